@@ -1,0 +1,17 @@
+//! The pure heart of nightwatt: quantities with units and origin, power states and their energy,
+//! and the policies that decide when a server sleeps.
+//!
+//! Nothing in this crate reads a clock, opens a file or a socket, or starts a thread: events and
+//! the time come in as arguments, decisions go out as data. That is why the live daemon, the
+//! simulator and the what-if on a log can drive the very same code.
+
+pub mod duration_text;
+pub mod energy;
+pub mod ledger;
+pub mod policy;
+pub mod quantity;
+pub mod scenario;
+pub mod sla;
+pub mod stats;
+pub mod time;
+pub mod visit;

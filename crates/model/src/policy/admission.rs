@@ -1,0 +1,277 @@
+//! Who deserves a wake-up, and what everybody else is answered.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::lifecycle::Phase;
+use crate::time::Mono;
+
+/// What kind of client sent a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientClass {
+    /// A person with a browser.
+    Human,
+    /// A program that works for somebody: curl, an app, a feed of another service.
+    Api,
+    /// A robot that reads sites on its own account: search engines, archives, AI training.
+    Crawler,
+    /// A client that keeps asking for what does not exist.
+    Scanner,
+    /// A health check.
+    Monitor,
+}
+
+impl ClientClass {
+    /// Every class.
+    pub const ALL: [Self; 5] =
+        [Self::Human, Self::Api, Self::Crawler, Self::Scanner, Self::Monitor];
+
+    /// People and programs that work for them: they may wake the server, and the SLA counts them.
+    pub const fn is_admitted(self) -> bool {
+        matches!(self, Self::Human | Self::Api)
+    }
+
+    /// The name used in logs, metrics and JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Human => "human",
+            Self::Api => "api",
+            Self::Crawler => "crawler",
+            Self::Scanner => "scanner",
+            Self::Monitor => "monitor",
+        }
+    }
+}
+
+/// What the cache has for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cached {
+    /// An answer that may be given without asking the server.
+    Fresh,
+    /// An answer that may be given only as long as the server cannot be asked (within grace).
+    Stale,
+    /// Nothing that may be given.
+    Nothing,
+}
+
+/// What a request asks for, as far as the decision cares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    /// A browser opens a page: it can be shown a waiting page.
+    Page,
+    /// A small thing browsers ask for on their own account (`favicon.ico`): nobody waits for it.
+    Icon,
+    /// Anything else.
+    Other,
+}
+
+/// What admission knows of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// Who asks.
+    pub class: ClientClass,
+    /// For what.
+    pub want: Want,
+    /// What the cache has.
+    pub cached: Cached,
+}
+
+impl Request {
+    /// Would this request wake a sleeping server?
+    pub const fn wakes(&self) -> bool {
+        self.class.is_admitted()
+            && matches!(self.cached, Cached::Nothing)
+            && !matches!(self.want, Want::Icon)
+    }
+}
+
+/// How a request is to be answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// From the cache, fresh.
+    Cache,
+    /// From the cache, stale: the server sleeps, and grace allows it.
+    Stale,
+    /// Pass it to the server, which is awake.
+    Forward,
+    /// The server is (being) woken: show a page that waits.
+    WaitingPage,
+    /// The server is (being) woken: keep the request until it answers.
+    Hold,
+    /// A crawler: 503 with `Retry-After` that long from now.
+    Later(Duration),
+    /// A scanner: refuse.
+    Refuse,
+    /// A health check or an icon: answer from what the proxy knows.
+    State,
+    /// This client has woken the server too often: 503 with `Retry-After`.
+    OverBudget(Duration),
+    /// The server would not wake: 503 with `Retry-After` until the next attempt is allowed.
+    Unavailable(Duration),
+}
+
+/// The route of a request while the server is in `phase`, before budgets are looked at; `Hold` and
+/// `WaitingPage` mean that it is worth a wake-up.
+///
+/// `waiting_page` says whether the operator wants waiting pages; `retry_crawlers` in how long
+/// crawlers will be welcome.
+pub fn route(
+    request: &Request,
+    phase: Phase,
+    waiting_page: bool,
+    retry_crawlers: Duration,
+) -> Route {
+    if request.cached == Cached::Fresh {
+        return Route::Cache;
+    }
+    if phase == Phase::Awake {
+        return Route::Forward;
+    }
+    if request.cached == Cached::Stale {
+        return Route::Stale;
+    }
+    match request.class {
+        ClientClass::Crawler => Route::Later(retry_crawlers),
+        ClientClass::Scanner => Route::Refuse,
+        ClientClass::Monitor => Route::State,
+        ClientClass::Human | ClientClass::Api => match request.want {
+            Want::Icon => Route::State,
+            Want::Page if waiting_page => Route::WaitingPage,
+            Want::Page | Want::Other => Route::Hold,
+        },
+    }
+}
+
+/// How often a client may wake the server: nobody can keep it awake, or wear it out, by knocking.
+#[derive(Debug, Clone)]
+pub struct WakeBudget {
+    wakes: u32,
+    per: Duration,
+    spent: HashMap<u64, Spent, BuildHasherDefault<DefaultHasher>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Spent {
+    /// When the bucket would be full again: each wake-up moves it on by `per / wakes`.
+    full_at: Mono,
+}
+
+/// Clients remembered at once. The least indebted are forgotten first: they get a full budget back.
+const CLIENTS: usize = 4096;
+
+impl WakeBudget {
+    /// `wakes` in a row at most, and as many `per` that time in the long run (a token bucket).
+    pub fn new(wakes: u32, per: Duration) -> Self {
+        Self { wakes, per, spent: HashMap::default() }
+    }
+
+    fn price(&self) -> Duration {
+        self.per / self.wakes.max(1)
+    }
+
+    /// Charges `client` one wake-up, or says how long it has to wait for one.
+    pub fn spend(&mut self, now: Mono, client: u64) -> Result<(), Duration> {
+        let full_at = self.spent.get(&client).map_or(now, |spent| spent.full_at.max(now));
+        let after = full_at + self.price();
+        let over = after.since(now + self.per);
+        if self.wakes == 0 || !over.is_zero() {
+            return Err(over.max(Duration::from_secs(1)));
+        }
+        if self.spent.len() >= CLIENTS && !self.spent.contains_key(&client) {
+            self.forget(now);
+        }
+        self.spent.insert(client, Spent { full_at: after });
+        Ok(())
+    }
+
+    fn forget(&mut self, now: Mono) {
+        self.spent.retain(|_, spent| spent.full_at > now);
+        if self.spent.len() >= CLIENTS {
+            let least =
+                self.spent.iter().min_by_key(|(_, spent)| spent.full_at).map(|(key, _)| *key);
+            least.map(|key| self.spent.remove(&key));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RETRY: Duration = Duration::from_secs(3600);
+
+    fn ask(class: ClientClass, want: Want, cached: Cached, phase: Phase) -> Route {
+        route(&Request { class, want, cached }, phase, true, RETRY)
+    }
+
+    #[test]
+    fn a_fresh_answer_needs_no_server() {
+        for class in ClientClass::ALL {
+            for phase in [Phase::Awake, Phase::Asleep, Phase::Failed] {
+                assert_eq!(ask(class, Want::Page, Cached::Fresh, phase), Route::Cache);
+            }
+        }
+    }
+
+    #[test]
+    fn a_stale_answer_is_given_only_while_the_server_cannot_be_asked() {
+        let at = |phase| ask(ClientClass::Human, Want::Page, Cached::Stale, phase);
+        assert_eq!(at(Phase::Awake), Route::Forward);
+        for phase in [Phase::FallingAsleep, Phase::Asleep, Phase::Waking, Phase::Failed] {
+            assert_eq!(at(phase), Route::Stale);
+        }
+    }
+
+    #[test]
+    fn only_people_and_their_programs_wake_it() {
+        let at = |class, want| ask(class, want, Cached::Nothing, Phase::Asleep);
+        assert_eq!(at(ClientClass::Human, Want::Page), Route::WaitingPage);
+        assert_eq!(at(ClientClass::Human, Want::Other), Route::Hold);
+        assert_eq!(at(ClientClass::Human, Want::Icon), Route::State);
+        assert_eq!(at(ClientClass::Api, Want::Other), Route::Hold);
+        assert_eq!(at(ClientClass::Crawler, Want::Page), Route::Later(RETRY));
+        assert_eq!(at(ClientClass::Scanner, Want::Page), Route::Refuse);
+        assert_eq!(at(ClientClass::Monitor, Want::Other), Route::State);
+    }
+
+    #[test]
+    fn what_wakes_is_what_is_held_or_shown_a_waiting_page() {
+        for class in ClientClass::ALL {
+            for want in [Want::Page, Want::Icon, Want::Other] {
+                for cached in [Cached::Fresh, Cached::Stale, Cached::Nothing] {
+                    let request = Request { class, want, cached };
+                    let route = route(&request, Phase::Asleep, true, RETRY);
+                    let waits = matches!(route, Route::Hold | Route::WaitingPage);
+                    assert_eq!(request.wakes(), waits, "{request:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_client_gets_its_wakes_and_then_has_to_wait() {
+        let mut budget = WakeBudget::new(3, Duration::from_secs(3600));
+        let mut now = Mono::from_secs(10);
+        for _ in 0..3 {
+            assert_eq!(budget.spend(now, 1), Ok(()));
+        }
+        assert_eq!(budget.spend(now, 1), Err(Duration::from_secs(1200)));
+        assert_eq!(budget.spend(now, 2), Ok(()), "others are not concerned");
+        now = now + Duration::from_secs(1200);
+        assert_eq!(budget.spend(now, 1), Ok(()));
+        assert!(budget.spend(now, 1).is_err());
+    }
+
+    #[test]
+    fn many_clients_do_not_fill_the_memory() {
+        let mut budget = WakeBudget::new(3, Duration::from_secs(3600));
+        for client in 0..20_000 {
+            let _ = budget.spend(Mono::from_secs(1), client);
+        }
+        assert!(budget.spent.len() <= CLIENTS);
+    }
+}

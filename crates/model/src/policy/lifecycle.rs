@@ -1,0 +1,608 @@
+//! A server that sleeps and wakes: its states, and how failures are retried without a loop.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Mono;
+
+/// Where the server is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Not yet looked: the proxy has just started.
+    Unknown,
+    /// It answers.
+    Awake,
+    /// The sleep command was given.
+    FallingAsleep,
+    /// It does not answer, and is not meant to.
+    Asleep,
+    /// The wake command was given.
+    Waking,
+    /// It would not wake. Further attempts wait for the back-off to pass and for somebody to ask.
+    Failed,
+}
+
+impl Phase {
+    /// The name used in logs, metrics and JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Awake => "awake",
+            Self::FallingAsleep => "falling-asleep",
+            Self::Asleep => "asleep",
+            Self::Waking => "waking",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// How patient the lifecycle is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// A wake command that has not led to an answer by then is given again.
+    pub wake_timeout: Duration,
+    /// Wake commands before the server counts as failed.
+    pub wake_attempts: u32,
+    /// First pause after a failure; each further failure doubles it.
+    pub back_off: Duration,
+    /// The longest pause.
+    pub longest_back_off: Duration,
+    /// A sleep command that has not silenced the server by then has failed.
+    pub sleep_timeout: Duration,
+    /// Between two probes while waking or falling asleep.
+    pub probe_every: Duration,
+    /// Between two looks at a server that is believed awake or asleep; zero: never look.
+    pub watch_every: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            wake_timeout: Duration::from_secs(120),
+            wake_attempts: 3,
+            back_off: Duration::from_secs(60),
+            longest_back_off: Duration::from_secs(3600),
+            sleep_timeout: Duration::from_secs(60),
+            probe_every: Duration::from_millis(500),
+            watch_every: Duration::from_secs(60),
+        }
+    }
+}
+
+/// A number that tells the answer to a present question from the answer to an old one.
+pub type Epoch = u64;
+
+/// What the driver is to do. It reports back with the same epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    /// Wake the server, then report [`Report::WakeDone`].
+    Wake(Epoch),
+    /// Put it to sleep, then report [`Report::SleepDone`].
+    Sleep(Epoch),
+    /// See whether it answers, then report [`Report::Probed`].
+    Probe(Epoch),
+}
+
+/// What the driver found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Report {
+    /// The wake command ended, well or not.
+    WakeDone(Epoch, bool),
+    /// The sleep command ended, well or not.
+    SleepDone(Epoch, bool),
+    /// The server answered the probe, or did not.
+    Probed(Epoch, bool),
+    /// A request could not reach a server believed awake.
+    Unreachable,
+}
+
+/// What happened to the server, for the ledger, the log and those who wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// At start: it was found awake.
+    FoundAwake,
+    /// At start: it was found asleep.
+    FoundAsleep,
+    /// The sleep command was given.
+    FallingAsleep,
+    /// It sleeps.
+    FellAsleep,
+    /// It would not sleep, and is awake.
+    StayedAwake,
+    /// The wake command was given.
+    Waking,
+    /// It answers after a wake command.
+    Woke,
+    /// It answers, and nobody here woke it.
+    WokenByOthers,
+    /// It stopped answering without a sleep command.
+    WentAway,
+    /// It would not wake.
+    Failed,
+}
+
+/// The state machine of one server.
+#[derive(Debug, Clone)]
+pub struct Lifecycle {
+    patience: Patience,
+    phase: Phase,
+    since: Mono,
+    epoch: Epoch,
+    /// Somebody asked for a wake-up while that could not be done yet.
+    wake_wanted: bool,
+    /// Wake commands given since the last success.
+    attempt: u32,
+    /// Failures in a row: wake-ups that led to nothing or to a server that went away at once.
+    failures: u32,
+    /// Sleep commands in a row that led to nothing.
+    sleep_failures: u32,
+    /// Before then no sleep command (awake) or no wake command (failed).
+    blocked_until: Mono,
+    /// Command or probe under way: no other is given until it reports.
+    busy: bool,
+    next_probe: Mono,
+    deadline: Mono,
+    /// It is awake because we woke it.
+    woken_by_us: bool,
+}
+
+/// A server that goes away this soon after waking has not really woken.
+const SETTLED: Duration = Duration::from_secs(30);
+
+impl Lifecycle {
+    /// A server nobody has looked at yet.
+    pub const fn new(patience: Patience, now: Mono) -> Self {
+        Self {
+            patience,
+            phase: Phase::Unknown,
+            since: now,
+            epoch: 0,
+            wake_wanted: false,
+            attempt: 0,
+            failures: 0,
+            sleep_failures: 0,
+            blocked_until: Mono::ZERO,
+            busy: false,
+            next_probe: now,
+            deadline: Mono::NEVER,
+            woken_by_us: false,
+        }
+    }
+
+    /// Where the server is.
+    pub const fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Since when.
+    pub const fn since(&self) -> Mono {
+        self.since
+    }
+
+    /// Failed wake-ups in a row.
+    pub const fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// A failed server is not woken, and one that would not sleep is not put to sleep, before then.
+    pub const fn blocked_until(&self) -> Mono {
+        self.blocked_until
+    }
+
+    /// When [`tick`](Self::tick) wants to be called next; [`Mono::NEVER`] if only events matter.
+    pub fn next_timer(&self) -> Mono {
+        let probe = if self.busy { Mono::NEVER } else { self.next_probe };
+        probe.min(self.deadline)
+    }
+
+    /// Somebody wants the server awake. Gives no command when one is under way or blocked.
+    pub fn wake(&mut self, now: Mono, commands: &mut Vec<Command>) -> Option<Change> {
+        match self.phase {
+            Phase::Asleep => Some(self.start_waking(now, commands)),
+            Phase::Failed if now >= self.blocked_until => {
+                self.attempt = 0;
+                Some(self.start_waking(now, commands))
+            }
+            Phase::Unknown | Phase::FallingAsleep => {
+                self.wake_wanted = true;
+                None
+            }
+            Phase::Awake | Phase::Waking | Phase::Failed => None,
+        }
+    }
+
+    /// The policy wants the server asleep. Only a server that is awake and did not just refuse to
+    /// sleep is told so.
+    pub fn sleep(&mut self, now: Mono, commands: &mut Vec<Command>) -> Option<Change> {
+        if self.phase != Phase::Awake || now < self.blocked_until {
+            return None;
+        }
+        self.enter(now, Phase::FallingAsleep);
+        self.deadline = now + self.patience.sleep_timeout;
+        self.busy = true;
+        commands.push(Command::Sleep(self.epoch));
+        Some(Change::FallingAsleep)
+    }
+
+    /// A timer came due.
+    pub fn tick(&mut self, now: Mono, commands: &mut Vec<Command>) -> Option<Change> {
+        if now >= self.deadline {
+            return self.gave_up_waiting(now, commands);
+        }
+        if now >= self.next_probe && !self.busy {
+            self.probe(commands);
+        }
+        None
+    }
+
+    /// A command or probe reported back.
+    pub fn report(
+        &mut self,
+        now: Mono,
+        report: Report,
+        commands: &mut Vec<Command>,
+    ) -> Option<Change> {
+        match report {
+            Report::WakeDone(epoch, _) | Report::SleepDone(epoch, _) | Report::Probed(epoch, _)
+                if epoch != self.epoch =>
+            {
+                None
+            }
+            Report::WakeDone(_, done) => self.wake_done(now, done, commands),
+            Report::SleepDone(..) => {
+                // Whether it said yes or no: what counts is whether the server still answers.
+                self.probe(commands);
+                None
+            }
+            Report::Probed(_, up) => {
+                self.busy = false;
+                self.probed(now, up, commands)
+            }
+            Report::Unreachable => {
+                if self.phase == Phase::Awake && !self.busy {
+                    self.probe(commands);
+                }
+                None
+            }
+        }
+    }
+
+    fn wake_done(&mut self, now: Mono, done: bool, commands: &mut Vec<Command>) -> Option<Change> {
+        if done {
+            self.probe(commands);
+            None
+        } else if self.attempt >= self.patience.wake_attempts {
+            Some(self.fail(now))
+        } else {
+            // The command itself failed: give it again, after as long as the attempts so far.
+            self.busy = true;
+            self.deadline = now + self.patience.probe_every * (1 << self.attempt.min(6));
+            None
+        }
+    }
+
+    fn probed(&mut self, now: Mono, up: bool, commands: &mut Vec<Command>) -> Option<Change> {
+        match (self.phase, up) {
+            (Phase::Unknown, true) => {
+                self.wake_wanted = false;
+                Some(self.come_to(now, Phase::Awake, Change::FoundAwake))
+            }
+            (Phase::Unknown, false) => {
+                let found = self.come_to(now, Phase::Asleep, Change::FoundAsleep);
+                Some(self.wake_if_wanted(now, commands).unwrap_or(found))
+            }
+            (Phase::Awake, true) | (Phase::Asleep | Phase::Failed, false) => {
+                self.watch_again(now);
+                None
+            }
+            (Phase::Awake, false) => Some(self.went_away(now)),
+            (Phase::FallingAsleep, false) => {
+                self.sleep_failures = 0;
+                self.failures = 0;
+                let slept = self.come_to(now, Phase::Asleep, Change::FellAsleep);
+                // Somebody came meanwhile. `FellAsleep` is passed over: the bill knows no difference.
+                Some(self.wake_if_wanted(now, commands).unwrap_or(slept))
+            }
+            (Phase::FallingAsleep, true) | (Phase::Waking, false) => {
+                self.next_probe = now + self.patience.probe_every;
+                None
+            }
+            (Phase::Waking, true) => {
+                self.attempt = 0;
+                let woke = self.come_to(now, Phase::Awake, Change::Woke);
+                self.woken_by_us = true;
+                Some(woke)
+            }
+            (Phase::Asleep | Phase::Failed, true) => {
+                self.failures = 0;
+                Some(self.come_to(now, Phase::Awake, Change::WokenByOthers))
+            }
+        }
+    }
+
+    /// It stopped answering although it should be awake.
+    fn went_away(&mut self, now: Mono) -> Change {
+        if self.woken_by_us && now.since(self.since) < SETTLED {
+            // It never really came up: do not wake it at once again for whoever asks next.
+            return self.fail(now);
+        }
+        self.failures = 0;
+        self.come_to(now, Phase::Asleep, Change::WentAway)
+    }
+
+    fn gave_up_waiting(&mut self, now: Mono, commands: &mut Vec<Command>) -> Option<Change> {
+        self.deadline = Mono::NEVER;
+        match self.phase {
+            Phase::FallingAsleep => {
+                self.wake_wanted = false;
+                self.sleep_failures += 1;
+                let pause = self.back_off(self.sleep_failures);
+                let change = self.come_to(now, Phase::Awake, Change::StayedAwake);
+                self.blocked_until = now + pause;
+                Some(change)
+            }
+            Phase::Waking if self.attempt >= self.patience.wake_attempts => Some(self.fail(now)),
+            Phase::Waking => {
+                self.start_waking(now, commands);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn wake_if_wanted(&mut self, now: Mono, commands: &mut Vec<Command>) -> Option<Change> {
+        std::mem::take(&mut self.wake_wanted).then(|| self.start_waking(now, commands))
+    }
+
+    fn start_waking(&mut self, now: Mono, commands: &mut Vec<Command>) -> Change {
+        let since = if self.phase == Phase::Waking { self.since } else { now };
+        self.enter(now, Phase::Waking);
+        self.since = since;
+        self.attempt += 1;
+        self.deadline = now + self.patience.wake_timeout;
+        self.busy = true;
+        commands.push(Command::Wake(self.epoch));
+        Change::Waking
+    }
+
+    fn fail(&mut self, now: Mono) -> Change {
+        self.attempt = 0;
+        self.failures += 1;
+        let pause = self.back_off(self.failures);
+        let change = self.come_to(now, Phase::Failed, Change::Failed);
+        self.blocked_until = now + pause;
+        change
+    }
+
+    fn back_off(&self, failures: u32) -> Duration {
+        let doubled = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
+        self.patience.back_off.saturating_mul(doubled).min(self.patience.longest_back_off)
+    }
+
+    fn come_to(&mut self, now: Mono, phase: Phase, change: Change) -> Change {
+        self.enter(now, phase);
+        self.watch_again(now);
+        change
+    }
+
+    /// A new phase: whatever is still under way concerns the old one.
+    fn enter(&mut self, now: Mono, phase: Phase) {
+        self.phase = phase;
+        self.since = now;
+        self.epoch += 1;
+        self.busy = false;
+        self.next_probe = Mono::NEVER;
+        self.deadline = Mono::NEVER;
+        self.blocked_until = Mono::ZERO;
+        self.woken_by_us = false;
+    }
+
+    fn watch_again(&mut self, now: Mono) {
+        let every = self.patience.watch_every;
+        self.next_probe = if every.is_zero() { Mono::NEVER } else { now + every };
+    }
+
+    fn probe(&mut self, commands: &mut Vec<Command>) {
+        self.busy = true;
+        commands.push(Command::Probe(self.epoch));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A lifecycle with its clock and the commands it gave.
+    struct Story {
+        server: Lifecycle,
+        now: Mono,
+        commands: Vec<Command>,
+    }
+
+    impl Story {
+        fn begin() -> Self {
+            let server = Lifecycle::new(Patience::default(), Mono::ZERO);
+            Self { server, now: Mono::ZERO, commands: Vec::new() }
+        }
+
+        fn awake() -> Self {
+            let mut story = Self::begin();
+            assert_eq!(story.tick(), None);
+            assert_eq!(story.probed(true), Some(Change::FoundAwake));
+            story
+        }
+
+        fn asleep() -> Self {
+            let mut story = Self::begin();
+            story.tick();
+            assert_eq!(story.probed(false), Some(Change::FoundAsleep));
+            story
+        }
+
+        fn later(&mut self, seconds: u64) -> &mut Self {
+            self.now = self.now + Duration::from_secs(seconds);
+            self
+        }
+
+        /// Lets time run to the next timer.
+        fn tick(&mut self) -> Option<Change> {
+            self.now = self.now.max(self.server.next_timer());
+            assert_ne!(self.now, Mono::NEVER, "nothing would ever happen");
+            self.server.tick(self.now, &mut self.commands)
+        }
+
+        fn wake(&mut self) -> Option<Change> {
+            self.server.wake(self.now, &mut self.commands)
+        }
+
+        fn sleep(&mut self) -> Option<Change> {
+            self.server.sleep(self.now, &mut self.commands)
+        }
+
+        fn report(&mut self, report: impl FnOnce(Epoch) -> Report) -> Option<Change> {
+            let epoch = match self.commands.pop().expect("a command under way") {
+                Command::Wake(epoch) | Command::Sleep(epoch) | Command::Probe(epoch) => epoch,
+            };
+            self.server.report(self.now, report(epoch), &mut self.commands)
+        }
+
+        fn probed(&mut self, up: bool) -> Option<Change> {
+            assert!(matches!(self.commands.last(), Some(Command::Probe(_))), "{:?}", self.commands);
+            self.report(|epoch| Report::Probed(epoch, up))
+        }
+
+        fn woke(&mut self, done: bool) -> Option<Change> {
+            assert!(matches!(self.commands.last(), Some(Command::Wake(_))), "{:?}", self.commands);
+            self.report(|epoch| Report::WakeDone(epoch, done))
+        }
+    }
+
+    #[test]
+    fn it_sleeps_and_wakes() {
+        let mut story = Story::awake();
+        assert_eq!(story.later(100).sleep(), Some(Change::FallingAsleep));
+        assert_eq!(story.report(|epoch| Report::SleepDone(epoch, true)), None);
+        assert_eq!(story.probed(false), Some(Change::FellAsleep));
+        assert_eq!(story.later(100).wake(), Some(Change::Waking));
+        assert_eq!(story.woke(true), None);
+        assert_eq!(story.probed(false), None, "not yet up");
+        story.tick();
+        assert_eq!(story.probed(true), Some(Change::Woke));
+        assert_eq!(story.server.phase(), Phase::Awake);
+    }
+
+    #[test]
+    fn a_second_wish_gives_no_second_command() {
+        let mut story = Story::asleep();
+        assert_eq!(story.wake(), Some(Change::Waking));
+        assert_eq!(story.wake(), None);
+        assert_eq!(story.commands.len(), 1);
+    }
+
+    #[test]
+    fn who_comes_while_it_falls_asleep_wakes_it_as_soon_as_it_sleeps() {
+        let mut story = Story::awake();
+        story.later(100).sleep();
+        assert_eq!(story.wake(), None);
+        story.report(|epoch| Report::SleepDone(epoch, true));
+        assert_eq!(story.probed(false), Some(Change::Waking));
+    }
+
+    #[test]
+    fn a_server_that_never_wakes_fails_after_three_attempts_and_backs_off() {
+        let mut story = Story::asleep();
+        let mut pauses = Vec::new();
+        for _ in 0..8 {
+            assert_eq!(story.wake(), Some(Change::Waking));
+            let mut attempts = 1;
+            loop {
+                story.woke(true);
+                // It does not answer, however often it is probed.
+                while story.server.phase() == Phase::Waking && !story.commands.is_empty() {
+                    if matches!(story.commands.last(), Some(Command::Wake(_))) {
+                        break;
+                    }
+                    story.probed(false);
+                    story.tick();
+                }
+                if story.server.phase() == Phase::Failed {
+                    break;
+                }
+                attempts += 1;
+            }
+            assert_eq!(attempts, 3);
+            pauses.push(story.server.blocked_until().since(story.now).as_secs());
+            assert_eq!(story.wake(), None, "not before the pause is over");
+            story.now = story.server.blocked_until();
+            story.commands.clear();
+        }
+        assert_eq!(pauses, [60, 120, 240, 480, 960, 1920, 3600, 3600]);
+    }
+
+    #[test]
+    fn a_failing_wake_command_is_given_again_and_then_no_more() {
+        let mut story = Story::asleep();
+        story.wake();
+        assert_eq!(story.woke(false), None);
+        assert_eq!(story.tick(), None);
+        assert_eq!(story.woke(false), None);
+        assert_eq!(story.tick(), None);
+        assert_eq!(story.woke(false), Some(Change::Failed));
+        assert!(story.commands.is_empty());
+    }
+
+    #[test]
+    fn a_server_that_dies_right_after_waking_is_no_wake_loop() {
+        let mut story = Story::asleep();
+        story.wake();
+        story.woke(true);
+        assert_eq!(story.probed(true), Some(Change::Woke));
+        story.later(1);
+        story.server.report(story.now, Report::Unreachable, &mut story.commands);
+        assert_eq!(story.probed(false), Some(Change::Failed));
+        assert_eq!(story.wake(), None);
+    }
+
+    #[test]
+    fn a_server_woken_or_stopped_by_others_is_noticed() {
+        let mut story = Story::asleep();
+        story.tick();
+        assert_eq!(story.probed(true), Some(Change::WokenByOthers));
+        story.later(1000).tick();
+        assert_eq!(story.probed(false), Some(Change::WentAway));
+        assert_eq!(story.server.phase(), Phase::Asleep);
+    }
+
+    #[test]
+    fn a_server_that_will_not_sleep_is_left_alone_for_longer_and_longer() {
+        let mut story = Story::awake();
+        for pause in [60, 120, 240] {
+            assert_eq!(story.later(100).sleep(), Some(Change::FallingAsleep));
+            story.report(|epoch| Report::SleepDone(epoch, false));
+            let stayed = loop {
+                story.probed(true);
+                if let Some(change) = story.tick() {
+                    break change;
+                }
+            };
+            assert_eq!(stayed, Change::StayedAwake);
+            assert_eq!(story.sleep(), None);
+            assert_eq!(story.server.blocked_until().since(story.now).as_secs(), pause);
+            story.now = story.server.blocked_until();
+        }
+    }
+
+    #[test]
+    fn answers_to_old_questions_are_ignored() {
+        let mut story = Story::asleep();
+        story.tick();
+        let Some(Command::Probe(old)) = story.commands.pop() else { panic!("no probe") };
+        story.wake();
+        let late = Report::Probed(old, true);
+        assert_eq!(story.server.report(story.now, late, &mut Vec::new()), None);
+        assert_eq!(story.server.phase(), Phase::Waking);
+    }
+}

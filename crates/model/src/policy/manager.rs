@@ -1,0 +1,514 @@
+//! The power manager of one server: admission, lifecycle, sleep policy, promise and ledger, put
+//! together.
+//!
+//! The gateway drives it with real requests, shadow mode with a pretended server, the simulator with
+//! a log. Whatever it decides, it decides here.
+
+mod crawl;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use self::crawl::Crawl;
+use super::admission::{self, Cached, ClientClass, Request, Route, WakeBudget};
+use super::lifecycle::{Change, Command, Lifecycle, Patience, Phase, Report};
+use super::sleep::{Idle, Observation, SleepPolicy, Verdict};
+use crate::ledger::{Bill, Billing, Ledger};
+use crate::scenario::{CrawlWindow, Scenario};
+use crate::sla::{Sla, SlaWindow};
+use crate::time::{Mono, Now, Wall};
+use crate::visit::Visitor;
+
+/// What binds the manager, whatever its policy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// The promise; `None`: sleep whoever waits.
+    pub sla: Option<Sla>,
+    /// Waiting longer than this counts as delayed.
+    pub delay: Duration,
+    /// Awake at least this long after waking.
+    pub min_on: Duration,
+    /// Awake at least this long after the last request to the server.
+    pub quiet: Duration,
+    /// How long it takes to wake, until that has been seen.
+    pub wake_time: Duration,
+    /// Show browsers a page that waits.
+    pub waiting_page: bool,
+    /// When crawlers are invited.
+    pub crawl_window: CrawlWindow,
+    /// How many wake-ups a client may cause, in a row and per that time.
+    pub wake_budget: (u32, Duration),
+    /// With a server that fails.
+    pub patience: Patience,
+}
+
+impl Settings {
+    /// The settings that a scenario describes; patience and wake budget as by default.
+    pub fn of(scenario: &Scenario) -> Self {
+        Self {
+            sla: scenario.sla(),
+            delay: scenario.sla.delay,
+            min_on: scenario.server.min_on,
+            quiet: scenario.server.quiet,
+            wake_time: scenario.server.wake_time,
+            waiting_page: true,
+            crawl_window: scenario.crawl_window.clone(),
+            wake_budget: (20, Duration::from_secs(3600)),
+            patience: Patience::default(),
+        }
+    }
+}
+
+/// A request at the door.
+#[derive(Debug, Clone, Copy)]
+pub struct Knock {
+    /// Names the request in [`Cause::Request`].
+    pub id: u64,
+    /// Who asks (address and agent).
+    pub visitor: Visitor,
+    /// Whose wake budget it draws on (a hash of the address).
+    pub client: u64,
+    /// What for.
+    pub request: Request,
+}
+
+/// Why the server was woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// A request that deserves it.
+    Request(u64),
+    /// Crawlers were promised this time.
+    CrawlWindow,
+    /// The policy expects somebody.
+    Policy,
+    /// The operator said so.
+    Operator,
+}
+
+/// What the driver is to do or to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Do this, then report.
+    Do(Command),
+    /// This happened to the server. For [`Change::Waking`] with its cause.
+    Changed(Change, Option<Cause>),
+}
+
+/// What the operator wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Wake the server.
+    Wake,
+    /// Put it to sleep as soon as nothing is in flight, whatever the policy says.
+    Sleep,
+    /// Wake it and keep it awake for that long.
+    StayAwake(Duration),
+}
+
+/// Why a server that is awake does not sleep now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hindrance {
+    /// It is not awake in the first place.
+    NotAwake,
+    /// So many exchanges with it are under way.
+    InFlight(u32),
+    /// Until then: operator's order, crawl window, minimum on time, quiet time, or a failed sleep.
+    Until(Mono),
+    /// The promise leaves no room for another delay.
+    Sla,
+}
+
+/// What survives a restart of the proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Memory {
+    /// The bill so far.
+    pub bill: Bill,
+    /// When crawlers were promised an answer.
+    pub crawl_appointment: Option<Wall>,
+}
+
+/// How fast the number of requests that one sleep delays is relearnt: a new sleep counts a fifth.
+const DELAYED_PER_SLEEP_GAIN: f64 = 0.2;
+
+/// The power manager of one server.
+#[derive(Debug)]
+pub struct PowerManager<P> {
+    settings: Settings,
+    policy: P,
+    lifecycle: Lifecycle,
+    ledger: Ledger,
+    sla: Option<SlaWindow>,
+    budget: WakeBudget,
+    crawl: Crawl,
+    in_flight: u32,
+    last_to_server: Mono,
+    stay_awake_until: Mono,
+    sleep_ordered: bool,
+    /// When to consider sleeping again.
+    check_at: Mono,
+    /// Arrivals of the requests held now.
+    held: Vec<Mono>,
+    delayed_this_sleep: u32,
+    delayed_per_sleep: f64,
+    wake_cause: Option<Cause>,
+    commands: Vec<Command>,
+}
+
+impl<P: SleepPolicy> PowerManager<P> {
+    /// A manager that has not looked at its server yet; [`tick`](Self::tick) it to begin.
+    pub fn new(settings: Settings, policy: P, memory: Memory, now: Now) -> Self {
+        let (wakes, per) = settings.wake_budget;
+        Self {
+            lifecycle: Lifecycle::new(settings.patience, now.mono),
+            ledger: Ledger::resume(memory.bill, Billing::Unobserved, now.mono),
+            sla: settings.sla.map(SlaWindow::new),
+            budget: WakeBudget::new(wakes, per),
+            crawl: Crawl::new(settings.crawl_window.clone(), memory.crawl_appointment, now),
+            policy,
+            in_flight: 0,
+            last_to_server: now.mono,
+            stay_awake_until: Mono::ZERO,
+            sleep_ordered: false,
+            check_at: Mono::NEVER,
+            held: Vec::new(),
+            delayed_this_sleep: 0,
+            delayed_per_sleep: 1.0,
+            wake_cause: None,
+            commands: Vec::new(),
+            settings,
+        }
+    }
+
+    /// A request arrived: how is it to be answered?
+    ///
+    /// [`Route::Forward`] has begun an exchange, which [`end`](Self::end) ends. A held request
+    /// [`begin`](Self::begin)s one when it is let through.
+    pub fn admit(&mut self, now: Now, knock: &Knock, actions: &mut Vec<Action>) -> Route {
+        let Knock { request, .. } = knock;
+        let phase = self.lifecycle.phase();
+        let retry = match phase {
+            // Crawlers were already promised this very wake-up, or one that is under way.
+            Phase::Waking => self.settings.wake_time,
+            _ if request.class == ClientClass::Crawler && request.cached == Cached::Nothing => {
+                self.crawl.peek(now)
+            }
+            _ => Duration::ZERO,
+        };
+        let mut route = admission::route(request, phase, self.settings.waiting_page, retry);
+        if matches!(route, Route::Hold | Route::WaitingPage) {
+            route = self.knock_wakes(now, knock, route, actions);
+        }
+        if matches!(route, Route::Later(_)) && phase != Phase::Waking {
+            route = Route::Later(self.crawl.promise(now));
+        }
+        if request.class.is_admitted() {
+            self.count(now, knock, route);
+        }
+        if route == Route::Forward {
+            self.begin();
+        }
+        route
+    }
+
+    /// May this request wake the server, and does it?
+    fn knock_wakes(
+        &mut self,
+        now: Now,
+        knock: &Knock,
+        route: Route,
+        actions: &mut Vec<Action>,
+    ) -> Route {
+        match self.lifecycle.phase() {
+            Phase::Failed if now.mono < self.lifecycle.blocked_until() => {
+                return Route::Unavailable(self.lifecycle.blocked_until().since(now.mono));
+            }
+            // Somebody else's wake-up is under way: joining it costs nothing.
+            Phase::Waking | Phase::Unknown => {}
+            Phase::FallingAsleep if self.wake_cause.is_some() => {}
+            _ => {
+                if let Err(wait) = self.budget.spend(now.mono, knock.client) {
+                    return Route::OverBudget(wait);
+                }
+            }
+        }
+        self.wake(now, Cause::Request(knock.id), actions);
+        route
+    }
+
+    /// Counts an admitted request for the promise and shows it to the policy.
+    fn count(&mut self, now: Now, knock: &Knock, route: Route) {
+        let delayed = match route {
+            Route::Hold => {
+                self.held.push(now.mono);
+                false
+            }
+            Route::WaitingPage | Route::OverBudget(_) | Route::Unavailable(_) => true,
+            _ => false,
+        };
+        if let Some(sla) = &mut self.sla {
+            sla.saw(now.mono);
+            if delayed {
+                sla.delayed(now.mono);
+            }
+        }
+        self.delayed_this_sleep += u32::from(delayed);
+        self.policy.observe(
+            now,
+            &Observation {
+                visitor: knock.visitor,
+                class: knock.request.class,
+                needs_server: knock.request.wakes(),
+            },
+        );
+        self.reconsider(now);
+    }
+
+    /// An exchange with the server begins: a held request let through, or a refresh of the cache.
+    pub fn begin(&mut self) {
+        self.in_flight += 1;
+    }
+
+    /// An exchange with the server is over: whole answer passed on, or given up.
+    pub fn end(&mut self, now: Now) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.last_to_server = now.mono;
+        self.reconsider(now);
+    }
+
+    /// A request that was held is gone before the server woke (its client gave up, or it waited too
+    /// long). It was delayed all the same.
+    pub fn gave_up(&mut self, now: Now, arrived: Mono) {
+        if let Some(place) = self.held.iter().position(|&at| at == arrived) {
+            self.held.swap_remove(place);
+            self.count_delay(now, arrived);
+        }
+    }
+
+    /// The driver did what it was told, or found something out.
+    pub fn report(&mut self, now: Now, report: Report, actions: &mut Vec<Action>) {
+        let change = self.lifecycle.report(now.mono, report, &mut self.commands);
+        self.apply(now, change, actions);
+    }
+
+    /// The operator wants something.
+    pub fn order(&mut self, now: Now, order: Order, actions: &mut Vec<Action>) {
+        match order {
+            Order::Wake => self.sleep_ordered = false,
+            Order::StayAwake(time) => {
+                self.sleep_ordered = false;
+                self.stay_awake_until = now.mono + time;
+            }
+            Order::Sleep => {
+                self.sleep_ordered = true;
+                self.stay_awake_until = Mono::ZERO;
+                self.reconsider(now);
+                self.consider_sleep(now, actions);
+                return;
+            }
+        }
+        self.wake(now, Cause::Operator, actions);
+        self.reconsider(now);
+    }
+
+    /// A timer came due.
+    pub fn tick(&mut self, now: Now, actions: &mut Vec<Action>) {
+        let change = self.lifecycle.tick(now.mono, &mut self.commands);
+        self.apply(now, change, actions);
+        if let Some(until) = self.crawl.opens(now, self.settings.wake_time) {
+            self.stay_awake_until = self.stay_awake_until.max(until);
+            self.wake(now, Cause::CrawlWindow, actions);
+            self.reconsider(now);
+        }
+        if self.policy_wakes_at() <= now.mono {
+            self.wake(now, Cause::Policy, actions);
+        }
+        if self.check_at <= now.mono {
+            self.consider_sleep(now, actions);
+        }
+    }
+
+    /// When [`tick`](Self::tick) wants to be called next.
+    pub fn next_timer(&self) -> Mono {
+        self.lifecycle
+            .next_timer()
+            .min(self.check_at)
+            .min(self.crawl.next_timer(self.settings.wake_time))
+            .min(self.policy_wakes_at())
+    }
+
+    fn policy_wakes_at(&self) -> Mono {
+        match self.lifecycle.phase() {
+            Phase::Asleep => self.policy.wake_at().unwrap_or(Mono::NEVER),
+            _ => Mono::NEVER,
+        }
+    }
+
+    fn wake(&mut self, now: Now, cause: Cause, actions: &mut Vec<Action>) {
+        let phase = self.lifecycle.phase();
+        if matches!(phase, Phase::Asleep | Phase::Failed)
+            || phase == Phase::FallingAsleep && self.wake_cause.is_none()
+        {
+            self.wake_cause = Some(cause);
+        }
+        let change = self.lifecycle.wake(now.mono, &mut self.commands);
+        self.apply(now, change, actions);
+    }
+
+    /// What hinders the server from sleeping now, the policy apart.
+    pub fn hindrance(&mut self, now: Now) -> Option<Hindrance> {
+        if self.lifecycle.phase() != Phase::Awake {
+            return Some(Hindrance::NotAwake);
+        }
+        if self.in_flight > 0 {
+            return Some(Hindrance::InFlight(self.in_flight));
+        }
+        let mut until = self.lifecycle.blocked_until();
+        if !self.sleep_ordered {
+            until = until
+                .max(self.stay_awake_until)
+                .max(self.lifecycle.since() + self.settings.min_on)
+                .max(self.last_to_server + self.settings.quiet);
+        }
+        if now.mono < until {
+            return Some(Hindrance::Until(until));
+        }
+        let promise_kept = self.sleep_ordered
+            || self.sla.as_mut().is_none_or(|sla| sla.allows(now.mono, self.delayed_per_sleep));
+        (!promise_kept).then_some(Hindrance::Sla)
+    }
+
+    /// Something changed: look again as soon as it may matter.
+    fn reconsider(&mut self, now: Now) {
+        if self.lifecycle.phase() == Phase::Awake && self.in_flight == 0 {
+            let until = self.last_to_server + self.settings.quiet;
+            self.check_at = if self.sleep_ordered { now.mono } else { until.max(now.mono) };
+        } else {
+            self.check_at = Mono::NEVER;
+        }
+    }
+
+    fn consider_sleep(&mut self, now: Now, actions: &mut Vec<Action>) {
+        self.check_at = match self.hindrance(now) {
+            Some(Hindrance::NotAwake | Hindrance::InFlight(_)) => Mono::NEVER,
+            Some(Hindrance::Until(then)) => then,
+            // A request that is not delayed would change it too: `count` looks again.
+            Some(Hindrance::Sla) => {
+                self.sla.as_ref().and_then(SlaWindow::forgets_at).unwrap_or(Mono::NEVER)
+            }
+            None => match self.verdict(now) {
+                Verdict::Sleep => {
+                    self.sleep_ordered = false;
+                    let change = self.lifecycle.sleep(now.mono, &mut self.commands);
+                    self.apply(now, change, actions);
+                    return;
+                }
+                Verdict::AskAgainAt(then) => then,
+                Verdict::Stay => Mono::NEVER,
+            },
+        };
+    }
+
+    fn verdict(&mut self, now: Now) -> Verdict {
+        if self.sleep_ordered {
+            return Verdict::Sleep;
+        }
+        let awake_since = self.lifecycle.since();
+        self.policy.verdict(now, &Idle { since: self.last_to_server.max(awake_since), awake_since })
+    }
+
+    /// Books what happened and hands on what is to be done.
+    fn apply(&mut self, now: Now, change: Option<Change>, actions: &mut Vec<Action>) {
+        if let Some(change) = change {
+            self.book(now, change);
+            let cause = (change == Change::Waking).then_some(self.wake_cause).flatten();
+            actions.push(Action::Changed(change, cause));
+        }
+        actions.extend(self.commands.drain(..).map(Action::Do));
+    }
+
+    fn book(&mut self, now: Now, change: Change) {
+        let at = now.mono;
+        match change {
+            Change::FoundAwake | Change::WokenByOthers => self.ledger.turn(at, Billing::On),
+            Change::FoundAsleep => self.ledger.turn(at, Billing::Off),
+            Change::FallingAsleep | Change::WentAway => self.ledger.fell_asleep(at),
+            Change::StayedAwake => self.ledger.stayed_awake(at),
+            Change::Woke => self.ledger.woke(at),
+            Change::FellAsleep | Change::Waking | Change::Failed => {}
+        }
+        match change {
+            Change::FallingAsleep => {
+                self.wake_cause = None;
+                self.delayed_this_sleep = 0;
+            }
+            Change::Failed => self.release_held(now),
+            _ if self.lifecycle.phase() == Phase::Awake => {
+                self.release_held(now);
+                if change == Change::Woke {
+                    let seen = f64::from(self.delayed_this_sleep);
+                    self.delayed_per_sleep +=
+                        DELAYED_PER_SLEEP_GAIN * (seen - self.delayed_per_sleep);
+                    self.delayed_per_sleep = self.delayed_per_sleep.max(1.0);
+                }
+                self.reconsider(now);
+            }
+            _ => {}
+        }
+    }
+
+    fn release_held(&mut self, now: Now) {
+        for arrived in std::mem::take(&mut self.held) {
+            self.count_delay(now, arrived);
+        }
+    }
+
+    fn count_delay(&mut self, now: Now, arrived: Mono) {
+        if now.mono.since(arrived) <= self.settings.delay {
+            return;
+        }
+        self.delayed_this_sleep += 1;
+        if let Some(sla) = &mut self.sla {
+            sla.delayed(now.mono);
+        }
+    }
+
+    /// Where the server is.
+    pub const fn phase(&self) -> Phase {
+        self.lifecycle.phase()
+    }
+
+    /// The state machine of the server.
+    pub const fn lifecycle(&self) -> &Lifecycle {
+        &self.lifecycle
+    }
+
+    /// The bill as of now.
+    pub fn bill(&self, now: Now) -> Bill {
+        self.ledger.bill(now.mono)
+    }
+
+    /// What is to survive a restart.
+    pub fn memory(&self, now: Now) -> Memory {
+        Memory { bill: self.bill(now), crawl_appointment: self.crawl.appointment(now) }
+    }
+
+    /// Admitted requests and delayed ones in the window of the promise, if one is made.
+    pub fn sla_counts(&mut self, now: Now) -> Option<(u64, u64)> {
+        self.sla.as_mut().map(|sla| sla.counts(now.mono))
+    }
+
+    /// Exchanges with the server under way.
+    pub const fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// Requests held for it now.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,212 @@
+//! Stories of one server, told against a clock of our own.
+
+use super::*;
+use crate::policy::admission::Want;
+use crate::policy::sleep::Timeout;
+
+/// A server that obeys at once, and the manager that tells it what to do.
+struct Story {
+    manager: PowerManager<Timeout>,
+    now: Now,
+    up: bool,
+    changes: Vec<(u64, Change)>,
+    causes: Vec<Cause>,
+    next_id: u64,
+}
+
+impl Story {
+    fn begin(settings: Settings) -> Self {
+        let policy = Timeout { idle: Duration::from_secs(5) };
+        let now = Now::default();
+        let manager = PowerManager::new(settings, policy, Memory::default(), now);
+        let (changes, causes) = (Vec::new(), Vec::new());
+        let mut story = Self { manager, now, up: true, changes, causes, next_id: 0 };
+        story.until(0);
+        story
+    }
+
+    fn without_sla() -> Self {
+        Self::begin(Settings { sla: None, ..Settings::of(&Scenario::default()) })
+    }
+
+    /// Lets time pass; the server obeys in no time.
+    fn until(&mut self, second: u64) {
+        let end = Mono::from_secs(second);
+        let mut actions = Vec::new();
+        loop {
+            let due = self.manager.next_timer();
+            if due > end {
+                break;
+            }
+            self.go_to(due.max(self.now.mono));
+            self.manager.tick(self.now, &mut actions);
+            self.obey(&mut actions);
+        }
+        self.go_to(end);
+    }
+
+    fn go_to(&mut self, mono: Mono) {
+        self.now = Now { mono, wall: Wall(0) + mono.0, utc_offset: 0 };
+    }
+
+    fn obey(&mut self, actions: &mut Vec<Action>) {
+        while !actions.is_empty() {
+            for action in std::mem::take(actions) {
+                let report = match action {
+                    Action::Changed(change, cause) => {
+                        self.changes.push((self.now.mono.0.as_secs(), change));
+                        self.causes.extend(cause);
+                        continue;
+                    }
+                    Action::Do(Command::Wake(epoch)) => {
+                        self.up = true;
+                        Report::WakeDone(epoch, true)
+                    }
+                    Action::Do(Command::Sleep(epoch)) => {
+                        self.up = false;
+                        Report::SleepDone(epoch, true)
+                    }
+                    Action::Do(Command::Probe(epoch)) => Report::Probed(epoch, self.up),
+                };
+                self.manager.report(self.now, report, actions);
+            }
+        }
+    }
+
+    fn knock(&mut self, second: u64, class: ClientClass, cached: Cached) -> Route {
+        self.until(second);
+        self.next_id += 1;
+        let request = Request { class, want: Want::Other, cached };
+        let knock = Knock { id: self.next_id, visitor: Visitor(1), client: 1, request };
+        let mut actions = Vec::new();
+        let route = self.manager.admit(self.now, &knock, &mut actions);
+        self.obey(&mut actions);
+        if route == Route::Hold {
+            self.manager.begin();
+        }
+        if matches!(route, Route::Forward | Route::Hold) {
+            self.manager.end(self.now);
+        }
+        route
+    }
+
+    fn ask(&mut self, second: u64) -> Route {
+        self.knock(second, ClientClass::Human, Cached::Nothing)
+    }
+}
+
+#[test]
+fn it_sleeps_after_the_minimum_on_time_and_wakes_for_whoever_needs_it() {
+    let mut story = Story::without_sla();
+    assert_eq!(story.ask(58), Route::Forward);
+    story.until(1000);
+    // Awake since 0 with 60 s minimum; the last request was at 58 with 5 s of quiet.
+    assert_eq!(story.changes[1..], [(63, Change::FallingAsleep), (63, Change::FellAsleep)]);
+    assert_eq!(story.ask(1000), Route::Hold);
+    assert_eq!(story.changes[3..], [(1000, Change::Waking), (1000, Change::Woke)]);
+    assert_eq!(story.causes, [Cause::Request(2)]);
+    story.until(1059);
+    assert_eq!(story.manager.phase(), Phase::Awake);
+    story.until(1060);
+    assert_eq!(story.manager.phase(), Phase::Asleep);
+}
+
+#[test]
+fn crawlers_scanners_and_monitors_do_not_wake_it() {
+    let mut story = Story::without_sla();
+    story.until(100);
+    assert!(matches!(story.knock(101, ClientClass::Crawler, Cached::Nothing), Route::Later(_)));
+    assert_eq!(story.knock(102, ClientClass::Scanner, Cached::Nothing), Route::Refuse);
+    assert_eq!(story.knock(103, ClientClass::Monitor, Cached::Nothing), Route::State);
+    assert_eq!(story.knock(104, ClientClass::Human, Cached::Stale), Route::Stale);
+    assert_eq!(story.manager.phase(), Phase::Asleep);
+    assert_eq!(story.causes, []);
+}
+
+#[test]
+fn a_crawler_that_comes_back_when_told_is_served() {
+    let mut story = Story::without_sla();
+    let Route::Later(wait) = story.knock(4 * 3600, ClientClass::Crawler, Cached::Nothing) else {
+        panic!("the server should sleep")
+    };
+    assert!(wait <= Duration::from_secs(86_400));
+    let back = 4 * 3600 + wait.as_secs();
+    assert_eq!(story.knock(back, ClientClass::Crawler, Cached::Nothing), Route::Forward);
+    assert_eq!(story.causes, [Cause::CrawlWindow]);
+    // 03:00 the next day to 03:10, and no longer.
+    story.until(86_400 + 3 * 3600 + 599);
+    assert_eq!(story.manager.phase(), Phase::Awake);
+    story.until(86_400 + 3 * 3600 + 601);
+    assert_eq!(story.manager.phase(), Phase::Asleep);
+}
+
+#[test]
+fn the_promise_forbids_sleep_until_enough_were_served_at_once() {
+    let settings = Settings::of(&Scenario::default());
+    let mut story = Story::begin(settings);
+    story.until(3600);
+    assert_eq!(story.manager.phase(), Phase::Awake, "(0 + 1) / (0 + 1) > 10 %");
+    for n in 0..9 {
+        story.ask(3600 + n);
+    }
+    story.until(4000);
+    assert_eq!(story.manager.phase(), Phase::Asleep, "(0 + 1) / (9 + 1) = 10 %");
+}
+
+#[test]
+fn while_something_is_in_flight_it_never_sleeps() {
+    let mut story = Story::without_sla();
+    story.manager.begin();
+    story.until(100_000);
+    assert_eq!(story.manager.phase(), Phase::Awake);
+    story.manager.end(story.now);
+    story.until(100_004);
+    assert_eq!(story.manager.phase(), Phase::Awake);
+    story.until(100_005);
+    assert_eq!(story.manager.phase(), Phase::Asleep);
+}
+
+#[test]
+fn the_operator_has_the_last_word() {
+    let mut story = Story::without_sla();
+    let mut actions = Vec::new();
+    story.until(10);
+    story.manager.order(story.now, Order::Sleep, &mut actions);
+    story.obey(&mut actions);
+    assert_eq!(story.manager.phase(), Phase::Asleep, "before the minimum on time");
+    story.manager.order(story.now, Order::StayAwake(Duration::from_secs(7200)), &mut actions);
+    story.obey(&mut actions);
+    assert_eq!(story.causes, [Cause::Operator]);
+    story.until(7209);
+    assert_eq!(story.manager.phase(), Phase::Awake);
+    story.until(7210);
+    assert_eq!(story.manager.phase(), Phase::Asleep);
+}
+
+#[test]
+fn one_client_cannot_wear_the_server_out() {
+    let settings = Settings {
+        sla: None,
+        wake_budget: (3, Duration::from_secs(86_400)),
+        ..Settings::of(&Scenario::default())
+    };
+    let mut story = Story::begin(settings);
+    let routes: Vec<Route> = (1..=5).map(|n| story.ask(n * 1000)).collect();
+    assert_eq!(routes[..3], [Route::Hold; 3]);
+    assert!(matches!(routes[3], Route::OverBudget(_)));
+    assert_eq!(story.causes.len(), 3);
+}
+
+#[test]
+fn the_bill_of_a_day_follows_from_its_changes() {
+    let mut story = Story::without_sla();
+    for hour in 1..24 {
+        story.ask(hour * 3600);
+    }
+    story.until(86_400);
+    // Awake 60 s at first and after each of 23 wake-ups.
+    let bill = story.manager.bill(story.now);
+    assert_eq!(bill.on.as_secs(), 24 * 60);
+    assert_eq!(bill.span().as_secs(), 86_400);
+    assert_eq!((bill.cycles, bill.wakeups), (24, 23));
+}

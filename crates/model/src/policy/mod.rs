@@ -1,0 +1,8 @@
+//! Decisions, as state machines without input or output.
+//!
+//! Each takes events and a [`Now`](crate::time::Now), and writes actions into the caller's buffer.
+
+pub mod admission;
+pub mod lifecycle;
+pub mod manager;
+pub mod sleep;

@@ -1,0 +1,201 @@
+//! When to sleep: the policies on offer, behind one trait.
+
+mod oracle;
+mod window;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::oracle::{Constraints, Oracle, Plan, plan};
+pub use self::window::Window;
+use super::admission::ClientClass;
+use crate::duration_text;
+use crate::energy::PowerStates;
+use crate::time::{Mono, Now};
+use crate::visit::Visitor;
+
+/// What a policy learns of a request that deserves the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Observation {
+    /// Who asked.
+    pub visitor: Visitor,
+    /// What kind of client that is.
+    pub class: ClientClass,
+    /// Could only the server answer (no cache, not even a stale one)?
+    pub needs_server: bool,
+}
+
+/// How long the server has had nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Idle {
+    /// Since the last request to it ended.
+    pub since: Mono,
+    /// It is awake since.
+    pub awake_since: Mono,
+}
+
+/// What a policy says of an idle server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Sleep now.
+    Sleep,
+    /// Not yet: ask again then, unless a request comes first.
+    AskAgainAt(Mono),
+    /// Stay awake until something happens.
+    Stay,
+}
+
+/// Says when an idle server is to sleep.
+///
+/// A driver calls [`observe`](Self::observe) for every request of people and programs, and
+/// [`verdict`](Self::verdict) whenever the server could sleep: nothing in flight, quiet and minimum
+/// on time over, promise kept.
+pub trait SleepPolicy {
+    /// A request arrived.
+    fn observe(&mut self, now: Now, seen: &Observation);
+
+    /// The server could sleep: should it?
+    fn verdict(&mut self, now: Now, idle: &Idle) -> Verdict;
+
+    /// The server sleeps: when is it to be woken although nobody asked? Never, for most.
+    fn wake_at(&self) -> Option<Mono> {
+        None
+    }
+}
+
+impl<P: SleepPolicy + ?Sized> SleepPolicy for Box<P> {
+    fn observe(&mut self, now: Now, seen: &Observation) {
+        (**self).observe(now, seen);
+    }
+
+    fn verdict(&mut self, now: Now, idle: &Idle) -> Verdict {
+        (**self).verdict(now, idle)
+    }
+
+    fn wake_at(&self) -> Option<Mono> {
+        (**self).wake_at()
+    }
+}
+
+/// Which policy, as configured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "name", deny_unknown_fields)]
+pub enum PolicyChoice {
+    /// Never sleeps.
+    AlwaysOn,
+    /// Sleeps after a fixed idle time.
+    Timeout {
+        /// That time.
+        #[serde(with = "duration_text")]
+        idle: Duration,
+    },
+    /// Sleeps when the mean of the last gaps says that it pays (published).
+    Window,
+    /// Sleeps after idling for the break-even time: never worse than twice the optimum.
+    SkiRental,
+}
+
+impl Default for PolicyChoice {
+    fn default() -> Self {
+        Self::Window
+    }
+}
+
+impl std::fmt::Display for PolicyChoice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::AlwaysOn => f.write_str("always-on"),
+            Self::Timeout { idle } => write!(f, "timeout {}", duration_text::format(*idle)),
+            Self::Window => f.write_str("window"),
+            Self::SkiRental => f.write_str("ski-rental"),
+        }
+    }
+}
+
+impl std::str::FromStr for PolicyChoice {
+    type Err = String;
+
+    /// Reads what [`Display`](std::fmt::Display) writes: `window`, `timeout 5s`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once([' ', '=', ':']) {
+            None if text == "always-on" => Ok(Self::AlwaysOn),
+            None if text == "window" => Ok(Self::Window),
+            None if text == "ski-rental" => Ok(Self::SkiRental),
+            Some(("timeout", idle)) => Ok(Self::Timeout { idle: duration_text::parse(idle)? }),
+            _ => Err(format!(
+                "`{text}` is not a policy: choose `always-on`, `timeout 5s`, `window` or `ski-rental`"
+            )),
+        }
+    }
+}
+
+impl PolicyChoice {
+    /// Builds the policy for a server with these power states.
+    pub fn build(&self, states: &PowerStates) -> Box<dyn SleepPolicy + Send> {
+        match self {
+            Self::AlwaysOn => Box::new(AlwaysOn),
+            Self::Timeout { idle } => Box::new(Timeout { idle: *idle }),
+            Self::Window => Box::new(Window::new(states.break_even())),
+            Self::SkiRental => Box::new(Timeout { idle: states.break_even() }),
+        }
+    }
+}
+
+/// Never sleeps.
+#[derive(Debug, Clone, Copy)]
+pub struct AlwaysOn;
+
+impl SleepPolicy for AlwaysOn {
+    fn observe(&mut self, _: Now, _: &Observation) {}
+
+    fn verdict(&mut self, _: Now, _: &Idle) -> Verdict {
+        Verdict::Stay
+    }
+}
+
+/// Sleeps after a fixed idle time. With the break-even time this is the ski-rental rule: whatever
+/// the future brings, its energy is at most twice the least possible (rent until you have paid the
+/// price of buying).
+#[derive(Debug, Clone, Copy)]
+pub struct Timeout {
+    /// That time.
+    pub idle: Duration,
+}
+
+impl SleepPolicy for Timeout {
+    fn observe(&mut self, _: Now, _: &Observation) {}
+
+    fn verdict(&mut self, now: Now, idle: &Idle) -> Verdict {
+        let due = idle.since + self.idle;
+        if now.mono >= due { Verdict::Sleep } else { Verdict::AskAgainAt(due) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_are_named_as_they_are_written() {
+        for choice in [
+            PolicyChoice::AlwaysOn,
+            PolicyChoice::Window,
+            PolicyChoice::SkiRental,
+            PolicyChoice::Timeout { idle: Duration::from_secs(5) },
+        ] {
+            assert_eq!(choice.to_string().parse(), Ok(choice));
+        }
+        assert!("timeout".parse::<PolicyChoice>().is_err());
+        assert!("timeout soon".parse::<PolicyChoice>().is_err());
+    }
+
+    #[test]
+    fn a_timeout_says_when_to_ask_again() {
+        let mut policy = Timeout { idle: Duration::from_secs(5) };
+        let idle = Idle { since: Mono::from_secs(100), awake_since: Mono::ZERO };
+        let at = |secs| Now { mono: Mono::from_secs(secs), ..Now::default() };
+        assert_eq!(policy.verdict(at(104), &idle), Verdict::AskAgainAt(Mono::from_secs(105)));
+        assert_eq!(policy.verdict(at(105), &idle), Verdict::Sleep);
+    }
+}

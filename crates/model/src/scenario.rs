@@ -1,0 +1,309 @@
+//! What a server, its proxy and its operator's wishes are: the one description that `analyze`,
+//! `demo`, `serve` and `fleet` share, so that they speak of the same thing.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::duration_text;
+use crate::energy::PowerStates;
+use crate::policy::sleep::PolicyChoice;
+use crate::quantity::{Joules, Watts};
+use crate::sla::Sla;
+
+/// A scenario, as its TOML file says it. Everything left out is the default: the published server
+/// (MSI board with an i7-2700K) behind a proxy of 5 W.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Scenario {
+    /// The server that sleeps.
+    pub server: Server,
+    /// The machine that stays awake.
+    pub proxy: Proxy,
+    /// Whom a sleep may delay.
+    pub sla: SlaRule,
+    /// What the cache may answer.
+    pub cache: CacheRule,
+    /// When to sleep.
+    pub policy: PolicyChoice,
+    /// When crawlers are invited.
+    pub crawl_window: CrawlWindow,
+}
+
+/// The server that sleeps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Server {
+    /// Power awake, W.
+    pub on_w: f64,
+    /// Power asleep, W.
+    pub off_w: f64,
+    /// Energy of one sleep cycle beyond `off_w` x its length, J.
+    pub switch_j: f64,
+    /// From the wake command to the first answer.
+    #[serde(with = "duration_text")]
+    pub wake_time: Duration,
+    /// From the sleep command until it can be woken again.
+    #[serde(with = "duration_text")]
+    pub sleep_time: Duration,
+    /// It stays awake at least this long after waking.
+    #[serde(with = "duration_text")]
+    pub min_on: Duration,
+    /// It stays awake at least this long after its last request.
+    #[serde(with = "duration_text")]
+    pub quiet: Duration,
+    /// What it takes to answer one request, where that is modelled.
+    #[serde(with = "duration_text")]
+    pub service_time: Duration,
+    /// How far the watts and joules above may be off, as a share of them (expanded, 95 %).
+    pub uncertainty: f64,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            on_w: 43.3,
+            off_w: 1.6,
+            switch_j: 170.7,
+            wake_time: Duration::from_secs(5),
+            sleep_time: Duration::from_secs(5),
+            min_on: Duration::from_secs(60),
+            quiet: Duration::from_secs(5),
+            service_time: Duration::from_millis(5),
+            uncertainty: 0.05,
+        }
+    }
+}
+
+/// The machine that stays awake.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Proxy {
+    /// Its power, W.
+    pub power_w: f64,
+    /// What it takes to answer from its cache, where that is modelled.
+    #[serde(with = "duration_text")]
+    pub service_time: Duration,
+}
+
+impl Default for Proxy {
+    fn default() -> Self {
+        Self { power_w: 5.0, service_time: Duration::from_millis(1) }
+    }
+}
+
+/// At most `share` of the requests within `window` may wait longer than `delay`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SlaRule {
+    /// Off: sleep whenever the policy says so, whoever waits.
+    pub enabled: bool,
+    /// 0 ..= 1.
+    pub share: f64,
+    /// What counts as waiting.
+    #[serde(with = "duration_text")]
+    pub delay: Duration,
+    /// Length of the rolling window.
+    #[serde(with = "duration_text")]
+    pub window: Duration,
+}
+
+impl Default for SlaRule {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            share: 0.10,
+            delay: Duration::from_millis(50),
+            window: Duration::from_secs(86_400),
+        }
+    }
+}
+
+/// What the cache may answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CacheRule {
+    /// How long answers without explicit freshness are fresh; 0 leaves that to the heuristics of
+    /// RFC 9111. Also what the log-backed origin says of its answers.
+    #[serde(with = "duration_text")]
+    pub ttl: Duration,
+    /// How long past its freshness an answer may be served while the server sleeps.
+    #[serde(with = "duration_text")]
+    pub grace_asleep: Duration,
+    /// Bytes of memory.
+    pub size_mb: u64,
+}
+
+impl Default for CacheRule {
+    fn default() -> Self {
+        Self {
+            ttl: Duration::from_secs(120),
+            grace_asleep: Duration::from_secs(86_400),
+            size_mb: 128,
+        }
+    }
+}
+
+/// Once a day crawlers that were sent away are answered: the server is woken for them if it must be.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CrawlWindow {
+    /// Local time of day at which it opens, after midnight: `3h` is 03:00.
+    #[serde(with = "duration_text")]
+    pub opens: Duration,
+    /// How long it stays open.
+    #[serde(with = "duration_text")]
+    pub length: Duration,
+}
+
+impl Default for CrawlWindow {
+    fn default() -> Self {
+        Self { opens: Duration::from_secs(3 * 3600), length: Duration::from_secs(600) }
+    }
+}
+
+/// A value that no scenario can have. `key` names it as the TOML file does: `server.on_w`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{key}` is {value}, but {rule}")]
+pub struct BadValue {
+    /// Dotted name.
+    pub key: &'static str,
+    /// What it was set to.
+    pub value: String,
+    /// What would be right.
+    pub rule: &'static str,
+}
+
+impl Scenario {
+    /// Power states of the server.
+    pub const fn power_states(&self) -> PowerStates {
+        PowerStates {
+            on: Watts(self.server.on_w),
+            off: Watts(self.server.off_w),
+            switch: Joules(self.server.switch_j),
+            wake_time: self.server.wake_time,
+            sleep_time: self.server.sleep_time,
+        }
+    }
+
+    /// Power of the proxy.
+    pub const fn proxy_power(&self) -> Watts {
+        Watts(self.proxy.power_w)
+    }
+
+    /// The promise, if one is made.
+    pub fn sla(&self) -> Option<Sla> {
+        let SlaRule { enabled, share, delay, window } = self.sla;
+        enabled.then_some(Sla { share, delay, window })
+    }
+
+    /// Checks that every figure can be true.
+    pub fn check(&self) -> Result<(), BadValue> {
+        let watts = "watts must be a number from 0 to 100,000";
+        let joules = "joules must be a number from 0 to 100,000,000";
+        let share = "a share must lie between 0 and 1";
+        let figures = [
+            ("server.on_w", self.server.on_w, 1e5, watts),
+            ("server.off_w", self.server.off_w, 1e5, watts),
+            ("server.switch_j", self.server.switch_j, 1e8, joules),
+            ("server.uncertainty", self.server.uncertainty, 1.0, share),
+            ("proxy.power_w", self.proxy.power_w, 1e5, watts),
+            ("sla.share", self.sla.share, 1.0, share),
+        ];
+        for (key, value, most, rule) in figures {
+            if !(0.0..=most).contains(&value) {
+                return Err(BadValue { key, value: value.to_string(), rule });
+            }
+        }
+        if self.server.off_w > self.server.on_w {
+            let rule = "a server asleep cannot draw more than awake (`server.on_w`)";
+            return Err(BadValue {
+                key: "server.off_w",
+                value: self.server.off_w.to_string(),
+                rule,
+            });
+        }
+        let day = Duration::from_secs(86_400);
+        let lengths = [
+            (
+                "sla.window",
+                self.sla.window,
+                Duration::from_secs(60),
+                day * 366,
+                "it must last from 1m to 366d",
+            ),
+            (
+                "crawl_window.opens",
+                self.crawl_window.opens,
+                Duration::ZERO,
+                day,
+                "it is a time of day: 0 to 24h",
+            ),
+            (
+                "crawl_window.length",
+                self.crawl_window.length,
+                Duration::ZERO,
+                day,
+                "it must last from 0 to 24h",
+            ),
+            (
+                "server.wake_time",
+                self.server.wake_time,
+                Duration::ZERO,
+                day,
+                "it must last from 0 to 24h",
+            ),
+            (
+                "server.sleep_time",
+                self.server.sleep_time,
+                Duration::ZERO,
+                day,
+                "it must last from 0 to 24h",
+            ),
+        ];
+        for (key, value, least, most, rule) in lengths {
+            if !(least..=most).contains(&value) {
+                return Err(BadValue { key, value: duration_text::format(value), rule });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_the_published_server() {
+        let scenario = Scenario::default();
+        assert_eq!(scenario.check(), Ok(()));
+        let read: Scenario = toml::from_str("").unwrap();
+        assert_eq!(read, scenario);
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let scenario: Scenario =
+            toml::from_str("[server]\non_w = 80\nwake_time = \"1m30s\"\n[policy]\nname = \"timeout\"\nidle = \"30s\"")
+                .unwrap();
+        let again: Scenario = toml::from_str(&toml::to_string(&scenario).unwrap()).unwrap();
+        assert_eq!(again, scenario);
+        assert_eq!(scenario.server.wake_time, Duration::from_secs(90));
+    }
+
+    #[test]
+    fn impossible_figures_are_named() {
+        for (text, key) in [
+            ("[server]\non_w = -1", "server.on_w"),
+            ("[server]\non_w = nan", "server.on_w"),
+            ("[server]\noff_w = 50", "server.off_w"),
+            ("[sla]\nshare = 10", "sla.share"),
+            ("[sla]\nwindow = \"1s\"", "sla.window"),
+        ] {
+            let scenario: Scenario = toml::from_str(text).unwrap();
+            assert_eq!(scenario.check().unwrap_err().key, key);
+        }
+        assert!(toml::from_str::<Scenario>("[server]\nwatts = 5").is_err(), "unknown key");
+    }
+}

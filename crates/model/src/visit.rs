@@ -1,0 +1,108 @@
+//! Visits: what one person does in one sitting.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use crate::time::Mono;
+
+/// A visit ends after this long without a request.
+pub const VISIT_GAP: Duration = Duration::from_secs(30 * 60);
+
+/// Who visits: a hash of client address and user agent. Two visitors share one with a chance of
+/// about n² / 2^65 among n visitors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Visitor(pub u64);
+
+impl Visitor {
+    /// The visitor with this address and agent.
+    pub fn new(address: &str, agent: Option<&str>) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (address, agent).hash(&mut hasher);
+        Self(hasher.finish())
+    }
+}
+
+/// Counts visits and the delayed ones among them. Memory holds the visits going on now: those
+/// ended are swept out whenever the table has doubled.
+#[derive(Debug, Default)]
+pub struct Visits {
+    open: HashMap<Visitor, Open, BuildHasherDefault<DefaultHasher>>,
+    sweep_at: usize,
+    visits: u64,
+    delayed: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    last: Mono,
+    delayed: bool,
+}
+
+impl Visits {
+    /// A request of a visitor, delayed by a sleep or not.
+    pub fn request(&mut self, at: Mono, visitor: Visitor, delayed: bool) {
+        self.sweep(at);
+        let open = self.open.entry(visitor).or_insert(Open { last: Mono::NEVER, delayed: false });
+        if open.last == Mono::NEVER || at.since(open.last) >= VISIT_GAP {
+            self.visits += 1;
+            open.delayed = false;
+        }
+        open.last = at;
+        if delayed && !open.delayed {
+            open.delayed = true;
+            self.delayed += 1;
+        }
+    }
+
+    /// Visits begun.
+    pub const fn visits(&self) -> u64 {
+        self.visits
+    }
+
+    /// Visits of which at least one request was delayed.
+    pub const fn delayed(&self) -> u64 {
+        self.delayed
+    }
+
+    fn sweep(&mut self, now: Mono) {
+        if self.open.len() < self.sweep_at.max(1024) {
+            return;
+        }
+        self.open.retain(|_, open| now.since(open.last) < VISIT_GAP);
+        self.sweep_at = self.open.len() * 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_and_its_images_are_one_visit_delayed_once() {
+        let mut visits = Visits::default();
+        let ann = Visitor::new("10.0.0.1", Some("Firefox"));
+        let ben = Visitor::new("10.0.0.1", Some("Safari"));
+        for second in 0..5 {
+            visits.request(Mono::from_secs(second), ann, second < 2);
+        }
+        visits.request(Mono::from_secs(6), ben, false);
+        assert_eq!((visits.visits(), visits.delayed()), (2, 1));
+        visits.request(Mono::from_secs(4 + 1800), ann, true);
+        assert_eq!(
+            (visits.visits(), visits.delayed()),
+            (3, 2),
+            "half an hour later: another visit"
+        );
+    }
+
+    #[test]
+    fn the_table_keeps_only_the_visits_going_on() {
+        let mut visits = Visits::default();
+        for n in 0..100_000_u64 {
+            visits.request(Mono::from_secs(n * 60), Visitor(n), false);
+        }
+        assert_eq!(visits.visits(), 100_000);
+        assert!(visits.open.len() <= 2048, "{}", visits.open.len());
+    }
+}
