@@ -286,6 +286,17 @@ impl<P: SleepPolicy> PowerManager<P> {
         }
     }
 
+    /// A request that had been let through found the server gone, and waits again; it was counted
+    /// when it was admitted. Wakes the server. False if that would not wake: then it need not wait.
+    pub fn rejoin(&mut self, now: Now, id: u64, actions: &mut Vec<Action>) -> bool {
+        if self.lifecycle.phase() == Phase::Failed && now.mono < self.lifecycle.blocked_until() {
+            return false;
+        }
+        self.held.push(now.mono);
+        self.wake(now, Cause::Request(id), actions);
+        true
+    }
+
     /// The driver did what it was told, or found something out.
     pub fn report(&mut self, now: Now, report: Report, actions: &mut Vec<Action>) {
         let change = self.lifecycle.report(now.mono, report, &mut self.commands);

@@ -1,0 +1,66 @@
+# Two commands suffice on a fresh Debian machine with Rust (https://rustup.rs): `make demo` and
+# `make test`. Build products go to $CARGO_TARGET_DIR if that is set, else to target/.
+
+# More arguments for the command behind a target: make demo ARGS="--days 7 --json"
+ARGS ?=
+# How long each fuzz target runs.
+FUZZ_SECONDS ?= 300
+
+# A shell that has not been restarted since rustup was installed does not find it yet.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+# Real logs for the tests that read some; without them those tests say `skipped: ...`.
+ifneq ($(wildcard ../shared/data),)
+export NIGHTWATT_DATA ?= $(abspath ../shared/data)
+endif
+
+.PHONY: help demo test bench fuzz fuzz-smoke lint doc licences ci
+
+help:
+	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS="--help")'
+	@echo 'make test        all tests'
+	@echo 'make bench       benchmarks'
+	@echo 'make lint        format, clippy, house rules'
+	@echo 'make doc         the API documentation'
+	@echo 'make licences    licences of all dependencies (builds cargo-deny the first time)'
+	@echo 'make fuzz        each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS), with the address sanitizer'
+	@echo 'make fuzz-smoke  each fuzz target for 10 s'
+	@echo 'make ci          all of this that must pass before a change goes in'
+
+demo:
+	@tools/need rust cc
+	@cargo build --release --locked -p nightwatt-cli
+	@cargo run --release --locked --quiet -p nightwatt-cli -- demo $(ARGS)
+
+test:
+	@tools/need rust cc
+	@cargo test --workspace --locked --no-fail-fast $(ARGS)
+
+bench:
+	@tools/need rust cc
+	@cargo bench --workspace --locked $(ARGS)
+
+lint:
+	@tools/need rust cc
+	@cargo fmt --all --check
+	@cargo clippy --workspace --all-targets --locked -- -D warnings
+	@cargo xtask tidy
+
+doc:
+	@tools/need rust cc
+	@RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --locked
+
+licences:
+	@tools/need rust cc
+	@tools/licences
+
+fuzz:
+	@tools/need rust cc c++
+	@tools/fuzz --asan $(FUZZ_SECONDS) $(ARGS)
+
+fuzz-smoke:
+	@tools/need rust cc c++
+	@tools/fuzz 10 $(ARGS)
+
+ci:
+	@.ci/run

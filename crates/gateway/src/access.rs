@@ -1,0 +1,164 @@
+//! The access log: Combined, and behind each line what nightwatt did.
+//!
+//! ```text
+//! 10.0.0.9 - - [03/Mar/2012:06:26:42 -0800] "GET / HTTP/1.1" 200 257 "-" "curl/8" id=a-7 site=blog class=api answer=held delay=5.002
+//! ```
+//!
+//! `id` is the request's `X-Request-Id`, `answer` one of [`Answered`], `delay` the seconds from the
+//! head of the request to the head of the answer. In shadow mode `would` says how the request would
+//! have been answered had the server been let sleep.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use nightwatt_model::policy::admission::ClientClass;
+use nightwatt_traffic::{Arrival, clf};
+
+use crate::body::Watcher;
+
+/// How a request was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Answered {
+    /// From the cache, fresh.
+    Cache,
+    /// From the cache, stale.
+    Stale,
+    /// From the cache: 304, the client has it.
+    NotModified,
+    /// By the server, which was awake.
+    Server,
+    /// By the server, after it woke.
+    Held,
+    /// With a page that waits.
+    WaitingPage,
+    /// A crawler: 503, come back later.
+    Crawler,
+    /// A scanner, refused.
+    Scanner,
+    /// A health check or an icon, from what the proxy knows.
+    Monitor,
+    /// The waiting page's question whether the server is awake.
+    State,
+    /// 504: held too long.
+    Timeout,
+    /// 503: this client woke the server too often.
+    Budget,
+    /// 502 or 503: the server failed.
+    Unavailable,
+    /// 4xx: the request could not be accepted.
+    Refused,
+}
+
+impl Answered {
+    /// Every answer.
+    pub const ALL: [Self; 14] = [
+        Self::Cache,
+        Self::Stale,
+        Self::NotModified,
+        Self::Server,
+        Self::Held,
+        Self::WaitingPage,
+        Self::Crawler,
+        Self::Scanner,
+        Self::Monitor,
+        Self::State,
+        Self::Timeout,
+        Self::Budget,
+        Self::Unavailable,
+        Self::Refused,
+    ];
+
+    /// The name in logs, metrics, JSON and the header `Nightwatt-Answer`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cache => "cache",
+            Self::Stale => "stale",
+            Self::NotModified => "not-modified",
+            Self::Server => "server",
+            Self::Held => "held",
+            Self::WaitingPage => "waiting-page",
+            Self::Crawler => "crawler",
+            Self::Scanner => "scanner",
+            Self::Monitor => "monitor",
+            Self::State => "state",
+            Self::Timeout => "timeout",
+            Self::Budget => "budget",
+            Self::Unavailable => "unavailable",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// What the log says of one request.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) request: Arrival,
+    pub(crate) id: String,
+    pub(crate) site: Arc<str>,
+    pub(crate) class: ClientClass,
+    pub(crate) answered: Answered,
+    pub(crate) delay: Duration,
+    pub(crate) would: Option<&'static str>,
+}
+
+impl Entry {
+    fn line(&self) -> String {
+        let mut line = clf::format(&self.request);
+        line.push_str(&format!(
+            " id={} site={} class={} answer={} delay={:.3}",
+            self.id,
+            self.site,
+            self.class.as_str(),
+            self.answered.as_str(),
+            self.delay.as_secs_f64()
+        ));
+        if let Some(would) = self.would {
+            line.push_str(" would=");
+            line.push_str(would);
+        }
+        line.push('\n');
+        line
+    }
+}
+
+/// An open access log. Each line is one write, so that a kill loses no line that was logged.
+#[derive(Debug)]
+pub(crate) struct AccessLog(Mutex<File>);
+
+impl AccessLog {
+    pub(crate) fn open(path: &Path) -> std::io::Result<Self> {
+        Ok(Self(Mutex::new(OpenOptions::new().append(true).create(true).open(path)?)))
+    }
+
+    fn write(&self, entry: &Entry) {
+        let line = entry.line();
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = file.write_all(line.as_bytes()) {
+            tracing::error!(%error, "the access log could not be written");
+        }
+    }
+}
+
+/// Counts an answer's bytes and logs the request when its answer is over.
+pub(crate) struct Logged {
+    pub(crate) log: Arc<AccessLog>,
+    pub(crate) entry: Entry,
+}
+
+impl Watcher for Logged {
+    fn passes(&mut self, part: &Bytes) {
+        self.entry.request.bytes += part.len() as u64;
+    }
+
+    fn ended(&mut self) {}
+}
+
+impl Drop for Logged {
+    fn drop(&mut self) {
+        self.log.write(&self.entry);
+    }
+}

@@ -1,0 +1,71 @@
+//! Answers that the proxy gives by itself.
+
+use std::time::Duration;
+
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Response, StatusCode};
+use nightwatt_model::policy::lifecycle::Phase;
+
+use crate::body::Answer;
+
+/// The page that waits, unless the operator has one. `{{seconds}}` is replaced by the expected time.
+pub(crate) const WAITING_PAGE: &str = include_str!("assets/waiting.html");
+
+/// Where the waiting page asks for the server's state.
+pub(crate) const STATE_PATH: &str = "/.nightwatt/state";
+
+/// Never kept by anybody: it is about this moment.
+fn passing(status: StatusCode, kind: &'static str, text: String) -> Response<Answer> {
+    let mut response = Response::new(Answer::whole(text));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+/// A plain sentence that says what is wrong.
+pub(crate) fn sentence(status: StatusCode, text: &str) -> Response<Answer> {
+    passing(status, "text/plain; charset=utf-8", format!("{text}\n"))
+}
+
+/// The same, with the time after which to try again.
+pub(crate) fn later(status: StatusCode, after: Duration, text: &str) -> Response<Answer> {
+    let mut response = sentence(status, text);
+    response.headers_mut().insert(RETRY_AFTER, seconds(after).into());
+    response
+}
+
+/// Whole seconds, rounded up: coming back too early is refused again.
+fn seconds(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
+}
+
+/// The page that waits. `seconds` is how long waking takes as a rule.
+pub(crate) fn waiting_page(template: &str, wake_time: Duration) -> Response<Answer> {
+    let after = seconds(wake_time).max(1);
+    let page = template.replace("{{seconds}}", &after.to_string());
+    let mut response = passing(StatusCode::SERVICE_UNAVAILABLE, "text/html; charset=utf-8", page);
+    response.headers_mut().insert(RETRY_AFTER, after.into());
+    response
+}
+
+/// What the waiting page asks for.
+pub(crate) fn state(phase: Phase, retry_after: Duration) -> Response<Answer> {
+    let json =
+        serde_json::json!({ "state": phase.as_str(), "retry_after_s": seconds(retry_after) });
+    passing(StatusCode::OK, "application/json", json.to_string())
+}
+
+/// To a health check: the service is up, even though its server sleeps.
+pub(crate) fn healthy(phase: Phase) -> Response<Answer> {
+    let text = format!("{}, healthy: wakes on demand\n", phase.as_str());
+    passing(StatusCode::OK, "text/plain; charset=utf-8", text)
+}
+
+/// To a browser that wants an icon: there is none just now.
+pub(crate) fn no_icon() -> Response<Answer> {
+    let mut response = Response::new(Answer::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("max-age=60"));
+    response
+}

@@ -1,0 +1,78 @@
+//! A range of addresses: `10.0.0.0/8`, `fd00::/8`, `127.0.0.1`.
+
+use std::net::IpAddr;
+
+use serde::Deserialize;
+
+/// Addresses that share their first bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    bits: u32,
+}
+
+impl Network {
+    /// Is `address` in it? IPv4 addresses in IPv6 clothes count as IPv4.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (self.address, address.to_canonical()) {
+            (IpAddr::V4(ours), IpAddr::V4(theirs)) => {
+                let differ = u32::from(ours) ^ u32::from(theirs);
+                differ.checked_shr(32 - self.bits).unwrap_or(0) == 0
+            }
+            (IpAddr::V6(ours), IpAddr::V6(theirs)) => {
+                let differ = u128::from(ours) ^ u128::from(theirs);
+                differ.checked_shr(128 - self.bits).unwrap_or(0) == 0
+            }
+            _ => false,
+        }
+    }
+}
+
+impl std::str::FromStr for Network {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "`{text}` is not a network: write an address and a prefix length, as in `10.0.0.0/8`"
+            )
+        };
+        let (address, bits) = text.split_once('/').map_or((text, None), |(a, b)| (a, Some(b)));
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.map_or(Ok(most), |bits| bits.parse().map_err(|_| wrong()))?;
+        if bits > most {
+            return Err(wrong());
+        }
+        Ok(Self { address, bits })
+    }
+}
+
+impl<'de> Deserialize<'de> for Network {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_in_their_networks_and_in_no_other() {
+        let within = |network: &str, address: &str| {
+            network.parse::<Network>().unwrap().contains(address.parse().unwrap())
+        };
+        assert!(within("10.0.0.0/8", "10.255.1.2"));
+        assert!(!within("10.0.0.0/8", "11.0.0.0"));
+        assert!(within("127.0.0.1", "::ffff:127.0.0.1"));
+        assert!(!within("127.0.0.1", "127.0.0.2"));
+        assert!(within("0.0.0.0/0", "8.8.8.8"));
+        assert!(!within("0.0.0.0/0", "::1"));
+        assert!(within("fd00::/8", "fdff::1"));
+        assert!(!within("fd00::/8", "fe80::1"));
+        for wrong in ["10.0.0.0/33", "10.0.0/8", "example.org", "10.0.0.0/", ""] {
+            assert!(wrong.parse::<Network>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The local socket of `nightwatt status|wake|sleep|stay-awake`: one JSON object a line in, one out.
+//!
+//! Whoever may open the socket file may give orders: its mode is 0600, so that is the user the
+//! gateway runs as, and root.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nightwatt_model::policy::manager;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::error::StartError;
+use crate::gateway::{Gateway, file};
+use crate::status::Status;
+
+/// A line longer than this is no order.
+const LONGEST: u64 = 4096;
+
+/// What can be asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "order", deny_unknown_fields)]
+pub enum Order {
+    /// How is everything?
+    Status,
+    /// Wake a server.
+    Wake {
+        /// Name of the site; may be left out if there is only one.
+        site: Option<String>,
+    },
+    /// Put a server to sleep as soon as nothing is under way.
+    Sleep {
+        /// As for `wake`.
+        site: Option<String>,
+    },
+    /// Keep a server awake.
+    StayAwake {
+        /// As for `wake`.
+        site: Option<String>,
+        /// For so many seconds.
+        seconds: u64,
+    },
+}
+
+/// What is answered.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reply {
+    /// To `status`.
+    Status(Box<Status>),
+    /// The order was taken; the server's state follows it by itself.
+    Done,
+    /// It was not.
+    Error(String),
+}
+
+/// Why a gateway could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// Nobody listens.
+    #[error("cannot reach a running gateway at {path}: {source}")]
+    Unreachable {
+        /// The socket.
+        path: std::path::PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It broke off.
+    #[error("the gateway did not answer: {0}")]
+    Broken(#[from] std::io::Error),
+    /// It said something else.
+    #[error("the gateway answered something else than expected ({0}): is it of another version?")]
+    Misunderstood(#[from] serde_json::Error),
+}
+
+/// Asks a running gateway.
+pub async fn ask(path: &Path, order: &Order) -> Result<Reply, ControlError> {
+    let unreachable = |source| ControlError::Unreachable { path: path.to_owned(), source };
+    let mut stream = UnixStream::connect(path).await.map_err(unreachable)?;
+    let mut line = serde_json::to_vec(order)?;
+    line.push(b'\n');
+    stream.write_all(&line).await?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).await?;
+    Ok(serde_json::from_str(&answer)?)
+}
+
+pub(crate) fn start(
+    gateway: &Arc<Gateway>,
+    mut stopped: watch::Receiver<bool>,
+) -> Result<Option<JoinHandle<()>>, StartError> {
+    let path = gateway.config.control_socket();
+    // A socket left behind by a killed gateway; a living one still listens on its TCP addresses, so
+    // we would not have come this far.
+    let _ = std::fs::remove_file(&path);
+    let listener = UnixListener::bind(&path).map_err(file(&path))?;
+    let private = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(&path, private).map_err(file(&path))?;
+    let gateway = Arc::clone(gateway);
+    Ok(Some(tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => {
+                    if let Ok((stream, _)) = accepted {
+                        let gateway = Arc::clone(&gateway);
+                        tokio::spawn(async move { converse(&gateway, stream).await });
+                    }
+                }
+                _ = stopped.wait_for(|stopped| *stopped) => return,
+            }
+        }
+    })))
+}
+
+async fn converse(gateway: &Gateway, stream: UnixStream) {
+    let (reading, mut writing) = stream.into_split();
+    let mut lines = BufReader::new(reading.take(LONGEST)).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let reply = match serde_json::from_str(&line) {
+            Ok(order) => obey(gateway, &order),
+            Err(error) => Reply::Error(format!("this is no order: {error}")),
+        };
+        let Ok(mut text) = serde_json::to_vec(&reply) else { return };
+        text.push(b'\n');
+        if writing.write_all(&text).await.is_err() {
+            return;
+        }
+        lines.get_mut().get_mut().set_limit(LONGEST);
+    }
+}
+
+fn obey(gateway: &Gateway, order: &Order) -> Reply {
+    let (site, order) = match order {
+        Order::Status => return Reply::Status(Box::new(gateway.status())),
+        Order::Wake { site } => (site, manager::Order::Wake),
+        Order::Sleep { site } => (site, manager::Order::Sleep),
+        Order::StayAwake { site, seconds } => {
+            (site, manager::Order::StayAwake(Duration::from_secs(*seconds)))
+        }
+    };
+    if gateway.observe {
+        return Reply::Error("in shadow mode (--observe) servers are left alone".to_owned());
+    }
+    let names = || gateway.sites.iter().map(|site| &*site.name).collect::<Vec<_>>().join(", ");
+    let found = match (site, gateway.sites.as_slice()) {
+        (None, [only]) => Some(only),
+        (None, _) => return Reply::Error(format!("say which site: {}", names())),
+        (Some(name), sites) => sites.iter().find(|site| *site.name == **name),
+    };
+    match found {
+        Some(site) => {
+            site.supervisor.order(order);
+            Reply::Done
+        }
+        None => Reply::Error(format!("there is no such site; there are: {}", names())),
+    }
+}

@@ -1,0 +1,172 @@
+//! What the proxy makes of a request's head, before anything is decided.
+
+use std::net::IpAddr;
+
+use http::header::{ACCEPT, CONTENT_LENGTH, HOST, REFERER, TRANSFER_ENCODING, USER_AGENT};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, Method, StatusCode};
+use nightwatt_model::time::Now;
+use nightwatt_traffic::{Arrival, ClientFacts, ClientKey};
+
+use crate::config::Config;
+
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// Who asks for what.
+#[derive(Debug, Clone)]
+pub(crate) struct Facts {
+    /// For the log, and for whoever looks for this request at the server.
+    pub(crate) id: String,
+    /// The same, for the manager.
+    pub(crate) number: u64,
+    pub(crate) arrived: Now,
+    pub(crate) client: IpAddr,
+    /// Who holds the connection: the client, or the last proxy before us.
+    pub(crate) peer: IpAddr,
+    /// From a proxy that is believed.
+    pub(crate) trusted: bool,
+    /// Host and port as the client wrote them.
+    pub(crate) authority: String,
+    /// Path and query.
+    pub(crate) target: String,
+    pub(crate) method: Method,
+    pub(crate) agent: Option<String>,
+    pub(crate) referer: Option<String>,
+    pub(crate) accepts_html: bool,
+}
+
+/// Why a request is not even looked at.
+pub(crate) type Refusal = (StatusCode, &'static str);
+
+impl Facts {
+    /// Reads a head. `number` is unique in this process.
+    pub(crate) fn of(config: &Config, peer: IpAddr, parts: &Parts, now: Now, number: u64) -> Self {
+        let trusted = config.trusted_proxies.iter().any(|network| network.contains(peer));
+        let text = |name: &HeaderName| {
+            let value = parts.headers.get(name)?;
+            Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
+        };
+        let given_id = if trusted { text(&REQUEST_ID) } else { None };
+        let id = given_id
+            .filter(|id| is_plain_id(id))
+            // Unique across restarts as well: the second of the start of this request, and a count.
+            .unwrap_or_else(|| format!("{:x}-{number:x}", now.wall.0));
+        let authority = parts
+            .uri
+            .authority()
+            .map(|authority| authority.as_str().to_owned())
+            .or_else(|| text(&HOST))
+            .unwrap_or_default();
+        let target = parts.uri.path_and_query().map_or("/", |it| it.as_str()).to_owned();
+        Self {
+            id,
+            number,
+            arrived: now,
+            client: client(config, peer, trusted, &parts.headers),
+            peer: peer.to_canonical(),
+            trusted,
+            authority,
+            target,
+            method: parts.method.clone(),
+            agent: text(&USER_AGENT),
+            referer: text(&REFERER),
+            accepts_html: text(&ACCEPT).is_some_and(|accept| accept.contains("text/html")),
+        }
+    }
+
+    /// What no server should be bothered with.
+    pub(crate) fn refusal(&self, parts: &Parts, most_body: u64) -> Option<Refusal> {
+        let headers = &parts.headers;
+        if headers.get_all(HOST).iter().count() > 1 {
+            return Some((StatusCode::BAD_REQUEST, "More than one Host field."));
+        }
+        if self.authority.is_empty() && parts.version >= http::Version::HTTP_11 {
+            return Some((StatusCode::BAD_REQUEST, "HTTP/1.1 needs a Host field."));
+        }
+        if parts.method == Method::CONNECT {
+            return Some((StatusCode::METHOD_NOT_ALLOWED, "This is no forward proxy: no CONNECT."));
+        }
+        if !self.target.starts_with('/') {
+            return Some((StatusCode::BAD_REQUEST, "The request target must begin with a slash."));
+        }
+        if headers.contains_key(TRANSFER_ENCODING) && headers.contains_key(CONTENT_LENGTH) {
+            let text = "Both Transfer-Encoding and Content-Length: which is true cannot be told.";
+            return Some((StatusCode::BAD_REQUEST, text));
+        }
+        let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+        if length.and_then(|length| length.parse::<u64>().ok()).is_some_and(|it| it > most_body) {
+            let text = "The request's body is larger than this site accepts.";
+            return Some((StatusCode::PAYLOAD_TOO_LARGE, text));
+        }
+        None
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        self.target.split_once('?').map_or(&self.target, |(path, _)| path)
+    }
+
+    /// Host without port, lower case.
+    pub(crate) fn host(&self) -> String {
+        let host = match self.authority.rsplit_once(':') {
+            Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+            _ => &self.authority,
+        };
+        host.to_ascii_lowercase()
+    }
+
+    /// For the classifier.
+    pub(crate) fn for_classifier(&self) -> ClientFacts<'_> {
+        ClientFacts {
+            client: ClientKey::from(self.client),
+            agent: self.agent.as_deref(),
+            method: self.method.as_str(),
+            target: &self.target,
+            host: Some(&self.authority),
+            referer: self.referer.as_deref(),
+            accepts_html: Some(self.accepts_html),
+        }
+    }
+
+    /// For the access log.
+    pub(crate) fn to_arrival(&self, status: StatusCode) -> Arrival {
+        Arrival {
+            at: self.arrived.wall,
+            utc_offset: self.arrived.utc_offset,
+            client: self.client.to_string(),
+            method: self.method.to_string(),
+            target: self.target.clone(),
+            status: status.as_u16(),
+            bytes: 0,
+            referer: self.referer.clone(),
+            agent: self.agent.clone(),
+        }
+    }
+}
+
+/// The address that the last proxy we do not believe spoke for.
+fn client(config: &Config, peer: IpAddr, trusted: bool, headers: &HeaderMap) -> IpAddr {
+    if !trusted {
+        return peer.to_canonical();
+    }
+    let fields = headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
+    let listed: Vec<IpAddr> =
+        fields.flat_map(|field| field.split(',')).filter_map(|it| it.trim().parse().ok()).collect();
+    let believed = |address: &&IpAddr| {
+        config.trusted_proxies.iter().any(|network| network.contains(**address))
+    };
+    listed
+        .iter()
+        .rev()
+        .find(|it| !believed(it))
+        .or(listed.first())
+        .map_or(peer, |it| *it)
+        .to_canonical()
+}
+
+/// Short, and without anything that could break a log line or a header.
+fn is_plain_id(id: &str) -> bool {
+    let plain =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
+    (1..=128).contains(&id.len()) && id.bytes().all(plain)
+}

@@ -1,0 +1,435 @@
+//! One exchange with the server: the request on its way there, the answer on its way back, and what
+//! the cache keeps of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING, VIA};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use nightwatt_httpcache::stored::Stored;
+use nightwatt_httpcache::{
+    CacheKey, CacheStatus, Forward, Occasion, Rules, Times, Timestamp, Usability, fields,
+    invalidation, update,
+};
+
+use crate::body::{Answer, Question, Watcher};
+use crate::facts::{FORWARDED_FOR, Facts, REQUEST_ID};
+use crate::gateway::Gateway;
+use crate::hold::Spool;
+use crate::origin::{Failure, Loan, OriginError};
+use crate::proxy::{Found, from_store, head_of};
+use crate::site::Site;
+use crate::store::{Object, Store};
+use crate::supervisor::Supervisor;
+
+/// For so long after waking, a server that says 502, 503 or 504 is taken to be still starting.
+const STARTING: Duration = Duration::from_secs(30);
+
+/// Between two attempts with a server that is still starting.
+const RETRY_EVERY: Duration = Duration::from_millis(500);
+
+const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const FORWARDED: HeaderName = HeaderName::from_static("forwarded");
+
+/// Ends an exchange when it is dropped.
+pub(crate) struct Exchange(pub(crate) Arc<Supervisor>);
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+impl Watcher for Exchange {
+    fn passes(&mut self, _: &Bytes) {}
+
+    fn ended(&mut self) {}
+}
+
+/// Gives a connection back when the answer has passed whole.
+struct Lent {
+    gateway: Arc<Gateway>,
+    site: usize,
+    loan: Option<Loan>,
+}
+
+impl Watcher for Lent {
+    fn passes(&mut self, _: &Bytes) {}
+
+    fn ended(&mut self) {
+        if let Some(loan) = self.loan.take() {
+            self.gateway.sites[self.site].origin.put_back(loan);
+        }
+    }
+}
+
+/// Collects an answer for the cache while it passes.
+struct Keeping {
+    store: Arc<Store>,
+    /// Until the answer has passed, or has become too large.
+    kept: Option<(CacheKey, Stored, BytesMut)>,
+}
+
+impl Watcher for Keeping {
+    fn passes(&mut self, part: &Bytes) {
+        if let Some((.., body)) = &mut self.kept {
+            body.extend_from_slice(part);
+            if body.len() as u64 > self.store.largest() {
+                self.kept = None;
+            }
+        }
+    }
+
+    fn ended(&mut self) {
+        if let Some((key, stored, body)) = self.kept.take() {
+            self.store.insert(key, Object { stored, body: body.freeze() });
+        }
+    }
+}
+
+/// What is to be forwarded.
+pub(crate) struct Forwarding<'a> {
+    pub(crate) gateway: &'a Arc<Gateway>,
+    /// Index of the site.
+    pub(crate) site: usize,
+    pub(crate) facts: &'a Facts,
+    pub(crate) parts: &'a Parts,
+    pub(crate) key: Option<CacheKey>,
+    pub(crate) found: Option<Found>,
+}
+
+/// Why nothing could be forwarded.
+pub(crate) enum NotForwarded {
+    /// The server cannot be reached; nothing was sent. The body comes back.
+    Unreachable(Spool),
+    /// Anything else: the answer to give.
+    Answer(Response<Answer>),
+}
+
+impl Forwarding<'_> {
+    fn site(&self) -> &Site {
+        &self.gateway.sites[self.site]
+    }
+
+    fn rules(&self) -> &Rules {
+        &self.site().rules
+    }
+
+    fn now(&self) -> Timestamp {
+        self.gateway.timestamp()
+    }
+
+    /// Forwards within an exchange that has begun, and ends it when the answer has passed.
+    pub(crate) async fn run(&self, spool: Spool) -> Result<Response<Answer>, NotForwarded> {
+        let exchange = Exchange(Arc::clone(&self.site().supervisor));
+        let requested = self.now();
+        let (mut validates, mut spool) = (self.found.is_some(), spool);
+        loop {
+            let too_large = Arc::new(AtomicBool::new(false));
+            let repeatable = spool.is_whole() && self.parts.method.is_idempotent();
+            let copy = repeatable.then(|| spool.parts.clone());
+            let (request, validating) = self.question(spool, validates, &too_large);
+            let (response, loan) = match self.site().origin.send(request).await {
+                Ok(answer) => answer,
+                Err(failure) => return Err(self.failed(failure, copy, &too_large)),
+            };
+            if let Some(copy) = copy {
+                let unmatched = validating
+                    && response.status() == StatusCode::NOT_MODIFIED
+                    && self.confirmed(response.headers()).is_none();
+                if unmatched || self.still_starting(response.status()) {
+                    validates &= !unmatched;
+                    spool = Spool::again(copy);
+                    self.gateway.clock.parked(self.gateway.clock.sleep(RETRY_EVERY)).await;
+                    continue;
+                }
+            }
+            let times = Times { requested, received: self.now() };
+            let lent =
+                Lent { gateway: Arc::clone(self.gateway), site: self.site, loan: Some(loan) };
+            return Ok(self.answer(
+                response.map(Answer::of_origin),
+                times,
+                validating,
+                lent,
+                exchange,
+            ));
+        }
+    }
+
+    /// 502 and the like in a server's first seconds are not shown to anybody.
+    fn still_starting(&self, status: StatusCode) -> bool {
+        let starting = matches!(status.as_u16(), 502..=504);
+        starting && self.site().supervisor.woke_within(STARTING)
+    }
+
+    /// The request as the server gets it. Says also whether it asks to confirm what is stored.
+    fn question(
+        &self,
+        spool: Spool,
+        validate: bool,
+        too_large: &Arc<AtomicBool>,
+    ) -> (Request<Question>, bool) {
+        let mut headers = self.parts.headers.clone();
+        let length = headers.get(CONTENT_LENGTH).cloned();
+        let chunked = headers.contains_key(TRANSFER_ENCODING);
+        fields::strip_hop_by_hop(&mut headers);
+        headers.remove(EXPECT);
+        let site = self.site();
+        let host = if self.facts.authority.is_empty() {
+            &site.config.origin.authority
+        } else {
+            &self.facts.authority
+        };
+        insert(&mut headers, HOST, host);
+        insert(&mut headers, REQUEST_ID, &self.facts.id);
+        forwarded(&mut headers, self.facts);
+        headers.append(VIA, HeaderValue::from_static("1.1 nightwatt"));
+        let validating = validate
+            && self
+                .found
+                .as_ref()
+                .is_some_and(|found| update::add_validators(&mut headers, &[&found.object.stored]));
+        let body = if length.is_some() || chunked {
+            let limit = self.gateway.config.limits.body_bytes;
+            Question::new(spool.parts, spool.rest, limit, too_large)
+        } else {
+            Question::empty()
+        };
+        if let Some(length) = length {
+            headers.insert(CONTENT_LENGTH, length);
+        }
+        let mut request = Request::new(body);
+        *request.method_mut() = self.parts.method.clone();
+        *request.uri_mut() = self.facts.target.parse().unwrap_or_default();
+        *request.headers_mut() = headers;
+        (request, validating)
+    }
+
+    fn confirmed(&self, headers: &HeaderMap) -> Option<&Found> {
+        let found = self.found.as_ref()?;
+        update::answered(&[&found.object.stored], headers).map(|_| found)
+    }
+
+    /// The answer as the client gets it; what may be kept is kept.
+    fn answer(
+        &self,
+        mut response: Response<Answer>,
+        times: Times,
+        validating: bool,
+        lent: Lent,
+        exchange: Exchange,
+    ) -> Response<Answer> {
+        let request = head_of(self.facts, self.parts);
+        let (status, rules) = (response.status(), self.rules());
+        for key in invalidation::invalidated(&request, status, response.headers(), &rules.key) {
+            self.site().store.remove(&key);
+        }
+        let why = self.why_forwarded().origin_status(status);
+        if validating
+            && status == StatusCode::NOT_MODIFIED
+            && let Some(found) = self.confirmed(response.headers())
+        {
+            let confirmed = self.from_confirmed(found, response.headers(), times, why);
+            // A 304 has no body: the exchange is over, and the connection free.
+            drop(response.into_body().watched(Box::new(lent)).watched(Box::new(exchange)));
+            return confirmed;
+        }
+        if server_failed(status)
+            && let Some(stale) = self.stale_instead()
+        {
+            return stale;
+        }
+        let keeping = self.keep(&response, times);
+        let stored = keeping.is_some();
+        let now = self.now();
+        fields::strip_hop_by_hop(response.headers_mut());
+        finish_headers(response.headers_mut(), now);
+        why.stored(stored).append_to(response.headers_mut());
+        response.map(|mut body| {
+            if let Some(keeping) = keeping {
+                body = body.watched(Box::new(keeping));
+            }
+            body.watched(Box::new(lent)).watched(Box::new(exchange))
+        })
+    }
+
+    /// The cache's part in an answer: what is stored of it, forgotten or updated because of it.
+    fn keep(&self, response: &Response<Answer>, times: Times) -> Option<Keeping> {
+        let key = self.key.as_ref()?;
+        let request = head_of(self.facts, self.parts);
+        let (status, headers, rules) = (response.status(), response.headers(), self.rules());
+        let store = &self.site().store;
+        if self.parts.method == Method::HEAD {
+            self.learn_from_head(status, headers, times);
+            return None;
+        }
+        match Stored::new(&request, status, headers, times, rules) {
+            Ok(stored) => {
+                let too_long =
+                    http_body::Body::size_hint(response.body()).lower() > store.largest();
+                let kept = (!too_long).then(|| (key.clone(), stored, BytesMut::new()))?;
+                Some(Keeping { store: Arc::clone(store), kept: Some(kept) })
+            }
+            Err(why) => {
+                tracing::trace!(id = %self.facts.id, why = why.token(), "not stored");
+                if why.condemns_stored(&request, rules) {
+                    store.remove(key);
+                }
+                None
+            }
+        }
+    }
+
+    fn learn_from_head(&self, status: StatusCode, headers: &HeaderMap, times: Times) {
+        use nightwatt_httpcache::update::HeadEffect;
+        let (Some(key), Some(found)) = (&self.key, &self.found) else { return };
+        let request = head_of(self.facts, self.parts);
+        let store = &self.site().store;
+        match found.object.stored.after_head(&request, status, headers, times, self.rules()) {
+            HeadEffect::None => {}
+            HeadEffect::Updated(stored) => {
+                let body = found.object.body.clone();
+                store.insert(key.clone(), Object { stored: *stored, body });
+            }
+            HeadEffect::Outdated => store.remove(key),
+        }
+    }
+
+    /// The stored answer, confirmed by a 304.
+    fn from_confirmed(
+        &self,
+        found: &Found,
+        headers: &HeaderMap,
+        times: Times,
+        why: CacheStatus,
+    ) -> Response<Answer> {
+        let request = head_of(self.facts, self.parts);
+        let body = found.object.body.clone();
+        match found.object.stored.freshened(&request, headers, times, self.rules()) {
+            Ok(stored) => {
+                let object = Arc::new(Object { stored, body });
+                let response = from_store(&request, &object, self.now(), why.stored(true));
+                if let Some(key) = &self.key {
+                    let Object { stored, body } = &*object;
+                    let copy = Object { stored: stored.clone(), body: body.clone() };
+                    self.site().store.insert(key.clone(), copy);
+                }
+                response
+            }
+            Err(_) => {
+                let mut response = Response::new(Answer::whole(body));
+                *response.status_mut() = found.object.stored.status();
+                *response.headers_mut() =
+                    update::merged(&found.object.stored, headers, times, self.rules());
+                if let Some(key) = &self.key {
+                    self.site().store.remove(key);
+                }
+                why.append_to(response.headers_mut());
+                response
+            }
+        }
+    }
+
+    fn why_forwarded(&self) -> CacheStatus {
+        CacheStatus::forwarded(match (&self.key, &self.found) {
+            (None, _) => Forward::Method,
+            (Some(_), None) => Forward::UriMiss,
+            (Some(_), Some(found)) => match found.usability {
+                Usability::Validate { .. } | Usability::Fresh { .. } => Forward::Request,
+                _ => Forward::Stale,
+            },
+        })
+    }
+
+    /// A stored answer in the place of an error, where that is allowed.
+    fn stale_instead(&self) -> Option<Response<Answer>> {
+        let found = self.found.as_ref().filter(|it| it.usability.allows(Occasion::OriginFails))?;
+        let request = head_of(self.facts, self.parts);
+        let status = self.why_forwarded().detail("origin-failed");
+        Some(from_store(&request, &found.object, self.now(), status))
+    }
+
+    /// Nothing came back from the server. `copy` is the body, if that was kept.
+    fn failed(
+        &self,
+        failure: Failure,
+        copy: Option<Vec<Bytes>>,
+        too_large: &AtomicBool,
+    ) -> NotForwarded {
+        if too_large.load(Ordering::Relaxed) {
+            let text = "The request's body is larger than this site accepts.";
+            return NotForwarded::Answer(crate::answers::sentence(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                text,
+            ));
+        }
+        let Failure { error, unsent } = failure;
+        tracing::warn!(site = %self.site().name, id = %self.facts.id, %error, "the server failed");
+        match (&error, unsent) {
+            (OriginError::Unreachable(..), Some(unsent)) => {
+                let (parts, rest) = unsent.into_body().into_parts();
+                NotForwarded::Unreachable(Spool::resumed(parts, rest))
+            }
+            // The server went away under the request. Who asked may ask again without harm.
+            (OriginError::Broken(_), _) if copy.is_some() => {
+                NotForwarded::Unreachable(Spool::again(copy.unwrap_or_default()))
+            }
+            (OriginError::TimedOut(_), _) => {
+                let text = "The server did not answer in time.";
+                let answer = crate::answers::sentence(StatusCode::GATEWAY_TIMEOUT, text);
+                NotForwarded::Answer(self.stale_instead().unwrap_or(answer))
+            }
+            _ => {
+                let text = "The connection to the server broke before it had answered. The request \
+                            may have been acted upon: look before you send it again.";
+                let answer = crate::answers::sentence(StatusCode::BAD_GATEWAY, text);
+                NotForwarded::Answer(self.stale_instead().unwrap_or(answer))
+            }
+        }
+    }
+}
+
+fn server_failed(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 500 | 502..=504)
+}
+
+fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
+/// Says whom the request is for. What clients say of themselves is believed from trusted proxies
+/// only.
+fn forwarded(headers: &mut HeaderMap, facts: &Facts) {
+    if !facts.trusted {
+        for name in [FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, FORWARDED] {
+            headers.remove(name);
+        }
+    }
+    let before: Vec<&str> =
+        headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok()).collect();
+    let peer = facts.peer.to_string();
+    let chain = [before, vec![&peer]].concat().join(", ");
+    insert(headers, FORWARDED_FOR, &chain);
+    if !headers.contains_key(FORWARDED_PROTO) {
+        headers.insert(FORWARDED_PROTO, HeaderValue::from_static("http"));
+    }
+    if !headers.contains_key(FORWARDED_HOST) && !facts.authority.is_empty() {
+        insert(headers, FORWARDED_HOST, &facts.authority);
+    }
+}
+
+/// What every answer that came from the server gets on its way out.
+fn finish_headers(headers: &mut HeaderMap, now: Timestamp) {
+    use http::header::DATE;
+    headers.append(VIA, HeaderValue::from_static("1.1 nightwatt"));
+    if !headers.contains_key(DATE) {
+        headers.insert(DATE, nightwatt_httpcache::date::format(now));
+    }
+}

@@ -1,0 +1,135 @@
+//! Requests that wait for the server to wake.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use nightwatt_clock::Clock;
+use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_model::time::Mono;
+use tokio::sync::watch;
+
+use crate::supervisor::Supervisor;
+
+/// A request's body while its request is held: what has come so far is kept, up to a bound; the
+/// rest waits in the client's connection.
+#[derive(Debug)]
+pub(crate) struct Spool {
+    pub(crate) parts: Vec<Bytes>,
+    /// What has not been read; `None` when the whole body is in `parts`.
+    pub(crate) rest: Option<Incoming>,
+    room: usize,
+}
+
+impl Spool {
+    pub(crate) fn new(body: Incoming, room: usize) -> Self {
+        let rest = (!hyper::body::Body::is_end_stream(&body)).then_some(body);
+        Self { parts: Vec::new(), rest, room }
+    }
+
+    /// A body that was kept whole, to be sent again.
+    pub(crate) const fn again(parts: Vec<Bytes>) -> Self {
+        Self { parts, rest: None, room: 0 }
+    }
+
+    /// A body that came back unsent.
+    pub(crate) const fn resumed(parts: Vec<Bytes>, rest: Option<Incoming>) -> Self {
+        Self { parts, rest, room: 0 }
+    }
+
+    /// Reads until the body ends or the room is used up. Errors are left for whoever reads on.
+    async fn fill(&mut self) {
+        while self.room > 0
+            && let Some(rest) = &mut self.rest
+        {
+            match rest.frame().await {
+                Some(Ok(frame)) => {
+                    if let Ok(part) = frame.into_data() {
+                        self.room = self.room.saturating_sub(part.len());
+                        self.parts.push(part);
+                    }
+                }
+                Some(Err(_)) => return,
+                None => self.rest = None,
+            }
+        }
+    }
+
+    /// Can the request be sent more than once?
+    pub(crate) const fn is_whole(&self) -> bool {
+        self.rest.is_none()
+    }
+}
+
+/// How holding ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// The server is awake, and an exchange with it has begun.
+    Awake,
+    /// The server would not wake.
+    Failed,
+    /// It took too long.
+    TooLong,
+}
+
+/// Tells the manager when a held request is gone.
+struct Waiting<'a> {
+    supervisor: &'a Supervisor,
+    arrived: Mono,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.supervisor.gave_up(self.arrived);
+    }
+}
+
+/// Holds a request that was admitted at `arrived` until the server is awake or `deadline`. `phase`
+/// must have been asked for before the request was admitted.
+pub(crate) async fn hold(
+    supervisor: &Arc<Supervisor>,
+    phase: &mut watch::Receiver<Phase>,
+    (arrived, deadline): (Mono, Mono),
+    spool: &mut Spool,
+    clock: &Clock,
+) -> Held {
+    let waiting = Waiting { supervisor, arrived };
+    let held = clock.until(deadline, wait(supervisor, phase, spool, clock)).await;
+    match held {
+        Ok(held) => {
+            std::mem::forget(waiting);
+            held
+        }
+        Err(_) => Held::TooLong,
+    }
+}
+
+async fn wait(
+    supervisor: &Supervisor,
+    phase: &mut watch::Receiver<Phase>,
+    spool: &mut Spool,
+    clock: &Clock,
+) -> Held {
+    let mut filled = false;
+    while !supervisor.try_begin() {
+        let changed = if filled {
+            // Nothing comes from the client any more: only time can help.
+            let changed = clock.parked(phase.changed()).await;
+            clock.parked(clock.turn()).await;
+            changed.is_ok()
+        } else {
+            tokio::select! {
+                changed = phase.changed() => changed.is_ok(),
+                () = spool.fill() => {
+                    filled = true;
+                    false
+                }
+            }
+        };
+        if changed && *phase.borrow_and_update() == Phase::Failed {
+            return Held::Failed;
+        }
+    }
+    Held::Awake
+}

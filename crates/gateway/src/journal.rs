@@ -1,0 +1,201 @@
+//! What must survive a crash: the ledger, and what happened to the server, one JSON object a line.
+//!
+//! Every record is whole in itself and carries the totals as of its time, so the last whole line is
+//! all that a restart needs. A line torn by a crash is cut off at the next start; the time from the
+//! last whole record to that start is billed as unobserved (no saving claimed).
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nightwatt_model::ledger::Bill;
+use nightwatt_model::policy::lifecycle::Change;
+use nightwatt_model::policy::manager::Memory;
+use nightwatt_model::time::Wall;
+use serde::{Deserialize, Serialize};
+
+/// Beyond this size the journal starts anew from its last record; the old one is kept beside it.
+const ROTATE_AT: u64 = 8 << 20;
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Version of this form: 1.
+    pub v: u32,
+    /// When (ms since 1970, UTC).
+    pub at: Wall,
+    /// What happened; nothing for a checkpoint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<Change>,
+    /// For a wake-up: who or what caused it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<WakeCause>,
+    /// Totals as of then.
+    pub memory: Memory,
+}
+
+/// Who or what caused a wake-up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "by")]
+pub enum WakeCause {
+    /// A request.
+    Request {
+        /// Its id, as in the access log.
+        id: String,
+        /// The client's address.
+        client: String,
+        /// Its class then.
+        class: String,
+        /// Its user agent.
+        agent: Option<String>,
+        /// `GET /path`.
+        line: String,
+    },
+    /// Crawlers had been promised that time.
+    CrawlWindow,
+    /// The policy expected somebody.
+    Policy,
+    /// The operator.
+    Operator,
+}
+
+/// The journal of one server, open for appending.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+    /// Wait for the disk at each record. Off only where a lost tail does not matter (the demo).
+    durable: bool,
+}
+
+impl Journal {
+    /// Opens a journal, or begins one. Returns it with what its last whole record remembers, the
+    /// time since then billed as unobserved.
+    pub fn open(path: &Path, now: Wall, durable: bool) -> std::io::Result<(Self, Memory)> {
+        let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+        let (last, whole) = last_record(&file)?;
+        if whole < file.metadata()?.len() {
+            tracing::warn!(path = %path.display(), "cut a torn record off the ledger");
+            file.set_len(whole)?;
+        }
+        file.seek(SeekFrom::End(0))?;
+        let memory = last.as_ref().map_or_else(Memory::default, |last| resume(last, now));
+        let mut journal = Self { file, path: path.to_owned(), durable };
+        if whole > ROTATE_AT {
+            journal.rotate()?;
+        }
+        journal.write(&Record { v: 1, at: now, change: None, cause: None, memory })?;
+        Ok((journal, memory))
+    }
+
+    /// Appends a record, in one write.
+    pub fn write(&mut self, record: &Record) -> std::io::Result<()> {
+        let mut line = serde_json::to_vec(record)?;
+        line.push(b'\n');
+        self.file.write_all(&line)?;
+        if self.durable { self.file.sync_data() } else { Ok(()) }
+    }
+
+    fn rotate(&mut self) -> std::io::Result<()> {
+        let old = self.path.with_extension("jsonl.1");
+        std::fs::rename(&self.path, &old)?;
+        self.file = OpenOptions::new().append(true).create(true).open(&self.path)?;
+        Ok(())
+    }
+}
+
+/// The last whole record of a journal, and where it ends.
+fn last_record(file: &File) -> std::io::Result<(Option<Record>, u64)> {
+    let mut reader = BufReader::new(file);
+    let (mut last, mut whole, mut line) = (None, 0, Vec::new());
+    loop {
+        line.clear();
+        let read = reader.read_until(b'\n', &mut line)?;
+        if read == 0 || line.last() != Some(&b'\n') {
+            return Ok((last, whole));
+        }
+        let Ok(record) = serde_json::from_slice::<Record>(&line) else { return Ok((last, whole)) };
+        last = Some(record);
+        whole += read as u64;
+    }
+}
+
+fn resume(last: &Record, now: Wall) -> Memory {
+    // A clock that was set back since then leaves no gap.
+    let gap = u64::try_from(now.0.saturating_sub(last.at.0)).unwrap_or(0);
+    let bill = last.memory.bill;
+    let unobserved = bill.unobserved + Duration::from_millis(gap);
+    Memory { bill: Bill { unobserved, ..bill }, ..last.memory }
+}
+
+/// All whole records of a journal, for reports.
+pub fn read(path: &Path) -> std::io::Result<Vec<Record>> {
+    let reader = BufReader::new(File::open(path)?);
+    let lines = reader.lines().map_while(Result::ok);
+    Ok(lines.map_while(|line| serde_json::from_str(&line).ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(second: i64, on: u64) -> Record {
+        let bill = Bill { on: Duration::from_secs(on), ..Bill::default() };
+        let memory = Memory { bill, crawl_appointment: None };
+        Record {
+            v: 1,
+            at: Wall::from_secs(second),
+            change: Some(Change::Woke),
+            cause: None,
+            memory,
+        }
+    }
+
+    #[test]
+    fn a_crash_at_any_byte_loses_at_most_one_record() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("site.jsonl");
+        let (mut journal, _) = Journal::open(&path, Wall::from_secs(0), true).unwrap();
+        let mut sizes = vec![std::fs::metadata(&path).unwrap().len()];
+        for n in 1..5 {
+            journal.write(&record(i64::from(n), u64::from(n as u32))).unwrap();
+            sizes.push(std::fs::metadata(&path).unwrap().len());
+        }
+        let whole = std::fs::read(&path).unwrap();
+        for cut in 0..=whole.len() {
+            std::fs::write(&path, &whole[..cut]).unwrap();
+            let records = sizes.iter().filter(|&&size| size <= cut as u64).count();
+            let (_, memory) = Journal::open(&path, Wall::from_secs(100), true).unwrap();
+            let bill = memory.bill;
+            if records == 0 {
+                assert_eq!(bill, Bill::default());
+            } else {
+                let last = records as u64 - 1;
+                assert_eq!(bill.on, Duration::from_secs(last), "cut at {cut}");
+                assert_eq!(bill.unobserved, Duration::from_secs(100 - last), "cut at {cut}");
+            }
+            // And the journal can be written on.
+            assert_eq!(read(&path).unwrap().len(), records + 1);
+        }
+    }
+
+    #[test]
+    fn garbage_after_the_last_record_is_cut_off() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("site.jsonl");
+        let (mut journal, _) = Journal::open(&path, Wall::from_secs(0), false).unwrap();
+        journal.write(&record(10, 7)).unwrap();
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(b"\0\0\0\xff garbage\nmore").unwrap();
+        let (_, memory) = Journal::open(&path, Wall::from_secs(10), false).unwrap();
+        assert_eq!(memory.bill.on, Duration::from_secs(7));
+        assert_eq!(read(&path).unwrap().len(), 3);
+    }
+
+    #[test]
+    fn a_clock_set_back_makes_no_gap() {
+        let memory = resume(&record(100, 7), Wall::from_secs(50));
+        assert_eq!(memory.bill.unobserved, Duration::ZERO);
+    }
+}

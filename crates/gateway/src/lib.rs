@@ -1,0 +1,34 @@
+//! The sleeping proxy: a caching reverse proxy that lets the server behind it sleep.
+//!
+//! ```text
+//! listen -> proxy -> (store | answers | origin) -> body -> client
+//!              \-> supervisor (power manager, controller, probe, journal)
+//! ```
+//!
+//! What is decided is decided in `nightwatt_model::policy`; what may be cached, in
+//! `nightwatt_httpcache`. Here are sockets, bodies and files.
+
+mod access;
+mod answers;
+mod body;
+pub mod config;
+pub mod control;
+mod error;
+mod facts;
+mod forward;
+mod gateway;
+mod hold;
+pub mod journal;
+mod listen;
+mod origin;
+mod proxy;
+mod shadow;
+mod site;
+pub mod status;
+mod store;
+mod supervisor;
+
+pub use access::Answered;
+pub use config::Config;
+pub use error::{ConfigError, StartError};
+pub use gateway::{Gateway, Options};

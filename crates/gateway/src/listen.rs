@@ -1,0 +1,108 @@
+//! Where connections come in. Everything about HTTP/1.1 framing is behind this boundary: what comes
+//! out is a whole head and a body that streams.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
+
+use crate::error::StartError;
+use crate::gateway::Gateway;
+use crate::proxy;
+
+/// Connections that wait in the kernel.
+const BACKLOG: u32 = 1024;
+
+/// Listens on every configured address.
+pub(crate) async fn start(
+    gateway: &Arc<Gateway>,
+    stopped: &watch::Receiver<bool>,
+) -> Result<(Vec<SocketAddr>, Vec<JoinHandle<()>>), StartError> {
+    let room = Arc::new(Semaphore::new(gateway.config.limits.connections));
+    let mut addresses = Vec::new();
+    let mut tasks = Vec::new();
+    for &address in &gateway.config.listen {
+        let listener = bind(address).map_err(|source| StartError::Listen { address, source })?;
+        addresses.push(listener.local_addr().unwrap_or(address));
+        let serving = serve(Arc::clone(gateway), listener, Arc::clone(&room), stopped.clone());
+        tasks.push(tokio::spawn(serving));
+    }
+    Ok((addresses, tasks))
+}
+
+fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A restarted proxy must not wait for the connections of the old one to be forgotten.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Accepts until stopped, then lets running exchanges end.
+async fn serve(
+    gateway: Arc<Gateway>,
+    listener: TcpListener,
+    room: Arc<Semaphore>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let graceful = GracefulShutdown::new();
+    loop {
+        let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopped.wait_for(|stopped| *stopped) => break,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let connection = connection(&gateway, stream, peer);
+                let watched = graceful.watch(connection);
+                tokio::spawn(async move {
+                    if let Err(error) = watched.await {
+                        tracing::debug!(%peer, %error, "a client's connection ended");
+                    }
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                // Out of descriptors, mostly: let some connections end before the next attempt.
+                tracing::warn!(%error, "cannot accept a connection");
+                gateway.clock.sleep(std::time::Duration::from_millis(100)).await;
+            }
+        }
+    }
+    drop(listener);
+    let drain = gateway.config.limits.drain;
+    if gateway.clock.timeout(drain, graceful.shutdown()).await.is_err() {
+        tracing::warn!(?drain, "some connections did not end in time");
+    }
+}
+
+/// One client's connection, to be driven to its end.
+fn connection(
+    gateway: &Arc<Gateway>,
+    stream: TcpStream,
+    peer: SocketAddr,
+) -> impl hyper_util::server::graceful::GracefulConnection<Error = hyper::Error> + use<> {
+    let limits = &gateway.config.limits;
+    let _ = stream.set_nodelay(true);
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(limits.header_bytes).max_headers(limits.headers);
+    // Time-outs of connections are real time: under a virtual clock clients are never slow.
+    if gateway.clock.is_virtual() {
+        builder.header_read_timeout(None);
+    } else {
+        builder.timer(TokioTimer::new()).header_read_timeout(limits.header_timeout);
+    }
+    let gateway = Arc::clone(gateway);
+    let service = service_fn(move |request| {
+        let answered = proxy::handle(Arc::clone(&gateway), peer.ip(), request);
+        async move { Ok::<_, std::convert::Infallible>(answered.await) }
+    });
+    builder.serve_connection(TokioIo::new(stream), service)
+}

@@ -1,0 +1,453 @@
+//! A request, from its head to its answer.
+
+use std::net::IpAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, DATE};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use nightwatt_httpcache::{
+    CacheKey, CacheStatus, Occasion, Precondition, RangeAnswer, RequestDirectives, RequestHead,
+    Timestamp, Usability, range,
+};
+use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
+use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_model::policy::manager::Knock;
+use nightwatt_model::visit::Visitor;
+use tokio::sync::watch;
+
+use crate::access::{Answered, Entry, Logged};
+use crate::answers;
+use crate::body::Answer;
+use crate::facts::Facts;
+use crate::forward::{Forwarding, NotForwarded};
+use crate::gateway::Gateway;
+use crate::hold::{Held, Spool, hold};
+use crate::journal::WakeCause;
+use crate::site::Site;
+use crate::store::Object;
+use crate::supervisor::Supervisor;
+
+/// Says how a request was answered.
+const ANSWER: HeaderName = HeaderName::from_static("nightwatt-answer");
+
+/// How often a request is let through to a server that then turns out to be gone.
+const ATTEMPTS: u32 = 3;
+
+/// How long to wait for word on a server that could not be reached.
+const WORD: Duration = Duration::from_secs(2);
+
+/// A stored answer that may be of use.
+pub(crate) struct Found {
+    pub(crate) object: Arc<Object>,
+    pub(crate) usability: Usability,
+}
+
+/// The request as the cache's rules see it.
+pub(crate) fn head_of<'a>(facts: &'a Facts, parts: &'a Parts) -> RequestHead<'a> {
+    RequestHead {
+        method: &facts.method,
+        authority: &facts.authority,
+        path_and_query: &facts.target,
+        headers: &parts.headers,
+    }
+}
+
+/// Answers one request.
+pub(crate) async fn handle(
+    gateway: Arc<Gateway>,
+    peer: IpAddr,
+    request: Request<Incoming>,
+) -> Response<Answer> {
+    let now = gateway.clock.now();
+    let (parts, body) = request.into_parts();
+    let facts = Facts::of(&gateway.config, peer, &parts, now, Supervisor::next_id());
+    let index = gateway.site_of(&facts.host());
+    let (response, class, answered, would) = match (index, refusal(&gateway, &facts, &parts)) {
+        (Some(index), None) => {
+            let site = &gateway.sites[index];
+            let class = classify(site, &gateway, &facts);
+            let asked = Asked { gateway: &gateway, index, facts: &facts, parts: &parts, class };
+            let (response, answered, would) = asked.answer(body).await;
+            (response, class, answered, would)
+        }
+        (_, refusal) => {
+            let (status, text) =
+                refusal.unwrap_or((StatusCode::MISDIRECTED_REQUEST, "No such site here."));
+            (answers::sentence(status, text), ClientClass::Api, Answered::Refused, None)
+        }
+    };
+    close(&gateway, index, facts, response, (class, answered, would))
+}
+
+fn refusal(gateway: &Gateway, facts: &Facts, parts: &Parts) -> Option<(StatusCode, &'static str)> {
+    facts.refusal(parts, gateway.config.limits.body_bytes)
+}
+
+fn classify(site: &Site, gateway: &Gateway, facts: &Facts) -> ClientClass {
+    let mut classifier = site.classifier.lock().unwrap_or_else(PoisonError::into_inner);
+    classifier.classify(gateway.clock.now(), &facts.for_classifier())
+}
+
+/// Counts, logs and labels an answer.
+fn close(
+    gateway: &Gateway,
+    index: Option<usize>,
+    facts: Facts,
+    mut response: Response<Answer>,
+    (class, answered, would): (ClientClass, Answered, Option<&'static str>),
+) -> Response<Answer> {
+    let delay = gateway.clock.now().mono.since(facts.arrived.mono);
+    let site = index.map(|index| &gateway.sites[index]);
+    if let Some(site) = site {
+        site.counters.count(answered);
+        count_delay(site, &facts, (class, answered), delay);
+        let from_site = matches!(
+            answered,
+            Answered::Cache
+                | Answered::Stale
+                | Answered::NotModified
+                | Answered::Server
+                | Answered::Held
+        );
+        if from_site {
+            let mut classifier = site.classifier.lock().unwrap_or_else(PoisonError::into_inner);
+            let status = response.status().as_u16();
+            classifier.learn(gateway.clock.now(), &facts.for_classifier(), status);
+        }
+    }
+    if gateway.config.answer_header {
+        response.headers_mut().insert(ANSWER, HeaderValue::from_static(answered.as_str()));
+    }
+    let Some(log) = &gateway.access_log else { return response };
+    let entry = Entry {
+        request: facts.to_arrival(response.status()),
+        site: site.map_or_else(|| "-".into(), |site| Arc::clone(&site.name)),
+        id: facts.id,
+        class,
+        answered,
+        delay,
+        would,
+    };
+    let logged = Logged { log: Arc::clone(log), entry };
+    response.map(|body| body.watched(Box::new(logged)))
+}
+
+fn count_delay(
+    site: &Site,
+    facts: &Facts,
+    (class, answered): (ClientClass, Answered),
+    delay: Duration,
+) {
+    if !class.is_admitted() || answered == Answered::State {
+        return;
+    }
+    let slept = matches!(answered, Answered::Held | Answered::Timeout);
+    let turned_away =
+        matches!(answered, Answered::WaitingPage | Answered::Budget | Answered::Unavailable);
+    let delayed = turned_away || slept && delay > site.scenario.sla.delay;
+    site.counters.delayed.fetch_add(u64::from(delayed), Ordering::Relaxed);
+    let visitor = visitor(facts);
+    let mut visits = site.counters.visits.lock().unwrap_or_else(PoisonError::into_inner);
+    visits.request(facts.arrived.mono, visitor, delayed);
+}
+
+fn visitor(facts: &Facts) -> Visitor {
+    Visitor::new(&facts.client.to_string(), facts.agent.as_deref())
+}
+
+/// A request to a site, read and classified.
+struct Asked<'a> {
+    gateway: &'a Arc<Gateway>,
+    index: usize,
+    facts: &'a Facts,
+    parts: &'a Parts,
+    class: ClientClass,
+}
+
+type Outcome = (Response<Answer>, Answered, Option<&'static str>);
+
+impl Asked<'_> {
+    fn site(&self) -> &Site {
+        &self.gateway.sites[self.index]
+    }
+
+    async fn answer(&self, body: Incoming) -> Outcome {
+        if self.facts.path() == answers::STATE_PATH {
+            return (self.state(), Answered::State, None);
+        }
+        let site = self.site();
+        let key = self.cache_key();
+        let found = key.as_ref().and_then(|key| self.find(key));
+        let only_if_cached = RequestDirectives::parse(&self.parts.headers).only_if_cached;
+        if only_if_cached && key.is_some() && self.cached(found.as_ref()) == Cached::Nothing {
+            let text = "Not in the cache, and nothing else was asked for.";
+            return (answers::sentence(StatusCode::GATEWAY_TIMEOUT, text), Answered::Refused, None);
+        }
+        let knock = Knock {
+            id: self.facts.number,
+            visitor: visitor(self.facts),
+            client: Visitor::new(&self.facts.client.to_string(), None).0,
+            request: admission::Request {
+                class: self.class,
+                want: self.want(),
+                cached: self.cached(found.as_ref()),
+            },
+        };
+        // Asked for before the request is admitted, so that no change after it is missed.
+        let phase = site.supervisor.phase();
+        let route = site.supervisor.admit(&knock, || self.wake_cause());
+        let would = site.shadow.as_ref().map(|it| it.admit(&knock, || self.wake_cause()));
+        let (response, answered) = self.take(route, phase, (key, found), body).await;
+        (response, answered, would)
+    }
+
+    /// Answers as the manager decided.
+    async fn take(
+        &self,
+        route: Route,
+        phase: watch::Receiver<Phase>,
+        (key, found): (Option<CacheKey>, Option<Found>),
+        body: Incoming,
+    ) -> (Response<Answer>, Answered) {
+        let site = self.site();
+        match (route, found) {
+            (Route::Cache, Some(found)) => self.from_cache(&found, Answered::Cache),
+            (Route::Stale, Some(found)) => self.from_cache(&found, Answered::Stale),
+            (Route::Forward, found) => {
+                self.through((key, found), Spool::new(body, 0), phase, Answered::Server).await
+            }
+            (Route::Hold, found) => {
+                let room = self.gateway.config.limits.spool_bytes;
+                self.held((key, found), Spool::new(body, room), phase).await
+            }
+            (Route::WaitingPage, _) => {
+                let page = answers::waiting_page(&site.waiting_page, self.wake_time());
+                (page, Answered::WaitingPage)
+            }
+            (Route::Later(after), _) => {
+                let text = "The server sleeps. Come back later: it will be awake then.";
+                (answers::later(StatusCode::SERVICE_UNAVAILABLE, after, text), Answered::Crawler)
+            }
+            (Route::Refuse, _) => {
+                (answers::sentence(StatusCode::NOT_FOUND, "Nothing here."), Answered::Scanner)
+            }
+            (Route::State, _) if self.want() == Want::Icon => {
+                (answers::no_icon(), Answered::Monitor)
+            }
+            (Route::State, _) => {
+                (answers::healthy(site.supervisor.status().phase), Answered::Monitor)
+            }
+            (Route::OverBudget(after), _) => {
+                let text = "This client has woken the server too often. Please wait.";
+                (answers::later(StatusCode::SERVICE_UNAVAILABLE, after, text), Answered::Budget)
+            }
+            // Without a stored answer these two cannot be; the types do not know.
+            (Route::Unavailable(after), _) => self.unavailable(after),
+            (Route::Cache | Route::Stale, None) => self.unavailable(Duration::from_secs(1)),
+        }
+    }
+
+    fn state(&self) -> Response<Answer> {
+        let status = self.site().supervisor.status();
+        answers::state(status.phase, status.blocked_for)
+    }
+
+    fn cache_key(&self) -> Option<CacheKey> {
+        let cacheable = matches!(self.facts.method, Method::GET | Method::HEAD);
+        let rules = &self.site().rules.key;
+        cacheable.then(|| rules.key(&self.facts.authority, &self.facts.target)).flatten()
+    }
+
+    fn find(&self, key: &CacheKey) -> Option<Found> {
+        let asked = RequestDirectives::parse(&self.parts.headers);
+        let (request, now) = (head_of(self.facts, self.parts), self.gateway.timestamp());
+        let site = self.site();
+        let (object, usability) = site.store.find(key, &request, &asked, now, &site.rules)?;
+        let forward = object.stored.precondition(&request) == Precondition::Forward;
+        (!forward).then_some(Found { object, usability })
+    }
+
+    fn cached(&self, found: Option<&Found>) -> Cached {
+        let Some(Found { usability, .. }) = found else { return Cached::Nothing };
+        if usability.allows(Occasion::ClientAccepts) || usability.allows(Occasion::Revalidating) {
+            Cached::Fresh
+        } else if usability.allows(Occasion::OriginAsleep) {
+            Cached::Stale
+        } else {
+            Cached::Nothing
+        }
+    }
+
+    fn want(&self) -> Want {
+        let path = self.facts.path();
+        if self.site().config.icons.iter().any(|icon| icon == path) {
+            return Want::Icon;
+        }
+        let fetch_dest = self.parts.headers.get("sec-fetch-dest").map(HeaderValue::as_bytes);
+        // Scripts that fetch HTML fragments say so; what says nothing is an old browser.
+        let navigates = fetch_dest.is_none_or(|dest| matches!(dest, b"document" | b"iframe"));
+        let page = self.facts.method == Method::GET
+            && self.facts.accepts_html
+            && navigates
+            && self.class == ClientClass::Human;
+        if page { Want::Page } else { Want::Other }
+    }
+
+    fn wake_time(&self) -> Duration {
+        self.site().scenario.server.wake_time
+    }
+
+    fn wake_cause(&self) -> WakeCause {
+        WakeCause::Request {
+            id: self.facts.id.clone(),
+            client: self.facts.client.to_string(),
+            class: self.class.as_str().to_owned(),
+            agent: self.facts.agent.clone(),
+            line: format!("{} {}", self.facts.method, self.facts.target),
+        }
+    }
+
+    fn from_cache(&self, found: &Found, answered: Answered) -> (Response<Answer>, Answered) {
+        let now = self.gateway.timestamp();
+        let request = head_of(self.facts, self.parts);
+        let status = CacheStatus::hit().ttl(found.object.stored.ttl(now));
+        let response = from_store(&request, &found.object, now, status);
+        let not_modified = response.status() == StatusCode::NOT_MODIFIED;
+        (response, if not_modified { Answered::NotModified } else { answered })
+    }
+
+    /// Holds a request until the server is awake, then lets it through.
+    async fn held(
+        &self,
+        found: (Option<CacheKey>, Option<Found>),
+        mut spool: Spool,
+        mut phase: watch::Receiver<Phase>,
+    ) -> (Response<Answer>, Answered) {
+        let supervisor = &self.site().supervisor;
+        let limits = &self.gateway.config.limits;
+        let now = self.gateway.clock.now().mono;
+        if supervisor.held() > limits.held {
+            supervisor.gave_up(now);
+            return self.unavailable(self.wake_time());
+        }
+        let times = (now, self.facts.arrived.mono + limits.hold);
+        match hold(supervisor, &mut phase, times, &mut spool, &self.gateway.clock).await {
+            Held::Awake => Box::pin(self.through(found, spool, phase, Answered::Held)).await,
+            Held::Failed => self.unavailable(supervisor.status().blocked_for),
+            Held::TooLong => {
+                let text = "The server was asleep and did not wake in time.";
+                (answers::sentence(StatusCode::GATEWAY_TIMEOUT, text), Answered::Timeout)
+            }
+        }
+    }
+
+    /// Passes a request on within an exchange that has begun. A server that turns out to be gone is
+    /// reported, and waited for.
+    async fn through(
+        &self,
+        (key, found): (Option<CacheKey>, Option<Found>),
+        mut spool: Spool,
+        mut phase: watch::Receiver<Phase>,
+        mut answered: Answered,
+    ) -> (Response<Answer>, Answered) {
+        let (gateway, facts, parts) = (self.gateway, self.facts, self.parts);
+        let forwarding = Forwarding { gateway, site: self.index, facts, parts, key, found };
+        let supervisor = &self.site().supervisor;
+        for _ in 0..ATTEMPTS {
+            match forwarding.run(spool).await {
+                Ok(response) => return (response, answered),
+                Err(NotForwarded::Answer(response)) => {
+                    let refused = response.status() == StatusCode::PAYLOAD_TOO_LARGE;
+                    let how = if refused { Answered::Refused } else { Answered::Unavailable };
+                    return (response, how);
+                }
+                Err(NotForwarded::Unreachable(back)) => spool = back,
+            }
+            answered = Answered::Held;
+            self.await_word(&mut phase).await;
+            let now = self.gateway.clock.now().mono;
+            if supervisor.try_begin() {
+                continue;
+            }
+            if !supervisor.rejoin(facts.number, || self.wake_cause()) {
+                break;
+            }
+            let times = (now, facts.arrived.mono + self.gateway.config.limits.hold);
+            match hold(supervisor, &mut phase, times, &mut spool, &self.gateway.clock).await {
+                Held::Awake => {}
+                Held::Failed | Held::TooLong => break,
+            }
+        }
+        self.unavailable(supervisor.status().blocked_for)
+    }
+
+    /// Reports the server gone, and waits for the probe to confirm or deny it.
+    async fn await_word(&self, phase: &mut watch::Receiver<Phase>) {
+        let (clock, supervisor) = (&self.gateway.clock, &self.site().supervisor);
+        phase.borrow_and_update();
+        supervisor.unreachable();
+        let _ = clock.parked(clock.timeout(WORD, phase.changed())).await;
+    }
+
+    fn unavailable(&self, after: Duration) -> (Response<Answer>, Answered) {
+        let after = after.max(Duration::from_secs(1));
+        let text = "The server cannot be reached, or does not wake. It will be tried again.";
+        (answers::later(StatusCode::SERVICE_UNAVAILABLE, after, text), Answered::Unavailable)
+    }
+}
+
+/// A stored answer as a client gets it: whole, in part, or as 304.
+pub(crate) fn from_store(
+    request: &RequestHead<'_>,
+    object: &Object,
+    now: Timestamp,
+    status: CacheStatus,
+) -> Response<Answer> {
+    let stored = &object.stored;
+    let length = object.body.len() as u64;
+    let head_only = *request.method == Method::HEAD;
+    let (code, mut headers, body) = if stored.precondition(request) == Precondition::NotModified {
+        (StatusCode::NOT_MODIFIED, stored.not_modified_headers(now), Bytes::new())
+    } else {
+        match stored.range(request, length) {
+            RangeAnswer::Part(part) => {
+                let mut headers = stored.response_headers(now);
+                range::partial_headers(&mut headers, part, length);
+                let body = slice(&object.body, part.first, part.last);
+                (StatusCode::PARTIAL_CONTENT, headers, body)
+            }
+            RangeAnswer::NotSatisfiable => (
+                StatusCode::RANGE_NOT_SATISFIABLE,
+                range::unsatisfiable_headers(length),
+                Bytes::new(),
+            ),
+            RangeAnswer::Whole => {
+                let mut headers = stored.response_headers(now);
+                if !headers.contains_key(CONTENT_LENGTH)
+                    && stored.status() != StatusCode::NO_CONTENT
+                {
+                    headers.insert(CONTENT_LENGTH, length.into());
+                }
+                (stored.status(), headers, object.body.clone())
+            }
+        }
+    };
+    status.append_to(&mut headers);
+    if !headers.contains_key(DATE) {
+        headers.insert(DATE, nightwatt_httpcache::date::format(now));
+    }
+    let mut response = Response::new(if head_only { Answer::empty() } else { Answer::whole(body) });
+    *response.status_mut() = code;
+    *response.headers_mut() = headers;
+    response
+}
+
+fn slice(body: &Bytes, first: u64, last: u64) -> Bytes {
+    let at = |place: u64| usize::try_from(place).unwrap_or(body.len()).min(body.len());
+    body.slice(at(first)..at(last.saturating_add(1)))
+}

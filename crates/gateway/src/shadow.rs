@@ -1,0 +1,174 @@
+//! Shadow mode: everything is passed on, nothing ever sleeps, and a second manager with a pretended
+//! server says what would have been saved, and whom that would have delayed.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use nightwatt_clock::Clock;
+use nightwatt_model::policy::admission::Route;
+use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_model::policy::manager::{Knock, Memory, Settings};
+use nightwatt_model::scenario::Scenario;
+use nightwatt_model::visit::Visits;
+use nightwatt_power::probe::{self, Probe};
+use nightwatt_power::simulated;
+use nightwatt_power::{ConfigError, Context, Controller, Observed, Work};
+use tokio::task::JoinHandle;
+
+use crate::journal::{Journal, WakeCause};
+use crate::supervisor::{Hands, Supervisor};
+
+/// A controller that leaves the server alone.
+#[derive(Debug)]
+pub(crate) struct HandsOff;
+
+impl Controller for HandsOff {
+    fn wake(&self) -> Work<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn sleep(&self) -> Work<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn state(&self) -> Work<'_, Observed> {
+        Box::pin(async { Ok(Observed::Unknown) })
+    }
+}
+
+/// What would have been.
+pub(crate) struct Shadow {
+    pub(crate) supervisor: Arc<Supervisor>,
+    delay: Duration,
+    clock: Clock,
+    tally: Arc<Tally>,
+}
+
+#[derive(Default)]
+struct Tally {
+    admitted: AtomicU64,
+    delayed: AtomicU64,
+    visits: Mutex<Visits>,
+}
+
+/// Admitted requests and visits, and how many of them would have been delayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WouldDelay {
+    /// Requests of people and their programs.
+    pub(crate) requests: u64,
+    /// Of those, delayed.
+    pub(crate) delayed_requests: u64,
+    /// Their visits.
+    pub(crate) visits: u64,
+    /// Of those, delayed.
+    pub(crate) delayed_visits: u64,
+}
+
+impl Shadow {
+    pub(crate) fn start(
+        context: &Context,
+        settings: Settings,
+        scenario: &Scenario,
+        (journal, memory): (Option<Journal>, Memory),
+    ) -> Result<(Self, JoinHandle<()>), ConfigError> {
+        let clock = &context.clock;
+        let pretended = simulated::Config {
+            wake_time: scenario.server.wake_time,
+            sleep_time: scenario.server.sleep_time,
+            starts_up: true,
+            ..simulated::Config::default()
+        };
+        let hands = Hands {
+            controller: Box::new(pretended.build(context)?),
+            probe: Probe::new(probe::Config::Controller, clock.clone()),
+        };
+        let delay = settings.delay;
+        let policy = scenario.policy.build(&scenario.power_states());
+        let (supervisor, task) = Supervisor::start(
+            &format!("{} (shadow)", context.site),
+            clock,
+            (settings, policy),
+            hands,
+            (journal, memory),
+        );
+        Ok((Self { supervisor, delay, clock: clock.clone(), tally: Arc::default() }, task))
+    }
+
+    /// How the request would have been answered. An exchange that it begins ends at once: how long
+    /// the server worked is not known yet when the shadow decides.
+    pub(crate) fn admit(&self, knock: &Knock, asker: impl FnOnce() -> WakeCause) -> &'static str {
+        let mut phase = self.supervisor.phase();
+        let route = self.supervisor.admit(knock, asker);
+        let admitted = knock.request.class.is_admitted();
+        match route {
+            Route::Forward => self.supervisor.end(),
+            Route::Hold => {
+                let (supervisor, tally) = (Arc::clone(&self.supervisor), Arc::clone(&self.tally));
+                let (clock, delay, visitor) = (self.clock.clone(), self.delay, knock.visitor);
+                let arrived = clock.now().mono;
+                tokio::spawn(async move {
+                    let mut begun = supervisor.try_begin();
+                    while !begun && phase.changed().await.is_ok() {
+                        if *phase.borrow() == Phase::Failed {
+                            break;
+                        }
+                        begun = supervisor.try_begin();
+                    }
+                    if begun {
+                        supervisor.end();
+                    }
+                    let waited = clock.now().mono.since(arrived);
+                    tally.count(arrived, visitor, waited > delay);
+                });
+                return name(route);
+            }
+            _ => {}
+        }
+        if admitted {
+            let refused = matches!(route, Route::OverBudget(_) | Route::Unavailable(_));
+            let delayed = refused || route == Route::WaitingPage;
+            self.tally.count(self.clock.now().mono, knock.visitor, delayed);
+        }
+        name(route)
+    }
+
+    pub(crate) fn would_delay(&self) -> WouldDelay {
+        let visits = self.tally.visits.lock().unwrap_or_else(PoisonError::into_inner);
+        WouldDelay {
+            requests: self.tally.admitted.load(Ordering::Relaxed),
+            delayed_requests: self.tally.delayed.load(Ordering::Relaxed),
+            visits: visits.visits(),
+            delayed_visits: visits.delayed(),
+        }
+    }
+}
+
+impl Tally {
+    fn count(
+        &self,
+        at: nightwatt_model::time::Mono,
+        visitor: nightwatt_model::visit::Visitor,
+        delayed: bool,
+    ) {
+        self.admitted.fetch_add(1, Ordering::Relaxed);
+        self.delayed.fetch_add(u64::from(delayed), Ordering::Relaxed);
+        let mut visits = self.visits.lock().unwrap_or_else(PoisonError::into_inner);
+        visits.request(at, visitor, delayed);
+    }
+}
+
+const fn name(route: Route) -> &'static str {
+    match route {
+        Route::Cache => "cache",
+        Route::Stale => "stale",
+        Route::Forward => "server",
+        Route::WaitingPage => "waiting-page",
+        Route::Hold => "held",
+        Route::Later(_) => "crawler",
+        Route::Refuse => "scanner",
+        Route::State => "monitor",
+        Route::OverBudget(_) => "budget",
+        Route::Unavailable(_) => "unavailable",
+    }
+}

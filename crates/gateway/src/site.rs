@@ -1,0 +1,217 @@
+//! One site: its server under supervision, its cache, what it knows of its clients.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nightwatt_clock::Clock;
+use nightwatt_httpcache::Rules;
+use nightwatt_model::energy::PowerStates;
+use nightwatt_model::policy::lifecycle::{Patience, Phase};
+use nightwatt_model::policy::manager::Settings;
+use nightwatt_model::quantity::Watts;
+use nightwatt_model::scenario::Scenario;
+use nightwatt_model::visit::Visits;
+use nightwatt_power::probe::{self, Probe};
+use nightwatt_power::{Context, Controller};
+use nightwatt_traffic::Classifier;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::access::Answered;
+use crate::answers;
+use crate::config::{Config, SiteConfig};
+use crate::error::StartError;
+use crate::journal::Journal;
+use crate::origin::OriginPool;
+use crate::shadow::Shadow;
+use crate::store::Store;
+use crate::supervisor::{Hands, Supervisor};
+
+/// A site that is being served.
+pub(crate) struct Site {
+    pub(crate) name: Arc<str>,
+    pub(crate) config: SiteConfig,
+    pub(crate) scenario: Scenario,
+    pub(crate) supervisor: Arc<Supervisor>,
+    pub(crate) shadow: Option<Shadow>,
+    pub(crate) origin: Arc<OriginPool>,
+    pub(crate) store: Arc<Store>,
+    pub(crate) rules: Rules,
+    pub(crate) classifier: Mutex<Classifier>,
+    pub(crate) waiting_page: String,
+    pub(crate) counters: Counters,
+}
+
+/// How requests were answered since the start.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    answered: [AtomicU64; Answered::ALL.len()],
+    pub(crate) visits: Mutex<Visits>,
+    pub(crate) delayed: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn count(&self, answered: Answered) {
+        self.answered[answered as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn answered(&self) -> impl Iterator<Item = (Answered, u64)> + '_ {
+        Answered::ALL.iter().map(|&it| (it, self.answered[it as usize].load(Ordering::Relaxed)))
+    }
+}
+
+/// What sites have in common.
+pub(crate) struct Common<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) clock: &'a Clock,
+    pub(crate) options: &'a super::Options,
+}
+
+impl Site {
+    /// Opens a site: its ledger, its controller; looks whether its server is awake.
+    pub(crate) fn open(
+        site: &SiteConfig,
+        common: &Common<'_>,
+        controller: Option<Box<dyn Controller>>,
+        tasks: &mut Vec<JoinHandle<()>>,
+    ) -> Result<Self, StartError> {
+        let Common { config, clock, options } = common;
+        let scenario = config.scenario_of(site).clone();
+        let states = scenario.power_states();
+        let settings = settings(site, &scenario);
+        let observe = options.observe;
+        let controller = match controller {
+            _ if observe => Box::new(crate::shadow::HandsOff) as Box<dyn Controller>,
+            Some(controller) => controller,
+            None => build_controller(site, common)?,
+        };
+        let probe = Probe::new(probe_config(site), (*clock).clone());
+        let hands = Hands { controller, probe };
+        let policy = if observe {
+            Box::new(nightwatt_model::policy::sleep::AlwaysOn)
+        } else {
+            scenario.policy.build(&states)
+        };
+        let (supervisor, task) = Supervisor::start(
+            &site.name,
+            clock,
+            (settings.clone(), policy),
+            hands,
+            journal(site, common, "ledger")?,
+        );
+        tasks.push(task);
+        let shadow = if observe {
+            let journal = journal(site, common, "shadow")?;
+            let (shadow, task) =
+                Shadow::start(&context(site, common), settings, &scenario, journal)
+                    .map_err(|source| StartError::Power { site: site.name.clone(), source })?;
+            tasks.push(task);
+            Some(shadow)
+        } else {
+            None
+        };
+        let origin = Arc::new(OriginPool::new(
+            &site.origin.authority,
+            config.limits.connect_timeout,
+            config.limits.origin_timeout,
+            clock,
+        ));
+        tasks.push(tokio::spawn(drop_stale(Arc::clone(&origin), supervisor.phase())));
+        Ok(Self {
+            name: site.name.as_str().into(),
+            supervisor,
+            shadow,
+            origin,
+            store: Arc::new(Store::new(scenario.cache.size_mb << 20)),
+            rules: rules(&scenario),
+            classifier: Mutex::new(Classifier::new(site.clients.clone())),
+            waiting_page: waiting_page(site)?,
+            counters: Counters::default(),
+            config: site.clone(),
+            scenario,
+        })
+    }
+
+    /// Power states of the server.
+    pub(crate) fn power_states(&self) -> PowerStates {
+        self.scenario.power_states()
+    }
+
+    /// Power of the proxy.
+    pub(crate) fn proxy_power(&self) -> Watts {
+        self.scenario.proxy_power()
+    }
+}
+
+/// A server that slept does not know its connections any more: none is used again.
+async fn drop_stale(origin: Arc<OriginPool>, mut phase: watch::Receiver<Phase>) {
+    while phase.changed().await.is_ok() {
+        if *phase.borrow_and_update() != Phase::Awake {
+            origin.close_idle();
+        }
+    }
+}
+
+fn settings(site: &SiteConfig, scenario: &Scenario) -> Settings {
+    Settings {
+        waiting_page: site.waiting_page,
+        wake_budget: (site.wakes_per_client_and_hour, Duration::from_secs(3600)),
+        patience: Patience {
+            wake_timeout: site.wake_timeout,
+            watch_every: site.watch,
+            ..Patience::default()
+        },
+        ..Settings::of(scenario)
+    }
+}
+
+fn rules(scenario: &Scenario) -> Rules {
+    let ttl = scenario.cache.ttl;
+    Rules {
+        default_ttl: (!ttl.is_zero()).then_some(ttl),
+        grace_while_asleep: scenario.cache.grace_asleep,
+        ..Rules::default()
+    }
+}
+
+/// Any answer to `GET /` but 502, 503 and 504 says that the server is up.
+fn probe_config(site: &SiteConfig) -> probe::Config {
+    site.probe.clone().unwrap_or_else(|| {
+        let authority = &site.origin.authority;
+        probe::Config::http(&format!("http://{authority}/"))
+            .unwrap_or_else(|_| probe::Config::tcp(authority))
+    })
+}
+
+fn context(site: &SiteConfig, common: &Common<'_>) -> Context {
+    Context {
+        clock: common.clock.clone(),
+        state_dir: common.config.state_dir.clone(),
+        site: site.name.clone(),
+    }
+}
+
+fn build_controller(
+    site: &SiteConfig,
+    common: &Common<'_>,
+) -> Result<Box<dyn Controller>, StartError> {
+    site.power
+        .build(&context(site, common))
+        .map_err(|source| StartError::Power { site: site.name.clone(), source })
+}
+
+type Opened = (Option<Journal>, nightwatt_model::policy::manager::Memory);
+
+fn journal(site: &SiteConfig, common: &Common<'_>, kind: &str) -> Result<Opened, StartError> {
+    let path = common.config.state_dir.join(format!("{}.{kind}.jsonl", site.name));
+    let now = common.clock.now().wall;
+    Journal::open(&path, now, common.options.durable)
+        .map(|(journal, memory)| (Some(journal), memory))
+        .map_err(|source| StartError::File { path, source })
+}
+
+fn waiting_page(site: &SiteConfig) -> Result<String, StartError> {
+    let Some(path) = &site.waiting_page_file else { return Ok(answers::WAITING_PAGE.to_owned()) };
+    std::fs::read_to_string(path).map_err(|source| StartError::File { path: path.clone(), source })
+}

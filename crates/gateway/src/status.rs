@@ -1,0 +1,183 @@
+//! What `nightwatt status` shows.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use nightwatt_model::energy::Energy;
+use nightwatt_model::ledger::Bill;
+use nightwatt_model::policy::manager::Hindrance;
+use serde::{Deserialize, Serialize};
+
+use crate::gateway::Gateway;
+use crate::shadow::WouldDelay;
+use crate::site::Site;
+use crate::supervisor::SupervisorStatus;
+
+/// Everything about a running gateway.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Status {
+    /// In shadow mode?
+    pub observe: bool,
+    /// Its sites.
+    pub sites: Vec<SiteStatus>,
+}
+
+/// Everything about a site.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SiteStatus {
+    /// Its name.
+    pub name: String,
+    /// State of its server: `awake`, `asleep`, ...
+    pub state: String,
+    /// For so many seconds.
+    pub state_for_s: f64,
+    /// What keeps it awake, in words; nothing when it sleeps or the policy alone decides.
+    pub kept_awake_by: Option<String>,
+    /// Failed wake-ups in a row.
+    pub failures: u32,
+    /// Seconds until a failed server may be tried again.
+    pub retry_after_s: f64,
+    /// Exchanges with the server under way.
+    pub in_flight: u32,
+    /// Requests held for it.
+    pub held: usize,
+    /// Name of the sleep policy.
+    pub policy: String,
+    /// Requests since the start, by how they were answered.
+    pub answers: BTreeMap<String, u64>,
+    /// Requests of people and programs since the start that a sleep delayed.
+    pub delayed_requests: u64,
+    /// Their visits since the start.
+    pub visits: u64,
+    /// Of those, delayed.
+    pub delayed_visits: u64,
+    /// Admitted and delayed requests in the window of the SLA.
+    pub sla: Option<(u64, u64)>,
+    /// Stored objects and their bytes.
+    pub cache: (usize, u64),
+    /// The ledger, all starts together.
+    pub ledger: LedgerStatus,
+    /// Shadow mode: what would have been.
+    pub shadow: Option<ShadowStatus>,
+}
+
+/// The ledger in figures.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LedgerStatus {
+    /// Seconds billed in all.
+    pub span_s: f64,
+    /// Of these, the server was awake.
+    pub awake_s: f64,
+    /// From sleep commands to wake commands answered.
+    pub asleep_s: f64,
+    /// Nobody watched: billed as awake.
+    pub unobserved_s: f64,
+    /// Sleeps begun.
+    pub sleeps: u64,
+    /// Wake-ups answered.
+    pub wakeups: u64,
+    /// Energy of the server.
+    pub server: Energy,
+    /// Energy of the proxy.
+    pub proxy: Energy,
+    /// Energy of a server always on, without a proxy.
+    pub always_on: Energy,
+    /// 1 - (server + proxy) / always on.
+    pub saving: f64,
+}
+
+/// What would have been, had the server been let sleep.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ShadowStatus {
+    /// State the server would be in.
+    pub state: String,
+    /// Its ledger.
+    pub ledger: LedgerStatus,
+    /// Requests of people and programs since the start.
+    pub requests: u64,
+    /// Of those, delayed.
+    pub delayed_requests: u64,
+    /// Their visits.
+    pub visits: u64,
+    /// Of those, delayed.
+    pub delayed_visits: u64,
+}
+
+impl Gateway {
+    /// Looks at everything.
+    pub fn status(&self) -> Status {
+        Status { observe: self.observe, sites: self.sites.iter().map(Site::status).collect() }
+    }
+}
+
+impl Site {
+    /// Looks at a site.
+    fn status(&self) -> SiteStatus {
+        let server = self.supervisor.status();
+        let counters = &self.counters;
+        let answers = counters.answered().filter(|(_, count)| *count > 0);
+        let (visits, delayed_visits) = {
+            let visits = counters.visits.lock().unwrap_or_else(PoisonError::into_inner);
+            (visits.visits(), visits.delayed())
+        };
+        SiteStatus {
+            name: self.name.to_string(),
+            state: server.phase.as_str().to_owned(),
+            state_for_s: server.in_phase.as_secs_f64(),
+            kept_awake_by: kept_awake_by(&server),
+            failures: server.failures,
+            retry_after_s: server.blocked_for.as_secs_f64(),
+            in_flight: server.in_flight,
+            held: server.held,
+            policy: self.scenario.policy.to_string(),
+            answers: answers.map(|(it, count)| (it.as_str().to_owned(), count)).collect(),
+            delayed_requests: counters.delayed.load(Ordering::Relaxed),
+            visits,
+            delayed_visits,
+            sla: server.sla,
+            cache: self.store.size(),
+            ledger: self.ledger(&server.memory.bill),
+            shadow: self.shadow.as_ref().map(|shadow| {
+                let status = shadow.supervisor.status();
+                let WouldDelay { requests, delayed_requests, visits, delayed_visits } =
+                    shadow.would_delay();
+                let ledger = self.ledger(&status.memory.bill);
+                let state = status.phase.as_str().to_owned();
+                ShadowStatus { state, ledger, requests, delayed_requests, visits, delayed_visits }
+            }),
+        }
+    }
+
+    fn ledger(&self, bill: &Bill) -> LedgerStatus {
+        let (states, proxy) = (self.power_states(), self.proxy_power());
+        let uncertainty = self.scenario.server.uncertainty;
+        let modelled =
+            |joules| Energy::modelled(joules, uncertainty, "power states of the scenario");
+        LedgerStatus {
+            span_s: bill.span().as_secs_f64(),
+            awake_s: bill.on.as_secs_f64(),
+            asleep_s: bill.off.as_secs_f64(),
+            unobserved_s: bill.unobserved.as_secs_f64(),
+            sleeps: bill.cycles,
+            wakeups: bill.wakeups,
+            server: modelled(bill.server(&states)),
+            proxy: modelled(bill.proxy(proxy)),
+            always_on: modelled(bill.always_on(&states)),
+            saving: bill.saving(&states, proxy),
+        }
+    }
+}
+
+fn kept_awake_by(server: &SupervisorStatus) -> Option<String> {
+    Some(match server.hindrance? {
+        Hindrance::NotAwake => return None,
+        Hindrance::InFlight(1) => "1 request under way".to_owned(),
+        Hindrance::InFlight(count) => format!("{count} requests under way"),
+        Hindrance::Until(then) => {
+            let seconds = then.since(server.now).as_secs_f64();
+            format!("minimum on, quiet or stay-awake time, for another {seconds:.0} s")
+        }
+        Hindrance::Sla => "the SLA leaves no room for another delay".to_owned(),
+    })
+}

@@ -1,0 +1,415 @@
+//! Drives the power manager of one server: runs its timers, carries out its commands, writes its
+//! journal, and tells those who wait when the server is awake.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nightwatt_clock::Clock;
+use nightwatt_model::policy::admission::Route;
+use nightwatt_model::policy::lifecycle::{Change, Command, Phase, Report};
+use nightwatt_model::policy::manager::{
+    Action, Cause, Hindrance, Knock, Memory, Order, PowerManager, Settings,
+};
+use nightwatt_model::policy::sleep::SleepPolicy;
+use nightwatt_model::time::Mono;
+use nightwatt_power::Controller;
+use nightwatt_power::probe::Probe;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinHandle;
+
+use crate::journal::{Journal, Record, WakeCause};
+
+/// The ledger is written at least this often while the supervisor has anything to do at all.
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(15 * 60);
+
+/// Any policy.
+pub(crate) type AnyPolicy = Box<dyn SleepPolicy + Send>;
+
+/// How the server is reached.
+pub(crate) struct Hands {
+    /// Wakes it and puts it to sleep.
+    pub(crate) controller: Box<dyn Controller>,
+    /// Says whether it answers.
+    pub(crate) probe: Probe,
+}
+
+/// One server under supervision.
+pub(crate) struct Supervisor {
+    name: String,
+    clock: Clock,
+    manager: Mutex<Managed>,
+    phase: watch::Sender<Phase>,
+    actions: mpsc::UnboundedSender<Action>,
+    /// The manager wants its timer earlier than the driver waits for it.
+    rearm: Notify,
+}
+
+struct Managed {
+    manager: PowerManager<AnyPolicy>,
+    /// What the driver sleeps until.
+    armed: Mono,
+    /// Who asked for the wake-up that is under way or about to be.
+    askers: Vec<(u64, WakeCause)>,
+    scratch: Vec<Action>,
+}
+
+/// The two halves that run by themselves.
+struct Driver {
+    supervisor: Arc<Supervisor>,
+    hands: Arc<Hands>,
+    journal: Option<Journal>,
+    actions: mpsc::UnboundedReceiver<Action>,
+    written: Mono,
+    command: Option<JoinHandle<()>>,
+}
+
+/// Askers remembered for naming the cause of a wake-up.
+const ASKERS: usize = 64;
+
+/// Numbers requests within this process, for [`Knock::id`].
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+impl Supervisor {
+    /// Starts to supervise a server; looks at once whether it is awake.
+    ///
+    /// The driver runs until [`Supervisor::stop`] or the end of the runtime.
+    pub(crate) fn start(
+        name: &str,
+        clock: &Clock,
+        (settings, policy): (Settings, AnyPolicy),
+        hands: Hands,
+        (journal, memory): (Option<Journal>, Memory),
+    ) -> (Arc<Self>, JoinHandle<()>) {
+        let now = clock.now();
+        let manager = PowerManager::new(settings, policy, memory, now);
+        let (actions, queue) = mpsc::unbounded_channel();
+        let managed =
+            Managed { manager, armed: Mono::ZERO, askers: Vec::new(), scratch: Vec::new() };
+        let supervisor = Arc::new(Self {
+            name: name.to_owned(),
+            clock: clock.clone(),
+            manager: Mutex::new(managed),
+            phase: watch::Sender::new(Phase::Unknown),
+            actions,
+            rearm: Notify::new(),
+        });
+        let driver = Driver {
+            supervisor: Arc::clone(&supervisor),
+            hands: Arc::new(hands),
+            journal,
+            actions: queue,
+            written: now.mono,
+            command: None,
+        };
+        (supervisor, tokio::spawn(driver.run()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Managed> {
+        self.manager.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls the manager and passes on what it wants done.
+    fn with<T>(&self, call: impl FnOnce(&mut Managed, &mut Vec<Action>) -> T) -> T {
+        let mut managed = self.lock();
+        let mut actions = std::mem::take(&mut managed.scratch);
+        let result = call(&mut managed, &mut actions);
+        for action in actions.drain(..) {
+            // Nobody receives when the gateway has stopped.
+            let _ = self.actions.send(action);
+        }
+        managed.scratch = actions;
+        let earlier = managed.manager.next_timer() < managed.armed;
+        drop(managed);
+        if earlier {
+            self.rearm.notify_one();
+        }
+        result
+    }
+
+    /// A number for the next request.
+    pub(crate) fn next_id() -> u64 {
+        NEXT_ID.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A request arrived: how is it to be answered? `asker` describes it, should it wake the server.
+    pub(crate) fn admit(&self, knock: &Knock, asker: impl FnOnce() -> WakeCause) -> Route {
+        let now = self.clock.now();
+        self.with(|managed, actions| {
+            let route = managed.manager.admit(now, knock, actions);
+            if matches!(route, Route::Hold | Route::WaitingPage) && managed.askers.len() < ASKERS {
+                managed.askers.push((knock.id, asker()));
+            }
+            route
+        })
+    }
+
+    /// Begins an exchange with the server if it is awake: for a held request or a refresh.
+    pub(crate) fn try_begin(&self) -> bool {
+        self.with(|managed, _| {
+            let awake = managed.manager.phase() == Phase::Awake;
+            if awake {
+                managed.manager.begin();
+            }
+            awake
+        })
+    }
+
+    /// An exchange is over.
+    pub(crate) fn end(&self) {
+        let now = self.clock.now();
+        self.with(|managed, _| managed.manager.end(now));
+    }
+
+    /// A held request is gone before the server woke.
+    pub(crate) fn gave_up(&self, arrived: Mono) {
+        let now = self.clock.now();
+        self.with(|managed, _| managed.manager.gave_up(now, arrived));
+    }
+
+    /// The server could not be reached although it should be awake.
+    pub(crate) fn unreachable(&self) {
+        self.report(Report::Unreachable);
+    }
+
+    /// The operator wants something.
+    pub(crate) fn order(&self, order: Order) {
+        let now = self.clock.now();
+        self.with(|managed, actions| managed.manager.order(now, order, actions));
+    }
+
+    fn report(&self, report: Report) {
+        let now = self.clock.now();
+        self.with(|managed, actions| managed.manager.report(now, report, actions));
+    }
+
+    /// Where the server is; can be waited on.
+    pub(crate) fn phase(&self) -> watch::Receiver<Phase> {
+        self.phase.subscribe()
+    }
+
+    /// Everything there is to know.
+    pub(crate) fn status(&self) -> SupervisorStatus {
+        let now = self.clock.now();
+        let mut managed = self.lock();
+        let manager = &mut managed.manager;
+        SupervisorStatus {
+            phase: manager.phase(),
+            in_phase: now.mono.since(manager.lifecycle().since()),
+            failures: manager.lifecycle().failures(),
+            blocked_for: manager.lifecycle().blocked_until().since(now.mono),
+            memory: manager.memory(now),
+            sla: manager.sla_counts(now),
+            in_flight: manager.in_flight(),
+            held: manager.held(),
+            hindrance: manager.hindrance(now),
+            now: now.mono,
+        }
+    }
+
+    /// Is it awake, and that for less than `time`?
+    pub(crate) fn woke_within(&self, time: Duration) -> bool {
+        let now = self.clock.now().mono;
+        let managed = self.lock();
+        let lifecycle = managed.manager.lifecycle();
+        lifecycle.phase() == Phase::Awake && now.since(lifecycle.since()) < time
+    }
+
+    /// A request that had been let through found the server gone: it waits (again).
+    pub(crate) fn rejoin(&self, id: u64, asker: impl FnOnce() -> WakeCause) -> bool {
+        let now = self.clock.now();
+        self.with(|managed, actions| {
+            let waits = managed.manager.rejoin(now, id, actions);
+            if waits && managed.askers.len() < ASKERS {
+                managed.askers.push((id, asker()));
+            }
+            waits
+        })
+    }
+
+    /// Requests held now.
+    pub(crate) fn held(&self) -> usize {
+        self.lock().manager.held()
+    }
+}
+
+/// A look at a server under supervision.
+#[derive(Debug, Clone)]
+pub(crate) struct SupervisorStatus {
+    /// Where it is.
+    pub(crate) phase: Phase,
+    /// For how long.
+    pub(crate) in_phase: Duration,
+    /// Failed wake-ups in a row.
+    pub(crate) failures: u32,
+    /// How long a failed server will not be tried again.
+    pub(crate) blocked_for: Duration,
+    /// Bill and appointments.
+    pub(crate) memory: Memory,
+    /// Admitted and delayed requests in the window of the promise.
+    pub(crate) sla: Option<(u64, u64)>,
+    /// Exchanges under way.
+    pub(crate) in_flight: u32,
+    /// Requests held.
+    pub(crate) held: usize,
+    /// What keeps it awake.
+    pub(crate) hindrance: Option<Hindrance>,
+    /// Now, on the clock of `hindrance`.
+    pub(crate) now: Mono,
+}
+
+impl Driver {
+    async fn run(mut self) {
+        loop {
+            let due = {
+                let mut managed = self.supervisor.lock();
+                managed.armed = managed.manager.next_timer();
+                managed.armed
+            };
+            let supervisor = Arc::clone(&self.supervisor);
+            tokio::select! {
+                biased;
+                action = self.actions.recv() => match action {
+                    Some(action) => self.act(action),
+                    None => return,
+                },
+                () = supervisor.rearm.notified() => {}
+                () = supervisor.clock.sleep_until(due) => self.tick(),
+            }
+        }
+    }
+
+    fn tick(&mut self) {
+        let now = self.supervisor.clock.now();
+        self.supervisor.with(|managed, actions| managed.manager.tick(now, actions));
+        if now.mono.since(self.written) >= CHECKPOINT_EVERY {
+            self.write(None, None);
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Do(command) => self.carry_out(command),
+            Action::Changed(change, cause) => self.changed(change, cause),
+        }
+    }
+
+    /// Starts a command; the one before, if it still runs, is about something no longer wanted.
+    fn carry_out(&mut self, command: Command) {
+        if let Some(old) = self.command.take() {
+            old.abort();
+        }
+        let supervisor = Arc::clone(&self.supervisor);
+        let hands = Arc::clone(&self.hands);
+        self.command = Some(tokio::spawn(async move {
+            let report = match command {
+                Command::Wake(epoch) => {
+                    let done = log_failure(&supervisor.name, "wake", hands.controller.wake().await);
+                    Report::WakeDone(epoch, done)
+                }
+                Command::Sleep(epoch) => {
+                    let done =
+                        log_failure(&supervisor.name, "sleep", hands.controller.sleep().await);
+                    Report::SleepDone(epoch, done)
+                }
+                Command::Probe(epoch) => {
+                    let verdict = hands.probe.attempt(&*hands.controller).await;
+                    tracing::trace!(site = %supervisor.name, up = verdict.up, reason = %verdict.reason, "probed");
+                    Report::Probed(epoch, verdict.up)
+                }
+            };
+            supervisor.report(report);
+        }));
+    }
+
+    fn changed(&mut self, change: Change, cause: Option<Cause>) {
+        let supervisor = Arc::clone(&self.supervisor);
+        let (phase, cause) = {
+            let mut managed = supervisor.lock();
+            let cause = cause.map(|cause| managed.name_cause(cause));
+            if matches!(change, Change::Woke | Change::StayedAwake | Change::Failed) {
+                managed.askers.clear();
+            }
+            (managed.manager.phase(), cause)
+        };
+        let site = supervisor.name.as_str();
+        let state = phase.as_str();
+        match (&change, &cause) {
+            (_, Some(WakeCause::Request { id, client, class, line, .. })) => {
+                tracing::info!(
+                    site,
+                    state,
+                    ?change,
+                    cause = "request",
+                    id,
+                    client,
+                    class,
+                    line,
+                    "server"
+                );
+            }
+            (_, Some(cause)) => tracing::info!(site, state, ?change, ?cause, "server"),
+            (Change::Failed | Change::StayedAwake | Change::WentAway, None) => {
+                let failures = supervisor.lock().manager.lifecycle().failures();
+                tracing::warn!(site, state, ?change, failures, "server");
+            }
+            (_, None) => tracing::info!(site, state, ?change, "server"),
+        }
+        self.write(Some(change), cause);
+        supervisor.phase.send_replace(phase);
+    }
+
+    fn write(&mut self, change: Option<Change>, cause: Option<WakeCause>) {
+        let now = self.supervisor.clock.now();
+        self.written = now.mono;
+        let memory = self.supervisor.lock().manager.memory(now);
+        let record = Record { v: 1, at: now.wall, change, cause, memory };
+        if let Some(journal) = &mut self.journal
+            && let Err(error) = journal.write(&record)
+        {
+            tracing::error!(site = %self.supervisor.name, %error, "the ledger could not be written");
+        }
+    }
+}
+
+impl Drop for Driver {
+    /// The last record, when the gateway stops in good order.
+    fn drop(&mut self) {
+        if let Some(command) = &self.command {
+            command.abort();
+        }
+        self.write(None, None);
+    }
+}
+
+impl Managed {
+    fn name_cause(&mut self, cause: Cause) -> WakeCause {
+        match cause {
+            Cause::CrawlWindow => WakeCause::CrawlWindow,
+            Cause::Policy => WakeCause::Policy,
+            Cause::Operator => WakeCause::Operator,
+            Cause::Request(id) => {
+                let asker = self.askers.iter().find(|(asker, _)| *asker == id);
+                asker.map_or_else(|| unnamed(id), |(_, cause)| cause.clone())
+            }
+        }
+    }
+}
+
+/// Only after more askers than are remembered.
+fn unnamed(id: u64) -> WakeCause {
+    WakeCause::Request {
+        id: id.to_string(),
+        client: String::new(),
+        class: String::new(),
+        agent: None,
+        line: String::new(),
+    }
+}
+
+fn log_failure(site: &str, what: &str, done: Result<(), nightwatt_power::Error>) -> bool {
+    if let Err(error) = &done {
+        tracing::warn!(site, what, %error, hint = error.hint(), "the controller failed");
+    }
+    done.is_ok()
+}

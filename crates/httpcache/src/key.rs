@@ -1,0 +1,178 @@
+//! Cache keys: what makes two requests the same.
+
+use std::fmt;
+
+/// How requests become cache keys.
+///
+/// By default nothing is changed but the case of the host and its default port: two addresses that
+/// differ in anything else may be two resources (RFC 9110, 4.2.3).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyRules {
+    /// Query parameters that change nothing (`utm_source`); a `*` at the end stands for any ending,
+    /// so a lone `*` drops the whole query.
+    pub ignore_query: Vec<String>,
+    /// Whether the order of query parameters is immaterial.
+    pub sort_query: bool,
+}
+
+/// Identifies what a request asks for: host, path and query, without the scheme.
+///
+/// The scheme is left out since the proxy ends TLS: both schemes lead to the same origin.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CacheKey(Box<str>);
+
+impl CacheKey {
+    /// The key as text, such as `example.org/a?b=c`.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for CacheKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::borrow::Borrow<str> for CacheKey {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl KeyRules {
+    /// The key of a request for `path_and_query` at `authority` (host and perhaps port); none if
+    /// either is not what it should be, and the request must not touch the cache.
+    pub fn key(&self, authority: &str, path_and_query: &str) -> Option<CacheKey> {
+        let mut key = String::with_capacity(authority.len() + path_and_query.len());
+        self.write(&mut key, authority, path_and_query).then(|| CacheKey(key.into_boxed_str()))
+    }
+
+    /// As [`KeyRules::key`], appended to `out`, which a caller can use again and again; look the
+    /// text up by `CacheKey: Borrow<str>`. False, and `out` unchanged, where there is no key.
+    pub fn write(&self, out: &mut String, authority: &str, path_and_query: &str) -> bool {
+        let authority = without_default_port(authority);
+        // A slash in the host would let one site's key equal another's.
+        if !is_host(authority) || !path_and_query.starts_with('/') || path_and_query.contains('#') {
+            return false;
+        }
+        out.extend(authority.chars().map(|c| c.to_ascii_lowercase()));
+        let Some((path, query)) = path_and_query.split_once('?') else {
+            out.push_str(path_and_query);
+            return true;
+        };
+        out.push_str(path);
+        if self.ignore_query.is_empty() && !self.sort_query {
+            out.push('?');
+            out.push_str(query);
+        } else {
+            self.write_query(out, query);
+        }
+        true
+    }
+
+    fn write_query(&self, out: &mut String, query: &str) {
+        let mut kept: Vec<&str> =
+            query.split('&').filter(|parameter| !self.ignores(parameter)).collect();
+        if self.sort_query {
+            // By name only, and stable: the order of values under one name may matter.
+            kept.sort_by_key(|parameter| name_of(parameter));
+        }
+        let mut separator = '?';
+        for parameter in kept {
+            out.push(separator);
+            out.push_str(parameter);
+            separator = '&';
+        }
+    }
+
+    fn ignores(&self, parameter: &str) -> bool {
+        let name = name_of(parameter);
+        self.ignore_query.iter().any(|pattern| matches_name(pattern, name))
+    }
+}
+
+/// Whether a name is meant by a pattern: the same, or the same up to a `*` at the pattern's end.
+pub(crate) fn matches_name(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => pattern == name,
+    }
+}
+
+fn name_of(parameter: &str) -> &str {
+    parameter.split_once('=').map_or(parameter, |(name, _)| name)
+}
+
+fn without_default_port(authority: &str) -> &str {
+    let bare = authority.strip_suffix(":80").or_else(|| authority.strip_suffix(":443"));
+    bare.or_else(|| authority.strip_suffix(':')).unwrap_or(authority)
+}
+
+fn is_host(authority: &str) -> bool {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"-._~%!$&'()*+;=:[]".contains(&b);
+    !authority.is_empty() && authority.bytes().all(allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn key(rules: &KeyRules, authority: &str, target: &str) -> Option<String> {
+        rules.key(authority, target).map(|key| key.to_string())
+    }
+
+    #[test]
+    fn host_case_and_default_port_do_not_matter() {
+        let rules = KeyRules::default();
+        let plain = key(&rules, "example.org", "/A?b=C");
+        assert_eq!(plain.as_deref(), Some("example.org/A?b=C"));
+        for same in ["EXAMPLE.org", "example.org:80", "example.org:443", "example.org:"] {
+            assert_eq!(key(&rules, same, "/A?b=C"), plain, "{same}");
+        }
+        assert_eq!(key(&rules, "[::1]:80", "/").as_deref(), Some("[::1]/"));
+        assert_ne!(key(&rules, "example.org:8080", "/A?b=C"), plain);
+        assert_ne!(key(&rules, "example.org", "/A?b=c"), plain);
+    }
+
+    #[test]
+    fn a_host_cannot_pose_as_a_path() {
+        let rules = KeyRules::default();
+        for (authority, target) in
+            [("a/b", "/c"), ("", "/c"), ("a", "c"), ("a b", "/c"), ("u@a", "/c"), ("a", "/b#c")]
+        {
+            assert_eq!(key(&rules, authority, target), None, "{authority} {target}");
+        }
+    }
+
+    #[test]
+    fn ignored_parameters_leave_no_trace() {
+        let rules =
+            KeyRules { ignore_query: vec!["utm_*".into(), "fbclid".into()], ..KeyRules::default() };
+        let of = |query: &str| key(&rules, "h", &format!("/p{query}")).unwrap();
+        assert_eq!(of("?utm_source=x&a=1&fbclid=2&b"), "h/p?a=1&b");
+        assert_eq!(of("?utm_source=x"), "h/p");
+        assert_eq!(of("?fbclids=1"), "h/p?fbclids=1");
+        let all = KeyRules { ignore_query: vec!["*".into()], ..KeyRules::default() };
+        assert_eq!(key(&all, "h", "/p?a&b").as_deref(), Some("h/p"));
+    }
+
+    #[test]
+    fn sorting_keeps_the_order_under_one_name() {
+        let rules = KeyRules { sort_query: true, ..KeyRules::default() };
+        assert_eq!(key(&rules, "h", "/?b=2&a=9&b=1").as_deref(), Some("h/?a=9&b=2&b=1"));
+        assert_eq!(KeyRules::default().key("h", "/?b&a").unwrap().as_str(), "h/?b&a");
+    }
+
+    proptest! {
+        #[test]
+        fn keys_never_panic_and_are_stable(authority in ".{0,20}", target in ".{0,30}", sort: bool) {
+            let rules = KeyRules { ignore_query: vec!["a*".into()], sort_query: sort };
+            let mut out = String::from("before");
+            let wrote = rules.write(&mut out, &authority, &target);
+            prop_assert_eq!(rules.key(&authority, &target).is_some(), wrote);
+            prop_assert_eq!(out == "before", !wrote);
+        }
+    }
+}

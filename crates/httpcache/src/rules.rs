@@ -1,0 +1,100 @@
+//! What the operator decides.
+
+use crate::key::KeyRules;
+use std::time::Duration;
+
+/// Settings of one site.
+///
+/// The defaults follow RFC 9111 with one addition, the house rule: nothing personal is ever cached.
+/// A response that sets a cookie is not stored, nor one to a request with cookies unless the origin
+/// says that it is for everybody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "independent switches")]
+pub struct Rules {
+    /// Lifetime of responses that say nothing and for which there is no heuristic.
+    pub default_ttl: Option<Duration>,
+    /// Lifetime of errors (404, 405, 410, 414, 501) that say nothing; none: as other responses,
+    /// except that `default_ttl` never applies to an error.
+    pub negative_ttl: Option<Duration>,
+    /// How to guess a lifetime from `Last-Modified`; none: do not.
+    pub heuristic: Option<Heuristic>,
+    /// How long past its lifetime a response may be served while the origin sleeps.
+    pub grace_while_asleep: Duration,
+    /// How long past its lifetime a response that does not speak of `stale-if-error` may be served
+    /// when the origin fails or cannot be reached.
+    pub stale_if_error: Duration,
+    /// Whether `must-revalidate`, `proxy-revalidate`, `s-maxage` and `no-cache` are kept while the
+    /// origin sleeps. If not, such responses too are served within `grace_while_asleep`: against
+    /// RFC 9111, and right only for an operator who knows what the origin means by them. They are
+    /// always kept when the origin is awake, or should be.
+    pub respect_must_revalidate: bool,
+    /// Whether a client's `no-cache`, `max-age`, `min-fresh`, `max-stale` and `Pragma` count.
+    /// They are advice (RFC 9111, 5.2.1), and each reload that is heeded may wake a server.
+    pub heed_requests: bool,
+    /// Whether a response with `Set-Cookie` may be stored, cookie and all. Wrong for nearly every
+    /// site: every visitor then gets the first one's cookie.
+    pub store_set_cookie: bool,
+    /// Whether `CDN-Cache-Control` takes the place of `Cache-Control` (RFC 9213).
+    pub cdn_cache_control: bool,
+    /// What a cookie in a request means.
+    pub cookies: CookieRules,
+    /// How requests become cache keys.
+    pub key: KeyRules,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            default_ttl: None,
+            negative_ttl: None,
+            heuristic: Some(Heuristic::default()),
+            grace_while_asleep: Duration::from_hours(24),
+            stale_if_error: Duration::from_hours(1),
+            respect_must_revalidate: true,
+            heed_requests: true,
+            store_set_cookie: false,
+            cdn_cache_control: true,
+            cookies: CookieRules::default(),
+            key: KeyRules::default(),
+        }
+    }
+}
+
+/// A lifetime guessed from how long ago the content changed (RFC 9111, 4.2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heuristic {
+    /// Share of the time since the last change, in percent.
+    pub percent: u32,
+    /// Never longer than this.
+    pub longest: Duration,
+}
+
+impl Default for Heuristic {
+    fn default() -> Self {
+        Self { percent: 10, longest: Duration::from_hours(24) }
+    }
+}
+
+/// What a cookie in a request means.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CookieRules {
+    /// For cookies that are not harmless.
+    pub rule: CookieRule,
+    /// Names of cookies that say nothing about the visitor (analytics, consent); a `*` at the end
+    /// stands for any ending. A request with these alone counts as one without cookies.
+    pub harmless: Vec<String>,
+}
+
+/// What a cookie in a request means for the cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum CookieRule {
+    /// The response is personal unless it carries `public` or `s-maxage`, and is not stored. What
+    /// was stored from other requests is still served, as RFC 9111 has it.
+    #[default]
+    Personal,
+    /// As [`CookieRule::Personal`], and such requests get nothing from the cache either: for sites
+    /// that show a visitor who is logged in another page under the same address.
+    Bypass,
+    /// Cookies mean nothing.
+    Ignored,
+}

@@ -1,0 +1,197 @@
+//! A stored response, less its body.
+
+use crate::date;
+use crate::directives::ResponseDirectives;
+use crate::fields::strip_hop_by_hop;
+use crate::freshness::{Freshness, date_of};
+use crate::request::RequestHead;
+use crate::rules::Rules;
+use crate::storing::{NotStorable, Origin, judge};
+use crate::targeted;
+use crate::time::{Times, Timestamp};
+use crate::vary::{Selecting, Vary};
+use http::header::{AGE, DATE, ETAG, LAST_MODIFIED};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use std::time::Duration;
+
+/// What the cache keeps of a response besides the body.
+///
+/// All that depends on the fields is worked out once, here; asking whether the response is fresh
+/// compares two numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stored {
+    status: StatusCode,
+    headers: HeaderMap,
+    selecting: Selecting,
+    times: Times,
+    freshness: Freshness,
+    expiry: Timestamp,
+    date: Timestamp,
+    pub(crate) constraints: Constraints,
+}
+
+/// What bears on the use of a stored response once it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Constraints {
+    /// `no-cache`.
+    pub(crate) validate_always: bool,
+    /// `must-revalidate`, `proxy-revalidate` or `s-maxage`.
+    pub(crate) validate_stale: bool,
+    pub(crate) stale_while_revalidate: Option<Duration>,
+    pub(crate) stale_if_error: Option<Duration>,
+}
+
+impl Stored {
+    /// Decides whether a response may be stored and, if so, what of it.
+    ///
+    /// `headers` are the response's as they came in. Kept are those that may be sent again: no
+    /// hop-by-hop fields, nothing that `Connection`, `no-cache="..."` or `private="..."` lists; and
+    /// `Date`, which is added if there is none that can be read.
+    ///
+    /// A cache on disk restores a response by the same function, from a `GET` with the selecting
+    /// fields, the stored fields and the times.
+    pub fn new(
+        request: &RequestHead<'_>,
+        status: StatusCode,
+        headers: &HeaderMap,
+        times: Times,
+        rules: &Rules,
+    ) -> Result<Self, NotStorable> {
+        Self::assemble(request, status, headers, times, rules, Origin::Answered)
+    }
+
+    /// As [`Stored::new`], for an answer or for what a validation made of one.
+    pub(crate) fn assemble(
+        request: &RequestHead<'_>,
+        status: StatusCode,
+        headers: &HeaderMap,
+        times: Times,
+        rules: &Rules,
+        origin: Origin,
+    ) -> Result<Self, NotStorable> {
+        let (directives, targeted) = directives_of(headers, rules);
+        judge(request, status, headers, &directives, rules, origin)?;
+        let Vary::On(names) = Vary::parse(headers) else { return Err(NotStorable::VaryAny) };
+        let selecting = Selecting::new(&names, request.headers);
+        let freshness = Freshness::new(status, headers, &directives, targeted, times, rules);
+        let date = date_of(headers, times);
+        let mut kept = headers.clone();
+        strip_hop_by_hop(&mut kept);
+        for name in &directives.withheld {
+            kept.remove(name);
+        }
+        kept.insert(DATE, date::format(date));
+        let constraints = Constraints {
+            validate_always: directives.no_cache,
+            validate_stale: directives.forbids_stale(),
+            stale_while_revalidate: directives.stale_while_revalidate,
+            stale_if_error: directives.stale_if_error,
+        };
+        let expiry = freshness.expiry();
+        let stored =
+            Self { status, headers: kept, selecting, times, freshness, expiry, date, constraints };
+        if stored.could_be_used(rules) { Ok(stored) } else { Err(NotStorable::Useless) }
+    }
+
+    /// Whether any later request could be answered with it: fresh, after validation, or stale.
+    fn could_be_used(&self, rules: &Rules) -> bool {
+        let usable_fresh = self.expiry > Timestamp::default() && !self.constraints.validate_always;
+        if self.status.is_server_error() {
+            return usable_fresh || self.has_validator();
+        }
+        let bound = self.must_revalidate();
+        let window = |given: Option<Duration>| given.is_some_and(|window| !window.is_zero());
+        let usable_stale = !bound
+            && (window(self.constraints.stale_while_revalidate)
+                || window(self.constraints.stale_if_error)
+                || !rules.stale_if_error.is_zero());
+        let usable_asleep =
+            (!bound || !rules.respect_must_revalidate) && !rules.grace_while_asleep.is_zero();
+        usable_fresh || self.has_validator() || usable_stale || usable_asleep
+    }
+
+    /// The status.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The fields that are kept; `Age` among them is the one the response came with.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// The request fields it was chosen by.
+    pub fn selecting(&self) -> &Selecting {
+        &self.selecting
+    }
+
+    /// When it was asked for and came in.
+    pub fn times(&self) -> Times {
+        self.times
+    }
+
+    /// The figures of its freshness.
+    pub fn freshness(&self) -> &Freshness {
+        &self.freshness
+    }
+
+    /// `Date`: of several responses to one request the latest is to be used.
+    pub fn date(&self) -> Timestamp {
+        self.date
+    }
+
+    /// When it stops being fresh; the start of 1970 if it never was.
+    pub fn expiry(&self) -> Timestamp {
+        self.expiry
+    }
+
+    /// Whether it is fresh. That alone does not permit its use: see [`Stored::usability`].
+    ///
+    /// [`Stored::usability`]: crate::Stored::usability
+    pub fn is_fresh(&self, now: Timestamp) -> bool {
+        now < self.expiry
+    }
+
+    /// How old it is.
+    pub fn age(&self, now: Timestamp) -> Duration {
+        self.freshness.age(now)
+    }
+
+    /// Seconds until it is stale, negative afterwards: `ttl` of `Cache-Status`.
+    pub fn ttl(&self, now: Timestamp) -> i64 {
+        let signed = |span: Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
+        let left = signed(self.freshness.lifetime).saturating_sub(signed(self.age(now)));
+        left.div_euclid(1000)
+    }
+
+    /// Whether it can be validated: it has an `ETag` or a `Last-Modified`.
+    pub fn has_validator(&self) -> bool {
+        self.headers.contains_key(ETAG) || self.headers.contains_key(LAST_MODIFIED)
+    }
+
+    /// Whether it must not be used stale without the origin's consent.
+    pub fn must_revalidate(&self) -> bool {
+        self.constraints.validate_stale || self.constraints.validate_always
+    }
+
+    /// The fields to send with it now: those kept, with its present `Age`.
+    pub fn response_headers(&self, now: Timestamp) -> HeaderMap {
+        let mut headers = self.headers.clone();
+        headers.insert(AGE, self.age_value(now));
+        headers
+    }
+
+    /// Its present age as a field value.
+    pub fn age_value(&self, now: Timestamp) -> HeaderValue {
+        HeaderValue::from(self.age(now).as_secs())
+    }
+}
+
+/// The directives that hold for this cache, and whether they come from `CDN-Cache-Control`.
+fn directives_of(headers: &HeaderMap, rules: &Rules) -> (ResponseDirectives, bool) {
+    let targeted = if rules.cdn_cache_control { targeted::parse(headers) } else { None };
+    match targeted {
+        Some(directives) => (directives, true),
+        None => (ResponseDirectives::parse(headers), false),
+    }
+}

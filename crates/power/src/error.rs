@@ -1,0 +1,145 @@
+//! What can go wrong, and what to try next.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use thiserror::Error as ThisError;
+
+/// A server could not be woken, put to sleep or asked.
+#[derive(Debug, ThisError)]
+pub enum Error {
+    /// A program could not be started at all.
+    #[error("cannot start `{program}`")]
+    Start {
+        /// The program, as configured.
+        program: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A command said that it failed.
+    #[error("`{command}` failed ({status}){}", quoted(.output))]
+    Failed {
+        /// The command, as configured.
+        command: String,
+        /// Its exit status in words.
+        status: String,
+        /// The end of what it printed.
+        output: String,
+    },
+    /// A command did not end in time and was killed.
+    #[error("`{command}` was not done after {limit:?} and was killed{}", quoted(.output))]
+    TimedOut {
+        /// The command, as configured.
+        command: String,
+        /// The time it had.
+        limit: Duration,
+        /// The end of what it had printed.
+        output: String,
+    },
+    /// A process survived everything.
+    #[error("process {pid} is still there {waited:?} after SIGKILL")]
+    Unkillable {
+        /// The leader of its process group.
+        pid: i32,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// The operating system refused.
+    #[error("cannot {attempt}")]
+    System {
+        /// What was attempted.
+        attempt: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A failure that a scenario asked for.
+    #[error("the scenario says that this attempt to {action} fails")]
+    Scripted {
+        /// `wake` or `sleep`.
+        action: &'static str,
+    },
+}
+
+impl Error {
+    /// Can the same call succeed later, with nobody changing anything?
+    pub fn retryable(&self) -> bool {
+        match self {
+            Self::Start { source, .. } | Self::System { source, .. } => !matches!(
+                source.kind(),
+                io::ErrorKind::NotFound
+                    | io::ErrorKind::PermissionDenied
+                    | io::ErrorKind::InvalidInput
+                    | io::ErrorKind::Unsupported
+            ),
+            Self::Failed { .. }
+            | Self::TimedOut { .. }
+            | Self::Unkillable { .. }
+            | Self::Scripted { .. } => true,
+        }
+    }
+
+    /// What to try next, as an imperative.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Start { source, .. } => match source.kind() {
+                io::ErrorKind::NotFound => {
+                    "give the program's full path, and check that `dir` exists if it is set"
+                }
+                io::ErrorKind::PermissionDenied => {
+                    "check that the program is executable for the proxy's user (and `dir` enterable)"
+                }
+                _ => "start it by hand as the proxy's user to see what is missing",
+            },
+            Self::Failed { .. } => {
+                "run the command by hand as the proxy's user; it must exit with status 0 on success"
+            }
+            Self::TimedOut { .. } => {
+                "run the command by hand; if it is meant to take that long, raise `timeout`"
+            }
+            Self::Unkillable { .. } => {
+                "look for processes in state D (`ps -o pid,stat,wchan`): a disk or network file \
+                 system may hang"
+            }
+            Self::System { .. } => "check the permissions and limits of the proxy's user",
+            Self::Scripted { .. } => "nothing: this is a rehearsal",
+        }
+    }
+}
+
+/// `: "output"` in one piece, or nothing for no output.
+fn quoted(output: &str) -> String {
+    match output.trim() {
+        "" => String::new(),
+        text => format!(", its last words: {text}"),
+    }
+}
+
+/// A controller could not be set up as configured. What is wrong with the text of a configuration
+/// is reported while it is read, with its line.
+#[derive(Debug, ThisError)]
+pub enum ConfigError {
+    /// The state directory is of no use.
+    #[error("cannot use the state directory {}", .path.display())]
+    StateDir {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Whether an earlier proxy left a process running cannot be found out.
+    #[error("cannot look at the processes in /proc")]
+    Processes(#[source] io::Error),
+}
+
+impl ConfigError {
+    /// What to try next, as an imperative.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::StateDir { .. } => {
+                "make it a directory that the proxy's user may write, or configure another"
+            }
+            Self::Processes(_) => "mount /proc, or use the `command` driver instead of `process`",
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Says whether a server is awake: that it answers, not only that it was told to wake.
+//!
+//! ```toml
+//! [site]
+//! probe = "tcp 10.0.0.5:22"                     # a port that accepts connections
+//! # probe = "http http://10.0.0.5/health"       # a page that does not say 502, 503 or 504
+//! # probe = "controller"                        # what the power controller can tell
+//!
+//! # or, with every setting:
+//! [site.probe.http]
+//! url = "http://10.0.0.5:8080/health"
+//! expect = [200, "300-399", 404]
+//! timeout = "1s"                                # of each attempt; tcp has one too
+//! ```
+//!
+//! A web server that says 502, 503 or 504 is a gateway whose own origin is not there yet.
+
+mod http;
+
+use std::time::Duration;
+
+use nightwatt_clock::{Clock, Elapsed};
+use nightwatt_model::duration_text;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use tokio::net::TcpStream;
+
+use crate::real_work::within;
+use crate::{Controller, Observed};
+pub use http::{HttpUrl, StatusRange};
+
+/// What to ask, as the configuration says it: one line of text, or a table with its settings.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Config {
+    /// A port that accepts connections.
+    Tcp(Tcp),
+    /// A page.
+    Http(Http),
+    /// What the power controller can tell.
+    Controller,
+}
+
+/// The table `[site.probe.tcp]`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tcp {
+    /// `HOST:PORT`.
+    #[serde(deserialize_with = "host_and_port")]
+    pub address: String,
+    /// How long one attempt may take.
+    #[serde(default = "timeout", with = "duration_text")]
+    pub timeout: Duration,
+}
+
+/// The table `[site.probe.http]`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Http {
+    /// `http://HOST[:PORT][/PATH]`.
+    pub url: HttpUrl,
+    /// The statuses that count as up; when left out, all but 502, 503 and 504.
+    #[serde(default)]
+    pub expect: Option<Vec<StatusRange>>,
+    /// How long one attempt may take.
+    #[serde(default = "timeout", with = "duration_text")]
+    pub timeout: Duration,
+}
+
+fn timeout() -> Duration {
+    Duration::from_secs(1)
+}
+
+fn host_and_port<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let address = String::deserialize(deserializer)?;
+    check_address(&address).map_err(D::Error::custom)?;
+    Ok(address)
+}
+
+fn check_address(address: &str) -> Result<(), String> {
+    let valid = address.rsplit_once(':').is_some_and(|(host, port)| {
+        !host.is_empty()
+            && port.parse::<u16>().is_ok_and(|port| port > 0)
+            && (!host.contains(':') || host.starts_with('[') && host.ends_with(']'))
+    });
+    if valid {
+        return Ok(());
+    }
+    Err(format!("`{address}` is not HOST:PORT, as in `10.0.0.5:22` or `[fd00::5]:22`"))
+}
+
+impl Config {
+    /// Up when this `HOST:PORT` accepts a connection within a second.
+    pub fn tcp(address: impl Into<String>) -> Self {
+        Self::Tcp(Tcp { address: address.into(), timeout: timeout() })
+    }
+
+    /// Up when this page answers within a second with a status that is not 502, 503 or 504.
+    pub fn http(url: &str) -> Result<Self, String> {
+        Ok(Self::Http(Http { url: url.parse()?, expect: None, timeout: timeout() }))
+    }
+}
+
+impl std::str::FromStr for Config {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(' ').map(|(kind, what)| (kind, what.trim())) {
+            None if text == "controller" => Ok(Self::Controller),
+            Some(("tcp", address)) => check_address(address).map(|()| Self::tcp(address)),
+            Some(("http", url)) => Self::http(url),
+            _ => Err(format!(
+                "`{text}` is not a probe: write `tcp HOST:PORT`, `http URL` or `controller`"
+            )),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Config {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "lowercase")]
+        enum Table {
+            Tcp(Tcp),
+            Http(Http),
+        }
+
+        struct LineOrTable;
+
+        impl<'de> Visitor<'de> for LineOrTable {
+            type Value = Config;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a probe: a line as `tcp HOST:PORT`, or a table `tcp` or `http`")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, line: &str) -> Result<Config, E> {
+                line.parse().map_err(E::custom)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Config, A::Error> {
+                Ok(match Table::deserialize(MapAccessDeserializer::new(map))? {
+                    Table::Tcp(tcp) => Config::Tcp(tcp),
+                    Table::Http(http) => Config::Http(http),
+                })
+            }
+        }
+
+        deserializer.deserialize_any(LineOrTable)
+    }
+}
+
+/// Asks a server whether it is awake.
+#[derive(Debug, Clone)]
+pub struct Probe {
+    config: Config,
+    clock: Clock,
+}
+
+/// The outcome of one attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Awake.
+    pub up: bool,
+    /// What the verdict rests on, for logs.
+    pub reason: String,
+}
+
+impl Verdict {
+    fn up(reason: impl Into<String>) -> Self {
+        Self { up: true, reason: reason.into() }
+    }
+
+    fn down(reason: impl Into<String>) -> Self {
+        Self { up: false, reason: reason.into() }
+    }
+}
+
+impl Probe {
+    /// A probe so configured.
+    pub fn new(config: Config, clock: Clock) -> Self {
+        Self { config, clock }
+    }
+
+    /// Asks once. Whatever goes wrong is an answer too: down, and why.
+    pub async fn attempt(&self, controller: &dyn Controller) -> Verdict {
+        match &self.config {
+            Config::Tcp(tcp) => {
+                let connect = TcpStream::connect(&tcp.address);
+                match within(&self.clock, tcp.timeout, connect).await {
+                    Ok(Ok(_)) => Verdict::up(format!("{} accepts connections", tcp.address)),
+                    Ok(Err(error)) => Verdict::down(format!("{}: {error}", tcp.address)),
+                    Err(Elapsed) => silent(&tcp.address, tcp.timeout),
+                }
+            }
+            Config::Http(http) => {
+                match within(&self.clock, http.timeout, http::status(&http.url)).await {
+                    Ok(Ok(status)) => http.judge(status),
+                    Ok(Err(error)) => Verdict::down(format!("{}: {error}", http.url)),
+                    Err(Elapsed) => silent(&http.url.to_string(), http.timeout),
+                }
+            }
+            Config::Controller => match controller.state().await {
+                Ok(Observed::Up) => Verdict::up("the controller says up"),
+                Ok(Observed::Down) => Verdict::down("the controller says down"),
+                Ok(Observed::Unknown) => Verdict::down("the controller cannot tell"),
+                Err(error) => Verdict::down(format!("the controller: {error}")),
+            },
+        }
+    }
+}
+
+fn silent(whom: &str, limit: Duration) -> Verdict {
+    Verdict::down(format!("{whom}: no answer within {limit:?}"))
+}
+
+impl Http {
+    fn judge(&self, status: u16) -> Verdict {
+        let up = match &self.expect {
+            Some(expected) => expected.iter().any(|range| range.contains(status)),
+            None => !matches!(status, 502..=504),
+        };
+        Verdict { up, reason: format!("{} says {status}", self.url) }
+    }
+}

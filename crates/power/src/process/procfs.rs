@@ -1,0 +1,123 @@
+//! What `/proc` tells of processes.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use rustix::process::Pid;
+
+/// One process, as `/proc/<pid>/stat` describes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub(super) pid: Pid,
+    /// None for the first process and the kernel's own.
+    pub(super) parent: Option<Pid>,
+    /// The process group, which has the process id of its first leader.
+    pub(super) group: i32,
+    /// It has ended; only its parent has not yet asked how.
+    pub(super) zombie: bool,
+    /// Clock ticks since boot: together with the pid and the boot it names a process for ever.
+    pub(super) started: u64,
+}
+
+/// The process with this id; none when there is none.
+pub(super) fn stat(pid: Pid) -> io::Result<Option<Stat>> {
+    match fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())) {
+        Ok(text) => parse_stat(&text).map(Some).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("/proc stat line `{text}`"))
+        }),
+        // A process that ends between open and read gives ESRCH.
+        Err(error)
+            if error.kind() == io::ErrorKind::NotFound
+                || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads a process id.
+pub(super) fn parse_pid(text: &str) -> Option<Pid> {
+    // `from_raw` refuses 0, but panics on less.
+    text.parse::<u32>().ok().and_then(|raw| Pid::from_raw(raw.try_into().ok()?))
+}
+
+/// All processes that can be seen.
+pub(super) fn all() -> io::Result<Vec<Stat>> {
+    let numbers =
+        fs::read_dir("/proc")?.filter_map(|entry| parse_pid(entry.ok()?.file_name().to_str()?));
+    // One that vanished or makes no sense is not worth failing for.
+    Ok(numbers.filter_map(|pid| stat(pid).ok().flatten()).collect())
+}
+
+/// Was the process started with this `NAME=value`? False when we may not look.
+pub(super) fn has_environment(pid: Pid, entry: &str) -> bool {
+    fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero()))
+        .is_ok_and(|text| text.split(|byte| *byte == 0).any(|one| one == entry.as_bytes()))
+}
+
+/// Is the process amid `execve`, when for a moment it shows neither arguments nor environment?
+pub(super) fn changes_program(pid: Pid) -> bool {
+    let blank = |what| {
+        fs::read(format!("/proc/{}/{what}", pid.as_raw_nonzero())).is_ok_and(|text| text.is_empty())
+    };
+    blank("cmdline") && blank("environ")
+}
+
+/// Names this boot of the machine: process ids and start times begin anew with each.
+pub(super) fn boot_id() -> io::Result<String> {
+    let text = fs::read_to_string(Path::new("/proc/sys/kernel/random/boot_id"))?;
+    Ok(text.trim().to_owned())
+}
+
+/// The name in parentheses may hold anything, parentheses and line breaks too; nothing after it
+/// does.
+fn parse_stat(text: &str) -> Option<Stat> {
+    let pid = parse_pid(text.split(' ').next()?)?;
+    let (_, rest) = text.rsplit_once(')')?;
+    let mut fields = rest.split_ascii_whitespace();
+    let state = fields.next()?;
+    let parent = parse_pid(fields.next()?);
+    let group = fields.next()?.parse().ok()?;
+    // Fields 20 and 22 of the line; the group was field 5.
+    let threads: u32 = fields.nth(14)?.parse().ok()?;
+    let started = fields.nth(1)?.parse().ok()?;
+    // A main thread that left early looks like a zombie while the others work on.
+    let zombie = matches!(state, "Z" | "X" | "x") && threads <= 1;
+    Some(Stat { pid, parent, group, zombie, started })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_and_spaces_does_not_mislead() {
+        let line = "4711 (a) Z 1 (b\n) S 12 4711 4700 0 -1 4194560 102 0 0 0 0 0 0 0 20 0 1 0 \
+                    987654 2863104 221 18446744073709551615\n";
+        let stat = parse_stat(line).unwrap();
+        assert_eq!(stat.pid, Pid::from_raw(4711).unwrap());
+        assert_eq!((stat.parent, stat.group, stat.started), (Pid::from_raw(12), 4711, 987_654));
+        assert!(!stat.zombie);
+        let ended = line.replace("S 12", "Z 12");
+        assert!(parse_stat(&ended).unwrap().zombie);
+        assert!(!parse_stat(&ended.replace("0 1 0", "0 8 0")).unwrap().zombie);
+    }
+
+    #[test]
+    fn half_a_line_is_refused() {
+        assert_eq!(parse_stat(""), None);
+        assert_eq!(parse_stat("1 (init) S 0 1 1 0"), None);
+        assert_eq!(parse_stat("0 (idle) S 0 0"), None);
+    }
+
+    #[test]
+    fn we_find_ourselves() {
+        let own = rustix::process::getpid();
+        let stat = stat(own).unwrap().unwrap();
+        assert_eq!(stat.pid, own);
+        assert!(stat.started > 0 && !stat.zombie);
+        assert!(all().unwrap().contains(&stat));
+    }
+}

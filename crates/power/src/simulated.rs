@@ -1,0 +1,224 @@
+//! A server that is nothing but delays and scripted failures: for demos, shadow runs and tests.
+//!
+//! ```toml
+//! [site.power.simulated]
+//! wake_time = "5s"
+//! sleep_time = "5s"
+//!
+//! [site.power.simulated.inner.process]    # optional: what is really started and stopped
+//! command = ["python3", "-m", "http.server", "8080"]
+//! ```
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nightwatt_clock::Clock;
+use nightwatt_model::duration_text;
+use nightwatt_model::time::Mono;
+use serde::Deserialize;
+
+use crate::{ConfigError, Context, Controller, ControllerConfig, Error, Observed, Work};
+
+/// The table `[site.power.simulated]`. All times pass on the clock, real or virtual.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// From the wake command until it is done.
+    #[serde(with = "duration_text")]
+    pub wake_time: Duration,
+    /// From the sleep command until it is done; a wake command waits for that.
+    #[serde(with = "duration_text")]
+    pub sleep_time: Duration,
+    /// From the end of the wake command until the server is up: a command that was only accepted,
+    /// as Wake-on-LAN is.
+    #[serde(with = "duration_text")]
+    pub ready_after: Duration,
+    /// So many wake commands fail first.
+    pub fail_wakes: u32,
+    /// So many sleep commands fail first.
+    pub fail_sleeps: u32,
+    /// Wake commands are accepted, and nothing ever comes of them.
+    pub never_wakes: bool,
+    /// Is the server up at the start? Where there is an inner controller, it is the one to know.
+    pub starts_up: bool,
+    /// A controller that is called after the wake delay and before the sleep delay.
+    pub inner: Option<Box<ControllerConfig>>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            wake_time: Duration::from_secs(5),
+            sleep_time: Duration::from_secs(5),
+            ready_after: Duration::ZERO,
+            fail_wakes: 0,
+            fail_sleeps: 0,
+            never_wakes: false,
+            starts_up: false,
+            inner: None,
+        }
+    }
+}
+
+impl Config {
+    /// The controller so configured.
+    pub fn build(&self, context: &Context) -> Result<Simulated, ConfigError> {
+        let inner = self.inner.as_ref().map(|inner| inner.build(context)).transpose()?;
+        let up_from = (self.starts_up || inner.is_some()).then_some(Mono::ZERO);
+        Ok(Simulated(Arc::new(Shared {
+            config: self.clone(),
+            clock: context.clock.clone(),
+            inner,
+            one_at_a_time: tokio::sync::Mutex::new(()),
+            play: Mutex::new(Play { up_from, busy_until: Mono::ZERO, calls: Calls::default() }),
+        })))
+    }
+}
+
+/// A simulated server; clones are handles to the same one.
+#[derive(Debug, Clone)]
+pub struct Simulated(Arc<Shared>);
+
+/// How often a simulated server was commanded, whatever came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Calls {
+    /// Wake commands.
+    pub wakes: u32,
+    /// Sleep commands.
+    pub sleeps: u32,
+}
+
+#[derive(Debug)]
+struct Shared {
+    config: Config,
+    clock: Clock,
+    inner: Option<Box<dyn Controller>>,
+    /// A server does one thing after the other.
+    one_at_a_time: tokio::sync::Mutex<()>,
+    play: Mutex<Play>,
+}
+
+#[derive(Debug)]
+struct Play {
+    /// Up from this moment on, which may lie ahead; none: down.
+    up_from: Option<Mono>,
+    /// Falling asleep cannot be broken off: it goes on when nobody waits for it any more.
+    busy_until: Mono,
+    calls: Calls,
+}
+
+impl Simulated {
+    /// The server comes up now, with nobody having commanded it: woken by someone else.
+    pub fn come_up(&self) {
+        self.play().up_from = Some(self.0.clock.now().mono);
+    }
+
+    /// The server goes down now, with nobody having commanded it: it died.
+    pub fn go_down(&self) {
+        self.play().up_from = None;
+    }
+
+    /// How often it was commanded so far.
+    pub fn calls(&self) -> Calls {
+        self.play().calls
+    }
+
+    /// Is it up at this moment? (An inner controller is not asked.)
+    pub fn is_up(&self) -> bool {
+        let now = self.0.clock.now().mono;
+        self.play().up_from.is_some_and(|from| from <= now)
+    }
+
+    fn play(&self) -> MutexGuard<'_, Play> {
+        self.0.play.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn observe(&self) -> Result<Observed, Error> {
+        match &self.0.inner {
+            _ if !self.is_up() => Ok(Observed::Down),
+            Some(inner) => inner.state().await,
+            None => Ok(Observed::Up),
+        }
+    }
+
+    async fn run_wake(&self) -> Result<(), Error> {
+        let Shared { config, clock, inner, .. } = &*self.0;
+        let nth = {
+            let mut play = self.play();
+            play.calls.wakes += 1;
+            play.calls.wakes
+        };
+        let _turn = self.0.one_at_a_time.lock().await;
+        if self.observe().await? == Observed::Up {
+            return Ok(());
+        }
+        let started = clock.now().mono;
+        let free_from = {
+            let mut play = self.play();
+            // Up by our own account only: what is inside has died since.
+            play.up_from.take_if(|from| *from <= started);
+            play.busy_until.max(started)
+        };
+        clock.sleep_until(free_from + config.wake_time).await;
+        if nth <= config.fail_wakes {
+            return Err(Error::Scripted { action: "wake" });
+        }
+        if config.never_wakes {
+            return Ok(());
+        }
+        if let Some(inner) = inner {
+            inner.wake().await?;
+        }
+        let mut play = self.play();
+        // It may have come up by itself meanwhile.
+        let ready = clock.now().mono + config.ready_after;
+        play.up_from = Some(play.up_from.map_or(ready, |from| from.min(ready)));
+        Ok(())
+    }
+
+    async fn run_sleep(&self) -> Result<(), Error> {
+        let Shared { config, clock, inner, .. } = &*self.0;
+        let nth = {
+            let mut play = self.play();
+            play.calls.sleeps += 1;
+            play.calls.sleeps
+        };
+        let _turn = self.0.one_at_a_time.lock().await;
+        if nth <= config.fail_sleeps {
+            return Err(Error::Scripted { action: "sleep" });
+        }
+        if self.play().up_from.is_none() {
+            return Ok(());
+        }
+        if let Some(inner) = inner {
+            let was = inner.state().await?;
+            inner.sleep().await?;
+            if was == Observed::Down {
+                self.go_down();
+                return Ok(());
+            }
+        }
+        let asleep = clock.now().mono + config.sleep_time;
+        {
+            let mut play = self.play();
+            play.up_from = None;
+            play.busy_until = asleep;
+        }
+        clock.sleep_until(asleep).await;
+        Ok(())
+    }
+}
+
+impl Controller for Simulated {
+    fn wake(&self) -> Work<'_, ()> {
+        Box::pin(self.run_wake())
+    }
+
+    fn sleep(&self) -> Work<'_, ()> {
+        Box::pin(self.run_sleep())
+    }
+
+    fn state(&self) -> Work<'_, Observed> {
+        Box::pin(self.observe())
+    }
+}

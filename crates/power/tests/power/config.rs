@@ -1,0 +1,122 @@
+//! What a configuration may say, and where the messages point when it says something else.
+
+use std::time::Duration;
+
+use nightwatt_power::{ControllerConfig, DRIVERS, probe};
+use serde::Deserialize;
+
+/// The part of the gateway's configuration that is ours.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    site: Vec<Site>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Site {
+    power: ControllerConfig,
+    probe: Option<probe::Config>,
+}
+
+fn read(text: &str) -> File {
+    toml::from_str(text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The whole message: line, column, the line itself, and what is wrong.
+fn refused(text: &str) -> String {
+    toml::from_str::<File>(text).unwrap_err().to_string()
+}
+
+#[test]
+fn each_driver_has_a_table_of_its_name() {
+    let file = read(
+        r#"
+        [[site]]
+        probe = "tcp 10.0.0.5:22"
+        [site.power.process]
+        command = ["/usr/bin/node", "server.js"]
+        dir = "/srv/app"
+        env = { PORT = "8080" }
+        stop_signal = "SIGINT"
+        stop_timeout = "1m30s"
+        log = "/var/log/app.log"
+
+        [[site]]
+        probe = "controller"
+        [site.power.command]
+        wake = "wakeonlan 00:11:22:33:44:55"
+        sleep = "ssh root@web systemctl suspend"
+        probe = "ping -c1 -W1 web"
+        timeout = "10s"
+
+        [[site]]
+        [site.power.simulated]
+        wake_time = "1s"
+        never_wakes = true
+        [site.power.simulated.inner.process]
+        command = ["true"]
+        [site.probe.http]
+        url = "http://10.0.0.5:8080/health"
+        expect = [200, "300-399", 404]
+        timeout = "2s"
+        "#,
+    );
+    let drivers: Vec<_> = file.site.iter().map(|site| site.power.driver()).collect();
+    assert_eq!(drivers, ["process", "command", "simulated"]);
+    assert_eq!(drivers, DRIVERS.iter().map(|driver| driver.name).collect::<Vec<_>>());
+    assert_eq!(file.site[0].probe, Some(probe::Config::tcp("10.0.0.5:22")));
+    assert_eq!(file.site[1].probe, Some(probe::Config::Controller));
+    let Some(probe::Config::Http(http)) = &file.site[2].probe else { panic!() };
+    assert_eq!(http.timeout, Duration::from_secs(2));
+    assert!(http.expect.as_ref().is_some_and(|ranges| ranges.len() == 3));
+    let ControllerConfig::Simulated(simulated) = &file.site[2].power else { panic!() };
+    assert_eq!(simulated.sleep_time, Duration::from_secs(5));
+    assert!(simulated.inner.is_some());
+}
+
+#[test]
+fn an_unknown_key_is_reported_on_its_own_line() {
+    let message = refused(
+        "[[site]]\n[site.power.process]\ncommand = [\"a\"]\nstop_timout = \"5s\"\nlog = \"x\"\n",
+    );
+    assert!(message.contains("line 4, column 1"), "{message}");
+    assert!(message.contains("stop_timout = \"5s\""), "{message}");
+    assert!(message.contains("unknown field `stop_timout`, expected one of"), "{message}");
+}
+
+#[test]
+fn mistakes_are_reported_where_they_are() {
+    let power = "[[site]]\n[site.power.process]\ncommand = [\"a\"]\n";
+    for (text, line, what) in [
+        ("[[site]]\n[site.power.proces]\ncommand = [\"a\"]\n", 2, "unknown variant `proces`"),
+        ("[[site]]\n[site.power.process]\nlog = \"x\"\n", 2, "missing field `command`"),
+        ("[[site]]\n[site.power.process]\ncommand = []\n", 3, "the command is empty"),
+        (&format!("{power}stop_signal = \"STOP\"\n"), 4, "`STOP` is no signal to stop with"),
+        (&format!("{power}stop_timeout = \"5 parsecs\"\n"), 4, "not a duration"),
+        (&format!("{power}stop_timeout = 5\n"), 4, "invalid type"),
+        (
+            &format!("{power}[site.power.command]\nwake = \"a\"\nsleep = \"b\"\n"),
+            2,
+            "two drivers, `command` and `process`",
+        ),
+        ("[[site]]\n[site.power]\n", 2, "no driver: name one of `process`, `command`"),
+        ("[[site]]\npower = \"process\"\n", 2, "a table named after a driver"),
+        ("[[site]]\n[site.power.command]\nwake = \" \"\nsleep = \"a\"\n", 3, "command is empty"),
+        ("[[site]]\n[site.power.simulated.inner.process]\ncomand = [\"a\"]\n", 3, "`comand`"),
+        (&format!("{power}[site.probe.http]\nurl = \"https://web/\"\n"), 5, "for https use"),
+        (&format!("{power}[site.probe.http]\nurl = \"http://web/\"\nexpct = 1\n"), 6, "`expct`"),
+        (
+            &format!("{power}[site.probe.http]\nurl = \"http://web/\"\nexpect = [200, 99]\n"),
+            6,
+            "`99` is not a status",
+        ),
+        (&format!("{power}[site.probe.tcp]\naddress = \"web\"\n"), 5, "`web` is not HOST:PORT"),
+        (&format!("[[site]]\nprobe = \"ping web\"\n{}", &power[9..]), 2, "is not a probe"),
+        (&format!("[[site]]\nprobe = 7\n{}", &power[9..]), 2, "a line as `tcp HOST:PORT`"),
+    ] {
+        let message = refused(text);
+        assert!(message.contains(&format!("line {line},")), "wanted line {line}:\n{message}");
+        assert!(message.contains(what), "wanted `{what}`:\n{message}");
+    }
+}

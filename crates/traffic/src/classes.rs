@@ -1,0 +1,322 @@
+//! What kind of client sends a request: one answer for the live proxy and for a log.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use nightwatt_model::policy::admission::ClientClass;
+use nightwatt_model::time::{Mono, Now};
+use serde::{Deserialize, Serialize};
+
+use crate::arrival::Arrival;
+use crate::crawlers::{AgentKind, CrawlerTable};
+use crate::misses::{Clients, within};
+use crate::scanner_paths::ScannerPaths;
+
+/// Who asks, as far as it can be remembered in a few bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ClientKey {
+    /// An IPv4 address.
+    V4(u32),
+    /// The upper 64 bits of an IPv6 address: whoever has one address has all of those.
+    V6(u64),
+    /// A host name, by hash (two names share one with a chance of 5e-20).
+    Name(u64),
+}
+
+impl From<IpAddr> for ClientKey {
+    fn from(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Self::V4(address.to_bits()),
+            IpAddr::V6(address) => Self::V6((address.to_bits() >> 64) as u64),
+        }
+    }
+}
+
+impl From<&str> for ClientKey {
+    /// An address, or the name of a host.
+    fn from(client: &str) -> Self {
+        client.parse::<IpAddr>().map_or_else(|_| Self::Name(hash(client)), Self::from)
+    }
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// What is known of a request before it is answered.
+#[derive(Debug, Clone, Copy)]
+pub struct ClientFacts<'a> {
+    /// Who asks.
+    pub client: ClientKey,
+    /// `User-Agent`.
+    pub agent: Option<&'a str>,
+    /// `GET`.
+    pub method: &'a str,
+    /// Request target: `/index.html?a=b`.
+    pub target: &'a str,
+    /// `Host`; logs do not know.
+    pub host: Option<&'a str>,
+    /// `Referer`.
+    pub referer: Option<&'a str>,
+    /// Whether `Accept` names `text/html` (`*/*` does not count); logs do not know.
+    pub accepts_html: Option<bool>,
+}
+
+impl<'a> From<&'a Arrival> for ClientFacts<'a> {
+    fn from(arrival: &'a Arrival) -> Self {
+        Self {
+            client: ClientKey::from(arrival.client.as_str()),
+            agent: arrival.agent.as_deref(),
+            method: &arrival.method,
+            target: &arrival.target,
+            host: None,
+            referer: arrival.referer.as_deref(),
+            accepts_html: None,
+        }
+    }
+}
+
+/// What the operator may say about clients. Agents are parts of `User-Agent`, in their exact case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClassifierConfig {
+    /// Programs of the operator's own: always [`ClientClass::Api`].
+    pub api_agents: Vec<String>,
+    /// Crawlers beside the built-in table.
+    pub crawler_agents: Vec<String>,
+    /// Monitors beside the built-in table.
+    pub monitor_agents: Vec<String>,
+    /// Whole paths that only monitors ask for.
+    pub monitor_paths: Vec<String>,
+    /// Parts of paths that only scanners ask for, beside the usual ones.
+    pub scanner_paths: Vec<String>,
+    /// Paths that exist, by their beginning, though scanners ask for them everywhere. The site's
+    /// answers tell as much, but only when it is awake: name the login page here.
+    pub known_paths: Vec<String>,
+    /// Misses in ten minutes that make a scanner.
+    pub scanner_misses: u32,
+    /// Share of its requests, 0 ..= 1, that a scanner must have missed in that time.
+    pub scanner_share: f64,
+    /// For how many seconds after its last miss a client stays a scanner.
+    pub scanner_for_s: u64,
+    /// Clients remembered; some 200 bytes each. A client is forgotten when seven eighths as many
+    /// others have been seen since.
+    pub clients: usize,
+}
+
+impl Default for ClassifierConfig {
+    fn default() -> Self {
+        Self {
+            api_agents: Vec::new(),
+            crawler_agents: Vec::new(),
+            monitor_agents: Vec::new(),
+            monitor_paths: ["/healthz", "/livez", "/readyz"].map(str::to_owned).to_vec(),
+            scanner_paths: Vec::new(),
+            known_paths: Vec::new(),
+            scanner_misses: 8,
+            scanner_share: 0.7,
+            scanner_for_s: 86_400,
+            clients: 16_384,
+        }
+    }
+}
+
+/// How long somebody who read `robots.txt` counts as a robot.
+const ROBOT_FOR: Duration = Duration::from_hours(24);
+
+/// Tells classes of clients, by what they say and by what they did.
+///
+/// The first of these that holds:
+/// 1. `Api`: an agent of the operator's own;
+/// 2. `Monitor`: a path or agent of the operator's, or a monitor by the table;
+/// 3. `Crawler`: an agent of the operator's, or a crawler by the table ([`CrawlerTable`]);
+/// 4. `Scanner`: a client that missed too much (see [`Classifier::learn`]), or a path that only
+///    scanners ask for and that has never been answered with success here;
+/// 5. `Crawler`: a client that asked for `/robots.txt` with this agent in the last 24 hours.
+///    A browser does not ask for it by itself; one whose user does counts as a robot until it
+///    asks for a part of a page (image, style, script) from a page of the site;
+/// 6. `Api`: a library by the table (curl, python-requests), or no agent at all;
+/// 7. `Human`: an agent in the form of a browser's, `Mozilla/5.0 (platform) ...`, unless it asks by
+///    HEAD, as link checkers do and browsers do not; and any agent that accepts HTML;
+/// 8. `Api`: the rest.
+///
+/// What agents say is believed: a robot in the guise of a browser is a person until it misses much
+/// or reads `robots.txt`. Scanners are known by their address, so whoever shares one with a scanner
+/// shares its fate for that time.
+#[derive(Debug)]
+pub struct Classifier {
+    config: ClassifierConfig,
+    table: &'static CrawlerTable,
+    paths: ScannerPaths,
+    clients: Clients,
+}
+
+impl Default for Classifier {
+    fn default() -> Self {
+        Self::new(ClassifierConfig::default())
+    }
+}
+
+impl Classifier {
+    /// With nothing learned yet.
+    pub fn new(config: ClassifierConfig) -> Self {
+        Self {
+            paths: ScannerPaths::new(&config.scanner_paths, &config.known_paths),
+            clients: Clients::new(config.clients),
+            table: CrawlerTable::shared(),
+            config,
+        }
+    }
+
+    /// The class of a request's client.
+    pub fn classify(&mut self, now: Now, facts: &ClientFacts<'_>) -> ClientClass {
+        let path = path_of(facts.target);
+        let agent = facts.agent.unwrap_or_default();
+        // An empty part is in every agent: somebody left a list half filled in.
+        let named = |agents: &[String]| {
+            agents.iter().any(|part| !part.is_empty() && agent.contains(part.as_str()))
+        };
+        if named(&self.config.api_agents) {
+            return ClientClass::Api;
+        }
+        let listed = self.table.lookup(agent).map(|found| found.kind);
+        if listed == Some(AgentKind::Monitor)
+            || named(&self.config.monitor_agents)
+            || self.config.monitor_paths.iter().any(|monitored| path == monitored)
+        {
+            return ClientClass::Monitor;
+        }
+        if listed == Some(AgentKind::Crawler) || named(&self.config.crawler_agents) {
+            return ClientClass::Crawler;
+        }
+        if self.is_scanner(now.mono, facts.client) || self.paths.hit(path) {
+            return ClientClass::Scanner;
+        }
+        if self.reads_robots_txt(now.mono, facts, path) {
+            return ClientClass::Crawler;
+        }
+        if listed.is_none() && looks_human(facts) { ClientClass::Human } else { ClientClass::Api }
+    }
+
+    /// Takes in how the site answered a request; answers that the proxy invented itself (a 503
+    /// while the site sleeps) say nothing about a client and must not come here.
+    ///
+    /// A miss is 400, 403, 404, 405 or 410. A client that had at least `scanner_misses` in the
+    /// last ten minutes (counted in spans of two, so 8 to 10), and at least `scanner_share` of its
+    /// requests, is a scanner for `scanner_for_s` after its last miss. Two misses on paths that
+    /// scanners ask for are enough. These do not count: what browsers and robots ask for by
+    /// themselves (`/favicon.ico` and the like), a target missed just before, and a part of a page
+    /// (image, style, script) asked for from a page of this site (where `Host` is not known: from
+    /// any page), so a broken page does not make scanners of its readers.
+    pub fn learn(&mut self, now: Now, facts: &ClientFacts<'_>, status: u16) {
+        let path = path_of(facts.target);
+        let in_vain = matches!(status, 400 | 403 | 404 | 405 | 410);
+        if matches!(status, 200..=399 | 401) {
+            self.paths.answered(path);
+        }
+        if in_vain && (is_asked_by_itself(path) || is_part_of_page(path, facts)) {
+            return;
+        }
+        let by_rule = in_vain && self.paths.hit(path);
+        let client = self.clients.touch(facts.client);
+        if !in_vain {
+            client.hit(now.mono);
+            return;
+        }
+        let needed = self.config.scanner_misses;
+        let weight = if by_rule { needed.div_ceil(2).max(1) } else { 1 };
+        client.miss(now.mono, hash(facts.target), weight);
+        let (misses, share) = client.misses();
+        let scans = misses >= needed && share >= self.config.scanner_share;
+        // Who is a scanner stays one by any miss.
+        if scans || now.mono < client.scanner_until {
+            client.scanner_until = now.mono + Duration::from_secs(self.config.scanner_for_s);
+        }
+    }
+
+    /// Whether a client is known as a scanner.
+    pub fn is_scanner(&self, now: Mono, client: ClientKey) -> bool {
+        self.clients.known(client).is_some_and(|known| now < known.scanner_until)
+    }
+
+    /// Clients that something is remembered of.
+    pub fn clients(&self) -> usize {
+        self.clients.len()
+    }
+
+    fn reads_robots_txt(&mut self, now: Mono, facts: &ClientFacts<'_>, path: &str) -> bool {
+        let agent = hash(facts.agent.unwrap_or_default());
+        if path == "/robots.txt" {
+            self.clients.touch(facts.client).robots = Some((now, agent));
+            return true;
+        }
+        let robots = self.clients.known(facts.client).and_then(|known| known.robots);
+        if robots.is_none_or(|(then, of)| of != agent || !within(now, then, ROBOT_FOR)) {
+            return false;
+        }
+        let is_browser = looks_human(facts) && is_part_of_page(path, facts);
+        if is_browser {
+            self.clients.touch(facts.client).robots = None;
+        }
+        !is_browser
+    }
+}
+
+/// The target without its query.
+fn path_of(target: &str) -> &str {
+    target.split_once('?').map_or(target, |(path, _)| path)
+}
+
+/// Browsers say on what platform they run, in parentheses; programs that only pretend often forget.
+fn looks_human(facts: &ClientFacts<'_>) -> bool {
+    let agent = facts.agent.unwrap_or_default();
+    let browser =
+        (agent.starts_with("Mozilla/") || agent.starts_with("Opera/")) && agent.contains(" (");
+    if facts.accepts_html == Some(true) {
+        !agent.is_empty()
+    } else {
+        browser && facts.method != "HEAD"
+    }
+}
+
+/// What browsers and robots ask every site for, whether it is there or not.
+fn is_asked_by_itself(path: &str) -> bool {
+    const WHOLE: [&str; 6] = [
+        "/favicon.ico",
+        "/robots.txt",
+        "/ads.txt",
+        "/app-ads.txt",
+        "/browserconfig.xml",
+        "/manifest.json",
+    ];
+    const BEGINNINGS: [&str; 3] = ["/apple-touch-icon", "/sitemap", "/.well-known/"];
+    WHOLE.contains(&path) || BEGINNINGS.iter().any(|beginning| path.starts_with(beginning))
+}
+
+/// Whether a page of this site asks for one of its parts.
+fn is_part_of_page(path: &str, facts: &ClientFacts<'_>) -> bool {
+    const PARTS: [&str; 21] = [
+        "avif", "bmp", "css", "eot", "gif", "ico", "jpeg", "jpg", "js", "map", "mjs", "mp3", "mp4",
+        "ogg", "otf", "png", "svg", "ttf", "webm", "webp", "woff",
+    ];
+    let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
+    let extension = extension.strip_suffix('2').unwrap_or(extension);
+    let is_part = PARTS.iter().any(|part| part.eq_ignore_ascii_case(extension));
+    is_part
+        && host_of(facts.referer.unwrap_or_default())
+            .is_some_and(|from| facts.host.is_none_or(|host| host.eq_ignore_ascii_case(from)))
+}
+
+/// `example.org:8080` of `https://example.org:8080/page`.
+fn host_of(referer: &str) -> Option<&str> {
+    let (scheme, rest) = referer.split_once("://")?;
+    let host = rest.split(['/', '?', '#']).next()?;
+    (matches!(scheme, "http" | "https") && !host.is_empty()).then_some(host)
+}
+
+#[cfg(test)]
+#[path = "classes_tests.rs"]
+mod tests;

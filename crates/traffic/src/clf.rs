@@ -1,0 +1,277 @@
+//! The Common and the Combined log format; nginx's default is Combined.
+//!
+//! `client ident user [day/Mon/year:hour:minute:second zone] "request" status bytes`, and in
+//! Combined ` "referer" "agent"`. What follows is left alone, so formats that only append fields
+//! read as well.
+
+use std::fmt::Write as _;
+
+use memchr::{memchr, memchr2, memrchr};
+use nightwatt_model::time::Wall;
+
+use crate::arrival::Arrival;
+use crate::civil;
+use crate::record::{BadRequest, Field, Line, Reason, Record};
+
+/// Parses one line, without its line end.
+pub fn parse(line: &[u8]) -> Result<Line<'_>, Reason> {
+    Spans::find(line).map(|spans| spans.cut(line))
+}
+
+/// Writes one line of Combined, without a line end: what [`parse`] reads back.
+///
+/// Time is cut to whole seconds and the offset to whole minutes, as the format has it; an empty
+/// field reads back as none.
+pub fn format(arrival: &Arrival) -> String {
+    let mut out = String::with_capacity(200);
+    // Writing to a String cannot fail.
+    let time = civil::format(arrival.at, arrival.utc_offset);
+    let _ = write!(out, "{} - - [{time}] \"", arrival.client);
+    escape(&mut out, &arrival.method);
+    out.push(' ');
+    escape(&mut out, &arrival.target);
+    let _ = write!(out, " HTTP/1.1\" {:03} {} \"", arrival.status, arrival.bytes);
+    escape(&mut out, arrival.referer.as_deref().unwrap_or("-"));
+    out.push_str("\" \"");
+    escape(&mut out, arrival.agent.as_deref().unwrap_or("-"));
+    out.push('"');
+    out
+}
+
+/// Escapes as nginx does: quote, backslash and control characters as `\xHH`.
+fn escape(out: &mut String, text: &str) {
+    for character in text.chars() {
+        if character.is_ascii_control() || matches!(character, '"' | '\\') {
+            let _ = write!(out, "\\x{:02X}", character as u32);
+        } else {
+            out.push(character);
+        }
+    }
+}
+
+/// From and to, in bytes of the line.
+type Span = (usize, usize);
+
+/// A parsed line as places in it.
+///
+/// Not the fields themselves: so a reader can look for the next good line in a buffer that it
+/// refills, and lend the fields only when it has found one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Spans {
+    at: Wall,
+    utc_offset: i32,
+    client: Span,
+    user: Span,
+    request: Span,
+    /// Method, target and protocol, where the request field is an HTTP request.
+    http: Option<[Span; 3]>,
+    status: u16,
+    bytes: u64,
+    referer: Span,
+    agent: Span,
+}
+
+impl Spans {
+    /// Parses.
+    pub(crate) fn find(line: &[u8]) -> Result<Self, Reason> {
+        let line = line.trim_ascii_end();
+        if line.is_empty() {
+            return Err(Reason::Empty);
+        }
+        let client = match memchr(b' ', line) {
+            Some(end) if end > 0 && line[..end].is_ascii() => (0, end),
+            _ => return Err(Reason::Client),
+        };
+        let (open, at, utc_offset) = find_time(line, client.1)?;
+        let request = quoted(line, open + civil::LEN + 2, Reason::NoRequest)?;
+        let (status, after) = status(line, request.1 + 1)?;
+        let (bytes, after) = size(line, after)?;
+        let (referer, agent) = referer_and_agent(line, after)?;
+        Ok(Self {
+            at,
+            utc_offset,
+            client,
+            user: user(line, client.1, open),
+            request,
+            http: http_request(line, request, status),
+            status,
+            bytes,
+            referer,
+            agent,
+        })
+    }
+
+    /// Whether the line holds an HTTP request.
+    pub(crate) const fn is_request(&self) -> bool {
+        self.http.is_some()
+    }
+
+    /// The fields of the line this was found in.
+    pub(crate) fn cut<'a>(&self, line: &'a [u8]) -> Line<'a> {
+        match self.http {
+            Some(_) => Line::Request(self.cut_record(line)),
+            None => Line::Bad(BadRequest {
+                at: self.at,
+                utc_offset: self.utc_offset,
+                client: ascii(line, self.client),
+                request: field(line, self.request),
+                status: self.status,
+                bytes: self.bytes,
+            }),
+        }
+    }
+
+    /// The fields of a line with a request; without one, its method and target are empty.
+    pub(crate) fn cut_record<'a>(&self, line: &'a [u8]) -> Record<'a> {
+        let [method, target, protocol] = self.http.unwrap_or_default();
+        Record {
+            at: self.at,
+            utc_offset: self.utc_offset,
+            client: ascii(line, self.client),
+            user: field(line, self.user).given(),
+            method: ascii(line, method),
+            target: field(line, target),
+            protocol: ascii(line, protocol),
+            status: self.status,
+            bytes: self.bytes,
+            referer: field(line, self.referer).given(),
+            agent: field(line, self.agent).given(),
+        }
+    }
+}
+
+fn field(line: &[u8], (from, to): Span) -> Field<'_> {
+    Field(&line[from..to])
+}
+
+/// A field that was checked to be ASCII when it was found.
+fn ascii(line: &[u8], (from, to): Span) -> &str {
+    std::str::from_utf8(&line[from..to]).unwrap_or_default()
+}
+
+/// The first bracket that holds a time: names of users may hold brackets too.
+fn find_time(line: &[u8], from: usize) -> Result<(usize, Wall, i32), Reason> {
+    let mut start = from;
+    let mut reason = Reason::NoTime;
+    while let Some(offset) = memchr(b'[', &line[start..]) {
+        let open = start + offset;
+        if let Some((at, utc_offset)) = line.get(open + 1..).and_then(civil::parse) {
+            return Ok((open, at, utc_offset));
+        }
+        reason = Reason::BadTime;
+        start = open + 1;
+    }
+    Err(reason)
+}
+
+/// What stands between `ident`, which nobody uses any more, and the time; may hold spaces.
+fn user(line: &[u8], from: usize, to: usize) -> Span {
+    let start = line[from..to].iter().position(|&byte| byte != b' ').map_or(to, |skip| from + skip);
+    match memchr(b' ', &line[start..to]) {
+        Some(ident) => {
+            let text = line[start + ident..to].trim_ascii_start();
+            (to - text.len(), to - text.len() + text.trim_ascii_end().len())
+        }
+        None => (to, to),
+    }
+}
+
+/// The field in quotes at `from`, or `missing` where there is none.
+fn quoted(line: &[u8], from: usize, missing: Reason) -> Result<Span, Reason> {
+    let open = skip_spaces(line, from);
+    if line.get(open) != Some(&b'"') {
+        return Err(missing);
+    }
+    let start = open + 1;
+    let mut at = start;
+    while let Some(offset) = memchr2(b'"', b'\\', line.get(at..).unwrap_or_default()) {
+        let stop = at + offset;
+        if line[stop] == b'\\' {
+            at = stop + 2;
+        } else if matches!(line.get(stop + 1), None | Some(b' ')) {
+            return Ok((start, stop));
+        } else {
+            // Some servers escape nothing: a quote that ends no field belongs to it.
+            at = stop + 1;
+        }
+    }
+    Err(Reason::OpenQuote)
+}
+
+fn skip_spaces(line: &[u8], from: usize) -> usize {
+    let rest = line.get(from..).unwrap_or_default();
+    from + rest.iter().take_while(|&&byte| byte == b' ').count()
+}
+
+fn status(line: &[u8], from: usize) -> Result<(u16, usize), Reason> {
+    let start = skip_spaces(line, from);
+    let end = start + 3;
+    let digits = line.get(start..end).and_then(civil::number).ok_or(Reason::Status)?;
+    if !matches!(line.get(end), None | Some(b' ')) {
+        return Err(Reason::Status);
+    }
+    Ok((digits as u16, end))
+}
+
+fn size(line: &[u8], from: usize) -> Result<(u64, usize), Reason> {
+    let start = skip_spaces(line, from);
+    let rest = line.get(start..).unwrap_or_default();
+    let end = memchr(b' ', rest).unwrap_or(rest.len());
+    let text = &rest[..end];
+    let bytes = if text == b"-" { Some(0) } else { civil::number(text) };
+    Ok((bytes.ok_or(Reason::Size)?, start + end))
+}
+
+/// Empty where the line is Common.
+fn referer_and_agent(line: &[u8], from: usize) -> Result<(Span, Span), Reason> {
+    let none = (line.len(), line.len());
+    let next_is_quote = |from| line.get(skip_spaces(line, from)) == Some(&b'"');
+    if !next_is_quote(from) {
+        return Ok((none, none));
+    }
+    let referer = quoted(line, from, Reason::OpenQuote)?;
+    if !next_is_quote(referer.1 + 1) {
+        return Ok((referer, none));
+    }
+    let agent = quoted(line, referer.1 + 1, Reason::OpenQuote)?;
+    Ok((referer, agent))
+}
+
+/// Method, target and protocol. The target may hold spaces: clients do send such.
+fn http_request(line: &[u8], (from, to): Span, status: u16) -> Option<[Span; 3]> {
+    let request = &line[from..to];
+    let method = memchr(b' ', request)?;
+    let named = request[..method]
+        .iter()
+        .all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'-' | b'_'));
+    if !named || !(1..=32).contains(&method) {
+        return None;
+    }
+    let last = memrchr(b' ', request)?;
+    if is_protocol(&request[last + 1..]) {
+        let target =
+            request.get(method + 1..last).filter(|target| !target.trim_ascii().is_empty())?;
+        let target = (from + method + 1, from + method + 1 + target.len());
+        return Some([(from, from + method), target, (from + last + 1, to)]);
+    }
+    // HTTP/0.9 knew only this; logs of the nineties are full of it. A later server logs the same
+    // for a request that it gave up on before its end: bad, timed out, too long.
+    let simple = &request[..method] == b"GET"
+        && last == method
+        && request[last + 1..].first() == Some(&b'/')
+        && !matches!(status, 400 | 408 | 414);
+    simple.then_some([(from, from + method), (from + method + 1, to), (to, to)])
+}
+
+/// `HTTP/` and a version of one or two numbers.
+fn is_protocol(text: &[u8]) -> bool {
+    match text.strip_prefix(b"HTTP/") {
+        Some([major]) => major.is_ascii_digit(),
+        Some([major, b'.', minor]) => major.is_ascii_digit() && minor.is_ascii_digit(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+#[path = "clf_tests.rs"]
+mod tests;

@@ -1,0 +1,215 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const COMBINED: &str = r#"10.0.0.7 - - [03/Mar/2012:06:26:37 -0800] "GET /a?b=c HTTP/1.1" 404 142 "http://x.example/" "Mozilla/5.0 (X11)""#;
+
+fn record(line: &str) -> Record<'_> {
+    match parse(line.as_bytes()) {
+        Ok(Line::Request(record)) => record,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+fn reason(line: &str) -> Reason {
+    parse(line.as_bytes()).expect_err(line)
+}
+
+fn text(field: Option<Field<'_>>) -> Option<String> {
+    field.map(|field| field.text().into_owned())
+}
+
+#[test]
+fn a_combined_line_says_all() {
+    let record = record(COMBINED);
+    assert_eq!(record.at, Wall::from_secs(1_330_784_797), "date -u -d '2012-03-03 06:26:37 -0800'");
+    assert_eq!(record.utc_offset, -8 * 3600);
+    assert_eq!((record.client, record.method, record.protocol), ("10.0.0.7", "GET", "HTTP/1.1"));
+    assert_eq!(record.target.text(), "/a?b=c");
+    assert_eq!((record.status, record.bytes), (404, 142));
+    assert_eq!(text(record.referer).as_deref(), Some("http://x.example/"));
+    assert_eq!(text(record.agent).as_deref(), Some("Mozilla/5.0 (X11)"));
+    assert_eq!(text(record.user), None);
+}
+
+#[test]
+fn a_common_line_has_neither_referer_nor_agent() {
+    let record = record(r#"::1 - - [29/Feb/2024:23:59:60 +0545] "HEAD / HTTP/1.0" 304 -"#);
+    assert_eq!((record.client, record.bytes), ("::1", 0));
+    assert_eq!((record.referer, record.agent), (None, None));
+    assert_eq!(record.utc_offset, 5 * 3600 + 45 * 60);
+    // The leap second reads as the next one.
+    assert_eq!(record.at, Wall::from_secs(1_709_251_200 - 20_700));
+}
+
+#[test]
+fn what_follows_the_agent_is_left_alone() {
+    for extra in [" ", "\r", r#" "-""#, r#" "1.2.3.4" 0.003 "open"#, " rt=0.1 uct=\"-\""] {
+        let line = format!("{COMBINED}{extra}");
+        assert_eq!(text(record(&line).agent).as_deref(), Some("Mozilla/5.0 (X11)"), "{extra}");
+    }
+}
+
+#[test]
+fn quotes_inside_fields_are_no_ends() {
+    let line =
+        r#"h - - [03/Mar/2012:06:26:37 +0000] "GET /\"q\" HTTP/1.1" 200 1 "-" "a \"b\" \x22c\x5C""#;
+    assert_eq!(record(line).target.text(), "/\"q\"");
+    assert_eq!(text(record(line).agent).as_deref(), Some("a \"b\" \"c\\"));
+    // Of a server that escapes nothing.
+    let line = r#"h - - [03/Mar/2012:06:26:37 +0000] "GET /"q"x HTTP/1.1" 200 1 "-" "a"b""#;
+    assert_eq!(record(line).target.raw(), br#"/"q"x"#);
+    assert_eq!(text(record(line).agent).as_deref(), Some("a\"b"));
+}
+
+#[test]
+fn users_may_have_spaces_and_brackets() {
+    let line = r#"host.example id Ann [x] B [03/Mar/2012:06:26:37 +0000] "GET / HTTP/2" 200 1"#;
+    assert_eq!(text(record(line).user).as_deref(), Some("Ann [x] B"));
+    let line = r#"h - ann [03/Mar/2012:06:26:37 +0000] "GET / HTTP/2.0" 200 1"#;
+    assert_eq!(text(record(line).user).as_deref(), Some("ann"));
+    let line = r#"h [03/Mar/2012:06:26:37 +0000] "GET / HTTP/2.0" 200 1"#;
+    assert_eq!(text(record(line).user), None);
+}
+
+#[test]
+fn bytes_that_are_no_text_are_kept() {
+    let mut line = COMBINED.as_bytes().to_vec();
+    let at = COMBINED.find("/a?").unwrap() + 1;
+    line[at] = 0xe9;
+    let Ok(Line::Request(record)) = parse(&line) else { panic!() };
+    assert_eq!(record.target.raw(), b"/\xe9?b=c");
+    assert_eq!(record.target.text(), "/\u{fffd}?b=c");
+}
+
+#[test]
+fn a_request_field_without_http_is_a_bad_request() {
+    for request in [
+        "-",
+        "",
+        r"\x16\x03\x01",
+        "GET",
+        "get / HTTP/1.1",
+        "GET  HTTP/1.1",
+        "\\\\",
+        "USER a b : c",
+        "GET /cut-of",
+    ] {
+        let line =
+            format!(r#"10.1.1.1 - - [03/Mar/2012:06:26:37 -0800] "{request}" 400 0 "-" "-""#);
+        let Ok(Line::Bad(bad)) = parse(line.as_bytes()) else { panic!("{line}") };
+        assert_eq!(
+            (bad.client, bad.status, bad.request.raw()),
+            ("10.1.1.1", 400, request.as_bytes())
+        );
+    }
+}
+
+#[test]
+fn odd_requests_are_requests() {
+    for (request, target) in [
+        ("GET /a b c HTTP/1.1", "/a b c"),
+        ("GET /index.html", "/index.html"),
+        ("OPTIONS * HTTP/1.0", "*"),
+        ("CONNECT mail.example:25 HTTP/1.1", "mail.example:25"),
+        ("PRI * HTTP/2.0", "*"),
+        ("M-SEARCH * HTTP/1.1", "*"),
+        ("GET http://x.example/ HTTP/3", "http://x.example/"),
+    ] {
+        let line = format!(r#"h - - [03/Mar/2012:06:26:37 -0800] "{request}" 200 0"#);
+        assert_eq!(record(&line).target.text(), target);
+    }
+}
+
+#[test]
+fn malformed_lines_say_why() {
+    let with_time = |time: &str| format!(r#"h - - [{time}] "GET / HTTP/1.1" 200 1"#);
+    for time in [
+        "30/Feb/2012:00:00:00 +0000",
+        "29/Feb/2023:00:00:00 +0000",
+        "29/Feb/1900:00:00:00 +0000",
+        "00/Mar/2012:00:00:00 +0000",
+        "01/mar/2012:00:00:00 +0000",
+        "01/Mar/2012:24:00:00 +0000",
+        "01/Mar/2012:00:60:00 +0000",
+        "01/Mar/2012:00:00:61 +0000",
+        "01/Mar/2012:00:00:00 0000",
+        "01/Mar/2012:00:00:00 +2400",
+        "01/Mar/2012:00:00:00",
+        "2012-03-01T00:00:00Z",
+    ] {
+        assert_eq!(reason(&with_time(time)), Reason::BadTime, "{time}");
+    }
+    record(&with_time("29/Feb/2000:00:00:00 -1200"));
+    let start = "h - - [03/Mar/2012:06:26:37 -0800]";
+    for (line, why) in [
+        (String::new(), Reason::Empty),
+        (" \r".to_owned(), Reason::Empty),
+        ("rubbish".to_owned(), Reason::Client),
+        (" - - x".to_owned(), Reason::Client),
+        ("h - - no time".to_owned(), Reason::NoTime),
+        (start.to_owned(), Reason::NoRequest),
+        (format!("{start} GET / 200 1"), Reason::NoRequest),
+        (format!("{start} \"GET / HTTP/1.1"), Reason::OpenQuote),
+        (format!("{start} \"GET / HTTP/1.1\\\" 200 1"), Reason::OpenQuote),
+        (format!("{start} \"GET / HTTP/1.1\" 2000 1"), Reason::Status),
+        (format!("{start} \"GET / HTTP/1.1\" - 1"), Reason::Status),
+        (format!("{start} \"GET / HTTP/1.1\" 200"), Reason::Size),
+        (format!("{start} \"GET / HTTP/1.1\" 200 -1"), Reason::Size),
+        (format!("{start} \"GET / HTTP/1.1\" 200 99999999999999999999"), Reason::Size),
+        (format!("{start} \"GET / HTTP/1.1\" 200 1 \"-\" \"open"), Reason::OpenQuote),
+    ] {
+        assert_eq!(reason(&line), why, "{line}");
+    }
+}
+
+/// Any request that a server may have logged: fields of any characters, nothing in them empty.
+fn requests() -> impl Strategy<Value = Arrival> {
+    let given = |pattern| proptest::option::of(proptest::string::string_regex(pattern).unwrap());
+    (
+        (-62_135_000_000i64..253_000_000_000, -1439i32..1440),
+        ("[a-z0-9.:]{1,40}", "[A-Z_-]{1,32}", "/[^\r\n]{0,60}"),
+        (100u16..1000, any::<u64>()),
+        (given("[^-\\s][^\u{0}]{0,60}"), given("[^-\\s](\\PC|[\"\\\\\n\t]){0,80}")),
+    )
+        .prop_map(
+            |((secs, minutes), (client, method, target), (status, bytes), (referer, agent))| {
+                let at = Wall::from_secs(secs);
+                let utc_offset = minutes * 60;
+                Arrival { at, utc_offset, client, method, target, status, bytes, referer, agent }
+            },
+        )
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_reads_back(arrival in requests()) {
+        let line = format(&arrival);
+        let Ok(Line::Request(record)) = parse(line.as_bytes()) else {
+            return Err(TestCaseError::fail(format!("{line}: {:?}", parse(line.as_bytes()))));
+        };
+        prop_assert_eq!(record.to_arrival(), arrival);
+    }
+
+    #[test]
+    fn no_bytes_make_the_parser_panic(line in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let _ = parse(&line);
+    }
+
+    #[test]
+    fn no_damage_to_a_line_makes_the_parser_panic(
+        edits in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut line = COMBINED.as_bytes().to_vec();
+        for (at, byte) in edits {
+            let at = at.index(line.len());
+            line[at] = byte;
+        }
+        let _ = parse(&line);
+        line.truncate(cut.index(line.len()));
+        if let Ok(Line::Request(record)) = parse(&line) {
+            let _ = record.to_arrival();
+        }
+    }
+}

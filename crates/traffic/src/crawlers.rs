@@ -1,0 +1,239 @@
+//! Which agents are robots: a table that others keep current, and what the agents say themselves.
+//!
+//! `crawlers/patterns.txt` comes from the list `crawler-user-agents` (see `cargo xtask crawlers`,
+//! which also decides by the list's tags what is a monitor and what a library). Patterns are case
+//! sensitive, as in the list. To them come the nine strings of the published work ([`PUBLISHED`]),
+//! and one rule for robots that no list knows ([`UNLISTED`]).
+
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use memchr::{memchr, memmem};
+use regex::RegexSet;
+
+/// What an agent is by the table.
+///
+/// In this order: an agent that several patterns find is the first of these. Monitors go first
+/// since their agents often look like crawlers, libraries last since crawlers name theirs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AgentKind {
+    /// Checks whether a site is up.
+    Monitor,
+    /// Reads sites on its own account.
+    Crawler,
+    /// A library or tool that somebody's program asks with: curl, python-requests. No crawler for
+    /// us.
+    Library,
+}
+
+/// What the table says of an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AgentMatch {
+    /// What it is.
+    pub kind: AgentKind,
+    /// What it is called, for people: `Googlebot`.
+    pub name: &'static str,
+}
+
+/// Parts of agents that the published work took for crawlers (`O'Dwyer`, 2012).
+pub const PUBLISHED: [&str; 9] = [
+    "Googlebot",
+    "Slurp",
+    "Baiduspider",
+    "bingbot",
+    "urlresolver",
+    "Speedy Spider",
+    "Sosospider",
+    "Sogou web spider",
+    "Gigabot",
+];
+
+/// Name of a robot that no pattern finds but that says so itself: it gives a contact (`+http` or
+/// an `@`), and is `compatible;` or calls itself bot, crawler or spider. The word alone is not
+/// enough: there are telephones called Cubot.
+pub const UNLISTED: &str = "unlisted";
+
+/// The compiled table.
+#[derive(Debug)]
+pub struct CrawlerTable {
+    /// Finds every plain pattern in one pass.
+    texts: AhoCorasick,
+    text_entries: Vec<TextEntry>,
+    regexes: RegexSet,
+    regex_entries: Vec<AgentMatch>,
+}
+
+#[derive(Debug)]
+struct TextEntry {
+    found: AgentMatch,
+    at: Place,
+}
+
+/// Where in the agent a plain pattern has to stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Anywhere,
+    Start,
+    End,
+}
+
+static SHARED: LazyLock<CrawlerTable> = LazyLock::new(|| {
+    // The table is part of the program and tested with it.
+    CrawlerTable::parse(include_str!("crawlers/patterns.txt")).expect("the built-in table")
+});
+
+impl CrawlerTable {
+    /// The table of this release, compiled on the first call (a few milliseconds).
+    pub fn shared() -> &'static Self {
+        &SHARED
+    }
+
+    fn parse(table: &'static str) -> Result<Self, Box<dyn std::error::Error>> {
+        let (mut texts, mut text_entries) = (Vec::new(), Vec::new());
+        let (mut regexes, mut regex_entries) = (Vec::new(), Vec::new());
+        for line in table.lines().filter(|line| !line.starts_with('#')) {
+            let mut columns = line.split('\t');
+            let mut column = || columns.next().ok_or_else(|| format!("columns missing: {line}"));
+            let kind = match column()? {
+                "crawler" => AgentKind::Crawler,
+                "monitor" => AgentKind::Monitor,
+                "library" => AgentKind::Library,
+                other => return Err(format!("no kind of agent: {other}").into()),
+            };
+            let (how, pattern, name) = (column()?, column()?, column()?);
+            let found = AgentMatch { kind, name };
+            let at = match how {
+                "text" => Place::Anywhere,
+                "start" => Place::Start,
+                "end" => Place::End,
+                "regex" => {
+                    regexes.push(pattern);
+                    regex_entries.push(found);
+                    continue;
+                }
+                other => return Err(format!("no way to match: {other}").into()),
+            };
+            texts.push(pattern);
+            text_entries.push(TextEntry { found, at });
+        }
+        for name in PUBLISHED {
+            texts.push(name);
+            let found = AgentMatch { kind: AgentKind::Crawler, name };
+            text_entries.push(TextEntry { found, at: Place::Anywhere });
+        }
+        Ok(Self {
+            // A full automaton would be a little quicker, and takes four times as long to build.
+            texts: AhoCorasick::builder()
+                .kind(Some(AhoCorasickKind::ContiguousNFA))
+                .build(texts)?,
+            text_entries,
+            regexes: RegexSet::new(regexes)?,
+            regex_entries,
+        })
+    }
+
+    /// What an agent is; `None` for browsers and whatever else nobody listed.
+    pub fn lookup(&self, agent: &str) -> Option<AgentMatch> {
+        let texts = self.texts.find_overlapping_iter(agent).filter_map(|at| {
+            let entry = &self.text_entries[at.pattern()];
+            let stands = match entry.at {
+                Place::Anywhere => true,
+                Place::Start => at.start() == 0,
+                Place::End => at.end() == agent.len(),
+            };
+            stands.then_some(entry.found)
+        });
+        let regexes = self.regexes.matches(agent);
+        let regexes = regexes.iter().map(|index| self.regex_entries[index]);
+        // Of one kind the longer name says more: `Googlebot-Image`, not `Googlebot`.
+        texts
+            .chain(regexes)
+            .min_by_key(|found| (found.kind, std::cmp::Reverse(found.name.len())))
+            .or_else(|| {
+                says_it_is_a_robot(agent)
+                    .then_some(AgentMatch { kind: AgentKind::Crawler, name: UNLISTED })
+            })
+    }
+}
+
+/// See [`UNLISTED`].
+fn says_it_is_a_robot(agent: &str) -> bool {
+    let bytes = agent.as_bytes();
+    let contact = memchr(b'@', bytes).is_some() || memmem::find(bytes, b"+http").is_some();
+    contact && {
+        let lower = agent.to_ascii_lowercase();
+        ["compatible;", "bot", "crawl", "spider"].iter().any(|word| lower.contains(word))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(agent: &str) -> Option<AgentKind> {
+        CrawlerTable::shared().lookup(agent).map(|found| found.kind)
+    }
+
+    #[test]
+    fn browsers_are_no_robots() {
+        for agent in [
+            "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0",
+            "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) \
+             Chrome/126.0.0.0 Safari/537.36",
+            "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 \
+             (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1",
+            "Mozilla/5.0 (Linux; Android 9; CUBOT_X18_Plus) AppleWebKit/537.36 (KHTML, like \
+             Gecko) Chrome/109.0.0.0 Mobile Safari/537.36",
+            "",
+        ] {
+            assert_eq!(kind(agent), None, "{agent}");
+        }
+    }
+
+    #[test]
+    fn every_string_of_the_published_work_is_a_crawler() {
+        for name in PUBLISHED {
+            assert_eq!(
+                kind(&format!("Mozilla/5.0 ({name}/1.0)")),
+                Some(AgentKind::Crawler),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn libraries_are_libraries_unless_a_robot_names_one() {
+        for agent in ["curl/8.5.0", "python-requests/2.31.0", "Go-http-client/1.1", "Wget/1.21"] {
+            assert_eq!(kind(agent), Some(AgentKind::Library), "{agent}");
+        }
+        let robot = "Mozilla/5.0 (compatible; Go-http-client/1.1; +centurybot9@gmail.com)";
+        assert_eq!(kind(robot), Some(AgentKind::Crawler));
+    }
+
+    #[test]
+    fn patterns_hold_where_they_are_anchored() {
+        assert_eq!(kind("curl/7.54.0"), Some(AgentKind::Library));
+        assert_eq!(kind("php curl/7.54.0"), None);
+        assert_eq!(kind("SSL Labs"), Some(AgentKind::Crawler));
+        assert_eq!(kind("SSL Labs fan club"), None);
+    }
+
+    #[test]
+    fn the_longest_name_says_most() {
+        let name = |agent| CrawlerTable::shared().lookup(agent).map(|found| found.name);
+        assert_eq!(name("Googlebot-Image/1.0"), Some("Googlebot-Image"));
+        assert_eq!(name("Mozilla/5.0 (compatible; UptimeRobot/2.0)"), Some("UptimeRobot"));
+    }
+
+    #[test]
+    fn a_robot_that_no_list_knows_gives_itself_away() {
+        let unlisted = Some(AgentMatch { kind: AgentKind::Crawler, name: UNLISTED });
+        for agent in [
+            "Mozilla/5.0 (compatible; quux/1.0; +https://quux.example/)",
+            "quuxcrawler (admin@quux.example)",
+        ] {
+            assert_eq!(CrawlerTable::shared().lookup(agent), unlisted, "{agent}");
+        }
+        assert_eq!(kind("Chef Client/10.18.2 (x86_64-linux; +http://opscode.com)"), None);
+    }
+}

@@ -1,0 +1,53 @@
+//! What can go wrong between a log and its requests.
+
+use std::io;
+
+/// Why a log cannot be read (on). Malformed lines are no errors: they are counted and sampled.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file is missing or may not be read.
+    #[error(
+        "cannot open log {name}: {source}; check the path and its permissions, \
+         or pipe the log in and name it `-`"
+    )]
+    Open {
+        /// Path as given.
+        name: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// Reading failed part-way; what came before was delivered.
+    #[error(
+        "reading log {name} failed after {lines} lines: {source}; \
+         those lines were read, try again from a local copy to get the rest"
+    )]
+    Read {
+        /// Path as given.
+        name: String,
+        /// Whole lines delivered before.
+        lines: u64,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A compressed log ends early or is damaged; what came before was delivered.
+    #[error(
+        "log {name} is compressed and cut off or damaged after {lines} lines: {source}; \
+         those lines were read, test the file with `gzip -t` and copy it again"
+    )]
+    Damaged {
+        /// Path as given.
+        name: String,
+        /// Whole lines delivered before.
+        lines: u64,
+        /// The decompressor's answer.
+        source: io::Error,
+    },
+    /// Compressed in a way that is not read here.
+    #[error("log {name} is compressed, and not by gzip; try `{tool} {name} | ... -`")]
+    Compression {
+        /// Path as given.
+        name: String,
+        /// A command that unpacks it to standard output.
+        tool: &'static str,
+    },
+}

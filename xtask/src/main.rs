@@ -1,0 +1,33 @@
+//! Chores of the project: `cargo xtask <chore>`.
+
+use std::process::ExitCode;
+
+mod crawlers;
+
+const HELP: &str = "\
+usage: cargo xtask <chore>
+
+chores:
+  crawlers [--from FILE] [--check]   write the table of robots' agents anew from the npm package
+                                     `crawler-user-agents`; --check only compares
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match args[..] {
+        ["crawlers", ref rest @ ..] => crawlers::run(rest),
+        [] | ["help" | "--help" | "-h"] => {
+            print!("{HELP}");
+            Ok(())
+        }
+        [chore, ..] => Err(format!("no chore `{chore}`; `cargo xtask help` lists them").into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
