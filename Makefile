@@ -43,6 +43,7 @@ bench:
 lint:
 	@tools/need rust cc
 	@cargo fmt --all --check
+	@cargo fmt --manifest-path fuzz/Cargo.toml --check
 	@cargo clippy --workspace --all-targets --locked -- -D warnings
 	@cargo xtask tidy
 

@@ -1,2 +1,67 @@
-//! The one binary: nightwatt
-fn main() {}
+//! The one binary: `nightwatt`.
+//!
+//! ```text
+//! args (parse) -> commands/<one per subcommand> (resolve, run) -> exit status
+//! ```
+//!
+//! Results go to stdout; progress, logs, warnings and errors to stderr.
+
+mod args;
+mod commands;
+mod control;
+mod errors;
+mod figures;
+mod help;
+mod logging;
+mod output;
+mod progress;
+mod signals;
+mod written;
+
+use std::process::ExitCode;
+
+use clap::FromArgMatches;
+
+use crate::args::{Args, Command};
+use crate::errors::Failure;
+
+/// How the program ended, for whoever started it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ExitStatus {
+    /// All is well.
+    Success = 0,
+    /// The command failed; for `demo` also: a request was lost or answered twice.
+    Failed = 1,
+    /// The command line or a configuration file is wrong; nothing was done. (Also what clap says.)
+    Usage = 2,
+}
+
+impl From<ExitStatus> for ExitCode {
+    fn from(status: ExitStatus) -> Self {
+        Self::from(status as u8)
+    }
+}
+
+fn main() -> ExitCode {
+    let matches = help::command().get_matches();
+    let args = Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let status = run(&args.command).unwrap_or_else(|failure| {
+        output::complain(&failure.to_string());
+        failure.status()
+    });
+    status.into()
+}
+
+fn run(command: &Command) -> Result<ExitStatus, Failure> {
+    match command {
+        Command::Serve(args) => commands::serve::run(args),
+        Command::Status(args) => commands::status::run(args),
+        Command::Wake(args) => commands::wake::run(args),
+        Command::Sleep(args) => commands::sleep::run(args),
+        Command::StayAwake(args) => commands::stay_awake::run(args),
+        Command::Demo(args) => commands::demo::run(args),
+        Command::Replay(args) => commands::replay::run(args),
+        Command::Origin(args) => commands::origin::run(args),
+        Command::Check(args) => commands::check::run(args),
+    }
+}

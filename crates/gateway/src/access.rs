@@ -1,15 +1,16 @@
 //! The access log: Combined, and behind each line what nightwatt did.
 //!
 //! ```text
-//! 10.0.0.9 - - [03/Mar/2012:06:26:42 -0800] "GET / HTTP/1.1" 200 257 "-" "curl/8" id=a-7 site=blog class=api answer=held delay=5.002
+//! 10.0.0.9 - - [03/Mar/2012:06:26:42 -0800] "GET / HTTP/1.1" 200 257 "-" "curl/8" id=a-7 site=blog class=api answer=held delay=5.002 needs=server
 //! ```
 //!
-//! `id` is the request's `X-Request-Id`, `answer` one of [`Answered`], `delay` the seconds from the
+//! `needs` says that only the server could answer, whether it slept or not. `id` is the request's `X-Request-Id`, `answer` one of [`Answered`], `delay` the seconds from the
 //! head of the request to the head of the answer. In shadow mode `would` says how the request would
 //! have been answered had the server been let sleep.
 
+use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -102,20 +103,61 @@ pub(crate) struct Entry {
     pub(crate) class: ClientClass,
     pub(crate) answered: Answered,
     pub(crate) delay: Duration,
+    pub(crate) needs_server: bool,
     pub(crate) would: Option<&'static str>,
+}
+
+/// What a line of the log says of nightwatt's part; the rest is Combined.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Extras {
+    /// The request's id.
+    pub id: String,
+    /// Address of its client.
+    pub client: String,
+    /// Class of its client then.
+    pub class: String,
+    /// How it was answered.
+    pub answer: String,
+    /// Seconds from its head to the head of its answer.
+    pub delay_s: f64,
+    /// Could only the server answer it?
+    pub needs_server: bool,
+}
+
+impl Extras {
+    /// Reads what nightwatt wrote behind a line; nothing if the line is not one of its own.
+    pub fn read(line: &str) -> Option<Self> {
+        let (_, extras) = line.rsplit_once("\" id=")?;
+        let mut fields = extras.split(' ');
+        let id = fields.next()?.to_owned();
+        let fields: std::collections::HashMap<&str, &str> =
+            fields.filter_map(|field| field.split_once('=')).collect();
+        Some(Self {
+            id,
+            client: line.split(' ').next()?.to_owned(),
+            class: (*fields.get("class")?).to_owned(),
+            answer: (*fields.get("answer")?).to_owned(),
+            delay_s: fields.get("delay")?.parse().ok()?,
+            needs_server: fields.get("needs") == Some(&"server"),
+        })
+    }
 }
 
 impl Entry {
     fn line(&self) -> String {
         let mut line = clf::format(&self.request);
-        line.push_str(&format!(
+        let _ = write!(
+            line,
             " id={} site={} class={} answer={} delay={:.3}",
             self.id,
             self.site,
             self.class.as_str(),
             self.answered.as_str(),
             self.delay.as_secs_f64()
-        ));
+        );
+        if self.needs_server {
+            line.push_str(" needs=server");
+        }
         if let Some(would) = self.would {
             line.push_str(" would=");
             line.push_str(would);
@@ -160,5 +202,55 @@ impl Watcher for Logged {
 impl Drop for Logged {
     fn drop(&mut self) {
         self.log.write(&self.entry);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nightwatt_model::time::Wall;
+
+    use super::*;
+
+    #[test]
+    fn the_log_is_combined_and_can_be_read_back() {
+        let request = Arrival {
+            at: Wall::from_secs(1_330_784_797),
+            utc_offset: -8 * 3600,
+            client: "10.0.0.9".into(),
+            method: "GET".into(),
+            target: "/\" id=forged class=human".into(),
+            status: 200,
+            bytes: 257,
+            referer: None,
+            agent: Some("curl/8\nid=forged".into()),
+        };
+        let entry = Entry {
+            request: request.clone(),
+            id: "a-7".into(),
+            site: "blog".into(),
+            class: ClientClass::Api,
+            answered: Answered::Held,
+            delay: Duration::from_millis(5002),
+            needs_server: true,
+            would: None,
+        };
+        let line = entry.line();
+        assert_eq!(line.matches('\n').count(), 1);
+        let Ok(nightwatt_traffic::record::Line::Request(record)) =
+            clf::parse(line.trim_end().as_bytes())
+        else {
+            panic!("not Combined: {line}")
+        };
+        assert_eq!(record.to_arrival(), request);
+        let extras = Extras::read(line.trim_end()).unwrap();
+        let expected = Extras {
+            id: "a-7".into(),
+            client: "10.0.0.9".into(),
+            class: "api".into(),
+            answer: "held".into(),
+            delay_s: 5.002,
+            needs_server: true,
+        };
+        assert_eq!(extras, expected);
     }
 }

@@ -161,10 +161,13 @@ impl Forwarding<'_> {
         }
     }
 
-    /// 502 and the like in a server's first seconds are not shown to anybody.
+    /// 502 and the like in a server's first seconds are not shown to anybody. A probe by HTTP has
+    /// waited for these seconds to pass: what is answered after it is meant.
     fn still_starting(&self, status: StatusCode) -> bool {
-        let starting = matches!(status.as_u16(), 502..=504);
-        starting && self.site().supervisor.woke_within(STARTING)
+        let site = self.site();
+        matches!(status.as_u16(), 502..=504)
+            && !site.probes_http
+            && site.supervisor.woke_within(STARTING)
     }
 
     /// The request as the server gets it. Says also whether it asks to confirm what is stored.

@@ -28,7 +28,7 @@ pub mod status;
 mod store;
 mod supervisor;
 
-pub use access::Answered;
+pub use access::{Answered, Extras};
 pub use config::Config;
 pub use error::{ConfigError, StartError};
-pub use gateway::{Gateway, Options};
+pub use gateway::{Gateway, Options, Running};

@@ -67,21 +67,38 @@ pub(crate) async fn handle(
     let (parts, body) = request.into_parts();
     let facts = Facts::of(&gateway.config, peer, &parts, now, Supervisor::next_id());
     let index = gateway.site_of(&facts.host());
-    let (response, class, answered, would) = match (index, refusal(&gateway, &facts, &parts)) {
+    let (response, how) = match (index, refusal(&gateway, &facts, &parts)) {
         (Some(index), None) => {
             let site = &gateway.sites[index];
             let class = classify(site, &gateway, &facts);
             let asked = Asked { gateway: &gateway, index, facts: &facts, parts: &parts, class };
-            let (response, answered, would) = asked.answer(body).await;
-            (response, class, answered, would)
+            asked.answer(body).await
         }
         (_, refusal) => {
             let (status, text) =
                 refusal.unwrap_or((StatusCode::MISDIRECTED_REQUEST, "No such site here."));
-            (answers::sentence(status, text), ClientClass::Api, Answered::Refused, None)
+            (answers::sentence(status, text), How::by_itself(ClientClass::Api, Answered::Refused))
         }
     };
-    close(&gateway, index, facts, response, (class, answered, would))
+    close(&gateway, index, facts, response, how)
+}
+
+/// How a request was answered, for the books.
+#[derive(Debug, Clone, Copy)]
+struct How {
+    class: ClientClass,
+    answered: Answered,
+    /// Could only the server answer it?
+    needs_server: bool,
+    /// In shadow mode: how it would have been answered.
+    would: Option<&'static str>,
+}
+
+impl How {
+    /// Without asking anybody.
+    const fn by_itself(class: ClientClass, answered: Answered) -> Self {
+        Self { class, answered, needs_server: false, would: None }
+    }
 }
 
 fn refusal(gateway: &Gateway, facts: &Facts, parts: &Parts) -> Option<(StatusCode, &'static str)> {
@@ -99,7 +116,7 @@ fn close(
     index: Option<usize>,
     facts: Facts,
     mut response: Response<Answer>,
-    (class, answered, would): (ClientClass, Answered, Option<&'static str>),
+    How { class, answered, needs_server, would }: How,
 ) -> Response<Answer> {
     let delay = gateway.clock.now().mono.since(facts.arrived.mono);
     let site = index.map(|index| &gateway.sites[index]);
@@ -131,6 +148,7 @@ fn close(
         class,
         answered,
         delay,
+        needs_server,
         would,
     };
     let logged = Logged { log: Arc::clone(log), entry };
@@ -169,16 +187,14 @@ struct Asked<'a> {
     class: ClientClass,
 }
 
-type Outcome = (Response<Answer>, Answered, Option<&'static str>);
-
 impl Asked<'_> {
     fn site(&self) -> &Site {
         &self.gateway.sites[self.index]
     }
 
-    async fn answer(&self, body: Incoming) -> Outcome {
+    async fn answer(&self, body: Incoming) -> (Response<Answer>, How) {
         if self.facts.path() == answers::STATE_PATH {
-            return (self.state(), Answered::State, None);
+            return (self.state(), How::by_itself(self.class, Answered::State));
         }
         let site = self.site();
         let key = self.cache_key();
@@ -186,7 +202,8 @@ impl Asked<'_> {
         let only_if_cached = RequestDirectives::parse(&self.parts.headers).only_if_cached;
         if only_if_cached && key.is_some() && self.cached(found.as_ref()) == Cached::Nothing {
             let text = "Not in the cache, and nothing else was asked for.";
-            return (answers::sentence(StatusCode::GATEWAY_TIMEOUT, text), Answered::Refused, None);
+            let response = answers::sentence(StatusCode::GATEWAY_TIMEOUT, text);
+            return (response, How::by_itself(self.class, Answered::Refused));
         }
         let knock = Knock {
             id: self.facts.number,
@@ -203,7 +220,8 @@ impl Asked<'_> {
         let route = site.supervisor.admit(&knock, || self.wake_cause());
         let would = site.shadow.as_ref().map(|it| it.admit(&knock, || self.wake_cause()));
         let (response, answered) = self.take(route, phase, (key, found), body).await;
-        (response, answered, would)
+        let needs_server = knock.request.wakes();
+        (response, How { class: self.class, answered, needs_server, would })
     }
 
     /// Answers as the manager decided.

@@ -41,6 +41,8 @@ pub(crate) struct Site {
     pub(crate) classifier: Mutex<Classifier>,
     pub(crate) waiting_page: String,
     pub(crate) counters: Counters,
+    /// The probe can tell a server that answers from one that merely listens.
+    pub(crate) probes_http: bool,
 }
 
 /// How requests were answered since the start.
@@ -128,6 +130,7 @@ impl Site {
             classifier: Mutex::new(Classifier::new(site.clients.clone())),
             waiting_page: waiting_page(site)?,
             counters: Counters::default(),
+            probes_http: matches!(probe_config(site), probe::Config::Http(_)),
             config: site.clone(),
             scenario,
         })

@@ -1,0 +1,336 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand, ValueEnum, ValueHint};
+use nightwatt_load::CacheRule;
+use nightwatt_model::policy::sleep::PolicyChoice;
+
+use crate::written::{self, WaitingChoice};
+
+/// A caching reverse proxy that lets the server behind it sleep, and an honest bill of what that
+/// saves.
+#[derive(Debug, Parser)]
+#[command(name = "nightwatt", version, arg_required_else_help = true)]
+pub(crate) struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What can be done. `help::GROUPS` says in which group each is listed.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve sites and let their servers sleep
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(ServeArgs),
+    /// Show how a running gateway is doing, and what it has saved
+    #[command(after_help = STATUS_EXAMPLES)]
+    Status(StatusArgs),
+    /// Wake a server now
+    #[command(after_help = WAKE_EXAMPLES)]
+    Wake(SiteArgs),
+    /// Put a server to sleep as soon as nothing is under way
+    #[command(after_help = SLEEP_EXAMPLES)]
+    Sleep(SiteArgs),
+    /// Keep a server awake for a while
+    #[command(after_help = STAY_AWAKE_EXAMPLES)]
+    StayAwake(StayAwakeArgs),
+    /// See a day of traffic meet a server that sleeps, and the bill
+    #[command(after_help = DEMO_EXAMPLES)]
+    Demo(DemoArgs),
+    /// Send the requests of a log to a server at the log's times, and time the answers
+    #[command(after_help = REPLAY_EXAMPLES)]
+    Replay(ReplayArgs),
+    /// Stand in for the server of a log: answer replayed requests as it did
+    #[command(after_help = ORIGIN_EXAMPLES)]
+    Origin(OriginArgs),
+    /// Read a configuration and say what it means, or where it is wrong
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(CheckArgs),
+}
+
+/// Where the configuration is.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ConfigArgs {
+    /// The configuration
+    #[arg(short, long, value_name = "FILE", default_value = "nightwatt.toml", value_hint = ValueHint::FilePath)]
+    pub(crate) config: PathBuf,
+}
+
+/// How to log.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LogArgs {
+    /// How the log on stderr is written: text or json
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
+    pub(crate) log_format: LogFormat,
+    /// What is logged: error, warn, info, debug, trace [default: `RUST_LOG`, or info]
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) log_level: Option<String>,
+}
+
+/// How the log is written.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One object a line.
+    Json,
+}
+
+/// `serve`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
+    /// Shadow mode: leave servers alone, and report at the end what sleeping would have saved
+    #[arg(long)]
+    pub(crate) observe: bool,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+    /// Print what is printed as JSON, one object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const SERVE_EXAMPLES: &str = r#"Examples:
+  nightwatt serve -c nightwatt.toml
+  nightwatt serve -c nightwatt.toml --observe        # see first what it would do
+  nightwatt serve -c nightwatt.toml --log-format json
+
+A small configuration:
+  listen = ["0.0.0.0:8080"]
+  state_dir = "/var/lib/nightwatt"
+
+  [[site]]
+  name = "blog"
+  origin = "http://10.0.0.5:80"
+
+  [site.power.command]
+  wake = "wakeonlan 00:11:22:33:44:55"
+  sleep = "ssh root@10.0.0.5 systemctl suspend"
+
+SIGTERM or SIGINT stops it in good order; a second one stops it at once."#;
+
+/// `check`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const CHECK_EXAMPLES: &str = "Examples:
+  nightwatt check -c nightwatt.toml
+  nightwatt check -c nightwatt.toml && systemctl restart nightwatt
+
+Exit status: 0 if it can be used, 2 if not.";
+
+/// How a running gateway is found.
+#[derive(Debug, clap::Args)]
+pub(crate) struct GatewayArgs {
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
+    /// The gateway's control socket, instead of the one that the configuration names
+    #[arg(long, value_name = "PATH", conflicts_with = "config", value_hint = ValueHint::FilePath)]
+    pub(crate) socket: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `status`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StatusArgs {
+    /// Name of the site [default: all]
+    pub(crate) site: Option<String>,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
+}
+
+const STATUS_EXAMPLES: &str = "Examples:
+  nightwatt status -c nightwatt.toml
+  nightwatt status blog --socket /var/lib/nightwatt/control.sock
+  nightwatt status --json | jq '.sites[] | {name, state, saving: .ledger.saving}'";
+
+/// `wake` and `sleep`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SiteArgs {
+    /// Name of the site; can be left out if there is only one
+    pub(crate) site: Option<String>,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
+}
+
+const WAKE_EXAMPLES: &str = "Examples:
+  nightwatt wake -c nightwatt.toml
+  nightwatt wake blog -c nightwatt.toml        # before a visit that is known to come
+
+It then sleeps again when its policy says so; `stay-awake` keeps it awake.";
+
+const SLEEP_EXAMPLES: &str = "Examples:
+  nightwatt sleep -c nightwatt.toml
+  nightwatt sleep blog -c nightwatt.toml
+
+Running exchanges end first. The next request that deserves it wakes the server again.";
+
+/// `stay-awake`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StayAwakeArgs {
+    /// Name of the site; can be left out if there is only one
+    pub(crate) site: Option<String>,
+    /// For how long
+    #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = written::some_time)]
+    pub(crate) time: Duration,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
+}
+
+const STAY_AWAKE_EXAMPLES: &str = "Examples:
+  nightwatt stay-awake --for 2h -c nightwatt.toml
+  nightwatt stay-awake blog --for 30m -c nightwatt.toml        # while it is maintained
+
+`nightwatt sleep` ends it early.";
+
+/// `demo`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DemoArgs {
+    /// Seed of the generated traffic: same seed, same day
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Days of traffic [default: 1, or all of the log]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) days: Option<u32>,
+    /// A real log (Common or Combined, plain or gzip) instead of generated traffic
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) log: Option<PathBuf>,
+    /// When the server sleeps: always-on, 'timeout 5s', window, ski-rental
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) policy: Option<PolicyChoice>,
+    /// Promise nobody anything: sleep whoever may have to wait
+    #[arg(long)]
+    pub(crate) no_sla: bool,
+    /// Server, proxy, promise, cache and policy, as in `[scenario]` of a configuration
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) scenario: Option<PathBuf>,
+    /// Let a day take a day, instead of jumping over the time in which nothing happens
+    #[arg(long)]
+    pub(crate) real_time: bool,
+    /// Keep logs, ledger and records here
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) out: Option<PathBuf>,
+    /// Print one JSON object, and no progress
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const DEMO_EXAMPLES: &str = "Examples:
+  nightwatt demo
+  nightwatt demo --policy 'timeout 5s' --no-sla
+  nightwatt demo --log access.log.gz --days 7
+  nightwatt demo --json | jq '{requests, wakeups, saving}'
+
+Exit status: 1 also if a request was lost or answered twice.";
+
+/// `replay`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReplayArgs {
+    /// Log to replay (Common or Combined, plain or gzip); `-` for stdin
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) log: PathBuf,
+    /// Server to replay against: `http://HOST[:PORT]/`
+    #[arg(value_hint = ValueHint::Url)]
+    pub(crate) url: String,
+    /// So many times faster than the log [default: 1]
+    #[arg(long, value_name = "K", value_parser = written::factor)]
+    pub(crate) speed: Option<f64>,
+    /// Choose the speed at which it takes so many minutes
+    #[arg(long, value_name = "M", value_parser = written::factor, conflicts_with = "speed")]
+    pub(crate) minutes: Option<f64>,
+    /// Only the first so many days of the log
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) days: Option<u32>,
+    /// Ask for this host instead of the URL's
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Option<String>,
+    /// Leave out the headers that only `nightwatt origin` understands: for real servers
+    #[arg(long)]
+    pub(crate) plain: bool,
+    /// What browsers do with a waiting page: poll, ignore, or open it again after a TIME
+    #[arg(long, value_name = "HOW", default_value = "poll")]
+    pub(crate) waiting: WaitingChoice,
+    /// Crawlers told to come back do so within this time [default: the length of the replay]
+    #[arg(long, value_name = "TIME", value_parser = written::duration)]
+    pub(crate) returns_within: Option<Duration>,
+    /// Give a request up after so long
+    #[arg(long, value_name = "TIME", default_value = "2m30s", value_parser = written::some_time)]
+    pub(crate) timeout: Duration,
+    /// At most so many connections [default: as many as the system allows]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_open: Option<u64>,
+    /// Ask `nightwatt origin` for no more than so many bytes an answer
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) body_limit: Option<u64>,
+    /// Name of the column in the table
+    #[arg(long, value_name = "NAME", default_value = "replay")]
+    pub(crate) name: String,
+    /// Write one row per request
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) csv: Option<PathBuf>,
+    /// Write the table as CSV too
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) table: Option<PathBuf>,
+    /// Print one JSON object, and no progress
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const REPLAY_EXAMPLES: &str = "Examples:
+  nightwatt replay access.log.gz http://127.0.0.1:8080/ --minutes 10
+  nightwatt replay access.log http://127.0.0.1:8080/ --speed 60 --csv requests.csv
+  zstdcat access.log.zst | nightwatt replay - http://test.example.org/ --plain --days 1
+
+Requests leave at the log's times whatever became of those before (open loop). Only replay against
+a server of your own.";
+
+/// `origin`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct OriginArgs {
+    /// Address to listen on; port 0 for any free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081")]
+    pub(crate) listen: SocketAddr,
+    /// Append one line per request: id, method, target, status, bytes of the request's body
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) record: Option<PathBuf>,
+    /// How long answers may be cached
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = written::duration)]
+    pub(crate) ttl: Duration,
+    /// The same for some paths; may be given more than once, the first that matches holds
+    #[arg(long, value_name = "PATTERN=TIME", value_parser = written::cache_rule)]
+    pub(crate) cache: Vec<CacheRule>,
+    /// Paths that begin so are never cached; may be given more than once
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) no_store: Vec<String>,
+    /// Say 502 to everybody for so long after the start
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = written::duration)]
+    pub(crate) bad_gateway_for: Duration,
+    /// What each answer takes
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = written::duration)]
+    pub(crate) delay: Duration,
+    /// Print what is printed as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const ORIGIN_EXAMPLES: &str = "Examples:
+  nightwatt origin --listen 127.0.0.1:8081
+  nightwatt origin --listen 127.0.0.1:0 --record served.tsv --ttl 10m --cache '*.css=1d'
+  nightwatt origin --bad-gateway-for 3s --delay 5ms        # a server that is slow to start
+
+Requests of `nightwatt replay` are answered with the status and size that the log says; others
+with a small page. SIGTERM or SIGINT stops it.";

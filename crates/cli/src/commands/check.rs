@@ -1,0 +1,153 @@
+//! `nightwatt check`: what a configuration means.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use nightwatt_gateway::Config;
+use nightwatt_gateway::config::SiteConfig;
+use nightwatt_model::duration_text;
+use nightwatt_model::scenario::Scenario;
+use nightwatt_power::{DRIVERS, probe};
+use serde_json::{Value, json};
+
+use crate::ExitStatus;
+use crate::args::CheckArgs;
+use crate::control;
+use crate::errors::Failure;
+use crate::figures::{counted, percent, time};
+use crate::output;
+
+/// Reads the configuration and says what it means.
+pub(crate) fn run(args: &CheckArgs) -> Result<ExitStatus, Failure> {
+    let config = control::load(&args.config)?;
+    if args.json {
+        let sites: Vec<Value> = config.site.iter().map(|site| as_json(&config, site)).collect();
+        output::say_json(&json!({
+            "good": true,
+            "listen": config.listen,
+            "state_dir": config.state_dir,
+            "control_socket": config.control_socket(),
+            "access_log": config.access_log,
+            "sites": sites,
+        }))?;
+    } else {
+        output::say(&page(&args.config.config.display().to_string(), &config))?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn page(name: &str, config: &Config) -> String {
+    let mut text = format!("{name} is good: {}\n\n", counted(config.site.len() as u64, "site"));
+    let listen: Vec<String> = config.listen.iter().map(ToString::to_string).collect();
+    row(&mut text, "listens on", &listen.join(", "));
+    row(&mut text, "state", &config.state_dir.display().to_string());
+    row(&mut text, "control", &config.control_socket().display().to_string());
+    if let Some(log) = &config.access_log {
+        row(&mut text, "access log", &log.display().to_string());
+    }
+    for site in &config.site {
+        let _ = writeln!(text, "\nsite {}", site.name);
+        site_rows(&mut text, site, config.scenario_of(site));
+    }
+    text
+}
+
+fn row(text: &mut String, name: &str, value: &str) {
+    let _ = writeln!(text, "  {name:<12} {value}");
+}
+
+fn site_rows(text: &mut String, site: &SiteConfig, scenario: &Scenario) {
+    let Scenario { server, proxy, sla, cache, policy, .. } = scenario;
+    let hosts = if site.hosts.is_empty() {
+        "every host that no other site has".to_owned()
+    } else {
+        site.hosts.join(", ")
+    };
+    row(text, "hosts", &hosts);
+    row(text, "origin", &format!("http://{}", site.origin.authority));
+    row(text, "controller", &controller(site));
+    row(text, "awake if", &awake_if(site));
+    row(text, "policy", &policy.to_string());
+    let power = format!(
+        "{} W awake, {} W asleep, {} J per sleep (± {}); proxy {} W",
+        server.on_w,
+        server.off_w,
+        server.switch_j,
+        percent(server.uncertainty),
+        proxy.power_w
+    );
+    row(text, "power", &power);
+    row(text, "break-even", &break_even(scenario));
+    let times = format!(
+        "wakes in {}, sleeps in {}; awake at least {} after waking and {} after a request",
+        time(server.wake_time),
+        time(server.sleep_time),
+        time(server.min_on),
+        time(server.quiet)
+    );
+    row(text, "times", &times);
+    let promise = if sla.enabled {
+        format!(
+            "at most {} of the requests within {} wait longer than {}",
+            percent(sla.share),
+            time(sla.window),
+            time(sla.delay)
+        )
+    } else {
+        "none: sleeps whoever may have to wait".to_owned()
+    };
+    row(text, "promise", &promise);
+    let fresh = if cache.ttl.is_zero() {
+        "fresh as RFC 9111 says".to_owned()
+    } else {
+        format!("fresh for {} where the server does not say", time(cache.ttl))
+    };
+    let grace = match cache.grace_asleep {
+        Duration::ZERO => "never stale".to_owned(),
+        grace => format!("stale for {} more while it sleeps", time(grace)),
+    };
+    row(text, "cache", &format!("{} MB; {fresh}; {grace}", cache.size_mb));
+}
+
+fn controller(site: &SiteConfig) -> String {
+    let name = site.power.driver();
+    let about = DRIVERS.iter().find(|driver| driver.name == name).map_or("", |it| it.about);
+    format!("{name}: {about}")
+}
+
+fn awake_if(site: &SiteConfig) -> String {
+    match &site.probe {
+        None => format!("GET http://{}/ answers, but not 502, 503, 504", site.origin.authority),
+        Some(probe::Config::Tcp(tcp)) => format!("{} accepts connections", tcp.address),
+        Some(probe::Config::Http(http)) if http.expect.is_some() => {
+            format!("GET {} answers with an expected status", http.url)
+        }
+        Some(probe::Config::Http(http)) => {
+            format!("GET {} answers, but not 502, 503, 504", http.url)
+        }
+        Some(probe::Config::Controller) => "the controller says so".to_owned(),
+    }
+}
+
+fn break_even(scenario: &Scenario) -> String {
+    match scenario.power_states().break_even() {
+        Duration::MAX => "never: it draws no less asleep than awake".to_owned(),
+        after => format!("a sleep pays if it lasts longer than {}", time(after)),
+    }
+}
+
+fn as_json(config: &Config, site: &SiteConfig) -> Value {
+    let scenario = config.scenario_of(site);
+    let break_even = scenario.power_states().break_even();
+    json!({
+        "name": site.name,
+        "hosts": site.hosts,
+        "origin": format!("http://{}", site.origin.authority),
+        "controller": site.power.driver(),
+        "awake_if": awake_if(site),
+        "policy": scenario.policy.to_string(),
+        "break_even_s": (break_even != Duration::MAX).then_some(break_even.as_secs_f64()),
+        "grace_asleep": duration_text::format(scenario.cache.grace_asleep),
+        "scenario": scenario,
+    })
+}

@@ -1,0 +1,100 @@
+//! `nightwatt demo`: a day of traffic meets a server that sleeps.
+
+use std::time::Duration;
+
+use nightwatt_clock::Clock;
+use nightwatt_lab::demo::{self, DemoOptions};
+use nightwatt_model::scenario::Scenario;
+use nightwatt_model::time::Now;
+
+use crate::ExitStatus;
+use crate::args::DemoArgs;
+use crate::errors::Failure;
+use crate::figures::count;
+use crate::output;
+use crate::progress::Progress;
+
+/// Runs the demo and shows the bill.
+pub(crate) fn run(args: &DemoArgs) -> Result<ExitStatus, Failure> {
+    let origin_program = std::env::current_exe().map_err(|error| {
+        Failure::because("cannot find the program itself, which is the demo's server too", &error)
+    })?;
+    let options = DemoOptions {
+        seed: args.seed,
+        days: args.days,
+        log: args.log.clone(),
+        scenario: scenario(args)?,
+        real_time: args.real_time,
+        out: args.out.clone(),
+        origin_program,
+    };
+    let mut progress = Progress::by_tenths(args.json);
+    let clock = Clock::real();
+    let started = clock.now().mono;
+    let tell = |now: demo::Progress| {
+        let elapsed = clock.now().mono.since(started);
+        let left = time_left((now.done, now.total), elapsed);
+        progress.tell((now.done, now.total), elapsed, left, || {
+            format!("{} requests, {}, server {}", count(now.done), time_of(&now), now.state)
+        });
+    };
+    let report = demo::run(&options, tell);
+    progress.end();
+    let report = report.map_err(|error| {
+        let hint = error.hint();
+        Failure::failed(&error).maybe_hint(hint)
+    })?;
+    if args.json {
+        output::say_json(&report)?;
+    } else {
+        output::say(&report.text())?;
+    }
+    if !report.is_sound() {
+        return Err(Failure::saying("requests were lost or answered twice: the bill is not sound")
+            .hint("run it again with `--out DIR` and compare the records there by request id"));
+    }
+    Ok(ExitStatus::Success)
+}
+
+/// By what has been done so far; nothing is known at the very start.
+fn time_left((done, total): (u64, u64), elapsed: Duration) -> Option<Duration> {
+    let left = total.checked_sub(done)? as f64 / done as f64;
+    Duration::try_from_secs_f64(elapsed.as_secs_f64() * left).ok()
+}
+
+/// `14:30`, by the demo's own clock.
+fn time_of(now: &demo::Progress) -> String {
+    let local = Now { wall: now.at, utc_offset: now.utc_offset, ..Now::default() };
+    let minute = local.second_of_day() / 60;
+    format!("{:02}:{:02}", minute / 60, minute % 60)
+}
+
+/// The scenario of a file or the default, as changed by options.
+fn scenario(args: &DemoArgs) -> Result<Scenario, Failure> {
+    let mut scenario = match &args.scenario {
+        None => Scenario::default(),
+        Some(path) => {
+            let name = path.display();
+            let text = std::fs::read_to_string(path).map_err(|error| {
+                Failure::because(format!("cannot read {name}"), &error)
+                    .into_usage()
+                    .hint("`--scenario FILE` says where it is; without it the default is taken")
+            })?;
+            toml::from_str(&text).map_err(|error: toml::de::Error| {
+                let place = error.to_string();
+                Failure::saying(format!("{name} is no scenario\n{}", place.trim_end()))
+                    .into_usage()
+                    .hint("write what a configuration has under `[scenario]`: tables as `[server]`")
+            })?
+        }
+    };
+    if let Some(policy) = &args.policy {
+        scenario.policy = policy.clone();
+    }
+    if args.no_sla {
+        scenario.sla.enabled = false;
+    }
+    let named = args.scenario.as_ref().map(|path| format!("correct it in {}", path.display()));
+    scenario.check().map_err(|bad| Failure::usage(&bad).maybe_hint(named.as_deref()))?;
+    Ok(scenario)
+}

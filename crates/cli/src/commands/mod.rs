@@ -1,0 +1,11 @@
+//! One file per subcommand; each has a `run` from its arguments to the exit status.
+
+pub(crate) mod check;
+pub(crate) mod demo;
+pub(crate) mod origin;
+pub(crate) mod replay;
+pub(crate) mod serve;
+pub(crate) mod sleep;
+pub(crate) mod status;
+pub(crate) mod stay_awake;
+pub(crate) mod wake;

@@ -1,0 +1,185 @@
+//! `nightwatt replay`: the requests of a log, against a server.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use nightwatt_clock::Clock;
+use nightwatt_load::replay::Progress as Sent;
+use nightwatt_load::summary::{csv_table, text_table};
+use nightwatt_load::{
+    ClassOf, Options, ReplaySummary, Returning, Run, ServiceTime, Target, csv, replay, speed_for,
+};
+use nightwatt_model::time::{Mono, Now};
+use nightwatt_traffic::{Arrival, Classifier, ClientFacts, Counts, LogReader, arrivals};
+use serde_json::json;
+
+use crate::ExitStatus;
+use crate::args::ReplayArgs;
+use crate::errors::Failure;
+use crate::figures::{count, counted};
+use crate::output;
+use crate::progress::Progress;
+
+/// How often a crawler that is told to comes back.
+const RETURNS: u32 = 3;
+
+/// Reads, sends, reports.
+pub(crate) fn run(args: &ReplayArgs) -> Result<ExitStatus, Failure> {
+    let (requests, counts) = read(args)?;
+    // Before the work, so that a wrong path does not cost its results.
+    let csv = args.csv.as_deref().map(create).transpose()?;
+    let table = args.table.as_deref().map(create).transpose()?;
+    let clock = Clock::real();
+    let runtime = clock.runtime().map_err(|error| Failure::because("cannot start", &error))?;
+    let (run, speed) = runtime.block_on(send(args, &requests, &clock))?;
+    let summary = ReplaySummary::of(&run, ServiceTime::default());
+    if let Some((file, path)) = csv.zip(args.csv.as_deref()) {
+        csv::write_run(BufWriter::new(file), &requests, &run)
+            .map_err(|error| unwritten(path, &error))?;
+    }
+    if let Some((mut file, path)) = table.zip(args.table.as_deref()) {
+        let text = csv_table(&[(&args.name, &summary)]);
+        std::io::Write::write_all(&mut file, text.as_bytes())
+            .map_err(|error| unwritten(path, &error))?;
+    }
+    if args.json {
+        output::say_json(&json!({
+            "log": counts,
+            "url": args.url,
+            "speed": speed,
+            "replay": summary,
+        }))?;
+    } else {
+        output::say(&report(args, &counts, &summary))?;
+        for warning in &summary.warnings {
+            output::complain(&format!("warning: {warning}"));
+        }
+    }
+    if run.outcomes.iter().all(|outcome| outcome.answered.is_none()) {
+        let reasons: Vec<String> =
+            summary.by_error.iter().map(|(why, n)| format!("{} {why}", count(*n))).collect();
+        return Err(Failure::saying(format!("no request was answered: {}", reasons.join(", ")))
+            .hint(format!("does `curl -v {}` get an answer?", args.url)));
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn read(args: &ReplayArgs) -> Result<(Vec<Arrival>, Counts), Failure> {
+    let mut reader = LogReader::open(&args.log).map_err(|error| Failure::failed(&error))?;
+    let requests = arrivals(&mut reader, args.days).map_err(|error| Failure::failed(&error))?;
+    let counts = reader.counts().clone();
+    if requests.is_empty() {
+        let lines = counted(counts.lines, "line");
+        let mut failure =
+            Failure::saying(format!("no request in {lines} of {}", args.log.display()))
+                .hint("is it a Common or Combined log, as Apache and nginx write by default?");
+        if let Some(sample) = counts.malformed_samples.first() {
+            let why = sample.reason;
+            failure = failure.hint(format!(
+                "a Common or Combined log is needed; line {} is not ({why}): {}",
+                sample.line, sample.excerpt
+            ));
+        }
+        return Err(failure);
+    }
+    Ok((requests, counts))
+}
+
+fn create(path: &Path) -> Result<File, Failure> {
+    File::create(path).map_err(|error| unwritten(path, &error))
+}
+
+fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::because(format!("cannot write {}", path.display()), error)
+        .hint("check that its directory exists, may be written, and has room")
+}
+
+async fn send(
+    args: &ReplayArgs,
+    requests: &[Arrival],
+    clock: &Clock,
+) -> Result<(Run, f64), Failure> {
+    let wrong = |error| Failure::usage(&error);
+    let mut target = Target::resolve(&args.url).await.map_err(wrong)?;
+    if let Some(host) = &args.host {
+        target = target.with_host(host).map_err(wrong)?;
+    }
+    let speed = match (args.speed, args.minutes) {
+        (Some(speed), _) => speed,
+        (None, Some(minutes)) => speed_for(requests, Duration::from_secs_f64(minutes * 60.0)),
+        (None, None) => 1.0,
+    };
+    let span = span(requests).div_f64(speed);
+    let options = Options {
+        speed,
+        plain: args.plain,
+        body_limit: args.body_limit,
+        timeout: args.timeout,
+        waiting: args.waiting.0,
+        returning: Some(Returning { times: RETURNS, horizon: args.returns_within.unwrap_or(span) })
+            .filter(|returning| !returning.horizon.is_zero()),
+        max_open: args.max_open.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
+        class_of: class_of(requests),
+        ..Options::default()
+    };
+    let mut progress = Progress::by_time(args.json);
+    let tell = |sent: Sent| {
+        let left = span.saturating_sub(sent.elapsed);
+        let done = (sent.done as u64, sent.total as u64);
+        progress.tell(done, sent.elapsed, Some(left), || {
+            format!("{} sent, {} answered", count(sent.sent as u64), count(sent.done as u64))
+        });
+    };
+    let run = replay(requests, &target, &options, clock, tell).await.map_err(wrong)?;
+    progress.end();
+    Ok((run, speed))
+}
+
+/// Time from the first request to the last.
+fn span(requests: &[Arrival]) -> Duration {
+    let first = requests.first().map_or(0, |request| request.at.0);
+    let last = requests.last().map_or(0, |request| request.at.0);
+    Duration::from_millis(u64::try_from(last.saturating_sub(first)).unwrap_or(0))
+}
+
+/// Classes as the proxy would see them, had it given the logged answers.
+fn class_of(requests: &[Arrival]) -> ClassOf {
+    let classifier = Mutex::new(Classifier::default());
+    let first = requests.first().map_or(0, |request| request.at.0);
+    Arc::new(move |request| {
+        let since = u64::try_from(request.at.0.saturating_sub(first)).unwrap_or(0);
+        let now = Now {
+            mono: Mono(Duration::from_millis(since)),
+            wall: request.at,
+            utc_offset: request.utc_offset,
+        };
+        let facts = ClientFacts::from(request);
+        let mut classifier = classifier.lock().unwrap_or_else(PoisonError::into_inner);
+        let class = classifier.classify(now, &facts);
+        classifier.learn(now, &facts, request.status);
+        class
+    })
+}
+
+fn report(args: &ReplayArgs, counts: &Counts, summary: &ReplaySummary) -> String {
+    let mut text = format!(
+        "{}: {}, {}, {} without one, {} unreadable\n",
+        args.log.display(),
+        counted(counts.lines, "line"),
+        counted(counts.requests, "request"),
+        count(counts.bad_requests),
+        count(counts.malformed)
+    );
+    for sample in counts.bad_request_samples.iter().chain(&counts.malformed_samples) {
+        let _ = writeln!(text, "  line {} ({}): {}", sample.line, sample.reason, sample.excerpt);
+    }
+    text.push('\n');
+    text.push_str(&text_table(&[(&args.name, summary)]));
+    text.push_str("\nShare of the requests that waited no longer than\n");
+    text.push_str(&summary.cdf.plot());
+    text
+}

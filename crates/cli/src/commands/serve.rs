@@ -1,0 +1,153 @@
+//! `nightwatt serve`: the gateway itself.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use nightwatt_clock::Clock;
+use nightwatt_gateway::status::{ShadowStatus, SiteStatus, Status};
+use nightwatt_gateway::{Config, Gateway, Options, StartError};
+use serde_json::{Value, json};
+
+use crate::ExitStatus;
+use crate::args::ServeArgs;
+use crate::control;
+use crate::errors::Failure;
+use crate::figures::{counted, energy, part, percent, provenance, ratio, seconds};
+use crate::logging;
+use crate::output;
+use crate::signals::Signals;
+
+/// Serves until a signal.
+pub(crate) fn run(args: &ServeArgs) -> Result<ExitStatus, Failure> {
+    let config = control::load(&args.config)?;
+    logging::start(&args.log)?;
+    let clock = Clock::real();
+    let runtime = clock.runtime().map_err(|error| Failure::because("cannot start", &error))?;
+    runtime.block_on(serve(args, config, clock))
+}
+
+async fn serve(args: &ServeArgs, config: Config, clock: Clock) -> Result<ExitStatus, Failure> {
+    let mut signals = Signals::catch()?;
+    let introduction = Introduction::of(&config, args.observe);
+    let options = Options { observe: args.observe, ..Options::default() };
+    let running = Gateway::start(config, clock, options).await.map_err(|error| {
+        let hint = match &error {
+            StartError::Power { source, .. } => Some(source.hint()),
+            _ => error.hint(),
+        };
+        Failure::failed(&error).maybe_hint(hint)
+    })?;
+    let addresses: Vec<String> = running.addresses.iter().map(ToString::to_string).collect();
+    introduction.say(&addresses, args.json)?;
+    let gateway = Arc::clone(&running.gateway);
+    let signal = signals.next().await;
+    tracing::info!(signal, "stopping: running exchanges may end");
+    tokio::select! {
+        () = running.stop() => {}
+        signal = signals.next() => {
+            report(&gateway.status(), args)?;
+            tracing::warn!(signal, "stopping at once: exchanges under way are cut off");
+            return Ok(ExitStatus::Failed);
+        }
+    }
+    report(&gateway.status(), args)?;
+    Ok(ExitStatus::Success)
+}
+
+/// What is said once the gateway listens.
+struct Introduction {
+    observe: bool,
+    control_socket: String,
+    /// Name, policy and controller.
+    sites: Vec<(String, String, &'static str)>,
+}
+
+impl Introduction {
+    fn of(config: &Config, observe: bool) -> Self {
+        let sites = config.site.iter().map(|site| {
+            let policy = config.scenario_of(site).policy.to_string();
+            (site.name.clone(), policy, site.power.driver())
+        });
+        let control_socket = config.control_socket().display().to_string();
+        Self { observe, control_socket, sites: sites.collect() }
+    }
+
+    fn say(&self, addresses: &[String], json: bool) -> Result<(), Failure> {
+        if json {
+            let site = |(name, policy, controller): &(String, String, &str)| json!({ "name": name, "policy": policy, "controller": controller });
+            let sites: Vec<Value> = self.sites.iter().map(site).collect();
+            return output::say_json(&json!({
+                "listening": addresses,
+                "control_socket": self.control_socket,
+                "observe": self.observe,
+                "sites": sites,
+            }));
+        }
+        let site = |(name, policy, controller): &(String, String, &str)| {
+            format!("{name} (policy {policy}, controller {controller})")
+        };
+        let sites: Vec<String> = self.sites.iter().map(site).collect();
+        let shadow = if self.observe { "; shadow mode: servers are left alone" } else { "" };
+        let line = format!("listening on {}: {}{shadow}", addresses.join(", "), sites.join(", "));
+        output::say(&line)
+    }
+}
+
+/// In shadow mode: what would have been.
+fn report(status: &Status, args: &ServeArgs) -> Result<(), Failure> {
+    if !status.observe {
+        return Ok(());
+    }
+    if args.json {
+        return output::say_json(status);
+    }
+    let told = status.sites.iter().filter_map(|site| Some((site, site.shadow.as_ref()?)));
+    let text: Vec<String> = told.map(|(site, shadow)| in_plain_words(site, shadow)).collect();
+    output::say(&text.join("\n"))
+}
+
+fn in_plain_words(site: &SiteStatus, shadow: &ShadowStatus) -> String {
+    let ledger = &shadow.ledger;
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{}: had its server been let sleep (policy {}), it would have slept for {} of {} ({}), \
+         in {}, and have been woken {}.",
+        site.name,
+        site.policy,
+        seconds(ledger.asleep_s),
+        seconds(ledger.span_s),
+        percent(if ledger.span_s > 0.0 { ledger.asleep_s / ledger.span_s } else { 0.0 }),
+        counted(ledger.sleeps, "sleep"),
+        counted(ledger.wakeups, "time")
+    );
+    let verdict = if ledger.saving >= 0.0 {
+        format!("That would have saved {} of the energy", percent(ledger.saving))
+    } else {
+        format!("That would have cost {} more energy", percent(-ledger.saving))
+    };
+    let _ = writeln!(
+        text,
+        "{verdict}: {} for the server and {} for the proxy, instead of {} for the server alone \
+         and always on ({}).",
+        energy(&ledger.server),
+        energy(&ledger.proxy),
+        energy(&ledger.always_on),
+        provenance(&ledger.server.provenance)
+    );
+    if shadow.requests == 0 {
+        text.push_str("Nobody came, so it would have delayed nobody.\n");
+        return text;
+    }
+    let requests = part(shadow.delayed_requests, shadow.requests, "request");
+    let _ = writeln!(
+        text,
+        "It would have delayed {requests} of people and their programs: {}.",
+        if ratio(shadow.delayed_visits, shadow.visits) > 0.0 {
+            part(shadow.delayed_visits, shadow.visits, "visit")
+        } else {
+            format!("none of {}", counted(shadow.visits, "visit"))
+        }
+    );
+    text
+}

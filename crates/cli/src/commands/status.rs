@@ -1,0 +1,155 @@
+//! `nightwatt status`: one page about a running gateway.
+
+use std::fmt::Write;
+
+use nightwatt_gateway::status::{LedgerStatus, ShadowStatus, SiteStatus, Status};
+
+use crate::ExitStatus;
+use crate::args::StatusArgs;
+use crate::control;
+use crate::errors::Failure;
+use crate::figures::{bytes, count, counted, energy, part, percent, provenance, seconds};
+use crate::output;
+
+/// Asks and shows.
+pub(crate) fn run(args: &StatusArgs) -> Result<ExitStatus, Failure> {
+    let mut status = control::status(&args.gateway)?;
+    if let Some(wanted) = &args.site {
+        let names: Vec<String> = status.sites.iter().map(|site| site.name.clone()).collect();
+        status.sites.retain(|site| site.name == *wanted);
+        if status.sites.is_empty() {
+            return Err(Failure::saying(format!("there is no site `{wanted}`"))
+                .into_usage()
+                .hint(format!("there are: {}", names.join(", "))));
+        }
+    }
+    if args.gateway.json {
+        output::say_json(&status)?;
+    } else {
+        output::say(&page(&status))?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn page(status: &Status) -> String {
+    let mut text = String::new();
+    if status.observe {
+        text.push_str("shadow mode: servers are left alone\n\n");
+    }
+    for (index, site) in status.sites.iter().enumerate() {
+        if index > 0 {
+            text.push('\n');
+        }
+        site_rows(&mut text, site);
+    }
+    text
+}
+
+fn row(text: &mut String, name: &str, value: &str) {
+    let _ = writeln!(text, "  {name:<13} {value}");
+}
+
+fn site_rows(text: &mut String, it: &SiteStatus) {
+    let state = it.state.replace('-', " ");
+    let _ = writeln!(
+        text,
+        "{}: {state} for {} (policy {})",
+        it.name,
+        seconds(it.state_for_s),
+        it.policy
+    );
+    if let Some(reason) = &it.kept_awake_by {
+        row(text, "kept awake by", reason);
+    }
+    if it.failures > 0 {
+        let retry = match it.retry_after_s {
+            pause if pause > 0.0 => format!("tried again in {} at the earliest", seconds(pause)),
+            _ => "tried again for the next request".to_owned(),
+        };
+        row(
+            text,
+            "failing",
+            &format!("{} in a row; {retry}", counted(it.failures.into(), "failure")),
+        );
+    }
+    if it.in_flight > 0 || it.held > 0 {
+        let now = format!(
+            "{} under way, {} held until it is awake",
+            counted(it.in_flight.into(), "request"),
+            count(it.held as u64)
+        );
+        row(text, "now", &now);
+    }
+    let all: u64 = it.answers.values().sum();
+    let answers: Vec<String> =
+        it.answers.iter().map(|(name, n)| format!("{} {name}", count(*n))).collect();
+    let colon = if answers.is_empty() { "" } else { ": " };
+    let requests = counted(all, "request");
+    row(text, "since start", &format!("{requests}{colon}{}", answers.join(", ")));
+    row(
+        text,
+        "delayed",
+        &format!(
+            "{}; {}",
+            counted(it.delayed_requests, "request"),
+            part(it.delayed_visits, it.visits, "visit")
+        ),
+    );
+    let promise = match it.sla {
+        Some((seen, delayed)) => {
+            format!("{} in its window had to wait", part(delayed, seen, "request"))
+        }
+        None => "none".to_owned(),
+    };
+    row(text, "promise", &promise);
+    let (objects, size) = it.cache;
+    row(text, "cache", &format!("{}, {}", counted(objects as u64, "object"), bytes(size)));
+    ledger_rows(text, &it.ledger);
+    if let Some(shadow) = &it.shadow {
+        shadow_rows(text, shadow);
+    }
+}
+
+fn ledger_rows(text: &mut String, ledger: &LedgerStatus) {
+    let unobserved = match ledger.unobserved_s {
+        some if some >= 1.0 => format!(", {} unobserved (billed as awake)", seconds(some)),
+        _ => String::new(),
+    };
+    let times = format!(
+        "{}: {} awake, {} asleep{unobserved}; {}, {}",
+        seconds(ledger.span_s),
+        seconds(ledger.awake_s),
+        seconds(ledger.asleep_s),
+        counted(ledger.sleeps, "sleep"),
+        counted(ledger.wakeups, "wake-up")
+    );
+    row(text, "ledger", &times);
+    let used = format!(
+        "server {} + proxy {}; always on {}",
+        energy(&ledger.server),
+        energy(&ledger.proxy),
+        energy(&ledger.always_on)
+    );
+    row(text, "energy", &used);
+    let saving = format!("{} ({})", percent(ledger.saving), provenance(&ledger.server.provenance));
+    row(text, "saving", &saving);
+}
+
+fn shadow_rows(text: &mut String, shadow: &ShadowStatus) {
+    let _ = writeln!(
+        text,
+        "  had it been let sleep, it would be {} now:",
+        shadow.state.replace('-', " ")
+    );
+    let mut inner = String::new();
+    let delayed = format!(
+        "{}; {}",
+        part(shadow.delayed_requests, shadow.requests, "request"),
+        part(shadow.delayed_visits, shadow.visits, "visit")
+    );
+    row(&mut inner, "delayed", &delayed);
+    ledger_rows(&mut inner, &shadow.ledger);
+    for line in inner.lines() {
+        let _ = writeln!(text, "  {line}");
+    }
+}

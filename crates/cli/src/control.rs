@@ -1,0 +1,114 @@
+//! Talking to a running gateway over its local socket.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nightwatt_clock::Clock;
+use nightwatt_gateway::Config;
+use nightwatt_gateway::control::{self, ControlError, Order, Reply};
+use nightwatt_gateway::status::Status;
+use serde_json::json;
+
+use crate::ExitStatus;
+use crate::args::{ConfigArgs, GatewayArgs};
+use crate::errors::Failure;
+use crate::output;
+
+/// A gateway that does not answer by then hangs.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Reads the configuration.
+pub(crate) fn load(args: &ConfigArgs) -> Result<Config, Failure> {
+    use nightwatt_gateway::ConfigError;
+
+    let path = args.config.display();
+    Config::load(&args.config).map_err(|error| {
+        let hint = match error {
+            ConfigError::Unreadable { .. } => {
+                "`-c FILE` says where it is; `nightwatt serve --help` shows a small one".to_owned()
+            }
+            ConfigError::Wrong { .. } => {
+                format!("correct it, then `nightwatt check -c {path}` says what it means")
+            }
+        };
+        Failure::usage(&error).hint(hint)
+    })
+}
+
+/// Asks how everything is.
+pub(crate) fn status(args: &GatewayArgs) -> Result<Status, Failure> {
+    match ask(args, &Order::Status)? {
+        Reply::Status(status) => Ok(*status),
+        Reply::Done => Err(Failure::saying("the gateway answered something else than its status")),
+        Reply::Error(message) => Err(refused(message)),
+    }
+}
+
+/// Gives an order and says that it was taken.
+pub(crate) fn command(
+    args: &GatewayArgs,
+    order: &Order,
+    done: &str,
+) -> Result<ExitStatus, Failure> {
+    match ask(args, order)? {
+        Reply::Error(message) => return Err(refused(message)),
+        Reply::Done | Reply::Status(_) => {}
+    }
+    if args.json {
+        output::say_json(&json!({ "done": true, "order": order }))?;
+    } else {
+        output::say(done)?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn refused(message: String) -> Failure {
+    Failure::saying(message).hint("`nightwatt status` shows its sites and what they are doing")
+}
+
+fn ask(args: &GatewayArgs, order: &Order) -> Result<Reply, Failure> {
+    let socket = socket(args)?;
+    let clock = Clock::real();
+    let runtime = clock.runtime().map_err(|error| Failure::because("cannot start", &error))?;
+    let asked = async { clock.timeout(PATIENCE, control::ask(&socket, order)).await };
+    match runtime.block_on(asked) {
+        Ok(Ok(reply)) => Ok(reply),
+        Ok(Err(error)) => {
+            let hint = hint(&error, args);
+            Err(Failure::failed(&error).hint(hint))
+        }
+        Err(_) => Err(Failure::saying(format!(
+            "the gateway at {} did not answer within 10 s",
+            socket.display()
+        ))
+        .hint("its log on stderr may say why; restart it if it hangs: the ledger survives that")),
+    }
+}
+
+fn socket(args: &GatewayArgs) -> Result<PathBuf, Failure> {
+    match &args.socket {
+        Some(path) => Ok(path.clone()),
+        None => Ok(load(&args.config)?.control_socket()),
+    }
+}
+
+fn hint(error: &ControlError, args: &GatewayArgs) -> String {
+    match error {
+        ControlError::Unreachable { source, .. }
+            if source.kind() == ErrorKind::PermissionDenied =>
+        {
+            "only root and the user that the gateway runs as may open its socket".to_owned()
+        }
+        ControlError::Unreachable { .. } => format!(
+            "start one with `nightwatt serve -c {}`, or say with `--socket` where it listens",
+            args.config.config.display()
+        ),
+        ControlError::Broken(_) => {
+            "it may just be stopping: try again, and look at its log on stderr".to_owned()
+        }
+        ControlError::Misunderstood(_) => {
+            "restart the gateway with this version: its ledger goes on".to_owned()
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! How far a long command is: a bar on a terminal, a line now and then otherwise.
+
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::figures;
+use crate::output;
+
+/// Time between two lines where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// How far a command is.
+pub(crate) enum Progress {
+    /// Nobody wants to know.
+    Silent,
+    /// On a terminal.
+    Bar(ProgressBar),
+    /// In a file or pipe. When the next line is due: by time, or by how much is done.
+    Lines(Due),
+}
+
+/// When the next line is due.
+pub(crate) enum Due {
+    /// At this time since the start.
+    At(Duration),
+    /// When so many tenths are done.
+    Tenths(u64),
+}
+
+impl Progress {
+    /// With a line every ten seconds where there is no terminal.
+    pub(crate) fn by_time(silent: bool) -> Self {
+        Self::new(silent, Due::At(LINE_EVERY))
+    }
+
+    /// With a line every tenth of the way where there is no terminal.
+    pub(crate) fn by_tenths(silent: bool) -> Self {
+        Self::new(silent, Due::Tenths(1))
+    }
+
+    fn new(silent: bool, due: Due) -> Self {
+        match (silent, io::stderr().is_terminal()) {
+            (true, _) => Self::Silent,
+            (false, false) => Self::Lines(due),
+            (false, true) => {
+                let style = ProgressStyle::with_template("{bar:32} {percent:>3} %  {wide_msg}")
+                    .unwrap_or_else(|_| ProgressStyle::default_bar());
+                Self::Bar(ProgressBar::new(0).with_style(style))
+            }
+        }
+    }
+
+    /// So much is done. `left` is an estimate, where there is a better one than by what is done.
+    pub(crate) fn tell(
+        &mut self,
+        (done, total): (u64, u64),
+        elapsed: Duration,
+        left: Option<Duration>,
+        what: impl FnOnce() -> String,
+    ) {
+        match self {
+            Self::Silent => {}
+            Self::Bar(bar) => {
+                if bar.length() != Some(total) {
+                    bar.set_length(total);
+                }
+                bar.set_position(done);
+                let left = left.unwrap_or_else(|| bar.eta());
+                bar.set_message(format!("{}, {} left", what(), figures::time(whole(left))));
+            }
+            Self::Lines(due) => {
+                let share = figures::ratio(done, total);
+                let is_due = match due {
+                    Due::At(time) => elapsed >= *time,
+                    Due::Tenths(tenths) => total > 0 && done * 10 >= *tenths * total,
+                };
+                if !is_due {
+                    return;
+                }
+                match due {
+                    Due::At(time) => *time = elapsed + LINE_EVERY,
+                    Due::Tenths(tenths) => *tenths = done * 10 / total + 1,
+                }
+                let left = left.map(|left| format!(", {} left", figures::time(whole(left))));
+                let left = left.unwrap_or_default();
+                output::complain(&format!("{:3.0} %  {}{left}", share * 100.0, what()));
+            }
+        }
+    }
+
+    /// It is over.
+    pub(crate) fn end(&self) {
+        if let Self::Bar(bar) = self {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn whole(time: Duration) -> Duration {
+    Duration::from_secs(time.as_secs())
+}

@@ -1,0 +1,54 @@
+//! Values as people write them on the command line.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use nightwatt_load::{CacheRule, Waiting};
+use nightwatt_model::duration_text;
+
+/// `50ms`, `5s`, `1h30m`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    duration_text::parse(text)
+}
+
+/// A duration that is longer than nothing.
+pub(crate) fn some_time(text: &str) -> Result<Duration, String> {
+    match duration_text::parse(text)? {
+        Duration::ZERO => Err("it must be longer than nothing".to_owned()),
+        time => Ok(time),
+    }
+}
+
+/// A number above zero: `10`, `0.5`.
+pub(crate) fn factor(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
+        _ => Err("write a number above 0, as in `10` or `0.5`".to_owned()),
+    }
+}
+
+/// `/static/*=1h`.
+pub(crate) fn cache_rule(text: &str) -> Result<CacheRule, String> {
+    let (pattern, ttl) = text
+        .rsplit_once('=')
+        .ok_or("write a path pattern and a time to live, as in `/static/*=1h`")?;
+    Ok(CacheRule { pattern: pattern.to_owned(), ttl: duration_text::parse(ttl)? })
+}
+
+/// What browsers do with a waiting page: `poll`, `ignore`, or a time after which they open it again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WaitingChoice(pub(crate) Waiting);
+
+impl FromStr for WaitingChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self(match text {
+            "poll" => Waiting::Poll { every: Duration::from_secs(1), cap: Duration::from_mins(5) },
+            "ignore" => Waiting::Ignore,
+            time => Waiting::ReopenAfter(duration_text::parse(time).map_err(|_| {
+                format!("`{time}` is none of `poll`, `ignore` and a time such as `10s`")
+            })?),
+        }))
+    }
+}

@@ -1,0 +1,135 @@
+//! What the play needs: a server that can be started and stopped, a proxy in front of it, a place
+//! for their records.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nightwatt_clock::Clock;
+use nightwatt_gateway::{Config, Gateway, Options, Running};
+use nightwatt_model::duration_text;
+use nightwatt_power::{Context, Controller, process};
+
+use super::DemoOptions;
+use super::books::Books;
+use super::server::{PacedProcess, Shared};
+use crate::error::Error;
+
+const SITE: &str = "demo";
+
+/// Everything in its place, the server awake.
+pub(super) struct Stage {
+    pub(super) running: Running,
+    server: Shared,
+    place: Place,
+}
+
+/// Where records go.
+enum Place {
+    Kept(PathBuf),
+    Temporary(tempfile::TempDir),
+}
+
+impl Place {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Kept(path) => path,
+            Self::Temporary(dir) => dir.path(),
+        }
+    }
+}
+
+impl Stage {
+    pub(super) async fn set(options: &DemoOptions, clock: &Clock) -> Result<Self, Error> {
+        let place = place(options.out.as_deref())?;
+        let port = free_port()?;
+        let server = server(options, clock, place.path(), port)?;
+        // The day begins with a server that is awake, as it would without nightwatt.
+        server.0.start().await?;
+        let config = config(options, place.path(), port)?;
+        let boxed: Box<dyn Controller> = Box::new(server.clone());
+        let controllers = HashMap::from([(SITE.to_owned(), boxed)]);
+        let gateway_options = Options { durable: false, controllers, ..Options::default() };
+        let running = Gateway::start(config, clock.clone(), gateway_options).await?;
+        Ok(Self { running, server, place })
+    }
+
+    /// Stops proxy and server, and reads what they wrote.
+    pub(super) async fn close(self) -> Result<Books, Error> {
+        self.running.stop().await;
+        self.server.0.stop().await?;
+        let dir = self.place.path();
+        Books::read(dir, SITE).map_err(|source| Error::File { path: dir.to_owned(), source })
+    }
+}
+
+fn place(out: Option<&Path>) -> Result<Place, Error> {
+    let Some(out) = out else {
+        let dir = tempfile::tempdir()
+            .map_err(|source| Error::System { what: "make a temporary folder", source })?;
+        return Ok(Place::Temporary(dir));
+    };
+    let path = std::path::absolute(out).unwrap_or_else(|_| out.to_owned());
+    let failed = |source| Error::File { path: path.clone(), source };
+    std::fs::create_dir_all(&path).map_err(failed)?;
+    // Records of an earlier play would be counted as this one's.
+    for name in Books::files(SITE) {
+        match std::fs::remove_file(path.join(name)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(failed(error));
+            }
+            _ => {}
+        }
+    }
+    Ok(Place::Kept(path))
+}
+
+fn free_port() -> Result<u16, Error> {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
+    taken
+        .map(|address| address.port())
+        .map_err(|source| Error::System { what: "find a free port", source })
+}
+
+fn server(options: &DemoOptions, clock: &Clock, dir: &Path, port: u16) -> Result<Shared, Error> {
+    let text = |path: PathBuf| path.display().to_string();
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let command = process::Config::new([
+        text(options.origin_program.clone()),
+        "origin".to_owned(),
+        "--listen".to_owned(),
+        address.to_string(),
+        "--record".to_owned(),
+        text(dir.join(Books::ORIGIN)),
+        "--ttl".to_owned(),
+        duration_text::format(options.scenario.cache.ttl),
+        "--die-with-parent".to_owned(),
+    ]);
+    let context =
+        Context { clock: clock.clone(), state_dir: dir.to_owned(), site: SITE.to_owned() };
+    let paced = PacedProcess::new(command, address, &options.scenario.server, &context)?;
+    Ok(Shared(Arc::new(paced)))
+}
+
+/// The proxy's configuration: as an operator would write it, with the scenario put in.
+fn config(options: &DemoOptions, dir: &Path, port: u16) -> Result<Config, Error> {
+    let text = format!(
+        r#"
+listen = ["127.0.0.1:0"]
+state_dir = {dir:?}
+access_log = {log:?}
+trusted_proxies = ["127.0.0.1"]
+
+[[site]]
+name = "{SITE}"
+origin = "http://127.0.0.1:{port}"
+probe = "http http://127.0.0.1:{port}/"
+power.simulated = {{}}
+"#,
+        log = dir.join(Books::ACCESS),
+    );
+    let mut config = Config::parse(&text, "demo")?;
+    config.scenario = options.scenario.clone();
+    Ok(config)
+}

@@ -1,0 +1,36 @@
+//! What perfect knowledge would have saved on the same day.
+
+use nightwatt_load::{Kind, Run};
+use nightwatt_model::policy::sleep::{Constraints, plan};
+use nightwatt_model::quantity::Joules;
+use nightwatt_model::scenario::Scenario;
+use nightwatt_model::time::Mono;
+
+use super::books::Books;
+
+/// What the oracle saves against a server always on: it knows every request that only the server
+/// could answer, is awake at each of them, and is bound by the same times.
+///
+/// Whether the cache could answer is taken from what the proxy saw in this very run; reopened pages
+/// are left out, since with the oracle nobody waits.
+pub(super) fn oracle_saving(
+    scenario: &Scenario,
+    run: &Run,
+    books: &Books,
+    (start, end): (Mono, Mono),
+) -> Joules {
+    let mut demands: Vec<Mono> = run
+        .outcomes
+        .iter()
+        .filter(|outcome| outcome.kind == Kind::Trace)
+        .filter(|outcome| books.line(&outcome.id).is_some_and(|line| line.needs_server))
+        .map(|outcome| outcome.intended)
+        .collect();
+    demands.sort_unstable();
+    let rules = Constraints {
+        states: scenario.power_states(),
+        min_on: scenario.server.min_on,
+        quiet: scenario.server.quiet,
+    };
+    plan(&demands, start, end, &rules).saved
+}
