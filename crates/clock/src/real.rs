@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use nightwatt_model::time::{Mono, Now, Wall};
 
 /// Local time's distance to UTC changes twice a year: looking it up this often is plenty.
-const OFFSET_KEPT: Duration = Duration::from_secs(60);
+const OFFSET_KEPT: Duration = Duration::from_mins(1);
 
 #[derive(Debug)]
 pub(crate) struct RealTime {

@@ -83,9 +83,7 @@ impl Future for Timer {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         let mut state = this.time.state();
-        let key = if let Some(key) = this.key {
-            key
-        } else {
+        let Some(key) = this.key else {
             state.registered += 1;
             // Who asks for the past goes behind those already due.
             let key = (this.deadline.max(state.mono), state.registered);

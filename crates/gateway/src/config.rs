@@ -89,9 +89,9 @@ impl Default for Limits {
             header_timeout: Duration::from_secs(30),
             body_bytes: 1 << 30,
             spool_bytes: 1 << 20,
-            hold: Duration::from_secs(120),
+            hold: Duration::from_mins(2),
             held: 1024,
-            origin_timeout: Duration::from_secs(60),
+            origin_timeout: Duration::from_mins(1),
             connect_timeout: Duration::from_secs(5),
             drain: Duration::from_secs(30),
         }
@@ -181,11 +181,11 @@ fn default_wake_budget() -> u32 {
 }
 
 fn default_wake_timeout() -> Duration {
-    Duration::from_secs(120)
+    Duration::from_mins(2)
 }
 
 fn default_watch() -> Duration {
-    Duration::from_secs(60)
+    Duration::from_mins(1)
 }
 
 impl Config {

@@ -237,7 +237,7 @@ impl Forwarding<'_> {
             && status == StatusCode::NOT_MODIFIED
             && let Some(found) = self.confirmed(response.headers())
         {
-            let confirmed = self.from_confirmed(found, response.headers(), times, why);
+            let confirmed = self.confirmed_answer(found, response.headers(), times, why);
             // A 304 has no body: the exchange is over, and the connection free.
             drop(response.into_body().watched(Box::new(lent)).watched(Box::new(exchange)));
             return confirmed;
@@ -304,7 +304,7 @@ impl Forwarding<'_> {
     }
 
     /// The stored answer, confirmed by a 304.
-    fn from_confirmed(
+    fn confirmed_answer(
         &self,
         found: &Found,
         headers: &HeaderMap,
@@ -313,28 +313,25 @@ impl Forwarding<'_> {
     ) -> Response<Answer> {
         let request = head_of(self.facts, self.parts);
         let body = found.object.body.clone();
-        match found.object.stored.freshened(&request, headers, times, self.rules()) {
-            Ok(stored) => {
-                let object = Arc::new(Object { stored, body });
-                let response = from_store(&request, &object, self.now(), why.stored(true));
-                if let Some(key) = &self.key {
-                    let Object { stored, body } = &*object;
-                    let copy = Object { stored: stored.clone(), body: body.clone() };
-                    self.site().store.insert(key.clone(), copy);
-                }
-                response
+        if let Ok(stored) = found.object.stored.freshened(&request, headers, times, self.rules()) {
+            let object = Arc::new(Object { stored, body });
+            let response = from_store(&request, &object, self.now(), &why.stored(true));
+            if let Some(key) = &self.key {
+                let Object { stored, body } = &*object;
+                let copy = Object { stored: stored.clone(), body: body.clone() };
+                self.site().store.insert(key.clone(), copy);
             }
-            Err(_) => {
-                let mut response = Response::new(Answer::whole(body));
-                *response.status_mut() = found.object.stored.status();
-                *response.headers_mut() =
-                    update::merged(&found.object.stored, headers, times, self.rules());
-                if let Some(key) = &self.key {
-                    self.site().store.remove(key);
-                }
-                why.append_to(response.headers_mut());
-                response
+            response
+        } else {
+            let mut response = Response::new(Answer::whole(body));
+            *response.status_mut() = found.object.stored.status();
+            *response.headers_mut() =
+                update::merged(&found.object.stored, headers, times, self.rules());
+            if let Some(key) = &self.key {
+                self.site().store.remove(key);
             }
+            why.append_to(response.headers_mut());
+            response
         }
     }
 
@@ -354,7 +351,7 @@ impl Forwarding<'_> {
         let found = self.found.as_ref().filter(|it| it.usability.allows(Occasion::OriginFails))?;
         let request = head_of(self.facts, self.parts);
         let status = self.why_forwarded().detail("origin-failed");
-        Some(from_store(&request, &found.object, self.now(), status))
+        Some(from_store(&request, &found.object, self.now(), &status))
     }
 
     /// Nothing came back from the server. `copy` is the body, if that was kept.

@@ -60,7 +60,7 @@ pub struct Running {
 
 impl Gateway {
     /// Opens ledgers and logs, looks at every server, and listens.
-    pub async fn start(
+    pub fn start(
         config: Config,
         clock: Clock,
         mut options: Options,
@@ -88,7 +88,7 @@ impl Gateway {
             sites,
             config,
         });
-        let (addresses, listeners) = listen::start(&gateway, &stopped).await?;
+        let (addresses, listeners) = listen::start(&gateway, &stopped)?;
         let control = control::start(&gateway, stopped)?;
         Ok(Running { gateway, addresses, stop, listeners, drivers, control })
     }

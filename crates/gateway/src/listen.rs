@@ -20,7 +20,7 @@ use crate::proxy;
 const BACKLOG: u32 = 1024;
 
 /// Listens on every configured address.
-pub(crate) async fn start(
+pub(crate) fn start(
     gateway: &Arc<Gateway>,
     stopped: &watch::Receiver<bool>,
 ) -> Result<(Vec<SocketAddr>, Vec<JoinHandle<()>>), StartError> {

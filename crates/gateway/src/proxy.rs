@@ -200,7 +200,7 @@ impl Asked<'_> {
         let key = self.cache_key();
         let found = key.as_ref().and_then(|key| self.find(key));
         let only_if_cached = RequestDirectives::parse(&self.parts.headers).only_if_cached;
-        if only_if_cached && key.is_some() && self.cached(found.as_ref()) == Cached::Nothing {
+        if only_if_cached && key.is_some() && Self::cached(found.as_ref()) == Cached::Nothing {
             let text = "Not in the cache, and nothing else was asked for.";
             let response = answers::sentence(StatusCode::GATEWAY_TIMEOUT, text);
             return (response, How::by_itself(self.class, Answered::Refused));
@@ -212,7 +212,7 @@ impl Asked<'_> {
             request: admission::Request {
                 class: self.class,
                 want: self.want(),
-                cached: self.cached(found.as_ref()),
+                cached: Self::cached(found.as_ref()),
             },
         };
         // Asked for before the request is admitted, so that no change after it is missed.
@@ -234,8 +234,8 @@ impl Asked<'_> {
     ) -> (Response<Answer>, Answered) {
         let site = self.site();
         match (route, found) {
-            (Route::Cache, Some(found)) => self.from_cache(&found, Answered::Cache),
-            (Route::Stale, Some(found)) => self.from_cache(&found, Answered::Stale),
+            (Route::Cache, Some(found)) => self.cache_answer(&found, Answered::Cache),
+            (Route::Stale, Some(found)) => self.cache_answer(&found, Answered::Stale),
             (Route::Forward, found) => {
                 self.through((key, found), Spool::new(body, 0), phase, Answered::Server).await
             }
@@ -265,8 +265,8 @@ impl Asked<'_> {
                 (answers::later(StatusCode::SERVICE_UNAVAILABLE, after, text), Answered::Budget)
             }
             // Without a stored answer these two cannot be; the types do not know.
-            (Route::Unavailable(after), _) => self.unavailable(after),
-            (Route::Cache | Route::Stale, None) => self.unavailable(Duration::from_secs(1)),
+            (Route::Unavailable(after), _) => Self::unavailable(after),
+            (Route::Cache | Route::Stale, None) => Self::unavailable(Duration::from_secs(1)),
         }
     }
 
@@ -290,7 +290,7 @@ impl Asked<'_> {
         (!forward).then_some(Found { object, usability })
     }
 
-    fn cached(&self, found: Option<&Found>) -> Cached {
+    fn cached(found: Option<&Found>) -> Cached {
         let Some(Found { usability, .. }) = found else { return Cached::Nothing };
         if usability.allows(Occasion::ClientAccepts) || usability.allows(Occasion::Revalidating) {
             Cached::Fresh
@@ -330,11 +330,11 @@ impl Asked<'_> {
         }
     }
 
-    fn from_cache(&self, found: &Found, answered: Answered) -> (Response<Answer>, Answered) {
+    fn cache_answer(&self, found: &Found, answered: Answered) -> (Response<Answer>, Answered) {
         let now = self.gateway.timestamp();
         let request = head_of(self.facts, self.parts);
         let status = CacheStatus::hit().ttl(found.object.stored.ttl(now));
-        let response = from_store(&request, &found.object, now, status);
+        let response = from_store(&request, &found.object, now, &status);
         let not_modified = response.status() == StatusCode::NOT_MODIFIED;
         (response, if not_modified { Answered::NotModified } else { answered })
     }
@@ -351,12 +351,12 @@ impl Asked<'_> {
         let now = self.gateway.clock.now().mono;
         if supervisor.held() > limits.held {
             supervisor.gave_up(now);
-            return self.unavailable(self.wake_time());
+            return Self::unavailable(self.wake_time());
         }
         let times = (now, self.facts.arrived.mono + limits.hold);
         match hold(supervisor, &mut phase, times, &mut spool, &self.gateway.clock).await {
             Held::Awake => Box::pin(self.through(found, spool, phase, Answered::Held)).await,
-            Held::Failed => self.unavailable(supervisor.status().blocked_for),
+            Held::Failed => Self::unavailable(supervisor.status().blocked_for),
             Held::TooLong => {
                 let text = "The server was asleep and did not wake in time.";
                 (answers::sentence(StatusCode::GATEWAY_TIMEOUT, text), Answered::Timeout)
@@ -401,7 +401,7 @@ impl Asked<'_> {
                 Held::Failed | Held::TooLong => break,
             }
         }
-        self.unavailable(supervisor.status().blocked_for)
+        Self::unavailable(supervisor.status().blocked_for)
     }
 
     /// Reports the server gone, and waits for the probe to confirm or deny it.
@@ -412,7 +412,7 @@ impl Asked<'_> {
         let _ = clock.parked(clock.timeout(WORD, phase.changed())).await;
     }
 
-    fn unavailable(&self, after: Duration) -> (Response<Answer>, Answered) {
+    fn unavailable(after: Duration) -> (Response<Answer>, Answered) {
         let after = after.max(Duration::from_secs(1));
         let text = "The server cannot be reached, or does not wake. It will be tried again.";
         (answers::later(StatusCode::SERVICE_UNAVAILABLE, after, text), Answered::Unavailable)
@@ -424,7 +424,7 @@ pub(crate) fn from_store(
     request: &RequestHead<'_>,
     object: &Object,
     now: Timestamp,
-    status: CacheStatus,
+    status: &CacheStatus,
 ) -> Response<Answer> {
     let stored = &object.stored;
     let length = object.body.len() as u64;

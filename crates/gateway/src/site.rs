@@ -159,7 +159,7 @@ async fn drop_stale(origin: Arc<OriginPool>, mut phase: watch::Receiver<Phase>) 
 fn settings(site: &SiteConfig, scenario: &Scenario) -> Settings {
     Settings {
         waiting_page: site.waiting_page,
-        wake_budget: (site.wakes_per_client_and_hour, Duration::from_secs(3600)),
+        wake_budget: (site.wakes_per_client_and_hour, Duration::from_hours(1)),
         patience: Patience {
             wake_timeout: site.wake_timeout,
             watch_every: site.watch,

@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use crate::journal::{Journal, Record, WakeCause};
 
 /// The ledger is written at least this often while the supervisor has anything to do at all.
-const CHECKPOINT_EVERY: Duration = Duration::from_secs(15 * 60);
+const CHECKPOINT_EVERY: Duration = Duration::from_mins(15);
 
 /// Any policy.
 pub(crate) type AnyPolicy = Box<dyn SleepPolicy + Send>;
@@ -84,12 +84,11 @@ impl Supervisor {
         let now = clock.now();
         let manager = PowerManager::new(settings, policy, memory, now);
         let (actions, queue) = mpsc::unbounded_channel();
-        let managed =
-            Managed { manager, armed: Mono::ZERO, askers: Vec::new(), scratch: Vec::new() };
+        let first = Managed { manager, armed: Mono::ZERO, askers: Vec::new(), scratch: Vec::new() };
         let supervisor = Arc::new(Self {
             name: name.to_owned(),
             clock: clock.clone(),
-            manager: Mutex::new(managed),
+            manager: Mutex::new(first),
             phase: watch::Sender::new(Phase::Unknown),
             actions,
             rearm: Notify::new(),
@@ -192,17 +191,17 @@ impl Supervisor {
     pub(crate) fn status(&self) -> SupervisorStatus {
         let now = self.clock.now();
         let mut managed = self.lock();
-        let manager = &mut managed.manager;
+        let server = &mut managed.manager;
         SupervisorStatus {
-            phase: manager.phase(),
-            in_phase: now.mono.since(manager.lifecycle().since()),
-            failures: manager.lifecycle().failures(),
-            blocked_for: manager.lifecycle().blocked_until().since(now.mono),
-            memory: manager.memory(now),
-            sla: manager.sla_counts(now),
-            in_flight: manager.in_flight(),
-            held: manager.held(),
-            hindrance: manager.hindrance(now),
+            phase: server.phase(),
+            in_phase: now.mono.since(server.lifecycle().since()),
+            failures: server.lifecycle().failures(),
+            blocked_for: server.lifecycle().blocked_until().since(now.mono),
+            memory: server.memory(now),
+            sla: server.sla_counts(now),
+            in_flight: server.in_flight(),
+            held: server.held(),
+            hindrance: server.hindrance(now),
             now: now.mono,
         }
     }
@@ -304,12 +303,13 @@ impl Driver {
         self.command = Some(tokio::spawn(async move {
             let report = match command {
                 Command::Wake(epoch) => {
-                    let done = log_failure(&supervisor.name, "wake", hands.controller.wake().await);
+                    let done =
+                        log_failure(&supervisor.name, "wake", &hands.controller.wake().await);
                     Report::WakeDone(epoch, done)
                 }
                 Command::Sleep(epoch) => {
                     let done =
-                        log_failure(&supervisor.name, "sleep", hands.controller.sleep().await);
+                        log_failure(&supervisor.name, "sleep", &hands.controller.sleep().await);
                     Report::SleepDone(epoch, done)
                 }
                 Command::Probe(epoch) => {
@@ -407,8 +407,8 @@ fn unnamed(id: u64) -> WakeCause {
     }
 }
 
-fn log_failure(site: &str, what: &str, done: Result<(), nightwatt_power::Error>) -> bool {
-    if let Err(error) = &done {
+fn log_failure(site: &str, what: &str, done: &Result<(), nightwatt_power::Error>) -> bool {
+    if let Err(error) = done {
         tracing::warn!(site, what, %error, hint = error.hint(), "the controller failed");
     }
     done.is_ok()

@@ -30,7 +30,7 @@ pub use self::report::DemoReport;
 use self::stage::Stage;
 use crate::error::Error;
 
-const DAY: Duration = Duration::from_secs(86_400);
+const DAY: Duration = Duration::from_hours(24);
 
 /// What to play.
 #[derive(Debug, Clone)]
@@ -141,9 +141,9 @@ async fn play(
     let gateway = Arc::clone(&stage.running.gateway);
     let told = |at: nightwatt_load::Progress| {
         let now = clock.now();
-        let state = gateway.state_of(0);
+        let server = gateway.state_of(0);
         let (done, total) = (at.done as u64, at.total as u64);
-        progress(Progress { done, total, at: now.wall, utc_offset: now.utc_offset, state });
+        progress(Progress { done, total, at: now.wall, utc_offset: now.utc_offset, state: server });
     };
     let run: Run = replay(&script.arrivals, &target, &replay_options, clock, told).await?;
     let status = bill.await.map_err(|error| Error::System {

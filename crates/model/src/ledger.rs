@@ -168,7 +168,7 @@ mod tests {
         ledger.fell_asleep(Mono::from_secs(10));
         ledger.stayed_awake(Mono::from_secs(40));
         let bill = ledger.bill(Mono::from_secs(60));
-        assert_eq!(bill, Bill { on: Duration::from_secs(60), ..Bill::default() });
+        assert_eq!(bill, Bill { on: Duration::from_mins(1), ..Bill::default() });
     }
 
     #[test]

@@ -143,10 +143,10 @@ mod tests {
 
     #[test]
     fn a_kettle_of_two_kilowatts_uses_a_kilowatt_hour_in_half_an_hour() {
-        let used = Watts(2000.0) * Duration::from_secs(1800);
+        let used = Watts(2000.0) * Duration::from_mins(30);
         assert!((used.kwh() - 1.0).abs() < 1e-12);
-        assert_eq!(used / Duration::from_secs(1800), Watts(2000.0));
-        assert_eq!(used / Watts(2000.0), Duration::from_secs(1800));
+        assert_eq!(used / Duration::from_mins(30), Watts(2000.0));
+        assert_eq!(used / Watts(2000.0), Duration::from_mins(30));
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl Default for Server {
             switch_j: 170.7,
             wake_time: Duration::from_secs(5),
             sleep_time: Duration::from_secs(5),
-            min_on: Duration::from_secs(60),
+            min_on: Duration::from_mins(1),
             quiet: Duration::from_secs(5),
             service_time: Duration::from_millis(5),
             uncertainty: 0.05,
@@ -114,7 +114,7 @@ impl Default for SlaRule {
             enabled: true,
             share: 0.10,
             delay: Duration::from_millis(50),
-            window: Duration::from_secs(86_400),
+            window: Duration::from_hours(24),
         }
     }
 }
@@ -136,11 +136,7 @@ pub struct CacheRule {
 
 impl Default for CacheRule {
     fn default() -> Self {
-        Self {
-            ttl: Duration::from_secs(120),
-            grace_asleep: Duration::from_secs(86_400),
-            size_mb: 128,
-        }
+        Self { ttl: Duration::from_mins(2), grace_asleep: Duration::from_hours(24), size_mb: 128 }
     }
 }
 
@@ -158,7 +154,7 @@ pub struct CrawlWindow {
 
 impl Default for CrawlWindow {
     fn default() -> Self {
-        Self { opens: Duration::from_secs(3 * 3600), length: Duration::from_secs(600) }
+        Self { opens: Duration::from_hours(3), length: Duration::from_mins(10) }
     }
 }
 
@@ -223,12 +219,12 @@ impl Scenario {
                 rule,
             });
         }
-        let day = Duration::from_secs(86_400);
+        let day = Duration::from_hours(24);
         let lengths = [
             (
                 "sla.window",
                 self.sla.window,
-                Duration::from_secs(60),
+                Duration::from_mins(1),
                 day * 366,
                 "it must last from 1m to 366d",
             ),

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     fn a_tenth_in_a_day() -> SlaWindow {
-        let window = Duration::from_secs(86_400);
+        let window = Duration::from_hours(24);
         SlaWindow::new(Sla { share: 0.1, delay: Duration::from_millis(50), window })
     }
 
@@ -147,7 +147,7 @@ mod tests {
         window.saw(noon);
         window.delayed(noon);
         assert_eq!(window.counts(noon + Duration::from_secs(86_399)), (1, 1));
-        assert_eq!(window.counts(noon + Duration::from_secs(86_400 + 300)), (0, 0));
+        assert_eq!(window.counts(noon + Duration::from_mins(1445)), (0, 0));
         assert_eq!(window.forgets_at(), None);
     }
 }

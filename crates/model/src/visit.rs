@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::time::Mono;
 
 /// A visit ends after this long without a request.
-pub const VISIT_GAP: Duration = Duration::from_secs(30 * 60);
+pub const VISIT_GAP: Duration = Duration::from_mins(30);
 
 /// Who visits: a hash of client address and user agent. Two visitors share one with a chance of
 /// about n² / 2^65 among n visitors.
@@ -29,7 +29,7 @@ impl Visitor {
 pub struct Visits {
     open: HashMap<Visitor, Open, BuildHasherDefault<DefaultHasher>>,
     sweep_at: usize,
-    visits: u64,
+    begun: u64,
     delayed: u64,
 }
 
@@ -45,7 +45,7 @@ impl Visits {
         self.sweep(at);
         let open = self.open.entry(visitor).or_insert(Open { last: Mono::NEVER, delayed: false });
         if open.last == Mono::NEVER || at.since(open.last) >= VISIT_GAP {
-            self.visits += 1;
+            self.begun += 1;
             open.delayed = false;
         }
         open.last = at;
@@ -57,7 +57,7 @@ impl Visits {
 
     /// Visits begun.
     pub const fn visits(&self) -> u64 {
-        self.visits
+        self.begun
     }
 
     /// Visits of which at least one request was delayed.

@@ -30,7 +30,7 @@ async fn serve(args: &ServeArgs, config: Config, clock: Clock) -> Result<ExitSta
     let mut signals = Signals::catch()?;
     let introduction = Introduction::of(&config, args.observe);
     let options = Options { observe: args.observe, ..Options::default() };
-    let running = Gateway::start(config, clock, options).await.map_err(|error| {
+    let running = Gateway::start(config, clock, options).map_err(|error| {
         let hint = match &error {
             StartError::Power { source, .. } => Some(source.hint()),
             _ => error.hint(),

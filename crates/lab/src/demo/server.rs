@@ -27,7 +27,7 @@ pub(super) struct PacedProcess {
 
 impl PacedProcess {
     pub(super) fn new(
-        command: process::Config,
+        command: &process::Config,
         address: SocketAddr,
         server: &Server,
         context: &Context,

@@ -51,7 +51,7 @@ impl Stage {
         let boxed: Box<dyn Controller> = Box::new(server.clone());
         let controllers = HashMap::from([(SITE.to_owned(), boxed)]);
         let gateway_options = Options { durable: false, controllers, ..Options::default() };
-        let running = Gateway::start(config, clock.clone(), gateway_options).await?;
+        let running = Gateway::start(config, clock.clone(), gateway_options)?;
         Ok(Self { running, server, place })
     }
 
@@ -108,7 +108,7 @@ fn server(options: &DemoOptions, clock: &Clock, dir: &Path, port: u16) -> Result
     ]);
     let context =
         Context { clock: clock.clone(), state_dir: dir.to_owned(), site: SITE.to_owned() };
-    let paced = PacedProcess::new(command, address, &options.scenario.server, &context)?;
+    let paced = PacedProcess::new(&command, address, &options.scenario.server, &context)?;
     Ok(Shared(Arc::new(paced)))
 }
 
@@ -117,8 +117,8 @@ fn config(options: &DemoOptions, dir: &Path, port: u16) -> Result<Config, Error>
     let text = format!(
         r#"
 listen = ["127.0.0.1:0"]
-state_dir = {dir:?}
-access_log = {log:?}
+state_dir = {state_dir}
+access_log = {log}
 trusted_proxies = ["127.0.0.1"]
 
 [[site]]
@@ -127,9 +127,15 @@ origin = "http://127.0.0.1:{port}"
 probe = "http http://127.0.0.1:{port}/"
 power.simulated = {{}}
 "#,
-        log = dir.join(Books::ACCESS),
+        state_dir = quoted(dir),
+        log = quoted(&dir.join(Books::ACCESS)),
     );
     let mut config = Config::parse(&text, "demo")?;
     config.scenario = options.scenario.clone();
     Ok(config)
+}
+
+/// A path as a TOML string.
+fn quoted(path: &Path) -> toml::Value {
+    toml::Value::String(path.display().to_string())
 }

@@ -202,7 +202,7 @@ impl WakeBudget {
 mod tests {
     use super::*;
 
-    const RETRY: Duration = Duration::from_secs(3600);
+    const RETRY: Duration = Duration::from_hours(1);
 
     fn ask(class: ClientClass, want: Want, cached: Cached, phase: Phase) -> Route {
         route(&Request { class, want, cached }, phase, true, RETRY)
@@ -254,21 +254,21 @@ mod tests {
 
     #[test]
     fn a_client_gets_its_wakes_and_then_has_to_wait() {
-        let mut budget = WakeBudget::new(3, Duration::from_secs(3600));
+        let mut budget = WakeBudget::new(3, Duration::from_hours(1));
         let mut now = Mono::from_secs(10);
         for _ in 0..3 {
             assert_eq!(budget.spend(now, 1), Ok(()));
         }
-        assert_eq!(budget.spend(now, 1), Err(Duration::from_secs(1200)));
+        assert_eq!(budget.spend(now, 1), Err(Duration::from_mins(20)));
         assert_eq!(budget.spend(now, 2), Ok(()), "others are not concerned");
-        now = now + Duration::from_secs(1200);
+        now = now + Duration::from_mins(20);
         assert_eq!(budget.spend(now, 1), Ok(()));
         assert!(budget.spend(now, 1).is_err());
     }
 
     #[test]
     fn many_clients_do_not_fill_the_memory() {
-        let mut budget = WakeBudget::new(3, Duration::from_secs(3600));
+        let mut budget = WakeBudget::new(3, Duration::from_hours(1));
         for client in 0..20_000 {
             let _ = budget.spend(Mono::from_secs(1), client);
         }

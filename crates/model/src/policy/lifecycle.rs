@@ -60,13 +60,13 @@ pub struct Patience {
 impl Default for Patience {
     fn default() -> Self {
         Self {
-            wake_timeout: Duration::from_secs(120),
+            wake_timeout: Duration::from_mins(2),
             wake_attempts: 3,
-            back_off: Duration::from_secs(60),
-            longest_back_off: Duration::from_secs(3600),
-            sleep_timeout: Duration::from_secs(60),
+            back_off: Duration::from_mins(1),
+            longest_back_off: Duration::from_hours(1),
+            sleep_timeout: Duration::from_mins(1),
             probe_every: Duration::from_millis(500),
-            watch_every: Duration::from_secs(60),
+            watch_every: Duration::from_mins(1),
         }
     }
 }

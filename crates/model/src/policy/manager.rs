@@ -54,7 +54,7 @@ impl Settings {
             wake_time: scenario.server.wake_time,
             waiting_page: true,
             crawl_window: scenario.crawl_window.clone(),
-            wake_budget: (20, Duration::from_secs(3600)),
+            wake_budget: (20, Duration::from_hours(1)),
             patience: Patience::default(),
         }
     }

@@ -81,6 +81,7 @@ impl<P: SleepPolicy + ?Sized> SleepPolicy for Box<P> {
 /// Which policy, as configured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "name", deny_unknown_fields)]
+#[derive(Default)]
 pub enum PolicyChoice {
     /// Never sleeps.
     AlwaysOn,
@@ -91,15 +92,10 @@ pub enum PolicyChoice {
         idle: Duration,
     },
     /// Sleeps when the mean of the last gaps says that it pays (published).
+    #[default]
     Window,
     /// Sleeps after idling for the break-even time: never worse than twice the optimum.
     SkiRental,
-}
-
-impl Default for PolicyChoice {
-    fn default() -> Self {
-        Self::Window
-    }
 }
 
 impl std::fmt::Display for PolicyChoice {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::scenario::CrawlWindow;
 use crate::time::{Mono, Now, Wall};
 
-const DAY: Duration = Duration::from_secs(86_400);
+const DAY: Duration = Duration::from_hours(24);
 
 /// Crawlers are spread over this part of the window, so that the last ones find it open too.
 const SPREAD: f64 = 0.8;
@@ -75,7 +75,11 @@ mod tests {
 
     fn at(hour: u64, minute: u64) -> Now {
         let second = hour * 3600 + minute * 60;
-        Now { mono: Mono::from_secs(second), wall: Wall::from_secs(second as i64), utc_offset: 0 }
+        Now {
+            mono: Mono::from_secs(second),
+            wall: Wall::from_secs(second.cast_signed()),
+            utc_offset: 0,
+        }
     }
 
     fn night() -> Crawl {

@@ -129,7 +129,7 @@ fn a_crawler_that_comes_back_when_told_is_served() {
     let Route::Later(wait) = story.knock(4 * 3600, ClientClass::Crawler, Cached::Nothing) else {
         panic!("the server should sleep")
     };
-    assert!(wait <= Duration::from_secs(86_400));
+    assert!(wait <= Duration::from_hours(24));
     let back = 4 * 3600 + wait.as_secs();
     assert_eq!(story.knock(back, ClientClass::Crawler, Cached::Nothing), Route::Forward);
     assert_eq!(story.causes, [Cause::CrawlWindow]);
@@ -174,7 +174,7 @@ fn the_operator_has_the_last_word() {
     story.manager.order(story.now, Order::Sleep, &mut actions);
     story.obey(&mut actions);
     assert_eq!(story.manager.phase(), Phase::Asleep, "before the minimum on time");
-    story.manager.order(story.now, Order::StayAwake(Duration::from_secs(7200)), &mut actions);
+    story.manager.order(story.now, Order::StayAwake(Duration::from_hours(2)), &mut actions);
     story.obey(&mut actions);
     assert_eq!(story.causes, [Cause::Operator]);
     story.until(7209);
@@ -187,7 +187,7 @@ fn the_operator_has_the_last_word() {
 fn one_client_cannot_wear_the_server_out() {
     let settings = Settings {
         sla: None,
-        wake_budget: (3, Duration::from_secs(86_400)),
+        wake_budget: (3, Duration::from_hours(24)),
         ..Settings::of(&Scenario::default())
     };
     let mut story = Story::begin(settings);
