@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 mod crawlers;
+mod tidy;
 
 const HELP: &str = "\
 usage: cargo xtask <chore>
@@ -10,6 +11,7 @@ usage: cargo xtask <chore>
 chores:
   crawlers [--from FILE] [--check]   write the table of robots' agents anew from the npm package
                                      `crawler-user-agents`; --check only compares
+  tidy                               check the house rules that a machine can check
 ";
 
 fn main() -> ExitCode {
@@ -17,6 +19,7 @@ fn main() -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match args[..] {
         ["crawlers", ref rest @ ..] => crawlers::run(rest),
+        ["tidy"] => tidy::run(),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             Ok(())

@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::control;
 use crate::error::StartError;
 use crate::listen;
+use crate::refresh;
 use crate::site::{Common, Site};
 
 /// How to run.
@@ -88,6 +89,9 @@ impl Gateway {
             sites,
             config,
         });
+        let renewing =
+            (0..gateway.sites.len()).map(|site| refresh::run(Arc::clone(&gateway), site));
+        drivers.extend(renewing.map(tokio::spawn));
         let (addresses, listeners) = listen::start(&gateway, &stopped)?;
         let control = control::start(&gateway, stopped)?;
         Ok(Running { gateway, addresses, stop, listeners, drivers, control })

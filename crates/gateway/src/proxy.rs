@@ -28,6 +28,7 @@ use crate::forward::{Forwarding, NotForwarded};
 use crate::gateway::Gateway;
 use crate::hold::{Held, Spool, hold};
 use crate::journal::WakeCause;
+use crate::refresh;
 use crate::site::Site;
 use crate::store::Object;
 use crate::supervisor::Supervisor;
@@ -234,8 +235,16 @@ impl Asked<'_> {
     ) -> (Response<Answer>, Answered) {
         let site = self.site();
         match (route, found) {
-            (Route::Cache, Some(found)) => self.cache_answer(&found, Answered::Cache),
-            (Route::Stale, Some(found)) => self.cache_answer(&found, Answered::Stale),
+            (Route::Cache, Some(found)) => {
+                if !matches!(found.usability, Usability::Fresh { .. }) {
+                    self.renew(key.as_ref(), &phase);
+                }
+                self.cache_answer(&found, Answered::Cache)
+            }
+            (Route::Stale, Some(found)) => {
+                self.renew(key.as_ref(), &phase);
+                self.cache_answer(&found, Answered::Stale)
+            }
             (Route::Forward, found) => {
                 self.through((key, found), Spool::new(body, 0), phase, Answered::Server).await
             }
@@ -267,6 +276,16 @@ impl Asked<'_> {
             // Without a stored answer these two cannot be; the types do not know.
             (Route::Unavailable(after), _) => Self::unavailable(after),
             (Route::Cache | Route::Stale, None) => Self::unavailable(Duration::from_secs(1)),
+        }
+    }
+
+    /// Has the resource renewed behind the scenes: now if the server is awake, else when it is.
+    fn renew(&self, key: Option<&CacheKey>, phase: &watch::Receiver<Phase>) {
+        let Some(key) = key else { return };
+        self.site().refresher.wish(key, self.facts, self.parts);
+        if *phase.borrow() == Phase::Awake {
+            let (gateway, site) = (Arc::clone(self.gateway), self.index);
+            tokio::spawn(async move { refresh::renew(&gateway, site).await });
         }
     }
 

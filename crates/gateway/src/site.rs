@@ -24,6 +24,7 @@ use crate::config::{Config, SiteConfig};
 use crate::error::StartError;
 use crate::journal::Journal;
 use crate::origin::OriginPool;
+use crate::refresh::Refresher;
 use crate::shadow::Shadow;
 use crate::store::Store;
 use crate::supervisor::{Hands, Supervisor};
@@ -38,6 +39,7 @@ pub(crate) struct Site {
     pub(crate) origin: Arc<OriginPool>,
     pub(crate) store: Arc<Store>,
     pub(crate) rules: Rules,
+    pub(crate) refresher: Refresher,
     pub(crate) classifier: Mutex<Classifier>,
     pub(crate) waiting_page: String,
     pub(crate) counters: Counters,
@@ -127,6 +129,7 @@ impl Site {
             origin,
             store: Arc::new(Store::new(scenario.cache.size_mb << 20)),
             rules: rules(&scenario),
+            refresher: Refresher::default(),
             classifier: Mutex::new(Classifier::new(site.clients.clone())),
             waiting_page: waiting_page(site)?,
             counters: Counters::default(),

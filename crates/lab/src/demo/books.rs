@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use nightwatt_gateway::Extras;
 use nightwatt_gateway::journal::{self, Record};
+use nightwatt_gateway::{Extras, REFRESH_ID};
 use nightwatt_load::{Outcome, Run};
 
 /// What proxy and server wrote.
@@ -47,8 +47,8 @@ impl Books {
         let mut served = HashMap::new();
         for line in read_or_nothing(&origin)?.lines() {
             let id = line.split('\t').next().unwrap_or_default();
-            // The proxy's probes have no id: they are nobody's requests.
-            if id == "-" {
+            // The proxy's probes have no id, and it renews its cache by itself: nobody sent these.
+            if id == "-" || id.starts_with(REFRESH_ID) {
                 continue;
             }
             *served.entry(id.to_owned()).or_default() += 1;

@@ -1,0 +1,150 @@
+//! The house rules that a machine can check: `cargo xtask tidy`.
+//!
+//! A rule may be broken where its reason does not hold, if that stands in [`EXCEPTIONS`]. An
+//! exception names its size, so that it cannot grow; when it shrinks, the list must follow.
+
+mod crates;
+mod rust;
+mod text;
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A broken rule that we live with.
+struct Exception {
+    rule: &'static str,
+    path: &'static str,
+    /// The sum of what the findings weigh: lines for a rule about length, else one for each.
+    size: usize,
+}
+
+/// All of them. A comment at each says why.
+const EXCEPTIONS: &[Exception] = &[];
+
+/// One breach of one rule.
+#[derive(Debug, PartialEq)]
+struct Finding {
+    path: String,
+    /// From 1.
+    line: usize,
+    rule: &'static str,
+    /// Lines for a rule about length, else 1.
+    weight: usize,
+    /// What to do.
+    advice: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}: {}", self.path, self.line, self.rule, self.advice)
+    }
+}
+
+/// `cargo xtask tidy`
+pub(crate) fn run() -> Result<(), Box<dyn Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no folder above xtask")?;
+    let mut findings = Vec::new();
+    let mut files = 0;
+    for path in listed(root)? {
+        // Deleted and not yet committed, or a picture: neither is text.
+        let Ok(text) = std::fs::read_to_string(root.join(&path)) else { continue };
+        files += 1;
+        findings.extend(findings_in(&path.display().to_string(), &text));
+    }
+    findings.extend(crates::check(&crates::read(root)?));
+    let left = without_exceptions(findings, EXCEPTIONS);
+    for line in &left {
+        println!("{line}");
+    }
+    match left.len() {
+        0 => Ok(println!("{files} files are tidy")),
+        count => Err(format!("{count} places are not tidy").into()),
+    }
+}
+
+/// Every file that is in git or could be added to it.
+fn listed(root: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    let git = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root)
+        .output()
+        .map_err(|error| format!("`git` lists the files and cannot be run: {error}"))?;
+    if !git.status.success() {
+        return Err(format!("git ls-files: {}", String::from_utf8_lossy(&git.stderr)).into());
+    }
+    let names = String::from_utf8(git.stdout)?;
+    Ok(names.split_terminator('\0').map(PathBuf::from).collect())
+}
+
+fn findings_in(path: &str, text: &str) -> Vec<Finding> {
+    let mut findings = match path.rsplit_once('.').map(|(_, extension)| extension) {
+        Some("rs") => rust::check(path, text),
+        Some("md" | "toml") => Vec::new(),
+        _ => return Vec::new(),
+    };
+    findings.extend(text::check(path, text));
+    findings
+}
+
+/// The findings that no exception covers, and the exceptions that are larger than need be.
+fn without_exceptions(findings: Vec<Finding>, exceptions: &[Exception]) -> Vec<String> {
+    let mut found: BTreeMap<(String, &str), Vec<Finding>> = BTreeMap::new();
+    for finding in findings {
+        found.entry((finding.path.clone(), finding.rule)).or_default().push(finding);
+    }
+    let mut left = Vec::new();
+    for &Exception { rule, path, size } in exceptions {
+        let covered = found.remove(&(path.to_owned(), rule)).unwrap_or_default();
+        match covered.iter().map(|finding| finding.weight).sum::<usize>() {
+            now if now == size => {}
+            0 => left.push(format!(
+                "{path}:1: {rule}: well done; remove its line from EXCEPTIONS in xtask/src/tidy.rs"
+            )),
+            now if now < size => left.push(format!(
+                "{path}:1: {rule}: well done; lower its size in EXCEPTIONS in xtask/src/tidy.rs \
+                 from {size} to {now}"
+            )),
+            _ => {
+                found.insert((path.to_owned(), rule), covered);
+            }
+        }
+    }
+    left.extend(found.into_values().flatten().map(|finding| finding.to_string()));
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXCEPTION: Exception = Exception { rule: "file length", path: "a.rs", size: 700 };
+
+    fn long(weight: usize) -> Finding {
+        let advice = "split it".to_owned();
+        Finding { path: "a.rs".to_owned(), line: 1, rule: "file length", weight, advice }
+    }
+
+    #[test]
+    fn an_exception_covers_what_it_was_made_for_and_no_more() {
+        assert!(without_exceptions(vec![long(700)], &[EXCEPTION]).is_empty());
+        let grown = without_exceptions(vec![long(701)], &[EXCEPTION]);
+        assert_eq!(grown, ["a.rs:1: file length: split it"]);
+    }
+
+    #[test]
+    fn an_exception_that_is_larger_than_need_be_must_go() {
+        let shrunk = without_exceptions(vec![long(650)], &[EXCEPTION]);
+        assert!(shrunk[0].contains("from 700 to 650"), "{shrunk:?}");
+        let gone = without_exceptions(Vec::new(), &[EXCEPTION]);
+        assert!(gone[0].contains("remove its line"), "{gone:?}");
+    }
+
+    #[test]
+    fn only_texts_of_ours_are_looked_at() {
+        assert_eq!(findings_in("README.md", "one \n").len(), 1);
+        assert_eq!(findings_in("Makefile", "all:\n\ttrue \n"), []);
+    }
+}
