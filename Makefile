@@ -38,7 +38,7 @@ test:
 
 bench:
 	@tools/need rust cc
-	@cargo bench --workspace --locked $(ARGS)
+	@cargo bench --workspace --bench '*' --locked $(ARGS)
 
 lint:
 	@tools/need rust cc

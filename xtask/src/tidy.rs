@@ -60,7 +60,11 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
         println!("{line}");
     }
     match left.len() {
-        0 => Ok(println!("{files} files are tidy")),
+        0 => {
+            println!("{files} files are tidy");
+            Ok(())
+        }
+        1 => Err("1 place is not tidy".into()),
         count => Err(format!("{count} places are not tidy").into()),
     }
 }

@@ -322,6 +322,9 @@ pub(crate) struct OriginArgs {
     /// What each answer takes
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = written::duration)]
     pub(crate) delay: Duration,
+    /// Stop when the program that started this one ends, however it ends
+    #[arg(long)]
+    pub(crate) die_with_parent: bool,
     /// Print what is printed as JSON
     #[arg(long)]
     pub(crate) json: bool,

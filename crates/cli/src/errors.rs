@@ -64,9 +64,10 @@ impl Failure {
     }
 
     fn of(status: ExitStatus, error: &dyn Error) -> Self {
-        let mut causes = chain(error);
-        let what = causes.remove(0);
-        Self { status, what, causes, hint: None }
+        let mut said = chain(error);
+        let advice = said.iter_mut().find_map(advice);
+        let what = said.remove(0);
+        Self { status, what, causes: said, hint: advice }
     }
 }
 
@@ -83,6 +84,15 @@ impl fmt::Display for Failure {
     }
 }
 
+/// Takes out what a message says one could try: `what is wrong; what to try`. (Not of messages that
+/// quote a file, line breaks and all.)
+fn advice(message: &mut String) -> Option<String> {
+    let (_, advice) = message.rsplit_once("; ").filter(|_| !message.contains('\n'))?;
+    let advice = advice.to_owned();
+    message.truncate(message.len() - advice.len() - 2);
+    Some(advice)
+}
+
 /// The error and its causes, each said once: many errors quote their cause in their own message.
 /// Has at least one element.
 fn chain(error: &dyn Error) -> Vec<String> {
@@ -91,9 +101,10 @@ fn chain(error: &dyn Error) -> Vec<String> {
     while let Some(error) = next {
         let text = error.to_string();
         next = error.source();
+        let quoted = format!(": {text}");
         match said.last_mut() {
-            Some(last) if last.ends_with(&format!(": {text}")) => {
-                last.truncate(last.len() - text.len() - 2);
+            Some(last) if last.ends_with(&quoted) || last.contains(&format!("{quoted}; ")) => {
+                *last = last.replacen(&quoted, "", 1);
                 said.push(text);
             }
             // Quoted in the middle of a sentence: it stays there.
@@ -136,7 +147,11 @@ mod tests {
         assert_eq!(rendered("cannot read a.log: {}"), apart);
         assert_eq!(
             rendered("cannot read a.log: {}; fetch water"),
-            "error: cannot read a.log: the disk is on fire; fetch water"
+            format!("{apart}\nhint: fetch water")
+        );
+        assert_eq!(
+            rendered("cannot ({}) read a.log"),
+            "error: cannot (the disk is on fire) read a.log"
         );
     }
 

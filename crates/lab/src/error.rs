@@ -42,6 +42,9 @@ pub enum Error {
     /// The server cannot be started or stopped.
     #[error("the server cannot be controlled: {0}")]
     Control(#[from] nightwatt_power::Error),
+    /// The server ended, or never listened.
+    #[error("the demo's server did not come up: what it said is in {0}")]
+    NoServer(PathBuf),
     /// The replay.
     #[error(transparent)]
     Replay(#[from] nightwatt_load::Error),
@@ -56,6 +59,7 @@ impl Error {
             ),
             Self::File { .. } => Some("choose another folder with `--out`"),
             Self::Gateway(error) => error.hint(),
+            Self::NoServer(_) => Some("with `--out DIR` that file is kept"),
             Self::Control(error) => Some(error.hint()),
             _ => None,
         }

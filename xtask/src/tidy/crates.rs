@@ -10,8 +10,8 @@ use super::Finding;
 
 /// Crates may use those of the layers before their own.
 const LAYERS: [&[&str]; 5] = [
-    &["model", "clock", "httpcache"],
-    &["traffic", "meters", "power", "probes", "transfer", "report"],
+    &["model", "clock"],
+    &["traffic", "httpcache", "meters", "power", "probes", "transfer", "report"],
     &["gateway", "load", "sim"],
     &["lab"],
     &["cli", "python"],
@@ -103,14 +103,14 @@ fn layer_of(name: &str) -> Option<usize> {
     LAYERS.iter().position(|layer| layer.contains(&name))
 }
 
-fn may_use(user: &str, used: &str, at_will: bool) -> bool {
-    if at_will && AT_WILL.contains(&(user, used)) {
+fn may_use(name: &str, other: &str, at_will: bool) -> bool {
+    if at_will && AT_WILL.contains(&(name, other)) {
         return true;
     }
-    match ONLY.iter().find(|(name, _)| *name == user) {
-        Some((_, few)) => few.contains(&used),
-        // Where either is in no layer, that has been said.
-        None => layer_of(used).is_none_or(|used| layer_of(user).is_none_or(|user| used < user)),
+    match ONLY.iter().find(|(restricted, _)| *restricted == name) {
+        Some((_, few)) => few.contains(&other),
+        // Where a crate is in no layer, that has been said.
+        None => layer_of(name).is_none_or(|own| layer_of(other).is_none_or(|layer| layer < own)),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use nightwatt_clock::Clock;
 use nightwatt_load::{BadGateway, CacheRules, OriginOptions, serve_origin};
+use rustix::process::{Signal, set_parent_process_death_signal};
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -13,6 +14,11 @@ use crate::signals::Signals;
 
 /// Serves until a signal.
 pub(crate) fn run(args: &OriginArgs) -> Result<ExitStatus, Failure> {
+    if args.die_with_parent {
+        // An interrupted demo must not leave its server behind.
+        set_parent_process_death_signal(Some(Signal::TERM))
+            .map_err(|error| Failure::because("cannot watch the parent process", &error))?;
+    }
     let clock = Clock::real();
     let runtime = clock.runtime().map_err(|error| Failure::because("cannot start", &error))?;
     runtime.block_on(serve(args, clock))

@@ -48,13 +48,18 @@ impl PacedProcess {
         self.process.wake().await?;
         #[expect(clippy::disallowed_methods, reason = "the process lives in real time")]
         let listening = tokio::time::timeout(PATIENCE, async {
-            while TcpStream::connect(self.address).await.is_err() {
+            while !self.listens().await && self.process.state().await? == Observed::Up {
                 tokio::time::sleep(LOOK_EVERY).await;
             }
+            Ok(())
         });
         // If it never does, the proxy's probe will find out and say so.
-        let _ = listening.await;
-        Ok(())
+        listening.await.unwrap_or(Ok(()))
+    }
+
+    /// Does it answer?
+    pub(super) async fn listens(&self) -> bool {
+        TcpStream::connect(self.address).await.is_ok()
     }
 
     /// Stops the process.

@@ -47,6 +47,9 @@ impl Stage {
         let server = server(options, clock, place.path(), port)?;
         // The day begins with a server that is awake, as it would without nightwatt.
         server.0.start().await?;
+        if !server.0.listens().await {
+            return Err(Error::NoServer(place.path().join(format!("{SITE}.process.log"))));
+        }
         let config = config(options, place.path(), port)?;
         let boxed: Box<dyn Controller> = Box::new(server.clone());
         let controllers = HashMap::from([(SITE.to_owned(), boxed)]);

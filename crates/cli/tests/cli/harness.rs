@@ -1,0 +1,344 @@
+//! A site in a temporary folder: its configuration, its server, the gateway in front of it.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
+
+use nightwatt_clock::Clock;
+use nightwatt_gateway::journal::Record;
+use nightwatt_model::ledger::Bill;
+use rustix::process::{Pid, Signal};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The program under test.
+pub(crate) const NIGHTWATT: &str = env!("CARGO_BIN_EXE_nightwatt");
+
+/// Whatever has not happened by then does not happen.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Looks again and again until there is something to see.
+pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let clock = Clock::real();
+    let deadline = clock.now().mono + DEADLINE;
+    loop {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        assert!(clock.now().mono < deadline, "not within {DEADLINE:?}: {what}");
+        pause();
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the processes under test live in real time")]
+fn pause() {
+    std::thread::sleep(PAUSE);
+}
+
+/// Runs the program to its end.
+pub(crate) fn nightwatt(args: &[&str]) -> Output {
+    program().args(args).output().expect("the program runs")
+}
+
+/// The program, in an environment that says nothing.
+pub(crate) fn program() -> Command {
+    let mut command = Command::new(NIGHTWATT);
+    command.env_remove("RUST_LOG").env("COLUMNS", "100").stdin(Stdio::null());
+    command
+}
+
+/// Exit status and both outputs, for snapshots.
+pub(crate) fn told(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let code = output.status.code().expect("it was not killed");
+    let mut told = format!("exit status: {code}\n");
+    for (name, bytes) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
+        if !bytes.is_empty() {
+            told.push_str(&format!("--- {name} ---\n{}", text(bytes)));
+        }
+    }
+    told
+}
+
+/// A port that nobody listens on.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+    listener.local_addr().expect("it has an address").port()
+}
+
+/// What is special about a site. The rest: small times, no promise, sleep at once when idle.
+pub(crate) struct Plan {
+    /// `[site.power...]`, with `ORIGIN` for the address of the server, `NIGHTWATT` for the program
+    /// and `DIR` for the folder.
+    pub(crate) power: String,
+    /// Lines of `[[site]]`.
+    pub(crate) site: String,
+    /// Tables before `[[site]]`.
+    pub(crate) tables: String,
+    /// The `[scenario.policy]`.
+    pub(crate) policy: String,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            power: process("exec NIGHTWATT origin --listen ORIGIN --ttl 0 --record DIR/served.tsv"),
+            site: "wake_timeout = \"10s\"\nwatch = \"500ms\"".to_owned(),
+            tables: String::new(),
+            policy: "name = \"timeout\"\nidle = \"100ms\"".to_owned(),
+        }
+    }
+}
+
+/// A process controller that runs a shell script.
+pub(crate) fn process(script: &str) -> String {
+    format!("[site.power.process]\ncommand = [\"/bin/sh\", \"-c\", \"{script}\"]\n")
+}
+
+/// A site in its folder. What its controllers left running is killed at the end.
+pub(crate) struct House {
+    pub(crate) dir: TempDir,
+    /// Where its server listens, when it runs.
+    pub(crate) origin: SocketAddr,
+}
+
+impl House {
+    pub(crate) fn build(plan: &Plan) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let origin = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let Plan { power, site, tables, policy } = plan;
+        let config = format!(
+            r#"listen = ["127.0.0.1:0"]
+state_dir = "DIR/state"
+access_log = "DIR/access.log"
+
+[scenario.server]
+wake_time = "500ms"
+sleep_time = "100ms"
+min_on = "0"
+quiet = "100ms"
+
+[scenario.sla]
+enabled = false
+
+[scenario.cache]
+ttl = "0"
+grace_asleep = "0"
+
+[scenario.policy]
+{policy}
+
+{tables}
+
+[[site]]
+name = "site"
+origin = "http://ORIGIN"
+{site}
+
+{power}
+"#
+        );
+        let config = config
+            .replace("DIR", &dir.path().display().to_string())
+            .replace("ORIGIN", &origin.to_string())
+            .replace("NIGHTWATT", NIGHTWATT);
+        fs::write(dir.path().join("nightwatt.toml"), config).expect("the configuration is written");
+        Self { dir, origin }
+    }
+
+    /// A file in its folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// What a file in its folder says; nothing if it is not there.
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    fn config(&self) -> String {
+        self.path("nightwatt.toml").display().to_string()
+    }
+
+    /// Starts the gateway; it listens when this returns.
+    pub(crate) fn serve(&self, args: &[&str]) -> Gateway {
+        let log = fs::File::options().create(true).append(true).open(self.path("serve.log"));
+        let mut child = program()
+            .args(["serve", "--json", "--log-format", "json", "-c", &self.config()])
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(log.expect("a log"))
+            .spawn()
+            .expect("the program starts");
+        let mut stdout = std::io::BufReader::new(child.stdout.take().expect("its stdout"));
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut stdout, &mut line).expect("it says where it listens");
+        let said: Value = serde_json::from_str(&line)
+            .unwrap_or_else(|error| panic!("{error} in {line:?}; log: {}", self.read("serve.log")));
+        let address = said["listening"][0].as_str().expect("an address");
+        let address = address.parse().expect("an address");
+        Gateway { child, stdout, address, config: self.config() }
+    }
+
+    /// Starts the server by hand, outside of any controller; it listens when this returns.
+    pub(crate) fn start_origin(&self) -> Origin {
+        let listen = self.origin.to_string();
+        let mut child = program()
+            .args(["origin", "--listen", &listen, "--ttl", "0", "--record"])
+            .arg(self.path("served.tsv"))
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut line = String::new();
+        let mut stdout = std::io::BufReader::new(child.stdout.take().expect("its stdout"));
+        std::io::BufRead::read_line(&mut stdout, &mut line).expect("it says where it listens");
+        assert_eq!(line, format!("listening on {listen}\n"));
+        Origin(child)
+    }
+
+    /// The processes that controllers of this house started and that still run.
+    pub(crate) fn servers(&self) -> Vec<Pid> {
+        let state = self.path("state").canonicalize().unwrap_or_default();
+        let mark = format!("NIGHTWATT_CHILD_OF={}/site", state.display());
+        let is_ours = |pid: &Pid| {
+            let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero()));
+            environment.is_ok_and(|it| it.split(|byte| *byte == 0).any(|it| it == mark.as_bytes()))
+        };
+        let names = fs::read_dir("/proc").expect("/proc").filter_map(Result::ok);
+        let pids = names.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        pids.filter_map(Pid::from_raw).filter(is_ours).collect()
+    }
+
+    /// All whole records of the ledger. Only the last line may be torn, and totals never fall.
+    pub(crate) fn ledger(&self) -> Vec<Record> {
+        let text = self.read("state/site.ledger.jsonl");
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        let mut records: Vec<Record> = Vec::new();
+        for (index, line) in lines.iter().enumerate() {
+            match serde_json::from_str(line) {
+                Ok(record) => records.push(record),
+                Err(error) => assert_eq!(index + 1, lines.len(), "{error} in {line:?}"),
+            }
+        }
+        let totals = |Bill { on, off, unobserved, cycles, wakeups }: Bill| {
+            [
+                on.as_secs_f64(),
+                off.as_secs_f64(),
+                unobserved.as_secs_f64(),
+                cycles as f64,
+                wakeups as f64,
+            ]
+        };
+        for pair in records.windows(2) {
+            let (before, after) = (totals(pair[0].memory.bill), totals(pair[1].memory.bill));
+            let grows = before.iter().zip(&after).all(|(before, after)| before <= after);
+            assert!(grows, "totals fell from {before:?} to {after:?}");
+        }
+        records
+    }
+
+    /// What the server says it served: targets of requests that are not probes.
+    pub(crate) fn served(&self) -> Vec<String> {
+        let record = self.read("served.tsv");
+        let target = |line: &str| line.split('\t').nth(2).map(str::to_owned);
+        record.lines().filter_map(target).filter(|target| target != "/").collect()
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        for pid in self.servers() {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+/// A server started by hand, killed at the end.
+pub(crate) struct Origin(Child);
+
+impl Origin {
+    pub(crate) fn runs(&mut self) -> bool {
+        self.0.try_wait().is_ok_and(|ended| ended.is_none())
+    }
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A gateway that runs, killed at the end.
+pub(crate) struct Gateway {
+    child: Child,
+    stdout: std::io::BufReader<std::process::ChildStdout>,
+    pub(crate) address: SocketAddr,
+    config: String,
+}
+
+impl Gateway {
+    /// `nightwatt <command> -c <its configuration>`.
+    pub(crate) fn order(&self, command: &[&str]) -> Output {
+        nightwatt(&[command, &["-c", &self.config]].concat())
+    }
+
+    /// What `status --json` says of its only site.
+    pub(crate) fn status(&self) -> Value {
+        let output = self.order(&["status", "--json"]);
+        let status: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", told(&output)));
+        status["sites"][0].clone()
+    }
+
+    /// Waits until its server is in this state, and returns the status.
+    pub(crate) fn until(&self, state: &str) -> Value {
+        let mut last = Value::Null;
+        eventually(&format!("the server is {state}"), || {
+            last = self.status();
+            (last["state"] == state).then(|| last.clone())
+        })
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("its pid");
+        rustix::process::kill_process(pid, signal).expect("it can be signalled");
+    }
+
+    /// SIGKILL, and nobody is left to say anything.
+    pub(crate) fn kill(mut self) {
+        self.signal(Signal::KILL);
+        self.child.wait().expect("it ends");
+    }
+
+    /// SIGTERM. Returns how it ended, and what it said at last.
+    pub(crate) fn stop(mut self) -> (ExitStatus, String) {
+        self.signal(Signal::TERM);
+        self.wait()
+    }
+
+    /// Waits for its end, and returns what it said at last.
+    pub(crate) fn wait(&mut self) -> (ExitStatus, String) {
+        let ended = eventually("the gateway stops", || self.child.try_wait().expect("a child"));
+        let mut rest = String::new();
+        std::io::Read::read_to_string(&mut self.stdout, &mut rest).expect("its last words");
+        (ended, rest)
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A text with the folder's name taken out.
+pub(crate) fn without(dir: &Path, text: &str) -> String {
+    text.replace(&dir.display().to_string(), "DIR")
+}

@@ -1,0 +1,14 @@
+//! The binary, as its users meet it: real processes, real sockets, real signals.
+//!
+//! One harness ([`harness`]), one file per story.
+
+mod bad_input;
+mod client;
+mod control;
+mod crashes;
+mod failing_servers;
+mod harness;
+mod observe;
+mod replay;
+mod sleep_and_wake;
+mod words;

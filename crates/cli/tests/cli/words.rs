@@ -1,0 +1,155 @@
+//! What the program says: help, a good configuration, and what is wrong with a bad one.
+
+use std::fs;
+
+use crate::harness::{House, Plan, nightwatt, program, told, without};
+
+#[test]
+fn help_is_a_table_of_contents() {
+    insta::assert_snapshot!(told(&nightwatt(&["--help"])));
+}
+
+#[test]
+fn each_command_says_what_it_is_for_with_examples() {
+    for command in
+        ["serve", "status", "wake", "sleep", "stay-awake", "demo", "replay", "origin", "check"]
+    {
+        insta::assert_snapshot!(format!("help_{command}"), told(&nightwatt(&[command, "--help"])));
+    }
+}
+
+#[test]
+fn without_a_command_it_shows_its_help_and_fails() {
+    let output = nightwatt(&[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(told(&output).contains("Usage: nightwatt"));
+}
+
+#[test]
+fn mistakes_on_the_command_line_are_usage_errors() {
+    for mistake in [
+        &["serv"][..],
+        &["serve", "--no-such-option"],
+        &["stay-awake", "--for", "2 parsecs"],
+        &["stay-awake", "--for", "0"],
+        &["demo", "--policy", "sleepy"],
+        &["replay", "a.log", "http://x/", "--speed", "-1"],
+        &["replay", "a.log", "http://x/", "--speed", "2", "--minutes", "3"],
+        &["serve", "--log-level", "info,,=", "-c", "/dev/null"],
+    ] {
+        let output = nightwatt(mistake);
+        assert_eq!(output.status.code(), Some(2), "{mistake:?}: {}", told(&output));
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{mistake:?}");
+    }
+}
+
+const GOOD: &str = r#"listen = ["0.0.0.0:80", "[::]:80"]
+state_dir = "/var/lib/nightwatt"
+
+[scenario.server]
+on_w = 80
+off_w = 2.5
+
+[[site]]
+name = "blog"
+hosts = ["blog.example.org"]
+origin = "http://10.0.0.5"
+probe = "tcp 10.0.0.5:22"
+
+[site.power.command]
+wake = "wakeonlan 00:11:22:33:44:55"
+sleep = "ssh root@10.0.0.5 systemctl suspend"
+
+[[site]]
+name = "wiki"
+origin = "http://10.0.0.6:8080"
+
+[site.power.process]
+command = ["/usr/bin/wiki"]
+
+[site.scenario.policy]
+name = "timeout"
+idle = "30s"
+
+[site.scenario.sla]
+enabled = false
+"#;
+
+/// What `check` says of this configuration.
+fn checked(text: &str, args: &[&str]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("nightwatt.toml");
+    fs::write(&path, text).unwrap();
+    let path = path.display().to_string();
+    let output = nightwatt(&[&["check", "-c", &path], args].concat());
+    without(dir.path(), &told(&output))
+}
+
+#[test]
+fn a_good_configuration_is_explained() {
+    insta::assert_snapshot!(checked(GOOD, &[]));
+    let json = checked(GOOD, &["--json"]);
+    let json = json.split_once("--- stdout ---\n").unwrap().1;
+    let value: serde_json::Value = serde_json::from_str(json).unwrap();
+    assert_eq!(value["good"], true);
+    assert_eq!(value["sites"][1]["policy"], "timeout 30s");
+}
+
+#[test]
+fn a_bad_configuration_is_pointed_at() {
+    let with = |old: &str, new: &str| {
+        assert!(GOOD.contains(old), "{old}");
+        checked(&GOOD.replace(old, new), &[])
+    };
+    insta::assert_snapshot!("unknown_key", with("off_w = 2.5", "of_w = 2.5"));
+    insta::assert_snapshot!("negative_watts", with("on_w = 80", "on_w = -80"));
+    insta::assert_snapshot!("no_toml", with("[scenario.server]", "[scenario.server"));
+    insta::assert_snapshot!("no_origin", with("\"http://10.0.0.6:8080\"", "\"10.0.0.6:8080\""));
+    insta::assert_snapshot!("no_driver", with("[site.power.process]", "[site.power.magic]"));
+    insta::assert_snapshot!("bad_duration", with("idle = \"30s\"", "idle = 30"));
+}
+
+#[test]
+fn a_missing_configuration_is_missed() {
+    insta::assert_snapshot!(told(&nightwatt(&["check", "-c", "/no/such/nightwatt.toml"])));
+}
+
+#[test]
+fn who_asks_a_gateway_that_does_not_run_is_told_how_to_start_it() {
+    let house = House::build(&Plan::default());
+    let config = house.path("nightwatt.toml").display().to_string();
+    let output = nightwatt(&["status", "-c", &config]);
+    insta::assert_snapshot!(without(house.dir.path(), &told(&output)));
+    for command in ["wake", "sleep", "stay-awake"] {
+        let output = nightwatt(&[command, "--socket", "/no/such/socket"]);
+        assert_eq!(output.status.code(), Some(1));
+    }
+}
+
+#[test]
+fn an_address_in_use_is_named_with_what_to_do() {
+    let house = House::build(&Plan::default());
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let config = house.read("nightwatt.toml").replace("127.0.0.1:0", &address);
+    let path = house.path("nightwatt.toml");
+    fs::write(&path, config).unwrap();
+    let output = nightwatt(&["serve", "-c", &path.display().to_string(), "--log-level", "off"]);
+    let said = without(house.dir.path(), &told(&output)).replace(&address, "ADDRESS");
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    for command in [&["--help"][..], &["check", "-c", "GOOD"]] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("nightwatt.toml");
+        fs::write(&path, GOOD).unwrap();
+        let path = path.display().to_string();
+        let args = command.iter().map(|arg| if *arg == "GOOD" { path.as_str() } else { arg });
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = program().args(args).stdout(writer).output().unwrap();
+        assert_eq!(told(&output), "exit status: 0\n", "{command:?}");
+    }
+}

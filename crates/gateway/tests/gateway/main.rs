@@ -1,0 +1,16 @@
+//! The sleeping proxy, told as stories: a client that speaks raw HTTP/1.1 on one side, an origin
+//! that does what it is told (and misbehaves when told so) on the other, a server whose power is
+//! simulated between them.
+
+mod answers;
+mod caching;
+mod client;
+mod failure;
+mod hygiene;
+mod ledger;
+mod operator;
+mod origin;
+mod sleeping;
+mod stage;
+mod waking;
+mod wire;

@@ -1,0 +1,321 @@
+//! A scripted origin: it says what the test tells it to say, well-formed or not.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use nightwatt_clock::Clock;
+use nightwatt_model::time::Mono;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::JoinHandle;
+
+use crate::stage::watched;
+use crate::wire::{Ahead, Fields};
+
+/// A request as the origin got it.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    pub(crate) method: String,
+    pub(crate) target: String,
+    pub(crate) fields: Fields,
+    /// Once the script has read it, and whether all of it came.
+    pub(crate) body: Option<(Vec<u8>, bool)>,
+    pub(crate) at: Mono,
+    /// Number of the connection, from 1.
+    pub(crate) connection: usize,
+}
+
+impl Seen {
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        self.fields.get(name)
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let (body, whole) = self.body.clone().expect("the body was read");
+        assert!(whole, "the body was cut: {body:?}");
+        String::from_utf8(body).unwrap()
+    }
+}
+
+/// What the origin does about a request, one after the other.
+#[derive(Debug, Clone)]
+pub(crate) enum Act {
+    /// Reads the request's body.
+    Body,
+    /// Writes this.
+    Say(Vec<u8>),
+    /// Waits until the test opens the gate.
+    Await(Gate),
+    /// Closes the connection.
+    Close,
+    /// Says nothing any more, and keeps the connection.
+    Hang,
+}
+
+/// Lets through one at a time.
+#[derive(Debug, Clone)]
+pub(crate) struct Gate(Arc<Semaphore>);
+
+impl Gate {
+    pub(crate) fn shut() -> Self {
+        Self(Arc::new(Semaphore::new(0)))
+    }
+
+    pub(crate) fn open(&self) {
+        self.0.add_permits(1);
+    }
+
+    async fn pass(&self) {
+        self.0.acquire().await.unwrap().forget();
+    }
+}
+
+/// An answer that is well-formed unless told otherwise.
+#[derive(Debug, Clone)]
+pub(crate) struct Says {
+    head: String,
+    body: String,
+}
+
+/// 200 with this body.
+pub(crate) fn ok(body: &str) -> Says {
+    status(200, body)
+}
+
+/// That status with this body.
+pub(crate) fn status(code: u16, body: &str) -> Says {
+    Says { head: format!("HTTP/1.1 {code} Whatever\r\n"), body: body.to_owned() }
+}
+
+impl Says {
+    pub(crate) fn field(mut self, name: &str, value: &str) -> Self {
+        self.head.push_str(&format!("{name}: {value}\r\n"));
+        self
+    }
+
+    /// Everything, with its length.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let length = self.body.len();
+        let length = if self.head.starts_with("HTTP/1.1 304") {
+            String::new()
+        } else {
+            format!("Content-Length: {length}\r\n")
+        };
+        format!("{}{length}\r\n{}", self.head, self.body).into_bytes()
+    }
+
+    /// Reads the request's body, and says it.
+    pub(crate) fn acts(&self) -> Vec<Act> {
+        vec![Act::Body, Act::Say(self.bytes())]
+    }
+}
+
+/// Reads the request's body, then says these bytes as they are.
+pub(crate) fn raw(bytes: &str) -> Vec<Act> {
+    vec![Act::Body, Act::Say(bytes.as_bytes().to_vec())]
+}
+
+type Script = Arc<dyn Fn(&Seen) -> Vec<Act> + Send + Sync>;
+
+/// The origin; clones are handles to the same one.
+#[derive(Clone)]
+pub(crate) struct Origin(Arc<Shared>);
+
+struct Shared {
+    address: SocketAddr,
+    clock: Clock,
+    state: Mutex<State>,
+    news: Notify,
+}
+
+struct State {
+    script: Script,
+    /// What probes are answered: acts too.
+    probes: Script,
+    probed: u32,
+    seen: Vec<Seen>,
+    connections: usize,
+    listening: Option<JoinHandle<()>>,
+    serving: Vec<JoinHandle<()>>,
+}
+
+impl std::fmt::Debug for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Origin({})", self.0.address)
+    }
+}
+
+impl Origin {
+    /// Takes a port, and does not listen yet.
+    pub(crate) fn new(clock: &Clock) -> Self {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let state = State {
+            script: Arc::new(|seen| ok(&format!("this is {}", seen.target)).acts()),
+            probes: Arc::new(|_| ok("up").acts()),
+            probed: 0,
+            seen: Vec::new(),
+            connections: 0,
+            listening: None,
+            serving: Vec::new(),
+        };
+        Self(Arc::new(Shared {
+            address: port.local_addr().unwrap(),
+            clock: clock.clone(),
+            state: Mutex::new(state),
+            news: Notify::new(),
+        }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap()
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.0.address
+    }
+
+    /// What it does about requests from now on.
+    pub(crate) fn script(&self, script: impl Fn(&Seen) -> Vec<Act> + Send + Sync + 'static) {
+        self.state().script = Arc::new(script);
+    }
+
+    /// It says this to every request from now on.
+    pub(crate) fn says(&self, says: Says) {
+        self.script(move |_| says.acts());
+    }
+
+    /// What it does about probes from now on.
+    pub(crate) fn probed(&self, script: impl Fn(&Seen) -> Vec<Act> + Send + Sync + 'static) {
+        self.state().probes = Arc::new(script);
+    }
+
+    /// Requests so far, probes apart.
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.state().seen.clone()
+    }
+
+    /// Method and target of the requests so far.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.seen().iter().map(|seen| format!("{} {}", seen.method, seen.target)).collect()
+    }
+
+    /// The only request so far.
+    pub(crate) fn only(&self) -> Seen {
+        let seen = self.seen();
+        assert_eq!(seen.len(), 1, "{seen:#?}");
+        seen.into_iter().next().unwrap()
+    }
+
+    /// Waits until so many requests (their heads) have come.
+    pub(crate) async fn saw(&self, count: usize) {
+        self.when(|state| state.seen.len() >= count).await;
+    }
+
+    /// Waits until it was probed so often.
+    pub(crate) async fn was_probed(&self, count: u32) {
+        self.when(|state| state.probed >= count).await;
+    }
+
+    async fn when(&self, so: impl Fn(&State) -> bool) {
+        watched("the origin to see a request", async {
+            loop {
+                let news = self.0.news.notified();
+                if so(&self.state()) {
+                    return;
+                }
+                news.await;
+            }
+        })
+        .await;
+    }
+
+    /// Listens.
+    pub(crate) fn up(&self) {
+        let mut state = self.state();
+        if state.listening.is_some() {
+            return;
+        }
+        let listener = std::net::TcpListener::bind(self.0.address).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let listener = TcpListener::from_std(listener).unwrap();
+        let origin = self.clone();
+        state.listening = Some(tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let mut state = origin.state();
+                state.connections += 1;
+                let number = state.connections;
+                let conversation = origin.clone().converse(stream, number);
+                state.serving.push(tokio::spawn(conversation));
+            }
+        }));
+    }
+
+    /// Listens no more, and closes what is open.
+    pub(crate) async fn down(&self) {
+        let tasks: Vec<_> = {
+            let mut state = self.state();
+            let listening = state.listening.take();
+            listening.into_iter().chain(state.serving.drain(..)).collect()
+        };
+        for task in tasks {
+            task.abort();
+            let _ = task.await;
+        }
+    }
+
+    /// Closes open connections, and goes on listening.
+    pub(crate) async fn hang_up(&self) {
+        let tasks = std::mem::take(&mut self.state().serving);
+        for task in tasks {
+            task.abort();
+            let _ = task.await;
+        }
+    }
+
+    async fn converse(self, mut stream: TcpStream, connection: usize) {
+        let mut ahead = Ahead::default();
+        while let Some(head) = ahead.until(&mut stream, b"\r\n\r\n").await {
+            let (line, fields) = Fields::of_head(&head);
+            let mut words = line.split(' ').map(str::to_owned);
+            let seen = Seen {
+                method: words.next().unwrap_or_default(),
+                target: words.next().unwrap_or_default(),
+                fields,
+                body: None,
+                at: self.0.clock.now().mono,
+                connection,
+            };
+            let is_probe = seen.fields.all("user-agent") == ["nightwatt-probe"];
+            let (script, index) = {
+                let mut state = self.state();
+                if is_probe {
+                    state.probed += 1;
+                } else {
+                    state.seen.push(seen.clone());
+                }
+                let script = if is_probe { &state.probes } else { &state.script };
+                (Arc::clone(script), (!is_probe).then(|| state.seen.len() - 1))
+            };
+            self.0.news.notify_waiters();
+            for act in script(&seen) {
+                match act {
+                    Act::Body => {
+                        let body = ahead.body(&mut stream, &seen.fields, false).await;
+                        if let Some(index) = index {
+                            self.state().seen[index].body = Some(body);
+                        }
+                    }
+                    Act::Say(bytes) => {
+                        if stream.write_all(&bytes).await.is_err() {
+                            return;
+                        }
+                    }
+                    Act::Await(gate) => gate.pass().await,
+                    Act::Close => return,
+                    Act::Hang => std::future::pending().await,
+                }
+            }
+        }
+    }
+}

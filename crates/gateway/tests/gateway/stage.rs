@@ -1,0 +1,380 @@
+//! The stage: a gateway, the scripted origin behind it, and the power of that origin's server.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nightwatt_clock::Clock;
+use nightwatt_gateway::control::{Order, Reply, ask as order};
+use nightwatt_gateway::journal::{self, Record};
+use nightwatt_gateway::status::SiteStatus;
+use nightwatt_gateway::{Config, Extras, Gateway, Options, Running};
+use nightwatt_model::policy::sleep::PolicyChoice;
+use nightwatt_model::time::{Mono, Wall};
+use nightwatt_power::simulated::{self, Simulated};
+use nightwatt_power::{Context, Controller, Observed, Work};
+
+use crate::client::{Ask, Client, Got};
+use crate::origin::Origin;
+
+/// Monday, 23 November 2026, noon, UTC.
+pub(crate) const NOON: Wall = Wall::from_secs(1_795_435_200);
+
+pub(crate) const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// Waits for `work`; panics when that has clearly come to a standstill. No test rests on this time.
+pub(crate) async fn watched<T>(what: &str, work: impl Future<Output = T>) -> T {
+    let waited = Clock::real().timeout(secs(20), work).await;
+    waited.unwrap_or_else(|_| panic!("standstill: waited for {what}"))
+}
+
+/// Lets everything that was sent arrive, while time stands still.
+pub(crate) async fn settle(clock: &Clock) {
+    let _still = clock.owe();
+    for _ in 0..600 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The power of the server: simulated delays and failures, and an origin that answers only while
+/// it is awake.
+#[derive(Debug, Clone)]
+pub(crate) struct Machine {
+    pub(crate) power: Simulated,
+    origin: Origin,
+}
+
+impl Machine {
+    fn follow(&self) {
+        if self.power.is_up() {
+            self.origin.up();
+        }
+    }
+}
+
+impl Controller for Machine {
+    fn wake(&self) -> Work<'_, ()> {
+        Box::pin(async {
+            self.power.wake().await?;
+            self.follow();
+            Ok(())
+        })
+    }
+
+    fn sleep(&self) -> Work<'_, ()> {
+        Box::pin(async {
+            let calls = self.power.calls().sleeps;
+            let slept = self.power.sleep();
+            tokio::pin!(slept);
+            // It stops answering as soon as it begins to fall asleep.
+            let first = std::future::poll_fn(|cx| std::task::Poll::Ready(slept.as_mut().poll(cx)));
+            let begun = first.await;
+            if self.power.calls().sleeps > calls && !self.power.is_up() {
+                self.origin.down().await;
+            }
+            match begun {
+                std::task::Poll::Ready(done) => done,
+                std::task::Poll::Pending => slept.await,
+            }
+        })
+    }
+
+    fn state(&self) -> Work<'_, Observed> {
+        self.follow();
+        self.power.state()
+    }
+}
+
+/// How a story begins.
+pub(crate) struct Setup {
+    real: bool,
+    observe: bool,
+    power: simulated::Config,
+    changes: Vec<Box<dyn FnOnce(&mut Config)>>,
+    probe: Option<&'static str>,
+}
+
+/// The server sleeps, time is virtual.
+pub(crate) fn asleep() -> Setup {
+    Setup {
+        real: false,
+        observe: false,
+        power: simulated::Config::default(),
+        changes: Vec::new(),
+        probe: Some("controller"),
+    }
+}
+
+/// The server is awake, time is virtual.
+pub(crate) fn awake() -> Setup {
+    asleep().power(|power| power.starts_up = true)
+}
+
+impl Setup {
+    /// Time is the operating system's.
+    pub(crate) fn real(mut self) -> Self {
+        self.real = true;
+        // Nothing that is told here is about how long a machine takes.
+        self.power(|power| (power.wake_time, power.sleep_time) = (Duration::ZERO, Duration::ZERO))
+    }
+
+    pub(crate) fn observing(mut self) -> Self {
+        self.observe = true;
+        self
+    }
+
+    pub(crate) fn power(mut self, change: impl FnOnce(&mut simulated::Config)) -> Self {
+        change(&mut self.power);
+        self
+    }
+
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Config) + 'static) -> Self {
+        self.changes.push(Box::new(change));
+        self
+    }
+
+    /// Changes the only site.
+    pub(crate) fn site(
+        self,
+        change: impl FnOnce(&mut nightwatt_gateway::config::SiteConfig) + 'static,
+    ) -> Self {
+        self.with(|config| change(&mut config.site[0]))
+    }
+
+    /// Asks `GET /` whether the server is awake, as the default is.
+    pub(crate) fn probed_by_http(mut self) -> Self {
+        self.probe = None;
+        self
+    }
+
+    /// Asks the port whether the server is awake.
+    pub(crate) fn probed_by_tcp(mut self) -> Self {
+        self.probe = Some("tcp");
+        self
+    }
+
+    /// Plays the story.
+    pub(crate) fn play(self, story: impl AsyncFnOnce(&mut Stage)) {
+        let clock = if self.real { Clock::real() } else { Clock::virtual_at(NOON, 0) };
+        clock.runtime().unwrap().block_on(async {
+            let mut stage = Stage::set(self, clock.clone());
+            stage.looked().await;
+            story(&mut stage).await;
+        });
+    }
+
+    /// As [`Setup::play`], but begins before the proxy has looked at its server.
+    pub(crate) fn play_from_the_start(self, story: impl AsyncFnOnce(&mut Stage)) {
+        let clock = if self.real { Clock::real() } else { Clock::virtual_at(NOON, 0) };
+        clock.runtime().unwrap().block_on(async {
+            let mut stage = Stage::set(self, clock.clone());
+            story(&mut stage).await;
+        });
+    }
+
+    fn config(&mut self, dir: &std::path::Path, origin: SocketAddr) -> Config {
+        let probe = match self.probe {
+            None => String::new(),
+            Some("tcp") => format!("probe = \"tcp {origin}\""),
+            Some(probe) => format!("probe = \"{probe}\""),
+        };
+        let dir = dir.display();
+        let text = format!(
+            r#"
+            listen = ["127.0.0.1:0"]
+            state_dir = "{dir}"
+            access_log = "{dir}/access.log"
+
+            [scenario.sla]
+            enabled = false
+
+            [scenario.policy]
+            name = "timeout"
+            idle = "5s"
+
+            [[site]]
+            name = "blog"
+            origin = "http://{origin}"
+            power.simulated = {{}}
+            watch = "0"
+            {probe}
+            "#
+        );
+        let mut config = Config::parse(&text, "test").unwrap();
+        for change in self.changes.drain(..) {
+            change(&mut config);
+        }
+        config
+    }
+}
+
+/// Everything in its place.
+pub(crate) struct Stage {
+    pub(crate) clock: Clock,
+    pub(crate) origin: Origin,
+    pub(crate) power: Simulated,
+    machine: Machine,
+    config: Config,
+    observe: bool,
+    running: Option<Running>,
+    dir: tempfile::TempDir,
+}
+
+impl Stage {
+    fn set(mut setup: Setup, clock: Clock) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let origin = Origin::new(&clock);
+        let config = setup.config(dir.path(), origin.address());
+        let context = Context {
+            clock: clock.clone(),
+            state_dir: dir.path().to_owned(),
+            site: "blog".to_owned(),
+        };
+        let power = setup.power.build(&context).unwrap();
+        let machine = Machine { power: power.clone(), origin: origin.clone() };
+        machine.follow();
+        let observe = setup.observe;
+        let mut stage = Self { clock, origin, power, machine, config, observe, running: None, dir };
+        stage.start();
+        stage
+    }
+
+    /// Starts a gateway on the same state as the last one.
+    pub(crate) fn start(&mut self) {
+        let boxed: Box<dyn Controller> = Box::new(self.machine.clone());
+        let options = Options {
+            observe: self.observe,
+            durable: false,
+            controllers: HashMap::from([("blog".to_owned(), boxed)]),
+        };
+        let running = Gateway::start(self.config.clone(), self.clock.clone(), options).unwrap();
+        self.running = Some(running);
+    }
+
+    /// The proxy has looked at its server.
+    pub(crate) async fn looked(&self) {
+        let _still = self.clock.owe();
+        watched("the first look at the server", async {
+            while self.state() == "unknown" {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        settle(&self.clock).await;
+    }
+
+    /// Stops the gateway in good order.
+    pub(crate) async fn stop(&mut self) {
+        let running = self.running.take().expect("a gateway that runs");
+        watched("the gateway to stop", running.stop()).await;
+    }
+
+    fn running(&self) -> &Running {
+        self.running.as_ref().expect("a gateway that runs")
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.running().addresses[0]
+    }
+
+    pub(crate) fn control_socket(&self) -> PathBuf {
+        self.config.control_socket()
+    }
+
+    pub(crate) fn status(&self) -> SiteStatus {
+        self.running().gateway.status().sites.remove(0)
+    }
+
+    /// State of the server as the proxy sees it.
+    pub(crate) fn state(&self) -> String {
+        self.status().state
+    }
+
+    /// Wake and sleep commands so far.
+    pub(crate) fn commands(&self) -> (u32, u32) {
+        let calls = self.power.calls();
+        (calls.wakes, calls.sleeps)
+    }
+
+    pub(crate) fn now(&self) -> Mono {
+        self.clock.now().mono
+    }
+
+    /// Lets time pass, up to this many seconds after the beginning.
+    pub(crate) async fn at(&self, second: u64) {
+        assert!(self.now() <= Mono::from_secs(second), "it is {:?} already", self.now());
+        self.clock.sleep_until(Mono::from_secs(second)).await;
+        settle(&self.clock).await;
+    }
+
+    pub(crate) async fn pass(&self, time: Duration) {
+        self.clock.sleep(time).await;
+        settle(&self.clock).await;
+    }
+
+    /// Waits until that is so, while virtual time stands still.
+    pub(crate) async fn until(&self, what: &str, so: impl Fn(&SiteStatus) -> bool) {
+        let _still = (self.clock.owe(), self.clock.owe());
+        watched(what, async {
+            while !so(&self.status()) {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+
+    /// Sends a request on a connection of its own, and waits for its answer.
+    pub(crate) async fn ask(&self, ask: Ask) -> Got {
+        let mut client = self.begin(ask).await;
+        client.answer().await
+    }
+
+    /// Sends a request on a connection of its own.
+    pub(crate) async fn begin(&self, ask: Ask) -> Client {
+        let mut client = Client::connect(self).await;
+        client.send(&ask).await;
+        settle(&self.clock).await;
+        client
+    }
+
+    /// Sends bytes on a connection of their own, and gives what comes back.
+    pub(crate) async fn say(&self, bytes: impl AsRef<[u8]>) -> Option<Got> {
+        let mut client = Client::connect(self).await;
+        client.say(bytes).await;
+        client.next().await
+    }
+
+    /// Gives an order over the control socket.
+    pub(crate) async fn order(&self, what: Order) -> Reply {
+        let _still = self.clock.owe();
+        let reply = watched("the reply to an order", order(&self.control_socket(), &what)).await;
+        settle(&self.clock).await;
+        reply.unwrap()
+    }
+
+    /// The server's journal.
+    pub(crate) fn journal(&self) -> Vec<Record> {
+        journal::read(&self.dir.path().join("blog.ledger.jsonl")).unwrap()
+    }
+
+    /// Lines of the access log.
+    pub(crate) fn log(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.dir.path().join("access.log")).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// What nightwatt wrote behind the lines of the access log.
+    pub(crate) fn extras(&self) -> Vec<Extras> {
+        let lines = self.log();
+        lines.iter().map(|line| Extras::read(line).expect("a line of ours")).collect()
+    }
+}
+
+/// The policy that sleeps after idling so long.
+pub(crate) fn timeout(seconds: u64) -> PolicyChoice {
+    PolicyChoice::Timeout { idle: secs(seconds) }
+}

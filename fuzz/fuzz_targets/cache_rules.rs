@@ -1,0 +1,128 @@
+//! The rules of the cache, under headers of any kind.
+//!
+//! An input is a request and its response, as in `seeds/cache_rules`: a line with method and target,
+//! fields, an empty line, a line with a status, fields. What is no field is left out.
+
+#![no_main]
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use libfuzzer_sys::fuzz_target;
+use nightwatt_httpcache::{
+    CookieRule, CookieRules, KeyRules, RangeAnswer, RequestDirectives, RequestHead, Rules, Stored,
+    Times, Timestamp, Usability, invalidation, range, update,
+};
+
+/// When the response comes in, and how long after its request.
+const RECEIVED: Timestamp = Timestamp::from_secs(1_780_000_000);
+const REQUESTED: Timestamp = Timestamp::from_secs(1_779_999_998);
+
+fuzz_target!(|input: &[u8]| {
+    let mut lines = input.split(|&byte| byte == b'\n');
+    let first = lines.next().unwrap_or_default();
+    let mut words = first.splitn(2, |&byte| byte == b' ');
+    let method = Method::from_bytes(words.next().unwrap_or_default()).unwrap_or_default();
+    let target = String::from_utf8_lossy(words.next().unwrap_or(b"/")).into_owned();
+    let asked = fields(lines.by_ref().take_while(|line| !line.is_empty()));
+    let status = lines.next().and_then(|line| StatusCode::from_bytes(line).ok());
+    let answered = fields(lines);
+    let request = RequestHead {
+        method: &method,
+        authority: "example.org",
+        path_and_query: &target,
+        headers: &asked,
+    };
+    for rules in [Rules::default(), lax()] {
+        exchange(&request, status.unwrap_or_default(), &answered, &rules);
+    }
+});
+
+fn fields<'a>(lines: impl Iterator<Item = &'a [u8]>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for line in lines {
+        let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
+        let name = HeaderName::from_bytes(&line[..colon]);
+        let value = HeaderValue::from_bytes(line[colon + 1..].trim_ascii());
+        if let (Ok(name), Ok(value)) = (name, value) {
+            headers.append(name, value);
+        }
+    }
+    headers
+}
+
+/// The other end of each switch.
+fn lax() -> Rules {
+    Rules {
+        default_ttl: Some(Duration::from_mins(2)),
+        negative_ttl: Some(Duration::from_secs(10)),
+        heuristic: None,
+        respect_must_revalidate: false,
+        heed_requests: false,
+        store_set_cookie: true,
+        cdn_cache_control: false,
+        cookies: CookieRules { rule: CookieRule::Bypass, harmless: vec!["_ga*".to_owned()] },
+        key: KeyRules { sort_query: true, ignore_query: vec!["utm_*".to_owned()] },
+        ..Rules::default()
+    }
+}
+
+fn exchange(request: &RequestHead<'_>, status: StatusCode, answered: &HeaderMap, rules: &Rules) {
+    let _ = rules.key.key(request.authority, request.path_and_query);
+    let _ = invalidation::invalidated(request, status, answered, &rules.key);
+    for line in request.headers.get_all(http::header::RANGE) {
+        for length in [0, 1, 1000, u64::MAX] {
+            within(range::answer(line.as_bytes(), length), length);
+        }
+    }
+    let times = Times { requested: REQUESTED, received: RECEIVED };
+    match Stored::new(request, status, answered, times, rules) {
+        Ok(stored) => {
+            grows_old(&stored, request, rules);
+            is_validated(&stored, request, answered, rules);
+        }
+        Err(reason) => assert!(!reason.token().is_empty()),
+    }
+}
+
+fn within(answer: RangeAnswer, length: u64) {
+    if let RangeAnswer::Part(part) = answer {
+        assert!(part.first <= part.last && part.last < length, "{part:?} of {length} bytes");
+    }
+}
+
+/// Age only grows, and what has stopped being fresh stays so.
+fn grows_old(stored: &Stored, request: &RequestHead<'_>, rules: &Rules) {
+    let directives = RequestDirectives::parse(request.headers);
+    let (mut was_fresh, mut was_usable, mut was_old) = (true, true, Duration::ZERO);
+    for after in (0..40).map(|power| 1_u64 << power) {
+        let now = RECEIVED.plus(Duration::from_millis(after));
+        let (is_fresh, age) = (stored.is_fresh(now), stored.age(now));
+        assert!(was_fresh || !is_fresh, "fresh again after {after} ms: {stored:?}");
+        assert!(was_old <= age, "younger after {after} ms: {stored:?}");
+        assert_eq!(is_fresh, age < stored.freshness().lifetime, "after {after} ms: {stored:?}");
+        let usability = stored.usability(request, &directives, now, rules);
+        let is_usable = matches!(usability, Usability::Fresh { .. });
+        assert!(was_usable || !is_usable, "usable again after {after} ms: {stored:?}");
+        assert!(is_fresh || !is_usable, "used after {after} ms: {stored:?}");
+        let _ = (stored.ttl(now), stored.response_headers(now), stored.not_modified_headers(now));
+        (was_fresh, was_usable, was_old) = (is_fresh, is_usable, age);
+    }
+    let _ = stored.precondition(request);
+    for length in [0, 1, 1000] {
+        within(stored.range(request, length), length);
+    }
+}
+
+/// The origin says the same once more: in a 304 and to a HEAD.
+fn is_validated(stored: &Stored, request: &RequestHead<'_>, answered: &HeaderMap, rules: &Rules) {
+    let mut question = request.headers.clone();
+    update::add_validators(&mut question, &[stored]);
+    let _ = update::answered(&[stored], answered);
+    let times = Times::at(RECEIVED.plus(Duration::from_mins(1)));
+    if let Ok(again) = stored.freshened(request, answered, times, rules) {
+        assert_eq!(again.status(), stored.status());
+        grows_old(&again, request, rules);
+    }
+    let _ = stored.after_head(request, stored.status(), answered, times, rules);
+}

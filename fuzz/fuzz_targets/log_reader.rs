@@ -1,0 +1,44 @@
+//! Logs of any bytes, plain or gzipped: every line is counted once, and packing changes nothing.
+
+#![no_main]
+
+use std::io::{Cursor, Write as _};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use libfuzzer_sys::fuzz_target;
+use nightwatt_traffic::LogReader;
+use nightwatt_traffic::reader::Counts;
+
+fuzz_target!(|log: &[u8]| {
+    let Some((plain, whole)) = read(log.to_vec()) else { return };
+    assert_eq!(plain.lines, plain.requests + plain.bad_requests + plain.malformed, "{plain:?}");
+    if log.starts_with(&[0x1f, 0x8b]) {
+        return;
+    }
+    assert!(whole, "what is in memory can be read to its end");
+    let ends = log.iter().filter(|&&byte| byte == b'\n').count();
+    let open = log.last().is_some_and(|&byte| byte != b'\n');
+    assert_eq!(plain.lines, ends as u64 + u64::from(open));
+    assert_eq!(read(gzipped(log)), Some((plain, true)));
+});
+
+/// What was met, and whether it was read to its end; none where the format is not for us.
+fn read(log: Vec<u8>) -> Option<(Counts, bool)> {
+    let mut reader = LogReader::new("fuzz", Cursor::new(log)).ok()?;
+    loop {
+        match reader.next_record() {
+            Ok(Some(record)) => drop(record.to_arrival()),
+            Ok(None) => return Some((reader.counts().clone(), true)),
+            Err(error) => {
+                assert!(!error.to_string().is_empty());
+                return Some((reader.counts().clone(), false));
+            }
+        }
+    }
+}
+
+fn gzipped(log: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(log).and_then(|()| encoder.finish()).expect("memory takes all")
+}
