@@ -66,7 +66,8 @@ fn find_key(text: &str, key: &str) -> Option<Range<usize>> {
     for line in text.split_inclusive('\n') {
         let trimmed = line.trim();
         if trimmed.starts_with('[') {
-            trimmed.trim_matches(['[', ']']).clone_into(&mut current);
+            let header = trimmed.trim_start_matches('[').split(']').next();
+            header.unwrap_or_default().trim().clone_into(&mut current);
         }
         let name = trimmed.split('=').next().unwrap_or_default().trim();
         let full = [current.as_str(), name].join(".");

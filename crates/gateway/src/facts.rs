@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use http::header::{ACCEPT, CONTENT_LENGTH, HOST, REFERER, TRANSFER_ENCODING, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_LENGTH, HOST, REFERER, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Method, StatusCode};
 use nightwatt_model::time::Now;
@@ -89,10 +89,6 @@ impl Facts {
         }
         if !self.target.starts_with('/') {
             return Some((StatusCode::BAD_REQUEST, "The request target must begin with a slash."));
-        }
-        if headers.contains_key(TRANSFER_ENCODING) && headers.contains_key(CONTENT_LENGTH) {
-            let text = "Both Transfer-Encoding and Content-Length: which is true cannot be told.";
-            return Some((StatusCode::BAD_REQUEST, text));
         }
         let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
         if length.and_then(|length| length.parse::<u64>().ok()).is_some_and(|it| it > most_body) {

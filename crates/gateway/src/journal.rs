@@ -60,6 +60,18 @@ pub enum WakeCause {
     Operator,
 }
 
+impl WakeCause {
+    /// What it is, in a word.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Request { .. } => "request",
+            Self::CrawlWindow => "crawl-window",
+            Self::Policy => "policy",
+            Self::Operator => "operator",
+        }
+    }
+}
+
 /// The journal of one server, open for appending.
 #[derive(Debug)]
 pub struct Journal {

@@ -334,26 +334,28 @@ impl Driver {
         };
         let site = supervisor.name.as_str();
         let state = phase.as_str();
-        match (&change, &cause) {
+        let change_name = change.as_str();
+        match (change, &cause) {
             (_, Some(WakeCause::Request { id, client, class, line, .. })) => {
                 tracing::info!(
                     site,
                     state,
-                    ?change,
                     cause = "request",
                     id,
                     client,
                     class,
                     line,
-                    "server"
+                    "{change_name}"
                 );
             }
-            (_, Some(cause)) => tracing::info!(site, state, ?change, ?cause, "server"),
+            (_, Some(cause)) => {
+                tracing::info!(site, state, cause = cause.as_str(), "{change_name}")
+            }
             (Change::Failed | Change::StayedAwake | Change::WentAway, None) => {
                 let failures = supervisor.lock().manager.lifecycle().failures();
-                tracing::warn!(site, state, ?change, failures, "server");
+                tracing::warn!(site, state, failures, "{change_name}");
             }
-            (_, None) => tracing::info!(site, state, ?change, "server"),
+            (_, None) => tracing::info!(site, state, "{change_name}"),
         }
         self.write(Some(change), cause);
         supervisor.phase.send_replace(phase);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nightwatt_clock::Clock;
 use nightwatt_lab::demo::{self, DemoOptions};
 use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::Now;
+use nightwatt_model::time::{Now, Wall};
 
 use crate::ExitStatus;
 use crate::args::DemoArgs;
@@ -31,11 +31,13 @@ pub(crate) fn run(args: &DemoArgs) -> Result<ExitStatus, Failure> {
     let mut progress = Progress::by_tenths(args.json);
     let clock = Clock::real();
     let started = clock.now().mono;
+    let mut first = None;
     let tell = |now: demo::Progress| {
+        let first = *first.get_or_insert(now.at);
         let elapsed = clock.now().mono.since(started);
         let left = time_left((now.done, now.total), elapsed);
         progress.tell((now.done, now.total), elapsed, left, || {
-            format!("{} requests, {}, server {}", count(now.done), time_of(&now), now.state)
+            format!("{} requests, {}, server {}", count(now.done), time_of(&now, first), now.state)
         });
     };
     let report = demo::run(&options, tell);
@@ -62,11 +64,16 @@ fn time_left((done, total): (u64, u64), elapsed: Duration) -> Option<Duration> {
     Duration::try_from_secs_f64(elapsed.as_secs_f64() * left).ok()
 }
 
-/// `14:30`, by the demo's own clock.
-fn time_of(now: &demo::Progress) -> String {
+/// `14:30` or `day 2, 14:30`, by the demo's own clock.
+fn time_of(now: &demo::Progress, first: Wall) -> String {
     let local = Now { wall: now.at, utc_offset: now.utc_offset, ..Now::default() };
     let minute = local.second_of_day() / 60;
-    format!("{:02}:{:02}", minute / 60, minute % 60)
+    let time = format!("{:02}:{:02}", minute / 60, minute % 60);
+    let day_of = |at: Wall| (at.secs() + i64::from(now.utc_offset)).div_euclid(86_400);
+    match day_of(now.at) - day_of(first) {
+        0 => time,
+        days => format!("day {}, {time}", days + 1),
+    }
 }
 
 /// The scenario of a file or the default, as changed by options.

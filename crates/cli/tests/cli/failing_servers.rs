@@ -37,7 +37,7 @@ fn a_server_that_never_wakes_is_given_up_and_everybody_is_told() {
     assert_eq!(status["failures"], 1);
     assert!(status["retry_after_s"].as_f64() > Some(30.0), "it backs off: {status}");
     let log = house.read("serve.log");
-    assert!(log.contains("\"change\":\"Failed\""), "{log}");
+    assert!(log.contains("\"state\":\"failed\""), "{log}");
     assert!(log.contains("\"site\":\"site\""), "{log}");
 
     let commands = house.read("commands");

@@ -1,5 +1,6 @@
 //! A site in a temporary folder: its configuration, its server, the gateway in front of it.
 
+use std::fmt::Write;
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -59,7 +60,7 @@ pub(crate) fn told(output: &Output) -> String {
     let mut told = format!("exit status: {code}\n");
     for (name, bytes) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
         if !bytes.is_empty() {
-            told.push_str(&format!("--- {name} ---\n{}", text(bytes)));
+            let _ = write!(told, "--- {name} ---\n{}", text(bytes));
         }
     }
     told

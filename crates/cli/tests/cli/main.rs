@@ -6,6 +6,7 @@ mod bad_input;
 mod client;
 mod control;
 mod crashes;
+mod demo;
 mod failing_servers;
 mod harness;
 mod observe;

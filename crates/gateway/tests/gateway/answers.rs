@@ -310,7 +310,9 @@ fn what_was_served_stale_is_refreshed_when_the_server_is_awake_anyway() {
         stage.at(1010).await;
         let got = stage.ask(get("/a")).await;
         assert_eq!(got.how(), (200, "cache"));
-        assert_eq!(stage.origin.lines(), ["GET /a", "POST /other", "GET /a"]);
+        let mut lines = stage.origin.lines();
+        lines.sort();
+        assert_eq!(lines, ["GET /a", "GET /a", "POST /other"]);
     });
 }
 

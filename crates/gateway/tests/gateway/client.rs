@@ -113,6 +113,7 @@ pub(crate) struct Client {
     /// Held while a request is unanswered.
     owes: Option<Debt>,
     head_only: bool,
+    asked: String,
 }
 
 impl Client {
@@ -122,12 +123,20 @@ impl Client {
         stream.set_nodelay(true).unwrap();
         drop(owes);
         let clock = stage.clock.clone();
-        Self { stream, ahead: Ahead::default(), clock, owes: None, head_only: false }
+        Self {
+            stream,
+            ahead: Ahead::default(),
+            clock,
+            owes: None,
+            head_only: false,
+            asked: String::new(),
+        }
     }
 
     /// Sends a request and owes its answer from now on.
     pub(crate) async fn send(&mut self, ask: &Ask) {
         self.head_only = ask.is_head();
+        self.asked.clone_from(&ask.line);
         self.say(ask.bytes()).await;
     }
 
@@ -152,9 +161,18 @@ impl Client {
         self.stream.shutdown().await.unwrap();
     }
 
+    /// Owes nothing any more: time passes while the proxy works.
+    pub(crate) fn lets_time_pass(&mut self) {
+        self.owes = None;
+    }
+
     /// The next answer, or nothing if the proxy closed the connection.
     pub(crate) async fn next(&mut self) -> Option<Got> {
-        let got = watched("an answer", self.read()).await;
+        if self.owes.is_none() {
+            self.owes = Some(self.clock.owe());
+        }
+        let what = format!("an answer to {}", self.asked);
+        let got = watched(&what, self.read()).await;
         settle(&self.clock).await;
         self.owes = None;
         got

@@ -1,1 +1,191 @@
+//! When the server may sleep, and what keeps it awake.
 
+use std::time::Duration;
+
+use crate::client::{CRAWLER, get, post};
+use crate::origin::{Act, Gate};
+use crate::stage::{asleep, awake, secs, timeout};
+
+#[test]
+fn it_stays_awake_for_a_minute_after_waking() {
+    asleep().play(async |stage| {
+        stage.ask(get("/a")).await;
+        stage.at(64).await;
+        let status = stage.status();
+        assert_eq!((status.state.as_str(), stage.commands()), ("awake", (1, 0)));
+        let why = status.kept_awake_by.unwrap();
+        assert!(why.contains("minimum on") && why.ends_with("another 1 s"), "{why}");
+        stage.at(65).await;
+        assert_eq!((stage.state().as_str(), stage.commands()), ("falling-asleep", (1, 1)));
+        stage.at(70).await;
+        assert_eq!(stage.state(), "asleep");
+        assert_eq!(stage.status().kept_awake_by, None);
+    });
+}
+
+#[test]
+fn it_stays_awake_for_five_seconds_after_a_request() {
+    awake().with(|config| config.scenario.policy = timeout(0)).play(async |stage| {
+        stage.at(58).await;
+        stage.ask(post("/a", "x")).await;
+        stage.at(62).await;
+        assert_eq!(stage.commands(), (0, 0));
+        stage.at(63).await;
+        assert_eq!(stage.commands(), (0, 1));
+    });
+}
+
+#[test]
+fn what_the_cache_answers_does_not_keep_it_awake() {
+    awake().play(async |stage| {
+        stage.ask(get("/a")).await;
+        for second in 50..60 {
+            stage.at(second).await;
+            assert_eq!(stage.ask(get("/a")).await.how(), (200, "cache"));
+        }
+        stage.at(60).await;
+        assert_eq!(stage.commands(), (0, 1));
+    });
+}
+
+#[test]
+fn a_long_download_keeps_it_awake_to_its_end() {
+    awake().play(async |stage| {
+        let gate = Gate::shut();
+        let minute = gate.clone();
+        stage.origin.script(move |_| {
+            let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+            let mut acts = vec![Act::Body, Act::Say(head.as_bytes().to_vec())];
+            for _ in 0..20 {
+                acts.push(Act::Await(minute.clone()));
+                acts.push(Act::Say(b"5\r\nchunk\r\n".to_vec()));
+            }
+            acts.push(Act::Say(b"0\r\n\r\n".to_vec()));
+            acts
+        });
+        let mut client = stage.begin(get("/film")).await;
+        assert_eq!(client.head().await.status, 200);
+        for minute in 1..=20 {
+            stage.at(minute * 60).await;
+            let status = stage.status();
+            assert_eq!((status.state.as_str(), status.in_flight), ("awake", 1));
+            assert_eq!(status.kept_awake_by.as_deref(), Some("1 request under way"));
+            gate.open();
+            let part = String::from_utf8(client.part().await).unwrap();
+            assert!(part.contains("chunk"), "{part:?}");
+        }
+        assert_eq!(stage.status().in_flight, 0);
+        stage.at(1204).await;
+        assert_eq!(stage.commands(), (0, 0));
+        stage.at(1205).await;
+        assert_eq!(stage.commands(), (0, 1));
+    });
+}
+
+#[test]
+fn a_download_that_its_client_breaks_off_keeps_nobody_awake() {
+    awake().play(async |stage| {
+        let head = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsome".to_vec();
+        stage.origin.script(move |_| vec![Act::Body, Act::Say(head.clone()), Act::Hang]);
+        let mut client = stage.begin(get("/film")).await;
+        assert_eq!(client.head().await.status, 200);
+        assert_eq!(stage.status().in_flight, 1);
+        client.leave().await;
+        assert_eq!(stage.status().in_flight, 0);
+        stage.at(60).await;
+        assert_eq!(stage.commands(), (0, 1));
+    });
+}
+
+#[test]
+fn the_promise_keeps_it_awake_until_enough_were_not_delayed() {
+    let promised = awake().with(|config| config.scenario.sla.enabled = true);
+    promised.play(async |stage| {
+        for n in 0..8 {
+            stage.at(n).await;
+            stage.ask(post("/a", "x")).await;
+        }
+        stage.at(3600).await;
+        let status = stage.status();
+        assert_eq!((status.state.as_str(), status.sla), ("awake", Some((8, 0))));
+        let why = status.kept_awake_by.unwrap();
+        assert!(why.contains("SLA"), "{why}");
+        stage.ask(post("/a", "x")).await;
+        // (0 + 1) / (9 + 1) = 10 %.
+        stage.at(3605).await;
+        assert_eq!(stage.commands(), (0, 1));
+        stage.at(3700).await;
+        assert_eq!(stage.ask(post("/a", "x")).await.how(), (200, "held"));
+        assert_eq!(stage.status().sla, Some((10, 1)));
+        stage.at(8000).await;
+        assert_eq!(stage.state(), "awake", "(1 + 1) / (10 + 1) is more than 10 %");
+        stage.at(86_400 + 4500).await;
+        assert_eq!(stage.state(), "awake", "a day later nothing is left to promise from");
+    });
+}
+
+#[test]
+fn crawlers_do_not_count_for_the_promise() {
+    let promised = awake().with(|config| config.scenario.sla.enabled = true);
+    promised.play(async |stage| {
+        for n in 0..20 {
+            stage.ask(get(&format!("/{n}")).agent(CRAWLER)).await;
+        }
+        assert_eq!(stage.status().sla, Some((0, 0)));
+    });
+}
+
+#[test]
+fn always_on_never_sleeps() {
+    let always = nightwatt_model::policy::sleep::PolicyChoice::AlwaysOn;
+    awake().with(|config| config.scenario.policy = always).play(async |stage| {
+        stage.ask(get("/a")).await;
+        stage.pass(Duration::from_hours(24)).await;
+        assert_eq!((stage.state().as_str(), stage.commands()), ("awake", (0, 0)));
+    });
+}
+
+#[test]
+fn a_gateway_that_stops_leaves_the_server_as_it_is() {
+    for setup in [awake(), asleep()] {
+        setup.play(async |stage| {
+            stage.at(10).await;
+            let was = stage.power.is_up();
+            stage.stop().await;
+            assert_eq!((stage.power.is_up(), stage.commands()), (was, (0, 0)));
+        });
+    }
+}
+
+#[test]
+fn a_gateway_that_stops_lets_running_exchanges_end() {
+    awake().play(async |stage| {
+        let gate = Gate::shut();
+        let end = gate.clone();
+        stage.origin.script(move |_| {
+            vec![
+                Act::Say(b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf".to_vec()),
+                Act::Await(end.clone()),
+                Act::Say(b"half".to_vec()),
+            ]
+        });
+        let mut client = stage.begin(get("/a")).await;
+        stage.origin.saw(1).await;
+        let (_, got) = tokio::join!(stage.stop(), async {
+            gate.open();
+            client.answer().await
+        });
+        assert_eq!((got.status, got.text()), (200, "halfhalf"));
+    });
+}
+
+#[test]
+fn a_gateway_that_is_full_can_stop() {
+    let full =
+        awake().with(|config| (config.limits.connections, config.limits.drain) = (1, secs(1)));
+    full.play(async |stage| {
+        let mut idle = stage.begin(get("/a")).await;
+        idle.answer().await;
+        stage.stop().await;
+    });
+}

@@ -28,14 +28,14 @@ pub(crate) const fn secs(seconds: u64) -> Duration {
 
 /// Waits for `work`; panics when that has clearly come to a standstill. No test rests on this time.
 pub(crate) async fn watched<T>(what: &str, work: impl Future<Output = T>) -> T {
-    let waited = Clock::real().timeout(secs(20), work).await;
+    let waited = Clock::real().timeout(secs(10), work).await;
     waited.unwrap_or_else(|_| panic!("standstill: waited for {what}"))
 }
 
 /// Lets everything that was sent arrive, while time stands still.
 pub(crate) async fn settle(clock: &Clock) {
     let _still = clock.owe();
-    for _ in 0..600 {
+    for _ in 0..300 {
         tokio::task::yield_now().await;
     }
 }
@@ -257,9 +257,10 @@ impl Stage {
 
     /// The proxy has looked at its server.
     pub(crate) async fn looked(&self) {
-        let _still = self.clock.owe();
         watched("the first look at the server", async {
             while self.state() == "unknown" {
+                // The look is a timer that is due at once.
+                self.clock.turn().await;
                 tokio::task::yield_now().await;
             }
         })
@@ -308,12 +309,21 @@ impl Stage {
     pub(crate) async fn at(&self, second: u64) {
         assert!(self.now() <= Mono::from_secs(second), "it is {:?} already", self.now());
         self.clock.sleep_until(Mono::from_secs(second)).await;
+        self.rest().await;
+    }
+
+    /// Whatever is due at this moment happens first.
+    async fn rest(&self) {
+        for _ in 0..10 {
+            settle(&self.clock).await;
+            self.clock.turn().await;
+        }
         settle(&self.clock).await;
     }
 
     pub(crate) async fn pass(&self, time: Duration) {
         self.clock.sleep(time).await;
-        settle(&self.clock).await;
+        self.rest().await;
     }
 
     /// Waits until that is so, while virtual time stands still.

@@ -305,14 +305,13 @@ impl Wakes {
         let within = books.ledger.iter().filter(|it| it.at < end);
         for record in within.filter(|it| it.change == Some(Change::Waking)) {
             let cause = match &record.cause {
-                Some(WakeCause::Request { class, client, .. }) => {
-                    *wakes.by_class.entry(class.clone()).or_default() += 1;
-                    wakes.classed_later += u64::from(robots.contains(client.as_str()));
-                    "request"
+                Some(cause) => {
+                    if let WakeCause::Request { class, client, .. } = cause {
+                        *wakes.by_class.entry(class.clone()).or_default() += 1;
+                        wakes.classed_later += u64::from(robots.contains(client.as_str()));
+                    }
+                    cause.as_str()
                 }
-                Some(WakeCause::CrawlWindow) => "crawl-window",
-                Some(WakeCause::Policy) => "policy",
-                Some(WakeCause::Operator) => "operator",
                 None => "unknown",
             };
             *wakes.causes.entry(cause).or_default() += 1;

@@ -1,0 +1,99 @@
+//! The demo, as `make demo` runs it.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::harness::{nightwatt, told};
+
+/// What `demo --json` says with these options.
+fn played(options: &[&str]) -> Value {
+    let output = nightwatt(&[&["demo", "--json"], options].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    assert!(output.stderr.is_empty(), "no progress under --json: {}", told(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn every_request_of_the_day_is_accounted_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out").display().to_string();
+    let day = played(&["--out", &out]);
+    let answers = day["answers"].as_object().unwrap();
+    let answered: u64 = answers.values().map(|count| count.as_u64().unwrap()).sum();
+    assert_eq!(day["requests"], answered, "{day}");
+    assert_eq!((&day["lost"], &day["doubled"]), (&0.into(), &0.into()));
+    for figure in ["server", "proxy", "always_on", "oracle"] {
+        assert!(day["energy_j"].get(figure).is_some(), "{figure}: {}", day["energy_j"]);
+    }
+    for key in [
+        "wakeups",
+        "delayed_requests",
+        "delayed_visits",
+        "delay_s",
+        "saving",
+        "scenario",
+        "provenance",
+    ] {
+        assert!(!day[key].is_null(), "{key}: {day}");
+    }
+    assert!(fs::read_dir(out).unwrap().count() > 2, "its records are kept");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_json_and_another_one_does_not() {
+    let without_real_time = |mut day: Value| {
+        let object = day.as_object_mut().unwrap();
+        object.retain(|key, _| !key.starts_with("real"));
+        day
+    };
+    let (first, second) = (played(&["--seed", "7"]), played(&["--seed", "7"]));
+    assert_eq!(without_real_time(first.clone()), without_real_time(second));
+    assert_ne!(first["requests"], played(&["--seed", "8"])["requests"]);
+}
+
+#[test]
+fn who_promises_nothing_saves_more() {
+    let saving = |options: &[&str]| played(options)["saving"].as_f64().unwrap();
+    let greedy = saving(&["--policy", "timeout 5s", "--no-sla"]);
+    let always_on = saving(&["--policy", "always-on"]);
+    assert!(greedy > 0.2 && always_on < 0.0, "{greedy} {always_on}");
+}
+
+#[test]
+fn a_log_can_be_played_and_progress_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("a.log");
+    let line = |day: u32, second: u32| {
+        format!(
+            "10.0.0.{second} - - [{day:02}/Mar/2012:06:26:{second:02} -0800] \"GET /{second} HTTP/1.1\" 200 100 \"-\" \"curl/8\"\n"
+        )
+    };
+    let lines: String = [3, 4].iter().flat_map(|&day| (0..20).map(move |n| line(day, n))).collect();
+    fs::write(&log, lines).unwrap();
+    let output = nightwatt(&["demo", "--log", &log.display().to_string()]);
+    let said = told(&output);
+    assert!(said.starts_with("exit status: 0\n") && said.contains("0 lost, 0 doubled"), "{said}");
+    assert!(said.contains("100 %  40 requests, day 2, 06:26, server"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_played_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let said = |args: &[&str]| {
+        let output = nightwatt(&[&["demo"], args].concat());
+        told(&output).replace(&dir.path().display().to_string(), "DIR")
+    };
+    let negative = file("negative.toml", "[server]\non_w = -4\n");
+    let unknown = file("unknown.toml", "[server]\nwatts = 4\n");
+    insta::assert_snapshot!("demo_negative_watts", said(&["--scenario", &negative]));
+    insta::assert_snapshot!("demo_unknown_key", said(&["--scenario", &unknown]));
+    insta::assert_snapshot!("demo_no_scenario", said(&["--scenario", "/no/such/file"]));
+    insta::assert_snapshot!("demo_no_log", said(&["--log", "/no/such/log"]));
+    insta::assert_snapshot!("demo_empty_log", said(&["--log", &file("empty.log", "")]));
+}

@@ -1,0 +1,194 @@
+//! Stories of one server that obeys, fails or is moved by others.
+
+use super::*;
+
+/// A lifecycle with its clock and the commands it gave.
+struct Story {
+    server: Lifecycle,
+    now: Mono,
+    commands: Vec<Command>,
+}
+
+impl Story {
+    fn begin() -> Self {
+        let server = Lifecycle::new(Patience::default(), Mono::ZERO);
+        Self { server, now: Mono::ZERO, commands: Vec::new() }
+    }
+
+    fn awake() -> Self {
+        let mut story = Self::begin();
+        assert_eq!(story.tick(), None);
+        assert_eq!(story.probed(true), Some(Change::FoundAwake));
+        story
+    }
+
+    fn asleep() -> Self {
+        let mut story = Self::begin();
+        story.tick();
+        assert_eq!(story.probed(false), Some(Change::FoundAsleep));
+        story
+    }
+
+    fn later(&mut self, seconds: u64) -> &mut Self {
+        self.now = self.now + Duration::from_secs(seconds);
+        self
+    }
+
+    /// Lets time run to the next timer.
+    fn tick(&mut self) -> Option<Change> {
+        self.now = self.now.max(self.server.next_timer());
+        assert_ne!(self.now, Mono::NEVER, "nothing would ever happen");
+        self.server.tick(self.now, &mut self.commands)
+    }
+
+    fn wake(&mut self) -> Option<Change> {
+        self.server.wake(self.now, &mut self.commands)
+    }
+
+    fn sleep(&mut self) -> Option<Change> {
+        self.server.sleep(self.now, &mut self.commands)
+    }
+
+    fn report(&mut self, report: impl FnOnce(Epoch) -> Report) -> Option<Change> {
+        let epoch = match self.commands.pop().expect("a command under way") {
+            Command::Wake(epoch) | Command::Sleep(epoch) | Command::Probe(epoch) => epoch,
+        };
+        self.server.report(self.now, report(epoch), &mut self.commands)
+    }
+
+    fn probed(&mut self, up: bool) -> Option<Change> {
+        assert!(matches!(self.commands.last(), Some(Command::Probe(_))), "{:?}", self.commands);
+        self.report(|epoch| Report::Probed(epoch, up))
+    }
+
+    fn woke(&mut self, done: bool) -> Option<Change> {
+        assert!(matches!(self.commands.last(), Some(Command::Wake(_))), "{:?}", self.commands);
+        self.report(|epoch| Report::WakeDone(epoch, done))
+    }
+}
+
+#[test]
+fn it_sleeps_and_wakes() {
+    let mut story = Story::awake();
+    assert_eq!(story.later(100).sleep(), Some(Change::FallingAsleep));
+    assert_eq!(story.report(|epoch| Report::SleepDone(epoch, true)), None);
+    assert_eq!(story.probed(false), Some(Change::FellAsleep));
+    assert_eq!(story.later(100).wake(), Some(Change::Waking));
+    assert_eq!(story.woke(true), None);
+    assert_eq!(story.probed(false), None, "not yet up");
+    story.tick();
+    assert_eq!(story.probed(true), Some(Change::Woke));
+    assert_eq!(story.server.phase(), Phase::Awake);
+}
+
+#[test]
+fn a_second_wish_gives_no_second_command() {
+    let mut story = Story::asleep();
+    assert_eq!(story.wake(), Some(Change::Waking));
+    assert_eq!(story.wake(), None);
+    assert_eq!(story.commands.len(), 1);
+}
+
+#[test]
+fn who_comes_while_it_falls_asleep_wakes_it_as_soon_as_it_sleeps() {
+    let mut story = Story::awake();
+    story.later(100).sleep();
+    assert_eq!(story.wake(), None);
+    story.report(|epoch| Report::SleepDone(epoch, true));
+    assert_eq!(story.probed(false), Some(Change::Waking));
+}
+
+#[test]
+fn a_server_that_never_wakes_fails_after_three_attempts_and_backs_off() {
+    let mut story = Story::asleep();
+    let mut pauses = Vec::new();
+    for _ in 0..8 {
+        assert_eq!(story.wake(), Some(Change::Waking));
+        let mut attempts = 1;
+        loop {
+            story.woke(true);
+            // It does not answer, however often it is probed.
+            while story.server.phase() == Phase::Waking && !story.commands.is_empty() {
+                if matches!(story.commands.last(), Some(Command::Wake(_))) {
+                    break;
+                }
+                story.probed(false);
+                story.tick();
+            }
+            if story.server.phase() == Phase::Failed {
+                break;
+            }
+            attempts += 1;
+        }
+        assert_eq!(attempts, 3);
+        pauses.push(story.server.blocked_until().since(story.now).as_secs());
+        assert_eq!(story.wake(), None, "not before the pause is over");
+        story.now = story.server.blocked_until();
+        story.commands.clear();
+    }
+    assert_eq!(pauses, [60, 120, 240, 480, 960, 1920, 3600, 3600]);
+}
+
+#[test]
+fn a_failing_wake_command_is_given_again_and_then_no_more() {
+    let mut story = Story::asleep();
+    story.wake();
+    assert_eq!(story.woke(false), None);
+    assert_eq!(story.tick(), None);
+    assert_eq!(story.woke(false), None);
+    assert_eq!(story.tick(), None);
+    assert_eq!(story.woke(false), Some(Change::Failed));
+    assert!(story.commands.is_empty());
+}
+
+#[test]
+fn a_server_that_dies_right_after_waking_is_no_wake_loop() {
+    let mut story = Story::asleep();
+    story.wake();
+    story.woke(true);
+    assert_eq!(story.probed(true), Some(Change::Woke));
+    story.later(1);
+    story.server.report(story.now, Report::Unreachable, &mut story.commands);
+    assert_eq!(story.probed(false), Some(Change::Failed));
+    assert_eq!(story.wake(), None);
+}
+
+#[test]
+fn a_server_woken_or_stopped_by_others_is_noticed() {
+    let mut story = Story::asleep();
+    story.tick();
+    assert_eq!(story.probed(true), Some(Change::WokenByOthers));
+    story.later(1000).tick();
+    assert_eq!(story.probed(false), Some(Change::WentAway));
+    assert_eq!(story.server.phase(), Phase::Asleep);
+}
+
+#[test]
+fn a_server_that_will_not_sleep_is_left_alone_for_longer_and_longer() {
+    let mut story = Story::awake();
+    for pause in [60, 120, 240] {
+        assert_eq!(story.later(100).sleep(), Some(Change::FallingAsleep));
+        story.report(|epoch| Report::SleepDone(epoch, false));
+        let stayed = loop {
+            story.probed(true);
+            if let Some(change) = story.tick() {
+                break change;
+            }
+        };
+        assert_eq!(stayed, Change::StayedAwake);
+        assert_eq!(story.sleep(), None);
+        assert_eq!(story.server.blocked_until().since(story.now).as_secs(), pause);
+        story.now = story.server.blocked_until();
+    }
+}
+
+#[test]
+fn answers_to_old_questions_are_ignored() {
+    let mut story = Story::asleep();
+    story.tick();
+    let Some(Command::Probe(old)) = story.commands.pop() else { panic!("no probe") };
+    story.wake();
+    let late = Report::Probed(old, true);
+    assert_eq!(story.server.report(story.now, late, &mut Vec::new()), None);
+    assert_eq!(story.server.phase(), Phase::Waking);
+}
