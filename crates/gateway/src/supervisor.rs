@@ -349,7 +349,7 @@ impl Driver {
                 );
             }
             (_, Some(cause)) => {
-                tracing::info!(site, state, cause = cause.as_str(), "{change_name}")
+                tracing::info!(site, state, cause = cause.as_str(), "{change_name}");
             }
             (Change::Failed | Change::StayedAwake | Change::WentAway, None) => {
                 let failures = supervisor.lock().manager.lifecycle().failures();
