@@ -4,12 +4,13 @@
 
 mod network;
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nightwatt_model::duration_text;
-use nightwatt_model::scenario::Scenario;
+use nightwatt_model::scenario::{BadValue, Scenario};
 use nightwatt_power::{ControllerConfig, probe};
 use nightwatt_traffic::classes::ClassifierConfig;
 use serde::Deserialize;
@@ -157,7 +158,8 @@ impl<'de> Deserialize<'de> for Origin {
         let plain = uri.scheme_str() == Some("http") && uri.path() == "/" && uri.query().is_none();
         let authority = uri.authority().filter(|it| plain && !it.as_str().contains('@'));
         let authority = authority.ok_or_else(wrong)?;
-        let port = authority.port_u16().unwrap_or(80);
+        let port = if authority.port().is_some() { authority.port_u16() } else { Some(80) };
+        let port = port.filter(|port| *port > 0).ok_or_else(wrong)?;
         Ok(Self { authority: format!("{}:{port}", authority.host()) })
     }
 }
@@ -191,7 +193,7 @@ fn default_watch() -> Duration {
 impl Config {
     /// Reads and checks a file.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = read(path)
+        let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
         Self::parse(&text, &path.display().to_string())
     }
@@ -215,56 +217,89 @@ impl Config {
     }
 
     /// What types cannot say. Errors are (dotted key, what is wrong and what would be right).
-    fn check(&self) -> Result<(), (String, String)> {
+    fn check(&self) -> Result<(), Wrong> {
         if self.listen.is_empty() {
-            return Err((
-                "listen".into(),
-                "at least one address is needed: `[\"0.0.0.0:80\"]`".into(),
-            ));
+            return wrong("listen", "at least one address is needed: `[\"0.0.0.0:80\"]`");
         }
         if self.site.is_empty() {
-            return Err(("site".into(), "at least one `[[site]]` is needed".into()));
+            return wrong("site", "at least one `[[site]]` is needed");
         }
-        if self.limits.header_bytes < 8192 {
-            return Err(("limits.header_bytes".into(), "it must be at least 8192".into()));
-        }
-        self.scenario.check().map_err(|bad| (format!("scenario.{}", bad.key), bad.to_string()))?;
-        let mut taken = std::collections::HashSet::new();
-        for site in &self.site {
-            let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-            if !site.name.chars().all(plain) {
-                let message = format!(
-                    "`{}` names files too: use letters, digits, `-`, `_` and `.` only",
-                    site.name
-                );
-                return Err(("site.name".into(), message));
-            }
-            if site.name.is_empty() || !taken.insert(format!("name {}", site.name)) {
-                let message = format!("site names must be there and differ: `{}`", site.name);
-                return Err(("site.name".into(), message));
-            }
-            if site.hosts.is_empty() && !taken.insert("hosts".into()) {
-                return Err(("site.hosts".into(), "only one site can do without `hosts`".into()));
-            }
-            for host in &site.hosts {
-                if !taken.insert(format!("host {}", host.to_ascii_lowercase())) {
-                    return Err((
-                        "site.hosts".into(),
-                        format!("two sites claim the host `{host}`"),
-                    ));
-                }
-            }
-            let scenario = self.scenario_of(site);
-            scenario
-                .check()
-                .map_err(|bad| (format!("site.scenario.{}", bad.key), bad.to_string()))?;
+        self.limits.check()?;
+        self.scenario.check().map_err(|bad| of_scenario("scenario", &bad))?;
+        let mut taken = HashSet::new();
+        for (index, site) in self.site.iter().enumerate() {
+            site.check(&mut taken).map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
         }
         Ok(())
     }
 }
 
-fn read(path: &Path) -> std::io::Result<String> {
-    std::fs::read_to_string(path)
+/// The dotted key of a wrong value, and what is wrong and what would be right.
+type Wrong = (String, String);
+
+fn wrong(key: impl Into<String>, message: impl Into<String>) -> Result<(), Wrong> {
+    Err((key.into(), message.into()))
+}
+
+fn of_scenario(table: &str, bad: &BadValue) -> Wrong {
+    (format!("{table}.{}", bad.key), bad.to_string())
+}
+
+impl Limits {
+    fn check(&self) -> Result<(), Wrong> {
+        let least = [
+            ("connections", self.connections, 1),
+            ("header_bytes", self.header_bytes, 8192),
+            ("headers", self.headers, 1),
+            ("held", self.held, 1),
+        ];
+        for (key, value, least) in least {
+            if value < least {
+                let message = format!("`{key}` is {value}, but it must be at least {least}");
+                return wrong(format!("limits.{key}"), message);
+            }
+        }
+        let times = [
+            ("header_timeout", self.header_timeout),
+            ("origin_timeout", self.origin_timeout),
+            ("connect_timeout", self.connect_timeout),
+        ];
+        for (key, value) in times {
+            if value.is_zero() {
+                let message = format!("`{key}` is 0, but nothing can be done in no time");
+                return wrong(format!("limits.{key}"), message);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl SiteConfig {
+    fn check(&self, taken: &mut HashSet<String>) -> Result<(), Wrong> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if self.name.is_empty() || !self.name.chars().all(plain) {
+            let name = &self.name;
+            let text = format!("`{name}` names files too: letters, digits, `-`, `_`, `.` only");
+            return wrong("name", text);
+        }
+        if !taken.insert(format!("name {}", self.name)) {
+            return wrong(
+                "name",
+                format!("two sites are called `{}`: names must differ", self.name),
+            );
+        }
+        if self.hosts.is_empty() && !taken.insert("hosts".to_owned()) {
+            return wrong("hosts", "only one site can do without `hosts`: name this one's");
+        }
+        for host in &self.hosts {
+            if !taken.insert(format!("host {}", host.to_ascii_lowercase())) {
+                let text = format!("two sites claim the host `{host}`: it can belong to one only");
+                return wrong("hosts", text);
+            }
+        }
+        let own = self.scenario.as_ref().map_or(Ok(()), Scenario::check);
+        own.map_err(|bad| of_scenario("scenario", &bad))
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,9 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::PathBuf;
 
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -56,29 +59,38 @@ impl ConfigError {
     }
 }
 
-/// Where the last part of a dotted key is set, under the table that the parts before it name. A
-/// search in text: good enough for pointing, as the value itself is known to be there.
+/// Where a value is: `key` names it with dots, and elements of an array by their number, as in
+/// `site.1.scenario.server.on_w`. If it is not there, as far as there is something.
 fn find_key(text: &str, key: &str) -> Option<Range<usize>> {
-    let (table, key) = key.rsplit_once('.').unwrap_or(("", key));
-    let mut current = String::new();
-    let mut at = 0;
+    let table = DeTable::parse(text).ok()?;
     let mut found = None;
-    for line in text.split_inclusive('\n') {
-        let trimmed = line.trim();
-        if trimmed.starts_with('[') {
-            let header = trimmed.trim_start_matches('[').split(']').next();
-            header.unwrap_or_default().trim().clone_into(&mut current);
-        }
-        let name = trimmed.split('=').next().unwrap_or_default().trim();
-        let full = [current.as_str(), name].join(".");
-        let wanted = [table, key].join(".");
-        if trimmed.contains('=') && full.trim_matches('.') == wanted.trim_matches('.') {
-            let start = at + line.find(name).unwrap_or(0);
-            found = Some(start..start + line.trim_end().len() - line.find(name).unwrap_or(0));
-        }
-        at += line.len();
+    let mut current: Option<&DeValue<'_>> = None;
+    for part in key.split('.') {
+        let (place, value) = match current {
+            None => entry(table.get_ref(), part)?,
+            Some(DeValue::Table(table)) => match entry(table, part) {
+                Some(entry) => entry,
+                None => break,
+            },
+            Some(DeValue::Array(array)) => {
+                let element = array.get(part.parse::<usize>().ok()?)?;
+                (element.span(), element)
+            }
+            Some(_) => break,
+        };
+        found = Some(place);
+        current = Some(value.get_ref());
     }
     found
+}
+
+/// A table's entry, with the place from its key to the end of its value (if that is on one line).
+fn entry<'a, 'i>(
+    table: &'a DeTable<'i>,
+    key: &str,
+) -> Option<(Range<usize>, &'a Spanned<DeValue<'i>>)> {
+    let (key, value) = table.get_key_value(key)?;
+    Some((key.span().start..value.span().end.max(key.span().end), value))
 }
 
 /// Why the gateway could not start.

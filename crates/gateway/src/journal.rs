@@ -77,6 +77,7 @@ impl WakeCause {
 pub struct Journal {
     file: File,
     path: PathBuf,
+    size: u64,
     /// Wait for the disk at each record. Off only where a lost tail does not matter (the demo).
     durable: bool,
 }
@@ -93,10 +94,7 @@ impl Journal {
         }
         file.seek(SeekFrom::End(0))?;
         let memory = last.as_ref().map_or_else(Memory::default, |last| resume(last, now));
-        let mut journal = Self { file, path: path.to_owned(), durable };
-        if whole > ROTATE_AT {
-            journal.rotate()?;
-        }
+        let mut journal = Self { file, path: path.to_owned(), size: whole, durable };
         journal.write(&Record { v: 1, at: now, change: None, cause: None, memory })?;
         Ok((journal, memory))
     }
@@ -105,14 +103,28 @@ impl Journal {
     pub fn write(&mut self, record: &Record) -> std::io::Result<()> {
         let mut line = serde_json::to_vec(record)?;
         line.push(b'\n');
+        if self.size > ROTATE_AT {
+            return self.begin_anew(&line);
+        }
         self.file.write_all(&line)?;
+        self.size += line.len() as u64;
         if self.durable { self.file.sync_data() } else { Ok(()) }
     }
 
-    fn rotate(&mut self) -> std::io::Result<()> {
+    /// A new journal that begins with this line takes the old one's place, which is kept. At no
+    /// moment is there no journal with a whole record.
+    fn begin_anew(&mut self, line: &[u8]) -> std::io::Result<()> {
+        let new = self.path.with_extension("jsonl.new");
+        let mut file = OpenOptions::new().append(true).create(true).open(&new)?;
+        file.set_len(0)?;
+        file.write_all(line)?;
+        file.sync_data()?;
         let old = self.path.with_extension("jsonl.1");
-        std::fs::rename(&self.path, &old)?;
-        self.file = OpenOptions::new().append(true).create(true).open(&self.path)?;
+        let _ = std::fs::remove_file(&old);
+        std::fs::hard_link(&self.path, &old)?;
+        std::fs::rename(&new, &self.path)?;
+        self.file = file;
+        self.size = line.len() as u64;
         Ok(())
     }
 }
@@ -203,6 +215,22 @@ mod tests {
         let (_, memory) = Journal::open(&path, Wall::from_secs(10), false).unwrap();
         assert_eq!(memory.bill.on, Duration::from_secs(7));
         assert_eq!(read(&path).unwrap().len(), 3);
+    }
+
+    #[test]
+    fn a_long_journal_begins_anew_and_forgets_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("site.jsonl");
+        let (mut journal, _) = Journal::open(&path, Wall::from_secs(0), false).unwrap();
+        for n in 1..3 {
+            journal.size = ROTATE_AT + 1;
+            journal.write(&record(n, 7 * n.unsigned_abs())).unwrap();
+            journal.write(&record(n, 8 * n.unsigned_abs())).unwrap();
+        }
+        assert_eq!(read(&path).unwrap().len(), 2);
+        assert_eq!(read(&dir.path().join("site.jsonl.1")).unwrap().len(), 2);
+        let (_, memory) = Journal::open(&path, Wall::from_secs(2), false).unwrap();
+        assert_eq!(memory.bill.on, Duration::from_secs(16));
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl<'a> From<&'a Arrival> for ClientFacts<'a> {
 
 /// What the operator may say about clients. Agents are parts of `User-Agent`, in their exact case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct ClassifierConfig {
     /// Programs of the operator's own: always [`ClientClass::Api`].
     pub api_agents: Vec<String>,

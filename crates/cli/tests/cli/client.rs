@@ -56,7 +56,7 @@ pub(crate) fn head(method: &str, path: &str, fields: &str) -> Vec<u8> {
         .into_bytes()
 }
 
-/// Sends these bytes and reads one answer up to the end of the connection.
+/// Sends these bytes and reads one answer.
 pub(crate) fn send(to: SocketAddr, head: &[u8], body: &[u8]) -> io::Result<Reply> {
     let mut stream = connect(to)?;
     // Who answers before it has read everything may not take all of it.
@@ -73,16 +73,19 @@ pub(crate) fn connect(to: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Reads one answer up to the end of the connection.
+/// Reads one answer. Every answer here says how long it is.
 pub(crate) fn receive(mut stream: TcpStream) -> io::Result<Reply> {
-    let mut bytes = Vec::new();
-    let ended = stream.read_to_end(&mut bytes);
-    match parse(&bytes) {
-        Some(reply) => Ok(reply),
-        None => Err(ended.err().unwrap_or_else(|| {
-            let text = String::from_utf8_lossy(&bytes);
-            io::Error::new(io::ErrorKind::UnexpectedEof, format!("no whole answer: {text:?}"))
-        })),
+    let (mut bytes, mut part) = (Vec::new(), [0; 16_384]);
+    loop {
+        let read = stream.read(&mut part)?;
+        bytes.extend_from_slice(&part[..read]);
+        if let Some(reply) = parse(&bytes) {
+            return Ok(reply);
+        }
+        if read == 0 {
+            let what = format!("no whole answer: {:?}", String::from_utf8_lossy(&bytes));
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, what));
+        }
     }
 }
 
@@ -99,10 +102,9 @@ fn parse(bytes: &[u8]) -> Option<Reply> {
     let body = &bytes[end + 4..];
     reply.body = if reply.header("transfer-encoding").is_some() {
         unchunk(body)?
-    } else if let Some(length) = reply.header("content-length") {
-        body.get(..length.parse().ok()?)?.to_vec()
     } else {
-        body.to_vec()
+        let length = reply.header("content-length").unwrap_or("0");
+        body.get(..length.parse().ok()?)?.to_vec()
     };
     Some(reply)
 }

@@ -30,7 +30,8 @@ fn a_server_that_never_wakes_is_given_up_and_everybody_is_told() {
     assert!(held.header("retry-after").is_some());
 
     let state = get(gateway.address, "/.nightwatt/state").unwrap();
-    let state: Value = serde_json::from_slice(&state.body).unwrap();
+    let state: Value = serde_json::from_slice(&state.body)
+        .unwrap_or_else(|error| panic!("{error}: {} {:?}", state.status, state.text()));
     assert_eq!(state["state"], "failed");
     assert!(state["retry_after_s"].as_u64() > Some(30), "{state}");
     let status = gateway.until("failed");
@@ -125,4 +126,16 @@ fn a_server_that_dies_is_noticed_and_woken_again() {
     assert!(matches!(reply.status, 200 | 503), "{}", reply.status);
     let status = gateway.status();
     assert!(status["state"] == "failed" || status["state"] == "awake", "{status}");
+}
+
+#[test]
+fn a_server_that_counts_as_awake_before_it_listens_is_not_put_to_sleep_under_who_waits_for_it() {
+    let script = "sleep 1; exec NIGHTWATT origin --listen ORIGIN --ttl 0";
+    let site = "wake_timeout = \"10s\"\nwatch = \"0\"\nprobe = \"controller\"".to_owned();
+    let house = House::build(&Plan { power: process(script), site, ..Plan::default() });
+    let gateway = house.serve(&[]);
+    let reply = get(gateway.address, "/").unwrap();
+    let ledger = gateway.status()["ledger"].clone();
+    assert_eq!(reply.status, 200, "{} {ledger}\n{}", reply.text(), house.read("serve.log"));
+    assert_eq!(ledger["wakeups"], 1, "{ledger}\n{}", house.read("serve.log"));
 }

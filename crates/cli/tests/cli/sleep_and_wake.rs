@@ -2,6 +2,7 @@
 
 use crate::client::{connect, get, head, receive};
 use crate::harness::{House, Plan, eventually, process, told};
+use nightwatt_gateway::journal::Record;
 use nightwatt_model::policy::lifecycle::Change;
 use rustix::process::Signal;
 use std::io::Write;
@@ -115,4 +116,22 @@ fn the_page_for_people_says_what_the_json_says() {
         assert!(page.contains(part), "{part:?} is not in {page}");
     }
     assert_eq!(gateway.order(&["status", "nobody"]).status.code(), Some(2));
+}
+
+#[test]
+fn who_comes_before_the_first_look_at_the_server_is_named_as_the_cause_too() {
+    let power = "[site.power.command]\nwake = \"touch DIR/up\"\nsleep = \"rm -f DIR/up\"\n\
+                 probe = \"sleep 0.5; test -e DIR/up\"\n";
+    let site = "probe = \"controller\"\nwatch = \"0\"".to_owned();
+    let plan = Plan { power: power.to_owned(), site, ..Plan::default() };
+    let house = House::build(&plan);
+    let _origin = house.start_origin();
+    let gateway = house.serve(&[]);
+    assert_eq!(gateway.status()["state"], "unknown");
+    let reply = get(gateway.address, "/early").unwrap();
+    assert_eq!((reply.status, reply.answer()), (200, "held"), "{}", reply.text());
+    let waking = |record: &Record| record.change == Some(Change::Waking);
+    let record = house.ledger().into_iter().find(waking).unwrap();
+    let cause = serde_json::to_value(record.cause).unwrap();
+    assert_eq!(cause["line"], "GET /early", "{cause}");
 }

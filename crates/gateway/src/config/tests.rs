@@ -1,1 +1,233 @@
+use super::*;
 
+/// A file that is right; its lines are counted from 1.
+const GOOD: &str = r#"listen = ["127.0.0.1:8080"]
+trusted_proxies = ["10.0.0.0/8"]
+
+[limits]
+hold = "30s"
+
+[scenario.server]
+on_w = 80
+
+[[site]]
+name = "blog"
+hosts = ["blog.example"]
+origin = "http://10.0.0.5:8080"
+
+[site.power.process]
+command = ["/usr/sbin/apache2"]
+
+[[site]]
+name = "shop"
+hosts = ["shop.example"]
+origin = "http://10.0.0.6"
+
+[site.power.simulated]
+"#;
+
+/// The error of the file with one text in the place of another.
+fn error(good: &str, bad: &str) -> String {
+    assert_eq!(GOOD.matches(good).count(), 1, "`{good}` is there once");
+    let text = GOOD.replace(good, bad);
+    match Config::parse(&text, "nightwatt.toml") {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("accepted:\n{text}"),
+    }
+}
+
+/// Replaces a text and checks that the error points at this line and says all of these.
+#[track_caller]
+fn points_at(line: u32, good: &str, bad: &str, says: &[&str]) {
+    let error = error(good, bad);
+    assert!(error.starts_with(&format!("nightwatt.toml:{line}:")), "not line {line}: {error}");
+    for words in says {
+        assert!(error.contains(words), "`{words}` is not in: {error}");
+    }
+}
+
+#[test]
+fn a_good_file_is_read_and_the_rest_is_default() {
+    let config = Config::parse(GOOD, "nightwatt.toml").unwrap();
+    assert_eq!(config.limits, Limits { hold: Duration::from_secs(30), ..Limits::default() });
+    assert_eq!(config.site[1].origin.authority, "10.0.0.6:80");
+    assert!((config.scenario.server.on_w - 80.0).abs() < 1e-12);
+    assert!((config.scenario.server.off_w - 1.6).abs() < 1e-12);
+    assert_eq!(config.control_socket(), PathBuf::from("/var/lib/nightwatt/control.sock"));
+}
+
+#[test]
+fn unknown_keys_are_named_with_those_that_are_known() {
+    points_at(3, "\n\n[limits]", "\nlisen = 1\n\n[limits]", &["lisen", "listen"]);
+    points_at(5, "hold = \"30s\"", "hodl = \"30s\"", &["hodl", "`hold`"]);
+    points_at(8, "on_w = 80", "watts = 80", &["watts", "`on_w`"]);
+    points_at(12, "hosts = [\"blog.example\"]", "host = \"x\"", &["host", "`hosts`"]);
+    let bad = "command = [\"/usr/sbin/apache2\"]\ncwd = \"/\"";
+    points_at(17, "command = [\"/usr/sbin/apache2\"]", bad, &["cwd"]);
+    points_at(7, "[scenario.server]", "[scenario.sever]", &["sever", "`server`"]);
+}
+
+#[test]
+fn unknown_keys_about_clients_are_named_too() {
+    let bad = "[site.clients]\ncrawler_agent = [\"Bot\"]\n\n[site.power.simulated]";
+    points_at(24, "[site.power.simulated]", bad, &["crawler_agent", "crawler_agents"]);
+}
+
+#[test]
+fn wrong_types_say_what_is_wanted() {
+    points_at(1, "listen = [\"127.0.0.1:8080\"]", "listen = 8080", &["sequence"]);
+    points_at(1, "[\"127.0.0.1:8080\"]", "[\"8080\"]", &["address"]);
+    points_at(5, "\"30s\"", "30", &["30", "string"]);
+    points_at(8, "on_w = 80", "on_w = \"80\"", &["80"]);
+    points_at(11, "\"blog\"", "[\"blog\"]", &["string"]);
+}
+
+#[test]
+fn impossible_figures_are_refused() {
+    points_at(8, "on_w = 80", "on_w = -80", &["-80", "from 0 to"]);
+    points_at(8, "on_w = 80", "on_w = nan", &["NaN"]);
+    points_at(9, "on_w = 80", "on_w = 80\noff_w = 90", &["off_w", "90", "awake"]);
+    points_at(5, "hold = \"30s\"", "header_bytes = 100", &["8192"]);
+    // Nobody would ever be let in.
+    points_at(5, "hold = \"30s\"", "connections = 0", &["at least 1"]);
+}
+
+#[test]
+fn a_figure_of_a_site_points_at_that_site() {
+    let own = "[site.scenario.server]\non_w = -1\n\n[site.power.simulated]";
+    points_at(24, "[site.power.simulated]", own, &["-1"]);
+    // Both sites have the key; the first is wrong.
+    let both = GOOD
+        .replace(
+            "[site.power.process]",
+            "[site.scenario.server]\non_w = -5\n\n[site.power.process]",
+        )
+        .replace(
+            "[site.power.simulated]",
+            "[site.scenario.server]\non_w = 5\n\n[site.power.simulated]",
+        );
+    let error = Config::parse(&both, "nightwatt.toml").unwrap_err().to_string();
+    assert!(error.starts_with("nightwatt.toml:16:"), "{error}");
+}
+
+#[test]
+fn figures_in_an_inline_table_are_found() {
+    points_at(7, "[scenario.server]\non_w = 80", "[scenario]\nserver = { on_w = -1 }", &["-1"]);
+    points_at(4, "[limits]\nhold = \"30s\"", "limits.header_bytes = 1", &["8192"]);
+}
+
+#[test]
+fn durations_need_a_unit() {
+    for bad in ["30", "soon", "-5s", ""] {
+        let value = format!("\"{bad}\"");
+        points_at(5, "\"30s\"", &value, &["is not a duration", "`5s`", &format!("`{bad}`")]);
+    }
+}
+
+#[test]
+fn an_origin_is_http_with_host_and_port() {
+    for bad in [
+        "https://10.0.0.6",
+        "10.0.0.6:80",
+        "http://10.0.0.6/shop",
+        "http://10.0.0.6/?a",
+        "http://user:secret@10.0.0.6",
+        "http://",
+        "ftp://10.0.0.6",
+        "http://10.0.0.6:99999",
+        "http://10.0.0.6:0",
+        "",
+    ] {
+        points_at(
+            21,
+            "http://10.0.0.6\"",
+            &format!("{bad}\""),
+            &["is not an origin", "http://10.0.0.5:8080"],
+        );
+    }
+}
+
+#[test]
+fn a_server_has_one_controller() {
+    points_at(23, "[site.power.simulated]", "[site.power]", &["no driver", "`process`"]);
+    let two = "[site.power.simulated]\n[site.power.command]\nwake = \"a\"\nsleep = \"b\"";
+    let error = error("[site.power.simulated]", two);
+    assert!(error.contains("two drivers") && error.starts_with("nightwatt.toml:2"), "{error}");
+    points_at(23, "[site.power.simulated]", "[site.power.telepathy]", &["telepathy", "`process`"]);
+    points_at(18, "[site.power.simulated]", "", &["power"]);
+}
+
+#[test]
+fn sites_do_not_share_names_or_hosts() {
+    points_at(19, "name = \"shop\"", "name = \"blog\"", &["blog", "differ"]);
+    points_at(19, "name = \"shop\"", "name = \"../shop\"", &["../shop", "letters"]);
+    points_at(19, "name = \"shop\"", "name = \"\"", &["name"]);
+    points_at(20, "[\"shop.example\"]", "[\"Blog.Example\"]", &["Blog.Example"]);
+    let none = GOOD
+        .replace("hosts = [\"blog.example\"]\n", "")
+        .replace("hosts = [\"shop.example\"]\n", "");
+    let error = Config::parse(&none, "nightwatt.toml").unwrap_err().to_string();
+    assert!(error.contains("only one site can do without `hosts`"), "{error}");
+    assert!(error.starts_with("nightwatt.toml:17:"), "the second of the two: {error}");
+}
+
+#[test]
+fn the_first_of_two_sites_is_pointed_at_when_it_is_wrong() {
+    points_at(11, "name = \"blog\"", "name = \"b l o g\"", &["b l o g"]);
+}
+
+#[test]
+fn networks_are_an_address_and_a_length() {
+    for bad in ["10.0.0.0/33", "10.0.0/8", "example.org", ""] {
+        points_at(2, "10.0.0.0/8", bad, &["is not a network", "10.0.0.0/8"]);
+    }
+}
+
+#[test]
+fn what_is_missing_is_asked_for() {
+    points_at(1, "listen = [\"127.0.0.1:8080\"]", "listen = []", &["at least one address"]);
+    let without = |line: &str| {
+        let text = GOOD.replace(line, "");
+        Config::parse(&text, "nightwatt.toml").unwrap_err().to_string()
+    };
+    assert!(without("listen = [\"127.0.0.1:8080\"]\n").contains("listen"));
+    assert!(without("origin = \"http://10.0.0.6\"\n").contains("origin"));
+    let empty =
+        Config::parse("listen = [\"127.0.0.1:80\"]\nsite = []", "x").unwrap_err().to_string();
+    assert!(empty.starts_with("x:2:") && empty.contains("[[site]]"), "{empty}");
+    let none = Config::parse("", "x").unwrap_err().to_string();
+    assert!(none.contains("listen"), "{none}");
+}
+
+#[test]
+fn what_is_not_toml_is_pointed_at() {
+    points_at(5, "hold = \"30s\"", "hold = \"30s", &[]);
+    points_at(4, "[limits]", "[limits", &[]);
+    points_at(9, "on_w = 80", "on_w = 80\non_w = 81", &["duplicate"]);
+}
+
+#[test]
+fn the_place_is_shown_under_its_line() {
+    let error = error("hold = \"30s\"", "hold = \"soon\"");
+    assert!(error.contains("\n5 | hold = \"soon\"\n"), "{error}");
+    assert!(error.lines().last().unwrap().contains('^'), "{error}");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let error = Config::load(Path::new("/nowhere/nightwatt.toml")).unwrap_err().to_string();
+    assert!(error.contains("/nowhere/nightwatt.toml"), "{error}");
+}
+
+proptest::proptest! {
+    /// Whatever is broken in it, reading ends, and an error has a place in the file.
+    #[test]
+    fn no_file_is_too_odd(at in 0_usize..GOOD.len(), put in "[\\[\\]\"={}.#\\n\\\\a-z0-9é-]{0,8}") {
+        let mut text = GOOD.to_owned();
+        text.insert_str(at, &put);
+        if let Err(error) = Config::parse(&text, "x") {
+            let text = error.to_string();
+            proptest::prop_assert!(text.starts_with('x'), "{}", text);
+        }
+    }
+}

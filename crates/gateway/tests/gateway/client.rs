@@ -1,5 +1,7 @@
 //! A client that writes what it is told and reads what comes, with the debts of virtual time.
 
+use std::fmt::Write as _;
+
 use nightwatt_clock::{Clock, Debt};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -60,7 +62,7 @@ impl Ask {
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut head = format!("{}\r\n", self.line);
         for (name, value) in &self.fields {
-            head.push_str(&format!("{name}: {value}\r\n"));
+            let _ = write!(head, "{name}: {value}\r\n");
         }
         let mut bytes = format!("{head}\r\n").into_bytes();
         bytes.extend(&self.body);
@@ -71,7 +73,6 @@ impl Ask {
 /// An answer as the client got it.
 #[derive(Debug, Clone)]
 pub(crate) struct Got {
-    pub(crate) line: String,
     pub(crate) status: u16,
     pub(crate) fields: Fields,
     pub(crate) body: Vec<u8>,
@@ -149,13 +150,6 @@ impl Client {
         let _ = watched("the proxy to take bytes", self.stream.write_all(bytes.as_ref())).await;
     }
 
-    /// Sends bytes that do not ask for anything by themselves.
-    pub(crate) async fn add(&mut self, bytes: impl AsRef<[u8]>) {
-        let _owes = self.clock.owe();
-        let _ = watched("the proxy to take bytes", self.stream.write_all(bytes.as_ref())).await;
-        settle(&self.clock).await;
-    }
-
     /// No more will come from this side.
     pub(crate) async fn finish(&mut self) {
         self.stream.shutdown().await.unwrap();
@@ -197,7 +191,7 @@ impl Client {
             let (line, fields) = Fields::of_head(&head);
             let status = line.split(' ').nth(1)?.parse().ok()?;
             if status != 100 {
-                return Some(Got { line, status, fields, body: Vec::new(), whole: true });
+                return Some(Got { status, fields, body: Vec::new(), whole: true });
             }
         }
     }
@@ -216,11 +210,6 @@ impl Client {
         let part = watched("a part of the body", self.ahead.some(&mut self.stream)).await;
         settle(&self.clock).await;
         part
-    }
-
-    /// As [`Client::part`], but time may pass until it comes.
-    pub(crate) async fn part_in_time(&mut self) -> Vec<u8> {
-        watched("a part of the body", self.ahead.some(&mut self.stream)).await
     }
 
     /// The proxy has closed the connection, and said nothing more.

@@ -200,3 +200,22 @@ fn shadow_mode_survives_an_origin_that_is_away() {
         assert_eq!(stage.ask(get("/b")).await.how(), (200, "server"));
     });
 }
+
+#[test]
+fn a_second_gateway_on_the_same_address_disturbs_nothing() {
+    let fixed = awake().with(|config| {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        config.listen = vec![port.local_addr().unwrap()];
+    });
+    fixed.play(async |stage| {
+        let records = stage.journal().len();
+        let error = stage.start_another().err().expect("the address is taken");
+        assert!(error.to_string().contains("cannot listen"), "{error}");
+        assert!(error.hint().is_some());
+        assert!(matches!(stage.order(Order::Status).await, Reply::Status(_)));
+        stage.at(100).await;
+        assert_eq!(stage.commands(), (0, 1), "only one of them commands the server");
+        let of_others = stage.journal().len() - records;
+        assert_eq!(of_others, 2, "it fell asleep: two records, all of the first gateway");
+    });
+}

@@ -1,5 +1,6 @@
 //! A scripted origin: it says what the test tells it to say, well-formed or not.
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -90,7 +91,7 @@ pub(crate) fn status(code: u16, body: &str) -> Says {
 
 impl Says {
     pub(crate) fn field(mut self, name: &str, value: &str) -> Self {
-        self.head.push_str(&format!("{name}: {value}\r\n"));
+        let _ = write!(self.head, "{name}: {value}\r\n");
         self
     }
 
@@ -133,7 +134,6 @@ struct State {
     script: Script,
     /// What probes are answered: acts too.
     probes: Script,
-    probed: u32,
     seen: Vec<Seen>,
     connections: usize,
     listening: Option<JoinHandle<()>>,
@@ -153,7 +153,6 @@ impl Origin {
         let state = State {
             script: Arc::new(|seen| ok(&format!("this is {}", seen.target)).acts()),
             probes: Arc::new(|_| ok("up").acts()),
-            probed: 0,
             seen: Vec::new(),
             connections: 0,
             listening: None,
@@ -210,11 +209,6 @@ impl Origin {
     /// Waits until so many requests (their heads) have come.
     pub(crate) async fn saw(&self, count: usize) {
         self.when(|state| state.seen.len() >= count).await;
-    }
-
-    /// Waits until it was probed so often.
-    pub(crate) async fn was_probed(&self, count: u32) {
-        self.when(|state| state.probed >= count).await;
     }
 
     async fn when(&self, so: impl Fn(&State) -> bool) {
@@ -289,9 +283,7 @@ impl Origin {
             let is_probe = seen.fields.all("user-agent") == ["nightwatt-probe"];
             let (script, index) = {
                 let mut state = self.state();
-                if is_probe {
-                    state.probed += 1;
-                } else {
+                if !is_probe {
                     state.seen.push(seen.clone());
                 }
                 let script = if is_probe { &state.probes } else { &state.script };

@@ -171,7 +171,7 @@ fn a_gateway_that_stops_lets_running_exchanges_end() {
         });
         let mut client = stage.begin(get("/a")).await;
         stage.origin.saw(1).await;
-        let (_, got) = tokio::join!(stage.stop(), async {
+        let ((), got) = tokio::join!(stage.stop(), async {
             gate.open();
             client.answer().await
         });

@@ -10,7 +10,7 @@ use nightwatt_clock::Clock;
 use nightwatt_gateway::control::{Order, Reply, ask as order};
 use nightwatt_gateway::journal::{self, Record};
 use nightwatt_gateway::status::SiteStatus;
-use nightwatt_gateway::{Config, Extras, Gateway, Options, Running};
+use nightwatt_gateway::{Config, Extras, Gateway, Options, Running, StartError};
 use nightwatt_model::policy::sleep::PolicyChoice;
 use nightwatt_model::time::{Mono, Wall};
 use nightwatt_power::simulated::{self, Simulated};
@@ -89,12 +89,15 @@ impl Controller for Machine {
     }
 }
 
+/// Something to change in the configuration.
+type Change = Box<dyn FnOnce(&mut Config)>;
+
 /// How a story begins.
 pub(crate) struct Setup {
     real: bool,
     observe: bool,
     power: simulated::Config,
-    changes: Vec<Box<dyn FnOnce(&mut Config)>>,
+    changes: Vec<Change>,
     probe: Option<&'static str>,
 }
 
@@ -245,14 +248,18 @@ impl Stage {
 
     /// Starts a gateway on the same state as the last one.
     pub(crate) fn start(&mut self) {
+        self.running = Some(self.start_another().unwrap_or_else(|error| panic!("{error}")));
+    }
+
+    /// Starts a gateway beside the one that runs.
+    pub(crate) fn start_another(&self) -> Result<Running, StartError> {
         let boxed: Box<dyn Controller> = Box::new(self.machine.clone());
         let options = Options {
             observe: self.observe,
             durable: false,
             controllers: HashMap::from([("blog".to_owned(), boxed)]),
         };
-        let running = Gateway::start(self.config.clone(), self.clock.clone(), options).unwrap();
-        self.running = Some(running);
+        Gateway::start(self.config.clone(), self.clock.clone(), options)
     }
 
     /// The proxy has looked at its server.

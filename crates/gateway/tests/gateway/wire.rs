@@ -87,7 +87,7 @@ impl Ahead {
         if fields.get("transfer-encoding").is_some() {
             return self.chunked(reader).await;
         }
-        match fields.get("content-length").map(|length| length.parse::<usize>()) {
+        match fields.get("content-length").map(str::parse::<usize>) {
             Some(Ok(length)) => {
                 let body = self.exactly(reader, length).await;
                 let whole = body.len() == length;
