@@ -4,7 +4,7 @@
 //! 10.0.0.9 - - [03/Mar/2012:06:26:42 -0800] "GET / HTTP/1.1" 200 257 "-" "curl/8" id=a-7 site=blog class=api answer=held delay=5.002 needs=server
 //! ```
 //!
-//! `needs` says that only the server could answer, whether it slept or not. `id` is the request's `X-Request-Id`, `answer` one of [`Answered`], `delay` the seconds from the
+//! `from=cache` says that the answer was in the cache when it was given, `needs=server` that only the server could answer, whether it slept or not. `id` is the request's `X-Request-Id`, `answer` one of [`Answered`], `delay` the seconds from the
 //! head of the request to the head of the answer. In shadow mode `would` says how the request would
 //! have been answered had the server been let sleep.
 
@@ -52,11 +52,13 @@ pub enum Answered {
     Unavailable,
     /// 4xx: the request could not be accepted.
     Refused,
+    /// Not at all: its client left while it was held.
+    Gone,
 }
 
 impl Answered {
     /// Every answer.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Cache,
         Self::Stale,
         Self::NotModified,
@@ -71,6 +73,7 @@ impl Answered {
         Self::Budget,
         Self::Unavailable,
         Self::Refused,
+        Self::Gone,
     ];
 
     /// The name in logs, metrics, JSON and the header `Nightwatt-Answer`.
@@ -90,6 +93,7 @@ impl Answered {
             Self::Budget => "budget",
             Self::Unavailable => "unavailable",
             Self::Refused => "refused",
+            Self::Gone => "gone",
         }
     }
 }
@@ -104,6 +108,7 @@ pub(crate) struct Entry {
     pub(crate) answered: Answered,
     pub(crate) delay: Duration,
     pub(crate) needs_server: bool,
+    pub(crate) from_cache: bool,
     pub(crate) would: Option<&'static str>,
 }
 
@@ -122,6 +127,8 @@ pub struct Extras {
     pub delay_s: f64,
     /// Could only the server answer it?
     pub needs_server: bool,
+    /// Was the answer in the cache when it was given (by then, for a held request)?
+    pub from_cache: bool,
 }
 
 impl Extras {
@@ -139,6 +146,7 @@ impl Extras {
             answer: (*fields.get("answer")?).to_owned(),
             delay_s: fields.get("delay")?.parse().ok()?,
             needs_server: fields.get("needs") == Some(&"server"),
+            from_cache: fields.get("from") == Some(&"cache"),
         })
     }
 }
@@ -157,6 +165,9 @@ impl Entry {
         );
         if self.needs_server {
             line.push_str(" needs=server");
+        }
+        if self.from_cache {
+            line.push_str(" from=cache");
         }
         if let Some(would) = self.would {
             line.push_str(" would=");
@@ -232,6 +243,7 @@ mod tests {
             answered: Answered::Held,
             delay: Duration::from_millis(5002),
             needs_server: true,
+            from_cache: true,
             would: None,
         };
         let line = entry.line();
@@ -250,6 +262,7 @@ mod tests {
             answer: "held".into(),
             delay_s: 5.002,
             needs_server: true,
+            from_cache: true,
         };
         assert_eq!(extras, expected);
     }

@@ -3,12 +3,17 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
+use nightwatt_clock::Clock;
+use nightwatt_model::time::Mono;
+
+use crate::forward::Exchange;
 
 /// Why a body stopped short.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
@@ -31,7 +36,7 @@ pub(crate) struct Answer {
 
 enum Source {
     Whole(Option<Bytes>),
-    Origin(Incoming),
+    Origin(Incoming, Silence),
 }
 
 impl Answer {
@@ -44,8 +49,9 @@ impl Answer {
         Self { source: Source::Whole(None), watcher: None }
     }
 
-    pub(crate) fn of_origin(body: Incoming) -> Self {
-        Self { source: Source::Origin(body), watcher: None }
+    /// The server's answer. It is given up when nothing comes for `limit`.
+    pub(crate) fn of_origin(body: Incoming, clock: &Clock, limit: Duration) -> Self {
+        Self { source: Source::Origin(body, Silence::new(clock, limit)), watcher: None }
     }
 
     /// Adds a watcher outside of the one there is.
@@ -84,8 +90,14 @@ impl http_body::Body for Answer {
         let this = self.get_mut();
         let frame = match &mut this.source {
             Source::Whole(bytes) => bytes.take().map(|bytes| Ok(Frame::data(bytes))),
-            Source::Origin(body) => std::task::ready!(Pin::new(body).poll_frame(cx))
-                .map(|frame| frame.map_err(Into::into)),
+            Source::Origin(body, silence) => match Pin::new(body).poll_frame(cx) {
+                Poll::Ready(frame) => {
+                    silence.broken();
+                    frame.map(|frame| frame.map_err(Into::into))
+                }
+                Poll::Pending if silence.poll_too_long(cx) => Some(Err(TooSilent.into())),
+                Poll::Pending => return Poll::Pending,
+            },
         };
         if let Some(watcher) = &mut this.watcher {
             if let Some(Ok(frame)) = &frame
@@ -93,9 +105,13 @@ impl http_body::Body for Answer {
             {
                 watcher.passes(part);
             }
-            let failed = matches!(&frame, Some(Err(_)));
-            // The server does not poll again once the end is known.
-            if !failed && (frame.is_none() || this.source.is_end()) {
+            let last = match &frame {
+                None => true,
+                // Trailers are the end. Nobody polls again once the end is known.
+                Some(Ok(frame)) => frame.is_trailers() || this.source.is_end(),
+                Some(Err(_)) => false,
+            };
+            if last {
                 watcher.ended();
             }
         }
@@ -111,7 +127,7 @@ impl http_body::Body for Answer {
             Source::Whole(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64)
             }
-            Source::Origin(body) => body.size_hint(),
+            Source::Origin(body, _) => body.size_hint(),
         }
     }
 }
@@ -120,8 +136,100 @@ impl Source {
     fn is_end(&self) -> bool {
         match self {
             Self::Whole(bytes) => bytes.is_none(),
-            Self::Origin(body) => body.is_end_stream(),
+            Self::Origin(body, _) => body.is_end_stream(),
         }
+    }
+}
+
+/// A limit is kept by what comes just in time.
+pub(crate) const JUST_AFTER: Duration = Duration::from_millis(1);
+
+/// Waits for something to come, but not for ever.
+struct Silence {
+    clock: Clock,
+    limit: Duration,
+    since: Mono,
+    timer: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+/// The server stopped in the middle of its answer.
+#[derive(Debug, thiserror::Error)]
+#[error("the server fell silent in the middle of its answer")]
+struct TooSilent;
+
+impl Silence {
+    fn new(clock: &Clock, limit: Duration) -> Self {
+        Self { clock: clock.clone(), limit, since: clock.now().mono, timer: None }
+    }
+
+    /// Something came. The timer is left as it is: it looks again when it is due.
+    fn broken(&mut self) {
+        self.since = self.clock.now().mono;
+    }
+
+    fn poll_too_long(&mut self, cx: &mut Context<'_>) -> bool {
+        loop {
+            let until = self.since + self.limit + JUST_AFTER;
+            if self.clock.now().mono >= until {
+                return true;
+            }
+            let clock = &self.clock;
+            let timer = self.timer.get_or_insert_with(|| {
+                let clock = clock.clone();
+                Box::pin(async move { clock.sleep_until(until).await })
+            });
+            if timer.as_mut().poll(cx).is_pending() {
+                return false;
+            }
+            self.timer = None;
+        }
+    }
+}
+
+/// What is known of a request on its way to the server: shared by its body and whoever waits for the
+/// answer.
+#[derive(Debug)]
+pub(crate) struct Sending {
+    clock: Clock,
+    /// Nanoseconds of monotonic time at which the last part went.
+    last: AtomicU64,
+    /// The body went whole: the connection can serve again once the answer has come.
+    whole: AtomicBool,
+    /// More came than is allowed.
+    too_large: AtomicBool,
+    /// The exchange is under way as long as its request is.
+    _exchange: Option<Arc<Exchange>>,
+}
+
+impl Sending {
+    pub(crate) fn new(clock: &Clock, exchange: Option<Arc<Exchange>>) -> Arc<Self> {
+        let sending = Self {
+            clock: clock.clone(),
+            last: AtomicU64::new(0),
+            whole: AtomicBool::new(false),
+            too_large: AtomicBool::new(false),
+            _exchange: exchange,
+        };
+        sending.goes_on();
+        Arc::new(sending)
+    }
+
+    fn goes_on(&self) {
+        let nanos = u64::try_from(self.clock.now().mono.0.as_nanos()).unwrap_or(u64::MAX);
+        self.last.store(nanos, Ordering::Relaxed);
+    }
+
+    /// When the last part went.
+    pub(crate) fn last(&self) -> Mono {
+        Mono(Duration::from_nanos(self.last.load(Ordering::Relaxed)))
+    }
+
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_too_large(&self) -> bool {
+        self.too_large.load(Ordering::Relaxed)
     }
 }
 
@@ -132,7 +240,7 @@ pub(crate) struct Question {
     rest: Option<Incoming>,
     /// Bytes that may still come.
     allowed: u64,
-    too_large: Arc<AtomicBool>,
+    sending: Arc<Sending>,
 }
 
 /// A request body was larger than the limit.
@@ -141,19 +249,24 @@ pub(crate) struct Question {
 struct TooLarge;
 
 impl Question {
-    pub(crate) fn empty() -> Self {
-        Self { spooled: VecDeque::new(), rest: None, allowed: 0, too_large: Arc::default() }
-    }
-
-    /// What is spooled, then `rest`; `allowed` bytes in all. `too_large` is raised when more come.
+    /// What is spooled, then `rest`; `allowed` bytes in all.
     pub(crate) fn new(
         spooled: impl IntoIterator<Item = Bytes>,
         rest: Option<Incoming>,
         allowed: u64,
-        too_large: &Arc<AtomicBool>,
+        sending: &Arc<Sending>,
     ) -> Self {
-        let spooled: VecDeque<Bytes> = spooled.into_iter().collect();
-        Self { spooled, rest, allowed, too_large: Arc::clone(too_large) }
+        let spooled = spooled.into_iter().collect();
+        let question = Self { spooled, rest, allowed, sending: Arc::clone(sending) };
+        // A body that has ended before it begins is never polled.
+        question.note_end(false);
+        question
+    }
+
+    fn note_end(&self, ended: bool) {
+        if ended || http_body::Body::is_end_stream(self) {
+            self.sending.whole.store(true, Ordering::Relaxed);
+        }
     }
 
     /// What was spooled, and the rest: for a request that was not sent.
@@ -182,11 +295,13 @@ impl http_body::Body for Question {
             && let Some(part) = frame.data_ref()
         {
             let Some(left) = this.allowed.checked_sub(part.len() as u64) else {
-                this.too_large.store(true, Ordering::Relaxed);
+                this.sending.too_large.store(true, Ordering::Relaxed);
                 return Poll::Ready(Some(Err(Box::new(TooLarge))));
             };
             this.allowed = left;
         }
+        this.sending.goes_on();
+        this.note_end(frame.is_none() || matches!(&frame, Some(Ok(frame)) if frame.is_trailers()));
         Poll::Ready(frame)
     }
 

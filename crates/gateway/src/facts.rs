@@ -2,12 +2,13 @@
 
 use std::net::IpAddr;
 
-use http::header::{ACCEPT, CONTENT_LENGTH, HOST, REFERER, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_LENGTH, HOST, REFERER, TRANSFER_ENCODING, USER_AGENT};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use nightwatt_model::time::Now;
 use nightwatt_traffic::{Arrival, ClientFacts, ClientKey};
 
+use crate::authority::Authority;
 use crate::config::Config;
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -26,7 +27,7 @@ pub(crate) struct Facts {
     pub(crate) peer: IpAddr,
     /// From a proxy that is believed.
     pub(crate) trusted: bool,
-    /// Host and port as the client wrote them.
+    /// Host and port as the client wrote them: of the target, else of the `Host` field.
     pub(crate) authority: String,
     /// Path and query.
     pub(crate) target: String,
@@ -78,11 +79,8 @@ impl Facts {
     /// What no server should be bothered with.
     pub(crate) fn refusal(&self, parts: &Parts, most_body: u64) -> Option<Refusal> {
         let headers = &parts.headers;
-        if headers.get_all(HOST).iter().count() > 1 {
-            return Some((StatusCode::BAD_REQUEST, "More than one Host field."));
-        }
-        if self.authority.is_empty() && parts.version >= http::Version::HTTP_11 {
-            return Some((StatusCode::BAD_REQUEST, "HTTP/1.1 needs a Host field."));
+        if let Some(text) = self.host_refusal(parts) {
+            return Some((StatusCode::BAD_REQUEST, text));
         }
         if parts.method == Method::CONNECT {
             return Some((StatusCode::METHOD_NOT_ALLOWED, "This is no forward proxy: no CONNECT."));
@@ -90,10 +88,36 @@ impl Facts {
         if !self.target.starts_with('/') {
             return Some((StatusCode::BAD_REQUEST, "The request target must begin with a slash."));
         }
+        let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+        let coding = codings.next().map_or(&b"chunked"[..], HeaderValue::as_bytes);
+        if !coding.eq_ignore_ascii_case(b"chunked") || codings.next().is_some() {
+            // hyper undoes the chunks and keeps quiet about any coding within them.
+            return Some((StatusCode::NOT_IMPLEMENTED, "The only transfer coding is chunked."));
+        }
         let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
         if length.and_then(|length| length.parse::<u64>().ok()).is_some_and(|it| it > most_body) {
             let text = "The request's body is larger than this site accepts.";
             return Some((StatusCode::PAYLOAD_TOO_LARGE, text));
+        }
+        None
+    }
+
+    /// Why it is not clear whom the request is for (RFC 9112, 3.2). The target of a request in
+    /// absolute form wins over its `Host` field, but both must be right.
+    fn host_refusal(&self, parts: &Parts) -> Option<&'static str> {
+        let mut fields = parts.headers.get_all(HOST).iter();
+        let field = fields.next();
+        if fields.next().is_some() {
+            return Some("More than one Host field.");
+        }
+        let needed = parts.version >= http::Version::HTTP_11;
+        if needed && (field.is_none() || self.authority.is_empty()) {
+            return Some("HTTP/1.1 needs a Host field.");
+        }
+        let is_wrong = |text: &str| !text.is_empty() && Authority::parse(text).is_none();
+        let field = field.map_or(Ok(""), HeaderValue::to_str);
+        if is_wrong(&self.authority) || field.is_ok_and(is_wrong) {
+            return Some("The Host field and the target's host must be `host` or `host:port`.");
         }
         None
     }
@@ -104,10 +128,7 @@ impl Facts {
 
     /// Host without port, lower case.
     pub(crate) fn host(&self) -> String {
-        let host = match self.authority.rsplit_once(':') {
-            Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
-            _ => &self.authority,
-        };
+        let host = Authority::parse(&self.authority).map_or(&*self.authority, |it| it.host);
         host.to_ascii_lowercase()
     }
 

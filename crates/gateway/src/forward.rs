@@ -1,8 +1,7 @@
 //! One exchange with the server: the request on its way there, the answer on its way back, and what
 //! the cache keeps of it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -15,8 +14,9 @@ use nightwatt_httpcache::{
     invalidation, update,
 };
 
-use crate::body::{Answer, Question, Watcher};
+use crate::body::{Answer, Question, Sending, Watcher};
 use crate::facts::{FORWARDED_FOR, Facts, REQUEST_ID};
+use crate::flights::Flight;
 use crate::gateway::Gateway;
 use crate::hold::Spool;
 use crate::origin::{Failure, Loan, OriginError};
@@ -35,8 +35,22 @@ const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED: HeaderName = HeaderName::from_static("forwarded");
 
-/// Ends an exchange when it is dropped.
-pub(crate) struct Exchange(pub(crate) Arc<Supervisor>);
+/// An exchange with the server, which keeps it awake. Over when the last who takes part in it has
+/// dropped it: answer passed on, request sent.
+#[derive(Debug)]
+pub(crate) struct Exchange(Arc<Supervisor>);
+
+impl Exchange {
+    /// Begins one, if the server is awake.
+    pub(crate) fn begin(supervisor: &Arc<Supervisor>) -> Option<Arc<Self>> {
+        supervisor.try_begin().then(|| Self::begun(supervisor))
+    }
+
+    /// One that the manager has begun by itself.
+    pub(crate) fn begun(supervisor: &Arc<Supervisor>) -> Arc<Self> {
+        Arc::new(Self(Arc::clone(supervisor)))
+    }
+}
 
 impl Drop for Exchange {
     fn drop(&mut self) {
@@ -44,24 +58,25 @@ impl Drop for Exchange {
     }
 }
 
-impl Watcher for Exchange {
+impl Watcher for Arc<Exchange> {
     fn passes(&mut self, _: &Bytes) {}
 
     fn ended(&mut self) {}
 }
 
-/// Gives a connection back when the answer has passed whole.
+/// Gives a connection back when the answer has passed whole, and the request before it.
 struct Lent {
     gateway: Arc<Gateway>,
     site: usize,
     loan: Option<Loan>,
+    sending: Arc<Sending>,
 }
 
 impl Watcher for Lent {
     fn passes(&mut self, _: &Bytes) {}
 
     fn ended(&mut self) {
-        if let Some(loan) = self.loan.take() {
+        if let Some(loan) = self.loan.take().filter(|_| self.sending.is_whole()) {
             self.gateway.sites[self.site].origin.put_back(loan);
         }
     }
@@ -72,6 +87,8 @@ struct Keeping {
     store: Arc<Store>,
     /// Until the answer has passed, or has become too large.
     kept: Option<(CacheKey, Stored, BytesMut)>,
+    /// Others wait for what becomes of it.
+    flight: Option<Flight>,
 }
 
 impl Watcher for Keeping {
@@ -80,6 +97,7 @@ impl Watcher for Keeping {
             body.extend_from_slice(part);
             if body.len() as u64 > self.store.largest() {
                 self.kept = None;
+                self.flight = None;
             }
         }
     }
@@ -88,6 +106,7 @@ impl Watcher for Keeping {
         if let Some((key, stored, body)) = self.kept.take() {
             self.store.insert(key, Object { stored, body: body.freeze() });
         }
+        self.flight = None;
     }
 }
 
@@ -100,12 +119,16 @@ pub(crate) struct Forwarding<'a> {
     pub(crate) parts: &'a Parts,
     pub(crate) key: Option<CacheKey>,
     pub(crate) found: Option<Found>,
+    /// Others wait for this request's answer.
+    pub(crate) flight: Mutex<Option<Flight>>,
 }
 
 /// Why nothing could be forwarded.
 pub(crate) enum NotForwarded {
-    /// The server cannot be reached; nothing was sent. The body comes back.
+    /// The server cannot be reached, and nothing was sent. The body comes back.
     Unreachable(Spool),
+    /// The connection broke, but the request can be sent again without harm.
+    Broken(Spool),
     /// Anything else: the answer to give.
     Answer(Response<Answer>),
 }
@@ -123,19 +146,22 @@ impl Forwarding<'_> {
         self.gateway.timestamp()
     }
 
-    /// Forwards within an exchange that has begun, and ends it when the answer has passed.
-    pub(crate) async fn run(&self, spool: Spool) -> Result<Response<Answer>, NotForwarded> {
-        let exchange = Exchange(Arc::clone(&self.site().supervisor));
+    /// Forwards within an exchange; the answer's body takes part in it.
+    pub(crate) async fn run(
+        &self,
+        spool: Spool,
+        exchange: Arc<Exchange>,
+    ) -> Result<Response<Answer>, NotForwarded> {
         let requested = self.now();
         let (mut validates, mut spool) = (self.found.is_some(), spool);
         loop {
-            let too_large = Arc::new(AtomicBool::new(false));
+            let sending = Sending::new(&self.gateway.clock, Some(Arc::clone(&exchange)));
             let repeatable = spool.is_whole() && self.parts.method.is_idempotent();
             let copy = repeatable.then(|| spool.parts.clone());
-            let (request, validating) = self.question(spool, validates, &too_large);
-            let (response, loan) = match self.site().origin.send(request).await {
+            let (request, validating) = self.question(spool, validates, &sending);
+            let (response, loan) = match self.site().origin.send(request, &sending).await {
                 Ok(answer) => answer,
-                Err(failure) => return Err(self.failed(failure, copy, &too_large)),
+                Err(failure) => return Err(self.failed(failure, copy, &sending)),
             };
             if let Some(copy) = copy {
                 let unmatched = validating
@@ -149,10 +175,11 @@ impl Forwarding<'_> {
                 }
             }
             let times = Times { requested, received: self.now() };
-            let lent =
-                Lent { gateway: Arc::clone(self.gateway), site: self.site, loan: Some(loan) };
+            let limit = self.gateway.config.limits.origin_timeout;
+            let gateway = Arc::clone(self.gateway);
+            let lent = Lent { gateway, site: self.site, loan: Some(loan), sending };
             return Ok(self.answer(
-                response.map(Answer::of_origin),
+                response.map(|body| Answer::of_origin(body, &self.gateway.clock, limit)),
                 times,
                 validating,
                 lent,
@@ -175,7 +202,7 @@ impl Forwarding<'_> {
         &self,
         spool: Spool,
         validate: bool,
-        too_large: &Arc<AtomicBool>,
+        sending: &Arc<Sending>,
     ) -> (Request<Question>, bool) {
         let mut headers = self.parts.headers.clone();
         let length = headers.get(CONTENT_LENGTH).cloned();
@@ -197,12 +224,9 @@ impl Forwarding<'_> {
                 .found
                 .as_ref()
                 .is_some_and(|found| update::add_validators(&mut headers, &[&found.object.stored]));
-        let body = if length.is_some() || chunked {
-            let limit = self.gateway.config.limits.body_bytes;
-            Question::new(spool.parts, spool.rest, limit, too_large)
-        } else {
-            Question::empty()
-        };
+        let limit = self.gateway.config.limits.body_bytes;
+        let rest = spool.rest.filter(|_| length.is_some() || chunked);
+        let body = Question::new(spool.parts, rest, limit, sending);
         if let Some(length) = length {
             headers.insert(CONTENT_LENGTH, length);
         }
@@ -225,8 +249,12 @@ impl Forwarding<'_> {
         times: Times,
         validating: bool,
         lent: Lent,
-        exchange: Exchange,
+        exchange: Arc<Exchange>,
     ) -> Response<Answer> {
+        if response.headers().contains_key(TRANSFER_ENCODING) {
+            // Chunks are the truth; a length beside them is not (RFC 9112, 6.3).
+            response.headers_mut().remove(CONTENT_LENGTH);
+        }
         let request = head_of(self.facts, self.parts);
         let (status, rules) = (response.status(), self.rules());
         for key in invalidation::invalidated(&request, status, response.headers(), &rules.key) {
@@ -247,7 +275,8 @@ impl Forwarding<'_> {
         {
             return stale;
         }
-        let keeping = self.keep(&response, times);
+        let flight = self.flight.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let keeping = self.keep(&response, times, flight);
         let stored = keeping.is_some();
         let now = self.now();
         fields::strip_hop_by_hop(response.headers_mut());
@@ -262,7 +291,12 @@ impl Forwarding<'_> {
     }
 
     /// The cache's part in an answer: what is stored of it, forgotten or updated because of it.
-    fn keep(&self, response: &Response<Answer>, times: Times) -> Option<Keeping> {
+    fn keep(
+        &self,
+        response: &Response<Answer>,
+        times: Times,
+        flight: Option<Flight>,
+    ) -> Option<Keeping> {
         let key = self.key.as_ref()?;
         let request = head_of(self.facts, self.parts);
         let (status, headers, rules) = (response.status(), response.headers(), self.rules());
@@ -276,7 +310,7 @@ impl Forwarding<'_> {
                 let too_long =
                     http_body::Body::size_hint(response.body()).lower() > store.largest();
                 let kept = (!too_long).then(|| (key.clone(), stored, BytesMut::new()))?;
-                Some(Keeping { store: Arc::clone(store), kept: Some(kept) })
+                Some(Keeping { store: Arc::clone(store), kept: Some(kept), flight })
             }
             Err(why) => {
                 tracing::trace!(id = %self.facts.id, why = why.token(), "not stored");
@@ -348,7 +382,17 @@ impl Forwarding<'_> {
 
     /// A stored answer in the place of an error, where that is allowed.
     fn stale_instead(&self) -> Option<Response<Answer>> {
-        let found = self.found.as_ref().filter(|it| it.usability.allows(Occasion::OriginFails))?;
+        self.stale_on(&[Occasion::OriginFails])
+    }
+
+    /// The same when the server is gone: then it may as well be asleep.
+    pub(crate) fn stale_without_server(&self) -> Option<Response<Answer>> {
+        self.stale_on(&[Occasion::OriginFails, Occasion::OriginAsleep])
+    }
+
+    fn stale_on(&self, occasions: &[Occasion]) -> Option<Response<Answer>> {
+        let allows = |it: &&Found| occasions.iter().any(|&on| it.usability.allows(on));
+        let found = self.found.as_ref().filter(allows)?;
         let request = head_of(self.facts, self.parts);
         let status = self.why_forwarded().detail("origin-failed");
         Some(from_store(&request, &found.object, self.now(), &status))
@@ -359,9 +403,9 @@ impl Forwarding<'_> {
         &self,
         failure: Failure,
         copy: Option<Vec<Bytes>>,
-        too_large: &AtomicBool,
+        sending: &Sending,
     ) -> NotForwarded {
-        if too_large.load(Ordering::Relaxed) {
+        if sending.is_too_large() {
             let text = "The request's body is larger than this site accepts.";
             return NotForwarded::Answer(crate::answers::sentence(
                 StatusCode::PAYLOAD_TOO_LARGE,
@@ -377,7 +421,7 @@ impl Forwarding<'_> {
             }
             // The server went away under the request. Who asked may ask again without harm.
             (OriginError::Broken(_), _) if copy.is_some() => {
-                NotForwarded::Unreachable(Spool::again(copy.unwrap_or_default()))
+                NotForwarded::Broken(Spool::again(copy.unwrap_or_default()))
             }
             (OriginError::TimedOut(_), _) => {
                 let text = "The server did not answer in time.";

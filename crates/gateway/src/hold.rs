@@ -10,6 +10,7 @@ use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::time::Mono;
 use tokio::sync::watch;
 
+use crate::forward::Exchange;
 use crate::supervisor::Supervisor;
 
 /// A request's body while its request is held: what has come so far is kept, up to a bound; the
@@ -63,10 +64,9 @@ impl Spool {
 }
 
 /// How holding ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Held {
     /// The server is awake, and an exchange with it has begun.
-    Awake,
+    Awake(Arc<Exchange>),
     /// The server would not wake.
     Failed,
     /// It took too long.
@@ -76,25 +76,25 @@ pub(crate) enum Held {
 /// Tells the manager when a held request is gone.
 struct Waiting<'a> {
     supervisor: &'a Supervisor,
-    arrived: Mono,
+    id: u64,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.supervisor.gave_up(self.arrived);
+        self.supervisor.gave_up(self.id);
     }
 }
 
-/// Holds a request that was admitted at `arrived` until the server is awake or `deadline`. `phase`
+/// Holds the request with this number until the server is awake or `deadline`. `phase`
 /// must have been asked for before the request was admitted.
 pub(crate) async fn hold(
     supervisor: &Arc<Supervisor>,
     phase: &mut watch::Receiver<Phase>,
-    (arrived, deadline): (Mono, Mono),
+    (id, deadline): (u64, Mono),
     spool: &mut Spool,
     clock: &Clock,
 ) -> Held {
-    let waiting = Waiting { supervisor, arrived };
+    let waiting = Waiting { supervisor, id };
     let held = clock.until(deadline, wait(supervisor, phase, spool, clock)).await;
     match held {
         Ok(held) => {
@@ -106,13 +106,16 @@ pub(crate) async fn hold(
 }
 
 async fn wait(
-    supervisor: &Supervisor,
+    supervisor: &Arc<Supervisor>,
     phase: &mut watch::Receiver<Phase>,
     spool: &mut Spool,
     clock: &Clock,
 ) -> Held {
     let mut filled = false;
-    while !supervisor.try_begin() {
+    loop {
+        if let Some(exchange) = Exchange::begin(supervisor) {
+            return Held::Awake(exchange);
+        }
         let changed = if filled {
             // Nothing comes from the client any more: only time can help.
             let changed = clock.parked(phase.changed()).await;
@@ -131,5 +134,4 @@ async fn wait(
             return Held::Failed;
         }
     }
-    Held::Awake
 }

@@ -10,11 +10,13 @@
 
 mod access;
 mod answers;
+mod authority;
 mod body;
 pub mod config;
 pub mod control;
 mod error;
 mod facts;
+mod flights;
 mod forward;
 mod gateway;
 mod hold;

@@ -1,5 +1,6 @@
 //! Connections to the server behind.
 
+use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use nightwatt_clock::Clock;
 use tokio::net::TcpStream;
 
-use crate::body::Question;
+use crate::body::{JUST_AFTER, Question, Sending};
 
 /// Idle connections kept.
 const IDLE: usize = 64;
@@ -75,6 +76,7 @@ impl OriginPool {
     pub(crate) async fn send(
         &self,
         mut request: Request<Question>,
+        sending: &Sending,
     ) -> Result<(Response<Incoming>, Loan), Failure> {
         loop {
             let kept = self.take_idle();
@@ -86,10 +88,11 @@ impl OriginPool {
                     Err(error) => return Err(Failure { error, unsent: Some(request) }),
                 },
             };
-            if sender.ready().await.is_err() && !is_new {
+            let ready = self.clock.timeout(self.connect_timeout, sender.ready()).await;
+            if !matches!(ready, Ok(Ok(()))) && !is_new {
                 continue;
             }
-            match self.timed(sender.try_send_request(request)).await? {
+            match self.patiently(sender.try_send_request(request), sending).await? {
                 Ok(response) => return Ok((response, Loan(sender))),
                 Err(mut failure) => match failure.take_message() {
                     Some(unsent) if !is_new => request = unsent,
@@ -102,9 +105,23 @@ impl OriginPool {
         }
     }
 
-    async fn timed<T>(&self, work: impl Future<Output = T>) -> Result<T, OriginError> {
-        let limit = self.answer_timeout;
-        self.clock.timeout(limit, work).await.map_err(|_| OriginError::TimedOut(limit))
+    /// Waits for an answer as long as parts of the request go, and `answer_timeout` after the last.
+    async fn patiently<T>(
+        &self,
+        work: impl Future<Output = T>,
+        sending: &Sending,
+    ) -> Result<T, OriginError> {
+        let mut work = pin!(work);
+        loop {
+            let last = sending.last();
+            let deadline = last + self.answer_timeout + JUST_AFTER;
+            if let Ok(answer) = self.clock.until(deadline, work.as_mut()).await {
+                return Ok(answer);
+            }
+            if sending.last() == last {
+                return Err(OriginError::TimedOut(self.answer_timeout));
+            }
+        }
     }
 
     async fn connect(&self) -> Result<Sender, OriginError> {

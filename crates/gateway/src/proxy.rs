@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, DATE};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, COOKIE, DATE, RANGE};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -24,7 +24,7 @@ use crate::access::{Answered, Entry, Logged};
 use crate::answers;
 use crate::body::Answer;
 use crate::facts::Facts;
-use crate::forward::{Forwarding, NotForwarded};
+use crate::forward::{Exchange, Forwarding, NotForwarded};
 use crate::gateway::Gateway;
 use crate::hold::{Held, Spool, hold};
 use crate::journal::WakeCause;
@@ -36,11 +36,21 @@ use crate::supervisor::Supervisor;
 /// Says how a request was answered.
 const ANSWER: HeaderName = HeaderName::from_static("nightwatt-answer");
 
+/// What the log calls a request whose client left (nginx's 499).
+const CLIENT_LEFT: StatusCode = match StatusCode::from_u16(499) {
+    Ok(status) => status,
+    Err(_) => StatusCode::BAD_REQUEST,
+};
+
 /// How often a request is let through to a server that then turns out to be gone.
 const ATTEMPTS: u32 = 3;
 
 /// How long to wait for word on a server that could not be reached.
 const WORD: Duration = Duration::from_secs(2);
+
+/// How long to wait for somebody else's answer to the same request. Whoever asked first may read it
+/// slowly.
+const SHARED: Duration = Duration::from_secs(2);
 
 /// A stored answer that may be of use.
 pub(crate) struct Found {
@@ -66,14 +76,18 @@ pub(crate) async fn handle(
 ) -> Response<Answer> {
     let now = gateway.clock.now();
     let (parts, body) = request.into_parts();
-    let facts = Facts::of(&gateway.config, peer, &parts, now, Supervisor::next_id());
+    let facts = Arc::new(Facts::of(&gateway.config, peer, &parts, now, Supervisor::next_id()));
     let index = gateway.site_of(&facts.host());
     let (response, how) = match (index, refusal(&gateway, &facts, &parts)) {
         (Some(index), None) => {
             let site = &gateway.sites[index];
             let class = classify(site, &gateway, &facts);
+            let mut client =
+                Client { gateway: &gateway, index, facts: &facts, class, stays: false };
             let asked = Asked { gateway: &gateway, index, facts: &facts, parts: &parts, class };
-            asked.answer(body).await
+            let answer = asked.answer(body).await;
+            client.stays = true;
+            answer
         }
         (_, refusal) => {
             let (status, text) =
@@ -81,7 +95,28 @@ pub(crate) async fn handle(
             (answers::sentence(status, text), How::by_itself(ClientClass::Api, Answered::Refused))
         }
     };
-    close(&gateway, index, facts, response, how)
+    close(&gateway, index, &facts, response, how)
+}
+
+/// Who waits for an answer. A client that leaves before it has one is counted and logged all the
+/// same: it may have woken the server.
+struct Client<'a> {
+    gateway: &'a Gateway,
+    index: usize,
+    facts: &'a Arc<Facts>,
+    class: ClientClass,
+    stays: bool,
+}
+
+impl Drop for Client<'_> {
+    fn drop(&mut self) {
+        if !self.stays {
+            let mut nothing = Response::new(Answer::empty());
+            *nothing.status_mut() = CLIENT_LEFT;
+            let how = How::by_itself(self.class, Answered::Gone);
+            close(self.gateway, Some(self.index), self.facts, nothing, how);
+        }
+    }
 }
 
 /// How a request was answered, for the books.
@@ -115,7 +150,7 @@ fn classify(site: &Site, gateway: &Gateway, facts: &Facts) -> ClientClass {
 fn close(
     gateway: &Gateway,
     index: Option<usize>,
-    facts: Facts,
+    facts: &Facts,
     mut response: Response<Answer>,
     How { class, answered, needs_server, would }: How,
 ) -> Response<Answer> {
@@ -123,7 +158,7 @@ fn close(
     let site = index.map(|index| &gateway.sites[index]);
     if let Some(site) = site {
         site.counters.count(answered);
-        count_delay(site, &facts, (class, answered), delay);
+        count_delay(site, facts, (class, answered), delay);
         let from_site = matches!(
             answered,
             Answered::Cache
@@ -142,14 +177,17 @@ fn close(
         response.headers_mut().insert(ANSWER, HeaderValue::from_static(answered.as_str()));
     }
     let Some(log) = &gateway.access_log else { return response };
+    let hit = |value: &HeaderValue| value.as_bytes().starts_with(b"nightwatt; hit");
+    let from_cache = response.headers().get("cache-status").is_some_and(hit);
     let entry = Entry {
         request: facts.to_arrival(response.status()),
         site: site.map_or_else(|| "-".into(), |site| Arc::clone(&site.name)),
-        id: facts.id,
+        id: facts.id.clone(),
         class,
         answered,
         delay,
         needs_server,
+        from_cache,
         would,
     };
     let logged = Logged { log: Arc::clone(log), entry };
@@ -165,7 +203,7 @@ fn count_delay(
     if !class.is_admitted() || answered == Answered::State {
         return;
     }
-    let slept = matches!(answered, Answered::Held | Answered::Timeout);
+    let slept = matches!(answered, Answered::Held | Answered::Timeout | Answered::Gone);
     let turned_away =
         matches!(answered, Answered::WaitingPage | Answered::Budget | Answered::Unavailable);
     let delayed = turned_away || slept && delay > site.scenario.sla.delay;
@@ -245,9 +283,7 @@ impl Asked<'_> {
                 self.renew(key.as_ref(), &phase);
                 self.cache_answer(&found, Answered::Stale)
             }
-            (Route::Forward, found) => {
-                self.through((key, found), Spool::new(body, 0), phase, Answered::Server).await
-            }
+            (Route::Forward, found) => self.forward((key, found), body, phase).await,
             (Route::Hold, found) => {
                 let room = self.gateway.config.limits.spool_bytes;
                 self.held((key, found), Spool::new(body, room), phase).await
@@ -366,21 +402,87 @@ impl Asked<'_> {
         mut phase: watch::Receiver<Phase>,
     ) -> (Response<Answer>, Answered) {
         let supervisor = &self.site().supervisor;
-        let limits = &self.gateway.config.limits;
-        let now = self.gateway.clock.now().mono;
-        if supervisor.held() > limits.held {
-            supervisor.gave_up(now);
+        if supervisor.held() > self.gateway.config.limits.held {
+            supervisor.gave_up(self.facts.number);
             return Self::unavailable(self.wake_time());
         }
-        let times = (now, self.facts.arrived.mono + limits.hold);
-        match hold(supervisor, &mut phase, times, &mut spool, &self.gateway.clock).await {
-            Held::Awake => Box::pin(self.through(found, spool, phase, Answered::Held)).await,
-            Held::Failed => Self::unavailable(supervisor.status().blocked_for),
-            Held::TooLong => {
-                let text = "The server was asleep and did not wake in time.";
-                (answers::sentence(StatusCode::GATEWAY_TIMEOUT, text), Answered::Timeout)
+        match self.hold(&mut spool, &mut phase).await {
+            Held::Awake(exchange) => {
+                let found = self.look_again(found);
+                if let (Some(_), Some(found)) = &found
+                    && Self::cached(Some(found)) == Cached::Fresh
+                {
+                    // Somebody held beside it asked for the same. It was held all the same.
+                    let (response, _) = self.cache_answer(found, Answered::Held);
+                    return (response, Answered::Held);
+                }
+                Box::pin(self.through(found, (spool, exchange), phase, Answered::Held)).await
+            }
+            otherwise => self.not_held(&otherwise),
+        }
+    }
+
+    async fn hold(&self, spool: &mut Spool, phase: &mut watch::Receiver<Phase>) -> Held {
+        let supervisor = &self.site().supervisor;
+        let deadline = self.facts.arrived.mono + self.gateway.config.limits.hold;
+        let number = self.facts.number;
+        hold(supervisor, phase, (number, deadline), spool, &self.gateway.clock).await
+    }
+
+    fn not_held(&self, held: &Held) -> (Response<Answer>, Answered) {
+        if matches!(held, Held::TooLong) {
+            let text = "The server was asleep and did not wake in time.";
+            return (answers::sentence(StatusCode::GATEWAY_TIMEOUT, text), Answered::Timeout);
+        }
+        Self::unavailable(self.site().supervisor.status().blocked_for)
+    }
+
+    /// What the cache has now, after some waiting.
+    fn look_again(
+        &self,
+        (key, found): (Option<CacheKey>, Option<Found>),
+    ) -> (Option<CacheKey>, Option<Found>) {
+        let found = key.as_ref().and_then(|key| self.find(key)).or(found);
+        (key, found)
+    }
+
+    /// Passes a request on to a server that is awake, unless somebody is just fetching the same: then
+    /// it waits for what the cache makes of that.
+    async fn forward(
+        &self,
+        (key, found): (Option<CacheKey>, Option<Found>),
+        body: Incoming,
+        phase: watch::Receiver<Phase>,
+    ) -> (Response<Answer>, Answered) {
+        let exchange = Exchange::begun(&self.site().supervisor);
+        let mut found = (key, found);
+        if let Some(mut other) = self.other_flight(&found) {
+            let clock = &self.gateway.clock;
+            let _ = clock.parked(clock.timeout(SHARED, other.changed())).await;
+            found = self.look_again(found);
+            if let Some(now) = &found.1
+                && Self::cached(Some(now)) == Cached::Fresh
+            {
+                return self.cache_answer(now, Answered::Cache);
             }
         }
+        self.through(found, (Spool::new(body, 0), exchange), phase, Answered::Server).await
+    }
+
+    /// Somebody else's request for the same, if that may be waited for.
+    fn other_flight(
+        &self,
+        (key, _): &(Option<CacheKey>, Option<Found>),
+    ) -> Option<watch::Receiver<()>> {
+        let key = key.as_ref().filter(|_| self.is_anybodys())?;
+        self.site().flights.other(key)
+    }
+
+    /// Would the answer do for somebody else? Not if the request speaks of its sender, or of a part.
+    fn is_anybodys(&self) -> bool {
+        let personal = [AUTHORIZATION, COOKIE, RANGE];
+        self.facts.method == Method::GET
+            && !personal.iter().any(|name| self.parts.headers.contains_key(name))
     }
 
     /// Passes a request on within an exchange that has begun. A server that turns out to be gone is
@@ -388,47 +490,54 @@ impl Asked<'_> {
     async fn through(
         &self,
         (key, found): (Option<CacheKey>, Option<Found>),
-        mut spool: Spool,
+        (mut spool, mut exchange): (Spool, Arc<Exchange>),
         mut phase: watch::Receiver<Phase>,
         mut answered: Answered,
     ) -> (Response<Answer>, Answered) {
         let (gateway, facts, parts) = (self.gateway, self.facts, self.parts);
-        let forwarding = Forwarding { gateway, site: self.index, facts, parts, key, found };
+        let boarded = key.as_ref().filter(|_| self.is_anybodys());
+        let flight = Mutex::new(boarded.and_then(|key| self.site().flights.board(key)));
+        let forwarding = Forwarding { gateway, site: self.index, facts, parts, key, found, flight };
         let supervisor = &self.site().supervisor;
-        for _ in 0..ATTEMPTS {
-            match forwarding.run(spool).await {
+        for attempt in 1..=ATTEMPTS {
+            let broken = match forwarding.run(spool, Arc::clone(&exchange)).await {
                 Ok(response) => return (response, answered),
                 Err(NotForwarded::Answer(response)) => {
                     let refused = response.status() == StatusCode::PAYLOAD_TOO_LARGE;
                     let how = if refused { Answered::Refused } else { Answered::Unavailable };
                     return (response, how);
                 }
-                Err(NotForwarded::Unreachable(back)) => spool = back,
-            }
-            answered = Answered::Held;
-            self.await_word(&mut phase).await;
-            let now = self.gateway.clock.now().mono;
-            if supervisor.try_begin() {
+                Err(NotForwarded::Broken(back)) => {
+                    spool = back;
+                    true
+                }
+                Err(NotForwarded::Unreachable(back)) => {
+                    spool = back;
+                    false
+                }
+            };
+            // A connection can break under a server that is well: that is no reason to wait.
+            if broken && attempt == 1 {
                 continue;
             }
+            if let Some(stale) = forwarding.stale_without_server() {
+                supervisor.unreachable();
+                return (stale, Answered::Stale);
+            }
+            if attempt == ATTEMPTS || supervisor.ask_after(WORD).await {
+                continue;
+            }
+            answered = Answered::Held;
+            drop(exchange);
             if !supervisor.rejoin(facts.number, || self.wake_cause()) {
                 break;
             }
-            let times = (now, facts.arrived.mono + self.gateway.config.limits.hold);
-            match hold(supervisor, &mut phase, times, &mut spool, &self.gateway.clock).await {
-                Held::Awake => {}
-                Held::Failed | Held::TooLong => break,
-            }
+            exchange = match self.hold(&mut spool, &mut phase).await {
+                Held::Awake(exchange) => exchange,
+                otherwise => return self.not_held(&otherwise),
+            };
         }
         Self::unavailable(supervisor.status().blocked_for)
-    }
-
-    /// Reports the server gone, and waits for the probe to confirm or deny it.
-    async fn await_word(&self, phase: &mut watch::Receiver<Phase>) {
-        let (clock, supervisor) = (&self.gateway.clock, &self.site().supervisor);
-        phase.borrow_and_update();
-        supervisor.unreachable();
-        let _ = clock.parked(clock.timeout(WORD, phase.changed())).await;
     }
 
     fn unavailable(after: Duration) -> (Response<Answer>, Answered) {

@@ -12,7 +12,7 @@ use nightwatt_httpcache::{CacheKey, RequestDirectives};
 use nightwatt_model::policy::lifecycle::Phase;
 
 use crate::facts::Facts;
-use crate::forward::Forwarding;
+use crate::forward::{Exchange, Forwarding};
 use crate::gateway::Gateway;
 use crate::hold::Spool;
 use crate::proxy::{Found, head_of};
@@ -103,14 +103,14 @@ pub(crate) async fn renew(gateway: &Arc<Gateway>, site: usize) {
     let _debt = gateway.clock.owe();
     let (refresher, supervisor) = (&gateway.sites[site].refresher, &gateway.sites[site].supervisor);
     for wish in refresher.take() {
-        if supervisor.try_begin() {
-            fetch(gateway, site, &wish).await;
+        if let Some(exchange) = Exchange::begin(supervisor) {
+            fetch(gateway, site, &wish, exchange).await;
         }
         refresher.done(&wish.key);
     }
 }
 
-async fn fetch(gateway: &Arc<Gateway>, site: usize, wish: &Wish) {
+async fn fetch(gateway: &Arc<Gateway>, site: usize, wish: &Wish, exchange: Arc<Exchange>) {
     let Wish { key, facts, parts } = wish;
     let served = &gateway.sites[site];
     let asked = RequestDirectives::parse(&parts.headers);
@@ -119,9 +119,10 @@ async fn fetch(gateway: &Arc<Gateway>, site: usize, wish: &Wish) {
         .find(key, &head_of(facts, parts), &asked, gateway.timestamp(), &served.rules)
         .map(|(object, usability)| Found { object, usability });
     let key = Some(key.clone());
-    let forwarding = Forwarding { gateway, site, facts, parts, key, found };
+    let flight = Mutex::default();
+    let forwarding = Forwarding { gateway, site, facts, parts, key, found, flight };
     // What fails is left to the next visitor.
-    if let Ok(response) = forwarding.run(Spool::again(Vec::new())).await {
+    if let Ok(response) = forwarding.run(Spool::again(Vec::new()), exchange).await {
         let mut body = response.into_body();
         while let Some(Ok(_)) = body.frame().await {}
     }

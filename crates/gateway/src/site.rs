@@ -22,6 +22,7 @@ use crate::access::Answered;
 use crate::answers;
 use crate::config::{Config, SiteConfig};
 use crate::error::StartError;
+use crate::flights::Flights;
 use crate::journal::Journal;
 use crate::origin::OriginPool;
 use crate::refresh::Refresher;
@@ -40,6 +41,7 @@ pub(crate) struct Site {
     pub(crate) store: Arc<Store>,
     pub(crate) rules: Rules,
     pub(crate) refresher: Refresher,
+    pub(crate) flights: Arc<Flights>,
     pub(crate) classifier: Mutex<Classifier>,
     pub(crate) waiting_page: String,
     pub(crate) counters: Counters,
@@ -130,6 +132,7 @@ impl Site {
             store: Arc::new(Store::new(scenario.cache.size_mb << 20)),
             rules: rules(&scenario),
             refresher: Refresher::default(),
+            flights: Arc::default(),
             classifier: Mutex::new(Classifier::new(site.clients.clone())),
             waiting_page: waiting_page(site)?,
             counters: Counters::default(),

@@ -41,6 +41,8 @@ pub(crate) struct Supervisor {
     manager: Mutex<Managed>,
     phase: watch::Sender<Phase>,
     actions: mpsc::UnboundedSender<Action>,
+    /// Counts the answers of probes.
+    probed: watch::Sender<u64>,
     /// The manager wants its timer earlier than the driver waits for it.
     rearm: Notify,
 }
@@ -70,6 +72,12 @@ const ASKERS: usize = 64;
 /// Numbers requests within this process, for [`Knock::id`].
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
+impl std::fmt::Debug for Supervisor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Supervisor").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
 impl Supervisor {
     /// Starts to supervise a server; looks at once whether it is awake.
     ///
@@ -91,6 +99,7 @@ impl Supervisor {
             manager: Mutex::new(first),
             phase: watch::Sender::new(Phase::Unknown),
             actions,
+            probed: watch::Sender::new(0),
             rearm: Notify::new(),
         });
         let driver = Driver {
@@ -161,14 +170,23 @@ impl Supervisor {
     }
 
     /// A held request is gone before the server woke.
-    pub(crate) fn gave_up(&self, arrived: Mono) {
+    pub(crate) fn gave_up(&self, id: u64) {
         let now = self.clock.now();
-        self.with(|managed, _| managed.manager.gave_up(now, arrived));
+        self.with(|managed, _| managed.manager.gave_up(now, id));
     }
 
     /// The server could not be reached although it should be awake.
     pub(crate) fn unreachable(&self) {
         self.report(Report::Unreachable);
+    }
+
+    /// The server could not be reached although it should be awake: has it probed, and waits for the
+    /// answer, but no longer than `patience`. Is it awake?
+    pub(crate) async fn ask_after(&self, patience: Duration) -> bool {
+        let mut probed = self.probed.subscribe();
+        self.unreachable();
+        let _ = self.clock.parked(self.clock.timeout(patience, probed.changed())).await;
+        self.lock().manager.phase() == Phase::Awake
     }
 
     /// The operator wants something.
@@ -319,6 +337,9 @@ impl Driver {
                 }
             };
             supervisor.report(report);
+            if matches!(report, Report::Probed(..)) {
+                supervisor.probed.send_modify(|count| *count += 1);
+            }
         }));
     }
 

@@ -268,7 +268,7 @@ fn an_origin_that_keeps_silent_is_given_up() {
         stage.origin.script(|_| vec![Act::Body, Act::Hang]);
         let mut client = stage.begin(get("/a")).await;
         client.lets_time_pass();
-        stage.at(60).await;
+        stage.at(61).await;
         assert_eq!(client.answer().await.status, 504);
         assert_eq!((stage.origin.seen().len(), stage.status().in_flight), (1, 0));
     });

@@ -226,10 +226,10 @@ fn an_upload_may_take_longer_than_an_answer() {
         client.send(&ask("POST", "/upload").field("Content-Length", "20")).await;
         stage.origin.saw(1).await;
         for _ in 0..20 {
-            client.say("x").await;
-            settle(&stage.clock).await;
             // The client is slow, the proxy owes nothing.
             stage.clock.parked(stage.pass(Duration::from_mins(1))).await;
+            client.say("x").await;
+            settle(&stage.clock).await;
         }
         let got = client.answer().await;
         assert_eq!(got.how(), (200, "server"), "{}", String::from_utf8_lossy(&got.body));

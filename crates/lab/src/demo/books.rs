@@ -96,7 +96,7 @@ fn was_sent(outcome: &Outcome) -> bool {
 }
 
 fn is_from_server(line: &Extras) -> bool {
-    matches!(line.answer.as_str(), "server" | "held")
+    matches!(line.answer.as_str(), "server" | "held") && !line.from_cache
 }
 
 /// A server that never served anything has no record.

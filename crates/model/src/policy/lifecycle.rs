@@ -165,6 +165,8 @@ pub struct Lifecycle {
     deadline: Mono,
     /// It is awake because we woke it.
     woken_by_us: bool,
+    /// The sleep command said that it failed.
+    refused: bool,
 }
 
 /// A server that goes away this soon after waking has not really woken.
@@ -187,6 +189,7 @@ impl Lifecycle {
             next_probe: now,
             deadline: Mono::NEVER,
             woken_by_us: false,
+            refused: false,
         }
     }
 
@@ -270,8 +273,9 @@ impl Lifecycle {
                 None
             }
             Report::WakeDone(_, done) => self.wake_done(now, done, commands),
-            Report::SleepDone(..) => {
+            Report::SleepDone(_, done) => {
                 // Whether it said yes or no: what counts is whether the server still answers.
+                self.refused = !done;
                 self.probe(commands);
                 None
             }
@@ -324,6 +328,8 @@ impl Lifecycle {
                 // Somebody came meanwhile. `FellAsleep` is passed over: the bill knows no difference.
                 Some(self.wake_if_wanted(now, commands).unwrap_or(slept))
             }
+            // It said that it would not, and it did not: nobody need wait for it to change its mind.
+            (Phase::FallingAsleep, true) if self.refused => Some(self.stayed_awake(now)),
             (Phase::FallingAsleep, true) | (Phase::Waking, false) => {
                 self.next_probe = now + self.patience.probe_every;
                 None
@@ -354,14 +360,7 @@ impl Lifecycle {
     fn gave_up_waiting(&mut self, now: Mono, commands: &mut Vec<Command>) -> Option<Change> {
         self.deadline = Mono::NEVER;
         match self.phase {
-            Phase::FallingAsleep => {
-                self.wake_wanted = false;
-                self.sleep_failures += 1;
-                let pause = self.back_off(self.sleep_failures);
-                let change = self.come_to(now, Phase::Awake, Change::StayedAwake);
-                self.blocked_until = now + pause;
-                Some(change)
-            }
+            Phase::FallingAsleep => Some(self.stayed_awake(now)),
             Phase::Waking if self.attempt >= self.patience.wake_attempts => Some(self.fail(now)),
             Phase::Waking => {
                 self.start_waking(now, commands);
@@ -369,6 +368,15 @@ impl Lifecycle {
             }
             _ => None,
         }
+    }
+
+    fn stayed_awake(&mut self, now: Mono) -> Change {
+        self.wake_wanted = false;
+        self.sleep_failures += 1;
+        let pause = self.back_off(self.sleep_failures);
+        let change = self.come_to(now, Phase::Awake, Change::StayedAwake);
+        self.blocked_until = now + pause;
+        change
     }
 
     fn wake_if_wanted(&mut self, now: Mono, commands: &mut Vec<Command>) -> Option<Change> {
@@ -416,6 +424,7 @@ impl Lifecycle {
         self.deadline = Mono::NEVER;
         self.blocked_until = Mono::ZERO;
         self.woken_by_us = false;
+        self.refused = false;
     }
 
     fn watch_again(&mut self, now: Mono) {

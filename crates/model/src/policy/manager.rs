@@ -148,8 +148,8 @@ pub struct PowerManager<P> {
     sleep_ordered: bool,
     /// When to consider sleeping again.
     check_at: Mono,
-    /// Arrivals of the requests held now.
-    held: Vec<Mono>,
+    /// Numbers and arrivals of the requests held now.
+    held: Vec<(u64, Mono)>,
     delayed_this_sleep: u32,
     delayed_per_sleep: f64,
     wake_cause: Option<Cause>,
@@ -241,7 +241,7 @@ impl<P: SleepPolicy> PowerManager<P> {
     fn count(&mut self, now: Now, knock: &Knock, route: Route) {
         let delayed = match route {
             Route::Hold => {
-                self.held.push(now.mono);
+                self.held.push((knock.id, now.mono));
                 false
             }
             Route::WaitingPage | Route::OverBudget(_) | Route::Unavailable(_) => true,
@@ -279,9 +279,9 @@ impl<P: SleepPolicy> PowerManager<P> {
 
     /// A request that was held is gone before the server woke (its client gave up, or it waited too
     /// long). It was delayed all the same.
-    pub fn gave_up(&mut self, now: Now, arrived: Mono) {
-        if let Some(place) = self.held.iter().position(|&at| at == arrived) {
-            self.held.swap_remove(place);
+    pub fn gave_up(&mut self, now: Now, id: u64) {
+        if let Some(place) = self.held.iter().position(|&(held, _)| held == id) {
+            let (_, arrived) = self.held.swap_remove(place);
             self.count_delay(now, arrived);
         }
     }
@@ -292,7 +292,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         if self.lifecycle.phase() == Phase::Failed && now.mono < self.lifecycle.blocked_until() {
             return false;
         }
-        self.held.push(now.mono);
+        self.held.push((id, now.mono));
         self.wake(now, Cause::Request(id), actions);
         true
     }
@@ -358,9 +358,8 @@ impl<P: SleepPolicy> PowerManager<P> {
 
     fn wake(&mut self, now: Now, cause: Cause, actions: &mut Vec<Action>) {
         let phase = self.lifecycle.phase();
-        if matches!(phase, Phase::Asleep | Phase::Failed)
-            || phase == Phase::FallingAsleep && self.wake_cause.is_none()
-        {
+        let not_yet = matches!(phase, Phase::FallingAsleep | Phase::Unknown);
+        if matches!(phase, Phase::Asleep | Phase::Failed) || not_yet && self.wake_cause.is_none() {
             self.wake_cause = Some(cause);
         }
         let change = self.lifecycle.wake(now.mono, &mut self.commands);
@@ -447,6 +446,10 @@ impl<P: SleepPolicy> PowerManager<P> {
             Change::FallingAsleep | Change::WentAway => self.ledger.fell_asleep(at),
             Change::StayedAwake => self.ledger.stayed_awake(at),
             Change::Woke => self.ledger.woke(at),
+            // It was found asleep by a look that somebody was already waiting for.
+            Change::Waking if self.ledger.billing() == Billing::Unobserved => {
+                self.ledger.turn(at, Billing::Off);
+            }
             Change::FellAsleep | Change::Waking | Change::Failed => {}
         }
         match change {
@@ -470,7 +473,7 @@ impl<P: SleepPolicy> PowerManager<P> {
     }
 
     fn release_held(&mut self, now: Now) {
-        for arrived in std::mem::take(&mut self.held) {
+        for (_, arrived) in std::mem::take(&mut self.held) {
             self.count_delay(now, arrived);
         }
     }

@@ -168,7 +168,7 @@ fn a_server_that_will_not_sleep_is_left_alone_for_longer_and_longer() {
     let mut story = Story::awake();
     for pause in [60, 120, 240] {
         assert_eq!(story.later(100).sleep(), Some(Change::FallingAsleep));
-        story.report(|epoch| Report::SleepDone(epoch, false));
+        story.report(|epoch| Report::SleepDone(epoch, true));
         let stayed = loop {
             story.probed(true);
             if let Some(change) = story.tick() {
@@ -180,6 +180,15 @@ fn a_server_that_will_not_sleep_is_left_alone_for_longer_and_longer() {
         assert_eq!(story.server.blocked_until().since(story.now).as_secs(), pause);
         story.now = story.server.blocked_until();
     }
+}
+
+#[test]
+fn a_server_that_refuses_to_sleep_is_awake_again_at_once() {
+    let mut story = Story::awake();
+    story.later(100).sleep();
+    story.report(|epoch| Report::SleepDone(epoch, false));
+    assert_eq!(story.probed(true), Some(Change::StayedAwake));
+    assert_eq!(story.server.blocked_until().since(story.now).as_secs(), 60);
 }
 
 #[test]

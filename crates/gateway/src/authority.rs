@@ -1,0 +1,87 @@
+//! Host and port, as `Host` fields, request targets and the configuration name them.
+
+use std::net::Ipv6Addr;
+
+/// A host, and a port if one is named. Stricter than RFC 3986: a name is of the characters that
+/// names in DNS have, since whatever else is allowed is read differently by different servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Authority<'a> {
+    /// A name, an IPv4 address, or an IPv6 address in brackets.
+    pub(crate) host: &'a str,
+    pub(crate) port: Option<u16>,
+}
+
+impl<'a> Authority<'a> {
+    /// Reads `host` or `host:port`; nothing if it is anything else.
+    pub(crate) fn parse(text: &'a str) -> Option<Self> {
+        let end = if text.starts_with('[') { text.find(']')? + 1 } else { name_length(text) };
+        let (host, rest) = text.split_at(end);
+        let valid = match host.strip_prefix('[').and_then(|it| it.strip_suffix(']')) {
+            Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+            None => !host.is_empty(),
+        };
+        let port = match rest.strip_prefix(':') {
+            // An empty port is the usual one (RFC 3986, 3.2.3).
+            Some("") => None,
+            Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
+                Some(port.parse().ok()?)
+            }
+            None if rest.is_empty() => None,
+            _ => return None,
+        };
+        valid.then_some(Self { host, port })
+    }
+}
+
+/// How many bytes from the start may be a name or an IPv4 address.
+fn name_length(text: &str) -> usize {
+    let of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    text.bytes().take_while(|byte| of_name(*byte)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_may_have_a_port() {
+        for (text, host, port) in [
+            ("blog", "blog", None),
+            ("WWW.Blog_1.example.", "WWW.Blog_1.example.", None),
+            ("blog:8080", "blog", Some(8080)),
+            ("blog:", "blog", None),
+            ("10.0.0.5:080", "10.0.0.5", Some(80)),
+            ("[fd00::5]", "[fd00::5]", None),
+            ("[fd00::5]:443", "[fd00::5]", Some(443)),
+        ] {
+            assert_eq!(Authority::parse(text), Some(Authority { host, port }), "{text}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_no_host() {
+        for text in [
+            "",
+            ":80",
+            "blog:+80",
+            "blog:65536",
+            "blog:port",
+            "blog:80:81",
+            "user@blog",
+            "blog/x",
+            "blog?x",
+            "blog,shop",
+            "blog shop",
+            "bl%6fg",
+            "blög",
+            "[fd00::5",
+            "fd00::5",
+            "[blog]",
+            "[]",
+            "[fd00::5]x",
+            "[fd00::5%eth0]",
+        ] {
+            assert_eq!(Authority::parse(text), None, "{text}");
+        }
+    }
+}
