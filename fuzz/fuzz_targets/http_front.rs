@@ -173,7 +173,7 @@ name = "awake"
 origin = "http://ORIGIN"
 probe = "controller"
 power.simulated = { starts_up = true, wake_time = "0s", sleep_time = "0s" }
-scenario.policy = { name = "always-on" }
+scenario.policy = "always-on"
 
 [[site]]
 name = "sleepy"
@@ -184,7 +184,7 @@ power.simulated = { starts_up = true, wake_time = "0s", sleep_time = "0s" }
 wakes_per_client_and_hour = 4000000000
 
 [site.scenario]
-policy = { name = "timeout", idle = "0s" }
+policy = "timeout 0s"
 sla.enabled = false
 
 [site.scenario.server]

@@ -4,9 +4,13 @@
 //! 10.0.0.9 - - [03/Mar/2012:06:26:42 -0800] "GET / HTTP/1.1" 200 257 "-" "curl/8" id=a-7 site=blog class=api answer=held delay=5.002 needs=server
 //! ```
 //!
-//! `from=cache` says that the answer was in the cache when it was given, `needs=server` that only the server could answer, whether it slept or not. `id` is the request's `X-Request-Id`, `answer` one of [`Answered`], `delay` the seconds from the
-//! head of the request to the head of the answer. In shadow mode `would` says how the request would
-//! have been answered had the server been let sleep.
+//! `id` is the request's `X-Request-Id`, `answer` one of [`Answered`], `delay` the seconds from the
+//! head of the request to the head of the answer. `from=cache` says that the answer was in the cache
+//! when it was given, `needs=server` that only the server could answer, whether it slept or not. In
+//! shadow mode `would` says how the request would have been answered had the server been let sleep.
+//!
+//! What is no request is not here: heads that cannot be read or are too long (400, 414, 431) are
+//! refused where connections come in, before anybody knows who asked for what.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};

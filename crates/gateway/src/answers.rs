@@ -56,8 +56,13 @@ pub(crate) fn state(phase: Phase, retry_after: Duration) -> Response<Answer> {
     passing(StatusCode::OK, "application/json", json.to_string())
 }
 
-/// To a health check: the service is up, even though its server sleeps.
-pub(crate) fn healthy(phase: Phase) -> Response<Answer> {
+/// To a health check: the service is up, even though its server sleeps; unless that does not wake.
+pub(crate) fn health(phase: Phase, blocked_for: Duration) -> Response<Answer> {
+    if phase == Phase::Failed {
+        let after = blocked_for.max(Duration::from_secs(1));
+        let text = "failed: the server does not wake. It will be tried again.";
+        return later(StatusCode::SERVICE_UNAVAILABLE, after, text);
+    }
     let text = format!("{}, healthy: wakes on demand\n", phase.as_str());
     passing(StatusCode::OK, "text/plain; charset=utf-8", text)
 }

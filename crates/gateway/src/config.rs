@@ -16,6 +16,7 @@ use nightwatt_traffic::classes::ClassifierConfig;
 use serde::Deserialize;
 
 pub use self::network::Network;
+use crate::authority::Authority;
 use crate::error::ConfigError;
 
 /// The whole file.
@@ -156,11 +157,13 @@ impl<'de> Deserialize<'de> for Origin {
         };
         let uri: http::Uri = text.parse().map_err(|_| wrong())?;
         let plain = uri.scheme_str() == Some("http") && uri.path() == "/" && uri.query().is_none();
-        let authority = uri.authority().filter(|it| plain && !it.as_str().contains('@'));
-        let authority = authority.ok_or_else(wrong)?;
-        let port = if authority.port().is_some() { authority.port_u16() } else { Some(80) };
-        let port = port.filter(|port| *port > 0).ok_or_else(wrong)?;
-        Ok(Self { authority: format!("{}:{port}", authority.host()) })
+        let authority = uri.authority().filter(|_| plain).map_or("", |it| it.as_str());
+        let Authority { host, port } = Authority::parse(authority).ok_or_else(wrong)?;
+        let port = port.unwrap_or(80);
+        if port == 0 {
+            return Err(wrong());
+        }
+        Ok(Self { authority: format!("{host}:{port}") })
     }
 }
 
@@ -292,6 +295,13 @@ impl SiteConfig {
             return wrong("hosts", "only one site can do without `hosts`: name this one's");
         }
         for host in &self.hosts {
+            if Authority::parse(host).is_none_or(|it| it.host != host) {
+                let text = format!(
+                    "`{host}` is not a host name: write it without scheme, port and path, as in \
+                     `blog.example.org`"
+                );
+                return wrong("hosts", text);
+            }
             if !taken.insert(format!("host {}", host.to_ascii_lowercase())) {
                 let text = format!("two sites claim the host `{host}`: it can belong to one only");
                 return wrong("hosts", text);

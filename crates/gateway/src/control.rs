@@ -3,8 +3,9 @@
 //! Whoever may open the socket file may give orders: its mode is 0600, so that is the user the
 //! gateway runs as, and root.
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,6 @@ use nightwatt_model::policy::manager;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::error::StartError;
@@ -66,7 +66,7 @@ pub enum ControlError {
     #[error("cannot reach a running gateway at {path}: {source}")]
     Unreachable {
         /// The socket.
-        path: std::path::PathBuf,
+        path: PathBuf,
         /// Why.
         source: std::io::Error,
     },
@@ -90,31 +90,58 @@ pub async fn ask(path: &Path, order: &Order) -> Result<Reply, ControlError> {
     Ok(serde_json::from_str(&answer)?)
 }
 
-pub(crate) fn start(
-    gateway: &Arc<Gateway>,
-    mut stopped: watch::Receiver<bool>,
-) -> Result<Option<JoinHandle<()>>, StartError> {
-    let path = gateway.config.control_socket();
-    // A socket left behind by a killed gateway; a living one still listens on its TCP addresses, so
-    // we would not have come this far.
-    let _ = std::fs::remove_file(&path);
-    let listener = UnixListener::bind(&path).map_err(file(&path))?;
-    let private = std::fs::Permissions::from_mode(0o600);
-    std::fs::set_permissions(&path, private).map_err(file(&path))?;
-    let gateway = Arc::clone(gateway);
-    Ok(Some(tokio::spawn(async move {
-        loop {
-            tokio::select! {
-                accepted = listener.accept() => {
-                    if let Ok((stream, _)) = accepted {
+/// The socket, which nobody listens to yet. While it is there, no other gateway starts with it. Its
+/// file goes with it.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    path: PathBuf,
+    listener: UnixListener,
+}
+
+impl Socket {
+    /// Makes the socket, in the place of one that a killed gateway left behind.
+    pub(crate) fn bind(path: PathBuf) -> Result<Self, StartError> {
+        match std::os::unix::net::UnixStream::connect(&path) {
+            Ok(_) => return Err(StartError::Taken { path }),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                // Anything else that is there is not ours to remove.
+                if std::fs::symlink_metadata(&path).is_ok_and(|it| it.file_type().is_socket()) {
+                    std::fs::remove_file(&path).map_err(file(&path))?;
+                }
+            }
+            Err(error) => return Err(file(&path)(error)),
+        }
+        let listener = UnixListener::bind(&path).map_err(file(&path))?;
+        let socket = Self { path, listener };
+        let private = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(&socket.path, private).map_err(file(&socket.path))?;
+        Ok(socket)
+    }
+
+    /// Takes orders until the task is aborted.
+    pub(crate) fn serve(self, gateway: Arc<Gateway>) -> JoinHandle<()> {
+        tokio::spawn(async move {
+            loop {
+                match self.listener.accept().await {
+                    Ok((stream, _)) => {
                         let gateway = Arc::clone(&gateway);
                         tokio::spawn(async move { converse(&gateway, stream).await });
                     }
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot accept an order");
+                        gateway.clock.sleep(Duration::from_millis(100)).await;
+                    }
                 }
-                _ = stopped.wait_for(|stopped| *stopped) => return,
             }
-        }
-    })))
+        })
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
 }
 
 async fn converse(gateway: &Gateway, stream: UnixStream) {

@@ -104,6 +104,18 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
+    /// Another gateway is at work.
+    #[error("another gateway runs already, and answers at {path}")]
+    Taken {
+        /// Its control socket.
+        path: PathBuf,
+    },
+    /// Another gateway keeps its ledgers there.
+    #[error("another gateway runs already, and keeps its ledgers in {path}")]
+    Locked {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A file or folder that the gateway needs.
     #[error("cannot use {path}: {source}")]
     File {
@@ -135,6 +147,9 @@ impl StartError {
                 Some(
                     "ports below 1024 need root or CAP_NET_BIND_SERVICE; choose a higher one in `listen`",
                 )
+            }
+            Self::Taken { .. } | Self::Locked { .. } => {
+                Some("stop it, or give this one another `state_dir` (and `control_socket`)")
             }
             Self::File { .. } => {
                 Some("check that it exists and that this user may write it, or set `state_dir`")

@@ -114,9 +114,9 @@ impl Facts {
         if needed && (field.is_none() || self.authority.is_empty()) {
             return Some("HTTP/1.1 needs a Host field.");
         }
-        let is_wrong = |text: &str| !text.is_empty() && Authority::parse(text).is_none();
+        let is_right = |text: &str| text.is_empty() || Authority::parse(text).is_some();
         let field = field.map_or(Ok(""), HeaderValue::to_str);
-        if is_wrong(&self.authority) || field.is_ok_and(is_wrong) {
+        if !is_right(&self.authority) || !field.is_ok_and(is_right) {
             return Some("The Host field and the target's host must be `host` or `host:port`.");
         }
         None

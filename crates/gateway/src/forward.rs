@@ -26,10 +26,10 @@ use crate::store::{Object, Store};
 use crate::supervisor::Supervisor;
 
 /// For so long after waking, a server that says 502, 503 or 504 is taken to be still starting.
-const STARTING: Duration = Duration::from_secs(30);
+pub(crate) const STARTING: Duration = Duration::from_secs(30);
 
 /// Between two attempts with a server that is still starting.
-const RETRY_EVERY: Duration = Duration::from_millis(500);
+pub(crate) const RETRY_EVERY: Duration = Duration::from_millis(500);
 
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");

@@ -1,6 +1,7 @@
 //! The gateway: all sites, and what they share.
 
 use std::collections::HashMap;
+use std::fs::{File, TryLockError};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use crate::access::AccessLog;
 use crate::config::Config;
-use crate::control;
+use crate::control::Socket;
 use crate::error::StartError;
 use crate::listen;
 use crate::refresh;
@@ -56,31 +57,51 @@ pub struct Running {
     stop: watch::Sender<bool>,
     listeners: Vec<JoinHandle<()>>,
     drivers: Vec<JoinHandle<()>>,
-    control: Option<JoinHandle<()>>,
+    control: JoinHandle<()>,
+    _lock: File,
 }
 
 impl Gateway {
-    /// Opens ledgers and logs, looks at every server, and listens.
-    pub fn start(
+    /// Listens, opens ledgers and logs, looks at every server, and serves. What another gateway has
+    /// in use is not touched.
+    pub fn start(config: Config, clock: Clock, options: Options) -> Result<Running, StartError> {
+        make_dir(&config.state_dir)?;
+        let bound = listen::bind(&config.listen)?;
+        let lock = lock(&config.state_dir)?;
+        let addresses = bound.iter().map(|(address, _)| *address).collect();
+        let socket = Socket::bind(config.control_socket())?;
+        let mut drivers = Vec::new();
+        let gateway = Self::open(config, clock, options, &mut drivers)
+            .inspect_err(|_| drivers.iter().for_each(JoinHandle::abort))?;
+        let gateway = Arc::new(gateway);
+        let renewing =
+            (0..gateway.sites.len()).map(|site| refresh::run(Arc::clone(&gateway), site));
+        drivers.extend(renewing.map(tokio::spawn));
+        let (stop, stopped) = watch::channel(false);
+        let listeners = listen::serve(&gateway, bound, &stopped);
+        let control = socket.serve(Arc::clone(&gateway));
+        Ok(Running { gateway, addresses, stop, listeners, drivers, control, _lock: lock })
+    }
+
+    /// Opens the log and the sites, whose drivers begin at once.
+    fn open(
         config: Config,
         clock: Clock,
         mut options: Options,
-    ) -> Result<Running, StartError> {
-        make_dir(&config.state_dir)?;
+        drivers: &mut Vec<JoinHandle<()>>,
+    ) -> Result<Self, StartError> {
         let access_log = match &config.access_log {
             Some(path) => Some(Arc::new(AccessLog::open(path).map_err(file(path))?)),
             None => None,
         };
         let mut controllers = std::mem::take(&mut options.controllers);
         let common = Common { config: &config, clock: &clock, options: &options };
-        let mut drivers = Vec::new();
         let mut sites = Vec::new();
         for site in &config.site {
             let controller = controllers.remove(&site.name);
-            sites.push(Site::open(site, &common, controller, &mut drivers)?);
+            sites.push(Site::open(site, &common, controller, drivers)?);
         }
-        let (stop, stopped) = watch::channel(false);
-        let gateway = Arc::new(Self {
+        Ok(Self {
             hosts: hosts(&config),
             default_site: config.site.iter().position(|site| site.hosts.is_empty()),
             observe: options.observe,
@@ -88,13 +109,7 @@ impl Gateway {
             clock,
             sites,
             config,
-        });
-        let renewing =
-            (0..gateway.sites.len()).map(|site| refresh::run(Arc::clone(&gateway), site));
-        drivers.extend(renewing.map(tokio::spawn));
-        let (addresses, listeners) = listen::start(&gateway, &stopped)?;
-        let control = control::start(&gateway, stopped)?;
-        Ok(Running { gateway, addresses, stop, listeners, drivers, control })
+        })
     }
 
     /// The site that answers for a host.
@@ -116,14 +131,13 @@ impl Running {
         for listener in self.listeners {
             let _ = listener.await;
         }
-        if let Some(control) = self.control {
-            control.abort();
-            let _ = std::fs::remove_file(self.gateway.config.control_socket());
-        }
         for driver in self.drivers {
             driver.abort();
             let _ = driver.await;
         }
+        // Last, since another gateway may begin as soon as the socket is gone.
+        self.control.abort();
+        let _ = self.control.await;
     }
 }
 
@@ -138,6 +152,19 @@ fn hosts(config: &Config) -> HashMap<String, usize> {
 
 pub(crate) fn file(path: &Path) -> impl Fn(std::io::Error) -> StartError + '_ {
     |source| StartError::File { path: path.to_owned(), source }
+}
+
+/// Two gateways must not write the same ledgers. The lock goes with the process, however it ends.
+fn lock(state_dir: &Path) -> Result<File, StartError> {
+    let path = state_dir.join("lock");
+    let failed = file(&path);
+    let lock =
+        File::options().write(true).create(true).truncate(false).open(&path).map_err(&failed)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(StartError::Locked { path: state_dir.to_owned() }),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+    }
 }
 
 fn make_dir(path: &Path) -> Result<(), StartError> {

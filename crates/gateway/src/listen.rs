@@ -19,24 +19,33 @@ use crate::proxy;
 /// Connections that wait in the kernel.
 const BACKLOG: u32 = 1024;
 
-/// Listens on every configured address.
-pub(crate) fn start(
-    gateway: &Arc<Gateway>,
-    stopped: &watch::Receiver<bool>,
-) -> Result<(Vec<SocketAddr>, Vec<JoinHandle<()>>), StartError> {
-    let room = Arc::new(Semaphore::new(gateway.config.limits.connections));
-    let mut addresses = Vec::new();
-    let mut tasks = Vec::new();
-    for &address in &gateway.config.listen {
-        let listener = bind(address).map_err(|source| StartError::Listen { address, source })?;
-        addresses.push(listener.local_addr().unwrap_or(address));
-        let serving = serve(Arc::clone(gateway), listener, Arc::clone(&room), stopped.clone());
-        tasks.push(tokio::spawn(serving));
-    }
-    Ok((addresses, tasks))
+/// An address, and the socket that listens there.
+pub(crate) type Bound = (SocketAddr, TcpListener);
+
+/// Listens on every address. Connections wait in the kernel until they are served.
+pub(crate) fn bind(addresses: &[SocketAddr]) -> Result<Vec<Bound>, StartError> {
+    let bind = |&address: &SocketAddr| {
+        let listener =
+            bind_one(address).map_err(|source| StartError::Listen { address, source })?;
+        Ok((listener.local_addr().unwrap_or(address), listener))
+    };
+    addresses.iter().map(bind).collect()
 }
 
-fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+/// Serves what connects there.
+pub(crate) fn serve(
+    gateway: &Arc<Gateway>,
+    bound: Vec<Bound>,
+    stopped: &watch::Receiver<bool>,
+) -> Vec<JoinHandle<()>> {
+    let room = Arc::new(Semaphore::new(gateway.config.limits.connections));
+    let serve = |(_, listener)| {
+        tokio::spawn(accept(Arc::clone(gateway), listener, Arc::clone(&room), stopped.clone()))
+    };
+    bound.into_iter().map(serve).collect()
+}
+
+fn bind_one(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // A restarted proxy must not wait for the connections of the old one to be forgotten.
     socket.set_reuseaddr(true)?;
@@ -45,7 +54,7 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 }
 
 /// Accepts until stopped, then lets running exchanges end.
-async fn serve(
+async fn accept(
     gateway: Arc<Gateway>,
     listener: TcpListener,
     room: Arc<Semaphore>,
@@ -53,13 +62,18 @@ async fn serve(
 ) {
     let graceful = GracefulShutdown::new();
     loop {
-        let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
+        // Room is looked for second: a listener that nobody connects to must not keep a place.
+        let next = async {
+            let connected = listener.accept().await?;
+            let place = Arc::clone(&room).acquire_owned().await.map_err(std::io::Error::other)?;
+            Ok::<_, std::io::Error>((connected, place))
+        };
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = next => accepted,
             _ = stopped.wait_for(|stopped| *stopped) => break,
         };
         match accepted {
-            Ok((stream, peer)) => {
+            Ok(((stream, peer), place)) => {
                 let connection = connection(&gateway, stream, peer);
                 let watched = graceful.watch(connection);
                 tokio::spawn(async move {
@@ -92,7 +106,9 @@ fn connection(
     let limits = &gateway.config.limits;
     let _ = stream.set_nodelay(true);
     let mut builder = http1::Builder::new();
-    builder.max_buf_size(limits.header_bytes).max_headers(limits.headers);
+    // The buffer bounds what a head may take while it arrives, not one that came all at once.
+    builder.max_buf_size(limits.header_bytes).max_header_size(limits.header_bytes);
+    builder.max_headers(limits.headers);
     // Time-outs of connections are real time: under a virtual clock clients are never slow.
     if gateway.clock.is_virtual() {
         builder.header_read_timeout(None);

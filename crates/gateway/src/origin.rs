@@ -124,6 +124,12 @@ impl OriginPool {
         }
     }
 
+    /// Does it take connections?
+    pub(crate) async fn listens(&self) -> bool {
+        let connecting = TcpStream::connect(&self.authority);
+        matches!(self.clock.timeout(self.connect_timeout, connecting).await, Ok(Ok(_)))
+    }
+
     async fn connect(&self) -> Result<Sender, OriginError> {
         let unreachable = |error| OriginError::Unreachable(self.authority.clone(), error);
         let connecting = TcpStream::connect(&self.authority);

@@ -24,7 +24,7 @@ use crate::access::{Answered, Entry, Logged};
 use crate::answers;
 use crate::body::Answer;
 use crate::facts::Facts;
-use crate::forward::{Exchange, Forwarding, NotForwarded};
+use crate::forward::{Exchange, Forwarding, NotForwarded, RETRY_EVERY, STARTING};
 use crate::gateway::Gateway;
 use crate::hold::{Held, Spool, hold};
 use crate::journal::WakeCause;
@@ -303,7 +303,8 @@ impl Asked<'_> {
                 (answers::no_icon(), Answered::Monitor)
             }
             (Route::State, _) => {
-                (answers::healthy(site.supervisor.status().phase), Answered::Monitor)
+                let server = site.supervisor.status();
+                (answers::health(server.phase, server.blocked_for), Answered::Monitor)
             }
             (Route::OverBudget(after), _) => {
                 let text = "This client has woken the server too often. Please wait.";
@@ -524,7 +525,10 @@ impl Asked<'_> {
                 supervisor.unreachable();
                 return (stale, Answered::Stale);
             }
-            if attempt == ATTEMPTS || supervisor.ask_after(WORD).await {
+            if attempt == ATTEMPTS {
+                break;
+            }
+            if self.is_back().await {
                 continue;
             }
             answered = Answered::Held;
@@ -538,6 +542,21 @@ impl Asked<'_> {
             };
         }
         Self::unavailable(supervisor.status().blocked_for)
+    }
+
+    /// Has the server probed. If it is said to be awake: true, after as long as a server that has just
+    /// woken may take until it listens.
+    async fn is_back(&self) -> bool {
+        let (clock, supervisor) = (&self.gateway.clock, &self.site().supervisor);
+        let deadline = self.facts.arrived.mono + self.gateway.config.limits.hold;
+        while supervisor.ask_after(WORD).await {
+            let listens = self.site().origin.listens().await;
+            if listens || !supervisor.woke_within(STARTING) || clock.now().mono >= deadline {
+                return true;
+            }
+            clock.parked(clock.sleep(RETRY_EVERY)).await;
+        }
+        false
     }
 
     fn unavailable(after: Duration) -> (Response<Answer>, Answered) {

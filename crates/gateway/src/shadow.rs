@@ -18,9 +18,14 @@ use tokio::task::JoinHandle;
 use crate::journal::{Journal, WakeCause};
 use crate::supervisor::{Hands, Supervisor};
 
-/// A controller that leaves the server alone.
+/// A controller that leaves the server alone, and says of it what the real one can tell.
 #[derive(Debug)]
-pub(crate) struct HandsOff;
+pub(crate) struct HandsOff {
+    pub(crate) real: Box<dyn Controller>,
+    /// Whether the server listens. The real controller may know nothing of one that it did not
+    /// start, and in shadow mode it has started none.
+    pub(crate) listens: Probe,
+}
 
 impl Controller for HandsOff {
     fn wake(&self) -> Work<'_, ()> {
@@ -32,7 +37,14 @@ impl Controller for HandsOff {
     }
 
     fn state(&self) -> Work<'_, Observed> {
-        Box::pin(async { Ok(Observed::Unknown) })
+        Box::pin(async {
+            let told = self.real.state().await;
+            match told {
+                Ok(Observed::Up) => told,
+                _ if self.listens.attempt(&*self.real).await.up => Ok(Observed::Up),
+                _ => told,
+            }
+        })
     }
 }
 

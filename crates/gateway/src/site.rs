@@ -26,7 +26,7 @@ use crate::flights::Flights;
 use crate::journal::Journal;
 use crate::origin::OriginPool;
 use crate::refresh::Refresher;
-use crate::shadow::Shadow;
+use crate::shadow::{HandsOff, Shadow};
 use crate::store::Store;
 use crate::supervisor::{Hands, Supervisor};
 
@@ -87,11 +87,16 @@ impl Site {
         let states = scenario.power_states();
         let settings = settings(site, &scenario);
         let observe = options.observe;
-        let controller = match controller {
-            _ if observe => Box::new(crate::shadow::HandsOff) as Box<dyn Controller>,
+        let waiting_page = waiting_page(site)?;
+        let mut controller = match controller {
             Some(controller) => controller,
             None => build_controller(site, common)?,
         };
+        if observe {
+            let listens = probe::Config::tcp(&site.origin.authority);
+            let listens = Probe::new(listens, (*clock).clone());
+            controller = Box::new(HandsOff { real: controller, listens });
+        }
         let probe = Probe::new(probe_config(site), (*clock).clone());
         let hands = Hands { controller, probe };
         let policy = if observe {
@@ -134,7 +139,7 @@ impl Site {
             refresher: Refresher::default(),
             flights: Arc::default(),
             classifier: Mutex::new(Classifier::new(site.clients.clone())),
-            waiting_page: waiting_page(site)?,
+            waiting_page,
             counters: Counters::default(),
             probes_http: matches!(probe_config(site), probe::Config::Http(_)),
             config: site.clone(),

@@ -281,11 +281,12 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back() {
         let scenario: Scenario =
-            toml::from_str("[server]\non_w = 80\nwake_time = \"1m30s\"\n[policy]\nname = \"timeout\"\nidle = \"30s\"")
+            toml::from_str("policy = \"timeout 30s\"\n[server]\non_w = 80\nwake_time = \"1m30s\"")
                 .unwrap();
         let again: Scenario = toml::from_str(&toml::to_string(&scenario).unwrap()).unwrap();
         assert_eq!(again, scenario);
         assert_eq!(scenario.server.wake_time, Duration::from_secs(90));
+        assert_eq!(scenario.policy, PolicyChoice::Timeout { idle: Duration::from_secs(30) });
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::harness::{Gateway, House, Plan, told};
 fn bounded() -> Plan {
     Plan {
         tables: "[limits]\nbody_bytes = 1000".to_owned(),
-        policy: "name = \"always-on\"".to_owned(),
+        policy: "always-on".to_owned(),
         ..Plan::default()
     }
 }
@@ -99,7 +99,7 @@ fn a_server_that_cannot_be_reached_is_an_error_that_says_so() {
     let plan = Plan {
         power: power.to_owned(),
         site: "probe = \"controller\"\nwatch = \"0\"".to_owned(),
-        policy: "name = \"always-on\"".to_owned(),
+        policy: "always-on".to_owned(),
         ..Plan::default()
     };
     let house = House::build(&plan);

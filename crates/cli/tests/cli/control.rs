@@ -5,7 +5,7 @@ use crate::harness::{House, Plan, told};
 
 #[test]
 fn the_operator_wakes_it_and_puts_it_to_sleep() {
-    let stay = Plan { policy: "name = \"always-on\"".to_owned(), ..Plan::default() };
+    let stay = Plan { policy: "always-on".to_owned(), ..Plan::default() };
     let house = House::build(&stay);
     let gateway = house.serve(&[]);
     gateway.until("asleep");

@@ -113,7 +113,7 @@ fn a_server_that_accepts_connections_but_says_502_at_first_is_not_shown_either()
 
 #[test]
 fn a_server_that_dies_is_noticed_and_woken_again() {
-    let stay = Plan { policy: "name = \"always-on\"".to_owned(), ..Plan::default() };
+    let stay = Plan { policy: "always-on".to_owned(), ..Plan::default() };
     let house = House::build(&stay);
     let gateway = house.serve(&[]);
     assert_eq!(get(gateway.address, "/1").unwrap().status, 200);

@@ -66,10 +66,11 @@ pub(crate) fn told(output: &Output) -> String {
     told
 }
 
-/// A port that nobody listens on.
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
-    listener.local_addr().expect("it has an address").port()
+/// An address that nobody listens on. Not 127.0.0.1: a connection that leaves from there could be
+/// given the port before its owner takes it.
+pub(crate) fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.2:0").expect("there is a free port");
+    listener.local_addr().expect("it has an address")
 }
 
 /// What is special about a site. The rest: small times, no promise, sleep at once when idle.
@@ -81,7 +82,7 @@ pub(crate) struct Plan {
     pub(crate) site: String,
     /// Tables before `[[site]]`.
     pub(crate) tables: String,
-    /// The `[scenario.policy]`.
+    /// When to sleep.
     pub(crate) policy: String,
 }
 
@@ -91,7 +92,7 @@ impl Default for Plan {
             power: process("exec NIGHTWATT origin --listen ORIGIN --ttl 0 --record DIR/served.tsv"),
             site: "wake_timeout = \"10s\"\nwatch = \"500ms\"".to_owned(),
             tables: String::new(),
-            policy: "name = \"timeout\"\nidle = \"100ms\"".to_owned(),
+            policy: "timeout 100ms".to_owned(),
         }
     }
 }
@@ -111,12 +112,15 @@ pub(crate) struct House {
 impl House {
     pub(crate) fn build(plan: &Plan) -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let origin = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let origin = free_address();
         let Plan { power, site, tables, policy } = plan;
         let config = format!(
             r#"listen = ["127.0.0.1:0"]
 state_dir = "DIR/state"
 access_log = "DIR/access.log"
+
+[scenario]
+policy = "{policy}"
 
 [scenario.server]
 wake_time = "500ms"
@@ -130,9 +134,6 @@ enabled = false
 [scenario.cache]
 ttl = "0"
 grace_asleep = "0"
-
-[scenario.policy]
-{policy}
 
 {tables}
 

@@ -67,12 +67,9 @@ origin = "http://10.0.0.6:8080"
 [site.power.process]
 command = ["/usr/bin/wiki"]
 
-[site.scenario.policy]
-name = "timeout"
-idle = "30s"
-
-[site.scenario.sla]
-enabled = false
+[site.scenario]
+policy = "timeout 30s"
+sla.enabled = false
 "#;
 
 /// What `check` says of this configuration.
@@ -106,7 +103,8 @@ fn a_bad_configuration_is_pointed_at() {
     insta::assert_snapshot!("no_toml", with("[scenario.server]", "[scenario.server"));
     insta::assert_snapshot!("no_origin", with("\"http://10.0.0.6:8080\"", "\"10.0.0.6:8080\""));
     insta::assert_snapshot!("no_driver", with("[site.power.process]", "[site.power.magic]"));
-    insta::assert_snapshot!("bad_duration", with("idle = \"30s\"", "idle = 30"));
+    insta::assert_snapshot!("bad_duration", with("timeout 30s", "timeout 30"));
+    insta::assert_snapshot!("no_policy", with("\"timeout 30s\"", "30"));
 }
 
 #[test]

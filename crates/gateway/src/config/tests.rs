@@ -112,8 +112,18 @@ fn a_figure_of_a_site_points_at_that_site() {
 
 #[test]
 fn figures_in_an_inline_table_are_found() {
-    points_at(7, "[scenario.server]\non_w = 80", "[scenario]\nserver = { on_w = -1 }", &["-1"]);
+    points_at(8, "[scenario.server]\non_w = 80", "[scenario]\nserver = { on_w = -1 }", &["-1"]);
     points_at(4, "[limits]\nhold = \"30s\"", "limits.header_bytes = 1", &["8192"]);
+}
+
+#[test]
+fn a_policy_is_a_line_of_text() {
+    let choices = "`always-on`, `timeout 5s`, `window` or `ski-rental`";
+    let put = "[scenario.server]\non_w = 80";
+    points_at(8, put, "[scenario]\npolicy = \"sleepy\"", &["`sleepy` is not a policy", choices]);
+    points_at(8, put, "[scenario]\npolicy = 30", &["integer `30`", choices]);
+    points_at(8, put, "[scenario]\npolicy = \"timeout 30\"", &["`30` is not a duration"]);
+    points_at(7, put, "[scenario.policy]\nname = \"window\"", &["map", choices]);
 }
 
 #[test]
@@ -163,6 +173,9 @@ fn sites_do_not_share_names_or_hosts() {
     points_at(19, "name = \"shop\"", "name = \"../shop\"", &["../shop", "letters"]);
     points_at(19, "name = \"shop\"", "name = \"\"", &["name"]);
     points_at(20, "[\"shop.example\"]", "[\"Blog.Example\"]", &["Blog.Example"]);
+    for bad in ["shop.example:80", "http://shop.example", "*.example", ""] {
+        points_at(20, "shop.example", bad, &["is not a host name", "`blog.example.org`"]);
+    }
     let none = GOOD
         .replace("hosts = [\"blog.example\"]\n", "")
         .replace("hosts = [\"shop.example\"]\n", "");

@@ -135,6 +135,12 @@ fn a_request_without_one_clear_host_is_refused() {
             "GET / HTTP/1.1\r\nHost: user@blog\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: blog:port\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: blog,shop\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: bl\u{f6}g\r\n\r\n",
+            "GET / HTTP/1.0\r\nHost: blog shop\r\n\r\n",
+            "GET http://blog/ HTTP/1.1\r\n\r\n",
+            "GET http://blog/ HTTP/1.1\r\nHost: blog shop\r\n\r\n",
+            "GET http://user@blog/ HTTP/1.1\r\nHost: blog\r\n\r\n",
+            "GET http://blog:99999/ HTTP/1.1\r\nHost: blog\r\n\r\n",
         ] {
             let mut client = Client::connect(stage).await;
             client.say(head).await;
@@ -274,10 +280,16 @@ fn a_coding_that_the_proxy_does_not_know_is_not_lost() {
     awake().play(async |stage| {
         // RFC 9112, 6.1: what is not understood is answered with 501; to forward it without saying
         // that it is compressed would change what it means.
-        let head = "POST /a HTTP/1.1\r\nHost: blog\r\nTransfer-Encoding: gzip, chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
-        let got = stage.say(head).await.unwrap();
-        assert!(matches!(got.status, 400 | 501), "{got:?}");
+        let saying = |coding: &str| format!("POST /a HTTP/1.1\r\nHost: blog\r\nTransfer-Encoding: {coding}\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
+        for coding in
+            ["gzip, chunked", "gzip\r\nTransfer-Encoding: chunked", "chunked, chunked"]
+        {
+            let got = stage.say(saying(coding)).await.unwrap();
+            assert!(matches!(got.status, 400 | 501), "{coding}: {got:?}");
+        }
         assert_eq!(stage.origin.seen().len(), 0);
+        assert_eq!(stage.say(saying("Chunked")).await.unwrap().status, 200);
+        assert_eq!(stage.origin.only().text(), "abc");
     });
 }
 

@@ -178,6 +178,19 @@ fn shadow_mode_serves_whatever_the_probe() {
 }
 
 #[test]
+fn shadow_mode_serves_a_server_that_the_controller_did_not_start() {
+    awake().observing().play(async |stage| {
+        stage.stop().await;
+        // The origin goes on all the same.
+        stage.power.go_down();
+        stage.start();
+        stage.looked().await;
+        assert_eq!(stage.ask(get("/a")).await.how(), (200, "server"));
+        assert_eq!(stage.commands(), (0, 0));
+    });
+}
+
+#[test]
 fn shadow_mode_takes_no_orders() {
     awake().observing().probed_by_http().play(async |stage| {
         let reply = stage.order(Order::Sleep { site: None }).await;
@@ -217,5 +230,33 @@ fn a_second_gateway_on_the_same_address_disturbs_nothing() {
         assert_eq!(stage.commands(), (0, 1), "only one of them commands the server");
         let of_others = stage.journal().len() - records;
         assert_eq!(of_others, 2, "it fell asleep: two records, all of the first gateway");
+    });
+}
+
+#[test]
+fn a_second_gateway_on_the_same_state_is_refused() {
+    awake().play(async |stage| {
+        let records = stage.journal().len();
+        let error = stage.start_another().err().expect("the state is in use");
+        assert!(error.to_string().contains("another gateway"), "{error}");
+        assert!(error.hint().unwrap().contains("state_dir"));
+        assert!(matches!(stage.order(Order::Status).await, Reply::Status(_)));
+        assert_eq!(stage.journal().len(), records);
+    });
+}
+
+#[test]
+fn what_a_killed_gateway_left_behind_is_no_hindrance_and_what_is_not_its_own_is_left_alone() {
+    awake().play(async |stage| {
+        stage.stop().await;
+        let socket = stage.control_socket();
+        drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+        stage.start();
+        assert!(matches!(stage.order(Order::Status).await, Reply::Status(_)));
+        stage.stop().await;
+        std::fs::write(&socket, "precious").unwrap();
+        let error = stage.start_another().err().expect("the place is taken");
+        assert!(error.to_string().contains("control.sock"), "{error}");
+        assert_eq!(std::fs::read_to_string(&socket).unwrap(), "precious");
     });
 }

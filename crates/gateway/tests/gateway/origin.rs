@@ -147,9 +147,10 @@ impl std::fmt::Debug for Origin {
 }
 
 impl Origin {
-    /// Takes a port, and does not listen yet.
+    /// Takes a port, and does not listen yet. On an address of its own: while it does not listen, no
+    /// connection that leaves from 127.0.0.1 can be given its port.
     pub(crate) fn new(clock: &Clock) -> Self {
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = std::net::TcpListener::bind("127.0.0.2:0").unwrap();
         let state = State {
             script: Arc::new(|seen| ok(&format!("this is {}", seen.target)).acts()),
             probes: Arc::new(|_| ok("up").acts()),

@@ -192,12 +192,9 @@ impl Setup {
             state_dir = "{dir}"
             access_log = "{dir}/access.log"
 
-            [scenario.sla]
-            enabled = false
-
-            [scenario.policy]
-            name = "timeout"
-            idle = "5s"
+            [scenario]
+            policy = "timeout 5s"
+            sla.enabled = false
 
             [[site]]
             name = "blog"

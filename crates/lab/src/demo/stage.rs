@@ -43,14 +43,14 @@ impl Place {
 impl Stage {
     pub(super) async fn set(options: &DemoOptions, clock: &Clock) -> Result<Self, Error> {
         let place = place(options.out.as_deref())?;
-        let port = free_port()?;
-        let server = server(options, clock, place.path(), port)?;
+        let address = free_address()?;
+        let server = server(options, clock, place.path(), address)?;
         // The day begins with a server that is awake, as it would without nightwatt.
         server.0.start().await?;
         if !server.0.listens().await {
             return Err(Error::NoServer(place.path().join(format!("{SITE}.process.log"))));
         }
-        let config = config(options, place.path(), port)?;
+        let config = config(options, place.path(), address)?;
         let boxed: Box<dyn Controller> = Box::new(server.clone());
         let controllers = HashMap::from([(SITE.to_owned(), boxed)]);
         let gateway_options = Options { durable: false, controllers, ..Options::default() };
@@ -88,16 +88,20 @@ fn place(out: Option<&Path>) -> Result<Place, Error> {
     Ok(Place::Kept(path))
 }
 
-fn free_port() -> Result<u16, Error> {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
-    taken
-        .map(|address| address.port())
-        .map_err(|source| Error::System { what: "find a free port", source })
+/// For the server. Not on 127.0.0.1: while the server sleeps, a connection that leaves from there
+/// could be given its port.
+fn free_address() -> Result<SocketAddr, Error> {
+    let taken = std::net::TcpListener::bind("127.0.0.2:0").and_then(|it| it.local_addr());
+    taken.map_err(|source| Error::System { what: "find a free port", source })
 }
 
-fn server(options: &DemoOptions, clock: &Clock, dir: &Path, port: u16) -> Result<Shared, Error> {
+fn server(
+    options: &DemoOptions,
+    clock: &Clock,
+    dir: &Path,
+    address: SocketAddr,
+) -> Result<Shared, Error> {
     let text = |path: PathBuf| path.display().to_string();
-    let address = SocketAddr::from(([127, 0, 0, 1], port));
     let command = process::Config::new([
         text(options.origin_program.clone()),
         "origin".to_owned(),
@@ -116,7 +120,7 @@ fn server(options: &DemoOptions, clock: &Clock, dir: &Path, port: u16) -> Result
 }
 
 /// The proxy's configuration: as an operator would write it, with the scenario put in.
-fn config(options: &DemoOptions, dir: &Path, port: u16) -> Result<Config, Error> {
+fn config(options: &DemoOptions, dir: &Path, address: SocketAddr) -> Result<Config, Error> {
     let text = format!(
         r#"
 listen = ["127.0.0.1:0"]
@@ -126,8 +130,8 @@ trusted_proxies = ["127.0.0.1"]
 
 [[site]]
 name = "{SITE}"
-origin = "http://127.0.0.1:{port}"
-probe = "http http://127.0.0.1:{port}/"
+origin = "http://{address}"
+probe = "http http://{address}/"
 power.simulated = {{}}
 "#,
         state_dir = quoted(dir),

@@ -144,6 +144,7 @@ impl Change {
 
 /// The state machine of one server.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts beside the phase")]
 pub struct Lifecycle {
     patience: Patience,
     phase: Phase,

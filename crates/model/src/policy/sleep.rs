@@ -5,7 +5,8 @@ mod window;
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::de;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use self::oracle::{Constraints, Oracle, Plan, plan};
 pub use self::window::Window;
@@ -78,17 +79,17 @@ impl<P: SleepPolicy + ?Sized> SleepPolicy for Box<P> {
     }
 }
 
-/// Which policy, as configured.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "name", deny_unknown_fields)]
-#[derive(Default)]
+/// What can be chosen, for messages.
+const CHOICES: &str = "`always-on`, `timeout 5s`, `window` or `ski-rental`";
+
+/// Which policy, as configured: one line of text, as in `policy = "timeout 5s"`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum PolicyChoice {
     /// Never sleeps.
     AlwaysOn,
     /// Sleeps after a fixed idle time.
     Timeout {
         /// That time.
-        #[serde(with = "duration_text")]
         idle: Duration,
     },
     /// Sleeps when the mean of the last gaps says that it pays (published).
@@ -119,10 +120,34 @@ impl std::str::FromStr for PolicyChoice {
             None if text == "window" => Ok(Self::Window),
             None if text == "ski-rental" => Ok(Self::SkiRental),
             Some(("timeout", idle)) => Ok(Self::Timeout { idle: duration_text::parse(idle)? }),
-            _ => Err(format!(
-                "`{text}` is not a policy: choose `always-on`, `timeout 5s`, `window` or `ski-rental`"
-            )),
+            _ => Err(format!("`{text}` is not a policy: choose {CHOICES}")),
         }
+    }
+}
+
+impl Serialize for PolicyChoice {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for PolicyChoice {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Line;
+
+        impl de::Visitor<'_> for Line {
+            type Value = PolicyChoice;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, "a policy: {CHOICES}")
+            }
+
+            fn visit_str<E: de::Error>(self, line: &str) -> Result<PolicyChoice, E> {
+                line.parse().map_err(E::custom)
+            }
+        }
+
+        deserializer.deserialize_str(Line)
     }
 }
 
