@@ -19,6 +19,7 @@ mod facts;
 mod flights;
 mod forward;
 mod gateway;
+mod hit;
 mod hold;
 pub mod journal;
 mod listen;

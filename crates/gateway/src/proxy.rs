@@ -5,14 +5,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_LENGTH, COOKIE, DATE, RANGE};
+use http::header::{AUTHORIZATION, COOKIE, RANGE};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use nightwatt_httpcache::{
-    CacheKey, CacheStatus, Occasion, Precondition, RangeAnswer, RequestDirectives, RequestHead,
-    Timestamp, Usability, range,
+    CacheKey, CacheStatus, Occasion, Precondition, RequestDirectives, Usability,
 };
 use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
 use nightwatt_model::policy::lifecycle::Phase;
@@ -26,11 +24,11 @@ use crate::body::Answer;
 use crate::facts::Facts;
 use crate::forward::{Exchange, Forwarding, NotForwarded, RETRY_EVERY, STARTING};
 use crate::gateway::Gateway;
+use crate::hit::{Found, from_store, head_of};
 use crate::hold::{Held, Spool, hold};
 use crate::journal::WakeCause;
 use crate::refresh;
 use crate::site::Site;
-use crate::store::Object;
 use crate::supervisor::Supervisor;
 
 /// Says how a request was answered.
@@ -51,22 +49,6 @@ const WORD: Duration = Duration::from_secs(2);
 /// How long to wait for somebody else's answer to the same request. Whoever asked first may read it
 /// slowly.
 const SHARED: Duration = Duration::from_secs(2);
-
-/// A stored answer that may be of use.
-pub(crate) struct Found {
-    pub(crate) object: Arc<Object>,
-    pub(crate) usability: Usability,
-}
-
-/// The request as the cache's rules see it.
-pub(crate) fn head_of<'a>(facts: &'a Facts, parts: &'a Parts) -> RequestHead<'a> {
-    RequestHead {
-        method: &facts.method,
-        authority: &facts.authority,
-        path_and_query: &facts.target,
-        headers: &parts.headers,
-    }
-}
 
 /// Answers one request.
 pub(crate) async fn handle(
@@ -564,55 +546,4 @@ impl Asked<'_> {
         let text = "The server cannot be reached, or does not wake. It will be tried again.";
         (answers::later(StatusCode::SERVICE_UNAVAILABLE, after, text), Answered::Unavailable)
     }
-}
-
-/// A stored answer as a client gets it: whole, in part, or as 304.
-pub(crate) fn from_store(
-    request: &RequestHead<'_>,
-    object: &Object,
-    now: Timestamp,
-    status: &CacheStatus,
-) -> Response<Answer> {
-    let stored = &object.stored;
-    let length = object.body.len() as u64;
-    let head_only = *request.method == Method::HEAD;
-    let (code, mut headers, body) = if stored.precondition(request) == Precondition::NotModified {
-        (StatusCode::NOT_MODIFIED, stored.not_modified_headers(now), Bytes::new())
-    } else {
-        match stored.range(request, length) {
-            RangeAnswer::Part(part) => {
-                let mut headers = stored.response_headers(now);
-                range::partial_headers(&mut headers, part, length);
-                let body = slice(&object.body, part.first, part.last);
-                (StatusCode::PARTIAL_CONTENT, headers, body)
-            }
-            RangeAnswer::NotSatisfiable => (
-                StatusCode::RANGE_NOT_SATISFIABLE,
-                range::unsatisfiable_headers(length),
-                Bytes::new(),
-            ),
-            RangeAnswer::Whole => {
-                let mut headers = stored.response_headers(now);
-                if !headers.contains_key(CONTENT_LENGTH)
-                    && stored.status() != StatusCode::NO_CONTENT
-                {
-                    headers.insert(CONTENT_LENGTH, length.into());
-                }
-                (stored.status(), headers, object.body.clone())
-            }
-        }
-    };
-    status.append_to(&mut headers);
-    if !headers.contains_key(DATE) {
-        headers.insert(DATE, nightwatt_httpcache::date::format(now));
-    }
-    let mut response = Response::new(if head_only { Answer::empty() } else { Answer::whole(body) });
-    *response.status_mut() = code;
-    *response.headers_mut() = headers;
-    response
-}
-
-fn slice(body: &Bytes, first: u64, last: u64) -> Bytes {
-    let at = |place: u64| usize::try_from(place).unwrap_or(body.len()).min(body.len());
-    body.slice(at(first)..at(last.saturating_add(1)))
 }

@@ -14,8 +14,8 @@ use nightwatt_model::policy::lifecycle::Phase;
 use crate::facts::Facts;
 use crate::forward::{Exchange, Forwarding};
 use crate::gateway::Gateway;
+use crate::hit::{Found, head_of};
 use crate::hold::Spool;
-use crate::proxy::{Found, head_of};
 use crate::supervisor::Supervisor;
 
 /// Resources remembered for renewal while the server sleeps. More are left to their next visitor.
