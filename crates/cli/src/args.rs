@@ -322,9 +322,9 @@ pub(crate) struct OriginArgs {
     /// What each answer takes
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = written::duration)]
     pub(crate) delay: Duration,
-    /// Stop when the program that started this one ends, however it ends
-    #[arg(long)]
-    pub(crate) die_with_parent: bool,
+    /// Stop when the program with this process id, which started this one, ends
+    #[arg(long, value_name = "PID")]
+    pub(crate) die_with_parent: Option<u32>,
     /// Print what is printed as JSON
     #[arg(long)]
     pub(crate) json: bool,

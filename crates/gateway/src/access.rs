@@ -184,17 +184,30 @@ impl Entry {
 
 /// An open access log. Each line is one write, so that a kill loses no line that was logged.
 #[derive(Debug)]
-pub(crate) struct AccessLog(Mutex<File>);
+pub(crate) struct AccessLog(Mutex<Log>);
+
+#[derive(Debug)]
+struct Log {
+    file: File,
+    /// The last line may have been written in part: the next one must not be glued to it.
+    torn: bool,
+}
 
 impl AccessLog {
     pub(crate) fn open(path: &Path) -> std::io::Result<Self> {
-        Ok(Self(Mutex::new(OpenOptions::new().append(true).create(true).open(path)?)))
+        let file = OpenOptions::new().append(true).create(true).open(path)?;
+        Ok(Self(Mutex::new(Log { file, torn: false })))
     }
 
     fn write(&self, entry: &Entry) {
-        let line = entry.line();
-        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = file.write_all(line.as_bytes()) {
+        let mut line = entry.line();
+        let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if log.torn {
+            line.insert(0, '\n');
+        }
+        let written = log.file.write_all(line.as_bytes());
+        log.torn = written.is_err();
+        if let Err(error) = written {
             tracing::error!(%error, "the access log could not be written");
         }
     }

@@ -197,6 +197,8 @@ pub(crate) struct Sending {
     whole: AtomicBool,
     /// More came than is allowed.
     too_large: AtomicBool,
+    /// The client broke it off, or it is not well-formed.
+    broken: AtomicBool,
     /// The exchange is under way as long as its request is.
     _exchange: Option<Arc<Exchange>>,
 }
@@ -208,6 +210,7 @@ impl Sending {
             last: AtomicU64::new(0),
             whole: AtomicBool::new(false),
             too_large: AtomicBool::new(false),
+            broken: AtomicBool::new(false),
             _exchange: exchange,
         };
         sending.goes_on();
@@ -226,6 +229,10 @@ impl Sending {
 
     pub(crate) fn is_whole(&self) -> bool {
         self.whole.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_too_large(&self) -> bool {
@@ -299,6 +306,9 @@ impl http_body::Body for Question {
                 return Poll::Ready(Some(Err(Box::new(TooLarge))));
             };
             this.allowed = left;
+        }
+        if matches!(&frame, Some(Err(_))) {
+            this.sending.broken.store(true, Ordering::Relaxed);
         }
         this.sending.goes_on();
         this.note_end(frame.is_none() || matches!(&frame, Some(Ok(frame)) if frame.is_trailers()));

@@ -412,6 +412,11 @@ impl Forwarding<'_> {
                 text,
             ));
         }
+        if sending.is_broken() {
+            tracing::debug!(site = %self.site().name, id = %self.facts.id, "a request's body broke off");
+            let text = "The request's body broke off, or is not well-formed.";
+            return NotForwarded::Answer(crate::answers::sentence(StatusCode::BAD_REQUEST, text));
+        }
         let Failure { error, unsent } = failure;
         tracing::warn!(site = %self.site().name, id = %self.facts.id, %error, "the server failed");
         match (&error, unsent) {

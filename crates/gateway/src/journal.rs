@@ -78,7 +78,8 @@ pub struct Journal {
     file: File,
     path: PathBuf,
     size: u64,
-    /// Wait for the disk at each record. Off only where a lost tail does not matter (the demo).
+    /// Wait for the disk at each record, and begin anew when the file grows large. Off only for the
+    /// demo, where a lost tail does not matter and every record is counted at the end.
     durable: bool,
 }
 
@@ -103,10 +104,14 @@ impl Journal {
     pub fn write(&mut self, record: &Record) -> std::io::Result<()> {
         let mut line = serde_json::to_vec(record)?;
         line.push(b'\n');
-        if self.size > ROTATE_AT {
+        if self.durable && self.size > ROTATE_AT {
             return self.begin_anew(&line);
         }
-        self.file.write_all(&line)?;
+        if let Err(error) = self.file.write_all(&line) {
+            // A full disk may have taken half a line: the next record must not be glued to it.
+            let _ = self.file.set_len(self.size);
+            return Err(error);
+        }
         self.size += line.len() as u64;
         if self.durable { self.file.sync_data() } else { Ok(()) }
     }
@@ -129,7 +134,8 @@ impl Journal {
     }
 }
 
-/// The last whole record of a journal, and where it ends.
+/// The last whole record of a journal, and where its last whole line ends. Lines that are no records
+/// are passed over: whatever tore one must not cost those after it.
 fn last_record(file: &File) -> std::io::Result<(Option<Record>, u64)> {
     let mut reader = BufReader::new(file);
     let (mut last, mut whole, mut line) = (None, 0, Vec::new());
@@ -139,8 +145,7 @@ fn last_record(file: &File) -> std::io::Result<(Option<Record>, u64)> {
         if read == 0 || line.last() != Some(&b'\n') {
             return Ok((last, whole));
         }
-        let Ok(record) = serde_json::from_slice::<Record>(&line) else { return Ok((last, whole)) };
-        last = Some(record);
+        last = serde_json::from_slice::<Record>(&line).ok().or(last);
         whole += read as u64;
     }
 }
@@ -156,8 +161,8 @@ fn resume(last: &Record, now: Wall) -> Memory {
 /// All whole records of a journal, for reports.
 pub fn read(path: &Path) -> std::io::Result<Vec<Record>> {
     let reader = BufReader::new(File::open(path)?);
-    let lines = reader.lines().map_while(Result::ok);
-    Ok(lines.map_while(|line| serde_json::from_str(&line).ok()).collect())
+    let lines = reader.split(b'\n').map_while(Result::ok);
+    Ok(lines.filter_map(|line| serde_json::from_slice(&line).ok()).collect())
 }
 
 #[cfg(test)]
@@ -221,7 +226,7 @@ mod tests {
     fn a_long_journal_begins_anew_and_forgets_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("site.jsonl");
-        let (mut journal, _) = Journal::open(&path, Wall::from_secs(0), false).unwrap();
+        let (mut journal, _) = Journal::open(&path, Wall::from_secs(0), true).unwrap();
         for n in 1..3 {
             journal.size = ROTATE_AT + 1;
             journal.write(&record(n, 7 * n.unsigned_abs())).unwrap();
@@ -231,6 +236,19 @@ mod tests {
         assert_eq!(read(&dir.path().join("site.jsonl.1")).unwrap().len(), 2);
         let (_, memory) = Journal::open(&path, Wall::from_secs(2), false).unwrap();
         assert_eq!(memory.bill.on, Duration::from_secs(16));
+    }
+
+    #[test]
+    fn a_bad_line_in_the_middle_costs_nothing_after_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("site.jsonl");
+        let (mut journal, _) = Journal::open(&path, Wall::from_secs(0), false).unwrap();
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(b"{\"v\":1,\"at\n").unwrap();
+        journal.write(&record(10, 7)).unwrap();
+        let (_, memory) = Journal::open(&path, Wall::from_secs(10), false).unwrap();
+        assert_eq!(memory.bill.on, Duration::from_secs(7));
+        assert_eq!(read(&path).unwrap().len(), 3);
     }
 
     #[test]

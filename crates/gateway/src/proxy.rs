@@ -238,11 +238,24 @@ impl Asked<'_> {
         };
         // Asked for before the request is admitted, so that no change after it is missed.
         let phase = site.supervisor.phase();
-        let route = site.supervisor.admit(&knock, || self.wake_cause());
+        let route = if self.gateway.observe {
+            self.pass_on(knock.request.cached)
+        } else {
+            site.supervisor.admit(&knock, || self.wake_cause())
+        };
         let would = site.shadow.as_ref().map(|it| it.admit(&knock, || self.wake_cause()));
         let (response, answered) = self.take(route, phase, (key, found), body).await;
         let needs_server = knock.request.wakes();
         (response, How { class: self.class, answered, needs_server, would })
+    }
+
+    /// Shadow mode: whatever is not in the cache goes to the server, whoever asks.
+    fn pass_on(&self, cached: Cached) -> Route {
+        if cached == Cached::Fresh {
+            return Route::Cache;
+        }
+        self.site().supervisor.begin();
+        Route::Forward
     }
 
     /// Answers as the manager decided.
@@ -486,7 +499,7 @@ impl Asked<'_> {
             let broken = match forwarding.run(spool, Arc::clone(&exchange)).await {
                 Ok(response) => return (response, answered),
                 Err(NotForwarded::Answer(response)) => {
-                    let refused = response.status() == StatusCode::PAYLOAD_TOO_LARGE;
+                    let refused = response.status().is_client_error();
                     let how = if refused { Answered::Refused } else { Answered::Unavailable };
                     return (response, how);
                 }
@@ -507,7 +520,7 @@ impl Asked<'_> {
                 supervisor.unreachable();
                 return (stale, Answered::Stale);
             }
-            if attempt == ATTEMPTS {
+            if attempt == ATTEMPTS || gateway.observe {
                 break;
             }
             if self.is_back().await {

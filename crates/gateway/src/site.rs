@@ -8,7 +8,7 @@ use nightwatt_clock::Clock;
 use nightwatt_httpcache::Rules;
 use nightwatt_model::energy::PowerStates;
 use nightwatt_model::policy::lifecycle::{Patience, Phase};
-use nightwatt_model::policy::manager::Settings;
+use nightwatt_model::policy::manager::{Memory, Settings};
 use nightwatt_model::quantity::Watts;
 use nightwatt_model::scenario::Scenario;
 use nightwatt_model::visit::Visits;
@@ -113,7 +113,9 @@ impl Site {
         );
         tasks.push(task);
         let shadow = if observe {
-            let journal = journal(site, common, "shadow")?;
+            // Requests and visits are counted from now on: so are sleeps and joules.
+            let (journal, _) = journal(site, common, "shadow")?;
+            let journal = (journal, Memory::default());
             let (shadow, task) =
                 Shadow::start(&context(site, common), settings, &scenario, journal)
                     .map_err(|source| StartError::Power { site: site.name.clone(), source })?;
@@ -215,7 +217,7 @@ fn build_controller(
         .map_err(|source| StartError::Power { site: site.name.clone(), source })
 }
 
-type Opened = (Option<Journal>, nightwatt_model::policy::manager::Memory);
+type Opened = (Option<Journal>, Memory);
 
 fn journal(site: &SiteConfig, common: &Common<'_>, kind: &str) -> Result<Opened, StartError> {
     let path = common.config.state_dir.join(format!("{}.{kind}.jsonl", site.name));

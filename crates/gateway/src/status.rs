@@ -183,6 +183,6 @@ fn kept_awake_by(server: &SupervisorStatus) -> Option<String> {
             let seconds = then.since(server.now).as_secs_f64();
             format!("minimum on, quiet or stay-awake time, for another {seconds:.0} s")
         }
-        Hindrance::Sla => "the SLA leaves no room for another delay".to_owned(),
+        Hindrance::Sla => "the SLA, which leaves no room for another delay".to_owned(),
     })
 }

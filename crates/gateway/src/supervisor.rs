@@ -13,8 +13,8 @@ use nightwatt_model::policy::manager::{
 };
 use nightwatt_model::policy::sleep::SleepPolicy;
 use nightwatt_model::time::Mono;
-use nightwatt_power::Controller;
 use nightwatt_power::probe::Probe;
+use nightwatt_power::{Controller, Observed};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
@@ -32,6 +32,14 @@ pub(crate) struct Hands {
     pub(crate) controller: Box<dyn Controller>,
     /// Says whether it answers.
     pub(crate) probe: Probe,
+}
+
+impl Hands {
+    /// Is it certain that the server does not even start?
+    async fn is_gone(&self) -> bool {
+        self.controller.down_is_final()
+            && matches!(self.controller.state().await, Ok(Observed::Down))
+    }
 }
 
 /// One server under supervision.
@@ -163,6 +171,11 @@ impl Supervisor {
         })
     }
 
+    /// Begins an exchange, whatever is known of the server.
+    pub(crate) fn begin(&self) {
+        self.with(|managed, _| managed.manager.begin());
+    }
+
     /// An exchange is over.
     pub(crate) fn end(&self) {
         let now = self.clock.now();
@@ -242,6 +255,10 @@ impl Supervisor {
             }
             waits
         })
+    }
+
+    fn is_waking(&self) -> bool {
+        self.lock().manager.phase() == Phase::Waking
     }
 
     /// Requests held now.
@@ -332,6 +349,10 @@ impl Driver {
                 }
                 Command::Probe(epoch) => {
                     let verdict = hands.probe.attempt(&*hands.controller).await;
+                    if !verdict.up && supervisor.is_waking() && hands.is_gone().await {
+                        // It was started and has ended: no patience will make it answer.
+                        return supervisor.report(Report::WakeDone(epoch, false));
+                    }
                     tracing::trace!(site = %supervisor.name, up = verdict.up, reason = %verdict.reason, "probed");
                     Report::Probed(epoch, verdict.up)
                 }

@@ -63,6 +63,12 @@ pub trait Controller: Debug + Send + Sync {
 
     /// What the controller itself can tell (does the process live?), without changing anything.
     fn state(&self) -> Work<'_, Observed>;
+
+    /// After a wake command, does [`Observed::Down`] say that it failed (a process that has ended)? For
+    /// most it says only that the server is not up yet.
+    fn down_is_final(&self) -> bool {
+        false
+    }
 }
 
 /// What a controller can tell of its server.

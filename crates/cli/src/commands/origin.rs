@@ -14,10 +14,14 @@ use crate::signals::Signals;
 
 /// Serves until a signal.
 pub(crate) fn run(args: &OriginArgs) -> Result<ExitStatus, Failure> {
-    if args.die_with_parent {
+    if let Some(parent) = args.die_with_parent {
         // An interrupted demo must not leave its server behind.
         set_parent_process_death_signal(Some(Signal::TERM))
             .map_err(|error| Failure::because("cannot watch the parent process", &error))?;
+        // It may have ended before it could be watched.
+        if std::os::unix::process::parent_id() != parent {
+            return Ok(ExitStatus::Success);
+        }
     }
     let clock = Clock::real();
     let runtime = clock.runtime().map_err(|error| Failure::because("cannot start", &error))?;

@@ -84,7 +84,7 @@ fn an_origin_that_is_to_die_with_its_parent_does() {
     let house = House::build(&Plan::default());
     // The shell is the parent: it ends when it has read a line.
     let script =
-        format!("{NIGHTWATT} origin --listen {} --die-with-parent & read line", house.origin);
+        format!("{NIGHTWATT} origin --listen {} --die-with-parent $$ & read line", house.origin);
     let mut shell = Command::new("/bin/sh")
         .args(["-c", &script])
         .stdin(Stdio::piped())

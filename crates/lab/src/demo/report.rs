@@ -58,12 +58,15 @@ pub struct DemoReport {
     pub waiting_pages: u64,
     /// Requests of people that were refused.
     pub human_refused: u64,
+    /// Requests refused as a scanner's that the logged site had answered with success (2xx, 3xx):
+    /// break-ins that it let try, or people wronged.
+    pub refused_though_logged_well: u64,
     /// Crawlers that were told to come back.
     pub crawlers: Returned,
     /// Seconds until the content was there, waiting pages sat out; all requests.
     pub delay_s: Summary,
-    /// The same by class of client.
-    pub delay_s_by_class: BTreeMap<&'static str, Summary>,
+    /// The same by class of client, as the proxy saw it then.
+    pub delay_s_by_class: BTreeMap<String, Summary>,
     /// Seconds until the first answer, a waiting page counting as one.
     pub first_answer_s: Summary,
     /// Energy in joules.
@@ -170,9 +173,14 @@ impl DemoReport {
         let wakes = Wakes::count(books, run.started.wall + script.span);
         let people = People::count(&traced, script, books, scenario);
         let seen = nightwatt_load::summary::seen(run, service);
-        let mut by_class: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
+        let mut by_class: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        let classes: BTreeMap<usize, &str> = traced
+            .iter()
+            .filter_map(|it| Some((it.arrival, books.line(&it.id)?.class.as_str())))
+            .collect();
         for seen in &seen {
-            by_class.entry(seen.class.as_str()).or_default().extend(seen.delay_s);
+            let class = classes.get(&seen.arrival).copied().unwrap_or("unknown");
+            by_class.entry(class.to_owned()).or_default().extend(seen.delay_s);
         }
         let (energy_j, energy_uncertainty_j) = energy(scenario, run, books, status, span);
         let after = |server: f64| 1.0 - (server + energy_j.proxy) / energy_j.always_on;
@@ -200,6 +208,11 @@ impl DemoReport {
             delayed_visits: people.visits.delayed(),
             waiting_pages: people.waiting_pages,
             human_refused: people.refused,
+            refused_though_logged_well: traced
+                .iter()
+                .filter(|it| it.answer == Some(Answer::Scanner))
+                .filter(|it| script.arrivals[it.arrival].status < 400)
+                .count() as u64,
             crawlers: Returned::count(run),
             delay_s: Summary::of(seen.iter().filter_map(|seen| seen.delay_s).collect()),
             delay_s_by_class: by_class.into_iter().map(|(k, v)| (k, Summary::of(v))).collect(),
@@ -274,7 +287,7 @@ impl Returned {
             let Some(first) = first else { continue };
             returned.sent_away += 1;
             let served = outcomes.iter().find(|it| {
-                it.kind == Kind::CrawlerRetry && it.status.is_some() && !is_sent_away(it)
+                it.kind == Kind::CrawlerRetry && it.answer.as_ref().is_some_and(is_the_sites)
             });
             if let Some(answered) = served.and_then(|it| it.answered) {
                 let waited = answered.since(first.intended);
@@ -285,6 +298,14 @@ impl Returned {
         }
         returned
     }
+}
+
+/// Given by the site itself, now or earlier.
+fn is_the_sites(answer: &Answer) -> bool {
+    matches!(
+        answer,
+        Answer::Server | Answer::Held | Answer::Cache | Answer::Stale | Answer::NotModified
+    )
 }
 
 /// Wake-ups within the span.

@@ -112,6 +112,7 @@ fn server(
         "--ttl".to_owned(),
         duration_text::format(options.scenario.cache.ttl),
         "--die-with-parent".to_owned(),
+        std::process::id().to_string(),
     ]);
     let context =
         Context { clock: clock.clone(), state_dir: dir.to_owned(), site: SITE.to_owned() };

@@ -111,7 +111,8 @@ impl DemoReport {
             "Delay until content, s", "requests", "mean", "p50", "p90", "p99", "max"
         )?;
         let all = std::iter::once(("all", &self.delay_s));
-        for (class, delay) in all.chain(self.delay_s_by_class.iter().map(|(k, v)| (*k, v))) {
+        for (class, delay) in all.chain(self.delay_s_by_class.iter().map(|(k, v)| (k.as_str(), v)))
+        {
             writeln!(
                 out,
                 "  {class:<20}{:>9}{:>9.3}{:>9.3}{:>9.3}{:>9.3}{:>9.3}",
@@ -129,6 +130,13 @@ impl DemoReport {
             self.visits,
             percent(self.delayed_visits, self.visits)
         )?;
+        if self.refused_though_logged_well > 0 {
+            writeln!(
+                out,
+                "  refused as scanners' although the logged site had answered well: {} requests",
+                self.refused_though_logged_well
+            )?;
+        }
         let crawlers = &self.crawlers;
         if crawlers.sent_away > 0 {
             writeln!(

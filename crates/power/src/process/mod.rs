@@ -419,4 +419,8 @@ impl Controller for Process {
     fn state(&self) -> Work<'_, Observed> {
         Box::pin(async { self.look() })
     }
+
+    fn down_is_final(&self) -> bool {
+        true
+    }
 }
