@@ -112,18 +112,7 @@ impl Site {
             journal(site, common, "ledger")?,
         );
         tasks.push(task);
-        let shadow = if observe {
-            // Requests and visits are counted from now on: so are sleeps and joules.
-            let (journal, _) = journal(site, common, "shadow")?;
-            let journal = (journal, Memory::default());
-            let (shadow, task) =
-                Shadow::start(&context(site, common), settings, &scenario, journal)
-                    .map_err(|source| StartError::Power { site: site.name.clone(), source })?;
-            tasks.push(task);
-            Some(shadow)
-        } else {
-            None
-        };
+        let shadow = if observe { Some(shadow(site, common, settings, tasks)?) } else { None };
         let origin = Arc::new(OriginPool::new(
             &site.origin.authority,
             config.limits.connect_timeout,
@@ -158,6 +147,22 @@ impl Site {
     pub(crate) fn proxy_power(&self) -> Watts {
         self.scenario.proxy_power()
     }
+}
+
+fn shadow(
+    site: &SiteConfig,
+    common: &Common<'_>,
+    settings: Settings,
+    tasks: &mut Vec<JoinHandle<()>>,
+) -> Result<Shadow, StartError> {
+    // Requests and visits are counted from now on: so are sleeps and joules.
+    let (journal, _) = journal(site, common, "shadow")?;
+    let journal = (journal, Memory::default());
+    let scenario = common.config.scenario_of(site);
+    let (shadow, task) = Shadow::start(&context(site, common), settings, scenario, journal)
+        .map_err(|source| StartError::Power { site: site.name.clone(), source })?;
+    tasks.push(task);
+    Ok(shadow)
 }
 
 /// A server that slept does not know its connections any more: none is used again.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use nightwatt_gateway::journal::WakeCause;
 use nightwatt_gateway::status::Status;
+use nightwatt_load::summary::Seen;
 use nightwatt_load::{Answer, Kind, Outcome, Run, ServiceTime};
 use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::policy::lifecycle::Change;
@@ -173,15 +174,6 @@ impl DemoReport {
         let wakes = Wakes::count(books, run.started.wall + script.span);
         let people = People::count(&traced, script, books, scenario);
         let seen = nightwatt_load::summary::seen(run, service);
-        let mut by_class: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-        let classes: BTreeMap<usize, &str> = traced
-            .iter()
-            .filter_map(|it| Some((it.arrival, books.line(&it.id)?.class.as_str())))
-            .collect();
-        for seen in &seen {
-            let class = classes.get(&seen.arrival).copied().unwrap_or("unknown");
-            by_class.entry(class.to_owned()).or_default().extend(seen.delay_s);
-        }
         let (energy_j, energy_uncertainty_j) = energy(scenario, run, books, status, span);
         let after = |server: f64| 1.0 - (server + energy_j.proxy) / energy_j.always_on;
         Self {
@@ -208,14 +200,10 @@ impl DemoReport {
             delayed_visits: people.visits.delayed(),
             waiting_pages: people.waiting_pages,
             human_refused: people.refused,
-            refused_though_logged_well: traced
-                .iter()
-                .filter(|it| it.answer == Some(Answer::Scanner))
-                .filter(|it| script.arrivals[it.arrival].status < 400)
-                .count() as u64,
+            refused_though_logged_well: refused_though_logged_well(&traced, script),
             crawlers: Returned::count(run),
             delay_s: Summary::of(seen.iter().filter_map(|seen| seen.delay_s).collect()),
-            delay_s_by_class: by_class.into_iter().map(|(k, v)| (k, Summary::of(v))).collect(),
+            delay_s_by_class: delays_by_class(&seen, &traced, books),
             first_answer_s: Summary::of(
                 traced.iter().filter_map(|outcome| service.delay_of(outcome)).collect(),
             ),
@@ -250,6 +238,26 @@ fn service_time(options: &DemoOptions) -> ServiceTime {
         origin: options.scenario.server.service_time,
         proxy: options.scenario.proxy.service_time,
     }
+}
+
+/// By the class that the proxy saw. What could not be sent has none.
+fn delays_by_class(seen: &[Seen], traced: &[&Outcome], books: &Books) -> BTreeMap<String, Summary> {
+    let classes: BTreeMap<usize, &str> = traced
+        .iter()
+        .filter_map(|it| Some((it.arrival, books.line(&it.id)?.class.as_str())))
+        .collect();
+    let mut delays: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for seen in seen {
+        if let Some(&class) = classes.get(&seen.arrival) {
+            delays.entry(class.to_owned()).or_default().extend(seen.delay_s);
+        }
+    }
+    delays.into_iter().map(|(class, delays)| (class, Summary::of(delays))).collect()
+}
+
+fn refused_though_logged_well(traced: &[&Outcome], script: &Script) -> u64 {
+    let refused = traced.iter().filter(|it| it.answer == Some(Answer::Scanner));
+    refused.filter(|it| script.arrivals[it.arrival].status < 400).count() as u64
 }
 
 /// How requests were answered, by name; those without an answer by what went wrong.
