@@ -200,11 +200,11 @@ pub(crate) struct Sending {
     /// The client broke it off, or it is not well-formed.
     broken: AtomicBool,
     /// The exchange is under way as long as its request is.
-    _exchange: Option<Arc<Exchange>>,
+    _exchange: Arc<Exchange>,
 }
 
 impl Sending {
-    pub(crate) fn new(clock: &Clock, exchange: Option<Arc<Exchange>>) -> Arc<Self> {
+    pub(crate) fn new(clock: &Clock, exchange: Arc<Exchange>) -> Arc<Self> {
         let sending = Self {
             clock: clock.clone(),
             last: AtomicU64::new(0),

@@ -6,6 +6,7 @@ use http::header::{ACCEPT, CONTENT_LENGTH, HOST, REFERER, TRANSFER_ENCODING, USE
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use nightwatt_model::time::Now;
+use nightwatt_model::visit::Visitor;
 use nightwatt_traffic::{Arrival, ClientFacts, ClientKey};
 
 use crate::authority::Authority;
@@ -35,6 +36,10 @@ pub(crate) struct Facts {
     pub(crate) agent: Option<String>,
     pub(crate) referer: Option<String>,
     pub(crate) accepts_html: bool,
+    /// Address and agent.
+    pub(crate) visitor: Visitor,
+    /// The address alone: whose wake budget it is.
+    pub(crate) budget: u64,
 }
 
 /// Why a request is not even looked at.
@@ -59,18 +64,23 @@ impl Facts {
             .map(|authority| authority.as_str().to_owned())
             .or_else(|| text(&HOST))
             .unwrap_or_default();
+        let client = client(config, peer, trusted, &parts.headers);
+        let address = client.to_string();
+        let agent = text(&USER_AGENT);
         let target = parts.uri.path_and_query().map_or("/", |it| it.as_str()).to_owned();
         Self {
             id,
             number,
             arrived: now,
-            client: client(config, peer, trusted, &parts.headers),
+            client,
             peer: peer.to_canonical(),
             trusted,
             authority,
             target,
             method: parts.method.clone(),
-            agent: text(&USER_AGENT),
+            visitor: Visitor::new(&address, agent.as_deref()),
+            budget: Visitor::new(&address, None).0,
+            agent,
             referer: text(&REFERER),
             accepts_html: text(&ACCEPT).is_some_and(|accept| accept.contains("text/html")),
         }

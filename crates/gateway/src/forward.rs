@@ -155,7 +155,7 @@ impl Forwarding<'_> {
         let requested = self.now();
         let (mut validates, mut spool) = (self.found.is_some(), spool);
         loop {
-            let sending = Sending::new(&self.gateway.clock, Some(Arc::clone(&exchange)));
+            let sending = Sending::new(&self.gateway.clock, Arc::clone(&exchange));
             let repeatable = spool.is_whole() && self.parts.method.is_idempotent();
             let copy = repeatable.then(|| spool.parts.clone());
             let (request, validating) = self.question(spool, validates, &sending);

@@ -15,7 +15,6 @@ use nightwatt_httpcache::{
 use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
 use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::policy::manager::Knock;
-use nightwatt_model::visit::Visitor;
 use tokio::sync::watch;
 
 use crate::access::{Answered, Entry, Logged};
@@ -66,7 +65,9 @@ pub(crate) async fn handle(
             let class = classify(site, &gateway, &facts);
             let mut client =
                 Client { gateway: &gateway, index, facts: &facts, class, stays: false };
-            let asked = Asked { gateway: &gateway, index, facts: &facts, parts: &parts, class };
+            let directives = RequestDirectives::parse(&parts.headers);
+            let (gateway, facts, parts) = (&gateway, &*facts, &parts);
+            let asked = Asked { gateway, index, facts, parts, class, directives };
             let answer = asked.answer(body).await;
             client.stays = true;
             answer
@@ -190,13 +191,8 @@ fn count_delay(
         matches!(answered, Answered::WaitingPage | Answered::Budget | Answered::Unavailable);
     let delayed = turned_away || slept && delay > site.scenario.sla.delay;
     site.counters.delayed.fetch_add(u64::from(delayed), Ordering::Relaxed);
-    let visitor = visitor(facts);
     let mut visits = site.counters.visits.lock().unwrap_or_else(PoisonError::into_inner);
-    visits.request(facts.arrived.mono, visitor, delayed);
-}
-
-fn visitor(facts: &Facts) -> Visitor {
-    Visitor::new(&facts.client.to_string(), facts.agent.as_deref())
+    visits.request(facts.arrived.mono, facts.visitor, delayed);
 }
 
 /// A request to a site, read and classified.
@@ -206,6 +202,7 @@ struct Asked<'a> {
     facts: &'a Facts,
     parts: &'a Parts,
     class: ClientClass,
+    directives: RequestDirectives,
 }
 
 impl Asked<'_> {
@@ -220,7 +217,7 @@ impl Asked<'_> {
         let site = self.site();
         let key = self.cache_key();
         let found = key.as_ref().and_then(|key| self.find(key));
-        let only_if_cached = RequestDirectives::parse(&self.parts.headers).only_if_cached;
+        let only_if_cached = self.directives.only_if_cached;
         if only_if_cached && key.is_some() && Self::cached(found.as_ref()) == Cached::Nothing {
             let text = "Not in the cache, and nothing else was asked for.";
             let response = answers::sentence(StatusCode::GATEWAY_TIMEOUT, text);
@@ -228,8 +225,8 @@ impl Asked<'_> {
         }
         let knock = Knock {
             id: self.facts.number,
-            visitor: visitor(self.facts),
-            client: Visitor::new(&self.facts.client.to_string(), None).0,
+            visitor: self.facts.visitor,
+            client: self.facts.budget,
             request: admission::Request {
                 class: self.class,
                 want: self.want(),
@@ -333,10 +330,10 @@ impl Asked<'_> {
     }
 
     fn find(&self, key: &CacheKey) -> Option<Found> {
-        let asked = RequestDirectives::parse(&self.parts.headers);
+        let asked = &self.directives;
         let (request, now) = (head_of(self.facts, self.parts), self.gateway.timestamp());
         let site = self.site();
-        let (object, usability) = site.store.find(key, &request, &asked, now, &site.rules)?;
+        let (object, usability) = site.store.find(key, &request, asked, now, &site.rules)?;
         let forward = object.stored.precondition(&request) == Precondition::Forward;
         (!forward).then_some(Found { object, usability })
     }

@@ -97,7 +97,9 @@ impl Site {
             let listens = Probe::new(listens, (*clock).clone());
             controller = Box::new(HandsOff { real: controller, listens });
         }
-        let probe = Probe::new(probe_config(site), (*clock).clone());
+        let probe = probe_config(site);
+        let probes_http = matches!(probe, probe::Config::Http(_));
+        let probe = Probe::new(probe, (*clock).clone());
         let hands = Hands { controller, probe };
         let policy = if observe {
             Box::new(nightwatt_model::policy::sleep::AlwaysOn)
@@ -132,7 +134,7 @@ impl Site {
             classifier: Mutex::new(Classifier::new(site.clients.clone())),
             waiting_page,
             counters: Counters::default(),
-            probes_http: matches!(probe_config(site), probe::Config::Http(_)),
+            probes_http,
             config: site.clone(),
             scenario,
         })

@@ -107,7 +107,7 @@ pub struct ShadowStatus {
 impl Gateway {
     /// State of a site's server, by the site's place in the configuration: cheap, for progress.
     pub fn state_of(&self, site: usize) -> &'static str {
-        self.sites.get(site).map_or("unknown", |site| site.supervisor.status().phase.as_str())
+        self.sites.get(site).map_or("unknown", |site| site.supervisor.phase_now().as_str())
     }
 
     /// Looks at everything.

@@ -199,7 +199,7 @@ impl Supervisor {
         let mut probed = self.probed.subscribe();
         self.unreachable();
         let _ = self.clock.parked(self.clock.timeout(patience, probed.changed())).await;
-        self.lock().manager.phase() == Phase::Awake
+        self.phase_now() == Phase::Awake
     }
 
     /// The operator wants something.
@@ -257,8 +257,9 @@ impl Supervisor {
         })
     }
 
-    fn is_waking(&self) -> bool {
-        self.lock().manager.phase() == Phase::Waking
+    /// Where the server is now.
+    pub(crate) fn phase_now(&self) -> Phase {
+        self.lock().manager.phase()
     }
 
     /// Requests held now.
@@ -349,7 +350,10 @@ impl Driver {
                 }
                 Command::Probe(epoch) => {
                     let verdict = hands.probe.attempt(&*hands.controller).await;
-                    if !verdict.up && supervisor.is_waking() && hands.is_gone().await {
+                    if !verdict.up
+                        && supervisor.phase_now() == Phase::Waking
+                        && hands.is_gone().await
+                    {
                         // It was started and has ended: no patience will make it answer.
                         return supervisor.report(Report::WakeDone(epoch, false));
                     }

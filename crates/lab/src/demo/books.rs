@@ -107,3 +107,21 @@ fn read_or_nothing(path: &Path) -> std::io::Result<String> {
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nightwatt_gateway::Answered;
+    use nightwatt_load::Answer;
+
+    /// Proxy and client know nothing of each other: only their names for answers must agree.
+    #[test]
+    fn the_client_knows_every_answer_of_the_proxy() {
+        // Nobody gets an answer that its client did not wait for.
+        for answered in Answered::ALL.into_iter().filter(|it| *it != Answered::Gone) {
+            let name = answered.as_str();
+            let answer: Answer = name.parse().unwrap_or_else(|_| panic!("{name}"));
+            assert!(!matches!(answer, Answer::Other(_)), "{name}");
+            assert_eq!(answer.as_str(), name);
+        }
+    }
+}
