@@ -1,0 +1,189 @@
+//! A request's body, on its way from the connection to whoever takes it, perhaps in another task.
+//!
+//! One frame at a time, and none before it is wanted: what nobody takes stays in the kernel, and the
+//! client has to wait.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+
+/// Why a body stopped short.
+pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The body of a request.
+#[derive(Debug)]
+pub struct Incoming(Option<Arc<Mutex<Shared>>>);
+
+#[derive(Debug)]
+struct Shared {
+    frame: Option<Result<Frame<Bytes>, BodyError>>,
+    /// Nothing comes after `frame`.
+    ended: bool,
+    wanted: bool,
+    /// Nobody takes any more.
+    dropped: bool,
+    /// Bytes still to come, `frame` among them, where that is known.
+    left: Option<u64>,
+    taker: Option<Waker>,
+    giver: Option<Waker>,
+}
+
+/// The connection's end of an [`Incoming`].
+#[derive(Debug)]
+pub(crate) struct Feeder(Arc<Mutex<Shared>>);
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    fn wake_taker(&mut self) {
+        if let Some(taker) = self.taker.take() {
+            taker.wake();
+        }
+    }
+
+    fn wake_giver(&mut self) {
+        if let Some(giver) = self.giver.take() {
+            giver.wake();
+        }
+    }
+}
+
+impl Incoming {
+    /// No body.
+    pub const fn empty() -> Self {
+        Self(None)
+    }
+
+    /// A body that will be fed; of `length` bytes, if that is known.
+    pub(crate) fn fed(length: Option<u64>) -> (Self, Feeder) {
+        let shared = Arc::new(Mutex::new(Shared {
+            frame: None,
+            ended: false,
+            wanted: false,
+            dropped: false,
+            left: length,
+            taker: None,
+            giver: None,
+        }));
+        (Self(Some(Arc::clone(&shared))), Feeder(shared))
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        if let Some(shared) = &self.0 {
+            let mut shared = lock(shared);
+            shared.dropped = true;
+            shared.wake_giver();
+        }
+    }
+}
+
+impl http_body::Body for Incoming {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let Some(shared) = &self.0 else { return Poll::Ready(None) };
+        let mut shared = lock(shared);
+        if let Some(frame) = shared.frame.take() {
+            if let (Some(left), Ok(frame)) = (&mut shared.left, &frame) {
+                *left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len) as u64);
+            }
+            shared.wanted = false;
+            return Poll::Ready(Some(frame));
+        }
+        if shared.ended {
+            return Poll::Ready(None);
+        }
+        shared.wanted = true;
+        shared.taker = Some(cx.waker().clone());
+        shared.wake_giver();
+        Poll::Pending
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.as_ref().is_none_or(|shared| {
+            let shared = lock(shared);
+            shared.ended && shared.frame.is_none()
+        })
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            None => SizeHint::with_exact(0),
+            Some(shared) => lock(shared).left.map_or_else(SizeHint::default, SizeHint::with_exact),
+        }
+    }
+}
+
+impl Feeder {
+    /// Is a frame wanted? An error: nobody takes the rest.
+    pub(crate) fn poll_wanted(&self, cx: &mut Context<'_>) -> Poll<Result<(), Dropped>> {
+        let mut shared = lock(&self.0);
+        if shared.dropped {
+            return Poll::Ready(Err(Dropped));
+        }
+        if shared.wanted && shared.frame.is_none() {
+            return Poll::Ready(Ok(()));
+        }
+        shared.giver = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Gives a frame, which was wanted; `last` if it is the last one.
+    pub(crate) fn give(&self, frame: Frame<Bytes>, last: bool) {
+        let mut shared = lock(&self.0);
+        shared.frame = Some(Ok(frame));
+        shared.ended = last;
+        shared.wake_taker();
+    }
+
+    /// The body is over.
+    pub(crate) fn end(&self) {
+        let mut shared = lock(&self.0);
+        shared.ended = true;
+        shared.wake_taker();
+    }
+
+    /// The body stopped short.
+    pub(crate) fn fail(&self, error: BodyError) {
+        let mut shared = lock(&self.0);
+        shared.frame = Some(Err(error));
+        shared.ended = true;
+        shared.wake_taker();
+    }
+
+    pub(crate) fn is_dropped(&self) -> bool {
+        lock(&self.0).dropped
+    }
+}
+
+/// Nobody takes the rest of a body.
+#[derive(Debug)]
+pub(crate) struct Dropped;
+
+impl Drop for Feeder {
+    /// A connection that ends in the middle of a body must not leave its taker waiting.
+    fn drop(&mut self) {
+        let mut shared = lock(&self.0);
+        if !shared.ended {
+            shared.frame = Some(Err(Box::new(BrokenOff)));
+            shared.ended = true;
+            shared.wake_taker();
+        }
+    }
+}
+
+/// The client is gone.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection ended in the middle of the request's body")]
+pub(crate) struct BrokenOff;

@@ -1,0 +1,94 @@
+//! HTTP/1.1 on the client's side of the proxy (RFC 9112).
+//!
+//! ```text
+//! bytes -> head (strict) -> Service::quick  -> prepared bytes, written at once
+//!                        \-> Service::answer <- Incoming (the body, as fast as it is taken)
+//!                                            -> interim answers, head, body, trailers | a tunnel
+//! ```
+//!
+//! What could be read in two ways is not read at all: a request is refused, and its connection closed,
+//! if its end is not certain. Everything is bounded: heads, fields, chunk lines, trailers, and the time
+//! of each phase ([`Limits`]).
+//!
+//! Who answers implements [`Service`]. Answers that are ready in memory go by [`Service::quick`]:
+//! the head is read where the kernel put it, nothing is allocated, and head and body go out in one
+//! system call. A connection that is idle holds no buffer.
+
+mod body;
+mod chunked;
+mod connection;
+mod exchange;
+mod head;
+mod response;
+mod timer;
+mod upgrade;
+
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+
+pub use body::{BodyError, Incoming};
+pub use chunked::{Chunked, Step};
+pub use connection::serve;
+pub use exchange::Interim;
+pub use head::{Field, Framing, Head, Refusal, Scan, scan};
+pub use response::head_bytes;
+pub use upgrade::{Tunnel, Upgraded};
+
+/// Bounds on what a client may do. Under a virtual clock clients are never slow: the times do not
+/// count.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Bytes of a request's head; also of its trailers.
+    pub head_bytes: usize,
+    /// Fields of a request's head.
+    pub fields: usize,
+    /// For a head to arrive, from its first byte, or from the start of the connection.
+    pub head_timeout: Duration,
+    /// Between two requests.
+    pub idle_timeout: Duration,
+    /// Between two parts of a request's body, while somebody waits for it.
+    pub body_timeout: Duration,
+    /// Between two moments in which the client takes something of the answer.
+    pub send_timeout: Duration,
+}
+
+/// An answer that is ready.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    /// Status line and fields, up to and with the empty line; with the body's length.
+    pub head: Bytes,
+    /// All of the body.
+    pub body: Bytes,
+}
+
+/// Called when a prepared answer that did not go at once has gone, or has not: with the bytes of its
+/// body that went.
+pub type OnSent = Box<dyn FnOnce(u64) + Send>;
+
+/// Who answers the requests of one connection.
+pub trait Service: Send + 'static {
+    /// What answers are made of.
+    type Body: http_body::Body<Data = Bytes, Error = BodyError> + Send + Unpin + 'static;
+    /// An answer on its way. It is dropped if the client leaves.
+    type Answering: Future<Output = Response<Self::Body>> + Send;
+
+    /// The answer to a request without a body, if it is ready. Whoever gives one does the books in
+    /// [`Service::sent`] or [`Service::sending`], one of which is called next.
+    fn quick(&mut self, head: &Head<'_, '_>) -> Option<Prepared>;
+
+    /// A prepared answer has gone whole.
+    fn sent(&mut self, head: &Head<'_, '_>, prepared: &Prepared);
+
+    /// A prepared answer goes in several parts, since the client takes it slowly.
+    fn sending(&mut self, head: &Head<'_, '_>, prepared: &Prepared) -> OnSent;
+
+    /// Answers a request.
+    fn answer(&mut self, request: Request<Incoming>) -> Self::Answering;
+
+    /// What to say to something that is no request, of which `start` is the beginning. The connection
+    /// ends with it.
+    fn refused(&mut self, refusal: Refusal, start: &[u8]) -> Response<Self::Body>;
+}
