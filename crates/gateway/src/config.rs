@@ -35,6 +35,10 @@ pub struct Config {
     /// Proxies whose `X-Forwarded-For` and `X-Request-Id` are believed: `["10.0.0.0/8"]`.
     #[serde(default)]
     pub trusted_proxies: Vec<Network>,
+    /// Connections from these must begin with a PROXY protocol header (v1 or v2), which says whose
+    /// they are: `["10.0.0.0/8"]`.
+    #[serde(default)]
+    pub proxy_protocol: Vec<Network>,
     /// Say in a header how each request was answered (`Nightwatt-Answer`).
     #[serde(default = "yes")]
     pub answer_header: bool,
@@ -54,13 +58,25 @@ pub struct Config {
 pub struct Limits {
     /// Connections at once; further ones wait in the kernel's queue.
     pub connections: usize,
+    /// Connections of one client at once; further ones are closed as they come. `0`: no bound.
+    pub connections_per_client: usize,
     /// Bytes of a request's head; more is answered with 431.
     pub header_bytes: usize,
     /// Header fields of a request; more is answered with 431.
     pub headers: usize,
-    /// Time for a request's head to arrive, and for an idle connection.
+    /// Time for a request's head to arrive, from its first byte (of a connection's first request:
+    /// from the connection) to its last; then the connection is closed.
     #[serde(with = "duration_text")]
     pub header_timeout: Duration,
+    /// How long a connection is kept open between two requests.
+    #[serde(with = "duration_text")]
+    pub idle_timeout: Duration,
+    /// Time between two parts of a request's body; counted only while somebody wants to read it.
+    #[serde(with = "duration_text")]
+    pub body_timeout: Duration,
+    /// Time for a client to take a part of its answer; then the connection is closed.
+    #[serde(with = "duration_text")]
+    pub send_timeout: Duration,
     /// Bytes of a request's body; more is answered with 413.
     pub body_bytes: u64,
     /// Bytes of a body that are kept in memory while its request is held; the rest waits in the
@@ -86,9 +102,16 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 4096,
+            // A quarter: one client alone must not keep everybody else out.
+            connections_per_client: 1024,
             header_bytes: 64 * 1024,
             headers: 100,
             header_timeout: Duration::from_secs(30),
+            // More than the minute that proxies in front keep a connection: theirs end first, and
+            // no request meets a connection that is just being closed.
+            idle_timeout: Duration::from_secs(75),
+            body_timeout: Duration::from_mins(1),
+            send_timeout: Duration::from_mins(1),
             body_bytes: 1 << 30,
             spool_bytes: 1 << 20,
             hold: Duration::from_mins(2),
@@ -264,6 +287,9 @@ impl Limits {
         }
         let times = [
             ("header_timeout", self.header_timeout),
+            ("idle_timeout", self.idle_timeout),
+            ("body_timeout", self.body_timeout),
+            ("send_timeout", self.send_timeout),
             ("origin_timeout", self.origin_timeout),
             ("connect_timeout", self.connect_timeout),
         ];

@@ -54,6 +54,39 @@ fn a_good_file_is_read_and_the_rest_is_default() {
     assert!((config.scenario.server.on_w - 80.0).abs() < 1e-12);
     assert!((config.scenario.server.off_w - 1.6).abs() < 1e-12);
     assert_eq!(config.control_socket(), PathBuf::from("/var/lib/nightwatt/control.sock"));
+    assert!(config.proxy_protocol.is_empty());
+}
+
+#[test]
+fn every_phase_of_a_connection_has_its_time_out() {
+    let keys = "connections_per_client = 4\nheader_timeout = \"5s\"\nidle_timeout = \"6s\"\n\
+                body_timeout = \"7s\"\nsend_timeout = \"8s\"";
+    let limits = Config::parse(&GOOD.replace("hold = \"30s\"", keys), "x").unwrap().limits;
+    let expected = Limits {
+        connections_per_client: 4,
+        header_timeout: Duration::from_secs(5),
+        idle_timeout: Duration::from_secs(6),
+        body_timeout: Duration::from_secs(7),
+        send_timeout: Duration::from_secs(8),
+        ..Limits::default()
+    };
+    assert_eq!(limits, expected);
+    for key in ["header_timeout", "idle_timeout", "body_timeout", "send_timeout"] {
+        let none = format!("{key} = \"0\"");
+        points_at(5, "hold = \"30s\"", &none, &[&format!("`{key}` is 0"), "no time"]);
+    }
+}
+
+#[test]
+fn proxy_protocol_is_a_list_of_networks() {
+    let both =
+        "trusted_proxies = [\"10.0.0.0/8\"]\nproxy_protocol = [\"fd00::/8\", \"10.1.0.0/16\"]";
+    let text = GOOD.replace("trusted_proxies = [\"10.0.0.0/8\"]", both);
+    let config = Config::parse(&text, "x").unwrap();
+    let expected = ["fd00::/8", "10.1.0.0/16"].map(|it| it.parse::<Network>().unwrap());
+    assert_eq!(config.proxy_protocol, expected);
+    let bad = "proxy_protocol = [\"10.0.0/8\"]";
+    points_at(2, "trusted_proxies = [\"10.0.0.0/8\"]", bad, &["is not a network", "10.0.0.0/8"]);
 }
 
 #[test]
