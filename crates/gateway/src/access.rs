@@ -9,19 +9,20 @@
 //! when it was given, `needs=server` that only the server could answer, whether it slept or not. In
 //! shadow mode `would` says how the request would have been answered had the server been let sleep.
 //!
-//! What is no request is not here: heads that cannot be read or are too long (400, 414, 431) are
-//! refused where connections come in, before anybody knows who asked for what.
+//! A head that cannot be read (400, 408, 414, 431, 501, 505) has a line as well, of site `-`: with
+//! `-` for method and target, since it is not known who asked for what.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_traffic::{Arrival, clf};
+use tokio::sync::Notify;
 
 use crate::body::Watcher;
 
@@ -155,61 +156,146 @@ impl Extras {
     }
 }
 
-impl Entry {
-    fn line(&self) -> String {
-        let mut line = clf::format(&self.request);
+/// What the log says of nightwatt's part in one request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part<'a> {
+    pub(crate) site: &'a str,
+    pub(crate) class: ClientClass,
+    pub(crate) answered: Answered,
+    pub(crate) delay: Duration,
+    pub(crate) needs_server: bool,
+    pub(crate) from_cache: bool,
+    pub(crate) would: Option<&'static str>,
+}
+
+impl Part<'_> {
+    /// One line. The id goes by `Display`, so that nobody has to make a text of it first.
+    fn write(&self, out: &mut String, request: &clf::Entry<'_>, id: &dyn Display) {
+        clf::write(out, request);
+        let (class, answered) = (self.class.as_str(), self.answered.as_str());
+        let millis = self.delay.as_millis();
+        // Writing to a String cannot fail.
         let _ = write!(
-            line,
-            " id={} site={} class={} answer={} delay={:.3}",
-            self.id,
+            out,
+            " id={id} site={} class={class} answer={answered} delay={}.{:03}",
             self.site,
-            self.class.as_str(),
-            self.answered.as_str(),
-            self.delay.as_secs_f64()
+            millis / 1000,
+            millis % 1000
         );
         if self.needs_server {
-            line.push_str(" needs=server");
+            out.push_str(" needs=server");
         }
         if self.from_cache {
-            line.push_str(" from=cache");
+            out.push_str(" from=cache");
         }
         if let Some(would) = self.would {
-            line.push_str(" would=");
-            line.push_str(would);
+            out.push_str(" would=");
+            out.push_str(would);
         }
-        line.push('\n');
+        out.push('\n');
+    }
+}
+
+impl Entry {
+    fn part(&self) -> Part<'_> {
+        Part {
+            site: &self.site,
+            class: self.class,
+            answered: self.answered,
+            delay: self.delay,
+            needs_server: self.needs_server,
+            from_cache: self.from_cache,
+            would: self.would,
+        }
+    }
+
+    #[cfg(test)]
+    fn line(&self) -> String {
+        let mut line = String::new();
+        self.part().write(&mut line, &clf::Entry::from(&self.request), &self.id);
         line
     }
 }
 
-/// An open access log. Each line is one write, so that a kill loses no line that was logged.
+/// Lines that wait are written once they fill this many bytes.
+const FULL: usize = 64 << 10;
+
+/// An open access log.
+///
+/// Lines are written together by [`AccessLog::run`], whose turn comes when the requests that are
+/// ready now have been answered: under load that is one write for many lines, else one for each, and
+/// none waits for a timer. A kill loses the lines of requests answered in that very moment.
 #[derive(Debug)]
-pub(crate) struct AccessLog(Mutex<Log>);
+pub(crate) struct AccessLog {
+    log: Mutex<Log>,
+    waiting: Notify,
+}
 
 #[derive(Debug)]
 struct Log {
     file: File,
+    lines: String,
     /// The last line may have been written in part: the next one must not be glued to it.
     torn: bool,
+}
+
+impl Log {
+    fn flush(&mut self) {
+        if self.lines.is_empty() {
+            return;
+        }
+        if self.torn {
+            self.lines.insert(0, '\n');
+        }
+        let written = self.file.write_all(self.lines.as_bytes());
+        self.lines.clear();
+        self.torn = written.is_err();
+        if let Err(error) = written {
+            tracing::error!(%error, "the access log could not be written");
+        }
+    }
 }
 
 impl AccessLog {
     pub(crate) fn open(path: &Path) -> std::io::Result<Self> {
         let file = OpenOptions::new().append(true).create(true).open(path)?;
-        Ok(Self(Mutex::new(Log { file, torn: false })))
+        let log = Mutex::new(Log { file, lines: String::new(), torn: false });
+        Ok(Self { log, waiting: Notify::new() })
     }
 
-    fn write(&self, entry: &Entry) {
-        let mut line = entry.line();
-        let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if log.torn {
-            line.insert(0, '\n');
+    fn lock(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a line.
+    pub(crate) fn add(&self, request: &clf::Entry<'_>, id: &dyn Display, part: &Part<'_>) {
+        let mut log = self.lock();
+        let was_empty = log.lines.is_empty();
+        part.write(&mut log.lines, request, id);
+        if log.lines.len() >= FULL {
+            log.flush();
+        } else if was_empty {
+            self.waiting.notify_one();
         }
-        let written = log.file.write_all(line.as_bytes());
-        log.torn = written.is_err();
-        if let Err(error) = written {
-            tracing::error!(%error, "the access log could not be written");
+    }
+
+    /// Writes what waits.
+    pub(crate) fn flush(&self) {
+        self.lock().flush();
+    }
+
+    /// Writes lines as they come, until aborted.
+    pub(crate) async fn run(self: Arc<Self>) {
+        loop {
+            self.waiting.notified().await;
+            self.flush();
         }
+    }
+}
+
+impl Drop for AccessLog {
+    fn drop(&mut self) {
+        self.flush();
     }
 }
 
@@ -229,7 +315,8 @@ impl Watcher for Logged {
 
 impl Drop for Logged {
     fn drop(&mut self) {
-        self.log.write(&self.entry);
+        let Entry { request, id, .. } = &self.entry;
+        self.log.add(&clf::Entry::from(request), id, &self.entry.part());
     }
 }
 

@@ -9,14 +9,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
-use hyper::body::Incoming;
+use hyper::body::Incoming as FromOrigin;
 use nightwatt_clock::Clock;
+use nightwatt_http1::{BodyError, Incoming};
 use nightwatt_model::time::Mono;
 
 use crate::forward::Exchange;
-
-/// Why a body stopped short.
-pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What happens to a response while it passes: it is counted, kept for the cache, and at its end
 /// (or when its client is gone) the books are closed.
@@ -36,7 +34,7 @@ pub(crate) struct Answer {
 
 enum Source {
     Whole(Option<Bytes>),
-    Origin(Incoming, Silence),
+    Origin(FromOrigin, Silence),
 }
 
 impl Answer {
@@ -50,7 +48,7 @@ impl Answer {
     }
 
     /// The server's answer. It is given up when nothing comes for `limit`.
-    pub(crate) fn of_origin(body: Incoming, clock: &Clock, limit: Duration) -> Self {
+    pub(crate) fn of_origin(body: FromOrigin, clock: &Clock, limit: Duration) -> Self {
         Self { source: Source::Origin(body, Silence::new(clock, limit)), watcher: None }
     }
 
@@ -294,7 +292,7 @@ impl http_body::Body for Question {
         let frame = if let Some(part) = this.spooled.pop_front() {
             Some(Ok(Frame::data(part)))
         } else if let Some(rest) = &mut this.rest {
-            std::task::ready!(Pin::new(rest).poll_frame(cx)).map(|frame| frame.map_err(Into::into))
+            std::task::ready!(Pin::new(rest).poll_frame(cx))
         } else {
             None
         };

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use http::header::{ACCEPT, CONTENT_LENGTH, HOST, REFERER, TRANSFER_ENCODING, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use nightwatt_model::time::Now;
+use nightwatt_model::time::{Now, Wall};
 use nightwatt_model::visit::Visitor;
 use nightwatt_traffic::{Arrival, ClientFacts, ClientKey};
 
@@ -14,6 +14,19 @@ use crate::config::Config;
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(crate) const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// Names a request: unique across restarts as well, by the time at which it came, and a count.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RequestId {
+    pub(crate) at: Wall,
+    pub(crate) number: u64,
+}
+
+impl std::fmt::Display for RequestId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:x}-{:x}", self.at.0, self.number)
+    }
+}
 
 /// Who asks for what.
 #[derive(Debug, Clone)]
@@ -56,8 +69,7 @@ impl Facts {
         let given_id = if trusted { text(&REQUEST_ID) } else { None };
         let id = given_id
             .filter(|id| is_plain_id(id))
-            // Unique across restarts as well: the second of the start of this request, and a count.
-            .unwrap_or_else(|| format!("{:x}-{number:x}", now.wall.0));
+            .unwrap_or_else(|| RequestId { at: now.wall, number }.to_string());
         let authority = parts
             .uri
             .authority()

@@ -104,7 +104,7 @@ impl Watcher for Keeping {
 
     fn ended(&mut self) {
         if let Some((key, stored, body)) = self.kept.take() {
-            self.store.insert(key, Object { stored, body: body.freeze() });
+            self.store.insert(key, Object::new(stored, body.freeze()));
         }
         self.flight = None;
     }
@@ -331,7 +331,7 @@ impl Forwarding<'_> {
             HeadEffect::None => {}
             HeadEffect::Updated(stored) => {
                 let body = found.object.body.clone();
-                store.insert(key.clone(), Object { stored: *stored, body });
+                store.insert(key.clone(), Object::new(*stored, body));
             }
             HeadEffect::Outdated => store.remove(key),
         }
@@ -348,11 +348,10 @@ impl Forwarding<'_> {
         let request = head_of(self.facts, self.parts);
         let body = found.object.body.clone();
         if let Ok(stored) = found.object.stored.freshened(&request, headers, times, self.rules()) {
-            let object = Arc::new(Object { stored, body });
+            let object = Arc::new(Object::new(stored, body));
             let response = from_store(&request, &object, self.now(), &why.stored(true));
             if let Some(key) = &self.key {
-                let Object { stored, body } = &*object;
-                let copy = Object { stored: stored.clone(), body: body.clone() };
+                let copy = Object::new(object.stored.clone(), object.body.clone());
                 self.site().store.insert(key.clone(), copy);
             }
             response

@@ -77,6 +77,7 @@ impl Gateway {
         let renewing =
             (0..gateway.sites.len()).map(|site| refresh::run(Arc::clone(&gateway), site));
         drivers.extend(renewing.map(tokio::spawn));
+        drivers.extend(gateway.access_log.iter().map(|log| tokio::spawn(Arc::clone(log).run())));
         let (stop, stopped) = watch::channel(false);
         let listeners = listen::serve(&gateway, bound, &stopped);
         let control = socket.serve(Arc::clone(&gateway));
@@ -134,6 +135,9 @@ impl Running {
         for driver in self.drivers {
             driver.abort();
             let _ = driver.await;
+        }
+        if let Some(log) = &self.gateway.access_log {
+            log.flush();
         }
         // Last, since another gateway may begin as soon as the socket is gone.
         self.control.abort();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use nightwatt_http1::Incoming;
 use nightwatt_clock::Clock;
 use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::time::Mono;
@@ -25,7 +25,7 @@ pub(crate) struct Spool {
 
 impl Spool {
     pub(crate) fn new(body: Incoming, room: usize) -> Self {
-        let rest = (!hyper::body::Body::is_end_stream(&body)).then_some(body);
+        let rest = (!http_body::Body::is_end_stream(&body)).then_some(body);
         Self { parts: Vec::new(), rest, room }
     }
 

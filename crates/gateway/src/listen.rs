@@ -1,20 +1,19 @@
-//! Where connections come in. Everything about HTTP/1.1 framing is behind this boundary: what comes
-//! out is a whole head and a body that streams.
+//! Where connections come in, and how many.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use bytes::BytesMut;
+use nightwatt_http1::Limits;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::error::StartError;
 use crate::gateway::Gateway;
-use crate::proxy;
+use crate::proxy_protocol;
+use crate::quick::Client;
 
 /// Connections that wait in the kernel.
 const BACKLOG: u32 = 1024;
@@ -58,9 +57,12 @@ async fn accept(
     gateway: Arc<Gateway>,
     listener: TcpListener,
     room: Arc<Semaphore>,
-    mut stopped: watch::Receiver<bool>,
+    stopped: watch::Receiver<bool>,
 ) {
-    let graceful = GracefulShutdown::new();
+    let limits = Arc::new(limits(&gateway));
+    let mut stopping = stopped.clone();
+    // Every connection holds one end: once all are gone, nothing comes from the other.
+    let (alive, mut all_gone) = mpsc::channel::<Infallible>(1);
     loop {
         // Room is looked for second: a listener that nobody connects to must not keep a place.
         let next = async {
@@ -70,17 +72,20 @@ async fn accept(
         };
         let accepted = tokio::select! {
             accepted = next => accepted,
-            _ = stopped.wait_for(|stopped| *stopped) => break,
+            _ = stopping.wait_for(|stopped| *stopped) => break,
         };
         match accepted {
             Ok(((stream, peer), place)) => {
-                let connection = connection(&gateway, stream, peer);
-                let watched = graceful.watch(connection);
+                let held = (place, alive.clone());
+                let served = connection(
+                    Arc::clone(&gateway),
+                    (stream, peer),
+                    Arc::clone(&limits),
+                    stopped.clone(),
+                );
                 tokio::spawn(async move {
-                    if let Err(error) = watched.await {
-                        tracing::debug!(%peer, %error, "a client's connection ended");
-                    }
-                    drop(place);
+                    served.await;
+                    drop(held);
                 });
             }
             Err(error) => {
@@ -90,35 +95,47 @@ async fn accept(
             }
         }
     }
-    drop(listener);
+    drop((listener, alive));
     let drain = gateway.config.limits.drain;
-    if gateway.clock.timeout(drain, graceful.shutdown()).await.is_err() {
+    if gateway.clock.timeout(drain, all_gone.recv()).await.is_err() {
         tracing::warn!(?drain, "some connections did not end in time");
     }
 }
 
-/// One client's connection, to be driven to its end.
-fn connection(
-    gateway: &Arc<Gateway>,
-    stream: TcpStream,
-    peer: SocketAddr,
-) -> impl hyper_util::server::graceful::GracefulConnection<Error = hyper::Error> + use<> {
+fn limits(gateway: &Gateway) -> Limits {
     let limits = &gateway.config.limits;
-    let _ = stream.set_nodelay(true);
-    let mut builder = http1::Builder::new();
-    // The buffer bounds what a head may take while it arrives, not one that came all at once.
-    builder.max_buf_size(limits.header_bytes).max_header_size(limits.header_bytes);
-    builder.max_headers(limits.headers);
-    // Time-outs of connections are real time: under a virtual clock clients are never slow.
-    if gateway.clock.is_virtual() {
-        builder.header_read_timeout(None);
-    } else {
-        builder.timer(TokioTimer::new()).header_read_timeout(limits.header_timeout);
+    Limits {
+        head_bytes: limits.header_bytes,
+        fields: limits.headers,
+        head_timeout: limits.header_timeout,
+        idle_timeout: limits.idle_timeout,
+        body_timeout: limits.body_timeout,
+        send_timeout: limits.send_timeout,
     }
-    let gateway = Arc::clone(gateway);
-    let service = service_fn(move |request| {
-        let answered = proxy::handle(Arc::clone(&gateway), peer.ip(), request);
-        async move { Ok::<_, std::convert::Infallible>(answered.await) }
-    });
-    builder.serve_connection(TokioIo::new(stream), service)
+}
+
+/// One client's connection, from its first byte to its end.
+async fn connection(
+    gateway: Arc<Gateway>,
+    (mut stream, peer): (TcpStream, SocketAddr),
+    limits: Arc<Limits>,
+    stopped: watch::Receiver<bool>,
+) {
+    let _ = stream.set_nodelay(true);
+    let (mut client, mut read_ahead) = (peer.ip(), BytesMut::new());
+    if gateway.config.proxy_protocol.iter().any(|network| network.contains(client)) {
+        let header = Box::pin(proxy_protocol::read(&mut stream, peer));
+        let header = gateway.clock.timeout(limits.head_timeout, header).await;
+        (client, read_ahead) = match header.unwrap_or(Err(proxy_protocol::Wrong::Ended)) {
+            Ok(header) => header,
+            Err(error) => {
+                tracing::debug!(%peer, %error, "a connection was not taken");
+                return;
+            }
+        };
+    }
+    let service = Client::new(&gateway, client);
+    let clock = gateway.clock.clone();
+    drop(gateway);
+    nightwatt_http1::serve((stream, read_ahead), service, limits, clock, stopped).await;
 }

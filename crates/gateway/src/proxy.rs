@@ -1,14 +1,13 @@
 //! A request, from its head to its answer.
 
 use std::net::IpAddr;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::header::{AUTHORIZATION, COOKIE, RANGE};
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use nightwatt_http1::Incoming;
 use nightwatt_httpcache::{
     CacheKey, CacheStatus, Occasion, Precondition, RequestDirectives, Usability,
 };
@@ -17,8 +16,9 @@ use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::policy::manager::Knock;
 use tokio::sync::watch;
 
-use crate::access::{Answered, Entry, Logged};
+use crate::access::Answered;
 use crate::answers;
+use crate::books::{How, close};
 use crate::body::Answer;
 use crate::facts::Facts;
 use crate::forward::{Exchange, Forwarding, NotForwarded, RETRY_EVERY, STARTING};
@@ -29,9 +29,6 @@ use crate::journal::WakeCause;
 use crate::refresh;
 use crate::site::Site;
 use crate::supervisor::Supervisor;
-
-/// Says how a request was answered.
-const ANSWER: HeaderName = HeaderName::from_static("nightwatt-answer");
 
 /// What the log calls a request whose client left (nginx's 499).
 const CLIENT_LEFT: StatusCode = match StatusCode::from_u16(499) {
@@ -102,97 +99,12 @@ impl Drop for Client<'_> {
     }
 }
 
-/// How a request was answered, for the books.
-#[derive(Debug, Clone, Copy)]
-struct How {
-    class: ClientClass,
-    answered: Answered,
-    /// Could only the server answer it?
-    needs_server: bool,
-    /// In shadow mode: how it would have been answered.
-    would: Option<&'static str>,
-}
-
-impl How {
-    /// Without asking anybody.
-    const fn by_itself(class: ClientClass, answered: Answered) -> Self {
-        Self { class, answered, needs_server: false, would: None }
-    }
-}
-
 fn refusal(gateway: &Gateway, facts: &Facts, parts: &Parts) -> Option<(StatusCode, &'static str)> {
     facts.refusal(parts, gateway.config.limits.body_bytes)
 }
 
 fn classify(site: &Site, gateway: &Gateway, facts: &Facts) -> ClientClass {
-    let mut classifier = site.classifier.lock().unwrap_or_else(PoisonError::into_inner);
-    classifier.classify(gateway.clock.now(), &facts.for_classifier())
-}
-
-/// Counts, logs and labels an answer.
-fn close(
-    gateway: &Gateway,
-    index: Option<usize>,
-    facts: &Facts,
-    mut response: Response<Answer>,
-    How { class, answered, needs_server, would }: How,
-) -> Response<Answer> {
-    let delay = gateway.clock.now().mono.since(facts.arrived.mono);
-    let site = index.map(|index| &gateway.sites[index]);
-    if let Some(site) = site {
-        site.counters.count(answered);
-        count_delay(site, facts, (class, answered), delay);
-        let from_site = matches!(
-            answered,
-            Answered::Cache
-                | Answered::Stale
-                | Answered::NotModified
-                | Answered::Server
-                | Answered::Held
-        );
-        if from_site {
-            let mut classifier = site.classifier.lock().unwrap_or_else(PoisonError::into_inner);
-            let status = response.status().as_u16();
-            classifier.learn(gateway.clock.now(), &facts.for_classifier(), status);
-        }
-    }
-    if gateway.config.answer_header {
-        response.headers_mut().insert(ANSWER, HeaderValue::from_static(answered.as_str()));
-    }
-    let Some(log) = &gateway.access_log else { return response };
-    let hit = |value: &HeaderValue| value.as_bytes().starts_with(b"nightwatt; hit");
-    let from_cache = response.headers().get("cache-status").is_some_and(hit);
-    let entry = Entry {
-        request: facts.to_arrival(response.status()),
-        site: site.map_or_else(|| "-".into(), |site| Arc::clone(&site.name)),
-        id: facts.id.clone(),
-        class,
-        answered,
-        delay,
-        needs_server,
-        from_cache,
-        would,
-    };
-    let logged = Logged { log: Arc::clone(log), entry };
-    response.map(|body| body.watched(Box::new(logged)))
-}
-
-fn count_delay(
-    site: &Site,
-    facts: &Facts,
-    (class, answered): (ClientClass, Answered),
-    delay: Duration,
-) {
-    if !class.is_admitted() || answered == Answered::State {
-        return;
-    }
-    let slept = matches!(answered, Answered::Held | Answered::Timeout | Answered::Gone);
-    let turned_away =
-        matches!(answered, Answered::WaitingPage | Answered::Budget | Answered::Unavailable);
-    let delayed = turned_away || slept && delay > site.scenario.sla.delay;
-    site.counters.delayed.fetch_add(u64::from(delayed), Ordering::Relaxed);
-    let mut visits = site.counters.visits.lock().unwrap_or_else(PoisonError::into_inner);
-    visits.request(facts.arrived.mono, facts.visitor, delayed);
+    site.classify(gateway.clock.now(), &facts.for_classifier())
 }
 
 /// A request to a site, read and classified.

@@ -1,20 +1,22 @@
 //! One site: its server under supervision, its cache, what it knows of its clients.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_httpcache::Rules;
 use nightwatt_model::energy::PowerStates;
+use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::policy::lifecycle::{Patience, Phase};
 use nightwatt_model::policy::manager::{Memory, Settings};
 use nightwatt_model::quantity::Watts;
 use nightwatt_model::scenario::Scenario;
+use nightwatt_model::time::Now;
 use nightwatt_model::visit::Visits;
 use nightwatt_power::probe::{self, Probe};
 use nightwatt_power::{Context, Controller};
-use nightwatt_traffic::Classifier;
+use nightwatt_traffic::{Classifier, ClientFacts};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -138,6 +140,12 @@ impl Site {
             config: site.clone(),
             scenario,
         })
+    }
+
+    /// The class of a request's client.
+    pub(crate) fn classify(&self, now: Now, client: &ClientFacts<'_>) -> ClientClass {
+        let mut classifier = self.classifier.lock().unwrap_or_else(PoisonError::into_inner);
+        classifier.classify(now, client)
     }
 
     /// Power states of the server.

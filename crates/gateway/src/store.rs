@@ -1,8 +1,9 @@
 //! The cache's memory: bounded in bytes, with an eviction that a scan cannot flush.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use http::HeaderName;
 use nightwatt_httpcache::{
     CacheKey, RequestDirectives, RequestHead, Rules, Stored, Timestamp, Usability,
 };
@@ -23,6 +24,25 @@ const OVERHEAD: u64 = 1024;
 pub(crate) struct Object {
     pub(crate) stored: Stored,
     pub(crate) body: Bytes,
+    /// The answer to a plain request as it goes out, and the second for which it holds.
+    prepared: Mutex<Option<(u64, Bytes)>>,
+}
+
+impl Object {
+    pub(crate) fn new(stored: Stored, body: Bytes) -> Self {
+        Self { stored, body, prepared: Mutex::new(None) }
+    }
+
+    /// The head of the answer to a plain request, which `make` makes; kept until the second is over,
+    /// since `Age` changes then.
+    pub(crate) fn prepared(&self, now: Timestamp, make: impl FnOnce() -> Bytes) -> Bytes {
+        let second = now.as_millis() / 1000;
+        let mut prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*prepared {
+            Some((then, head)) if *then == second => head.clone(),
+            _ => prepared.insert((second, make())).1.clone(),
+        }
+    }
 }
 
 /// The responses stored for one resource, which differ by `Vary`.
@@ -75,6 +95,26 @@ impl Store {
                 (matches!(usability, Usability::Fresh { .. }), object.stored.date())
             })
             .map(|(object, usability)| (Arc::clone(object), usability))
+    }
+
+    /// A stored response that answers a plain request (without conditions, ranges and directives) as
+    /// it is, if there is one. `values` gives the request's fields of a name; only what is the same to
+    /// the letter counts here.
+    pub(crate) fn find_plain<'a, V: Iterator<Item = &'a [u8]>>(
+        &self,
+        key: &str,
+        now: Timestamp,
+        values: impl Fn(&HeaderName) -> V,
+    ) -> Option<Arc<Object>> {
+        let variants = self.objects.get(key)?;
+        let is_meant = |object: &&Arc<Object>| {
+            object.stored.selecting().iter().all(|(name, selected)| {
+                let mut values = values(name);
+                values.next() == selected && values.next().is_none()
+            })
+        };
+        let object = variants.iter().find(is_meant)?;
+        object.stored.answers_plainly(now).then(|| Arc::clone(object))
     }
 
     /// Stores a response in the place of one with equal selecting fields.

@@ -162,9 +162,6 @@ impl Feeder {
         shared.wake_taker();
     }
 
-    pub(crate) fn is_dropped(&self) -> bool {
-        lock(&self.0).dropped
-    }
 }
 
 /// Nobody takes the rest of a body.

@@ -67,9 +67,10 @@ impl Drop for Slow {
     }
 }
 
-/// Serves a connection until it ends. When `stopped` changes, the exchange that is under way ends it.
+/// Serves a connection, of which some bytes may have been read already, until it ends. When `stopped`
+/// changes, the exchange that is under way ends it.
 pub async fn serve<S: Service>(
-    stream: TcpStream,
+    (stream, read_ahead): (TcpStream, BytesMut),
     service: S,
     limits: Arc<Limits>,
     clock: Clock,
@@ -83,7 +84,7 @@ pub async fn serve<S: Service>(
     let mut connection = Connection {
         stream,
         service,
-        buffer: BytesMut::new(),
+        buffer: read_ahead,
         limits,
         timer: Timer::new(&clock),
         since: clock.now().mono,

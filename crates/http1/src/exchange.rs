@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, Request, Response, StatusCode};
-use http_body::{Body as _, Frame};
+use http_body::Frame;
 use nightwatt_clock::Clock;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::tcp::{ReadHalf, WriteHalf};

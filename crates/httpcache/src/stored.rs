@@ -152,6 +152,13 @@ impl Stored {
         now < self.expiry
     }
 
+    /// Whether it answers a `GET` without conditions, ranges and directives as it is: the short way
+    /// for what is asked for most. The selecting fields must match besides, and cookies be allowed.
+    pub fn answers_plainly(&self, now: Timestamp) -> bool {
+        let with_body = !matches!(self.status.as_u16(), 204 | 206 | 304);
+        with_body && self.is_fresh(now) && !self.constraints.validate_always
+    }
+
     /// How old it is.
     pub fn age(&self, now: Timestamp) -> Duration {
         self.freshness.age(now)

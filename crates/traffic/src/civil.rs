@@ -68,22 +68,31 @@ pub(crate) fn parse(text: &[u8]) -> Option<(Wall, i32)> {
     Some((Wall::from_secs(local - utc_offset), utc_offset as i32))
 }
 
-/// The time as [`parse`] reads it, without the bracket.
-pub(crate) fn format(at: Wall, utc_offset: i32) -> String {
+/// Writes the time as [`parse`] reads it, without the bracket.
+pub(crate) fn write(out: &mut String, at: Wall, utc_offset: i32) {
     let local = at.secs() + i64::from(utc_offset);
     let (year, month, day) = civil_from_days(local.div_euclid(86_400));
     let second = local.rem_euclid(86_400);
-    let zone = utc_offset.abs() / 60;
-    format!(
-        "{day:02}/{}/{year:04}:{:02}:{:02}:{:02} {}{:02}{:02}",
-        MONTHS[month as usize - 1],
-        second / 3600,
-        second / 60 % 60,
-        second % 60,
-        if utc_offset < 0 { '-' } else { '+' },
-        zone / 60,
-        zone % 60,
-    )
+    let zone = i64::from(utc_offset.abs() / 60);
+    two_digits(out, i64::from(day));
+    out.push('/');
+    out.push_str(MONTHS[month as usize - 1]);
+    out.push('/');
+    two_digits(out, year / 100);
+    two_digits(out, year % 100);
+    for part in [second / 3600, second / 60 % 60, second % 60] {
+        out.push(':');
+        two_digits(out, part);
+    }
+    out.push_str(if utc_offset < 0 { " -" } else { " +" });
+    two_digits(out, zone / 60);
+    two_digits(out, zone % 60);
+}
+
+fn two_digits(out: &mut String, number: i64) {
+    let digit = |number: i64| char::from(b'0' + (number.rem_euclid(10)) as u8);
+    out.push(digit(number / 10));
+    out.push(digit(number));
 }
 
 fn days_in_month(year: i64, month: u32) -> i64 {

@@ -24,22 +24,72 @@ pub fn parse(line: &[u8]) -> Result<Line<'_>, Reason> {
 /// field reads back as none.
 pub fn format(arrival: &Arrival) -> String {
     let mut out = String::with_capacity(200);
-    // Writing to a String cannot fail.
-    let time = civil::format(arrival.at, arrival.utc_offset);
-    let _ = write!(out, "{} - - [{time}] \"", arrival.client);
-    escape(&mut out, &arrival.method);
-    out.push(' ');
-    escape(&mut out, &arrival.target);
-    let _ = write!(out, " HTTP/1.1\" {:03} {} \"", arrival.status, arrival.bytes);
-    escape(&mut out, arrival.referer.as_deref().unwrap_or("-"));
-    out.push_str("\" \"");
-    escape(&mut out, arrival.agent.as_deref().unwrap_or("-"));
-    out.push('"');
+    write(&mut out, &Entry::from(arrival));
     out
+}
+
+/// What a line says, lent: for whoever writes many lines.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'a> {
+    /// When, UTC.
+    pub at: Wall,
+    /// Local time minus UTC, in seconds.
+    pub utc_offset: i32,
+    /// Address or name of the client.
+    pub client: &'a str,
+    /// `GET`.
+    pub method: &'a str,
+    /// `/index.html?a=b`.
+    pub target: &'a str,
+    /// Of the answer.
+    pub status: u16,
+    /// Of the answer's body.
+    pub bytes: u64,
+    /// `Referer`.
+    pub referer: Option<&'a str>,
+    /// `User-Agent`.
+    pub agent: Option<&'a str>,
+}
+
+impl<'a> From<&'a Arrival> for Entry<'a> {
+    fn from(arrival: &'a Arrival) -> Self {
+        Self {
+            at: arrival.at,
+            utc_offset: arrival.utc_offset,
+            client: &arrival.client,
+            method: &arrival.method,
+            target: &arrival.target,
+            status: arrival.status,
+            bytes: arrival.bytes,
+            referer: arrival.referer.as_deref(),
+            agent: arrival.agent.as_deref(),
+        }
+    }
+}
+
+/// As [`format`], appended to `out`.
+pub fn write(out: &mut String, entry: &Entry<'_>) {
+    out.push_str(entry.client);
+    out.push_str(" - - [");
+    civil::write(out, entry.at, entry.utc_offset);
+    out.push_str("] \"");
+    escape(out, entry.method);
+    out.push(' ');
+    escape(out, entry.target);
+    // Writing to a String cannot fail.
+    let _ = write!(out, " HTTP/1.1\" {:03} {} \"", entry.status, entry.bytes);
+    escape(out, entry.referer.unwrap_or("-"));
+    out.push_str("\" \"");
+    escape(out, entry.agent.unwrap_or("-"));
+    out.push('"');
 }
 
 /// Escapes as nginx does: quote, backslash and control characters as `\xHH`.
 fn escape(out: &mut String, text: &str) {
+    if !text.bytes().any(|byte| byte.is_ascii_control() || matches!(byte, b'"' | b'\\')) {
+        out.push_str(text);
+        return;
+    }
     for character in text.chars() {
         if character.is_ascii_control() || matches!(character, '"' | '\\') {
             let _ = write!(out, "\\x{:02X}", character as u32);

@@ -1,0 +1,171 @@
+//! What is written down of every request: counters, visits, what the classifier learns, the access log.
+
+use std::sync::{Arc, PoisonError};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use http::header::DATE;
+use http::{HeaderName, HeaderValue, Response};
+use nightwatt_http1::Refusal;
+use nightwatt_model::policy::admission::ClientClass;
+use nightwatt_model::time::Now;
+use nightwatt_model::visit::Visitor;
+use nightwatt_traffic::{ClientFacts, clf};
+
+use crate::access::{Answered, Entry, Logged, Part};
+use crate::answers;
+use crate::body::Answer;
+use crate::facts::{Facts, RequestId};
+use crate::gateway::Gateway;
+use crate::site::Site;
+use crate::supervisor::Supervisor;
+
+/// Says how a request was answered.
+pub(crate) const ANSWER: HeaderName = HeaderName::from_static("nightwatt-answer");
+
+/// How a request was answered, for the books.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct How {
+    pub(crate) class: ClientClass,
+    pub(crate) answered: Answered,
+    /// Could only the server answer it?
+    pub(crate) needs_server: bool,
+    /// In shadow mode: how it would have been answered.
+    pub(crate) would: Option<&'static str>,
+}
+
+impl How {
+    /// Without asking anybody.
+    pub(crate) const fn by_itself(class: ClientClass, answered: Answered) -> Self {
+        Self { class, answered, needs_server: false, would: None }
+    }
+}
+
+/// Who asked, for the books.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asker<'a> {
+    pub(crate) arrived: Now,
+    pub(crate) visitor: Visitor,
+    pub(crate) client: ClientFacts<'a>,
+}
+
+impl Site {
+    /// Counts an answer, and learns from it what kind of client asked.
+    pub(crate) fn count(
+        &self,
+        asker: &Asker<'_>,
+        (class, answered): (ClientClass, Answered),
+        status: u16,
+        now: Now,
+    ) {
+        self.counters.count(answered);
+        let delay = now.mono.since(asker.arrived.mono);
+        self.count_delay(asker, (class, answered), delay);
+        let from_site = matches!(
+            answered,
+            Answered::Cache
+                | Answered::Stale
+                | Answered::NotModified
+                | Answered::Server
+                | Answered::Held
+        );
+        if from_site {
+            let mut classifier = self.classifier.lock().unwrap_or_else(PoisonError::into_inner);
+            classifier.learn(now, &asker.client, status);
+        }
+    }
+
+    fn count_delay(
+        &self,
+        asker: &Asker<'_>,
+        (class, answered): (ClientClass, Answered),
+        delay: Duration,
+    ) {
+        if !class.is_admitted() || answered == Answered::State {
+            return;
+        }
+        let slept = matches!(answered, Answered::Held | Answered::Timeout | Answered::Gone);
+        let turned_away =
+            matches!(answered, Answered::WaitingPage | Answered::Budget | Answered::Unavailable);
+        let delayed = turned_away || slept && delay > self.scenario.sla.delay;
+        self.counters.delayed.fetch_add(u64::from(delayed), Ordering::Relaxed);
+        let mut visits = self.counters.visits.lock().unwrap_or_else(PoisonError::into_inner);
+        visits.request(asker.arrived.mono, asker.visitor, delayed);
+    }
+}
+
+/// Counts, logs and labels an answer.
+pub(crate) fn close(
+    gateway: &Gateway,
+    index: Option<usize>,
+    facts: &Facts,
+    mut response: Response<Answer>,
+    How { class, answered, needs_server, would }: How,
+) -> Response<Answer> {
+    let now = gateway.clock.now();
+    let site = index.map(|index| &gateway.sites[index]);
+    if let Some(site) = site {
+        let asker = Asker {
+            arrived: facts.arrived,
+            visitor: facts.visitor,
+            client: facts.for_classifier(),
+        };
+        site.count(&asker, (class, answered), response.status().as_u16(), now);
+    }
+    if gateway.config.answer_header {
+        response.headers_mut().insert(ANSWER, HeaderValue::from_static(answered.as_str()));
+    }
+    if !response.headers().contains_key(DATE) {
+        let date = nightwatt_httpcache::date::format(gateway.timestamp());
+        response.headers_mut().insert(DATE, date);
+    }
+    let Some(log) = &gateway.access_log else { return response };
+    let hit = |value: &HeaderValue| value.as_bytes().starts_with(b"nightwatt; hit");
+    let from_cache = response.headers().get("cache-status").is_some_and(hit);
+    let entry = Entry {
+        request: facts.to_arrival(response.status()),
+        site: site.map_or_else(|| "-".into(), |site| Arc::clone(&site.name)),
+        id: facts.id.clone(),
+        class,
+        answered,
+        delay: now.mono.since(facts.arrived.mono),
+        needs_server,
+        from_cache,
+        would,
+    };
+    let logged = Logged { log: Arc::clone(log), entry };
+    response.map(|body| body.watched(Box::new(logged)))
+}
+
+/// The answer to what is no request, logged. Who asked for what is not known.
+pub(crate) fn refused(gateway: &Gateway, client: &str, refusal: Refusal) -> Response<Answer> {
+    let now = gateway.clock.now();
+    let mut response = answers::sentence(refusal.status(), refusal.text());
+    let date = nightwatt_httpcache::date::format(gateway.timestamp());
+    response.headers_mut().insert(DATE, date);
+    if let Some(log) = &gateway.access_log {
+        let entry = clf::Entry {
+            at: now.wall,
+            utc_offset: now.utc_offset,
+            client,
+            method: "-",
+            target: "-",
+            status: refusal.status().as_u16(),
+            bytes: refusal.text().len() as u64 + 1,
+            referer: None,
+            agent: None,
+        };
+        let part = Part {
+            site: "-",
+            class: ClientClass::Api,
+            answered: Answered::Refused,
+            delay: Duration::ZERO,
+            needs_server: false,
+            from_cache: false,
+            would: None,
+        };
+        let id = RequestId { at: now.wall, number: Supervisor::next_id() };
+        log.add(&entry, &id, &part);
+    }
+    response
+}

@@ -1,0 +1,67 @@
+//! The PROXY protocol (versions 1 and 2): a load balancer in front says, before the first request,
+//! whose connection it passes on.
+
+use std::net::{IpAddr, SocketAddr};
+
+use bytes::{Buf, BytesMut};
+use ppp::{HeaderResult, PartialResult, v1, v2};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+
+/// No header is longer: version 2 with its extensions, as HAProxy bounds them.
+const LONGEST: usize = 2048;
+
+/// Why a connection was not taken.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Wrong {
+    #[error("it does not begin with a PROXY protocol header")]
+    NoHeader,
+    #[error("it ended within the PROXY protocol header")]
+    Ended,
+    #[error(transparent)]
+    Broken(#[from] std::io::Error),
+}
+
+/// Reads the header; returns whose connection it is (`balancer`, if the header names nobody: a health
+/// check of the balancer's own), and what came behind the header.
+pub(crate) async fn read(
+    stream: &mut TcpStream,
+    balancer: SocketAddr,
+) -> Result<(IpAddr, BytesMut), Wrong> {
+    let mut bytes = BytesMut::with_capacity(256);
+    loop {
+        if stream.read_buf(&mut bytes).await? == 0 {
+            return Err(Wrong::Ended);
+        }
+        let header = HeaderResult::parse(&bytes);
+        if header.is_incomplete() && bytes.len() < LONGEST {
+            continue;
+        }
+        let (client, length) = match header {
+            HeaderResult::V1(Ok(header)) => (of_v1(&header), header.header.len()),
+            HeaderResult::V2(Ok(header)) => (of_v2(&header), header.len()),
+            HeaderResult::V1(Err(_)) | HeaderResult::V2(Err(_)) => return Err(Wrong::NoHeader),
+        };
+        bytes.advance(length);
+        return Ok((client.unwrap_or(balancer.ip()), bytes));
+    }
+}
+
+fn of_v1(header: &v1::Header<'_>) -> Option<IpAddr> {
+    match &header.addresses {
+        v1::Addresses::Tcp4(it) => Some(it.source_address.into()),
+        v1::Addresses::Tcp6(it) => Some(it.source_address.into()),
+        v1::Addresses::Unknown => None,
+    }
+}
+
+fn of_v2(header: &v2::Header<'_>) -> Option<IpAddr> {
+    if header.command == v2::Command::Local {
+        return None;
+    }
+    match &header.addresses {
+        v2::Addresses::IPv4(it) => Some(it.source_address.into()),
+        v2::Addresses::IPv6(it) => Some(it.source_address.into()),
+        v2::Addresses::Unix(_) | v2::Addresses::Unspecified => None,
+    }
+}

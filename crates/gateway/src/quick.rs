@@ -1,0 +1,290 @@
+//! The short way: a plain request whose answer is fresh in the cache is answered from the bytes it
+//! came in.
+//!
+//! It leads to the same answer and the same books as the long way (`proxy`); whatever is not plain
+//! takes that.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, Method, Request, Response};
+use http::header::HeaderValue;
+use nightwatt_http1::{Head, Incoming, OnSent, Prepared, Refusal, Service, head_bytes};
+use nightwatt_httpcache::{CacheStatus, CookieRule, RequestHead};
+use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
+use nightwatt_model::policy::manager::Knock;
+use nightwatt_model::time::Now;
+use nightwatt_model::visit::Visitor;
+use nightwatt_traffic::{ClientFacts, ClientKey, clf};
+
+use crate::access::{Answered, Part};
+use crate::answers;
+use crate::authority::Authority;
+use crate::body::Answer;
+use crate::books::{ANSWER, Asker, refused};
+use crate::facts::RequestId;
+use crate::gateway::Gateway;
+use crate::hit::from_store;
+use crate::journal::WakeCause;
+use crate::proxy;
+use crate::store::Object;
+use crate::supervisor::Supervisor;
+
+/// Answers the requests of one connection.
+pub(crate) struct Client {
+    gateway: Arc<Gateway>,
+    peer: IpAddr,
+    /// It speaks for others: who they are is found out on the long way.
+    is_proxy: bool,
+    /// The peer as the books have it.
+    address: String,
+    key: ClientKey,
+    budget: u64,
+    /// Cache keys are put together here.
+    scratch: String,
+    /// The answer that was just given.
+    given: Option<Given>,
+}
+
+/// A prepared answer on its way.
+struct Given {
+    site: usize,
+    class: ClientClass,
+    arrived: Now,
+    number: u64,
+    visitor: Visitor,
+    status: u16,
+}
+
+/// What a plain request says.
+struct Plain<'b> {
+    authority: &'b str,
+    agent: Option<&'b str>,
+    referer: Option<&'b str>,
+    accepts_html: bool,
+    has_cookie: bool,
+}
+
+impl<'b> Plain<'b> {
+    /// Nothing, if an answer might depend on more than the cache key and `Vary`.
+    fn read(head: &Head<'_, 'b>) -> Option<Self> {
+        // What the cache's rules look at besides, what asks for something else than an answer, and
+        // what says how the connection goes on.
+        const SPECIAL: [&str; 13] = [
+            "range",
+            "if-none-match",
+            "if-modified-since",
+            "if-range",
+            "if-match",
+            "if-unmodified-since",
+            "cache-control",
+            "pragma",
+            "authorization",
+            "connection",
+            "upgrade",
+            "expect",
+            "content-length",
+        ];
+        if head.method != "GET" {
+            return None;
+        }
+        let [mut host, mut agent, mut referer, mut accept] = [None; 4];
+        let mut has_cookie = false;
+        for field in head.fields {
+            let is = |name: &str| field.name.eq_ignore_ascii_case(name);
+            let known = match field.name.len() {
+                4 if is("host") => &mut host,
+                6 if is("accept") => &mut accept,
+                7 if is("referer") => &mut referer,
+                10 if is("user-agent") => &mut agent,
+                6 if is("cookie") => {
+                    has_cookie = true;
+                    continue;
+                }
+                10 if is("connection") && field.value.eq_ignore_ascii_case(b"keep-alive") => {
+                    continue;
+                }
+                _ if SPECIAL.iter().any(|name| is(name)) => return None,
+                _ => continue,
+            };
+            let text = std::str::from_utf8(field.value).ok()?;
+            if known.replace(text).is_some() {
+                return None;
+            }
+        }
+        let accepts_html = accept.is_some_and(|accept| accept.contains("text/html"));
+        Some(Self { authority: host?, agent, referer, accepts_html, has_cookie })
+    }
+}
+
+impl Client {
+    pub(crate) fn new(gateway: &Arc<Gateway>, peer: IpAddr) -> Self {
+        let address = peer.to_canonical().to_string();
+        Self {
+            is_proxy: gateway.config.trusted_proxies.iter().any(|it| it.contains(peer)),
+            key: ClientKey::from(peer),
+            budget: Visitor::new(&address, None).0,
+            gateway: Arc::clone(gateway),
+            peer,
+            address,
+            scratch: String::new(),
+            given: None,
+        }
+    }
+
+    fn facts<'a>(&self, head: &Head<'_, 'a>, plain: &Plain<'a>) -> ClientFacts<'a> {
+        ClientFacts {
+            client: self.key,
+            agent: plain.agent,
+            method: head.method,
+            target: head.target,
+            host: Some(plain.authority),
+            referer: plain.referer,
+            accepts_html: Some(plain.accepts_html),
+        }
+    }
+
+    /// The stored answer to a plain request, and its site.
+    fn find(&mut self, head: &Head<'_, '_>, plain: &Plain<'_>) -> Option<(usize, Arc<Object>)> {
+        let gateway = &*self.gateway;
+        if gateway.observe || self.is_proxy || !head.target.starts_with('/') {
+            return None;
+        }
+        let host = Authority::parse(plain.authority)?.host;
+        let index = gateway.site_of(host).filter(|_| !host.bytes().any(|it| it.is_ascii_uppercase()))?;
+        let site = &gateway.sites[index];
+        if plain.has_cookie && site.rules.cookies.rule == CookieRule::Bypass
+            || head.target.starts_with(answers::STATE_PATH)
+        {
+            return None;
+        }
+        self.scratch.clear();
+        if !site.rules.key.write(&mut self.scratch, plain.authority, head.target) {
+            return None;
+        }
+        let values = |name: &HeaderName| {
+            let name = name.clone();
+            let fields = head.fields.iter();
+            fields.filter(move |it| it.name.eq_ignore_ascii_case(name.as_str())).map(|it| it.value)
+        };
+        let object = site.store.find_plain(&self.scratch, gateway.timestamp(), values)?;
+        Some((index, object))
+    }
+
+    /// The answer's head, as the long way makes it.
+    fn head_of(&self, object: &Object) -> bytes::Bytes {
+        let now = self.gateway.timestamp();
+        object.prepared(now, || {
+            let anybody = RequestHead {
+                method: &Method::GET,
+                authority: "",
+                path_and_query: "/",
+                headers: &HeaderMap::new(),
+            };
+            let status = CacheStatus::hit().ttl(object.stored.ttl(now));
+            let mut response = from_store(&anybody, object, now, &status);
+            if self.gateway.config.answer_header {
+                let answered = HeaderValue::from_static(Answered::Cache.as_str());
+                response.headers_mut().insert(ANSWER, answered);
+            }
+            head_bytes(response.status(), response.headers(), object.body.len() as u64)
+        })
+    }
+
+    /// Counts and logs the answer that was given.
+    fn close(&mut self, head: &Head<'_, '_>, bytes: u64) {
+        let (Some(given), Some(plain)) = (self.given.take(), Plain::read(head)) else { return };
+        let site = &self.gateway.sites[given.site];
+        let client = self.facts(head, &plain);
+        let asker = Asker { arrived: given.arrived, visitor: given.visitor, client };
+        site.count(&asker, (given.class, Answered::Cache), given.status, given.arrived);
+        let Some(log) = &self.gateway.access_log else { return };
+        let entry = clf::Entry {
+            at: given.arrived.wall,
+            utc_offset: given.arrived.utc_offset,
+            client: &self.address,
+            method: head.method,
+            target: head.target,
+            status: given.status,
+            bytes,
+            referer: plain.referer,
+            agent: plain.agent,
+        };
+        let id = RequestId { at: given.arrived.wall, number: given.number };
+        log.add(&entry, &id, &part(&site.name, given.class));
+    }
+}
+
+/// What the log says of an answer by the short way.
+fn part(site: &str, class: ClientClass) -> Part<'_> {
+    Part {
+        site,
+        class,
+        answered: Answered::Cache,
+        delay: std::time::Duration::ZERO,
+        needs_server: false,
+        from_cache: true,
+        would: None,
+    }
+}
+
+impl Service for Client {
+    type Body = Answer;
+    type Answering = std::pin::Pin<Box<dyn Future<Output = Response<Answer>> + Send>>;
+
+    fn quick(&mut self, head: &Head<'_, '_>) -> Option<Prepared> {
+        let plain = Plain::read(head)?;
+        let (index, object) = self.find(head, &plain)?;
+        let arrived = self.gateway.clock.now();
+        let site = &self.gateway.sites[index];
+        let class = site.classify(arrived, &self.facts(head, &plain));
+        let (number, visitor) = (Supervisor::next_id(), Visitor::new(&self.address, plain.agent));
+        let request = admission::Request { class, want: Want::Other, cached: Cached::Fresh };
+        let knock = Knock { id: number, visitor, client: self.budget, request };
+        let route = site.supervisor.admit(&knock, || WakeCause::Operator);
+        debug_assert_eq!(route, Route::Cache, "what is fresh is given to everybody");
+        let status = object.stored.status().as_u16();
+        self.given = Some(Given { site: index, class, arrived, number, visitor, status });
+        Some(Prepared { head: self.head_of(&object), body: object.body.clone() })
+    }
+
+    fn sent(&mut self, head: &Head<'_, '_>, prepared: &Prepared) {
+        self.close(head, prepared.body.len() as u64);
+    }
+
+    fn sending(&mut self, head: &Head<'_, '_>, _: &Prepared) -> OnSent {
+        let (Some(given), Some(plain)) = (self.given.take(), Plain::read(head)) else {
+            return Box::new(|_| {});
+        };
+        let site = &self.gateway.sites[given.site];
+        let client = self.facts(head, &plain);
+        let asker = Asker { arrived: given.arrived, visitor: given.visitor, client };
+        site.count(&asker, (given.class, Answered::Cache), given.status, given.arrived);
+        let Some(log) = self.gateway.access_log.clone() else { return Box::new(|_| {}) };
+        let arrival = nightwatt_traffic::Arrival {
+            at: given.arrived.wall,
+            utc_offset: given.arrived.utc_offset,
+            client: self.address.clone(),
+            method: head.method.to_owned(),
+            target: head.target.to_owned(),
+            status: given.status,
+            bytes: 0,
+            referer: plain.referer.map(str::to_owned),
+            agent: plain.agent.map(str::to_owned),
+        };
+        let (name, class) = (Arc::clone(&site.name), given.class);
+        let id = RequestId { at: given.arrived.wall, number: given.number };
+        Box::new(move |bytes| {
+            let arrival = nightwatt_traffic::Arrival { bytes, ..arrival };
+            log.add(&clf::Entry::from(&arrival), &id, &part(&name, class));
+        })
+    }
+
+    fn answer(&mut self, request: Request<Incoming>) -> Self::Answering {
+        Box::pin(proxy::handle(Arc::clone(&self.gateway), self.peer, request))
+    }
+
+    fn refused(&mut self, refusal: Refusal, _: &[u8]) -> Response<Answer> {
+        refused(&self.gateway, &self.address, refusal)
+    }
+}
