@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nightwatt_model::duration_text;
+use nightwatt_model::policy::rate::Rate;
 use nightwatt_model::scenario::{BadValue, Scenario};
 use nightwatt_power::{ControllerConfig, probe};
 use nightwatt_traffic::classes::ClassifierConfig;
@@ -60,6 +61,8 @@ pub struct Limits {
     pub connections: usize,
     /// Connections of one client at once; further ones are closed as they come. `0`: no bound.
     pub connections_per_client: usize,
+    /// Requests of one client; further ones are answered with 429. Default: no bound.
+    pub requests_per_client: Option<Rate>,
     /// Bytes of a request's head; more is answered with 431.
     pub header_bytes: usize,
     /// Header fields of a request; more is answered with 431.
@@ -104,6 +107,7 @@ impl Default for Limits {
             connections: 4096,
             // A quarter: one client alone must not keep everybody else out.
             connections_per_client: 1024,
+            requests_per_client: None,
             header_bytes: 64 * 1024,
             headers: 100,
             header_timeout: Duration::from_secs(30),

@@ -38,7 +38,7 @@ pub(crate) struct Facts {
     pub(crate) accepts_html: bool,
     /// Address and agent.
     pub(crate) visitor: Visitor,
-    /// The address alone: whose wake budget it is.
+    /// The address alone, of IPv6 its first 64 bits: whose wake budget and request rate it is.
     pub(crate) budget: u64,
 }
 
@@ -79,7 +79,7 @@ impl Facts {
             target,
             method: parts.method.clone(),
             visitor: Visitor::new(&address, agent.as_deref()),
-            budget: Visitor::new(&address, None).0,
+            budget: ClientKey::from(client).number(),
             agent,
             referer: text(&REFERER),
             accepts_html: text(&ACCEPT).is_some_and(|accept| accept.contains("text/html")),

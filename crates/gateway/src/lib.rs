@@ -12,6 +12,7 @@ mod access;
 mod answers;
 mod authority;
 mod body;
+mod client_limits;
 pub mod config;
 pub mod control;
 mod error;

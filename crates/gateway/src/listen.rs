@@ -74,13 +74,14 @@ async fn accept(
         };
         match accepted {
             Ok(((stream, peer), place)) => {
+                let Some(clients) = gateway.client_limits.connect(peer.ip()) else { continue };
                 let connection = connection(&gateway, stream, peer);
                 let watched = graceful.watch(connection);
                 tokio::spawn(async move {
                     if let Err(error) = watched.await {
                         tracing::debug!(%peer, %error, "a client's connection ended");
                     }
-                    drop(place);
+                    drop((place, clients));
                 });
             }
             Err(error) => {
