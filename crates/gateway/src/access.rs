@@ -57,13 +57,15 @@ pub enum Answered {
     Unavailable,
     /// 4xx: the request could not be accepted.
     Refused,
+    /// 429: this client asks too often.
+    Limited,
     /// Not at all: its client left while it was held.
     Gone,
 }
 
 impl Answered {
     /// Every answer.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Cache,
         Self::Stale,
         Self::NotModified,
@@ -78,6 +80,7 @@ impl Answered {
         Self::Budget,
         Self::Unavailable,
         Self::Refused,
+        Self::Limited,
         Self::Gone,
     ];
 
@@ -98,6 +101,7 @@ impl Answered {
             Self::Budget => "budget",
             Self::Unavailable => "unavailable",
             Self::Refused => "refused",
+            Self::Limited => "limited",
             Self::Gone => "gone",
         }
     }

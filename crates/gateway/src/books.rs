@@ -81,7 +81,7 @@ impl Site {
         (class, answered): (ClientClass, Answered),
         delay: Duration,
     ) {
-        if !class.is_admitted() || answered == Answered::State {
+        if !class.is_admitted() || matches!(answered, Answered::State | Answered::Limited) {
             return;
         }
         let slept = matches!(answered, Answered::Held | Answered::Timeout | Answered::Gone);

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nightwatt_model::duration_text;
+use nightwatt_model::policy::rate::Rate;
 use nightwatt_model::scenario::{BadValue, Scenario};
 use nightwatt_power::{ControllerConfig, probe};
 use nightwatt_traffic::classes::ClassifierConfig;
@@ -60,6 +61,8 @@ pub struct Limits {
     pub connections: usize,
     /// Connections of one client at once; further ones are closed as they come. `0`: no bound.
     pub connections_per_client: usize,
+    /// Requests of one client; further ones are answered with 429. Default: no bound.
+    pub requests_per_client: Option<Rate>,
     /// Bytes of a request's head; more is answered with 431.
     pub header_bytes: usize,
     /// Header fields of a request; more is answered with 431.
@@ -93,6 +96,10 @@ pub struct Limits {
     /// Time for a connection to the server.
     #[serde(with = "duration_text")]
     pub connect_timeout: Duration,
+    /// A WebSocket (or another protocol that a connection was switched to) through which nothing came
+    /// for so long is closed. While it is open, the server is kept awake.
+    #[serde(with = "duration_text")]
+    pub tunnel_idle: Duration,
     /// Time that running exchanges get to end when the proxy stops.
     #[serde(with = "duration_text")]
     pub drain: Duration,
@@ -104,6 +111,7 @@ impl Default for Limits {
             connections: 4096,
             // A quarter: one client alone must not keep everybody else out.
             connections_per_client: 1024,
+            requests_per_client: None,
             header_bytes: 64 * 1024,
             headers: 100,
             header_timeout: Duration::from_secs(30),
@@ -118,6 +126,7 @@ impl Default for Limits {
             held: 1024,
             origin_timeout: Duration::from_mins(1),
             connect_timeout: Duration::from_secs(5),
+            tunnel_idle: Duration::from_hours(1),
             drain: Duration::from_secs(30),
         }
     }
@@ -292,6 +301,7 @@ impl Limits {
             ("send_timeout", self.send_timeout),
             ("origin_timeout", self.origin_timeout),
             ("connect_timeout", self.connect_timeout),
+            ("tunnel_idle", self.tunnel_idle),
         ];
         for (key, value) in times {
             if value.is_zero() {

@@ -51,7 +51,7 @@ pub(crate) struct Facts {
     pub(crate) accepts_html: bool,
     /// Address and agent.
     pub(crate) visitor: Visitor,
-    /// The address alone: whose wake budget it is.
+    /// The address alone, of IPv6 its first 64 bits: whose wake budget and request rate it is.
     pub(crate) budget: u64,
 }
 
@@ -91,7 +91,7 @@ impl Facts {
             target,
             method: parts.method.clone(),
             visitor: Visitor::new(&address, agent.as_deref()),
-            budget: Visitor::new(&address, None).0,
+            budget: ClientKey::from(client).number(),
             agent,
             referer: text(&REFERER),
             accepts_html: text(&ACCEPT).is_some_and(|accept| accept.contains("text/html")),
@@ -103,6 +103,10 @@ impl Facts {
         let headers = &parts.headers;
         if let Some(text) = self.host_refusal(parts) {
             return Some((StatusCode::BAD_REQUEST, text));
+        }
+        if parts.method == Method::TRACE {
+            // It would show what proxies add on the way.
+            return Some((StatusCode::METHOD_NOT_ALLOWED, "TRACE is not answered here."));
         }
         if parts.method == Method::CONNECT {
             return Some((StatusCode::METHOD_NOT_ALLOWED, "This is no forward proxy: no CONNECT."));

@@ -5,35 +5,35 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING, VIA};
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE, VIA};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use hyper::body::Incoming;
+use nightwatt_http1::Tunnel;
 use nightwatt_httpcache::stored::Stored;
 use nightwatt_httpcache::{
     CacheKey, CacheStatus, Forward, Occasion, Rules, Times, Timestamp, Usability, fields,
     invalidation, update,
 };
 
-use crate::body::{Answer, Question, Sending, Watcher};
-use crate::facts::{FORWARDED_FOR, Facts, REQUEST_ID};
+use crate::body::{Answer, Sending, Watcher};
+use crate::facts::Facts;
 use crate::flights::Flight;
 use crate::gateway::Gateway;
 use crate::hit::{Found, from_store, head_of};
 use crate::hold::Spool;
 use crate::origin::{Failure, Loan, OriginError};
+use crate::question;
 use crate::site::Site;
 use crate::store::{Object, Store};
 use crate::supervisor::Supervisor;
+use crate::tunnel;
 
 /// For so long after waking, a server that says 502, 503 or 504 is taken to be still starting.
 pub(crate) const STARTING: Duration = Duration::from_secs(30);
 
 /// Between two attempts with a server that is still starting.
 pub(crate) const RETRY_EVERY: Duration = Duration::from_millis(500);
-
-const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-const FORWARDED: HeaderName = HeaderName::from_static("forwarded");
 
 /// An exchange with the server, which keeps it awake. Over when the last who takes part in it has
 /// dropped it: answer passed on, request sent.
@@ -134,7 +134,7 @@ pub(crate) enum NotForwarded {
 }
 
 impl Forwarding<'_> {
-    fn site(&self) -> &Site {
+    pub(crate) fn site(&self) -> &Site {
         &self.gateway.sites[self.site]
     }
 
@@ -174,6 +174,9 @@ impl Forwarding<'_> {
                     continue;
                 }
             }
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                return Ok(self.switched(response, exchange));
+            }
             let times = Times { requested, received: self.now() };
             let limit = self.gateway.config.limits.origin_timeout;
             let gateway = Arc::clone(self.gateway);
@@ -188,6 +191,29 @@ impl Forwarding<'_> {
         }
     }
 
+    /// The server agreed to speak another protocol: client and server are put through to each other,
+    /// within the exchange.
+    fn switched(&self, mut response: Response<Incoming>, exchange: Arc<Exchange>) -> Response<Answer> {
+        if !question::asks_to_upgrade(self.parts) {
+            tracing::warn!(site = %self.site().name, id = %self.facts.id, "the server switched protocols unasked");
+            let text = "The server switched to another protocol, which nobody had asked for.";
+            return crate::answers::sentence(StatusCode::BAD_GATEWAY, text);
+        }
+        let upgrading = hyper::upgrade::on(&mut response);
+        let (clock, idle) = (self.gateway.clock.clone(), self.gateway.config.limits.tunnel_idle);
+        let tunnel = Tunnel::new(move |client| async move {
+            tunnel::run(client, upgrading, &clock, idle).await;
+            drop(exchange);
+        });
+        let mut response = response.map(|_| Answer::empty());
+        let protocol = response.headers().get(UPGRADE).cloned();
+        fields::strip_hop_by_hop(response.headers_mut());
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        response.headers_mut().extend(protocol.map(|protocol| (UPGRADE, protocol)));
+        response.extensions_mut().insert(tunnel);
+        response
+    }
+
     /// 502 and the like in a server's first seconds are not shown to anybody. A probe by HTTP has
     /// waited for these seconds to pass: what is answered after it is meant.
     fn still_starting(&self, status: StatusCode) -> bool {
@@ -195,46 +221,6 @@ impl Forwarding<'_> {
         matches!(status.as_u16(), 502..=504)
             && !site.probes_http
             && site.supervisor.woke_within(STARTING)
-    }
-
-    /// The request as the server gets it. Says also whether it asks to confirm what is stored.
-    fn question(
-        &self,
-        spool: Spool,
-        validate: bool,
-        sending: &Arc<Sending>,
-    ) -> (Request<Question>, bool) {
-        let mut headers = self.parts.headers.clone();
-        let length = headers.get(CONTENT_LENGTH).cloned();
-        let chunked = headers.contains_key(TRANSFER_ENCODING);
-        fields::strip_hop_by_hop(&mut headers);
-        headers.remove(EXPECT);
-        let site = self.site();
-        let host = if self.facts.authority.is_empty() {
-            &site.config.origin.authority
-        } else {
-            &self.facts.authority
-        };
-        insert(&mut headers, HOST, host);
-        insert(&mut headers, REQUEST_ID, &self.facts.id);
-        forwarded(&mut headers, self.facts);
-        headers.append(VIA, HeaderValue::from_static("1.1 nightwatt"));
-        let validating = validate
-            && self
-                .found
-                .as_ref()
-                .is_some_and(|found| update::add_validators(&mut headers, &[&found.object.stored]));
-        let limit = self.gateway.config.limits.body_bytes;
-        let rest = spool.rest.filter(|_| length.is_some() || chunked);
-        let body = Question::new(spool.parts, rest, limit, sending);
-        if let Some(length) = length {
-            headers.insert(CONTENT_LENGTH, length);
-        }
-        let mut request = Request::new(body);
-        *request.method_mut() = self.parts.method.clone();
-        *request.uri_mut() = self.facts.target.parse().unwrap_or_default();
-        *request.headers_mut() = headers;
-        (request, validating)
     }
 
     fn confirmed(&self, headers: &HeaderMap) -> Option<&Found> {
@@ -444,33 +430,6 @@ impl Forwarding<'_> {
 
 fn server_failed(status: StatusCode) -> bool {
     matches!(status.as_u16(), 500 | 502..=504)
-}
-
-fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        headers.insert(name, value);
-    }
-}
-
-/// Says whom the request is for. What clients say of themselves is believed from trusted proxies
-/// only.
-fn forwarded(headers: &mut HeaderMap, facts: &Facts) {
-    if !facts.trusted {
-        for name in [FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, FORWARDED] {
-            headers.remove(name);
-        }
-    }
-    let before: Vec<&str> =
-        headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok()).collect();
-    let peer = facts.peer.to_string();
-    let chain = [before, vec![&peer]].concat().join(", ");
-    insert(headers, FORWARDED_FOR, &chain);
-    if !headers.contains_key(FORWARDED_PROTO) {
-        headers.insert(FORWARDED_PROTO, HeaderValue::from_static("http"));
-    }
-    if !headers.contains_key(FORWARDED_HOST) && !facts.authority.is_empty() {
-        insert(headers, FORWARDED_HOST, &facts.authority);
-    }
 }
 
 /// What every answer that came from the server gets on its way out.

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::access::AccessLog;
+use crate::client_limits::ClientLimits;
 use crate::config::Config;
 use crate::control::Socket;
 use crate::error::StartError;
@@ -44,6 +45,7 @@ pub struct Gateway {
     pub(crate) sites: Vec<Site>,
     pub(crate) access_log: Option<Arc<AccessLog>>,
     pub(crate) observe: bool,
+    pub(crate) client_limits: Arc<ClientLimits>,
     hosts: HashMap<String, usize>,
     default_site: Option<usize>,
 }
@@ -106,6 +108,7 @@ impl Gateway {
             hosts: hosts(&config),
             default_site: config.site.iter().position(|site| site.hosts.is_empty()),
             observe: options.observe,
+            client_limits: Arc::new(ClientLimits::new(&config)),
             access_log,
             clock,
             sites,

@@ -134,6 +134,8 @@ async fn connection(
             }
         };
     }
+    // Whom a balancer speaks for is known only now.
+    let Some(_place) = gateway.client_limits.connect(client) else { return };
     let service = Client::new(&gateway, client);
     let clock = gateway.clock.clone();
     drop(gateway);

@@ -141,7 +141,7 @@ impl OriginPool {
         let (sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(OriginError::Broken)?;
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
+            if let Err(error) = connection.with_upgrades().await {
                 tracing::debug!(%error, "a connection to the server ended");
             }
         });

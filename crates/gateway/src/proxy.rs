@@ -56,6 +56,13 @@ pub(crate) async fn handle(
     let (parts, body) = request.into_parts();
     let facts = Arc::new(Facts::of(&gateway.config, peer, &parts, now, Supervisor::next_id()));
     let index = gateway.site_of(&facts.host());
+    // First of all, since it must cost less than what it keeps away.
+    if let Some(wait) = gateway.client_limits.too_early(now.mono, facts.client, facts.budget) {
+        let text = "This client asks too often. Please wait.";
+        let response = answers::later(StatusCode::TOO_MANY_REQUESTS, wait, text);
+        let how = How::by_itself(ClientClass::Api, Answered::Limited);
+        return close(&gateway, index, &facts, response, how);
+    }
     let (response, how) = match (index, refusal(&gateway, &facts, &parts)) {
         (Some(index), None) => {
             let site = &gateway.sites[index];

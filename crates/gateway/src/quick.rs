@@ -39,7 +39,6 @@ pub(crate) struct Client {
     /// The peer as the books have it.
     address: String,
     key: ClientKey,
-    budget: u64,
     /// Cache keys are put together here.
     scratch: String,
     /// The answer that was just given.
@@ -123,7 +122,6 @@ impl Client {
         Self {
             is_proxy: gateway.config.trusted_proxies.iter().any(|it| it.contains(peer)),
             key: ClientKey::from(peer),
-            budget: Visitor::new(&address, None).0,
             gateway: Arc::clone(gateway),
             peer,
             address,
@@ -236,11 +234,16 @@ impl Service for Client {
         let plain = Plain::read(head)?;
         let (index, object) = self.find(head, &plain)?;
         let arrived = self.gateway.clock.now();
+        let budget = self.key.number();
+        if self.gateway.client_limits.too_early(arrived.mono, self.peer, budget).is_some() {
+            // The long way says so.
+            return None;
+        }
         let site = &self.gateway.sites[index];
         let class = site.classify(arrived, &self.facts(head, &plain));
         let (number, visitor) = (Supervisor::next_id(), Visitor::new(&self.address, plain.agent));
         let request = admission::Request { class, want: Want::Other, cached: Cached::Fresh };
-        let knock = Knock { id: number, visitor, client: self.budget, request };
+        let knock = Knock { id: number, visitor, client: budget, request };
         let route = site.supervisor.admit(&knock, || WakeCause::Operator);
         debug_assert_eq!(route, Route::Cache, "what is fresh is given to everybody");
         let status = object.stored.status().as_u16();

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -120,6 +121,7 @@ impl<S: Service> Connection<S> {
             half: read,
             buffer: &mut self.buffer,
             body: BodyReader::new(framing, &self.limits),
+            unread: Arc::new(AtomicBool::new(feeder.is_some())),
             feeder,
             expects: expects.then_some(interim),
             timer: Timer::new(&self.clock),
@@ -127,9 +129,11 @@ impl<S: Service> Connection<S> {
         };
         let writer = Writer { half: write, timer: Timer::new(&self.clock), limits: &self.limits };
         let stopping = self.stopped.has_changed().unwrap_or(true);
+        let unread = Arc::clone(&reader.unread);
+        let closes = || stopping || unread.load(Ordering::Relaxed);
         let written = {
             let mut reading = pin!(reader.run());
-            let mut writing = pin!(writer.run(answering, interims, &form, stopping));
+            let mut writing = pin!(writer.run(answering, interims, &form, closes));
             std::future::poll_fn(|cx| {
                 // What is there of the body first: an answer may depend on nothing else.
                 let gone = reading.as_mut().poll(cx).is_ready();
@@ -140,13 +144,13 @@ impl<S: Service> Connection<S> {
             })
             .await
         };
-        let body_is_whole = reader.body.is_none();
         match written {
             None => After::Close,
             Some(Err(NotSent::Gone)) => After::Close,
             Some(Err(NotSent::Short)) => After::Reset,
             Some(Ok(Sent { tunnel: Some(tunnel), .. })) => After::Switch(tunnel),
-            Some(Ok(Sent { closes, .. })) if closes || stopping || !body_is_whole => After::Linger,
+            Some(Ok(Sent { closes: true, .. })) => After::Linger,
+            Some(Ok(_)) if unread.load(Ordering::Relaxed) => After::Linger,
             Some(Ok(_)) => After::Next,
         }
     }
@@ -216,6 +220,8 @@ struct Reader<'a> {
     buffer: &'a mut BytesMut,
     /// Nothing once the body was read whole.
     body: Option<BodyReader>,
+    /// Whether there is more of it: then nothing can follow on this connection.
+    unread: Arc<AtomicBool>,
     feeder: Option<Feeder>,
     /// The client waits for 100 Continue.
     expects: Option<mpsc::UnboundedSender<(StatusCode, HeaderMap)>>,
@@ -231,7 +237,7 @@ impl Reader<'_> {
     async fn run(&mut self) -> Gone {
         if let Some(feeder) = self.feeder.take() {
             match self.feed(&feeder).await {
-                Ok(()) => {}
+                Ok(()) => self.unread.store(false, Ordering::Relaxed),
                 Err(Stopped::Dropped) => return std::future::pending().await,
                 Err(Stopped::Bad(error)) => {
                     feeder.fail(error);
@@ -367,7 +373,7 @@ impl Writer<'_> {
         answering: impl Future<Output = Response<B>>,
         mut interims: mpsc::UnboundedReceiver<(StatusCode, HeaderMap)>,
         form: &Form,
-        closes: bool,
+        closes: impl FnOnce() -> bool,
     ) -> Result<Sent, NotSent>
     where
         B: http_body::Body<Data = Bytes, Error = BodyError> + Unpin,
@@ -400,7 +406,7 @@ impl Writer<'_> {
             }
         };
         drop(interims);
-        self.answer(response, form, || closes).await
+        self.answer(response, form, closes).await
     }
 
     /// Sends an answer: its head with the first part of its body, if that is there.

@@ -54,10 +54,12 @@ fn write_fields(out: &mut BytesMut, status: StatusCode, headers: &HeaderMap, end
     out.put_slice(status.canonical_reason().unwrap_or("Unnamed").as_bytes());
     out.put_slice(b"\r\n");
     let switches = status == StatusCode::SWITCHING_PROTOCOLS;
+    // A length belongs to what a GET would get (RFC 9110, 8.6): these have no body by nature.
+    let never = status.is_informational() || status == StatusCode::NO_CONTENT;
     for (name, value) in headers {
         let ours = *name == TRANSFER_ENCODING
             || *name == CONNECTION && !switches
-            || *name == CONTENT_LENGTH && end != BodyEnd::NoBody;
+            || *name == CONTENT_LENGTH && (never || end != BodyEnd::NoBody);
         if !ours {
             write_field(out, name.as_str(), value);
         }

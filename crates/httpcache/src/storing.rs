@@ -5,8 +5,8 @@ use crate::freshness::is_heuristically_cacheable;
 use crate::reference;
 use crate::request::RequestHead;
 use crate::rules::Rules;
-use http::header::{AUTHORIZATION, CONTENT_LOCATION, EXPIRES, SET_COOKIE, TRANSFER_ENCODING};
-use http::{HeaderMap, Method, StatusCode};
+use http::header::{AUTHORIZATION, CONTENT_LOCATION, CONTENT_TYPE, EXPIRES, SET_COOKIE, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 /// Why a response is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
@@ -52,6 +52,9 @@ pub enum NotStorable {
     /// The body is in a transfer coding other than `chunked`.
     #[error("an unknown transfer coding")]
     TransferCoding,
+    /// `text/event-stream`: it has no end to wait for.
+    #[error("a stream of events")]
+    EventStream,
     /// Neither an explicit lifetime nor a status that may be cached without one.
     #[error("no lifetime given, and the status does not allow guessing one")]
     NoLifetime,
@@ -77,6 +80,7 @@ impl NotStorable {
             Self::Cookie => "cookie",
             Self::VaryAny => "vary-any",
             Self::TransferCoding => "transfer-coding",
+            Self::EventStream => "event-stream",
             Self::NoLifetime => "no-lifetime",
             Self::Useless => "useless",
         }
@@ -104,6 +108,12 @@ pub(crate) enum Origin {
     Confirmed,
 }
 
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    let kind = kind.split(|byte| *byte == b';').next().unwrap_or_default();
+    kind.trim_ascii().eq_ignore_ascii_case(b"text/event-stream")
+}
+
 /// Whether a response may be stored, so far as its own usefulness is not asked.
 pub(crate) fn judge(
     request: &RequestHead<'_>,
@@ -114,6 +124,9 @@ pub(crate) fn judge(
     origin: Origin,
 ) -> Result<(), NotStorable> {
     judge_kind(request, status, headers, directives)?;
+    if is_event_stream(headers) {
+        return Err(NotStorable::EventStream);
+    }
     if RequestDirectives::parse(request.headers).no_store {
         return Err(NotStorable::RequestNoStore);
     }

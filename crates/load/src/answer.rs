@@ -42,6 +42,8 @@ pub enum Answer {
     Unavailable,
     /// 4xx by the proxy itself.
     Refused,
+    /// 429: the client asks too often.
+    Limited,
     /// No proxy of ours in between, or none that says so: the server.
     Origin,
     /// A name this version does not know; a proxy answered.
@@ -49,7 +51,7 @@ pub enum Answer {
 }
 
 /// Every name but `Other`'s.
-const NAMES: [(&str, Answer); 15] = [
+const NAMES: [(&str, Answer); 16] = [
     ("cache", Answer::Cache),
     ("stale", Answer::Stale),
     ("not-modified", Answer::NotModified),
@@ -64,6 +66,7 @@ const NAMES: [(&str, Answer); 15] = [
     ("budget", Answer::Budget),
     ("unavailable", Answer::Unavailable),
     ("refused", Answer::Refused),
+    ("limited", Answer::Limited),
     ("origin", Answer::Origin),
 ];
 

@@ -24,6 +24,15 @@ pub enum ClientKey {
     Name(u64),
 }
 
+impl ClientKey {
+    /// The same in one number, by hash.
+    pub fn number(self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        Hash::hash(&self, &mut hasher);
+        hasher.finish()
+    }
+}
+
 impl From<IpAddr> for ClientKey {
     fn from(address: IpAddr) -> Self {
         match address.to_canonical() {

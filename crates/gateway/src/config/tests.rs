@@ -78,6 +78,19 @@ fn every_phase_of_a_connection_has_its_time_out() {
 }
 
 #[test]
+fn a_rate_is_a_line_of_text_and_there_is_none_by_default() {
+    assert_eq!(Limits::default().requests_per_client, None);
+    let text = GOOD.replace("hold = \"30s\"", "requests_per_client = \"100/s burst 300\"");
+    let limits = Config::parse(&text, "x").unwrap().limits;
+    assert_eq!(limits.requests_per_client, Some("100/s burst 300".parse().unwrap()));
+    for bad in ["\"100\"", "\"0/s\"", "\"100/s burst 0\"", "\"100/d\""] {
+        let line = format!("requests_per_client = {bad}");
+        points_at(5, "hold = \"30s\"", &line, &["is not a rate", "`100/s`"]);
+    }
+    points_at(5, "hold = \"30s\"", "requests_per_client = 100", &["string"]);
+}
+
+#[test]
 fn proxy_protocol_is_a_list_of_networks() {
     let both =
         "trusted_proxies = [\"10.0.0.0/8\"]\nproxy_protocol = [\"fd00::/8\", \"10.1.0.0/16\"]";

@@ -8,6 +8,7 @@ mod client;
 mod failure;
 mod hygiene;
 mod ledger;
+mod limits;
 mod operator;
 mod origin;
 mod sleeping;

@@ -385,6 +385,7 @@ impl People {
                 Some(
                     Answer::Timeout
                         | Answer::Budget
+                        | Answer::Limited
                         | Answer::Unavailable
                         | Answer::Scanner
                         | Answer::Crawler

@@ -267,11 +267,14 @@ mod tests {
     }
 
     #[test]
-    fn many_clients_do_not_fill_the_memory() {
+    fn many_clients_do_not_fill_the_memory_and_do_not_hide_who_is_in_debt() {
         let mut budget = WakeBudget::new(3, Duration::from_hours(1));
+        let greedy = u64::MAX;
+        while budget.spend(Mono::from_secs(1), greedy).is_ok() {}
         for client in 0..20_000 {
-            let _ = budget.spend(Mono::from_secs(1), client);
+            assert_eq!(budget.spend(Mono::from_secs(1), client), Ok(()));
         }
         assert!(budget.spent.len() <= CLIENTS);
+        assert!(budget.spend(Mono::from_secs(1), greedy).is_err(), "it was forgotten");
     }
 }

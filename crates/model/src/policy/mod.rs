@@ -3,6 +3,8 @@
 //! Each takes events and a [`Now`](crate::time::Now), and writes actions into the caller's buffer.
 
 pub mod admission;
+pub mod connections;
 pub mod lifecycle;
 pub mod manager;
+pub mod rate;
 pub mod sleep;

@@ -1,0 +1,130 @@
+//! What one client may take: connections at once, and requests in a time. Whoever is turned away
+//! here has cost next to nothing.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nightwatt_model::policy::connections::ConnectionCounts;
+use nightwatt_model::policy::rate::RateLimiter;
+use nightwatt_model::time::Mono;
+use nightwatt_traffic::ClientKey;
+
+use crate::config::{Config, Network};
+
+/// The limits of clients, and how far each has used them up.
+#[derive(Debug)]
+pub(crate) struct ClientLimits {
+    requests: Option<Mutex<RateLimiter>>,
+    connections: Option<Mutex<ConnectionCounts>>,
+    /// They speak for many clients: what they take is nobody's share.
+    exempt: Vec<Network>,
+}
+
+impl ClientLimits {
+    pub(crate) fn new(config: &Config) -> Self {
+        let limits = &config.limits;
+        let connections = Some(limits.connections_per_client).filter(|most| *most > 0);
+        Self {
+            requests: limits.requests_per_client.map(|rate| Mutex::new(RateLimiter::new(rate))),
+            connections: connections.map(|most| Mutex::new(ConnectionCounts::new(most))),
+            exempt: config.trusted_proxies.clone(),
+        }
+    }
+
+    fn is_exempt(&self, address: IpAddr) -> bool {
+        self.exempt.iter().any(|network| network.contains(address))
+    }
+
+    /// A request of `client` at `address` arrived: how long it comes too early, if it does.
+    pub(crate) fn too_early(&self, now: Mono, address: IpAddr, client: u64) -> Option<Duration> {
+        let requests = self.requests.as_ref()?;
+        if self.is_exempt(address) {
+            return None;
+        }
+        lock(requests).admit(now, client).err()
+    }
+
+    /// A connection from `address`: its place, to be kept as long as it is open. None if that client
+    /// has all that it may have.
+    pub(crate) fn connect(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+        let Some(connections) = self.connections.as_ref().filter(|_| !self.is_exempt(address))
+        else {
+            return Some(Place(None));
+        };
+        let client = ClientKey::from(address).number();
+        lock(connections).open(client).then(|| Place(Some((Arc::clone(self), client))))
+    }
+}
+
+/// One of the connections that a client may have.
+#[derive(Debug)]
+pub(crate) struct Place(Option<(Arc<ClientLimits>, u64)>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some((limits, client)) = &self.0
+            && let Some(connections) = &limits.connections
+        {
+            lock(connections).closed(*client);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(lines: &str) -> Arc<ClientLimits> {
+        let text = format!(
+            "listen = [\"127.0.0.1:0\"]\ntrusted_proxies = [\"10.0.0.0/8\"]\n[limits]\n{lines}\n\
+             [[site]]\nname = \"blog\"\norigin = \"http://127.0.0.1:1\"\npower.simulated = {{}}\n"
+        );
+        Arc::new(ClientLimits::new(&Config::parse(&text, "test").unwrap()))
+    }
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_client_has_its_connections_and_a_place_comes_free_with_each_that_ends() {
+        let limits = limits("connections_per_client = 2");
+        let connect = |address: &str| limits.connect(ip(address));
+        let first = connect("192.0.2.1").expect("room");
+        let _second = connect("::ffff:192.0.2.1").expect("room");
+        assert!(connect("192.0.2.1").is_none());
+        assert!(connect("192.0.2.2").is_some(), "others are not concerned");
+        drop(first);
+        assert!(connect("192.0.2.1").is_some());
+    }
+
+    #[test]
+    fn a_network_of_64_bits_is_one_client() {
+        let limits = limits("connections_per_client = 1");
+        let _first = limits.connect(ip("2001:db8:0:1::1")).expect("room");
+        assert!(limits.connect(ip("2001:db8:0:1:ffff::2")).is_none());
+        assert!(limits.connect(ip("2001:db8:0:2::1")).is_some());
+    }
+
+    #[test]
+    fn proxies_that_are_believed_and_no_limit_at_all_let_everything_through() {
+        for (limits, address) in [
+            (limits("connections_per_client = 1"), "10.1.2.3"),
+            (limits("connections_per_client = 0"), "192.0.2.1"),
+        ] {
+            let places: Vec<_> = (0..5).map(|_| limits.connect(ip(address))).collect();
+            assert!(places.iter().all(Option::is_some));
+        }
+        let limited = limits("requests_per_client = \"1/s\"");
+        let asks = |address: &str| limited.too_early(Mono::ZERO, ip(address), 7);
+        assert_eq!((asks("10.1.2.3"), asks("10.1.2.3")), (None, None));
+        assert_eq!(asks("192.0.2.1"), None);
+        assert_eq!(asks("192.0.2.1"), Some(Duration::from_secs(1)));
+        assert_eq!(limits("").too_early(Mono::ZERO, ip("192.0.2.1"), 7), None, "off by default");
+    }
+}

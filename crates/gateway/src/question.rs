@@ -1,0 +1,154 @@
+//! Requests as the server gets them.
+
+use std::sync::Arc;
+
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, VIA,
+};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Request};
+use nightwatt_http1::Interim;
+use nightwatt_httpcache::{fields, update};
+
+use crate::body::{Question, Sending};
+use crate::facts::{FORWARDED_FOR, Facts, REQUEST_ID};
+use crate::forward::Forwarding;
+use crate::hold::Spool;
+
+const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const FORWARDED: HeaderName = HeaderName::from_static("forwarded");
+
+/// What servers take for the word of a proxy. From a stranger it is a forgery.
+const OF_PROXIES: [HeaderName; 9] = [
+    FORWARDED_FOR,
+    FORWARDED_HOST,
+    FORWARDED_PROTO,
+    FORWARDED,
+    HeaderName::from_static("x-forwarded-port"),
+    HeaderName::from_static("x-forwarded-server"),
+    HeaderName::from_static("x-forwarded-prefix"),
+    HeaderName::from_static("x-real-ip"),
+    HeaderName::from_static("true-client-ip"),
+];
+
+impl Forwarding<'_> {
+    /// The request as the server gets it. Says also whether it asks to confirm what is stored.
+    pub(crate) fn question(
+        &self,
+        spool: Spool,
+        validate: bool,
+        sending: &Arc<Sending>,
+    ) -> (Request<Question>, bool) {
+        let mut headers = self.parts.headers.clone();
+        let length = headers.get(CONTENT_LENGTH).cloned();
+        let chunked = headers.contains_key(TRANSFER_ENCODING);
+        let announced = headers.get(TRAILER).cloned().filter(|_| chunked);
+        let takes_trailers = takes_trailers(&headers);
+        fields::strip_hop_by_hop(&mut headers);
+        headers.remove(EXPECT);
+        let site = self.site();
+        let host = if self.facts.authority.is_empty() {
+            &site.config.origin.authority
+        } else {
+            &self.facts.authority
+        };
+        insert(&mut headers, HOST, host);
+        insert(&mut headers, REQUEST_ID, &self.facts.id);
+        forwarded(&mut headers, self.facts);
+        headers.append(VIA, HeaderValue::from_static("1.1 nightwatt"));
+        let validating = validate
+            && self
+                .found
+                .as_ref()
+                .is_some_and(|found| update::add_validators(&mut headers, &[&found.object.stored]));
+        if let Some(announced) = announced {
+            // Without the announcement hyper drops the trailers.
+            headers.insert(TRAILER, announced);
+        }
+        if asks_to_upgrade(self.parts) {
+            headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+            headers.extend(self.parts.headers.get(UPGRADE).map(|it| (UPGRADE, it.clone())));
+        } else if takes_trailers {
+            headers.insert(CONNECTION, HeaderValue::from_static("te"));
+            headers.insert(TE, HeaderValue::from_static("trailers"));
+        }
+        let limit = self.gateway.config.limits.body_bytes;
+        let rest = spool.rest.filter(|_| length.is_some() || chunked);
+        let body = Question::new(spool.parts, rest, limit, sending);
+        if let Some(length) = length {
+            headers.insert(CONTENT_LENGTH, length);
+        }
+        let mut request = Request::new(body);
+        *request.method_mut() = self.parts.method.clone();
+        *request.uri_mut() = self.facts.target.parse().unwrap_or_default();
+        *request.headers_mut() = headers;
+        if let Some(interim) = self.parts.extensions.get::<Interim>().cloned() {
+            hyper::ext::on_informational(&mut request, move |response| {
+                let mut headers = response.headers().clone();
+                fields::strip_hop_by_hop(&mut headers);
+                interim.send(response.status(), headers);
+            });
+        }
+        (request, validating)
+    }
+}
+
+/// Does the client ask to speak another protocol? Any but HTTP/2 (RFC 9113 has done away with that
+/// way to it), since requests in it would pass by all that is decided here.
+pub(crate) fn asks_to_upgrade(parts: &Parts) -> bool {
+    let connection = parts.headers.get_all(CONNECTION).iter();
+    let listed = connection.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    let has_body = [CONTENT_LENGTH, TRANSFER_ENCODING].iter().any(|it| parts.headers.contains_key(it));
+    let mut protocols = parts.headers.get_all(UPGRADE).iter();
+    let protocol = protocols.next().map_or(&b""[..], HeaderValue::as_bytes);
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._/".contains(byte);
+    parts.version == http::Version::HTTP_11
+        && !has_body
+        && protocols.next().is_none()
+        && !protocol.is_empty()
+        && protocol.iter().all(plain)
+        && !protocol.to_ascii_lowercase().starts_with(b"h2")
+        && listed.map(<[u8]>::trim_ascii).any(|it| it.eq_ignore_ascii_case(b"upgrade"))
+}
+
+fn takes_trailers(headers: &HeaderMap) -> bool {
+    let codings = headers.get_all(TE).iter();
+    codings
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+        .any(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"trailers"))
+}
+
+fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
+/// Says whom the request is for. What clients say of themselves is believed from trusted proxies
+/// only.
+fn forwarded(headers: &mut HeaderMap, facts: &Facts) {
+    if !facts.trusted {
+        for name in OF_PROXIES {
+            headers.remove(name);
+        }
+    }
+    let before: Vec<&str> =
+        headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok()).collect();
+    let peer = facts.peer.to_string();
+    let chain = [before, vec![&peer]].concat().join(", ");
+    insert(headers, FORWARDED_FOR, &chain);
+    if headers.contains_key(FORWARDED) {
+        // Who reads this form is to find the last hop in it too (RFC 7239, 4).
+        let node = if facts.peer.is_ipv6() { format!("\"[{peer}]\"") } else { peer };
+        if let Ok(element) = HeaderValue::from_str(&format!("for={node}")) {
+            headers.append(FORWARDED, element);
+        }
+    }
+    if !headers.contains_key(FORWARDED_PROTO) {
+        headers.insert(FORWARDED_PROTO, HeaderValue::from_static("http"));
+    }
+    if !headers.contains_key(FORWARDED_HOST) && !facts.authority.is_empty() {
+        insert(headers, FORWARDED_HOST, &facts.authority);
+    }
+}

@@ -1,0 +1,104 @@
+//! Client and server put through to each other, after both agreed to speak another protocol
+//! (WebSocket).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use nightwatt_clock::Clock;
+use nightwatt_http1::Upgraded;
+use nightwatt_model::time::Mono;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// What is passed on at a time.
+const PART: usize = 16 << 10;
+
+/// When something last passed, in nanoseconds of monotonic time.
+#[derive(Debug)]
+struct Last<'a>(&'a Clock, AtomicU64);
+
+impl Last<'_> {
+    fn touch(&self) {
+        let nanos = self.0.now().mono.0.as_nanos();
+        self.1.store(u64::try_from(nanos).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn at(&self) -> Mono {
+        Mono(Duration::from_nanos(self.1.load(Ordering::Relaxed)))
+    }
+}
+
+/// Passes bytes both ways until both sides have ended, one has failed, or nothing came for `idle`.
+pub(crate) async fn run(client: Upgraded, server: OnUpgrade, clock: &Clock, idle: Duration) {
+    let Upgraded { stream: mut client, read_ahead } = client;
+    let Ok(server) = server.await else { return };
+    let Ok(parts) = server.downcast::<TokioIo<TcpStream>>() else { return };
+    let (mut server, answered_ahead) = (parts.io.into_inner(), parts.read_buf);
+    for stream in [&client, &server] {
+        watch_over(stream);
+    }
+    let first = async {
+        server.write_all(&read_ahead).await?;
+        client.write_all(&answered_ahead).await
+    };
+    if first.await.is_err() {
+        return;
+    }
+    drop((read_ahead, answered_ahead));
+    let last = Last(clock, AtomicU64::new(0));
+    last.touch();
+    let (from_client, to_client) = client.split();
+    let (from_server, to_server) = server.split();
+    let both = async {
+        let there = pass(from_client, to_server, &last);
+        let back = pass(from_server, to_client, &last);
+        let _ = tokio::try_join!(there, back);
+    };
+    tokio::select! {
+        () = both => {}
+        () = silence(&last, idle) => tracing::debug!("a tunnel was closed: nothing came through it"),
+    }
+}
+
+/// One way, to its end.
+async fn pass(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    last: &Last<'_>,
+) -> std::io::Result<()> {
+    let mut part = vec![0; PART];
+    loop {
+        let length = from.read(&mut part).await?;
+        last.touch();
+        if length == 0 {
+            return to.shutdown().await;
+        }
+        to.write_all(&part[..length]).await?;
+        last.touch();
+    }
+}
+
+/// Comes when nothing has passed for `idle`.
+async fn silence(last: &Last<'_>, idle: Duration) {
+    loop {
+        let until = last.at() + idle;
+        last.0.sleep_until(until).await;
+        if last.at() + idle <= last.0.now().mono {
+            return;
+        }
+    }
+}
+
+/// A peer that vanished without a word is found out by the kernel: it must not keep a server awake.
+fn watch_over(stream: &TcpStream) {
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_mins(1))
+        .with_interval(Duration::from_secs(10))
+        .with_retries(6);
+    if let Err(error) = SockRef::from(stream).set_tcp_keepalive(&keepalive) {
+        tracing::debug!(%error, "the kernel will not watch over a tunnel");
+    }
+}

@@ -1,0 +1,103 @@
+//! How many connections a client may have open at once.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, DefaultHasher};
+
+/// Counts the open connections of each client. It remembers who has any open, and nobody else, so
+/// its memory is bounded by the number of connections.
+#[derive(Debug, Clone)]
+pub struct ConnectionCounts {
+    /// Of one client.
+    most: usize,
+    open: HashMap<u64, usize, BuildHasherDefault<DefaultHasher>>,
+}
+
+impl ConnectionCounts {
+    /// At most so many for each client.
+    pub fn new(most: usize) -> Self {
+        Self { most, open: HashMap::default() }
+    }
+
+    /// A client connects: is there room? If so, [`closed`](Self::closed) is to follow.
+    pub fn open(&mut self, client: u64) -> bool {
+        let count = self.open.entry(client).or_insert(0);
+        let room = *count < self.most;
+        *count += usize::from(room);
+        if *count == 0 {
+            self.open.remove(&client);
+        }
+        room
+    }
+
+    /// A connection that there was room for has ended.
+    pub fn closed(&mut self, client: u64) {
+        if let Some(count) = self.open.get_mut(&client) {
+            *count -= 1;
+            if *count == 0 {
+                self.open.remove(&client);
+            }
+        }
+    }
+
+    /// Clients that have any open.
+    pub fn clients(&self) -> usize {
+        self.open.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_client_gets_as_many_as_it_may_and_one_again_for_each_that_ends() {
+        let mut counts = ConnectionCounts::new(2);
+        assert!(counts.open(1) && counts.open(1));
+        assert!(!counts.open(1));
+        assert!(counts.open(2), "others are not concerned");
+        counts.closed(1);
+        assert!(counts.open(1));
+        assert!(!counts.open(1));
+    }
+
+    #[test]
+    fn nobody_is_remembered_who_has_none_open() {
+        let mut counts = ConnectionCounts::new(1);
+        for client in 0..1000 {
+            assert!(counts.open(client));
+            assert!(!counts.open(client));
+            counts.closed(client);
+            // One too many closes nothing of anybody.
+            counts.closed(client);
+        }
+        assert_eq!(counts.clients(), 0);
+        let mut none = ConnectionCounts::new(0);
+        assert!(!none.open(1));
+        assert_eq!(none.clients(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn it_counts_like_a_list(moves in prop::collection::vec((0_u64..4, any::<bool>()), 0..200)) {
+            let mut counts = ConnectionCounts::new(3);
+            let mut open: Vec<u64> = Vec::new();
+            for (client, comes) in moves {
+                if comes {
+                    let room = open.iter().filter(|it| **it == client).count() < 3;
+                    prop_assert_eq!(counts.open(client), room);
+                    if room {
+                        open.push(client);
+                    }
+                } else if let Some(at) = open.iter().position(|it| *it == client) {
+                    open.swap_remove(at);
+                    counts.closed(client);
+                }
+            }
+            open.sort_unstable();
+            open.dedup();
+            prop_assert_eq!(counts.clients(), open.len());
+        }
+    }
+}
