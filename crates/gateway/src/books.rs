@@ -1,7 +1,7 @@
 //! What is written down of every request: counters, visits, what the classifier learns, the access log.
 
-use std::sync::{Arc, PoisonError};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use http::header::DATE;

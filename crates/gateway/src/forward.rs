@@ -193,7 +193,11 @@ impl Forwarding<'_> {
 
     /// The server agreed to speak another protocol: client and server are put through to each other,
     /// within the exchange.
-    fn switched(&self, mut response: Response<Incoming>, exchange: Arc<Exchange>) -> Response<Answer> {
+    fn switched(
+        &self,
+        mut response: Response<Incoming>,
+        exchange: Arc<Exchange>,
+    ) -> Response<Answer> {
         if !question::asks_to_upgrade(self.parts) {
             tracing::warn!(site = %self.site().name, id = %self.facts.id, "the server switched protocols unasked");
             let text = "The server switched to another protocol, which nobody had asked for.";

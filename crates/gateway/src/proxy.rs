@@ -18,8 +18,8 @@ use tokio::sync::watch;
 
 use crate::access::Answered;
 use crate::answers;
-use crate::books::{How, close};
 use crate::body::Answer;
+use crate::books::{How, close};
 use crate::facts::Facts;
 use crate::forward::{Exchange, Forwarding, NotForwarded, RETRY_EVERY, STARTING};
 use crate::gateway::Gateway;

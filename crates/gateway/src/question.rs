@@ -99,7 +99,8 @@ impl Forwarding<'_> {
 pub(crate) fn asks_to_upgrade(parts: &Parts) -> bool {
     let connection = parts.headers.get_all(CONNECTION).iter();
     let listed = connection.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
-    let has_body = [CONTENT_LENGTH, TRANSFER_ENCODING].iter().any(|it| parts.headers.contains_key(it));
+    let has_body =
+        [CONTENT_LENGTH, TRANSFER_ENCODING].iter().any(|it| parts.headers.contains_key(it));
     let mut protocols = parts.headers.get_all(UPGRADE).iter();
     let protocol = protocols.next().map_or(&b""[..], HeaderValue::as_bytes);
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._/".contains(byte);

@@ -7,8 +7,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, Method, Request, Response};
 use http::header::HeaderValue;
+use http::{HeaderMap, HeaderName, Method, Request, Response};
 use nightwatt_http1::{Head, Incoming, OnSent, Prepared, Refusal, Service, head_bytes};
 use nightwatt_httpcache::{CacheStatus, CookieRule, RequestHead};
 use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
@@ -149,7 +149,8 @@ impl Client {
             return None;
         }
         let host = Authority::parse(plain.authority)?.host;
-        let index = gateway.site_of(host).filter(|_| !host.bytes().any(|it| it.is_ascii_uppercase()))?;
+        let index =
+            gateway.site_of(host).filter(|_| !host.bytes().any(|it| it.is_ascii_uppercase()))?;
         let site = &gateway.sites[index];
         if plain.has_cookie && site.rules.cookies.rule == CookieRule::Bypass
             || head.target.starts_with(answers::STATE_PATH)

@@ -161,7 +161,6 @@ impl Feeder {
         shared.ended = true;
         shared.wake_taker();
     }
-
 }
 
 /// Nobody takes the rest of a body.

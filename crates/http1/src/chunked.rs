@@ -192,7 +192,10 @@ mod tests {
         ] {
             let shown = String::from_utf8_lossy(bytes);
             let refused = decode(&[bytes]);
-            assert!(matches!(&refused, Err(it) if *it != Refusal::TimedOut), "{shown:?} {refused:?}");
+            assert!(
+                matches!(&refused, Err(it) if *it != Refusal::TimedOut),
+                "{shown:?} {refused:?}"
+            );
         }
         let long = [b"4;".as_slice(), &[b'x'; 300], b"\r\nwiki\r\n0\r\n\r\n"].concat();
         assert!(decode(&[&long]).is_err());

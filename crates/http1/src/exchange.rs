@@ -103,7 +103,8 @@ impl<S: Service> Connection<S> {
             takes_trailers: false,
         };
         let (_, write) = self.stream.split();
-        let mut writer = Writer { half: write, timer: Timer::new(&self.clock), limits: &self.limits };
+        let mut writer =
+            Writer { half: write, timer: Timer::new(&self.clock), limits: &self.limits };
         if writer.answer(response, &form, || true).await.is_ok() {
             self.linger().await;
         }
@@ -516,9 +517,14 @@ impl Writer<'_> {
 
     async fn send(&mut self, out: &mut VecDeque<Bytes>) -> Result<(), NotSent> {
         let half = &mut self.half;
-        send(|cx, parts| Pin::new(&mut *half).poll_write_vectored(cx, parts), out, &mut self.timer, self.limits)
-            .await
-            .map_err(|()| NotSent::Gone)
+        send(
+            |cx, parts| Pin::new(&mut *half).poll_write_vectored(cx, parts),
+            out,
+            &mut self.timer,
+            self.limits,
+        )
+        .await
+        .map_err(|()| NotSent::Gone)
     }
 }
 

@@ -93,7 +93,8 @@ pub fn scan(bytes: &[u8], seen: usize, most: usize) -> Result<Scan, Refusal> {
             return if at < most { Ok(Scan::End(at + 1)) } else { Err(Refusal::HeadTooLarge) };
         }
     }
-    if seen == 0 && bytes.first().is_some_and(|first| !first.is_ascii_graphic() && *first != b'\r') {
+    if seen == 0 && bytes.first().is_some_and(|first| !first.is_ascii_graphic() && *first != b'\r')
+    {
         // Most often somebody speaks TLS. It would not send anything more.
         return Err(Refusal::Malformed("This is not HTTP. Perhaps it is meant for an HTTPS port?"));
     }

@@ -5,7 +5,9 @@ use crate::freshness::is_heuristically_cacheable;
 use crate::reference;
 use crate::request::RequestHead;
 use crate::rules::Rules;
-use http::header::{AUTHORIZATION, CONTENT_LOCATION, CONTENT_TYPE, EXPIRES, SET_COOKIE, TRANSFER_ENCODING};
+use http::header::{
+    AUTHORIZATION, CONTENT_LOCATION, CONTENT_TYPE, EXPIRES, SET_COOKIE, TRANSFER_ENCODING,
+};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 /// Why a response is not stored.

@@ -190,7 +190,8 @@ impl Client {
             let head = self.ahead.until(&mut self.stream, b"\r\n\r\n").await?;
             let (line, fields) = Fields::of_head(&head);
             let status = line.split(' ').nth(1)?.parse().ok()?;
-            if status != 100 {
+            // Interim answers are not what was asked for.
+            if !(100..200).contains(&status) || status == 101 {
                 return Some(Got { status, fields, body: Vec::new(), whole: true });
             }
         }

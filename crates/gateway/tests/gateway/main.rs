@@ -5,12 +5,15 @@
 mod answers;
 mod caching;
 mod client;
+mod connections;
 mod failure;
 mod hygiene;
 mod ledger;
 mod limits;
 mod operator;
 mod origin;
+mod passing;
+mod short_way;
 mod sleeping;
 mod stage;
 mod waking;
