@@ -14,11 +14,12 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test bench fuzz fuzz-smoke lint doc licences ci
+.PHONY: help demo test cache-tests bench fuzz fuzz-smoke lint doc licences ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS="--help")'
 	@echo 'make test        all tests'
+	@echo 'make cache-tests the public HTTP cache test suite (ARGS="--suite DIR" for a checkout of it)'
 	@echo 'make bench       benchmarks'
 	@echo 'make lint        format, clippy, house rules'
 	@echo 'make doc         the API documentation'
@@ -35,6 +36,9 @@ demo:
 test:
 	@tools/need rust cc
 	@cargo test --workspace --locked --no-fail-fast $(ARGS)
+
+cache-tests:
+	@tools/cache-tests $(ARGS)
 
 bench:
 	@tools/need rust cc
