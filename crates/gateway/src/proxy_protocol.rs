@@ -8,7 +8,7 @@ use ppp::{HeaderResult, PartialResult, v1, v2};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-/// No header is longer: version 2 with its extensions, as HAProxy bounds them.
+/// No header is longer, version 2 with its extensions among them.
 const LONGEST: usize = 2048;
 
 /// How the versions begin.

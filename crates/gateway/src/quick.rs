@@ -69,7 +69,7 @@ impl<'b> Plain<'b> {
     fn read(head: &Head<'_, 'b>) -> Option<Self> {
         // What the cache's rules look at besides, what asks for something else than an answer, and
         // what says how the connection goes on.
-        const SPECIAL: [&str; 13] = [
+        const SPECIAL: [&str; 12] = [
             "range",
             "if-none-match",
             "if-modified-since",
@@ -79,7 +79,6 @@ impl<'b> Plain<'b> {
             "cache-control",
             "pragma",
             "authorization",
-            "connection",
             "upgrade",
             "expect",
             "content-length",
@@ -98,9 +97,6 @@ impl<'b> Plain<'b> {
                 10 if is("user-agent") => &mut agent,
                 6 if is("cookie") => {
                     has_cookie = true;
-                    continue;
-                }
-                10 if is("connection") && field.value.eq_ignore_ascii_case(b"keep-alive") => {
                     continue;
                 }
                 _ if SPECIAL.iter().any(|name| is(name)) => return None,
