@@ -5,13 +5,13 @@ import tempfile
 import time
 
 from front_door import load
-from front_door.servers import Trouble, end, hit, tool
+from front_door.servers import Trouble, end, tool
 
 CONNECTIONS = 64
 SECONDS = 2
 
 
-def count(ground, server, path=hit(16)):
+def count(ground, server, path):
     """Calls per request by name. strace slows its subject down, which then finds more requests at
     each wake-up: calls for waiting are fewer than without it."""
     with tempfile.NamedTemporaryFile("r") as summary:

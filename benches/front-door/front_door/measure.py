@@ -109,7 +109,7 @@ def speed(ground, servers, plan, say):
     for number in range(plan.rounds):
         for row in plan.rows:
             say(f"round {number + 1} of {plan.rounds}: {row.title}")
-            able = [server for server in servers if row.is_hit or server.name != "floor"]
+            able = [server for server in servers if row.path in server.paths]
             one = [
                 closed_loop(ground, server, row, plan.seconds) for server in order(able, number)
             ]
@@ -127,7 +127,7 @@ def latency(ground, servers, plan, oha, say):
     for number in range(plan.latency_rounds):
         for path, rounds in found.items():
             say(f"round {number + 1} of {plan.latency_rounds}: {path} at {RATES[path]} a second")
-            able = [s for s in servers if s.name != "floor" or path in s.ports]
+            able = [server for server in servers if path in server.paths]
             did = {}
             for server in order(able, number):
                 did[server.name] = load.oha(

@@ -56,9 +56,9 @@ class Plan:
 
 FULL = Plan(
     rounds=5,
-    seconds=3,
+    seconds=2,
     latency_rounds=3,
-    latency_seconds=5,
+    latency_seconds=4,
     idle_connections=10_000,
     settle_seconds=10,
     quiet_seconds=65,

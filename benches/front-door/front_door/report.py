@@ -2,7 +2,13 @@
 
 from statistics import median
 
-PEERS = ("nginx", "varnish", "floor")
+ALL = {
+    "nightwatt": "nightwatt",
+    "nginx": "nginx",
+    "nginx-best": "nginx at its best",
+    "varnish": "Varnish",
+    "floor": "floor",
+}
 BEGIN = "<!-- front-door:begin (written by benches/front-door/run --write-docs) -->"
 END = "<!-- front-door:end -->"
 
@@ -62,28 +68,28 @@ def table(header, rows):
 
 
 def speed_table(rows):
-    header = ["requests per CPU second, in thousands", "nightwatt", "nginx", "Varnish", "floor"]
-    header += ["nightwatt / nginx", "/ Varnish", "/ varnishd alone", "CPU / floor"]
+    header = ["requests per CPU second, in thousands", *ALL.values(), "nightwatt / nginx"]
+    header += ["/ nginx at its best", "/ Varnish", "/ varnishd alone", "CPU / floor"]
     lines = []
     for row in rows:
         line = [row["row"]]
-        for server in ("nightwatt", *PEERS):
+        for server in ALL:
             found = [figure / 1e3 for figure in figures(row, server, "requests_per_cpu_s")]
             line.append(spread(found, "{:.1f}") if found else "-")
         alone = ratios(row, "varnish", "requests_per_cpu_s_without_helper")
-        line += [verdict(row, "nginx"), verdict(row, "varnish")]
+        line += [verdict(row, peer) for peer in ("nginx", "nginx-best", "varnish")]
         line += [spread(alone) if alone else "-", verdict(row, "floor")]
         lines.append(line)
     return table(header, lines)
 
 
 def rate_table(rows):
-    header = ["requests/s in thousands; CPU us a request (user + system)"]
-    header += ["nightwatt", "nginx", "Varnish", "floor"]
+    header = ["requests/s in thousands, at what share of its core; CPU us a request (user + system)"]
+    header += ALL.values()
     lines = []
     for row in rows:
         line = [row["row"]]
-        for server in ("nightwatt", *PEERS):
+        for server in ALL:
             did = [one[server] for one in row["rounds"] if server in one]
             if not did:
                 line.append("-")
@@ -91,17 +97,20 @@ def rate_table(rows):
             rate = median(one["requests_per_s"] for one in did) / 1e3
             user = median(one["user_s"] / one["requests"] for one in did) * 1e6
             system = median(one["system_s"] / one["requests"] for one in did) * 1e6
-            line.append(f"{rate:.1f}; {user + system:.1f} ({user:.1f} + {system:.1f})")
+            share = median(one["cpu_share"] for one in did)
+            spent = f"{user + system:.1f} ({user:.1f} + {system:.1f})"
+            line.append(f"{rate:.1f} at {share:.0%}; {spent}")
         lines.append(line)
     return table(header, lines)
 
 
 def latency_table(rows):
-    header = ["p50 / p99 in ms at a fixed rate", "nightwatt", "nginx", "Varnish", "floor"]
+    asked = [name for name in ALL if any(figures(row, name, "p50_ms") for row in rows)]
+    header = ["p50 / p99 in ms at a fixed rate", *(ALL[name] for name in asked)]
     lines = []
     for row in rows:
         line = [f"{row['path']}, {row['rate']} a second, {row['connections']} connections"]
-        for server in ("nightwatt", *PEERS):
+        for server in asked:
             half = figures(row, server, "p50_ms")
             tail = figures(row, server, "p99_ms")
             line.append(f"{spread(half)} / {spread(tail)}" if half else "-")
@@ -148,7 +157,7 @@ def calls_table(rows):
     for row in rows:
         ranked = sorted(row["calls"].items(), key=lambda pair: -pair[1])
         which = ", ".join(f"{name} {count:.2f}" for name, count in ranked if count >= 0.01)
-        lines.append([row["server"], f"{sum(row['calls'].values()):.2f}", which])
+        lines.append([f"{row['server']}, {row['path']}", f"{sum(row['calls'].values()):.2f}", which])
     return table(header, lines)
 
 

@@ -87,6 +87,9 @@ class Server:
     """A program that listens. `name` is also that of its folder."""
 
     name = ""
+    paths = PATHS
+    speed_only = False
+    """Is there only to be compared by speed?"""
     log = None
     """The access log, if it writes one."""
 
@@ -108,9 +111,10 @@ class Server:
     def version(self):
         return None
 
-    def fill(self, text):
+    def fill(self, text, **more):
         """A configuration with the places of this run."""
         return text.format(
+            **more,
             port=self.port,
             origin=self.ground.origin_port,
             folder=self.folder,
@@ -175,10 +179,11 @@ class Nightwatt(Server):
 
 class Nginx(Server):
     name = "nginx"
+    choices = configs.NGINX_AS_ADVISED
 
     def configure(self):
         self.log = self.folder / "access.log"
-        text = self.fill(configs.NGINX)
+        text = self.fill(configs.NGINX, **self.choices)
         (self.folder / "nginx.conf").write_text(text)
         return text
 
@@ -187,6 +192,12 @@ class Nginx(Server):
 
     def version(self):
         return output_of([tool("nginx"), "-v"]).rpartition("/")[2]
+
+
+class NginxAtItsBest(Nginx):
+    name = "nginx-best"
+    choices = configs.NGINX_AT_ITS_BEST
+    speed_only = True
 
 
 class Varnish(Server):
@@ -236,9 +247,10 @@ class Floor(Server):
     """Answers, byte for byte, what nightwatt answered. Each answer has an address of its own."""
 
     name = "floor"
+    paths = [hit(kib) for kib in SIZES]
 
     def configure(self):
-        self.ports = {hit(kib): free_port() for kib in SIZES}
+        self.ports = {path: free_port() for path in self.paths}
         self.port = self.ports[hit(SIZES[0])]
         return "the answers of nightwatt, as they were sent"
 
