@@ -5,7 +5,9 @@ use crate::freshness::is_heuristically_cacheable;
 use crate::reference;
 use crate::request::RequestHead;
 use crate::rules::Rules;
-use http::header::{AUTHORIZATION, CONTENT_LOCATION, CONTENT_TYPE, EXPIRES, SET_COOKIE, TRANSFER_ENCODING};
+use http::header::{
+    AUTHORIZATION, CONTENT_LOCATION, CONTENT_TYPE, EXPIRES, SET_COOKIE, TRANSFER_ENCODING,
+};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 /// Why a response is not stored.
@@ -20,7 +22,7 @@ pub enum NotStorable {
     /// An interim response, or a switch of protocols.
     #[error("not a final response")]
     Interim,
-    /// 206: a part of a representation.
+    /// 206 with less than the whole.
     #[error("parts of a response are not stored")]
     Partial,
     /// 304: belongs to a response that is stored already.
