@@ -38,6 +38,9 @@ pub(crate) enum Command {
     /// Keep a server awake for a while
     #[command(after_help = STAY_AWAKE_EXAMPLES)]
     StayAwake(StayAwakeArgs),
+    /// Make a running gateway forget stored answers
+    #[command(after_help = PURGE_EXAMPLES)]
+    Purge(PurgeArgs),
     /// See a day of traffic meet a server that sleeps, and the bill
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(DemoArgs),
@@ -196,6 +199,32 @@ const STAY_AWAKE_EXAMPLES: &str = "Examples:
   nightwatt stay-awake blog --for 30m -c nightwatt.toml        # while it is maintained
 
 `nightwatt sleep` ends it early.";
+
+/// `purge`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PurgeArgs {
+    /// URLs, or paths that are meant on every host of the site
+    #[arg(value_name = "URL", required_unless_present = "all")]
+    pub(crate) places: Vec<String>,
+    /// Everything whose URL begins like one of these
+    #[arg(long)]
+    pub(crate) prefix: bool,
+    /// Everything that is stored, of one site or of all
+    #[arg(long, conflicts_with_all = ["places", "prefix"])]
+    pub(crate) all: bool,
+    /// Name of the site; needed for paths if there are several sites
+    #[arg(long, value_name = "NAME")]
+    pub(crate) site: Option<String>,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
+}
+
+const PURGE_EXAMPLES: &str = "Examples:
+  nightwatt purge https://blog.example.org/feed.xml -c nightwatt.toml
+  nightwatt purge --prefix /articles/ --site blog        # text, not folders: /a begins /ab too
+  nightwatt purge --all
+
+An answer that is on its way when it is purged is not stored either.";
 
 /// `demo`.
 #[derive(Debug, clap::Args)]

@@ -40,8 +40,17 @@ pub(crate) fn load(args: &ConfigArgs) -> Result<Config, Failure> {
 pub(crate) fn status(args: &GatewayArgs) -> Result<Status, Failure> {
     match ask(args, &Order::Status)? {
         Reply::Status(status) => Ok(*status),
-        Reply::Done => Err(Failure::saying("the gateway answered something else than its status")),
+        Reply::Done | Reply::Purged(_) => Err(unexpected()),
         Reply::Error(message) => Err(refused(message)),
+    }
+}
+
+/// Has stored answers forgotten; says how many.
+pub(crate) fn purge(args: &GatewayArgs, order: &Order) -> Result<usize, Failure> {
+    match ask(args, order)? {
+        Reply::Purged(count) => Ok(count),
+        Reply::Error(message) => Err(refused(message)),
+        Reply::Done | Reply::Status(_) => Err(unexpected()),
     }
 }
 
@@ -53,7 +62,7 @@ pub(crate) fn command(
 ) -> Result<ExitStatus, Failure> {
     match ask(args, order)? {
         Reply::Error(message) => return Err(refused(message)),
-        Reply::Done | Reply::Status(_) => {}
+        Reply::Done | Reply::Status(_) | Reply::Purged(_) => {}
     }
     if args.json {
         output::say_json(&json!({ "done": true, "order": order }))?;
@@ -61,6 +70,10 @@ pub(crate) fn command(
         output::say(done)?;
     }
     Ok(ExitStatus::Success)
+}
+
+fn unexpected() -> Failure {
+    Failure::saying("the gateway answered something else than it was asked")
 }
 
 fn refused(message: String) -> Failure {

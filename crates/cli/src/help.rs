@@ -9,7 +9,10 @@ use crate::args::Args;
 /// The groups, in the order of the work: measure, model, compare, act.
 const GROUPS: [(&str, &[&str]); 3] = [
     ("Compare: the same traffic against different servers", &["replay", "origin"]),
-    ("Act: let servers sleep", &["demo", "serve", "status", "wake", "sleep", "stay-awake"]),
+    (
+        "Act: let servers sleep",
+        &["demo", "serve", "status", "wake", "sleep", "stay-awake", "purge"],
+    ),
     ("Check: before it matters", &["check"]),
 ];
 

@@ -59,6 +59,7 @@ fn run(command: &Command) -> Result<ExitStatus, Failure> {
         Command::Wake(args) => commands::wake::run(args),
         Command::Sleep(args) => commands::sleep::run(args),
         Command::StayAwake(args) => commands::stay_awake::run(args),
+        Command::Purge(args) => commands::purge::run(args),
         Command::Demo(args) => commands::demo::run(args),
         Command::Replay(args) => commands::replay::run(args),
         Command::Origin(args) => commands::origin::run(args),

@@ -2,6 +2,7 @@
 //!
 //! Every table refuses keys it does not know; errors name file, line and what would be right.
 
+mod cache;
 mod network;
 
 use std::collections::HashSet;
@@ -16,6 +17,7 @@ use nightwatt_power::{ControllerConfig, probe};
 use nightwatt_traffic::classes::ClassifierConfig;
 use serde::Deserialize;
 
+pub use self::cache::{CacheConfig, Cookies};
 pub use self::network::Network;
 use crate::authority::Authority;
 use crate::error::ConfigError;
@@ -167,6 +169,9 @@ pub struct SiteConfig {
     /// Who is a crawler, a scanner, a monitor.
     #[serde(default)]
     pub clients: ClassifierConfig,
+    /// What of its answers is kept, for whom and for how long.
+    #[serde(default)]
+    pub cache: CacheConfig,
     /// Instead of the file's `[scenario]`.
     pub scenario: Option<Scenario>,
 }
@@ -343,6 +348,7 @@ impl SiteConfig {
                 return wrong("hosts", text);
             }
         }
+        self.cache.check()?;
         let own = self.scenario.as_ref().map_or(Ok(()), Scenario::check);
         own.map_err(|bad| of_scenario("scenario", &bad))
     }

@@ -1,4 +1,4 @@
-//! The local socket of `nightwatt status|wake|sleep|stay-awake`: one JSON object a line in, one out.
+//! The local socket of `nightwatt status|wake|sleep|stay-awake|purge`: one JSON object a line in, one out.
 //!
 //! Whoever may open the socket file may give orders: its mode is 0600, so that is the user the
 //! gateway runs as, and root.
@@ -9,18 +9,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nightwatt_httpcache::Purge;
+use nightwatt_httpcache::purge::Place;
 use nightwatt_model::policy::manager;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 
+use crate::authority::Authority;
 use crate::error::StartError;
 use crate::gateway::{Gateway, file};
+use crate::site::Site;
 use crate::status::Status;
 
 /// A line longer than this is no order.
-const LONGEST: u64 = 4096;
+pub const LONGEST: u64 = 64 << 10;
 
 /// What can be asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +49,17 @@ pub enum Order {
         /// For so many seconds.
         seconds: u64,
     },
+    /// Forget stored answers.
+    Purge {
+        /// Whose; may be left out if the places say it, or if there is only one site.
+        site: Option<String>,
+        /// URLs, or paths that are meant on every host.
+        places: Vec<String>,
+        /// Everything whose URL begins like one of the places.
+        prefix: bool,
+        /// Everything, instead of places; without `site` everything of all sites.
+        all: bool,
+    },
 }
 
 /// What is answered.
@@ -55,6 +70,8 @@ pub enum Reply {
     Status(Box<Status>),
     /// The order was taken; the server's state follows it by itself.
     Done,
+    /// So many stored resources went.
+    Purged(usize),
     /// It was not.
     Error(String),
 }
@@ -164,6 +181,14 @@ async fn converse(gateway: &Gateway, stream: UnixStream) {
 fn obey(gateway: &Gateway, order: &Order) -> Reply {
     let (site, order) = match order {
         Order::Status => return Reply::Status(Box::new(gateway.status())),
+        Order::Purge { site, places, prefix, all } => {
+            let purged = if *all {
+                purge_all(gateway, site.as_deref())
+            } else {
+                purge(gateway, site.as_deref(), places, *prefix)
+            };
+            return purged.map_or_else(Reply::Error, Reply::Purged);
+        }
         Order::Wake { site } => (site, manager::Order::Wake),
         Order::Sleep { site } => (site, manager::Order::Sleep),
         Order::StayAwake { site, seconds } => {
@@ -173,17 +198,58 @@ fn obey(gateway: &Gateway, order: &Order) -> Reply {
     if gateway.observe {
         return Reply::Error("in shadow mode (--observe) servers are left alone".to_owned());
     }
-    let names = || gateway.sites.iter().map(|site| &*site.name).collect::<Vec<_>>().join(", ");
-    let found = match (site, gateway.sites.as_slice()) {
-        (None, [only]) => Some(only),
-        (None, _) => return Reply::Error(format!("say which site: {}", names())),
-        (Some(name), sites) => sites.iter().find(|site| *site.name == **name),
-    };
-    match found {
-        Some(site) => {
+    match named(gateway, site.as_deref()) {
+        Ok(site) => {
             site.supervisor.order(order);
             Reply::Done
         }
-        None => Reply::Error(format!("there is no such site; there are: {}", names())),
+        Err(why) => Reply::Error(why),
     }
+}
+
+/// The site of that name, or the only one.
+fn named<'a>(gateway: &'a Gateway, name: Option<&str>) -> Result<&'a Site, String> {
+    let names = || gateway.sites.iter().map(|site| &*site.name).collect::<Vec<_>>().join(", ");
+    match (name, gateway.sites.as_slice()) {
+        (None, [only]) => Ok(only),
+        (None, _) => Err(format!("say which site: {}", names())),
+        (Some(name), sites) => {
+            let found = sites.iter().find(|site| *site.name == *name);
+            found.ok_or_else(|| format!("there is no such site; there are: {}", names()))
+        }
+    }
+}
+
+fn purge_all(gateway: &Gateway, name: Option<&str>) -> Result<usize, String> {
+    if name.is_some() {
+        return Ok(named(gateway, name)?.store.purge(&Purge::All));
+    }
+    Ok(gateway.sites.iter().map(|site| site.store.purge(&Purge::All)).sum())
+}
+
+/// Nothing is purged if one of the places cannot be understood.
+fn purge(
+    gateway: &Gateway,
+    name: Option<&str>,
+    places: &[String],
+    prefix: bool,
+) -> Result<usize, String> {
+    if places.is_empty() {
+        return Err("say what is to be forgotten: URLs, paths, or all".to_owned());
+    }
+    let mut purges = Vec::new();
+    for text in places {
+        let place = Place::parse(text).map_err(|error| error.to_string())?;
+        let site = match place.host().and_then(Authority::parse).filter(|_| name.is_none()) {
+            Some(authority) => {
+                let index = gateway.site_of(authority.host);
+                let index = index.ok_or_else(|| format!("no site serves the host of `{text}`"))?;
+                &gateway.sites[index]
+            }
+            None => named(gateway, name)?,
+        };
+        let purge = if prefix { Purge::Prefix(place) } else { Purge::Exact(place) };
+        purges.push((site, purge.under(&site.rules.key)));
+    }
+    Ok(purges.iter().map(|(site, purge)| site.store.purge(purge)).sum())
 }

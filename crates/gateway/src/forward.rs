@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE, VIA};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
@@ -25,7 +25,7 @@ use crate::hold::Spool;
 use crate::origin::{Failure, Loan, OriginError};
 use crate::question;
 use crate::site::Site;
-use crate::store::{Object, Store};
+use crate::store::{Collecting, Object, Ticket};
 use crate::supervisor::Supervisor;
 use crate::tunnel;
 
@@ -84,27 +84,23 @@ impl Watcher for Lent {
 
 /// Collects an answer for the cache while it passes.
 struct Keeping {
-    store: Arc<Store>,
     /// Until the answer has passed, or has become too large.
-    kept: Option<(CacheKey, Stored, BytesMut)>,
+    kept: Option<Collecting>,
     /// Others wait for what becomes of it.
     flight: Option<Flight>,
 }
 
 impl Watcher for Keeping {
     fn passes(&mut self, part: &Bytes) {
-        if let Some((.., body)) = &mut self.kept {
-            body.extend_from_slice(part);
-            if body.len() as u64 > self.store.largest() {
-                self.kept = None;
-                self.flight = None;
-            }
+        if self.kept.as_mut().is_some_and(|kept| !kept.take(part)) {
+            self.kept = None;
+            self.flight = None;
         }
     }
 
     fn ended(&mut self) {
-        if let Some((key, stored, body)) = self.kept.take() {
-            self.store.insert(key, Object::new(stored, body.freeze()));
+        if let Some(kept) = self.kept.take() {
+            kept.finish();
         }
         self.flight = None;
     }
@@ -159,6 +155,7 @@ impl Forwarding<'_> {
             let repeatable = spool.is_whole() && self.parts.method.is_idempotent();
             let copy = repeatable.then(|| spool.parts.clone());
             let (request, validating) = self.question(spool, validates, &sending);
+            let ticket = self.ticket();
             let (response, loan) = match self.site().origin.send(request, &sending).await {
                 Ok(answer) => answer,
                 Err(failure) => return Err(self.failed(failure, copy, &sending)),
@@ -184,11 +181,22 @@ impl Forwarding<'_> {
             return Ok(self.answer(
                 response.map(|body| Answer::of_origin(body, &self.gateway.clock, limit)),
                 times,
-                validating,
+                (validating, ticket),
                 lent,
                 exchange,
             ));
         }
+    }
+
+    /// Leave to keep the answer to a request that is sent now.
+    fn ticket(&self) -> Option<Ticket> {
+        let of_post = || {
+            let rules = &self.rules().key;
+            let is_post = self.parts.method == Method::POST;
+            is_post.then(|| rules.key(&self.facts.authority, &self.facts.target)).flatten()
+        };
+        let key = self.key.clone().or_else(of_post)?;
+        Some(self.site().store.ask(key))
     }
 
     /// The server agreed to speak another protocol: client and server are put through to each other,
@@ -237,7 +245,7 @@ impl Forwarding<'_> {
         &self,
         mut response: Response<Answer>,
         times: Times,
-        validating: bool,
+        (validating, ticket): (bool, Option<Ticket>),
         lent: Lent,
         exchange: Arc<Exchange>,
     ) -> Response<Answer> {
@@ -247,15 +255,14 @@ impl Forwarding<'_> {
         }
         let request = head_of(self.facts, self.parts);
         let (status, rules) = (response.status(), self.rules());
-        for key in invalidation::invalidated(&request, status, response.headers(), &rules.key) {
-            self.site().store.remove(&key);
-        }
+        let changed = invalidation::invalidated(&request, status, response.headers(), &rules.key);
+        self.site().store.forget(&changed, ticket.as_ref());
         let why = self.why_forwarded().origin_status(status);
         if validating
             && status == StatusCode::NOT_MODIFIED
             && let Some(found) = self.confirmed(response.headers())
         {
-            let confirmed = self.confirmed_answer(found, response.headers(), times, why);
+            let confirmed = self.confirmed_answer(found, response.headers(), times, (why, ticket));
             // A 304 has no body: the exchange is over, and the connection free.
             drop(response.into_body().watched(Box::new(lent)).watched(Box::new(exchange)));
             return confirmed;
@@ -266,7 +273,7 @@ impl Forwarding<'_> {
             return stale;
         }
         let flight = self.flight.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let keeping = self.keep(&response, times, flight);
+        let keeping = self.keep(&response, times, ticket, flight);
         let stored = keeping.is_some();
         let now = self.now();
         fields::strip_hop_by_hop(response.headers_mut());
@@ -285,45 +292,47 @@ impl Forwarding<'_> {
         &self,
         response: &Response<Answer>,
         times: Times,
+        ticket: Option<Ticket>,
         flight: Option<Flight>,
     ) -> Option<Keeping> {
-        let key = self.key.as_ref()?;
+        let ticket = ticket?;
         let request = head_of(self.facts, self.parts);
         let (status, headers, rules) = (response.status(), response.headers(), self.rules());
-        let store = &self.site().store;
         if self.parts.method == Method::HEAD {
-            self.learn_from_head(status, headers, times);
+            self.learn_from_head(status, headers, times, &ticket);
             return None;
         }
         match Stored::new(&request, status, headers, times, rules) {
             Ok(stored) => {
-                let too_long =
-                    http_body::Body::size_hint(response.body()).lower() > store.largest();
-                let kept = (!too_long).then(|| (key.clone(), stored, BytesMut::new()))?;
-                Some(Keeping { store: Arc::clone(store), kept: Some(kept), flight })
+                let known = http_body::Body::size_hint(response.body()).lower();
+                ticket.collect(stored, known).map(|kept| Keeping { kept: Some(kept), flight })
             }
             Err(why) => {
                 tracing::trace!(id = %self.facts.id, why = why.token(), "not stored");
                 if why.condemns_stored(&request, rules) {
-                    store.remove(key);
+                    ticket.forget();
                 }
                 None
             }
         }
     }
 
-    fn learn_from_head(&self, status: StatusCode, headers: &HeaderMap, times: Times) {
+    fn learn_from_head(
+        &self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        times: Times,
+        ticket: &Ticket,
+    ) {
         use nightwatt_httpcache::update::HeadEffect;
-        let (Some(key), Some(found)) = (&self.key, &self.found) else { return };
+        let Some(found) = &self.found else { return };
         let request = head_of(self.facts, self.parts);
-        let store = &self.site().store;
         match found.object.stored.after_head(&request, status, headers, times, self.rules()) {
             HeadEffect::None => {}
             HeadEffect::Updated(stored) => {
-                let body = found.object.body.clone();
-                store.insert(key.clone(), Object::new(*stored, body));
+                ticket.store(Object::new(*stored, found.object.body.clone()));
             }
-            HeadEffect::Outdated => store.remove(key),
+            HeadEffect::Outdated => ticket.forget(),
         }
     }
 
@@ -333,16 +342,15 @@ impl Forwarding<'_> {
         found: &Found,
         headers: &HeaderMap,
         times: Times,
-        why: CacheStatus,
+        (why, ticket): (CacheStatus, Option<Ticket>),
     ) -> Response<Answer> {
         let request = head_of(self.facts, self.parts);
         let body = found.object.body.clone();
         if let Ok(stored) = found.object.stored.freshened(&request, headers, times, self.rules()) {
-            let object = Arc::new(Object::new(stored, body));
+            let object = Object::new(stored, body);
             let response = from_store(&request, &object, self.now(), &why.stored(true));
-            if let Some(key) = &self.key {
-                let copy = Object::new(object.stored.clone(), object.body.clone());
-                self.site().store.insert(key.clone(), copy);
+            if let Some(ticket) = ticket {
+                ticket.store(object);
             }
             response
         } else {
@@ -350,8 +358,8 @@ impl Forwarding<'_> {
             *response.status_mut() = found.object.stored.status();
             *response.headers_mut() =
                 update::merged(&found.object.stored, headers, times, self.rules());
-            if let Some(key) = &self.key {
-                self.site().store.remove(key);
+            if let Some(ticket) = ticket {
+                ticket.forget();
             }
             why.append_to(response.headers_mut());
             response

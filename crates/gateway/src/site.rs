@@ -130,7 +130,7 @@ impl Site {
             shadow,
             origin,
             store: Arc::new(Store::new(scenario.cache.size_mb << 20)),
-            rules: rules(&scenario),
+            rules: site.cache.rules(&scenario.cache),
             refresher: Refresher::default(),
             flights: Arc::default(),
             classifier: Mutex::new(Classifier::new(site.clients.clone())),
@@ -194,15 +194,6 @@ fn settings(site: &SiteConfig, scenario: &Scenario) -> Settings {
             ..Patience::default()
         },
         ..Settings::of(scenario)
-    }
-}
-
-fn rules(scenario: &Scenario) -> Rules {
-    let ttl = scenario.cache.ttl;
-    Rules {
-        default_ttl: (!ttl.is_zero()).then_some(ttl),
-        grace_while_asleep: scenario.cache.grace_asleep,
-        ..Rules::default()
     }
 }
 

@@ -1,36 +1,62 @@
 //! The cache's memory: bounded in bytes, with an eviction that a scan cannot flush.
+//!
+//! What is asked of the server meanwhile is known here too: an answer that was asked for before its
+//! resource was forgotten comes too late to be kept.
 
-use std::sync::{Arc, Mutex, PoisonError};
+mod collecting;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use http::HeaderName;
 use nightwatt_httpcache::{
-    CacheKey, RequestDirectives, RequestHead, Rules, Stored, Timestamp, Usability,
+    CacheKey, Purge, RequestDirectives, RequestHead, Rules, Stored, Timestamp, Usability,
 };
-use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter};
+
+pub(crate) use self::collecting::Collecting;
 
 /// Variants of one resource kept at once; the oldest goes first.
 const VARIANTS: usize = 8;
 
-/// An object larger than this part of the cache is not stored.
+/// The variants of a resource take no more than this part of the cache.
 const LARGEST: u64 = 8;
 
-/// What an entry costs beside its bytes (headers, tables).
+/// Nor do all that are pinned.
+const PINNED: u64 = 8;
+
+/// Answers on their way into the cache take this part of its size, beside what is stored.
+const COLLECTED: u64 = 4;
+
+/// The cache is locked in as many parts. Each has its share of the bytes, so that one must have room
+/// for the largest resource and all that is pinned at once.
+const SHARDS: usize = 4;
+
+/// What an object costs beside its bytes: tables, and what was worked out of its fields.
 const OVERHEAD: u64 = 1024;
+
+/// What a field costs beside its text.
+const FIELD: u64 = 64;
 
 /// A stored response.
 #[derive(Debug)]
 pub(crate) struct Object {
     pub(crate) stored: Stored,
     pub(crate) body: Bytes,
+    weight: u64,
     /// The answer to a plain request as it goes out, and the second for which it holds.
     prepared: Mutex<Option<(u64, Bytes)>>,
 }
 
 impl Object {
     pub(crate) fn new(stored: Stored, body: Bytes) -> Self {
-        Self { stored, body, prepared: Mutex::new(None) }
+        let weight = weight(&stored, &body);
+        Self { stored, body, weight, prepared: Mutex::new(None) }
     }
 
     /// The head of the answer to a plain request, which `make` makes; kept until the second is over,
@@ -45,30 +71,95 @@ impl Object {
     }
 }
 
+/// Bytes of memory that a response takes, about.
+fn weight(stored: &Stored, body: &Bytes) -> u64 {
+    let fields = stored.headers().iter();
+    let text: usize = fields.map(|(name, value)| name.as_str().len() + value.len()).sum();
+    let selecting: usize =
+        stored.selecting().iter().map(|(_, value)| value.map_or(0, <[u8]>::len)).sum();
+    // Text twice: the head that was prepared of it is kept as well.
+    let bytes = body.len() + 2 * text + selecting;
+    bytes as u64 + FIELD * stored.headers().len() as u64 + OVERHEAD
+}
+
 /// The responses stored for one resource, which differ by `Vary`.
-type Variants = Arc<[Arc<Object>]>;
+#[derive(Debug, Clone)]
+struct Entry {
+    variants: Arc<[Arc<Object>]>,
+    /// Never evicted.
+    pinned: bool,
+}
 
 #[derive(Debug, Clone)]
 struct ByBytes;
 
-impl Weighter<CacheKey, Variants> for ByBytes {
-    fn weight(&self, key: &CacheKey, variants: &Variants) -> u64 {
-        let bytes: usize = variants.iter().map(|object| object.body.len()).sum();
-        (bytes + key.as_str().len()) as u64 + OVERHEAD * variants.len() as u64
+impl Weighter<CacheKey, Entry> for ByBytes {
+    fn weight(&self, key: &CacheKey, entry: &Entry) -> u64 {
+        let objects: u64 = entry.variants.iter().map(|object| object.weight).sum();
+        objects + key.as_str().len() as u64
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Pins;
+
+impl Lifecycle<CacheKey, Entry> for Pins {
+    type RequestState = ();
+
+    fn is_pinned(&self, _: &CacheKey, entry: &Entry) -> bool {
+        entry.pinned
     }
 }
 
 /// Stored responses by key.
 pub(crate) struct Store {
-    objects: Cache<CacheKey, Variants, ByBytes>,
+    objects: Cache<CacheKey, Entry, ByBytes, DefaultHashBuilder, Pins>,
     bytes: u64,
+    /// Held whenever something is stored or forgotten, so that neither overtakes the other.
+    books: Mutex<Books>,
+    /// Bytes of answers that are on their way into the cache.
+    collected: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Books {
+    /// What the server was asked for and may be stored, by number.
+    asked: HashMap<u64, Asked>,
+    last: u64,
+    /// Weights of what is pinned. Nothing of it is ever evicted, so it is all there.
+    pinned: HashMap<CacheKey, u64>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    key: CacheKey,
+    /// Forgotten since: the answer is older than that.
+    too_late: bool,
+}
+
+/// Leave to store the answer to a request that goes to the server now.
+pub(crate) struct Ticket {
+    store: Arc<Store>,
+    key: CacheKey,
+    number: u64,
 }
 
 impl Store {
     pub(crate) fn new(bytes: u64) -> Self {
         // The estimate only sizes tables: a typical object of 16 KiB.
         let items = usize::try_from(bytes / (16 << 10)).unwrap_or(usize::MAX).clamp(64, 1 << 20);
-        Self { objects: Cache::with_weighter(items, bytes, ByBytes), bytes }
+        let options = OptionsBuilder::new()
+            .shards(SHARDS)
+            .estimated_items_capacity(items)
+            .weight_capacity(bytes)
+            .build()
+            .expect("both capacities are given");
+        let objects = Cache::with_options(options, ByBytes, DefaultHashBuilder::default(), Pins);
+        Self { objects, bytes, books: Mutex::default(), collected: AtomicU64::new(0) }
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The largest body worth collecting.
@@ -86,9 +177,9 @@ impl Store {
         now: Timestamp,
         rules: &Rules,
     ) -> Option<(Arc<Object>, Usability)> {
-        let variants = self.objects.get(key)?;
+        let entry = self.objects.get(key)?;
+        let variants = entry.variants.iter();
         variants
-            .iter()
             .map(|object| (object, object.stored.usability(request, asked, now, rules)))
             .filter(|(_, usability)| !matches!(usability, Usability::Unusable(_)))
             .max_by_key(|(object, usability)| {
@@ -106,43 +197,134 @@ impl Store {
         now: Timestamp,
         values: impl Fn(&HeaderName) -> V,
     ) -> Option<Arc<Object>> {
-        let variants = self.objects.get(key)?;
+        let entry = self.objects.get(key)?;
         let is_meant = |object: &&Arc<Object>| {
             object.stored.selecting().iter().all(|(name, selected)| {
                 let mut values = values(name);
                 values.next() == selected && values.next().is_none()
             })
         };
-        let object = variants.iter().find(is_meant)?;
+        let object = entry.variants.iter().find(is_meant)?;
         object.stored.answers_plainly(now).then(|| Arc::clone(object))
     }
 
-    /// Stores a response in the place of one with equal selecting fields.
-    pub(crate) fn insert(&self, key: CacheKey, object: Object) {
-        if object.body.len() as u64 > self.largest() {
-            self.remove(&key);
+    /// To be called before a request for this resource goes to the server.
+    pub(crate) fn ask(self: &Arc<Self>, key: CacheKey) -> Ticket {
+        let mut books = self.books();
+        books.last += 1;
+        let number = books.last;
+        books.asked.insert(number, Asked { key: key.clone(), too_late: false });
+        drop(books);
+        Ticket { store: Arc::clone(self), key, number }
+    }
+
+    /// Forgets resources that have changed. Whatever else was asked for before now comes too late;
+    /// `but` is the answer by which the change is known.
+    pub(crate) fn forget(&self, keys: &[CacheKey], but: Option<&Ticket>) {
+        if keys.is_empty() {
             return;
         }
-        let known = self.objects.get(&key);
-        let others = known.iter().flat_map(|variants| variants.iter());
+        let mut books = self.books();
+        books.too_late(but, |key| keys.contains(key));
+        for key in keys {
+            books.pinned.remove(key);
+            self.objects.remove(key);
+        }
+    }
+
+    /// Forgets what the operator wants forgotten, on its way here or stored; says how many resources
+    /// were stored.
+    pub(crate) fn purge(&self, purge: &Purge) -> usize {
+        let mut books = self.books();
+        books.too_late(None, |key| purge.covers(key));
+        books.pinned.retain(|key, _| !purge.covers(key));
+        let before = self.objects.len();
+        self.objects.retain(|key, _| !purge.covers(key));
+        before.saturating_sub(self.objects.len())
+    }
+
+    /// Stores a response in the place of one with equal selecting fields.
+    fn insert(&self, books: &mut Books, key: &CacheKey, object: Object) {
+        let largest = self.largest();
+        if object.weight > largest || !object.stored.is_whole_with(object.body.len() as u64) {
+            books.pinned.remove(key);
+            self.objects.remove(key);
+            return;
+        }
+        let known = self.objects.peek(key);
+        let others = known.iter().flat_map(|entry| entry.variants.iter());
         let mut kept: Vec<Arc<Object>> = others
             .filter(|other| other.stored.selecting() != object.stored.selecting())
             .map(Arc::clone)
             .collect();
-        if kept.len() >= VARIANTS {
-            kept.remove(0);
-        }
+        let pins = object.stored.is_pinned();
         kept.push(Arc::new(object));
-        self.objects.insert(key, kept.into());
-    }
-
-    /// Forgets a resource.
-    pub(crate) fn remove(&self, key: &CacheKey) {
-        self.objects.remove(key);
+        let mut weight: u64 = kept.iter().map(|object| object.weight).sum();
+        while kept.len() > VARIANTS || weight > largest {
+            weight -= kept.remove(0).weight;
+        }
+        let pinned = pins && books.pin(key, weight, self.bytes / PINNED);
+        self.objects.insert(key.clone(), Entry { variants: kept.into(), pinned });
     }
 
     /// Resources stored, and their bytes.
     pub(crate) fn size(&self) -> (usize, u64) {
         (self.objects.len(), self.objects.weight())
+    }
+
+    /// Takes room for so many more bytes of answers on their way; false if there is none.
+    fn reserve(&self, bytes: u64) -> bool {
+        let most = self.bytes / COLLECTED;
+        let more = |taken: u64| taken.checked_add(bytes).filter(|sum| *sum <= most);
+        self.collected.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    fn release(&self, bytes: u64) {
+        self.collected.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Books {
+    fn too_late(&mut self, but: Option<&Ticket>, is_meant: impl Fn(&CacheKey) -> bool) {
+        for (number, asked) in &mut self.asked {
+            let spared = but.is_some_and(|but| but.number == *number);
+            asked.too_late |= !spared && is_meant(&asked.key);
+        }
+    }
+
+    /// Notes a resource as pinned, if all of them take no more than `most` then.
+    fn pin(&mut self, key: &CacheKey, weight: u64, most: u64) -> bool {
+        self.pinned.remove(key);
+        let fits = self.pinned.values().sum::<u64>() + weight <= most;
+        if fits {
+            self.pinned.insert(key.clone(), weight);
+        }
+        fits
+    }
+}
+
+impl Ticket {
+    /// Stores the answer, unless its resource was forgotten since it was asked for.
+    pub(crate) fn store(&self, object: Object) {
+        let mut books = self.store.books();
+        if books.asked.get(&self.number).is_some_and(|asked| !asked.too_late) {
+            self.store.insert(&mut books, &self.key, object);
+        }
+    }
+
+    /// Forgets the resource, since the answer says so.
+    pub(crate) fn forget(&self) {
+        self.store.forget(std::slice::from_ref(&self.key), Some(self));
+    }
+
+    /// Collects the answer's body, to store it when it is whole. `bytes` are known to come.
+    pub(crate) fn collect(self, stored: Stored, bytes: u64) -> Option<Collecting> {
+        (bytes <= self.store.largest()).then(|| Collecting::new(self, stored, bytes))
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.store.books().asked.remove(&self.number);
     }
 }

@@ -11,6 +11,7 @@
 //! validate -> update::add_validators, then on 304: update::answered, Stored::freshened
 //! response -> Stored::new -> the metadata to store, or why not
 //! unsafe   -> invalidation::invalidated
+//! operator -> Purge::covers
 //! ```
 
 pub mod conditional;
@@ -20,6 +21,7 @@ pub mod fields;
 pub mod freshness;
 pub mod invalidation;
 pub mod key;
+pub mod purge;
 pub mod range;
 mod reference;
 pub mod request;
@@ -37,6 +39,7 @@ pub use conditional::Precondition;
 pub use directives::{RequestDirectives, ResponseDirectives};
 pub use freshness::{Freshness, Source};
 pub use key::{CacheKey, KeyRules};
+pub use purge::Purge;
 pub use range::{ByteRange, RangeAnswer};
 pub use request::RequestHead;
 pub use reuse::{Mismatch, Occasion, Occasions, Stale, Usability, Wish};

@@ -5,7 +5,8 @@ use crate::request::RequestHead;
 use crate::rules::{CookieRule, Rules};
 use crate::stored::Stored;
 use crate::time::Timestamp;
-use http::Method;
+use http::header::CONTENT_LANGUAGE;
+use http::{HeaderValue, Method};
 use std::fmt;
 use std::time::Duration;
 
@@ -145,7 +146,8 @@ impl Stored {
         if rules.cookies.rule == CookieRule::Bypass && request.is_personal(rules) {
             return Usability::Unusable(Mismatch::Cookie);
         }
-        if !self.selecting().matches(request.headers) {
+        let language = self.headers().get(CONTENT_LANGUAGE).map(HeaderValue::as_bytes);
+        if !self.selecting().matches(request.headers, language) {
             return Usability::Unusable(Mismatch::Vary);
         }
         let age = self.age(now);
@@ -184,7 +186,8 @@ impl Stored {
         if self.status().is_server_error() {
             return Occasions::default();
         }
-        let asleep = by <= rules.grace_while_asleep && !rules.grace_while_asleep.is_zero();
+        let grace = rules.grace_while_asleep;
+        let asleep = self.constraints.pinned || by <= grace && !grace.is_zero();
         if self.must_revalidate() {
             let asleep = asleep && !rules.respect_must_revalidate;
             return Occasions::default().with(Occasion::OriginAsleep, asleep);

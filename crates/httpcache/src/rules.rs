@@ -1,6 +1,6 @@
 //! What the operator decides.
 
-use crate::key::KeyRules;
+use crate::key::{KeyRules, matches_name};
 use std::time::Duration;
 
 /// Settings of one site.
@@ -36,6 +36,9 @@ pub struct Rules {
     pub store_set_cookie: bool,
     /// Whether `CDN-Cache-Control` takes the place of `Cache-Control` (RFC 9213).
     pub cdn_cache_control: bool,
+    /// Paths whose responses are never too old while the origin sleeps; a `*` at the end stands for
+    /// any ending.
+    pub pinned: Vec<String>,
     /// What a cookie in a request means.
     pub cookies: CookieRules,
     /// How requests become cache keys.
@@ -54,9 +57,18 @@ impl Default for Rules {
             heed_requests: true,
             store_set_cookie: false,
             cdn_cache_control: true,
+            pinned: ["/robots.txt", "/sitemap*"].map(str::to_owned).to_vec(),
             cookies: CookieRules::default(),
             key: KeyRules::default(),
         }
+    }
+}
+
+impl Rules {
+    /// Whether the responses of this path (with or without a query) are pinned.
+    pub fn is_pinned(&self, path_and_query: &str) -> bool {
+        let path = path_and_query.split('?').next().unwrap_or_default();
+        self.pinned.iter().any(|pattern| matches_name(pattern, path))
     }
 }
 

@@ -4,13 +4,14 @@ use crate::date;
 use crate::directives::ResponseDirectives;
 use crate::fields::strip_hop_by_hop;
 use crate::freshness::{Freshness, date_of};
+use crate::range;
 use crate::request::RequestHead;
 use crate::rules::Rules;
 use crate::storing::{NotStorable, Origin, judge};
 use crate::targeted;
 use crate::time::{Times, Timestamp};
 use crate::vary::{Selecting, Vary};
-use http::header::{AGE, DATE, ETAG, LAST_MODIFIED};
+use http::header::{AGE, CONTENT_LENGTH, DATE, ETAG, LAST_MODIFIED};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use std::time::Duration;
 
@@ -39,6 +40,8 @@ pub(crate) struct Constraints {
     pub(crate) validate_stale: bool,
     pub(crate) stale_while_revalidate: Option<Duration>,
     pub(crate) stale_if_error: Option<Duration>,
+    /// Its path is one of [`Rules::pinned`].
+    pub(crate) pinned: bool,
 }
 
 impl Stored {
@@ -46,7 +49,8 @@ impl Stored {
     ///
     /// `headers` are the response's as they came in. Kept are those that may be sent again: no
     /// hop-by-hop fields, nothing that `Connection`, `no-cache="..."` or `private="..."` lists; and
-    /// `Date`, which is added if there is none that can be read.
+    /// `Date`, which is added if there is none that can be read. A 206 that brings the whole, as
+    /// players of media ask for by `bytes=0-`, is kept as the 200 it might have been.
     ///
     /// A cache on disk restores a response by the same function, from a `GET` with the selecting
     /// fields, the stored fields and the times.
@@ -57,6 +61,9 @@ impl Stored {
         times: Times,
         rules: &Rules,
     ) -> Result<Self, NotStorable> {
+        if let Some(whole) = range::whole(status, headers) {
+            return Self::assemble(request, StatusCode::OK, &whole, times, rules, Origin::Answered);
+        }
         Self::assemble(request, status, headers, times, rules, Origin::Answered)
     }
 
@@ -86,6 +93,7 @@ impl Stored {
             validate_stale: directives.forbids_stale(),
             stale_while_revalidate: directives.stale_while_revalidate,
             stale_if_error: directives.stale_if_error,
+            pinned: rules.is_pinned(request.path_and_query),
         };
         let expiry = freshness.expiry();
         let stored =
@@ -105,8 +113,8 @@ impl Stored {
             && (window(self.constraints.stale_while_revalidate)
                 || window(self.constraints.stale_if_error)
                 || !rules.stale_if_error.is_zero());
-        let usable_asleep =
-            (!bound || !rules.respect_must_revalidate) && !rules.grace_while_asleep.is_zero();
+        let usable_asleep = (!bound || !rules.respect_must_revalidate)
+            && (self.constraints.pinned || !rules.grace_while_asleep.is_zero());
         usable_fresh || self.has_validator() || usable_stale || usable_asleep
     }
 
@@ -118,6 +126,12 @@ impl Stored {
     /// The fields that are kept; `Age` among them is the one the response came with.
     pub fn headers(&self) -> &HeaderMap {
         &self.headers
+    }
+
+    /// Whether a body of so many bytes can be this response's: `Content-Length` may not say otherwise.
+    pub fn is_whole_with(&self, bytes: u64) -> bool {
+        let length = self.headers.get(CONTENT_LENGTH).map(HeaderValue::as_bytes);
+        length.is_none_or(|length| length == bytes.to_string().as_bytes())
     }
 
     /// The request fields it was chosen by.
@@ -179,6 +193,11 @@ impl Stored {
     /// Whether it must not be used stale without the origin's consent.
     pub fn must_revalidate(&self) -> bool {
         self.constraints.validate_stale || self.constraints.validate_always
+    }
+
+    /// Whether it should stay while other responses go ([`Rules::pinned`]).
+    pub fn is_pinned(&self) -> bool {
+        self.constraints.pinned
     }
 
     /// The fields to send with it now: those kept, with its present `Age`.

@@ -22,7 +22,7 @@ pub enum NotStorable {
     /// An interim response, or a switch of protocols.
     #[error("not a final response")]
     Interim,
-    /// 206: a part of a representation.
+    /// 206 with less than the whole.
     #[error("parts of a response are not stored")]
     Partial,
     /// 304: belongs to a response that is stored already.

@@ -49,20 +49,25 @@ impl Selecting {
     }
 
     /// Whether a request has the same fields: absent where they were absent, and the same in normal
-    /// form elsewhere.
-    pub fn matches(&self, request: &HeaderMap) -> bool {
-        self.0.iter().all(|(name, stored)| match stored {
-            None => !request.contains_key(name),
-            Some(stored) => {
-                let mut lines = request.get_all(name).iter();
-                match (lines.next(), lines.next()) {
-                    (None, _) => false,
-                    // Most requests repeat the stored text to the letter, and then nothing is
-                    // allocated: a normal form is its own normal form.
-                    (Some(line), None) if line.as_bytes() == &**stored => true,
-                    _ => normal_form(name, request) == *stored,
+    /// form elsewhere. `Accept-Language` may differ if what it prefers is the response's `language`
+    /// (its `Content-Language`): the origin could do no better.
+    pub fn matches(&self, request: &HeaderMap, language: Option<&[u8]>) -> bool {
+        self.0.iter().all(|(name, stored)| {
+            let same = match stored {
+                None => !request.contains_key(name),
+                Some(stored) => {
+                    let mut lines = request.get_all(name).iter();
+                    match (lines.next(), lines.next()) {
+                        (None, _) => false,
+                        // Most requests repeat the stored text to the letter, and then nothing is
+                        // allocated: a normal form is its own normal form.
+                        (Some(line), None) if line.as_bytes() == &**stored => true,
+                        _ => normal_form(name, request) == *stored,
+                    }
                 }
-            }
+            };
+            same || *name == ACCEPT_LANGUAGE
+                && language.is_some_and(|language| prefers(request, language))
         })
     }
 
@@ -115,6 +120,52 @@ fn normal_form(name: &HeaderName, headers: &HeaderMap) -> Box<[u8]> {
     languages.join(&b","[..]).into_boxed_slice()
 }
 
+/// Whether a request's `Accept-Language` likes this one language better than every other.
+///
+/// Among languages that it likes equally the origin may choose as it pleases, and there is no telling
+/// what it would have chosen.
+fn prefers(request: &HeaderMap, language: &[u8]) -> bool {
+    let language = language.trim_ascii();
+    let mut best: Option<(&[u8], u16)> = None;
+    let mut alone = false;
+    let lines = request.get_all(ACCEPT_LANGUAGE).iter();
+    for range in lines.flat_map(|line| line.as_bytes().split(|&b| b == b',')) {
+        let range = range.trim_ascii();
+        if range.is_empty() {
+            continue;
+        }
+        let Some((tag, weight)) = weighed(range) else { return false };
+        match best {
+            Some((_, most)) if weight < most => {}
+            Some((_, most)) if weight == most => alone = false,
+            _ => (best, alone) = (Some((tag, weight)), true),
+        }
+    }
+    alone && best.is_some_and(|(tag, weight)| weight > 0 && tag.eq_ignore_ascii_case(language))
+}
+
+/// A language range and its weight in thousandths; nothing if it is not well-formed.
+fn weighed(range: &[u8]) -> Option<(&[u8], u16)> {
+    let mut parts = range.split(|&b| b == b';').map(<[u8]>::trim_ascii);
+    let tag = parts.next()?;
+    let Some(parameter) = parts.next() else { return Some((tag, 1000)) };
+    let value = parameter.strip_prefix(b"q=").or_else(|| parameter.strip_prefix(b"Q="))?;
+    if parts.next().is_some() {
+        return None;
+    }
+    let (whole, decimals) = match value {
+        [whole, b'.', decimals @ ..] if decimals.len() <= 3 => (whole, decimals),
+        [whole] => (whole, &[][..]),
+        _ => return None,
+    };
+    let digit = |byte: u8| byte.is_ascii_digit().then(|| u16::from(byte - b'0'));
+    let mut weight = digit(*whole)? * 1000;
+    for (byte, worth) in decimals.iter().zip([100, 10, 1]) {
+        weight += digit(*byte)? * worth;
+    }
+    (weight <= 1000).then_some((tag, weight))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,7 +185,7 @@ mod tests {
             headers(&values.iter().map(|value| (name, *value)).collect::<Vec<_>>())
         };
         let names = [HeaderName::from_static(name)];
-        Selecting::new(&names, &lines(stored)).matches(&lines(asked))
+        Selecting::new(&names, &lines(stored)).matches(&lines(asked), None)
     }
 
     #[test]
@@ -178,6 +229,38 @@ mod tests {
         assert!(same("accept-language", &["en;q=0.5, de"], &["de,en; q=0.5"]));
         assert!(!same("accept-language", &["en;q=0.5, de"], &["en, de"]));
         assert!(!same("accept-language", &["en"], &["en, de"]));
+    }
+
+    #[test]
+    fn what_is_liked_best_is_recognised() {
+        let likes = |asked: &str, language: &str| {
+            prefers(&headers(&[("accept-language", asked)]), language.as_bytes())
+        };
+        for (asked, language) in [
+            ("fr;q=0.5, de;q=1.0", "de"),
+            ("de", "DE"),
+            ("de-AT, de;q=0.9, *;q=0.1", "de-at"),
+            ("en;q=0.2,, de ; q=0.201", "de"),
+        ] {
+            assert!(likes(asked, language), "{asked}: {language}");
+        }
+        for (asked, language) in [
+            ("en, de", "de"),
+            ("en;q=0.5, de;q=0.4", "de"),
+            ("de-AT, de;q=0.9", "de"),
+            ("de;q=0", "de"),
+            ("de, en;q=x", "de"),
+            ("de, en;q=1.1", "de"),
+            ("de;q=0.1234", "de"),
+            ("*", "de"),
+            ("", "de"),
+            ("de", "de, en"),
+        ] {
+            assert!(!likes(asked, language), "{asked}: {language}");
+        }
+        // A first of several lines counts as well.
+        let two = headers(&[("accept-language", "en"), ("accept-language", "de")]);
+        assert!(!prefers(&two, b"de"));
     }
 
     proptest! {

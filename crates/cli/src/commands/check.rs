@@ -97,16 +97,19 @@ fn site_rows(text: &mut String, site: &SiteConfig, scenario: &Scenario) {
         "none: sleeps whoever may have to wait".to_owned()
     };
     row(text, "promise", &promise);
-    let fresh = if cache.ttl.is_zero() {
-        "fresh as RFC 9111 says".to_owned()
-    } else {
-        format!("fresh for {} where the server does not say", time(cache.ttl))
+    let rules = site.cache.rules(cache);
+    let fresh = match rules.default_ttl {
+        None => "fresh as RFC 9111 says".to_owned(),
+        Some(ttl) => format!("fresh for {} where the server does not say", time(ttl)),
     };
-    let grace = match cache.grace_asleep {
+    let grace = match rules.grace_while_asleep {
         Duration::ZERO => "never stale".to_owned(),
         grace => format!("stale for {} more while it sleeps", time(grace)),
     };
     row(text, "cache", &format!("{} MB; {fresh}; {grace}", cache.size_mb));
+    for risk in site.cache.risks() {
+        row(text, "careful", risk);
+    }
 }
 
 fn controller(site: &SiteConfig) -> String {
@@ -147,7 +150,8 @@ fn as_json(config: &Config, site: &SiteConfig) -> Value {
         "awake_if": awake_if(site),
         "policy": scenario.policy.to_string(),
         "break_even_s": (break_even != Duration::MAX).then_some(break_even.as_secs_f64()),
-        "grace_asleep": duration_text::format(scenario.cache.grace_asleep),
+        "grace_asleep": duration_text::format(site.cache.rules(&scenario.cache).grace_while_asleep),
+        "careful": site.cache.risks(),
         "scenario": scenario,
     })
 }

@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod demo;
 pub(crate) mod origin;
+pub(crate) mod purge;
 pub(crate) mod replay;
 pub(crate) mod serve;
 pub(crate) mod sleep;

@@ -290,3 +290,79 @@ proptest::proptest! {
         }
     }
 }
+
+/// The first site's `[site.cache]` with this in it; it begins at line 16.
+fn cache(text: &str) -> Result<Config, String> {
+    let text = GOOD.replacen(
+        "[site.power.process]",
+        &format!("[site.cache]\n{text}\n\n[site.power.process]"),
+        1,
+    );
+    Config::parse(&text, "nightwatt.toml").map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_site_says_what_is_kept() {
+    let all = r#"
+        ttl = "5m"
+        negative_ttl = "30s"
+        grace_asleep = "7d"
+        stale_if_error = "0"
+        heuristic_percent = 20
+        heuristic_longest = "1h"
+        cookies = "bypass"
+        harmless_cookies = ["_ga*"]
+        ignore_query = ["utm_*", "*"]
+        sort_query = true
+        store_set_cookie = true
+        heed_requests = false
+        respect_must_revalidate = false
+        cdn_cache_control = false
+        pinned = ["/", "/news/*"]
+    "#;
+    let config = cache(all).unwrap();
+    let rules = config.site[0].cache.rules(&config.scenario.cache);
+    assert_eq!(rules.default_ttl, Some(Duration::from_mins(5)));
+    assert_eq!(rules.negative_ttl, Some(Duration::from_secs(30)));
+    assert_eq!(rules.grace_while_asleep, Duration::from_hours(168));
+    assert_eq!(rules.stale_if_error, Duration::ZERO);
+    let heuristic = rules.heuristic.unwrap();
+    assert_eq!((heuristic.percent, heuristic.longest), (20, Duration::from_hours(1)));
+    assert!(rules.store_set_cookie && rules.key.sort_query);
+    assert!(!rules.heed_requests && !rules.respect_must_revalidate && !rules.cdn_cache_control);
+    assert!(rules.is_pinned("/news/1?x") && rules.is_pinned("/") && !rules.is_pinned("/a"));
+    assert_eq!(config.site[0].cache.risks().len(), 2);
+    // The other site has the defaults, with the scenario's times.
+    let other = &config.site[1].cache;
+    let rules = other.rules(&config.scenario.cache);
+    let defaults = nightwatt_httpcache::Rules::default();
+    let expected =
+        nightwatt_httpcache::Rules { default_ttl: Some(Duration::from_mins(2)), ..defaults };
+    assert_eq!(rules, expected);
+    assert_eq!(other.risks(), [""; 0]);
+    let never = cache("ttl = \"0\"\nheuristic_percent = 0").unwrap();
+    let rules = never.site[0].cache.rules(&never.scenario.cache);
+    assert_eq!((rules.default_ttl, rules.heuristic), (None, None));
+}
+
+#[test]
+fn what_a_site_cannot_mean_about_its_cache_is_refused() {
+    for (text, says) in [
+        ("cookies = \"all\"", "`personal`"),
+        ("ttl = 5", "string"),
+        ("ttl = \"5\"", "unit"),
+        ("heuristic_percent = 101", "between 0 and 100"),
+        ("ignore_query = [\"a=b\"]", "query parameter"),
+        ("ignore_query = [\"\"]", "query parameter"),
+        ("ignore_query = [\"*_id\"]", "at its end"),
+        ("harmless_cookies = [\"a; b\"]", "cookie"),
+        ("pinned = [\"robots.txt\"]", "`/robots.txt`"),
+        ("pinned = [\"*\"]", "path"),
+        ("pinned = [\"/a?b\"]", "path"),
+        ("pin = []", "`pinned`"),
+    ] {
+        let error = cache(text).unwrap_err();
+        assert!(error.starts_with("nightwatt.toml:16:"), "{text}: {error}");
+        assert!(error.contains(says), "{text}: {error}");
+    }
+}

@@ -176,3 +176,41 @@ fn occasions_are_written_by_name() {
     let Usability::Stale(stale) = later(&page, 3) else { panic!() };
     assert_eq!(format!("{:?}", stale.allowed), "{Revalidating, OriginFails, OriginAsleep}");
 }
+
+#[test]
+fn a_response_in_the_language_that_is_liked_best_will_do() {
+    let lines = ["Cache-Control: max-age=60", "Vary: Accept-Language, Foo", "Content-Language: de"];
+    let rules = Rules::default();
+    let page = answer(&get(&["Accept-Language: en, de"]), 200, &lines, &rules).unwrap();
+    let of = |lines: &[&str]| reuse(&page, &get(lines), 1, &rules);
+    assert!(is_fresh(of(&["Accept-Language: fr;q=0.5, de;q=1.0"])));
+    assert_eq!(of(&["Accept-Language: fr, de"]), Usability::Unusable(Mismatch::Vary));
+    // The other fields must be the same all the same.
+    let other = of(&["Accept-Language: de", "Foo: 1"]);
+    assert_eq!(other, Usability::Unusable(Mismatch::Vary));
+    let silent = ["Cache-Control: max-age=60", "Vary: Accept-Language"];
+    let page = answer(&get(&["Accept-Language: en, de"]), 200, &silent, &rules).unwrap();
+    let asked = get(&["Accept-Language: de"]);
+    assert_eq!(reuse(&page, &asked, 1, &rules), Usability::Unusable(Mismatch::Vary));
+}
+
+#[test]
+fn what_is_pinned_is_never_too_old_for_a_sleeping_origin() {
+    let rules = Rules { grace_while_asleep: Duration::from_secs(10), ..Rules::default() };
+    let asleep = |path: &'static str, lines: &[&str], rules: &Rules| {
+        let asked = ask("GET", path, &[]);
+        let page = answer(&asked, 200, lines, rules).unwrap();
+        reuse(&page, &asked, 100_000, rules).allows(Occasion::OriginAsleep)
+    };
+    let fresh = ["Cache-Control: max-age=60"];
+    assert!(asleep("/robots.txt", &fresh, &rules));
+    assert!(asleep("/sitemap_index.xml?page=2", &fresh, &rules));
+    assert!(!asleep("/page", &fresh, &rules));
+    assert!(!asleep("/robots.txt", &["Cache-Control: max-age=60, must-revalidate"], &rules));
+    let none = Rules { pinned: Vec::new(), ..rules.clone() };
+    assert!(!asleep("/robots.txt", &fresh, &none));
+    // Without grace and validator nothing else could ever be used again.
+    let bare =
+        Rules { grace_while_asleep: Duration::ZERO, stale_if_error: Duration::ZERO, ..rules };
+    assert!(asleep("/robots.txt", &["X: y"], &bare));
+}

@@ -206,3 +206,38 @@ fn what_is_stored_can_be_restored() {
         Stored::new(&head, first.status(), first.headers(), first.times(), &Rules::default());
     assert_eq!(again, Ok(first));
 }
+
+#[test]
+fn a_part_that_is_the_whole_is_kept_as_the_whole() {
+    let rules = Rules::default();
+    let asked = get(&["Range: bytes=0-"]);
+    let part = |range: &str| {
+        let lines = ["Cache-Control: max-age=60", "ETag: \"1\"", range];
+        answer(&asked, 206, &lines, &rules)
+    };
+    for range in ["Content-Range: bytes 0-9/10", "Content-Range: Bytes 0-9/10"] {
+        let page = part(range).unwrap();
+        assert_eq!(page.status(), 200);
+        assert_eq!(page.headers()["content-length"], "10");
+        assert!(!page.headers().contains_key("content-range"));
+        assert!(page.is_whole_with(10) && !page.is_whole_with(9));
+    }
+    for range in [
+        "Content-Range: bytes 0-8/10",
+        "Content-Range: bytes 1-9/10",
+        "Content-Range: bytes 0-9/*",
+        "Content-Range: bytes */10",
+        "Content-Range: bytes 0-9",
+        "Content-Range: bytes /",
+        "Content-Range: bytes 0/1-0",
+        "Content-Range: lines 0-9/10",
+        "Content-Range: b",
+        "Content-Range: bytes 0-18446744073709551615/18446744073709551615",
+        "X: y",
+    ] {
+        assert_eq!(part(range), Err(NotStorable::Partial), "{range}");
+    }
+    let two =
+        ["Cache-Control: max-age=60", "Content-Range: bytes 0-9/10", "Content-Range: bytes 0-9/10"];
+    assert_eq!(answer(&asked, 206, &two, &rules), Err(NotStorable::Partial));
+}
