@@ -74,14 +74,18 @@ async fn accept(
         };
         match accepted {
             Ok(((stream, peer), place)) => {
-                let Some(clients) = gateway.client_limits.connect(peer.ip()) else { continue };
+                let Some(clients) = gateway.client_limits.connect(peer.ip()) else {
+                    gateway.connections.refuse();
+                    continue;
+                };
+                let open = gateway.connections.accept();
                 let connection = connection(&gateway, stream, peer);
                 let watched = graceful.watch(connection);
                 tokio::spawn(async move {
                     if let Err(error) = watched.await {
                         tracing::debug!(%peer, %error, "a client's connection ended");
                     }
-                    drop((place, clients));
+                    drop((place, clients, open));
                 });
             }
             Err(error) => {

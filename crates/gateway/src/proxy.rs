@@ -146,8 +146,9 @@ fn close(
 ) -> Response<Answer> {
     let delay = gateway.clock.now().mono.since(facts.arrived.mono);
     let site = index.map(|index| &gateway.sites[index]);
+    let tally = site.map_or(&gateway.unsited, |site| &site.counters.requests);
+    tally.count((class, answered), response.status(), delay);
     if let Some(site) = site {
-        site.counters.count(answered);
         count_delay(site, facts, (class, answered), delay);
         let from_site = matches!(
             answered,
@@ -302,8 +303,9 @@ impl Asked<'_> {
                 (answers::no_icon(), Answered::Monitor)
             }
             (Route::State, _) => {
-                let server = site.supervisor.status();
-                (answers::health(server.phase, server.blocked_for), Answered::Monitor)
+                let health = site.health(self.gateway.observe);
+                let (text, retry_after) = (format!("{}\n", health.text), health.retry_after());
+                (answers::health(text, retry_after), Answered::Monitor)
             }
             (Route::OverBudget(after), _) => {
                 let text = "This client has woken the server too often. Please wait.";
@@ -358,6 +360,9 @@ impl Asked<'_> {
 
     fn want(&self) -> Want {
         let path = self.facts.path();
+        if self.site().config.clients.is_health_check(path) {
+            return Want::Health;
+        }
         if self.site().config.icons.iter().any(|icon| icon == path) {
             return Want::Icon;
         }
