@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::header::HeaderValue;
-use http::{HeaderMap, HeaderName, Method, Request, Response};
+use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode};
 use nightwatt_http1::{Head, Incoming, OnSent, Prepared, Refusal, Service, head_bytes};
 use nightwatt_httpcache::{CacheStatus, CookieRule, RequestHead};
 use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
@@ -52,7 +52,7 @@ struct Given {
     arrived: Now,
     number: u64,
     visitor: Visitor,
-    status: u16,
+    status: StatusCode,
 }
 
 /// What a plain request says.
@@ -200,7 +200,7 @@ impl Client {
             client: &self.address,
             method: head.method,
             target: head.target,
-            status: given.status,
+            status: given.status.as_u16(),
             bytes,
             referer: plain.referer,
             agent: plain.agent,
@@ -243,7 +243,7 @@ impl Service for Client {
         let knock = Knock { id: number, visitor, client: budget, request };
         let route = site.supervisor.admit(&knock, || WakeCause::Operator);
         debug_assert_eq!(route, Route::Cache, "what is fresh is given to everybody");
-        let status = object.stored.status().as_u16();
+        let status = object.stored.status();
         self.given = Some(Given { site: index, class, arrived, number, visitor, status });
         Some(Prepared { head: self.head_of(&object), body: object.body.clone() })
     }
@@ -267,7 +267,7 @@ impl Service for Client {
             client: self.address.clone(),
             method: head.method.to_owned(),
             target: head.target.to_owned(),
-            status: given.status,
+            status: given.status.as_u16(),
             bytes: 0,
             referer: plain.referer.map(str::to_owned),
             agent: plain.agent.map(str::to_owned),

@@ -1,6 +1,7 @@
 //! A client that writes what it is told and reads what comes, with the debts of virtual time.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 
 use nightwatt_clock::{Clock, Debt};
 use tokio::io::AsyncWriteExt;
@@ -119,8 +120,12 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) async fn connect(stage: &Stage) -> Self {
+        Self::connect_to(stage, stage.address()).await
+    }
+
+    pub(crate) async fn connect_to(stage: &Stage, address: SocketAddr) -> Self {
         let owes = stage.clock.owe();
-        let stream = TcpStream::connect(stage.address()).await.unwrap();
+        let stream = TcpStream::connect(address).await.unwrap();
         stream.set_nodelay(true).unwrap();
         drop(owes);
         let clock = stage.clock.clone();
