@@ -86,17 +86,9 @@ impl Gateway {
 
     /// Waits until it holds so few descriptors, and says what it holds then.
     pub(crate) fn settled(&self, descriptors: usize) -> Held {
-        let clock = Clock::real();
-        let deadline = clock.now().mono + DEADLINE;
-        loop {
-            let held = self.holds();
-            if held.descriptors <= descriptors {
-                return held;
-            }
-            let now = clock.now().mono;
-            assert!(now < deadline, "{held:?}: more than {descriptors} descriptors stay open");
-            pause(Duration::from_millis(20));
-        }
+        let what = format!("no more than {descriptors} descriptors stay open");
+        eventually(&what, || self.holds().descriptors <= descriptors);
+        self.holds()
     }
 
     /// Stops it in good order, and fails if it did not live to see that.
@@ -118,6 +110,16 @@ impl Drop for Gateway {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Looks again and again until it is so.
+pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
+    let clock = Clock::real();
+    let deadline = clock.now().mono + DEADLINE;
+    while !so() {
+        assert!(clock.now().mono < deadline, "not within {DEADLINE:?}: {what}");
+        pause(Duration::from_millis(20));
     }
 }
 

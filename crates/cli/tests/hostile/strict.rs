@@ -109,8 +109,14 @@ impl Head {
         if host.is_empty() || !host.bytes().all(of_host) {
             return bad("not one right Host");
         }
-        let upgrades = self.only("upgrade") == Some("websocket");
-        let own_hops = if upgrades { &["connection", "upgrade"][..] } else { &[] };
+        // What the gateway wants of this connection: that may be a WebSocket, or trailers.
+        let own_hops: &[&str] = match self.only("connection") {
+            Some("upgrade") if self.only("upgrade") == Some("websocket") => {
+                &["connection", "upgrade"]
+            }
+            Some("te") if self.only("te") == Some("trailers") => &["connection", "te"],
+            _ => &[],
+        };
         for hop in HOPS.iter().filter(|hop| !own_hops.contains(hop)) {
             if !self.all(hop).is_empty() {
                 return bad("a field of another connection");

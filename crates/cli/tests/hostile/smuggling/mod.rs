@@ -17,7 +17,7 @@ use std::io::{BufReader, Write};
 use std::net::{Shutdown, TcpStream};
 
 use crate::answer::{Answer, NoAnswer};
-use crate::gateway::{DEADLINE, Gateway};
+use crate::gateway::{DEADLINE, Gateway, eventually};
 use crate::origin::{Origin, Seen};
 
 /// What follows each request.
@@ -32,14 +32,32 @@ header_bytes = 8192
 headers = 64
 body_bytes = 100000
 
-[scenario]
-policy = "always-on"
-
 [[site]]
 name = "site"
 origin = "http://ORIGIN"
 probe = "controller"
+"#;
+
+/// The server is awake and stays so.
+const AWAKE: &str = r#"
 power.simulated = { starts_up = true }
+scenario.policy = "always-on"
+"#;
+
+/// The server sleeps whenever nobody asks for anything: requests are held until it has woken.
+const SLEEPY: &str = r#"
+power.simulated = { starts_up = true, wake_time = "0s", sleep_time = "0s" }
+wakes_per_client_and_hour = 4000000000
+
+[site.scenario]
+policy = "timeout 0s"
+sla.enabled = false
+
+[site.scenario.server]
+wake_time = "0s"
+sleep_time = "0s"
+min_on = "0s"
+quiet = "0s"
 "#;
 
 /// Bytes to be sent, and what may become of them.
@@ -125,7 +143,7 @@ struct Outcome {
 
 impl Outcome {
     /// What is wrong with it; nothing if it is as it should be.
-    fn fault(&self, fate: &Fate) -> Option<&'static str> {
+    fn fault(&self, fate: &Fate, mark: &str) -> Option<&'static str> {
         if !self.closed {
             return Some("neither answered nor closed");
         }
@@ -135,12 +153,12 @@ impl Outcome {
             Fate::Dropped => refused() || self.statuses.is_empty() && self.seen.is_empty(),
             Fate::BrokenOff => self.is_broken_off() && self.is_refused(),
             Fate::Endless => self.is_broken_off() && self.statuses.len() < 2,
-            Fate::Passed(wanted) => self.is_passed(wanted, true),
-            Fate::Either(wanted) => refused() || self.is_passed(wanted, true),
+            Fate::Passed(wanted) => self.is_passed(wanted, mark, true),
+            Fate::Either(wanted) => refused() || self.is_passed(wanted, mark, true),
             Fate::EitherBody(wanted) => {
-                self.is_broken_off() && self.is_refused() || self.is_passed(wanted, true)
+                self.is_broken_off() && self.is_refused() || self.is_passed(wanted, mark, true)
             }
-            Fate::EitherLast(wanted) => refused() || self.is_passed(wanted, false),
+            Fate::EitherLast(wanted) => refused() || self.is_passed(wanted, mark, false),
         };
         (!fine).then_some("not what may become of it")
     }
@@ -155,8 +173,9 @@ impl Outcome {
     }
 
     /// All of it came, and nothing else but the canary, if the connection `goes_on`.
-    fn is_passed(&self, wanted: &[Wanted], goes_on: bool) -> bool {
-        let got: Vec<Wanted> = self.seen.iter().map(wanted_of).collect();
+    fn is_passed(&self, wanted: &[Wanted], mark: &str, goes_on: bool) -> bool {
+        let unmarked = |it: Wanted| Wanted { line: it.line.replace(mark, "/case"), ..it };
+        let got: Vec<Wanted> = self.seen.iter().map(wanted_of).map(unmarked).collect();
         let answered = self.statuses.iter().all(|status| *status == 200)
             && self.statuses.len() == self.seen.len()
             && self.seen.iter().all(|seen| seen.whole);
@@ -184,80 +203,147 @@ fn wanted_of(seen: &Seen) -> Wanted {
     Wanted { line: format!("{} {}", head.method, head.target), host, body: body.clone() }
 }
 
-/// Sends a case in pieces, and sees what becomes of it.
-fn play(case: &Case, gateway: &Gateway, origin: &Origin, pieces: &[&[u8]]) -> Outcome {
+/// The stage of one test.
+struct Stage {
+    gateway: Gateway,
+    origin: Origin,
+    /// What the origin got late, and was not whole: by the marks of the cases.
+    late: Vec<String>,
+}
+
+/// Stands in the bytes of a case wherever its own path is named, and is as long as that: tells what
+/// the origin gets of one case from what it gets late of another.
+fn mark(number: usize) -> String {
+    assert!(number < 10_000, "marks have four digits");
+    format!("/{number:04}")
+}
+
+const PATH: &[u8] = b"/case";
+
+fn marked(bytes: &[u8], mark: &str) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    while let Some(at) = bytes.windows(PATH.len()).position(|window| window == PATH) {
+        bytes[at..at + PATH.len()].copy_from_slice(mark.as_bytes());
+    }
+    bytes
+}
+
+impl Stage {
+    fn set(server: &str) -> Self {
+        let origin = Origin::start(true);
+        let config = CONFIG.replace("ORIGIN", &origin.address.to_string());
+        let gateway = Gateway::start(&(config + server));
+        // Its first look at the server is over.
+        eventually("the first look", || gateway.status()["state"] != "unknown");
+        Self { gateway, origin, late: Vec::new() }
+    }
+
+    /// Sends a case in pieces, and sees what becomes of it.
+    fn play(&mut self, case: &Case, mark: &str, pieces: &[&[u8]]) -> Outcome {
+        let stream = connect(&self.gateway);
+        let mut reading = BufReader::new(stream.try_clone().expect("a second handle"));
+        for piece in pieces {
+            // Who refuses early does not read on.
+            if (&stream).write_all(piece).is_err() {
+                break;
+            }
+        }
+        if matches!(case.fate, Fate::Endless) {
+            let _ = stream.shutdown(Shutdown::Write);
+        }
+        let mut statuses = Vec::new();
+        let closed = loop {
+            let answered = Answer::read(&mut reading).and_then(|answer| {
+                statuses.push(answer.status);
+                answer.body(&mut reading, false, &mut |_| {})
+            });
+            match answered {
+                Ok(()) => {}
+                Err(NoAnswer::Closed) => break true,
+                Err(NoAnswer::Cut) if matches!(case.fate, Fate::Endless) => break true,
+                Err(_) => break false,
+            }
+        };
+        drop((stream, reading));
+        self.barrier();
+        Outcome { statuses, closed, seen: self.seen(mark) }
+    }
+
+    /// Somebody else's request. It goes to the origin on the connection that was used last: what
+    /// was smuggled there comes before it.
+    fn barrier(&self) {
+        let stream = connect(&self.gateway);
+        let request = b"GET /barrier HTTP/1.1\r\nHost: site.test\r\nConnection: close\r\n\r\n";
+        (&stream).write_all(request).expect("it reads");
+        let mut reading = BufReader::new(stream);
+        let mut body = Vec::new();
+        let answer = Answer::read(&mut reading).expect("others are answered");
+        let sink = &mut |part: &[u8]| body.extend_from_slice(part);
+        answer.body(&mut reading, false, sink).expect("a body");
+        assert_eq!(answer.status, 200);
+        let own = body.starts_with(b"GET /barrier ");
+        assert!(own, "somebody else's answer: {}", body.escape_ascii());
+    }
+
+    /// What the origin got of the case with this mark, in the order in which it came.
+    fn seen(&mut self, mark: &str) -> Vec<Seen> {
+        let mut seen = self.origin.take_seen();
+        let barrier = seen.iter().position(|seen| seen.head.target == "/barrier");
+        seen.remove(barrier.expect("the barrier"));
+        // A head on a connection that was given up may be read after the barrier, and even after
+        // the next case.
+        let is_late = |seen: &mut Seen| {
+            let digits = seen.head.target.get(1..).unwrap_or_default();
+            let is_mark = digits.len() == 4 && digits.bytes().all(|it| it.is_ascii_digit());
+            is_mark && !seen.whole && seen.head.target != mark
+        };
+        let late = seen.extract_if(.., is_late).map(|seen| seen.head.target);
+        self.late.extend(late);
+        seen
+    }
+}
+
+fn connect(gateway: &Gateway) -> TcpStream {
     let stream = TcpStream::connect(gateway.address).expect("it accepts connections");
     stream.set_nodelay(true).expect("no delay");
     stream.set_read_timeout(Some(DEADLINE)).expect("a time-out");
-    let mut reading = BufReader::new(stream.try_clone().expect("a second handle"));
-    for piece in pieces {
-        // Who refuses early does not read on.
-        if (&stream).write_all(piece).is_err() {
-            break;
-        }
-    }
-    if matches!(case.fate, Fate::Endless) {
-        let _ = stream.shutdown(Shutdown::Write);
-    }
-    let mut statuses = Vec::new();
-    let closed = loop {
-        let answered = Answer::read(&mut reading).and_then(|answer| {
-            statuses.push(answer.status);
-            answer.body(&mut reading, false, &mut |_| {})
-        });
-        match answered {
-            Ok(()) => {}
-            Err(NoAnswer::Closed) => break true,
-            Err(NoAnswer::Cut) if matches!(case.fate, Fate::Endless) => break true,
-            Err(_) => break false,
-        }
-    };
-    drop((stream, reading));
-    barrier(gateway);
-    let mut seen = origin.take_seen();
-    let last = seen.pop().expect("the barrier");
-    assert_eq!(last.head.target, "/barrier", "{}: something came behind it", case.name);
-    Outcome { statuses, closed, seen }
+    stream
 }
 
-/// Somebody else's request. It goes to the origin on the connection that was used last: what was
-/// smuggled there comes before it.
-fn barrier(gateway: &Gateway) {
-    let stream = TcpStream::connect(gateway.address).expect("it accepts connections");
-    stream.set_read_timeout(Some(DEADLINE)).expect("a time-out");
-    let request = b"GET /barrier HTTP/1.1\r\nHost: site.test\r\nConnection: close\r\n\r\n";
-    (&stream).write_all(request).expect("it reads");
-    let mut reading = BufReader::new(stream);
-    let mut body = Vec::new();
-    let answer = Answer::read(&mut reading).expect("others are answered");
-    answer.body(&mut reading, false, &mut |part| body.extend_from_slice(part)).expect("a body");
-    assert_eq!(answer.status, 200);
-    assert!(body.starts_with(b"GET /barrier "), "somebody else's answer: {}", body.escape_ascii());
-}
-
-/// Plays all of them, whole and byte by byte, and tells of all that went wrong.
+/// Plays all of them, whole and byte by byte, with a server that is awake and one that sleeps, and
+/// tells of all that went wrong.
 fn play_all(cases: &[Case]) {
-    let origin = Origin::start(true);
-    let gateway = Gateway::start(&CONFIG.replace("ORIGIN", &origin.address.to_string()));
     let mut faults = Vec::new();
-    for case in cases {
-        let all = [&case.bytes, CANARY].concat();
-        let mut plays = vec![vec![&all[..]]];
-        // In bytes, as they may come over a network. Those that are large only show their size.
-        if all.len() < 1000 {
-            plays.push(all.chunks(1).collect());
-        }
-        for pieces in plays {
-            let outcome = play(case, &gateway, &origin, &pieces);
-            let how = if pieces.len() > 1 { "byte by byte" } else { "at once" };
-            let (name, statuses, seen) = (&case.name, &outcome.statuses, outcome.seen.len());
-            println!("{statuses:?}, {seen} at the origin, {how}: {name}");
-            if let Some(fault) = outcome.fault(&case.fate) {
-                faults.push(format!("{name} {how}: {fault}: {outcome}; {:?}", case.fate));
+    for server in [AWAKE, SLEEPY] {
+        let mut stage = Stage::set(server);
+        let mut may_be_late = Vec::new();
+        for (number, case) in cases.iter().enumerate() {
+            let mark = mark(number);
+            let all = [marked(&case.bytes, &mark), CANARY.to_vec()].concat();
+            if matches!(case.fate, Fate::BrokenOff | Fate::Endless | Fate::EitherBody(_)) {
+                may_be_late.push(mark.clone());
+            }
+            let mut plays = vec![vec![&all[..]]];
+            // In bytes, as they may come over a network. Large ones only show their size.
+            if all.len() < 1000 {
+                plays.push(all.chunks(1).collect());
+            }
+            for pieces in plays {
+                let outcome = stage.play(case, &mark, &pieces);
+                let how = if pieces.len() > 1 { "byte by byte" } else { "at once" };
+                let asleep = if server == SLEEPY { ", held" } else { "" };
+                println!("{outcome}: {} ({how}{asleep})", case.name);
+                if let Some(fault) = outcome.fault(&case.fate, &mark) {
+                    let (name, fate) = (&case.name, &case.fate);
+                    faults.push(format!("{name} {how}{asleep}: {fault}: {outcome}; {fate:?}"));
+                }
             }
         }
+        stage.late.retain(|mark| !may_be_late.contains(mark));
+        assert!(stage.late.is_empty(), "the origin got a part of these: {:?}", stage.late);
+        let complaint = stage.origin.complaint();
+        assert_eq!(complaint, None, "the origin got what is malformed");
+        stage.gateway.stop();
     }
-    assert_eq!(origin.complaint(), None, "the origin got what is malformed");
     assert!(faults.is_empty(), "{} of them:\n{}", faults.len(), faults.join("\n"));
-    gateway.stop();
 }
