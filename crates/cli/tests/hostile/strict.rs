@@ -7,8 +7,8 @@ use std::io::BufRead;
 const LONGEST_LINE: usize = 1 << 17;
 
 /// Fields that speak of one connection, and must not go beyond it.
-const HOPS: [&str; 7] =
-    ["connection", "keep-alive", "te", "upgrade", "proxy-connection", "trailer", "http2-settings"];
+const HOPS: [&str; 6] =
+    ["connection", "keep-alive", "te", "upgrade", "proxy-connection", "http2-settings"];
 
 /// Fields that say how a message is framed, whom it is for or who sent it. Trailers must not.
 const NO_TRAILERS: [&str; 14] = [

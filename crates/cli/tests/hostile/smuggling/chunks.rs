@@ -186,10 +186,16 @@ fn trailers_change_nothing() {
         b"X: 1\r\nX: 2",
         b"GET: x",
     ];
-    let cases = lines.map(|line| {
+    let announced: &[u8] =
+        b"Transfer-Encoding: chunked\r\nTE: trailers\r\nTrailer: X, X-Checksum, \
+        Content-Length, Transfer-Encoding, Host, X-Forwarded-For, X-Request-Id, Authorization, \
+        Cookie, Connection, Trailer, TE, Expect, GET";
+    let with = |head: &[u8], line: &[u8]| {
         let body = [b"5\r\nhello\r\n0\r\n", line, b"\r\n\r\n"].concat();
-        Case::new("trailer", &post(LINES, &body), EitherBody(one("POST /case", b"hello")))
-    });
+        Case::new("trailer", &post(head, &body), EitherBody(one("POST /case", b"hello")))
+    };
+    let cases: Vec<Case> =
+        lines.iter().flat_map(|line| [with(LINES, line), with(announced, line)]).collect();
     play_all(&cases);
 }
 
