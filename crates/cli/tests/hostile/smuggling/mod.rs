@@ -310,6 +310,9 @@ fn connect(gateway: &Gateway) -> TcpStream {
     stream
 }
 
+/// How a case comes: as a program sends it, and as a network may bring it.
+const WAYS: [&str; 2] = ["at once", "byte by byte"];
+
 /// Plays all of them, whole and byte by byte, with a server that is awake and one that sleeps, and
 /// tells of all that went wrong.
 fn play_all(cases: &[Case]) {
@@ -318,24 +321,24 @@ fn play_all(cases: &[Case]) {
         let mut stage = Stage::set(server);
         let mut may_be_late = Vec::new();
         for (number, case) in cases.iter().enumerate() {
-            let mark = mark(number);
-            let all = [marked(&case.bytes, &mark), CANARY.to_vec()].concat();
-            if matches!(case.fate, Fate::BrokenOff | Fate::Endless | Fate::EitherBody(_)) {
-                may_be_late.push(mark.clone());
-            }
-            let mut plays = vec![vec![&all[..]]];
-            // In bytes, as they may come over a network. Large ones only show their size.
-            if all.len() < 1000 {
-                plays.push(all.chunks(1).collect());
-            }
-            for pieces in plays {
+            for (way, how) in WAYS.iter().enumerate() {
+                let mark = mark(number * WAYS.len() + way);
+                let all = [marked(&case.bytes, &mark), CANARY.to_vec()].concat();
+                // Large ones only show their size.
+                if *how == "byte by byte" && all.len() > 1000 {
+                    continue;
+                }
+                let piece = if *how == "byte by byte" { 1 } else { all.len() };
+                let pieces: Vec<&[u8]> = all.chunks(piece).collect();
                 let outcome = stage.play(case, &mark, &pieces);
-                let how = if pieces.len() > 1 { "byte by byte" } else { "at once" };
                 let asleep = if server == SLEEPY { ", held" } else { "" };
                 println!("{outcome}: {} ({how}{asleep})", case.name);
                 if let Some(fault) = outcome.fault(&case.fate, &mark) {
                     let (name, fate) = (&case.name, &case.fate);
                     faults.push(format!("{name} {how}{asleep}: {fault}: {outcome}; {fate:?}"));
+                }
+                if matches!(case.fate, Fate::BrokenOff | Fate::Endless | Fate::EitherBody(_)) {
+                    may_be_late.push(mark);
                 }
             }
         }
