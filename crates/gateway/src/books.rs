@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use http::header::DATE;
+use http::header::{CONNECTION, DATE};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use nightwatt_http1::Refusal;
 use nightwatt_model::policy::admission::ClientClass;
@@ -117,6 +117,11 @@ pub(crate) fn close(
     }
     if gateway.config.answer_header {
         response.headers_mut().insert(ANSWER, HeaderValue::from_static(answered.as_str()));
+    }
+    // (A cache that was asked for what it has not, and for nothing else, refuses with 504.)
+    if answered == Answered::Refused && response.status() != StatusCode::GATEWAY_TIMEOUT {
+        // What cannot be accepted may have been meant in another way: nothing behind it is answered.
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     if !response.headers().contains_key(DATE) {
         let date = nightwatt_httpcache::date::format(gateway.timestamp());

@@ -6,6 +6,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes, BytesMut};
+use http::header::CONNECTION;
 use http::{HeaderMap, Response, StatusCode};
 use http_body::Frame;
 use tokio::io::AsyncWrite;
@@ -115,7 +116,9 @@ impl Writer<'_> {
         let tunnel = response.extensions_mut().remove::<Tunnel>();
         let tunnel = tunnel.filter(|_| response.status() == StatusCode::SWITCHING_PROTOCOLS);
         let end = form.body_end(&response, response.body().size_hint().exact());
-        let closes = !form.persists || end == BodyEnd::Close || closes();
+        let told = response.headers().get(CONNECTION);
+        let told = told.is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"close"));
+        let closes = told || !form.persists || end == BodyEnd::Close || closes();
         let mut head = BytesMut::with_capacity(512);
         write_head(&mut head, &response, end, form, closes);
         let mut out = VecDeque::from([head.freeze()]);
