@@ -12,8 +12,10 @@ use nightwatt_traffic::{Arrival, ClientFacts, ClientKey};
 use crate::authority::Authority;
 use crate::config::Config;
 
-pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-pub(crate) const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+pub(crate) const REQUEST_ID_NAME: &str = "x-request-id";
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static(REQUEST_ID_NAME);
+pub(crate) const FORWARDED_FOR_NAME: &str = "x-forwarded-for";
+pub(crate) const FORWARDED_FOR: HeaderName = HeaderName::from_static(FORWARDED_FOR_NAME);
 
 /// Names a request: unique across restarts as well, by the time at which it came, and a count.
 #[derive(Debug, Clone, Copy)]
@@ -200,6 +202,15 @@ fn client(config: &Config, peer: IpAddr, trusted: bool, headers: &HeaderMap) -> 
         return peer.to_canonical();
     }
     let fields = headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
+    spoken_for(config, peer, fields)
+}
+
+/// The same, of the fields that a proxy that is believed has sent.
+pub(crate) fn spoken_for<'a>(
+    config: &Config,
+    peer: IpAddr,
+    fields: impl Iterator<Item = &'a str>,
+) -> IpAddr {
     let listed: Vec<IpAddr> =
         fields.flat_map(|field| field.split(',')).filter_map(|it| it.trim().parse().ok()).collect();
     let believed = |address: &&IpAddr| {
@@ -215,7 +226,7 @@ fn client(config: &Config, peer: IpAddr, trusted: bool, headers: &HeaderMap) -> 
 }
 
 /// Short, and without anything that could break a log line or a header.
-fn is_plain_id(id: &str) -> bool {
+pub(crate) fn is_plain_id(id: &str) -> bool {
     let plain =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
     (1..=128).contains(&id.len()) && id.bytes().all(plain)

@@ -13,8 +13,9 @@ use tokio::net::TcpStream;
 
 use crate::body::{JUST_AFTER, Question, Sending};
 
-/// Idle connections kept.
-const IDLE: usize = 64;
+/// Idle connections kept. So many come about only if as many requests were under way at once; the
+/// server closes those that it does not want to keep.
+const IDLE: usize = 1024;
 
 /// Why a request to the server came to nothing.
 #[derive(Debug, thiserror::Error)]

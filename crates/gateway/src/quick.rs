@@ -22,7 +22,7 @@ use crate::answers;
 use crate::authority::Authority;
 use crate::body::Answer;
 use crate::books::{ANSWER, Asker, refused};
-use crate::facts::RequestId;
+use crate::facts::{FORWARDED_FOR_NAME, REQUEST_ID_NAME, RequestId, is_plain_id, spoken_for};
 use crate::gateway::Gateway;
 use crate::hit::from_store;
 use crate::journal::WakeCause;
@@ -34,15 +34,44 @@ use crate::supervisor::Supervisor;
 pub(crate) struct Client {
     gateway: Arc<Gateway>,
     peer: IpAddr,
-    /// It speaks for others: who they are is found out on the long way.
+    /// A proxy that is believed: it speaks for others.
     is_proxy: bool,
-    /// The peer as the books have it.
-    address: String,
-    key: ClientKey,
+    speaker: Speaker,
     /// Cache keys are put together here.
     scratch: String,
     /// The answer that was just given.
     given: Option<Given>,
+}
+
+/// Who asks: the peer, or whoever it last spoke for.
+struct Speaker {
+    ip: IpAddr,
+    /// As the books have it.
+    address: String,
+    key: ClientKey,
+}
+
+impl Speaker {
+    fn new(ip: IpAddr) -> Self {
+        let ip = ip.to_canonical();
+        Self { ip, address: ip.to_string(), key: ClientKey::from(ip) }
+    }
+}
+
+/// What names a request in the log.
+enum Id {
+    Own(RequestId),
+    /// By a proxy that is believed.
+    Told(Box<str>),
+}
+
+impl std::fmt::Display for Id {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Own(id) => id.fmt(f),
+            Self::Told(id) => f.write_str(id),
+        }
+    }
 }
 
 /// A prepared answer on its way.
@@ -50,7 +79,7 @@ struct Given {
     site: usize,
     class: ClientClass,
     arrived: Now,
-    number: u64,
+    id: Id,
     visitor: Visitor,
     status: StatusCode,
 }
@@ -114,21 +143,41 @@ impl<'b> Plain<'b> {
 
 impl Client {
     pub(crate) fn new(gateway: &Arc<Gateway>, peer: IpAddr) -> Self {
-        let address = peer.to_canonical().to_string();
         Self {
             is_proxy: gateway.config.trusted_proxies.iter().any(|it| it.contains(peer)),
-            key: ClientKey::from(peer),
             gateway: Arc::clone(gateway),
             peer,
-            address,
+            speaker: Speaker::new(peer),
             scratch: String::new(),
             given: None,
         }
     }
 
+    /// Finds out who asks.
+    fn meet(&mut self, head: &Head<'_, '_>) {
+        if self.is_proxy {
+            let fields = head.values(FORWARDED_FOR_NAME);
+            let fields =
+                fields.filter_map(|it| std::str::from_utf8(it).ok().filter(|it| it.is_ascii()));
+            let ip = spoken_for(&self.gateway.config, self.peer, fields);
+            if ip != self.speaker.ip {
+                self.speaker = Speaker::new(ip);
+            }
+        }
+    }
+
+    fn id(&self, head: &Head<'_, '_>, arrived: Now, number: u64) -> Id {
+        let own = Id::Own(RequestId { at: arrived.wall, number });
+        if !self.is_proxy {
+            return own;
+        }
+        let told = head.values(REQUEST_ID_NAME).next().and_then(|it| std::str::from_utf8(it).ok());
+        told.filter(|it| is_plain_id(it)).map_or(own, |it| Id::Told(it.into()))
+    }
+
     fn facts<'a>(&self, head: &Head<'_, 'a>, plain: &Plain<'a>) -> ClientFacts<'a> {
         ClientFacts {
-            client: self.key,
+            client: self.speaker.key,
             agent: plain.agent,
             method: head.method,
             target: head.target,
@@ -141,7 +190,7 @@ impl Client {
     /// The stored answer to a plain request, and its site.
     fn find(&mut self, head: &Head<'_, '_>, plain: &Plain<'_>) -> Option<(usize, Arc<Object>)> {
         let gateway = &*self.gateway;
-        if gateway.observe || self.is_proxy || !head.target.starts_with('/') {
+        if gateway.observe || !head.target.starts_with('/') {
             return None;
         }
         let host = Authority::parse(plain.authority)?.host;
@@ -197,7 +246,7 @@ impl Client {
         let entry = clf::Entry {
             at: given.arrived.wall,
             utc_offset: given.arrived.utc_offset,
-            client: &self.address,
+            client: &self.speaker.address,
             method: head.method,
             target: head.target,
             status: given.status.as_u16(),
@@ -205,8 +254,7 @@ impl Client {
             referer: plain.referer,
             agent: plain.agent,
         };
-        let id = RequestId { at: given.arrived.wall, number: given.number };
-        log.add(&entry, &id, &part(&site.name, given.class));
+        log.add(&entry, &given.id, &part(&site.name, given.class));
     }
 }
 
@@ -231,20 +279,24 @@ impl Service for Client {
         let plain = Plain::read(head)?;
         let (index, object) = self.find(head, &plain)?;
         let arrived = self.gateway.clock.now();
-        let budget = self.key.number();
-        if self.gateway.client_limits.too_early(arrived.mono, self.peer, budget).is_some() {
+        self.meet(head);
+        let budget = self.speaker.key.number();
+        let limits = &self.gateway.client_limits;
+        if limits.too_early(arrived.mono, self.speaker.ip, budget).is_some() {
             // The long way says so.
             return None;
         }
         let site = &self.gateway.sites[index];
         let class = site.classify(arrived, &self.facts(head, &plain));
-        let (number, visitor) = (Supervisor::next_id(), Visitor::new(&self.address, plain.agent));
+        let number = Supervisor::next_id();
+        let visitor = Visitor::new(&self.speaker.address, plain.agent);
         let request = admission::Request { class, want: Want::Other, cached: Cached::Fresh };
         let knock = Knock { id: number, visitor, client: budget, request };
         let route = site.supervisor.admit(&knock, || WakeCause::Operator);
         debug_assert_eq!(route, Route::Cache, "what is fresh is given to everybody");
         let status = object.stored.status();
-        self.given = Some(Given { site: index, class, arrived, number, visitor, status });
+        let id = self.id(head, arrived, number);
+        self.given = Some(Given { site: index, class, arrived, id, visitor, status });
         Some(Prepared { head: self.head_of(&object), body: object.body.clone() })
     }
 
@@ -264,7 +316,7 @@ impl Service for Client {
         let arrival = nightwatt_traffic::Arrival {
             at: given.arrived.wall,
             utc_offset: given.arrived.utc_offset,
-            client: self.address.clone(),
+            client: self.speaker.address.clone(),
             method: head.method.to_owned(),
             target: head.target.to_owned(),
             status: given.status.as_u16(),
@@ -273,7 +325,7 @@ impl Service for Client {
             agent: plain.agent.map(str::to_owned),
         };
         let (name, class) = (Arc::clone(&site.name), given.class);
-        let id = RequestId { at: given.arrived.wall, number: given.number };
+        let id = given.id;
         Box::new(move |bytes| {
             let arrival = nightwatt_traffic::Arrival { bytes, ..arrival };
             log.add(&clf::Entry::from(&arrival), &id, &part(&name, class));
@@ -285,6 +337,6 @@ impl Service for Client {
     }
 
     fn refused(&mut self, refusal: Refusal, _: &[u8]) -> Response<Answer> {
-        refused(&self.gateway, &self.address, refusal)
+        refused(&self.gateway, &self.speaker.address, refusal)
     }
 }

@@ -1,5 +1,6 @@
 //! What kind of client sends a request: one answer for the live proxy and for a log.
 
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -170,7 +171,13 @@ pub struct Classifier {
     table: &'static CrawlerTable,
     paths: ScannerPaths,
     clients: Clients,
+    /// What the table says of agents asked about lately: most requests name one of a few.
+    agents: HashMap<Box<str>, Option<AgentKind>>,
 }
+
+/// Agents remembered, and how long they may be; then all are forgotten.
+const AGENTS: usize = 1024;
+const LONGEST_AGENT: usize = 512;
 
 impl Default for Classifier {
     fn default() -> Self {
@@ -185,6 +192,7 @@ impl Classifier {
             paths: ScannerPaths::new(&config.scanner_paths, &config.known_paths),
             clients: Clients::new(config.clients),
             table: CrawlerTable::shared(),
+            agents: HashMap::new(),
             config,
         }
     }
@@ -203,7 +211,7 @@ impl Classifier {
         if named(&self.config.api_agents) {
             return ClientClass::Api;
         }
-        let listed = self.table.lookup(agent).map(|found| found.kind);
+        let listed = self.listed(agent);
         if listed == Some(AgentKind::Monitor) || named(&self.config.monitor_agents) {
             return ClientClass::Monitor;
         }
@@ -217,6 +225,20 @@ impl Classifier {
             return ClientClass::Crawler;
         }
         if listed.is_none() && looks_human(facts) { ClientClass::Human } else { ClientClass::Api }
+    }
+
+    fn listed(&mut self, agent: &str) -> Option<AgentKind> {
+        if let Some(known) = self.agents.get(agent) {
+            return *known;
+        }
+        let listed = self.table.lookup(agent).map(|found| found.kind);
+        if self.agents.len() >= AGENTS {
+            self.agents.clear();
+        }
+        if agent.len() <= LONGEST_AGENT {
+            self.agents.insert(agent.into(), listed);
+        }
+        listed
     }
 
     /// Takes in how the site answered a request; answers that the proxy invented itself (a 503

@@ -77,22 +77,46 @@ fn both_ways_lead_to_the_same_books() {
     let story = async |stage: &mut Stage, way: fn(&Ask) -> Ask| {
         stage.origin.says(ok("hello").field("Cache-Control", "max-age=600"));
         stage.ask(get("/")).await;
-        for ask in [get("/").by_browser(), get("/").agent(CRAWLER), get("/").agent("odd \"one\"\\")]
-        {
+        for ask in [
+            get("/").by_browser(),
+            get("/").agent(CRAWLER),
+            get("/").agent("odd \"one\"\\"),
+            get("/").field("X-Forwarded-For", "10.9.9.9, 203.0.113.9"),
+        ] {
             stage.pass(secs(2)).await;
             let got = stage.ask(way(&ask)).await;
             assert_eq!(got.how(), (200, "cache"));
         }
     };
-    let mut seen = Vec::new();
-    for way in [|ask: &Ask| ask.clone(), the_long_way as fn(&Ask) -> Ask] {
-        awake().play(async |stage| {
-            story(stage, way).await;
-            let (status, log) = books(stage);
-            seen.push((format!("{status:?}"), log));
-        });
+    for trusted in [Vec::new(), vec!["127.0.0.1".parse().unwrap()]] {
+        let mut seen = Vec::new();
+        for way in [|ask: &Ask| ask.clone(), the_long_way as fn(&Ask) -> Ask] {
+            let trusted = trusted.clone();
+            awake().with(|config| config.trusted_proxies = trusted).play(async |stage| {
+                story(stage, way).await;
+                let (status, log) = books(stage);
+                seen.push((format!("{status:?}"), log));
+            });
+        }
+        assert_eq!(seen[0], seen[1]);
+        let told = seen[0].1.iter().filter(|line| line.starts_with("203.0.113.9 ")).count();
+        assert_eq!(told, usize::from(!trusted.is_empty()), "{:?}", seen[0].1);
     }
-    assert_eq!(seen[0], seen[1]);
+}
+
+#[test]
+fn the_short_way_keeps_the_id_that_a_trusted_proxy_gives() {
+    let trusting =
+        awake().with(|config| config.trusted_proxies = vec!["127.0.0.1".parse().unwrap()]);
+    trusting.play(async |stage| {
+        stage.origin.says(ok("hello").field("Cache-Control", "max-age=600"));
+        for (id, kept) in [("first-1", true), ("second-2", true), ("third 3", false)] {
+            stage.ask(get("/").field("X-Request-Id", id)).await;
+            let line = stage.log().pop().unwrap();
+            assert_eq!(line.contains(&format!(" id={id} ")), kept, "{line}");
+        }
+        assert_eq!(stage.origin.seen().len(), 1);
+    });
 }
 
 #[test]
