@@ -28,6 +28,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitStatus, Failure> {
             "state_dir": config.state_dir,
             "control_socket": config.control_socket(),
             "access_log": config.access_log,
+            "admin": config.admin,
             "sites": sites,
         }))?;
     } else {

@@ -113,11 +113,23 @@ impl Samples<'_> {
 }
 
 /// What a histogram holds.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Counts {
     pub(crate) buckets: Vec<(f64, u64)>,
     pub(crate) beyond: u64,
     pub(crate) sum: f64,
+}
+
+impl Counts {
+    /// Both together; their bounds are the same.
+    pub(crate) fn plus(mut self, other: Self) -> Self {
+        for ((_, count), (_, more)) in self.buckets.iter_mut().zip(other.buckets) {
+            *count += more;
+        }
+        self.beyond += other.beyond;
+        self.sum += other.sum;
+        self
+    }
 }
 
 #[cfg(test)]
