@@ -151,8 +151,7 @@ pub(crate) fn refused(gateway: &Gateway, client: &str, refusal: Refusal) -> Resp
     let mut response = answers::sentence(refusal.status(), refusal.text());
     let date = nightwatt_httpcache::date::format(gateway.timestamp());
     response.headers_mut().insert(DATE, date);
-    let class = (ClientClass::Api, Answered::Refused);
-    gateway.unsited.count(class, refusal.status(), Duration::ZERO);
+    gateway.unsited.refuse(refusal.status());
     if let Some(log) = &gateway.access_log {
         let entry = clf::Entry {
             at: now.wall,
