@@ -14,13 +14,15 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench fuzz fuzz-smoke lint doc licences ci
+.PHONY: help demo test cache-tests bench bench-front-door fuzz fuzz-smoke lint doc licences ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS="--help")'
 	@echo 'make test        all tests'
 	@echo 'make cache-tests the public HTTP cache test suite (ARGS="--suite DIR" for a checkout of it)'
 	@echo 'make bench       benchmarks'
+	@echo 'make bench-front-door'
+	@echo '                 the proxy beside nginx, Varnish and a bare loop (ARGS="--quick")'
 	@echo 'make lint        format, clippy, house rules'
 	@echo 'make doc         the API documentation'
 	@echo 'make licences    licences of all dependencies (builds cargo-deny the first time)'
@@ -43,6 +45,10 @@ cache-tests:
 bench:
 	@tools/need rust cc
 	@cargo bench --workspace --bench '*' --locked $(ARGS)
+
+bench-front-door:
+	@tools/need rust cc nginx python3 strace varnish wrk
+	@benches/front-door/run $(ARGS)
 
 lint:
 	@tools/need rust cc

@@ -56,15 +56,14 @@ pub(crate) fn state(phase: Phase, retry_after: Duration) -> Response<Answer> {
     passing(StatusCode::OK, "application/json", json.to_string())
 }
 
-/// To a health check: the service is up, even though its server sleeps; unless that does not wake.
-pub(crate) fn health(phase: Phase, blocked_for: Duration) -> Response<Answer> {
-    if phase == Phase::Failed {
-        let after = blocked_for.max(Duration::from_secs(1));
-        let text = "failed: the server does not wake. It will be tried again.";
-        return later(StatusCode::SERVICE_UNAVAILABLE, after, text);
+/// To a health check: how the site or the service is; and if it is not well, when to ask again.
+pub(crate) fn health(text: String, retry_after: Option<Duration>) -> Response<Answer> {
+    let status = retry_after.map_or(StatusCode::OK, |_| StatusCode::SERVICE_UNAVAILABLE);
+    let mut response = passing(status, "text/plain; charset=utf-8", text);
+    if let Some(after) = retry_after {
+        response.headers_mut().insert(RETRY_AFTER, seconds(after).into());
     }
-    let text = format!("{}, healthy: wakes on demand\n", phase.as_str());
-    passing(StatusCode::OK, "text/plain; charset=utf-8", text)
+    response
 }
 
 /// To a browser that wants an icon: there is none just now.

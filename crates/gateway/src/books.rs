@@ -1,11 +1,11 @@
 //! What is written down of every request: counters, visits, what the classifier learns, the access log.
 
-use std::sync::{Arc, PoisonError};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use http::header::DATE;
-use http::{HeaderName, HeaderValue, Response};
+use http::header::{CONNECTION, DATE};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
 use nightwatt_http1::Refusal;
 use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::time::Now;
@@ -55,11 +55,11 @@ impl Site {
         &self,
         asker: &Asker<'_>,
         (class, answered): (ClientClass, Answered),
-        status: u16,
+        status: StatusCode,
         now: Now,
     ) {
-        self.counters.count(answered);
         let delay = now.mono.since(asker.arrived.mono);
+        self.counters.requests.count((class, answered), status, delay);
         self.count_delay(asker, (class, answered), delay);
         let from_site = matches!(
             answered,
@@ -71,7 +71,7 @@ impl Site {
         );
         if from_site {
             let mut classifier = self.classifier.lock().unwrap_or_else(PoisonError::into_inner);
-            classifier.learn(now, &asker.client, status);
+            classifier.learn(now, &asker.client, status.as_u16());
         }
     }
 
@@ -110,10 +110,18 @@ pub(crate) fn close(
             visitor: facts.visitor,
             client: facts.for_classifier(),
         };
-        site.count(&asker, (class, answered), response.status().as_u16(), now);
+        site.count(&asker, (class, answered), response.status(), now);
+    } else {
+        let delay = now.mono.since(facts.arrived.mono);
+        gateway.unsited.count((class, answered), response.status(), delay);
     }
     if gateway.config.answer_header {
         response.headers_mut().insert(ANSWER, HeaderValue::from_static(answered.as_str()));
+    }
+    // (A cache that was asked for what it has not, and for nothing else, refuses with 504.)
+    if answered == Answered::Refused && response.status() != StatusCode::GATEWAY_TIMEOUT {
+        // What cannot be accepted may have been meant in another way: nothing behind it is answered.
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     if !response.headers().contains_key(DATE) {
         let date = nightwatt_httpcache::date::format(gateway.timestamp());
@@ -143,6 +151,8 @@ pub(crate) fn refused(gateway: &Gateway, client: &str, refusal: Refusal) -> Resp
     let mut response = answers::sentence(refusal.status(), refusal.text());
     let date = nightwatt_httpcache::date::format(gateway.timestamp());
     response.headers_mut().insert(DATE, date);
+    let class = (ClientClass::Api, Answered::Refused);
+    gateway.unsited.count(class, refusal.status(), Duration::ZERO);
     if let Some(log) = &gateway.access_log {
         let entry = clf::Entry {
             at: now.wall,

@@ -33,6 +33,9 @@ pub struct Config {
     pub state_dir: PathBuf,
     /// The local socket of `status`, `wake`, `sleep`, `stay-awake`; default: in `state_dir`.
     pub control_socket: Option<PathBuf>,
+    /// Where metrics and health are told, to whoever asks there: `"127.0.0.1:9180"`; default:
+    /// nowhere.
+    pub admin: Option<SocketAddr>,
     /// Combined access log with what nightwatt did behind it; default: none.
     pub access_log: Option<PathBuf>,
     /// Proxies whose `X-Forwarded-For` and `X-Request-Id` are believed: `["10.0.0.0/8"]`.

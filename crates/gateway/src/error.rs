@@ -139,7 +139,7 @@ impl StartError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Listen { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => Some(
-                "another program listens there: `ss -ltnp` shows which; stop it or change `listen`",
+                "another program listens there: `ss -ltnp` shows which; stop it, or change `listen` (or `admin`)",
             ),
             Self::Listen { source, .. }
                 if source.kind() == std::io::ErrorKind::PermissionDenied =>

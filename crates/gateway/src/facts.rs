@@ -111,6 +111,13 @@ impl Facts {
         if parts.method == Method::CONNECT {
             return Some((StatusCode::METHOD_NOT_ALLOWED, "This is no forward proxy: no CONNECT."));
         }
+        let scheme = parts.uri.scheme_str();
+        let is_known = |it: &str| ["http", "https"].iter().any(|own| it.eq_ignore_ascii_case(own));
+        if parts.uri.authority().is_some() && !scheme.is_some_and(is_known) {
+            // Without a scheme it is `host:port`, the form of CONNECT.
+            let text = "The request target must be a path, or an address of http.";
+            return Some((StatusCode::BAD_REQUEST, text));
+        }
         if !self.target.starts_with('/') {
             return Some((StatusCode::BAD_REQUEST, "The request target must begin with a slash."));
         }

@@ -8,16 +8,19 @@ use std::sync::Arc;
 
 use nightwatt_clock::Clock;
 use nightwatt_httpcache::Timestamp;
+use nightwatt_model::time::Now;
 use nightwatt_power::Controller;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::access::AccessLog;
+use crate::admin;
 use crate::client_limits::ClientLimits;
 use crate::config::Config;
 use crate::control::Socket;
 use crate::error::StartError;
 use crate::listen;
+use crate::metrics::{ConnectionTally, RequestTally};
 use crate::refresh;
 use crate::site::{Common, Site};
 
@@ -46,6 +49,10 @@ pub struct Gateway {
     pub(crate) access_log: Option<Arc<AccessLog>>,
     pub(crate) observe: bool,
     pub(crate) client_limits: Arc<ClientLimits>,
+    pub(crate) connections: Arc<ConnectionTally>,
+    /// Requests to no site.
+    pub(crate) unsited: RequestTally,
+    pub(crate) started: Now,
     hosts: HashMap<String, usize>,
     default_site: Option<usize>,
 }
@@ -56,10 +63,13 @@ pub struct Running {
     pub gateway: Arc<Gateway>,
     /// Where it listens.
     pub addresses: Vec<SocketAddr>,
+    /// Where it tells how it is.
+    pub admin: Option<SocketAddr>,
     stop: watch::Sender<bool>,
     listeners: Vec<JoinHandle<()>>,
     drivers: Vec<JoinHandle<()>>,
     control: JoinHandle<()>,
+    admin_task: Option<JoinHandle<()>>,
     _lock: File,
 }
 
@@ -69,6 +79,7 @@ impl Gateway {
     pub fn start(config: Config, clock: Clock, options: Options) -> Result<Running, StartError> {
         make_dir(&config.state_dir)?;
         let bound = listen::bind(&config.listen)?;
+        let admin_bound = listen::bind(config.admin.as_slice())?.pop();
         let lock = lock(&config.state_dir)?;
         let addresses = bound.iter().map(|(address, _)| *address).collect();
         let socket = Socket::bind(config.control_socket())?;
@@ -83,7 +94,19 @@ impl Gateway {
         let (stop, stopped) = watch::channel(false);
         let listeners = listen::serve(&gateway, bound, &stopped);
         let control = socket.serve(Arc::clone(&gateway));
-        Ok(Running { gateway, addresses, stop, listeners, drivers, control, _lock: lock })
+        let admin = admin_bound.as_ref().map(|(address, _)| *address);
+        let admin_task = admin_bound.map(|(_, listener)| admin::serve(&gateway, listener));
+        Ok(Running {
+            gateway,
+            addresses,
+            admin,
+            stop,
+            listeners,
+            drivers,
+            control,
+            admin_task,
+            _lock: lock,
+        })
     }
 
     /// Opens the log and the sites, whose drivers begin at once.
@@ -109,6 +132,9 @@ impl Gateway {
             default_site: config.site.iter().position(|site| site.hosts.is_empty()),
             observe: options.observe,
             client_limits: Arc::new(ClientLimits::new(&config)),
+            connections: Arc::default(),
+            unsited: RequestTally::default(),
+            started: clock.now(),
             access_log,
             clock,
             sites,
@@ -141,6 +167,10 @@ impl Running {
         }
         if let Some(log) = &self.gateway.access_log {
             log.flush();
+        }
+        if let Some(admin) = self.admin_task {
+            admin.abort();
+            let _ = admin.await;
         }
         // Last, since another gateway may begin as soon as the socket is gone.
         self.control.abort();

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use nightwatt_http1::Incoming;
 use nightwatt_clock::Clock;
+use nightwatt_http1::Incoming;
 use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::time::Mono;
 use tokio::sync::watch;

@@ -61,6 +61,9 @@ pub enum WakeCause {
 }
 
 impl WakeCause {
+    /// Every word that [`WakeCause::as_str`] gives.
+    pub const NAMES: [&str; 4] = ["request", "crawl-window", "policy", "operator"];
+
     /// What it is, in a word.
     pub const fn as_str(&self) -> &'static str {
         match self {

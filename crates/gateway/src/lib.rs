@@ -9,6 +9,7 @@
 //! `nightwatt_httpcache`. Here are sockets, bodies and files.
 
 mod access;
+mod admin;
 mod answers;
 mod authority;
 mod body;
@@ -21,10 +22,12 @@ mod facts;
 mod flights;
 mod forward;
 mod gateway;
+mod health;
 mod hit;
 mod hold;
 pub mod journal;
 mod listen;
+mod metrics;
 mod origin;
 mod proxy;
 mod proxy_protocol;

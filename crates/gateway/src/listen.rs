@@ -135,7 +135,11 @@ async fn connection(
         };
     }
     // Whom a balancer speaks for is known only now.
-    let Some(_place) = gateway.client_limits.connect(client) else { return };
+    let Some(_place) = gateway.client_limits.connect(client) else {
+        gateway.connections.refuse();
+        return;
+    };
+    let _open = gateway.connections.accept();
     let service = Client::new(&gateway, client);
     let clock = gateway.clock.clone();
     drop(gateway);

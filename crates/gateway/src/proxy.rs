@@ -18,8 +18,8 @@ use tokio::sync::watch;
 
 use crate::access::Answered;
 use crate::answers;
-use crate::books::{How, close};
 use crate::body::Answer;
+use crate::books::{How, close};
 use crate::facts::Facts;
 use crate::forward::{Exchange, Forwarding, NotForwarded, RETRY_EVERY, STARTING};
 use crate::gateway::Gateway;
@@ -214,8 +214,9 @@ impl Asked<'_> {
                 (answers::no_icon(), Answered::Monitor)
             }
             (Route::State, _) => {
-                let server = site.supervisor.status();
-                (answers::health(server.phase, server.blocked_for), Answered::Monitor)
+                let health = site.health(self.gateway.observe);
+                let (text, retry_after) = (format!("{}\n", health.text), health.retry_after());
+                (answers::health(text, retry_after), Answered::Monitor)
             }
             (Route::OverBudget(after), _) => {
                 let text = "This client has woken the server too often. Please wait.";
@@ -270,6 +271,9 @@ impl Asked<'_> {
 
     fn want(&self) -> Want {
         let path = self.facts.path();
+        if self.site().config.clients.is_health_check(path) {
+            return Want::Health;
+        }
         if self.site().config.icons.iter().any(|icon| icon == path) {
             return Want::Icon;
         }

@@ -8,8 +8,12 @@ use ppp::{HeaderResult, PartialResult, v1, v2};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-/// No header is longer: version 2 with its extensions, as HAProxy bounds them.
+/// No header is longer, version 2 with its extensions among them.
 const LONGEST: usize = 2048;
+
+/// How the versions begin.
+const V1: &[u8] = b"PROXY ";
+const V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
 /// Why a connection was not taken.
 #[derive(Debug, thiserror::Error)]
@@ -33,8 +37,13 @@ pub(crate) async fn read(
         if stream.read_buf(&mut bytes).await? == 0 {
             return Err(Wrong::Ended);
         }
+        if ![V1, V2].iter().any(|start| start.starts_with(&bytes[..bytes.len().min(start.len())])) {
+            return Err(Wrong::NoHeader);
+        }
         let header = HeaderResult::parse(&bytes);
-        if header.is_incomplete() && bytes.len() < LONGEST {
+        // A line of version 1 has come whole with its end, whatever is missing in it.
+        let whole = bytes.starts_with(V1) && memchr::memchr(b'\n', &bytes).is_some();
+        if header.is_incomplete() && !whole && bytes.len() < LONGEST {
             continue;
         }
         let (client, length) = match header {

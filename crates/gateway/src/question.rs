@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, VIA,
+    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
@@ -43,7 +43,7 @@ impl Forwarding<'_> {
         let mut headers = self.parts.headers.clone();
         let length = headers.get(CONTENT_LENGTH).cloned();
         let chunked = headers.contains_key(TRANSFER_ENCODING);
-        let announced = headers.get(TRAILER).cloned().filter(|_| chunked);
+        let announced = announced(&headers).filter(|_| chunked);
         let takes_trailers = takes_trailers(&headers);
         fields::strip_hop_by_hop(&mut headers);
         headers.remove(EXPECT);
@@ -62,6 +62,10 @@ impl Forwarding<'_> {
                 .found
                 .as_ref()
                 .is_some_and(|found| update::add_validators(&mut headers, &[&found.object.stored]));
+        if chunked {
+            // Without it hyper drops the body of a GET, which rarely has one.
+            headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        }
         if let Some(announced) = announced {
             // Without the announcement hyper drops the trailers.
             headers.insert(TRAILER, announced);
@@ -99,7 +103,8 @@ impl Forwarding<'_> {
 pub(crate) fn asks_to_upgrade(parts: &Parts) -> bool {
     let connection = parts.headers.get_all(CONNECTION).iter();
     let listed = connection.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
-    let has_body = [CONTENT_LENGTH, TRANSFER_ENCODING].iter().any(|it| parts.headers.contains_key(it));
+    let has_body =
+        [CONTENT_LENGTH, TRANSFER_ENCODING].iter().any(|it| parts.headers.contains_key(it));
     let mut protocols = parts.headers.get_all(UPGRADE).iter();
     let protocol = protocols.next().map_or(&b""[..], HeaderValue::as_bytes);
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._/".contains(byte);
@@ -110,6 +115,20 @@ pub(crate) fn asks_to_upgrade(parts: &Parts) -> bool {
         && protocol.iter().all(plain)
         && !protocol.to_ascii_lowercase().starts_with(b"h2")
         && listed.map(<[u8]>::trim_ascii).any(|it| it.eq_ignore_ascii_case(b"upgrade"))
+}
+
+/// The trailers that are announced, less those that no server may take for fields of the head: who
+/// adds trailers to the head would believe them. (hyper keeps back those that frame a message.)
+fn announced(headers: &HeaderMap) -> Option<HeaderValue> {
+    let of_the_head = [CONNECTION, COOKIE, EXPECT, UPGRADE, VIA, REQUEST_ID];
+    let names = headers.get_all(TRAILER).iter().filter_map(|value| value.to_str().ok());
+    let names = names.flat_map(|value| value.split(',')).map(str::trim);
+    let harmless = |name: &&str| {
+        let name = HeaderName::from_bytes(name.as_bytes());
+        name.is_ok_and(|name| !of_the_head.contains(&name) && !OF_PROXIES.contains(&name))
+    };
+    let names: Vec<&str> = names.filter(harmless).collect();
+    HeaderValue::from_str(&names.join(", ")).ok().filter(|_| !names.is_empty())
 }
 
 fn takes_trailers(headers: &HeaderMap) -> bool {

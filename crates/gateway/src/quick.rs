@@ -7,8 +7,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, Method, Request, Response};
 use http::header::HeaderValue;
+use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode};
 use nightwatt_http1::{Head, Incoming, OnSent, Prepared, Refusal, Service, head_bytes};
 use nightwatt_httpcache::{CacheStatus, CookieRule, RequestHead};
 use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
@@ -52,7 +52,7 @@ struct Given {
     arrived: Now,
     number: u64,
     visitor: Visitor,
-    status: u16,
+    status: StatusCode,
 }
 
 /// What a plain request says.
@@ -69,7 +69,7 @@ impl<'b> Plain<'b> {
     fn read(head: &Head<'_, 'b>) -> Option<Self> {
         // What the cache's rules look at besides, what asks for something else than an answer, and
         // what says how the connection goes on.
-        const SPECIAL: [&str; 13] = [
+        const SPECIAL: [&str; 12] = [
             "range",
             "if-none-match",
             "if-modified-since",
@@ -79,7 +79,6 @@ impl<'b> Plain<'b> {
             "cache-control",
             "pragma",
             "authorization",
-            "connection",
             "upgrade",
             "expect",
             "content-length",
@@ -98,9 +97,6 @@ impl<'b> Plain<'b> {
                 10 if is("user-agent") => &mut agent,
                 6 if is("cookie") => {
                     has_cookie = true;
-                    continue;
-                }
-                10 if is("connection") && field.value.eq_ignore_ascii_case(b"keep-alive") => {
                     continue;
                 }
                 _ if SPECIAL.iter().any(|name| is(name)) => return None,
@@ -149,7 +145,8 @@ impl Client {
             return None;
         }
         let host = Authority::parse(plain.authority)?.host;
-        let index = gateway.site_of(host).filter(|_| !host.bytes().any(|it| it.is_ascii_uppercase()))?;
+        let index =
+            gateway.site_of(host).filter(|_| !host.bytes().any(|it| it.is_ascii_uppercase()))?;
         let site = &gateway.sites[index];
         if plain.has_cookie && site.rules.cookies.rule == CookieRule::Bypass
             || head.target.starts_with(answers::STATE_PATH)
@@ -203,7 +200,7 @@ impl Client {
             client: &self.address,
             method: head.method,
             target: head.target,
-            status: given.status,
+            status: given.status.as_u16(),
             bytes,
             referer: plain.referer,
             agent: plain.agent,
@@ -246,7 +243,7 @@ impl Service for Client {
         let knock = Knock { id: number, visitor, client: budget, request };
         let route = site.supervisor.admit(&knock, || WakeCause::Operator);
         debug_assert_eq!(route, Route::Cache, "what is fresh is given to everybody");
-        let status = object.stored.status().as_u16();
+        let status = object.stored.status();
         self.given = Some(Given { site: index, class, arrived, number, visitor, status });
         Some(Prepared { head: self.head_of(&object), body: object.body.clone() })
     }
@@ -270,7 +267,7 @@ impl Service for Client {
             client: self.address.clone(),
             method: head.method.to_owned(),
             target: head.target.to_owned(),
-            status: given.status,
+            status: given.status.as_u16(),
             bytes: 0,
             referer: plain.referer.map(str::to_owned),
             agent: plain.agent.map(str::to_owned),

@@ -1,6 +1,6 @@
 //! One site: its server under supervision, its cache, what it knows of its clients.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ use nightwatt_traffic::{Classifier, ClientFacts};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::access::Answered;
 use crate::answers;
 use crate::config::{Config, SiteConfig};
 use crate::error::StartError;
 use crate::flights::Flights;
 use crate::journal::Journal;
+use crate::metrics::RequestTally;
 use crate::origin::OriginPool;
 use crate::refresh::Refresher;
 use crate::shadow::{HandsOff, Shadow};
@@ -51,22 +51,12 @@ pub(crate) struct Site {
     pub(crate) probes_http: bool,
 }
 
-/// How requests were answered since the start.
+/// Requests since the start.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    answered: [AtomicU64; Answered::ALL.len()],
+    pub(crate) requests: RequestTally,
     pub(crate) visits: Mutex<Visits>,
     pub(crate) delayed: AtomicU64,
-}
-
-impl Counters {
-    pub(crate) fn count(&self, answered: Answered) {
-        self.answered[answered as usize].fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn answered(&self) -> impl Iterator<Item = (Answered, u64)> + '_ {
-        Answered::ALL.iter().map(|&it| (it, self.answered[it as usize].load(Ordering::Relaxed)))
-    }
 }
 
 /// What sites have in common.

@@ -9,6 +9,7 @@ use nightwatt_model::ledger::Bill;
 use nightwatt_model::policy::manager::Hindrance;
 use serde::{Deserialize, Serialize};
 
+use crate::access::Answered;
 use crate::gateway::Gateway;
 use crate::shadow::WouldDelay;
 use crate::site::Site;
@@ -118,10 +119,11 @@ impl Gateway {
 
 impl Site {
     /// Looks at a site.
-    fn status(&self) -> SiteStatus {
+    pub(crate) fn status(&self) -> SiteStatus {
         let server = self.supervisor.status();
         let counters = &self.counters;
-        let answers = counters.answered().filter(|(_, count)| *count > 0);
+        let answers = Answered::ALL.map(|it| (it.as_str(), counters.requests.answered(it)));
+        let given = answers.into_iter().filter(|(_, count)| *count > 0);
         let (visits, delayed_visits) = {
             let visits = counters.visits.lock().unwrap_or_else(PoisonError::into_inner);
             (visits.visits(), visits.delayed())
@@ -136,7 +138,7 @@ impl Site {
             in_flight: server.in_flight,
             held: server.held,
             policy: self.scenario.policy.to_string(),
-            answers: answers.map(|(it, count)| (it.as_str().to_owned(), count)).collect(),
+            answers: given.map(|(name, count)| (name.to_owned(), count)).collect(),
             delayed_requests: counters.delayed.load(Ordering::Relaxed),
             visits,
             delayed_visits,
@@ -154,7 +156,8 @@ impl Site {
         }
     }
 
-    fn ledger(&self, bill: &Bill) -> LedgerStatus {
+    /// A bill of its server in figures.
+    pub(crate) fn ledger(&self, bill: &Bill) -> LedgerStatus {
         let (states, proxy) = (self.power_states(), self.proxy_power());
         let uncertainty = self.scenario.server.uncertainty;
         let modelled =

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_model::ledger::Bill;
 use nightwatt_model::policy::admission::Route;
 use nightwatt_model::policy::lifecycle::{Change, Command, Phase, Report};
 use nightwatt_model::policy::manager::{
@@ -19,6 +20,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::journal::{Journal, Record, WakeCause};
+use crate::metrics::ServerTally;
 
 /// The ledger is written at least this often while the supervisor has anything to do at all.
 const CHECKPOINT_EVERY: Duration = Duration::from_mins(15);
@@ -53,6 +55,9 @@ pub(crate) struct Supervisor {
     probed: watch::Sender<u64>,
     /// The manager wants its timer earlier than the driver waits for it.
     rearm: Notify,
+    /// What the ledger said when this process began.
+    began_with: Bill,
+    tally: ServerTally,
 }
 
 struct Managed {
@@ -71,6 +76,8 @@ struct Driver {
     journal: Option<Journal>,
     actions: mpsc::UnboundedReceiver<Action>,
     written: Mono,
+    /// When the wake-up began that is under way.
+    waking_since: Option<Mono>,
     command: Option<JoinHandle<()>>,
 }
 
@@ -109,6 +116,8 @@ impl Supervisor {
             actions,
             probed: watch::Sender::new(0),
             rearm: Notify::new(),
+            began_with: memory.bill,
+            tally: ServerTally::default(),
         });
         let driver = Driver {
             supervisor: Arc::clone(&supervisor),
@@ -116,6 +125,7 @@ impl Supervisor {
             journal,
             actions: queue,
             written: now.mono,
+            waking_since: None,
             command: None,
         };
         (supervisor, tokio::spawn(driver.run()))
@@ -235,6 +245,17 @@ impl Supervisor {
             hindrance: server.hindrance(now),
             now: now.mono,
         }
+    }
+
+    /// What came to the bill since this process began, as far as it is settled.
+    pub(crate) fn bill_since_start(&self) -> Bill {
+        let now = self.clock.now();
+        self.lock().manager.settled_bill(now).since(&self.began_with)
+    }
+
+    /// What happened since this process began.
+    pub(crate) fn tally(&self) -> &ServerTally {
+        &self.tally
     }
 
     /// Is it awake, and that for less than `time`?
@@ -378,6 +399,7 @@ impl Driver {
             }
             (managed.manager.phase(), cause)
         };
+        self.count(change, cause.as_ref());
         let site = supervisor.name.as_str();
         let state = phase.as_str();
         let change_name = change.as_str();
@@ -405,6 +427,18 @@ impl Driver {
         }
         self.write(Some(change), cause);
         supervisor.phase.send_replace(phase);
+    }
+
+    /// For the metrics.
+    fn count(&mut self, change: Change, cause: Option<&WakeCause>) {
+        let (now, tally) = (self.supervisor.clock.now().mono, &self.supervisor.tally);
+        tally.changed(change, cause);
+        let began = self.waking_since.take();
+        match change {
+            Change::Waking => self.waking_since = Some(now),
+            Change::Woke => began.map_or((), |began| tally.woke_in(now.since(began))),
+            _ => {}
+        }
     }
 
     fn write(&mut self, change: Option<Change>, cause: Option<WakeCause>) {

@@ -22,6 +22,9 @@ struct Shared {
     frame: Option<Result<Frame<Bytes>, BodyError>>,
     /// Nothing comes after `frame`.
     ended: bool,
+    /// It stopped short. Said to everybody who asks: whoever takes the rest after somebody else met
+    /// the error must not take the body for whole.
+    broken: bool,
     wanted: bool,
     /// Nobody takes any more.
     dropped: bool,
@@ -64,6 +67,7 @@ impl Incoming {
         let shared = Arc::new(Mutex::new(Shared {
             frame: None,
             ended: false,
+            broken: false,
             wanted: false,
             dropped: false,
             left: length,
@@ -101,6 +105,9 @@ impl http_body::Body for Incoming {
             shared.wanted = false;
             return Poll::Ready(Some(frame));
         }
+        if shared.broken {
+            return Poll::Ready(Some(Err(Box::new(BrokenOff))));
+        }
         if shared.ended {
             return Poll::Ready(None);
         }
@@ -113,7 +120,7 @@ impl http_body::Body for Incoming {
     fn is_end_stream(&self) -> bool {
         self.0.as_ref().is_none_or(|shared| {
             let shared = lock(shared);
-            shared.ended && shared.frame.is_none()
+            shared.ended && !shared.broken && shared.frame.is_none()
         })
     }
 
@@ -158,10 +165,9 @@ impl Feeder {
     pub(crate) fn fail(&self, error: BodyError) {
         let mut shared = lock(&self.0);
         shared.frame = Some(Err(error));
-        shared.ended = true;
+        (shared.ended, shared.broken) = (true, true);
         shared.wake_taker();
     }
-
 }
 
 /// Nobody takes the rest of a body.
@@ -174,7 +180,7 @@ impl Drop for Feeder {
         let mut shared = lock(&self.0);
         if !shared.ended {
             shared.frame = Some(Err(Box::new(BrokenOff)));
-            shared.ended = true;
+            (shared.ended, shared.broken) = (true, true);
             shared.wake_taker();
         }
     }

@@ -137,8 +137,11 @@ mod tests {
 
     use super::*;
 
-    /// Body, trailers and what is left, of bytes that come in pieces.
-    fn decode(pieces: &[&[u8]]) -> Result<(Vec<u8>, Option<HeaderMap>, Vec<u8>), Refusal> {
+    /// Body, trailers and what is left.
+    type Decoded = (Vec<u8>, Option<HeaderMap>, Vec<u8>);
+
+    /// Reads bytes that come in pieces.
+    fn decode(pieces: &[&[u8]]) -> Result<Decoded, Refusal> {
         let mut decoder = Chunked::new(1024, 4);
         let (mut bytes, mut body) = (BytesMut::new(), Vec::new());
         let mut pieces = pieces.iter();
@@ -192,7 +195,10 @@ mod tests {
         ] {
             let shown = String::from_utf8_lossy(bytes);
             let refused = decode(&[bytes]);
-            assert!(matches!(&refused, Err(it) if *it != Refusal::TimedOut), "{shown:?} {refused:?}");
+            assert!(
+                matches!(&refused, Err(it) if *it != Refusal::TimedOut),
+                "{shown:?} {refused:?}"
+            );
         }
         let long = [b"4;".as_slice(), &[b'x'; 300], b"\r\nwiki\r\n0\r\n\r\n"].concat();
         assert!(decode(&[&long]).is_err());

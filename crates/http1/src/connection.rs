@@ -13,9 +13,9 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-use crate::exchange::{SharedLimits, send};
 use crate::head::{Framing, Head, Refusal, Scan, no_fields, scan};
 use crate::timer::Timer;
+use crate::writer::send;
 use crate::{Limits, OnSent, Prepared, Service};
 
 /// What is read at a time, into the stack.
@@ -27,7 +27,7 @@ pub(crate) struct Connection<S> {
     pub(crate) service: S,
     /// What came and was not read yet: nothing while the connection is idle.
     pub(crate) buffer: BytesMut,
-    pub(crate) limits: SharedLimits,
+    pub(crate) limits: Arc<Limits>,
     pub(crate) clock: Clock,
     /// Changes when the listener stops.
     pub(crate) stopped: watch::Receiver<bool>,
@@ -226,7 +226,8 @@ impl<S: Service> Connection<S> {
         let Ok(head) = Head::parse(bytes, &mut room, self.limits.fields) else {
             return (false, None);
         };
-        if is_stopping || !head.is_1_1 || head.framing() != Ok(Framing::None) {
+        let goes_on = !is_stopping && head.is_1_1 && head.persists();
+        if !goes_on || head.framing() != Ok(Framing::None) {
             return (false, None);
         }
         let Some(prepared) = self.service.quick(&head) else { return (false, None) };

@@ -85,6 +85,11 @@ pub enum Scan {
 /// Looks for the end of a head. The first `seen` bytes were looked at before; so a head that comes
 /// byte by byte is not read over and over.
 pub fn scan(bytes: &[u8], seen: usize, most: usize) -> Result<Scan, Refusal> {
+    if seen == 0 && bytes.first().is_some_and(|first| !first.is_ascii_graphic() && *first != b'\r')
+    {
+        // Most often somebody speaks TLS. It would not send anything more.
+        return Err(Refusal::Malformed("This is not HTTP. Perhaps it is meant for an HTTPS port?"));
+    }
     for at in memchr::memchr_iter(b'\n', &bytes[seen..]).map(|at| at + seen) {
         if at == 0 || bytes[at - 1] != b'\r' {
             return Err(Refusal::Malformed("A line ends without a carriage return."));
@@ -93,7 +98,8 @@ pub fn scan(bytes: &[u8], seen: usize, most: usize) -> Result<Scan, Refusal> {
             return if at < most { Ok(Scan::End(at + 1)) } else { Err(Refusal::HeadTooLarge) };
         }
     }
-    if seen == 0 && bytes.first().is_some_and(|first| !first.is_ascii_graphic() && *first != b'\r') {
+    if seen == 0 && bytes.first().is_some_and(|first| !first.is_ascii_graphic() && *first != b'\r')
+    {
         // Most often somebody speaks TLS. It would not send anything more.
         return Err(Refusal::Malformed("This is not HTTP. Perhaps it is meant for an HTTPS port?"));
     }

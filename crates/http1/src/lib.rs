@@ -19,9 +19,11 @@ mod chunked;
 mod connection;
 mod exchange;
 mod head;
+mod reader;
 mod response;
 mod timer;
 mod upgrade;
+mod writer;
 
 use std::future::Future;
 use std::time::Duration;
@@ -32,10 +34,10 @@ use http::{Request, Response};
 pub use body::{BodyError, Incoming};
 pub use chunked::{Chunked, Step};
 pub use connection::serve;
-pub use exchange::Interim;
 pub use head::{Field, Framing, Head, Refusal, Scan, scan};
 pub use response::head_bytes;
 pub use upgrade::{Tunnel, Upgraded};
+pub use writer::Interim;
 
 /// Bounds on what a client may do. Under a virtual clock clients are never slow: the times do not
 /// count.
@@ -75,7 +77,7 @@ pub trait Service: Send + 'static {
     /// An answer on its way. It is dropped if the client leaves.
     type Answering: Future<Output = Response<Self::Body>> + Send;
 
-    /// The answer to a request without a body, if it is ready. Whoever gives one does the books in
+    /// The answer to a request without a body, on a connection that goes on, if it is ready. Whoever gives one does the books in
     /// [`Service::sent`] or [`Service::sending`], one of which is called next.
     fn quick(&mut self, head: &Head<'_, '_>) -> Option<Prepared>;
 

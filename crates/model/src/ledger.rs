@@ -56,6 +56,18 @@ impl Bill {
         states.on * self.span()
     }
 
+    /// What came to it since an earlier state of the same bill.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            on: self.on.saturating_sub(earlier.on),
+            off: self.off.saturating_sub(earlier.off),
+            unobserved: self.unobserved.saturating_sub(earlier.unobserved),
+            cycles: self.cycles.saturating_sub(earlier.cycles),
+            wakeups: self.wakeups.saturating_sub(earlier.wakeups),
+        }
+    }
+
     /// 1 - (server + proxy) / (server always on, no proxy). Zero for an empty span.
     pub fn saving(&self, states: &PowerStates, proxy: Watts) -> f64 {
         let always_on = self.always_on(states);
@@ -117,6 +129,12 @@ impl Ledger {
             Billing::Unobserved => bill.unobserved += passed,
         }
         bill
+    }
+
+    /// The bill as of the last turn, without the sleep that began then and may still come to
+    /// nothing.
+    pub const fn before_sleep(&self) -> Bill {
+        Bill { cycles: self.bill.cycles.saturating_sub(1), ..self.bill }
     }
 
     /// What the present time counts as.

@@ -74,7 +74,7 @@ pub(crate) fn write(out: &mut String, at: Wall, utc_offset: i32) {
     let (year, month, day) = civil_from_days(local.div_euclid(86_400));
     let second = local.rem_euclid(86_400);
     let zone = i64::from(utc_offset.abs() / 60);
-    two_digits(out, i64::from(day));
+    two_digits(out, day);
     out.push('/');
     out.push_str(MONTHS[month as usize - 1]);
     out.push('/');

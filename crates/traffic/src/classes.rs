@@ -98,7 +98,8 @@ pub struct ClassifierConfig {
     pub crawler_agents: Vec<String>,
     /// Monitors beside the built-in table.
     pub monitor_agents: Vec<String>,
-    /// Whole paths that only monitors ask for.
+    /// Whole paths of health checks. Whoever asks for one is told what the proxy knows, whether the
+    /// server is awake or not: a site that answers these by itself takes them out of here.
     pub monitor_paths: Vec<String>,
     /// Parts of paths that only scanners ask for, beside the usual ones.
     pub scanner_paths: Vec<String>,
@@ -133,14 +134,22 @@ impl Default for ClassifierConfig {
     }
 }
 
+impl ClassifierConfig {
+    /// Is this a path of health checks?
+    pub fn is_health_check(&self, path: &str) -> bool {
+        self.monitor_paths.iter().any(|monitored| path == monitored)
+    }
+}
+
 /// How long somebody who read `robots.txt` counts as a robot.
 const ROBOT_FOR: Duration = Duration::from_hours(24);
 
 /// Tells classes of clients, by what they say and by what they did.
 ///
 /// The first of these that holds:
-/// 1. `Api`: an agent of the operator's own;
-/// 2. `Monitor`: a path or agent of the operator's, or a monitor by the table;
+/// 1. `Monitor`: a path of health checks ([`ClassifierConfig::monitor_paths`]), whoever asks;
+/// 2. `Api`: an agent of the operator's own; then `Monitor`: an agent of the operator's, or a
+///    monitor by the table;
 /// 3. `Crawler`: an agent of the operator's, or a crawler by the table ([`CrawlerTable`]);
 /// 4. `Scanner`: a client that missed too much (see [`Classifier::learn`]), or a path that only
 ///    scanners ask for and that has never been answered with success here;
@@ -188,14 +197,14 @@ impl Classifier {
         let named = |agents: &[String]| {
             agents.iter().any(|part| !part.is_empty() && agent.contains(part.as_str()))
         };
+        if self.config.is_health_check(path) {
+            return ClientClass::Monitor;
+        }
         if named(&self.config.api_agents) {
             return ClientClass::Api;
         }
         let listed = self.table.lookup(agent).map(|found| found.kind);
-        if listed == Some(AgentKind::Monitor)
-            || named(&self.config.monitor_agents)
-            || self.config.monitor_paths.iter().any(|monitored| path == monitored)
-        {
+        if listed == Some(AgentKind::Monitor) || named(&self.config.monitor_agents) {
             return ClientClass::Monitor;
         }
         if listed == Some(AgentKind::Crawler) || named(&self.config.crawler_agents) {

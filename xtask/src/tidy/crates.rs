@@ -11,16 +11,17 @@ use super::Finding;
 /// Crates may use those of the layers before their own.
 const LAYERS: [&[&str]; 5] = [
     &["model", "clock"],
-    &["traffic", "httpcache", "meters", "power", "probes", "transfer", "report"],
+    &["traffic", "httpcache", "http1", "meters", "power", "probes", "transfer", "report"],
     &["gateway", "load", "sim"],
     &["lab"],
     &["cli", "python"],
 ];
 
 /// Crates that may use less than their layer allows, or their neighbour.
-const ONLY: [(&str, &[&str]); 6] = [
+const ONLY: [(&str, &[&str]); 7] = [
     ("model", &[]),
     ("httpcache", &[]),
+    ("http1", &["model", "clock"]),
     ("clock", &["model"]),
     ("traffic", &["model"]),
     ("report", &["model"]),

@@ -42,6 +42,9 @@ fn page(name: &str, config: &Config) -> String {
     row(&mut text, "listens on", &listen.join(", "));
     row(&mut text, "state", &config.state_dir.display().to_string());
     row(&mut text, "control", &config.control_socket().display().to_string());
+    if let Some(admin) = config.admin {
+        row(&mut text, "admin", &admin.to_string());
+    }
     if let Some(log) = &config.access_log {
         row(&mut text, "access log", &log.display().to_string());
     }

@@ -38,7 +38,8 @@ async fn serve(args: &ServeArgs, config: Config, clock: Clock) -> Result<ExitSta
         Failure::failed(&error).maybe_hint(hint)
     })?;
     let addresses: Vec<String> = running.addresses.iter().map(ToString::to_string).collect();
-    introduction.say(&addresses, args.json)?;
+    let admin = running.admin.map(|it| it.to_string());
+    introduction.say(&addresses, admin.as_deref(), args.json)?;
     let gateway = Arc::clone(&running.gateway);
     let signal = signals.next().await;
     tracing::info!(signal, "stopping: running exchanges may end");
@@ -72,12 +73,13 @@ impl Introduction {
         Self { observe, control_socket, sites: sites.collect() }
     }
 
-    fn say(&self, addresses: &[String], json: bool) -> Result<(), Failure> {
+    fn say(&self, addresses: &[String], admin: Option<&str>, json: bool) -> Result<(), Failure> {
         if json {
             let site = |(name, policy, controller): &(String, String, &str)| json!({ "name": name, "policy": policy, "controller": controller });
             let sites: Vec<Value> = self.sites.iter().map(site).collect();
             return output::say_json(&json!({
                 "listening": addresses,
+                "admin": admin,
                 "control_socket": self.control_socket,
                 "observe": self.observe,
                 "sites": sites,
@@ -88,7 +90,9 @@ impl Introduction {
         };
         let sites: Vec<String> = self.sites.iter().map(site).collect();
         let shadow = if self.observe { "; shadow mode: servers are left alone" } else { "" };
-        let line = format!("listening on {}: {}{shadow}", addresses.join(", "), sites.join(", "));
+        let admin = admin.map(|it| format!("; metrics and health on {it}")).unwrap_or_default();
+        let line =
+            format!("listening on {}: {}{admin}{shadow}", addresses.join(", "), sites.join(", "));
         output::say(&line)
     }
 }

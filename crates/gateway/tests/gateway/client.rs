@@ -1,6 +1,7 @@
 //! A client that writes what it is told and reads what comes, with the debts of virtual time.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 
 use nightwatt_clock::{Clock, Debt};
 use tokio::io::AsyncWriteExt;
@@ -119,8 +120,12 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) async fn connect(stage: &Stage) -> Self {
+        Self::connect_to(stage, stage.address()).await
+    }
+
+    pub(crate) async fn connect_to(stage: &Stage, address: SocketAddr) -> Self {
         let owes = stage.clock.owe();
-        let stream = TcpStream::connect(stage.address()).await.unwrap();
+        let stream = TcpStream::connect(address).await.unwrap();
         stream.set_nodelay(true).unwrap();
         drop(owes);
         let clock = stage.clock.clone();
@@ -190,7 +195,8 @@ impl Client {
             let head = self.ahead.until(&mut self.stream, b"\r\n\r\n").await?;
             let (line, fields) = Fields::of_head(&head);
             let status = line.split(' ').nth(1)?.parse().ok()?;
-            if status != 100 {
+            // Interim answers are not what was asked for.
+            if !(100..200).contains(&status) || status == 101 {
                 return Some(Got { status, fields, body: Vec::new(), whole: true });
             }
         }

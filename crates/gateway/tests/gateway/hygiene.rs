@@ -24,7 +24,7 @@ fn what_belongs_to_one_connection_goes_no_further() {
             .field("Connection", "X-Other-Secret")
             .field("X-Secret", "1")
             .field("X-Other-Secret", "1")
-            .field("TE", "trailers")
+            .field("TE", "gzip")
             .field("Keep-Alive", "timeout=5")
             .field("Proxy-Connection", "keep-alive")
             .field("Proxy-Authorization", "Basic eDp5")

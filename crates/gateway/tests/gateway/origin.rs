@@ -22,6 +22,8 @@ pub(crate) struct Seen {
     pub(crate) fields: Fields,
     /// Once the script has read it, and whether all of it came.
     pub(crate) body: Option<(Vec<u8>, bool)>,
+    /// The trailers behind it.
+    pub(crate) trailers: Vec<String>,
     pub(crate) at: Mono,
     /// Number of the connection, from 1.
     pub(crate) connection: usize,
@@ -46,6 +48,8 @@ pub(crate) enum Act {
     Body,
     /// Writes this.
     Say(Vec<u8>),
+    /// Says whatever it hears, to the end of the connection.
+    Echo,
     /// Waits until the test opens the gate.
     Await(Gate),
     /// Closes the connection.
@@ -278,6 +282,7 @@ impl Origin {
                 target: words.next().unwrap_or_default(),
                 fields,
                 body: None,
+                trailers: Vec::new(),
                 at: self.0.clock.now().mono,
                 connection,
             };
@@ -296,7 +301,9 @@ impl Origin {
                     Act::Body => {
                         let body = ahead.body(&mut stream, &seen.fields, false).await;
                         if let Some(index) = index {
-                            self.state().seen[index].body = Some(body);
+                            let mut state = self.state();
+                            state.seen[index].body = Some(body);
+                            state.seen[index].trailers = std::mem::take(&mut ahead.1);
                         }
                     }
                     Act::Say(bytes) => {
@@ -304,6 +311,12 @@ impl Origin {
                             return;
                         }
                     }
+                    Act::Echo => loop {
+                        let bytes = ahead.some(&mut stream).await;
+                        if bytes.is_empty() || stream.write_all(&bytes).await.is_err() {
+                            return;
+                        }
+                    },
                     Act::Await(gate) => gate.pass().await,
                     Act::Close => return,
                     Act::Hang => std::future::pending().await,

@@ -189,6 +189,7 @@ impl Setup {
         let text = format!(
             r#"
             listen = ["127.0.0.1:0"]
+            admin = "127.0.0.1:0"
             state_dir = "{dir}"
             access_log = "{dir}/access.log"
 
@@ -284,6 +285,18 @@ impl Stage {
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.running().addresses[0]
+    }
+
+    pub(crate) fn admin_address(&self) -> Option<SocketAddr> {
+        self.running().admin
+    }
+
+    /// Asks the admin listener.
+    pub(crate) async fn ask_admin(&self, ask: Ask) -> Got {
+        let admin = self.admin_address().expect("an admin listener");
+        let mut client = Client::connect_to(self, admin).await;
+        client.send(&ask).await;
+        client.answer().await
     }
 
     pub(crate) fn control_socket(&self) -> PathBuf {

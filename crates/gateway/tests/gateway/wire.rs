@@ -2,9 +2,9 @@
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Bytes read ahead of what was asked for.
+/// Bytes read ahead of what was asked for, and the lines of the trailers that were read last.
 #[derive(Debug, Default)]
-pub(crate) struct Ahead(Vec<u8>);
+pub(crate) struct Ahead(Vec<u8>, pub(crate) Vec<String>);
 
 impl Ahead {
     async fn more<R: AsyncRead + Unpin>(&mut self, reader: &mut R) -> bool {
@@ -64,15 +64,27 @@ impl Ahead {
             let line = String::from_utf8_lossy(&line);
             let size = line.trim().split(';').next().unwrap_or_default();
             let Ok(size) = usize::from_str_radix(size, 16) else { return (body, false) };
+            if size == 0 {
+                return (body, self.trailers(reader).await);
+            }
             let part = self.exactly(reader, size).await;
             let whole = part.len() == size;
             body.extend(part);
             if !whole || self.until(reader, b"\r\n").await.is_none() {
                 return (body, false);
             }
-            if size == 0 {
-                return (body, true);
+        }
+    }
+
+    /// Trailers, up to and with the empty line. False if that does not come.
+    async fn trailers<R: AsyncRead + Unpin>(&mut self, reader: &mut R) -> bool {
+        self.1.clear();
+        loop {
+            let Some(line) = self.until(reader, b"\r\n").await else { return false };
+            if line == b"\r\n" {
+                return true;
             }
+            self.1.push(String::from_utf8_lossy(&line).trim().to_owned());
         }
     }
 

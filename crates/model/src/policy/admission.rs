@@ -65,6 +65,8 @@ pub enum Want {
     Page,
     /// A small thing browsers ask for on their own account (`favicon.ico`): nobody waits for it.
     Icon,
+    /// A health check of the service as a whole: it must not depend on whether the server sleeps.
+    Health,
     /// Anything else.
     Other,
 }
@@ -85,7 +87,7 @@ impl Request {
     pub const fn wakes(&self) -> bool {
         self.class.is_admitted()
             && matches!(self.cached, Cached::Nothing)
-            && !matches!(self.want, Want::Icon)
+            && !matches!(self.want, Want::Icon | Want::Health)
     }
 }
 
@@ -125,6 +127,9 @@ pub fn route(
     waiting_page: bool,
     retry_crawlers: Duration,
 ) -> Route {
+    if request.want == Want::Health {
+        return Route::State;
+    }
     if request.cached == Cached::Fresh {
         return Route::Cache;
     }
@@ -139,7 +144,7 @@ pub fn route(
         ClientClass::Scanner => Route::Refuse,
         ClientClass::Monitor => Route::State,
         ClientClass::Human | ClientClass::Api => match request.want {
-            Want::Icon => Route::State,
+            Want::Icon | Want::Health => Route::State,
             Want::Page if waiting_page => Route::WaitingPage,
             Want::Page | Want::Other => Route::Hold,
         },
@@ -239,9 +244,20 @@ mod tests {
     }
 
     #[test]
+    fn a_health_check_is_answered_from_what_is_known_whoever_asks_and_whatever_the_server_does() {
+        for class in ClientClass::ALL {
+            for cached in [Cached::Fresh, Cached::Stale, Cached::Nothing] {
+                for phase in [Phase::Unknown, Phase::Awake, Phase::Asleep, Phase::Failed] {
+                    assert_eq!(ask(class, Want::Health, cached, phase), Route::State);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn what_wakes_is_what_is_held_or_shown_a_waiting_page() {
         for class in ClientClass::ALL {
-            for want in [Want::Page, Want::Icon, Want::Other] {
+            for want in [Want::Page, Want::Icon, Want::Health, Want::Other] {
                 for cached in [Cached::Fresh, Cached::Stale, Cached::Nothing] {
                     let request = Request { class, want, cached };
                     let route = route(&request, Phase::Asleep, true, RETRY);

@@ -25,6 +25,10 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// Every phase.
+    pub const ALL: [Self; 6] =
+        [Self::Unknown, Self::Awake, Self::FallingAsleep, Self::Asleep, Self::Waking, Self::Failed];
+
     /// The name used in logs, metrics and JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -125,6 +129,20 @@ pub enum Change {
 }
 
 impl Change {
+    /// Every change.
+    pub const ALL: [Self; 10] = [
+        Self::FoundAwake,
+        Self::FoundAsleep,
+        Self::FallingAsleep,
+        Self::FellAsleep,
+        Self::StayedAwake,
+        Self::Waking,
+        Self::Woke,
+        Self::WokenByOthers,
+        Self::WentAway,
+        Self::Failed,
+    ];
+
     /// The name used in logs and in the ledger.
     pub const fn as_str(self) -> &'static str {
         match self {

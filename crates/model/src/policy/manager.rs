@@ -503,6 +503,15 @@ impl<P: SleepPolicy> PowerManager<P> {
         self.ledger.bill(now.mono)
     }
 
+    /// The bill as far as it is settled: while the server falls asleep, as of the sleep command, since
+    /// that sleep may come to nothing. None of its figures ever falls.
+    pub fn settled_bill(&self, now: Now) -> Bill {
+        match self.phase() {
+            Phase::FallingAsleep => self.ledger.before_sleep(),
+            _ => self.bill(now),
+        }
+    }
+
     /// What is to survive a restart.
     pub fn memory(&self, now: Now) -> Memory {
         Memory { bill: self.bill(now), crawl_appointment: self.crawl.appointment(now) }

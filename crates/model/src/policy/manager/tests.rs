@@ -210,3 +210,37 @@ fn the_bill_of_a_day_follows_from_its_changes() {
     assert_eq!(bill.span().as_secs(), 86_400);
     assert_eq!((bill.cycles, bill.wakeups), (24, 23));
 }
+
+#[test]
+fn the_settled_bill_never_falls_even_when_a_sleep_comes_to_nothing() {
+    let mut story = Story::without_sla();
+    let patience = story.manager.settings.patience;
+    story.until(59);
+    let mut seen = story.manager.settled_bill(story.now);
+    let mut rises = |manager: &PowerManager<Timeout>, now| {
+        let bill = manager.settled_bill(now);
+        let fell = bill.on < seen.on || bill.off < seen.off || bill.cycles < seen.cycles;
+        assert!(!fell, "{seen:?}, then {bill:?}");
+        seen = bill;
+        bill
+    };
+    // The server ignores the sleep command that is given at 60.
+    let mut actions = Vec::new();
+    story.go_to(Mono::from_secs(60));
+    story.manager.tick(story.now, &mut actions);
+    assert_eq!(story.manager.phase(), Phase::FallingAsleep);
+    story.go_to(Mono::from_secs(60) + patience.sleep_timeout);
+    assert_eq!(story.manager.bill(story.now).cycles, 1, "the bill itself does fall");
+    let bill = rises(&story.manager, story.now);
+    assert_eq!((bill.on, bill.off, bill.cycles), (Duration::from_mins(1), Duration::ZERO, 0));
+    story.manager.tick(story.now, &mut actions);
+    assert_eq!(story.manager.phase(), Phase::Awake);
+    let bill = rises(&story.manager, story.now);
+    assert_eq!((bill.on, bill.cycles), (Duration::from_mins(2), 0));
+    // The next time it obeys.
+    story.until(1000);
+    assert_eq!(story.manager.phase(), Phase::Asleep);
+    let bill = rises(&story.manager, story.now);
+    assert_eq!((bill.on + bill.off, bill.cycles), (Duration::from_secs(1000), 1));
+    assert_eq!(bill, story.manager.bill(story.now));
+}

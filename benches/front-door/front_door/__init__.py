@@ -1,0 +1,1 @@
+"""The front door's benchmark: see docs/front-door-performance.md."""

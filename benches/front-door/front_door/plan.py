@@ -1,0 +1,74 @@
+"""What is measured, for how long, and what is to be reached."""
+
+from dataclasses import dataclass, field
+
+from front_door.servers import MISS, SIZES, hit
+
+CONNECTIONS = (64, 1000)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table of speeds."""
+
+    path: str
+    connections: int
+
+    @property
+    def is_hit(self):
+        return self.path != MISS
+
+    @property
+    def title(self):
+        kib = "".join(filter(str.isdigit, self.path))
+        return f"{'hit' if self.is_hit else 'miss'} {kib} KiB, {self.connections} connections"
+
+    @property
+    def goals(self):
+        """Least requests per CPU second, as multiples of a peer's; for the floor at most the CPU."""
+        if not self.is_hit:
+            return {"nginx": 1.0}
+        nginx = {hit(1): 1.25, hit(16): 1.1}.get(self.path, 1.0)
+        return {"nginx": nginx, "varnish": 2.5, "floor": 1.25}
+
+
+ROWS = [Row(path, n) for path in [*map(hit, SIZES), MISS] for n in CONNECTIONS]
+
+RATES = {hit(1): 5000, hit(16): 5000, hit(256): 500, MISS: 2000}
+"""Requests per second of the open loop: well below what the slowest of them can do on one core."""
+RATE_CONNECTIONS = 64
+
+
+@dataclass
+class Plan:
+    """How long everything takes."""
+
+    rounds: int
+    seconds: int
+    latency_rounds: int
+    latency_seconds: int
+    idle_connections: int
+    settle_seconds: int
+    quiet_seconds: int
+    rows: list = field(default_factory=lambda: list(ROWS))
+    latency_paths: list = field(default_factory=lambda: list(RATES))
+
+
+FULL = Plan(
+    rounds=5,
+    seconds=2,
+    latency_rounds=3,
+    latency_seconds=4,
+    idle_connections=10_000,
+    settle_seconds=10,
+    quiet_seconds=65,
+)
+QUICK = Plan(
+    rounds=1,
+    seconds=1,
+    latency_rounds=1,
+    latency_seconds=2,
+    idle_connections=2_000,
+    settle_seconds=3,
+    quiet_seconds=30,
+)

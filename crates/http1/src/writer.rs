@@ -1,0 +1,254 @@
+//! The answer on its way to the client.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes, BytesMut};
+use http::header::CONNECTION;
+use http::{HeaderMap, Response, StatusCode};
+use http_body::Frame;
+use tokio::io::AsyncWrite;
+use tokio::net::tcp::WriteHalf;
+use tokio::sync::mpsc;
+
+use crate::Limits;
+use crate::body::BodyError;
+use crate::response::{BodyEnd, Form, chunk_line, last_chunk, write_head, write_interim};
+use crate::timer::Timer;
+use crate::upgrade::Tunnel;
+
+/// Sends interim answers (1xx) ahead of the answer; one of a request's extensions. 100 is sent by
+/// itself when the body is wanted.
+#[derive(Debug, Clone)]
+pub struct Interim(mpsc::UnboundedSender<(StatusCode, HeaderMap)>);
+
+impl Interim {
+    pub(crate) const fn new(sender: mpsc::UnboundedSender<(StatusCode, HeaderMap)>) -> Self {
+        Self(sender)
+    }
+
+    /// Sends one, if the answer has not begun.
+    pub fn send(&self, status: StatusCode, headers: HeaderMap) {
+        let ours = matches!(status, StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS);
+        if status.is_informational() && !ours {
+            // Nobody receives once the answer has begun.
+            let _ = self.0.send((status, headers));
+        }
+    }
+}
+
+/// Writes the answer.
+pub(crate) struct Writer<'a> {
+    pub(crate) half: WriteHalf<'a>,
+    pub(crate) timer: Timer,
+    pub(crate) limits: &'a Limits,
+}
+
+/// An answer that went whole.
+pub(crate) struct Sent {
+    pub(crate) closes: bool,
+    pub(crate) tunnel: Option<Tunnel>,
+}
+
+/// Why an answer did not go whole.
+pub(crate) enum NotSent {
+    /// The client left, or takes nothing.
+    Gone,
+    /// Its source broke off.
+    Short,
+}
+
+impl Writer<'_> {
+    /// Waits for the answer, sends interim ones meanwhile, then sends it.
+    pub(crate) async fn run<B>(
+        mut self,
+        answering: impl Future<Output = Response<B>>,
+        mut interims: mpsc::UnboundedReceiver<(StatusCode, HeaderMap)>,
+        form: &Form,
+        closes: impl FnOnce() -> bool,
+    ) -> Result<Sent, NotSent>
+    where
+        B: http_body::Body<Data = Bytes, Error = BodyError> + Unpin,
+    {
+        let response = {
+            let mut answering = pin!(answering);
+            loop {
+                let next = std::future::poll_fn(|cx| {
+                    // Interim answers that came before it go before it.
+                    let answer = answering.as_mut().poll(cx);
+                    match interims.poll_recv(cx) {
+                        Poll::Ready(Some(interim)) => Poll::Ready((Some(interim), answer)),
+                        _ => match answer {
+                            Poll::Ready(_) => Poll::Ready((None, answer)),
+                            Poll::Pending => Poll::Pending,
+                        },
+                    }
+                });
+                let (interim, answer) = next.await;
+                let mut waiting = interim;
+                while let Some((status, headers)) = waiting {
+                    let mut out = BytesMut::new();
+                    write_interim(&mut out, status, &headers);
+                    self.send(&mut VecDeque::from([out.freeze()])).await?;
+                    waiting = interims.try_recv().ok();
+                }
+                if let Poll::Ready(response) = answer {
+                    break response;
+                }
+            }
+        };
+        drop(interims);
+        self.answer(response, form, closes).await
+    }
+
+    /// Sends an answer: its head with the first part of its body, if that is there.
+    pub(crate) async fn answer<B>(
+        &mut self,
+        mut response: Response<B>,
+        form: &Form,
+        closes: impl FnOnce() -> bool,
+    ) -> Result<Sent, NotSent>
+    where
+        B: http_body::Body<Data = Bytes, Error = BodyError> + Unpin,
+    {
+        let tunnel = response.extensions_mut().remove::<Tunnel>();
+        let tunnel = tunnel.filter(|_| response.status() == StatusCode::SWITCHING_PROTOCOLS);
+        let end = form.body_end(&response, response.body().size_hint().exact());
+        let told = response.headers().get(CONNECTION);
+        let told = told.is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"close"));
+        let closes = told || !form.persists || end == BodyEnd::Close || closes();
+        let mut head = BytesMut::with_capacity(512);
+        write_head(&mut head, &response, end, form, closes);
+        let mut out = VecDeque::from([head.freeze()]);
+        if end == BodyEnd::NoBody {
+            self.send(&mut out).await?;
+            return Ok(Sent { closes, tunnel });
+        }
+        self.body(response.into_body(), end, form, out).await?;
+        Ok(Sent { closes, tunnel })
+    }
+
+    async fn body<B>(
+        &mut self,
+        mut body: B,
+        end: BodyEnd,
+        form: &Form,
+        mut out: VecDeque<Bytes>,
+    ) -> Result<(), NotSent>
+    where
+        B: http_body::Body<Data = Bytes, Error = BodyError> + Unpin,
+    {
+        let mut left = if let BodyEnd::Length(length) = end { length } else { u64::MAX };
+        loop {
+            let frame = match self.next_frame(&mut body, &mut out).await? {
+                None => break,
+                Some(Err(_)) => return self.short(out).await,
+                Some(Ok(frame)) => frame,
+            };
+            match frame.into_data() {
+                Ok(part) if part.is_empty() => {}
+                Ok(part) => {
+                    let length = part.len() as u64;
+                    if length > left {
+                        // More than was announced: the head's word counts, and nothing follows.
+                        return self.short(out).await;
+                    }
+                    left -= length;
+                    if end == BodyEnd::Chunked {
+                        out.extend([chunk_line(part.len()), part, Bytes::from_static(b"\r\n")]);
+                    } else {
+                        out.push_back(part);
+                    }
+                }
+                Err(frame) => {
+                    let trailers = frame.into_trailers().ok().filter(|_| form.takes_trailers);
+                    if end == BodyEnd::Chunked {
+                        out.push_back(last_chunk(trailers.as_ref()));
+                    }
+                    return self.send(&mut out).await;
+                }
+            }
+        }
+        if left > 0 && matches!(end, BodyEnd::Length(_)) {
+            return self.short(out).await;
+        }
+        if end == BodyEnd::Chunked {
+            out.push_back(last_chunk(None));
+        }
+        self.send(&mut out).await
+    }
+
+    /// The next frame. What is to be sent goes before anybody waits for more.
+    async fn next_frame<B>(
+        &mut self,
+        body: &mut B,
+        out: &mut VecDeque<Bytes>,
+    ) -> Result<Option<Result<Frame<Bytes>, BodyError>>, NotSent>
+    where
+        B: http_body::Body<Data = Bytes, Error = BodyError> + Unpin,
+    {
+        if out.len() < 3 {
+            let ready = std::future::poll_fn(|cx| {
+                Poll::Ready(match Pin::new(&mut *body).poll_frame(cx) {
+                    Poll::Ready(frame) => Some(frame),
+                    Poll::Pending => None,
+                })
+            });
+            if let Some(frame) = ready.await {
+                return Ok(frame);
+            }
+        }
+        self.send(out).await?;
+        Ok(std::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await)
+    }
+
+    /// Sends what there is of an answer that will not become whole.
+    async fn short(&mut self, mut out: VecDeque<Bytes>) -> Result<(), NotSent> {
+        self.send(&mut out).await?;
+        Err(NotSent::Short)
+    }
+
+    async fn send(&mut self, out: &mut VecDeque<Bytes>) -> Result<(), NotSent> {
+        let half = &mut self.half;
+        send(
+            |cx, parts| Pin::new(&mut *half).poll_write_vectored(cx, parts),
+            out,
+            &mut self.timer,
+            self.limits,
+        )
+        .await
+        .map_err(|()| NotSent::Gone)
+    }
+}
+
+/// Writes all of `out`, as long as the client takes something of it now and then.
+pub(crate) async fn send(
+    mut write: impl FnMut(&mut Context<'_>, &[IoSlice<'_>]) -> Poll<std::io::Result<usize>>,
+    out: &mut VecDeque<Bytes>,
+    timer: &mut Timer,
+    limits: &Limits,
+) -> Result<(), ()> {
+    out.retain(|part| !part.is_empty());
+    while !out.is_empty() {
+        let written = timer.within(limits.send_timeout, |cx| {
+            let mut parts = [IoSlice::new(&[]); 4];
+            let count = out.len().min(parts.len());
+            for (slot, part) in parts.iter_mut().zip(out.iter()) {
+                *slot = IoSlice::new(part);
+            }
+            write(cx, &parts[..count])
+        });
+        let Some(Ok(mut written @ 1..)) = written.await else { return Err(()) };
+        while let Some(first) = out.front_mut() {
+            if written < first.len() {
+                first.advance(written);
+                break;
+            }
+            written -= first.len();
+            out.pop_front();
+        }
+    }
+    Ok(())
+}
