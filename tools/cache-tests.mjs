@@ -31,19 +31,19 @@ const expected = { failures: { ...all.failures, ...own?.failures }, checks: { ..
 const children = []
 
 /** Starts a program and gives the first thing it says that matches. */
-async function start (command, argv, options, says) {
+function start (command, argv, options, says) {
   const child = spawn(command, argv, { ...options, stdio: ['ignore', 'pipe', 'inherit'] })
   children.push(child)
-  let text = ''
-  for await (const part of child.stdout) {
-    text += part
-    const found = text.match(says)
-    if (found) {
-      child.stdout.resume()
-      return found[1]
-    }
-  }
-  throw new Error(`${command} ended before it listened: ${text}`)
+  // The pipe stays open and is read to its end: a program that cannot say something dies of it.
+  return new Promise((resolve, reject) => {
+    let text = ''
+    child.stdout.on('data', part => {
+      text += part
+      const found = text.match(says)
+      if (found) resolve(found[1])
+    })
+    child.on('close', () => reject(new Error(`${command} ended before it listened: ${text}`)))
+  })
 }
 
 /** The suite reads what npm would tell its scripts. */

@@ -41,7 +41,7 @@ const SHARDS: usize = 4;
 const OVERHEAD: u64 = 1024;
 
 /// What a field costs beside its text.
-const FIELD: u64 = 64;
+const FIELD: u64 = 128;
 
 /// A stored response.
 #[derive(Debug)]

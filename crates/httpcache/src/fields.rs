@@ -1,10 +1,11 @@
 //! Fields that belong to one connection and go no further (RFC 9110, 7.6.1; RFC 9111, 3.1).
 
-use http::HeaderMap;
+use bytes::Bytes;
 use http::header::{
     CONNECTION, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
     TRANSFER_ENCODING, UPGRADE,
 };
+use http::{HeaderMap, HeaderValue};
 
 /// Fields between two neighbours, whether `Connection` lists them or not.
 const HOP_BY_HOP: [HeaderName; 10] = [
@@ -34,10 +35,23 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
+/// The same fields in memory of their own. As they come in, each value is a piece of the buffer that
+/// the whole message was read into, and keeps all of that.
+pub(crate) fn compact(headers: &HeaderMap) -> HeaderMap {
+    let text: Vec<u8> = headers.values().flat_map(HeaderValue::as_bytes).copied().collect();
+    let mut text = Bytes::from(text.into_boxed_slice());
+    let mut compact = HeaderMap::with_capacity(headers.len());
+    for (name, value) in headers {
+        let own = HeaderValue::from_maybe_shared(text.split_to(value.len()));
+        // What was a value is one, whatever it lies in.
+        compact.append(name, own.unwrap_or_else(|_| value.clone()));
+    }
+    compact
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
 
     #[test]
     fn what_connection_lists_goes_with_it() {
@@ -56,5 +70,20 @@ mod tests {
         }
         strip_hop_by_hop(&mut headers);
         assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["c"]);
+    }
+
+    #[test]
+    fn compact_fields_are_the_same_and_lie_elsewhere() {
+        let message = Bytes::from(b"first, second \xfc and much more".to_vec());
+        let mut headers = HeaderMap::new();
+        for (name, from, to) in [("a", 0, 5), ("b", 7, 15), ("a", 7, 13), ("c", 0, 0)] {
+            let value = HeaderValue::from_maybe_shared(message.slice(from..to)).unwrap();
+            headers.append(HeaderName::from_static(name), value);
+        }
+        let own = compact(&headers);
+        assert_eq!(own, headers);
+        let span = message.as_ptr_range();
+        assert!(own.values().all(|value| !span.contains(&value.as_bytes().as_ptr())));
+        assert_eq!(compact(&HeaderMap::new()), HeaderMap::new());
     }
 }

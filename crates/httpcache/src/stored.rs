@@ -2,7 +2,7 @@
 
 use crate::date;
 use crate::directives::ResponseDirectives;
-use crate::fields::strip_hop_by_hop;
+use crate::fields::{self, strip_hop_by_hop};
 use crate::freshness::{Freshness, date_of};
 use crate::range;
 use crate::request::RequestHead;
@@ -88,6 +88,7 @@ impl Stored {
             kept.remove(name);
         }
         kept.insert(DATE, date::format(date));
+        let kept = fields::compact(&kept);
         let constraints = Constraints {
             validate_always: directives.no_cache,
             validate_stale: directives.forbids_stale(),

@@ -1,7 +1,7 @@
 //! The operator's orders.
 
 use crate::client::get;
-use crate::harness::{House, Plan, told};
+use crate::harness::{House, Plan, process, told};
 
 #[test]
 fn the_operator_wakes_it_and_puts_it_to_sleep() {
@@ -40,4 +40,42 @@ fn kept_awake_it_stays_awake_until_it_is_told_to_sleep() {
     assert!(reason.contains("stay-awake"), "{reason}");
     gateway.order(&["sleep"]);
     gateway.until("asleep");
+}
+
+#[test]
+fn the_operator_purges_the_cache() {
+    let power = process("exec NIGHTWATT origin --listen ORIGIN --ttl 1h");
+    let stay = Plan { power, policy: "always-on".to_owned(), ..Plan::default() };
+    let house = House::build(&stay);
+    let gateway = house.serve(&[]);
+    gateway.order(&["wake"]);
+    gateway.until("awake");
+    let fetch = |paths: &[&str]| {
+        paths.iter().map(|path| get(gateway.address, path).unwrap().answer().to_owned()).collect()
+    };
+    let first: Vec<String> = fetch(&["/a", "/a/1", "/a/2", "/b"]);
+    assert_eq!(first, ["server"; 4]);
+    let second: Vec<String> = fetch(&["/a", "/a/1", "/a/2", "/b"]);
+    assert_eq!(second, ["cache"; 4]);
+
+    let one = gateway.order(&["purge", "/a"]);
+    assert_eq!((one.status.code(), told(&one).contains("purged 1 object")), (Some(0), true));
+    let url = "http://site.test/a/";
+    let some = gateway.order(&["purge", "--prefix", url, "--json"]);
+    let said: serde_json::Value = serde_json::from_slice(&some.stdout).unwrap();
+    assert_eq!(said["purged"], 2, "{}", told(&some));
+    let third: Vec<String> = fetch(&["/a", "/a/1", "/b"]);
+    assert_eq!(third, ["server", "server", "cache"]);
+    let all = gateway.order(&["purge", "--all", "--site", "site"]);
+    assert!(told(&all).contains("purged 3 objects"), "{}", told(&all));
+    assert_eq!(gateway.status()["cache"][0], 0);
+
+    let bad = gateway.order(&["purge", "site/a"]);
+    assert_eq!(bad.status.code(), Some(1));
+    assert!(told(&bad).contains("names no place"), "{}", told(&bad));
+    // More than one order can hold.
+    let many: Vec<String> = (0..3000).map(|number| format!("/{number:040}")).collect();
+    let many: Vec<&str> = ["purge"].into_iter().chain(many.iter().map(String::as_str)).collect();
+    let none = gateway.order(&many);
+    assert!(told(&none).contains("purged 0 objects"), "{}", told(&none));
 }

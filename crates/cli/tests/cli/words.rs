@@ -11,9 +11,8 @@ fn help_is_a_table_of_contents() {
 
 #[test]
 fn each_command_says_what_it_is_for_with_examples() {
-    for command in
-        ["serve", "status", "wake", "sleep", "stay-awake", "demo", "replay", "origin", "check"]
-    {
+    let commands = ["serve", "status", "wake", "sleep", "stay-awake", "purge"];
+    for command in commands.into_iter().chain(["demo", "replay", "origin", "check"]) {
         insta::assert_snapshot!(format!("help_{command}"), told(&nightwatt(&[command, "--help"])));
     }
 }
@@ -35,6 +34,9 @@ fn mistakes_on_the_command_line_are_usage_errors() {
         &["demo", "--policy", "sleepy"],
         &["replay", "a.log", "http://x/", "--speed", "-1"],
         &["replay", "a.log", "http://x/", "--speed", "2", "--minutes", "3"],
+        &["purge"],
+        &["purge", "--prefix"],
+        &["purge", "--all", "/a"],
         &["serve", "--log-level", "info,,=", "-c", "/dev/null"],
     ] {
         let output = nightwatt(mistake);
