@@ -14,7 +14,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench bench-front-door fuzz fuzz-smoke lint doc licences ci
+.PHONY: help demo test cache-tests bench bench-front-door fuzz fuzz-smoke lint doc licences garbage ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS="--help")'
@@ -28,6 +28,7 @@ help:
 	@echo 'make licences    licences of all dependencies (builds cargo-deny the first time)'
 	@echo 'make fuzz        each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS), with the address sanitizer'
 	@echo 'make fuzz-smoke  each fuzz target for 10 s'
+	@echo 'make garbage     a million generated requests against the gateway (GARBAGE_REQUESTS, GARBAGE_SEED)'
 	@echo 'make ci          all of this that must pass before a change goes in'
 
 demo:
@@ -72,6 +73,10 @@ fuzz:
 fuzz-smoke:
 	@tools/need rust cc c++
 	@tools/fuzz 10 $(ARGS)
+
+garbage:
+	@tools/need rust cc
+	@cargo test --release --locked -p nightwatt-cli --test hostile -- --ignored --nocapture a_million
 
 ci:
 	@.ci/run

@@ -113,7 +113,7 @@ pub(crate) fn asks_to_upgrade(parts: &Parts) -> bool {
         && protocols.next().is_none()
         && !protocol.is_empty()
         && protocol.iter().all(plain)
-        && !protocol.to_ascii_lowercase().starts_with(b"h2")
+        && ![&b"h2"[..], b"http"].iter().any(|it| protocol.to_ascii_lowercase().starts_with(it))
         && listed.map(<[u8]>::trim_ascii).any(|it| it.eq_ignore_ascii_case(b"upgrade"))
 }
 

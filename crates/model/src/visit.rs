@@ -23,8 +23,13 @@ impl Visitor {
     }
 }
 
+/// Visits remembered at once; some 50 bytes each.
+const MOST_OPEN: usize = 16_384;
+
 /// Counts visits and the delayed ones among them. Memory holds the visits going on now: those
-/// ended are swept out whenever the table has doubled.
+/// ended are swept out whenever the table has doubled. There is a bound, since a client can call
+/// itself something else with every request: beyond it the half that has been quiet longest is
+/// forgotten, and whoever of them comes back counts as a new visit.
 #[derive(Debug, Default)]
 pub struct Visits {
     open: HashMap<Visitor, Open, BuildHasherDefault<DefaultHasher>>,
@@ -70,7 +75,21 @@ impl Visits {
             return;
         }
         self.open.retain(|_, open| now.since(open.last) < VISIT_GAP);
-        self.sweep_at = self.open.len() * 2;
+        if self.open.len() >= MOST_OPEN {
+            self.forget_half();
+        }
+        self.sweep_at = (self.open.len() * 2).min(MOST_OPEN);
+    }
+
+    fn forget_half(&mut self) {
+        let mut lasts: Vec<Mono> = self.open.values().map(|open| open.last).collect();
+        let (_, &mut middle, _) = lasts.select_nth_unstable(MOST_OPEN / 2);
+        let mut kept = 0;
+        // Any number may have come at the same moment.
+        self.open.retain(|_, open| {
+            kept += usize::from(open.last >= middle);
+            open.last >= middle && kept <= MOST_OPEN / 2
+        });
     }
 }
 
@@ -104,5 +123,25 @@ mod tests {
         }
         assert_eq!(visits.visits(), 100_000);
         assert!(visits.open.len() <= 2048, "{}", visits.open.len());
+    }
+
+    #[test]
+    fn more_visitors_than_fit_push_out_those_quiet_longest() {
+        let mut visits = Visits::default();
+        let regular = Visitor(u64::MAX);
+        // All within half an hour: at each moment a hundred, and one who keeps coming back.
+        for moment in 0..1000 {
+            for n in 0..100 {
+                visits.request(Mono::from_secs(moment), Visitor(moment * 100 + n), false);
+                assert!(visits.open.len() <= MOST_OPEN, "{}", visits.open.len());
+            }
+            visits.request(Mono::from_secs(moment), regular, false);
+        }
+        assert_eq!(visits.visits(), 100_001, "the regular is one visit");
+        // However many come at one moment.
+        for n in 0..100_000 {
+            visits.request(Mono::from_secs(1000), Visitor(1 << 32 | n), false);
+        }
+        assert!(visits.open.len() <= MOST_OPEN, "{}", visits.open.len());
     }
 }

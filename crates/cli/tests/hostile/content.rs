@@ -12,6 +12,9 @@ use std::io::Write;
 
 use crate::strict::Head;
 
+/// No answer is larger, whatever is asked for.
+pub(crate) const LARGEST: usize = 4 << 20;
+
 /// Parts in which bodies are written.
 const PART: usize = 16 * 1024;
 
@@ -99,7 +102,8 @@ pub(crate) fn tag(target: &str) -> String {
 
 /// How long the answer to such a target is; nothing if that is text.
 fn size(target: &str, kind: &str) -> Option<usize> {
-    target.strip_prefix(kind)?.split('/').next()?.parse().ok()
+    let size = target.strip_prefix(kind)?.split('/').next()?.parse().ok();
+    size.filter(|size| *size <= LARGEST)
 }
 
 /// What a request is to be answered, whose body had this length and this sum.

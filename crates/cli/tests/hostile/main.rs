@@ -5,7 +5,9 @@
 
 mod answer;
 mod content;
+mod garbage;
 mod gateway;
 mod origin;
 mod smuggling;
 mod strict;
+mod wire;

@@ -109,9 +109,14 @@ impl Head {
         if host.is_empty() || !host.bytes().all(of_host) {
             return bad("not one right Host");
         }
-        // What the gateway wants of this connection: that may be a WebSocket, or trailers.
+        // What the gateway wants of this connection: that may be another protocol, or trailers.
+        // Never another HTTP: it would see no request of that.
+        let is_http = |name: &str| {
+            let name = name.to_ascii_lowercase();
+            name.contains("h2c") || name.contains("http")
+        };
         let own_hops: &[&str] = match self.only("connection") {
-            Some("upgrade") if self.only("upgrade") == Some("websocket") => {
+            Some("upgrade") if self.only("upgrade").is_some_and(|it| !is_http(it)) => {
                 &["connection", "upgrade"]
             }
             Some("te") if self.only("te") == Some("trailers") => &["connection", "te"],

@@ -181,7 +181,9 @@ fn fields_of_a_connection_go_no_further() {
 /// The gateway speaks HTTP/1.1 and goes on to: the answer to an upgrade is an answer.
 #[test]
 fn no_upgrade_is_smuggled() {
-    let lines: [&[u8]; 6] = [
+    let lines: [&[u8]; 8] = [
+        b"Connection: Upgrade\r\nUpgrade: HTTP/2.0",
+        b"Connection: Upgrade\r\nUpgrade: h2",
         b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA",
         b"Connection: Upgrade\r\nUpgrade: h2c",
         b"Upgrade: h2c",
