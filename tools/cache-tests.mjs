@@ -62,8 +62,6 @@ async function run (dir) {
 state_dir = "${dir}/state"
 [scenario]
 policy = "always-on"
-[scenario.cache]
-ttl = "0"
 [[site]]
 name = "suite"
 origin = "http://127.0.0.1:${server}"

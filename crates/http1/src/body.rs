@@ -20,11 +20,8 @@ pub struct Incoming(Option<Arc<Mutex<Shared>>>);
 #[derive(Debug)]
 struct Shared {
     frame: Option<Result<Frame<Bytes>, BodyError>>,
-    /// Nothing comes after `frame`.
-    ended: bool,
-    /// It stopped short. Said to everybody who asks: whoever takes the rest after somebody else met
-    /// the error must not take the body for whole.
-    broken: bool,
+    /// What comes after `frame`.
+    then: Then,
     wanted: bool,
     /// Nobody takes any more.
     dropped: bool,
@@ -32,6 +29,17 @@ struct Shared {
     left: Option<u64>,
     taker: Option<Waker>,
     giver: Option<Waker>,
+}
+
+/// What is to be expected of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    More,
+    /// It came whole.
+    Nothing,
+    /// It stopped short. Said to everybody who asks: whoever takes the rest after somebody else met the
+    /// error must not take the body for whole.
+    Failure,
 }
 
 /// The connection's end of an [`Incoming`].
@@ -66,8 +74,7 @@ impl Incoming {
     pub(crate) fn fed(length: Option<u64>) -> (Self, Feeder) {
         let shared = Arc::new(Mutex::new(Shared {
             frame: None,
-            ended: false,
-            broken: false,
+            then: Then::More,
             wanted: false,
             dropped: false,
             left: length,
@@ -105,11 +112,10 @@ impl http_body::Body for Incoming {
             shared.wanted = false;
             return Poll::Ready(Some(frame));
         }
-        if shared.broken {
-            return Poll::Ready(Some(Err(Box::new(BrokenOff))));
-        }
-        if shared.ended {
-            return Poll::Ready(None);
+        match shared.then {
+            Then::More => {}
+            Then::Nothing => return Poll::Ready(None),
+            Then::Failure => return Poll::Ready(Some(Err(Box::new(BrokenOff)))),
         }
         shared.wanted = true;
         shared.taker = Some(cx.waker().clone());
@@ -120,7 +126,7 @@ impl http_body::Body for Incoming {
     fn is_end_stream(&self) -> bool {
         self.0.as_ref().is_none_or(|shared| {
             let shared = lock(shared);
-            shared.ended && !shared.broken && shared.frame.is_none()
+            shared.then == Then::Nothing && shared.frame.is_none()
         })
     }
 
@@ -150,14 +156,16 @@ impl Feeder {
     pub(crate) fn give(&self, frame: Frame<Bytes>, last: bool) {
         let mut shared = lock(&self.0);
         shared.frame = Some(Ok(frame));
-        shared.ended = last;
+        if last {
+            shared.then = Then::Nothing;
+        }
         shared.wake_taker();
     }
 
     /// The body is over.
     pub(crate) fn end(&self) {
         let mut shared = lock(&self.0);
-        shared.ended = true;
+        shared.then = Then::Nothing;
         shared.wake_taker();
     }
 
@@ -165,7 +173,7 @@ impl Feeder {
     pub(crate) fn fail(&self, error: BodyError) {
         let mut shared = lock(&self.0);
         shared.frame = Some(Err(error));
-        (shared.ended, shared.broken) = (true, true);
+        shared.then = Then::Failure;
         shared.wake_taker();
     }
 }
@@ -178,9 +186,9 @@ impl Drop for Feeder {
     /// A connection that ends in the middle of a body must not leave its taker waiting.
     fn drop(&mut self) {
         let mut shared = lock(&self.0);
-        if !shared.ended {
+        if shared.then == Then::More {
             shared.frame = Some(Err(Box::new(BrokenOff)));
-            (shared.ended, shared.broken) = (true, true);
+            shared.then = Then::Failure;
             shared.wake_taker();
         }
     }
