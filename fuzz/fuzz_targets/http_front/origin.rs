@@ -87,12 +87,29 @@ impl Head {
         if head.values(b"host").count() != 1 {
             return malformed("not one Host", &first);
         }
-        for hop in ["connection", "keep-alive", "te", "upgrade", "proxy-connection", "trailer"] {
+        for hop in ["keep-alive", "proxy-connection", "proxy-authorization"] {
             if head.values(hop.as_bytes()).next().is_some() {
                 return malformed("a field of another connection", hop.as_bytes());
             }
         }
+        head.connection(&first)?;
         Ok(head)
+    }
+
+    /// The gateway's own word on this connection: nothing, or that it takes trailers, or the wish to
+    /// speak another protocol than HTTP.
+    fn connection(&self, first: &[u8]) -> Result<()> {
+        let values = |name: &'static str| self.values(name.as_bytes()).collect::<Vec<_>>();
+        let h2 = |protocol: &&[u8]| protocol.to_ascii_lowercase().starts_with(b"h2");
+        match (&values("connection")[..], &values("te")[..], &values("upgrade")[..]) {
+            ([], [], []) | ([b"te"], [b"trailers"], []) => Ok(()),
+            ([b"upgrade"], [], [protocol])
+                if protocol.split(|&byte| byte == b'/').all(is_token) && !h2(protocol) =>
+            {
+                Ok(())
+            }
+            _ => malformed("what is said of the connection", first),
+        }
     }
 
     fn values<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
@@ -187,7 +204,23 @@ fn chunks(reading: &mut impl BufRead) -> Result<()> {
             return malformed("end of a chunk", &end);
         }
     }
-    // Trailers, which the gateway does not pass on.
-    let end = line(reading)?;
-    if end.is_empty() { Ok(()) } else { malformed("trailer", &end) }
+    // Trailers: none that frame a message or say who asks.
+    const NEVER: [&[u8]; 6] = [
+        b"content-length",
+        b"transfer-encoding",
+        b"host",
+        b"connection",
+        b"cookie",
+        b"x-forwarded-for",
+    ];
+    loop {
+        let trailer = line(reading)?;
+        if trailer.is_empty() {
+            return Ok(());
+        }
+        let (name, _) = field(&trailer)?;
+        if NEVER.contains(&&*name) {
+            return malformed("trailer", &trailer);
+        }
+    }
 }
