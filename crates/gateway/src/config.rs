@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nightwatt_http1::MOST_FIELDS;
 use nightwatt_model::duration_text;
 use nightwatt_model::policy::rate::Rate;
 use nightwatt_model::scenario::{BadValue, Scenario};
@@ -290,15 +291,17 @@ fn of_scenario(table: &str, bad: &BadValue) -> Wrong {
 
 impl Limits {
     fn check(&self) -> Result<(), Wrong> {
-        let least = [
-            ("connections", self.connections, 1),
-            ("header_bytes", self.header_bytes, 8192),
-            ("headers", self.headers, 1),
-            ("held", self.held, 1),
+        let bounds = [
+            ("connections", self.connections, 1, usize::MAX),
+            ("header_bytes", self.header_bytes, 8192, usize::MAX),
+            ("headers", self.headers, 1, MOST_FIELDS),
+            ("held", self.held, 1, usize::MAX),
         ];
-        for (key, value, least) in least {
-            if value < least {
-                let message = format!("`{key}` is {value}, but it must be at least {least}");
+        for (key, value, least, most) in bounds {
+            let side = if value < least { ("least", least) } else { ("most", most) };
+            if !(least..=most).contains(&value) {
+                let message =
+                    format!("`{key}` is {value}, but it must be at {} {}", side.0, side.1);
                 return wrong(format!("limits.{key}"), message);
             }
         }

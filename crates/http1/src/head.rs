@@ -7,8 +7,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri,
 /// One field of a head, as it came.
 pub type Field<'b> = httparse::Header<'b>;
 
-/// No limit on the number of fields is higher.
-const MOST_FIELDS: usize = 256;
+/// No limit on the number of fields may be higher.
+pub const MOST_FIELDS: usize = 256;
 
 /// Where the parser puts the fields. On the stack of whoever parses: nothing is allocated.
 pub(crate) type Fields<'b> = [MaybeUninit<Field<'b>>; MOST_FIELDS];

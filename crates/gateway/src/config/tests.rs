@@ -136,6 +136,7 @@ fn impossible_figures_are_refused() {
     points_at(5, "hold = \"30s\"", "header_bytes = 100", &["8192"]);
     // Nobody would ever be let in.
     points_at(5, "hold = \"30s\"", "connections = 0", &["at least 1"]);
+    points_at(5, "hold = \"30s\"", "headers = 1000", &["at most 256"]);
 }
 
 #[test]
