@@ -12,7 +12,8 @@ access_log = "{folder}/access.log"
 
 [limits]
 connections = 16384
-header_timeout = "15m"
+connections_per_client = 0
+idle_timeout = "15m"
 
 [scenario]
 policy = "always-on"
