@@ -8,10 +8,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderMap;
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming as FromOrigin;
 use nightwatt_clock::Clock;
-use nightwatt_http1::{BodyError, Incoming};
+use nightwatt_http1::{BadBody, BodyError, Incoming, Refusal};
 use nightwatt_model::time::Mono;
 
 use crate::forward::Exchange;
@@ -197,6 +198,8 @@ pub(crate) struct Sending {
     too_large: AtomicBool,
     /// The client broke it off, or it is not well-formed.
     broken: AtomicBool,
+    /// Nothing came of it for too long.
+    too_slow: AtomicBool,
     /// The exchange is under way as long as its request is.
     _exchange: Arc<Exchange>,
 }
@@ -209,6 +212,7 @@ impl Sending {
             whole: AtomicBool::new(false),
             too_large: AtomicBool::new(false),
             broken: AtomicBool::new(false),
+            too_slow: AtomicBool::new(false),
             _exchange: exchange,
         };
         sending.goes_on();
@@ -233,6 +237,10 @@ impl Sending {
         self.broken.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn is_too_slow(&self) -> bool {
+        self.too_slow.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn is_too_large(&self) -> bool {
         self.too_large.load(Ordering::Relaxed)
     }
@@ -243,9 +251,18 @@ impl Sending {
 pub(crate) struct Question {
     spooled: VecDeque<Bytes>,
     rest: Option<Incoming>,
+    /// Trailers that were spooled: then there is no rest.
+    trailers: Option<HeaderMap>,
     /// Bytes that may still come.
     allowed: u64,
     sending: Arc<Sending>,
+}
+
+/// What was kept of a request's body.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Kept {
+    pub(crate) parts: Vec<Bytes>,
+    pub(crate) trailers: Option<HeaderMap>,
 }
 
 /// A request body was larger than the limit.
@@ -256,13 +273,13 @@ struct TooLarge;
 impl Question {
     /// What is spooled, then `rest`; `allowed` bytes in all.
     pub(crate) fn new(
-        spooled: impl IntoIterator<Item = Bytes>,
+        Kept { parts, trailers }: Kept,
         rest: Option<Incoming>,
         allowed: u64,
         sending: &Arc<Sending>,
     ) -> Self {
-        let spooled = spooled.into_iter().collect();
-        let question = Self { spooled, rest, allowed, sending: Arc::clone(sending) };
+        let sending = Arc::clone(sending);
+        let question = Self { spooled: parts.into(), rest, trailers, allowed, sending };
         // A body that has ended before it begins is never polled.
         question.note_end(false);
         question
@@ -275,8 +292,8 @@ impl Question {
     }
 
     /// What was spooled, and the rest: for a request that was not sent.
-    pub(crate) fn into_parts(self) -> (Vec<Bytes>, Option<Incoming>) {
-        (self.spooled.into(), self.rest)
+    pub(crate) fn into_parts(self) -> (Kept, Option<Incoming>) {
+        (Kept { parts: self.spooled.into(), trailers: self.trailers }, self.rest)
     }
 }
 
@@ -294,7 +311,7 @@ impl http_body::Body for Question {
         } else if let Some(rest) = &mut this.rest {
             std::task::ready!(Pin::new(rest).poll_frame(cx))
         } else {
-            None
+            this.trailers.take().map(|trailers| Ok(Frame::trailers(trailers)))
         };
         if let Some(Ok(frame)) = &frame
             && let Some(part) = frame.data_ref()
@@ -305,7 +322,9 @@ impl http_body::Body for Question {
             };
             this.allowed = left;
         }
-        if matches!(&frame, Some(Err(_))) {
+        if let Some(Err(error)) = &frame {
+            let too_slow = error.downcast_ref() == Some(&BadBody(Refusal::TimedOut));
+            this.sending.too_slow.store(too_slow, Ordering::Relaxed);
             this.sending.broken.store(true, Ordering::Relaxed);
         }
         this.sending.goes_on();
@@ -314,7 +333,9 @@ impl http_body::Body for Question {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.spooled.is_empty() && self.rest.as_ref().is_none_or(http_body::Body::is_end_stream)
+        self.spooled.is_empty()
+            && self.trailers.is_none()
+            && self.rest.as_ref().is_none_or(http_body::Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -16,7 +16,7 @@ use nightwatt_httpcache::{
     invalidation, update,
 };
 
-use crate::body::{Answer, Sending, Watcher};
+use crate::body::{Answer, Kept, Sending, Watcher};
 use crate::facts::Facts;
 use crate::flights::Flight;
 use crate::gateway::Gateway;
@@ -153,7 +153,7 @@ impl Forwarding<'_> {
         loop {
             let sending = Sending::new(&self.gateway.clock, Arc::clone(&exchange));
             let repeatable = spool.is_whole() && self.parts.method.is_idempotent();
-            let copy = repeatable.then(|| spool.parts.clone());
+            let copy = repeatable.then(|| spool.kept.clone());
             let (request, validating) = self.question(spool, validates, &sending);
             let ticket = self.ticket();
             let (response, loan) = match self.site().origin.send(request, &sending).await {
@@ -396,18 +396,18 @@ impl Forwarding<'_> {
     }
 
     /// Nothing came back from the server. `copy` is the body, if that was kept.
-    fn failed(
-        &self,
-        failure: Failure,
-        copy: Option<Vec<Bytes>>,
-        sending: &Sending,
-    ) -> NotForwarded {
+    fn failed(&self, failure: Failure, copy: Option<Kept>, sending: &Sending) -> NotForwarded {
         if sending.is_too_large() {
             let text = "The request's body is larger than this site accepts.";
             return NotForwarded::Answer(crate::answers::sentence(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 text,
             ));
+        }
+        if sending.is_too_slow() {
+            let text = "The request's body did not come in time.";
+            let answer = crate::answers::sentence(StatusCode::REQUEST_TIMEOUT, text);
+            return NotForwarded::Answer(answer);
         }
         if sending.is_broken() {
             tracing::debug!(site = %self.site().name, id = %self.facts.id, "a request's body broke off");
@@ -418,12 +418,18 @@ impl Forwarding<'_> {
         tracing::warn!(site = %self.site().name, id = %self.facts.id, %error, "the server failed");
         match (&error, unsent) {
             (OriginError::Unreachable(..), Some(unsent)) => {
-                let (parts, rest) = unsent.into_body().into_parts();
-                NotForwarded::Unreachable(Spool::resumed(parts, rest))
+                let (kept, rest) = unsent.into_body().into_parts();
+                NotForwarded::Unreachable(Spool::resumed(kept, rest))
             }
             // The server went away under the request. Who asked may ask again without harm.
             (OriginError::Broken(_), _) if copy.is_some() => {
                 NotForwarded::Broken(Spool::again(copy.unwrap_or_default()))
+            }
+            (OriginError::Exhausted(_), _) => {
+                let text = "The proxy has no connection to spare just now.";
+                let (status, after) = (StatusCode::SERVICE_UNAVAILABLE, Duration::from_secs(1));
+                let answer = crate::answers::later(status, after, text);
+                NotForwarded::Answer(self.stale_instead().unwrap_or(answer))
             }
             (OriginError::TimedOut(_), _) => {
                 let text = "The server did not answer in time.";

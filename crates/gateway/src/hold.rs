@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http_body_util::BodyExt;
 use nightwatt_clock::Clock;
 use nightwatt_http1::Incoming;
@@ -10,6 +9,7 @@ use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::time::Mono;
 use tokio::sync::watch;
 
+use crate::body::Kept;
 use crate::forward::Exchange;
 use crate::supervisor::Supervisor;
 
@@ -17,8 +17,8 @@ use crate::supervisor::Supervisor;
 /// rest waits in the client's connection.
 #[derive(Debug)]
 pub(crate) struct Spool {
-    pub(crate) parts: Vec<Bytes>,
-    /// What has not been read; `None` when the whole body is in `parts`.
+    pub(crate) kept: Kept,
+    /// What has not been read; `None` when the whole body is kept.
     pub(crate) rest: Option<Incoming>,
     room: usize,
 }
@@ -26,17 +26,17 @@ pub(crate) struct Spool {
 impl Spool {
     pub(crate) fn new(body: Incoming, room: usize) -> Self {
         let rest = (!http_body::Body::is_end_stream(&body)).then_some(body);
-        Self { parts: Vec::new(), rest, room }
+        Self { kept: Kept::default(), rest, room }
     }
 
     /// A body that was kept whole, to be sent again.
-    pub(crate) const fn again(parts: Vec<Bytes>) -> Self {
-        Self { parts, rest: None, room: 0 }
+    pub(crate) const fn again(kept: Kept) -> Self {
+        Self { kept, rest: None, room: 0 }
     }
 
     /// A body that came back unsent.
-    pub(crate) const fn resumed(parts: Vec<Bytes>, rest: Option<Incoming>) -> Self {
-        Self { parts, rest, room: 0 }
+    pub(crate) const fn resumed(kept: Kept, rest: Option<Incoming>) -> Self {
+        Self { kept, rest, room: 0 }
     }
 
     /// Reads until the body ends or the room is used up. Errors are left for whoever reads on.
@@ -45,12 +45,13 @@ impl Spool {
             && let Some(rest) = &mut self.rest
         {
             match rest.frame().await {
-                Some(Ok(frame)) => {
-                    if let Ok(part) = frame.into_data() {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(part) => {
                         self.room = self.room.saturating_sub(part.len());
-                        self.parts.push(part);
+                        self.kept.parts.push(part);
                     }
-                }
+                    Err(frame) => self.kept.trailers = frame.into_trailers().ok(),
+                },
                 Some(Err(_)) => return,
                 None => self.rest = None,
             }

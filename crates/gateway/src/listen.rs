@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use nightwatt_http1::Limits;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use socket2::SockRef;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
@@ -23,9 +25,11 @@ pub(crate) type Bound = (SocketAddr, TcpListener);
 
 /// Listens on every address. Connections wait in the kernel until they are served.
 pub(crate) fn bind(addresses: &[SocketAddr]) -> Result<Vec<Bound>, StartError> {
+    // Linux lets a socket for all of IPv6 take IPv4 as well, unless that has one of its own.
+    let has_v4 = |port| addresses.iter().any(|it| it.is_ipv4() && it.port() == port);
     let bind = |&address: &SocketAddr| {
-        let listener =
-            bind_one(address).map_err(|source| StartError::Listen { address, source })?;
+        let listener = bind_one(address, has_v4(address.port()))
+            .map_err(|source| StartError::Listen { address, source })?;
         Ok((listener.local_addr().unwrap_or(address), listener))
     };
     addresses.iter().map(bind).collect()
@@ -37,17 +41,48 @@ pub(crate) fn serve(
     bound: Vec<Bound>,
     stopped: &watch::Receiver<bool>,
 ) -> Vec<JoinHandle<()>> {
-    let room = Arc::new(Semaphore::new(gateway.config.limits.connections));
+    let room = Arc::new(Semaphore::new(places(gateway.config.limits.connections)));
     let serve = |(_, listener)| {
         tokio::spawn(accept(Arc::clone(gateway), listener, Arc::clone(&room), stopped.clone()))
     };
     bound.into_iter().map(serve).collect()
 }
 
-fn bind_one(address: SocketAddr) -> std::io::Result<TcpListener> {
+/// Places for clients: as configured, but no more than there are descriptors for. A quarter of these
+/// stays for servers, files, probes and orders.
+fn places(configured: usize) -> usize {
+    let descriptors = descriptors();
+    let most = descriptors.saturating_sub((descriptors / 4).max(128)).max(16);
+    if configured > most {
+        tracing::warn!(
+            connections = configured,
+            possible = most,
+            "fewer connections than configured: the limit of descriptors is {descriptors}; raise \
+             LimitNOFILE or `ulimit -n`"
+        );
+    }
+    configured.min(most)
+}
+
+/// How many descriptors this process may have. The soft limit is raised to the hard one: it is low for
+/// programs of old, which would break with more.
+fn descriptors() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let now = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(_) => limit.current,
+    };
+    now.map_or(usize::MAX, |now| usize::try_from(now).unwrap_or(usize::MAX))
+}
+
+fn bind_one(address: SocketAddr, only_v6: bool) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // A restarted proxy must not wait for the connections of the old one to be forgotten.
     socket.set_reuseaddr(true)?;
+    if address.is_ipv6() && only_v6 {
+        SockRef::from(&socket).set_only_v6(true)?;
+    }
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
@@ -61,6 +96,7 @@ async fn accept(
 ) {
     let limits = Arc::new(limits(&gateway));
     let mut stopping = stopped.clone();
+    let mut failing = false;
     // Every connection holds one end: once all are gone, nothing comes from the other.
     let (alive, mut all_gone) = mpsc::channel::<Infallible>(1);
     loop {
@@ -76,6 +112,7 @@ async fn accept(
         };
         match accepted {
             Ok(((stream, peer), place)) => {
+                failing = false;
                 let held = (place, alive.clone());
                 let served = connection(
                     Arc::clone(&gateway),
@@ -90,7 +127,9 @@ async fn accept(
             }
             Err(error) => {
                 // Out of descriptors, mostly: let some connections end before the next attempt.
-                tracing::warn!(%error, "cannot accept a connection");
+                if !std::mem::replace(&mut failing, true) {
+                    tracing::warn!(%error, "cannot accept connections; it is tried on");
+                }
                 gateway.clock.sleep(std::time::Duration::from_millis(100)).await;
             }
         }

@@ -9,6 +9,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use nightwatt_clock::Clock;
+use rustix::io::Errno;
 use tokio::net::TcpStream;
 
 use crate::body::{JUST_AFTER, Question, Sending};
@@ -23,6 +24,9 @@ pub(crate) enum OriginError {
     /// No connection: nothing was sent.
     #[error("cannot connect to {0}: {1}")]
     Unreachable(String, std::io::Error),
+    /// This machine has nothing left to connect with: no fault of the server's.
+    #[error("cannot connect: this machine is out of descriptors, ports or memory ({0})")]
+    Exhausted(std::io::Error),
     /// The connection broke, or the answer was no HTTP. The request may have been acted upon.
     #[error("the connection to the server broke: {0}")]
     Broken(#[source] hyper::Error),
@@ -132,7 +136,14 @@ impl OriginPool {
     }
 
     async fn connect(&self) -> Result<Sender, OriginError> {
-        let unreachable = |error| OriginError::Unreachable(self.authority.clone(), error);
+        let unreachable = |error: std::io::Error| {
+            let ours =
+                [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::ADDRNOTAVAIL];
+            if Errno::from_io_error(&error).is_some_and(|errno| ours.contains(&errno)) {
+                return OriginError::Exhausted(error);
+            }
+            OriginError::Unreachable(self.authority.clone(), error)
+        };
         let connecting = TcpStream::connect(&self.authority);
         let stream = match self.clock.timeout(self.connect_timeout, connecting).await {
             Ok(stream) => stream.map_err(unreachable)?,

@@ -26,6 +26,7 @@ use crate::gateway::Gateway;
 use crate::hit::{Found, from_store, head_of};
 use crate::hold::{Held, Spool, hold};
 use crate::journal::WakeCause;
+use crate::question;
 use crate::refresh;
 use crate::site::Site;
 use crate::supervisor::Supervisor;
@@ -53,7 +54,8 @@ pub(crate) async fn handle(
     request: Request<Incoming>,
 ) -> Response<Answer> {
     let now = gateway.clock.now();
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    question::drop_what_connection_names(&mut parts.headers);
     let facts = Arc::new(Facts::of(&gateway.config, peer, &parts, now, Supervisor::next_id()));
     let index = gateway.site_of(&facts.host());
     // First of all, since it must cost less than what it keeps away.
@@ -244,7 +246,9 @@ impl Asked<'_> {
     }
 
     fn cache_key(&self) -> Option<CacheKey> {
-        let cacheable = matches!(self.facts.method, Method::GET | Method::HEAD);
+        // What asks to speak another protocol asks for nothing that could be stored.
+        let cacheable = matches!(self.facts.method, Method::GET | Method::HEAD)
+            && !question::asks_to_upgrade(self.parts);
         let rules = &self.site().rules.key;
         cacheable.then(|| rules.key(&self.facts.authority, &self.facts.target)).flatten()
     }

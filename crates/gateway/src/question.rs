@@ -79,7 +79,7 @@ impl Forwarding<'_> {
         }
         let limit = self.gateway.config.limits.body_bytes;
         let rest = spool.rest.filter(|_| length.is_some() || chunked);
-        let body = Question::new(spool.parts, rest, limit, sending);
+        let body = Question::new(spool.kept, rest, limit, sending);
         if let Some(length) = length {
             headers.insert(CONTENT_LENGTH, length);
         }
@@ -129,6 +129,22 @@ fn announced(headers: &HeaderMap) -> Option<HeaderValue> {
     };
     let names: Vec<&str> = names.filter(harmless).collect();
     HeaderValue::from_str(&names.join(", ")).ok().filter(|_| !names.is_empty())
+}
+
+/// Takes out what `Connection` names, since the server will not get it: nothing may be decided by
+/// fields that it did not see, least of all which stored answer is meant. What this connection itself
+/// is about stays for those who read it.
+pub(crate) fn drop_what_connection_names(headers: &mut HeaderMap) {
+    let ours = [CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
+    let values = headers.get_all(CONNECTION).iter().map(HeaderValue::as_bytes);
+    let named: Vec<HeaderName> = values
+        .flat_map(|value| value.split(|byte| *byte == b','))
+        .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
+        .filter(|name| !ours.contains(name))
+        .collect();
+    for name in named {
+        headers.remove(name);
+    }
 }
 
 fn takes_trailers(headers: &HeaderMap) -> bool {

@@ -98,7 +98,7 @@ impl<'b> Plain<'b> {
     fn read(head: &Head<'_, 'b>) -> Option<Self> {
         // What the cache's rules look at besides, what asks for something else than an answer, and
         // what says how the connection goes on.
-        const SPECIAL: [&str; 12] = [
+        const SPECIAL: [&str; 13] = [
             "range",
             "if-none-match",
             "if-modified-since",
@@ -108,6 +108,8 @@ impl<'b> Plain<'b> {
             "cache-control",
             "pragma",
             "authorization",
+            // What it names does not reach the server.
+            "connection",
             "upgrade",
             "expect",
             "content-length",
@@ -124,6 +126,9 @@ impl<'b> Plain<'b> {
                 6 if is("accept") => &mut accept,
                 7 if is("referer") => &mut referer,
                 10 if is("user-agent") => &mut agent,
+                10 if is("connection") && field.value.eq_ignore_ascii_case(b"keep-alive") => {
+                    continue;
+                }
                 6 if is("cookie") => {
                     has_cookie = true;
                     continue;

@@ -11,6 +11,7 @@ use http_body_util::BodyExt;
 use nightwatt_httpcache::{CacheKey, RequestDirectives};
 use nightwatt_model::policy::lifecycle::Phase;
 
+use crate::body::Kept;
 use crate::facts::Facts;
 use crate::forward::{Exchange, Forwarding};
 use crate::gateway::Gateway;
@@ -122,7 +123,7 @@ async fn fetch(gateway: &Arc<Gateway>, site: usize, wish: &Wish, exchange: Arc<E
     let flight = Mutex::default();
     let forwarding = Forwarding { gateway, site, facts, parts, key, found, flight };
     // What fails is left to the next visitor.
-    if let Ok(response) = forwarding.run(Spool::again(Vec::new()), exchange).await {
+    if let Ok(response) = forwarding.run(Spool::again(Kept::default()), exchange).await {
         let mut body = response.into_body();
         while let Some(Ok(_)) = body.frame().await {}
     }

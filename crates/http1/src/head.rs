@@ -98,11 +98,6 @@ pub fn scan(bytes: &[u8], seen: usize, most: usize) -> Result<Scan, Refusal> {
             return if at < most { Ok(Scan::End(at + 1)) } else { Err(Refusal::HeadTooLarge) };
         }
     }
-    if seen == 0 && bytes.first().is_some_and(|first| !first.is_ascii_graphic() && *first != b'\r')
-    {
-        // Most often somebody speaks TLS. It would not send anything more.
-        return Err(Refusal::Malformed("This is not HTTP. Perhaps it is meant for an HTTPS port?"));
-    }
     if bytes.len() < most {
         return Ok(Scan::More);
     }
@@ -213,6 +208,9 @@ impl<'h, 'b> Head<'h, 'b> {
     /// The same as owned types.
     pub(crate) fn to_request<B>(self, body: B) -> Result<Request<B>, Refusal> {
         let malformed = |text| move |_| Refusal::Malformed(text);
+        if self.target.contains('#') {
+            return Err(Refusal::Malformed("A fragment is for the browser: it is not sent."));
+        }
         let mut headers = HeaderMap::with_capacity(self.fields.len());
         for field in self.fields {
             let name = HeaderName::from_bytes(field.name.as_bytes());

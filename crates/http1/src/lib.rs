@@ -35,6 +35,7 @@ pub use body::{BodyError, Incoming};
 pub use chunked::{Chunked, Step};
 pub use connection::serve;
 pub use head::{Field, Framing, Head, MOST_FIELDS, Refusal, Scan, scan};
+pub use reader::BadBody;
 pub use response::head_bytes;
 pub use upgrade::{Tunnel, Upgraded};
 pub use writer::Interim;

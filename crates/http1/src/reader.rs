@@ -26,10 +26,10 @@ const READ_AHEAD: usize = 64 << 10;
 /// A part of a body as it is read.
 const PART: usize = 64 << 10;
 
-/// The client sent something that is not the body it announced.
-#[derive(Debug, thiserror::Error)]
+/// The client sent something that is not the body it announced, or nothing for too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.text())]
-pub(crate) struct BadBody(Refusal);
+pub struct BadBody(pub Refusal);
 
 /// What is left to be read of a body.
 pub(crate) enum BodyReader {

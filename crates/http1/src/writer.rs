@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -19,22 +21,29 @@ use crate::response::{BodyEnd, Form, chunk_line, last_chunk, write_head, write_i
 use crate::timer::Timer;
 use crate::upgrade::Tunnel;
 
+/// No more interim answers go ahead of one answer: a client that reads slowly must not fill our memory.
+const MOST_INTERIM: usize = 64;
+
 /// Sends interim answers (1xx) ahead of the answer; one of a request's extensions. 100 is sent by
 /// itself when the body is wanted.
 #[derive(Debug, Clone)]
-pub struct Interim(mpsc::UnboundedSender<(StatusCode, HeaderMap)>);
+pub struct Interim {
+    sender: mpsc::UnboundedSender<(StatusCode, HeaderMap)>,
+    sent: Arc<AtomicUsize>,
+}
 
 impl Interim {
-    pub(crate) const fn new(sender: mpsc::UnboundedSender<(StatusCode, HeaderMap)>) -> Self {
-        Self(sender)
+    pub(crate) fn new(sender: mpsc::UnboundedSender<(StatusCode, HeaderMap)>) -> Self {
+        Self { sender, sent: Arc::default() }
     }
 
     /// Sends one, if the answer has not begun.
     pub fn send(&self, status: StatusCode, headers: HeaderMap) {
         let ours = matches!(status, StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS);
-        if status.is_informational() && !ours {
+        let room = self.sent.fetch_add(1, Ordering::Relaxed) < MOST_INTERIM;
+        if status.is_informational() && !ours && room {
             // Nobody receives once the answer has begun.
-            let _ = self.0.send((status, headers));
+            let _ = self.sender.send((status, headers));
         }
     }
 }

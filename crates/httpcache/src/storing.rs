@@ -8,7 +8,7 @@ use crate::rules::Rules;
 use http::header::{
     AUTHORIZATION, CONTENT_LOCATION, CONTENT_TYPE, EXPIRES, SET_COOKIE, TRANSFER_ENCODING,
 };
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 /// Why a response is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
@@ -100,6 +100,17 @@ impl NotStorable {
     }
 }
 
+/// Fields by which requests say who sends them. But for the first no RFC knows them; many an interface
+/// does, and its answers are no less personal for that.
+const CREDENTIALS: [HeaderName; 6] = [
+    AUTHORIZATION,
+    HeaderName::from_static("x-api-key"),
+    HeaderName::from_static("api-key"),
+    HeaderName::from_static("x-auth-token"),
+    HeaderName::from_static("x-access-token"),
+    HeaderName::from_static("x-amz-security-token"),
+];
+
 /// What the origin did to bring about what is to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
@@ -187,7 +198,7 @@ fn judge_privacy(
         return Err(NotStorable::Private);
     }
     let for_all = directives.public || directives.s_maxage.is_some();
-    let authorized = request.headers.contains_key(AUTHORIZATION);
+    let authorized = CREDENTIALS.iter().any(|name| request.headers.contains_key(name));
     if authorized && !for_all && !directives.must_revalidate {
         return Err(NotStorable::Authorization);
     }

@@ -287,3 +287,37 @@ fn an_answer_that_was_old_when_it_came_stays_old() {
         assert_eq!((got.answer(), got.seconds("age")), ("cache", 3050));
     });
 }
+
+#[test]
+fn a_field_that_connection_names_chooses_nothing() {
+    for (field, vary) in
+        [("X-Foo", "X-Foo"), ("Cookie", "Cookie"), ("Accept-Language", "Accept-Language")]
+    {
+        awake().play(async |stage| {
+            stage.origin.script(move |seen| {
+                let with = seen.field(&field.to_ascii_lowercase()).unwrap_or("nothing");
+                ok(&format!("with {with}"))
+                    .field("Cache-Control", "public, max-age=60")
+                    .field("Vary", vary)
+                    .acts()
+            });
+            // The server does not see the field: what it says then is not for those who send it.
+            let poison = get("/").field(field, "a=1").field("Connection", field);
+            assert_eq!(stage.ask(poison.clone()).await.text(), "with nothing");
+            assert_eq!(stage.ask(get("/").field(field, "a=1")).await.text(), "with a=1", "{field}");
+            assert_eq!(stage.ask(poison).await.text(), "with nothing");
+            assert_eq!(stage.ask(get("/")).await.how(), (200, "cache"));
+        });
+    }
+}
+
+#[test]
+fn an_answer_to_somebody_with_a_key_is_theirs_alone() {
+    awake().play(async |stage| {
+        stage.origin.script(|seen| {
+            ok(&format!("for {}", seen.field("x-api-key").unwrap_or("nobody"))).acts()
+        });
+        assert_eq!(stage.ask(get("/").field("X-Api-Key", "me")).await.text(), "for me");
+        assert_eq!(stage.ask(get("/")).await.text(), "for nobody");
+    });
+}

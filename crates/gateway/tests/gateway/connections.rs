@@ -138,3 +138,24 @@ fn requests_sent_together_are_answered_in_their_order() {
         }
     });
 }
+
+#[test]
+fn both_families_are_listened_to_on_one_port() {
+    if let Err(error) = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)) {
+        eprintln!("skipped: no IPv6 here ({error})");
+        return;
+    }
+    // A port that is free, for both.
+    let port = TcpListener::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
+    let listen = ["0.0.0.0", "[::]"].map(|host| format!("{host}:{port}").parse().unwrap());
+    awake().with(move |config| config.listen = listen.to_vec()).play(async |stage| {
+        for (address, seen_as) in [("127.0.0.1", "127.0.0.1 - - "), ("[::1]", "::1 - - ")] {
+            let mut client =
+                Client::connect_to(stage, format!("{address}:{port}").parse().unwrap()).await;
+            client.send(&get("/")).await;
+            assert_eq!(client.answer().await.status, 200);
+            let line = stage.log().pop().unwrap();
+            assert!(line.starts_with(seen_as), "{line}");
+        }
+    });
+}

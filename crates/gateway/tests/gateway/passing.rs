@@ -253,3 +253,39 @@ fn nobody_gets_past_the_proxy_by_switching() {
         });
     }
 }
+
+#[test]
+fn a_handshake_is_not_answered_from_the_cache() {
+    awake().play(async |stage| {
+        stage.origin.says(ok("a page").field("Cache-Control", "max-age=600"));
+        assert_eq!(stage.ask(get("/socket")).await.text(), "a page");
+        stage.origin.script(|_| switches());
+        let mut client = stage.begin(upgrade("websocket")).await;
+        assert_eq!(client.head().await.status, 101);
+    });
+}
+
+#[test]
+fn trailers_wait_with_the_body_that_they_are_behind() {
+    asleep().play(async |stage| {
+        let bytes = "POST / HTTP/1.1\r\nHost: blog\r\nTransfer-Encoding: chunked\r\n\
+                     Trailer: X-Sum\r\n\r\n5\r\nhello\r\n0\r\nX-Sum: 9\r\n\r\n";
+        assert_eq!(stage.say(bytes).await.unwrap().how(), (200, "held"));
+        let seen = stage.origin.only();
+        assert_eq!(seen.text(), "hello");
+        assert_eq!(seen.trailers.join("|").to_lowercase(), "x-sum: 9");
+    });
+}
+
+#[test]
+fn a_body_that_stalls_is_told_so() {
+    let limits = awake().real();
+    let limits = limits.with(|config| {
+        config.limits.body_timeout = std::time::Duration::from_millis(50);
+    });
+    limits.play(async |stage| {
+        let got =
+            stage.say("POST / HTTP/1.1\r\nHost: blog\r\nContent-Length: 9\r\n\r\nhello").await;
+        assert_eq!(got.unwrap().status, 408);
+    });
+}
