@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::client::{CRAWLER, get, post};
+use crate::client::{CRAWLER, ask, get, post};
 use crate::origin::{Act, Gate};
-use crate::stage::{asleep, awake, secs, timeout};
+use crate::stage::{asleep, awake, secs, settle, timeout};
 
 #[test]
 fn it_stays_awake_for_a_minute_after_waking() {
@@ -78,6 +78,51 @@ fn a_long_download_keeps_it_awake_to_its_end() {
         stage.at(1204).await;
         assert_eq!(stage.commands(), (0, 0));
         stage.at(1205).await;
+        assert_eq!(stage.commands(), (0, 1));
+    });
+}
+
+#[test]
+fn a_long_upload_keeps_it_awake_to_its_end() {
+    // As it is, and held until the server it wakes is there.
+    for (setup, begins) in [(awake(), 0), (asleep(), 5)] {
+        setup.play(async |stage| {
+            let upload = ask("POST", "/film").field("Transfer-Encoding", "chunked");
+            let mut client = stage.begin(upload).await;
+            client.lets_time_pass();
+            // A part every half minute: a minute of silence is too much for the origin.
+            for part in 1..=40 {
+                stage.at(begins + part * 30).await;
+                let status = stage.status();
+                assert_eq!((status.state.as_str(), status.in_flight), ("awake", 1), "{part}");
+                assert_eq!(status.kept_awake_by.as_deref(), Some("1 request under way"));
+                client.say("5\r\nchunk\r\n").await;
+                settle(&stage.clock).await;
+                client.lets_time_pass();
+            }
+            client.say("0\r\n\r\n").await;
+            assert_eq!(client.answer().await.status, 200);
+            assert_eq!(stage.origin.only().text(), "chunk".repeat(40));
+            assert_eq!(stage.status().in_flight, 0);
+            let sleeps = stage.commands().1;
+            stage.at(begins + 1204).await;
+            assert_eq!(stage.commands().1, sleeps, "not before it has been idle for five seconds");
+            stage.at(begins + 1205).await;
+            assert_eq!(stage.commands().1, sleeps + 1);
+        });
+    }
+}
+
+#[test]
+fn an_upload_that_its_client_breaks_off_keeps_nobody_awake() {
+    awake().play(async |stage| {
+        let upload = ask("POST", "/film").field("Content-Length", "100").with_body("some");
+        let client = stage.begin(upload).await;
+        stage.origin.saw(1).await;
+        assert_eq!(stage.status().in_flight, 1);
+        client.leave().await;
+        assert_eq!(stage.status().in_flight, 0);
+        stage.at(60).await;
         assert_eq!(stage.commands(), (0, 1));
     });
 }
