@@ -17,6 +17,7 @@ use crate::answer::{Answer, NoAnswer};
 use crate::content::LARGEST;
 use crate::gateway::{Gateway, Held};
 use crate::origin::Origin;
+use crate::seed::seed;
 use crate::wire::{connect_from, reset};
 use mutations::mutate;
 use requests::{Expected, request};
@@ -279,10 +280,10 @@ fn crowd(to: SocketAddr) {
 }
 
 fn storms(requests: u64) {
-    let seed = seed();
+    let seed = seed("GARBAGE_SEED");
     println!("{requests} requests, GARBAGE_SEED={seed}");
     let origin = Origin::start(false);
-    let gateway = Gateway::start(&CONFIG.replace("ORIGIN", &origin.address.to_string()));
+    let mut gateway = Gateway::start(&CONFIG.replace("ORIGIN", &origin.address.to_string()));
     let idle = gateway.holds().descriptors + POOL;
     crowd(gateway.address);
     storm(seed, 0, requests / 4, &gateway, &origin);
@@ -303,17 +304,6 @@ fn storms(requests: u64) {
     let bound = before.memory + SPREAD;
     assert!(after.memory <= bound, "it grew from {before:?} to {after:?} (seed {seed})");
     gateway.stop();
-}
-
-fn seed() -> u64 {
-    let given = std::env::var("GARBAGE_SEED").ok();
-    given.map_or_else(rand_seed, |seed| seed.parse().expect("GARBAGE_SEED is a number"))
-}
-
-/// Another one each time: the system's own dice.
-fn rand_seed() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one("garbage")
 }
 
 #[test]
