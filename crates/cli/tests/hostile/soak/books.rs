@@ -132,7 +132,7 @@ impl Books {
             return Some("refused");
         }
         let done = handled.iter().all(|it| it.body == asked.body) && !handled.is_empty();
-        if went_well && asked.kind.has_body() && !done {
+        if went_well && asked.kind.acts() && !done {
             return Some("answered, but not done");
         }
         None

@@ -31,6 +31,8 @@ const REST: Duration = Duration::from_millis(1500);
 pub(super) enum What {
     Killed,
     Stopped,
+    /// Killed, and there again before anybody has noticed.
+    Restarted,
     Frozen,
 }
 
@@ -60,7 +62,6 @@ pub(super) fn make(
     until: Mono,
     resting: &AtomicBool,
 ) -> Vec<Event> {
-    let state_dir = gateway.dir.path().join("state");
     let start = clock.now().mono;
     let mut events: Vec<Event> = Vec::new();
     for look in 0_u32.. {
@@ -73,8 +74,8 @@ pub(super) fn make(
         let rests = passed % (ASK + REST).as_millis() >= ASK.as_millis();
         resting.store(rests, Ordering::Relaxed);
         let troubled = passed % (TROUBLE + CALM).as_millis() < TROUBLE.as_millis();
-        if troubled && random.random_range(0..20) == 0 {
-            events.extend(strike(random, clock, &state_dir));
+        if troubled && random.random_range(0..10) == 0 {
+            events.extend(strike(random, clock, gateway));
         }
         if look % 10 == 0 && gateway.status()["state"] == "failed" {
             start_again(gateway);
@@ -87,16 +88,21 @@ pub(super) fn make(
     unreachable!("there are more looks than anybody waits for")
 }
 
-fn strike(random: &mut ChaCha8Rng, clock: &Clock, state_dir: &Path) -> Option<Event> {
-    let origin = *origins(state_dir).first()?;
+fn strike(random: &mut ChaCha8Rng, clock: &Clock, gateway: &Gateway) -> Option<Event> {
+    let origin = *origins(&gateway.dir.path().join("state")).first()?;
     let begun = clock.now().mono;
-    let what = match random.random_range(0..4) {
+    let what = match random.random_range(0..5) {
         0 => What::Stopped,
         1 => What::Killed,
+        2 | 3 => What::Restarted,
         _ => What::Frozen,
     };
     match what {
         What::Killed => kill_process(origin, Signal::KILL).ok()?,
+        What::Restarted => {
+            kill_process(origin, Signal::KILL).ok()?;
+            start_again(gateway);
+        }
         What::Stopped => kill_process(origin, Signal::TERM).ok()?,
         What::Frozen => {
             kill_process(origin, Signal::STOP).ok()?;
