@@ -9,6 +9,7 @@
 //! | `/large/SIZE/..` | never kept, and may be larger |
 //! | anything else | method, target, length and sum of the body |
 
+use std::fmt::Write as _;
 use std::io::Write;
 
 use crate::strict::Head;
@@ -97,7 +98,7 @@ pub(crate) fn more(sum: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(sum, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// The ETag of a target that has one.
+/// The `ETag` of a target that has one.
 pub(crate) fn tag(target: &str) -> String {
     format!("\"{:016x}\"", sum(target.as_bytes()))
 }
@@ -134,7 +135,8 @@ pub(crate) fn reply(head: &Head, (length, sum): (u64, u64)) -> Reply {
     let Some(range) = range.and_then(|range| part_of(range, size)) else {
         return Reply { status: 200, body: whole, chunked: *chunked, fields, head_only };
     };
-    fields += &format!("Content-Range: bytes {}-{}/{size}\r\n", range.start, range.end - 1);
+    let last = range.end - 1;
+    let _ = write!(fields, "Content-Range: bytes {}-{last}/{size}\r\n", range.start);
     let body = Body::Pattern(Pattern::of(target), range);
     Reply { status: 206, body, chunked: false, fields, head_only }
 }

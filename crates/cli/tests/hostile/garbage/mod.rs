@@ -173,19 +173,19 @@ impl Script {
         if self.is_right {
             return Ok(());
         }
-        read_to_the_end(stream, reading)
+        read_to_the_end(&stream, reading)
     }
 }
 
 /// Reads an answer, which must be this one.
 fn check(reading: &mut BufReader<TcpStream>, expected: &Expected) -> Result<(), String> {
-    let answer = Answer::read(reading).map_err(|error| format!("{error:?} for {expected:?}"))?;
+    let answer = Answer::read(reading).map_err(|error| format!("{error} for {expected:?}"))?;
     let (mut length, mut right) = (0, true);
     let read = answer.body(reading, expected.head_only, &mut |part| {
         right &= expected.body.has_at(length, part);
         length += part.len();
     });
-    read.map_err(|error| format!("{error:?} in the body of {answer:?} for {expected:?}"))?;
+    read.map_err(|error| format!("{error} in the body of {answer:?} for {expected:?}"))?;
     let whole = if expected.head_only { 0 } else { expected.body.len() };
     if answer.status != expected.status || length != whole || !right {
         return Err(format!("{answer:?}, a body of {length} bytes, for {expected:?}"));
@@ -194,7 +194,7 @@ fn check(reading: &mut BufReader<TcpStream>, expected: &Expected) -> Result<(), 
 }
 
 /// What comes behind wrong requests can be anything, as long as it is HTTP and ends.
-fn read_to_the_end(stream: TcpStream, mut reading: BufReader<TcpStream>) -> Result<(), String> {
+fn read_to_the_end(stream: &TcpStream, mut reading: BufReader<TcpStream>) -> Result<(), String> {
     let limit = stream.read_timeout().map_err(|error| error.to_string())?;
     stream.set_read_timeout(Some(LULL)).map_err(|error| error.to_string())?;
     let (mut all, mut part) = (0, [0; 16 * 1024]);

@@ -53,6 +53,11 @@ enum Leaves {
     InTheMiddleOfTheAnswer,
 }
 
+fn connect(to: SocketAddr) -> std::io::Result<BufReader<TcpStream>> {
+    let stream = connect_from([127, 0, 0, 1], to)?;
+    Ok(BufReader::with_capacity(SLOW_PART, stream))
+}
+
 /// One client; it keeps its connection where it can.
 pub(super) struct Client {
     pub(super) to: SocketAddr,
@@ -81,13 +86,7 @@ impl Client {
     }
 
     fn converse(&mut self, request: &Request, leaves: Leaves, slow: bool) -> Outcome {
-        let connected = match self.kept.take() {
-            Some(kept) => Ok(kept),
-            None => {
-                let connected = connect_from([127, 0, 0, 1], self.to);
-                connected.map(|stream| BufReader::with_capacity(SLOW_PART, stream))
-            }
-        };
+        let connected = self.kept.take().map_or_else(|| connect(self.to), Ok);
         let reading = match connected {
             Ok(reading) => reading,
             Err(error) => return Outcome::Lost(format!("cannot connect: {error}")),
@@ -131,7 +130,7 @@ impl Client {
     ) -> Outcome {
         let answer = match Answer::read(&mut reading) {
             Ok(answer) => answer,
-            Err(error) => return Outcome::Lost(format!("{error:?}")),
+            Err(error) => return Outcome::Lost(error.to_string()),
         };
         let (mut bytes, mut right) = (0, true);
         let failed = answer.status >= 400;
