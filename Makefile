@@ -5,6 +5,8 @@
 ARGS ?=
 # How long each fuzz target runs.
 FUZZ_SECONDS ?= 300
+# How long the soak takes.
+MINUTES ?= 10
 
 # A shell that has not been restarted since rustup was installed does not find it yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -14,7 +16,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench bench-front-door fuzz fuzz-smoke lint doc licences garbage ci
+.PHONY: help demo test cache-tests bench bench-front-door fuzz fuzz-smoke lint doc licences garbage soak ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS="--help")'
@@ -29,6 +31,7 @@ help:
 	@echo 'make fuzz        each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS), with the address sanitizer'
 	@echo 'make fuzz-smoke  each fuzz target for 10 s'
 	@echo 'make garbage     a million generated requests against the gateway (GARBAGE_REQUESTS, GARBAGE_SEED)'
+	@echo 'make soak        MINUTES=$(MINUTES) of mixed load while the server is killed, frozen, asleep (SOAK_SEED)'
 	@echo 'make ci          all of this that must pass before a change goes in'
 
 demo:
@@ -76,7 +79,11 @@ fuzz-smoke:
 
 garbage:
 	@tools/need rust cc
-	@cargo test --release --locked -p nightwatt-cli --test hostile -- --ignored --nocapture a_million
+	@cargo test --release --locked -p nightwatt-cli --test hostile -- --ignored --exact --nocapture garbage::a_million_generated_requests_leave_no_trace
+
+soak:
+	@tools/need rust cc
+	@SOAK_MINUTES=$(MINUTES) cargo test --release --locked -p nightwatt-cli --test hostile -- --ignored --exact --nocapture soak::nothing_is_lost_and_nothing_is_doubled
 
 ci:
 	@.ci/run

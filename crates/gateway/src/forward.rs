@@ -125,6 +125,8 @@ pub(crate) enum NotForwarded {
     Unreachable(Spool),
     /// The connection broke, but the request can be sent again without harm.
     Broken(Spool),
+    /// The server failed, and a stored answer does instead.
+    Stale(Response<Answer>),
     /// Anything else: the answer to give.
     Answer(Response<Answer>),
 }
@@ -434,13 +436,13 @@ impl Forwarding<'_> {
             (OriginError::TimedOut(_), _) => {
                 let text = "The server did not answer in time.";
                 let answer = crate::answers::sentence(StatusCode::GATEWAY_TIMEOUT, text);
-                NotForwarded::Answer(self.stale_instead().unwrap_or(answer))
+                self.stale_instead().map_or(NotForwarded::Answer(answer), NotForwarded::Stale)
             }
             _ => {
                 let text = "The connection to the server broke before it had answered. The request \
                             may have been acted upon: look before you send it again.";
                 let answer = crate::answers::sentence(StatusCode::BAD_GATEWAY, text);
-                NotForwarded::Answer(self.stale_instead().unwrap_or(answer))
+                self.stale_instead().map_or(NotForwarded::Answer(answer), NotForwarded::Stale)
             }
         }
     }

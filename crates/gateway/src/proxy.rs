@@ -422,6 +422,7 @@ impl Asked<'_> {
         for attempt in 1..=ATTEMPTS {
             let broken = match forwarding.run(spool, Arc::clone(&exchange)).await {
                 Ok(response) => return (response, answered),
+                Err(NotForwarded::Stale(response)) => return (response, Answered::Stale),
                 Err(NotForwarded::Answer(response)) => {
                     let refused = response.status().is_client_error();
                     let how = if refused { Answered::Refused } else { Answered::Unavailable };

@@ -108,6 +108,17 @@ impl Answer {
     }
 }
 
+impl std::fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Closed => "closed without a word",
+            Self::Cut => "cut",
+            Self::Hung => "neither answered nor closed",
+            Self::Garbled(what) => return write!(f, "no HTTP: {what}"),
+        })
+    }
+}
+
 impl NoAnswer {
     /// Does it say that the connection is over?
     pub(crate) const fn is_end(&self) -> bool {

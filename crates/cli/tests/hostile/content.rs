@@ -6,14 +6,17 @@
 //! | `/hit/SIZE/..` | may be kept for two seconds, has an ETag, knows ranges |
 //! | `/miss/SIZE/..` | never kept, knows ranges |
 //! | `/chunked/SIZE/..` | never kept, in chunks |
+//! | `/large/SIZE/..` | never kept, and may be larger |
 //! | anything else | method, target, length and sum of the body |
 
+use std::fmt::Write as _;
 use std::io::Write;
 
 use crate::strict::Head;
 
-/// No answer is larger, whatever is asked for.
+/// No answer is larger, whatever is asked for; but for `/large/`.
 pub(crate) const LARGEST: usize = 4 << 20;
+const LARGEST_LARGE: usize = 32 << 20;
 
 /// Parts in which bodies are written.
 const PART: usize = 16 * 1024;
@@ -95,7 +98,7 @@ pub(crate) fn more(sum: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(sum, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// The ETag of a target that has one.
+/// The `ETag` of a target that has one.
 pub(crate) fn tag(target: &str) -> String {
     format!("\"{:016x}\"", sum(target.as_bytes()))
 }
@@ -103,14 +106,15 @@ pub(crate) fn tag(target: &str) -> String {
 /// How long the answer to such a target is; nothing if that is text.
 fn size(target: &str, kind: &str) -> Option<usize> {
     let size = target.strip_prefix(kind)?.split('/').next()?.parse().ok();
-    size.filter(|size| *size <= LARGEST)
+    let most = if kind == "/large/" { LARGEST_LARGE } else { LARGEST };
+    size.filter(|size| *size <= most)
 }
 
 /// What a request is to be answered, whose body had this length and this sum.
 pub(crate) fn reply(head: &Head, (length, sum): (u64, u64)) -> Reply {
     let Head { method, target, .. } = head;
     let head_only = method == "HEAD";
-    let kinds = [("/hit/", false), ("/miss/", false), ("/chunked/", true)];
+    let kinds = [("/hit/", false), ("/miss/", false), ("/chunked/", true), ("/large/", false)];
     let sized = kinds.iter().find_map(|(kind, chunked)| Some((kind, chunked, size(target, kind)?)));
     let Some((kind, chunked, size)) = sized.filter(|_| matches!(&**method, "GET" | "HEAD")) else {
         let body = Body::Text(echo(method, target, length, sum));
@@ -131,7 +135,8 @@ pub(crate) fn reply(head: &Head, (length, sum): (u64, u64)) -> Reply {
     let Some(range) = range.and_then(|range| part_of(range, size)) else {
         return Reply { status: 200, body: whole, chunked: *chunked, fields, head_only };
     };
-    fields += &format!("Content-Range: bytes {}-{}/{size}\r\n", range.start, range.end - 1);
+    let last = range.end - 1;
+    let _ = write!(fields, "Content-Range: bytes {}-{last}/{size}\r\n", range.start);
     let body = Body::Pattern(Pattern::of(target), range);
     Reply { status: 206, body, chunked: false, fields, head_only }
 }

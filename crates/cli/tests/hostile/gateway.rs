@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
@@ -75,13 +75,18 @@ impl Gateway {
         Held { memory: kib.expect("a figure") * 1024, descriptors }
     }
 
-    /// What `status --json` says of its only site.
+    /// What `status` says of its first site.
     pub(crate) fn status(&self) -> Value {
-        let config = self.dir.path().join("nightwatt.toml");
-        let output = Command::new(NIGHTWATT).args(["status", "--json", "-c"]).arg(config).output();
-        let output = output.expect("the program runs").stdout;
-        let status: Value = serde_json::from_slice(&output).expect("a status");
+        let output = self.order("status");
+        let status: Value = serde_json::from_slice(&output.stdout).expect("a status");
         status["sites"][0].clone()
+    }
+
+    /// `nightwatt <command> --json`.
+    pub(crate) fn order(&self, command: &str) -> Output {
+        let config = self.dir.path().join("nightwatt.toml");
+        let output = Command::new(NIGHTWATT).args([command, "--json", "-c"]).arg(config).output();
+        output.expect("the program runs")
     }
 
     /// Waits until it holds so few descriptors, and says what it holds then.
@@ -91,8 +96,8 @@ impl Gateway {
         self.holds()
     }
 
-    /// Stops it in good order, and fails if it did not live to see that.
-    pub(crate) fn stop(mut self) {
+    /// Stops it in good order, and fails if it did not live to see that. Its folder stays.
+    pub(crate) fn stop(&mut self) {
         let ended = self.child.try_wait().expect("a child");
         let log = self.read("serve.log");
         assert!(ended.is_none(), "it ended by itself ({ended:?}); its log: {log}");

@@ -8,6 +8,8 @@ mod content;
 mod garbage;
 mod gateway;
 mod origin;
+mod seed;
 mod smuggling;
+mod soak;
 mod strict;
 mod wire;

@@ -17,6 +17,7 @@ use crate::answer::{Answer, NoAnswer};
 use crate::content::LARGEST;
 use crate::gateway::{Gateway, Held};
 use crate::origin::Origin;
+use crate::seed::seed;
 use crate::wire::{connect_from, reset};
 use mutations::mutate;
 use requests::{Expected, request};
@@ -172,19 +173,19 @@ impl Script {
         if self.is_right {
             return Ok(());
         }
-        read_to_the_end(stream, reading)
+        read_to_the_end(&stream, reading)
     }
 }
 
 /// Reads an answer, which must be this one.
 fn check(reading: &mut BufReader<TcpStream>, expected: &Expected) -> Result<(), String> {
-    let answer = Answer::read(reading).map_err(|error| format!("{error:?} for {expected:?}"))?;
+    let answer = Answer::read(reading).map_err(|error| format!("{error} for {expected:?}"))?;
     let (mut length, mut right) = (0, true);
     let read = answer.body(reading, expected.head_only, &mut |part| {
         right &= expected.body.has_at(length, part);
         length += part.len();
     });
-    read.map_err(|error| format!("{error:?} in the body of {answer:?} for {expected:?}"))?;
+    read.map_err(|error| format!("{error} in the body of {answer:?} for {expected:?}"))?;
     let whole = if expected.head_only { 0 } else { expected.body.len() };
     if answer.status != expected.status || length != whole || !right {
         return Err(format!("{answer:?}, a body of {length} bytes, for {expected:?}"));
@@ -193,7 +194,7 @@ fn check(reading: &mut BufReader<TcpStream>, expected: &Expected) -> Result<(), 
 }
 
 /// What comes behind wrong requests can be anything, as long as it is HTTP and ends.
-fn read_to_the_end(stream: TcpStream, mut reading: BufReader<TcpStream>) -> Result<(), String> {
+fn read_to_the_end(stream: &TcpStream, mut reading: BufReader<TcpStream>) -> Result<(), String> {
     let limit = stream.read_timeout().map_err(|error| error.to_string())?;
     stream.set_read_timeout(Some(LULL)).map_err(|error| error.to_string())?;
     let (mut all, mut part) = (0, [0; 16 * 1024]);
@@ -279,10 +280,10 @@ fn crowd(to: SocketAddr) {
 }
 
 fn storms(requests: u64) {
-    let seed = seed();
+    let seed = seed("GARBAGE_SEED");
     println!("{requests} requests, GARBAGE_SEED={seed}");
     let origin = Origin::start(false);
-    let gateway = Gateway::start(&CONFIG.replace("ORIGIN", &origin.address.to_string()));
+    let mut gateway = Gateway::start(&CONFIG.replace("ORIGIN", &origin.address.to_string()));
     let idle = gateway.holds().descriptors + POOL;
     crowd(gateway.address);
     storm(seed, 0, requests / 4, &gateway, &origin);
@@ -303,17 +304,6 @@ fn storms(requests: u64) {
     let bound = before.memory + SPREAD;
     assert!(after.memory <= bound, "it grew from {before:?} to {after:?} (seed {seed})");
     gateway.stop();
-}
-
-fn seed() -> u64 {
-    let given = std::env::var("GARBAGE_SEED").ok();
-    given.map_or_else(rand_seed, |seed| seed.parse().expect("GARBAGE_SEED is a number"))
-}
-
-/// Another one each time: the system's own dice.
-fn rand_seed() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one("garbage")
 }
 
 #[test]

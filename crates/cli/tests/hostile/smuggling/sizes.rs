@@ -10,6 +10,12 @@ fn long(length: usize) -> String {
     "x".repeat(length)
 }
 
+/// Many short fields.
+fn many() -> String {
+    let fields: Vec<String> = (0..5000).map(|n| format!("X{n}: y\r\n")).collect();
+    fields.concat()
+}
+
 fn named(name: &str, bytes: &[u8], fate: super::Fate) -> Case {
     Case { name: name.to_owned(), bytes: bytes.to_vec(), fate }
 }
@@ -18,7 +24,7 @@ fn named(name: &str, bytes: &[u8], fate: super::Fate) -> Case {
 fn heads_have_bounds() {
     let huge = long(100_000);
     let rest = "HTTP/1.1\r\nHost: site.test\r\n\r\n";
-    let many: String = (0..5000).map(|n| format!("X{n}: y\r\n")).collect();
+    let many = many();
     let cases = [
         named("a target", format!("GET /{huge} {rest}").as_bytes(), Refused),
         named("a query", format!("GET /?{huge} {rest}").as_bytes(), Refused),
@@ -90,7 +96,7 @@ fn chunk_lines_and_trailers_have_bounds() {
     let with = |between: &str| format!("5{between}\r\nhello\r\n0\r\n\r\n").into_bytes();
     let behind = |trailers: &str| format!("5\r\nhello\r\n0\r\n{trailers}\r\n").into_bytes();
     let extended = format!("1;{}\r\nx\r\n", long(100)).repeat(5000);
-    let many: String = (0..5000).map(|n| format!("X{n}: y\r\n")).collect();
+    let many = many();
     let cases = [
         named("an extension", &post(LINES, &with(&format!(";{huge}"))), BrokenOff),
         named(
