@@ -67,7 +67,7 @@ impl<'a> From<&'a Arrival> for Entry<'a> {
     }
 }
 
-/// As [`format`], appended to `out`.
+/// As [`format()`], appended to `out`.
 pub fn write(out: &mut String, entry: &Entry<'_>) {
     out.push_str(entry.client);
     out.push_str(" - - [");
