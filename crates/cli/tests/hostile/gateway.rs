@@ -35,13 +35,18 @@ pub(crate) struct Held {
 impl Gateway {
     /// Starts it with this configuration, in which `DIR` is a folder of its own.
     pub(crate) fn start(config: &str) -> Self {
+        Self::start_telling(config, "warn")
+    }
+
+    /// The same, with a log of this level.
+    pub(crate) fn start_telling(config: &str, level: &str) -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let config = config.replace("DIR", &dir.path().display().to_string());
         let path = dir.path().join("nightwatt.toml");
         std::fs::write(&path, config).expect("the configuration is written");
         let log = std::fs::File::create(dir.path().join("serve.log")).expect("a log");
         let mut child = Command::new(NIGHTWATT)
-            .args(["serve", "--json", "--log-level", "warn", "-c"])
+            .args(["serve", "--json", "--log-level", level, "-c"])
             .arg(&path)
             .env_remove("RUST_LOG")
             .stdin(Stdio::null())

@@ -52,6 +52,18 @@ fn the_operator_wakes_it_and_puts_it_to_sleep() {
 }
 
 #[test]
+fn an_order_to_wake_does_not_wait_for_the_pause_after_failures() {
+    asleep().power(|power| power.never_wakes = true).play(async |stage| {
+        stage.ask(get("/").by_browser()).await;
+        stage.at(360).await;
+        assert_eq!((stage.state().as_str(), stage.commands()), ("failed", (3, 0)));
+        stage.at(370).await;
+        assert!(matches!(stage.order(Order::Wake { site: None }).await, Reply::Done));
+        assert_eq!((stage.state().as_str(), stage.commands()), ("waking", (4, 0)));
+    });
+}
+
+#[test]
 fn an_order_to_sleep_waits_for_requests_under_way() {
     awake().play(async |stage| {
         let gate = crate::origin::Gate::shut();

@@ -254,6 +254,14 @@ impl Lifecycle {
         }
     }
 
+    /// Whoever looks after the server wants it awake now, failures or not: the pause after them is
+    /// over.
+    pub fn end_pause(&mut self, now: Mono) {
+        if self.phase == Phase::Failed {
+            self.blocked_until = now;
+        }
+    }
+
     /// The policy wants the server asleep. Only a server that is awake and did not just refuse to
     /// sleep is told so.
     pub fn sleep(&mut self, now: Mono, commands: &mut Vec<Command>) -> Option<Change> {

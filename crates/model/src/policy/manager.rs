@@ -319,6 +319,7 @@ impl<P: SleepPolicy> PowerManager<P> {
                 return;
             }
         }
+        self.lifecycle.end_pause(now.mono);
         self.wake(now, Cause::Operator, actions);
         self.reconsider(now);
     }

@@ -1,10 +1,12 @@
-//! The origin as a process of its own, since it is to be killed and frozen: this very program,
-//! started with other arguments. It writes down what it acts upon before it answers.
+//! The origin as processes of its own, since it is to be killed and frozen: this very program,
+//! started with other arguments. One process serves, and its parent starts another when it has died,
+//! as many servers do. It writes down what it acts upon before it answers.
 
 use std::fs::File;
 use std::io::{BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +46,9 @@ impl Handled {
     }
 }
 
+/// Set for the one that serves; who finds it unset starts one, and another one when that ends.
+const SERVES: &str = "SOAK_ORIGIN_SERVES";
+
 #[test]
 #[ignore = "is no test but the origin of `soak`, which starts it"]
 fn the_process() {
@@ -51,6 +56,14 @@ fn the_process() {
         println!("skipped: nobody says where to listen");
         return;
     };
+    if std::env::var(SERVES).is_err() {
+        let (program, args) = command();
+        let mut server = Command::new(program);
+        server.args(args).env(SERVES, "1");
+        loop {
+            server.status().expect("this program runs");
+        }
+    }
     let listener = TcpListener::bind(listen).expect("the port is free");
     let record = File::options().create(true).append(true).open(record).expect("a record");
     let record = Arc::new(record);

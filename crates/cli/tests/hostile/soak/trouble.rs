@@ -1,8 +1,6 @@
 //! What happens to the origin's process: it is killed, stopped, frozen for a while.
 
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -10,9 +8,8 @@ use nightwatt_clock::Clock;
 use nightwatt_model::time::Mono;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
 
-use super::origin;
 use crate::gateway::{Gateway, pause};
 
 /// Trouble and calm take turns.
@@ -31,7 +28,7 @@ const REST: Duration = Duration::from_millis(1500);
 pub(super) enum What {
     Killed,
     Stopped,
-    /// Killed, and there again before anybody has noticed.
+    /// Its parent starts it again at once.
     Restarted,
     Frozen,
 }
@@ -54,7 +51,7 @@ impl Event {
 /// Makes trouble until `until`, and lets clients rest by `resting`.
 ///
 /// A server that dies soon after it was woken counts as failed, and is left alone for a minute, or
-/// until somebody else has started it: that is done here.
+/// until its operator has it woken: that is done here.
 pub(super) fn make(
     random: &mut ChaCha8Rng,
     clock: &Clock,
@@ -78,7 +75,7 @@ pub(super) fn make(
             events.extend(strike(random, clock, gateway));
         }
         if look % 10 == 0 && gateway.status()["state"] == "failed" {
-            start_again(gateway);
+            gateway.order("wake");
             if let Some(event) = events.last_mut() {
                 event.ended = clock.now().mono;
             }
@@ -89,7 +86,9 @@ pub(super) fn make(
 }
 
 fn strike(random: &mut ChaCha8Rng, clock: &Clock, gateway: &Gateway) -> Option<Event> {
-    let origin = *origins(&gateway.dir.path().join("state")).first()?;
+    let origins = origins(&gateway.dir.path().join("state"));
+    let leads = |pid: &&Pid| getpgid(Some(**pid)).is_ok_and(|group| group == **pid);
+    let group = *origins.iter().find(leads)?;
     let begun = clock.now().mono;
     let what = match random.random_range(0..5) {
         0 => What::Stopped,
@@ -98,52 +97,26 @@ fn strike(random: &mut ChaCha8Rng, clock: &Clock, gateway: &Gateway) -> Option<E
         _ => What::Frozen,
     };
     match what {
-        What::Killed => kill_process(origin, Signal::KILL).ok()?,
+        What::Killed => kill_process_group(group, Signal::KILL).ok()?,
+        What::Stopped => kill_process_group(group, Signal::TERM).ok()?,
         What::Restarted => {
-            kill_process(origin, Signal::KILL).ok()?;
-            start_again(gateway);
+            let server = origins.iter().find(|pid| **pid != group)?;
+            kill_process(*server, Signal::KILL).ok()?;
         }
-        What::Stopped => kill_process(origin, Signal::TERM).ok()?,
         What::Frozen => {
-            kill_process(origin, Signal::STOP).ok()?;
+            kill_process_group(group, Signal::STOP).ok()?;
             pause(Duration::from_millis(random.random_range(100..3500)));
             // The gateway may have given it up and killed it meanwhile.
-            let _ = kill_process(origin, Signal::CONT);
+            let _ = kill_process_group(group, Signal::CONT);
         }
     }
     Some(Event { what, begun, ended: clock.now().mono })
 }
 
-/// Starts the origin as the gateway's controller would have; so it takes it for its own.
-fn start_again(gateway: &Gateway) {
-    let (program, args) = origin::command();
-    let dir = gateway.dir.path();
-    let started = Command::new(program)
-        .args(args)
-        .env(origin::LISTEN, gateway.read("origin.address"))
-        .env(origin::RECORD, dir.join("served.log"))
-        .env(MARK, mark(&dir.join("state")))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn();
-    let mut started = started.expect("this program runs");
-    // Or its remains would stay as long as this process.
-    std::thread::spawn(move || started.wait());
-}
-
-/// The variable by which the controller knows its processes, and what it says.
-const MARK: &str = "NIGHTWATT_CHILD_OF";
-
-fn mark(state_dir: &Path) -> String {
-    let state: PathBuf = state_dir.canonicalize().unwrap_or_default();
-    format!("{}/site", state.display())
-}
-
-/// The processes that the gateway's controller started and that still run.
+/// The processes that the gateway's controller started, and theirs: all that still run.
 pub(super) fn origins(state_dir: &Path) -> Vec<Pid> {
-    let mark = format!("{MARK}={}", mark(state_dir));
+    let state: PathBuf = state_dir.canonicalize().unwrap_or_default();
+    let mark = format!("NIGHTWATT_CHILD_OF={}/site", state.display());
     let is_ours = |pid: &Pid| {
         let environment = std::fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero()));
         environment.is_ok_and(|it| it.split(|byte| *byte == 0).any(|it| it == mark.as_bytes()))
