@@ -1,10 +1,11 @@
 //! The origin as processes of its own, since it is to be killed and frozen: this very program,
-//! started with other arguments. One process serves, and its parent starts another when it has died,
-//! as many servers do. It writes down what it acts upon before it answers.
+//! started with other arguments. One process serves; its parent has the listening socket and starts
+//! another when it has died, as many servers do: so nobody is turned away meanwhile. It writes down what it acts upon before it answers.
 
 use std::fs::File;
 use std::io::{BufReader, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -57,14 +58,17 @@ fn the_process() {
         return;
     };
     if std::env::var(SERVES).is_err() {
+        let listener = TcpListener::bind(listen).expect("the port is free");
         let (program, args) = command();
-        let mut server = Command::new(program);
-        server.args(args).env(SERVES, "1");
         loop {
+            let listener = OwnedFd::from(listener.try_clone().expect("another handle"));
+            let mut server = Command::new(&program);
+            server.args(args).env(SERVES, "1").stdin(listener);
             server.status().expect("this program runs");
         }
     }
-    let listener = TcpListener::bind(listen).expect("the port is free");
+    let listener = std::io::stdin().as_fd().try_clone_to_owned().expect("its socket");
+    let listener = TcpListener::from(listener);
     let record = File::options().create(true).append(true).open(record).expect("a record");
     let record = Arc::new(record);
     for stream in listener.incoming().flatten() {
