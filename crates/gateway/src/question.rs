@@ -136,14 +136,10 @@ fn announced(headers: &HeaderMap) -> Option<HeaderValue> {
 /// is about stays for those who read it.
 pub(crate) fn drop_what_connection_names(headers: &mut HeaderMap) {
     let ours = [CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
-    let values = headers.get_all(CONNECTION).iter().map(HeaderValue::as_bytes);
-    let named: Vec<HeaderName> = values
-        .flat_map(|value| value.split(|byte| *byte == b','))
-        .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
-        .filter(|name| !ours.contains(name))
-        .collect();
-    for name in named {
-        headers.remove(name);
+    for name in fields::named_by_connection(headers) {
+        if !ours.contains(&name) {
+            headers.remove(name);
+        }
     }
 }
 

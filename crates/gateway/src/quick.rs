@@ -96,8 +96,7 @@ struct Plain<'b> {
 impl<'b> Plain<'b> {
     /// Nothing, if an answer might depend on more than the cache key and `Vary`.
     fn read(head: &Head<'_, 'b>) -> Option<Self> {
-        // What the cache's rules look at besides, what asks for something else than an answer, and
-        // what says how the connection goes on.
+        // What the cache's rules look at besides, and what asks for something else than an answer.
         const SPECIAL: [&str; 13] = [
             "range",
             "if-none-match",
@@ -240,26 +239,33 @@ impl Client {
         })
     }
 
-    /// Counts and logs the answer that was given.
-    fn close(&mut self, head: &Head<'_, '_>, bytes: u64) {
-        let (Some(given), Some(plain)) = (self.given.take(), Plain::read(head)) else { return };
-        let site = &self.gateway.sites[given.site];
+    /// Counts the answer that was given, and gives back what the log is to say of it.
+    fn count<'a>(&mut self, head: &Head<'_, 'a>) -> Option<(Given, Plain<'a>)> {
+        let (given, plain) = (self.given.take()?, Plain::read(head)?);
         let client = self.facts(head, &plain);
         let asker = Asker { arrived: given.arrived, visitor: given.visitor, client };
+        let site = &self.gateway.sites[given.site];
         site.count(&asker, (given.class, Answered::Cache), given.status, given.arrived);
-        let Some(log) = &self.gateway.access_log else { return };
-        let entry = clf::Entry {
+        Some((given, plain))
+    }
+
+    fn entry<'a>(
+        &'a self,
+        head: &Head<'_, 'a>,
+        given: &Given,
+        plain: &Plain<'a>,
+    ) -> clf::Entry<'a> {
+        clf::Entry {
             at: given.arrived.wall,
             utc_offset: given.arrived.utc_offset,
             client: &self.speaker.address,
             method: head.method,
             target: head.target,
             status: given.status.as_u16(),
-            bytes,
+            bytes: 0,
             referer: plain.referer,
             agent: plain.agent,
-        };
-        log.add(&entry, &given.id, &part(&site.name, given.class));
+        }
     }
 }
 
@@ -306,34 +312,21 @@ impl Service for Client {
     }
 
     fn sent(&mut self, head: &Head<'_, '_>, prepared: &Prepared) {
-        self.close(head, prepared.body.len() as u64);
+        let Some((given, plain)) = self.count(head) else { return };
+        let Some(log) = &self.gateway.access_log else { return };
+        let bytes = prepared.body.len() as u64;
+        let entry = clf::Entry { bytes, ..self.entry(head, &given, &plain) };
+        log.add(&entry, &given.id, &part(&self.gateway.sites[given.site].name, given.class));
     }
 
     fn sending(&mut self, head: &Head<'_, '_>, _: &Prepared) -> OnSent {
-        let (Some(given), Some(plain)) = (self.given.take(), Plain::read(head)) else {
-            return Box::new(|_| {});
-        };
-        let site = &self.gateway.sites[given.site];
-        let client = self.facts(head, &plain);
-        let asker = Asker { arrived: given.arrived, visitor: given.visitor, client };
-        site.count(&asker, (given.class, Answered::Cache), given.status, given.arrived);
+        let Some((given, plain)) = self.count(head) else { return Box::new(|_| {}) };
         let Some(log) = self.gateway.access_log.clone() else { return Box::new(|_| {}) };
-        let arrival = nightwatt_traffic::Arrival {
-            at: given.arrived.wall,
-            utc_offset: given.arrived.utc_offset,
-            client: self.speaker.address.clone(),
-            method: head.method.to_owned(),
-            target: head.target.to_owned(),
-            status: given.status.as_u16(),
-            bytes: 0,
-            referer: plain.referer.map(str::to_owned),
-            agent: plain.agent.map(str::to_owned),
-        };
-        let (name, class) = (Arc::clone(&site.name), given.class);
-        let id = given.id;
+        let arrival = self.entry(head, &given, &plain).to_arrival();
+        let name = Arc::clone(&self.gateway.sites[given.site].name);
         Box::new(move |bytes| {
-            let arrival = nightwatt_traffic::Arrival { bytes, ..arrival };
-            log.add(&clf::Entry::from(&arrival), &id, &part(&name, class));
+            let entry = clf::Entry { bytes, ..clf::Entry::from(&arrival) };
+            log.add(&entry, &given.id, &part(&name, given.class));
         })
     }
 

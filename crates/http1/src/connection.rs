@@ -123,14 +123,10 @@ pub async fn serve<S: Service>(
 impl<S: Service> Connection<S> {
     /// Reads requests and answers those whose answers are ready, until there is something else to do.
     fn poll_event(&mut self, cx: &mut Context<'_>, is_stopping: bool) -> Poll<Event> {
-        if self.buffer.len() > self.seen {
-            let bytes = std::mem::take(&mut self.buffer);
-            let (taken, event) = self.take(&bytes, self.seen, is_stopping);
-            self.buffer = bytes;
-            self.buffer.advance(taken);
-            if let Some(event) = event {
-                return Poll::Ready(event);
-            }
+        if self.buffer.len() > self.seen
+            && let Some(event) = self.take_buffered(is_stopping)
+        {
+            return Poll::Ready(event);
         }
         loop {
             if is_stopping && self.buffer.is_empty() {
@@ -149,16 +145,21 @@ impl<S: Service> Connection<S> {
                 event
             } else {
                 self.buffer.extend_from_slice(read.filled());
-                let bytes = std::mem::take(&mut self.buffer);
-                let (taken, event) = self.take(&bytes, self.seen, is_stopping);
-                self.buffer = bytes;
-                self.buffer.advance(taken);
-                event
+                self.take_buffered(is_stopping)
             };
             if let Some(event) = event {
                 return Poll::Ready(event);
             }
         }
+    }
+
+    /// As `take`, of what is in the buffer.
+    fn take_buffered(&mut self, is_stopping: bool) -> Option<Event> {
+        let bytes = std::mem::take(&mut self.buffer);
+        let (taken, event) = self.take(&bytes, self.seen, is_stopping);
+        self.buffer = bytes;
+        self.buffer.advance(taken);
+        event
     }
 
     fn keep(&mut self, rest: &[u8]) {
@@ -242,7 +243,6 @@ impl<S: Service> Connection<S> {
                 return (true, Some(Event::Over));
             }
         };
-        // The clock is asked once, for the books; the connection's patience follows it.
         self.since = self.timer.now();
         if written == all {
             self.service.sent(&head, &prepared);

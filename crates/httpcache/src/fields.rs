@@ -21,16 +21,20 @@ const HOP_BY_HOP: [HeaderName; 10] = [
     UPGRADE,
 ];
 
-/// Removes hop-by-hop fields and those that `Connection` lists: for requests and responses alike,
-/// before they are forwarded or stored.
-pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
-    let listed: Vec<HeaderName> = headers
+/// The fields that `Connection` lists.
+pub fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
+    headers
         .get_all(CONNECTION)
         .iter()
         .flat_map(|line| line.as_bytes().split(|&b| b == b','))
         .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
-        .collect();
-    for name in listed.iter().chain(&HOP_BY_HOP) {
+        .collect()
+}
+
+/// Removes hop-by-hop fields and those that `Connection` lists: for requests and responses alike,
+/// before they are forwarded or stored.
+pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    for name in named_by_connection(headers).iter().chain(&HOP_BY_HOP) {
         headers.remove(name);
     }
 }

@@ -67,6 +67,23 @@ impl<'a> From<&'a Arrival> for Entry<'a> {
     }
 }
 
+impl Entry<'_> {
+    /// The same, to be kept.
+    pub fn to_arrival(&self) -> Arrival {
+        Arrival {
+            at: self.at,
+            utc_offset: self.utc_offset,
+            client: self.client.to_owned(),
+            method: self.method.to_owned(),
+            target: self.target.to_owned(),
+            status: self.status,
+            bytes: self.bytes,
+            referer: self.referer.map(str::to_owned),
+            agent: self.agent.map(str::to_owned),
+        }
+    }
+}
+
 /// As [`format()`], appended to `out`.
 pub fn write(out: &mut String, entry: &Entry<'_>) {
     out.push_str(entry.client);
