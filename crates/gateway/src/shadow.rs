@@ -93,7 +93,7 @@ impl Shadow {
             controller: Box::new(pretended.build(context)?),
             probe: Probe::new(probe::Config::Controller, clock.clone()),
         };
-        let policy = scenario.policy.build(&scenario.power_states());
+        let policy = scenario.policy.build(&scenario.terms());
         let (supervisor, task) = Supervisor::start(
             &format!("{} (shadow)", context.site),
             clock,

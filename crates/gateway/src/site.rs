@@ -96,7 +96,7 @@ impl Site {
         let policy = if observe {
             Box::new(nightwatt_model::policy::sleep::AlwaysOn)
         } else {
-            scenario.policy.build(&states)
+            scenario.policy.build(&scenario.terms())
         };
         let (supervisor, task) = Supervisor::start(
             &site.name,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::duration_text;
 use crate::energy::PowerStates;
-use crate::policy::sleep::PolicyChoice;
+use crate::policy::sleep::{PolicyChoice, Terms};
 use crate::quantity::{Joules, Watts};
 use crate::sla::Sla;
 
@@ -26,6 +26,9 @@ pub struct Scenario {
     pub cache: CacheRule,
     /// When to sleep.
     pub policy: PolicyChoice,
+    /// What sparing one visit its delay is worth, J: the `learned` policy minimises energy + this x
+    /// delayed visits, within the promise if one is made.
+    pub delay_price_j: f64,
     /// When crawlers are invited.
     pub crawl_window: CrawlWindow,
 }
@@ -182,6 +185,11 @@ impl Scenario {
         }
     }
 
+    /// What the policy weighs.
+    pub const fn terms(&self) -> Terms {
+        Terms { states: self.power_states(), delay_price: Joules(self.delay_price_j) }
+    }
+
     /// Power of the proxy.
     pub const fn proxy_power(&self) -> Watts {
         Watts(self.proxy.power_w)
@@ -204,6 +212,7 @@ impl Scenario {
             ("server.switch_j", self.server.switch_j, 1e8, joules),
             ("server.uncertainty", self.server.uncertainty, 1.0, share),
             ("proxy.power_w", self.proxy.power_w, 1e5, watts),
+            ("delay_price_j", self.delay_price_j, 1e8, joules),
             ("sla.share", self.sla.share, 1.0, share),
         ];
         for (key, value, most, rule) in figures {

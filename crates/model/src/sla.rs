@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::time::Mono;
+use crate::time::{Mono, Now};
 
 /// At most `share` of the requests in `window` may wait longer than `delay` because of a sleep.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,16 +19,43 @@ pub struct Sla {
 /// The window forgets in steps of this part of itself (24 h: 5 minutes).
 const BUCKETS: u32 = 288;
 
+const DAY: Duration = Duration::from_hours(24);
+
+/// What is left of today is reckoned with this share of what the same hours saw yesterday.
+const CAUTION: f64 = 0.5;
+
 /// How many requests were seen and delayed in the last window.
 ///
 /// Counts are kept in 288 buckets, so a request is forgotten up to 1/288 of the window late; memory
 /// is bounded whatever the traffic.
+///
+/// A window of 24 hours is kept on each calendar day too. The rolling window alone would let a quiet
+/// day inherit the delays that yesterday's traffic has paid for, and people look at days.
 #[derive(Debug, Clone)]
 pub struct SlaWindow {
     sla: Sla,
     buckets: VecDeque<Bucket>,
     seen: u64,
     delayed: u64,
+    today: Today,
+}
+
+/// The local calendar day.
+#[derive(Debug, Clone, Copy, Default)]
+struct Today {
+    number: i64,
+    seen: u64,
+    delayed: u64,
+}
+
+impl Today {
+    fn at(&mut self, now: Now) -> &mut Self {
+        let number = (now.wall.secs() + i64::from(now.utc_offset)).div_euclid(86_400);
+        if self.number != number {
+            *self = Self { number, ..Self::default() };
+        }
+        self
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -40,8 +67,8 @@ struct Bucket {
 
 impl SlaWindow {
     /// An empty window.
-    pub const fn new(sla: Sla) -> Self {
-        Self { sla, buckets: VecDeque::new(), seen: 0, delayed: 0 }
+    pub fn new(sla: Sla) -> Self {
+        Self { sla, buckets: VecDeque::new(), seen: 0, delayed: 0, today: Today::default() }
     }
 
     /// The promise kept here.
@@ -50,31 +77,57 @@ impl SlaWindow {
     }
 
     /// An admitted request arrived.
-    pub fn saw(&mut self, now: Mono) {
-        self.bucket(now).seen += 1;
+    pub fn saw(&mut self, now: Now) {
+        self.bucket(now.mono).seen += 1;
         self.seen += 1;
+        self.today.at(now).seen += 1;
     }
 
     /// One of those that arrived was delayed.
-    pub fn delayed(&mut self, now: Mono) {
-        self.bucket(now).delayed += 1;
+    pub fn delayed(&mut self, now: Now) {
+        self.bucket(now.mono).delayed += 1;
         self.delayed += 1;
+        self.today.at(now).delayed += 1;
     }
 
     /// Requests seen and requests delayed within the window.
-    pub fn counts(&mut self, now: Mono) -> (u64, u64) {
-        self.forget(now);
+    pub fn counts(&mut self, now: Now) -> (u64, u64) {
+        self.forget(now.mono);
         (self.seen, self.delayed)
     }
 
-    /// May `more` requests be delayed without breaking the promise: (D + K) / (N + K) <= share?
-    pub fn allows(&mut self, now: Mono, more: f64) -> bool {
+    /// How much of what the promise allows would be used if `more` requests were delayed: the delayed
+    /// over `share` of the seen, (D + K) / (share x (N + K)). Up to 1 the promise is kept.
+    ///
+    /// For a window of 24 hours the same is reckoned for the calendar day, with half of what the
+    /// remaining hours saw yesterday added to N, and the larger of both counts.
+    pub fn used(&mut self, now: Now, more: f64) -> f64 {
         let (seen, delayed) = self.counts(now);
-        delayed as f64 + more <= self.sla.share * (seen as f64 + more)
+        let used = |delayed: u64, seen: f64| {
+            (delayed as f64 + more) / (self.sla.share * (seen + more)).max(f64::MIN_POSITIVE)
+        };
+        let rolling = used(delayed, seen as f64);
+        if self.sla.window != DAY {
+            return rolling;
+        }
+        let today = *self.today.at(now);
+        let rest = seen.saturating_sub(today.seen) as f64;
+        rolling.max(used(today.delayed, today.seen as f64 + CAUTION * rest))
+    }
+
+    /// When more may be allowed without anything being seen: at midnight, or when something is
+    /// forgotten.
+    pub fn changes_at(&self, now: Now) -> Mono {
+        let forgets = self.forgets_at().unwrap_or(Mono::NEVER);
+        if self.sla.window != DAY || self.today.delayed == 0 {
+            return forgets;
+        }
+        let left = 86_400 - u64::from(now.second_of_day());
+        forgets.min(now.mono + Duration::from_secs(left))
     }
 
     /// When something will be forgotten next, if there is anything to forget.
-    pub fn forgets_at(&self) -> Option<Mono> {
+    fn forgets_at(&self) -> Option<Mono> {
         let oldest = self.buckets.front()?;
         let step = self.step().as_secs_f64();
         Duration::try_from_secs_f64(
@@ -115,39 +168,83 @@ impl SlaWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::Wall;
 
     fn a_tenth_in_a_day() -> SlaWindow {
         let window = Duration::from_hours(24);
         SlaWindow::new(Sla { share: 0.1, delay: Duration::from_millis(50), window })
     }
 
+    fn at(second: u64) -> Now {
+        let wall = Wall::from_secs(second.cast_signed());
+        Now { mono: Mono::from_secs(second), wall, utc_offset: 0 }
+    }
+
+    fn allows(window: &mut SlaWindow, now: Now, more: f64) -> bool {
+        window.used(now, more) <= 1.0
+    }
+
     #[test]
     fn nothing_seen_allows_no_delay() {
-        assert!(!a_tenth_in_a_day().allows(Mono::ZERO, 1.0));
+        assert!(!allows(&mut a_tenth_in_a_day(), at(0), 1.0));
     }
 
     #[test]
     fn nine_seen_allow_the_tenth_to_wait_and_no_other() {
         let mut window = a_tenth_in_a_day();
         for second in 0..9 {
-            window.saw(Mono::from_secs(second));
+            window.saw(at(second));
         }
-        let now = Mono::from_secs(10);
-        assert!(window.allows(now, 1.0), "(0 + 1) / (9 + 1) = 0.1");
-        assert!(!window.allows(now, 2.0));
+        let now = at(10);
+        assert!(allows(&mut window, now, 1.0), "(0 + 1) / (9 + 1) = 0.1");
+        assert!(!allows(&mut window, now, 2.0));
         window.saw(now);
         window.delayed(now);
-        assert!(!window.allows(now, 1.0), "(1 + 1) / (10 + 1) > 0.1");
+        assert!(!allows(&mut window, now, 1.0), "(1 + 1) / (10 + 1) > 0.1");
     }
 
     #[test]
     fn a_day_later_all_is_forgotten() {
         let mut window = a_tenth_in_a_day();
-        let noon = Mono::from_secs(43_200);
-        window.saw(noon);
-        window.delayed(noon);
-        assert_eq!(window.counts(noon + Duration::from_secs(86_399)), (1, 1));
-        assert_eq!(window.counts(noon + Duration::from_mins(1445)), (0, 0));
+        let noon = 43_200;
+        window.saw(at(noon));
+        window.delayed(at(noon));
+        assert_eq!(window.counts(at(noon + 86_399)), (1, 1));
+        assert_eq!(window.counts(at(noon + 86_700)), (0, 0));
         assert_eq!(window.forgets_at(), None);
+    }
+
+    #[test]
+    fn a_calendar_day_pays_for_its_own_delays() {
+        // 1,000 requests in the evening before, none delayed: the rolling window would allow 111
+        // delays right after midnight, the new day half of that.
+        let mut window = a_tenth_in_a_day();
+        for n in 0..1000 {
+            window.saw(at(80_000 + n));
+        }
+        let midnight = at(86_400);
+        assert!((window.used(midnight, 50.0) - 50.0 / (0.1 * 550.0)).abs() < 1e-9);
+        assert!(allows(&mut window, midnight, 50.0) && !allows(&mut window, midnight, 60.0));
+        // 50 were delayed, and only 100 have come by the evening: no more today. At midnight that is
+        // over.
+        for n in 0..100 {
+            window.saw(at(90_000 + n));
+            if n < 50 {
+                window.delayed(at(90_000 + n));
+            }
+        }
+        let evening = at(86_400 + 82_000);
+        assert!(!allows(&mut window, evening, 1.0));
+        assert_eq!(window.changes_at(evening), Mono::from_secs(2 * 86_400));
+    }
+
+    #[test]
+    fn a_window_of_another_length_knows_no_days() {
+        let window = Duration::from_hours(6);
+        let mut window = SlaWindow::new(Sla { share: 0.1, delay: Duration::ZERO, window });
+        for n in 0..9 {
+            window.saw(at(86_300 + n));
+        }
+        assert!(allows(&mut window, at(86_400), 1.0));
     }
 }

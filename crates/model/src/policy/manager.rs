@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use self::crawl::Crawl;
 use super::admission::{self, Cached, ClientClass, Request, Route, WakeBudget};
 use super::lifecycle::{Change, Command, Lifecycle, Patience, Phase, Report};
-use super::sleep::{Idle, Observation, SleepPolicy, Verdict};
+use super::sleep::{Idle, Lessons, Observation, Promise, SleepPolicy, Verdict};
 use crate::ledger::{Bill, Billing, Ledger};
 use crate::scenario::{CrawlWindow, Scenario};
 use crate::sla::{Sla, SlaWindow};
@@ -248,9 +248,9 @@ impl<P: SleepPolicy> PowerManager<P> {
             _ => false,
         };
         if let Some(sla) = &mut self.sla {
-            sla.saw(now.mono);
+            sla.saw(now);
             if delayed {
-                sla.delayed(now.mono);
+                sla.delayed(now);
             }
         }
         self.delayed_this_sleep += u32::from(delayed);
@@ -260,6 +260,7 @@ impl<P: SleepPolicy> PowerManager<P> {
                 visitor: knock.visitor,
                 class: knock.request.class,
                 needs_server: knock.request.wakes(),
+                delayed: delayed || route == Route::Hold,
             },
         );
         self.reconsider(now);
@@ -386,7 +387,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             return Some(Hindrance::Until(until));
         }
         let promise_kept = self.sleep_ordered
-            || self.sla.as_mut().is_none_or(|sla| sla.allows(now.mono, self.delayed_per_sleep));
+            || self.sla.as_mut().is_none_or(|sla| sla.used(now, self.delayed_per_sleep) <= 1.0);
         (!promise_kept).then_some(Hindrance::Sla)
     }
 
@@ -406,7 +407,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             Some(Hindrance::Until(then)) => then,
             // A request that is not delayed would change it too: `count` looks again.
             Some(Hindrance::Sla) => {
-                self.sla.as_ref().and_then(SlaWindow::forgets_at).unwrap_or(Mono::NEVER)
+                self.sla.as_ref().map_or(Mono::NEVER, |sla| sla.changes_at(now))
             }
             None => match self.verdict(now) {
                 Verdict::Sleep => {
@@ -426,7 +427,13 @@ impl<P: SleepPolicy> PowerManager<P> {
             return Verdict::Sleep;
         }
         let awake_since = self.lifecycle.since();
-        self.policy.verdict(now, &Idle { since: self.last_to_server.max(awake_since), awake_since })
+        let promise = self.sla.as_mut().map(|sla| Promise {
+            used: sla.used(now, self.delayed_per_sleep),
+            delays: sla.sla().share * sla.counts(now).0 as f64,
+            window: sla.sla().window,
+        });
+        let since = self.last_to_server.max(awake_since);
+        self.policy.verdict(now, &Idle { since, awake_since, promise })
     }
 
     /// Books what happened and hands on what is to be done.
@@ -485,7 +492,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         }
         self.delayed_this_sleep += 1;
         if let Some(sla) = &mut self.sla {
-            sla.delayed(now.mono);
+            sla.delayed(now);
         }
     }
 
@@ -518,9 +525,14 @@ impl<P: SleepPolicy> PowerManager<P> {
         Memory { bill: self.bill(now), crawl_appointment: self.crawl.appointment(now) }
     }
 
+    /// What the policy has learned, if it learns.
+    pub fn lessons(&self) -> Option<Lessons> {
+        self.policy.lessons()
+    }
+
     /// Admitted requests and delayed ones in the window of the promise, if one is made.
     pub fn sla_counts(&mut self, now: Now) -> Option<(u64, u64)> {
-        self.sla.as_mut().map(|sla| sla.counts(now.mono))
+        self.sla.as_mut().map(|sla| sla.counts(now))
     }
 
     /// Exchanges with the server under way.

@@ -1,5 +1,6 @@
 //! When to sleep: the policies on offer, behind one trait.
 
+mod learned;
 mod oracle;
 mod window;
 
@@ -8,11 +9,13 @@ use std::time::Duration;
 use serde::de;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use self::oracle::{Constraints, Oracle, Plan, plan};
+pub use self::learned::{Learned, Lessons};
+pub use self::oracle::{Busy, BusyTimes, Constraints, Oracle, Plan, Waking, plan};
 pub use self::window::Window;
 use super::admission::ClientClass;
 use crate::duration_text;
 use crate::energy::PowerStates;
+use crate::quantity::Joules;
 use crate::time::{Mono, Now};
 use crate::visit::Visitor;
 
@@ -25,15 +28,39 @@ pub struct Observation {
     pub class: ClientClass,
     /// Could only the server answer (no cache, not even a stale one)?
     pub needs_server: bool,
+    /// Does it wait, or was it sent away, because the server sleeps?
+    pub delayed: bool,
+}
+
+/// What a policy weighs, beside what it has learned.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Terms {
+    /// Of the server.
+    pub states: PowerStates,
+    /// What the operator would pay to spare one visit its delay.
+    pub delay_price: Joules,
+}
+
+/// How much of the operator's promise (SLA) is used.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Promise {
+    /// Share of the delays it allows that would be used after one more sleep; 1 is all.
+    pub used: f64,
+    /// Delayed requests that it allows in its window, at the present traffic.
+    pub delays: f64,
+    /// Length of its window.
+    pub window: Duration,
 }
 
 /// How long the server has had nothing to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Idle {
     /// Since the last request to it ended.
     pub since: Mono,
     /// It is awake since.
     pub awake_since: Mono,
+    /// The promise that a sleep has to keep, if one was made.
+    pub promise: Option<Promise>,
 }
 
 /// What a policy says of an idle server.
@@ -63,6 +90,11 @@ pub trait SleepPolicy {
     fn wake_at(&self) -> Option<Mono> {
         None
     }
+
+    /// What was learned, to be stored and gone on with after a restart. Nothing, for most.
+    fn lessons(&self) -> Option<Lessons> {
+        None
+    }
 }
 
 impl<P: SleepPolicy + ?Sized> SleepPolicy for Box<P> {
@@ -77,14 +109,21 @@ impl<P: SleepPolicy + ?Sized> SleepPolicy for Box<P> {
     fn wake_at(&self) -> Option<Mono> {
         (**self).wake_at()
     }
+
+    fn lessons(&self) -> Option<Lessons> {
+        (**self).lessons()
+    }
 }
 
 /// What can be chosen, for messages.
-const CHOICES: &str = "`always-on`, `timeout 5s`, `window` or `ski-rental`";
+const CHOICES: &str = "`learned`, `window`, `ski-rental`, `timeout 5s` or `always-on`";
 
 /// Which policy, as configured: one line of text, as in `policy = "timeout 5s"`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum PolicyChoice {
+    /// Weighs what a sleep saves against whom it delays, by what the past has taught.
+    #[default]
+    Learned,
     /// Never sleeps.
     AlwaysOn,
     /// Sleeps after a fixed idle time.
@@ -93,7 +132,6 @@ pub enum PolicyChoice {
         idle: Duration,
     },
     /// Sleeps when the mean of the last gaps says that it pays (published).
-    #[default]
     Window,
     /// Sleeps after idling for the break-even time: never worse than twice the optimum.
     SkiRental,
@@ -102,6 +140,7 @@ pub enum PolicyChoice {
 impl std::fmt::Display for PolicyChoice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::Learned => f.write_str("learned"),
             Self::AlwaysOn => f.write_str("always-on"),
             Self::Timeout { idle } => write!(f, "timeout {}", duration_text::format(*idle)),
             Self::Window => f.write_str("window"),
@@ -116,6 +155,7 @@ impl std::str::FromStr for PolicyChoice {
     /// Reads what [`Display`](std::fmt::Display) writes: `window`, `timeout 5s`.
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once([' ', '=', ':']) {
+            None if text == "learned" => Ok(Self::Learned),
             None if text == "always-on" => Ok(Self::AlwaysOn),
             None if text == "window" => Ok(Self::Window),
             None if text == "ski-rental" => Ok(Self::SkiRental),
@@ -152,13 +192,28 @@ impl<'de> Deserialize<'de> for PolicyChoice {
 }
 
 impl PolicyChoice {
-    /// Builds the policy for a server with these power states.
-    pub fn build(&self, states: &PowerStates) -> Box<dyn SleepPolicy + Send> {
+    /// Builds the policy.
+    pub fn build(&self, terms: &Terms) -> Box<dyn SleepPolicy + Send> {
+        let states = &terms.states;
         match self {
+            Self::Learned => Box::new(Learned::new(*terms)),
             Self::AlwaysOn => Box::new(AlwaysOn),
             Self::Timeout { idle } => Box::new(Timeout { idle: *idle }),
             Self::Window => Box::new(Window::new(states.break_even())),
             Self::SkiRental => Box::new(Timeout { idle: states.break_even() }),
+        }
+    }
+
+    /// Builds the policy, going on with what it has learned before.
+    pub fn resume(
+        &self,
+        terms: &Terms,
+        lessons: Option<Lessons>,
+        now: Now,
+    ) -> Box<dyn SleepPolicy + Send> {
+        match (self, lessons) {
+            (Self::Learned, Some(lessons)) => Box::new(Learned::resume(*terms, lessons, now)),
+            _ => self.build(terms),
         }
     }
 }
@@ -200,6 +255,7 @@ mod tests {
     #[test]
     fn policies_are_named_as_they_are_written() {
         for choice in [
+            PolicyChoice::Learned,
             PolicyChoice::AlwaysOn,
             PolicyChoice::Window,
             PolicyChoice::SkiRental,
@@ -214,7 +270,8 @@ mod tests {
     #[test]
     fn a_timeout_says_when_to_ask_again() {
         let mut policy = Timeout { idle: Duration::from_secs(5) };
-        let idle = Idle { since: Mono::from_secs(100), awake_since: Mono::ZERO };
+        let idle =
+            Idle { since: Mono::from_secs(100), awake_since: Mono::ZERO, promise: None };
         let at = |secs| Now { mono: Mono::from_secs(secs), ..Now::default() };
         assert_eq!(policy.verdict(at(104), &idle), Verdict::AskAgainAt(Mono::from_secs(105)));
         assert_eq!(policy.verdict(at(105), &idle), Verdict::Sleep);

@@ -69,15 +69,19 @@ mod tests {
     use crate::policy::admission::ClientClass;
     use crate::visit::Visitor;
 
-    const REQUEST: Observation =
-        Observation { visitor: Visitor(1), class: ClientClass::Human, needs_server: true };
+    const REQUEST: Observation = Observation {
+        visitor: Visitor(1),
+        class: ClientClass::Human,
+        needs_server: true,
+        delayed: false,
+    };
 
     fn at(seconds: f64) -> Now {
         Now { mono: Mono(Duration::from_secs_f64(seconds)), ..Now::default() }
     }
 
     fn idle(since: f64) -> Idle {
-        Idle { since: at(since).mono, awake_since: Mono::ZERO }
+        Idle { since: at(since).mono, awake_since: Mono::ZERO, promise: None }
     }
 
     #[test]

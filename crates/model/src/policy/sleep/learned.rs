@@ -1,0 +1,128 @@
+//! The default policy: weighs what a sleep would save against whom it would delay, by what the past
+//! has taught about both.
+
+mod arrivals;
+mod visits;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use self::arrivals::Arrivals;
+use self::visits::{OpenVisits, Pauses};
+use super::{Idle, Observation, Promise, SleepPolicy, Terms, Verdict};
+use crate::time::{Mono, Now};
+
+/// Longest and shortest time until the policy asks itself again, and their share of the idle time.
+const ASK: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
+const ASK_SHARE: f64 = 0.25;
+
+/// The price of a delayed request when nothing of the promise is used yet, as a share of its price
+/// when all is.
+const FIRST_PRICE: f64 = 0.03;
+
+/// The price of a delayed request when the promise is used up, as a share of what it would be worth
+/// if every sleep lasted as long as the promise allows them to on average.
+const LAST_PRICE: f64 = 0.5;
+
+/// Sleeps as soon as staying awake costs more than the delays it would spare.
+///
+/// While the server idles, the next moment awake costs `on - off`. It spares what somebody coming
+/// in that moment would cost a sleeping server: a wake-up (`switch`), and the price of a delay. So
+/// the server sleeps at the first moment at which
+///
+/// ```text
+/// on - off  >=  switch x (rate of requests)
+///             + price per delayed visit x (rate of requests that would delay another visit)
+///             + price per delayed request x (rate of requests)
+/// ```
+///
+/// For rates that fall while the server idles this is the optimal stopping time: before it each
+/// further moment awake is worth its price, after it none is. (One switch is paid whenever it
+/// sleeps, so that the cost of the sleep itself does not depend on the moment.)
+///
+/// Rates are the sum of two: visits in progress, each by its age, and new ones, by the time of day
+/// and the recent past. A visitor who has been delayed already is no further delayed visit, so the
+/// server need not stay awake for them.
+///
+/// The price of a delayed visit is the operator's. Where they gave a promise instead (SLA), the
+/// price of a delayed request follows from how much of it is used: cheap while it is unused, dear
+/// when little is left, exponentially in between, which is the rule of the online knapsack
+/// problem (Chakrabarty, Zhou and Lukose 2008). Its scale is what a delayed request would have to
+/// save if the sleeps that the promise allows shared the whole window.
+#[derive(Debug)]
+pub struct Learned {
+    terms: Terms,
+    arrivals: Arrivals,
+    visits: OpenVisits,
+}
+
+/// What the policy has learned, for storing. Some 5 KB of JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Lessons {
+    arrivals: Arrivals,
+    pauses: Pauses,
+}
+
+impl Learned {
+    /// A policy that has seen nothing yet.
+    pub fn new(terms: Terms) -> Self {
+        Self { terms, arrivals: Arrivals::default(), visits: OpenVisits::default() }
+    }
+
+    /// Goes on with what was learned before.
+    pub fn resume(terms: Terms, lessons: Lessons, now: Now) -> Self {
+        Self {
+            terms,
+            arrivals: lessons.arrivals.resumed(now.mono),
+            visits: OpenVisits::resume(&lessons.pauses),
+        }
+    }
+
+    /// What staying awake for the next second would spare, W.
+    fn spared(&mut self, now: Now, promise: Option<Promise>) -> f64 {
+        self.arrivals.pass(now);
+        let new = self.arrivals.rate(now);
+        let returns = self.visits.returns(now.mono);
+        let per_request = promise.map_or(0.0, |promise| self.price_of_request(promise));
+        let switch = self.terms.states.switch.get();
+        (new + returns.any) * (switch + per_request)
+            + (new + returns.undelayed) * self.terms.delay_price.get()
+    }
+
+    /// Joules that one delayed request has to save while so much of the promise is used.
+    fn price_of_request(&self, promise: Promise) -> f64 {
+        let states = &self.terms.states;
+        let share = promise.window.as_secs_f64() / (promise.delays + 1.0);
+        let last = LAST_PRICE * (states.on - states.off).get() * share;
+        last * FIRST_PRICE.powf(1.0 - promise.used.clamp(0.0, 1.0))
+    }
+}
+
+impl SleepPolicy for Learned {
+    fn observe(&mut self, now: Now, seen: &Observation) {
+        let begins = self.visits.request(now.mono, seen);
+        if begins && seen.needs_server {
+            self.arrivals.pass(now);
+            self.arrivals.arrived(now);
+        }
+    }
+
+    fn verdict(&mut self, now: Now, idle: &Idle) -> Verdict {
+        let states = self.terms.states;
+        let awake = (states.on - states.off).get();
+        if awake > 0.0 && awake >= self.spared(now, idle.promise) {
+            return Verdict::Sleep;
+        }
+        let wait = now.mono.since(idle.since).mul_f64(ASK_SHARE).clamp(ASK.0, ASK.1);
+        Verdict::AskAgainAt(now.mono + wait)
+    }
+
+    fn wake_at(&self) -> Option<Mono> {
+        None
+    }
+
+    fn lessons(&self) -> Option<Lessons> {
+        Some(Lessons { arrivals: self.arrivals.clone(), pauses: self.visits.pauses() })
+    }
+}

@@ -1,0 +1,233 @@
+//! How often somebody new comes: several views of the past, weighed by how well each has foretold
+//! it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::{Mono, Now};
+
+/// Time constants of the running means, s: an hour, six, a day, a week.
+const MEMORIES: [f64; 4] = [3_600.0, 21_600.0, 86_400.0, 604_800.0];
+
+/// Views: the running means, the hour of the day, and the hour of the day against the last six hours.
+const VIEWS: usize = MEMORIES.len() + 2;
+
+/// Before anything was seen: one arrival an hour, believed as if seen for ten hours.
+const PRIOR_RATE: f64 = 1.0 / 3_600.0;
+const PRIOR_WEIGHT: f64 = 36_000.0;
+
+/// An hour of the day counts by itself once it was watched this long, s.
+const HOUR_WEIGHT: f64 = 3_600.0;
+
+/// Weeks that hours of the day are remembered: the same hour is watched once a day, so its time
+/// constant is 14 watched hours.
+const HOUR_MEMORY: f64 = 14.0 * 3_600.0;
+
+/// Time constant of the long mean, s: three weeks.
+const LONG_MEMORY: f64 = 21.0 * 86_400.0;
+
+/// Time constant of the views' weights, s: what foretold well three days ago counts a third.
+const WEIGHT_MEMORY: f64 = 3.0 * 86_400.0;
+
+/// No view falls further behind than this (natural logarithm), so that each can come back.
+const LEAST_WEIGHT: f64 = -6.0;
+
+/// The state is moved on in steps of this, s.
+const STEP: f64 = 300.0;
+
+/// A pause longer than this is cut to it, s: by then everything but the long mean is forgotten.
+const LONGEST_PAUSE: f64 = 28.0 * 86_400.0;
+
+/// A count with its time of watching, both fading.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+struct Watched {
+    count: f64,
+    time: f64,
+}
+
+impl Watched {
+    /// `step` seconds pass, faded by `keep`.
+    fn pass(&mut self, step: f64, keep: f64) {
+        self.count *= keep;
+        self.time = self.time * keep + step;
+    }
+
+    /// Arrivals per second, where `weight` seconds at `prior` are believed beside what was seen.
+    fn rate(self, prior: f64, weight: f64) -> f64 {
+        (self.count + prior * weight) / (self.time + weight)
+    }
+}
+
+/// Foretells the rate at which new visits ask for the server.
+///
+/// Each view is the mean of a gamma posterior (a count over a time, with a prior). Their weights are
+/// those of Bayesian model averaging over a Poisson process, with forgetting: per step a view loses
+/// its rate x time, and gains the logarithm of its rate at each arrival.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Arrivals {
+    means: [Watched; MEMORIES.len()],
+    hours: [Watched; 24],
+    long: Watched,
+    weights: [f64; VIEWS],
+    #[serde(skip)]
+    at: Mono,
+}
+
+impl Default for Arrivals {
+    fn default() -> Self {
+        Self {
+            means: [Watched::default(); MEMORIES.len()],
+            hours: [Watched::default(); 24],
+            long: Watched::default(),
+            weights: [0.0; VIEWS],
+            at: Mono::ZERO,
+        }
+    }
+}
+
+impl Arrivals {
+    /// The same, going on at this moment, as after a restart.
+    pub(super) const fn resumed(mut self, at: Mono) -> Self {
+        self.at = at;
+        self
+    }
+
+    /// Time passes without arrivals, up to now.
+    pub(super) fn pass(&mut self, now: Now) {
+        let passed = now.mono.since(self.at).as_secs_f64();
+        self.at = now.mono;
+        let mut left = passed.min(LONGEST_PAUSE);
+        while left > 0.0 {
+            let step = left.min(STEP);
+            self.step(hour_of_day(now, left - step / 2.0), step);
+            left -= step;
+        }
+    }
+
+    fn step(&mut self, hour: usize, step: f64) {
+        let views = self.views(hour);
+        let keep = fade(step, WEIGHT_MEMORY);
+        for (weight, view) in self.weights.iter_mut().zip(views) {
+            *weight = *weight * keep - view * step;
+        }
+        self.level_weights();
+        for (mean, memory) in self.means.iter_mut().zip(MEMORIES) {
+            mean.pass(step, fade(step, memory));
+        }
+        self.hours[hour].pass(step, fade(step, HOUR_MEMORY));
+        self.long.pass(step, fade(step, LONG_MEMORY));
+    }
+
+    /// Somebody new came; [`pass`](Self::pass) was called before.
+    pub(super) fn arrived(&mut self, now: Now) {
+        let hour = hour_of_day(now, 0.0);
+        let views = self.views(hour);
+        for (weight, view) in self.weights.iter_mut().zip(views) {
+            *weight += view.ln();
+        }
+        self.level_weights();
+        for watched in self.means.iter_mut().chain([&mut self.hours[hour], &mut self.long]) {
+            watched.count += 1.0;
+        }
+    }
+
+    /// Arrivals per second to be expected now; [`pass`](Self::pass) was called before.
+    pub(super) fn rate(&self, now: Now) -> f64 {
+        let views = self.views(hour_of_day(now, 0.0));
+        let (mut sum, mut weights) = (0.0, 0.0);
+        for (view, weight) in views.into_iter().zip(self.weights) {
+            let weight = weight.exp();
+            sum += weight * view;
+            weights += weight;
+        }
+        sum / weights
+    }
+
+    fn views(&self, hour: usize) -> [f64; VIEWS] {
+        let long = self.long.rate(PRIOR_RATE, PRIOR_WEIGHT);
+        let mut views = [0.0; VIEWS];
+        for ((view, mean), memory) in views.iter_mut().zip(self.means).zip(MEMORIES) {
+            *view = mean.rate(long, PRIOR_WEIGHT.min(0.3 * memory));
+        }
+        let of_hour = self.hours[hour].rate(long, HOUR_WEIGHT);
+        views[VIEWS - 2] = of_hour;
+        views[VIEWS - 1] = f64::midpoint(of_hour, views[1]);
+        views
+    }
+
+    /// The best view's weight is 0, and none lies too far below.
+    fn level_weights(&mut self) {
+        let best = self.weights.iter().copied().fold(f64::MIN, f64::max);
+        for weight in &mut self.weights {
+            *weight = (*weight - best).max(LEAST_WEIGHT);
+        }
+    }
+}
+
+fn fade(step: f64, memory: f64) -> f64 {
+    (-step / memory).exp()
+}
+
+/// Hour of the local day, `ago` seconds before now.
+fn hour_of_day(now: Now, ago: f64) -> usize {
+    let local = now.wall.secs() + i64::from(now.utc_offset) - ago as i64;
+    usize::try_from(local.div_euclid(3600).rem_euclid(24)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Wall;
+
+    fn at(second: u64) -> Now {
+        let wall = Wall::from_secs(second.cast_signed());
+        Now { mono: Mono::from_secs(second), wall, utc_offset: 0 }
+    }
+
+    /// Lets somebody come every `period` seconds from `from` to `to`.
+    fn come(arrivals: &mut Arrivals, (from, to): (u64, u64), period: u64) {
+        for second in (from..to).step_by(period as usize) {
+            arrivals.pass(at(second));
+            arrivals.arrived(at(second));
+        }
+        arrivals.pass(at(to));
+    }
+
+    #[test]
+    fn before_anything_was_seen_one_an_hour_is_expected() {
+        let rate = Arrivals::default().rate(at(0));
+        assert!((rate * 3600.0 - 1.0).abs() < 1e-9, "{rate}");
+    }
+
+    #[test]
+    fn a_steady_rate_is_learned() {
+        let mut arrivals = Arrivals::default();
+        come(&mut arrivals, (0, 7 * 86_400), 300);
+        let rate = arrivals.rate(at(7 * 86_400));
+        assert!((rate * 300.0 - 1.0).abs() < 0.1, "one in {} s", 1.0 / rate);
+    }
+
+    #[test]
+    fn hours_of_the_day_are_told_apart() {
+        let mut arrivals = Arrivals::default();
+        let day = 86_400;
+        for n in 0..14 {
+            come(&mut arrivals, (n * day + 9 * 3600, n * day + 17 * 3600), 60);
+        }
+        let (before, after) = (14 * day + 8 * 3600 + 3599, 14 * day + 9 * 3600 + 1);
+        arrivals.pass(at(before));
+        let night = arrivals.rate(at(before));
+        arrivals.pass(at(after));
+        let morning = arrivals.rate(at(after));
+        assert!(morning > 3.0 * night, "{morning} after {night}, though nobody has come yet");
+    }
+
+    #[test]
+    fn a_hole_of_two_years_is_passed_quickly_and_leaves_a_sensible_rate() {
+        let mut arrivals = Arrivals::default();
+        come(&mut arrivals, (0, 86_400), 10);
+        let later = 2 * 366 * 86_400;
+        arrivals.pass(at(later));
+        let rate = arrivals.rate(at(later));
+        assert!(rate > 0.0 && rate < 0.01, "{rate}");
+    }
+}

@@ -1,0 +1,266 @@
+//! Who is here, and when they will ask again: visits in progress, and how readers behave.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::policy::admission::ClientClass;
+use crate::policy::sleep::Observation;
+use crate::time::Mono;
+use crate::visit::{VISIT_GAP, Visitor};
+
+/// Ages are told apart by half octaves: below 1 s, then to 1.4 s, 2 s, 2.8 s, ... 30 minutes.
+const BANDS: usize = 23;
+
+/// Kinds of visits: of people or of programs, at their first request or further on.
+const KINDS: usize = 4;
+
+/// Before anything was seen: as if two visits had passed each age, and had asked again with a
+/// hazard of 0.1 / age. (Pauses of readers are heavy-tailed: their hazard falls with age.)
+const PRIOR_VISITS: f64 = 2.0;
+const PRIOR_HAZARD: f64 = 0.1;
+
+/// Visits in progress that are remembered, in some 60 bytes each. Beyond that the half that has
+/// been quiet longest is forgotten: it counts as gone, and as new if it comes back.
+const MOST_OPEN: usize = 4_096;
+
+/// What is known of pauses fades by this each day: half in three weeks.
+const KEPT_PER_DAY: f64 = 0.967;
+
+/// How often visits of a kind asked again at an age, and for how long they could have.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Band {
+    returns: f64,
+    time: f64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    last: Mono,
+    kind: usize,
+    /// Somebody who has waited already: a further wait makes no further delayed visit.
+    delayed: bool,
+}
+
+/// Rates at which visits in progress will ask the server again, per second.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Returns {
+    /// Of all visits.
+    pub(super) any: f64,
+    /// Of those that have not been delayed yet.
+    pub(super) undelayed: f64,
+}
+
+/// The visits in progress, and the hazard of their next request by age.
+#[derive(Debug)]
+pub(super) struct OpenVisits {
+    open: HashMap<Visitor, Open, BuildHasherDefault<DefaultHasher>>,
+    bands: [[Band; BANDS]; KINDS],
+    sweep_at: usize,
+    day: u64,
+}
+
+/// What survives a restart: how readers behave, not who is here.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Pauses(Vec<Vec<Band>>);
+
+impl Default for OpenVisits {
+    fn default() -> Self {
+        let band = |index| {
+            let time = PRIOR_VISITS * (upper(index) - lower(index));
+            let age = f64::midpoint(lower(index), upper(index)) + 0.5;
+            Band { returns: time * PRIOR_HAZARD / age, time }
+        };
+        Self {
+            open: HashMap::default(),
+            bands: [std::array::from_fn(band); KINDS],
+            sweep_at: 0,
+            day: 0,
+        }
+    }
+}
+
+impl OpenVisits {
+    /// Goes on with what was known.
+    pub(super) fn resume(pauses: &Pauses) -> Self {
+        let mut visits = Self::default();
+        for (bands, known) in visits.bands.iter_mut().zip(&pauses.0) {
+            for (band, known) in bands.iter_mut().zip(known) {
+                if known.returns >= 0.0 && known.time > 0.0 {
+                    *band = *known;
+                }
+            }
+        }
+        visits
+    }
+
+    pub(super) fn pauses(&self) -> Pauses {
+        Pauses(self.bands.iter().map(|bands| bands.to_vec()).collect())
+    }
+
+    /// A request of a visitor; says whether a visit begins with it.
+    pub(super) fn request(&mut self, now: Mono, seen: &Observation) -> bool {
+        self.fade(now);
+        self.sweep(now);
+        let first = usize::from(seen.class != ClientClass::Human) * 2;
+        let Some(open) = self.open.get_mut(&seen.visitor) else {
+            let open = Open { last: now, kind: first, delayed: seen.delayed };
+            self.open.insert(seen.visitor, open);
+            return true;
+        };
+        let age = now.since(open.last);
+        let over = age >= VISIT_GAP;
+        watch(&mut self.bands[open.kind], age);
+        if over {
+            *open = Open { last: now, kind: first, delayed: seen.delayed };
+        } else {
+            if seen.needs_server {
+                self.bands[open.kind][band_of(age)].returns += 1.0;
+            }
+            *open = Open { last: now, kind: first + 1, delayed: open.delayed || seen.delayed };
+        }
+        over
+    }
+
+    /// How soon visits in progress will ask again.
+    pub(super) fn returns(&self, now: Mono) -> Returns {
+        let mut returns = Returns::default();
+        for open in self.open.values() {
+            let age = now.since(open.last);
+            if age >= VISIT_GAP {
+                continue;
+            }
+            let band = self.bands[open.kind][band_of(age)];
+            let hazard = band.returns / band.time;
+            returns.any += hazard;
+            if !open.delayed {
+                returns.undelayed += hazard;
+            }
+        }
+        returns
+    }
+
+    fn fade(&mut self, now: Mono) {
+        let day = now.0.as_secs() / 86_400;
+        if day == self.day {
+            return;
+        }
+        let days = i32::try_from(day.saturating_sub(self.day)).unwrap_or(i32::MAX);
+        let keep = KEPT_PER_DAY.powi(days);
+        self.day = day;
+        let prior = Self::default().bands;
+        for (band, prior) in self.bands.iter_mut().flatten().zip(prior.iter().flatten()) {
+            // What was seen fades, and the prior takes its place.
+            band.returns = prior.returns + (band.returns - prior.returns) * keep;
+            band.time = prior.time + (band.time - prior.time) * keep;
+        }
+    }
+
+    /// Takes leave of visits that are over, whenever the table has doubled.
+    fn sweep(&mut self, now: Mono) {
+        if self.open.len() < self.sweep_at.max(16) {
+            return;
+        }
+        let bands = &mut self.bands;
+        self.open.retain(|_, open| {
+            let age = now.since(open.last);
+            if age >= VISIT_GAP {
+                watch(&mut bands[open.kind], age);
+            }
+            age < VISIT_GAP
+        });
+        if self.open.len() >= MOST_OPEN {
+            let mut lasts: Vec<Mono> = self.open.values().map(|open| open.last).collect();
+            let (_, &mut middle, _) = lasts.select_nth_unstable(MOST_OPEN / 2);
+            self.open.retain(|_, open| open.last > middle);
+        }
+        self.sweep_at = (self.open.len() * 2).min(MOST_OPEN);
+    }
+}
+
+/// A visit was watched up to an age.
+fn watch(bands: &mut [Band; BANDS], age: Duration) {
+    let age = age.as_secs_f64();
+    for (index, band) in bands.iter_mut().enumerate() {
+        if age <= lower(index) {
+            break;
+        }
+        band.time += age.min(upper(index)) - lower(index);
+    }
+}
+
+fn band_of(age: Duration) -> usize {
+    let age = age.as_secs_f64();
+    if age < 1.0 { 0 } else { ((2.0 * age.log2()) as usize + 1).min(BANDS - 1) }
+}
+
+/// Seconds at which a band begins.
+fn lower(band: usize) -> f64 {
+    if band == 0 { 0.0 } else { 2_f64.powf((band - 1) as f64 / 2.0) }
+}
+
+/// Seconds at which a band ends.
+fn upper(band: usize) -> f64 {
+    if band == BANDS - 1 { VISIT_GAP.as_secs_f64() } else { lower(band + 1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(visitor: u64) -> Observation {
+        let (class, needs_server) = (ClientClass::Human, true);
+        Observation { visitor: Visitor(visitor), class, needs_server, delayed: false }
+    }
+
+    #[test]
+    fn the_bands_cover_half_an_hour_without_holes() {
+        for band in 1..BANDS {
+            assert!((upper(band - 1) - lower(band)).abs() < 1e-9 && lower(band) < upper(band));
+        }
+        for millis in (0..1_800_000).step_by(977) {
+            let age = Duration::from_millis(millis);
+            let band = band_of(age);
+            let age = age.as_secs_f64();
+            assert!(lower(band) <= age + 1e-9 && age < upper(band) + 1e-9, "{age} s in {band}");
+        }
+    }
+
+    #[test]
+    fn readers_who_ask_again_after_ten_seconds_are_expected_then_and_not_later() {
+        let mut visits = OpenVisits::default();
+        for reader in 0..200 {
+            let start = Mono::from_secs(reader * 10_000);
+            assert!(visits.request(start, &request(reader)));
+            assert!(!visits.request(start + Duration::from_secs(10), &request(reader)));
+        }
+        let start = Mono::from_secs(200 * 10_000);
+        visits.request(start, &request(999));
+        let after = |seconds| visits.returns(start + Duration::from_secs(seconds)).undelayed;
+        assert!(after(10) > 0.1, "{}", after(10));
+        assert!(after(10) > 50.0 * after(100), "{} and {}", after(10), after(100));
+        assert!(after(1800).abs() < 1e-12, "the visit is over");
+    }
+
+    #[test]
+    fn whoever_waited_once_is_no_further_delayed_visit() {
+        let mut visits = OpenVisits::default();
+        let waited = Observation { delayed: true, ..request(1) };
+        visits.request(Mono::ZERO, &waited);
+        let returns = visits.returns(Mono::from_secs(5));
+        assert!(returns.any > 0.0 && returns.undelayed.abs() < 1e-12, "{returns:?}");
+    }
+
+    #[test]
+    fn more_visitors_than_fit_are_forgotten_and_time_never_turns_a_hazard_negative() {
+        let mut visits = OpenVisits::default();
+        for n in 0..50_000_u64 {
+            visits.request(Mono::from_secs(n / 100), &request(n));
+            assert!(visits.open.len() <= MOST_OPEN);
+        }
+        visits.request(Mono::from_secs(100 * 86_400), &request(7));
+        assert!(visits.bands.iter().flatten().all(|band| band.returns >= 0.0 && band.time > 0.0));
+    }
+}

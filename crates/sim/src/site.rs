@@ -1,0 +1,121 @@
+//! A site behind the sleeping proxy: power manager and cache together, as `serve` has them.
+
+use std::collections::VecDeque;
+
+use nightwatt_model::policy::admission::{Cached, ClientClass, Request, Route, Want};
+use nightwatt_model::policy::sleep::SleepPolicy;
+use nightwatt_model::time::Mono;
+use nightwatt_model::visit::Visitor;
+
+use crate::cache::{CacheModel, CacheSettings, Resource};
+use crate::world::{Awakenings, Demand, Outcome, Run, World};
+
+/// Addresses remembered that crawlers asked for in vain, as many as the gateway remembers.
+const WISHES: usize = 1_024;
+
+/// A request as a log tells it.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked {
+    /// A number for it, of the caller's choice.
+    pub number: u64,
+    /// When, since the start of the run.
+    pub at: Mono,
+    /// Whose.
+    pub visitor: Visitor,
+    /// Whose wake budget it draws on.
+    pub client: u64,
+    /// What kind of client.
+    pub class: ClientClass,
+    /// For what kind of thing.
+    pub want: Want,
+    /// For which.
+    pub resource: Resource,
+}
+
+/// A run of one policy over the requests of a log, under way.
+#[derive(Debug)]
+pub struct SiteRun<P> {
+    run: Run<P>,
+    cache: CacheModel,
+    seen: Awakenings,
+    /// What the server will be asked once it is awake: held requests, and renewals of what was
+    /// answered stale.
+    on_waking: Vec<Resource>,
+    /// What crawlers asked for in vain.
+    wishes: VecDeque<Resource>,
+}
+
+impl<P: SleepPolicy> SiteRun<P> {
+    /// Begins with an empty cache and a server that is awake.
+    pub fn begin(world: &World, cache: CacheSettings, policy: P) -> Self {
+        Self {
+            run: world.begin(policy),
+            cache: CacheModel::new(cache),
+            seen: Awakenings::default(),
+            on_waking: Vec::new(),
+            wishes: VecDeque::new(),
+        }
+    }
+
+    /// A request, not before the last one; says how it is answered.
+    pub fn ask(&mut self, asked: &Asked) -> Route {
+        let Asked { number, at, visitor, client, class, want, resource } = *asked;
+        self.run.until(at);
+        self.catch_up();
+        let cached = self.cache.lookup(&resource, at);
+        let request = Request { class, want, cached };
+        let route = self.run.demand(&Demand { number, at, visitor, client, request });
+        match route {
+            Route::Forward => self.cache.answered(&resource, at),
+            Route::Hold | Route::WaitingPage | Route::Stale => self.on_waking.push(resource),
+            Route::Later(_) if cached == Cached::Nothing && resource.is_read => {
+                if self.wishes.len() == WISHES {
+                    self.wishes.pop_front();
+                }
+                self.wishes.push_back(resource);
+            }
+            _ => {}
+        }
+        route
+    }
+
+    /// Tells the cache what happened to the server since the last request.
+    fn catch_up(&mut self) {
+        let now = self.run.awakenings();
+        if now == self.seen {
+            return;
+        }
+        let (slept, woke) = (now.slept, now.woke);
+        // At most one of each has passed, but in either order.
+        if slept < woke && slept != self.seen.slept {
+            slept.into_iter().for_each(|at| self.cache.sleeps(at));
+        }
+        if woke != self.seen.woke {
+            woke.into_iter().for_each(|at| self.wake(at));
+        }
+        if slept >= woke {
+            slept.into_iter().for_each(|at| self.cache.sleeps(at));
+        }
+        self.seen = now;
+    }
+
+    fn wake(&mut self, at: Mono) {
+        self.cache.wakes(at);
+        for resource in self.on_waking.drain(..) {
+            self.cache.answered(&resource, at);
+        }
+        for wish in self.wishes.drain(..) {
+            self.cache.answered(&wish, at);
+        }
+    }
+
+    /// The number of the request that last woke the server.
+    pub const fn woken_by(&self) -> Option<u64> {
+        self.run.awakenings().by
+    }
+
+    /// Ends the run.
+    pub fn finish(self, end: Mono) -> Outcome {
+        self.run.finish(end)
+    }
+}

@@ -1,0 +1,227 @@
+//! Many fixed time-outs at once over the same requests: what the best of them would have cost.
+
+use std::time::Duration;
+
+use nightwatt_model::energy::PowerStates;
+use nightwatt_model::ledger::Bill;
+use nightwatt_model::policy::sleep::Constraints;
+use nightwatt_model::time::Mono;
+
+/// Time-outs that are tried: 200 from 5 seconds to 7 days, equally far apart on a logarithmic scale,
+/// and never.
+pub fn usual() -> Vec<Duration> {
+    let (first, last) = (5_f64, 7.0 * 86_400.0);
+    let step = |n: i32| first * (last / first).powf(f64::from(n) / 199.0);
+    (0..200).map(|n| Duration::from_secs_f64(step(n))).chain([Duration::MAX]).collect()
+}
+
+/// Words of a set of time-outs.
+const WORDS: usize = 4;
+
+/// The time-outs under which a visit was delayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DelayedUnder([u64; WORDS]);
+
+/// One server under every time-out of a list, in the same traffic, with nothing in the way of a
+/// sleep but minimum on time and quiet time.
+///
+/// Equal to as many runs of the power manager with the policy `timeout` (tested), and some hundred
+/// times quicker: requests that no time-out could have slept before are passed over.
+#[derive(Debug, Clone)]
+pub struct Timeouts {
+    idle: Vec<Duration>,
+    servers: Vec<Server>,
+    rules: Constraints,
+    /// The last request.
+    last: Mono,
+    /// Until then some server is waking.
+    waking: Mono,
+}
+
+/// What one server did so far.
+#[derive(Debug, Clone, Copy, Default)]
+struct Server {
+    on: Duration,
+    off: Duration,
+    cycles: u64,
+    /// Awake since, or will be from then on.
+    awake: Mono,
+    delayed_requests: u64,
+    delayed_visits: u64,
+}
+
+/// What one time-out came to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct UnderTimeout {
+    /// Which.
+    pub idle: Duration,
+    /// The server's bill.
+    pub bill: Bill,
+    /// Requests that waited for the server to wake.
+    pub delayed_requests: u64,
+    /// Visits in which one did.
+    pub delayed_visits: u64,
+}
+
+impl Timeouts {
+    /// Begins at time zero with servers that are awake. `idle` is ascending, 256 at most.
+    pub fn new(mut idle: Vec<Duration>, rules: Constraints) -> Self {
+        idle.truncate(64 * WORDS);
+        let servers = vec![Server::default(); idle.len()];
+        Self { idle, servers, rules, last: Mono::ZERO, waking: Mono::ZERO }
+    }
+
+    /// A request that only the server can answer, not before the last one, of a visit that was
+    /// delayed under some of the time-outs already.
+    pub fn request(&mut self, at: Mono, visit: &mut DelayedUnder) {
+        let gap = at.since(self.last);
+        // Whoever sleeps after `idle` was awake through a shorter gap, unless it is waking.
+        let asleep = if gap >= self.rules.quiet {
+            self.idle.partition_point(|&idle| idle <= gap)
+        } else {
+            0
+        };
+        for index in 0..asleep {
+            self.gap_of(index, at, visit);
+        }
+        if at < self.waking {
+            for index in asleep..self.servers.len() {
+                if at < self.servers[index].awake {
+                    self.delayed(index, visit);
+                }
+            }
+        }
+        self.last = at;
+    }
+
+    /// A server whose time-out is shorter than the gap that ends now.
+    fn gap_of(&mut self, index: usize, at: Mono, visit: &mut DelayedUnder) {
+        let due = self.sleeps_at(index);
+        let states = self.rules.states;
+        let server = &mut self.servers[index];
+        if at < server.awake {
+            self.delayed(index, visit);
+        } else if at >= due {
+            server.on += due.since(server.awake);
+            server.cycles += 1;
+            server.awake = at.max(due + states.sleep_time) + states.wake_time;
+            server.off += server.awake.since(due);
+            self.waking = self.waking.max(server.awake);
+            self.delayed(index, visit);
+        }
+    }
+
+    /// When the server falls asleep if nobody comes.
+    fn sleeps_at(&self, index: usize) -> Mono {
+        let awake = self.servers[index].awake;
+        let used = self.last.max(awake);
+        (used + self.idle[index].max(self.rules.quiet)).max(awake + self.rules.min_on)
+    }
+
+    fn delayed(&mut self, index: usize, visit: &mut DelayedUnder) {
+        let server = &mut self.servers[index];
+        server.delayed_requests += 1;
+        let (word, bit) = (index / 64, 1_u64 << (index % 64));
+        if visit.0[word] & bit == 0 {
+            visit.0[word] |= bit;
+            server.delayed_visits += 1;
+        }
+    }
+
+    /// What each came to by `end`.
+    pub fn finish(&self, end: Mono) -> Vec<UnderTimeout> {
+        let finish = |index: usize| {
+            let due = self.sleeps_at(index);
+            let mut server = self.servers[index];
+            server.on += due.min(end).since(server.awake);
+            if due <= end {
+                server.off += end.since(due);
+                server.cycles += 1;
+            }
+            let Server { on, off, cycles, delayed_requests, delayed_visits, .. } = server;
+            let bill = Bill { on, off, cycles, ..Bill::default() };
+            UnderTimeout { idle: self.idle[index], bill, delayed_requests, delayed_visits }
+        };
+        (0..self.idle.len()).map(finish).collect()
+    }
+
+    /// Power states of the servers.
+    pub const fn states(&self) -> &PowerStates {
+        &self.rules.states
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nightwatt_model::policy::admission::{Cached, ClientClass, Request, Want};
+    use nightwatt_model::policy::manager::Settings;
+    use nightwatt_model::policy::sleep::Timeout;
+    use nightwatt_model::scenario::Scenario;
+    use nightwatt_model::time::Wall;
+    use nightwatt_model::visit::Visitor;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::world::{Demand, World};
+
+    #[test]
+    fn two_hundred_and_never_from_5_s_to_a_week() {
+        let idle = usual();
+        assert_eq!(idle.len(), 201);
+        assert_eq!((idle[0].as_secs(), idle[200]), (5, Duration::MAX));
+        assert!((idle[199].as_secs_f64() - 604_800.0).abs() < 1e-3);
+        let ratio = |n: usize| idle[n + 1].as_secs_f64() / idle[n].as_secs_f64();
+        assert!((0..199).all(|n| (ratio(n) - ratio(0)).abs() < 1e-6));
+    }
+
+    proptest! {
+        /// The manager itself says the same, one time-out at a time.
+        #[test]
+        fn each_is_what_the_power_manager_does(
+            gaps in proptest::collection::vec(
+                prop_oneof![0_u64..4, 4_u64..12, 0_u64..200, 0_u64..3000], 0..120),
+            idle in proptest::collection::btree_set(5_u64..900, 1..8),
+            min_on in 0_u64..90,
+        ) {
+            let scenario = Scenario::default();
+            let min_on = Duration::from_secs(min_on);
+            let settings = Settings {
+                sla: None,
+                min_on,
+                wake_budget: (u32::MAX, Duration::from_hours(1)),
+                waiting_page: false,
+                ..Settings::of(&scenario)
+            };
+            let states = scenario.power_states();
+            let world = World { states, settings, start: Wall::default(), utc_offset: 0 };
+            let request =
+                Request { class: ClientClass::Human, want: Want::Other, cached: Cached::Nothing };
+            let mut at = 0;
+            let demands: Vec<Demand> = gaps.iter().map(|gap| {
+                at += gap;
+                let visitor = Visitor(0);
+                Demand { number: 0, at: Mono::from_secs(at), visitor, client: 0, request }
+            }).collect();
+            let end = Mono::from_secs(at + 60);
+            let rules = Constraints { states, min_on, quiet: scenario.server.quiet };
+            let idle: Vec<Duration> = idle.into_iter().map(Duration::from_secs).collect();
+            let mut bank = Timeouts::new(idle.clone(), rules);
+            let (mut visit, mut last) = (DelayedUnder::default(), Mono::ZERO);
+            for demand in &demands {
+                if demand.at.since(last) >= nightwatt_model::visit::VISIT_GAP {
+                    visit = DelayedUnder::default();
+                }
+                last = demand.at;
+                bank.request(demand.at, &mut visit);
+            }
+            for under in bank.finish(end) {
+                let policy = Timeout { idle: under.idle };
+                let outcome = world.run(policy, demands.iter().copied(), end);
+                let bill = Bill { wakeups: 0, ..outcome.bill };
+                prop_assert_eq!(under.bill, bill, "{:?}", under.idle);
+                prop_assert_eq!(under.delayed_requests, outcome.delayed_requests);
+                prop_assert_eq!(under.delayed_visits, outcome.delayed_visits);
+            }
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! One server behind its proxy: the power manager, driven by requests instead of sockets.
+
+use std::time::Duration;
+
+use nightwatt_model::energy::PowerStates;
+use nightwatt_model::ledger::Bill;
+use nightwatt_model::policy::admission::{Request, Route};
+use nightwatt_model::policy::lifecycle::{Change, Command, Phase, Report};
+use nightwatt_model::policy::manager::{Action, Cause, Knock, Memory, PowerManager, Settings};
+use nightwatt_model::policy::sleep::SleepPolicy;
+use nightwatt_model::time::{Mono, Now, Wall};
+use nightwatt_model::visit::{Visitor, Visits};
+
+/// A request that reaches the proxy.
+#[derive(Debug, Clone, Copy)]
+pub struct Demand {
+    /// A number for it, of the caller's choice.
+    pub number: u64,
+    /// When.
+    pub at: Mono,
+    /// Whose.
+    pub visitor: Visitor,
+    /// Whose wake budget it draws on.
+    pub client: u64,
+    /// What for, and what the cache has for it.
+    pub request: Request,
+}
+
+/// One server behind its proxy.
+#[derive(Debug, Clone)]
+pub struct World {
+    /// What it draws, and how long it takes to sleep and to wake.
+    pub states: PowerStates,
+    /// What binds the manager.
+    pub settings: Settings,
+    /// Civil time at the start.
+    pub start: Wall,
+    /// Local time minus UTC, s.
+    pub utc_offset: i32,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Outcome {
+    /// The server's bill.
+    pub bill: Bill,
+    /// Admitted requests.
+    pub admitted: u64,
+    /// Those that waited longer than the scenario's delay.
+    pub delayed_requests: u64,
+    /// Visits of people and their programs.
+    pub visits: u64,
+    /// Those in which a request was delayed.
+    pub delayed_visits: u64,
+    /// Wake-ups that a request caused.
+    pub woken_by_requests: u64,
+    /// Requests of all kinds that were sent away (crawlers, scanners, over budget, failed).
+    pub sent_away: u64,
+}
+
+impl World {
+    /// Runs `demands` (ascending in time) through a manager with `policy`, until `end`.
+    pub fn run<P: SleepPolicy>(
+        &self,
+        policy: P,
+        demands: impl IntoIterator<Item = Demand>,
+        end: Mono,
+    ) -> Outcome {
+        let mut run = self.begin(policy);
+        for demand in demands {
+            if demand.at >= end {
+                break;
+            }
+            run.demand(&demand);
+        }
+        run.finish(end)
+    }
+
+    /// Begins a run at time zero, with a server that is awake.
+    ///
+    /// The server takes no time to answer, and obeys in exactly the times of its power states.
+    pub fn begin<P: SleepPolicy>(&self, policy: P) -> Run<P> {
+        let manager = PowerManager::new(
+            self.settings.clone(),
+            policy,
+            Memory::default(),
+            self.now(Mono::ZERO),
+        );
+        Run {
+            world: self.clone(),
+            manager,
+            now: Mono::ZERO,
+            up: true,
+            pending: Vec::new(),
+            held: Vec::new(),
+            actions: Vec::new(),
+            visits: Visits::default(),
+            last: Awakenings::default(),
+            outcome: Outcome::default(),
+        }
+    }
+
+    fn now(&self, mono: Mono) -> Now {
+        Now { mono, wall: self.start + mono.0, utc_offset: self.utc_offset }
+    }
+}
+
+/// A run under way.
+#[derive(Debug)]
+pub struct Run<P> {
+    world: World,
+    manager: PowerManager<P>,
+    now: Mono,
+    up: bool,
+    /// What the server will report, and when: at most a command or a probe at a time.
+    pending: Vec<(Mono, Report)>,
+    held: Vec<(Mono, Visitor)>,
+    actions: Vec<Action>,
+    visits: Visits,
+    last: Awakenings,
+    outcome: Outcome,
+}
+
+/// What last woke the server, and when it was last awake again or told to sleep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Awakenings {
+    /// When it last answered after a wake-up.
+    pub woke: Option<Mono>,
+    /// When it was last told to sleep.
+    pub slept: Option<Mono>,
+    /// Number of the request that last woke it.
+    pub by: Option<u64>,
+}
+
+impl<P: SleepPolicy> Run<P> {
+    /// Lets time pass without requests, up to `end`.
+    pub fn until(&mut self, end: Mono) {
+        loop {
+            let report = self.pending.iter().enumerate().min_by_key(|(_, (at, _))| *at);
+            let (report_at, index) =
+                report.map_or((Mono::NEVER, 0), |(index, (at, _))| (*at, index));
+            let timer = self.manager.next_timer();
+            if report_at.min(timer) > end {
+                break;
+            }
+            self.now = self.now.max(report_at.min(timer));
+            let now = self.world.now(self.now);
+            if report_at <= timer {
+                let (_, report) = self.pending.swap_remove(index);
+                self.up = match report {
+                    Report::WakeDone(..) => true,
+                    Report::SleepDone(..) => false,
+                    _ => self.up,
+                };
+                self.manager.report(now, report, &mut self.actions);
+            } else {
+                self.manager.tick(now, &mut self.actions);
+            }
+            self.act();
+        }
+        self.now = end;
+    }
+
+    fn act(&mut self) {
+        while !self.actions.is_empty() {
+            for action in std::mem::take(&mut self.actions) {
+                let states = &self.world.states;
+                match action {
+                    Action::Do(Command::Wake(epoch)) => {
+                        self.later(states.wake_time, Report::WakeDone(epoch, true));
+                    }
+                    Action::Do(Command::Sleep(epoch)) => {
+                        self.later(states.sleep_time, Report::SleepDone(epoch, true));
+                    }
+                    Action::Do(Command::Probe(epoch)) => {
+                        let report = Report::Probed(epoch, self.up);
+                        self.manager.report(self.world.now(self.now), report, &mut self.actions);
+                    }
+                    Action::Changed(change, cause) => self.changed(change, cause),
+                }
+            }
+        }
+    }
+
+    fn later(&mut self, after: Duration, report: Report) {
+        self.pending.push((self.now + after, report));
+    }
+
+    fn changed(&mut self, change: Change, cause: Option<Cause>) {
+        if let Some(Cause::Request(by)) = cause {
+            self.outcome.woken_by_requests += 1;
+            self.last.by = Some(by);
+        }
+        match change {
+            Change::Woke => self.last.woke = Some(self.now),
+            Change::FallingAsleep => self.last.slept = Some(self.now),
+            _ => {}
+        }
+        if matches!(change, Change::Woke | Change::StayedAwake) {
+            for (arrived, visitor) in std::mem::take(&mut self.held) {
+                self.manager.begin();
+                self.manager.end(self.world.now(self.now));
+                let waited = self.now.since(arrived) > self.world.settings.delay;
+                self.count(arrived, visitor, waited);
+            }
+        }
+    }
+
+    /// A request, not before the last one; says how it is answered.
+    pub fn demand(&mut self, demand: &Demand) -> Route {
+        self.until(demand.at);
+        let Demand { number, visitor, client, request, .. } = *demand;
+        let now = self.world.now(self.now);
+        let knock = Knock { id: number, visitor, client, request };
+        let route = self.manager.admit(now, &knock, &mut self.actions);
+        if route == Route::Forward {
+            self.manager.end(now);
+        }
+        let sent_away = matches!(
+            route,
+            Route::Later(_) | Route::Refuse | Route::OverBudget(_) | Route::Unavailable(_)
+        );
+        self.outcome.sent_away += u64::from(sent_away);
+        if request.class.is_admitted() {
+            self.outcome.admitted += 1;
+            match route {
+                Route::Hold => self.held.push((self.now, visitor)),
+                Route::WaitingPage => self.count(self.now, visitor, true),
+                _ => self.count(self.now, visitor, sent_away),
+            }
+        }
+        self.act();
+        route
+    }
+
+    /// What last happened to the server.
+    pub const fn awakenings(&self) -> Awakenings {
+        self.last
+    }
+
+    /// Is the server awake?
+    pub fn is_awake(&self) -> bool {
+        self.manager.phase() == Phase::Awake
+    }
+
+    fn count(&mut self, at: Mono, visitor: Visitor, delayed: bool) {
+        self.outcome.delayed_requests += u64::from(delayed);
+        self.visits.request(at, visitor, delayed);
+    }
+
+    /// Ends the run; whoever still waits was delayed.
+    pub fn finish(mut self, end: Mono) -> Outcome {
+        self.until(end);
+        for (arrived, visitor) in std::mem::take(&mut self.held) {
+            self.count(arrived, visitor, true);
+        }
+        Outcome {
+            bill: self.manager.bill(self.world.now(self.now)),
+            visits: self.visits.visits(),
+            delayed_visits: self.visits.delayed(),
+            ..self.outcome
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nightwatt_model::policy::admission::{Cached, ClientClass, Want};
+    use nightwatt_model::policy::sleep::{
+        AlwaysOn, BusyTimes, Constraints, Oracle, Timeout, Waking, plan,
+    };
+    use nightwatt_model::scenario::Scenario;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn world(min_on: u64) -> World {
+        let scenario = Scenario::default();
+        let settings =
+            Settings { sla: None, min_on: Duration::from_secs(min_on), ..Settings::of(&scenario) };
+        World { states: scenario.power_states(), settings, start: Wall::default(), utc_offset: 0 }
+    }
+
+    fn person(at: Mono) -> Demand {
+        let request =
+            Request { class: ClientClass::Human, want: Want::Other, cached: Cached::Nothing };
+        let visitor = Visitor(at.0.as_secs() / 7);
+        Demand { number: 0, at, visitor, client: visitor.0, request }
+    }
+
+    fn times(gaps: &[u64]) -> Vec<Mono> {
+        let mut at = 0;
+        let sum = |gap: &u64| {
+            at += gap;
+            Mono::from_secs(at)
+        };
+        gaps.iter().map(sum).collect()
+    }
+
+    fn busy(demands: &[Mono]) -> BusyTimes {
+        let mut busy = BusyTimes::new(Duration::ZERO);
+        demands.iter().for_each(|&at| busy.push(at));
+        busy
+    }
+
+    #[test]
+    fn always_on_is_billed_as_always_on() {
+        let world = world(60);
+        let end = Mono::from_secs(86_400);
+        let outcome = world.run(AlwaysOn, times(&[100; 50]).into_iter().map(person), end);
+        assert_eq!(outcome.bill.server(&world.states), outcome.bill.always_on(&world.states));
+        assert_eq!((outcome.admitted, outcome.delayed_requests), (50, 0));
+    }
+
+    #[test]
+    fn a_single_request_in_a_day_waits_for_the_wake_up() {
+        let world = world(60);
+        let policy = Timeout { idle: Duration::from_secs(5) };
+        let end = Mono::from_secs(86_400);
+        let outcome = world.run(policy, [person(Mono::from_secs(40_000))], end);
+        // Awake 0 to 60; asleep until the request, 5 s to wake; awake 60 s; asleep to the end.
+        assert_eq!(outcome.bill.on.as_secs(), 120);
+        assert_eq!(outcome.bill.off.as_secs(), 86_280);
+        assert_eq!((outcome.bill.cycles, outcome.bill.wakeups), (2, 1));
+        assert_eq!((outcome.delayed_requests, outcome.delayed_visits), (1, 1));
+    }
+
+    proptest! {
+        /// The plan's saving is what the same world bills when the plan is played.
+        #[test]
+        fn the_oracle_saves_what_it_planned_and_delays_nobody(
+            gaps in proptest::collection::vec(0_u64..900, 0..200), min_on in 0_u64..120,
+        ) {
+            let world = world(min_on);
+            let demands = times(&gaps);
+            let end = demands.last().copied().unwrap_or_default() + Duration::from_secs(500);
+            let rules = Constraints {
+                states: world.states,
+                min_on: world.settings.min_on,
+                quiet: world.settings.quiet,
+            };
+            let plan = plan(busy(&demands).times(), (Mono::ZERO, end), Waking::Ahead, &rules);
+            let planned = plan.saved;
+            let oracle = Oracle::new(plan, world.states.wake_time);
+            let outcome = world.run(oracle, demands.into_iter().map(person), end);
+            let saved = outcome.bill.always_on(&world.states) - outcome.bill.server(&world.states);
+            prop_assert!((saved - planned).get().abs() < 1e-3, "{} J, planned {}", saved, planned);
+            prop_assert_eq!(outcome.delayed_requests, 0);
+        }
+
+        /// Whatever the traffic: all time is billed, nobody is forgotten, cycles and wakes alternate.
+        #[test]
+        fn the_books_balance(
+            gaps in proptest::collection::vec(0_u64..300, 0..200),
+            idle in 0_u64..100,
+        ) {
+            let world = world(60);
+            let demands = times(&gaps);
+            let end = demands.last().copied().unwrap_or_default() + Duration::from_secs(7);
+            let policy = Timeout { idle: Duration::from_secs(idle) };
+            let outcome = world.run(policy, demands.iter().copied().map(person), end);
+            prop_assert_eq!(outcome.bill.span(), end.0);
+            prop_assert_eq!(outcome.admitted, demands.len() as u64);
+            prop_assert!(outcome.bill.cycles - outcome.bill.wakeups <= 1);
+            prop_assert!(outcome.delayed_visits <= outcome.delayed_requests);
+        }
+
+        /// Ski rental uses at most twice the energy (beyond the unavoidable) of whatever plan.
+        #[test]
+        fn ski_rental_is_within_twice_the_optimum(
+            gaps in proptest::collection::vec(1_u64..600, 1..100),
+        ) {
+            // The classical setting: no minimum on time, no quiet time, sleeping and waking at once.
+            let mut world = world(0);
+            world.settings.quiet = Duration::ZERO;
+            world.states.wake_time = Duration::ZERO;
+            world.states.sleep_time = Duration::ZERO;
+            let demands = times(&gaps);
+            let end = demands.last().copied().unwrap_or_default();
+            let rules = Constraints {
+                states: world.states, min_on: Duration::ZERO, quiet: Duration::ZERO,
+            };
+            let span = (Mono::ZERO, end);
+            let saved = plan(busy(&demands).times(), span, Waking::Ahead, &rules).saved;
+            let policy = Timeout { idle: world.states.break_even() };
+            let bill = world.run(policy, demands.into_iter().map(person), end).bill;
+            let unavoidable = world.states.off * bill.span();
+            let optimum = bill.always_on(&world.states) - saved - unavoidable;
+            let ours = bill.server(&world.states) - unavoidable;
+            prop_assert!(ours.get() <= 2.0 * optimum.get() + 1e-6, "{} > 2 x {}", ours, optimum);
+        }
+    }
+}
