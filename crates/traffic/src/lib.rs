@@ -13,11 +13,13 @@ pub mod classes;
 pub mod clf;
 pub mod crawlers;
 pub mod error;
+mod hash;
 mod misses;
 pub mod reader;
 pub mod record;
 mod scanner_paths;
 pub mod synthetic;
+pub mod traits;
 
 pub use arrival::Arrival;
 pub use classes::{Classifier, ClassifierConfig, ClientFacts, ClientKey};
@@ -26,3 +28,4 @@ pub use error::Error;
 pub use reader::{Counts, LogReader, arrivals};
 pub use record::{Line, Record};
 pub use synthetic::SyntheticSite;
+pub use traits::{Rules, Traits};
