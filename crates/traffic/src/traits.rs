@@ -132,7 +132,7 @@ impl Rules {
 
     /// What one request says.
     pub fn traits(&self, agents: &mut AgentMemo, facts: &ClientFacts<'_>) -> Traits {
-        let agent = agents.look_up(self, facts.agent.unwrap_or_default());
+        let agent = agents.look_up(self, facts.agent.unwrap_or_default()).agent;
         self.traits_with(agent, facts)
     }
 
@@ -181,7 +181,7 @@ impl Rules {
 }
 
 /// What an agent says by itself.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Agent {
     pub(crate) hash: u64,
     /// Those of [`Traits`] that depend on the agent alone.
@@ -209,30 +209,42 @@ const LONGEST_AGENT: usize = 512;
 /// takes a microsecond. When it is full, all are forgotten.
 #[derive(Debug)]
 pub struct AgentMemo {
-    known: ByHash<(Box<str>, Agent)>,
+    known: ByHash<Slot>,
     capacity: usize,
+    /// For an agent that is too long to be remembered.
+    long: Slot,
+}
+
+/// An agent in an [`AgentMemo`].
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    text: Box<str>,
+    pub(crate) agent: Agent,
+    /// Whatever the memo's owner wants to remember of it.
+    pub(crate) mark: Option<(u32, u32)>,
 }
 
 impl AgentMemo {
     /// For so many agents; 600 bytes each at most.
     pub fn new(capacity: usize) -> Self {
-        Self { known: ByHash::default(), capacity }
+        Self { known: ByHash::default(), capacity: capacity.max(1), long: Slot::default() }
     }
 
-    pub(crate) fn look_up(&mut self, rules: &Rules, text: &str) -> Agent {
+    pub(crate) fn look_up(&mut self, rules: &Rules, text: &str) -> &mut Slot {
         let hash = hash::text(text);
-        match self.known.get(&hash) {
-            Some((known, agent)) if **known == *text => return *agent,
-            _ => {}
+        if text.len() > LONGEST_AGENT {
+            self.long = Slot { agent: rules.agent(hash, text), ..Slot::default() };
+            return &mut self.long;
         }
-        let agent = rules.agent(hash, text);
-        if text.len() <= LONGEST_AGENT {
-            if self.known.len() >= self.capacity {
-                self.known.clear();
-            }
-            self.known.insert(hash, (text.into(), agent));
+        if self.known.len() >= self.capacity && !self.known.contains_key(&hash) {
+            self.known.clear();
         }
-        agent
+        let slot = self.known.entry(hash).or_default();
+        // A new one is empty, and so is what it knows: right for no agent at all but for its hash.
+        if *slot.text != *text || slot.agent.hash != hash {
+            *slot = Slot { text: text.into(), agent: rules.agent(hash, text), mark: None };
+        }
+        slot
     }
 }
 
