@@ -61,17 +61,6 @@ impl<'a> Field<'a> {
         Cow::Owned(whole)
     }
 
-    /// The field where it needs no work to be text but for being UTF-8.
-    pub(crate) fn plain(self) -> Option<&'a [u8]> {
-        let plain = match self.escapes {
-            Escapes::Clf | Escapes::Json => memchr(b'\\', self.raw).is_none(),
-            Escapes::Never => true,
-            Escapes::Plus => memchr(b'+', self.raw).is_none(),
-            Escapes::Percent => memchr(b'%', self.raw).is_none(),
-        };
-        (plain && self.query.is_empty()).then_some(self.raw)
-    }
-
     /// `None` for what logs write in place of nothing: `-` or an empty field.
     pub(crate) fn given(self) -> Option<Self> {
         (!self.raw.is_empty() && self.raw != b"-").then_some(self)

@@ -81,7 +81,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { format: None, hold: Hold::default(), workers: None, piece: 1 << 20 }
+        Self { format: None, hold: Hold::default(), workers: None, piece: 1 << 19 }
     }
 }
 
@@ -143,7 +143,7 @@ impl Scan {
 ///
 /// Nothing that can go wrong with one log keeps the others from being read: see
 /// [`Scan::failures`]. `rules` are those that a [`Classifier`](crate::Classifier) is to use with
-/// the traits; `progress` is called on this thread, after each piece of about a megabyte.
+/// the traits; `progress` is called on this thread, after each piece of about half a megabyte.
 pub fn scan<F>(
     logs: &[PathBuf],
     rules: &Rules,
@@ -166,14 +166,15 @@ where
     let (pieces, taken) = sync_channel::<(Piece, Batch)>(on_the_way);
     let (parsed, batches) = channel::<Option<Batch>>();
     let (empty, emptied) = channel::<Batch>();
+    let (buffer, buffers) = channel::<Vec<u8>>();
     let taken = Mutex::new(taken);
     let sources = thread::scope(|scope| {
-        let reader = scope.spawn(move || cut(sources, &permit, &pieces, &emptied));
+        let reader = scope.spawn(move || cut(sources, &permit, &pieces, &emptied, &buffers));
         for _ in 0..workers {
-            let (taken, parsed) = (&taken, parsed.clone());
-            scope.spawn(move || parse(rules, taken, &parsed));
+            let (taken, parsed, buffer) = (&taken, parsed.clone(), buffer.clone());
+            scope.spawn(move || parse(rules, taken, &parsed, &buffer));
         }
-        drop(parsed);
+        drop((parsed, buffer));
         // All ends of channels that this thread holds go with this call, so that nobody waits.
         take(batches, permits, empty, &mut books, &read, &mut progress, &mut consume);
         reader.join()
@@ -190,13 +191,14 @@ fn cut(
     permit: &SyncSender<()>,
     pieces: &SyncSender<(Piece, Batch)>,
     emptied: &Receiver<Batch>,
+    buffers: &Receiver<Vec<u8>>,
 ) -> Sources {
     // A send fails where nobody listens any more: the consumer has had enough.
     while permit.send(()).is_ok() {
         let mut batch = emptied.try_recv().unwrap_or_default();
-        let room = std::mem::take(&mut batch.text).into_bytes();
         batch.clear();
-        let Some(piece) = sources.next(room) else { break };
+        let buffer = buffers.try_recv().unwrap_or_default();
+        let Some(piece) = sources.next(buffer) else { break };
         if pieces.send((piece, batch)).is_err() {
             break;
         }
@@ -216,14 +218,20 @@ impl Drop for Alarm<'_> {
 }
 
 /// A worker.
-fn parse(rules: &Rules, taken: &Mutex<Receiver<(Piece, Batch)>>, parsed: &Sender<Option<Batch>>) {
+fn parse(
+    rules: &Rules,
+    taken: &Mutex<Receiver<(Piece, Batch)>>,
+    parsed: &Sender<Option<Batch>>,
+    buffer: &Sender<Vec<u8>>,
+) {
     let _alarm = Alarm(parsed);
     let mut worker = Worker::new(rules);
     loop {
         // Whoever panicked with the lock held did so in `recv`, which leaves the channel as it is.
         let next = taken.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((piece, mut batch)) = next else { return };
-        worker.parse(piece, &mut batch);
+        // Nobody takes it where the reader has come to the end.
+        drop(buffer.send(worker.parse(piece, &mut batch)));
         if parsed.send(Some(batch)).is_err() {
             return;
         }

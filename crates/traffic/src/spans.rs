@@ -4,8 +4,27 @@ use nightwatt_model::time::Wall;
 
 use crate::record::{BadRequest, Escapes, Field, Line, Record};
 
-/// From and to, in bytes of the line.
-pub(crate) type Span = (usize, usize);
+/// From and to, in bytes of the line: no line has as many as 2^32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Span {
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+}
+
+impl Span {
+    pub(crate) const fn new(from: usize, to: usize) -> Self {
+        Self { from: from as u32, to: to as u32 }
+    }
+
+    pub(crate) fn of(self, line: &[u8]) -> &[u8] {
+        &line[self.from as usize..self.to as usize]
+    }
+}
+
+/// Fields that have something to undo, as bits of [`Spans::escaped`].
+pub(crate) const TARGET: u8 = 1;
+pub(crate) const REFERER: u8 = 1 << 1;
+pub(crate) const AGENT: u8 = 1 << 2;
 
 /// A parsed line as places in it.
 ///
@@ -26,6 +45,8 @@ pub(crate) struct Spans {
     pub(crate) bytes: u64,
     pub(crate) referer: Span,
     pub(crate) agent: Span,
+    /// Which of target, referer and agent are not text as they stand.
+    pub(crate) escaped: u8,
     /// How the log writes what it cannot write as it is.
     pub(crate) escapes: Escapes,
     /// Likewise in agents.
@@ -40,7 +61,7 @@ impl Spans {
 
     /// Whether there is an agent, given or not.
     pub(crate) const fn has_agent(&self) -> bool {
-        self.agent.0 < self.agent.1
+        self.agent.from < self.agent.to
     }
 
     /// The fields of the line this was found in.
@@ -76,12 +97,12 @@ impl Spans {
         }
     }
 
-    pub(crate) fn field<'a>(&self, line: &'a [u8], (from, to): Span) -> Field<'a> {
-        Field { raw: &line[from..to], query: &[], escapes: self.escapes }
+    pub(crate) fn field<'a>(&self, line: &'a [u8], span: Span) -> Field<'a> {
+        Field { raw: span.of(line), query: &[], escapes: self.escapes }
     }
 
     pub(crate) fn target<'a>(&self, line: &'a [u8], target: Span) -> Field<'a> {
-        Field { query: &line[self.query.0..self.query.1], ..self.field(line, target) }
+        Field { query: self.query.of(line), ..self.field(line, target) }
     }
 
     pub(crate) fn agent<'a>(&self, line: &'a [u8]) -> Field<'a> {
@@ -90,6 +111,6 @@ impl Spans {
 }
 
 /// A field that was checked to be ASCII when it was found.
-fn ascii(line: &[u8], (from, to): Span) -> &str {
-    std::str::from_utf8(&line[from..to]).unwrap_or_default()
+fn ascii(line: &[u8], span: Span) -> &str {
+    std::str::from_utf8(span.of(line)).unwrap_or_default()
 }

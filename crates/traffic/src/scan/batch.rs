@@ -79,11 +79,10 @@ pub(super) struct Batch {
     pub(super) piece: u32,
     /// Place of its log among the inputs.
     pub(super) input: usize,
+    /// The fields of the entries; each agent once.
     pub(super) text: String,
     /// In the order of time; of equal times, in that of the log.
     pub(super) entries: Vec<Entry>,
-    /// Bytes of `text` that the entries point at.
-    pub(super) used: usize,
     /// Samples have no file yet, and lines from the start of the piece.
     pub(super) counts: Counts,
     /// Times of the first and the last line that has one, in the order of the log.
@@ -106,7 +105,6 @@ impl Batch {
         self.text.clear();
         self.entries.clear();
         self.agents.clear();
-        self.used = 0;
         self.unsorted = 0;
         self.ends = None;
         self.counts = Counts::default();

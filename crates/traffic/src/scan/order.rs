@@ -23,9 +23,9 @@ pub struct Hold {
 }
 
 impl Default for Hold {
-    /// A million requests (2^20), 320 MiB.
+    /// 262,144 requests (2^18), 128 MiB.
     fn default() -> Self {
-        Self { requests: 1 << 20, bytes: 320 << 20 }
+        Self { requests: 1 << 18, bytes: 128 << 20 }
     }
 }
 
@@ -46,7 +46,7 @@ impl Run {
 
     /// Bytes that a copy of what is left would take, roughly: requests are taken to be alike.
     fn needed(&self) -> usize {
-        let all = self.batch.used + self.batch.entries.len() * size_of::<Entry>();
+        let all = self.batch.text.len() + self.batch.entries.len() * size_of::<Entry>();
         (all as f64 * self.left() as f64 / self.batch.entries.len().max(1) as f64) as usize
     }
 }
@@ -236,7 +236,6 @@ fn copy(entry: &Entry, text: &str, to: &mut Batch) {
         let from = to.text.len() as u32;
         to.text.push_str(&text[place.from as usize..place.to as usize]);
         *place = Place { from, to: to.text.len() as u32 };
-        to.used += place.len();
     }
     to.entries.push(entry);
 }

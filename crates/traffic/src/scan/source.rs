@@ -89,6 +89,7 @@ impl Cutter {
         text.append(&mut self.rest);
         while !self.ended {
             let room = size.saturating_sub(text.len()).max(1024);
+            // Some more, since a full buffer would be made larger to look for more.
             text.reserve(room + 64);
             match self.source.by_ref().take(room as u64).read_to_end(text) {
                 Ok(read) => self.ended = read < room,

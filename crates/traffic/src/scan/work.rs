@@ -1,7 +1,9 @@
 //! What a worker does: parses a piece of a log into a batch.
 
 use std::ops::Range;
+use std::string::FromUtf8Error;
 
+use memchr::memchr_iter;
 use nightwatt_model::time::Wall;
 
 use super::batch::{AgentCount, Batch, Entry, Place};
@@ -9,9 +11,9 @@ use super::source::Piece;
 use crate::classes::ClientFacts;
 use crate::reader::MAX_LINE;
 use crate::record::{Field, Reason};
-use crate::spans::{Span, Spans};
+use crate::spans::{self, Span, Spans};
 use crate::summary::{Summary, beginning, bin};
-use crate::traits::{AgentMemo, Rules, client_key, visitor};
+use crate::traits::{AgentMemo, Rules, Slot, Traits, client_key, visitor};
 
 /// Agents that a worker remembers.
 const AGENTS: usize = 8192;
@@ -21,23 +23,31 @@ pub(super) struct Worker<'a> {
     rules: &'a Rules,
     agents: AgentMemo,
     tally: Tally,
+    /// Requests and bytes of text of the batch before: about as much room will be needed again.
+    room: (usize, usize),
 }
 
 impl<'a> Worker<'a> {
     pub(super) fn new(rules: &'a Rules) -> Self {
-        Self { rules, agents: AgentMemo::new(AGENTS), tally: Tally::default() }
+        Self { rules, agents: AgentMemo::new(AGENTS), tally: Tally::default(), room: (0, 0) }
     }
 
-    /// Parses a piece into an empty batch.
-    pub(super) fn parse(&mut self, piece: Piece, batch: &mut Batch) {
+    /// Parses a piece into an empty batch; what is left is the piece's buffer.
+    pub(super) fn parse(&mut self, piece: Piece, batch: &mut Batch) -> Vec<u8> {
         let Piece { number, input, text, mut parser } = piece;
         batch.piece = number;
         batch.input = input;
-        let mut text = Text::new(text);
+        batch.entries.reserve(self.room.0 + self.room.0 / 8);
+        batch.text.reserve(self.room.1 + self.room.1 / 8);
+        // What is text as a whole is text in any field; else each has to be looked at.
+        let text = String::from_utf8(text);
+        let (bytes, valid) = match &text {
+            Ok(text) => (text.as_bytes(), Some(text.as_str())),
+            Err(error) => (error.as_bytes(), None),
+        };
         let mut last: Option<Wall> = None;
-        let mut from = 0;
-        while let Some(range) = text.line(&mut from) {
-            let line = &text.bytes()[range.clone()];
+        for range in lines(bytes) {
+            let line = &bytes[range.clone()];
             batch.counts.lines += 1;
             let found =
                 if line.len() > MAX_LINE { Err(Reason::TooLong) } else { parser.find(line) };
@@ -58,62 +68,60 @@ impl<'a> Worker<'a> {
             batch.ends = Some((batch.ends.map_or(at, |(first, _)| first), at));
             if spans.is_request() {
                 batch.counts.requests += 1;
-                let entry = self.entry(&mut text, range, &spans, batch);
-                batch.entries.push(entry);
+                let source = Source { line, text: valid.map(|text| &text[range]) };
+                self.enter(&source, &spans, batch);
             } else {
                 batch.counts.lose("", Reason::NoHttp, line);
             }
         }
         self.tally.give(&mut batch.summary);
-        batch.text = text.whole();
+        self.room = (batch.entries.len(), batch.text.len());
         if batch.unsorted > 0 {
             batch.entries.sort_by_key(|entry| entry.at);
         }
+        text.map_or_else(FromUtf8Error::into_bytes, String::into_bytes)
     }
 
-    fn entry(
-        &mut self,
-        text: &mut Text,
-        line: Range<usize>,
-        spans: &Spans,
-        batch: &mut Batch,
-    ) -> Entry {
+    fn enter(&mut self, source: &Source<'_>, spans: &Spans, batch: &mut Batch) {
         let [method, target, _] = spans.http.unwrap_or_default();
-        let from = line.start;
-        let client = Place::at(from, spans.client);
-        let method = Place::at(from, method);
-        let target = text.place(&line, target, |line| Some(spans.target(line, target)));
-        let referer =
-            text.place(&line, spans.referer, |line| spans.field(line, spans.referer).given());
-        let agent = text.place(&line, spans.agent, |line| spans.agent(line).given());
-        batch.used +=
-            [client, method, target, referer, agent].map(Place::len).iter().sum::<usize>();
+        let line = source.line;
+        let mut put = |span: Span, escaped: u8, field: Option<Field<'_>>| {
+            let Some(field) = field else { return Place::default() };
+            let from = batch.text.len() as u32;
+            match source.text {
+                Some(text) if spans.escaped & escaped == 0 => {
+                    batch.text.push_str(&text[span.from as usize..span.to as usize]);
+                }
+                _ => batch.text.push_str(&field.text()),
+            }
+            Place { from, to: batch.text.len() as u32 }
+        };
+        let client = put(spans.client, 0, Some(spans.field(line, spans.client)));
+        let method = put(method, 0, Some(spans.field(line, method)));
+        let target = put(target, spans::TARGET, Some(spans.target(line, target)));
+        let referer = put(spans.referer, spans::REFERER, spans.field(line, spans.referer).given());
+        let mut agent = put(spans.agent, spans::AGENT, spans.agent(line).given());
 
-        let client_text = text.at(client);
-        let given = |place: Place| (place.len() > 0).then(|| text.at(place));
+        let at = |place: Place| &batch.text[place.from as usize..place.to as usize];
+        let given = |place: Place| (place.len() > 0).then(|| at(place));
+        let client_text = at(client);
         let facts = ClientFacts {
             client: client_key(client_text),
             agent: given(agent),
-            method: text.at(method),
-            target: text.at(target),
+            method: at(method),
+            target: at(target),
             host: None,
             referer: given(referer),
             accepts_html: None,
         };
         let slot = self.agents.look_up(self.rules, facts.agent.unwrap_or_default());
-        if agent.len() > 0 {
-            match slot.mark {
-                Some((piece, index)) if piece == batch.piece => {
-                    batch.agents[index as usize].requests += 1;
-                }
-                _ => {
-                    slot.mark = Some((batch.piece, batch.agents.len() as u32));
-                    batch.agents.push(AgentCount { agent, requests: 1 });
-                }
-            }
-        }
         let traits = self.rules.traits_with(slot.agent, &facts);
-        let entry = Entry {
+        let visitor = visitor(client_text, &traits);
+        self.tally.count(spans, &traits, facts.method, &mut batch.summary);
+        if agent.len() > 0 {
+            agent = count(slot, agent, batch);
+        }
+        batch.entries.push(Entry {
             at: spans.at,
             piece: batch.piece,
             utc_offset: spans.utc_offset,
@@ -123,94 +131,46 @@ impl<'a> Worker<'a> {
             referer,
             agent,
             bytes: spans.bytes,
-            visitor: visitor(client_text, &traits),
+            visitor,
             traits,
             status: spans.status,
-        };
-        self.tally.add(&entry, facts.method, &mut batch.summary);
-        entry
+        });
     }
 }
 
-/// A piece's bytes, and the same as text.
-struct Text {
-    /// What is no UTF-8 replaced byte for byte, so that places are the same.
-    text: String,
-    /// The bytes as they were, where they are no UTF-8.
-    raw: Option<Vec<u8>>,
-    /// Fields that had escapes or were no UTF-8, to be put behind the text.
-    undone: String,
-}
-
-impl Text {
-    fn new(bytes: Vec<u8>) -> Self {
-        match String::from_utf8(bytes) {
-            Ok(text) => Self { text, raw: None, undone: String::new() },
-            Err(error) => {
-                let raw = error.into_bytes();
-                let mut text = String::with_capacity(raw.len());
-                for chunk in raw.utf8_chunks() {
-                    text.push_str(chunk.valid());
-                    text.extend(chunk.invalid().iter().map(|_| '?'));
-                }
-                Self { text, raw: Some(raw), undone: String::new() }
-            }
+/// Counts an agent that was put at the end of its batch's text, and keeps it there once.
+fn count(slot: &mut Slot, agent: Place, batch: &mut Batch) -> Place {
+    match slot.mark {
+        Some((piece, index)) if piece == batch.piece => {
+            let known = &mut batch.agents[index as usize];
+            known.requests += 1;
+            batch.text.truncate(agent.from as usize);
+            known.agent
         }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        self.raw.as_deref().unwrap_or(self.text.as_bytes())
-    }
-
-    /// The line at `from`, which moves behind it; without its end.
-    fn line(&self, from: &mut usize) -> Option<Range<usize>> {
-        let rest = self.bytes().get(*from..).filter(|rest| !rest.is_empty())?;
-        let len = memchr::memchr(b'\n', rest);
-        let line = &rest[..len.unwrap_or(rest.len())];
-        let start = *from;
-        *from += line.len() + 1;
-        Some(start..start + line.strip_suffix(b"\r").unwrap_or(line).len())
-    }
-
-    /// Where a field of a line stands as text; `field` says what it is, if it is given at all.
-    fn place(
-        &mut self,
-        line: &Range<usize>,
-        span: Span,
-        field: impl Fn(&[u8]) -> Option<Field<'_>>,
-    ) -> Place {
-        let Some(field) = field(&self.bytes()[line.clone()]) else { return Place::default() };
-        match field.plain() {
-            Some(plain) if self.raw.is_none() || std::str::from_utf8(plain).is_ok() => {
-                Place::at(line.start, span)
-            }
-            _ => {
-                let text = field.text().into_owned();
-                let from = self.text.len() + self.undone.len();
-                self.undone.push_str(&text);
-                Place { from: from as u32, to: (from + text.len()) as u32 }
-            }
+        _ => {
+            slot.mark = Some((batch.piece, batch.agents.len() as u32));
+            batch.agents.push(AgentCount { agent, requests: 1 });
+            agent
         }
-    }
-
-    fn at(&self, place: Place) -> &str {
-        let (from, to) = (place.from as usize, place.to as usize);
-        match from.checked_sub(self.text.len()) {
-            None => &self.text[from..to],
-            Some(from) => &self.undone[from..to - self.text.len()],
-        }
-    }
-
-    fn whole(mut self) -> String {
-        self.text.push_str(&self.undone);
-        self.text
     }
 }
 
-impl Place {
-    const fn at(base: usize, (from, to): Span) -> Self {
-        Self { from: (base + from) as u32, to: (base + to) as u32 }
-    }
+/// A line, and the same as text where its piece is.
+struct Source<'a> {
+    line: &'a [u8],
+    text: Option<&'a str>,
+}
+
+/// Where each line is, without its end.
+fn lines(bytes: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let open = bytes.last().is_some_and(|&last| last != b'\n');
+    let mut start = 0;
+    memchr_iter(b'\n', bytes).chain(open.then_some(bytes.len())).map(move |end| {
+        let line = start..end;
+        start = end + 1;
+        let carriage_return = end > line.start && bytes[end - 1] == b'\r';
+        line.start..end - usize::from(carriage_return)
+    })
 }
 
 /// Sums of a batch that take an array or a look at the request before, where the summary has a
@@ -239,26 +199,26 @@ impl Default for Tally {
 }
 
 impl Tally {
-    fn add(&mut self, entry: &Entry, method: &str, summary: &mut Summary) {
-        let at = entry.at;
+    fn count(&mut self, spans: &Spans, traits: &Traits, method: &str, summary: &mut Summary) {
+        let at = spans.at;
         summary.requests += 1;
         summary.fractions |= at.0 % 1000 != 0;
         summary.span =
             Some(summary.span.map_or((at, at), |(first, last)| (first.min(at), last.max(at))));
-        summary.targets.add(entry.traits.target);
+        summary.targets.add(traits.target);
         if method == "GET" {
             self.gets += 1;
         } else {
             summary.methods.add(method, 1);
         }
-        self.statuses[usize::from(entry.status) % 1000] += 1;
-        self.sizes[usize::from(bin(entry.bytes))] += 1;
-        self.bytes = self.bytes.saturating_add(entry.bytes);
+        self.statuses[usize::from(spans.status) % 1000] += 1;
+        self.sizes[usize::from(bin(spans.bytes))] += 1;
+        self.bytes = self.bytes.saturating_add(spans.bytes);
         let (begins, utc_offset, requests) = &mut self.hour;
-        if *utc_offset != entry.utc_offset || !(0..3600).contains(&(at.secs() - *begins)) {
+        if *utc_offset != spans.utc_offset || !(0..3600).contains(&(at.secs() - *begins)) {
             summary.hours.add(Wall::from_secs(*begins), *utc_offset, *requests);
             (*begins, *utc_offset, *requests) =
-                (beginning(at, entry.utc_offset), entry.utc_offset, 0);
+                (beginning(at, spans.utc_offset), spans.utc_offset, 0);
         }
         *requests += 1;
     }
