@@ -68,6 +68,36 @@ pub(crate) fn parse(text: &[u8]) -> Option<(Wall, i32)> {
     Some((Wall::from_secs(local - utc_offset), utc_offset as i32))
 }
 
+/// The time of the line before: most lines have it again, or another second of its minute.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TimeMemo {
+    /// `03/Mar/2012:06:26:37 -0800]`, or nothing yet.
+    text: [u8; LEN + 1],
+    /// The beginning of its minute.
+    minute: Wall,
+    utc_offset: i32,
+}
+
+impl TimeMemo {
+    /// As [`parse()`].
+    pub(crate) fn parse(&mut self, text: &[u8]) -> Option<(Wall, i32)> {
+        const SECOND: usize = 18;
+        let text: &[u8; LEN + 1] = text.first_chunk()?;
+        if text[..SECOND] == self.text[..SECOND] && text[SECOND + 2..] == self.text[SECOND + 2..] {
+            let (ten, one) = (text[SECOND].wrapping_sub(b'0'), text[SECOND + 1].wrapping_sub(b'0'));
+            if ten > 6 || one > 9 || (ten == 6 && one > 0) {
+                return None;
+            }
+            let second = i64::from(ten) * 10 + i64::from(one);
+            return Some((Wall(self.minute.0 + second * 1000), self.utc_offset));
+        }
+        let (at, utc_offset) = parse(text)?;
+        let second = number(&text[SECOND..SECOND + 2])?;
+        *self = Self { text: *text, minute: Wall(at.0 - second as i64 * 1000), utc_offset };
+        Some((at, utc_offset))
+    }
+}
+
 /// Writes the time as [`parse`] reads it, without the bracket.
 pub(crate) fn write(out: &mut String, at: Wall, utc_offset: i32) {
     let local = at.secs() + i64::from(utc_offset);
@@ -143,4 +173,28 @@ pub(crate) fn number(digits: &[u8]) -> Option<u64> {
         }
         value.checked_mul(10)?.checked_add(u64::from(digit))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_memo_changes_nothing() {
+        let mut memo = TimeMemo::default();
+        for text in [
+            "03/Mar/2012:06:26:37 -0800]",
+            "03/Mar/2012:06:26:37 -0800]",
+            "03/Mar/2012:06:26:60 -0800]",
+            "03/Mar/2012:06:26:61 -0800]",
+            "03/Mar/2012:06:26:7: -0800]",
+            "03/Mar/2012:06:26:00 -0700]",
+            "03/Mar/2012:06:26:00 -0700",
+            "03/Mar/2012:06:26:x0 -0700]",
+            "03/Mar/2012:06:27:59 -0700]",
+            "",
+        ] {
+            assert_eq!(memo.parse(text.as_bytes()), parse(text.as_bytes()), "{text}");
+        }
+    }
 }

@@ -1,8 +1,7 @@
 //! What kind of client sends a request: one answer for the live proxy and for a log.
 
-use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nightwatt_model::policy::admission::ClientClass;
@@ -10,9 +9,10 @@ use nightwatt_model::time::{Mono, Now};
 use serde::{Deserialize, Serialize};
 
 use crate::arrival::Arrival;
-use crate::crawlers::{AgentKind, CrawlerTable};
+use crate::hash;
 use crate::misses::{Clients, within};
-use crate::scanner_paths::ScannerPaths;
+use crate::scanner_paths::Existing;
+use crate::traits::{AgentMemo, Rules, Traits};
 
 /// Who asks, as far as it can be remembered in a few bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,11 +26,14 @@ pub enum ClientKey {
 }
 
 impl ClientKey {
-    /// The same in one number, by hash.
-    pub fn number(self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        Hash::hash(&self, &mut hasher);
-        hasher.finish()
+    /// The same in one number: different addresses of one kind have different numbers, and two
+    /// kinds share one with a chance of 5e-20.
+    pub const fn number(self) -> u64 {
+        match self {
+            Self::V4(address) => hash::spread(1 << 32 | address as u64),
+            Self::V6(prefix) => hash::spread(prefix),
+            Self::Name(hash) => hash,
+        }
     }
 }
 
@@ -46,14 +49,8 @@ impl From<IpAddr> for ClientKey {
 impl From<&str> for ClientKey {
     /// An address, or the name of a host.
     fn from(client: &str) -> Self {
-        client.parse::<IpAddr>().map_or_else(|_| Self::Name(hash(client)), Self::from)
+        client.parse::<IpAddr>().map_or_else(|_| Self::Name(hash::text(client)), Self::from)
     }
-}
-
-fn hash(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
 }
 
 /// What is known of a request before it is answered.
@@ -167,17 +164,15 @@ const ROBOT_FOR: Duration = Duration::from_hours(24);
 /// shares its fate for that time.
 #[derive(Debug)]
 pub struct Classifier {
-    config: ClassifierConfig,
-    table: &'static CrawlerTable,
-    paths: ScannerPaths,
+    rules: Arc<Rules>,
+    /// Scanners' paths that this site has.
+    existing: Existing,
     clients: Clients,
-    /// What the table says of agents asked about lately: most requests name one of a few.
-    agents: HashMap<Box<str>, Option<AgentKind>>,
+    agents: AgentMemo,
 }
 
-/// Agents remembered, and how long they may be; then all are forgotten.
+/// Agents remembered.
 const AGENTS: usize = 1024;
-const LONGEST_AGENT: usize = 512;
 
 impl Default for Classifier {
     fn default() -> Self {
@@ -188,57 +183,42 @@ impl Default for Classifier {
 impl Classifier {
     /// With nothing learned yet.
     pub fn new(config: ClassifierConfig) -> Self {
+        Self::with_rules(Arc::new(Rules::new(config)))
+    }
+
+    /// With nothing learned yet, by rules that others use as well.
+    pub fn with_rules(rules: Arc<Rules>) -> Self {
         Self {
-            paths: ScannerPaths::new(&config.scanner_paths, &config.known_paths),
-            clients: Clients::new(config.clients),
-            table: CrawlerTable::shared(),
-            agents: HashMap::new(),
-            config,
+            existing: Existing::default(),
+            clients: Clients::new(rules.config().clients),
+            agents: AgentMemo::new(AGENTS),
+            rules,
         }
     }
 
     /// The class of a request's client.
     pub fn classify(&mut self, now: Now, facts: &ClientFacts<'_>) -> ClientClass {
-        let path = path_of(facts.target);
-        let agent = facts.agent.unwrap_or_default();
-        // An empty part is in every agent: somebody left a list half filled in.
-        let named = |agents: &[String]| {
-            agents.iter().any(|part| !part.is_empty() && agent.contains(part.as_str()))
-        };
-        if self.config.is_health_check(path) {
-            return ClientClass::Monitor;
-        }
-        if named(&self.config.api_agents) {
-            return ClientClass::Api;
-        }
-        let listed = self.listed(agent);
-        if listed == Some(AgentKind::Monitor) || named(&self.config.monitor_agents) {
-            return ClientClass::Monitor;
-        }
-        if listed == Some(AgentKind::Crawler) || named(&self.config.crawler_agents) {
-            return ClientClass::Crawler;
-        }
-        if self.is_scanner(now.mono, facts.client) || self.paths.hit(path) {
-            return ClientClass::Scanner;
-        }
-        if self.reads_robots_txt(now.mono, facts, path) {
-            return ClientClass::Crawler;
-        }
-        if listed.is_none() && looks_human(facts) { ClientClass::Human } else { ClientClass::Api }
+        let traits = self.rules.traits(&mut self.agents, facts);
+        self.class_of(now.mono, &traits)
     }
 
-    fn listed(&mut self, agent: &str) -> Option<AgentKind> {
-        if let Some(known) = self.agents.get(agent) {
-            return *known;
+    /// As [`Classifier::classify`], where the traits are known: they must have been taken by rules
+    /// of the same config.
+    pub fn class_of(&mut self, now: Mono, traits: &Traits) -> ClientClass {
+        if let Some(class) = traits.decided() {
+            return class;
         }
-        let listed = self.table.lookup(agent).map(|found| found.kind);
-        if self.agents.len() >= AGENTS {
-            self.agents.clear();
+        if self.existing.hit(traits.hits) || self.scans(now, traits.client) {
+            return ClientClass::Scanner;
         }
-        if agent.len() <= LONGEST_AGENT {
-            self.agents.insert(agent.into(), listed);
+        if self.reads_robots_txt(now, traits) {
+            return ClientClass::Crawler;
         }
-        listed
+        if !traits.is_library() && traits.looks_human() {
+            ClientClass::Human
+        } else {
+            ClientClass::Api
+        }
     }
 
     /// Takes in how the site answered a request; answers that the proxy invented itself (a 503
@@ -252,34 +232,40 @@ impl Classifier {
     /// (image, style, script) asked for from a page of this site (where `Host` is not known: from
     /// any page), so a broken page does not make scanners of its readers.
     pub fn learn(&mut self, now: Now, facts: &ClientFacts<'_>, status: u16) {
-        let path = path_of(facts.target);
+        let traits = self.rules.traits(&mut self.agents, facts);
+        self.learn_of(now.mono, &traits, status);
+    }
+
+    /// As [`Classifier::learn`], where the traits are known.
+    pub fn learn_of(&mut self, now: Mono, traits: &Traits, status: u16) {
         let in_vain = matches!(status, 400 | 403 | 404 | 405 | 410);
         if matches!(status, 200..=399 | 401) {
-            self.paths.answered(path);
+            self.existing.answered(traits.hits);
         }
-        if in_vain && (is_asked_by_itself(path) || is_part_of_page(path, facts)) {
+        if in_vain && (traits.is_asked_by_itself() || traits.is_part_of_page()) {
             return;
         }
-        let by_rule = in_vain && self.paths.hit(path);
-        let client = self.clients.touch(facts.client);
+        let config = self.rules.config();
+        let by_rule = in_vain && self.existing.hit(traits.hits);
+        let client = self.clients.touch(traits.client);
         if !in_vain {
-            client.hit(now.mono);
+            client.hit(now);
             return;
         }
-        let needed = self.config.scanner_misses;
+        let needed = config.scanner_misses;
         let weight = if by_rule { needed.div_ceil(2).max(1) } else { 1 };
-        client.miss(now.mono, hash(facts.target), weight);
+        client.miss(now, traits.target, weight);
         let (misses, share) = client.misses();
-        let scans = misses >= needed && share >= self.config.scanner_share;
+        let scans = misses >= needed && share >= config.scanner_share;
         // Who is a scanner stays one by any miss.
-        if scans || now.mono < client.scanner_until {
-            client.scanner_until = now.mono + Duration::from_secs(self.config.scanner_for_s);
+        if scans || now < client.scanner_until {
+            client.scanner_until = now + Duration::from_secs(config.scanner_for_s);
         }
     }
 
     /// Whether a client is known as a scanner.
     pub fn is_scanner(&self, now: Mono, client: ClientKey) -> bool {
-        self.clients.known(client).is_some_and(|known| now < known.scanner_until)
+        self.scans(now, client.number())
     }
 
     /// Clients that something is remembered of.
@@ -287,74 +273,25 @@ impl Classifier {
         self.clients.len()
     }
 
-    fn reads_robots_txt(&mut self, now: Mono, facts: &ClientFacts<'_>, path: &str) -> bool {
-        let agent = hash(facts.agent.unwrap_or_default());
-        if path == "/robots.txt" {
-            self.clients.touch(facts.client).robots = Some((now, agent));
+    fn scans(&self, now: Mono, client: u64) -> bool {
+        self.clients.known(client).is_some_and(|known| now < known.scanner_until)
+    }
+
+    fn reads_robots_txt(&mut self, now: Mono, traits: &Traits) -> bool {
+        if traits.is_robots_txt() {
+            self.clients.touch(traits.client).robots = Some((now, traits.agent));
             return true;
         }
-        let robots = self.clients.known(facts.client).and_then(|known| known.robots);
-        if robots.is_none_or(|(then, of)| of != agent || !within(now, then, ROBOT_FOR)) {
+        let robots = self.clients.known(traits.client).and_then(|known| known.robots);
+        if robots.is_none_or(|(then, of)| of != traits.agent || !within(now, then, ROBOT_FOR)) {
             return false;
         }
-        let is_browser = looks_human(facts) && is_part_of_page(path, facts);
+        let is_browser = traits.looks_human() && traits.is_part_of_page();
         if is_browser {
-            self.clients.touch(facts.client).robots = None;
+            self.clients.touch(traits.client).robots = None;
         }
         !is_browser
     }
-}
-
-/// The target without its query.
-fn path_of(target: &str) -> &str {
-    target.split_once('?').map_or(target, |(path, _)| path)
-}
-
-/// Browsers say on what platform they run, in parentheses; programs that only pretend often forget.
-fn looks_human(facts: &ClientFacts<'_>) -> bool {
-    let agent = facts.agent.unwrap_or_default();
-    let browser =
-        (agent.starts_with("Mozilla/") || agent.starts_with("Opera/")) && agent.contains(" (");
-    if facts.accepts_html == Some(true) {
-        !agent.is_empty()
-    } else {
-        browser && facts.method != "HEAD"
-    }
-}
-
-/// What browsers and robots ask every site for, whether it is there or not.
-fn is_asked_by_itself(path: &str) -> bool {
-    const WHOLE: [&str; 6] = [
-        "/favicon.ico",
-        "/robots.txt",
-        "/ads.txt",
-        "/app-ads.txt",
-        "/browserconfig.xml",
-        "/manifest.json",
-    ];
-    const BEGINNINGS: [&str; 3] = ["/apple-touch-icon", "/sitemap", "/.well-known/"];
-    WHOLE.contains(&path) || BEGINNINGS.iter().any(|beginning| path.starts_with(beginning))
-}
-
-/// Whether a page of this site asks for one of its parts.
-fn is_part_of_page(path: &str, facts: &ClientFacts<'_>) -> bool {
-    const PARTS: [&str; 21] = [
-        "avif", "bmp", "css", "eot", "gif", "ico", "jpeg", "jpg", "js", "map", "mjs", "mp3", "mp4",
-        "ogg", "otf", "png", "svg", "ttf", "webm", "webp", "woff",
-    ];
-    let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
-    let extension = extension.strip_suffix('2').unwrap_or(extension);
-    let is_part = PARTS.iter().any(|part| part.eq_ignore_ascii_case(extension));
-    is_part
-        && host_of(facts.referer.unwrap_or_default())
-            .is_some_and(|from| facts.host.is_none_or(|host| host.eq_ignore_ascii_case(from)))
-}
-
-/// `example.org:8080` of `https://example.org:8080/page`.
-fn host_of(referer: &str) -> Option<&str> {
-    let (scheme, rest) = referer.split_once("://")?;
-    let host = rest.split(['/', '?', '#']).next()?;
-    (matches!(scheme, "http" | "https") && !host.is_empty()).then_some(host)
 }
 
 #[cfg(test)]

@@ -10,12 +10,27 @@ use memchr::{memchr, memchr2, memrchr};
 use nightwatt_model::time::Wall;
 
 use crate::arrival::Arrival;
-use crate::civil;
-use crate::record::{BadRequest, Field, Line, Reason, Record};
+use crate::civil::{self, TimeMemo};
+use crate::record::{Escapes, Line, Reason};
+use crate::spans::{self, Span, Spans};
 
 /// Parses one line, without its line end.
 pub fn parse(line: &[u8]) -> Result<Line<'_>, Reason> {
-    Spans::find(line).map(|spans| spans.cut(line))
+    find(line, &mut TimeMemo::default()).map(|spans| spans.cut(line))
+}
+
+/// Parses lines one after the other: quicker than [`parse`], since most have the time of the line
+/// before or one close to it.
+#[derive(Debug, Clone, Default)]
+pub struct Lines {
+    times: TimeMemo,
+}
+
+impl Lines {
+    /// As [`parse`].
+    pub fn parse<'a>(&mut self, line: &'a [u8]) -> Result<Line<'a>, Reason> {
+        find(line, &mut self.times).map(|spans| spans.cut(line))
+    }
 }
 
 /// Writes one line of Combined, without a line end: what [`parse`] reads back.
@@ -116,113 +131,62 @@ fn escape(out: &mut String, text: &str) {
     }
 }
 
-/// From and to, in bytes of the line.
-type Span = (usize, usize);
-
-/// A parsed line as places in it.
-///
-/// Not the fields themselves: so a reader can look for the next good line in a buffer that it
-/// refills, and lend the fields only when it has found one.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Spans {
-    at: Wall,
-    utc_offset: i32,
-    client: Span,
-    user: Span,
-    request: Span,
-    /// Method, target and protocol, where the request field is an HTTP request.
-    http: Option<[Span; 3]>,
-    status: u16,
-    bytes: u64,
-    referer: Span,
-    agent: Span,
+/// Parses.
+#[inline]
+pub(crate) fn find(line: &[u8], times: &mut TimeMemo) -> Result<Spans, Reason> {
+    let line = line.trim_ascii_end();
+    if line.is_empty() {
+        return Err(Reason::Empty);
+    }
+    let client = word(line).ok_or(Reason::Client)?;
+    // What nearly every server writes, and what else there may be.
+    let usual = line[client..].starts_with(b" - - [");
+    let known =
+        if usual { line.get(client + 6..).and_then(|text| times.parse(text)) } else { None };
+    let (open, at, utc_offset) = match known {
+        Some((at, utc_offset)) => (client + 5, at, utc_offset),
+        None => find_time(line, client, times)?,
+    };
+    let user = if known.is_some() { (client, client) } else { user(line, client, open) };
+    let mut escaped = 0;
+    let request = quoted(line, open + civil::LEN + 2, Reason::NoRequest)?;
+    escaped |= if request.escaped { spans::TARGET } else { 0 };
+    let (status, after) = status(line, request.end + 1)?;
+    let (bytes, after) = size(line, after)?;
+    let (referer, agent) = referer_and_agent(line, after)?;
+    escaped |= if referer.escaped { spans::REFERER } else { 0 };
+    escaped |= if agent.escaped { spans::AGENT } else { 0 };
+    Ok(Spans {
+        at,
+        utc_offset,
+        client: Span::new(0, client),
+        user: Span::new(user.0, user.1),
+        request: request.span(),
+        http: http_request(line, (request.start, request.end), status),
+        query: Span::default(),
+        status,
+        bytes,
+        referer: referer.span(),
+        agent: agent.span(),
+        escaped,
+        escapes: Escapes::Clf,
+        agent_escapes: Escapes::Clf,
+    })
 }
 
-impl Spans {
-    /// Parses.
-    pub(crate) fn find(line: &[u8]) -> Result<Self, Reason> {
-        let line = line.trim_ascii_end();
-        if line.is_empty() {
-            return Err(Reason::Empty);
-        }
-        let client = match memchr(b' ', line) {
-            Some(end) if end > 0 && line[..end].is_ascii() => (0, end),
-            _ => return Err(Reason::Client),
-        };
-        let (open, at, utc_offset) = find_time(line, client.1)?;
-        let request = quoted(line, open + civil::LEN + 2, Reason::NoRequest)?;
-        let (status, after) = status(line, request.1 + 1)?;
-        let (bytes, after) = size(line, after)?;
-        let (referer, agent) = referer_and_agent(line, after)?;
-        Ok(Self {
-            at,
-            utc_offset,
-            client,
-            user: user(line, client.1, open),
-            request,
-            http: http_request(line, request, status),
-            status,
-            bytes,
-            referer,
-            agent,
-        })
-    }
-
-    /// Whether the line holds an HTTP request.
-    pub(crate) const fn is_request(&self) -> bool {
-        self.http.is_some()
-    }
-
-    /// The fields of the line this was found in.
-    pub(crate) fn cut<'a>(&self, line: &'a [u8]) -> Line<'a> {
-        match self.http {
-            Some(_) => Line::Request(self.cut_record(line)),
-            None => Line::Bad(BadRequest {
-                at: self.at,
-                utc_offset: self.utc_offset,
-                client: ascii(line, self.client),
-                request: field(line, self.request),
-                status: self.status,
-                bytes: self.bytes,
-            }),
-        }
-    }
-
-    /// The fields of a line with a request; without one, its method and target are empty.
-    pub(crate) fn cut_record<'a>(&self, line: &'a [u8]) -> Record<'a> {
-        let [method, target, protocol] = self.http.unwrap_or_default();
-        Record {
-            at: self.at,
-            utc_offset: self.utc_offset,
-            client: ascii(line, self.client),
-            user: field(line, self.user).given(),
-            method: ascii(line, method),
-            target: field(line, target),
-            protocol: ascii(line, protocol),
-            status: self.status,
-            bytes: self.bytes,
-            referer: field(line, self.referer).given(),
-            agent: field(line, self.agent).given(),
-        }
-    }
-}
-
-fn field(line: &[u8], (from, to): Span) -> Field<'_> {
-    Field(&line[from..to])
-}
-
-/// A field that was checked to be ASCII when it was found.
-fn ascii(line: &[u8], (from, to): Span) -> &str {
-    std::str::from_utf8(&line[from..to]).unwrap_or_default()
+/// Length of the word that the line begins with, ASCII only, up to a space.
+fn word(line: &[u8]) -> Option<usize> {
+    let len = line.iter().position(|&byte| byte == b' ' || !byte.is_ascii())?;
+    (len > 0 && line[len] == b' ').then_some(len)
 }
 
 /// The first bracket that holds a time: names of users may hold brackets too.
-fn find_time(line: &[u8], from: usize) -> Result<(usize, Wall, i32), Reason> {
+fn find_time(line: &[u8], from: usize, times: &mut TimeMemo) -> Result<(usize, Wall, i32), Reason> {
     let mut start = from;
     let mut reason = Reason::NoTime;
     while let Some(offset) = memchr(b'[', &line[start..]) {
         let open = start + offset;
-        if let Some((at, utc_offset)) = line.get(open + 1..).and_then(civil::parse) {
+        if let Some((at, utc_offset)) = line.get(open + 1..).and_then(|text| times.parse(text)) {
             return Ok((open, at, utc_offset));
         }
         reason = Reason::BadTime;
@@ -232,7 +196,7 @@ fn find_time(line: &[u8], from: usize) -> Result<(usize, Wall, i32), Reason> {
 }
 
 /// What stands between `ident`, which nobody uses any more, and the time; may hold spaces.
-fn user(line: &[u8], from: usize, to: usize) -> Span {
+fn user(line: &[u8], from: usize, to: usize) -> (usize, usize) {
     let start = line[from..to].iter().position(|&byte| byte != b' ').map_or(to, |skip| from + skip);
     match memchr(b' ', &line[start..to]) {
         Some(ident) => {
@@ -243,20 +207,40 @@ fn user(line: &[u8], from: usize, to: usize) -> Span {
     }
 }
 
+/// A field without its quotes.
+#[derive(Clone, Copy)]
+struct Quoted {
+    start: usize,
+    end: usize,
+    /// Whether it has a backslash.
+    escaped: bool,
+}
+
+impl Quoted {
+    const fn none(at: usize) -> Self {
+        Self { start: at, end: at, escaped: false }
+    }
+
+    const fn span(self) -> Span {
+        Span::new(self.start, self.end)
+    }
+}
+
 /// The field in quotes at `from`, or `missing` where there is none.
-fn quoted(line: &[u8], from: usize, missing: Reason) -> Result<Span, Reason> {
+fn quoted(line: &[u8], from: usize, missing: Reason) -> Result<Quoted, Reason> {
     let open = skip_spaces(line, from);
     if line.get(open) != Some(&b'"') {
         return Err(missing);
     }
     let start = open + 1;
-    let mut at = start;
+    let (mut at, mut escaped) = (start, false);
     while let Some(offset) = memchr2(b'"', b'\\', line.get(at..).unwrap_or_default()) {
         let stop = at + offset;
         if line[stop] == b'\\' {
+            escaped = true;
             at = stop + 2;
         } else if matches!(line.get(stop + 1), None | Some(b' ')) {
-            return Ok((start, stop));
+            return Ok(Quoted { start, end: stop, escaped });
         } else {
             // Some servers escape nothing: a quote that ends no field belongs to it.
             at = stop + 1;
@@ -283,43 +267,46 @@ fn status(line: &[u8], from: usize) -> Result<(u16, usize), Reason> {
 fn size(line: &[u8], from: usize) -> Result<(u64, usize), Reason> {
     let start = skip_spaces(line, from);
     let rest = line.get(start..).unwrap_or_default();
-    let end = memchr(b' ', rest).unwrap_or(rest.len());
+    // Too short for a search to pay.
+    let end = rest.iter().position(|&byte| byte == b' ').unwrap_or(rest.len());
     let text = &rest[..end];
     let bytes = if text == b"-" { Some(0) } else { civil::number(text) };
     Ok((bytes.ok_or(Reason::Size)?, start + end))
 }
 
 /// Empty where the line is Common.
-fn referer_and_agent(line: &[u8], from: usize) -> Result<(Span, Span), Reason> {
-    let none = (line.len(), line.len());
+fn referer_and_agent(line: &[u8], from: usize) -> Result<(Quoted, Quoted), Reason> {
+    let none = Quoted::none(line.len());
     let next_is_quote = |from| line.get(skip_spaces(line, from)) == Some(&b'"');
     if !next_is_quote(from) {
         return Ok((none, none));
     }
     let referer = quoted(line, from, Reason::OpenQuote)?;
-    if !next_is_quote(referer.1 + 1) {
+    if !next_is_quote(referer.end + 1) {
         return Ok((referer, none));
     }
-    let agent = quoted(line, referer.1 + 1, Reason::OpenQuote)?;
+    let agent = quoted(line, referer.end + 1, Reason::OpenQuote)?;
     Ok((referer, agent))
 }
 
 /// Method, target and protocol. The target may hold spaces: clients do send such.
-fn http_request(line: &[u8], (from, to): Span, status: u16) -> Option<[Span; 3]> {
+fn http_request(line: &[u8], (from, to): (usize, usize), status: u16) -> Option<[Span; 3]> {
     let request = &line[from..to];
-    let method = memchr(b' ', request)?;
-    let named = request[..method]
-        .iter()
-        .all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'-' | b'_'));
-    if !named || !(1..=32).contains(&method) {
+    let method = request.iter().take(33).position(|&byte| byte == b' ')?;
+    if !is_method(&request[..method]) {
         return None;
     }
-    let last = memrchr(b' ', request)?;
+    // `HTTP/1.1` nearly always.
+    let last = match request.len().checked_sub(9) {
+        Some(last) if request[last] == b' ' && is_protocol(&request[last + 1..]) => last,
+        _ => memrchr(b' ', request)?,
+    };
+    let at = |start: usize, end: usize| Span::new(from + start, from + end);
     if is_protocol(&request[last + 1..]) {
         let target =
             request.get(method + 1..last).filter(|target| !target.trim_ascii().is_empty())?;
-        let target = (from + method + 1, from + method + 1 + target.len());
-        return Some([(from, from + method), target, (from + last + 1, to)]);
+        let end = method + 1 + target.len();
+        return Some([at(0, method), at(method + 1, end), at(last + 1, request.len())]);
     }
     // HTTP/0.9 knew only this; logs of the nineties are full of it. A later server logs the same
     // for a request that it gave up on before its end: bad, timed out, too long.
@@ -327,11 +314,18 @@ fn http_request(line: &[u8], (from, to): Span, status: u16) -> Option<[Span; 3]>
         && last == method
         && request[last + 1..].first() == Some(&b'/')
         && !matches!(status, 400 | 408 | 414);
-    simple.then_some([(from, from + method), (from + method + 1, to), (to, to)])
+    let all = request.len();
+    simple.then(|| [at(0, method), at(method + 1, all), at(all, all)])
+}
+
+/// Letters in upper case, `-` and `_`, 32 at most.
+pub(crate) fn is_method(text: &[u8]) -> bool {
+    (1..=32).contains(&text.len())
+        && text.iter().all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'-' | b'_'))
 }
 
 /// `HTTP/` and a version of one or two numbers.
-fn is_protocol(text: &[u8]) -> bool {
+pub(crate) fn is_protocol(text: &[u8]) -> bool {
     match text.strip_prefix(b"HTTP/") {
         Some([major]) => major.is_ascii_digit(),
         Some([major, b'.', minor]) => major.is_ascii_digit() && minor.is_ascii_digit(),

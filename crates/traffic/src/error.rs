@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::format::Format;
+
 /// Why a log cannot be read (on). Malformed lines are no errors: they are counted and sampled.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -50,4 +52,26 @@ pub enum Error {
         /// A command that unpacks it to standard output.
         tool: &'static str,
     },
+    /// No line of the log's beginning is in a format that is read here.
+    #[error(
+        "log {name} is in none of the formats that are read ({formats}): its first line is \
+         `{excerpt}`; is it an access log? If its lines only begin oddly, name the format with \
+         --format"
+    )]
+    NoFormat {
+        /// Path as given.
+        name: String,
+        /// Beginning of its first line.
+        excerpt: String,
+        /// Names of all formats.
+        formats: String,
+    },
+    /// No format has this name.
+    #[error("there is no log format `{0}`; try one of {formats}", formats = format_names())]
+    NoSuchFormat(String),
+}
+
+/// Names of all formats, for people.
+pub(crate) fn format_names() -> String {
+    Format::names().collect::<Vec<_>>().join(", ")
 }

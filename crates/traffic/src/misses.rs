@@ -1,12 +1,11 @@
 //! What is remembered of each client: how much it asked for in vain, and whether it read
 //! `robots.txt`.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use nightwatt_model::time::Mono;
 
-use crate::classes::ClientKey;
+use crate::hash::ByHash;
 
 /// Misses are counted over this many spans of [`SPAN_S`]: so over the last 8 to 10 minutes.
 const SPANS: usize = 5;
@@ -87,23 +86,24 @@ impl Client {
 /// client is lost only after seven eighths of the table's size of others were seen since.
 #[derive(Debug)]
 pub(crate) struct Clients {
-    table: HashMap<ClientKey, Client>,
+    /// By [`ClientKey::number`](crate::classes::ClientKey::number).
+    table: ByHash<Client>,
     capacity: usize,
     touches: u64,
 }
 
 impl Clients {
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { table: HashMap::new(), capacity: capacity.max(8), touches: 0 }
+        Self { table: ByHash::default(), capacity: capacity.max(8), touches: 0 }
     }
 
     /// A client, if something is known of it.
-    pub(crate) fn known(&self, key: ClientKey) -> Option<&Client> {
+    pub(crate) fn known(&self, key: u64) -> Option<&Client> {
         self.table.get(&key)
     }
 
     /// A client that was seen now.
-    pub(crate) fn touch(&mut self, key: ClientKey) -> &mut Client {
+    pub(crate) fn touch(&mut self, key: u64) -> &mut Client {
         if self.table.len() >= self.capacity && !self.table.contains_key(&key) {
             self.evict();
         }
@@ -132,6 +132,7 @@ pub(crate) fn within(now: Mono, then: Mono, span: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::classes::ClientKey;
 
     #[test]
     fn misses_are_forgotten_after_ten_minutes() {
@@ -157,17 +158,18 @@ mod tests {
 
     #[test]
     fn a_full_table_forgets_who_was_seen_longest_ago() {
+        let key = |address| ClientKey::V4(address).number();
         let mut clients = Clients::new(16);
         for name in 0..1000 {
-            clients.touch(ClientKey::V4(name)).scanner_until = Mono::NEVER;
-            clients.touch(ClientKey::V4(0));
+            clients.touch(key(name)).scanner_until = Mono::NEVER;
+            clients.touch(key(0));
             assert!(clients.len() <= 16);
         }
         // Seen all the time, so never forgotten; likewise the latest seven eighths.
-        assert!(clients.known(ClientKey::V4(0)).is_some());
+        assert!(clients.known(key(0)).is_some());
         for name in 988..1000 {
-            assert!(clients.known(ClientKey::V4(name)).is_some(), "{name}");
+            assert!(clients.known(key(name)).is_some(), "{name}");
         }
-        assert!(clients.known(ClientKey::V4(900)).is_none());
+        assert!(clients.known(key(900)).is_none());
     }
 }

@@ -8,12 +8,14 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 use memchr::memchr;
 use nightwatt_model::time::Wall;
-use serde::{Deserialize, Serialize};
 
 use crate::arrival::Arrival;
-use crate::clf::Spans;
+use crate::civil::TimeMemo;
+use crate::clf;
+pub use crate::counts::{Counts, Sample};
 use crate::error::Error;
 use crate::record::{Line, Reason, Record};
+use crate::spans::Spans;
 
 /// Longest line that is parsed, in bytes without its end. Servers limit a request line to some
 /// 8 KiB; what is far longer is no log, and a log without line ends must not fill the memory.
@@ -21,58 +23,6 @@ pub const MAX_LINE: usize = 64 * 1024;
 
 /// Bytes held at a time: a longest line and a good read beside it.
 const BUFFER: usize = 4 * MAX_LINE;
-
-/// Samples kept of each kind of line that is no request.
-const SAMPLES: usize = 5;
-
-/// Characters of a line in a sample.
-const EXCERPT: usize = 200;
-
-/// A line that was not taken as a request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sample {
-    /// Name of the log.
-    pub file: String,
-    /// Number of the line, from 1.
-    pub line: u64,
-    /// Why it was not taken.
-    pub reason: Reason,
-    /// Its first characters, 200 at most, what is not UTF-8 replaced.
-    pub excerpt: String,
-}
-
-/// What a reader met: `lines = requests + bad_requests + malformed`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Counts {
-    /// Lines, empty ones included.
-    pub lines: u64,
-    /// Lines that hold an HTTP request.
-    pub requests: u64,
-    /// Lines that are whole but hold no HTTP request.
-    pub bad_requests: u64,
-    /// Lines that cannot be parsed.
-    pub malformed: u64,
-    /// The first bad requests, 5 at most.
-    pub bad_request_samples: Vec<Sample>,
-    /// The first malformed lines, 5 at most.
-    pub malformed_samples: Vec<Sample>,
-}
-
-impl Counts {
-    /// Adds what was met in a later file or part.
-    pub fn merge(&mut self, later: &Self) {
-        self.lines += later.lines;
-        self.requests += later.requests;
-        self.bad_requests += later.bad_requests;
-        self.malformed += later.malformed;
-        let append = |to: &mut Vec<Sample>, from: &[Sample]| {
-            let room = SAMPLES.saturating_sub(to.len());
-            to.extend(from.iter().take(room).cloned());
-        };
-        append(&mut self.bad_request_samples, &later.bad_request_samples);
-        append(&mut self.malformed_samples, &later.malformed_samples);
-    }
-}
 
 /// Reads one log line by line and lends what each says.
 ///
@@ -163,7 +113,7 @@ impl LogReader {
 
     fn next_spans(&mut self) -> Result<Option<(Range<usize>, Spans)>, Error> {
         while let Some(range) = self.next_range()? {
-            match Spans::find(&self.buffer[range.clone()]) {
+            match clf::find(&self.buffer[range.clone()], &mut TimeMemo::default()) {
                 Ok(spans) => {
                     if spans.is_request() {
                         self.counts.requests += 1;
@@ -178,25 +128,8 @@ impl LogReader {
         Ok(None)
     }
 
-    /// Counts a line that is no request, and samples it.
     fn count_lost(&mut self, reason: Reason, range: Range<usize>) {
-        let counts = &mut self.counts;
-        let (count, samples) = match reason {
-            Reason::NoHttp => (&mut counts.bad_requests, &mut counts.bad_request_samples),
-            _ => (&mut counts.malformed, &mut counts.malformed_samples),
-        };
-        *count += 1;
-        if samples.len() < SAMPLES {
-            let line = &self.buffer[range];
-            // No character has more than four bytes.
-            let head = &line[..line.len().min(4 * EXCERPT)];
-            samples.push(Sample {
-                file: self.name.clone(),
-                line: counts.lines,
-                reason,
-                excerpt: String::from_utf8_lossy(head).chars().take(EXCERPT).collect(),
-            });
-        }
+        self.counts.lose(&self.name, reason, &self.buffer[range]);
     }
 
     /// The next line that is not too long, without its end.

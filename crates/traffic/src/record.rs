@@ -7,67 +7,70 @@ use memchr::memchr;
 use nightwatt_model::time::Wall;
 
 use crate::arrival::Arrival;
+use crate::escapes;
+
+/// How a log writes what it cannot write as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Escapes {
+    /// As Apache and nginx do: `\"`, `\\`, `\t`, `\n`, `\r` and `\xHH`.
+    #[default]
+    Clf,
+    /// As in a string of JSON.
+    Json,
+    /// It does not.
+    Never,
+    /// A space as `+`, as IIS does in agents.
+    Plus,
+    /// Percent-encoded, once or twice, as `CloudFront` does with agents.
+    Percent,
+}
 
 /// One field as it stands in the log, escapes included.
 ///
 /// Logs may hold any bytes, so this is not a `str`; [`Field::text`] makes one.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-pub struct Field<'a>(pub(crate) &'a [u8]);
+pub struct Field<'a> {
+    pub(crate) raw: &'a [u8],
+    /// Of a target that the format has in two parts; else empty.
+    pub(crate) query: &'a [u8],
+    pub(crate) escapes: Escapes,
+}
 
 impl<'a> Field<'a> {
-    /// The bytes in the log, escapes as they are.
+    /// The bytes in the log, escapes as they are; of a target whose query stands apart, the rest.
     pub const fn raw(self) -> &'a [u8] {
-        self.0
+        self.raw
     }
 
-    /// The field as text: `\"`, `\\`, `\t`, `\n`, `\r` and `\xHH` undone, what is not UTF-8 then
-    /// replaced. Borrows where there was nothing to undo.
+    /// The field as text: the format's escapes undone, what is not UTF-8 then replaced. Borrows
+    /// where there was nothing to undo.
     pub fn text(self) -> Cow<'a, str> {
-        if memchr(b'\\', self.0).is_none() {
-            return String::from_utf8_lossy(self.0);
+        let text = match self.escapes {
+            Escapes::Clf => escapes::clf(self.raw),
+            Escapes::Json => escapes::json(self.raw),
+            Escapes::Never => String::from_utf8_lossy(self.raw),
+            Escapes::Plus => escapes::plus(self.raw),
+            Escapes::Percent => escapes::percent(self.raw),
+        };
+        if self.query.is_empty() {
+            return text;
         }
-        Cow::Owned(String::from_utf8_lossy(&unescape(self.0)).into_owned())
+        let mut whole = text.into_owned();
+        whole.push('?');
+        whole.push_str(&String::from_utf8_lossy(self.query));
+        Cow::Owned(whole)
     }
 
     /// `None` for what logs write in place of nothing: `-` or an empty field.
     pub(crate) fn given(self) -> Option<Self> {
-        (!self.0.is_empty() && self.0 != b"-").then_some(self)
+        (!self.raw.is_empty() && self.raw != b"-").then_some(self)
     }
 }
 
 impl fmt::Debug for Field<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&String::from_utf8_lossy(self.0), f)
+        fmt::Debug::fmt(&String::from_utf8_lossy(self.raw), f)
     }
-}
-
-/// Undoes what Apache and nginx do to bytes they cannot log as they are.
-fn unescape(raw: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(raw.len());
-    let mut rest = raw;
-    while let Some(at) = memchr(b'\\', rest) {
-        out.extend_from_slice(&rest[..at]);
-        let (byte, used) = match rest[at + 1..] {
-            [b'x', high, low, ..] => match (hex(high), hex(low)) {
-                (Some(high), Some(low)) => (high << 4 | low, 4),
-                _ => (b'\\', 1),
-            },
-            [b'n', ..] => (b'\n', 2),
-            [b'r', ..] => (b'\r', 2),
-            [b't', ..] => (b'\t', 2),
-            [escaped @ (b'"' | b'\\'), ..] => (escaped, 2),
-            // Not an escape of theirs: the log's own backslash.
-            _ => (b'\\', 1),
-        };
-        out.push(byte);
-        rest = &rest[at + used..];
-    }
-    out.extend_from_slice(rest);
-    out
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).map(|value| value as u8)
 }
 
 /// A logged HTTP request and its answer.
@@ -154,7 +157,7 @@ pub enum Reason {
     /// Longer than [`MAX_LINE`](crate::reader::MAX_LINE) bytes.
     #[error("line too long")]
     TooLong,
-    /// No client name before the first space.
+    /// No client, or none that can be one.
     #[error("no client")]
     Client,
     /// No `[time]`.

@@ -48,12 +48,41 @@ const USUAL: [&str; 40] = [
     "/xmlrpc.php",
 ];
 
-/// The rules, and which of them this site has shown to be wrong.
+/// Which rules a path hits; [`Existing`] knows which of them count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Hits {
+    /// By place in [`USUAL`].
+    usual: u64,
+    /// One of the operator's own.
+    own: bool,
+    /// The operator says that the path exists.
+    known: bool,
+}
+
+/// The usual rules that this site has shown to be wrong.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Existing(u64);
+
+impl Existing {
+    /// Whether a path is one that scanners ask for and that is not known to exist here.
+    pub(crate) const fn hit(self, hits: Hits) -> bool {
+        !hits.known && (hits.own || hits.usual & !self.0 != 0)
+    }
+
+    /// The site has such a path after all: the usual rules that it matches are off for good.
+    pub(crate) const fn answered(&mut self, hits: Hits) {
+        self.0 |= hits.usual;
+    }
+}
+
+/// The rules.
 #[derive(Debug)]
 pub(crate) struct ScannerPaths {
-    rules: AhoCorasick,
-    /// By rule: a path of it exists here. Never true of the operator's own rules.
-    exists: Vec<bool>,
+    usual: AhoCorasick,
+    /// Which two characters (letters in lower case) follow the slash that each usual rule starts
+    /// with, one bit each: tells nearly every path that none of them can be in it.
+    starts: Box<[u64; 1024]>,
+    own: Option<AhoCorasick>,
     known: Vec<String>,
 }
 
@@ -61,32 +90,57 @@ impl ScannerPaths {
     /// The usual rules and the operator's own; paths that start with one of `known` match none.
     pub(crate) fn new(own: &[String], known: &[String]) -> Self {
         // An empty part is in every path: somebody left a list half filled in.
-        let own = own.iter().map(String::as_str).filter(|part| !part.is_empty());
-        let rules: Vec<&str> = USUAL.into_iter().chain(own).collect();
+        let own: Vec<&str> =
+            own.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+        let mut starts = Box::new([0; 1024]);
+        for rule in USUAL {
+            let (word, bit) = place(rule.as_bytes()[1], rule.as_bytes()[2]);
+            starts[word] |= bit;
+        }
         Self {
-            exists: vec![false; rules.len()],
-            rules: AhoCorasick::builder()
-                .ascii_case_insensitive(true)
-                .build(rules)
-                .expect("far fewer and shorter patterns than the automaton's limit"),
+            usual: automaton(&USUAL),
+            starts,
+            own: (!own.is_empty()).then(|| automaton(&own)),
             known: known.iter().filter(|path| !path.is_empty()).cloned().collect(),
         }
     }
 
-    /// Whether a path is one that scanners ask for and that is not known to exist here.
-    pub(crate) fn hit(&self, path: &str) -> bool {
-        let mut hits = self.rules.find_overlapping_iter(path);
-        hits.any(|hit| !self.exists[hit.pattern()])
-            && !self.known.iter().any(|known| path.starts_with(known))
+    /// Which rules a path hits.
+    pub(crate) fn hits(&self, path: &str) -> Hits {
+        let mut hits = Hits::default();
+        if self.may_hit(path.as_bytes()) {
+            for hit in self.usual.find_overlapping_iter(path) {
+                hits.usual |= 1 << hit.pattern().as_u32();
+            }
+        }
+        hits.own = self.own.as_ref().is_some_and(|own| own.is_match(path));
+        if hits.usual != 0 || hits.own {
+            hits.known = self.known.iter().any(|known| path.starts_with(known));
+        }
+        hits
     }
 
-    /// The site has such a path after all: the usual rules that it matches are off for good.
-    pub(crate) fn answered(&mut self, path: &str) {
-        for hit in self.rules.find_overlapping_iter(path) {
-            let rule = hit.pattern().as_usize();
-            self.exists[rule] |= rule < USUAL.len();
-        }
+    fn may_hit(&self, path: &[u8]) -> bool {
+        path.windows(3).any(|three| {
+            three[0] == b'/' && {
+                let (word, bit) = place(three[1], three[2]);
+                self.starts[word] & bit != 0
+            }
+        })
     }
+}
+
+fn automaton(rules: &[&str]) -> AhoCorasick {
+    AhoCorasick::builder()
+        .ascii_case_insensitive(true)
+        .build(rules)
+        .expect("far fewer and shorter patterns than the automaton's limit")
+}
+
+/// Where two characters have their bit.
+const fn place(first: u8, second: u8) -> (usize, u64) {
+    let pair = (first.to_ascii_lowercase() as usize) << 8 | second.to_ascii_lowercase() as usize;
+    (pair / 64, 1 << (pair % 64))
 }
 
 #[cfg(test)]
@@ -95,20 +149,32 @@ mod tests {
 
     #[test]
     fn a_rule_holds_until_the_site_answers_such_a_path() {
-        let mut paths = ScannerPaths::new(&[], &[]);
-        assert!(paths.hit("/wp-login.php"));
-        assert!(paths.hit("//blog/WP-login.php"));
-        assert!(!paths.hit("/"));
-        paths.answered("/blog/wp-login.php");
-        assert!(!paths.hit("/wp-login.php"));
-        assert!(paths.hit("/.env"));
+        let paths = ScannerPaths::new(&[], &[]);
+        let mut existing = Existing::default();
+        assert!(existing.hit(paths.hits("/wp-login.php")));
+        assert!(existing.hit(paths.hits("//blog/WP-login.php")));
+        assert!(!existing.hit(paths.hits("/")));
+        existing.answered(paths.hits("/blog/wp-login.php"));
+        assert!(!existing.hit(paths.hits("/wp-login.php")));
+        assert!(existing.hit(paths.hits("/.env")));
     }
 
     #[test]
     fn the_operator_has_the_last_word() {
-        let mut paths = ScannerPaths::new(&["/old-shop/".to_owned()], &["/cgi-bin/".to_owned()]);
-        paths.answered("/old-shop/cart");
-        assert!(paths.hit("/old-shop/cart"));
-        assert!(!paths.hit("/cgi-bin/guestbook"));
+        let paths = ScannerPaths::new(&["/old-shop/".to_owned()], &["/cgi-bin/".to_owned()]);
+        let mut existing = Existing::default();
+        existing.answered(paths.hits("/old-shop/cart"));
+        assert!(existing.hit(paths.hits("/old-shop/cart")));
+        assert!(!existing.hit(paths.hits("/cgi-bin/guestbook")));
+    }
+
+    #[test]
+    fn every_usual_rule_hits_where_it_stands() {
+        let paths = ScannerPaths::new(&[], &[]);
+        for (index, rule) in USUAL.iter().enumerate() {
+            for path in [(*rule).to_owned(), format!("/a/b{}x", rule.to_ascii_uppercase())] {
+                assert_ne!(paths.hits(&path).usual & 1 << index, 0, "{path}");
+            }
+        }
     }
 }

@@ -1,0 +1,344 @@
+//! Cuts logs into pieces at line ends, and takes the logs' pieces roughly in the order of time.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memchr::{memchr, memrchr};
+use nightwatt_model::time::Wall;
+
+use crate::decompress::{MAGIC, Packing};
+use crate::error::{self, Error};
+use crate::format::{self, Format, LineParser};
+use crate::reader::MAX_LINE;
+
+/// A piece of a log: whole lines.
+#[derive(Debug)]
+pub(super) struct Piece {
+    /// Place in the order of all pieces.
+    pub(super) number: u32,
+    /// Place of its log among the inputs.
+    pub(super) input: usize,
+    pub(super) text: Vec<u8>,
+    /// Knows what the log has said of itself so far.
+    pub(super) parser: LineParser,
+}
+
+/// Why a log ended before its end.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Open(io::Error),
+    Read(io::Error),
+    Damaged(io::Error),
+    NoFormat(String),
+}
+
+impl Failure {
+    pub(super) fn into_error(self, name: &str, lines: u64) -> Error {
+        let name = name.to_owned();
+        match self {
+            Self::Open(source) => Error::Open { name, source },
+            Self::Read(source) => Error::Read { name, lines, source },
+            Self::Damaged(source) => Error::Damaged { name, lines, source },
+            Self::NoFormat(excerpt) => {
+                Error::NoFormat { name, excerpt, formats: error::format_names() }
+            }
+        }
+    }
+}
+
+/// Counts what is read of the files, packed or not.
+struct Counted<R> {
+    source: R,
+    read: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.source.read(into)?;
+        self.read.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+/// Cuts one source into pieces.
+struct Cutter {
+    source: Box<dyn Read + Send>,
+    packing: Packing,
+    /// What was read behind the last line end.
+    rest: Vec<u8>,
+    ended: bool,
+}
+
+impl Cutter {
+    fn new(source: impl Read + Send + 'static, read: Arc<AtomicU64>) -> io::Result<Self> {
+        let mut source = Counted { source, read };
+        let mut head = Vec::new();
+        source.by_ref().take(MAGIC as u64).read_to_end(&mut head)?;
+        let packing = Packing::of(&head);
+        let source = packing.open(io::Cursor::new(head).chain(source));
+        Ok(Self { source, packing, rest: Vec::new(), ended: false })
+    }
+
+    /// The next lines, `size` bytes of them where there are so many; `text` is emptied for them.
+    /// Nothing at the end. A line that is too long is cut behind the first byte that is too much.
+    fn next(&mut self, size: usize, text: &mut Vec<u8>) -> Result<bool, Failure> {
+        text.clear();
+        text.append(&mut self.rest);
+        while !self.ended {
+            let room = size.saturating_sub(text.len()).max(1024);
+            // Some more, since a full buffer would be made larger to look for more.
+            text.reserve(room + 64);
+            match self.source.by_ref().take(room as u64).read_to_end(text) {
+                Ok(read) => self.ended = read < room,
+                Err(error) => {
+                    // Half a line is none.
+                    self.ended = true;
+                    text.truncate(memrchr(b'\n', text).map_or(0, |end| end + 1));
+                    self.rest.clear();
+                    // What came before is delivered; the error is told when it is asked for more.
+                    self.failed(error, !text.is_empty())?;
+                    return Ok(true);
+                }
+            }
+            let open = last_line(text);
+            if !self.ended && text.len() - open > MAX_LINE + 2 {
+                self.skip_line(text)?;
+                return Ok(true);
+            }
+            if !self.ended && open > 0 && text.len() >= size {
+                self.rest.extend_from_slice(&text[open..]);
+                text.truncate(open);
+                return Ok(true);
+            }
+        }
+        Ok(!text.is_empty())
+    }
+
+    /// Drops what follows of a line that is too long already.
+    fn skip_line(&mut self, text: &mut Vec<u8>) -> Result<(), Failure> {
+        text.truncate(last_line(text) + MAX_LINE + 2);
+        text.push(b'\n');
+        let mut more = Vec::new();
+        while !self.ended {
+            more.clear();
+            match self.source.by_ref().take(MAX_LINE as u64).read_to_end(&mut more) {
+                Ok(read) => self.ended = read < MAX_LINE,
+                Err(error) => return self.failed(error, true),
+            }
+            if let Some(end) = memchr(b'\n', &more) {
+                self.rest.extend_from_slice(&more[end + 1..]);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells an error now, or with the next piece where there is something to deliver first.
+    fn failed(&mut self, error: io::Error, deliver: bool) -> Result<(), Failure> {
+        if deliver {
+            let kind = error.kind();
+            let mut again = Some(error);
+            self.ended = false;
+            self.source =
+                Box::new(Failing(move || again.take().unwrap_or_else(|| io::Error::from(kind))));
+            return Ok(());
+        }
+        let damage = self.packing.is_damage(&error);
+        Err(if damage { Failure::Damaged(error) } else { Failure::Read(error) })
+    }
+}
+
+/// A source of which nothing is left but its error.
+struct Failing<F>(F);
+
+impl<F: FnMut() -> io::Error> Read for Failing<F> {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        Err((self.0)())
+    }
+}
+
+/// Where the line that has not ended begins.
+fn last_line(text: &[u8]) -> usize {
+    memrchr(b'\n', text).map_or(0, |end| end + 1)
+}
+
+/// One log.
+struct Log {
+    path: PathBuf,
+    state: State,
+    /// Nothing of it that has not been read is earlier, if it is sorted.
+    frontier: Wall,
+    /// What it is read with, once that is known.
+    parser: Option<LineParser>,
+}
+
+enum State {
+    /// Looked at, and closed again.
+    Closed,
+    Open {
+        cutter: Box<Cutter>,
+        /// The first piece, where it was read to look at it.
+        first: Option<Vec<u8>>,
+    },
+    Done,
+}
+
+/// All logs.
+pub(super) struct Sources {
+    logs: Vec<Log>,
+    piece_size: usize,
+    next_piece: u32,
+    read: Arc<AtomicU64>,
+    /// By input.
+    pub(super) failures: Vec<(usize, Failure)>,
+}
+
+/// Bytes read of a log to look at it.
+const LOOK: usize = 64 * 1024;
+
+/// Bytes of pieces that may be on their way for every open log together.
+const OPEN: usize = 64 << 20;
+
+impl Sources {
+    /// Looks at every log: what format it is in, and when it begins.
+    pub(super) fn look(
+        paths: &[PathBuf],
+        format: Option<Format>,
+        piece_size: usize,
+        read: &Arc<AtomicU64>,
+    ) -> Self {
+        let mut sources = Self {
+            logs: Vec::new(),
+            piece_size,
+            next_piece: 0,
+            read: read.clone(),
+            failures: Vec::new(),
+        };
+        let keep_open = paths.len() == 1;
+        for (input, path) in paths.iter().enumerate() {
+            let mut log = Log {
+                path: path.clone(),
+                state: State::Done,
+                frontier: Wall(i64::MIN),
+                parser: format.map(LineParser::new),
+            };
+            if let Err(failure) = log.look(keep_open, piece_size, read) {
+                sources.failures.push((input, failure));
+            }
+            sources.logs.push(log);
+        }
+        sources
+    }
+
+    /// What an input is read as, if it is.
+    pub(super) fn format(&self, input: usize) -> Option<Format> {
+        self.logs[input].parser.as_ref().map(LineParser::format)
+    }
+
+    /// The next piece, in a buffer of the caller's: of the log that is behind all others.
+    pub(super) fn next(&mut self, mut text: Vec<u8>) -> Option<Piece> {
+        loop {
+            let open = |log: &Log| !matches!(log.state, State::Done);
+            let behind = |log: &Log| log.frontier;
+            let logs = self.logs.iter().enumerate().filter(|(_, log)| open(log));
+            let (input, _) = logs.min_by_key(|(input, log)| (behind(log), *input))?;
+            let all =
+                self.logs.iter().filter(|log| matches!(log.state, State::Open { .. })).count();
+            let size = self.piece_size.min(OPEN / all.max(1)).max(1);
+            let log = &mut self.logs[input];
+            match log.next(size, &mut text, &self.read) {
+                Ok(None) => log.state = State::Done,
+                Ok(Some(parser)) => {
+                    let number = self.next_piece;
+                    self.next_piece += 1;
+                    if self.logs.len() > 1 {
+                        let log = &mut self.logs[input];
+                        let last = parser.clone().last_time(&text);
+                        log.frontier = log.frontier.max(last.unwrap_or(log.frontier));
+                    }
+                    return Some(Piece { number, input, text, parser });
+                }
+                Err(failure) => {
+                    log.state = State::Done;
+                    self.failures.push((input, failure));
+                }
+            }
+        }
+    }
+}
+
+impl Log {
+    fn open(&self, read: &Arc<AtomicU64>) -> Result<(Cutter, bool), Failure> {
+        if self.path == Path::new("-") {
+            return Cutter::new(io::stdin(), read.clone())
+                .map(|cutter| (cutter, false))
+                .map_err(Failure::Read);
+        }
+        let file = File::open(&self.path).map_err(Failure::Open)?;
+        let again = file.metadata().is_ok_and(|metadata| metadata.is_file());
+        Cutter::new(file, read.clone()).map(|cutter| (cutter, again)).map_err(Failure::Read)
+    }
+
+    fn look(
+        &mut self,
+        keep_open: bool,
+        piece_size: usize,
+        read: &Arc<AtomicU64>,
+    ) -> Result<(), Failure> {
+        // What is read twice is counted once.
+        let apart = Arc::new(AtomicU64::new(0));
+        let (mut cutter, again) = self.open(if keep_open { read } else { &apart })?;
+        let mut first = Vec::new();
+        if !cutter.next(LOOK.max(piece_size.min(1 << 20)), &mut first)? {
+            return Ok(());
+        }
+        if self.parser.is_none() {
+            let format = format::detect(&first).ok_or_else(|| no_format(&first))?;
+            self.parser = Some(LineParser::new(format));
+        }
+        if let Some(parser) = &self.parser {
+            self.frontier = parser.clone().first_time(&first).unwrap_or(self.frontier);
+        }
+        self.state = if again && !keep_open {
+            State::Closed
+        } else {
+            read.fetch_add(apart.load(Ordering::Relaxed), Ordering::Relaxed);
+            State::Open { cutter: Box::new(cutter), first: Some(first) }
+        };
+        Ok(())
+    }
+
+    /// The next piece of it, and the parser for that piece.
+    fn next(
+        &mut self,
+        size: usize,
+        text: &mut Vec<u8>,
+        read: &Arc<AtomicU64>,
+    ) -> Result<Option<LineParser>, Failure> {
+        if matches!(self.state, State::Closed) {
+            let (cutter, _) = self.open(read)?;
+            self.state = State::Open { cutter: Box::new(cutter), first: None };
+        }
+        let State::Open { cutter, first } = &mut self.state else { return Ok(None) };
+        match first.take() {
+            Some(first) => *text = first,
+            None if cutter.next(size, text)? => {}
+            None => return Ok(None),
+        }
+        let Some(parser) = &mut self.parser else { return Ok(None) };
+        let before = parser.clone();
+        parser.skip(text);
+        Ok(Some(before))
+    }
+}
+
+fn no_format(text: &[u8]) -> Failure {
+    const EXCERPT: usize = 80;
+    let line = text.split(|&byte| byte == b'\n').find(|line| !line.trim_ascii().is_empty());
+    let head = line.unwrap_or_default();
+    let head = String::from_utf8_lossy(&head[..head.len().min(4 * EXCERPT)]);
+    Failure::NoFormat(head.chars().take(EXCERPT).flat_map(char::escape_debug).collect())
+}

@@ -1,0 +1,340 @@
+//! What one request says of its client by itself: the part of the classifier that needs no memory.
+//!
+//! [`Rules`] are what the operator and the built-in tables say; they are shared, and any number of
+//! threads may take [`Traits`] by them. What clients did before is the [`Classifier`]'s part.
+//!
+//! [`Classifier`]: crate::classes::Classifier
+
+use std::net::Ipv4Addr;
+
+use nightwatt_model::policy::admission::ClientClass;
+use nightwatt_model::visit::Visitor;
+
+use crate::classes::{ClassifierConfig, ClientFacts, ClientKey};
+use crate::crawlers::{AgentKind, CrawlerTable};
+use crate::hash::{self, ByHash};
+use crate::scanner_paths::{Hits, ScannerPaths};
+
+/// All that the classifier wants to know of a request; nothing of it depends on other requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Traits {
+    /// [`ClientKey::number`] of who asks.
+    pub client: u64,
+    /// `User-Agent`, by hash; none and an empty one are the same.
+    pub agent: u64,
+    /// Request target with its query, by hash.
+    pub target: u64,
+    pub(crate) hits: Hits,
+    flags: u16,
+}
+
+/// Bits of [`Traits::flags`].
+mod flag {
+    pub(super) const HEALTH_CHECK: u16 = 1;
+    pub(super) const ROBOTS_TXT: u16 = 1 << 1;
+    pub(super) const PART: u16 = 1 << 2;
+    pub(super) const PART_OF_PAGE: u16 = 1 << 3;
+    pub(super) const BY_ITSELF: u16 = 1 << 4;
+    pub(super) const HUMAN: u16 = 1 << 5;
+    pub(super) const LIBRARY: u16 = 1 << 6;
+    pub(super) const OWN_API: u16 = 1 << 7;
+    pub(super) const MONITOR: u16 = 1 << 8;
+    pub(super) const CRAWLER: u16 = 1 << 9;
+    pub(super) const HEAD: u16 = 1 << 10;
+}
+
+impl Traits {
+    const fn has(&self, flag: u16) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Whether it asks for a path of health checks ([`ClassifierConfig::monitor_paths`]).
+    pub const fn is_health_check(&self) -> bool {
+        self.has(flag::HEALTH_CHECK)
+    }
+
+    /// Whether it asks for `/robots.txt`.
+    pub const fn is_robots_txt(&self) -> bool {
+        self.has(flag::ROBOTS_TXT)
+    }
+
+    /// Whether the path ends as parts of pages do: image, style, script, font, sound.
+    pub const fn is_part(&self) -> bool {
+        self.has(flag::PART)
+    }
+
+    /// Whether a page of this site (where `Host` is not known: any page) asks for one of its parts.
+    pub const fn is_part_of_page(&self) -> bool {
+        self.has(flag::PART_OF_PAGE)
+    }
+
+    /// Whether browsers and robots ask every site for it, there or not: `/favicon.ico`.
+    pub const fn is_asked_by_itself(&self) -> bool {
+        self.has(flag::BY_ITSELF)
+    }
+
+    /// Whether agent, method and `Accept` look like those of a person's browser.
+    pub const fn looks_human(&self) -> bool {
+        self.has(flag::HUMAN)
+    }
+
+    /// Whether the method is `HEAD`.
+    pub const fn is_head(&self) -> bool {
+        self.has(flag::HEAD)
+    }
+
+    /// Whether the table lists the agent as a library or tool: curl, python-requests.
+    pub const fn is_library(&self) -> bool {
+        self.has(flag::LIBRARY)
+    }
+
+    /// The class that path and agent alone decide: a health check, an agent of the operator's, or
+    /// a monitor or crawler by the table. The order is that of [`Classifier`].
+    ///
+    /// [`Classifier`]: crate::classes::Classifier
+    pub const fn decided(&self) -> Option<ClientClass> {
+        if self.has(flag::HEALTH_CHECK) {
+            Some(ClientClass::Monitor)
+        } else if self.has(flag::OWN_API) {
+            Some(ClientClass::Api)
+        } else if self.has(flag::MONITOR) {
+            Some(ClientClass::Monitor)
+        } else if self.has(flag::CRAWLER) {
+            Some(ClientClass::Crawler)
+        } else {
+            None
+        }
+    }
+}
+
+/// What the operator says about clients, compiled, and the built-in tables.
+#[derive(Debug)]
+pub struct Rules {
+    config: ClassifierConfig,
+    table: &'static CrawlerTable,
+    pub(crate) paths: ScannerPaths,
+}
+
+impl Rules {
+    /// Compiles.
+    pub fn new(config: ClassifierConfig) -> Self {
+        Self {
+            paths: ScannerPaths::new(&config.scanner_paths, &config.known_paths),
+            table: CrawlerTable::shared(),
+            config,
+        }
+    }
+
+    /// What was compiled.
+    pub const fn config(&self) -> &ClassifierConfig {
+        &self.config
+    }
+
+    /// What one request says.
+    pub fn traits(&self, agents: &mut AgentMemo, facts: &ClientFacts<'_>) -> Traits {
+        let agent = agents.look_up(self, facts.agent.unwrap_or_default()).agent;
+        self.traits_with(agent, facts)
+    }
+
+    /// As [`Rules::traits`], of an agent that was looked up.
+    pub(crate) fn traits_with(&self, agent: Agent, facts: &ClientFacts<'_>) -> Traits {
+        let path = path_of(facts.target);
+        let is_part = is_part(path);
+        let mut flags = agent.flags;
+        let mut set = |holds: bool, flag: u16| flags |= if holds { flag } else { 0 };
+        set(self.config.is_health_check(path), flag::HEALTH_CHECK);
+        set(path == "/robots.txt", flag::ROBOTS_TXT);
+        set(is_part, flag::PART);
+        set(is_part && from_page(facts), flag::PART_OF_PAGE);
+        set(is_asked_by_itself(path), flag::BY_ITSELF);
+        set(facts.method == "HEAD", flag::HEAD);
+        set(agent.looks_human(facts), flag::HUMAN);
+        Traits {
+            client: facts.client.number(),
+            agent: agent.hash,
+            target: hash::text(facts.target),
+            hits: self.paths.hits(path),
+            flags,
+        }
+    }
+
+    fn agent(&self, hash: u64, text: &str) -> Agent {
+        // An empty part is in every agent: somebody left a list half filled in.
+        let named = |agents: &[String]| {
+            agents.iter().any(|part| !part.is_empty() && text.contains(part.as_str()))
+        };
+        let listed = self.table.lookup(text).map(|found| found.kind);
+        let mut flags = 0;
+        let mut set = |holds: bool, flag: u16| flags |= if holds { flag } else { 0 };
+        set(named(&self.config.api_agents), flag::OWN_API);
+        let monitor = listed == Some(AgentKind::Monitor) || named(&self.config.monitor_agents);
+        set(monitor, flag::MONITOR);
+        let crawler = listed == Some(AgentKind::Crawler) || named(&self.config.crawler_agents);
+        set(crawler, flag::CRAWLER);
+        set(listed == Some(AgentKind::Library), flag::LIBRARY);
+        // Browsers say on what platform they run, in parentheses; programs that only pretend often
+        // forget.
+        let browser =
+            (text.starts_with("Mozilla/") || text.starts_with("Opera/")) && text.contains(" (");
+        Agent { hash, flags, browser, named: !text.is_empty() }
+    }
+}
+
+/// What an agent says by itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Agent {
+    pub(crate) hash: u64,
+    /// Those of [`Traits`] that depend on the agent alone.
+    flags: u16,
+    /// In the form of a browser's.
+    browser: bool,
+    /// Not empty.
+    named: bool,
+}
+
+impl Agent {
+    fn looks_human(self, facts: &ClientFacts<'_>) -> bool {
+        if facts.accepts_html == Some(true) {
+            self.named
+        } else {
+            self.browser && facts.method != "HEAD"
+        }
+    }
+}
+
+/// Agents longer than this are looked up each time, not remembered.
+const LONGEST_AGENT: usize = 512;
+
+/// What is known of agents asked about lately: most requests name one of a few, and to look one up
+/// takes a microsecond. When it is full, all are forgotten.
+#[derive(Debug)]
+pub struct AgentMemo {
+    known: ByHash<Slot>,
+    capacity: usize,
+    /// For an agent that is too long to be remembered.
+    long: Slot,
+}
+
+/// An agent in an [`AgentMemo`].
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    text: Box<str>,
+    pub(crate) agent: Agent,
+    /// Whatever the memo's owner wants to remember of it.
+    pub(crate) mark: Option<(u32, u32)>,
+}
+
+impl AgentMemo {
+    /// For so many agents; 600 bytes each at most.
+    pub fn new(capacity: usize) -> Self {
+        Self { known: ByHash::default(), capacity: capacity.max(1), long: Slot::default() }
+    }
+
+    pub(crate) fn look_up(&mut self, rules: &Rules, text: &str) -> &mut Slot {
+        let hash = hash::text(text);
+        if text.len() > LONGEST_AGENT {
+            self.long = Slot { agent: rules.agent(hash, text), ..Slot::default() };
+            return &mut self.long;
+        }
+        if self.known.len() >= self.capacity && !self.known.contains_key(&hash) {
+            self.known.clear();
+        }
+        let slot = self.known.entry(hash).or_default();
+        // A new one is empty, and so is what it knows: right for no agent at all but for its hash.
+        if *slot.text != *text || slot.agent.hash != hash {
+            *slot = Slot { text: text.into(), agent: rules.agent(hash, text), mark: None };
+        }
+        slot
+    }
+}
+
+/// Who visits, in a log: as [`Visitor::new`], the same for the same address and agent and another
+/// for any other, by a quicker hash. So its numbers and those of `Visitor::new` do not mix.
+pub fn visitor(address: &str, traits: &Traits) -> Visitor {
+    Visitor(hash::pair(hash::text(address), traits.agent))
+}
+
+/// As `ClientKey::from`, quick for the dotted form of IPv4, which most logs are full of.
+pub(crate) fn client_key(client: &str) -> ClientKey {
+    quick_ipv4(client.as_bytes())
+        .map_or_else(|| ClientKey::from(client), |address| ClientKey::V4(address.to_bits()))
+}
+
+/// Four numbers up to 255, without leading zeros; anything else is left to the standard library.
+fn quick_ipv4(text: &[u8]) -> Option<Ipv4Addr> {
+    let (mut address, mut part, mut digits, mut dots) = (0_u32, 0_u32, 0_u32, 0_u32);
+    for &byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit <= 9 {
+            if digits > 0 && part == 0 {
+                return None;
+            }
+            part = part * 10 + u32::from(digit);
+            digits += 1;
+            if part > 255 {
+                return None;
+            }
+        } else if byte == b'.' && digits > 0 && dots < 3 {
+            address = address << 8 | part;
+            (part, digits) = (0, 0);
+            dots += 1;
+        } else {
+            return None;
+        }
+    }
+    (dots == 3 && digits > 0).then(|| Ipv4Addr::from_bits(address << 8 | part))
+}
+
+/// The target without its query.
+fn path_of(target: &str) -> &str {
+    memchr::memchr(b'?', target.as_bytes()).map_or(target, |end| &target[..end])
+}
+
+/// What browsers and robots ask every site for, whether it is there or not.
+fn is_asked_by_itself(path: &str) -> bool {
+    const WHOLE: [&str; 6] = [
+        "/favicon.ico",
+        "/robots.txt",
+        "/ads.txt",
+        "/app-ads.txt",
+        "/browserconfig.xml",
+        "/manifest.json",
+    ];
+    const BEGINNINGS: [&str; 3] = ["/apple-touch-icon", "/sitemap", "/.well-known/"];
+    // Most paths are told by their second byte.
+    matches!(path.as_bytes().get(1), Some(b'.' | b'a' | b'b' | b'f' | b'm' | b'r' | b's'))
+        && (WHOLE.contains(&path) || BEGINNINGS.iter().any(|beginning| path.starts_with(beginning)))
+}
+
+/// Whether the path ends in `.png` or the like.
+fn is_part(path: &str) -> bool {
+    const PARTS: [&str; 21] = [
+        "avif", "bmp", "css", "eot", "gif", "ico", "jpeg", "jpg", "js", "map", "mjs", "mp3", "mp4",
+        "ogg", "otf", "png", "svg", "ttf", "webm", "webp", "woff",
+    ];
+    // The longest has four characters, and a 2 may follow it.
+    const LONGEST: usize = 5;
+    let bytes = path.as_bytes();
+    let tail = &bytes[bytes.len().saturating_sub(LONGEST + 1)..];
+    let Some(dot) = tail.iter().rposition(|&byte| byte == b'.') else { return false };
+    let extension = &tail[dot + 1..];
+    let extension = extension.strip_suffix(b"2").unwrap_or(extension);
+    PARTS.iter().any(|part| part.as_bytes().eq_ignore_ascii_case(extension))
+}
+
+/// Whether a page of this site asks.
+fn from_page(facts: &ClientFacts<'_>) -> bool {
+    host_of(facts.referer.unwrap_or_default())
+        .is_some_and(|from| facts.host.is_none_or(|host| host.eq_ignore_ascii_case(from)))
+}
+
+/// `example.org:8080` of `https://example.org:8080/page`.
+fn host_of(referer: &str) -> Option<&str> {
+    let (scheme, rest) = referer.split_once("://")?;
+    let host = rest.split(['/', '?', '#']).next()?;
+    (matches!(scheme, "http" | "https") && !host.is_empty()).then_some(host)
+}
+
+#[cfg(test)]
+#[path = "traits_tests.rs"]
+mod tests;
