@@ -76,7 +76,6 @@ impl Site {
     ) -> Result<Self, StartError> {
         let Common { config, clock, options } = common;
         let scenario = config.scenario_of(site).clone();
-        let states = scenario.power_states();
         let settings = settings(site, &scenario);
         let observe = options.observe;
         let waiting_page = waiting_page(site)?;

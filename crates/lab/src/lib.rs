@@ -1,6 +1,7 @@
-//! Experiments. So far one: the demo, a day (or a log) of requests against a site behind the
-//! sleeping proxy, and the bill at the end.
+//! Experiments: the demo, a day (or a log) of requests against a site behind the sleeping proxy, and
+//! the bill at the end; the analysis of logs, which asks the same of the simulator.
 
+pub mod analyze;
 pub mod demo;
 mod error;
 

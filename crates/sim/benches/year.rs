@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use nightwatt_model::policy::admission::{Cached, Request, Want};
 use nightwatt_model::policy::manager::Settings;
-use nightwatt_model::policy::sleep::{Constraints, Oracle, PolicyChoice, SleepPolicy, plan};
+use nightwatt_model::policy::sleep::{
+    BusyTimes, Constraints, Oracle, PolicyChoice, SleepPolicy, Waking, plan,
+};
 use nightwatt_model::scenario::Scenario;
 use nightwatt_model::time::{Mono, Now, Wall};
 use nightwatt_model::visit::Visitor;
@@ -110,10 +112,12 @@ impl Year {
     /// Knows every request that only the server can answer.
     fn oracle(&self, world: &World) -> Oracle {
         let needed = self.demands.iter().filter(|demand| demand.request.wakes());
-        let needed: Vec<Mono> = needed.map(|demand| demand.at).collect();
         let Settings { min_on, quiet, .. } = world.settings;
+        let mut busy = BusyTimes::new(quiet);
+        needed.for_each(|demand| busy.push(demand.at));
+        let span = (Mono::ZERO, Mono(DAY * DAYS));
         let rules = Constraints { states: world.states, min_on, quiet };
-        Oracle::new(plan(&needed, Mono::ZERO, Mono(DAY * DAYS), &rules), world.states.wake_time)
+        Oracle::new(plan(busy.times(), span, Waking::Ahead, &rules), world.states.wake_time)
     }
 }
 
@@ -131,9 +135,12 @@ impl Site {
         let facts = ClientFacts::from(arrival);
         let class = self.classifier.classify(now, &facts);
         self.classifier.learn(now, &facts, arrival.status);
+        let visitor = Visitor::new(&arrival.client, arrival.agent.as_deref());
         Demand {
+            number: 0,
             at,
-            visitor: Visitor::new(&arrival.client, arrival.agent.as_deref()),
+            visitor,
+            client: visitor.0,
             request: Request { class, want: Want::Other, cached: self.cached(at, arrival) },
         }
     }

@@ -1,7 +1,7 @@
 //! What perfect knowledge would have saved on the same day.
 
 use nightwatt_load::{Kind, Run};
-use nightwatt_model::policy::sleep::{Constraints, plan};
+use nightwatt_model::policy::sleep::{BusyTimes, Constraints, Waking, plan};
 use nightwatt_model::quantity::Joules;
 use nightwatt_model::scenario::Scenario;
 use nightwatt_model::time::Mono;
@@ -32,5 +32,7 @@ pub(super) fn oracle_saving(
         min_on: scenario.server.min_on,
         quiet: scenario.server.quiet,
     };
-    plan(&demands, start, end, &rules).saved
+    let mut busy = BusyTimes::new(rules.quiet);
+    demands.into_iter().for_each(|at| busy.push(at));
+    plan(busy.times(), (start, end), Waking::Ahead, &rules).saved
 }

@@ -1,0 +1,121 @@
+//! `nightwatt analyze`: what sleeping would save on a log, and whom it would delay.
+//!
+//! ```text
+//! traffic::scan ── requests in the order of time ──► Pass ── events ──► Crew: one job per policy
+//!    (all cores)                                      │ classes, gaps,        (all cores)
+//!    sums that merge                                  │ caches
+//!                                                     ▼
+//!                                                  Analysis ──► text, JSON, HTML
+//! ```
+//!
+//! Memory does not grow with the log: besides the scan's own bounds, the pass keeps 2^17 names of
+//! addresses and of clients, three caches of the scenario's size, histograms, and of each pause that
+//! could hold a sleep 32 bytes (there is at most one in five seconds).
+
+mod costs;
+mod crew;
+mod gaps;
+mod pass;
+mod result;
+mod text;
+mod visits;
+mod wakers;
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nightwatt_model::policy::manager::Settings;
+use nightwatt_model::policy::sleep::PolicyChoice;
+use nightwatt_model::scenario::Scenario;
+use nightwatt_model::time::{Mono, Wall};
+use nightwatt_sim::{CacheSettings, SiteRun, World};
+use nightwatt_traffic::classes::ClassifierConfig;
+use nightwatt_traffic::format::Format;
+use nightwatt_traffic::scan::{self, Progress};
+use nightwatt_traffic::traits::Rules;
+
+pub use self::costs::{CostTable, FrontierPoint};
+pub use self::gaps::{GapBand, GapFigures};
+pub use self::result::{Analysis, PolicyFigures};
+pub use self::wakers::Caused;
+use self::costs::Costs;
+use self::crew::{Job, SiteJob};
+use self::pass::Pass;
+use self::wakers::Wakers;
+use crate::error::Error;
+
+const DAY: Duration = Duration::from_hours(24);
+
+/// What to analyse.
+#[derive(Debug, Clone, Default)]
+pub struct AnalyzeOptions {
+    /// Logs; `-` is standard input.
+    pub logs: Vec<PathBuf>,
+    /// Of all logs; none: each is told by its first lines.
+    pub format: Option<Format>,
+    /// Only so many days from the first request on.
+    pub days: Option<u32>,
+    /// Server, proxy, promise, cache, policy.
+    pub scenario: Scenario,
+    /// What the operator says about clients.
+    pub classes: ClassifierConfig,
+}
+
+/// Policies that are compared as `serve` would run them, beside the scenario's own.
+fn compared(scenario: &Scenario) -> Vec<PolicyChoice> {
+    let timeout = |secs| PolicyChoice::Timeout { idle: Duration::from_secs(secs) };
+    let mut choices = vec![
+        PolicyChoice::Learned,
+        PolicyChoice::Window,
+        PolicyChoice::SkiRental,
+        timeout(5),
+        timeout(30),
+        timeout(120),
+        timeout(300),
+        PolicyChoice::AlwaysOn,
+    ];
+    if !choices.contains(&scenario.policy) {
+        choices.insert(0, scenario.policy.clone());
+    }
+    choices
+}
+
+/// All that is to be done with every request.
+fn jobs(scenario: &Scenario, start: Wall, utc_offset: i32) -> Vec<Job> {
+    let settings = Settings::of(scenario);
+    let world = World { states: scenario.power_states(), settings, start, utc_offset };
+    let cache = CacheSettings::of(&scenario.cache);
+    let site = |choice: PolicyChoice| {
+        let run = SiteRun::begin(&world, cache, choice.build(&scenario.terms()));
+        let wakers = (choice == scenario.policy).then(Wakers::default);
+        Job::Site(Box::new(SiteJob::new(choice.to_string(), run, wakers)))
+    };
+    let costs = Costs::begin(scenario, start, utc_offset);
+    let mut jobs: Vec<Job> = compared(scenario).into_iter().map(site).collect();
+    jobs.push(Job::Bank(Box::new(costs.bank)));
+    jobs.extend(costs.policies.into_iter().map(|cost| Job::Cost(Box::new(cost))));
+    jobs
+}
+
+/// Reads the logs and draws up the analysis.
+pub fn run(
+    options: &AnalyzeOptions,
+    progress: impl FnMut(Progress),
+) -> Result<Analysis, Error> {
+    options.scenario.check()?;
+    let rules = Arc::new(Rules::new(options.classes.clone()));
+    let scan_options = scan::Options { format: options.format, ..scan::Options::default() };
+    let mut pass: Option<Pass> = None;
+    let until = options.days.map(|days| Mono(DAY * days));
+    let scan = scan::scan(&options.logs, &rules, &scan_options, progress, |logged| {
+        let pass = pass.get_or_insert_with(|| Pass::begin(options, &rules, &logged));
+        if until.is_some_and(|until| pass.time_of(logged.at) >= until) {
+            return ControlFlow::Break(());
+        }
+        pass.request(&logged);
+        ControlFlow::Continue(())
+    });
+    result::draw_up(options, scan, pass)
+}

@@ -1,0 +1,248 @@
+//! What policies would cost at a price per delayed visit: every policy in the same traffic, with the
+//! same classes and the same cache, and no promise in its way.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use nightwatt_model::ledger::Bill;
+use nightwatt_model::policy::admission::{Cached, ClientClass, Request, Want};
+use nightwatt_model::policy::manager::Settings;
+use nightwatt_model::policy::sleep::{
+    BusyTimes, Constraints, PolicyChoice, SleepPolicy, Terms, Waking, plan,
+};
+use nightwatt_model::quantity::Joules;
+use nightwatt_model::scenario::Scenario;
+use nightwatt_model::time::{Mono, Wall};
+use nightwatt_model::visit::Visitor;
+use nightwatt_sim::timeouts::{self, DelayedUnder, Timeouts, UnderTimeout};
+use nightwatt_sim::{Demand, Outcome, Run, World};
+use serde::Serialize;
+
+use super::visits::InProgress;
+
+/// Prices at which policies are compared, joules per delayed visit.
+pub(super) const PRICES: [u32; 5] = [0, 1_000, 5_000, 20_000, 50_000];
+
+/// A request of somebody who is admitted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Admitted {
+    pub(super) at: Mono,
+    pub(super) visitor: Visitor,
+    pub(super) class: ClientClass,
+    /// Only the server can answer it.
+    pub(super) needs_server: bool,
+}
+
+type Boxed = Box<dyn SleepPolicy + Send>;
+
+/// One policy under way.
+pub(super) struct PolicyCost {
+    /// `None`: of no price's own, to be reckoned at each.
+    price: Option<u32>,
+    name: String,
+    run: Run<Boxed>,
+}
+
+impl PolicyCost {
+    /// Where it stands in tables.
+    pub(super) fn order(&self) -> (Option<u32>, String) {
+        (self.price, self.name.clone())
+    }
+
+    pub(super) fn request(&mut self, request: &Admitted) {
+        let Admitted { at, visitor, class, needs_server } = *request;
+        let cached = if needs_server { Cached::Nothing } else { Cached::Fresh };
+        let request = Request { class, want: Want::Other, cached };
+        self.run.demand(&Demand { number: 0, at, visitor, client: visitor.0, request });
+    }
+}
+
+/// All that the comparison is made of.
+pub(super) struct Costs {
+    pub(super) policies: Vec<PolicyCost>,
+    pub(super) bank: Bank,
+    rules: Constraints,
+}
+
+/// The fixed time-outs, and what the oracle needs.
+pub(super) struct Bank {
+    timeouts: Timeouts,
+    visits: InProgress<DelayedUnder>,
+    busy: BusyTimes,
+    requests: u64,
+}
+
+impl Bank {
+    pub(super) fn request(&mut self, request: &Admitted) {
+        let visit = self.visits.of(request.at, request.visitor);
+        if request.needs_server {
+            self.timeouts.request(request.at, visit);
+            self.busy.push(request.at);
+            self.requests += 1;
+        }
+    }
+}
+
+/// What the comparison came to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CostTable {
+    /// Requests that reach the server behind the cache: what all policies are given.
+    pub reach_server: u64,
+    /// Joules per delayed visit -> policy -> joules of the server + price x delayed visits.
+    pub by_price: BTreeMap<u32, BTreeMap<String, f64>>,
+    /// The time-out that `best_fixed` is at each price, s; `None` is never.
+    pub best_timeout_s: BTreeMap<u32, Option<f64>>,
+    /// Every point of the comparison: energy against delays.
+    pub frontier: Vec<FrontierPoint>,
+}
+
+/// What a policy saves, and whom it delays.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FrontierPoint {
+    /// `learned at 5000 J`, `timeout 30s`, `oracle`.
+    pub policy: String,
+    /// Kind: `learned`, `timeout`, `window`, `ski-rental`, `oracle`.
+    pub kind: &'static str,
+    /// Saving, proxy included.
+    pub saving: f64,
+    /// Visits in which a request waited.
+    pub delayed_visits: u64,
+    /// Requests that waited.
+    pub delayed_requests: u64,
+}
+
+impl Costs {
+    /// Begins at `start`, which is local time less UTC `utc_offset` seconds.
+    pub(super) fn begin(scenario: &Scenario, start: Wall, utc_offset: i32) -> Self {
+        let settings = Settings {
+            sla: None,
+            waiting_page: false,
+            wake_budget: (u32::MAX, Duration::from_hours(1)),
+            ..Settings::of(scenario)
+        };
+        let states = scenario.power_states();
+        let rules = Constraints { states, min_on: settings.min_on, quiet: settings.quiet };
+        let world = World { states, settings, start, utc_offset };
+        let begin = |choice: &PolicyChoice, price: Option<u32>| {
+            let delay_price = Joules(f64::from(price.unwrap_or(0)));
+            let policy = choice.build(&Terms { states, delay_price });
+            PolicyCost { price, name: choice.to_string(), run: world.begin(policy) }
+        };
+        let learned = PRICES.iter().map(|&price| begin(&PolicyChoice::Learned, Some(price)));
+        let fixed = [PolicyChoice::Window, PolicyChoice::SkiRental];
+        let policies = learned.chain(fixed.iter().map(|choice| begin(choice, None))).collect();
+        let bank = Bank {
+            timeouts: Timeouts::new(timeouts::usual(), rules),
+            visits: InProgress::default(),
+            busy: BusyTimes::new(rules.quiet),
+            requests: 0,
+        };
+        Self { policies, bank, rules }
+    }
+}
+
+/// What `best_fixed` came to at a price.
+struct BestFixed {
+    cost: f64,
+    idle: Duration,
+}
+
+/// Draws up the comparison: what was collected, by `end`.
+pub(super) fn table(
+    policies: Vec<PolicyCost>,
+    bank: &Bank,
+    scenario: &Scenario,
+    rules: &Constraints,
+    end: Mono,
+) -> CostTable {
+    let fixed = bank.timeouts.finish(end);
+    let outcomes: Vec<(Option<u32>, String, Outcome)> = policies
+        .into_iter()
+        .map(|policy| (policy.price, policy.name, policy.run.finish(end)))
+        .collect();
+    let saved = |waking| plan(bank.busy.times(), (Mono::ZERO, end), waking, rules).saved;
+    let always_on = rules.states.on * end.0;
+    let (ahead, on_demand) = (saved(Waking::Ahead), saved(Waking::OnDemand));
+    let mut table = CostTable {
+        reach_server: bank.requests,
+        by_price: BTreeMap::new(),
+        best_timeout_s: BTreeMap::new(),
+        frontier: frontier(&fixed, &outcomes, scenario, always_on - ahead, end),
+    };
+    for price in PRICES {
+        let cost = |bill: &Bill, visits: u64| {
+            bill.server(&rules.states).get() + f64::from(price) * visits as f64
+        };
+        let mut row = BTreeMap::new();
+        for (own, name, outcome) in &outcomes {
+            if own.is_none_or(|own| own == price) {
+                row.insert(name.clone(), cost(&outcome.bill, outcome.delayed_visits));
+            }
+        }
+        let costs = fixed.iter().map(|it| BestFixed {
+            cost: cost(&it.bill, it.delayed_visits),
+            idle: it.idle,
+        });
+        let best = costs.min_by(|a, b| a.cost.total_cmp(&b.cost));
+        if let Some(best) = best {
+            row.insert("best_fixed".to_owned(), best.cost);
+            let idle = (best.idle < Duration::MAX).then(|| best.idle.as_secs_f64());
+            table.best_timeout_s.insert(price, idle);
+        }
+        row.insert("always-on".to_owned(), always_on.get());
+        // Delays cost nothing at a price of 0: then sleeping until somebody comes may save more.
+        let oracle = if price == 0 { ahead.max(on_demand) } else { ahead };
+        row.insert("oracle".to_owned(), (always_on - oracle).get());
+        table.by_price.insert(price, row);
+    }
+    table
+}
+
+fn frontier(
+    fixed: &[UnderTimeout],
+    outcomes: &[(Option<u32>, String, Outcome)],
+    scenario: &Scenario,
+    oracle: Joules,
+    end: Mono,
+) -> Vec<FrontierPoint> {
+    let states = scenario.power_states();
+    let proxy = scenario.proxy_power();
+    let mut points: Vec<FrontierPoint> = fixed
+        .iter()
+        // Every tenth is enough for the eye.
+        .step_by(10)
+        .filter(|it| it.idle < Duration::MAX)
+        .map(|it| FrontierPoint {
+            policy: format!("timeout {}", text_of(it.idle)),
+            kind: "timeout",
+            saving: it.bill.saving(&states, proxy),
+            delayed_visits: it.delayed_visits,
+            delayed_requests: it.delayed_requests,
+        })
+        .collect();
+    points.extend(outcomes.iter().map(|(price, name, outcome)| FrontierPoint {
+        policy: price.map_or_else(|| name.clone(), |price| format!("{name} at {price} J")),
+        kind: match (price, name.as_str()) {
+            (Some(_), _) => "learned",
+            (None, "window") => "window",
+            _ => "ski-rental",
+        },
+        saving: outcome.bill.saving(&states, proxy),
+        delayed_visits: outcome.delayed_visits,
+        delayed_requests: outcome.delayed_requests,
+    }));
+    let always_on = states.on * end.0;
+    let saving = if end.0.is_zero() { 0.0 } else { 1.0 - (oracle + proxy * end.0) / always_on };
+    points.push(FrontierPoint {
+        policy: "oracle".to_owned(),
+        kind: "oracle",
+        saving,
+        delayed_visits: 0,
+        delayed_requests: 0,
+    });
+    points
+}
+
+fn text_of(idle: Duration) -> String {
+    nightwatt_model::duration_text::format(Duration::from_secs(idle.as_secs_f64().round() as u64))
+}

@@ -1,0 +1,160 @@
+//! Policies run beside each other, on all cores, while the log is still being read.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use nightwatt_model::policy::admission::Route;
+use nightwatt_model::policy::sleep::SleepPolicy;
+use nightwatt_sim::{Asked, SiteRun};
+
+use super::costs::{Admitted, Bank, PolicyCost};
+use super::wakers::Wakers;
+
+/// Requests given to all policies at a time.
+const BATCH: usize = 8_192;
+
+/// Batches that may wait for a slow thread.
+const WAITING: usize = 8;
+
+/// Requests of which is remembered who sent them, until it is known whether they woke the server.
+const RECENT: usize = 256;
+
+/// A request on its way to the policies.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Event {
+    pub(super) asked: Asked,
+    /// Behind a cache that is the same for all policies, only the server can answer it.
+    pub(super) needs_server: bool,
+}
+
+/// One policy as `serve` would run it.
+pub(super) struct SiteJob {
+    pub(super) name: String,
+    pub(super) run: SiteRun<Box<dyn SleepPolicy + Send>>,
+    /// Who wakes the server; kept for one policy only.
+    pub(super) wakers: Option<Wakers>,
+    recent: VecDeque<Asked>,
+    woken_by: Option<u64>,
+}
+
+impl SiteJob {
+    pub(super) fn new(
+        name: String,
+        run: SiteRun<Box<dyn SleepPolicy + Send>>,
+        wakers: Option<Wakers>,
+    ) -> Self {
+        Self { name, run, wakers, recent: VecDeque::new(), woken_by: None }
+    }
+
+    fn take(&mut self, event: &Event) {
+        let route = self.run.ask(&event.asked);
+        let Some(wakers) = &mut self.wakers else { return };
+        let waits = matches!(route, Route::Hold | Route::WaitingPage);
+        if waits {
+            if self.recent.len() == RECENT {
+                self.recent.pop_front();
+            }
+            self.recent.push_back(event.asked);
+            wakers.delayed(&event.asked);
+        }
+        let woken_by = self.run.woken_by();
+        if woken_by != self.woken_by {
+            self.woken_by = woken_by;
+            let by = self.recent.iter().find(|asked| Some(asked.number) == woken_by);
+            by.into_iter().for_each(|by| wakers.woke(by));
+        }
+    }
+}
+
+/// One thing to be done with every request.
+pub(super) enum Job {
+    /// A policy as `serve` would run it.
+    Site(Box<SiteJob>),
+    /// A policy at a price.
+    Cost(Box<PolicyCost>),
+    /// Fixed time-outs at every price.
+    Bank(Box<Bank>),
+}
+
+impl Job {
+    fn take(&mut self, events: &[Event]) {
+        match self {
+            Self::Site(job) => events.iter().for_each(|event| job.take(event)),
+            Self::Cost(job) => admitted(events).for_each(|request| job.request(&request)),
+            Self::Bank(job) => admitted(events).for_each(|request| job.request(&request)),
+        }
+    }
+}
+
+fn admitted(events: &[Event]) -> impl Iterator<Item = Admitted> {
+    let admitted = events.iter().filter(|event| event.asked.class.is_admitted());
+    admitted.map(|&Event { asked: Asked { at, visitor, class, .. }, needs_server }| Admitted {
+        at,
+        visitor,
+        class,
+        needs_server,
+    })
+}
+
+/// Threads that do all jobs.
+pub(super) struct Crew {
+    batch: Vec<Event>,
+    workers: Vec<(SyncSender<Arc<Vec<Event>>>, JoinHandle<Vec<Job>>)>,
+}
+
+impl Crew {
+    /// Shares the jobs out among as many threads as there are cores.
+    pub(super) fn begin(jobs: Vec<Job>) -> Self {
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(jobs.len().max(1));
+        let mut shares: Vec<Vec<Job>> = (0..threads).map(|_| Vec::new()).collect();
+        for (index, job) in jobs.into_iter().enumerate() {
+            shares[index % threads].push(job);
+        }
+        let start = |jobs| {
+            let (sender, receiver) = sync_channel(WAITING);
+            (sender, thread::spawn(move || work(jobs, &receiver)))
+        };
+        Self { batch: Vec::with_capacity(BATCH), workers: shares.into_iter().map(start).collect() }
+    }
+
+    /// One more request.
+    pub(super) fn push(&mut self, event: Event) {
+        self.batch.push(event);
+        if self.batch.len() == BATCH {
+            self.send();
+        }
+    }
+
+    fn send(&mut self) {
+        let batch = Arc::new(std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH)));
+        for (sender, _) in &self.workers {
+            // Fails only where the thread has panicked, which `end` passes on.
+            let _ = sender.send(Arc::clone(&batch));
+        }
+    }
+
+    /// All requests were given: the jobs, done.
+    pub(super) fn end(mut self) -> Vec<Job> {
+        self.send();
+        let mut done = Vec::new();
+        for (sender, thread) in self.workers {
+            drop(sender);
+            match thread.join() {
+                Ok(jobs) => done.extend(jobs),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        done
+    }
+}
+
+fn work(mut jobs: Vec<Job>, batches: &Receiver<Arc<Vec<Event>>>) -> Vec<Job> {
+    for batch in batches {
+        for job in &mut jobs {
+            job.take(&batch);
+        }
+    }
+    jobs
+}

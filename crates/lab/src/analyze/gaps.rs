@@ -1,0 +1,206 @@
+//! Gaps between requests, and what sleeping in them with perfect knowledge would use.
+
+use std::collections::BTreeMap;
+
+use nightwatt_model::scenario::Scenario;
+use nightwatt_model::time::Mono;
+use serde::Serialize;
+
+/// Thresholds of the ideal saving, 0 to this many seconds.
+const THRESHOLDS: usize = 60;
+
+/// Bands of the histogram: gaps of no measurable length, then by half octaves from 1 ms up.
+const BANDS: usize = 96;
+
+/// Gaps of one sequence of requests. Adds up by time, not by parts: a gap crosses any cut.
+#[derive(Debug, Clone)]
+pub(super) struct Gaps {
+    last: Option<Mono>,
+    requests: u64,
+    bands: [Band; BANDS],
+    /// Gaps by whole seconds; what is longer than the largest threshold counts as that.
+    by_second: [Band; THRESHOLDS + 1],
+    longest: f64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Band {
+    gaps: u64,
+    seconds: f64,
+}
+
+impl Band {
+    fn add(&mut self, seconds: f64) {
+        self.gaps += 1;
+        self.seconds += seconds;
+    }
+}
+
+impl Default for Gaps {
+    fn default() -> Self {
+        Self {
+            last: None,
+            requests: 0,
+            bands: [Band::default(); BANDS],
+            by_second: [Band::default(); THRESHOLDS + 1],
+            longest: 0.0,
+        }
+    }
+}
+
+/// What there is to know of the gaps of one sequence.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GapFigures {
+    /// Requests of the sequence.
+    pub requests: u64,
+    /// Gaps: one less.
+    pub gaps: u64,
+    /// Mean, s.
+    pub mean_s: f64,
+    /// Median, s: upper bound of its band, 41 % above the truth at most.
+    pub p50_s: f64,
+    /// 90th percentile, s; likewise.
+    pub p90_s: f64,
+    /// 99th percentile, s; likewise.
+    pub p99_s: f64,
+    /// Longest, s.
+    pub longest_s: f64,
+    /// Gaps by length. Bands without gaps are left out.
+    pub histogram: Vec<GapBand>,
+}
+
+/// A band of the histogram.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct GapBand {
+    /// Its shortest gap, s.
+    pub from_s: f64,
+    /// Where the next band begins, s.
+    pub to_s: f64,
+    /// Gaps in it.
+    pub gaps: u64,
+    /// Their sum, s.
+    pub seconds: f64,
+}
+
+impl Gaps {
+    pub(super) fn request(&mut self, at: Mono) {
+        self.requests += 1;
+        if let Some(last) = self.last.replace(at) {
+            let gap = at.since(last);
+            let seconds = gap.as_secs_f64();
+            self.bands[band_of(seconds)].add(seconds);
+            let second = usize::try_from(gap.as_secs()).unwrap_or(usize::MAX);
+            self.by_second[second.min(THRESHOLDS)].add(seconds);
+            self.longest = self.longest.max(seconds);
+        }
+    }
+
+    pub(super) fn figures(&self) -> GapFigures {
+        let gaps: u64 = self.bands.iter().map(|band| band.gaps).sum();
+        let total: f64 = self.bands.iter().map(|band| band.seconds).sum();
+        let quantile = |share: f64| {
+            let rank = (share * gaps as f64).ceil() as u64;
+            let mut seen = 0;
+            let band = self.bands.iter().position(|band| {
+                seen += band.gaps;
+                seen >= rank.max(1)
+            });
+            band.map_or(0.0, |band| begin_of(band + 1).min(self.longest))
+        };
+        let bands = self.bands.iter().enumerate().filter(|(_, band)| band.gaps > 0);
+        GapFigures {
+            requests: self.requests,
+            gaps,
+            mean_s: if gaps == 0 { 0.0 } else { total / gaps as f64 },
+            p50_s: quantile(0.5),
+            p90_s: quantile(0.9),
+            p99_s: quantile(0.99),
+            longest_s: self.longest,
+            histogram: bands
+                .map(|(index, band)| GapBand {
+                    from_s: begin_of(index),
+                    to_s: begin_of(index + 1),
+                    gaps: band.gaps,
+                    seconds: band.seconds,
+                })
+                .collect(),
+        }
+    }
+
+    /// Energy with perfect knowledge, by threshold: asleep in every gap at or above it,
+    /// `E = T_on P_on + T_sleep P_off + N E_switch`, and the proxy all the time.
+    pub(super) fn ideal(&self, scenario: &Scenario) -> BTreeMap<u32, f64> {
+        let states = scenario.power_states();
+        let all: f64 = self.by_second.iter().map(|band| band.seconds).sum();
+        let energy = |threshold: usize| {
+            let slept = &self.by_second[threshold..];
+            let asleep: f64 = slept.iter().map(|band| band.seconds).sum();
+            let sleeps: u64 = slept.iter().map(|band| band.gaps).sum();
+            (all - asleep) * states.on.get()
+                + asleep * states.off.get()
+                + sleeps as f64 * states.switch.get()
+                + all * scenario.proxy.power_w
+        };
+        (0..=THRESHOLDS).map(|threshold| (threshold as u32, energy(threshold))).collect()
+    }
+}
+
+fn band_of(seconds: f64) -> usize {
+    if seconds < 0.001 {
+        return 0;
+    }
+    let half_octaves = 2.0 * (seconds / 0.001).log2();
+    (half_octaves as usize + 1).min(BANDS - 1)
+}
+
+fn begin_of(band: usize) -> f64 {
+    if band == 0 { 0.0 } else { 0.001 * 2_f64.powf((band - 1) as f64 / 2.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gaps(seconds: &[u64]) -> Gaps {
+        let mut gaps = Gaps::default();
+        let mut at = 0;
+        gaps.request(Mono::ZERO);
+        for gap in seconds {
+            at += gap;
+            gaps.request(Mono::from_secs(at));
+        }
+        gaps
+    }
+
+    #[test]
+    fn the_ideal_of_three_gaps_by_hand() {
+        // Gaps of 0, 5 and 100 s. From 5 s on: asleep 105 s in two sleeps.
+        let ideal = gaps(&[0, 5, 100]).ideal(&Scenario::default());
+        let proxy = 105.0 * 5.0;
+        assert!((ideal[&5] - (105.0 * 1.6 + 2.0 * 170.7 + proxy)).abs() < 1e-6);
+        assert!((ideal[&6] - (5.0 * 43.3 + 100.0 * 1.6 + 170.7 + proxy)).abs() < 1e-6);
+        assert!((ideal[&60] - ideal[&6]).abs() < 1e-6);
+        assert!((ideal[&0] - (ideal[&5] + 170.7)).abs() < 1e-6, "a sleep of no length costs");
+    }
+
+    #[test]
+    fn the_histogram_holds_every_gap_in_its_band() {
+        let lengths = [0, 1, 1, 3, 59, 86_400, 63_072_000];
+        let figures = gaps(&lengths).figures();
+        assert_eq!((figures.requests, figures.gaps), (8, 7));
+        assert_eq!(figures.histogram.iter().map(|band| band.gaps).sum::<u64>(), 7);
+        for length in lengths {
+            let length = length as f64;
+            let holds = |band: &&GapBand| (band.from_s..band.to_s).contains(&length);
+            assert_eq!(figures.histogram.iter().filter(holds).count(), 1, "{length}");
+        }
+        assert!((figures.longest_s - 63_072_000.0).abs() < 1e-6);
+        assert!((3.0..4.3).contains(&figures.p50_s), "{}", figures.p50_s);
+    }
+
+    #[test]
+    fn no_request_and_one_have_no_gap() {
+        assert_eq!(Gaps::default().figures().gaps, 0);
+        assert_eq!(gaps(&[]).figures().histogram, []);
+    }
+}

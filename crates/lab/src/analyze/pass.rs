@@ -1,0 +1,268 @@
+//! One pass over the requests of a log, in the order of time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use foldhash::fast::FixedState;
+use nightwatt_model::policy::admission::{Cached, ClientClass, Want};
+use nightwatt_model::time::{Mono, Wall};
+use nightwatt_sim::{Asked, CacheModel, CacheSettings, Resource};
+use nightwatt_traffic::scan::Logged;
+use nightwatt_traffic::summary::Hours;
+use nightwatt_traffic::traits::Rules;
+use nightwatt_traffic::{Classifier, CrawlerTable};
+
+use super::crew::{Crew, Event};
+use super::gaps::Gaps;
+use super::{AnalyzeOptions, jobs};
+
+/// Names of addresses, clients and crawlers remembered, of each.
+const NAMES: usize = 1 << 17;
+
+/// Grace of the cache that is reported beside the default one.
+const GRACE: Duration = Duration::from_hours(1);
+
+/// What browsers ask every site for: nobody waits for it, so it wakes no server.
+const ICONS: [&str; 3] =
+    ["/favicon.ico", "/apple-touch-icon.png", "/apple-touch-icon-precomposed.png"];
+
+/// Names by hash, the first so many of them.
+pub(super) type Names = HashMap<u64, Box<str>, FixedState>;
+
+/// The gaps of four sequences.
+#[derive(Debug, Default)]
+pub(super) struct Sequences {
+    pub(super) all: Gaps,
+    pub(super) without_crawlers: Gaps,
+    pub(super) behind_cache: Gaps,
+    pub(super) both: Gaps,
+}
+
+/// Requests that two caches would have answered.
+#[derive(Debug)]
+struct Caches {
+    default: CacheModel,
+    grace: CacheModel,
+    /// With the scenario's grace: the one behind which policies are compared.
+    asleep: CacheModel,
+    by_default: u64,
+    with_grace: u64,
+}
+
+/// Requests by hour, put into the table when the hour is over.
+#[derive(Debug, Default)]
+struct HourOfCrawlers {
+    hours: Hours,
+    now: Option<(i64, i32, u64)>,
+}
+
+/// The pass.
+pub(super) struct Pass {
+    pub(super) start: Wall,
+    pub(super) utc_offset: i32,
+    pub(super) last: Mono,
+    pub(super) requests: u64,
+    pub(super) classes: BTreeMap<ClientClass, u64>,
+    pub(super) crawlers: HashMap<&'static str, u64, FixedState>,
+    pub(super) gaps: Sequences,
+    pub(super) resources: Names,
+    pub(super) clients: Names,
+    classifier: Classifier,
+    crawler_names: HashMap<u64, &'static str, FixedState>,
+    crawler_hours: HourOfCrawlers,
+    caches: Caches,
+    crew: Crew,
+}
+
+impl Pass {
+    pub(super) fn begin(options: &AnalyzeOptions, rules: &Arc<Rules>, first: &Logged<'_>) -> Self {
+        let rule = &options.scenario.cache;
+        let cache = |grace| {
+            CacheModel::new(CacheSettings { grace, warm_up: false, ..CacheSettings::of(rule) })
+        };
+        let (start, utc_offset) = (first.at, first.utc_offset);
+        Self {
+            start,
+            utc_offset,
+            last: Mono::ZERO,
+            requests: 0,
+            classes: BTreeMap::new(),
+            crawlers: HashMap::default(),
+            gaps: Sequences::default(),
+            resources: Names::default(),
+            clients: Names::default(),
+            classifier: Classifier::with_rules(Arc::clone(rules)),
+            crawler_names: HashMap::default(),
+            crawler_hours: HourOfCrawlers::default(),
+            caches: Caches {
+                default: cache(Duration::ZERO),
+                grace: cache(GRACE),
+                asleep: cache(rule.grace_asleep),
+                by_default: 0,
+                with_grace: 0,
+            },
+            crew: Crew::begin(jobs(&options.scenario, start, utc_offset)),
+        }
+    }
+
+    /// When a request came, since the first.
+    pub(super) fn time_of(&self, at: Wall) -> Mono {
+        Mono(Duration::from_millis(u64::try_from(at.0 - self.start.0).unwrap_or(0)))
+    }
+
+    pub(super) fn request(&mut self, logged: &Logged<'_>) {
+        let at = self.time_of(logged.at);
+        self.last = at;
+        self.requests += 1;
+        let class = self.classifier.class_of(at, &logged.traits);
+        self.classifier.learn_of(at, &logged.traits, logged.status);
+        *self.classes.entry(class).or_default() += 1;
+        if class == ClientClass::Crawler {
+            self.crawler(logged);
+        }
+        let resource = resource_of(logged);
+        let cached = self.caches.ask(&resource, at);
+        self.sequences(at, class, cached);
+        let want = want_of(logged, class);
+        let needs_server = self.caches.needs_server(class, want, &resource, at);
+        if needs_server {
+            remember(&mut self.resources, resource.key, logged.target);
+            remember(&mut self.clients, logged.traits.client, logged.client);
+        }
+        let number = self.requests;
+        let (visitor, client) = (logged.visitor, logged.traits.client);
+        let asked = Asked { number, at, visitor, client, class, want, resource };
+        self.crew.push(Event { asked, needs_server });
+    }
+
+    fn sequences(&mut self, at: Mono, class: ClientClass, cached: bool) {
+        let gaps = &mut self.gaps;
+        let is_crawler = class == ClientClass::Crawler;
+        gaps.all.request(at);
+        if !is_crawler {
+            gaps.without_crawlers.request(at);
+        }
+        if !cached {
+            gaps.behind_cache.request(at);
+        }
+        if !is_crawler && !cached {
+            gaps.both.request(at);
+        }
+    }
+
+    fn crawler(&mut self, logged: &Logged<'_>) {
+        let agent = logged.agent.unwrap_or_default();
+        if self.crawler_names.len() >= NAMES {
+            self.crawler_names.clear();
+        }
+        let name = self.crawler_names.entry(logged.traits.agent).or_insert_with(|| {
+            CrawlerTable::shared().lookup(agent).map_or("by behaviour", |found| found.name)
+        });
+        *self.crawlers.entry(name).or_default() += 1;
+        self.crawler_hours.add(logged.at, logged.utc_offset);
+    }
+
+    /// Requests that a cache would have answered: by default rules, with an hour of grace.
+    pub(super) const fn answered_by_cache(&self) -> (u64, u64) {
+        (self.caches.by_default, self.caches.with_grace)
+    }
+
+    /// Ends the pass: the requests of crawlers by hour, and the jobs done.
+    pub(super) fn end(self) -> (Hours, Vec<super::crew::Job>, Names, Names) {
+        (self.crawler_hours.end(), self.crew.end(), self.resources, self.clients)
+    }
+}
+
+impl Caches {
+    /// Counts whether a cache would have answered; says so for the one with an hour of grace.
+    fn ask(&mut self, resource: &Resource, at: Mono) -> bool {
+        let mut answers = |cache: &mut CacheModel, answered: &mut u64| {
+            let hit = cache.lookup(resource, at) != Cached::Nothing;
+            if hit {
+                *answered += 1;
+            } else {
+                cache.answered(resource, at);
+            }
+            hit
+        };
+        answers(&mut self.default, &mut self.by_default);
+        answers(&mut self.grace, &mut self.with_grace)
+    }
+
+    /// Whether only the server can answer somebody who is admitted. Only they fill this cache: what
+    /// others ask for does not reach a server that sleeps.
+    fn needs_server(
+        &mut self,
+        class: ClientClass,
+        want: Want,
+        resource: &Resource,
+        at: Mono,
+    ) -> bool {
+        if !class.is_admitted() || matches!(want, Want::Icon | Want::Health) {
+            return false;
+        }
+        let needs = self.asleep.lookup(resource, at) == Cached::Nothing;
+        if needs {
+            self.asleep.answered(resource, at);
+        }
+        needs
+    }
+}
+
+impl HourOfCrawlers {
+    fn add(&mut self, at: Wall, utc_offset: i32) {
+        let hour = (at.secs() + i64::from(utc_offset)).div_euclid(3600);
+        match &mut self.now {
+            Some((now, offset, requests)) if (*now, *offset) == (hour, utc_offset) => *requests += 1,
+            _ => {
+                self.flush();
+                self.now = Some((hour, utc_offset, 1));
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        if let Some((hour, utc_offset, requests)) = self.now.take() {
+            let begins = Wall::from_secs(hour * 3600 - i64::from(utc_offset));
+            self.hours.add(begins, utc_offset, requests);
+        }
+    }
+
+    fn end(mut self) -> Hours {
+        self.flush();
+        self.hours
+    }
+}
+
+fn remember(names: &mut Names, key: u64, name: &str) {
+    if names.len() < NAMES {
+        names.entry(key).or_insert_with(|| name.into());
+    }
+}
+
+/// What the cache may do with a request. As the log-backed origin of `demo` and `replay` says it:
+/// answers with these statuses may be stored, and no others.
+fn resource_of(logged: &Logged<'_>) -> Resource {
+    let is_get = logged.method == "GET";
+    let stored = matches!(logged.status, 200 | 203 | 204 | 300 | 301 | 304 | 404 | 410);
+    Resource {
+        key: logged.traits.target,
+        bytes: logged.bytes,
+        is_read: is_get || logged.method == "HEAD",
+        storable: is_get && stored,
+    }
+}
+
+fn want_of(logged: &Logged<'_>, class: ClientClass) -> Want {
+    let path = logged.target.split('?').next().unwrap_or_default();
+    if logged.traits.is_health_check() {
+        Want::Health
+    } else if ICONS.contains(&path) {
+        Want::Icon
+    } else if class == ClientClass::Human && logged.method == "GET" && !logged.traits.is_part() {
+        Want::Page
+    } else {
+        Want::Other
+    }
+}

@@ -1,0 +1,470 @@
+//! What an analysis says.
+
+use std::collections::BTreeMap;
+
+use nightwatt_model::energy::Energy;
+use nightwatt_model::policy::admission::ClientClass;
+use nightwatt_model::policy::sleep::Constraints;
+use nightwatt_model::scenario::Scenario;
+use nightwatt_model::time::{Mono, Wall};
+use nightwatt_sim::Outcome;
+use nightwatt_traffic::reader::Sample;
+use nightwatt_traffic::scan::Scan;
+use nightwatt_traffic::summary::{Hours, Sizes, Typical};
+use serde::Serialize;
+
+use super::costs::{CostTable, FrontierPoint, PolicyCost, table};
+use super::crew::{Job, SiteJob};
+use super::gaps::GapFigures;
+use super::pass::{Names, Pass, Sequences};
+use super::wakers::{Caused, Wakers, top};
+use super::{AnalyzeOptions, DAY};
+use crate::error::Error;
+
+/// Rows of each table of who wakes the server.
+const ROWS: usize = 20;
+
+/// What is known of a log, and what each policy would have made of it.
+///
+/// `schema` rises when a key changes its meaning or goes; new keys come without that.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Analysis {
+    /// Version of this form.
+    pub schema: u32,
+    /// Logs read, and how.
+    pub logs: Vec<LogFigures>,
+    /// Lines.
+    pub lines: u64,
+    /// Lines that could not be read.
+    pub malformed: u64,
+    /// The first of them.
+    pub malformed_samples: Vec<Sample>,
+    /// Lines that are whole, but hold no HTTP request.
+    pub bad_requests: u64,
+    /// The first of them.
+    pub bad_request_samples: Vec<Sample>,
+    /// Lines logged before the line in front of them.
+    pub unsorted: u64,
+    /// Of those, requests too late to be put where they belong.
+    pub late: u64,
+    /// First request, milliseconds since 1970.
+    pub from: Wall,
+    /// Seconds from the first request to the last, and the one in which that came.
+    pub span_s: f64,
+    /// How fine the log's times are, s. Gaps below that are not known.
+    pub resolution_s: f64,
+    /// Requests analysed.
+    pub requests: u64,
+    /// By class of client.
+    pub classes: BTreeMap<ClientClass, u64>,
+    /// Share of crawlers.
+    pub crawler_share: f64,
+    /// Crawlers by name, the busiest first.
+    pub crawlers: Vec<(String, u64)>,
+    /// Requests by method.
+    pub methods: BTreeMap<String, u64>,
+    /// Requests by status.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Distinct targets, about.
+    pub targets: u64,
+    /// Sizes of answers, bytes.
+    pub sizes: SizeFigures,
+    /// Requests per hour.
+    pub hours: HourFigures,
+    /// Share of requests that a cache would have answered.
+    pub cache_share: CacheShare,
+    /// Gaps between requests, of four sequences.
+    pub gaps: BySequence<GapFigures>,
+    /// Threshold in seconds -> energy with perfect knowledge, J, proxy included.
+    pub ideal: BTreeMap<u32, BySequence<f64>>,
+    /// Energy of a server always on, without a proxy, J.
+    pub always_on_j: f64,
+    /// The policy of the scenario.
+    pub default_policy: String,
+    /// What each policy would have done, as `serve` would have run it.
+    pub policies: BTreeMap<String, PolicyFigures>,
+    /// The yardstick.
+    pub oracle: OracleFigures,
+    /// Price in joules per delayed visit -> policy -> joules.
+    pub costs: BTreeMap<u32, BTreeMap<String, f64>>,
+    /// The best fixed time-out at each price, s; none is never.
+    pub best_fixed_timeout_s: BTreeMap<u32, Option<f64>>,
+    /// Requests that reach the server in that comparison.
+    pub reach_server: u64,
+    /// Saving against delays, every policy.
+    pub frontier: Vec<FrontierPoint>,
+    /// Who and what wakes the server under the scenario's policy.
+    pub wakers: WakerFigures,
+    /// What the figures are about.
+    pub scenario: Scenario,
+    /// Where the figures of energy come from.
+    pub provenance: &'static str,
+    /// What could not be read, and what to mind.
+    pub warnings: Vec<String>,
+}
+
+/// A log.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LogFigures {
+    /// As given.
+    pub name: String,
+    /// As what it was read.
+    pub format: Option<String>,
+    /// Its lines.
+    pub lines: u64,
+}
+
+/// Sizes of answers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SizeFigures {
+    /// Of all together.
+    pub total: u64,
+    /// Half are no larger; 25 % above the truth at most.
+    pub p50: u64,
+    /// Nine in ten are no larger; likewise.
+    pub p90: u64,
+    /// Smallest and largest size of a band, and answers in it.
+    pub histogram: Vec<(u64, u64, u64)>,
+}
+
+/// Requests per hour, local time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HourFigures {
+    /// Hour of the day -> all requests.
+    pub of_day: Vec<Typical>,
+    /// Hour of the week, from Monday midnight -> all requests.
+    pub of_week: Vec<Typical>,
+    /// Hour of the day -> crawlers.
+    pub crawlers_of_day: Vec<Typical>,
+    /// Hour of the week -> crawlers.
+    pub crawlers_of_week: Vec<Typical>,
+}
+
+/// Share of requests that a cache would have answered.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct CacheShare {
+    /// While fresh only.
+    pub default: f64,
+    /// Up to an hour longer.
+    pub grace: f64,
+}
+
+/// Something of each of the four sequences of requests.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BySequence<T> {
+    /// Every request.
+    pub all: T,
+    /// Without those of crawlers.
+    pub without_crawlers: T,
+    /// Those that a cache with an hour of grace could not answer.
+    pub behind_cache: T,
+    /// Without both.
+    pub both: T,
+}
+
+impl BySequence<()> {
+    fn of<T>(gaps: &Sequences, figure: impl Fn(&super::gaps::Gaps) -> T) -> BySequence<T> {
+        BySequence {
+            all: figure(&gaps.all),
+            without_crawlers: figure(&gaps.without_crawlers),
+            behind_cache: figure(&gaps.behind_cache),
+            both: figure(&gaps.both),
+        }
+    }
+}
+
+/// What a policy would have done.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PolicyFigures {
+    /// Server and proxy, J.
+    pub energy_j: f64,
+    /// Expanded uncertainty (95 %) of that, J.
+    pub energy_uncertainty_j: f64,
+    /// 1 - (server + proxy) / always on.
+    pub saving: f64,
+    /// Wake-ups a day.
+    pub wakeups_per_day: f64,
+    /// Requests of people and programs.
+    pub admitted: u64,
+    /// Of those, delayed.
+    pub delayed_requests: u64,
+    /// Visits of people and programs.
+    pub visits: u64,
+    /// Of those, delayed.
+    pub delayed_visits: u64,
+    /// Energy saved at the server, as a share of what the oracle saves there.
+    pub oracle_share: f64,
+}
+
+/// What perfect knowledge would have done: nobody waits.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct OracleFigures {
+    /// Server and proxy, J.
+    pub energy_j: f64,
+    /// 1 - (server + proxy) / always on.
+    pub saving: f64,
+}
+
+/// Who and what wakes the server.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct WakerFigures {
+    /// Addresses of the site.
+    pub resources: Vec<Waker>,
+    /// Clients.
+    pub clients: Vec<Waker>,
+    /// Classes of clients.
+    pub classes: Vec<Waker>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Waker {
+    /// What it is called.
+    pub name: String,
+    /// What it caused.
+    #[serde(flatten)]
+    pub caused: Caused,
+}
+
+/// Draws it up.
+pub(super) fn draw_up(
+    options: &AnalyzeOptions,
+    scan: Scan,
+    pass: Option<Pass>,
+) -> Result<Analysis, Error> {
+    let names = || options.logs.iter().map(|log| log.display().to_string()).collect::<Vec<_>>();
+    let Some(pass) = pass else {
+        return match scan.failures.into_iter().next() {
+            Some(failure) => Err(failure.into()),
+            None => Err(Error::Empty(names().join(", "))),
+        };
+    };
+    let resolution_s = if scan.summary.fractions { 0.001 } else { 1.0 };
+    let scenario = &options.scenario;
+    let end = end_of(&pass, options, resolution_s);
+    let (by_default, with_grace) = pass.answered_by_cache();
+    let requests = pass.requests;
+    let share = |part: u64| if requests == 0 { 0.0 } else { part as f64 / requests as f64 };
+    let gaps = &pass.gaps;
+    let ideal = BySequence::of(gaps, |gaps| gaps.ideal(scenario));
+    let mut crawlers: Vec<(String, u64)> =
+        pass.crawlers.iter().map(|(name, &count)| ((*name).to_owned(), count)).collect();
+    crawlers.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let gap_figures = BySequence::of(gaps, super::gaps::Gaps::figures);
+    let classes = pass.classes.clone();
+    let from = pass.start;
+    let (crawler_hours, jobs, resources, clients) = pass.end();
+    let Done { policies, oracle, costs, wakers } =
+        Done::of(jobs, scenario, end, &resources, &clients);
+    let always_on_j = (scenario.power_states().on * end.0).get();
+    Ok(Analysis {
+        schema: 1,
+        warnings: warnings(&scan),
+        logs: logs(&scan),
+        lines: scan.counts.lines,
+        malformed: scan.counts.malformed,
+        malformed_samples: scan.counts.malformed_samples.clone(),
+        bad_requests: scan.counts.bad_requests,
+        bad_request_samples: scan.counts.bad_request_samples.clone(),
+        unsorted: scan.unsorted(),
+        late: scan.late,
+        from,
+        span_s: end.0.as_secs_f64(),
+        resolution_s,
+        requests,
+        crawler_share: share(classes.get(&ClientClass::Crawler).copied().unwrap_or(0)),
+        classes,
+        crawlers,
+        methods: scan.summary.methods.sorted().into_iter().map(|(m, n)| (m.to_owned(), n)).collect(),
+        statuses: scan.summary.statuses.clone(),
+        targets: scan.summary.targets.estimate(),
+        sizes: sizes(&scan.summary.sizes),
+        hours: hours(&scan.summary.hours, &crawler_hours),
+        cache_share: CacheShare { default: share(by_default), grace: share(with_grace) },
+        gaps: gap_figures,
+        ideal: ideal
+            .all
+            .keys()
+            .map(|threshold| {
+                let of = |map: &BTreeMap<u32, f64>| map[threshold];
+                let row = BySequence {
+                    all: of(&ideal.all),
+                    without_crawlers: of(&ideal.without_crawlers),
+                    behind_cache: of(&ideal.behind_cache),
+                    both: of(&ideal.both),
+                };
+                (*threshold, row)
+            })
+            .collect(),
+        always_on_j,
+        default_policy: scenario.policy.to_string(),
+        policies,
+        oracle,
+        costs: costs.by_price,
+        best_fixed_timeout_s: costs.best_timeout_s,
+        reach_server: costs.reach_server,
+        frontier: costs.frontier,
+        wakers,
+        scenario: scenario.clone(),
+        provenance: "modelled from the scenario's power states; traffic and classes from the log",
+    })
+}
+
+/// The last request's moment; as `demo` has it, so that both speak of the same span.
+fn end_of(pass: &Pass, options: &AnalyzeOptions, resolution_s: f64) -> Mono {
+    let logged = pass.last + std::time::Duration::from_secs_f64(resolution_s);
+    options.days.map_or(logged, |days| Mono((DAY * days).min(logged.0.max(DAY))))
+}
+
+/// What the jobs came to.
+struct Done {
+    policies: BTreeMap<String, PolicyFigures>,
+    oracle: OracleFigures,
+    costs: CostTable,
+    wakers: WakerFigures,
+}
+
+impl Done {
+    fn of(
+        jobs: Vec<Job>,
+        scenario: &Scenario,
+        end: Mono,
+        resources: &Names,
+        clients: &Names,
+    ) -> Self {
+        let (mut sites, mut costs, mut bank) = (Vec::new(), Vec::new(), None);
+        for job in jobs {
+            match job {
+                Job::Site(job) => sites.push(*job),
+                Job::Cost(job) => costs.push(*job),
+                Job::Bank(job) => bank = Some(job),
+            }
+        }
+        let bank = bank.expect("`jobs` makes one");
+        costs.sort_by_key(PolicyCost::order);
+        let rules = Constraints {
+            states: scenario.power_states(),
+            min_on: scenario.server.min_on,
+            quiet: scenario.server.quiet,
+        };
+        let costs = table(costs, &bank, scenario, &rules, end);
+        let always_on = rules.states.on * end.0;
+        let oracle_j = costs.by_price.values().last().map_or(0.0, |row| row["oracle"]);
+        let proxy_j = (scenario.proxy_power() * end.0).get();
+        let oracle = OracleFigures {
+            energy_j: oracle_j + proxy_j,
+            saving: 1.0 - (oracle_j + proxy_j) / always_on.get(),
+        };
+        let mut wakers = WakerFigures::default();
+        let mut policies = BTreeMap::new();
+        for SiteJob { name, run, wakers: seen, .. } in sites {
+            if let Some(seen) = seen {
+                wakers = waker_figures(&seen, resources, clients);
+            }
+            let outcome = run.finish(end);
+            policies.insert(name, policy_figures(&outcome, scenario, oracle_j, end));
+        }
+        Self { policies, oracle, costs, wakers }
+    }
+}
+
+fn policy_figures(
+    outcome: &Outcome,
+    scenario: &Scenario,
+    oracle_j: f64,
+    end: Mono,
+) -> PolicyFigures {
+    let states = scenario.power_states();
+    let bill = &outcome.bill;
+    let server = bill.server(&states);
+    let energy = Energy::modelled(
+        server + bill.proxy(scenario.proxy_power()),
+        scenario.server.uncertainty,
+        "power states of the scenario",
+    );
+    let always_on = bill.always_on(&states).get();
+    let best = always_on - oracle_j;
+    let days = end.0.as_secs_f64() / DAY.as_secs_f64();
+    PolicyFigures {
+        energy_j: energy.joules.get(),
+        energy_uncertainty_j: energy.uncertainty.get(),
+        saving: bill.saving(&states, scenario.proxy_power()),
+        wakeups_per_day: bill.wakeups as f64 / days,
+        admitted: outcome.admitted,
+        delayed_requests: outcome.delayed_requests,
+        visits: outcome.visits,
+        delayed_visits: outcome.delayed_visits,
+        oracle_share: if best > 0.0 { (always_on - server.get()) / best } else { 0.0 },
+    }
+}
+
+fn waker_figures(seen: &Wakers, resources: &Names, clients: &Names) -> WakerFigures {
+    let named = |names: &Names, key: u64| {
+        names.get(&key).map_or_else(|| "(not kept)".to_owned(), ToString::to_string)
+    };
+    let rows = |counts, names: &Names| {
+        let row = |(key, caused)| Waker { name: named(names, key), caused };
+        top(counts, ROWS).into_iter().map(row).collect()
+    };
+    let mut classes: Vec<Waker> = seen
+        .classes
+        .iter()
+        .map(|(class, &caused)| Waker { name: class.as_str().to_owned(), caused })
+        .collect();
+    classes.sort_by_key(|waker| std::cmp::Reverse(waker.caused.wakeups));
+    WakerFigures {
+        resources: rows(&seen.resources, resources),
+        clients: rows(&seen.clients, clients),
+        classes,
+    }
+}
+
+fn sizes(sizes: &Sizes) -> SizeFigures {
+    let band = |(&bin, &answers): (&u8, &u64)| {
+        let (from, to) = Sizes::bounds(bin);
+        (from, to, answers)
+    };
+    SizeFigures {
+        total: sizes.total,
+        p50: sizes.quantile(0.5).unwrap_or(0),
+        p90: sizes.quantile(0.9).unwrap_or(0),
+        histogram: sizes.bins.iter().map(band).collect(),
+    }
+}
+
+fn hours(all: &Hours, crawlers: &Hours) -> HourFigures {
+    HourFigures {
+        of_day: all.of_day().to_vec(),
+        of_week: all.of_week().to_vec(),
+        crawlers_of_day: crawlers.of_day().to_vec(),
+        crawlers_of_week: crawlers.of_week().to_vec(),
+    }
+}
+
+fn logs(scan: &Scan) -> Vec<LogFigures> {
+    let log = |log: &nightwatt_traffic::scan::LogReport| LogFigures {
+        name: log.name.clone(),
+        format: log.format.map(|format| format.to_string()),
+        lines: log.lines,
+    };
+    scan.logs.iter().map(log).collect()
+}
+
+fn warnings(scan: &Scan) -> Vec<String> {
+    let mut warnings: Vec<String> = scan.failures.iter().map(ToString::to_string).collect();
+    let unsorted = scan.unsorted();
+    if unsorted > scan.counts.requests / 20 {
+        warnings.push(format!(
+            "{unsorted} lines stand behind later ones: if the log's times were changed, its gaps \
+             and all that follows from them are wrong"
+        ));
+    }
+    if scan.late > 0 {
+        warnings.push(format!(
+            "{} requests came too late in the log to be put where they belong; they count at the \
+             time of their neighbours",
+            scan.late
+        ));
+    }
+    warnings
+}
