@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::duration_text;
+use crate::electricity::Electricity;
 use crate::energy::PowerStates;
 use crate::policy::sleep::PolicyChoice;
 use crate::quantity::{Joules, Watts};
@@ -28,6 +29,8 @@ pub struct Scenario {
     pub policy: PolicyChoice,
     /// When crawlers are invited.
     pub crawl_window: CrawlWindow,
+    /// What the energy costs and emits.
+    pub electricity: Electricity,
 }
 
 /// The server that sleeps.
@@ -262,7 +265,7 @@ impl Scenario {
                 return Err(BadValue { key, value: duration_text::format(value), rule });
             }
         }
-        Ok(())
+        self.electricity.check()
     }
 }
 
@@ -297,6 +300,7 @@ mod tests {
             ("[server]\noff_w = 50", "server.off_w"),
             ("[sla]\nshare = 10", "sla.share"),
             ("[sla]\nwindow = \"1s\"", "sla.window"),
+            ("[electricity]\ncurrency = \"euro\"", "electricity.currency"),
         ] {
             let scenario: Scenario = toml::from_str(text).unwrap();
             assert_eq!(scenario.check().unwrap_err().key, key);
