@@ -260,8 +260,7 @@ mod tests {
     #[test]
     fn tables_are_found_in_details_too() {
         let table = |caption: &str| Table::new(caption, Vec::new());
-        let hidden =
-            Block::Details { summary: "more".to_owned(), blocks: vec![table("b").into()] };
+        let hidden = Block::Details { summary: "more".to_owned(), blocks: vec![table("b").into()] };
         let mut document = Document::new("t");
         document.sections.push(Section::new("s", vec![table("a").into(), hidden]));
         document.sections.push(Section::new("u", vec![table("c").into()]));

@@ -1,0 +1,5 @@
+//! The page as a whole: what it may never contain, and what a browser makes of it.
+
+mod browser;
+mod page;
+mod sample;
