@@ -127,28 +127,40 @@ const nightwattCharts = (() => {
     const stacked = series.kind === "stacked";
     const bar = series.kind === "bar" || stacked;
     const scatter = series.kind === "scatter";
-    const few = series.points.length <= 40;
+    const few = series.points.length <= 24;
     return {
       type: bar ? "bar" : scatter ? "scatter" : "line",
       label: series.name,
-      data: series.points.map(({ x, y, label }) =>
-        ({ x: axis.scale === "category" ? axis.names[x] : x, at: x, y, label })),
+      data: series.points.map((point) =>
+        ({ ...point, x: axis.scale === "category" ? axis.names[point.x] : point.x, at: point.x })),
       parsing: axis.scale === "category" ? {} : false,
-      stepped: series.kind === "step" ? "before" : false,
       // "before" holds a value from its own place on, as a histogram's bin reads.
+      stepped: series.kind === "step" ? "before" : false,
       stack: stacked ? "stack" : undefined,
-      order: bar ? 2 : 1,
+      // Bars behind lines, single points before them.
+      order: bar ? 3 : scatter ? 1 : 2,
       borderDash: bar || scatter ? [] : DASHES[index % DASHES.length],
       borderWidth: bar ? 0 : 2,
+      borderColor: () => colour(`series-${index % 7}`),
+      backgroundColor: () => colour(`series-${index % 7}`),
       borderJoinStyle: "round",
       pointStyle: MARKS[index % MARKS.length],
       pointRadius: scatter ? 6 : few && series.kind === "line" ? 3 : 0,
       pointHoverRadius: 7,
       pointHitRadius: 12,
-      maxBarThickness: 44,
+      maxBarThickness: 64,
       categoryPercentage: 0.82,
       barPercentage: 0.92,
     };
+  }
+
+  // Each series as it is drawn: a box for bars, a line with its dashes, a mark.
+  function legend(chart) {
+    return Chart.defaults.plugins.legend.labels.generateLabels(chart).map((item) => {
+      const { type } = chart.data.datasets[item.datasetIndex];
+      const pointStyle = type === "bar" ? "rect" : type === "line" ? "line" : item.pointStyle;
+      return { ...item, pointStyle };
+    });
   }
 
   // Reference lines with their words, and names beside the points that have one.
@@ -164,15 +176,18 @@ const nightwattCharts = (() => {
       ctx.save();
       ctx.font = `12px ${Chart.defaults.font.family}`;
       ctx.textBaseline = "middle";
-      ctx.lineWidth = 1.5;
-      ctx.setLineDash([5, 4]);
-      ctx.strokeStyle = ctx.fillStyle = colour("ink");
+      ctx.fillStyle = colour("ink");
+      ctx.lineJoin = "round";
+      // Words have a rim of the ground's colour, or the lines below make them hard to read.
+      const rim = () => { ctx.lineWidth = 4; ctx.strokeStyle = colour("ground"); };
       const write = (text, places) => {
         const width = ctx.measureText(text).width;
         for (const [x, y] of places(width)) {
           const box = { left: x - 2, right: x + width + 2, top: y - 8, bottom: y + 8 };
           if (!free(box)) continue;
           taken.push(box);
+          ctx.setLineDash([]);
+          ctx.strokeText(text, x, y);
           ctx.fillText(text, x, y);
           return;
         }
@@ -182,6 +197,9 @@ const nightwattCharts = (() => {
         const at = scale.getPixelForValue(line.at);
         const [low, high] = line.vertical ? [area.left, area.right] : [area.top, area.bottom];
         if (!(at >= low - 1 && at <= high + 1)) continue;
+        ctx.lineWidth = 1.5;
+        ctx.strokeStyle = ctx.fillStyle;
+        ctx.setLineDash([5, 4]);
         ctx.beginPath();
         if (line.vertical) {
           ctx.moveTo(at, area.top);
@@ -191,27 +209,29 @@ const nightwattCharts = (() => {
           ctx.lineTo(area.right, at);
         }
         ctx.stroke();
+        rim();
         const rows = [0, 1, 2, 3].map((row) => area.top + 10 + 17 * row);
         write(line.label, (width) => line.vertical
           ? rows.flatMap((y) => [[at + 5, y], [at - 5 - width, y]])
           : [[area.right - width - 4, at - 10], [area.left + 6, at - 10], [area.right - width - 4, at + 10]]);
       }
-      chart.data.datasets.forEach((dataset, index) => {
-        if (!chart.isDatasetVisible(index)) return;
-        const marks = chart.getDatasetMeta(index).data;
-        // The marks first: no name is to lie on one.
-        if (dataset.data.some((point) => point.label)) {
-          for (const { x, y } of marks) {
-            taken.push({ left: x - 5, right: x + 5, top: y - 5, bottom: y + 5 });
-          }
+      rim();
+      const seen = chart.data.datasets.map((dataset, index) => [dataset, chart.getDatasetMeta(index).data])
+        .filter((_, index) => chart.isDatasetVisible(index));
+      // All marks first: no name is to lie on one.
+      if (seen.some(([dataset]) => dataset.data.some((point) => point.label))) {
+        for (const { x, y } of seen.flatMap(([, marks]) => marks).slice(0, 500)) {
+          taken.push({ left: x - 5, right: x + 5, top: y - 5, bottom: y + 5 });
         }
+      }
+      seen.forEach(([dataset, marks]) => {
         dataset.data.forEach((point, place) => {
           if (!point.label || !marks[place]) return;
           const { x, y } = marks[place];
           write(point.label, (width) => [
             [x + 10, y], [x - 10 - width, y], [x + 8, y - 15], [x + 8, y + 15],
             [x - 8 - width, y - 15], [x - 8 - width, y + 15], [x - width / 2, y - 18],
-            [x - width / 2, y + 18],
+            [x - width / 2, y + 18], [x + 14, y + 32], [x - 14 - width, y - 32], [x + 14, y + 50],
           ]);
         });
       });
@@ -219,13 +239,9 @@ const nightwattCharts = (() => {
     },
   };
 
+  // Takes the colours that the page has now: they change with the theme, and on paper.
   function paint(chart) {
     const [ink, quiet, line] = [colour("ink"), colour("quiet"), colour("line")];
-    chart.data.datasets.forEach((dataset, index) => {
-      const own = colour(`series-${index % 7}`);
-      dataset.borderColor = own;
-      dataset.backgroundColor = own;
-    });
     for (const axis of Object.values(chart.options.scales)) {
       axis.grid.color = line;
       axis.border.color = quiet;
@@ -237,6 +253,7 @@ const nightwattCharts = (() => {
   }
 
   function draw(canvas, spec) {
+    Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
     const stacked = spec.series.some((series) => series.kind === "stacked");
     const bars = spec.series.some((series) => series.kind === "bar" || series.kind === "stacked");
     const dense = spec.series.reduce((sum, series) => sum + series.points.length, 0) > 2000;
@@ -251,12 +268,14 @@ const nightwattCharts = (() => {
         elements: { line: { tension: 0 }, point: { hitRadius: dense ? 4 : 12 } },
         scales: { x: scaleOf(spec.x, true, stacked), y: scaleOf(spec.y, false, stacked) },
         plugins: {
+          colors: { enabled: false },
           legend: {
             display: spec.series.length > 1, align: "start",
-            labels: { usePointStyle: !bars, boxWidth: bars ? 14 : 30, pointStyleWidth: 30 },
+            labels: { usePointStyle: true, boxHeight: 11, generateLabels: legend },
           },
           tooltip: {
             usePointStyle: true,
+            filter: ({ raw }) => !raw.end,
             callbacks: {
               title: (items) => items.length ? value(spec.x, items[0].raw.at) : "",
               label: ({ raw, dataset }) =>

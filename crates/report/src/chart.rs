@@ -42,7 +42,8 @@ pub enum Scale {
     FromZero,
     /// Evenly, from the least value to the largest.
     Linear,
-    /// By ratio. What is not above 0 is left out and counted below the chart.
+    /// By ratio. What is not above 0 has no place: lines break off there, other points are left out,
+    /// and the page says how many these are.
     Log,
     /// By ratio; values are seconds, and marked as seconds, minutes, hours and days.
     LogDuration,
@@ -229,17 +230,34 @@ impl Chart {
         points.filter(|point| !self.shows(point)).count()
     }
 
+    /// The points of a series that have a place on the axes. A line breaks off where one has none:
+    /// drawn on to the next, it would claim what is not so (a count of 5 where there are 0).
+    fn drawn<'a>(&self, series: &'a Series) -> Vec<PointData<'a>> {
+        let mut drawn: Vec<PointData<'a>> = Vec::with_capacity(series.points.len());
+        for Point { x, y, label } in &series.points {
+            let (x, last) = (*x, drawn.last().and_then(|last| last.y));
+            match series.kind {
+                _ if !self.x.has(x) => {}
+                _ if self.y.has(*y) => drawn.push(PointData { x, y: Some(*y), end: false, label }),
+                Kind::Line | Kind::Step => {
+                    // A step's value holds up to here.
+                    if let (Kind::Step, Some(held)) = (series.kind, last) {
+                        drawn.push(PointData { x, y: Some(held), end: true, label: "" });
+                    }
+                    drawn.push(PointData { x, y: None, end: false, label });
+                }
+                Kind::Bar | Kind::Stacked | Kind::Scatter => {}
+            }
+        }
+        drawn
+    }
+
     /// What the page's script draws.
     pub(crate) fn data(&self) -> ChartData<'_> {
         let series = self.series.iter().map(|series| SeriesData {
             name: &series.name,
             kind: series.kind,
-            points: series
-                .points
-                .iter()
-                .filter(|point| self.shows(point))
-                .map(|point| PointData { x: point.x, y: point.y, label: &point.label })
-                .collect(),
+            points: self.drawn(series),
         });
         let references = self.references.iter().filter(|line| {
             let axis = if line.vertical { &self.x } else { &self.y };
@@ -282,7 +300,7 @@ impl Chart {
 
 /// Digits behind the point that leave about four that count.
 fn decimals(value: f64) -> usize {
-    if value == value.trunc() {
+    if value.fract().abs() < f64::EPSILON {
         return 0;
     }
     let magnitude = value.abs().log10().floor();
@@ -334,7 +352,11 @@ struct SeriesData<'a> {
 #[derive(Serialize)]
 struct PointData<'a> {
     x: f64,
-    y: f64,
+    /// None: the line breaks off here.
+    y: Option<f64>,
+    /// No point of its own, but the end of a step.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    end: bool,
     #[serde(skip_serializing_if = "str::is_empty")]
     label: &'a str,
 }
@@ -352,18 +374,26 @@ mod tests {
 
     fn gaps() -> Chart {
         let x = Axis::new("gap", "s", Scale::LogDuration);
-        let series = Series::new("all", Kind::Step).points([(0.0, 5.0), (1.0, 3.0), (60.0, 0.0)]);
+        let points = [(0.0, 5.0), (1.0, 3.0), (60.0, 0.0), (600.0, 0.0), (3600.0, 2.0)];
+        let series = Series::new("all", Kind::Step).points(points);
         Chart::new("Gaps", x, Axis::new("gaps", "", Scale::Log)).series(series).line_at_x(4.09, "")
     }
 
     #[test]
     fn what_has_no_place_on_a_log_axis_is_counted_and_not_drawn() {
         let chart = gaps().line_at_y(0.0, "nowhere");
-        assert_eq!(chart.left_out(), 2, "no gap, and no count");
+        assert_eq!(chart.left_out(), 3, "no gap, and twice no count");
         let data = serde_json::to_value(chart.data()).unwrap();
-        assert_eq!(data["series"][0]["points"], serde_json::json!([{"x": 1.0, "y": 3.0}]));
+        let points = serde_json::json!([
+            {"x": 1.0, "y": 3.0},
+            {"x": 60.0, "y": 3.0, "end": true},
+            {"x": 60.0, "y": null},
+            {"x": 600.0, "y": null},
+            {"x": 3600.0, "y": 2.0},
+        ]);
+        assert_eq!(data["series"][0]["points"], points);
         assert_eq!(data["references"].as_array().unwrap().len(), 1);
-        assert_eq!(chart.table().0.rows.len(), 3, "the table has all");
+        assert_eq!(chart.table().0.rows.len(), 5, "the table has all");
     }
 
     #[test]

@@ -250,11 +250,12 @@ mod tests {
         let energy = Energy::modelled(Joules(200.0), 0.05, "power states");
         let note = Note::of_energy(&energy);
         assert_eq!(note.origin, Origin::Modelled);
-        let said: String = note.text.0.iter().map(|(_, text)| text.as_str()).collect();
-        assert_eq!(said, "by power states, ± 5.0 % (95 %)");
-        let none = Note::of_energy(&Energy::modelled(Joules::ZERO, 0.05, "none"));
-        let said: String = none.text.0.iter().map(|(_, text)| text.as_str()).collect();
-        assert_eq!(said, "by none, ± 0.0 J (95 %)");
+        let said = |note: &Note| -> String {
+            note.text.0.iter().map(|(_, words)| words.as_str()).collect()
+        };
+        assert_eq!(said(&note), "by power states, ± 5.0 % (95 %)");
+        let nothing = Note::of_energy(&Energy::modelled(Joules::ZERO, 0.05, "none"));
+        assert_eq!(said(&nothing), "by none, ± 0.0 J (95 %)");
     }
 
     #[test]

@@ -154,19 +154,19 @@ impl<'a> Body<'a> {
         if left_out > 0 {
             let points = if left_out == 1 { "point has" } else { "points have" };
             let left_out = grouped(left_out as f64, 0);
-            let _ = write!(
+            let _ = writeln!(
                 out,
                 "<p class=\"fine\">{left_out} {points} no place on these axes (on a scale of ratios \
-                 there is no 0); the table has all.</p>\n"
+                 there is no 0); the table has all.</p>"
             );
         }
         out.push_str("<details class=\"data\" open><summary>The numbers of this chart</summary>\n");
         let (numbers, total) = chart.table();
         if numbers.rows.len() < total {
             let (shown, total) = (grouped(numbers.rows.len() as f64, 0), grouped(total as f64, 0));
-            let _ = write!(
+            let _ = writeln!(
                 out,
-                "<p class=\"fine\">{shown} of {total} points, evenly chosen; the chart has all.</p>\n"
+                "<p class=\"fine\">{shown} of {total} points, evenly chosen; the chart has all.</p>"
             );
         }
         table(&Table { caption: String::new(), ..numbers }, out);

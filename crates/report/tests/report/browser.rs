@@ -1,4 +1,4 @@
-//! What chromium makes of a page, where there is one. CI has none: it is 400 MB unpacked.
+//! What chromium makes of a page, where there is one. CI has none (see `canvas`).
 #![allow(clippy::disallowed_methods, reason = "a test may write the page that a browser reads")]
 
 use std::path::Path;

@@ -18,7 +18,7 @@ fn everywhere(text: &str) -> Document {
     let table = Table::new(text, columns).row(vec![text.into(), text.into()]);
     let mut document = Document::new(text);
     document.subtitle = words();
-    document.generated = text.to_owned();
+    text.clone_into(&mut document.generated);
     let blocks = vec![
         words().into(),
         Block::List(vec![words()]),

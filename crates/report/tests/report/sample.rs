@@ -14,7 +14,7 @@ pub(crate) fn document() -> Document {
     let mut document = Document::new("A month of example.org");
     document.subtitle = Text::from("access.log, 28.7 days, 391,744 lines; ")
         .strong("a sample with made-up numbers");
-    document.generated = "nightwatt 0.1.0, 2026-11-21 14:00".to_owned();
+    "nightwatt 0.1.0, 2026-11-21 14:00".clone_into(&mut document.generated);
     document.sections = vec![
         Section::new("In short", summary()),
         Section::new("Traffic", vec![hours().into(), answers().into(), week().into()]),
