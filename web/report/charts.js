@@ -274,7 +274,7 @@ const nightwattCharts = (() => {
             labels: { usePointStyle: true, boxHeight: 11, generateLabels: legend },
           },
           tooltip: {
-            usePointStyle: true,
+            usePointStyle: true, boxWidth: 8, boxHeight: 8, boxPadding: 4,
             filter: ({ raw }) => !raw.end,
             callbacks: {
               title: (items) => items.length ? value(spec.x, items[0].raw.at) : "",

@@ -56,12 +56,10 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
   addEventListener("beforeprint", () => {
     document.documentElement.classList.add("paper");
-    charts.forEach((chart) => chart.resize());
     repaint();
   });
   addEventListener("afterprint", () => {
     document.documentElement.classList.remove("paper");
-    charts.forEach((chart) => chart.resize());
     repaint();
   });
   document.body.dataset.ready = String(charts.length);
