@@ -19,7 +19,8 @@
 //! What stays true: with the log at hand, or with knowledge of who came when, a client can be
 //! recognised by what it did. The report is pseudonymous to those, and no key changes that.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+// Addresses are plain values, and `core` has them without sockets.
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use sha2::{Digest, Sha256};
 
