@@ -87,7 +87,11 @@ const nightwattCharts = (() => {
     if (!horizontal) options.grace = axis.scale === "zero" ? "5%" : 0;
     switch (axis.scale) {
       case "category":
-        return { ...options, type: "category", labels: axis.names, offset: true };
+        // Hours may be left out, names may not: nobody can tell which is missing.
+        return {
+          ...options, type: "category", labels: axis.names, offset: true,
+          ticks: { ...options.ticks, autoSkip: axis.names.length > 16 },
+        };
       case "time":
         return {
           ...options, type: "linear", bounds: "data",

@@ -4,9 +4,9 @@
 (() => {
   // A column is sorted by numbers where its cells have them, else by text; what is empty is last.
   function sortBy(table, column, heading) {
-    const descending = heading.getAttribute("aria-sort") === "ascending" ||
-      (!heading.hasAttribute("aria-sort") && heading.classList.contains("n"));
-    const down = heading.getAttribute("aria-sort") === "descending" ? false : descending;
+    // The largest number first, text from A; the other way round the second time.
+    const before = heading.getAttribute("aria-sort");
+    const down = before ? before === "ascending" : heading.classList.contains("n");
     const body = table.tBodies[0];
     const words = new Intl.Collator("en", { numeric: true });
     const keyed = [...body.rows].map((row, place) => {

@@ -49,7 +49,8 @@ pub enum Scale {
     LogDuration,
     /// Names side by side; values are indices into them. Horizontal axis only.
     Category(Vec<String>),
-    /// Seconds since 1970, shown as local time.
+    /// Seconds since 1970, shown as local time. One offset holds for the whole axis: beyond a change
+    /// to or from daylight saving time, hours are off by that change.
     Time {
         /// Local time minus UTC, in seconds.
         utc_offset: i32,
