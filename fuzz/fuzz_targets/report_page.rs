@@ -30,8 +30,9 @@ fuzz_target!(|text: &str| {
 
     // The scripts and the style are ours; their ends are the only ones there are.
     assert_eq!(html.matches("<script").count(), 4);
-    assert_eq!(html.to_ascii_lowercase().matches("</script").count(), 4);
-    assert_eq!(html.to_ascii_lowercase().matches("</style").count(), 1);
+    let before = html[..html.find("<script>").expect("scripts")].to_ascii_lowercase();
+    assert_eq!(before.matches("</script").count(), 1, "that of the data");
+    assert_eq!(before.matches("</style").count(), 1);
     let body = &html[html.find("<body>").expect("a body")..];
     let body = &body[..body.find("<script type=\"application/json\"").expect("data")];
     // Every quote and bracket in the body belongs to markup, of which there is always as much.
@@ -41,7 +42,7 @@ fuzz_target!(|text: &str| {
 
     // Two records of two fields: an even number of quotes, and no formula at a field's beginning.
     assert!(csv.ends_with("\r\n") && csv.matches('"').count() % 2 == 0);
-    let first = csv.trim_start_matches('"');
+    let first = csv.strip_prefix('"').unwrap_or(&csv);
     assert!(!first.starts_with(['=', '+', '-', '@', '\t']), "{first:?}");
     assert!(!without_query(text).contains("?token="));
 });
