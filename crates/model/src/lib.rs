@@ -6,6 +6,7 @@
 //! simulator and the what-if on a log can drive the very same code.
 
 pub mod duration_text;
+pub mod electricity;
 pub mod energy;
 pub mod ledger;
 pub mod policy;

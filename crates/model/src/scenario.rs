@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::duration_text;
+use crate::electricity::Electricity;
 use crate::energy::PowerStates;
 use crate::policy::sleep::{PolicyChoice, Terms};
 use crate::quantity::{Joules, Watts};
@@ -31,6 +32,8 @@ pub struct Scenario {
     pub delay_price_j: f64,
     /// When crawlers are invited.
     pub crawl_window: CrawlWindow,
+    /// What the energy costs and emits.
+    pub electricity: Electricity,
 }
 
 /// The server that sleeps.
@@ -271,7 +274,7 @@ impl Scenario {
                 return Err(BadValue { key, value: duration_text::format(value), rule });
             }
         }
-        Ok(())
+        self.electricity.check()
     }
 }
 
@@ -306,6 +309,7 @@ mod tests {
             ("[server]\noff_w = 50", "server.off_w"),
             ("[sla]\nshare = 10", "sla.share"),
             ("[sla]\nwindow = \"1s\"", "sla.window"),
+            ("[electricity]\ncurrency = \"euro\"", "electricity.currency"),
         ] {
             let scenario: Scenario = toml::from_str(text).unwrap();
             assert_eq!(scenario.check().unwrap_err().key, key);
