@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum, ValueHint};
 use nightwatt_load::CacheRule;
-use nightwatt_model::policy::sleep::PolicyChoice;
+use nightwatt_traffic::format::Format;
 
+use crate::scenario::ScenarioArgs;
 use crate::written::{self, WaitingChoice};
 
 /// A caching reverse proxy that lets the server behind it sleep, and an honest bill of what that
@@ -41,6 +42,9 @@ pub(crate) enum Command {
     /// Make a running gateway forget stored answers
     #[command(after_help = PURGE_EXAMPLES)]
     Purge(PurgeArgs),
+    /// Say what sleeping would save on a log, and whom it would delay
+    #[command(after_help = ANALYZE_EXAMPLES)]
+    Analyze(AnalyzeArgs),
     /// See a day of traffic meet a server that sleeps, and the bill
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(DemoArgs),
@@ -238,15 +242,8 @@ pub(crate) struct DemoArgs {
     /// A real log (Common or Combined, plain or gzip) instead of generated traffic
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) log: Option<PathBuf>,
-    /// When the server sleeps: always-on, 'timeout 5s', window, ski-rental
-    #[arg(long, value_name = "POLICY")]
-    pub(crate) policy: Option<PolicyChoice>,
-    /// Promise nobody anything: sleep whoever may have to wait
-    #[arg(long)]
-    pub(crate) no_sla: bool,
-    /// Server, proxy, promise, cache and policy, as in `[scenario]` of a configuration
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) scenario: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) scenario: ScenarioArgs,
     /// Let a day take a day, instead of jumping over the time in which nothing happens
     #[arg(long)]
     pub(crate) real_time: bool,
@@ -265,6 +262,31 @@ const DEMO_EXAMPLES: &str = "Examples:
   nightwatt demo --json | jq '{requests, wakeups, saving}'
 
 Exit status: 1 also if a request was lost or answered twice.";
+
+/// `analyze`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AnalyzeArgs {
+    /// Access logs, in any order, plain or packed; `-` for stdin
+    #[arg(required = true, value_name = "LOG", value_hint = ValueHint::FilePath)]
+    pub(crate) logs: Vec<PathBuf>,
+    /// What they are written in [default: told by their first lines]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<Format>,
+    /// Only the first so many days
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) days: Option<u32>,
+    #[command(flatten)]
+    pub(crate) scenario: ScenarioArgs,
+    /// Print one JSON object, and no progress
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const ANALYZE_EXAMPLES: &str = "Examples:
+  nightwatt analyze /var/log/nginx/access.log*
+  nightwatt analyze --policy 'timeout 5m' --no-sla access.log.gz
+  ssh web zcat /var/log/nginx/access.log.2.gz | nightwatt analyze -
+  nightwatt analyze --json access.log | jq '{saving: .policies.learned.saving, costs}'";
 
 /// `replay`.
 #[derive(Debug, clap::Args)]

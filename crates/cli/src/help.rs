@@ -7,7 +7,8 @@ use clap::{Command, CommandFactory};
 use crate::args::Args;
 
 /// The groups, in the order of the work: measure, model, compare, act.
-const GROUPS: [(&str, &[&str]); 3] = [
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("Model: what a service could do without", &["analyze"]),
     ("Compare: the same traffic against different servers", &["replay", "origin"]),
     (
         "Act: let servers sleep",

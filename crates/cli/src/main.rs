@@ -15,6 +15,7 @@ mod help;
 mod logging;
 mod output;
 mod progress;
+mod scenario;
 mod signals;
 mod written;
 
@@ -60,6 +61,7 @@ fn run(command: &Command) -> Result<ExitStatus, Failure> {
         Command::Sleep(args) => commands::sleep::run(args),
         Command::StayAwake(args) => commands::stay_awake::run(args),
         Command::Purge(args) => commands::purge::run(args),
+        Command::Analyze(args) => commands::analyze::run(args),
         Command::Demo(args) => commands::demo::run(args),
         Command::Replay(args) => commands::replay::run(args),
         Command::Origin(args) => commands::origin::run(args),

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_lab::demo::{self, DemoOptions};
-use nightwatt_model::scenario::Scenario;
 use nightwatt_model::time::{Now, Wall};
 
 use crate::ExitStatus;
@@ -23,7 +22,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<ExitStatus, Failure> {
         seed: args.seed,
         days: args.days,
         log: args.log.clone(),
-        scenario: scenario(args)?,
+        scenario: args.scenario.resolve()?,
         real_time: args.real_time,
         out: args.out.clone(),
         origin_program,
@@ -74,34 +73,4 @@ fn time_of(now: &demo::Progress, first: Wall) -> String {
         0 => time,
         days => format!("day {}, {time}", days + 1),
     }
-}
-
-/// The scenario of a file or the default, as changed by options.
-fn scenario(args: &DemoArgs) -> Result<Scenario, Failure> {
-    let mut scenario = match &args.scenario {
-        None => Scenario::default(),
-        Some(path) => {
-            let name = path.display();
-            let text = std::fs::read_to_string(path).map_err(|error| {
-                Failure::because(format!("cannot read {name}"), &error)
-                    .into_usage()
-                    .hint("`--scenario FILE` says where it is; without it the default is taken")
-            })?;
-            toml::from_str(&text).map_err(|error: toml::de::Error| {
-                let place = error.to_string();
-                Failure::saying(format!("{name} is no scenario\n{}", place.trim_end()))
-                    .into_usage()
-                    .hint("write what a configuration has under `[scenario]`: tables as `[server]`")
-            })?
-        }
-    };
-    if let Some(policy) = &args.policy {
-        scenario.policy = policy.clone();
-    }
-    if args.no_sla {
-        scenario.sla.enabled = false;
-    }
-    let named = args.scenario.as_ref().map(|path| format!("correct it in {}", path.display()));
-    scenario.check().map_err(|bad| Failure::usage(&bad).maybe_hint(named.as_deref()))?;
-    Ok(scenario)
 }
