@@ -19,26 +19,30 @@ const ASK_SHARE: f64 = 0.25;
 
 /// The price of a delayed request when nothing of the promise is used yet, as a share of its price
 /// when all is.
-const FIRST_PRICE: f64 = 0.03;
+const FIRST_PRICE: f64 = 0.2;
 
 /// The price of a delayed request when the promise is used up, as a share of what it would be worth
 /// if every sleep lasted as long as the promise allows them to on average.
-const LAST_PRICE: f64 = 0.5;
+const LAST_PRICE: f64 = 0.35;
+
+/// What guarding a visit in progress is worth, as a share of the price of its delay: whoever is not
+/// delayed now has to be guarded through the next pause too, or is delayed then.
+const GUARDED: f64 = 0.6;
 
 /// Sleeps as soon as staying awake costs more than the delays it would spare.
 ///
 /// While the server idles, the next moment awake costs `on - off`. It spares what somebody coming
-/// in that moment would cost a sleeping server: a wake-up (`switch`), and the price of a delay. So
-/// the server sleeps at the first moment at which
+/// in that moment would cost a sleeping server: a wake-up, and the price of a delay. So the server
+/// sleeps at the first moment at which
 ///
 /// ```text
-/// on - off  >=  switch x (rate of requests)
-///             + price per delayed visit x (rate of requests that would delay another visit)
-///             + price per delayed request x (rate of requests)
+/// on - off  >=  (rate of requests) x (wake-up + price per delayed request)
+///             + (rate of new visits + 0.6 x rate of undelayed ones) x price per delayed visit
 /// ```
 ///
-/// For rates that fall while the server idles this is the optimal stopping time: before it each
-/// further moment awake is worth its price, after it none is. (One switch is paid whenever it
+/// A wake-up costs `switch` less what the server does not draw while it wakes, `(on - off) x
+/// wake_time`. For rates that fall while the server idles this is the optimal stopping time: before
+/// it each further moment awake is worth its price, after it none is. (One switch is paid whenever it
 /// sleeps, so that the cost of the sleep itself does not depend on the moment.)
 ///
 /// Rates are the sum of two: visits in progress, each by its age, and new ones, by the time of day
@@ -85,9 +89,10 @@ impl Learned {
         let new = self.arrivals.rate(now);
         let returns = self.visits.returns(now.mono);
         let per_request = promise.map_or(0.0, |promise| self.price_of_request(promise));
-        let switch = self.terms.states.switch.get();
-        (new + returns.any) * (switch + per_request)
-            + (new + returns.undelayed) * self.terms.delay_price.get()
+        let states = &self.terms.states;
+        let wake_up = (states.switch - (states.on - states.off) * states.wake_time).get();
+        (new + returns.any) * (wake_up + per_request)
+            + (new + GUARDED * returns.undelayed) * self.terms.delay_price.get()
     }
 
     /// Joules that one delayed request has to save while so much of the promise is used.
