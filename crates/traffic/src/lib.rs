@@ -18,6 +18,7 @@ pub mod error;
 mod escapes;
 pub mod format;
 mod hash;
+mod json;
 mod misses;
 pub mod reader;
 pub mod record;
@@ -27,6 +28,7 @@ mod spans;
 pub mod summary;
 pub mod synthetic;
 pub mod traits;
+mod w3c;
 
 pub use arrival::Arrival;
 pub use classes::{Classifier, ClassifierConfig, ClientFacts, ClientKey};
