@@ -201,8 +201,9 @@ impl Parts<'_> {
                 Span::new(from, from + part.len())
             })
         };
-        let method = self.method.filter(|method| is_method(method.as_bytes()));
-        let target = self.target.filter(|target| !target.trim().is_empty());
+        let is_given = |part: &&str| !part.trim().is_empty() && *part != "-";
+        let method = self.method.filter(is_given).filter(|method| is_method(method.as_bytes()));
+        let target = self.target.filter(is_given);
         let protocol = self.protocol.filter(|protocol| is_protocol(protocol.as_bytes()));
         let http = method.and(target).map(|_| [span(method), span(target), span(protocol)]);
         let escaped = |part: Option<&str>, bit| {

@@ -161,6 +161,8 @@ impl LogReader {
         let mut seen = 0;
         loop {
             let unread = &self.buffer[self.start..self.end];
+            // Less than was seen where an error took half a line away.
+            seen = seen.min(unread.len());
             let found = memchr(b'\n', &unread[seen..]).map(|offset| seen + offset);
             seen = unread.len();
             let (len, used) = match found {
