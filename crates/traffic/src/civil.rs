@@ -92,8 +92,8 @@ impl TimeMemo {
             return Some((Wall(self.minute.0 + second * 1000), self.utc_offset));
         }
         let (at, utc_offset) = parse(text)?;
-        let second = number(&text[SECOND..SECOND + 2])?;
-        *self = Self { text: *text, minute: Wall(at.0 - second as i64 * 1000), utc_offset };
+        let second = signed(&text[SECOND..SECOND + 2])?;
+        *self = Self { text: *text, minute: Wall(at.0 - second * 1000), utc_offset };
         Some((at, utc_offset))
     }
 }
@@ -145,8 +145,8 @@ pub(crate) fn parse_iso(text: &[u8]) -> Option<(Wall, i32)> {
 /// Seconds since 1970 at which a day begins: `2012-03-03`, or with slashes.
 pub(crate) fn parse_date(text: &[u8]) -> Option<i64> {
     let &[y1, y2, y3, y4, b'-' | b'/', m1, m2, b'-' | b'/', d1, d2] = text else { return None };
-    let year = number(&[y1, y2, y3, y4])? as i64;
-    let (month, day) = (number(&[m1, m2])? as u32, number(&[d1, d2])? as i64);
+    let year = signed(&[y1, y2, y3, y4])?;
+    let (month, day) = (number(&[m1, m2])? as u32, signed(&[d1, d2])?);
     let exists = (1..=12).contains(&month) && (1..=days_in_month(year, month)).contains(&day);
     exists.then(|| days_from_civil(year, month, day) * 86_400)
 }
@@ -156,7 +156,7 @@ pub(crate) fn parse_time_of_day(text: &[u8]) -> Option<i64> {
     let (&[h1, h2, b':', n1, n2, b':', s1, s2], fraction) = text.split_first_chunk()? else {
         return None;
     };
-    let two = |high, low| number(&[high, low]).map(|value| value as i64);
+    let two = |high, low| signed(&[high, low]);
     let (hour, minute, second) = (two(h1, h2)?, two(n1, n2)?, two(s1, s2)?);
     let millis = match fraction {
         [] => 0,
@@ -216,6 +216,11 @@ fn civil_from_days(days: i64) -> (i64, u32, i64) {
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     let year = era * 400 + year_of_era + i64::from(month <= 2);
     (year, month as u32, day)
+}
+
+/// As [`number`], signed.
+fn signed(digits: &[u8]) -> Option<i64> {
+    number(digits).and_then(|value| i64::try_from(value).ok())
 }
 
 /// A plain decimal number; `None` for anything else, and for one that does not fit.

@@ -176,7 +176,8 @@ where
         }
         drop((parsed, buffer));
         // All ends of channels that this thread holds go with this call, so that nobody waits.
-        take(batches, permits, empty, &mut books, &read, &mut progress, &mut consume);
+        let ends = Ends { batches, permits, empty };
+        take(ends, &mut books, &read, &mut progress, &mut consume);
         reader.join()
     });
     match sources {
@@ -238,11 +239,16 @@ fn parse(
     }
 }
 
-/// The calling thread: takes batches in the order of pieces.
-fn take<F>(
+/// The ends of channels that the calling thread holds.
+struct Ends {
     batches: Receiver<Option<Batch>>,
     permits: Receiver<()>,
     empty: Sender<Batch>,
+}
+
+/// The calling thread: takes batches in the order of pieces.
+fn take<F>(
+    ends: Ends,
     books: &mut Books,
     read: &AtomicU64,
     progress: &mut impl FnMut(Progress),
@@ -250,6 +256,7 @@ fn take<F>(
 ) where
     F: FnMut(Logged<'_>) -> ControlFlow<()>,
 {
+    let Ends { batches, permits, empty } = ends;
     let mut waiting: BTreeMap<u32, Batch> = BTreeMap::new();
     let mut next = 0;
     let mut done = Vec::new();
@@ -289,7 +296,7 @@ impl Books {
     fn new(paths: &[PathBuf], sources: &Sources, options: &Options) -> Self {
         let size = |path: &PathBuf| {
             let metadata = std::fs::metadata(path).ok()?;
-            metadata.is_file().then(|| metadata.len())
+            metadata.is_file().then_some(metadata.len())
         };
         Self {
             order: Order::new(options.hold),

@@ -1,3 +1,5 @@
+use std::fmt::Write as _;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -7,7 +9,7 @@ fn batch(piece: u32, times: &[i64]) -> Batch {
     let mut batch = Batch { piece, ..Batch::default() };
     for (place, &at) in times.iter().enumerate() {
         let from = batch.text.len() as u32;
-        batch.text.push_str(&format!("{piece}/{place}"));
+        write!(batch.text, "{piece}/{place}").unwrap();
         let target = Place { from, to: batch.text.len() as u32 };
         batch.entries.push(Entry {
             at: Wall(at),
@@ -66,12 +68,11 @@ fn what_comes_too_late_goes_out_at_the_latest_time() {
 fn requests_far_in_the_future_do_not_keep_the_log_in_memory() {
     let hold = Hold { requests: 10_000, bytes: 4 << 20 };
     let mut order = Order::new(hold);
-    let mut last = 0;
-    let mut count = 0;
+    let (mut before, mut seen) = (0, 0);
     let mut consume = |logged: Logged<'_>| {
-        assert!(logged.at.0 >= last);
-        last = logged.at.0;
-        count += 1;
+        assert!(logged.at.0 >= before);
+        before = logged.at.0;
+        seen += 1;
         ControlFlow::Continue(())
     };
     for piece in 0..2000 {
@@ -79,12 +80,12 @@ fn requests_far_in_the_future_do_not_keep_the_log_in_memory() {
         times.push(1 << 40);
         let _ = order.push(batch(piece, &times), &mut consume, &mut Vec::new());
         assert!(order.bytes() <= hold.bytes);
-        let held: usize = order.runs.iter().flatten().map(|run| run.batch.cost()).sum();
-        assert_eq!(held, order.bytes());
+        let all: usize = order.runs.iter().flatten().map(|run| run.batch.cost()).sum();
+        assert_eq!(all, order.bytes());
     }
     assert_eq!(order.late(), 0, "those of the future wait, nobody waits for them");
     let _ = order.finish(&mut consume);
-    assert_eq!(count, 2000 * 1001);
+    assert_eq!(seen, 2000 * 1001);
 }
 
 #[test]

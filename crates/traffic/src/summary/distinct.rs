@@ -12,7 +12,7 @@ const REST: u32 = 64 - POWER;
 
 /// `HyperLogLog` over 16,384 registers of a byte: the standard error is 0.81 % (1.04 / sqrt(m)), and
 /// far less below some ten thousand. Estimated after O. Ertl, "New cardinality estimation
-/// algorithms for HyperLogLog sketches" (2017), which needs no table of corrections.
+/// algorithms for `HyperLogLog` sketches" (2017), which needs no table of corrections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<u8>", into = "Vec<u8>")]
 pub struct Distinct {

@@ -67,7 +67,7 @@ fn a_hole_of_two_years_is_two_years_of_nothing() {
 #[test]
 fn of_more_hours_than_there_is_room_for_the_latest_stay() {
     let mut hours = Hours::default();
-    for hour in 0..(KEPT as i64 + 100) {
+    for hour in 0..i64::try_from(KEPT).unwrap() + 100 {
         hours.add(Wall::from_secs(hour * 3600), 0, 1);
     }
     assert_eq!((hours.hours.len(), hours.forgotten()), (KEPT, 100));
