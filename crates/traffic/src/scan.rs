@@ -24,7 +24,7 @@ use nightwatt_model::visit::Visitor;
 use crate::counts::Counts;
 use crate::error::Error;
 use crate::format::Format;
-use crate::summary::Summary;
+use crate::summary::{Distinct, Summary};
 use crate::traits::{Rules, Traits};
 use batch::Batch;
 use order::Order;
@@ -170,20 +170,26 @@ where
     let taken = Mutex::new(taken);
     let sources = thread::scope(|scope| {
         let reader = scope.spawn(move || cut(sources, &permit, &pieces, &emptied, &buffers));
-        for _ in 0..workers {
+        let start = |_| {
             let (taken, parsed, buffer) = (&taken, parsed.clone(), buffer.clone());
-            scope.spawn(move || parse(rules, taken, &parsed, &buffer));
-        }
+            scope.spawn(move || parse(rules, taken, &parsed, &buffer))
+        };
+        let workers: Vec<_> = (0..workers).map(start).collect();
         drop((parsed, buffer));
         // All ends of channels that this thread holds go with this call, so that nobody waits.
         let ends = Ends { batches, permits, empty };
         take(ends, &mut books, &read, &mut progress, &mut consume);
-        reader.join()
+        for worker in workers {
+            books.summary.targets.merge(&joined(worker.join()));
+        }
+        joined(reader.join())
     });
-    match sources {
-        Ok(sources) => books.close(sources),
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
+    books.close(sources)
+}
+
+/// What a thread made; if it panicked, so does this one.
+fn joined<T>(made: thread::Result<T>) -> T {
+    made.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// The reading thread: gives pieces to the workers, as many as there are permits.
@@ -224,19 +230,20 @@ fn parse(
     taken: &Mutex<Receiver<(Piece, Batch)>>,
     parsed: &Sender<Option<Batch>>,
     buffer: &Sender<Vec<u8>>,
-) {
+) -> Distinct {
     let _alarm = Alarm(parsed);
     let mut worker = Worker::new(rules);
     loop {
         // Whoever panicked with the lock held did so in `recv`, which leaves the channel as it is.
         let next = taken.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok((piece, mut batch)) = next else { return };
+        let Ok((piece, mut batch)) = next else { break };
         // Nobody takes it where the reader has come to the end.
         drop(buffer.send(worker.parse(piece, &mut batch)));
         if parsed.send(Some(batch)).is_err() {
-            return;
+            break;
         }
     }
+    worker.into_targets()
 }
 
 /// The ends of channels that the calling thread holds.

@@ -12,7 +12,7 @@ use crate::classes::ClientFacts;
 use crate::reader::MAX_LINE;
 use crate::record::{Field, Reason};
 use crate::spans::{self, Span, Spans};
-use crate::summary::{Summary, beginning, bin};
+use crate::summary::{Distinct, Summary, beginning, bin};
 use crate::traits::{AgentMemo, Rules, Slot, Traits, client_key, visitor};
 
 /// Agents that a worker remembers.
@@ -80,6 +80,11 @@ impl<'a> Worker<'a> {
             batch.entries.sort_by_key(|entry| entry.at);
         }
         text.map_or_else(FromUtf8Error::into_bytes, String::into_bytes)
+    }
+
+    /// Distinct targets of all that was parsed: that is not in the batches.
+    pub(super) fn into_targets(self) -> Distinct {
+        self.tally.targets
     }
 
     fn enter(&mut self, source: &Source<'_>, spans: &Spans, batch: &mut Batch) {
@@ -182,6 +187,9 @@ struct Tally {
     sizes: Box<[u64; 256]>,
     bytes: u64,
     gets: u64,
+    /// Distinct targets of all batches so far: as one sketch that stays at hand it is quicker, and
+    /// in what order sketches merge is all the same.
+    targets: Distinct,
     /// Beginning, offset and requests of the hour that the latest request was in.
     hour: (i64, i32, u64),
 }
@@ -193,6 +201,7 @@ impl Default for Tally {
             sizes: Box::new([0; 256]),
             bytes: 0,
             gets: 0,
+            targets: Distinct::default(),
             hour: (0, 0, 0),
         }
     }
@@ -205,7 +214,7 @@ impl Tally {
         summary.fractions |= at.0 % 1000 != 0;
         summary.span =
             Some(summary.span.map_or((at, at), |(first, last)| (first.min(at), last.max(at))));
-        summary.targets.add(traits.target);
+        self.targets.add(traits.target);
         if method == "GET" {
             self.gets += 1;
         } else {

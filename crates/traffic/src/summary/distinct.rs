@@ -13,16 +13,11 @@ const REST: u32 = 64 - POWER;
 /// `HyperLogLog` over 16,384 registers of a byte: the standard error is 0.81 % (1.04 / sqrt(m)), and
 /// far less below some ten thousand. Estimated after O. Ertl, "New cardinality estimation
 /// algorithms for `HyperLogLog` sketches" (2017), which needs no table of corrections.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(try_from = "Vec<u8>", into = "Vec<u8>")]
 pub struct Distinct {
+    /// None before the first thing.
     registers: Box<[u8]>,
-}
-
-impl Default for Distinct {
-    fn default() -> Self {
-        Self { registers: vec![0; REGISTERS].into_boxed_slice() }
-    }
 }
 
 impl From<Distinct> for Vec<u8> {
@@ -35,8 +30,8 @@ impl TryFrom<Vec<u8>> for Distinct {
     type Error = String;
 
     fn try_from(registers: Vec<u8>) -> Result<Self, String> {
-        if registers.len() != REGISTERS || registers.iter().any(|&rank| u32::from(rank) > REST + 1)
-        {
+        let whole = registers.is_empty() || registers.len() == REGISTERS;
+        if !whole || registers.iter().any(|&rank| u32::from(rank) > REST + 1) {
             return Err(format!("{REGISTERS} registers of 0 to {} are needed", REST + 1));
         }
         Ok(Self { registers: registers.into_boxed_slice() })
@@ -48,7 +43,11 @@ impl Distinct {
     pub const ERROR: f64 = 0.0081;
 
     /// Takes in a thing by its hash.
+    #[inline]
     pub fn add(&mut self, hash: u64) {
+        if self.registers.is_empty() {
+            self.registers = vec![0; REGISTERS].into_boxed_slice();
+        }
         let hash = hash::spread(hash);
         let register = (hash >> REST) as usize;
         // The bits that follow, with a stop behind the last.
@@ -59,17 +58,19 @@ impl Distinct {
 
     /// Takes in another's things.
     pub fn merge(&mut self, other: &Self) {
+        if self.registers.is_empty() {
+            self.registers.clone_from(&other.registers);
+        }
         for (held, rank) in self.registers.iter_mut().zip(&other.registers) {
             *held = (*rank).max(*held);
         }
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.registers.fill(0);
-    }
-
     /// How many there are, roughly.
     pub fn estimate(&self) -> u64 {
+        if self.registers.is_empty() {
+            return 0;
+        }
         let mut ranks = [0_u32; REST as usize + 2];
         for &rank in &self.registers {
             ranks[usize::from(rank)] += 1;
