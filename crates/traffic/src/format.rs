@@ -141,6 +141,7 @@ impl LineParser {
     }
 
     /// Parses a line without its end; `None` for one that says something of the log itself.
+    #[inline]
     pub(crate) fn find(&mut self, line: &[u8]) -> Result<Option<Spans>, Reason> {
         match self.format {
             Format::Common | Format::Combined => clf::find(line, &mut self.times).map(Some),

@@ -16,6 +16,10 @@ impl Span {
         Self { from: from as u32, to: to as u32 }
     }
 
+    pub(crate) fn of_text(self, line: &str) -> &str {
+        &line[self.from as usize..self.to as usize]
+    }
+
     pub(crate) fn of(self, line: &[u8]) -> &[u8] {
         &line[self.from as usize..self.to as usize]
     }

@@ -79,34 +79,42 @@ impl Cutter {
         Ok(Self { source, failure: None, rest: Vec::new(), ended: false })
     }
 
-    /// The next lines, `size` bytes of them where there are so many; `text` is emptied for them.
+    /// The next lines, `size` bytes of them where there are so many; they take the place of what is in `text`.
     /// Nothing at the end. A line that is too long is cut behind the first byte that is too much.
     fn next(&mut self, size: usize, text: &mut Vec<u8>) -> Result<bool, Failure> {
-        text.clear();
-        text.append(&mut self.rest);
+        // What is in the buffer is of no use, but it is there: new memory would have to be filled.
+        let mut filled = self.rest.len();
+        grow(text, filled);
+        text[..filled].copy_from_slice(&self.rest);
+        self.rest.clear();
         while !self.ended {
-            let room = size.saturating_sub(text.len()).max(1024);
-            // Some more, since a full buffer would be made larger to look for more.
-            text.reserve(room + 64);
-            match self.source.by_ref().take(room as u64).read_to_end(text) {
-                Ok(read) => self.ended = read < room,
+            grow(text, size.max(filled + 1024));
+            match self.source.read(&mut text[filled..]) {
+                Ok(0) => self.ended = true,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.fail(error);
                     // Half a line is none.
-                    text.truncate(last_line(text));
+                    filled = last_line(&text[..filled]);
                 }
             }
-            let open = last_line(text);
-            if !self.ended && text.len() - open > MAX_LINE + 2 {
+            if self.ended || filled < size {
+                continue;
+            }
+            let open = last_line(&text[..filled]);
+            if filled - open > MAX_LINE + 2 {
+                text.truncate(filled);
                 self.skip_line(text);
                 return Ok(true);
             }
-            if !self.ended && open > 0 && text.len() >= size {
-                self.rest.extend_from_slice(&text[open..]);
+            if open > 0 {
+                self.rest.extend_from_slice(&text[open..filled]);
                 text.truncate(open);
                 return Ok(true);
             }
         }
+        text.truncate(filled);
         // What came before is delivered first.
         match self.failure.take_if(|_| text.is_empty()) {
             Some(error) if self.source.is_damaged() => Err(Failure::Damaged(error)),
@@ -136,6 +144,13 @@ impl Cutter {
     fn fail(&mut self, error: io::Error) {
         self.ended = true;
         self.failure = Some(error);
+    }
+}
+
+/// Makes a buffer so long at least.
+fn grow(buffer: &mut Vec<u8>, len: usize) {
+    if buffer.len() < len {
+        buffer.resize(len, 0);
     }
 }
 
