@@ -142,6 +142,16 @@ mod tests {
     }
 
     #[test]
+    fn ten_million_things_take_no_more_room_than_one() {
+        let (mut one, mut many) = (Distinct::default(), Distinct::default());
+        one.add(0);
+        (0..10_000_000).for_each(|thing| many.add(thing));
+        assert_eq!(many.registers.len(), one.registers.len());
+        let off = (many.estimate() as f64 / 1e7 - 1.0).abs();
+        assert!(off <= 4.0 * Distinct::ERROR, "{}", many.estimate());
+    }
+
+    #[test]
     fn a_wrong_number_of_registers_is_refused() {
         assert!(serde_json::from_str::<Distinct>("[1,2,3]").is_err());
         let text = serde_json::to_string(&Distinct::default()).unwrap();
