@@ -16,13 +16,15 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench bench-front-door fuzz fuzz-smoke lint doc licences garbage soak ci
+.PHONY: help demo test cache-tests bench bench-analyze bench-front-door fuzz fuzz-smoke lint doc licences garbage soak ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS="--help")'
 	@echo 'make test        all tests'
 	@echo 'make cache-tests the public HTTP cache test suite (ARGS="--suite DIR" for a checkout of it)'
 	@echo 'make bench       benchmarks'
+	@echo 'make bench-analyze'
+	@echo '                 analyze beside GoAccess on a log of 1 GB (ARGS="--megabytes 200")'
 	@echo 'make bench-front-door'
 	@echo '                 the proxy beside nginx, Varnish and a bare loop (ARGS="--quick")'
 	@echo 'make lint        format, clippy, house rules'
@@ -49,6 +51,10 @@ cache-tests:
 bench:
 	@tools/need rust cc
 	@cargo bench --workspace --bench '*' --locked $(ARGS)
+
+bench-analyze:
+	@tools/need rust cc python3
+	@benches/analyze/run $(ARGS)
 
 bench-front-door:
 	@tools/need rust cc nginx python3 strace varnish wrk

@@ -92,8 +92,8 @@ impl TimeMemo {
             return Some((Wall(self.minute.0 + second * 1000), self.utc_offset));
         }
         let (at, utc_offset) = parse(text)?;
-        let second = number(&text[SECOND..SECOND + 2])?;
-        *self = Self { text: *text, minute: Wall(at.0 - second as i64 * 1000), utc_offset };
+        let second = signed(&text[SECOND..SECOND + 2])?;
+        *self = Self { text: *text, minute: Wall(at.0 - second * 1000), utc_offset };
         Some((at, utc_offset))
     }
 }
@@ -117,6 +117,63 @@ pub(crate) fn write(out: &mut String, at: Wall, utc_offset: i32) {
     out.push_str(if utc_offset < 0 { " -" } else { " +" });
     two_digits(out, zone / 60);
     two_digits(out, zone % 60);
+}
+
+/// `2012-03-03T06:26:37.123-08:00` and what else RFC 3339 and ISO 8601 allow of it: a space for the
+/// `T`, slashes in the date, no fraction, `Z`, `-0800`; no zone at all reads as UTC.
+pub(crate) fn parse_iso(text: &[u8]) -> Option<(Wall, i32)> {
+    let day = parse_date(text.get(..10)?)?;
+    let rest = text.get(10..)?.split_first().filter(|(mark, _)| matches!(mark, b'T' | b't' | b' '));
+    let rest = rest?.1;
+    let zone = rest.iter().position(|byte| matches!(byte, b'Z' | b'z' | b'+' | b'-'));
+    let (time, zone) = rest.split_at(zone.unwrap_or(rest.len()));
+    let two = |high, low| number(&[high, low]);
+    let utc_offset = match *zone {
+        [] | [b'Z' | b'z'] => 0,
+        [sign, h1, h2, b':', m1, m2] | [sign, h1, h2, m1, m2] => {
+            let seconds = (two(h1, h2).filter(|&hours| hours < 24)? * 60
+                + two(m1, m2).filter(|&minutes| minutes < 60)?) as i32
+                * 60;
+            if sign == b'-' { -seconds } else { seconds }
+        }
+        _ => return None,
+    };
+    let local = day * 1000 + parse_time_of_day(time)?;
+    Some((Wall(local - i64::from(utc_offset) * 1000), utc_offset))
+}
+
+/// Seconds since 1970 at which a day begins: `2012-03-03`, or with slashes.
+pub(crate) fn parse_date(text: &[u8]) -> Option<i64> {
+    let &[y1, y2, y3, y4, b'-' | b'/', m1, m2, b'-' | b'/', d1, d2] = text else { return None };
+    let year = signed(&[y1, y2, y3, y4])?;
+    let (month, day) = (number(&[m1, m2])? as u32, signed(&[d1, d2])?);
+    let exists = (1..=12).contains(&month) && (1..=days_in_month(year, month)).contains(&day);
+    exists.then(|| days_from_civil(year, month, day) * 86_400)
+}
+
+/// Milliseconds since midnight: `06:26:37`, with a fraction or without.
+pub(crate) fn parse_time_of_day(text: &[u8]) -> Option<i64> {
+    let (&[h1, h2, b':', n1, n2, b':', s1, s2], fraction) = text.split_first_chunk()? else {
+        return None;
+    };
+    let two = |high, low| signed(&[high, low]);
+    let (hour, minute, second) = (two(h1, h2)?, two(n1, n2)?, two(s1, s2)?);
+    let millis = match fraction {
+        [] => 0,
+        [b'.' | b',', fraction @ ..] if !fraction.is_empty() => millis(fraction)?,
+        _ => return None,
+    };
+    let exists = hour < 24 && minute < 60 && second <= 60;
+    exists.then(|| ((hour * 60 + minute) * 60 + second) * 1000 + i64::from(millis))
+}
+
+/// Milliseconds of the digits behind a decimal point, cut.
+pub(crate) fn millis(fraction: &[u8]) -> Option<u16> {
+    fraction.iter().all(u8::is_ascii_digit).then(|| {
+        (0..3).fold(0, |sum, place| {
+            sum * 10 + fraction.get(place).map_or(0, |digit| u16::from(digit - b'0'))
+        })
+    })
 }
 
 fn two_digits(out: &mut String, number: i64) {
@@ -159,6 +216,11 @@ fn civil_from_days(days: i64) -> (i64, u32, i64) {
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     let year = era * 400 + year_of_era + i64::from(month <= 2);
     (year, month as u32, day)
+}
+
+/// As [`number`], signed.
+fn signed(digits: &[u8]) -> Option<i64> {
+    number(digits).and_then(|value| i64::try_from(value).ok())
 }
 
 /// A plain decimal number; `None` for anything else, and for one that does not fit.

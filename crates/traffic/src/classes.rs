@@ -148,7 +148,8 @@ const ROBOT_FOR: Duration = Duration::from_hours(24);
 /// 1. `Monitor`: a path of health checks ([`ClassifierConfig::monitor_paths`]), whoever asks;
 /// 2. `Api`: an agent of the operator's own; then `Monitor`: an agent of the operator's, or a
 ///    monitor by the table;
-/// 3. `Crawler`: an agent of the operator's, or a crawler by the table ([`CrawlerTable`]);
+/// 3. `Crawler`: an agent of the operator's, or a crawler by the table
+///    ([`CrawlerTable`](crate::CrawlerTable));
 /// 4. `Scanner`: a client that missed too much (see [`Classifier::learn`]), or a path that only
 ///    scanners ask for and that has never been answered with success here;
 /// 5. `Crawler`: a client that asked for `/robots.txt` with this agent in the last 24 hours.

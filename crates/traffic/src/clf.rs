@@ -175,6 +175,7 @@ pub(crate) fn find(line: &[u8], times: &mut TimeMemo) -> Result<Spans, Reason> {
 }
 
 /// Length of the word that the line begins with, ASCII only, up to a space.
+#[inline]
 fn word(line: &[u8]) -> Option<usize> {
     let len = line.iter().position(|&byte| byte == b' ' || !byte.is_ascii())?;
     (len > 0 && line[len] == b' ').then_some(len)
@@ -227,6 +228,7 @@ impl Quoted {
 }
 
 /// The field in quotes at `from`, or `missing` where there is none.
+#[inline]
 fn quoted(line: &[u8], from: usize, missing: Reason) -> Result<Quoted, Reason> {
     let open = skip_spaces(line, from);
     if line.get(open) != Some(&b'"') {
@@ -249,11 +251,13 @@ fn quoted(line: &[u8], from: usize, missing: Reason) -> Result<Quoted, Reason> {
     Err(Reason::OpenQuote)
 }
 
+#[inline]
 fn skip_spaces(line: &[u8], from: usize) -> usize {
     let rest = line.get(from..).unwrap_or_default();
     from + rest.iter().take_while(|&&byte| byte == b' ').count()
 }
 
+#[inline]
 fn status(line: &[u8], from: usize) -> Result<(u16, usize), Reason> {
     let start = skip_spaces(line, from);
     let end = start + 3;
@@ -264,6 +268,7 @@ fn status(line: &[u8], from: usize) -> Result<(u16, usize), Reason> {
     Ok((digits as u16, end))
 }
 
+#[inline]
 fn size(line: &[u8], from: usize) -> Result<(u64, usize), Reason> {
     let start = skip_spaces(line, from);
     let rest = line.get(start..).unwrap_or_default();
@@ -275,6 +280,7 @@ fn size(line: &[u8], from: usize) -> Result<(u64, usize), Reason> {
 }
 
 /// Empty where the line is Common.
+#[inline]
 fn referer_and_agent(line: &[u8], from: usize) -> Result<(Quoted, Quoted), Reason> {
     let none = Quoted::none(line.len());
     let next_is_quote = |from| line.get(skip_spaces(line, from)) == Some(&b'"');
@@ -290,6 +296,7 @@ fn referer_and_agent(line: &[u8], from: usize) -> Result<(Quoted, Quoted), Reaso
 }
 
 /// Method, target and protocol. The target may hold spaces: clients do send such.
+#[inline]
 fn http_request(line: &[u8], (from, to): (usize, usize), status: u16) -> Option<[Span; 3]> {
     let request = &line[from..to];
     let method = request.iter().take(33).position(|&byte| byte == b' ')?;

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::record::{Field, Record};
 
 const COMBINED: &str = r#"10.0.0.7 - - [03/Mar/2012:06:26:37 -0800] "GET /a?b=c HTTP/1.1" 404 142 "http://x.example/" "Mozilla/5.0 (X11)""#;
 

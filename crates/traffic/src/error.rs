@@ -34,7 +34,8 @@ pub enum Error {
     /// A compressed log ends early or is damaged; what came before was delivered.
     #[error(
         "log {name} is compressed and cut off or damaged after {lines} lines: {source}; \
-         those lines were read, test the file with `gzip -t` and copy it again"
+         those lines were read, test the file with `gzip -t` (`zstd -t`, `bzip2 -t`, `xz -t`) \
+         and copy it again"
     )]
     Damaged {
         /// Path as given.
@@ -43,14 +44,6 @@ pub enum Error {
         lines: u64,
         /// The decompressor's answer.
         source: io::Error,
-    },
-    /// Compressed in a way that is not read here.
-    #[error("log {name} is compressed, and not by gzip; try `{tool} {name} | ... -`")]
-    Compression {
-        /// Path as given.
-        name: String,
-        /// A command that unpacks it to standard output.
-        tool: &'static str,
     },
     /// No line of the log's beginning is in a format that is read here.
     #[error(

@@ -1,15 +1,19 @@
 //! The formats of logs, and how to tell them apart.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
+use memchr::memchr;
 use nightwatt_model::time::Wall;
 
 use crate::civil::TimeMemo;
 use crate::clf;
 use crate::error::Error;
+use crate::json;
 use crate::record::Reason;
 use crate::spans::Spans;
+use crate::w3c::Header;
 
 /// A format of access logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -18,11 +22,25 @@ pub enum Format {
     Common,
     /// Common, and ` "referer" "agent"`: Apache's, nginx's default, Traefik's text.
     Combined,
+    /// The virtual host, and Combined or Common: Apache's `vhost_combined`.
+    VhostCombined,
+    /// Caddy's JSON.
+    Caddy,
+    /// Traefik's JSON.
+    Traefik,
+    /// W3C extended, with `#Fields` lines: IIS, `CloudFront`.
+    W3c,
 }
 
 /// Every format, and the names that [`Format::from_str`] takes; the first is the format's own.
-const NAMES: [(Format, &[&str]); 2] =
-    [(Format::Common, &["common"]), (Format::Combined, &["combined", "nginx", "apache"])];
+const NAMES: [(Format, &[&str]); 6] = [
+    (Format::Common, &["common"]),
+    (Format::Combined, &["combined", "nginx", "apache"]),
+    (Format::VhostCombined, &["vcombined"]),
+    (Format::Caddy, &["caddy"]),
+    (Format::Traefik, &["traefik"]),
+    (Format::W3c, &["w3c", "iis", "cloudfront"]),
+];
 
 impl Format {
     /// All names of formats, for help and errors.
@@ -57,9 +75,12 @@ pub(crate) fn detect(text: &[u8]) -> Option<Format> {
     let mut lines = text.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     let mut scores = [0_usize; NAMES.len()];
     for line in lines.by_ref().take(LOOKED_AT) {
-        if let Some(format) = detect_line(line)
-            && let Some(place) = NAMES.iter().position(|(named, _)| *named == format)
-        {
+        let format = detect_line(line);
+        if format == Some(Format::W3c) {
+            // It says so itself, and says it once.
+            return format;
+        }
+        if let Some(place) = NAMES.iter().position(|(named, _)| Some(*named) == format) {
             scores[place] += 1;
         }
     }
@@ -69,8 +90,36 @@ pub(crate) fn detect(text: &[u8]) -> Option<Format> {
 
 fn detect_line(line: &[u8]) -> Option<Format> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    let spans = clf::find(line, &mut TimeMemo::default()).ok()?;
+    if line.starts_with(b"#Fields:") {
+        return Some(Format::W3c);
+    }
+    if line.starts_with(b"{") {
+        let caddy = || json::caddy(line).is_ok().then_some(Format::Caddy);
+        return json::traefik(line).map_or_else(|_| caddy(), |_| Some(Format::Traefik));
+    }
+    let times = &mut TimeMemo::default();
+    if is_behind_host(line) && vhost(line, times).is_ok() {
+        return Some(Format::VhostCombined);
+    }
+    let spans = clf::find(line, times).ok()?;
     Some(if spans.has_agent() { Format::Combined } else { Format::Common })
+}
+
+/// Whether the second word is an address and the first is none.
+fn is_behind_host(line: &[u8]) -> bool {
+    let mut words = line.split(|&byte| byte == b' ').map(|word| std::str::from_utf8(word).ok());
+    let mut is_address =
+        || words.next().flatten().is_some_and(|word| word.parse::<IpAddr>().is_ok());
+    !is_address() && is_address()
+}
+
+/// Parses what follows the name of the host.
+fn vhost(line: &[u8], times: &mut TimeMemo) -> Result<Spans, Reason> {
+    if line.trim_ascii().is_empty() {
+        return Err(Reason::Empty);
+    }
+    let rest = memchr(b' ', line).ok_or(Reason::Client)? + 1;
+    clf::find(&line[rest..], times).map(|spans| spans.moved(rest))
 }
 
 /// Parses lines of one log one after the other.
@@ -78,11 +127,13 @@ fn detect_line(line: &[u8]) -> Option<Format> {
 pub(crate) struct LineParser {
     format: Format,
     times: TimeMemo,
+    /// Of W3C.
+    header: Header,
 }
 
 impl LineParser {
     pub(crate) fn new(format: Format) -> Self {
-        Self { format, times: TimeMemo::default() }
+        Self { format, times: TimeMemo::default(), header: Header::default() }
     }
 
     pub(crate) const fn format(&self) -> Format {
@@ -90,14 +141,27 @@ impl LineParser {
     }
 
     /// Parses a line without its end; `None` for one that says something of the log itself.
+    #[inline]
     pub(crate) fn find(&mut self, line: &[u8]) -> Result<Option<Spans>, Reason> {
         match self.format {
             Format::Common | Format::Combined => clf::find(line, &mut self.times).map(Some),
+            Format::VhostCombined => vhost(line, &mut self.times).map(Some),
+            Format::Caddy => json::caddy(line).map(Some),
+            Format::Traefik => json::traefik(line).map(Some),
+            Format::W3c if Header::is_directive(line) => {
+                self.header.directive(line);
+                Ok(None)
+            }
+            Format::W3c => self.header.find(line).map(Some),
         }
     }
 
     /// Takes in what a piece of the log says of the log, and nothing else.
-    pub(crate) const fn skip(&mut self, _piece: &[u8]) {}
+    pub(crate) fn skip(&mut self, piece: &[u8]) {
+        if self.format == Format::W3c {
+            self.header.skip(piece);
+        }
+    }
 
     /// When the first line that can be read was logged.
     pub(crate) fn first_time(&mut self, text: &[u8]) -> Option<Wall> {
@@ -118,3 +182,7 @@ impl LineParser {
             .min()
     }
 }
+
+#[cfg(test)]
+#[path = "format_tests.rs"]
+mod tests;

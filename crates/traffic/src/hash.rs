@@ -1,6 +1,6 @@
 //! Numbers for texts, and tables keyed by them.
 //!
-//! foldhash: some 1 ns and 0.1 ns a byte, where the standard library's SipHash takes ten times as
+//! foldhash: some 1 ns and 0.1 ns a byte, where the standard library's `SipHash` takes ten times as
 //! long. Its seed is fixed, so a log gives the same figures on every machine and in every run.
 
 use std::collections::HashMap;

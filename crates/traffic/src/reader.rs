@@ -1,19 +1,18 @@
-//! Streams a log, plain or gzip, in constant memory.
+//! Streams a log, of any format and packed or not, in constant memory.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
 
-use flate2::read::MultiGzDecoder;
-use memchr::memchr;
+use memchr::{memchr, memrchr};
 use nightwatt_model::time::Wall;
 
 use crate::arrival::Arrival;
-use crate::civil::TimeMemo;
-use crate::clf;
 pub use crate::counts::{Counts, Sample};
+use crate::decompress::Unpacked;
 use crate::error::Error;
+use crate::format::{self, Format, LineParser};
 use crate::record::{Line, Reason, Record};
 use crate::spans::Spans;
 
@@ -23,6 +22,9 @@ pub const MAX_LINE: usize = 64 * 1024;
 
 /// Bytes held at a time: a longest line and a good read beside it.
 const BUFFER: usize = 4 * MAX_LINE;
+
+/// Bytes that the format is told by.
+const LOOK: usize = MAX_LINE;
 
 /// Reads one log line by line and lends what each says.
 ///
@@ -38,14 +40,16 @@ const BUFFER: usize = 4 * MAX_LINE;
 /// ```
 pub struct LogReader {
     name: String,
-    source: Box<dyn Read + Send>,
-    compressed: bool,
+    source: Unpacked,
+    parser: Option<LineParser>,
     /// What was read and not yet looked at lies in `start .. end`.
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
     /// Nothing more comes: the end, or an error that was reported.
     ended: bool,
+    /// An error that has not been told yet.
+    failure: Option<io::Error>,
     counts: Counts,
 }
 
@@ -63,32 +67,36 @@ impl LogReader {
         }
     }
 
-    /// Reads from anything, under a name for samples and errors. Gzip is recognised by its first
-    /// bytes, and may have many members, as concatenated files have.
-    pub fn new(
-        name: impl Into<String>,
-        mut source: impl Read + Send + 'static,
-    ) -> Result<Self, Error> {
+    /// Reads from anything, under a name for samples and errors. How the log is packed is told by
+    /// its first bytes, its format by its first lines.
+    pub fn new(name: impl Into<String>, source: impl Read + Send + 'static) -> Result<Self, Error> {
         let name = name.into();
-        let mut head = Vec::new();
-        if let Err(source) = source.by_ref().take(6).read_to_end(&mut head) {
-            return Err(Error::Read { name, lines: 0, source });
+        match Unpacked::new(source) {
+            Err(source) => Err(Error::Read { name, lines: 0, source }),
+            Ok(source) => Ok(Self {
+                name,
+                source,
+                parser: None,
+                buffer: vec![0; BUFFER].into_boxed_slice(),
+                start: 0,
+                end: 0,
+                ended: false,
+                failure: None,
+                counts: Counts::default(),
+            }),
         }
-        if let Some(tool) = unreadable_format(&head) {
-            return Err(Error::Compression { name, tool });
-        }
-        let compressed = head.starts_with(&[0x1f, 0x8b]);
-        let whole = io::Cursor::new(head).chain(source);
-        Ok(Self {
-            name,
-            source: if compressed { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) },
-            compressed,
-            buffer: vec![0; BUFFER].into_boxed_slice(),
-            start: 0,
-            end: 0,
-            ended: false,
-            counts: Counts::default(),
-        })
+    }
+
+    /// Of a format that need not be told by the first lines.
+    #[must_use]
+    pub fn with_format(mut self, format: Format) -> Self {
+        self.parser = Some(LineParser::new(format));
+        self
+    }
+
+    /// What the log is read as; `None` before the first line was asked for.
+    pub fn format(&self) -> Option<Format> {
+        self.parser.as_ref().map(LineParser::format)
     }
 
     /// What was met so far.
@@ -112,9 +120,12 @@ impl LogReader {
     }
 
     fn next_spans(&mut self) -> Result<Option<(Range<usize>, Spans)>, Error> {
+        self.detect();
         while let Some(range) = self.next_range()? {
-            match clf::find(&self.buffer[range.clone()], &mut TimeMemo::default()) {
-                Ok(spans) => {
+            let Some(parser) = &mut self.parser else { break };
+            match parser.find(&self.buffer[range.clone()]) {
+                Ok(None) => self.counts.directives += 1,
+                Ok(Some(spans)) => {
                     if spans.is_request() {
                         self.counts.requests += 1;
                     } else {
@@ -128,6 +139,18 @@ impl LogReader {
         Ok(None)
     }
 
+    /// Tells the format by the first lines. A log that is in none is read as Combined, so its lines
+    /// are malformed, each for its reason.
+    fn detect(&mut self) {
+        if self.parser.is_none() {
+            while !self.ended && self.end < LOOK {
+                self.refill();
+            }
+            let format = format::detect(&self.buffer[..self.end]);
+            self.parser = Some(LineParser::new(format.unwrap_or(Format::Combined)));
+        }
+    }
+
     fn count_lost(&mut self, reason: Reason, range: Range<usize>) {
         self.counts.lose(&self.name, reason, &self.buffer[range]);
     }
@@ -138,22 +161,26 @@ impl LogReader {
         let mut seen = 0;
         loop {
             let unread = &self.buffer[self.start..self.end];
+            // Less than was seen where an error took half a line away.
+            seen = seen.min(unread.len());
             let found = memchr(b'\n', &unread[seen..]).map(|offset| seen + offset);
             seen = unread.len();
             let (len, used) = match found {
                 Some(len) => (len, len + 1),
-                None if self.ended && seen == 0 => return Ok(None),
+                None if self.ended && seen == 0 => {
+                    return self.failure.take().map_or(Ok(None), |source| Err(self.error(source)));
+                }
                 None if self.ended => (seen, seen),
                 // One more than the longest, since a carriage return may end it.
                 None if seen > MAX_LINE + 1 => {
                     self.counts.lines += 1;
                     self.count_lost(Reason::TooLong, self.start..self.end);
-                    self.skip_line()?;
+                    self.skip_line();
                     seen = 0;
                     continue;
                 }
                 None => {
-                    self.refill()?;
+                    self.refill();
                     continue;
                 }
             };
@@ -171,22 +198,21 @@ impl LogReader {
     }
 
     /// Drops everything up to the next line end.
-    fn skip_line(&mut self) -> Result<(), Error> {
+    fn skip_line(&mut self) {
         while !self.ended {
             if let Some(offset) = memchr(b'\n', &self.buffer[self.start..self.end]) {
                 self.start += offset + 1;
-                return Ok(());
+                return;
             }
             self.start = self.end;
-            self.refill()?;
+            self.refill();
         }
         // An end without a line end: `refill` ended with nothing left behind.
         self.start = self.end;
-        Ok(())
     }
 
     /// Moves what is left to the front and reads once more behind it.
-    fn refill(&mut self) -> Result<(), Error> {
+    fn refill(&mut self) {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
@@ -196,35 +222,26 @@ impl LogReader {
                 Ok(read) => self.end += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(source) => {
-                    // Half a line is none: what is left of it goes with the error.
+                    // Half a line is none: what is left of it goes with the error, which is told
+                    // when the whole ones have been delivered.
                     self.ended = true;
-                    self.end = 0;
-                    return Err(self.failure(source));
+                    let whole = memrchr(b'\n', &self.buffer[..self.end]);
+                    self.end = whole.map_or(0, |end| end + 1);
+                    self.failure = Some(source);
                 }
             }
-            return Ok(());
+            return;
         }
     }
 
-    fn failure(&self, source: io::Error) -> Error {
-        use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+    fn error(&self, source: io::Error) -> Error {
         let (name, lines) = (self.name.clone(), self.counts.lines);
-        if self.compressed && matches!(source.kind(), InvalidData | InvalidInput | UnexpectedEof) {
+        if self.source.is_damaged() {
             Error::Damaged { name, lines, source }
         } else {
             Error::Read { name, lines, source }
         }
     }
-}
-
-/// The tool that unpacks a format which is not read here, by the file's first bytes.
-fn unreadable_format(head: &[u8]) -> Option<&'static str> {
-    let formats: [(&[u8], &str); 3] = [
-        (&[0x28, 0xb5, 0x2f, 0xfd], "zstdcat"),
-        (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xzcat"),
-        (b"BZh91A", "bzcat"),
-    ];
-    formats.iter().find(|(magic, _)| head.starts_with(magic)).map(|&(_, tool)| tool)
 }
 
 /// How far behind its neighbours a line may stand in a log: a server logs an answer when it has

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use memchr::memchr;
 use nightwatt_model::time::Wall;
 
 use crate::arrival::Arrival;
@@ -178,6 +177,12 @@ pub enum Reason {
     /// Size is neither a number nor `-`.
     #[error("no size")]
     Size,
+    /// No JSON object, or its fields are not what they are in this format.
+    #[error("no JSON of this format")]
+    Json,
+    /// Before any `#Fields` line that says what a line holds.
+    #[error("no #Fields line before")]
+    NoFields,
     /// A whole line, but the request field holds no HTTP request ([`BadRequest`]).
     #[error("no HTTP request")]
     NoHttp,

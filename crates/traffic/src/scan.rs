@@ -24,7 +24,7 @@ use nightwatt_model::visit::Visitor;
 use crate::counts::Counts;
 use crate::error::Error;
 use crate::format::Format;
-use crate::summary::Summary;
+use crate::summary::{Distinct, Summary};
 use crate::traits::{Rules, Traits};
 use batch::Batch;
 use order::Order;
@@ -170,19 +170,26 @@ where
     let taken = Mutex::new(taken);
     let sources = thread::scope(|scope| {
         let reader = scope.spawn(move || cut(sources, &permit, &pieces, &emptied, &buffers));
-        for _ in 0..workers {
+        let start = |_| {
             let (taken, parsed, buffer) = (&taken, parsed.clone(), buffer.clone());
-            scope.spawn(move || parse(rules, taken, &parsed, &buffer));
-        }
+            scope.spawn(move || parse(rules, taken, &parsed, &buffer))
+        };
+        let workers: Vec<_> = (0..workers).map(start).collect();
         drop((parsed, buffer));
         // All ends of channels that this thread holds go with this call, so that nobody waits.
-        take(batches, permits, empty, &mut books, &read, &mut progress, &mut consume);
-        reader.join()
+        let ends = Ends { batches, permits, empty };
+        take(ends, &mut books, &read, &mut progress, &mut consume);
+        for worker in workers {
+            books.summary.targets.merge(&joined(worker.join()));
+        }
+        joined(reader.join())
     });
-    match sources {
-        Ok(sources) => books.close(sources),
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
+    books.close(sources)
+}
+
+/// What a thread made; if it panicked, so does this one.
+fn joined<T>(made: thread::Result<T>) -> T {
+    made.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// The reading thread: gives pieces to the workers, as many as there are permits.
@@ -223,26 +230,32 @@ fn parse(
     taken: &Mutex<Receiver<(Piece, Batch)>>,
     parsed: &Sender<Option<Batch>>,
     buffer: &Sender<Vec<u8>>,
-) {
+) -> Distinct {
     let _alarm = Alarm(parsed);
     let mut worker = Worker::new(rules);
     loop {
         // Whoever panicked with the lock held did so in `recv`, which leaves the channel as it is.
         let next = taken.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok((piece, mut batch)) = next else { return };
+        let Ok((piece, mut batch)) = next else { break };
         // Nobody takes it where the reader has come to the end.
         drop(buffer.send(worker.parse(piece, &mut batch)));
         if parsed.send(Some(batch)).is_err() {
-            return;
+            break;
         }
     }
+    worker.into_targets()
+}
+
+/// The ends of channels that the calling thread holds.
+struct Ends {
+    batches: Receiver<Option<Batch>>,
+    permits: Receiver<()>,
+    empty: Sender<Batch>,
 }
 
 /// The calling thread: takes batches in the order of pieces.
 fn take<F>(
-    batches: Receiver<Option<Batch>>,
-    permits: Receiver<()>,
-    empty: Sender<Batch>,
+    ends: Ends,
     books: &mut Books,
     read: &AtomicU64,
     progress: &mut impl FnMut(Progress),
@@ -250,6 +263,7 @@ fn take<F>(
 ) where
     F: FnMut(Logged<'_>) -> ControlFlow<()>,
 {
+    let Ends { batches, permits, empty } = ends;
     let mut waiting: BTreeMap<u32, Batch> = BTreeMap::new();
     let mut next = 0;
     let mut done = Vec::new();
@@ -289,7 +303,7 @@ impl Books {
     fn new(paths: &[PathBuf], sources: &Sources, options: &Options) -> Self {
         let size = |path: &PathBuf| {
             let metadata = std::fs::metadata(path).ok()?;
-            metadata.is_file().then(|| metadata.len())
+            metadata.is_file().then_some(metadata.len())
         };
         Self {
             order: Order::new(options.hold),

@@ -16,6 +16,10 @@ impl Span {
         Self { from: from as u32, to: to as u32 }
     }
 
+    pub(crate) fn of_text(self, line: &str) -> &str {
+        &line[self.from as usize..self.to as usize]
+    }
+
     pub(crate) fn of(self, line: &[u8]) -> &[u8] {
         &line[self.from as usize..self.to as usize]
     }
@@ -54,6 +58,23 @@ pub(crate) struct Spans {
 }
 
 impl Spans {
+    /// The same in a line that has so many bytes more in front.
+    pub(crate) fn moved(mut self, by: usize) -> Self {
+        let http = self.http.iter_mut().flatten();
+        let own = [
+            &mut self.client,
+            &mut self.user,
+            &mut self.request,
+            &mut self.query,
+            &mut self.referer,
+            &mut self.agent,
+        ];
+        for span in own.into_iter().chain(http) {
+            *span = Span { from: span.from + by as u32, to: span.to + by as u32 };
+        }
+        self
+    }
+
     /// Whether the line holds an HTTP request.
     pub(crate) const fn is_request(&self) -> bool {
         self.http.is_some()

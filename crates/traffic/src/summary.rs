@@ -114,7 +114,7 @@ impl Summary {
         self.sizes = Sizes::default();
         self.hours.clear();
         self.agents.clear();
-        self.targets.clear();
+        self.targets = Distinct::default();
     }
 
     /// Adds another's requests.

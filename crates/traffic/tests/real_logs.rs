@@ -4,15 +4,19 @@
 //! expected counts come from a shell, the shares of crawlers from the first look at these logs
 //! that the design notes report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::time::{Mono, Now, Wall};
+use nightwatt_traffic::classes::ClassifierConfig;
 use nightwatt_traffic::record::Reason;
+use nightwatt_traffic::scan::Options;
 use nightwatt_traffic::{
-    AgentKind, Arrival, Classifier, ClientFacts, Counts, CrawlerTable, LogReader, arrivals,
+    AgentKind, Arrival, Classifier, ClientFacts, Counts, CrawlerTable, LogReader, Rules, Suspects,
+    arrivals, scan,
 };
 
 /// A file of the shared data; `None`, with a message, where there is no shared data at all.
@@ -195,4 +199,67 @@ fn samples_of_the_list_are_what_the_list_says() {
         samples += 1;
     }
     assert!(samples > 1_500, "{samples}");
+}
+
+/// What a scan on all cores gives is what the reader gives, in the same order.
+#[test]
+fn a_scan_is_what_the_reader_reads() {
+    let files =
+        ["yuvi_in_nginx_2012-03", "erddap_nginx_2024", "secrepo_2018-12-15", "elastic_apache_2015"];
+    for file in files {
+        let name = format!("{file}.log.gz");
+        let Some(log) = log(&name) else { return };
+        let rules = Rules::new(ClassifierConfig::default());
+        let mut expected = log.arrivals.iter();
+        let mut suspects = Suspects::new();
+        let path = shared(&format!("logs/{name}")).unwrap();
+        let found = scan(
+            &[path],
+            &rules,
+            &Options::default(),
+            |_| {},
+            |logged| {
+                let arrival = expected.next().expect("as many requests as the reader");
+                assert_eq!(
+                    (logged.at, logged.utc_offset, logged.client, logged.method, logged.target),
+                    (
+                        arrival.at,
+                        arrival.utc_offset,
+                        &*arrival.client,
+                        &*arrival.method,
+                        &*arrival.target
+                    )
+                );
+                assert_eq!(
+                    (logged.status, logged.bytes, logged.referer, logged.agent),
+                    (
+                        arrival.status,
+                        arrival.bytes,
+                        arrival.referer.as_deref(),
+                        arrival.agent.as_deref()
+                    )
+                );
+                suspects.observe(&logged);
+                ControlFlow::Continue(())
+            },
+        );
+        assert!(expected.next().is_none(), "{file}");
+        assert_eq!(found.late, 0, "{file}");
+        let samples = |counts: &Counts| {
+            let all = counts.malformed_samples.iter().chain(&counts.bad_request_samples);
+            all.map(|sample| (sample.line, sample.reason)).collect::<Vec<_>>()
+        };
+        assert_eq!(samples(&found.counts), samples(&log.counts));
+        assert_eq!(found.summary.sizes.total, log.bytes());
+        assert_eq!(found.summary.requests, log.counts.requests);
+        // Sets, where the scan has a sketch.
+        let targets: HashSet<&str> = log.arrivals.iter().map(|a| a.target.as_str()).collect();
+        let off = found.summary.targets.estimate() as f64 / targets.len() as f64 - 1.0;
+        assert!(off.abs() < 0.03, "{file}: {off}");
+        println!("{file}: {} lines unsorted, {} targets", found.unsorted(), targets.len());
+        for suspect in suspects.list() {
+            let habits: Vec<String> = suspect.habits.iter().map(ToString::to_string).collect();
+            println!("  {} {}: {}", suspect.requests, suspect.agent, habits.join("; "));
+        }
+    }
 }

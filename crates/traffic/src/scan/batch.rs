@@ -89,7 +89,7 @@ pub(super) struct Batch {
     pub(super) ends: Option<(Wall, Wall)>,
     /// Lines with a time before that of the line before.
     pub(super) unsorted: u64,
-    /// Of the requests; agents apart, in `agents`.
+    /// Of the requests; agents are apart, in `agents`, and targets with the worker.
     pub(super) summary: Summary,
     pub(super) agents: Vec<AgentCount>,
 }

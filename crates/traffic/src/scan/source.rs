@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use memchr::{memchr, memrchr};
 use nightwatt_model::time::Wall;
 
-use crate::decompress::{MAGIC, Packing};
+use crate::decompress::Unpacked;
 use crate::error::{self, Error};
 use crate::format::{self, Format, LineParser};
 use crate::reader::MAX_LINE;
@@ -65,8 +65,9 @@ impl<R: Read> Read for Counted<R> {
 
 /// Cuts one source into pieces.
 struct Cutter {
-    source: Box<dyn Read + Send>,
-    packing: Packing,
+    source: Unpacked,
+    /// What went wrong behind what is still to be delivered.
+    failure: Option<io::Error>,
     /// What was read behind the last line end.
     rest: Vec<u8>,
     ended: bool,
@@ -74,51 +75,56 @@ struct Cutter {
 
 impl Cutter {
     fn new(source: impl Read + Send + 'static, read: Arc<AtomicU64>) -> io::Result<Self> {
-        let mut source = Counted { source, read };
-        let mut head = Vec::new();
-        source.by_ref().take(MAGIC as u64).read_to_end(&mut head)?;
-        let packing = Packing::of(&head);
-        let source = packing.open(io::Cursor::new(head).chain(source));
-        Ok(Self { source, packing, rest: Vec::new(), ended: false })
+        let source = Unpacked::new(Counted { source, read })?;
+        Ok(Self { source, failure: None, rest: Vec::new(), ended: false })
     }
 
-    /// The next lines, `size` bytes of them where there are so many; `text` is emptied for them.
+    /// The next lines, `size` bytes of them where there are so many; they take the place of what is in `text`.
     /// Nothing at the end. A line that is too long is cut behind the first byte that is too much.
     fn next(&mut self, size: usize, text: &mut Vec<u8>) -> Result<bool, Failure> {
-        text.clear();
-        text.append(&mut self.rest);
+        // What is in the buffer is of no use, but it is there: new memory would have to be filled.
+        let mut filled = self.rest.len();
+        grow(text, filled);
+        text[..filled].copy_from_slice(&self.rest);
+        self.rest.clear();
         while !self.ended {
-            let room = size.saturating_sub(text.len()).max(1024);
-            // Some more, since a full buffer would be made larger to look for more.
-            text.reserve(room + 64);
-            match self.source.by_ref().take(room as u64).read_to_end(text) {
-                Ok(read) => self.ended = read < room,
+            grow(text, size.max(filled + 1024));
+            match self.source.read(&mut text[filled..]) {
+                Ok(0) => self.ended = true,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
+                    self.fail(error);
                     // Half a line is none.
-                    self.ended = true;
-                    text.truncate(memrchr(b'\n', text).map_or(0, |end| end + 1));
-                    self.rest.clear();
-                    // What came before is delivered; the error is told when it is asked for more.
-                    self.failed(error, !text.is_empty())?;
-                    return Ok(true);
+                    filled = last_line(&text[..filled]);
                 }
             }
-            let open = last_line(text);
-            if !self.ended && text.len() - open > MAX_LINE + 2 {
-                self.skip_line(text)?;
+            if self.ended || filled < size {
+                continue;
+            }
+            let open = last_line(&text[..filled]);
+            if filled - open > MAX_LINE + 2 {
+                text.truncate(filled);
+                self.skip_line(text);
                 return Ok(true);
             }
-            if !self.ended && open > 0 && text.len() >= size {
-                self.rest.extend_from_slice(&text[open..]);
+            if open > 0 {
+                self.rest.extend_from_slice(&text[open..filled]);
                 text.truncate(open);
                 return Ok(true);
             }
         }
-        Ok(!text.is_empty())
+        text.truncate(filled);
+        // What came before is delivered first.
+        match self.failure.take_if(|_| text.is_empty()) {
+            Some(error) if self.source.is_damaged() => Err(Failure::Damaged(error)),
+            Some(error) => Err(Failure::Read(error)),
+            None => Ok(!text.is_empty()),
+        }
     }
 
     /// Drops what follows of a line that is too long already.
-    fn skip_line(&mut self, text: &mut Vec<u8>) -> Result<(), Failure> {
+    fn skip_line(&mut self, text: &mut Vec<u8>) {
         text.truncate(last_line(text) + MAX_LINE + 2);
         text.push(b'\n');
         let mut more = Vec::new();
@@ -126,37 +132,25 @@ impl Cutter {
             more.clear();
             match self.source.by_ref().take(MAX_LINE as u64).read_to_end(&mut more) {
                 Ok(read) => self.ended = read < MAX_LINE,
-                Err(error) => return self.failed(error, true),
+                Err(error) => self.fail(error),
             }
             if let Some(end) = memchr(b'\n', &more) {
                 self.rest.extend_from_slice(&more[end + 1..]);
-                return Ok(());
+                return;
             }
         }
-        Ok(())
     }
 
-    /// Tells an error now, or with the next piece where there is something to deliver first.
-    fn failed(&mut self, error: io::Error, deliver: bool) -> Result<(), Failure> {
-        if deliver {
-            let kind = error.kind();
-            let mut again = Some(error);
-            self.ended = false;
-            self.source =
-                Box::new(Failing(move || again.take().unwrap_or_else(|| io::Error::from(kind))));
-            return Ok(());
-        }
-        let damage = self.packing.is_damage(&error);
-        Err(if damage { Failure::Damaged(error) } else { Failure::Read(error) })
+    fn fail(&mut self, error: io::Error) {
+        self.ended = true;
+        self.failure = Some(error);
     }
 }
 
-/// A source of which nothing is left but its error.
-struct Failing<F>(F);
-
-impl<F: FnMut() -> io::Error> Read for Failing<F> {
-    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-        Err((self.0)())
+/// Makes a buffer so long at least.
+fn grow(buffer: &mut Vec<u8>, len: usize) {
+    if buffer.len() < len {
+        buffer.resize(len, 0);
     }
 }
 

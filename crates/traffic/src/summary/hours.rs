@@ -113,12 +113,12 @@ impl Hours {
         for (begins, hour) in self.iter() {
             if let Some((last, utc_offset)) = before {
                 // Whole hours between the two; where clocks changed, by the old offset.
-                let between = ((begins - last) / 3600 - 1).max(0) as u64;
+                let between = ((begins - last) / 3600 - 1).max(0);
                 for empty in &mut empty {
-                    *empty += between / 168 * (168 / N as u64);
+                    *empty += between.unsigned_abs() / 168 * (168 / N as u64);
                 }
                 for nth in 1..=(between % 168) {
-                    empty[bin_at(last + nth as i64 * 3600, utc_offset)] += 1;
+                    empty[bin_at(last + nth * 3600, utc_offset)] += 1;
                 }
             }
             busy[bin_at(begins, hour.utc_offset)].push(hour.requests);

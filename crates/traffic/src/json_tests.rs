@@ -1,0 +1,63 @@
+use super::*;
+
+fn caddy_at(ts: &str) -> Result<(i64, i32), Reason> {
+    let line = format!(
+        r#"{{"ts":{ts},"request":{{"remote_ip":"::1","method":"GET","uri":"/"}},"status":200}}"#
+    );
+    caddy(line.as_bytes()).map(|spans| (spans.at.0, spans.utc_offset))
+}
+
+#[test]
+fn caddy_writes_times_in_many_ways() {
+    // date -u -d @1646861401 is 2022-03-09 21:30:01.
+    for ts in [
+        "1646861401.5241024",
+        "1646861401524.1024",
+        "1646861401524102400",
+        r#""2022-03-09T21:30:01.524Z""#,
+        r#""2022-03-09T21:30:01.524102400+00:00""#,
+        r#""2022/03/09 21:30:01.524""#,
+    ] {
+        assert_eq!(caddy_at(ts), Ok((1_646_861_401_524, 0)), "{ts}");
+    }
+    assert_eq!(caddy_at(r#""09/Mar/2022:13:30:01 -0800""#), Ok((1_646_861_401_000, -28_800)));
+    assert_eq!(caddy_at(r#""2022-03-09T13:30:01-0800""#), Ok((1_646_861_401_000, -28_800)));
+    for ts in
+        [r#""noon""#, "-1.5", "true", r#""2022-02-30T00:00:00Z""#, r#""2022-03-09T21:30:01.Z""#]
+    {
+        assert_eq!(caddy_at(ts), Err(Reason::BadTime), "{ts}");
+    }
+}
+
+#[test]
+fn lines_that_are_no_requests_say_why() {
+    for (line, why) in [
+        ("", Reason::Empty),
+        ("rubbish", Reason::Json),
+        (r#"{"ts":1646861401,"#, Reason::Json),
+        (r#"{"level":"warn","ts":1646861401,"msg":"tls"}"#, Reason::NoRequest),
+        (r#"{"request":{"remote_ip":"::1"},"status":200}"#, Reason::NoTime),
+        (r#"{"ts":1646861401,"request":{},"status":200}"#, Reason::Client),
+        (r#"{"ts":1646861401,"request":{"remote_ip":"\u003a:1"},"status":200}"#, Reason::Client),
+        (r#"{"ts":1646861401,"request":{"remote_ip":"::1"}}"#, Reason::Status),
+        (r#"{"ts":1646861401,"request":{"remote_ip":"::1"},"status":70000}"#, Reason::Json),
+    ] {
+        assert_eq!(caddy(line.as_bytes()).err(), Some(why), "{line}");
+    }
+    let line = r#"{"level":"info","msg":"Configuration loaded","time":"2023-11-14T22:13:20Z"}"#;
+    assert_eq!(traefik(line.as_bytes()).err(), Some(Reason::NoRequest));
+}
+
+#[test]
+fn the_client_behind_a_proxy_is_the_client() {
+    let line = r#"{"ts":1,"request":{"remote_ip":"10.0.0.1","client_ip":"192.0.2.7","method":"GET","uri":"/"},"status":200}"#;
+    let spans = caddy(line.as_bytes()).unwrap();
+    assert_eq!(spans.cut_record(line.as_bytes()).client, "192.0.2.7");
+}
+
+#[test]
+fn traefik_knows_the_local_time() {
+    let line = r#"{"ClientHost":"::1","RequestMethod":"GET","RequestPath":"/","DownstreamStatus":200,"StartLocal":"2023-11-14T23:13:20.25+01:00","StartUTC":"2023-11-14T22:13:20.25Z"}"#;
+    let spans = traefik(line.as_bytes()).unwrap();
+    assert_eq!((spans.at.0, spans.utc_offset), (1_700_000_000_250, 3600));
+}
