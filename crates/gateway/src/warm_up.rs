@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use http_body_util::BodyExt;
-use nightwatt_httpcache::{Occasion, RequestDirectives};
+use nightwatt_httpcache::RequestDirectives;
 use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::policy::lifecycle::Phase;
 
@@ -195,19 +195,15 @@ impl<'a> Period<'a> {
             let found = site.store.find(&key, &request, &asked, gateway.timestamp(), &site.rules);
             found.map(|(object, usability)| Found { object, usability })
         };
+        // Somebody is just fetching it, or another variant of it.
+        if let Some(mut other) = site.flights.other(&key) {
+            let _ = gateway.clock.parked(gateway.clock.timeout(LONGEST, other.changed())).await;
+        }
         let found = find();
-        let is_needed = match (&errand, &found) {
-            // Renewed or forgotten since it was looked at.
-            (Errand::Renew(object), found) => {
-                found.as_ref().is_some_and(|found| Arc::ptr_eq(&found.object, object))
-            }
-            (Errand::Grant(_), Some(found)) => !found.usability.allows(Occasion::OriginAsleep),
-            (Errand::Grant(_), None) => true,
-        };
-        if !is_needed {
+        if !errand.is_needed(found.as_ref()) {
             return None;
         }
-        let flight = Mutex::new(Some(site.flights.board(&key)?));
+        let flight = Mutex::new(site.flights.board(&key));
         let (site_index, key) = (self.index, Some(key.clone()));
         let (facts, parts) = (&facts, &parts);
         let forwarding =

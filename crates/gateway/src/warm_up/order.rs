@@ -12,11 +12,12 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request};
 use nightwatt_httpcache::vary::Selecting;
-use nightwatt_httpcache::{CacheKey, Rules, Timestamp};
+use nightwatt_httpcache::{CacheKey, Occasion, Rules, Timestamp};
 use nightwatt_model::visit::Visitor;
 
 use crate::facts::Facts;
 use crate::gateway::Gateway;
+use crate::hit::Found;
 use crate::metrics::{WarmedUp, Why};
 use crate::refresh::REFRESH_ID;
 use crate::store::Object;
@@ -101,6 +102,17 @@ impl Errand {
                 let fields = wish.accepts.iter().cloned();
                 fields.map(|(name, value)| (name, Some(value))).collect()
             }
+        }
+    }
+
+    /// Is it still, now that this is `found` in the cache?
+    pub(super) fn is_needed(&self, found: Option<&Found>) -> bool {
+        match (self, found) {
+            // Else it has been renewed or forgotten since it was looked at.
+            (Self::Renew(object), Some(found)) => Arc::ptr_eq(&found.object, object),
+            (Self::Renew(_), None) => false,
+            (Self::Grant(_), Some(found)) => !found.usability.allows(Occasion::OriginAsleep),
+            (Self::Grant(_), None) => true,
         }
     }
 

@@ -397,7 +397,7 @@ fn those_who_wait_go_first() {
             if seen.method == "POST" {
                 acts.push(Act::Await(shut.clone()));
             }
-            acts.extend(fresh_for(60).acts());
+            acts.push(Act::Say(fresh_for(60).bytes()));
             acts
         });
         stage.ask(get("/deep").agent(CRAWLER)).await;
@@ -421,7 +421,9 @@ fn what_was_renewed_for_its_reader_is_not_renewed_twice() {
         assert_eq!(stage.ask(get("/a")).await.how(), (200, "stale"));
         wake(stage).await;
         stage.at(500).await;
-        assert_eq!(stage.origin.lines(), ["GET /a", "POST /wake", "GET /a"]);
+        let mut lines = stage.origin.lines();
+        lines.sort();
+        assert_eq!(lines, ["GET /a", "GET /a", "POST /wake"]);
     });
 }
 
