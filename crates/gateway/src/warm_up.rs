@@ -97,7 +97,7 @@ impl<'a> Period<'a> {
             }
             let (orders, next) = self.look(left).await;
             left -= orders.len();
-            self.carry_out(orders).await;
+            Box::pin(self.carry_out(orders)).await;
             let due = next.map_or(anew, |next| now + next);
             let due = if left == 0 { anew } else { due.min(anew) };
             clock.sleep_until(due.max(clock.now().mono + spacing)).await;

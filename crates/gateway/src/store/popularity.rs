@@ -49,3 +49,36 @@ impl Popularity {
         self.0.load(Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Renewals that nobody asks for until there is no more reason for one.
+    fn renewals(mut popularity: Popularity) -> u32 {
+        let mut renewals = 0;
+        while popularity.get() > 0 {
+            popularity = Popularity::of(Some(&popularity), Sake::Nobody);
+            renewals += 1;
+        }
+        renewals
+    }
+
+    #[test]
+    fn a_person_is_worth_eight_renewals_a_crawler_five_a_scanner_none() {
+        let of = |class| renewals(Popularity::of(None, Sake::Of(class)));
+        assert_eq!(of(ClientClass::Human), 8);
+        assert_eq!(of(ClientClass::Api), 8);
+        assert_eq!(of(ClientClass::Crawler), 5);
+        assert_eq!((of(ClientClass::Scanner), of(ClientClass::Monitor)), (0, 0));
+    }
+
+    #[test]
+    fn whoever_asks_again_counts_again() {
+        let popularity = Popularity::of(None, Sake::Of(ClientClass::Human));
+        for _ in 0..3 {
+            popularity.asked(ClientClass::Human);
+        }
+        assert_eq!(renewals(popularity), 10, "512 is twice halved before it is 128");
+    }
+}
