@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use http::header::{ACCEPT, CONTENT_LENGTH, HOST, REFERER, TRANSFER_ENCODING, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use nightwatt_httpcache::Timestamp;
 use nightwatt_model::time::{Now, Wall};
 use nightwatt_model::visit::Visitor;
 use nightwatt_traffic::{Arrival, ClientFacts, ClientKey};
@@ -159,6 +160,11 @@ impl Facts {
 
     pub(crate) fn path(&self) -> &str {
         self.target.split_once('?').map_or(&self.target, |(path, _)| path)
+    }
+
+    /// When it came, as the cache counts time.
+    pub(crate) fn arrived_at(&self) -> Timestamp {
+        Timestamp::from_millis(u64::try_from(self.arrived.wall.0).unwrap_or(0))
     }
 
     /// Host without port, lower case.

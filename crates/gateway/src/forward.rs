@@ -25,7 +25,7 @@ use crate::hold::Spool;
 use crate::origin::{Failure, Loan, OriginError};
 use crate::question;
 use crate::site::Site;
-use crate::store::{Collecting, Object, Ticket};
+use crate::store::{Collecting, Object, Sake, Ticket};
 use crate::supervisor::Supervisor;
 use crate::tunnel;
 
@@ -38,7 +38,10 @@ pub(crate) const RETRY_EVERY: Duration = Duration::from_millis(500);
 /// An exchange with the server, which keeps it awake. Over when the last who takes part in it has
 /// dropped it: answer passed on, request sent.
 #[derive(Debug)]
-pub(crate) struct Exchange(Arc<Supervisor>);
+pub(crate) struct Exchange {
+    supervisor: Arc<Supervisor>,
+    background: bool,
+}
 
 impl Exchange {
     /// Begins one, if the server is awake.
@@ -48,13 +51,24 @@ impl Exchange {
 
     /// One that the manager has begun by itself.
     pub(crate) fn begun(supervisor: &Arc<Supervisor>) -> Arc<Self> {
-        Arc::new(Self(Arc::clone(supervisor)))
+        Arc::new(Self { supervisor: Arc::clone(supervisor), background: false })
+    }
+
+    /// Begins one that nobody asked for, and that is no use of the server, if that is awake and not
+    /// about to sleep.
+    pub(crate) fn begin_background(supervisor: &Arc<Supervisor>) -> Option<Arc<Self>> {
+        let begun = || Arc::new(Self { supervisor: Arc::clone(supervisor), background: true });
+        supervisor.try_begin_background().then(begun)
     }
 }
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        self.0.end();
+        if self.background {
+            self.supervisor.end_background();
+        } else {
+            self.supervisor.end();
+        }
     }
 }
 
@@ -117,6 +131,8 @@ pub(crate) struct Forwarding<'a> {
     pub(crate) found: Option<Found>,
     /// Others wait for this request's answer.
     pub(crate) flight: Mutex<Option<Flight>>,
+    /// Who wants the answer.
+    pub(crate) sake: Sake,
 }
 
 /// Why nothing could be forwarded.
@@ -198,7 +214,7 @@ impl Forwarding<'_> {
             is_post.then(|| rules.key(&self.facts.authority, &self.facts.target)).flatten()
         };
         let key = self.key.clone().or_else(of_post)?;
-        Some(self.site().store.ask(key))
+        Some(self.site().store.ask(key, self.sake))
     }
 
     /// The server agreed to speak another protocol: client and server are put through to each other,

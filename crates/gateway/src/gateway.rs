@@ -23,6 +23,7 @@ use crate::listen;
 use crate::metrics::{ConnectionTally, RequestTally};
 use crate::refresh;
 use crate::site::{Common, Site};
+use crate::warm_up;
 
 /// How to run.
 #[derive(Debug)]
@@ -90,6 +91,9 @@ impl Gateway {
         let renewing =
             (0..gateway.sites.len()).map(|site| refresh::run(Arc::clone(&gateway), site));
         drivers.extend(renewing.map(tokio::spawn));
+        let warmed = (0..gateway.sites.len()).filter(|&site| gateway.sites[site].warms_up());
+        let warming = warmed.map(|site| warm_up::run(Arc::clone(&gateway), site));
+        drivers.extend(warming.map(tokio::spawn));
         drivers.extend(gateway.access_log.iter().map(|log| tokio::spawn(Arc::clone(log).run())));
         let (stop, stopped) = watch::channel(false);
         let listeners = listen::serve(&gateway, bound, &stopped);

@@ -40,6 +40,8 @@ pub mod status;
 mod store;
 mod supervisor;
 mod tunnel;
+mod warm_up;
+mod wishes;
 
 pub use access::{Answered, Extras};
 pub use config::Config;

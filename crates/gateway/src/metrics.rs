@@ -15,7 +15,9 @@ use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::policy::lifecycle::Phase;
 
 use self::exposition::{Exposition, Family, Kind};
-pub(crate) use self::tally::{ConnectionTally, RequestTally, ServerTally};
+pub(crate) use self::tally::{
+    ConnectionTally, RequestTally, ServerTally, WarmUpTally, WarmedUp, Why,
+};
 use crate::access::Answered;
 use crate::gateway::Gateway;
 use crate::site::Site;
@@ -339,6 +341,19 @@ fn write_caches(page: &mut Exposition, sites: &[Scraped<'_>]) {
     per_site(page, bytes, sites, |it| it.status.cache.1);
     let most = gauge("nightwatt_cache_max_bytes", &["site"], "What the cache may hold, in bytes.");
     per_site(page, most, sites, |it| it.site.scenario.cache.size_mb << 20);
+    let warm_ups = counter(
+        "nightwatt_warmups_total",
+        &["site", "why", "result"],
+        "Requests of the proxy's own while the server was awake, so that its cache lasts while that \
+         sleeps: what was `stale`, or the `wish` of a crawler; and what came of them.",
+    );
+    page.family(warm_ups, |samples| {
+        for it in sites {
+            for (why, result, count) in it.site.counters.warm_ups.counts() {
+                samples.add(&[it.name(), why, result], count);
+            }
+        }
+    });
 }
 
 /// Server, proxy, and a server always on.

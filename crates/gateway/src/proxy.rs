@@ -29,6 +29,7 @@ use crate::journal::WakeCause;
 use crate::question;
 use crate::refresh;
 use crate::site::Site;
+use crate::store::Sake;
 use crate::supervisor::Supervisor;
 
 /// What the log calls a request whose client left (nginx's 499).
@@ -206,6 +207,7 @@ impl Asked<'_> {
                 (page, Answered::WaitingPage)
             }
             (Route::Later(after), _) => {
+                self.wish(key.as_ref());
                 let text = "The server sleeps. Come back later: it will be awake then.";
                 (answers::later(StatusCode::SERVICE_UNAVAILABLE, after, text), Answered::Crawler)
             }
@@ -237,6 +239,17 @@ impl Asked<'_> {
         if *phase.borrow() == Phase::Awake {
             let (gateway, site) = (Arc::clone(self.gateway), self.index);
             tokio::spawn(async move { refresh::renew(&gateway, site).await });
+        }
+    }
+
+    /// Has what a crawler did not get fetched when the server is awake.
+    fn wish(&self, key: Option<&CacheKey>) {
+        let site = self.site();
+        if let Some(key) = key.filter(|_| self.is_anybodys() && !self.directives.no_store)
+            && site.scenario.cache.warm_up_crawlers
+            && site.warms_up()
+        {
+            site.wishes.add(key, &self.parts.headers, self.facts.budget);
         }
     }
 
@@ -306,6 +319,7 @@ impl Asked<'_> {
     }
 
     fn cache_answer(&self, found: &Found, answered: Answered) -> (Response<Answer>, Answered) {
+        found.object.popularity.asked(self.class);
         let now = self.gateway.timestamp();
         let request = head_of(self.facts, self.parts);
         let status = CacheStatus::hit().ttl(found.object.stored.ttl(now));
@@ -417,7 +431,8 @@ impl Asked<'_> {
         let (gateway, facts, parts) = (self.gateway, self.facts, self.parts);
         let boarded = key.as_ref().filter(|_| self.is_anybodys());
         let flight = Mutex::new(boarded.and_then(|key| self.site().flights.board(key)));
-        let forwarding = Forwarding { gateway, site: self.index, facts, parts, key, found, flight };
+        let (site, sake) = (self.index, Sake::Of(self.class));
+        let forwarding = Forwarding { gateway, site, facts, parts, key, found, flight, sake };
         let supervisor = &self.site().supervisor;
         for attempt in 1..=ATTEMPTS {
             let broken = match forwarding.run(spool, Arc::clone(&exchange)).await {

@@ -305,6 +305,7 @@ impl Service for Client {
         let knock = Knock { id: number, visitor, client: budget, request };
         let route = site.supervisor.admit(&knock, || WakeCause::Operator);
         debug_assert_eq!(route, Route::Cache, "what is fresh is given to everybody");
+        object.popularity.asked(class);
         let status = object.stored.status();
         let id = self.id(head, arrived, number);
         self.given = Some(Given { site: index, class, arrived, id, visitor, status });

@@ -17,6 +17,7 @@ use crate::forward::{Exchange, Forwarding};
 use crate::gateway::Gateway;
 use crate::hit::{Found, head_of};
 use crate::hold::Spool;
+use crate::store::Sake;
 use crate::supervisor::Supervisor;
 
 /// Resources remembered for renewal while the server sleeps. More are left to their next visitor.
@@ -104,7 +105,7 @@ pub(crate) async fn renew(gateway: &Arc<Gateway>, site: usize) {
     let _debt = gateway.clock.owe();
     let (refresher, supervisor) = (&gateway.sites[site].refresher, &gateway.sites[site].supervisor);
     for wish in refresher.take() {
-        if let Some(exchange) = Exchange::begin(supervisor) {
+        if let Some(exchange) = Exchange::begin_background(supervisor) {
             fetch(gateway, site, &wish, exchange).await;
         }
         refresher.done(&wish.key);
@@ -115,13 +116,18 @@ async fn fetch(gateway: &Arc<Gateway>, site: usize, wish: &Wish, exchange: Arc<E
     let Wish { key, facts, parts } = wish;
     let served = &gateway.sites[site];
     let asked = RequestDirectives::parse(&parts.headers);
+    // Somebody else is just fetching it.
+    let Some(flight) = served.flights.board(key) else { return };
     let found = served
         .store
         .find(key, &head_of(facts, parts), &asked, gateway.timestamp(), &served.rules)
         .map(|(object, usability)| Found { object, usability });
-    let key = Some(key.clone());
-    let flight = Mutex::default();
-    let forwarding = Forwarding { gateway, site, facts, parts, key, found, flight };
+    let since = |found: &Found| found.object.stored.times().received > facts.arrived_at();
+    if found.as_ref().is_some_and(since) {
+        return;
+    }
+    let (key, flight, sake) = (Some(key.clone()), Mutex::new(Some(flight)), Sake::Nobody);
+    let forwarding = Forwarding { gateway, site, facts, parts, key, found, flight, sake };
     // What fails is left to the next visitor.
     if let Ok(response) = forwarding.run(Spool::again(Kept::default()), exchange).await {
         let mut body = response.into_body();

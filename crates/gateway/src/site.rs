@@ -25,12 +25,13 @@ use crate::config::{Config, SiteConfig};
 use crate::error::StartError;
 use crate::flights::Flights;
 use crate::journal::Journal;
-use crate::metrics::RequestTally;
+use crate::metrics::{RequestTally, WarmUpTally};
 use crate::origin::OriginPool;
 use crate::refresh::Refresher;
 use crate::shadow::{HandsOff, Shadow};
 use crate::store::Store;
 use crate::supervisor::{Hands, Supervisor};
+use crate::wishes::Wishes;
 
 /// A site that is being served.
 pub(crate) struct Site {
@@ -43,6 +44,7 @@ pub(crate) struct Site {
     pub(crate) store: Arc<Store>,
     pub(crate) rules: Rules,
     pub(crate) refresher: Refresher,
+    pub(crate) wishes: Wishes,
     pub(crate) flights: Arc<Flights>,
     pub(crate) classifier: Mutex<Classifier>,
     pub(crate) waiting_page: String,
@@ -57,6 +59,7 @@ pub(crate) struct Counters {
     pub(crate) requests: RequestTally,
     pub(crate) visits: Mutex<Visits>,
     pub(crate) delayed: AtomicU64,
+    pub(crate) warm_ups: WarmUpTally,
 }
 
 /// What sites have in common.
@@ -121,6 +124,7 @@ impl Site {
             store: Arc::new(Store::new(scenario.cache.size_mb << 20)),
             rules: site.cache.rules(&scenario.cache),
             refresher: Refresher::default(),
+            wishes: Wishes::default(),
             flights: Arc::default(),
             classifier: Mutex::new(Classifier::new(site.clients.clone())),
             waiting_page,
@@ -129,6 +133,13 @@ impl Site {
             config: site.clone(),
             scenario,
         })
+    }
+
+    /// Is its cache warmed up while its server is awake?
+    pub(crate) fn warms_up(&self) -> bool {
+        self.shadow.is_none()
+            && self.scenario.cache.warm_up > 0
+            && !self.rules.grace_while_asleep.is_zero()
     }
 
     /// The class of a request's client.

@@ -4,6 +4,7 @@
 //! resource was forgotten comes too late to be kept.
 
 mod collecting;
+mod popularity;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use quick_cache::sync::Cache;
 use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter};
 
 pub(crate) use self::collecting::Collecting;
+pub(crate) use self::popularity::{Popularity, Sake};
 
 /// Variants of one resource kept at once; the oldest goes first.
 const VARIANTS: usize = 8;
@@ -49,6 +51,9 @@ pub(crate) struct Object {
     pub(crate) stored: Stored,
     pub(crate) body: Bytes,
     weight: u64,
+    pub(crate) popularity: Popularity,
+    /// When its renewal was last tried, in milliseconds since 1970; 0: never.
+    pub(crate) tried: AtomicU64,
     /// The answer to a plain request as it goes out, and the second for which it holds.
     prepared: Mutex<Option<(u64, Bytes)>>,
 }
@@ -56,7 +61,8 @@ pub(crate) struct Object {
 impl Object {
     pub(crate) fn new(stored: Stored, body: Bytes) -> Self {
         let weight = weight(&stored, &body);
-        Self { stored, body, weight, prepared: Mutex::new(None) }
+        let (popularity, tried) = (Popularity::default(), AtomicU64::new(0));
+        Self { stored, body, weight, popularity, tried, prepared: Mutex::new(None) }
     }
 
     /// The head of the answer to a plain request, which `make` makes; kept until the second is over,
@@ -142,6 +148,7 @@ pub(crate) struct Ticket {
     store: Arc<Store>,
     key: CacheKey,
     number: u64,
+    sake: Sake,
 }
 
 impl Store {
@@ -208,14 +215,28 @@ impl Store {
         object.stored.answers_plainly(now).then(|| Arc::clone(object))
     }
 
+    /// Every stored response with its key, in no order. What is stored or forgotten meanwhile may be
+    /// among them or not. To be listed is not to be used.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (CacheKey, Arc<Object>)> + Send + '_ {
+        let variants = |entry: Entry| -> Vec<_> { entry.variants.iter().map(Arc::clone).collect() };
+        self.objects.iter().flat_map(move |(key, entry)| {
+            variants(entry).into_iter().map(move |object| (key.clone(), object))
+        })
+    }
+
+    /// What the cache may hold, in bytes.
+    pub(crate) const fn room(&self) -> u64 {
+        self.bytes
+    }
+
     /// To be called before a request for this resource goes to the server.
-    pub(crate) fn ask(self: &Arc<Self>, key: CacheKey) -> Ticket {
+    pub(crate) fn ask(self: &Arc<Self>, key: CacheKey, sake: Sake) -> Ticket {
         let mut books = self.books();
         books.last += 1;
         let number = books.last;
         books.asked.insert(number, Asked { key: key.clone(), too_late: false });
         drop(books);
-        Ticket { store: Arc::clone(self), key, number }
+        Ticket { store: Arc::clone(self), key, number, sake }
     }
 
     /// Forgets resources that have changed. Whatever else was asked for before now comes too late;
@@ -244,7 +265,7 @@ impl Store {
     }
 
     /// Stores a response in the place of one with equal selecting fields.
-    fn insert(&self, books: &mut Books, key: &CacheKey, object: Object) {
+    fn insert(&self, books: &mut Books, key: &CacheKey, mut object: Object, sake: Sake) {
         let largest = self.largest();
         if object.weight > largest || !object.stored.is_whole_with(object.body.len() as u64) {
             books.pinned.remove(key);
@@ -252,11 +273,10 @@ impl Store {
             return;
         }
         let known = self.objects.peek(key);
-        let others = known.iter().flat_map(|entry| entry.variants.iter());
-        let mut kept: Vec<Arc<Object>> = others
-            .filter(|other| other.stored.selecting() != object.stored.selecting())
-            .map(Arc::clone)
-            .collect();
+        let known = known.iter().flat_map(|entry| entry.variants.iter()).map(Arc::clone);
+        let (replaced, mut kept): (Vec<_>, Vec<_>) =
+            known.partition(|other| other.stored.selecting() == object.stored.selecting());
+        object.popularity = Popularity::of(replaced.first().map(|it| &it.popularity), sake);
         let pins = object.stored.is_pinned();
         kept.push(Arc::new(object));
         let mut weight: u64 = kept.iter().map(|object| object.weight).sum();
@@ -308,7 +328,7 @@ impl Ticket {
     pub(crate) fn store(&self, object: Object) {
         let mut books = self.store.books();
         if books.asked.get(&self.number).is_some_and(|asked| !asked.too_late) {
-            self.store.insert(&mut books, &self.key, object);
+            self.store.insert(&mut books, &self.key, object, self.sake);
         }
     }
 

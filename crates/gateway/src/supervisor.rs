@@ -50,6 +50,8 @@ pub(crate) struct Supervisor {
     clock: Clock,
     manager: Mutex<Managed>,
     phase: watch::Sender<Phase>,
+    /// Whether now is a good time for what nobody asked for.
+    free: watch::Sender<bool>,
     actions: mpsc::UnboundedSender<Action>,
     /// Counts the answers of probes.
     probed: watch::Sender<u64>,
@@ -67,6 +69,8 @@ struct Managed {
     /// Who asked for the wake-up that is under way or about to be.
     askers: Vec<(u64, WakeCause)>,
     scratch: Vec<Action>,
+    /// What was last told of [`PowerManager::is_free`].
+    free: bool,
 }
 
 /// The two halves that run by themselves.
@@ -107,12 +111,19 @@ impl Supervisor {
         let now = clock.now();
         let manager = PowerManager::new(settings, policy, memory, now);
         let (actions, queue) = mpsc::unbounded_channel();
-        let first = Managed { manager, armed: Mono::ZERO, askers: Vec::new(), scratch: Vec::new() };
+        let first = Managed {
+            manager,
+            armed: Mono::ZERO,
+            askers: Vec::new(),
+            scratch: Vec::new(),
+            free: false,
+        };
         let supervisor = Arc::new(Self {
             name: name.to_owned(),
             clock: clock.clone(),
             manager: Mutex::new(first),
             phase: watch::Sender::new(Phase::Unknown),
+            free: watch::Sender::new(false),
             actions,
             probed: watch::Sender::new(0),
             rearm: Notify::new(),
@@ -145,6 +156,11 @@ impl Supervisor {
             let _ = self.actions.send(action);
         }
         managed.scratch = actions;
+        let free = managed.manager.is_free();
+        if free != managed.free {
+            managed.free = free;
+            self.free.send_replace(free);
+        }
         let earlier = managed.manager.next_timer() < managed.armed;
         drop(managed);
         if earlier {
@@ -170,7 +186,7 @@ impl Supervisor {
         })
     }
 
-    /// Begins an exchange with the server if it is awake: for a held request or a refresh.
+    /// Begins an exchange with the server if it is awake: for a held request.
     pub(crate) fn try_begin(&self) -> bool {
         self.with(|managed, _| {
             let awake = managed.manager.phase() == Phase::Awake;
@@ -190,6 +206,22 @@ impl Supervisor {
     pub(crate) fn end(&self) {
         let now = self.clock.now();
         self.with(|managed, _| managed.manager.end(now));
+    }
+
+    /// Begins an exchange that nobody asked for, if the server is awake and not about to sleep.
+    pub(crate) fn try_begin_background(&self) -> bool {
+        self.with(|managed, _| managed.manager.begin_background())
+    }
+
+    /// An exchange that nobody asked for is over.
+    pub(crate) fn end_background(&self) {
+        let now = self.clock.now();
+        self.with(|managed, _| managed.manager.end_background(now));
+    }
+
+    /// Whether now is a good time for exchanges that nobody asked for; can be waited on.
+    pub(crate) fn free(&self) -> watch::Receiver<bool> {
+        self.free.subscribe()
     }
 
     /// A held request is gone before the server woke.
@@ -242,7 +274,7 @@ impl Supervisor {
             sla: server.sla_counts(now),
             in_flight: server.in_flight(),
             held: server.held(),
-            hindrance: server.hindrance(now),
+            hindrance: server.kept_awake_by(now),
             now: now.mono,
         }
     }

@@ -171,6 +171,13 @@ impl Stored {
         Usability::Fresh { age }
     }
 
+    /// Whether it may be used once it is stale, within grace, while the origin sleeps: then it pays to
+    /// renew it while the origin is awake.
+    pub fn serves_asleep(&self, rules: &Rules) -> bool {
+        let plain = RequestDirectives::default();
+        self.occasions(Duration::ZERO, &plain, rules).contains(Occasion::OriginAsleep)
+    }
+
     /// Whether the client wants a fresh response validated.
     fn is_too_old_for(&self, asked: &RequestDirectives, age: Duration) -> bool {
         let left = self.freshness().lifetime.saturating_sub(age);

@@ -138,11 +138,22 @@ pub struct CacheRule {
     pub grace_asleep: Duration,
     /// Bytes of memory.
     pub size_mb: u64,
+    /// Stored answers renewed, and pages fetched for crawlers, each time that the server is awake, at
+    /// most; 0: none.
+    pub warm_up: u32,
+    /// Fetch then what crawlers asked for in vain.
+    pub warm_up_crawlers: bool,
 }
 
 impl Default for CacheRule {
     fn default() -> Self {
-        Self { ttl: Duration::from_mins(2), grace_asleep: Duration::from_hours(24), size_mb: 128 }
+        Self {
+            ttl: Duration::from_mins(2),
+            grace_asleep: Duration::from_hours(24),
+            size_mb: 128,
+            warm_up: 300,
+            warm_up_crawlers: true,
+        }
     }
 }
 

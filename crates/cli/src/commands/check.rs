@@ -6,7 +6,7 @@ use std::time::Duration;
 use nightwatt_gateway::Config;
 use nightwatt_gateway::config::SiteConfig;
 use nightwatt_model::duration_text;
-use nightwatt_model::scenario::Scenario;
+use nightwatt_model::scenario::{CacheRule, Scenario};
 use nightwatt_power::{DRIVERS, probe};
 use serde_json::{Value, json};
 
@@ -111,6 +111,7 @@ fn site_rows(text: &mut String, site: &SiteConfig, scenario: &Scenario) {
         grace => format!("stale for {} more while it sleeps", time(grace)),
     };
     row(text, "cache", &format!("{} MB; {fresh}; {grace}", cache.size_mb));
+    row(text, "warm-up", &warm_up(cache, rules.grace_while_asleep));
     for risk in site.cache.risks() {
         row(text, "careful", risk);
     }
@@ -141,6 +142,16 @@ fn break_even(scenario: &Scenario) -> String {
         Duration::MAX => "never: it draws no less asleep than awake".to_owned(),
         after => format!("a sleep pays if it lasts longer than {}", time(after)),
     }
+}
+
+fn warm_up(cache: &CacheRule, grace: Duration) -> String {
+    if cache.warm_up == 0 || grace.is_zero() {
+        return "none".to_owned();
+    }
+    let crawlers =
+        if cache.warm_up_crawlers { ", and what crawlers asked for in vain" } else { "" };
+    let (most, half) = (cache.warm_up, time(grace / 2));
+    format!("while it is awake, up to {most} answers that have been stale for {half}{crawlers}")
 }
 
 fn as_json(config: &Config, site: &SiteConfig) -> Value {

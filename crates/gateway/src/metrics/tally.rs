@@ -303,6 +303,52 @@ impl ServerTally {
     }
 }
 
+/// Why the proxy asked by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    Stale,
+    Wish,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WarmedUp {
+    /// What is stored was confirmed by a 304.
+    Confirmed,
+    /// A new answer was stored.
+    Stored,
+    /// The answer may not be stored; what was is forgotten.
+    Dropped,
+    /// There was no answer, or none of use. What is stored stays.
+    Failed,
+}
+
+const WHYS: [&str; 2] = ["stale", "wish"];
+const RESULTS: [&str; 4] = ["confirmed", "stored", "dropped", "failed"];
+
+/// Requests of the proxy's own since the start.
+#[derive(Debug)]
+pub(crate) struct WarmUpTally([[AtomicU64; RESULTS.len()]; WHYS.len()]);
+
+impl Default for WarmUpTally {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| zeros()))
+    }
+}
+
+impl WarmUpTally {
+    pub(crate) fn count(&self, why: Why, result: WarmedUp) {
+        add_one(&self.0[why as usize][result as usize]);
+    }
+
+    /// Why, what came of it, how often.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + '_ {
+        WHYS.into_iter().zip(&self.0).flat_map(|(why, counts)| {
+            RESULTS.into_iter().zip(counts).map(move |(result, count)| (why, result, get(count)))
+        })
+    }
+}
+
 /// Clients' connections since the start.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionTally {

@@ -121,7 +121,9 @@ fn many_crawlers_are_all_answered_in_one_window() {
         due.sort();
         for (second, page) in due {
             stage.at(second).await;
-            assert_eq!(stage.ask(get(&page).agent(CRAWLER)).await.how(), (200, "server"));
+            let got = stage.ask(get(&page).agent(CRAWLER)).await;
+            // The proxy fetched it as soon as the window opened; it may be stale by now.
+            assert!(matches!(got.how(), (200, "cache" | "server")), "{got:?}");
         }
         assert_eq!(stage.commands(), (1, 0));
     });

@@ -21,4 +21,5 @@ mod site_rules;
 mod sleeping;
 mod stage;
 mod waking;
+mod warming;
 mod wire;

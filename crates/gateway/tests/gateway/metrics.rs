@@ -107,6 +107,8 @@ fn metrics_agree_with_the_access_log() {
     busy().play(async |stage| {
         a_busy_time(stage).await;
         let (page, logged) = (scrape(stage).await, stage.extras());
+        let wish = "nightwatt_warmups_total{site=\"blog\",why=\"wish\",result=\"stored\"}";
+        close(page.value(wish), 1.0, "what the crawler was sent away from");
         assert!(logged.len() > 60, "{}", logged.len());
         let mut by_answer: BTreeMap<(String, String), f64> = BTreeMap::new();
         let mut delays: BTreeMap<String, (f64, f64)> = BTreeMap::new();

@@ -142,6 +142,19 @@ fn what_must_be_validated_is_not_served_stale() {
 }
 
 #[test]
+fn what_may_never_be_served_stale_need_not_be_renewed_before_a_sleep() {
+    let (rules, loose) =
+        (Rules::default(), Rules { respect_must_revalidate: false, ..Rules::default() });
+    let none = Rules { grace_while_asleep: Duration::ZERO, ..Rules::default() };
+    let page = stored(&["Cache-Control: max-age=2"]);
+    assert!(page.serves_asleep(&rules) && !page.serves_asleep(&none));
+    let bound = stored(&["Cache-Control: max-age=2, must-revalidate"]);
+    assert!(!bound.serves_asleep(&rules) && bound.serves_asleep(&loose));
+    let failure = answer(&get(&[]), 503, &["Cache-Control: max-age=2"], &rules).unwrap();
+    assert!(!failure.serves_asleep(&rules));
+}
+
+#[test]
 fn variants_answer_only_their_own() {
     let page = answer(
         &get(&["Foo: 1", "Other: 2"]),

@@ -4,6 +4,7 @@
 //! The gateway drives it with real requests, shadow mode with a pretended server, the simulator with
 //! a log. Whatever it decides, it decides here.
 
+mod background;
 mod crawl;
 
 use std::time::Duration;
@@ -143,6 +144,10 @@ pub struct PowerManager<P> {
     budget: WakeBudget,
     crawl: Crawl,
     in_flight: u32,
+    /// Exchanges besides that nobody asked for.
+    background: u32,
+    /// Nothing but the background stands between the server and its sleep: no more of it.
+    draining: bool,
     last_to_server: Mono,
     stay_awake_until: Mono,
     sleep_ordered: bool,
@@ -168,6 +173,8 @@ impl<P: SleepPolicy> PowerManager<P> {
             crawl: Crawl::new(settings.crawl_window.clone(), memory.crawl_appointment, now),
             policy,
             in_flight: 0,
+            background: 0,
+            draining: false,
             last_to_server: now.mono,
             stay_awake_until: Mono::ZERO,
             sleep_ordered: false,
@@ -266,9 +273,10 @@ impl<P: SleepPolicy> PowerManager<P> {
         self.reconsider(now);
     }
 
-    /// An exchange with the server begins: a held request let through, or a refresh of the cache.
+    /// An exchange with the server begins: a held request let through.
     pub fn begin(&mut self) {
         self.in_flight += 1;
+        self.draining = false;
     }
 
     /// An exchange with the server is over: whole answer passed on, or given up.
@@ -402,6 +410,7 @@ impl<P: SleepPolicy> PowerManager<P> {
     }
 
     fn consider_sleep(&mut self, now: Now, actions: &mut Vec<Action>) {
+        self.draining = false;
         self.check_at = match self.hindrance(now) {
             Some(Hindrance::NotAwake | Hindrance::InFlight(_)) => Mono::NEVER,
             Some(Hindrance::Until(then)) => then,
@@ -410,6 +419,11 @@ impl<P: SleepPolicy> PowerManager<P> {
                 self.sla.as_ref().map_or(Mono::NEVER, |sla| sla.changes_at(now))
             }
             None => match self.verdict(now) {
+                Verdict::Sleep if self.background > 0 => {
+                    // The end of the last one looks again.
+                    self.draining = true;
+                    Mono::NEVER
+                }
                 Verdict::Sleep => {
                     self.sleep_ordered = false;
                     let change = self.lifecycle.sleep(now.mono, &mut self.commands);
@@ -448,6 +462,7 @@ impl<P: SleepPolicy> PowerManager<P> {
 
     fn book(&mut self, now: Now, change: Change) {
         let at = now.mono;
+        self.draining = false;
         match change {
             Change::FoundAwake | Change::WokenByOthers => self.ledger.turn(at, Billing::On),
             Change::FoundAsleep => self.ledger.turn(at, Billing::Off),
@@ -535,9 +550,9 @@ impl<P: SleepPolicy> PowerManager<P> {
         self.sla.as_mut().map(|sla| sla.counts(now))
     }
 
-    /// Exchanges with the server under way.
+    /// Exchanges with the server under way, in the background too.
     pub const fn in_flight(&self) -> u32 {
-        self.in_flight
+        self.in_flight + self.background
     }
 
     /// Requests held for it now.

@@ -244,3 +244,97 @@ fn the_settled_bill_never_falls_even_when_a_sleep_comes_to_nothing() {
     assert_eq!((bill.on + bill.off, bill.cycles), (Duration::from_secs(1000), 1));
     assert_eq!(bill, story.manager.bill(story.now));
 }
+
+/// Puts a server on the verge of sleep at second 60.
+fn idle() -> Story {
+    let mut story = Story::without_sla();
+    story.ask(50);
+    story
+}
+
+#[test]
+fn what_nobody_asked_for_does_not_restart_the_quiet_time() {
+    let mut story = idle();
+    story.until(58);
+    assert!(story.manager.begin_background());
+    assert_eq!((story.manager.in_flight(), story.manager.is_free()), (1, true));
+    story.until(59);
+    story.manager.end_background(story.now);
+    story.until(60);
+    assert_eq!(story.changes[1..], [(60, Change::FallingAsleep), (60, Change::FellAsleep)]);
+}
+
+#[test]
+fn the_server_does_not_sleep_in_the_middle_of_it_and_no_more_of_it_begins() {
+    let mut story = idle();
+    story.until(58);
+    assert!(story.manager.begin_background() && story.manager.begin_background());
+    story.until(100);
+    assert_eq!(story.manager.phase(), Phase::Awake);
+    assert_eq!(story.manager.kept_awake_by(story.now), Some(Hindrance::InFlight(2)));
+    assert!(!story.manager.is_free() && !story.manager.begin_background());
+    story.manager.end_background(story.now);
+    story.until(110);
+    assert!(!story.manager.begin_background());
+    story.manager.end_background(story.now);
+    story.until(111);
+    assert_eq!(story.changes[1..], [(110, Change::FallingAsleep), (110, Change::FellAsleep)]);
+}
+
+#[test]
+fn a_request_that_comes_before_the_sleep_makes_room_for_it_again() {
+    let mut story = idle();
+    story.until(58);
+    assert!(story.manager.begin_background());
+    story.until(60);
+    assert!(!story.manager.begin_background());
+    assert_eq!(story.ask(61), Route::Forward);
+    assert!(story.manager.is_free() && story.manager.begin_background());
+    for _ in 0..2 {
+        story.manager.end_background(story.now);
+    }
+    story.until(1000);
+    assert_eq!(story.changes[1], (66, Change::FallingAsleep), "five seconds after the request");
+}
+
+#[test]
+fn an_order_to_sleep_waits_for_what_nobody_asked_for() {
+    let mut story = idle();
+    assert!(story.manager.begin_background());
+    let mut actions = Vec::new();
+    story.manager.order(story.now, Order::Sleep, &mut actions);
+    assert!(actions.is_empty() && !story.manager.begin_background());
+    story.until(55);
+    story.manager.end_background(story.now);
+    story.until(56);
+    assert_eq!(story.changes[1], (55, Change::FallingAsleep));
+}
+
+proptest::proptest! {
+    /// Whatever is asked and whenever: exchanges that nobody asked for wake nothing, and change nothing
+    /// unless one is under way just when the server is to sleep.
+    #[test]
+    fn what_nobody_asked_for_changes_nothing(
+        gaps in proptest::collection::vec((0_u64..90, 0_usize..5, proptest::bool::ANY), 1..60),
+    ) {
+        let play = |background: bool| {
+            let mut story = Story::without_sla();
+            let mut second = 0;
+            for (gap, class, cached) in &gaps {
+                second += gap;
+                let cached = if *cached { Cached::Stale } else { Cached::Nothing };
+                story.knock(second, ClientClass::ALL[*class], cached);
+                if background {
+                    let awake = story.manager.phase() == Phase::Awake;
+                    assert_eq!(story.manager.begin_background(), awake);
+                    if awake {
+                        story.manager.end_background(story.now);
+                    }
+                }
+            }
+            story.until(second + 1000);
+            (story.changes, story.causes)
+        };
+        proptest::prop_assert_eq!(play(true), play(false));
+    }
+}

@@ -1,0 +1,84 @@
+//! How much a stored answer is asked for. What is renewed without anybody's asking goes by it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nightwatt_model::policy::admission::ClientClass;
+
+/// For whose sake the server is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sake {
+    /// Somebody of that class wants the answer.
+    Of(ClientClass),
+    /// Nobody does: what is stored is renewed.
+    Nobody,
+}
+
+/// A sum over those who asked, halved by each renewal that nobody asked for.
+///
+/// A person counts 128, so that after the last one an answer is renewed eight times more (128, 64, ...
+/// 1); a crawler counts 16, which makes five. At zero it is left to grow too old.
+#[derive(Debug, Default)]
+pub(crate) struct Popularity(AtomicU64);
+
+impl Popularity {
+    /// What one request counts. Who finds nothing stored wakes the server, is sent away, or is none
+    /// of ours.
+    pub(crate) const fn worth(class: ClientClass) -> u64 {
+        match class {
+            ClientClass::Human | ClientClass::Api => 128,
+            ClientClass::Crawler => 16,
+            ClientClass::Scanner | ClientClass::Monitor => 0,
+        }
+    }
+
+    /// Of an answer that takes the place of `known`.
+    pub(crate) fn of(known: Option<&Self>, sake: Sake) -> Self {
+        let known = known.map_or(0, Self::get);
+        Self(AtomicU64::new(match sake {
+            Sake::Of(class) => known + Self::worth(class),
+            Sake::Nobody => known / 2,
+        }))
+    }
+
+    /// It was given to somebody.
+    pub(crate) fn asked(&self, class: ClientClass) {
+        self.0.fetch_add(Self::worth(class), Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Renewals that nobody asks for until there is no more reason for one.
+    fn renewals(mut popularity: Popularity) -> u32 {
+        let mut renewals = 0;
+        while popularity.get() > 0 {
+            popularity = Popularity::of(Some(&popularity), Sake::Nobody);
+            renewals += 1;
+        }
+        renewals
+    }
+
+    #[test]
+    fn a_person_is_worth_eight_renewals_a_crawler_five_a_scanner_none() {
+        let of = |class| renewals(Popularity::of(None, Sake::Of(class)));
+        assert_eq!(of(ClientClass::Human), 8);
+        assert_eq!(of(ClientClass::Api), 8);
+        assert_eq!(of(ClientClass::Crawler), 5);
+        assert_eq!((of(ClientClass::Scanner), of(ClientClass::Monitor)), (0, 0));
+    }
+
+    #[test]
+    fn whoever_asks_again_counts_again() {
+        let popularity = Popularity::of(None, Sake::Of(ClientClass::Human));
+        for _ in 0..3 {
+            popularity.asked(ClientClass::Human);
+        }
+        assert_eq!(renewals(popularity), 10, "512 is twice halved before it is 128");
+    }
+}

@@ -1,0 +1,248 @@
+//! Warm-up: while the server is awake, what is stored is renewed by nobody's asking, and what crawlers
+//! asked for in vain is fetched, so that a sleep begins with answers that last.
+//!
+//! The rule, with `G` the grace while asleep (`grace_asleep`) and `n` the bound `warm_up`:
+//!
+//! * A stored answer is **due** once it has been stale for `G / 2`, if it may be served while the server
+//!   sleeps, anybody may have it, and its [popularity](crate::store::Popularity) is not zero. If a
+//!   renewal came to nothing, not before `G / 8` later.
+//! * A second after the server has woken, and later when something is due, all that is due and all
+//!   [wishes](crate::wishes) are put in order of popularity; of equals, what is overdue for longer goes
+//!   first, and wishes come last. The first `n` of them are asked for. Per awake period, and again
+//!   after each `G / 2` of it, `n` in all.
+//! * Two at a time, each begun only while no client's request is at the server, and none once the server
+//!   is about to sleep. They are no use of it: see `PowerManager::begin_background`.
+//!
+//! So a server that is awake for long, or often, goes to sleep with answers that can be given for another
+//! `G / 2` at least (less the `G / 64`, ten minutes at most, that lie between two looks), as far as `n`
+//! goes. Shadow mode does nothing of this.
+
+mod order;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::HeaderMap;
+use http_body_util::BodyExt;
+use nightwatt_httpcache::RequestDirectives;
+use nightwatt_model::policy::admission::ClientClass;
+use nightwatt_model::policy::lifecycle::Phase;
+
+use self::order::{Errand, Order, Plain};
+use crate::body::Kept;
+use crate::forward::{Exchange, Forwarding};
+use crate::gateway::Gateway;
+use crate::hit::{Found, head_of};
+use crate::hold::Spool;
+use crate::metrics::WarmedUp;
+use crate::site::Site;
+use crate::store::Sake;
+
+/// Those who waited for the server go first.
+const AFTER_WAKING: Duration = Duration::from_secs(1);
+
+/// An exchange may keep the server from its sleep for so long at most.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// Answers that are looked at in one go, before others have their turn.
+const LOOKED_AT: usize = 512;
+
+/// All wishes of one awake period bring no more than this part of the cache.
+const WISHED: u64 = 4;
+
+/// Warms the site's cache up whenever its server is awake.
+pub(crate) async fn run(gateway: Arc<Gateway>, site: usize) {
+    let mut phase = gateway.sites[site].supervisor.phase();
+    while phase.wait_for(|it| *it == Phase::Awake).await.is_ok() {
+        let period = Period::new(&gateway, site);
+        tokio::select! {
+            biased;
+            _ = phase.wait_for(|it| *it != Phase::Awake) => {}
+            () = period.run() => {}
+        }
+    }
+}
+
+/// From a wake-up to the sleep after it.
+struct Period<'a> {
+    gateway: &'a Arc<Gateway>,
+    index: usize,
+    /// Bytes that wishes have brought.
+    wished: AtomicU64,
+}
+
+impl<'a> Period<'a> {
+    fn new(gateway: &'a Arc<Gateway>, index: usize) -> Self {
+        Self { gateway, index, wished: AtomicU64::new(0) }
+    }
+
+    fn site(&self) -> &'a Site {
+        &self.gateway.sites[self.index]
+    }
+
+    /// Until it is dropped.
+    async fn run(&self) {
+        let (clock, rule) = (&self.gateway.clock, &self.site().scenario.cache);
+        let most = usize::try_from(rule.warm_up).unwrap_or(usize::MAX);
+        let half = self.site().rules.grace_while_asleep / 2;
+        let spacing = (half / 32).clamp(Duration::from_secs(1), Duration::from_mins(10));
+        clock.sleep(AFTER_WAKING).await;
+        let (mut left, mut anew) = (most, clock.now().mono + half);
+        loop {
+            let now = clock.now().mono;
+            if now >= anew {
+                (left, anew) = (most, now + half);
+            }
+            let (orders, next) = self.look(left).await;
+            left -= orders.len();
+            Box::pin(self.carry_out(orders)).await;
+            let due = next.map_or(anew, |next| now + next);
+            let due = if left == 0 { anew } else { due.min(anew) };
+            clock.sleep_until(due.max(clock.now().mono + spacing)).await;
+        }
+    }
+
+    /// What is to be done first, up to so many, and in how long something else is due.
+    async fn look(&self, most: usize) -> (VecDeque<Order>, Option<Duration>) {
+        let (now, rules) = (self.gateway.timestamp(), &self.site().rules);
+        let mut orders = Vec::new();
+        let mut next = None;
+        let mut all = self.site().store.all();
+        loop {
+            let mut looked_at = 0;
+            for (key, object) in all.by_ref().take(LOOKED_AT) {
+                looked_at += 1;
+                let Some(due) = order::due_in(&object, now, rules) else { continue };
+                if due.is_zero() {
+                    orders.push(Order::renew(key, object, now));
+                } else {
+                    next = Some(next.map_or(due, |next: Duration| next.min(due)));
+                }
+            }
+            if orders.len() > LOOKED_AT.max(2 * most) {
+                order::keep_first(&mut orders, most);
+            }
+            if looked_at < LOOKED_AT {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        if self.site().scenario.cache.warm_up_crawlers {
+            orders.extend(self.site().wishes.all().into_iter().map(Order::grant));
+        }
+        order::keep_first(&mut orders, most);
+        if orders.iter().any(Order::is_renewal) {
+            // One that comes to nothing is due again.
+            let again = order::again_in(rules);
+            next = Some(next.map_or(again, |next| next.min(again)));
+        }
+        (orders.into(), next)
+    }
+
+    /// Two at a time.
+    async fn carry_out(&self, orders: VecDeque<Order>) {
+        let orders = Mutex::new(orders);
+        tokio::join!(self.work(&orders), self.work(&orders));
+    }
+
+    async fn work(&self, orders: &Mutex<VecDeque<Order>>) {
+        let next = || orders.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        while let Some(order) = next() {
+            let exchange = self.begin().await;
+            let _debt = self.gateway.clock.owe();
+            let why = order.errand.why();
+            if let Some(result) = self.ask(order, exchange).await {
+                self.site().counters.warm_ups.count(why, result);
+            }
+        }
+    }
+
+    /// Begins an exchange as soon as that disturbs nobody.
+    async fn begin(&self) -> Arc<Exchange> {
+        let supervisor = &self.site().supervisor;
+        let mut free = supervisor.free();
+        loop {
+            if free.wait_for(|free| *free).await.is_err() {
+                // The supervisor has ended, and so will this task.
+                std::future::pending::<()>().await;
+            }
+            if let Some(exchange) = Exchange::begin_background(supervisor) {
+                return exchange;
+            }
+        }
+    }
+
+    /// Asks the server; says what came of it, or nothing if there was nothing to ask.
+    async fn ask(&self, order: Order, exchange: Arc<Exchange>) -> Option<WarmedUp> {
+        let (gateway, site) = (self.gateway, self.site());
+        let Order { key, errand, .. } = order;
+        let sake = match &errand {
+            Errand::Renew(object) => {
+                object.tried.store(gateway.timestamp().as_millis(), Ordering::Relaxed);
+                Sake::Nobody
+            }
+            Errand::Grant(_) if self.is_sated() => return None,
+            Errand::Grant(_) => {
+                site.wishes.remove(&key);
+                Sake::Of(ClientClass::Crawler)
+            }
+        };
+        let Plain { facts, parts } = Plain::new(&key, &errand, (gateway, &site.rules))?;
+        let find = || {
+            let (request, asked) = (head_of(&facts, &parts), RequestDirectives::default());
+            let found = site.store.find(&key, &request, &asked, gateway.timestamp(), &site.rules);
+            found.map(|(object, usability)| Found { object, usability })
+        };
+        // Somebody is just fetching it, or another variant of it.
+        if let Some(mut other) = site.flights.other(&key) {
+            let _ = gateway.clock.parked(gateway.clock.timeout(LONGEST, other.changed())).await;
+        }
+        let found = find();
+        if !errand.is_needed(found.as_ref()) {
+            return None;
+        }
+        let flight = Mutex::new(site.flights.board(&key));
+        let (site_index, key) = (self.index, Some(key.clone()));
+        let (facts, parts) = (&facts, &parts);
+        let forwarding =
+            Forwarding { gateway, site: site_index, facts, parts, key, found, flight, sake };
+        let sending = forwarding.run(Spool::again(Kept::default()), exchange);
+        let answered = async {
+            let response = sending.await.ok()?;
+            // What is not kept is not read either.
+            let is_kept = is_stored(response.headers());
+            Some(if is_kept { self.read(response.into_body()).await } else { 0 })
+        };
+        let read = gateway.clock.timeout(LONGEST, answered).await.ok().flatten();
+        if matches!(errand, Errand::Grant(_)) {
+            self.wished.fetch_add(read.unwrap_or(0), Ordering::Relaxed);
+        }
+        drop(forwarding);
+        Some(errand.result(find().as_ref().map(|found| &found.object), read.is_some()))
+    }
+
+    /// Reads a body, as far as the cache could keep it; gives its length.
+    async fn read(&self, mut body: crate::body::Answer) -> u64 {
+        let mut bytes = 0;
+        while bytes <= self.site().store.largest()
+            && let Some(Ok(frame)) = body.frame().await
+        {
+            bytes += frame.data_ref().map_or(0, bytes::Bytes::len) as u64;
+        }
+        bytes
+    }
+
+    /// Wishes have brought enough: more would push out each other, and more.
+    fn is_sated(&self) -> bool {
+        self.wished.load(Ordering::Relaxed) > self.site().store.room() / WISHED
+    }
+}
+
+/// Is the answer being stored, as our own word on it says?
+fn is_stored(headers: &HeaderMap) -> bool {
+    // The last is ours (RFC 9211, 2).
+    let ours = headers.get_all("cache-status").iter().next_back();
+    ours.is_some_and(|it| it.as_bytes().split(|byte| *byte == b';').any(|it| it == b" stored"))
+}

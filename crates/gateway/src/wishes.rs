@@ -1,0 +1,170 @@
+//! What crawlers asked for in vain while the server slept: fetched when it is awake, so that they find
+//! it in the cache when they come back, and people after them.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use http::header::{ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use nightwatt_httpcache::CacheKey;
+use nightwatt_model::policy::admission::ClientClass;
+
+use crate::store::Popularity;
+
+/// Wishes of a site at once. The least wished for goes first, of these the oldest.
+const MOST: usize = 1024;
+
+/// Wishes of one client among them: whoever asks for everything does not push out the others.
+const MOST_OF_ONE: usize = 128;
+
+/// Nothing with a longer address is wished for, nor with as much to say of what is acceptable.
+const LONGEST: usize = 1024;
+
+/// What of a request bears on the choice of its answer, and says nothing about who asks.
+const ACCEPTS: [HeaderName; 3] = [ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE];
+
+/// A page that somebody was sent away from.
+#[derive(Debug, Clone)]
+pub(crate) struct Wish {
+    pub(crate) key: CacheKey,
+    /// How the first who asked would have liked it.
+    pub(crate) accepts: Vec<(HeaderName, HeaderValue)>,
+    client: u64,
+    times: u64,
+}
+
+impl Wish {
+    /// As it would be, had the page been given to all who asked.
+    pub(crate) const fn popularity(&self) -> u64 {
+        self.times * Popularity::worth(ClientClass::Crawler)
+    }
+}
+
+/// The wishes of one site, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Wishes(Mutex<Vec<Wish>>);
+
+impl Wishes {
+    fn lock(&self) -> MutexGuard<'_, Vec<Wish>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that this client (a hash of its address) was sent away.
+    pub(crate) fn add(&self, key: &CacheKey, headers: &HeaderMap, client: u64) {
+        let accepts: Vec<_> = ACCEPTS
+            .into_iter()
+            .flat_map(|name| {
+                headers.get_all(&name).into_iter().map(move |it| (name.clone(), it.clone()))
+            })
+            .collect();
+        let said: usize = accepts.iter().map(|(_, value)| value.len()).sum();
+        if key.as_str().len() > LONGEST || said > LONGEST {
+            return;
+        }
+        let mut wishes = self.lock();
+        if let Some(known) = wishes.iter_mut().find(|wish| wish.key == *key) {
+            known.times = known.times.saturating_add(1);
+            return;
+        }
+        let of_client = wishes.iter().filter(|wish| wish.client == client).count();
+        if of_client >= MOST_OF_ONE {
+            drop_least(&mut wishes, |wish| wish.client == client);
+        } else if wishes.len() >= MOST {
+            drop_least(&mut wishes, |_| true);
+        }
+        wishes.push(Wish { key: key.clone(), accepts, client, times: 1 });
+    }
+
+    /// The wishes there are, newest first.
+    pub(crate) fn all(&self) -> Vec<Wish> {
+        self.lock().iter().rev().cloned().collect()
+    }
+
+    /// It is being granted, or need not be.
+    pub(crate) fn remove(&self, key: &CacheKey) {
+        self.lock().retain(|wish| wish.key != *key);
+    }
+}
+
+fn drop_least(wishes: &mut Vec<Wish>, is_meant: impl Fn(&Wish) -> bool) {
+    let meant = wishes.iter().enumerate().filter(|(_, wish)| is_meant(wish));
+    // The first of the least: the oldest.
+    if let Some((place, _)) = meant.min_by_key(|(_, wish)| wish.times) {
+        wishes.remove(place);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nightwatt_httpcache::KeyRules;
+
+    use super::*;
+
+    fn key(path: &str) -> CacheKey {
+        KeyRules::default().key("example.org", path).unwrap()
+    }
+
+    fn wish(wishes: &Wishes, path: &str, client: u64) {
+        wishes.add(&key(path), &HeaderMap::new(), client);
+    }
+
+    fn paths(wishes: &Wishes) -> Vec<String> {
+        let path = |wish: Wish| wish.key.as_str().strip_prefix("example.org").unwrap().to_owned();
+        wishes.all().into_iter().map(path).collect()
+    }
+
+    #[test]
+    fn the_newest_are_kept_and_those_wished_for_twice() {
+        let wishes = Wishes::default();
+        for number in 0..MOST {
+            wish(&wishes, &format!("/{number}"), number as u64);
+        }
+        wish(&wishes, "/0", 7);
+        wish(&wishes, "/new", 8);
+        let paths = paths(&wishes);
+        assert_eq!(paths.len(), MOST);
+        assert_eq!(paths[0], "/new");
+        // The oldest but one made room: the oldest was asked for again.
+        assert_eq!(paths[MOST - 2..], ["/2", "/0"]);
+    }
+
+    #[test]
+    fn one_client_pushes_out_nobodys_wishes_but_its_own() {
+        let wishes = Wishes::default();
+        wish(&wishes, "/wanted", 1);
+        for number in 0..10_000 {
+            wish(&wishes, &format!("/{number}"), 2);
+        }
+        let paths = paths(&wishes);
+        assert_eq!(paths.len(), 1 + MOST_OF_ONE);
+        assert_eq!((paths[0].as_str(), paths.last().unwrap().as_str()), ("/9999", "/wanted"));
+    }
+
+    #[test]
+    fn only_what_is_acceptable_is_kept_of_a_request() {
+        let wishes = Wishes::default();
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("accept-language", "de"),
+            ("cookie", "session=1"),
+            ("user-agent", "Bot"),
+            ("x-api-key", "k"),
+            ("from", "me@example.org"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        wishes.add(&key("/a"), &headers, 1);
+        let kept = wishes.all().remove(0).accepts;
+        assert_eq!(kept, [(ACCEPT_LANGUAGE, HeaderValue::from_static("de"))]);
+    }
+
+    #[test]
+    fn what_is_too_long_is_not_wished_for() {
+        let wishes = Wishes::default();
+        wish(&wishes, &format!("/{}", "x".repeat(LONGEST)), 1);
+        let mut headers = HeaderMap::new();
+        let long = HeaderValue::from_str(&"x".repeat(LONGEST + 1)).unwrap();
+        headers.insert(ACCEPT, long);
+        wishes.add(&key("/a"), &headers, 1);
+        assert!(wishes.all().is_empty());
+    }
+}
