@@ -61,7 +61,6 @@ impl PolicyCost {
 pub(super) struct Costs {
     pub(super) policies: Vec<PolicyCost>,
     pub(super) bank: Bank,
-    rules: Constraints,
 }
 
 /// The fixed time-outs, and what the oracle needs.
@@ -137,7 +136,7 @@ impl Costs {
             busy: BusyTimes::new(rules.quiet),
             requests: 0,
         };
-        Self { policies, bank, rules }
+        Self { policies, bank }
     }
 }
 

@@ -60,7 +60,6 @@ struct HourOfCrawlers {
 /// The pass.
 pub(super) struct Pass {
     pub(super) start: Wall,
-    pub(super) utc_offset: i32,
     pub(super) last: Mono,
     pub(super) requests: u64,
     pub(super) classes: BTreeMap<ClientClass, u64>,
@@ -84,7 +83,6 @@ impl Pass {
         let (start, utc_offset) = (first.at, first.utc_offset);
         Self {
             start,
-            utc_offset,
             last: Mono::ZERO,
             requests: 0,
             classes: BTreeMap::new(),
@@ -177,7 +175,7 @@ impl Pass {
 impl Caches {
     /// Counts whether a cache would have answered; says so for the one with an hour of grace.
     fn ask(&mut self, resource: &Resource, at: Mono) -> bool {
-        let mut answers = |cache: &mut CacheModel, answered: &mut u64| {
+        let answers = |cache: &mut CacheModel, answered: &mut u64| {
             let hit = cache.lookup(resource, at) != Cached::Nothing;
             if hit {
                 *answered += 1;
