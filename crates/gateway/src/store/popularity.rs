@@ -15,8 +15,9 @@ pub(crate) enum Sake {
 
 /// A sum over those who asked, halved by each renewal that nobody asked for.
 ///
-/// A person counts 128, so that after the last one an answer is renewed eight times more (128, 64, ...
-/// 1); a crawler counts 16, which makes five. At zero it is left to grow too old.
+/// A person counts 2^27, so that after the last one an answer is renewed 28 times more (2^27, 2^26, ...
+/// 1): two weeks, with a grace of a day. A crawler counts an eighth of that, which makes 25. At zero it
+/// is left to grow too old.
 #[derive(Debug, Default)]
 pub(crate) struct Popularity(AtomicU64);
 
@@ -25,8 +26,8 @@ impl Popularity {
     /// of ours.
     pub(crate) const fn worth(class: ClientClass) -> u64 {
         match class {
-            ClientClass::Human | ClientClass::Api => 128,
-            ClientClass::Crawler => 16,
+            ClientClass::Human | ClientClass::Api => 1 << 27,
+            ClientClass::Crawler => 1 << 24,
             ClientClass::Scanner | ClientClass::Monitor => 0,
         }
     }
@@ -65,11 +66,11 @@ mod tests {
     }
 
     #[test]
-    fn a_person_is_worth_eight_renewals_a_crawler_five_a_scanner_none() {
+    fn a_person_is_worth_28_renewals_a_crawler_25_a_scanner_none() {
         let of = |class| renewals(Popularity::of(None, Sake::Of(class)));
-        assert_eq!(of(ClientClass::Human), 8);
-        assert_eq!(of(ClientClass::Api), 8);
-        assert_eq!(of(ClientClass::Crawler), 5);
+        assert_eq!(of(ClientClass::Human), 28);
+        assert_eq!(of(ClientClass::Api), 28);
+        assert_eq!(of(ClientClass::Crawler), 25);
         assert_eq!((of(ClientClass::Scanner), of(ClientClass::Monitor)), (0, 0));
     }
 
@@ -79,6 +80,6 @@ mod tests {
         for _ in 0..3 {
             popularity.asked(ClientClass::Human);
         }
-        assert_eq!(renewals(popularity), 10, "512 is twice halved before it is 128");
+        assert_eq!(renewals(popularity), 30, "four times as much: halved twice more");
     }
 }

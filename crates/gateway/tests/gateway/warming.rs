@@ -155,13 +155,13 @@ fn each_awake_period_has_its_bound() {
 }
 
 #[test]
-fn what_nobody_asks_for_any_more_is_renewed_eight_times() {
+fn what_nobody_asks_for_any_more_is_renewed_28_times() {
     let setup = one_minute(awake()).with(|config| config.scenario.policy = timeout(864_000));
     setup.play(async |stage| {
         stage.origin.says(fresh_for(10));
         stage.ask(get("/a")).await;
         stage.at(10_000).await;
-        assert_eq!(our_targets(stage).len(), 8);
+        assert_eq!(our_targets(stage).len(), 28);
     });
 }
 
