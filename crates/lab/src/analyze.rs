@@ -9,17 +9,22 @@
 //! ```
 //!
 //! Memory does not grow with the log: besides the scan's own bounds, the pass keeps 2^17 names of
-//! addresses and of clients, three caches of the scenario's size, histograms, and of each pause that
+//! addresses and of clients, the agents that `Suspects` watches, three caches of the scenario's size, histograms, and of each pause that
 //! could hold a sleep 32 bytes (there is at most one in five seconds).
 
+mod charts;
 mod costs;
 mod crew;
 mod gaps;
+mod hide;
+mod page;
 mod pass;
 mod result;
+mod tables;
 mod text;
 mod visits;
 mod wakers;
+mod year;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -36,14 +41,15 @@ use nightwatt_traffic::format::Format;
 use nightwatt_traffic::scan::{self, Progress};
 use nightwatt_traffic::traits::Rules;
 
+use self::costs::Costs;
 pub use self::costs::{CostTable, FrontierPoint};
+use self::crew::{Job, SiteJob};
 pub use self::gaps::{GapBand, GapFigures};
+use self::pass::Pass;
 pub use self::result::{Analysis, PolicyFigures};
 pub use self::wakers::Caused;
-use self::costs::Costs;
-use self::crew::{Job, SiteJob};
-use self::pass::Pass;
 use self::wakers::Wakers;
+pub use self::year::YearFigures;
 use crate::error::Error;
 
 const DAY: Duration = Duration::from_hours(24);
@@ -100,10 +106,7 @@ fn jobs(scenario: &Scenario, start: Wall, utc_offset: i32) -> Vec<Job> {
 }
 
 /// Reads the logs and draws up the analysis.
-pub fn run(
-    options: &AnalyzeOptions,
-    progress: impl FnMut(Progress),
-) -> Result<Analysis, Error> {
+pub fn run(options: &AnalyzeOptions, progress: impl FnMut(Progress)) -> Result<Analysis, Error> {
     options.scenario.check()?;
     let rules = Arc::new(Rules::new(options.classes.clone()));
     let scan_options = scan::Options { format: options.format, ..scan::Options::default() };

@@ -71,16 +71,84 @@ impl Addresses {
         };
         // Key and address have fixed lengths, and most of the hash is kept back: nothing can be
         // appended to it, so this needs no HMAC.
-        let hash = Sha256::new().chain_update(key).chain_update(bytes).finalize();
-        let bits = hash.iter().take(5).fold(0_u64, |bits, byte| bits << 8 | u64::from(*byte));
-        // Crockford's base 32: no letter that looks like a digit.
-        let digits = b"0123456789abcdefghjkmnpqrstvwxyz";
-        let mut name = "client-".to_owned();
-        for place in (0..8).rev() {
-            name.push(char::from(digits[(bits >> (5 * place) & 31) as usize]));
-        }
-        name
+        label_of(Sha256::new().chain_update(key).chain_update(bytes))
     }
+
+    /// A client by whatever a log calls it. Of a name that is no address (some servers log names of
+    /// hosts) only the label is shown: a host's name is a customer's more often than not. `-` says
+    /// that there is nothing to hide.
+    pub fn client(&self, name: &str) -> String {
+        if let Ok(address) = name.parse() {
+            return self.name(address);
+        }
+        match self.key {
+            Some(key) if name != "-" => label_of(
+                Sha256::new().chain_update(key).chain_update(b"name").chain_update(name.as_bytes()),
+            ),
+            _ => name.to_owned(),
+        }
+    }
+
+    /// Text with each address in it as [`Addresses::name`] has it; all of it, where addresses are
+    /// shown. What merely looks like one, as some numbers of versions do, goes too.
+    pub fn in_text(&self, text: &str) -> String {
+        if self.key.is_none() {
+            return text.to_owned();
+        }
+        let may_be = |c: char| c.is_ascii_hexdigit() || c == '.' || c == ':';
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        let mut before = None;
+        while let Some(start) = rest.find(may_be) {
+            let (plain, from) = rest.split_at(start);
+            let (run, after) = from.split_at(from.find(|c| !may_be(c)).unwrap_or(from.len()));
+            out.push_str(plain);
+            // A word around it: `Foo::Bar` is no address.
+            let in_word = plain.chars().next_back().or(before).is_some_and(char::is_alphanumeric)
+                || after.chars().next().is_some_and(char::is_alphanumeric);
+            let whole = run.trim_end_matches(['.', ':']);
+            match whole.parse::<Ipv6Addr>() {
+                Ok(v6) if !in_word && whole.len() > 3 => {
+                    out.push_str(&self.name(v6.into()));
+                    out.push_str(&run[whole.len()..]);
+                }
+                _ => self.v4_in(run, &mut out),
+            }
+            (before, rest) = (run.chars().next_back(), after);
+        }
+        out + rest
+    }
+
+    /// Appends text, addresses of IPv4 replaced.
+    fn v4_in(&self, text: &str, out: &mut String) {
+        let may_be = |c: char| c.is_ascii_digit() || c == '.';
+        let mut rest = text;
+        while let Some(start) = rest.find(may_be) {
+            let (plain, from) = rest.split_at(start);
+            let (run, after) = from.split_at(from.find(|c| !may_be(c)).unwrap_or(from.len()));
+            out.push_str(plain);
+            let core = run.trim_matches('.');
+            match core.parse::<Ipv4Addr>() {
+                Ok(v4) => out.push_str(&run.replace(core, &self.name(v4.into()))),
+                Err(_) => out.push_str(run),
+            }
+            rest = after;
+        }
+        out.push_str(rest);
+    }
+}
+
+/// A label out of a hash.
+fn label_of(hash: Sha256) -> String {
+    let hash = hash.finalize();
+    let bits = hash.iter().take(5).fold(0_u64, |bits, byte| bits << 8 | u64::from(*byte));
+    // Crockford's base 32: no letter that looks like a digit.
+    let digits = b"0123456789abcdefghjkmnpqrstvwxyz";
+    let mut name = "client-".to_owned();
+    for place in (0..8).rev() {
+        name.push(char::from(digits[(bits >> (5 * place) & 31) as usize]));
+    }
+    name
 }
 
 /// The network of an address: its first 24 (IPv4) or 32 bits (IPv6).
@@ -147,6 +215,36 @@ mod tests {
             .map(|index| addresses.label(Ipv4Addr::from(0xcb00_0000 + index).into()))
             .collect();
         assert!(labels.len() >= 99_999, "{}", labels.len());
+    }
+
+    #[test]
+    fn addresses_are_found_in_text_and_other_numbers_left_alone() {
+        let addresses = Addresses::anonymised([0; KEY_BYTES]);
+        let client = "client-sdxdcz6t (203.0.113.0/24)";
+        for (text, hidden) in [
+            ("203.0.113.9 - - [x]", format!("{client} - - [x]")),
+            ("\"ip\":\"203.0.113.9\",", format!("\"ip\":\"{client}\",")),
+            ("GET http://203.0.113.9:80/a.", format!("GET http://{client}:80/a.")),
+            ("from 203.0.113.9.", format!("from {client}.")),
+            ("::ffff:203.0.113.9", client.to_owned()),
+            ("[04/Mar/2012:01:02:03 +0000]", "[04/Mar/2012:01:02:03 +0000]".to_owned()),
+            ("Foo::Bar 1.2.3 300.1.1.1 ä", "Foo::Bar 1.2.3 300.1.1.1 ä".to_owned()),
+        ] {
+            assert_eq!(addresses.in_text(text), hidden);
+            assert_eq!(Addresses::shown().in_text(text), text);
+        }
+        assert!(!addresses.in_text("by 2001:db8:1:2::9, late").contains("1:2::9"));
+    }
+
+    #[test]
+    fn hosts_that_are_logged_by_name_get_labels_too() {
+        let addresses = Addresses::anonymised([1; KEY_BYTES]);
+        let label = addresses.client("dsl-9.example.net");
+        assert!(label.starts_with("client-") && label.len() == "client-".len() + 8, "{label}");
+        assert_ne!(label, addresses.client("dsl-8.example.net"));
+        assert_eq!(addresses.client("203.0.113.9"), named(1, "203.0.113.9"));
+        assert_eq!(addresses.client("-"), "-");
+        assert_eq!(Addresses::shown().client("dsl-9.example.net"), "dsl-9.example.net");
     }
 
     #[test]

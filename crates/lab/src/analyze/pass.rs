@@ -11,7 +11,7 @@ use nightwatt_sim::{Asked, CacheModel, CacheSettings, Resource};
 use nightwatt_traffic::scan::Logged;
 use nightwatt_traffic::summary::Hours;
 use nightwatt_traffic::traits::Rules;
-use nightwatt_traffic::{Classifier, CrawlerTable};
+use nightwatt_traffic::{Classifier, CrawlerTable, Suspects};
 
 use super::crew::{Crew, Event};
 use super::gaps::Gaps;
@@ -64,6 +64,7 @@ pub(super) struct Pass {
     pub(super) requests: u64,
     pub(super) classes: BTreeMap<ClientClass, u64>,
     pub(super) crawlers: HashMap<&'static str, u64, FixedState>,
+    pub(super) suspects: Suspects,
     pub(super) gaps: Sequences,
     pub(super) resources: Names,
     pub(super) clients: Names,
@@ -87,6 +88,7 @@ impl Pass {
             requests: 0,
             classes: BTreeMap::new(),
             crawlers: HashMap::default(),
+            suspects: Suspects::new(),
             gaps: Sequences::default(),
             resources: Names::default(),
             clients: Names::default(),
@@ -116,6 +118,7 @@ impl Pass {
         let class = self.classifier.class_of(at, &logged.traits);
         self.classifier.learn_of(at, &logged.traits, logged.status);
         *self.classes.entry(class).or_default() += 1;
+        self.suspects.observe(logged);
         if class == ClientClass::Crawler {
             self.crawler(logged);
         }
@@ -212,7 +215,9 @@ impl HourOfCrawlers {
     fn add(&mut self, at: Wall, utc_offset: i32) {
         let hour = (at.secs() + i64::from(utc_offset)).div_euclid(3600);
         match &mut self.now {
-            Some((now, offset, requests)) if (*now, *offset) == (hour, utc_offset) => *requests += 1,
+            Some((now, offset, requests)) if (*now, *offset) == (hour, utc_offset) => {
+                *requests += 1
+            }
             _ => {
                 self.flush();
                 self.now = Some((hour, utc_offset, 1));

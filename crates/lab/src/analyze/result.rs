@@ -11,6 +11,7 @@ use nightwatt_sim::Outcome;
 use nightwatt_traffic::reader::Sample;
 use nightwatt_traffic::scan::Scan;
 use nightwatt_traffic::summary::{Hours, Sizes, Typical};
+use nightwatt_traffic::suspects::Suspect;
 use serde::Serialize;
 
 use super::costs::{CostTable, FrontierPoint, PolicyCost, table};
@@ -18,6 +19,7 @@ use super::crew::{Job, SiteJob};
 use super::gaps::GapFigures;
 use super::pass::{Names, Pass, Sequences};
 use super::wakers::{Caused, Wakers, top};
+use super::year::YearFigures;
 use super::{AnalyzeOptions, DAY};
 use crate::error::Error;
 
@@ -61,6 +63,8 @@ pub struct Analysis {
     pub crawler_share: f64,
     /// Crawlers by name, the busiest first.
     pub crawlers: Vec<(String, u64)>,
+    /// Agents on no list that behave like crawlers, with what gave them away.
+    pub suspects: Vec<Suspect>,
     /// Requests by method.
     pub methods: BTreeMap<String, u64>,
     /// Requests by status.
@@ -79,6 +83,8 @@ pub struct Analysis {
     pub ideal: BTreeMap<u32, BySequence<f64>>,
     /// Energy of a server always on, without a proxy, J.
     pub always_on_j: f64,
+    /// What the scenario's policy comes to in a year; none if less than a day was logged.
+    pub year: Option<YearFigures>,
     /// The policy of the scenario.
     pub default_policy: String,
     /// What each policy would have done, as `serve` would have run it.
@@ -253,10 +259,15 @@ pub(super) fn draw_up(
     let gap_figures = BySequence::of(gaps, super::gaps::Gaps::figures);
     let classes = pass.classes.clone();
     let from = pass.start;
+    let mut suspects = pass.suspects.list();
+    suspects.truncate(ROWS);
     let (crawler_hours, jobs, resources, clients) = pass.end();
     let Done { policies, oracle, costs, wakers } =
         Done::of(jobs, scenario, end, &resources, &clients);
     let always_on_j = (scenario.power_states().on * end.0).get();
+    let default_policy = scenario.policy.to_string();
+    let used = policies.get(&default_policy).map(|it| it.energy_j);
+    let year = used.and_then(|used| YearFigures::of(scenario, always_on_j, used, end));
     Ok(Analysis {
         schema: 1,
         warnings: warnings(&scan),
@@ -275,7 +286,14 @@ pub(super) fn draw_up(
         crawler_share: share(classes.get(&ClientClass::Crawler).copied().unwrap_or(0)),
         classes,
         crawlers,
-        methods: scan.summary.methods.sorted().into_iter().map(|(m, n)| (m.to_owned(), n)).collect(),
+        suspects,
+        methods: scan
+            .summary
+            .methods
+            .sorted()
+            .into_iter()
+            .map(|(m, n)| (m.to_owned(), n))
+            .collect(),
         statuses: scan.summary.statuses.clone(),
         targets: scan.summary.targets.estimate(),
         sizes: sizes(&scan.summary.sizes),
@@ -297,7 +315,8 @@ pub(super) fn draw_up(
             })
             .collect(),
         always_on_j,
-        default_policy: scenario.policy.to_string(),
+        year,
+        default_policy,
         policies,
         oracle,
         costs: costs.by_price,

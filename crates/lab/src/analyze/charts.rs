@@ -1,0 +1,147 @@
+//! The analysis in pictures.
+
+use nightwatt_model::quantity::JOULES_PER_KWH;
+use nightwatt_report::{Axis, Chart, Kind, Scale, Series};
+use nightwatt_traffic::summary::Typical;
+
+use super::result::{Analysis, BySequence};
+use super::tables::{DAYS, SEQUENCES};
+
+impl Analysis {
+    /// What each policy saves, against the visits that it delays.
+    pub(super) fn frontier_chart(&self) -> Chart {
+        let days = self.days();
+        let x = Axis::new("delayed visits", "a day", Scale::FromZero);
+        let y = Axis::new("saving", "%", Scale::FromZero);
+        let mut chart = Chart::new("Saving against delayed visits", x, y).description(
+            "Further up is better, further left too. The line is every fixed time-out, with nobody \
+             promised anything; dots near to it or above it are as good as the best fixed time-out. \
+             Squared off from it is what your promise allows: the policies as `serve` would run them.",
+        );
+        for (kind, name, style) in [
+            ("timeout", "fixed time-outs, no promise", Kind::Line),
+            ("learned", "learned, by price of a delayed visit, no promise", Kind::Scatter),
+            ("window", "window, no promise", Kind::Scatter),
+            ("ski-rental", "ski-rental, no promise", Kind::Scatter),
+            ("oracle", "oracle", Kind::Scatter),
+        ] {
+            let mut series = Series::new(name, style);
+            for point in self.frontier.iter().filter(|point| point.kind == kind) {
+                let x = point.delayed_visits as f64 / days;
+                series = series.labelled(x, 100.0 * point.saving, point.policy.as_str());
+            }
+            series.points.sort_by(|a, b| a.x.total_cmp(&b.x));
+            chart = chart.series(series);
+        }
+        let mut others = Series::new(self.terms_of_service(), Kind::Scatter);
+        let mut own = Series::new("yours", Kind::Scatter);
+        for (name, it) in self.ranked() {
+            let (x, y) = (it.delayed_visits as f64 / days, 100.0 * it.saving);
+            if name == self.default_policy {
+                own = own.labelled(x, y, format!("{name} (yours)"));
+            } else {
+                others = others.labelled(x, y, name);
+            }
+        }
+        chart.series(others).series(own)
+    }
+
+    /// Under which conditions `serve` runs policies here.
+    fn terms_of_service(&self) -> String {
+        if self.scenario.sla.enabled {
+            format!("as served: at most {:.0} % of requests wait", 100.0 * self.scenario.sla.share)
+        } else {
+            "as served: no promise".to_owned()
+        }
+    }
+
+    /// Energy with perfect knowledge against the shortest gap that is slept in.
+    pub(super) fn ideal_chart(&self) -> Chart {
+        let x = Axis::new("shortest gap that is slept in", "s", Scale::FromZero);
+        let y = Axis::new("energy", "kWh", Scale::FromZero);
+        let mut chart = Chart::new("Energy with perfect knowledge", x, y).description(
+            "What the server and the proxy would use if every gap at least so long were slept in and \
+             nobody waited. The curve is flat where gaps of that length hardly occur; left of the \
+             break-even a sleep costs more than it saves.",
+        );
+        let of: [fn(&BySequence<f64>) -> f64; 4] =
+            [|it| it.all, |it| it.without_crawlers, |it| it.behind_cache, |it| it.both];
+        for (name, joules) in SEQUENCES.iter().zip(of) {
+            let points =
+                self.ideal.iter().map(|(&s, row)| (f64::from(s), joules(row) / JOULES_PER_KWH));
+            chart = chart.series(Series::new(*name, Kind::Line).points(points));
+        }
+        chart = chart.line_at_y(self.always_on_j / JOULES_PER_KWH, "always on, no proxy");
+        let break_even = self.scenario.power_states().break_even().as_secs_f64();
+        chart.line_at_x(break_even, format!("break-even {break_even:.1} s"))
+    }
+
+    /// Gaps by length, both axes by ratio.
+    pub(super) fn gaps_chart(&self) -> Chart {
+        let x = Axis::new("length of the gap", "s", Scale::LogDuration);
+        let y = Axis::new("gaps", "", Scale::Log);
+        let mut chart = Chart::new("Gaps between requests", x, y).description(format!(
+            "How many gaps are how long, in bands of half an octave. The log's times are as fine as \
+             {} s; gaps between requests at the same time have no place here and are in the tables.",
+            self.resolution_s
+        ));
+        for (name, it) in self.gap_figures() {
+            let mut points: Vec<(f64, f64)> = Vec::new();
+            let mut end = f64::INFINITY;
+            for band in &it.histogram {
+                // Bands without gaps have no place on this axis: the line breaks off.
+                if band.from_s > 1.001 * end {
+                    points.push((end, 0.0));
+                }
+                points.push((band.from_s, band.gaps as f64));
+                end = band.to_s;
+            }
+            points.push((end, 0.0));
+            chart = chart.series(Series::new(name, Kind::Step).points(points));
+        }
+        chart
+    }
+
+    /// Requests per hour of the day.
+    pub(super) fn day_chart(&self) -> Chart {
+        let names = (0..24).map(|hour| format!("{hour:02}")).collect();
+        let hours = &self.hours;
+        hours_chart("Requests per hour of the day", names, &hours.of_day, &hours.crawlers_of_day)
+    }
+
+    /// Requests per hour of the week.
+    pub(super) fn week_chart(&self) -> Chart {
+        let name = |hour: usize| format!("{} {:02}", DAYS[hour / 24], hour % 24);
+        let names = (0..168).map(name).collect();
+        let hours = &self.hours;
+        hours_chart("Requests per hour of the week", names, &hours.of_week, &hours.crawlers_of_week)
+    }
+
+    /// Answers by size.
+    pub(super) fn sizes_chart(&self) -> Chart {
+        let x = Axis::new("size of the answer", "B", Scale::Log);
+        let y = Axis::new("answers", "", Scale::FromZero);
+        let sizes = self.sizes.histogram.iter();
+        let points = sizes.map(|&(from, _, answers)| (from as f64, answers as f64));
+        Chart::new("Sizes of answers", x, y)
+            .description(
+                "Bands begin where they are drawn. Answers without a body are in the table.",
+            )
+            .series(Series::new("answers", Kind::Step).points(points))
+    }
+}
+
+fn hours_chart(title: &str, names: Vec<String>, all: &[Typical], crawlers: &[Typical]) -> Chart {
+    let x = Axis::new("local time of the log", "", Scale::Category(names));
+    let y = Axis::new("requests", "1/h", Scale::FromZero);
+    let points = |of: &[Typical], figure: fn(&Typical) -> f64| -> Vec<(f64, f64)> {
+        of.iter().enumerate().map(|(hour, it)| (hour as f64, figure(it))).collect()
+    };
+    let line = |name: &str, points| Series::new(name, Kind::Line).points(points);
+    Chart::new(title, x, y)
+        .description("A mean far above its median tells of rare bursts.")
+        .series(line("all, median", points(all, |it| it.median)))
+        .series(line("all, mean", points(all, |it| it.mean)))
+        .series(line("crawlers, median", points(crawlers, |it| it.median)))
+        .series(line("crawlers, mean", points(crawlers, |it| it.mean)))
+}

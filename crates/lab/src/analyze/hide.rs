@@ -1,0 +1,160 @@
+//! What a report keeps to itself: who asked, and what stood in queries.
+
+use nightwatt_report::{Addresses, without_query};
+use nightwatt_traffic::reader::Sample;
+
+use super::result::{Analysis, Waker};
+
+impl Analysis {
+    /// The same with clients as labels and URLs without their queries, wherever they stand; as it
+    /// is, where addresses are to be shown.
+    #[must_use]
+    pub fn named_by(mut self, addresses: &Addresses) -> Self {
+        if *addresses == Addresses::shown() {
+            return self;
+        }
+        for waker in &mut self.wakers.clients {
+            waker.name = addresses.client(&waker.name);
+        }
+        for waker in &mut self.wakers.resources {
+            waker.name = addresses.in_text(&without_query(&waker.name));
+        }
+        join_equals(&mut self.wakers.resources);
+        for sample in self.malformed_samples.iter_mut().chain(&mut self.bad_request_samples) {
+            hide_in_line(sample, addresses);
+        }
+        for suspect in &mut self.suspects {
+            suspect.agent = agent(&suspect.agent, addresses);
+        }
+        for warning in &mut self.warnings {
+            *warning = addresses.in_text(&without_queries(warning));
+        }
+        let methods = std::mem::take(&mut self.methods).into_iter();
+        self.methods = methods.map(|(name, count)| (addresses.in_text(&name), count)).collect();
+        self
+    }
+}
+
+/// URLs that differed in their queries alone are one line from here on.
+fn join_equals(wakers: &mut Vec<Waker>) {
+    let mut joined: Vec<(Waker, u32)> = Vec::new();
+    for waker in wakers.drain(..) {
+        match joined.iter_mut().find(|(other, _)| other.name == waker.name) {
+            Some((other, times)) => {
+                other.caused.wakeups += waker.caused.wakeups;
+                other.caused.delayed_requests += waker.caused.delayed_requests;
+                *times += 1;
+            }
+            None => joined.push((waker, 1)),
+        }
+    }
+    joined
+        .sort_by_key(|(it, _)| std::cmp::Reverse((it.caused.wakeups, it.caused.delayed_requests)));
+    wakers.extend(joined.into_iter().map(|(mut waker, times)| {
+        if times > 1 {
+            waker.name = format!("{} ({times} queries)", waker.name);
+        }
+        waker
+    }));
+}
+
+/// A line that could not be read may hold anything anywhere. In the Common format and those that
+/// begin like it, the client and the user stand before the time.
+fn hide_in_line(sample: &mut Sample, addresses: &Addresses) {
+    let line = without_queries(&sample.excerpt);
+    let mut fields = line.splitn(4, ' ');
+    let line = match (fields.next(), fields.next(), fields.next(), fields.next()) {
+        (Some(client), Some(identity), Some(user), Some(rest)) if rest.starts_with('[') => {
+            let kept = |name| if name == "-" { "-" } else { "…" };
+            // Labels of hosts' names; addresses get theirs below, wherever they stand.
+            let is_address = client.parse::<std::net::IpAddr>().is_ok();
+            let client = if is_address { client.to_owned() } else { addresses.client(client) };
+            format!("{client} {} {} {rest}", kept(identity), kept(user))
+        }
+        _ => line,
+    };
+    sample.excerpt = addresses.in_text(&line);
+}
+
+/// Text with the queries of all URLs in it left out.
+fn without_queries(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('?') {
+        let (before, query) = rest.split_at(at + 1);
+        let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>' | '`' | '\\');
+        let end = query.find(ends).unwrap_or(query.len());
+        out.push_str(before);
+        if end > 0 {
+            out.push('…');
+        }
+        rest = &query[end..];
+    }
+    out + rest
+}
+
+/// An agent that names an address. Numbers of versions, which may look the same, stand behind a
+/// slash: `Chrome/4.0.249.89`.
+fn agent(agent: &str, addresses: &Addresses) -> String {
+    let is_border = |c: char| c.is_whitespace() || matches!(c, '(' | ')' | ';' | ',' | '[' | ']');
+    let words = agent.split_inclusive(is_border);
+    words
+        .map(|word| {
+            let core = word.trim_end_matches(is_border);
+            let is_address = core.parse::<std::net::IpAddr>().is_ok();
+            if is_address { word.replace(core, &addresses.client(core)) } else { word.to_owned() }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use nightwatt_report::KEY_BYTES;
+    use nightwatt_traffic::record::Reason;
+
+    use super::*;
+    use crate::analyze::Caused;
+
+    fn hidden(line: &str) -> String {
+        let mut sample = Sample {
+            file: "a.log".to_owned(),
+            line: 1,
+            reason: Reason::NoHttp,
+            excerpt: line.to_owned(),
+        };
+        hide_in_line(&mut sample, &Addresses::anonymised([0; KEY_BYTES]));
+        sample.excerpt
+    }
+
+    #[test]
+    fn lines_lose_client_user_and_query() {
+        // The label is that of report::anonymise's own test.
+        let line = "203.0.113.9 - jane [04/Mar/2012:01:02:03 +0000] \"GET /a?token=1 FOO\" 400 0";
+        let label = "client-sdxdcz6t (203.0.113.0/24)";
+        let expected = format!("{label} - … [04/Mar/2012:01:02:03 +0000] \"GET /a?… FOO\" 400 0");
+        assert_eq!(hidden(line), expected);
+        assert!(
+            !hidden("dsl-9.example.net - - [04/Mar/2012:01:02:03 +0000] \"\"").contains("dsl-9")
+        );
+        assert_eq!(hidden("{\"ip\":\"203.0.113.9\"}"), format!("{{\"ip\":\"{label}\"}}"));
+    }
+
+    #[test]
+    fn agents_keep_their_versions_and_lose_addresses() {
+        let addresses = Addresses::anonymised([0; KEY_BYTES]);
+        let told = agent("Mozilla/5.0 (X11; 203.0.113.9) Chrome/4.0.249.89", &addresses);
+        let label = "client-sdxdcz6t (203.0.113.0/24)";
+        assert_eq!(told, format!("Mozilla/5.0 (X11; {label}) Chrome/4.0.249.89"));
+    }
+
+    #[test]
+    fn addresses_that_differ_in_the_query_alone_are_added_up() {
+        let waker = |name: &str, wakeups| Waker {
+            name: name.to_owned(),
+            caused: Caused { wakeups, delayed_requests: 2 * wakeups },
+        };
+        let mut wakers = vec![waker("/b", 5), waker("/a?…", 4), waker("/a?…", 3)];
+        join_equals(&mut wakers);
+        assert_eq!(wakers, [waker("/a?… (2 queries)", 7), waker("/b", 5)]);
+    }
+}
