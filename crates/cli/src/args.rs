@@ -277,6 +277,15 @@ pub(crate) struct AnalyzeArgs {
     pub(crate) days: Option<u32>,
     #[command(flatten)]
     pub(crate) scenario: ScenarioArgs,
+    /// Write a report for people: one page with charts that loads nothing
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) html: Option<PathBuf>,
+    /// Write every table as CSV into this folder
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) csv: Option<PathBuf>,
+    /// Show clients' addresses and queries of URLs as they are [default: labels, and no queries]
+    #[arg(long)]
+    pub(crate) show_addresses: bool,
     /// Print one JSON object, and no progress
     #[arg(long)]
     pub(crate) json: bool,
@@ -284,6 +293,7 @@ pub(crate) struct AnalyzeArgs {
 
 const ANALYZE_EXAMPLES: &str = "Examples:
   nightwatt analyze /var/log/nginx/access.log*
+  nightwatt analyze access.log.gz --html report.html --csv tables
   nightwatt analyze --policy 'timeout 5m' --no-sla access.log.gz
   ssh web zcat /var/log/nginx/access.log.2.gz | nightwatt analyze -
   nightwatt analyze --json access.log | jq '{saving: .policies.learned.saving, costs}'";

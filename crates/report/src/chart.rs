@@ -309,7 +309,7 @@ fn decimals(value: f64) -> usize {
 }
 
 /// Seconds since 1970 as `2026-11-21 14:05`: days to a date by Hinnant's `civil_from_days`.
-fn civil(seconds: i64) -> String {
+pub fn civil(seconds: i64) -> String {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));

@@ -27,7 +27,7 @@ mod html;
 mod table;
 
 pub use anonymise::{Addresses, KEY_BYTES, without_query};
-pub use chart::{Axis, Chart, Kind, Point, Reference, Scale, Series};
+pub use chart::{Axis, Chart, Kind, Point, Reference, Scale, Series, civil};
 pub use document::{Block, Document, KeyFigure, Note, Origin, Section, Text};
 pub use figures::grouped;
 pub use table::{Align, Cell, Column, Table};

@@ -1,9 +1,13 @@
 //! `nightwatt analyze`: what sleeping would save on a log, and whom it would delay.
 
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_lab::analyze::{self, AnalyzeOptions};
+use nightwatt_lab::analyze::{self, Analysis, AnalyzeOptions};
+use nightwatt_report::{Addresses, KEY_BYTES};
 use nightwatt_traffic::classes::ClassifierConfig;
 
 use crate::ExitStatus;
@@ -22,22 +26,17 @@ pub(crate) fn run(args: &AnalyzeArgs) -> Result<ExitStatus, Failure> {
         scenario: args.scenario.resolve()?,
         classes: ClassifierConfig::default(),
     };
-    let mut progress = Progress::by_time(args.json);
+    let addresses = addresses(args.show_addresses)?;
+    let files = Files::prepare(args)?;
     let clock = Clock::real();
-    let started = clock.now().mono;
-    let tell = |at: nightwatt_traffic::scan::Progress| {
-        let elapsed = clock.now().mono.since(started);
-        let total = at.total.unwrap_or(0);
-        let left = left(at.done, total, elapsed);
-        progress
-            .tell((at.done, total), elapsed, left, || format!("{} requests", count(at.requests)));
+    let analysis = match analyzed(args, &options, &clock) {
+        Ok(analysis) => analysis.named_by(&addresses),
+        Err(failure) => {
+            files.discard();
+            return Err(failure);
+        }
     };
-    let analysis = analyze::run(&options, tell);
-    progress.end();
-    let analysis = analysis.map_err(|error| {
-        let hint = error.hint();
-        Failure::failed(&error).maybe_hint(hint)
-    })?;
+    files.write(&analysis, &clock)?;
     if args.json {
         output::say_json(&analysis)?;
     } else {
@@ -49,8 +48,139 @@ pub(crate) fn run(args: &AnalyzeArgs) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Success)
 }
 
+fn analyzed(
+    args: &AnalyzeArgs,
+    options: &AnalyzeOptions,
+    clock: &Clock,
+) -> Result<Analysis, Failure> {
+    let mut progress = Progress::by_time(args.json);
+    let started = clock.now().mono;
+    let tell = |at: nightwatt_traffic::scan::Progress| {
+        let elapsed = clock.now().mono.since(started);
+        let total = at.total.unwrap_or(0);
+        let left = left(at.done, total, elapsed);
+        progress
+            .tell((at.done, total), elapsed, left, || format!("{} requests", count(at.requests)));
+    };
+    let analysis = analyze::run(options, tell);
+    progress.end();
+    analysis.map_err(|error| {
+        let hint = error.hint();
+        Failure::failed(&error).maybe_hint(hint)
+    })
+}
+
 /// By what has been read so far; nothing is known of a stream.
 fn left(done: u64, total: u64, elapsed: Duration) -> Option<Duration> {
     let left = total.checked_sub(done)? as f64 / done as f64;
     Duration::try_from_secs_f64(elapsed.as_secs_f64() * left).ok()
+}
+
+/// Clients as they are to be shown; their labels hold for this run only.
+fn addresses(shown: bool) -> Result<Addresses, Failure> {
+    if shown {
+        return Ok(Addresses::shown());
+    }
+    let mut key = [0; KEY_BYTES];
+    getrandom::fill(&mut key).map_err(|error| {
+        Failure::because("cannot draw the key that clients are hidden with", &error)
+            .hint("`--show-addresses` needs none, and hides nobody")
+    })?;
+    Ok(Addresses::anonymised(key))
+}
+
+/// What is to be written beside stdout. Made before the work, so that a path that cannot be written
+/// does not cost its results; what was there stays until there is something to put in its place.
+struct Files<'a> {
+    html: Option<Target<'a>>,
+    csv: Option<&'a Path>,
+}
+
+struct Target<'a> {
+    path: &'a Path,
+    file: File,
+    is_new: bool,
+}
+
+impl<'a> Files<'a> {
+    fn prepare(args: &'a AnalyzeArgs) -> Result<Self, Failure> {
+        let html = match &args.html {
+            None => None,
+            Some(path) => {
+                not_a_log(path, &args.logs)?;
+                Some(Target::open(path)?)
+            }
+        };
+        let csv = args.csv.as_deref();
+        if let Some(folder) = csv {
+            let probe = folder.join("summary.csv");
+            not_a_log(&probe, &args.logs)?;
+            fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error, "--csv"))?;
+            Target::open(&probe).map_err(|failure| failure.hint(hint("--csv")))?.discard();
+        }
+        Ok(Self { html, csv })
+    }
+
+    fn write(self, analysis: &Analysis, clock: &Clock) -> Result<(), Failure> {
+        if let Some(folder) = self.csv {
+            for (name, table) in analysis.tables() {
+                let path = folder.join(format!("{name}.csv"));
+                fs::write(&path, table.to_csv())
+                    .map_err(|error| cannot_write(&path, &error, "--csv"))?;
+            }
+        }
+        if let Some(Target { path, mut file, .. }) = self.html {
+            let when = nightwatt_report::civil(clock.now().wall.secs());
+            let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
+            let page = analysis.document(generated).to_html();
+            // Not a regular file (`/dev/stdout`, a pipe): nothing to cut.
+            let cut = file.set_len(0).or_else(|error| {
+                let regular = file.metadata().is_ok_and(|it| it.is_file());
+                if regular { Err(error) } else { Ok(()) }
+            });
+            cut.and_then(|()| file.write_all(page.as_bytes()))
+                .map_err(|error| cannot_write(path, &error, "--html"))?;
+        }
+        Ok(())
+    }
+
+    fn discard(self) {
+        self.html.into_iter().for_each(Target::discard);
+    }
+}
+
+impl<'a> Target<'a> {
+    fn open(path: &'a Path) -> Result<Self, Failure> {
+        let is_new = !path.exists();
+        let file = File::options().write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(|error| cannot_write(path, &error, "--html"))?;
+        Ok(Self { path, file, is_new })
+    }
+
+    /// Leaves no empty file behind.
+    fn discard(self) {
+        if self.is_new {
+            // It is empty: where it cannot be removed, no harm is done.
+            let _ = fs::remove_file(self.path);
+        }
+    }
+}
+
+/// A slip of the shell's history must not overwrite the log.
+fn not_a_log(path: &Path, logs: &[PathBuf]) -> Result<(), Failure> {
+    let Ok(place) = path.canonicalize() else { return Ok(()) };
+    if logs.iter().any(|log| log.canonicalize().is_ok_and(|log| log == place)) {
+        return Err(Failure::saying(format!("{} is the log itself", path.display()))
+            .into_usage()
+            .hint("name another file for the report"));
+    }
+    Ok(())
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error, option: &str) -> Failure {
+    Failure::because(format!("cannot write {}", path.display()), error).hint(hint(option))
+}
+
+fn hint(option: &str) -> String {
+    format!("`{option}` names a place that can be written to; missing folders are made for `--csv`")
 }
