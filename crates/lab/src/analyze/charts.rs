@@ -13,26 +13,6 @@ impl Analysis {
         let days = self.days();
         let x = Axis::new("delayed visits", "a day", Scale::FromZero);
         let y = Axis::new("saving", "%", Scale::FromZero);
-        let mut chart = Chart::new("Saving against delayed visits", x, y).description(
-            "Further up is better, further left too. The line is every fixed time-out, with nobody \
-             promised anything; dots near to it or above it are as good as the best fixed time-out. \
-             Squared off from it is what your promise allows: the policies as `serve` would run them.",
-        );
-        for (kind, name, style) in [
-            ("timeout", "fixed time-outs, no promise", Kind::Line),
-            ("learned", "learned, by price of a delayed visit, no promise", Kind::Scatter),
-            ("window", "window, no promise", Kind::Scatter),
-            ("ski-rental", "ski-rental, no promise", Kind::Scatter),
-            ("oracle", "oracle", Kind::Scatter),
-        ] {
-            let mut series = Series::new(name, style);
-            for point in self.frontier.iter().filter(|point| point.kind == kind) {
-                let x = point.delayed_visits as f64 / days;
-                series = series.labelled(x, 100.0 * point.saving, point.policy.as_str());
-            }
-            series.points.sort_by(|a, b| a.x.total_cmp(&b.x));
-            chart = chart.series(series);
-        }
         let mut others = Series::new(self.terms_of_service(), Kind::Scatter);
         let mut own = Series::new("yours", Kind::Scatter);
         for (name, it) in self.ranked() {
@@ -43,7 +23,33 @@ impl Analysis {
                 others = others.labelled(x, y, name);
             }
         }
-        chart.series(others).series(own)
+        let mut chart = Chart::new("Saving against delayed visits", x, y)
+            .description(
+                "Further up saves more; further left delays fewer. The line joins all fixed time-outs \
+                 when nobody is promised anything; what lies above it is better than any of them. The \
+                 policies as served are held back by the promise, but have a cache that knows when \
+                 the server sleeps.",
+            )
+            .series(own)
+            .series(others);
+        for (kind, name, style) in [
+            ("oracle", "oracle", Kind::Scatter),
+            ("learned", "learned without a promise, by price of a delayed visit", Kind::Scatter),
+            ("window", "window without a promise", Kind::Scatter),
+            ("ski-rental", "ski-rental without a promise", Kind::Scatter),
+            ("timeout", "fixed time-outs without a promise", Kind::Line),
+        ] {
+            let mut series = Series::new(name, style);
+            for point in self.frontier.iter().filter(|point| point.kind == kind) {
+                let label = point.policy.trim_start_matches("learned at ");
+                let label = label.trim_start_matches("timeout ");
+                let x = point.delayed_visits as f64 / days;
+                series = series.labelled(x, 100.0 * point.saving, label);
+            }
+            series.points.sort_by(|a, b| a.x.total_cmp(&b.x));
+            chart = chart.series(series);
+        }
+        chart
     }
 
     /// Under which conditions `serve` runs policies here.
@@ -71,7 +77,9 @@ impl Analysis {
                 self.ideal.iter().map(|(&s, row)| (f64::from(s), joules(row) / JOULES_PER_KWH));
             chart = chart.series(Series::new(*name, Kind::Line).points(points));
         }
-        chart = chart.line_at_y(self.always_on_j / JOULES_PER_KWH, "always on, no proxy");
+        let always_on = self.always_on_j / JOULES_PER_KWH;
+        let ends = self.ideal.keys().map(|&s| (f64::from(s), always_on));
+        chart = chart.series(Series::new("always on, no proxy", Kind::Line).points(ends));
         let break_even = self.scenario.power_states().break_even().as_secs_f64();
         chart.line_at_x(break_even, format!("break-even {break_even:.1} s"))
     }
@@ -81,23 +89,24 @@ impl Analysis {
         let x = Axis::new("length of the gap", "s", Scale::LogDuration);
         let y = Axis::new("gaps", "", Scale::Log);
         let mut chart = Chart::new("Gaps between requests", x, y).description(format!(
-            "How many gaps are how long, in bands of half an octave. The log's times are as fine as \
-             {} s; gaps between requests at the same time have no place here and are in the tables.",
+            "How many gaps are how long, in bands of half an octave, drawn at the mean length of \
+             each. The log's times are as fine as {} s: requests at the same time have no place \
+             here and are in the tables.",
             self.resolution_s
         ));
         for (name, it) in self.gap_figures() {
             let mut points: Vec<(f64, f64)> = Vec::new();
             let mut end = f64::INFINITY;
-            for band in &it.histogram {
-                // Bands without gaps have no place on this axis: the line breaks off.
-                if band.from_s > 1.001 * end {
+            for band in it.histogram.iter().filter(|band| band.seconds > 0.0) {
+                // The line breaks off where there are no gaps; not where bands are narrower than
+                // the log's times are fine, which no gap can lie in.
+                if band.from_s > 1.001 * end && band.from_s > 3.0 * self.resolution_s {
                     points.push((end, 0.0));
                 }
-                points.push((band.from_s, band.gaps as f64));
+                points.push((band.seconds / band.gaps as f64, band.gaps as f64));
                 end = band.to_s;
             }
-            points.push((end, 0.0));
-            chart = chart.series(Series::new(name, Kind::Step).points(points));
+            chart = chart.series(Series::new(name, Kind::Line).points(points));
         }
         chart
     }

@@ -6,7 +6,7 @@ use nightwatt_report::{Block, Document, KeyFigure, Note, Origin, Section, Table,
 
 use super::result::Analysis;
 use super::tables::{counts_table, samples_table, wakers_table};
-use super::text::{amount, days_text};
+use super::text::{amount, days_text, money};
 use super::year::YearFigures;
 
 impl Analysis {
@@ -35,7 +35,7 @@ impl Analysis {
     }
 
     fn short_section(&self) -> Section {
-        let mut blocks = vec![Text::default().strong(self.in_short()).into()];
+        let mut blocks = vec![marked(&self.in_short()).into()];
         blocks.push(Block::Figures(self.key_figures()));
         if let Some(chosen) = self.chosen() {
             let energy = Energy::modelled(
@@ -87,7 +87,7 @@ impl Analysis {
             let kwh = format!("{} kWh", amount(year.saved_kwh));
             let worth = format!(
                 "{} {}, {} kg CO2e",
-                grouped(year.saved_cost, 0),
+                money(year.saved_cost),
                 year.currency,
                 amount(year.saved_co2_kg)
             );
@@ -130,7 +130,7 @@ impl Analysis {
         let title = "Policies";
         let blocks = vec![
             served.into(),
-            self.policies_table().into(),
+            self.policies_short_table().into(),
             self.frontier_chart().into(),
             compared.into(),
             self.ratios_table().into(),
@@ -148,8 +148,6 @@ impl Analysis {
             )
             .plain("Where one URL or client stands out, a rule in ")
             .code("[site.cache]")
-            .plain(" or ")
-            .code("[classes]")
             .plain(" for it may save more than any policy.");
         Section::new(
             "Who wakes the server",
@@ -195,8 +193,8 @@ impl Analysis {
             "No agent behaves like an unlisted crawler.",
         );
         if !self.suspects.is_empty() {
-            let text = "These count as people above. If one is a crawler of yours or a program, \
-                        naming it in [classes] keeps it from waking the server.";
+            let text = "No list names these, so until their behaviour gives them away they count as \
+                        people, and wake the server.";
             blocks.push(Text::from(text).into());
         }
         Section::new("Clients", blocks)
@@ -261,6 +259,17 @@ impl Analysis {
             vec![text.into(), self.assumptions_table().into()],
         )
     }
+}
+
+/// Strong text, in which what stands between backticks is code.
+fn marked(text: &str) -> Text {
+    let parts = text.split('`').enumerate();
+    parts.fold(
+        Text::default(),
+        |text, (index, part)| {
+            if index % 2 == 1 { text.code(part) } else { text.strong(part) }
+        },
+    )
 }
 
 /// A table, or what is to be said instead of an empty one.

@@ -89,7 +89,7 @@ impl Analysis {
         table
     }
 
-    pub(super) fn policies_table(&self) -> Table {
+    fn policies_table(&self) -> Table {
         let mut columns = vec![
             Column::text("policy"),
             Column::number("saving", "%"),
@@ -134,6 +134,41 @@ impl Analysis {
         oracle.extend(std::iter::repeat_n(Cell::Empty, 7));
         oracle.push(Cell::number(100.0, 1));
         oracle.extend(self.saved_in_a_year(self.oracle.energy_j).map(|it| Cell::number(it, 2)));
+        table.row(oracle)
+    }
+
+    /// The same with what people want to know of it.
+    pub(super) fn policies_short_table(&self) -> Table {
+        let mut columns = vec![Column::text("policy"), Column::number("saving", "%")];
+        if let Some(year) = &self.year {
+            columns.push(Column::number(format!("{} a year", year.currency), ""));
+        }
+        columns.extend([
+            Column::number("wake-ups", "a day"),
+            Column::number("requests that wait", "%"),
+            Column::number("visits that wait", "a day"),
+            Column::number("visits that wait", "%"),
+            Column::number("of the oracle", "%"),
+        ]);
+        let mut table = Table::new("What each policy would have done", columns);
+        let share = |part: u64, all: u64| 100.0 * part as f64 / all.max(1) as f64;
+        for (name, it) in self.ranked() {
+            let own = if name == self.default_policy { " (yours)" } else { "" };
+            let mut row = vec![format!("{name}{own}").into(), Cell::number(100.0 * it.saving, 1)];
+            row.extend(self.saved_in_a_year(it.energy_j).map(|money| Cell::number(money, 2)));
+            row.extend([
+                Cell::number(it.wakeups_per_day, 1),
+                Cell::number(share(it.delayed_requests, it.admitted), 1),
+                Cell::number(it.delayed_visits as f64 / self.days(), 1),
+                Cell::number(share(it.delayed_visits, it.visits), 1),
+                Cell::number(100.0 * it.oracle_share, 1),
+            ]);
+            table.rows.push(row);
+        }
+        let mut oracle = vec!["oracle".into(), Cell::number(100.0 * self.oracle.saving, 1)];
+        oracle.extend(self.saved_in_a_year(self.oracle.energy_j).map(|it| Cell::number(it, 2)));
+        oracle.extend([Cell::Empty, Cell::count(0), Cell::count(0), Cell::count(0)]);
+        oracle.push(Cell::count(100));
         table.row(oracle)
     }
 
@@ -194,19 +229,8 @@ impl Analysis {
 
     /// One row a price: what each policy costs, in units of the best fixed time-out.
     pub(super) fn ratios_table(&self) -> Table {
-        let policies: Vec<&String> = self
-            .costs
-            .values()
-            .next()
-            .into_iter()
-            .flat_map(BTreeMap::keys)
-            .filter(|name| *name != "best_fixed")
-            .collect();
-        let mut columns = vec![
-            Column::number("price of a delayed visit", "J"),
-            Column::text("best fixed time-out"),
-            Column::number("its cost", "kWh"),
-        ];
+        let policies = self.priced();
+        let mut columns = vec![Column::number("a visit's wait", "J"), Column::text("best fixed")];
         columns.extend(policies.iter().map(|name| Column::number(*name, "×")));
         let mut table =
             Table::new("Cost at a price per delayed visit, as a multiple of best fixed", columns);
@@ -214,12 +238,8 @@ impl Analysis {
             let Some(best) = row.get("best_fixed").copied() else { continue };
             let timeout = self.best_fixed_timeout_s.get(&price).copied().flatten();
             let timeout = timeout.map_or_else(|| "never sleeps".to_owned(), seconds);
-            let mut cells = vec![
-                Cell::count(price.into()),
-                timeout.into(),
-                Cell::number(best / JOULES_PER_KWH, 2),
-            ];
-            let ratio = |name: &&String| {
+            let mut cells = vec![Cell::count(price.into()), timeout.into()];
+            let ratio = |name: &&str| {
                 let cost = row.get(*name).copied().filter(|_| best > 0.0);
                 cost.map_or(Cell::Empty, |cost| Cell::number(cost / best, 3))
             };
@@ -227,6 +247,17 @@ impl Analysis {
             table.rows.push(cells);
         }
         table
+    }
+
+    /// Policies that are compared at prices, other than the best fixed time-out.
+    pub(super) fn priced(&self) -> Vec<&str> {
+        let known = self.costs.values().next();
+        let mut names: Vec<&str> =
+            known.into_iter().flat_map(BTreeMap::keys).map(String::as_str).collect();
+        names.retain(|name| *name != "best_fixed");
+        let last = |name: &&str| matches!(*name, "always-on" | "oracle");
+        names.sort_by_key(last);
+        names
     }
 
     fn ideal_table(&self) -> Table {

@@ -74,8 +74,8 @@ impl Analysis {
             };
             let _ = writeln!(
                 text,
-                "{mark} {name:<14} {:>6.1} % {:>10} {:>12.1} {:>18} {:>17} {:>11.1} %",
-                100.0 * it.saving,
+                "{mark} {name:<14} {:>6} % {:>10} {:>12.1} {:>18} {:>17} {:>11.1} %",
+                grouped(100.0 * it.saving, 1),
                 self.money(it.energy_j),
                 it.wakeups_per_day,
                 part(it.delayed_requests, it.admitted),
@@ -97,9 +97,10 @@ impl Analysis {
     }
 
     fn prices(&self, text: &mut String) {
-        let Some(first) = self.costs.values().next() else { return };
-        let policies: Vec<&str> =
-            first.keys().map(String::as_str).filter(|name| *name != "best_fixed").collect();
+        let policies = self.priced();
+        if policies.is_empty() {
+            return;
+        }
         let _ = writeln!(
             text,
             "\nCost, if sparing a visit its wait is worth so much (no promise; best fixed = 1)"
@@ -115,7 +116,11 @@ impl Analysis {
             let _ = write!(text, "  {:<10} {timeout:>12}", grouped(price.into(), 0));
             let best = row.get("best_fixed").copied().unwrap_or(f64::NAN);
             for policy in &policies {
-                let _ = write!(text, " {:>10}", grouped(row[*policy] / best, 3));
+                let _ = write!(
+                    text,
+                    " {:>10}",
+                    grouped(row.get(*policy).map_or(f64::NAN, |cost| cost / best), 3)
+                );
             }
             text.push('\n');
         }
@@ -188,7 +193,8 @@ impl Analysis {
         self.policies.get(&self.default_policy)
     }
 
-    /// What it comes to, in two or three sentences.
+    /// What it comes to, in two or three sentences. Figures are tied to their units by spaces that
+    /// do not break.
     pub fn in_short(&self) -> String {
         let Some(chosen) = self.chosen() else { return String::new() };
         let mut text = self.saved_in_short(chosen);
@@ -210,6 +216,9 @@ impl Analysis {
                 " {delayed} of {visits} visits would have waited {wake} for the server to wake."
             );
         }
+        for unit in ["kWh", "Wh", "kg", "%", "s", &self.scenario.electricity.currency] {
+            text = text.replace(&format!(" {unit} "), &format!("\u{a0}{unit} "));
+        }
         text
     }
 
@@ -222,7 +231,7 @@ impl Analysis {
                 "With `{policy}` you would save {} kWh and {} {} a year ({} kg CO2e): {percent} of \
                  the {} kWh of a server that is always on, the proxy's own use counted in.",
                 amount(year.saved_kwh),
-                amount(year.saved_cost),
+                money(year.saved_cost),
                 year.currency,
                 amount(year.saved_co2_kg),
                 amount(year.always_on_kwh),
@@ -253,6 +262,11 @@ pub(super) fn amount(value: f64) -> String {
             2
         },
     )
+}
+
+/// An amount of money: `57`, `5.69`.
+pub(super) fn money(value: f64) -> String {
+    grouped(value, if value.abs() >= 10.0 { 0 } else { 2 })
 }
 
 /// A span: `28.7 days`, `3.5 hours`, `12 seconds`.
@@ -297,5 +311,5 @@ fn wrapped(text: &str) -> String {
         column += length;
     }
     out.push('\n');
-    out
+    out.replace('\u{a0}', " ")
 }
