@@ -11,6 +11,18 @@ pub enum Error {
     /// There is nothing to replay.
     #[error("{0} holds no request that could be replayed")]
     Empty(String),
+    /// There is nothing to analyse.
+    #[error("{logs} holds no request: {lines} lines, {malformed} malformed, {bad} without one")]
+    NothingAsked {
+        /// The logs.
+        logs: String,
+        /// Lines in them.
+        lines: u64,
+        /// Lines that could not be read.
+        malformed: u64,
+        /// Lines that hold no HTTP request.
+        bad: u64,
+    },
     /// The scenario cannot be true.
     #[error("the scenario is wrong: {0}")]
     Scenario(#[from] nightwatt_model::scenario::BadValue),
@@ -57,6 +69,9 @@ impl Error {
             Self::Empty(_) => Some(
                 "name an access log in the Combined or Common format, or leave `--log` out for a generated day",
             ),
+            Self::NothingAsked { .. } => {
+                Some("name an access log of a web server; `--format` says how it is written")
+            }
             Self::File { .. } => Some("choose another folder with `--out`"),
             Self::Gateway(error) => error.hint(),
             Self::NoServer(_) => Some("with `--out DIR` that file is kept"),

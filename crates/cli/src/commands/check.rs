@@ -6,6 +6,7 @@ use std::time::Duration;
 use nightwatt_gateway::Config;
 use nightwatt_gateway::config::SiteConfig;
 use nightwatt_model::duration_text;
+use nightwatt_model::electricity::Electricity;
 use nightwatt_model::scenario::{CacheRule, Scenario};
 use nightwatt_power::{DRIVERS, probe};
 use serde_json::{Value, json};
@@ -82,6 +83,7 @@ fn site_rows(text: &mut String, site: &SiteConfig, scenario: &Scenario) {
     );
     row(text, "power", &power);
     row(text, "break-even", &break_even(scenario));
+    row(text, "electricity", &electricity(&scenario.electricity));
     let times = format!(
         "wakes in {}, sleeps in {}; awake at least {} after waking and {} after a request",
         time(server.wake_time),
@@ -142,6 +144,12 @@ fn break_even(scenario: &Scenario) -> String {
         Duration::MAX => "never: it draws no less asleep than awake".to_owned(),
         after => format!("a sleep pays if it lasts longer than {}", time(after)),
     }
+}
+
+fn electricity(electricity: &Electricity) -> String {
+    let Electricity { price_per_kwh, currency, co2_g_per_kwh } = electricity;
+    let default = if *electricity == Electricity::default() { " (defaults)" } else { "" };
+    format!("{price_per_kwh} {currency} and {co2_g_per_kwh} g CO2e a kWh{default}")
 }
 
 fn warm_up(cache: &CacheRule, grace: Duration) -> String {

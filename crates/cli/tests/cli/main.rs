@@ -2,6 +2,7 @@
 //!
 //! One harness ([`harness`]), one file per story.
 
+mod analyze;
 mod bad_input;
 mod client;
 mod control;

@@ -130,8 +130,17 @@ impl Analysis {
     pub(super) fn sizes_chart(&self) -> Chart {
         let x = Axis::new("size of the answer", "B", Scale::Log);
         let y = Axis::new("answers", "", Scale::FromZero);
-        let sizes = self.sizes.histogram.iter();
-        let points = sizes.map(|&(from, _, answers)| (from as f64, answers as f64));
+        let mut points: Vec<(f64, f64)> = Vec::new();
+        let mut next = 0;
+        for &(from, to, answers) in &self.sizes.histogram {
+            // Bands without answers are left out of the histogram.
+            if from > next {
+                points.push((next as f64, 0.0));
+            }
+            points.push((from as f64, answers as f64));
+            next = to.saturating_add(1);
+        }
+        points.push((next as f64, 0.0));
         Chart::new("Sizes of answers", x, y)
             .description(
                 "Bands begin where they are drawn. Answers without a body are in the table.",

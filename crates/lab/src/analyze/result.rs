@@ -242,7 +242,12 @@ pub(super) fn draw_up(
     let Some(pass) = pass else {
         return match scan.failures.into_iter().next() {
             Some(failure) => Err(failure.into()),
-            None => Err(Error::Empty(names().join(", "))),
+            None => Err(Error::NothingAsked {
+                logs: names().join(", "),
+                lines: scan.counts.lines,
+                malformed: scan.counts.malformed,
+                bad: scan.counts.bad_requests,
+            }),
         };
     };
     let resolution_s = if scan.summary.fractions { 0.001 } else { 1.0 };

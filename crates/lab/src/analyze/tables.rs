@@ -145,10 +145,10 @@ impl Analysis {
         }
         columns.extend([
             Column::number("wake-ups", "a day"),
-            Column::number("requests that wait", "%"),
-            Column::number("visits that wait", "a day"),
-            Column::number("visits that wait", "%"),
-            Column::number("of the oracle", "%"),
+            Column::number("late requests", "%"),
+            Column::number("late visits", "a day"),
+            Column::number("late visits", "%"),
+            Column::number("of oracle", "%"),
         ]);
         let mut table = Table::new("What each policy would have done", columns);
         let share = |part: u64, all: u64| 100.0 * part as f64 / all.max(1) as f64;
@@ -167,8 +167,9 @@ impl Analysis {
         }
         let mut oracle = vec!["oracle".into(), Cell::number(100.0 * self.oracle.saving, 1)];
         oracle.extend(self.saved_in_a_year(self.oracle.energy_j).map(|it| Cell::number(it, 2)));
-        oracle.extend([Cell::Empty, Cell::count(0), Cell::count(0), Cell::count(0)]);
-        oracle.push(Cell::count(100));
+        let nobody = Cell::number(0.0, 1);
+        oracle.extend([Cell::Empty, nobody.clone(), nobody.clone(), nobody]);
+        oracle.push(Cell::number(100.0, 1));
         table.row(oracle)
     }
 

@@ -274,6 +274,7 @@ pub(super) fn days_text(span_s: f64) -> String {
     match span_s {
         days if days >= 86_400.0 => format!("{:.1} days", days / 86_400.0),
         hours if hours >= 3600.0 => format!("{:.1} hours", hours / 3600.0),
+        minutes if minutes >= 60.0 => format!("{:.1} minutes", minutes / 60.0),
         seconds => format!("{seconds:.0} seconds"),
     }
 }

@@ -1,0 +1,340 @@
+//! `nightwatt analyze`: its figures on a log that can be reckoned by hand, what it writes, whom it
+//! names, and what it says when it cannot.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::harness::{nightwatt, told};
+
+/// Three visitors: at 0 s, 100 s and 1,000 s.
+const THREE: &str = r#"198.51.100.7 - - [04/Mar/2024:12:00:00 +0000] "GET /a HTTP/1.1" 200 500 "-" "Mozilla/5.0 (X11) Firefox/115.0"
+198.51.100.8 - - [04/Mar/2024:12:01:40 +0000] "GET /b?name=jane HTTP/1.1" 200 500 "-" "Mozilla/5.0 (X11) Firefox/115.0"
+198.51.100.9 - - [04/Mar/2024:12:16:40 +0000] "GET /c HTTP/1.1" 200 500 "-" "Mozilla/5.0 (X11) Firefox/115.0"
+"#;
+
+/// Nothing but the time-out keeps the server awake, and nothing but the server answers.
+const BARE: &str = r#"policy = "timeout 10s"
+[server]
+on_w = 40.0
+off_w = 2.0
+switch_j = 100.0
+wake_time = "5s"
+sleep_time = "5s"
+min_on = "0"
+quiet = "0"
+[proxy]
+power_w = 5.0
+[sla]
+enabled = false
+[cache]
+ttl = "0"
+grace_asleep = "0"
+warm_up = 0
+"#;
+
+struct Desk(TempDir);
+
+impl Desk {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+
+    fn write(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+        fs::write(self.path(name), text).expect("the file is written");
+        self.path(name)
+    }
+
+    /// What is said, without the folder's name.
+    fn said(&self, args: &[&str]) -> String {
+        let output = nightwatt(&[&["analyze"], args].concat());
+        told(&output).replace(&self.0.path().display().to_string(), "DIR")
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let output = nightwatt(&[&["analyze", "--json"], args].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+        serde_json::from_slice(&output.stdout).expect("one JSON object")
+    }
+}
+
+#[test]
+fn three_requests_come_to_what_one_reckons_by_hand() {
+    let desk = Desk::new();
+    let (log, bare) = (desk.write("a.log", THREE), desk.write("bare.toml", BARE));
+    let analysis = desk.json(&[&log, "--scenario", &bare]);
+    let own = &analysis["policies"]["timeout 10s"];
+    // Asleep from 10 s until woken at 105 s, and from 115 s on; the last second logged is 1,001 s,
+    // in which the second wake-up is still under way. 20 s awake, 981 s asleep, two sleeps:
+    // 40 x 20 + 2 x 981 + 2 x 100 + 5 x 1,001 = 7,967 J, of 40 x 1,001.
+    let near = |value: &Value, expected: f64| {
+        let value = value.as_f64().unwrap();
+        assert!((value - expected).abs() < 1e-6, "{value} is not {expected}");
+    };
+    near(&own["energy_j"], 7967.0);
+    near(&analysis["always_on_j"], 40_040.0);
+    near(&own["saving"], 1.0 - 7967.0 / 40_040.0);
+    assert_eq!((&own["delayed_requests"], &own["admitted"]), (&2.into(), &3.into()));
+    assert_eq!((&own["delayed_visits"], &own["visits"]), (&2.into(), &3.into()));
+    // A sleep pays from 100 / 38 = 2.6 s on. The oracle sleeps after the first request, wakes for
+    // the second and the third before they come.
+    assert_eq!(analysis["span_s"], 1001.0);
+    assert_eq!(analysis["year"], Value::Null, "less than a day says nothing of a year");
+    let urls = &analysis["wakers"]["resources"];
+    assert_eq!(urls[0]["name"].as_str().map(|name| name.len() > 1), Some(true));
+    let text = desk.said(&[&log, "--scenario", &bare]);
+    for said in ["3 lines: 3 requests in 16.7 minutes", "2 of 3 visits would have waited 5 s"] {
+        assert!(text.replace('\n', " ").contains(said), "{said}: {text}");
+    }
+}
+
+#[test]
+fn json_has_the_keys_that_programs_rely_on() {
+    let desk = Desk::new();
+    let analysis = desk.json(&[&desk.write("a.log", THREE)]);
+    for key in [
+        "lines",
+        "malformed",
+        "bad_requests",
+        "span_s",
+        "requests",
+        "crawler_share",
+        "cache_share",
+        "gaps",
+        "ideal",
+        "default_policy",
+        "policies",
+        "costs",
+        "suspects",
+        "wakers",
+        "warnings",
+    ] {
+        assert!(!analysis[key].is_null(), "{key}");
+    }
+    assert_eq!(analysis["schema"], 1);
+    for key in ["default", "grace"] {
+        assert!(analysis["cache_share"][key].is_number(), "{key}");
+    }
+    let own = &analysis["policies"][analysis["default_policy"].as_str().unwrap()];
+    for key in [
+        "energy_j",
+        "saving",
+        "wakeups_per_day",
+        "delayed_requests",
+        "delayed_visits",
+        "oracle_share",
+    ] {
+        assert!(own[key].is_number(), "{key}");
+    }
+    for price in ["0", "1000", "5000", "20000", "50000"] {
+        for policy in ["learned", "window", "best_fixed", "oracle"] {
+            assert!(analysis["costs"][price][policy].is_number(), "{policy} at {price}");
+        }
+    }
+    let ideal = analysis["ideal"].as_object().unwrap();
+    assert_eq!(ideal.len(), 61, "thresholds from 0 to 60 s");
+}
+
+/// What a page says and shows, scripts and styles left out.
+fn shown(page: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = page;
+    while let Some(start) = rest.find("<script") {
+        shown.push_str(&rest[..start]);
+        rest = rest[start..].split_once("</script>").map_or("", |(_, after)| after);
+    }
+    shown + rest
+}
+
+#[test]
+fn the_page_has_every_part_and_loads_nothing() {
+    let desk = Desk::new();
+    let (log, page) = (desk.write("a.log", THREE), desk.path("report.html"));
+    let said = desk.said(&[&log, "--html", &page]);
+    assert!(said.starts_with("exit status: 0"), "{said}");
+    let page = shown(&fs::read_to_string(&page).unwrap());
+    for part in [
+        "In short",
+        "Policies",
+        "Who wakes the server",
+        "Gaps, and what they are worth",
+        "Hours",
+        "Clients",
+        "Answers",
+        "The log",
+        "What was taken for granted",
+        "Saving against delayed visits",
+        "Energy with perfect knowledge",
+        "Modelled",
+        "Assumed",
+        "Counted",
+        "best fixed",
+        "electricity.price_per_kwh",
+        "always on",
+        "Requests per hour of the week",
+        "Statuses",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    for attribute in ["src=\"", "href=\""] {
+        for (at, _) in page.match_indices(attribute) {
+            let value = &page[at + attribute.len()..];
+            assert!(value.starts_with('#') || value.starts_with("data:"), "{}", &value[..40]);
+        }
+    }
+    assert!(!page.contains("@import") && !page.contains("http-equiv=\"refresh\""));
+}
+
+/// Fields of a record of RFC 4180 without line breaks in fields.
+fn fields(record: &str) -> usize {
+    let mut quoted = false;
+    let commas = record.chars().filter(|&c| {
+        quoted ^= c == '"';
+        c == ',' && !quoted
+    });
+    commas.count() + 1
+}
+
+#[test]
+fn every_table_is_a_file_whose_rows_have_the_columns_of_its_heading() {
+    let desk = Desk::new();
+    let (log, folder) = (desk.write("a.log", THREE), desk.path("new/tables"));
+    let said = desk.said(&[&log, "--csv", &folder]);
+    assert!(said.starts_with("exit status: 0"), "{said}");
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        let records: Vec<&str> = text.split_terminator("\r\n").collect();
+        for record in &records {
+            assert_eq!(fields(record), fields(records[0]), "{}: {record}", path.display());
+        }
+        names.insert(path.file_stem().unwrap().to_str().unwrap().to_owned());
+    }
+    // Spreadsheets link to these names: a new one may come, none may go.
+    for name in
+        "summary policies frontier costs wakers-urls wakers-clients wakers-classes ideal gaps \
+         gap-histogram hours-of-day hours-of-week classes crawlers suspects sizes methods statuses \
+         logs bad-requests malformed assumptions"
+            .split_whitespace()
+    {
+        assert!(names.contains(name), "{name}");
+    }
+    let policies = fs::read_to_string(Path::new(&folder).join("policies.csv")).unwrap();
+    assert!(policies.starts_with("policy,saving [%],energy [kWh],± [kWh],"), "{policies}");
+}
+
+/// Everything that `analyze` says of a log, in all forms.
+fn everything(desk: &Desk, log: &str, options: &[&str]) -> String {
+    let (page, folder) = (desk.path("all.html"), desk.path("all"));
+    let mut all = desk.said(&[&[log, "--html", &page, "--csv", &folder], options].concat());
+    assert!(all.starts_with("exit status: 0"), "{all}");
+    all.push_str(&desk.json(&[&[log], options].concat()).to_string());
+    all.push_str(&fs::read_to_string(&page).unwrap());
+    for entry in fs::read_dir(&folder).unwrap() {
+        all.push_str(&fs::read_to_string(entry.unwrap().path()).unwrap());
+    }
+    all
+}
+
+#[test]
+fn no_address_user_or_query_is_told_unless_asked_for() {
+    let desk = Desk::new();
+    let mut random = ChaCha8Rng::seed_from_u64(4);
+    let (mut log, mut clients) = (String::new(), Vec::new());
+    for number in 0..400_u32 {
+        let mut byte = || random.random_range(1..=254_u8);
+        let client = format!("{}.{}.{}.{}", byte(), byte(), byte(), byte());
+        let (hour, minute) = (number / 60, number % 60);
+        let time = format!("[04/Mar/2024:{hour:02}:{minute:02}:00 +0000]");
+        let rest = match number % 4 {
+            0 => format!(
+                "{time} \"GET /p{number}?secret=jane{number} HTTP/1.1\" 200 5 \"-\" \"Mozilla/5.0 (X11)\""
+            ),
+            1 => format!(
+                "{time} \"GET /whois/{client} HTTP/1.1\" 200 5 \"-\" \"Mozilla/5.0 ({client})\""
+            ),
+            2 => format!("{time} \"-\" 400 0 \"-\" \"-\""),
+            _ => format!("no time at all for {client}, /x?secret=jane"),
+        };
+        let _ = writeln!(log, "{client} - jane {rest}");
+        clients.push(client);
+    }
+    let log = desk.write("a.log", log);
+    let hidden = everything(&desk, &log, &["--no-sla"]);
+    for client in &clients {
+        assert!(!hidden.contains(client.as_str()), "{client} is told");
+    }
+    assert!(!hidden.contains("jane"), "users and queries are left out");
+    assert!(hidden.contains("client-") && hidden.contains("?…"));
+    let shown = everything(&desk, &log, &["--no-sla", "--show-addresses"]);
+    assert!(clients.iter().any(|client| shown.contains(client.as_str())));
+    assert!(shown.contains("secret=jane"));
+}
+
+#[test]
+fn of_the_march_log_no_address_is_told() {
+    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
+    let data = std::env::var_os("NIGHTWATT_DATA").map_or_else(|| beside.into(), PathBuf::from);
+    if !data.is_dir() {
+        eprintln!("skipped: no shared data at {}", data.display());
+        return;
+    }
+    let desk = Desk::new();
+    let log = data.join("logs/yuvi_in_nginx_2012-03.log.gz").display().to_string();
+    let all = everything(&desk, &log, &[]);
+    // Whatever has the form of an address is the network of a label; what it names ends with 0.
+    let is_part = |c: char| c.is_ascii_digit() || c == '.';
+    for word in all.split(|c| !is_part(c)) {
+        let Ok(address) = word.trim_matches('.').parse::<std::net::Ipv4Addr>() else { continue };
+        assert_eq!(address.octets()[3], 0, "{word}");
+    }
+}
+
+#[test]
+fn whatever_goes_wrong_is_said_with_what_to_do() {
+    let desk = Desk::new();
+    let log = desk.write("a.log", THREE);
+    let missing = desk.said(&[&log, &desk.path("none.log")]);
+    assert!(missing.contains("3 lines: 3 requests"), "the other is analysed: {missing}");
+    assert!(missing.contains("warning: cannot open log DIR/none.log"), "{missing}");
+    insta::assert_snapshot!("analyze_no_log", desk.said(&[&desk.path("none.log")]));
+    insta::assert_snapshot!("analyze_empty_log", desk.said(&[&desk.write("empty.log", "")]));
+    let garbage: Vec<u8> = (0..4096_u32).map(|it| (it * 197 % 251) as u8).collect();
+    let said = desk.said(&[&desk.write("garbage.log", garbage)]);
+    assert!(said.starts_with("exit status: 1") && said.contains("none of the formats"), "{said}");
+    insta::assert_snapshot!("analyze_bad_format", desk.said(&[&log, "--format", "common-lisp"]));
+    let nowhere = desk.path("no/such/folder/r.html");
+    insta::assert_snapshot!("analyze_bad_html", desk.said(&[&log, "--html", &nowhere]));
+    insta::assert_snapshot!("analyze_bad_csv", desk.said(&[&log, "--csv", &log]));
+}
+
+#[test]
+fn a_report_never_takes_the_place_of_its_log() {
+    let desk = Desk::new();
+    let log = desk.write("a.log", THREE);
+    insta::assert_snapshot!("analyze_html_is_log", desk.said(&[&log, "--html", &log]));
+    assert_eq!(fs::read_to_string(&log).unwrap(), THREE);
+}
+
+#[test]
+fn an_earlier_report_outlives_a_failed_analysis() {
+    let desk = Desk::new();
+    let (old, new) = (desk.write("old.html", "old"), desk.path("new.html"));
+    let none = desk.path("none.log");
+    for page in [&old, &new] {
+        assert!(desk.said(&[&none, "--html", page]).starts_with("exit status: 1"));
+    }
+    assert_eq!(fs::read_to_string(&old).unwrap(), "old");
+    assert!(!Path::new(&new).exists(), "no empty report is left behind");
+}
