@@ -181,6 +181,9 @@ fn cannot_write(path: &Path, error: &std::io::Error, option: &str) -> Failure {
     Failure::because(format!("cannot write {}", path.display()), error).hint(hint(option))
 }
 
-fn hint(option: &str) -> String {
-    format!("`{option}` names a place that can be written to; missing folders are made for `--csv`")
+fn hint(option: &str) -> &'static str {
+    match option {
+        "--csv" => "`--csv` names a folder that can be written to; it is made if it is not there",
+        _ => "`--html` names a file in a folder that is there and can be written to",
+    }
 }

@@ -86,13 +86,12 @@ fn three_requests_come_to_what_one_reckons_by_hand() {
     near(&own["saving"], 1.0 - 7967.0 / 40_040.0);
     assert_eq!((&own["delayed_requests"], &own["admitted"]), (&2.into(), &3.into()));
     assert_eq!((&own["delayed_visits"], &own["visits"]), (&2.into(), &3.into()));
-    // A sleep pays from 100 / 38 = 2.6 s on. The oracle sleeps after the first request, wakes for
-    // the second and the third before they come.
     assert_eq!(analysis["span_s"], 1001.0);
     assert_eq!(analysis["year"], Value::Null, "less than a day says nothing of a year");
-    let urls = &analysis["wakers"]["resources"];
-    assert_eq!(urls[0]["name"].as_str().map(|name| name.len() > 1), Some(true));
-    let text = desk.said(&[&log, "--scenario", &bare]);
+    // In both gaps, of 100 s and 900 s, it may sleep: 1,000 x (2 + 5) + 2 x 100.
+    near(&analysis["ideal"]["60"]["all"], 7200.0);
+    let text = desk.said(&[&log, "--scenario", &bare, "--show-addresses"]);
+    insta::assert_snapshot!("analyze_three", text);
     for said in ["3 lines: 3 requests in 16.7 minutes", "2 of 3 visits would have waited 5 s"] {
         assert!(text.replace('\n', " ").contains(said), "{said}: {text}");
     }

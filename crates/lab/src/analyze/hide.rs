@@ -64,7 +64,9 @@ fn hide_in_line(sample: &mut Sample, addresses: &Addresses) {
     let line = without_queries(&sample.excerpt);
     let mut fields = line.splitn(4, ' ');
     let line = match (fields.next(), fields.next(), fields.next(), fields.next()) {
-        (Some(client), Some(identity), Some(user), Some(rest)) if rest.starts_with('[') => {
+        (Some(client), Some(identity), Some(user), Some(rest))
+            if identity == "-" || rest.starts_with('[') =>
+        {
             let kept = |name| if name == "-" { "-" } else { "…" };
             // Labels of hosts' names; addresses get theirs below, wherever they stand.
             let is_address = client.parse::<std::net::IpAddr>().is_ok();
@@ -136,6 +138,7 @@ mod tests {
         assert!(
             !hidden("dsl-9.example.net - - [04/Mar/2012:01:02:03 +0000] \"\"").contains("dsl-9")
         );
+        assert_eq!(hidden("203.0.113.9 - jane no time"), format!("{label} - … no time"));
         assert_eq!(hidden("{\"ip\":\"203.0.113.9\"}"), format!("{{\"ip\":\"{label}\"}}"));
     }
 
