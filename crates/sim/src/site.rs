@@ -85,16 +85,13 @@ impl<P: SleepPolicy> SiteRun<P> {
         if now == self.seen {
             return;
         }
-        let (slept, woke) = (now.slept, now.woke);
-        // At most one of each has passed, but in either order.
-        if slept < woke && slept != self.seen.slept {
-            slept.into_iter().for_each(|at| self.cache.sleeps(at));
+        // Of several sleeps since the last request only the last two matter.
+        if now.woke != self.seen.woke {
+            now.slept_before.into_iter().for_each(|at| self.cache.sleeps(at));
+            now.woke.into_iter().for_each(|at| self.wake(at));
         }
-        if woke != self.seen.woke {
-            woke.into_iter().for_each(|at| self.wake(at));
-        }
-        if slept >= woke {
-            slept.into_iter().for_each(|at| self.cache.sleeps(at));
+        if now.slept > now.woke {
+            now.slept.into_iter().for_each(|at| self.cache.sleeps(at));
         }
         self.seen = now;
     }

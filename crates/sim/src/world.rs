@@ -126,6 +126,8 @@ pub struct Run<P> {
 pub struct Awakenings {
     /// When it last answered after a wake-up.
     pub woke: Option<Mono>,
+    /// When it had been told to sleep before that.
+    pub slept_before: Option<Mono>,
     /// When it was last told to sleep.
     pub slept: Option<Mono>,
     /// Number of the request that last woke it.
@@ -192,7 +194,10 @@ impl<P: SleepPolicy> Run<P> {
             self.last.by = Some(by);
         }
         match change {
-            Change::Woke => self.last.woke = Some(self.now),
+            Change::Woke => {
+                self.last.slept_before = self.last.slept;
+                self.last.woke = Some(self.now);
+            }
             Change::FallingAsleep => self.last.slept = Some(self.now),
             _ => {}
         }
@@ -213,8 +218,10 @@ impl<P: SleepPolicy> Run<P> {
         let now = self.world.now(self.now);
         let knock = Knock { id: number, visitor, client, request };
         let route = self.manager.admit(now, &knock, &mut self.actions);
-        if route == Route::Forward {
-            self.manager.end(now);
+        match route {
+            Route::Forward if request.class.is_admitted() => self.manager.end(now),
+            Route::Forward => self.manager.end_as_guest(now),
+            _ => {}
         }
         let sent_away = matches!(
             route,
