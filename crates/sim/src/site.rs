@@ -8,7 +8,7 @@ use nightwatt_model::time::Mono;
 use nightwatt_model::visit::Visitor;
 
 use crate::cache::{CacheModel, CacheSettings, Resource};
-use crate::world::{Awakenings, Demand, Outcome, Run, World};
+use crate::world::{Awakenings, Days, Demand, Outcome, Run, World};
 
 /// Addresses remembered that crawlers asked for in vain, as many as the gateway remembers.
 const WISHES: usize = 1_024;
@@ -109,6 +109,11 @@ impl<P: SleepPolicy> SiteRun<P> {
     /// The number of the request that last woke the server.
     pub const fn woken_by(&self) -> Option<u64> {
         self.run.awakenings().by
+    }
+
+    /// Requests by day, of those whose answer is settled.
+    pub const fn days(&self) -> &Days {
+        self.run.days()
     }
 
     /// Ends the run.

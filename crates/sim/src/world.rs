@@ -1,5 +1,6 @@
 //! One server behind its proxy: the power manager, driven by requests instead of sockets.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nightwatt_model::energy::PowerStates;
@@ -95,6 +96,7 @@ impl World {
             held: Vec::new(),
             actions: Vec::new(),
             visits: Visits::default(),
+            days: Days::default(),
             last: Awakenings::default(),
             outcome: Outcome::default(),
         }
@@ -117,8 +119,29 @@ pub struct Run<P> {
     held: Vec<(Mono, Visitor)>,
     actions: Vec<Action>,
     visits: Visits,
+    days: Days,
     last: Awakenings,
     outcome: Outcome,
+}
+
+/// Admitted requests by local calendar day.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Days(BTreeMap<i64, Day>);
+
+/// Those of one day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Day {
+    /// All.
+    pub admitted: u64,
+    /// Of those, delayed.
+    pub delayed: u64,
+}
+
+impl Days {
+    /// Days since 1970, and what happened on them.
+    pub fn iter(&self) -> impl Iterator<Item = (i64, Day)> {
+        self.0.iter().map(|(&day, &counts)| (day, counts))
+    }
 }
 
 /// What last woke the server, and when it was last awake again or told to sleep.
@@ -253,6 +276,16 @@ impl<P: SleepPolicy> Run<P> {
     fn count(&mut self, at: Mono, visitor: Visitor, delayed: bool) {
         self.outcome.delayed_requests += u64::from(delayed);
         self.visits.request(at, visitor, delayed);
+        let wall = self.world.start + at.0;
+        let day = (wall.secs() + i64::from(self.world.utc_offset)).div_euclid(86_400);
+        let day = self.days.0.entry(day).or_default();
+        day.admitted += 1;
+        day.delayed += u64::from(delayed);
+    }
+
+    /// Requests by day, of those whose answer is settled.
+    pub const fn days(&self) -> &Days {
+        &self.days
     }
 
     /// Ends the run; whoever still waits was delayed.
