@@ -94,6 +94,7 @@ impl World {
             up: true,
             pending: Vec::new(),
             held: Vec::new(),
+            waiting: Vec::new(),
             actions: Vec::new(),
             visits: Visits::default(),
             days: Days::default(),
@@ -117,6 +118,8 @@ pub struct Run<P> {
     /// What the server will report, and when: at most a command or a probe at a time.
     pending: Vec<(Mono, Report)>,
     held: Vec<(Mono, Visitor)>,
+    /// Pages that wait in browsers, which open them again as soon as the server is awake.
+    waiting: Vec<Knock>,
     actions: Vec<Action>,
     visits: Visits,
     days: Days,
@@ -231,6 +234,20 @@ impl<P: SleepPolicy> Run<P> {
                 let waited = self.now.since(arrived) > self.world.settings.delay;
                 self.count(arrived, visitor, waited);
             }
+            for knock in std::mem::take(&mut self.waiting) {
+                self.reopen(&knock);
+            }
+        }
+    }
+
+    /// A page that waited is opened again: one more request to the server, and to the manager, but not
+    /// one of those that the log counts.
+    fn reopen(&mut self, knock: &Knock) {
+        let now = self.world.now(self.now);
+        match self.manager.admit(now, knock, &mut self.actions) {
+            Route::Forward => self.manager.end(now),
+            Route::WaitingPage => self.waiting.push(*knock),
+            _ => {}
         }
     }
 
@@ -255,7 +272,10 @@ impl<P: SleepPolicy> Run<P> {
             self.outcome.admitted += 1;
             match route {
                 Route::Hold => self.held.push((self.now, visitor)),
-                Route::WaitingPage => self.count(self.now, visitor, true),
+                Route::WaitingPage => {
+                    self.waiting.push(knock);
+                    self.count(self.now, visitor, true);
+                }
                 _ => self.count(self.now, visitor, sent_away),
             }
         }
