@@ -7,7 +7,7 @@ use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::policy::sleep::Constraints;
 use nightwatt_model::scenario::Scenario;
 use nightwatt_model::time::{Mono, Wall};
-use nightwatt_sim::Outcome;
+use nightwatt_sim::{Day, Days, Outcome};
 use nightwatt_traffic::reader::Sample;
 use nightwatt_traffic::scan::Scan;
 use nightwatt_traffic::summary::{Hours, Sizes, Typical};
@@ -22,6 +22,9 @@ use super::wakers::{Caused, Wakers, top};
 use super::year::YearFigures;
 use super::{AnalyzeOptions, DAY};
 use crate::error::Error;
+
+/// A day with fewer admitted requests says nothing about a share of them.
+const BUSY_DAY: u64 = 30;
 
 /// Rows of each table of who wakes the server.
 const ROWS: usize = 20;
@@ -200,6 +203,12 @@ pub struct PolicyFigures {
     pub delayed_visits: u64,
     /// Energy saved at the server, as a share of what the oracle saves there.
     pub oracle_share: f64,
+    /// Local calendar days with at least 30 admitted requests.
+    pub days: u64,
+    /// Of those, days on which more were delayed than the promise's share.
+    pub days_over: u64,
+    /// Share of admitted requests delayed, the first day left out.
+    pub delayed_share_after_first_day: f64,
 }
 
 /// What perfect knowledge would have done: nobody waits.
@@ -238,18 +247,7 @@ pub(super) fn draw_up(
     scan: Scan,
     pass: Option<Pass>,
 ) -> Result<Analysis, Error> {
-    let names = || options.logs.iter().map(|log| log.display().to_string()).collect::<Vec<_>>();
-    let Some(pass) = pass else {
-        return match scan.failures.into_iter().next() {
-            Some(failure) => Err(failure.into()),
-            None => Err(Error::NothingAsked {
-                logs: names().join(", "),
-                lines: scan.counts.lines,
-                malformed: scan.counts.malformed,
-                bad: scan.counts.bad_requests,
-            }),
-        };
-    };
+    let Some(pass) = pass else { return Err(nothing_asked(options, scan)) };
     let resolution_s = if scan.summary.fractions { 0.001 } else { 1.0 };
     let scenario = &options.scenario;
     let end = end_of(&pass, options, resolution_s);
@@ -257,10 +255,8 @@ pub(super) fn draw_up(
     let requests = pass.requests;
     let share = |part: u64| if requests == 0 { 0.0 } else { part as f64 / requests as f64 };
     let gaps = &pass.gaps;
-    let ideal = BySequence::of(gaps, |gaps| gaps.ideal(scenario));
-    let mut crawlers: Vec<(String, u64)> =
-        pass.crawlers.iter().map(|(name, &count)| ((*name).to_owned(), count)).collect();
-    crawlers.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let ideal = ideal(gaps, scenario);
+    let crawlers = crawlers(&pass);
     let gap_figures = BySequence::of(gaps, super::gaps::Gaps::figures);
     let classes = pass.classes.clone();
     let from = pass.start;
@@ -292,33 +288,14 @@ pub(super) fn draw_up(
         classes,
         crawlers,
         suspects,
-        methods: scan
-            .summary
-            .methods
-            .sorted()
-            .into_iter()
-            .map(|(m, n)| (m.to_owned(), n))
-            .collect(),
+        methods: methods(&scan),
         statuses: scan.summary.statuses.clone(),
         targets: scan.summary.targets.estimate(),
         sizes: sizes(&scan.summary.sizes),
         hours: hours(&scan.summary.hours, &crawler_hours),
         cache_share: CacheShare { default: share(by_default), grace: share(with_grace) },
         gaps: gap_figures,
-        ideal: ideal
-            .all
-            .keys()
-            .map(|threshold| {
-                let of = |map: &BTreeMap<u32, f64>| map[threshold];
-                let row = BySequence {
-                    all: of(&ideal.all),
-                    without_crawlers: of(&ideal.without_crawlers),
-                    behind_cache: of(&ideal.behind_cache),
-                    both: of(&ideal.both),
-                };
-                (*threshold, row)
-            })
-            .collect(),
+        ideal,
         always_on_j,
         year,
         default_policy,
@@ -332,6 +309,42 @@ pub(super) fn draw_up(
         scenario: scenario.clone(),
         provenance: "modelled from the scenario's power states; traffic and classes from the log",
     })
+}
+
+fn nothing_asked(options: &AnalyzeOptions, scan: Scan) -> Error {
+    if let Some(failure) = scan.failures.into_iter().next() {
+        return failure.into();
+    }
+    let names: Vec<String> = options.logs.iter().map(|log| log.display().to_string()).collect();
+    Error::NothingAsked {
+        logs: names.join(", "),
+        lines: scan.counts.lines,
+        malformed: scan.counts.malformed,
+        bad: scan.counts.bad_requests,
+    }
+}
+
+fn ideal(gaps: &Sequences, scenario: &Scenario) -> BTreeMap<u32, BySequence<f64>> {
+    let ideal = BySequence::of(gaps, |gaps| gaps.ideal(scenario));
+    let row = |threshold: &u32| BySequence {
+        all: ideal.all[threshold],
+        without_crawlers: ideal.without_crawlers[threshold],
+        behind_cache: ideal.behind_cache[threshold],
+        both: ideal.both[threshold],
+    };
+    ideal.all.keys().map(|threshold| (*threshold, row(threshold))).collect()
+}
+
+fn crawlers(pass: &Pass) -> Vec<(String, u64)> {
+    let mut crawlers: Vec<(String, u64)> =
+        pass.crawlers.iter().map(|(name, &count)| ((*name).to_owned(), count)).collect();
+    crawlers.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    crawlers
+}
+
+fn methods(scan: &Scan) -> BTreeMap<String, u64> {
+    let methods = scan.summary.methods.sorted().into_iter();
+    methods.map(|(method, requests)| (method.to_owned(), requests)).collect()
 }
 
 /// The last request's moment; as `demo` has it, so that both speak of the same span.
@@ -385,8 +398,9 @@ impl Done {
             if let Some(seen) = seen {
                 wakers = waker_figures(&seen, resources, clients);
             }
+            let days = run.days().clone();
             let outcome = run.finish(end);
-            policies.insert(name, policy_figures(&outcome, scenario, oracle_j, end));
+            policies.insert(name, policy_figures(&outcome, &days, scenario, oracle_j, end));
         }
         Self { policies, oracle, costs, wakers }
     }
@@ -394,6 +408,7 @@ impl Done {
 
 fn policy_figures(
     outcome: &Outcome,
+    by_day: &Days,
     scenario: &Scenario,
     oracle_j: f64,
     end: Mono,
@@ -409,7 +424,16 @@ fn policy_figures(
     let always_on = bill.always_on(&states).get();
     let best = always_on - oracle_j;
     let days = end.0.as_secs_f64() / DAY.as_secs_f64();
+    let busy = || by_day.iter().map(|(_, day)| day).filter(|day| day.admitted >= BUSY_DAY);
+    let share = scenario.sla.share;
+    let is_over = |day: &Day| day.delayed as f64 > share * day.admitted as f64 + 1e-9;
+    let later = by_day.iter().skip(1).fold((0, 0), |(admitted, delayed), (_, day)| {
+        (admitted + day.admitted, delayed + day.delayed)
+    });
     PolicyFigures {
+        days: busy().count() as u64,
+        days_over: busy().filter(is_over).count() as u64,
+        delayed_share_after_first_day: later.1 as f64 / later.0.max(1) as f64,
         energy_j: energy.joules.get(),
         energy_uncertainty_j: energy.uncertainty.get(),
         saving: bill.saving(&states, scenario.proxy_power()),

@@ -338,3 +338,54 @@ proptest::proptest! {
         proptest::prop_assert_eq!(play(true), play(false));
     }
 }
+
+#[test]
+fn whoever_may_not_wake_the_server_does_not_keep_it_awake_either() {
+    let mut story = Story::without_sla();
+    story.ask(50);
+    // A crawler asks every three seconds: each gets its answer, until the server sleeps at 60.
+    for second in (51..60).step_by(3) {
+        let crawler =
+            Request { class: ClientClass::Crawler, want: Want::Other, cached: Cached::Nothing };
+        let knock = Knock { id: 0, visitor: Visitor(2), client: 2, request: crawler };
+        story.until(second);
+        assert_eq!(story.manager.admit(story.now, &knock, &mut Vec::new()), Route::Forward);
+        story.manager.end_as_guest(story.now);
+    }
+    story.until(60);
+    assert_eq!(story.manager.phase(), Phase::Asleep);
+}
+
+#[test]
+fn the_server_does_not_sleep_in_the_middle_of_a_guests_answer() {
+    let mut story = idle();
+    story.manager.begin();
+    story.until(1000);
+    assert_eq!(story.manager.phase(), Phase::Awake);
+    story.manager.end_as_guest(story.now);
+    story.until(1001);
+    assert_eq!(story.changes[1..], [(1000, Change::FallingAsleep), (1000, Change::FellAsleep)]);
+}
+
+#[test]
+fn a_page_that_is_opened_again_is_no_further_request() {
+    let mut story = Story::begin(Settings::of(&Scenario::default()));
+    for n in 0..9 {
+        story.ask(n);
+    }
+    story.until(100);
+    assert_eq!(story.manager.phase(), Phase::Asleep);
+    let page = Request { class: ClientClass::Human, want: Want::Page, cached: Cached::Nothing };
+    let knock = Knock { id: 7, visitor: Visitor(7), client: 7, request: page };
+    let mut actions = Vec::new();
+    assert_eq!(story.manager.admit(story.now, &knock, &mut actions), Route::WaitingPage);
+    story.obey(&mut actions);
+    assert_eq!(story.manager.sla_counts(story.now), Some((10, 1)));
+    // Opened again, and once more later: the first is the page that waited, the second is new.
+    for (second, seen) in [(101, 10), (102, 11)] {
+        story.until(second);
+        assert_eq!(story.manager.admit(story.now, &knock, &mut actions), Route::Forward);
+        story.manager.end(story.now);
+        assert_eq!(story.manager.sla_counts(story.now), Some((seen, 1)));
+    }
+}
