@@ -60,19 +60,19 @@ impl Desk {
         let output = nightwatt(&[&["analyze"], args].concat());
         told(&output).replace(&self.0.path().display().to_string(), "DIR")
     }
+}
 
-    fn json(&self, args: &[&str]) -> Value {
-        let output = nightwatt(&[&["analyze", "--json"], args].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", told(&output));
-        serde_json::from_slice(&output.stdout).expect("one JSON object")
-    }
+fn json(args: &[&str]) -> Value {
+    let output = nightwatt(&[&["analyze", "--json"], args].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    serde_json::from_slice(&output.stdout).expect("one JSON object")
 }
 
 #[test]
 fn three_requests_come_to_what_one_reckons_by_hand() {
     let desk = Desk::new();
     let (log, bare) = (desk.write("a.log", THREE), desk.write("bare.toml", BARE));
-    let analysis = desk.json(&[&log, "--scenario", &bare]);
+    let analysis = json(&[&log, "--scenario", &bare]);
     let own = &analysis["policies"]["timeout 10s"];
     // Asleep from 10 s until woken at 105 s, and from 115 s on; the last second logged is 1,001 s,
     // in which the second wake-up is still under way. 20 s awake, 981 s asleep, two sleeps:
@@ -100,7 +100,7 @@ fn three_requests_come_to_what_one_reckons_by_hand() {
 #[test]
 fn json_has_the_keys_that_programs_rely_on() {
     let desk = Desk::new();
-    let analysis = desk.json(&[&desk.write("a.log", THREE)]);
+    let analysis = json(&[&desk.write("a.log", THREE)]);
     for key in [
         "lines",
         "malformed",
@@ -238,7 +238,7 @@ fn everything(desk: &Desk, log: &str, options: &[&str]) -> String {
     let (page, folder) = (desk.path("all.html"), desk.path("all"));
     let mut all = desk.said(&[&[log, "--html", &page, "--csv", &folder], options].concat());
     assert!(all.starts_with("exit status: 0"), "{all}");
-    all.push_str(&desk.json(&[&[log], options].concat()).to_string());
+    all.push_str(&json(&[&[log], options].concat()).to_string());
     all.push_str(&fs::read_to_string(&page).unwrap());
     for entry in fs::read_dir(&folder).unwrap() {
         all.push_str(&fs::read_to_string(entry.unwrap().path()).unwrap());

@@ -102,6 +102,8 @@ impl Analysis {
             Column::number("all visits", ""),
             Column::number("delayed visits", "%"),
             Column::number("of the oracle", "%"),
+            Column::number("days with 30 requests", ""),
+            Column::number("days over the promise", ""),
         ];
         if let Some(year) = &self.year {
             columns.push(Column::number("saved in a year", &year.currency));
@@ -122,6 +124,8 @@ impl Analysis {
                 Cell::count(it.visits),
                 Cell::number(visits, 1),
                 Cell::number(100.0 * it.oracle_share, 1),
+                Cell::count(it.days),
+                Cell::count(it.days_over),
             ];
             row.extend(self.saved_in_a_year(it.energy_j).map(|money| Cell::number(money, 2)));
             table.rows.push(row);
@@ -132,7 +136,7 @@ impl Analysis {
             Cell::number(self.oracle.energy_j / JOULES_PER_KWH, 2),
         ];
         oracle.extend(std::iter::repeat_n(Cell::Empty, 7));
-        oracle.push(Cell::number(100.0, 1));
+        oracle.extend([Cell::number(100.0, 1), Cell::Empty, Cell::Empty]);
         oracle.extend(self.saved_in_a_year(self.oracle.energy_j).map(|it| Cell::number(it, 2)));
         table.row(oracle)
     }
@@ -146,7 +150,6 @@ impl Analysis {
         columns.extend([
             Column::number("wake-ups", "a day"),
             Column::number("late requests", "%"),
-            Column::number("late visits", "a day"),
             Column::number("late visits", "%"),
             Column::number("of oracle", "%"),
         ]);
@@ -159,7 +162,6 @@ impl Analysis {
             row.extend([
                 Cell::number(it.wakeups_per_day, 1),
                 Cell::number(share(it.delayed_requests, it.admitted), 1),
-                Cell::number(it.delayed_visits as f64 / self.days(), 1),
                 Cell::number(share(it.delayed_visits, it.visits), 1),
                 Cell::number(100.0 * it.oracle_share, 1),
             ]);
@@ -168,7 +170,7 @@ impl Analysis {
         let mut oracle = vec!["oracle".into(), Cell::number(100.0 * self.oracle.saving, 1)];
         oracle.extend(self.saved_in_a_year(self.oracle.energy_j).map(|it| Cell::number(it, 2)));
         let nobody = Cell::number(0.0, 1);
-        oracle.extend([Cell::Empty, nobody.clone(), nobody.clone(), nobody]);
+        oracle.extend([Cell::Empty, nobody.clone(), nobody]);
         oracle.push(Cell::number(100.0, 1));
         table.row(oracle)
     }

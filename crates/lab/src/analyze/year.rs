@@ -23,7 +23,7 @@ pub struct YearFigures {
     pub saved_cost: f64,
     /// Code of ISO 4217.
     pub currency: String,
-    /// What its generation emits, kg CO2e.
+    /// What its generation emits, kg `CO2e`.
     pub saved_co2_kg: f64,
     /// Price of a kWh that this was reckoned with: the mean, where prices differ by hour.
     pub price_per_kwh: f64,
