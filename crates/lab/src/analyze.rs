@@ -36,13 +36,13 @@ use nightwatt_traffic::format::Format;
 use nightwatt_traffic::scan::{self, Progress};
 use nightwatt_traffic::traits::Rules;
 
+use self::costs::Costs;
 pub use self::costs::{CostTable, FrontierPoint};
+use self::crew::{Job, SiteJob};
 pub use self::gaps::{GapBand, GapFigures};
+use self::pass::Pass;
 pub use self::result::{Analysis, PolicyFigures};
 pub use self::wakers::Caused;
-use self::costs::Costs;
-use self::crew::{Job, SiteJob};
-use self::pass::Pass;
 use self::wakers::Wakers;
 use crate::error::Error;
 
@@ -100,10 +100,7 @@ fn jobs(scenario: &Scenario, start: Wall, utc_offset: i32) -> Vec<Job> {
 }
 
 /// Reads the logs and draws up the analysis.
-pub fn run(
-    options: &AnalyzeOptions,
-    progress: impl FnMut(Progress),
-) -> Result<Analysis, Error> {
+pub fn run(options: &AnalyzeOptions, progress: impl FnMut(Progress)) -> Result<Analysis, Error> {
     options.scenario.check()?;
     let rules = Arc::new(Rules::new(options.classes.clone()));
     let scan_options = scan::Options { format: options.format, ..scan::Options::default() };

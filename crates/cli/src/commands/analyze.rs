@@ -29,9 +29,8 @@ pub(crate) fn run(args: &AnalyzeArgs) -> Result<ExitStatus, Failure> {
         let elapsed = clock.now().mono.since(started);
         let total = at.total.unwrap_or(0);
         let left = left(at.done, total, elapsed);
-        progress.tell((at.done, total), elapsed, left, || {
-            format!("{} requests", count(at.requests))
-        });
+        progress
+            .tell((at.done, total), elapsed, left, || format!("{} requests", count(at.requests)));
     };
     let analysis = analyze::run(&options, tell);
     progress.end();

@@ -178,10 +178,9 @@ pub(super) fn table(
                 row.insert(name.clone(), cost(&outcome.bill, outcome.delayed_visits));
             }
         }
-        let costs = fixed.iter().map(|it| BestFixed {
-            cost: cost(&it.bill, it.delayed_visits),
-            idle: it.idle,
-        });
+        let costs = fixed
+            .iter()
+            .map(|it| BestFixed { cost: cost(&it.bill, it.delayed_visits), idle: it.idle });
         let best = costs.min_by(|a, b| a.cost.total_cmp(&b.cost));
         if let Some(best) = best {
             row.insert("best_fixed".to_owned(), best.cost);

@@ -212,7 +212,9 @@ impl HourOfCrawlers {
     fn add(&mut self, at: Wall, utc_offset: i32) {
         let hour = (at.secs() + i64::from(utc_offset)).div_euclid(3600);
         match &mut self.now {
-            Some((now, offset, requests)) if (*now, *offset) == (hour, utc_offset) => *requests += 1,
+            Some((now, offset, requests)) if (*now, *offset) == (hour, utc_offset) => {
+                *requests += 1
+            }
             _ => {
                 self.flush();
                 self.now = Some((hour, utc_offset, 1));

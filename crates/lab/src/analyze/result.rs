@@ -275,7 +275,13 @@ pub(super) fn draw_up(
         crawler_share: share(classes.get(&ClientClass::Crawler).copied().unwrap_or(0)),
         classes,
         crawlers,
-        methods: scan.summary.methods.sorted().into_iter().map(|(m, n)| (m.to_owned(), n)).collect(),
+        methods: scan
+            .summary
+            .methods
+            .sorted()
+            .into_iter()
+            .map(|(m, n)| (m.to_owned(), n))
+            .collect(),
         statuses: scan.summary.statuses.clone(),
         targets: scan.summary.targets.estimate(),
         sizes: sizes(&scan.summary.sizes),

@@ -39,7 +39,12 @@ impl Analysis {
         let _ = writeln!(
             text,
             "\n{:<14} {:>8} {:>14} {:>18} {:>16} {:>13}",
-            "policy", "saving", "wake-ups/day", "delayed requests", "delayed visits", "of the oracle"
+            "policy",
+            "saving",
+            "wake-ups/day",
+            "delayed requests",
+            "delayed visits",
+            "of the oracle"
         );
         for (name, it) in &self.policies {
             let _ = writeln!(

@@ -270,8 +270,7 @@ mod tests {
     #[test]
     fn a_timeout_says_when_to_ask_again() {
         let mut policy = Timeout { idle: Duration::from_secs(5) };
-        let idle =
-            Idle { since: Mono::from_secs(100), awake_since: Mono::ZERO, promise: None };
+        let idle = Idle { since: Mono::from_secs(100), awake_since: Mono::ZERO, promise: None };
         let at = |secs| Now { mono: Mono::from_secs(secs), ..Now::default() };
         assert_eq!(policy.verdict(at(104), &idle), Verdict::AskAgainAt(Mono::from_secs(105)));
         assert_eq!(policy.verdict(at(105), &idle), Verdict::Sleep);

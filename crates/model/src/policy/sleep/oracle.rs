@@ -199,7 +199,8 @@ impl Gaps<'_> {
         let mut woke = 0;
         while let Some(gap) = best.get(woke).and_then(|best| best.sleeps_in) {
             let from = self.quiet(gap).max(self.held_awake(woke));
-            let until = self.times.get(gap + 1).map_or(Mono::NEVER, |next| self.awake_at(next.from));
+            let until =
+                self.times.get(gap + 1).map_or(Mono::NEVER, |next| self.awake_at(next.from));
             plan.sleeps.push(Sleep { from, until });
             woke = gap + 1;
         }

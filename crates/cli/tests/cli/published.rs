@@ -1,0 +1,54 @@
+//! The published comparison, from the command line.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::harness::{nightwatt, told};
+
+const LOG: &str = r#"192.0.2.1 - - [05/Mar/2012:12:00:00 +0000] "GET / HTTP/1.1" 200 1000 "-" "Mozilla/5.0 (X11) Firefox/10"
+192.0.2.1 - - [05/Mar/2012:12:10:00 +0000] "GET /b HTTP/1.1" 404 10 "-" "Mozilla/5.0 (X11) Firefox/10"
+192.0.2.2 - - [05/Mar/2012:13:20:00 +0000] "GET /c HTTP/1.1" 200 1000 "-" "Googlebot/2.1"
+"#;
+
+#[test]
+fn a_log_becomes_a_table_a_page_and_json() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    fs::write(path("access.log"), LOG).unwrap();
+    let (log, csv, html) = (path("access.log"), path("table.csv"), path("report.html"));
+    let args = ["published", "--json", "--no-sla", "--csv", &csv, "--html", &html, &log];
+    let output = nightwatt(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["schema"], "published/1");
+    assert_eq!((&json["requests"], &json["policy"]), (&3.into(), &"window".into()));
+    let survey = &json["configurations"][4];
+    assert_eq!(survey["name"], "sleep_bots_survey");
+    let counts = ["requests", "served_survey", "replayed_404", "bot_redirection"];
+    assert_eq!(counts.map(|count| survey[count].as_u64()), [4, 1, 1, 1].map(Some));
+    let table = fs::read_to_string(&csv).unwrap();
+    assert!(table.contains("\nrequests,3,3,3,3,4\n"), "{table}");
+    assert_eq!(table.lines().count(), 18);
+    assert!(fs::read_to_string(&html).unwrap().contains("of another log"));
+
+    let output = nightwatt(&["published", "--no-sla", &log]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for told in ["sleep_bots_survey", "bot_redirection", "Energy", "Share of the answers within"] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_or_written_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("access.log").display().to_string();
+    let output = nightwatt(&["published", &log]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(told(&output).contains("access.log"), "{}", told(&output));
+    fs::write(&log, LOG).unwrap();
+    let output = nightwatt(&["published", "--csv", "/no/such/folder/t.csv", &log]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(told(&output).contains("cannot write /no/such/folder/t.csv"), "{}", told(&output));
+    assert_eq!(nightwatt(&["published"]).status.code(), Some(2));
+}
