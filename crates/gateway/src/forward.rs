@@ -15,6 +15,7 @@ use nightwatt_httpcache::{
     CacheKey, CacheStatus, Forward, Occasion, Rules, Times, Timestamp, Usability, fields,
     invalidation, update,
 };
+use nightwatt_model::policy::admission::ClientClass;
 
 use crate::body::{Answer, Kept, Sending, Watcher};
 use crate::facts::Facts;
@@ -40,34 +41,50 @@ pub(crate) const RETRY_EVERY: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(crate) struct Exchange {
     supervisor: Arc<Supervisor>,
-    background: bool,
+    sake: ExchangeFor,
+}
+
+/// For whom an exchange is.
+#[derive(Debug, Clone, Copy)]
+enum ExchangeFor {
+    /// Somebody who may wake the server: it is used.
+    Client,
+    /// A crawler, scanner or monitor that found it awake.
+    Guest,
+    /// Nobody: the cache.
+    Background,
 }
 
 impl Exchange {
     /// Begins one, if the server is awake.
     pub(crate) fn begin(supervisor: &Arc<Supervisor>) -> Option<Arc<Self>> {
-        supervisor.try_begin().then(|| Self::begun(supervisor))
+        supervisor.try_begin().then(|| Self::new(supervisor, ExchangeFor::Client))
     }
 
-    /// One that the manager has begun by itself.
-    pub(crate) fn begun(supervisor: &Arc<Supervisor>) -> Arc<Self> {
-        Arc::new(Self { supervisor: Arc::clone(supervisor), background: false })
+    /// One that the manager has begun by itself, for a client of this class.
+    pub(crate) fn begun(supervisor: &Arc<Supervisor>, class: ClientClass) -> Arc<Self> {
+        let is_client = class.is_admitted();
+        Self::new(supervisor, if is_client { ExchangeFor::Client } else { ExchangeFor::Guest })
+    }
+
+    fn new(supervisor: &Arc<Supervisor>, sake: ExchangeFor) -> Arc<Self> {
+        Arc::new(Self { supervisor: Arc::clone(supervisor), sake })
     }
 
     /// Begins one that nobody asked for, and that is no use of the server, if that is awake and not
     /// about to sleep.
     pub(crate) fn begin_background(supervisor: &Arc<Supervisor>) -> Option<Arc<Self>> {
-        let begun = || Arc::new(Self { supervisor: Arc::clone(supervisor), background: true });
+        let begun = || Self::new(supervisor, ExchangeFor::Background);
         supervisor.try_begin_background().then(begun)
     }
 }
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        if self.background {
-            self.supervisor.end_background();
-        } else {
-            self.supervisor.end();
+        match self.sake {
+            ExchangeFor::Client => self.supervisor.end(),
+            ExchangeFor::Guest => self.supervisor.end_as_guest(),
+            ExchangeFor::Background => self.supervisor.end_background(),
         }
     }
 }

@@ -388,7 +388,7 @@ impl Asked<'_> {
         body: Incoming,
         phase: watch::Receiver<Phase>,
     ) -> (Response<Answer>, Answered) {
-        let exchange = Exchange::begun(&self.site().supervisor);
+        let exchange = Exchange::begun(&self.site().supervisor, self.class);
         let mut found = (key, found);
         if let Some(mut other) = self.other_flight(&found) {
             let clock = &self.gateway.clock;

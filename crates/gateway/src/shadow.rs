@@ -110,7 +110,8 @@ impl Shadow {
         let route = self.supervisor.admit(knock, asker);
         let admitted = knock.request.class.is_admitted();
         match route {
-            Route::Forward => self.supervisor.end(),
+            Route::Forward if admitted => self.supervisor.end(),
+            Route::Forward => self.supervisor.end_as_guest(),
             Route::Hold => self.let_through_when_awake(),
             _ => {}
         }

@@ -208,6 +208,12 @@ impl Supervisor {
         self.with(|managed, _| managed.manager.end(now));
     }
 
+    /// An exchange is over whose client may not wake the server.
+    pub(crate) fn end_as_guest(&self) {
+        let now = self.clock.now();
+        self.with(|managed, _| managed.manager.end_as_guest(now));
+    }
+
     /// Begins an exchange that nobody asked for, if the server is awake and not about to sleep.
     pub(crate) fn try_begin_background(&self) -> bool {
         self.with(|managed, _| managed.manager.begin_background())

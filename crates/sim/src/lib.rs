@@ -10,4 +10,4 @@ pub mod world;
 pub use cache::{CacheModel, CacheSettings, Resource};
 pub use site::{Asked, SiteRun};
 pub use timeouts::Timeouts;
-pub use world::{Demand, Outcome, Run, World};
+pub use world::{Day, Days, Demand, Outcome, Run, World};

@@ -8,10 +8,13 @@ use nightwatt_model::time::Mono;
 use nightwatt_model::visit::Visitor;
 
 use crate::cache::{CacheModel, CacheSettings, Resource};
-use crate::world::{Awakenings, Demand, Outcome, Run, World};
+use crate::world::{Awakenings, Days, Demand, Outcome, Run, World};
 
 /// Addresses remembered that crawlers asked for in vain, as many as the gateway remembers.
 const WISHES: usize = 1_024;
+
+/// The bit of the operator's own rules: no answer proves them wrong.
+const OWN_RULE: u64 = 1 << 63;
 
 /// A request as a log tells it.
 #[derive(Debug, Clone, Copy)]
@@ -24,8 +27,13 @@ pub struct Asked {
     pub visitor: Visitor,
     /// Whose wake budget it draws on.
     pub client: u64,
-    /// What kind of client.
+    /// What kind of client, whatever it asks for.
     pub class: ClientClass,
+    /// Rules that make a scanner of it until the site has answered such a path with success, a bit for
+    /// each. None where the client's class is certain.
+    pub scanner_rules: u64,
+    /// Answered with success.
+    pub succeeded: bool,
     /// For what kind of thing.
     pub want: Want,
     /// For which.
@@ -37,6 +45,8 @@ pub struct Asked {
 pub struct SiteRun<P> {
     run: Run<P>,
     cache: CacheModel,
+    /// Scanners' rules that the site has shown to be wrong.
+    wrong_rules: u64,
     seen: Awakenings,
     /// What the server will be asked once it is awake: held requests, and renewals of what was
     /// answered stale.
@@ -51,6 +61,7 @@ impl<P: SleepPolicy> SiteRun<P> {
         Self {
             run: world.begin(policy),
             cache: CacheModel::new(cache),
+            wrong_rules: 0,
             seen: Awakenings::default(),
             on_waking: Vec::new(),
             wishes: VecDeque::new(),
@@ -59,14 +70,18 @@ impl<P: SleepPolicy> SiteRun<P> {
 
     /// A request, not before the last one; says how it is answered.
     pub fn ask(&mut self, asked: &Asked) -> Route {
-        let Asked { number, at, visitor, client, class, want, resource } = *asked;
+        let Asked { number, at, visitor, client, want, resource, .. } = *asked;
+        let class = self.class_of(asked);
         self.run.until(at);
         self.catch_up();
         let cached = self.cache.lookup(&resource, at);
         let request = Request { class, want, cached };
         let route = self.run.demand(&Demand { number, at, visitor, client, request });
         match route {
-            Route::Forward => self.cache.answered(&resource, at),
+            Route::Forward => {
+                self.cache.answered(&resource, at);
+                self.learn(asked);
+            }
             Route::Hold | Route::WaitingPage | Route::Stale => self.on_waking.push(resource),
             Route::Later(_) if cached == Cached::Nothing && resource.is_read => {
                 if self.wishes.len() == WISHES {
@@ -79,22 +94,35 @@ impl<P: SleepPolicy> SiteRun<P> {
         route
     }
 
+    /// The class that the proxy would give the client: it knows only those answers of the site that it
+    /// has passed on.
+    fn class_of(&self, asked: &Asked) -> ClientClass {
+        if asked.scanner_rules & !self.wrong_rules == 0 {
+            asked.class
+        } else {
+            ClientClass::Scanner
+        }
+    }
+
+    fn learn(&mut self, asked: &Asked) {
+        if asked.succeeded {
+            self.wrong_rules |= asked.scanner_rules & !OWN_RULE;
+        }
+    }
+
     /// Tells the cache what happened to the server since the last request.
     fn catch_up(&mut self) {
         let now = self.run.awakenings();
         if now == self.seen {
             return;
         }
-        let (slept, woke) = (now.slept, now.woke);
-        // At most one of each has passed, but in either order.
-        if slept < woke && slept != self.seen.slept {
-            slept.into_iter().for_each(|at| self.cache.sleeps(at));
+        // Of several sleeps since the last request only the last two matter.
+        if now.woke != self.seen.woke {
+            now.slept_before.into_iter().for_each(|at| self.cache.sleeps(at));
+            now.woke.into_iter().for_each(|at| self.wake(at));
         }
-        if woke != self.seen.woke {
-            woke.into_iter().for_each(|at| self.wake(at));
-        }
-        if slept >= woke {
-            slept.into_iter().for_each(|at| self.cache.sleeps(at));
+        if now.slept > now.woke {
+            now.slept.into_iter().for_each(|at| self.cache.sleeps(at));
         }
         self.seen = now;
     }
@@ -112,6 +140,11 @@ impl<P: SleepPolicy> SiteRun<P> {
     /// The number of the request that last woke the server.
     pub const fn woken_by(&self) -> Option<u64> {
         self.run.awakenings().by
+    }
+
+    /// Requests by day, of those whose answer is settled.
+    pub const fn days(&self) -> &Days {
+        self.run.days()
     }
 
     /// Ends the run.

@@ -1,5 +1,6 @@
 //! One server behind its proxy: the power manager, driven by requests instead of sockets.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nightwatt_model::energy::PowerStates;
@@ -93,8 +94,10 @@ impl World {
             up: true,
             pending: Vec::new(),
             held: Vec::new(),
+            waiting: Vec::new(),
             actions: Vec::new(),
             visits: Visits::default(),
+            days: Days::default(),
             last: Awakenings::default(),
             outcome: Outcome::default(),
         }
@@ -115,10 +118,33 @@ pub struct Run<P> {
     /// What the server will report, and when: at most a command or a probe at a time.
     pending: Vec<(Mono, Report)>,
     held: Vec<(Mono, Visitor)>,
+    /// Pages that wait in browsers, which open them again as soon as the server is awake.
+    waiting: Vec<Knock>,
     actions: Vec<Action>,
     visits: Visits,
+    days: Days,
     last: Awakenings,
     outcome: Outcome,
+}
+
+/// Admitted requests by local calendar day.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Days(BTreeMap<i64, Day>);
+
+/// Those of one day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Day {
+    /// All.
+    pub admitted: u64,
+    /// Of those, delayed.
+    pub delayed: u64,
+}
+
+impl Days {
+    /// Days since 1970, and what happened on them.
+    pub fn iter(&self) -> impl Iterator<Item = (i64, Day)> {
+        self.0.iter().map(|(&day, &counts)| (day, counts))
+    }
 }
 
 /// What last woke the server, and when it was last awake again or told to sleep.
@@ -126,6 +152,8 @@ pub struct Run<P> {
 pub struct Awakenings {
     /// When it last answered after a wake-up.
     pub woke: Option<Mono>,
+    /// When it had been told to sleep before that.
+    pub slept_before: Option<Mono>,
     /// When it was last told to sleep.
     pub slept: Option<Mono>,
     /// Number of the request that last woke it.
@@ -192,7 +220,10 @@ impl<P: SleepPolicy> Run<P> {
             self.last.by = Some(by);
         }
         match change {
-            Change::Woke => self.last.woke = Some(self.now),
+            Change::Woke => {
+                self.last.slept_before = self.last.slept;
+                self.last.woke = Some(self.now);
+            }
             Change::FallingAsleep => self.last.slept = Some(self.now),
             _ => {}
         }
@@ -203,6 +234,20 @@ impl<P: SleepPolicy> Run<P> {
                 let waited = self.now.since(arrived) > self.world.settings.delay;
                 self.count(arrived, visitor, waited);
             }
+            for knock in std::mem::take(&mut self.waiting) {
+                self.reopen(&knock);
+            }
+        }
+    }
+
+    /// A page that waited is opened again: one more request to the server, and to the manager, but not
+    /// one of those that the log counts.
+    fn reopen(&mut self, knock: &Knock) {
+        let now = self.world.now(self.now);
+        match self.manager.admit(now, knock, &mut self.actions) {
+            Route::Forward => self.manager.end(now),
+            Route::WaitingPage => self.waiting.push(*knock),
+            _ => {}
         }
     }
 
@@ -213,8 +258,10 @@ impl<P: SleepPolicy> Run<P> {
         let now = self.world.now(self.now);
         let knock = Knock { id: number, visitor, client, request };
         let route = self.manager.admit(now, &knock, &mut self.actions);
-        if route == Route::Forward {
-            self.manager.end(now);
+        match route {
+            Route::Forward if request.class.is_admitted() => self.manager.end(now),
+            Route::Forward => self.manager.end_as_guest(now),
+            _ => {}
         }
         let sent_away = matches!(
             route,
@@ -225,7 +272,10 @@ impl<P: SleepPolicy> Run<P> {
             self.outcome.admitted += 1;
             match route {
                 Route::Hold => self.held.push((self.now, visitor)),
-                Route::WaitingPage => self.count(self.now, visitor, true),
+                Route::WaitingPage => {
+                    self.waiting.push(knock);
+                    self.count(self.now, visitor, true);
+                }
                 _ => self.count(self.now, visitor, sent_away),
             }
         }
@@ -246,6 +296,16 @@ impl<P: SleepPolicy> Run<P> {
     fn count(&mut self, at: Mono, visitor: Visitor, delayed: bool) {
         self.outcome.delayed_requests += u64::from(delayed);
         self.visits.request(at, visitor, delayed);
+        let wall = self.world.start + at.0;
+        let day = (wall.secs() + i64::from(self.world.utc_offset)).div_euclid(86_400);
+        let day = self.days.0.entry(day).or_default();
+        day.admitted += 1;
+        day.delayed += u64::from(delayed);
+    }
+
+    /// Requests by day, of those whose answer is settled.
+    pub const fn days(&self) -> &Days {
+        &self.days
     }
 
     /// Ends the run; whoever still waits was delayed.

@@ -209,7 +209,19 @@ impl Classifier {
         if let Some(class) = traits.decided() {
             return class;
         }
-        if self.existing.hit(traits.hits) || self.scans(now, traits.client) {
+        if self.existing.hit(traits.hits) {
+            return ClientClass::Scanner;
+        }
+        self.class_beside_paths(now, traits)
+    }
+
+    /// As [`Classifier::class_of`], but for the rules about paths ([`Traits::scanner_rules`]): for
+    /// whoever keeps account of their own of what the site has answered.
+    pub fn class_beside_paths(&mut self, now: Mono, traits: &Traits) -> ClientClass {
+        if let Some(class) = traits.decided() {
+            return class;
+        }
+        if self.scans(now, traits.client) {
             return ClientClass::Scanner;
         }
         if self.reads_robots_txt(now, traits) {

@@ -301,9 +301,10 @@ struct Books {
 
 impl Books {
     fn new(paths: &[PathBuf], sources: &Sources, options: &Options) -> Self {
-        let size = |path: &PathBuf| {
-            let metadata = std::fs::metadata(path).ok()?;
-            metadata.is_file().then_some(metadata.len())
+        let size = |path: &PathBuf| match std::fs::metadata(path) {
+            Ok(metadata) => metadata.is_file().then_some(metadata.len()),
+            // Nothing is read of what is not there, but for standard input.
+            Err(_) => (path.as_os_str() != "-").then_some(0),
         };
         Self {
             order: Order::new(options.hold),

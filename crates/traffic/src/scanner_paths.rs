@@ -59,6 +59,18 @@ pub(crate) struct Hits {
     known: bool,
 }
 
+/// Bit of the operator's own rules, which no answer proves wrong.
+pub(crate) const OWN_RULE: u64 = 1 << 63;
+
+impl Hits {
+    /// The rules that make a scanner of whoever asks, until the site shows that they are wrong here:
+    /// a bit for each usual one, and [`OWN_RULE`].
+    pub(crate) const fn rules(self) -> u64 {
+        let own = if self.own { OWN_RULE } else { 0 };
+        if self.known { 0 } else { self.usual | own }
+    }
+}
+
 /// The usual rules that this site has shown to be wrong.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Existing(u64);

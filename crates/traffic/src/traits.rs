@@ -88,6 +88,16 @@ impl Traits {
         self.has(flag::LIBRARY)
     }
 
+    /// Rules about paths that only scanners ask for, and that this request hits, a bit for each. A
+    /// rule counts until the site has answered such a path with success ([`own rules`](Self::OWN_RULE)
+    /// always do).
+    pub const fn scanner_rules(&self) -> u64 {
+        self.hits.rules()
+    }
+
+    /// The bit of the operator's own rules in [`scanner_rules`](Self::scanner_rules).
+    pub const OWN_RULE: u64 = crate::scanner_paths::OWN_RULE;
+
     /// The class that path and agent alone decide: a health check, an agent of the operator's, or
     /// a monitor or crawler by the table. The order is that of [`Classifier`].
     ///

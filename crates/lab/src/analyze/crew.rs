@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use nightwatt_model::policy::admission::Route;
+use nightwatt_model::policy::admission::{ClientClass, Route};
 use nightwatt_model::policy::sleep::SleepPolicy;
 use nightwatt_sim::{Asked, SiteRun};
 
@@ -25,6 +25,8 @@ const RECENT: usize = 256;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Event {
     pub(super) asked: Asked,
+    /// The client's class, for whoever has seen every answer of the log.
+    pub(super) class: ClientClass,
     /// Behind a cache that is the same for all policies, only the server can answer it.
     pub(super) needs_server: bool,
 }
@@ -89,8 +91,8 @@ impl Job {
 }
 
 fn admitted(events: &[Event]) -> impl Iterator<Item = Admitted> {
-    let admitted = events.iter().filter(|event| event.asked.class.is_admitted());
-    admitted.map(|&Event { asked: Asked { at, visitor, class, .. }, needs_server }| Admitted {
+    let admitted = events.iter().filter(|event| event.class.is_admitted());
+    admitted.map(|&Event { asked: Asked { at, visitor, .. }, class, needs_server }| Admitted {
         at,
         visitor,
         class,

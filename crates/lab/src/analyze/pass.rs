@@ -113,7 +113,9 @@ impl Pass {
         let at = self.time_of(logged.at);
         self.last = at;
         self.requests += 1;
+        let decided = logged.traits.decided().is_some();
         let class = self.classifier.class_of(at, &logged.traits);
+        let beside_paths = self.classifier.class_beside_paths(at, &logged.traits);
         self.classifier.learn_of(at, &logged.traits, logged.status);
         *self.classes.entry(class).or_default() += 1;
         if class == ClientClass::Crawler {
@@ -130,8 +132,18 @@ impl Pass {
         }
         let number = self.requests;
         let (visitor, client) = (logged.visitor, logged.traits.client);
-        let asked = Asked { number, at, visitor, client, class, want, resource };
-        self.crew.push(Event { asked, needs_server });
+        let asked = Asked {
+            number,
+            at,
+            visitor,
+            client,
+            class: beside_paths,
+            scanner_rules: if decided { 0 } else { logged.traits.scanner_rules() },
+            succeeded: matches!(logged.status, 200..=399 | 401),
+            want,
+            resource,
+        };
+        self.crew.push(Event { asked, class, needs_server });
     }
 
     fn sequences(&mut self, at: Mono, class: ClientClass, cached: bool) {

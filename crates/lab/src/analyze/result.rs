@@ -7,7 +7,7 @@ use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::policy::sleep::Constraints;
 use nightwatt_model::scenario::Scenario;
 use nightwatt_model::time::{Mono, Wall};
-use nightwatt_sim::Outcome;
+use nightwatt_sim::{Day, Days, Outcome};
 use nightwatt_traffic::reader::Sample;
 use nightwatt_traffic::scan::Scan;
 use nightwatt_traffic::summary::{Hours, Sizes, Typical};
@@ -20,6 +20,9 @@ use super::pass::{Names, Pass, Sequences};
 use super::wakers::{Caused, Wakers, top};
 use super::{AnalyzeOptions, DAY};
 use crate::error::Error;
+
+/// A day with fewer admitted requests says nothing about a share of them.
+const BUSY_DAY: u64 = 30;
 
 /// Rows of each table of who wakes the server.
 const ROWS: usize = 20;
@@ -194,6 +197,12 @@ pub struct PolicyFigures {
     pub delayed_visits: u64,
     /// Energy saved at the server, as a share of what the oracle saves there.
     pub oracle_share: f64,
+    /// Local calendar days with at least 30 admitted requests.
+    pub days: u64,
+    /// Of those, days on which more were delayed than the promise's share.
+    pub days_over: u64,
+    /// Share of admitted requests delayed, the first day left out.
+    pub delayed_share_after_first_day: f64,
 }
 
 /// What perfect knowledge would have done: nobody waits.
@@ -367,8 +376,9 @@ impl Done {
             if let Some(seen) = seen {
                 wakers = waker_figures(&seen, resources, clients);
             }
+            let days = run.days().clone();
             let outcome = run.finish(end);
-            policies.insert(name, policy_figures(&outcome, scenario, oracle_j, end));
+            policies.insert(name, policy_figures(&outcome, &days, scenario, oracle_j, end));
         }
         Self { policies, oracle, costs, wakers }
     }
@@ -376,6 +386,7 @@ impl Done {
 
 fn policy_figures(
     outcome: &Outcome,
+    by_day: &Days,
     scenario: &Scenario,
     oracle_j: f64,
     end: Mono,
@@ -391,7 +402,16 @@ fn policy_figures(
     let always_on = bill.always_on(&states).get();
     let best = always_on - oracle_j;
     let days = end.0.as_secs_f64() / DAY.as_secs_f64();
+    let busy = || by_day.iter().map(|(_, day)| day).filter(|day| day.admitted >= BUSY_DAY);
+    let share = scenario.sla.share;
+    let is_over = |day: &Day| day.delayed as f64 > share * day.admitted as f64 + 1e-9;
+    let later = by_day.iter().skip(1).fold((0, 0), |(admitted, delayed), (_, day)| {
+        (admitted + day.admitted, delayed + day.delayed)
+    });
     PolicyFigures {
+        days: busy().count() as u64,
+        days_over: busy().filter(is_over).count() as u64,
+        delayed_share_after_first_day: later.1 as f64 / later.0.max(1) as f64,
         energy_j: energy.joules.get(),
         energy_uncertainty_j: energy.uncertainty.get(),
         saving: bill.saving(&states, scenario.proxy_power()),

@@ -281,8 +281,14 @@ impl<P: SleepPolicy> PowerManager<P> {
 
     /// An exchange with the server is over: whole answer passed on, or given up.
     pub fn end(&mut self, now: Now) {
-        self.in_flight = self.in_flight.saturating_sub(1);
         self.last_to_server = now.mono;
+        self.end_as_guest(now);
+    }
+
+    /// An exchange is over whose client may not wake the server (crawler, scanner, monitor) and found
+    /// it awake: the server waited for its end, but need not stay awake for it.
+    pub fn end_as_guest(&mut self, now: Now) {
+        self.in_flight = self.in_flight.saturating_sub(1);
         self.reconsider(now);
     }
 

@@ -18,7 +18,7 @@ use super::batch::{Batch, Entry, Place};
 pub struct Hold {
     /// Requests.
     pub requests: usize,
-    /// Bytes of text and entries.
+    /// Bytes of text and entries; 2 GiB at most.
     pub bytes: usize,
 }
 
@@ -28,6 +28,9 @@ impl Default for Hold {
         Self { requests: 1 << 18, bytes: 128 << 20 }
     }
 }
+
+/// No more than this is held back, whatever [`Hold`] says: 2 GiB.
+const MOST_BYTES: usize = 1 << 31;
 
 /// A batch and how much of it is left.
 struct Run {
@@ -70,9 +73,10 @@ pub(super) struct Order {
 }
 
 impl Order {
-    pub(super) const fn new(hold: Hold) -> Self {
+    pub(super) fn new(hold: Hold) -> Self {
         Self {
-            hold,
+            // Places in a text are numbers of 32 bits.
+            hold: Hold { bytes: hold.bytes.min(MOST_BYTES), ..hold },
             runs: Vec::new(),
             free: Vec::new(),
             heads: BinaryHeap::new(),

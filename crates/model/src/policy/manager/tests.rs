@@ -338,3 +338,31 @@ proptest::proptest! {
         proptest::prop_assert_eq!(play(true), play(false));
     }
 }
+
+#[test]
+fn whoever_may_not_wake_the_server_does_not_keep_it_awake_either() {
+    let mut story = Story::without_sla();
+    story.ask(50);
+    // A crawler asks every three seconds: each gets its answer, until the server sleeps at 60.
+    for second in (51..60).step_by(3) {
+        let crawler =
+            Request { class: ClientClass::Crawler, want: Want::Other, cached: Cached::Nothing };
+        let knock = Knock { id: 0, visitor: Visitor(2), client: 2, request: crawler };
+        story.until(second);
+        assert_eq!(story.manager.admit(story.now, &knock, &mut Vec::new()), Route::Forward);
+        story.manager.end_as_guest(story.now);
+    }
+    story.until(60);
+    assert_eq!(story.manager.phase(), Phase::Asleep);
+}
+
+#[test]
+fn the_server_does_not_sleep_in_the_middle_of_a_guests_answer() {
+    let mut story = idle();
+    story.manager.begin();
+    story.until(1000);
+    assert_eq!(story.manager.phase(), Phase::Awake);
+    story.manager.end_as_guest(story.now);
+    story.until(1001);
+    assert_eq!(story.changes[1..], [(1000, Change::FallingAsleep), (1000, Change::FellAsleep)]);
+}

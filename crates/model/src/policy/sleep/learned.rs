@@ -23,7 +23,11 @@ const FIRST_PRICE: f64 = 0.2;
 
 /// The price of a delayed request when the promise is used up, as a share of what it would be worth
 /// if every sleep lasted as long as the promise allows them to on average.
-const LAST_PRICE: f64 = 0.35;
+const LAST_PRICE: f64 = 0.5;
+
+/// Delays that are taken to be allowed beside those that the requests seen allow: before any was
+/// seen, a promise would seem to be worth more than every sleep.
+const FIRST_DELAYS: f64 = 20.0;
 
 /// What guarding a visit in progress is worth, as a share of the price of its delay: whoever is not
 /// delayed now has to be guarded through the next pause too, or is delayed then.
@@ -98,7 +102,7 @@ impl Learned {
     /// Joules that one delayed request has to save while so much of the promise is used.
     fn price_of_request(&self, promise: Promise) -> f64 {
         let states = &self.terms.states;
-        let share = promise.window.as_secs_f64() / (promise.delays + 1.0);
+        let share = promise.window.as_secs_f64() / (promise.delays + FIRST_DELAYS);
         let last = LAST_PRICE * (states.on - states.off).get() * share;
         last * FIRST_PRICE.powf(1.0 - promise.used.clamp(0.0, 1.0))
     }
