@@ -88,8 +88,8 @@ impl Column {
             Answer::Status(_) => (&mut tally.http_other, Some(&mut tally.replayed_other)),
         };
         *count += 1;
-        if again {
-            replayed.into_iter().for_each(|count| *count += 1);
+        if let Some(count) = replayed.filter(|_| again) {
+            *count += 1;
         }
     }
 

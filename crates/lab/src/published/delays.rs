@@ -63,7 +63,7 @@ impl Delays {
 
     /// None without an answer.
     pub(super) fn longest_s(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.longest.as_secs_f64())
+        (self.count > 0).then_some(self.longest.as_secs_f64())
     }
 
     /// The distribution, rising.
@@ -102,7 +102,9 @@ mod tests {
             delays in proptest::collection::vec(0_u64..200_000_000, 0..200),
         ) {
             let mut counted = Delays::default();
-            delays.iter().for_each(|&us| counted.add(Duration::from_micros(us)));
+            for &us in &delays {
+                counted.add(Duration::from_micros(us));
+            }
             let mut before = 0.0;
             for (index, at) in counted.distribution().into_iter().enumerate() {
                 let within = delays.iter().filter(|&&us| Duration::from_micros(us) <= point(index));

@@ -6,7 +6,7 @@ use nightwatt_model::time::Mono;
 use serde::Serialize;
 
 /// Pauses as long as this are the tail: a server can be asleep for most of one.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 /// Pauses between the requests of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]

@@ -130,7 +130,7 @@ const fn count(count: u64, can_be: bool) -> Figure {
     if count > 0 || can_be { Figure::Count(count) } else { Figure::Nothing }
 }
 
-fn seconds(seconds: Option<f64>) -> Figure {
+fn delay(seconds: Option<f64>) -> Figure {
     seconds.map_or(Figure::Nothing, Figure::Seconds)
 }
 
@@ -165,8 +165,7 @@ impl Configuration {
     /// The column of the table: what the published one has, then our two rows.
     fn rows(&self) -> [(&'static str, Figure); 19] {
         let place = CONFIGURATIONS.iter().position(|name| *name == self.name).unwrap_or(0);
-        let (proxy, sleeps, survey) = (place >= 1, place >= 3, place >= 4);
-        let Tally { http_503, bot_redirection, served_survey, .. } = self.tally;
+        let (proxy, sleeps, pages) = (place >= 1, place >= 3, place >= 4);
         let tally = &self.tally;
         [
             ("requests", Figure::Count(tally.requests)),
@@ -175,26 +174,26 @@ impl Configuration {
             ("served_by_proxy", count(tally.served_by_proxy, proxy)),
             ("http_200", Figure::Count(tally.http_200)),
             ("http_404", Figure::Count(tally.http_404)),
-            ("http_503", count(http_503, proxy)),
-            ("bot_redirection", count(bot_redirection, sleeps)),
-            ("served_survey", count(served_survey, survey)),
-            ("replayed_200", count(tally.replayed_200, survey)),
-            ("replayed_404", count(tally.replayed_404, survey)),
-            ("replayed_503", count(tally.replayed_503, survey)),
-            ("max_delay_origin_s", seconds(self.max_delay_origin_s)),
-            ("max_delay_proxy_s", seconds(self.max_delay_proxy_s)),
-            ("mean_delay_all_s", seconds(self.mean_delay_all_s)),
-            ("mean_delay_origin_s", seconds(self.mean_delay_origin_s)),
-            ("mean_delay_proxy_s", seconds(self.mean_delay_proxy_s)),
+            ("http_503", count(tally.http_503, proxy)),
+            ("bot_redirection", count(tally.bot_redirection, sleeps)),
+            ("served_survey", count(tally.served_survey, pages)),
+            ("replayed_200", count(tally.replayed_200, pages)),
+            ("replayed_404", count(tally.replayed_404, pages)),
+            ("replayed_503", count(tally.replayed_503, pages)),
+            ("max_delay_origin_s", delay(self.max_delay_origin_s)),
+            ("max_delay_proxy_s", delay(self.max_delay_proxy_s)),
+            ("mean_delay_all_s", delay(self.mean_delay_all_s)),
+            ("mean_delay_origin_s", delay(self.mean_delay_origin_s)),
+            ("mean_delay_proxy_s", delay(self.mean_delay_proxy_s)),
             ("http_other", Figure::Count(tally.http_other)),
-            ("replayed_other", count(tally.replayed_other, survey)),
+            ("replayed_other", count(tally.replayed_other, pages)),
         ]
     }
 }
 
-fn share_within(delays: &[DelayPoint], delay_s: f64) -> f64 {
-    let within = delays.iter().take_while(|at| at.delay_s <= delay_s * (1.0 + 1e-9));
-    within.last().map_or(0.0, |at| at.share)
+fn share_within(distribution: &[DelayPoint], delay_s: f64) -> f64 {
+    let up_to = distribution.iter().take_while(|at| at.delay_s <= delay_s * (1.0 + 1e-9));
+    up_to.last().map_or(0.0, |at| at.share)
 }
 
 impl Comparison {
@@ -283,6 +282,13 @@ pub(super) fn draw_up(options: &PublishedOptions, scan: &Scan, pass: Pass) -> Co
 
 fn warnings(scan: &Scan) -> Vec<String> {
     let mut warnings: Vec<String> = scan.failures.iter().map(ToString::to_string).collect();
+    let unsorted = scan.unsorted();
+    if unsorted > scan.counts.requests / 20 {
+        warnings.push(format!(
+            "{unsorted} lines stand behind later ones: if the log's times were changed, what follows \
+             from its pauses (energy, delays, crawlers sent away) is wrong"
+        ));
+    }
     if scan.late > 0 {
         warnings.push(format!(
             "{} requests came too late in the log to be put where they belong; they count at the \

@@ -101,14 +101,16 @@ pub(super) struct Sleeping {
 impl Sleeping {
     /// Begins with an empty cache and a server that is awake.
     ///
-    /// The published scheme knows no budget of wake-ups by client, so nobody is refused for one.
+    /// The published scheme knows no budget of wake-ups by client, so nobody is refused for one. Its
+    /// waiting page is asked for again after a fixed time, not as soon as the server is awake: that
+    /// is done here, and to the power manager a page is one more request that waits.
     pub(super) fn begin(
         scenario: &Scenario,
         waiting_page: bool,
         (start, utc_offset): (Wall, i32),
     ) -> Self {
         let settings = Settings {
-            waiting_page,
+            waiting_page: false,
             wake_budget: (u32::MAX, Duration::from_hours(1)),
             ..Settings::of(scenario)
         };
@@ -180,19 +182,25 @@ impl Sleeping {
     fn one(&mut self, asked: &Asked, again: bool) {
         let Service { origin, proxy } = self.service;
         let status = Answer::Status(asked.status);
-        match self.route(asked, again) {
+        match self.route(asked) {
             Route::Forward => {
                 self.cache.answered(&asked.resource, asked.at);
                 self.column.enter(By::Origin, status, proxy + origin, again);
             }
-            Route::Hold => self.held.push((*asked, again)),
-            Route::WaitingPage => {
+            // What changes something cannot be asked for again by a page. Nor is there a second page
+            // for whoever finds the server asleep again.
+            Route::Hold if self.waiting_page && asked.resource.is_read && !again => {
                 self.column.enter(By::Proxy, Answer::WaitingPage, proxy, again);
                 self.replays.push_back(Asked { at: asked.at + REPLAY_AFTER, ..*asked });
             }
+            Route::Hold => self.held.push((*asked, again)),
             Route::Later(_) => self.column.enter(By::Proxy, Answer::Later, proxy, again),
             Route::Cache | Route::Stale => self.column.enter(By::Proxy, status, proxy, again),
-            Route::Refuse | Route::State | Route::OverBudget(_) | Route::Unavailable(_) => {
+            Route::WaitingPage
+            | Route::Refuse
+            | Route::State
+            | Route::OverBudget(_)
+            | Route::Unavailable(_) => {
                 self.column.enter(By::Proxy, Answer::Status(503), proxy, again);
             }
         }
@@ -202,19 +210,15 @@ impl Sleeping {
     ///
     /// A crawler is sent away without an appointment: the published scheme makes none, and wakes
     /// the server for no crawler.
-    fn route(&mut self, asked: &Asked, again: bool) -> Route {
+    fn route(&mut self, asked: &Asked) -> Route {
         let cached = match self.cache.lookup(&asked.resource, asked.at) {
             Cached::Nothing => Cached::Nothing,
             Cached::Fresh | Cached::Stale => Cached::Fresh,
         };
         let class = if asked.is_crawler { ClientClass::Crawler } else { ClientClass::Human };
-        // What changes something cannot be asked for again by a page. Nor is there a second page
-        // for whoever finds the server asleep again.
-        let is_page = self.waiting_page && asked.resource.is_read && !again;
-        let want = if is_page { Want::Page } else { Want::Other };
-        let request = admission::Request { class, want, cached };
+        let request = admission::Request { class, want: Want::Other, cached };
         if asked.is_crawler && !self.run.is_awake() {
-            return admission::route(&request, Phase::Asleep, self.waiting_page, Duration::ZERO);
+            return admission::route(&request, Phase::Asleep, false, Duration::ZERO);
         }
         let Asked { number, at, visitor, client, .. } = *asked;
         self.run.demand(&Demand { number, at, visitor, client, request })

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use nightwatt_model::quantity::JOULES_PER_KWH;
 
-use super::result::{Comparison, Configuration};
+use super::result::{Comparison, Configuration, Figure};
 
 /// Columns of the longest bar.
 const BAR: f64 = 40.0;
@@ -46,19 +46,15 @@ impl Comparison {
     }
 
     fn table(&self, text: &mut String) {
-        let names = self.configurations.iter().map(|it| it.name.to_owned()).collect();
-        line(text, "", names);
+        line(text, "", self.configurations.iter().map(|it| it.name.to_owned()));
         for (name, cells) in self.rows() {
-            line(text, name, cells.into_iter().map(super::result::Figure::text).collect());
+            line(text, name, cells.into_iter().map(Figure::text));
         }
         let percent = |share: f64| format!("{:.1} %", 100.0 * share);
-        let own =
-            |told: fn(&Configuration) -> String| self.configurations.iter().map(told).collect();
-        line(text, "wake-ups", own(|it| it.wakeups.to_string()));
-        let on_time = self.configurations.iter().map(|it| percent(it.within_50ms_share));
-        line(text, "within 50 ms", on_time.collect());
-        let saved = self.configurations.iter().map(|it| percent(it.saving));
-        line(text, "energy saved", saved.collect());
+        let each = self.configurations.iter();
+        line(text, "wake-ups", each.clone().map(|it| it.wakeups.to_string()));
+        line(text, "within 50 ms", each.clone().map(|it| percent(it.within_50ms_share)));
+        line(text, "energy saved", each.map(|it| percent(it.saving)));
     }
 
     fn bars(&self, text: &mut String) {
@@ -72,23 +68,22 @@ impl Comparison {
 
     fn distribution(&self, text: &mut String) {
         text.push_str("\nShare of the answers within [%]:\n");
-        let names = self.configurations.iter().map(|it| it.name.to_owned()).collect();
-        line(text, "delay [s]", names);
+        line(text, "delay [s]", self.configurations.iter().map(|it| it.name.to_owned()));
         for delay_s in TOLD {
             let share = |it: &Configuration| {
                 let at = it.delays.iter().find(|at| at.delay_s >= delay_s * (1.0 - 1e-9));
                 at.map_or_else(String::new, |at| format!("{:.2}", 100.0 * at.share))
             };
-            line(text, &delay_s.to_string(), self.configurations.iter().map(share).collect());
+            line(text, &delay_s.to_string(), self.configurations.iter().map(share));
         }
     }
 }
 
-fn line(text: &mut String, name: &str, cells: Vec<String>) {
+fn line(text: &mut String, name: &str, cells: impl IntoIterator<Item = String>) {
     let _ = write!(text, "{name:<20}");
-    cells.iter().for_each(|cell| {
+    for cell in cells {
         let _ = write!(text, " {cell:>17}");
-    });
+    }
     text.push('\n');
 }
 

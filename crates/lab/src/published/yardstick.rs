@@ -1,4 +1,4 @@
-//! The published figures (K. J. O'Dwyer, PhD thesis, Maynooth 2017, table 4.3): of another log.
+//! The published figures (K. J. `O'Dwyer`, thesis, Maynooth 2017, table 4.3): of another log.
 
 /// The five configurations, in the published order.
 pub(super) const CONFIGURATIONS: [&str; 5] =
