@@ -1,6 +1,7 @@
 //! The published comparison, from the command line.
 
 use std::fs;
+use std::path::PathBuf;
 
 use serde_json::Value;
 
@@ -51,4 +52,58 @@ fn what_cannot_be_read_or_written_is_said() {
     assert_eq!(output.status.code(), Some(1));
     assert!(told(&output).contains("cannot write /no/such/folder/t.csv"), "{}", told(&output));
     assert_eq!(nightwatt(&["published"]).status.code(), Some(2));
+}
+
+/// Real logs (`NIGHTWATT_DATA`, default `../shared/data`).
+fn over(log: &str, options: &[&str]) -> Option<Value> {
+    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
+    let data = std::env::var_os("NIGHTWATT_DATA").map_or_else(|| beside.into(), PathBuf::from);
+    if !data.is_dir() {
+        eprintln!("skipped: no shared data at {}", data.display());
+        return None;
+    }
+    let log = data.join("logs").join(log).display().to_string();
+    let output = nightwatt(&[&[options[0], "--json", &log], &options[1..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    Some(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+#[test]
+fn nobody_is_lost_on_real_logs() {
+    for log in ["secrepo_2018-12-15.log.gz", "erddap_nginx_2024.log.gz"] {
+        for crawlers in ["published", "classifier"] {
+            let options = ["published", "--crawlers", crawlers];
+            let Some(all) = over(log, &options) else { return };
+            let count = |of: &Value, key: &str| of[key].as_u64().unwrap();
+            let asked = count(&all, "requests");
+            let columns = all["configurations"].as_array().unwrap();
+            assert_eq!(columns.len(), 5);
+            for it in columns {
+                let sum = |keys: &[&str]| keys.iter().map(|key| count(it, key)).sum::<u64>();
+                let requests = asked + sum(&["malformed", "served_survey"]);
+                assert_eq!(count(it, "requests"), requests, "{it}");
+                let served = sum(&["malformed", "served_by_origin", "served_by_proxy"]);
+                assert_eq!(served, requests, "{it}");
+                let statuses = sum(&["http_200", "http_404", "http_503", "http_other"]);
+                let answers = statuses + sum(&["malformed", "bot_redirection", "served_survey"]);
+                assert_eq!(answers, requests, "{it}");
+                // The promise: a tenth may wait. Crawlers and the cache only add to the rest.
+                assert!(it["within_50ms_share"].as_f64() >= Some(0.9), "{it}");
+            }
+        }
+    }
+}
+
+/// Two ways through two implementations of the books.
+#[test]
+fn the_cache_answers_what_analyze_says_it_does() {
+    let log = "secrepo_2018-12-15.log.gz";
+    let Some(compared) = over(log, &["published"]) else { return };
+    let analyzed = over(log, &["analyze"]).unwrap();
+    for (place, key) in [(1, "default"), (2, "grace")] {
+        let answered = compared["configurations"][place]["served_by_proxy"].as_f64().unwrap();
+        let share = answered / compared["requests"].as_f64().unwrap();
+        let told = analyzed["cache_share"][key].as_f64().unwrap();
+        assert!((share - told).abs() < 1e-12, "{key}: {share}, not {told}");
+    }
 }
