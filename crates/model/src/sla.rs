@@ -22,7 +22,7 @@ const BUCKETS: u32 = 288;
 const DAY: Duration = Duration::from_hours(24);
 
 /// What is left of today is reckoned with this share of what the same hours saw yesterday.
-const CAUTION: f64 = 0.2;
+const CAUTION: f64 = 0.1;
 
 /// How many requests were seen and delayed in the last window.
 ///
@@ -99,7 +99,7 @@ impl SlaWindow {
     /// How much of what the promise allows would be used if `more` requests were delayed: the delayed
     /// over `share` of the seen, (D + K) / (share x (N + K)). Up to 1 the promise is kept.
     ///
-    /// For a window of 24 hours the same is reckoned for the calendar day, with a fifth of what the
+    /// For a window of 24 hours the same is reckoned for the calendar day, with a tenth of what the
     /// remaining hours saw yesterday added to N, and the larger of both counts.
     pub fn used(&mut self, now: Now, more: f64) -> f64 {
         let (seen, delayed) = self.counts(now);
@@ -217,14 +217,14 @@ mod tests {
     #[test]
     fn a_calendar_day_pays_for_its_own_delays() {
         // 1,000 requests in the evening before, none delayed: the rolling window would allow 111
-        // delays right after midnight, the new day a fifth of that.
+        // delays right after midnight, the new day a tenth of that.
         let mut window = a_tenth_in_a_day();
         for n in 0..1000 {
             window.saw(at(80_000 + n));
         }
         let midnight = at(86_400);
-        assert!((window.used(midnight, 20.0) - 20.0 / (0.1 * 220.0)).abs() < 1e-9);
-        assert!(allows(&mut window, midnight, 22.0) && !allows(&mut window, midnight, 23.0));
+        assert!((window.used(midnight, 10.0) - 10.0 / (0.1 * 110.0)).abs() < 1e-9);
+        assert!(allows(&mut window, midnight, 11.0) && !allows(&mut window, midnight, 12.0));
         // 20 were delayed, and only 100 have come by the evening: no more today. At midnight that is
         // over.
         for n in 0..100 {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use self::crawl::Crawl;
-use super::admission::{self, Cached, ClientClass, Request, Route, WakeBudget};
+use super::admission::{self, Cached, ClientClass, Request, Route, WakeBudget, Want};
 use super::lifecycle::{Change, Command, Lifecycle, Patience, Phase, Report};
 use super::sleep::{Idle, Lessons, Observation, Promise, SleepPolicy, Verdict};
 use crate::ledger::{Bill, Billing, Ledger};
@@ -130,6 +130,9 @@ pub struct Memory {
     pub crawl_appointment: Option<Wall>,
 }
 
+/// Waiting pages remembered; the reopening of any beyond counts as one more request.
+const WAITING_PAGES: usize = 256;
+
 /// How fast the number of requests that one sleep delays is relearnt: a new sleep counts a fifth.
 const DELAYED_PER_SLEEP_GAIN: f64 = 0.2;
 
@@ -155,6 +158,8 @@ pub struct PowerManager<P> {
     check_at: Mono,
     /// Numbers and arrivals of the requests held now.
     held: Vec<(u64, Mono)>,
+    /// Who was shown a page that waits: they will open it again, and that is no further request.
+    waiting_pages: Vec<Visitor>,
     delayed_this_sleep: u32,
     delayed_per_sleep: f64,
     wake_cause: Option<Cause>,
@@ -180,6 +185,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             sleep_ordered: false,
             check_at: Mono::NEVER,
             held: Vec::new(),
+            waiting_pages: Vec::new(),
             delayed_this_sleep: 0,
             delayed_per_sleep: 1.0,
             wake_cause: None,
@@ -246,6 +252,7 @@ impl<P: SleepPolicy> PowerManager<P> {
 
     /// Counts an admitted request for the promise and shows it to the policy.
     fn count(&mut self, now: Now, knock: &Knock, route: Route) {
+        let reopened = self.is_reopened(knock, route);
         let delayed = match route {
             Route::Hold => {
                 self.held.push((knock.id, now.mono));
@@ -255,8 +262,10 @@ impl<P: SleepPolicy> PowerManager<P> {
             _ => false,
         };
         if let Some(sla) = &mut self.sla {
-            sla.saw(now);
-            if delayed {
+            if !reopened {
+                sla.saw(now);
+            }
+            if delayed && !reopened {
                 sla.delayed(now);
             }
         }
@@ -271,6 +280,21 @@ impl<P: SleepPolicy> PowerManager<P> {
             },
         );
         self.reconsider(now);
+    }
+
+    /// Is this the page that somebody waits for, opened again? It was counted when it was first asked
+    /// for: to count it twice would let the promise allow more delays for every page that is delayed.
+    fn is_reopened(&mut self, knock: &Knock, route: Route) -> bool {
+        if knock.request.want != Want::Page {
+            return false;
+        }
+        let place = self.waiting_pages.iter().position(|&waiting| waiting == knock.visitor);
+        if let Some(place) = place.filter(|_| route != Route::WaitingPage) {
+            self.waiting_pages.swap_remove(place);
+        } else if route == Route::WaitingPage && self.waiting_pages.len() < WAITING_PAGES {
+            self.waiting_pages.push(knock.visitor);
+        }
+        place.is_some() && route != Route::WaitingPage
     }
 
     /// An exchange with the server begins: a held request let through.
@@ -485,6 +509,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             Change::FallingAsleep => {
                 self.wake_cause = None;
                 self.delayed_this_sleep = 0;
+                self.waiting_pages.clear();
             }
             Change::Failed => self.release_held(now),
             _ if self.lifecycle.phase() == Phase::Awake => {

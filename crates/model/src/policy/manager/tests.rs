@@ -366,3 +366,26 @@ fn the_server_does_not_sleep_in_the_middle_of_a_guests_answer() {
     story.until(1001);
     assert_eq!(story.changes[1..], [(1000, Change::FallingAsleep), (1000, Change::FellAsleep)]);
 }
+
+#[test]
+fn a_page_that_is_opened_again_is_no_further_request() {
+    let mut story = Story::begin(Settings::of(&Scenario::default()));
+    for n in 0..9 {
+        story.ask(n);
+    }
+    story.until(100);
+    assert_eq!(story.manager.phase(), Phase::Asleep);
+    let page = Request { class: ClientClass::Human, want: Want::Page, cached: Cached::Nothing };
+    let knock = Knock { id: 7, visitor: Visitor(7), client: 7, request: page };
+    let mut actions = Vec::new();
+    assert_eq!(story.manager.admit(story.now, &knock, &mut actions), Route::WaitingPage);
+    story.obey(&mut actions);
+    assert_eq!(story.manager.sla_counts(story.now), Some((10, 1)));
+    // Opened again, and once more later: the first is the page that waited, the second is new.
+    for (second, seen) in [(101, 10), (102, 11)] {
+        story.until(second);
+        assert_eq!(story.manager.admit(story.now, &knock, &mut actions), Route::Forward);
+        story.manager.end(story.now);
+        assert_eq!(story.manager.sla_counts(story.now), Some((seen, 1)));
+    }
+}
