@@ -152,20 +152,27 @@ impl Sleeping {
     /// later it could not be told from a later wake-up.
     fn pass(&mut self, to: Mono) {
         if let Some((first, _)) = self.held.first() {
-            self.run.until(to.min(first.at + self.longest));
-            self.let_through();
+            let asked_at = first.at;
+            self.run.until(to.min(asked_at + self.longest));
+            let woke = self.run.awakenings().woke.filter(|&woke| woke > asked_at);
+            if let Some(woke) = woke {
+                self.let_through(woke);
+            }
         }
         self.run.until(to);
     }
 
-    fn let_through(&mut self) {
-        let (Some((first, _)), Some(woke)) = (self.held.first(), self.run.awakenings().woke) else {
-            return;
-        };
-        // Of a wake-up at the very time of the question it has to be seen whether it came after.
-        if woke < first.at || woke == first.at && !self.run.is_awake() {
-            return;
+    /// The same for a server that needs no time to wake. By then it may sleep again already.
+    fn woke_at_once(&mut self, asked: &Asked, before: Option<Mono>) {
+        self.run.until(asked.at);
+        let now = self.run.awakenings();
+        let is_new = before != now.woke || now.by == Some(asked.number);
+        if now.woke == Some(asked.at) && is_new {
+            self.let_through(asked.at);
         }
+    }
+
+    fn let_through(&mut self, woke: Mono) {
         let Service { origin, proxy } = self.service;
         for (asked, again) in std::mem::take(&mut self.held) {
             let waited = woke.since(asked.at);
@@ -182,6 +189,7 @@ impl Sleeping {
     fn one(&mut self, asked: &Asked, again: bool) {
         let Service { origin, proxy } = self.service;
         let status = Answer::Status(asked.status);
+        let before = self.run.awakenings().woke;
         match self.route(asked) {
             Route::Forward => {
                 self.cache.answered(&asked.resource, asked.at);
@@ -193,7 +201,10 @@ impl Sleeping {
                 self.column.enter(By::Proxy, Answer::WaitingPage, proxy, again);
                 self.replays.push_back(Asked { at: asked.at + REPLAY_AFTER, ..*asked });
             }
-            Route::Hold => self.held.push((*asked, again)),
+            Route::Hold => {
+                self.held.push((*asked, again));
+                self.woke_at_once(asked, before);
+            }
             Route::Later(_) => self.column.enter(By::Proxy, Answer::Later, proxy, again),
             Route::Cache | Route::Stale => self.column.enter(By::Proxy, status, proxy, again),
             Route::WaitingPage

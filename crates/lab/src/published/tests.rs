@@ -148,6 +148,27 @@ fn who_would_wait_longer_than_ten_seconds_gets_a_503_then() {
 }
 
 #[test]
+fn a_server_that_wakes_at_once_keeps_nobody_waiting() {
+    for sleep_s in [0, 5] {
+        let mut quick = scenario();
+        quick.server.wake_time = Duration::ZERO;
+        quick.server.min_on = Duration::ZERO;
+        quick.server.quiet = Duration::ZERO;
+        quick.server.sleep_time = Duration::from_secs(sleep_s);
+        // The last three in the same second: it may fall asleep between them.
+        let log: String = [(0, "/a"), (100, "/b"), (400, "/c"), (400, "/d"), (400, "/e")]
+            .map(|(second, page)| line(second, &format!("POST {page}"), 200, BROWSER))
+            .concat();
+        let comparison = compared(&log, quick, Crawlers::Published);
+        for it in &comparison.configurations[3..] {
+            assert_eq!((it.tally.served_by_origin, it.tally.http_200), (5, 5), "{}", it.name);
+            let longest = it.max_delay_origin_s.unwrap();
+            assert!(longest <= 0.006 + sleep_s as f64, "{}: {longest}", it.name);
+        }
+    }
+}
+
+#[test]
 fn the_promise_keeps_a_server_awake_that_would_delay_too_many() {
     let promised = Scenario { policy: PolicyChoice::Window, ..Scenario::default() };
     let comparison = compared(&by_hand(), promised, Crawlers::Published);
