@@ -62,8 +62,9 @@ impl Comparison {
             });
             table = table.row(std::iter::once(name.into()).chain(cells).collect());
         }
-        let counted = "Requests, statuses and clients are those of the log. `malformed` are lines \
-                       that hold no HTTP request; nothing is sent for them.";
+        let counted = Text::from("Requests, statuses and clients are those of the log. ")
+            .code("malformed")
+            .plain(" are lines that hold no HTTP request; nothing is sent for them.");
         vec![table.into(), Note::new(Origin::Counted, counted).into()]
     }
 
