@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum, ValueHint};
 use nightwatt_load::CacheRule;
+use nightwatt_model::policy::sleep::PolicyChoice;
 use nightwatt_traffic::format::Format;
 
 use crate::scenario::ScenarioArgs;
@@ -45,6 +46,9 @@ pub(crate) enum Command {
     /// Say what sleeping would save on a log, and whom it would delay
     #[command(after_help = ANALYZE_EXAMPLES)]
     Analyze(AnalyzeArgs),
+    /// Run the published comparison of five configurations over a log
+    #[command(after_help = PUBLISHED_EXAMPLES)]
+    Published(PublishedArgs),
     /// See a day of traffic meet a server that sleeps, and the bill
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(DemoArgs),
@@ -297,6 +301,57 @@ const ANALYZE_EXAMPLES: &str = "Examples:
   nightwatt analyze --policy 'timeout 5m' --no-sla access.log.gz
   ssh web zcat /var/log/nginx/access.log.2.gz | nightwatt analyze -
   nightwatt analyze --json access.log | jq '{saving: .policies.learned.saving, costs}'";
+
+/// `published`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PublishedArgs {
+    /// Access logs, in any order, plain or packed; `-` for stdin
+    #[arg(required = true, value_name = "LOG", value_hint = ValueHint::FilePath)]
+    pub(crate) logs: Vec<PathBuf>,
+    /// What they are written in [default: told by their first lines]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<Format>,
+    /// Who is a crawler: whom the nine published strings name, or nightwatt's classifier
+    #[arg(long, value_name = "BY", value_enum, default_value_t)]
+    pub(crate) crawlers: CrawlerRule,
+    /// When the server sleeps: window (the published rule), learned, ski-rental, 'timeout 5s'
+    #[arg(long, value_name = "POLICY", default_value = "window")]
+    pub(crate) policy: PolicyChoice,
+    /// Promise nobody anything: sleep whoever may have to wait
+    #[arg(long)]
+    pub(crate) no_sla: bool,
+    /// Server, proxy, promise and cache, as in `[scenario]` of a configuration
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) scenario: Option<PathBuf>,
+    /// Write the table as CSV, in the rows and columns of the published one
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) csv: Option<PathBuf>,
+    /// Write a report with charts, and the published figures for comparison
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) html: Option<PathBuf>,
+    /// Print one JSON object, and no progress
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Who counts as a crawler in the published comparison.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub(crate) enum CrawlerRule {
+    /// Whose agent holds one of the nine strings.
+    #[default]
+    Published,
+    /// Whom the classifier of `serve` and `analyze` takes for one.
+    Classifier,
+}
+
+const PUBLISHED_EXAMPLES: &str = "Examples:
+  nightwatt published access.log.gz
+  nightwatt published --csv table.csv --html report.html /var/log/nginx/access.log*
+  nightwatt published --crawlers classifier --no-sla access.log
+  nightwatt published --json access.log | jq '.configurations[] | {name, saving}'
+
+No proxy; a cache; a cache with an hour of grace; a server that sleeps besides while crawlers are
+sent away; and waiting pages besides. Delays and energy are modelled: docs/published-comparison.md.";
 
 /// `replay`.
 #[derive(Debug, clap::Args)]

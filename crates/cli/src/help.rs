@@ -9,7 +9,7 @@ use crate::args::Args;
 /// The groups, in the order of the work: measure, model, compare, act.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Model: what a service could do without", &["analyze"]),
-    ("Compare: the same traffic against different servers", &["replay", "origin"]),
+    ("Compare: the same traffic against different servers", &["published", "replay", "origin"]),
     (
         "Act: let servers sleep",
         &["demo", "serve", "status", "wake", "sleep", "stay-awake", "purge"],

@@ -62,6 +62,7 @@ fn run(command: &Command) -> Result<ExitStatus, Failure> {
         Command::StayAwake(args) => commands::stay_awake::run(args),
         Command::Purge(args) => commands::purge::run(args),
         Command::Analyze(args) => commands::analyze::run(args),
+        Command::Published(args) => commands::published::run(args),
         Command::Demo(args) => commands::demo::run(args),
         Command::Replay(args) => commands::replay::run(args),
         Command::Origin(args) => commands::origin::run(args),

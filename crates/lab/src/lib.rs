@@ -1,8 +1,10 @@
 //! Experiments: the demo, a day (or a log) of requests against a site behind the sleeping proxy, and
-//! the bill at the end; the analysis of logs, which asks the same of the simulator.
+//! the bill at the end; the analysis of logs, which asks the same of the simulator; the
+//! published comparison of five configurations over a log.
 
 pub mod analyze;
 pub mod demo;
 mod error;
+pub mod published;
 
 pub use error::Error;

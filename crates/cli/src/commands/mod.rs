@@ -4,6 +4,7 @@ pub(crate) mod analyze;
 pub(crate) mod check;
 pub(crate) mod demo;
 pub(crate) mod origin;
+pub(crate) mod published;
 pub(crate) mod purge;
 pub(crate) mod replay;
 pub(crate) mod serve;

@@ -11,6 +11,7 @@ mod demo;
 mod failing_servers;
 mod harness;
 mod observe;
+mod published;
 mod real_logs;
 mod replay;
 mod sleep_and_wake;
