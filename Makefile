@@ -16,7 +16,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench bench-analyze bench-front-door fuzz fuzz-smoke lint doc licences garbage soak ci
+.PHONY: help demo test cache-tests bench bench-analyze bench-front-door policies fuzz fuzz-smoke lint doc licences garbage soak ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS="--help")'
@@ -27,6 +27,7 @@ help:
 	@echo '                 analyze beside GoAccess on a log of 1 GB (ARGS="--megabytes 200")'
 	@echo 'make bench-front-door'
 	@echo '                 the proxy beside nginx, Varnish and a bare loop (ARGS="--quick")'
+	@echo 'make policies    every policy figure over the real logs, beside the best fixed time-out'
 	@echo 'make lint        format, clippy, house rules'
 	@echo 'make doc         the API documentation'
 	@echo 'make licences    licences of all dependencies (builds cargo-deny the first time)'
@@ -51,6 +52,10 @@ cache-tests:
 bench:
 	@tools/need rust cc
 	@cargo bench --workspace --bench '*' --locked $(ARGS)
+
+policies:
+	@tools/need rust cc
+	@cargo test -p nightwatt-lab --test policies --locked -- --nocapture --test-threads 1 $(ARGS)
 
 bench-analyze:
 	@tools/need rust cc python3

@@ -215,6 +215,18 @@ impl Scenario {
         enabled.then_some(Sla { share, delay, window })
     }
 
+    fn check_asleep(&self) -> Result<(), BadValue> {
+        if self.server.off_w > self.server.on_w {
+            let rule = "a server asleep cannot draw more than awake (`server.on_w`)";
+            return Err(BadValue {
+                key: "server.off_w",
+                value: self.server.off_w.to_string(),
+                rule,
+            });
+        }
+        Ok(())
+    }
+
     /// Checks that every figure can be true.
     pub fn check(&self) -> Result<(), BadValue> {
         let watts = "watts must be a number from 0 to 100,000";
@@ -234,14 +246,7 @@ impl Scenario {
                 return Err(BadValue { key, value: value.to_string(), rule });
             }
         }
-        if self.server.off_w > self.server.on_w {
-            let rule = "a server asleep cannot draw more than awake (`server.on_w`)";
-            return Err(BadValue {
-                key: "server.off_w",
-                value: self.server.off_w.to_string(),
-                rule,
-            });
-        }
+        self.check_asleep()?;
         let day = Duration::from_hours(24);
         let lengths = [
             (

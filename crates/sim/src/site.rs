@@ -118,11 +118,15 @@ impl<P: SleepPolicy> SiteRun<P> {
         }
         // Of several sleeps since the last request only the last two matter.
         if now.woke != self.seen.woke {
-            now.slept_before.into_iter().for_each(|at| self.cache.sleeps(at));
-            now.woke.into_iter().for_each(|at| self.wake(at));
+            if let Some(at) = now.slept_before {
+                self.cache.sleeps(at);
+            }
+            if let Some(at) = now.woke {
+                self.wake(at);
+            }
         }
-        if now.slept > now.woke {
-            now.slept.into_iter().for_each(|at| self.cache.sleeps(at));
+        if let Some(at) = now.slept.filter(|_| now.slept > now.woke) {
+            self.cache.sleeps(at);
         }
         self.seen = now;
     }

@@ -77,3 +77,33 @@ fn other_logs_are_played_soundly_too() {
         is_sound(&days);
     }
 }
+
+/// What `analyze` promises is what the real proxy does in `demo`, on the same week.
+fn agrees(policy: &str) {
+    let Some(week) = played("yuvi_in_nginx_2012-03.log.gz", &["--days", "7", "--policy", policy])
+    else {
+        return;
+    };
+    let log = data().unwrap().join("logs/yuvi_in_nginx_2012-03.log.gz").display().to_string();
+    let output = nightwatt(&["analyze", "--json", "--days", "7", "--policy", policy, &log]);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let analysis: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let promised = &analysis["policies"][policy];
+    let number = |value: &Value| value.as_f64().unwrap();
+    let energy = &week["energy_j"];
+    let (played, said) =
+        (number(&energy["server"]) + number(&energy["proxy"]), number(&promised["energy_j"]));
+    assert!((said / played - 1.0).abs() <= 0.03, "{said} J, played {played} J");
+    let (played, said) = (number(&week["wakeups"]), 7.0 * number(&promised["wakeups_per_day"]));
+    assert!((said / played - 1.0).abs() <= 0.05, "{said} wake-ups, played {played}");
+}
+
+#[test]
+fn analyze_and_demo_agree_on_the_published_policy() {
+    agrees("window");
+}
+
+#[test]
+fn analyze_and_demo_agree_on_the_default_policy() {
+    agrees("learned");
+}

@@ -182,15 +182,19 @@ pub(super) fn table(
             .iter()
             .map(|it| BestFixed { cost: cost(&it.bill, it.delayed_visits), idle: it.idle });
         let best = costs.min_by(|a, b| a.cost.total_cmp(&b.cost));
+        // Delays cost nothing at a price of 0: then sleeping until somebody comes may save more. And
+        // who knows the future knows the best time-out too, which may sleep in gaps too short for
+        // either plan.
+        let planned = if price == 0 { ahead.max(on_demand) } else { ahead };
+        let mut oracle = (always_on - planned).get();
         if let Some(best) = best {
+            oracle = oracle.min(best.cost);
             row.insert("best_fixed".to_owned(), best.cost);
-            let idle = (best.idle < Duration::MAX).then(|| best.idle.as_secs_f64());
+            let idle = (best.idle < Duration::MAX).then_some(best.idle.as_secs_f64());
             table.best_timeout_s.insert(price, idle);
         }
         row.insert("always-on".to_owned(), always_on.get());
-        // Delays cost nothing at a price of 0: then sleeping until somebody comes may save more.
-        let oracle = if price == 0 { ahead.max(on_demand) } else { ahead };
-        row.insert("oracle".to_owned(), (always_on - oracle).get());
+        row.insert("oracle".to_owned(), oracle);
         table.by_price.insert(price, row);
     }
     table

@@ -64,8 +64,9 @@ impl SiteJob {
         let woken_by = self.run.woken_by();
         if woken_by != self.woken_by {
             self.woken_by = woken_by;
-            let by = self.recent.iter().find(|asked| Some(asked.number) == woken_by);
-            by.into_iter().for_each(|by| wakers.woke(by));
+            if let Some(by) = self.recent.iter().find(|asked| Some(asked.number) == woken_by) {
+                wakers.woke(by);
+            }
         }
     }
 }
@@ -100,10 +101,13 @@ fn admitted(events: &[Event]) -> impl Iterator<Item = Admitted> {
     })
 }
 
+/// Requests that every thread is given.
+type Batch = Arc<Vec<Event>>;
+
 /// Threads that do all jobs.
 pub(super) struct Crew {
     batch: Vec<Event>,
-    workers: Vec<(SyncSender<Arc<Vec<Event>>>, JoinHandle<Vec<Job>>)>,
+    workers: Vec<(SyncSender<Batch>, JoinHandle<Vec<Job>>)>,
 }
 
 impl Crew {
@@ -152,7 +156,7 @@ impl Crew {
     }
 }
 
-fn work(mut jobs: Vec<Job>, batches: &Receiver<Arc<Vec<Event>>>) -> Vec<Job> {
+fn work(mut jobs: Vec<Job>, batches: &Receiver<Batch>) -> Vec<Job> {
     for batch in batches {
         for job in &mut jobs {
             job.take(&batch);

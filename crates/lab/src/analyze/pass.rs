@@ -228,7 +228,7 @@ impl HourOfCrawlers {
         let hour = (at.secs() + i64::from(utc_offset)).div_euclid(3600);
         match &mut self.now {
             Some((now, offset, requests)) if (*now, *offset) == (hour, utc_offset) => {
-                *requests += 1
+                *requests += 1;
             }
             _ => {
                 self.flush();

@@ -33,6 +33,8 @@ pub(super) fn oracle_saving(
         quiet: scenario.server.quiet,
     };
     let mut busy = BusyTimes::new(rules.quiet);
-    demands.into_iter().for_each(|at| busy.push(at));
+    for at in demands {
+        busy.push(at);
+    }
     plan(busy.times(), (start, end), Waking::Ahead, &rules).saved
 }
