@@ -359,7 +359,9 @@ mod tests {
 
     fn busy(demands: &[Mono]) -> BusyTimes {
         let mut busy = BusyTimes::new(Duration::ZERO);
-        demands.iter().for_each(|&at| busy.push(at));
+        for &at in demands {
+            busy.push(at);
+        }
         busy
     }
 

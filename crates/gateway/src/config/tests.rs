@@ -165,7 +165,7 @@ fn figures_in_an_inline_table_are_found() {
 
 #[test]
 fn a_policy_is_a_line_of_text() {
-    let choices = "`always-on`, `timeout 5s`, `window` or `ski-rental`";
+    let choices = "`learned`, `window`, `ski-rental`, `timeout 5s` or `always-on`";
     let put = "[scenario.server]\non_w = 80";
     points_at(8, put, "[scenario]\npolicy = \"sleepy\"", &["`sleepy` is not a policy", choices]);
     points_at(8, put, "[scenario]\npolicy = 30", &["integer `30`", choices]);

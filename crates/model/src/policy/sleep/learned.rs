@@ -27,7 +27,7 @@ const LAST_PRICE: f64 = 0.5;
 
 /// Delays that are taken to be allowed beside those that the requests seen allow: before any was
 /// seen, a promise would seem to be worth more than every sleep.
-const FIRST_DELAYS: f64 = 8.0;
+const FIRST_DELAYS: f64 = 20.0;
 
 /// What guarding a visit in progress is worth, as a share of the price of its delay: whoever is not
 /// delayed now has to be guarded through the next pause too, or is delayed then.

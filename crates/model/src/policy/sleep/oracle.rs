@@ -266,7 +266,9 @@ mod tests {
 
     fn busy(times: &[u64]) -> Vec<Busy> {
         let mut busy = BusyTimes::new(Duration::ZERO);
-        times.iter().for_each(|&at| busy.push(Mono::from_secs(at)));
+        for &at in times {
+            busy.push(Mono::from_secs(at));
+        }
         busy.times
     }
 
@@ -292,8 +294,8 @@ mod tests {
                 }
                 let from = (at + 5).max(woke + min_on);
                 let last = i + 1 == times.len();
-                let wake = if waking == Waking::Ahead { 0 } else { 5 };
-                let until = if last { end } else { times[i + 1] + wake };
+                let late = if waking == Waking::Ahead { 0 } else { 5 };
+                let until = if last { end } else { times[i + 1] + late };
                 possible &= from < until && (last || until - from >= 10);
                 saved += 41.7 * until.saturating_sub(from) as f64 - 170.7;
                 woke = until;
@@ -350,7 +352,9 @@ mod tests {
             // Put together by the quiet time or not: the same.
             for quiet in [0, 5] {
                 let mut busy = BusyTimes::new(Duration::from_secs(quiet));
-                demands.iter().for_each(|&at| busy.push(Mono::from_secs(at)));
+                for &at in &demands {
+                    busy.push(Mono::from_secs(at));
+                }
                 let span = (Mono::ZERO, Mono::from_secs(end));
                 let found = plan(busy.times(), span, waking, &rules).saved.get();
                 let best = by_brute_force(&demands, end, waking, &rules);
