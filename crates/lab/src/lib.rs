@@ -6,5 +6,6 @@ pub mod analyze;
 pub mod demo;
 mod error;
 pub mod published;
+mod resources;
 
 pub use error::Error;

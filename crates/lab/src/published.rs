@@ -32,7 +32,6 @@ use foldhash::fast::FixedState;
 use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::scenario::Scenario;
 use nightwatt_model::time::{Mono, Wall};
-use nightwatt_sim::Resource;
 use nightwatt_traffic::Classifier;
 use nightwatt_traffic::classes::ClassifierConfig;
 use nightwatt_traffic::crawlers::PUBLISHED;
@@ -48,6 +47,7 @@ use self::gaps::Tail;
 pub use self::result::{Comparison, Configuration, Tails};
 use self::site::{AlwaysOn, Asked, Sleeping};
 use crate::error::Error;
+use crate::resources::Resources;
 
 /// Grace of the caches that have some.
 const GRACE: Duration = Duration::from_hours(1);
@@ -129,6 +129,7 @@ struct Pass {
     crawlers: Crawlers,
     classifier: Classifier,
     agents: HashMap<u64, bool, FixedState>,
+    resources: Resources,
     always_on: [AlwaysOn; 3],
     sleeping: [Sleeping; 2],
 }
@@ -146,6 +147,7 @@ impl Pass {
             crawlers: options.crawlers,
             classifier: Classifier::with_rules(Arc::clone(rules)),
             agents: HashMap::default(),
+            resources: Resources::new(&scenario.cache),
             always_on: [
                 AlwaysOn::without_proxy(scenario),
                 AlwaysOn::behind_cache(scenario, Duration::ZERO),
@@ -171,7 +173,7 @@ impl Pass {
             visitor: logged.visitor,
             client: logged.traits.client,
             is_crawler,
-            resource: resource_of(logged),
+            resource: self.resources.of(logged),
             status: logged.status,
         };
         let [alone, default, grace] = &mut self.always_on;
@@ -212,18 +214,5 @@ impl Sequences {
         for (tail, _) in counted.into_iter().filter(|(_, counts)| *counts) {
             tail.request(at);
         }
-    }
-}
-
-/// What a cache may do with a request, by the rules of the log-backed origin and of `analyze`:
-/// answers to GET with these statuses may be stored.
-fn resource_of(logged: &Logged<'_>) -> Resource {
-    let is_get = logged.method == "GET";
-    let stored = matches!(logged.status, 200 | 203 | 204 | 300 | 301 | 304 | 404 | 410);
-    Resource {
-        key: logged.traits.target,
-        bytes: logged.bytes,
-        is_read: is_get || logged.method == "HEAD",
-        storable: is_get && stored,
     }
 }

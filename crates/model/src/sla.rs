@@ -38,21 +38,27 @@ pub struct SlaWindow {
     seen: u64,
     delayed: u64,
     today: Today,
+    /// When something is forgotten next.
+    forgets: Mono,
+    /// When the newest bucket ends.
+    newest_ends: Mono,
 }
 
 /// The local calendar day.
 #[derive(Debug, Clone, Copy, Default)]
 struct Today {
-    number: i64,
+    /// First and last moment, s of local time.
+    seconds: (i64, i64),
     seen: u64,
     delayed: u64,
 }
 
 impl Today {
     fn at(&mut self, now: Now) -> &mut Self {
-        let number = (now.wall.secs() + i64::from(now.utc_offset)).div_euclid(86_400);
-        if self.number != number {
-            *self = Self { number, ..Self::default() };
+        let local = now.wall.secs() + i64::from(now.utc_offset);
+        if local < self.seconds.0 || local >= self.seconds.1 {
+            let midnight = local - local.rem_euclid(86_400);
+            *self = Self { seconds: (midnight, midnight + 86_400), ..Self::default() };
         }
         self
     }
@@ -60,7 +66,7 @@ impl Today {
 
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
-    index: u64,
+    ends: Mono,
     seen: u64,
     delayed: u64,
 }
@@ -68,7 +74,15 @@ struct Bucket {
 impl SlaWindow {
     /// An empty window.
     pub fn new(sla: Sla) -> Self {
-        Self { sla, buckets: VecDeque::new(), seen: 0, delayed: 0, today: Today::default() }
+        Self {
+            sla,
+            buckets: VecDeque::new(),
+            seen: 0,
+            delayed: 0,
+            today: Today::default(),
+            forgets: Mono::NEVER,
+            newest_ends: Mono::ZERO,
+        }
     }
 
     /// The promise kept here.
@@ -118,49 +132,42 @@ impl SlaWindow {
     /// When more may be allowed without anything being seen: at midnight, or when something is
     /// forgotten.
     pub fn changes_at(&self, now: Now) -> Mono {
-        let forgets = self.forgets_at().unwrap_or(Mono::NEVER);
         if self.sla.window != DAY || self.today.delayed == 0 {
-            return forgets;
+            return self.forgets;
         }
         let left = 86_400 - u64::from(now.second_of_day());
-        forgets.min(now.mono + Duration::from_secs(left))
-    }
-
-    /// When something will be forgotten next, if there is anything to forget.
-    fn forgets_at(&self) -> Option<Mono> {
-        let oldest = self.buckets.front()?;
-        let step = self.step().as_secs_f64();
-        Duration::try_from_secs_f64(
-            (oldest.index + 1) as f64 * step + self.sla.window.as_secs_f64(),
-        )
-        .ok()
-        .map(Mono)
+        self.forgets.min(now.mono + Duration::from_secs(left))
     }
 
     fn step(&self) -> Duration {
         (self.sla.window / BUCKETS).max(Duration::from_millis(1))
     }
 
-    fn index(&self, now: Mono) -> u64 {
-        (now.as_secs_f64() / self.step().as_secs_f64()) as u64
-    }
-
+    /// The bucket of this moment. Time is divided only where a bucket begins.
     fn bucket(&mut self, now: Mono) -> &mut Bucket {
         self.forget(now);
-        let index = self.index(now);
-        if self.buckets.back().is_none_or(|last| last.index < index) {
-            self.buckets.push_back(Bucket { index, seen: 0, delayed: 0 });
+        if now >= self.newest_ends || self.buckets.is_empty() {
+            let step = self.step();
+            let into = (now.0.as_nanos() % step.as_nanos()) as u64;
+            self.newest_ends = now + (step - Duration::from_nanos(into));
+            self.buckets.push_back(Bucket { ends: self.newest_ends, seen: 0, delayed: 0 });
+            self.plan_forgetting();
         }
         let last = self.buckets.len() - 1;
         &mut self.buckets[last]
     }
 
+    fn plan_forgetting(&mut self) {
+        let oldest = self.buckets.front();
+        self.forgets = oldest.map_or(Mono::NEVER, |oldest| oldest.ends + self.sla.window);
+    }
+
     fn forget(&mut self, now: Mono) {
-        while self.forgets_at().is_some_and(|at| at <= now) {
-            if let Some(old) = self.buckets.pop_front() {
-                self.seen -= old.seen;
-                self.delayed -= old.delayed;
-            }
+        while self.forgets <= now {
+            let Some(old) = self.buckets.pop_front() else { break };
+            self.seen -= old.seen;
+            self.delayed -= old.delayed;
+            self.plan_forgetting();
         }
     }
 }
@@ -211,7 +218,7 @@ mod tests {
         window.delayed(at(noon));
         assert_eq!(window.counts(at(noon + 86_399)), (1, 1));
         assert_eq!(window.counts(at(noon + 86_700)), (0, 0));
-        assert_eq!(window.forgets_at(), None);
+        assert_eq!(window.forgets, Mono::NEVER);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Visits: what one person does in one sitting.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
+
+use foldhash::fast::FixedState;
 
 use crate::time::Mono;
 
@@ -32,7 +34,7 @@ const MOST_OPEN: usize = 16_384;
 /// forgotten, and whoever of them comes back counts as a new visit.
 #[derive(Debug, Default)]
 pub struct Visits {
-    open: HashMap<Visitor, Open, BuildHasherDefault<DefaultHasher>>,
+    open: HashMap<Visitor, Open, FixedState>,
     sweep_at: usize,
     begun: u64,
     delayed: u64,

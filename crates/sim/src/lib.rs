@@ -3,11 +3,13 @@
 //! Nothing here waits: a year of traffic takes as long as the decisions take.
 
 pub mod cache;
+pub mod shelf;
 pub mod site;
 pub mod timeouts;
 pub mod world;
 
 pub use cache::{CacheModel, CacheSettings, Resource};
+pub use shelf::{Place, Shelf};
 pub use site::{Asked, SiteRun};
 pub use timeouts::Timeouts;
 pub use world::{Day, Days, Demand, Outcome, Run, World};

@@ -1,6 +1,5 @@
 //! One server behind its proxy: the power manager, driven by requests instead of sockets.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nightwatt_model::energy::PowerStates;
@@ -96,6 +95,7 @@ impl World {
             held: Vec::new(),
             waiting: Vec::new(),
             actions: Vec::new(),
+            due: Mono::ZERO,
             visits: Visits::default(),
             days: Days::default(),
             last: Awakenings::default(),
@@ -121,6 +121,8 @@ pub struct Run<P> {
     /// Pages that wait in browsers, which open them again as soon as the server is awake.
     waiting: Vec<Knock>,
     actions: Vec<Action>,
+    /// Nothing happens by itself before then.
+    due: Mono,
     visits: Visits,
     days: Days,
     last: Awakenings,
@@ -129,7 +131,7 @@ pub struct Run<P> {
 
 /// Admitted requests by local calendar day.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Days(BTreeMap<i64, Day>);
+pub struct Days(Vec<(i64, Day)>);
 
 /// Those of one day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -141,9 +143,23 @@ pub struct Day {
 }
 
 impl Days {
-    /// Days since 1970, and what happened on them.
+    /// Days since 1970, in their order, and what happened on them.
     pub fn iter(&self) -> impl Iterator<Item = (i64, Day)> {
-        self.0.iter().map(|(&day, &counts)| (day, counts))
+        self.0.iter().copied()
+    }
+
+    fn count(&mut self, day: i64, delayed: bool) {
+        let place = match self.0.last() {
+            // Nearly always: only who was held through midnight is counted late.
+            Some(&(last, _)) if last == day => self.0.len() - 1,
+            _ => self.0.binary_search_by_key(&day, |&(day, _)| day).unwrap_or_else(|place| {
+                self.0.insert(place, (day, Day::default()));
+                place
+            }),
+        };
+        let counts = &mut self.0[place].1;
+        counts.admitted += 1;
+        counts.delayed += u64::from(delayed);
     }
 }
 
@@ -163,15 +179,16 @@ pub struct Awakenings {
 impl<P: SleepPolicy> Run<P> {
     /// Lets time pass without requests, up to `end`.
     pub fn until(&mut self, end: Mono) {
-        loop {
+        while self.due <= end {
             let report = self.pending.iter().enumerate().min_by_key(|(_, (at, _))| *at);
             let (report_at, index) =
                 report.map_or((Mono::NEVER, 0), |(index, (at, _))| (*at, index));
             let timer = self.manager.next_timer();
-            if report_at.min(timer) > end {
+            self.due = report_at.min(timer);
+            if self.due > end {
                 break;
             }
-            self.now = self.now.max(report_at.min(timer));
+            self.now = self.now.max(self.due);
             let now = self.world.now(self.now);
             if report_at <= timer {
                 let (_, report) = self.pending.swap_remove(index);
@@ -189,25 +206,28 @@ impl<P: SleepPolicy> Run<P> {
         self.now = end;
     }
 
+    /// Does what the manager wants; what it wants next may come at once.
     fn act(&mut self) {
-        while !self.actions.is_empty() {
-            for action in std::mem::take(&mut self.actions) {
-                let states = &self.world.states;
-                match action {
-                    Action::Do(Command::Wake(epoch)) => {
-                        self.later(states.wake_time, Report::WakeDone(epoch, true));
-                    }
-                    Action::Do(Command::Sleep(epoch)) => {
-                        self.later(states.sleep_time, Report::SleepDone(epoch, true));
-                    }
-                    Action::Do(Command::Probe(epoch)) => {
-                        let report = Report::Probed(epoch, self.up);
-                        self.manager.report(self.world.now(self.now), report, &mut self.actions);
-                    }
-                    Action::Changed(change, cause) => self.changed(change, cause),
+        self.due = Mono::ZERO;
+        let mut next = 0;
+        while let Some(&action) = self.actions.get(next) {
+            next += 1;
+            let states = &self.world.states;
+            match action {
+                Action::Do(Command::Wake(epoch)) => {
+                    self.later(states.wake_time, Report::WakeDone(epoch, true));
                 }
+                Action::Do(Command::Sleep(epoch)) => {
+                    self.later(states.sleep_time, Report::SleepDone(epoch, true));
+                }
+                Action::Do(Command::Probe(epoch)) => {
+                    let report = Report::Probed(epoch, self.up);
+                    self.manager.report(self.world.now(self.now), report, &mut self.actions);
+                }
+                Action::Changed(change, cause) => self.changed(change, cause),
             }
         }
+        self.actions.clear();
     }
 
     fn later(&mut self, after: Duration, report: Report) {
@@ -228,12 +248,14 @@ impl<P: SleepPolicy> Run<P> {
             _ => {}
         }
         if matches!(change, Change::Woke | Change::StayedAwake) {
-            for (arrived, visitor) in std::mem::take(&mut self.held) {
+            let mut held = std::mem::take(&mut self.held);
+            for (arrived, visitor) in held.drain(..) {
                 self.manager.begin();
                 self.manager.end(self.world.now(self.now));
                 let waited = self.now.since(arrived) > self.world.settings.delay;
                 self.count(arrived, visitor, waited);
             }
+            self.held = held;
             for knock in std::mem::take(&mut self.waiting) {
                 self.reopen(&knock);
             }
@@ -298,9 +320,7 @@ impl<P: SleepPolicy> Run<P> {
         self.visits.request(at, visitor, delayed);
         let wall = self.world.start + at.0;
         let day = (wall.secs() + i64::from(self.world.utc_offset)).div_euclid(86_400);
-        let day = self.days.0.entry(day).or_default();
-        day.admitted += 1;
-        day.delayed += u64::from(delayed);
+        self.days.count(day, delayed);
     }
 
     /// Requests by day, of those whose answer is settled.

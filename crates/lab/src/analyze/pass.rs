@@ -16,6 +16,7 @@ use nightwatt_traffic::{Classifier, CrawlerTable, Suspects};
 use super::crew::{Crew, Event};
 use super::gaps::Gaps;
 use super::{AnalyzeOptions, jobs};
+use crate::resources::Resources;
 
 /// Names of addresses, clients and crawlers remembered, of each.
 const NAMES: usize = 1 << 17;
@@ -71,6 +72,7 @@ pub(super) struct Pass {
     classifier: Classifier,
     crawler_names: HashMap<u64, &'static str, FixedState>,
     crawler_hours: HourOfCrawlers,
+    asked_for: Resources,
     caches: Caches,
     crew: Crew,
 }
@@ -95,6 +97,7 @@ impl Pass {
             classifier: Classifier::with_rules(Arc::clone(rules)),
             crawler_names: HashMap::default(),
             crawler_hours: HourOfCrawlers::default(),
+            asked_for: Resources::new(rule),
             caches: Caches {
                 default: cache(Duration::ZERO),
                 grace: cache(GRACE),
@@ -124,7 +127,7 @@ impl Pass {
         if class == ClientClass::Crawler {
             self.crawler(logged);
         }
-        let resource = resource_of(logged);
+        let resource = self.asked_for.of(logged);
         let cached = self.caches.ask(&resource, at);
         self.sequences(at, class, cached);
         let want = want_of(logged, class);
@@ -253,19 +256,6 @@ impl HourOfCrawlers {
 fn remember(names: &mut Names, key: u64, name: &str) {
     if names.len() < NAMES {
         names.entry(key).or_insert_with(|| name.into());
-    }
-}
-
-/// What the cache may do with a request. As the log-backed origin of `demo` and `replay` says it:
-/// answers with these statuses may be stored, and no others.
-fn resource_of(logged: &Logged<'_>) -> Resource {
-    let is_get = logged.method == "GET";
-    let stored = matches!(logged.status, 200 | 203 | 204 | 300 | 301 | 304 | 404 | 410);
-    Resource {
-        key: logged.traits.target,
-        bytes: logged.bytes,
-        is_read: is_get || logged.method == "HEAD",
-        storable: is_get && stored,
     }
 }
 

@@ -18,15 +18,8 @@ const PRIOR_WEIGHT: f64 = 36_000.0;
 /// An hour of the day counts by itself once it was watched this long, s.
 const HOUR_WEIGHT: f64 = 3_600.0;
 
-/// Weeks that hours of the day are remembered: the same hour is watched once a day, so its time
-/// constant is 14 watched hours.
-const HOUR_MEMORY: f64 = 14.0 * 3_600.0;
-
 /// Time constant of the long mean, s: three weeks.
 const LONG_MEMORY: f64 = 21.0 * 86_400.0;
-
-/// Time constant of the views' weights, s: what foretold well three days ago counts a third.
-const WEIGHT_MEMORY: f64 = 3.0 * 86_400.0;
 
 /// No view falls further behind than this (natural logarithm), so that each can come back.
 const LEAST_WEIGHT: f64 = -6.0;
@@ -105,16 +98,16 @@ impl Arrivals {
 
     fn step(&mut self, hour: usize, step: f64) {
         let views = self.views(hour);
-        let keep = fade(step, WEIGHT_MEMORY);
+        let Fades { weights: keep, means, hour: of_hour, long } = Fades::after(step);
         for (weight, view) in self.weights.iter_mut().zip(views) {
             *weight = *weight * keep - view * step;
         }
         self.level_weights();
-        for (mean, memory) in self.means.iter_mut().zip(MEMORIES) {
-            mean.pass(step, fade(step, memory));
+        for (mean, keep) in self.means.iter_mut().zip(means) {
+            mean.pass(step, keep);
         }
-        self.hours[hour].pass(step, fade(step, HOUR_MEMORY));
-        self.long.pass(step, fade(step, LONG_MEMORY));
+        self.hours[hour].pass(step, of_hour);
+        self.long.pass(step, long);
     }
 
     /// Somebody new came; [`pass`](Self::pass) was called before.
@@ -163,8 +156,28 @@ impl Arrivals {
     }
 }
 
-fn fade(step: f64, memory: f64) -> f64 {
-    (-step / memory).exp()
+/// What is left of each memory after a step, exp(-step / memory).
+struct Fades {
+    /// The views' weights: what foretold well three days ago counts a third.
+    weights: f64,
+    means: [f64; MEMORIES.len()],
+    /// Hours of the day: each is watched once a day, so two weeks are 14 watched hours.
+    hour: f64,
+    long: f64,
+}
+
+impl Fades {
+    /// All memories are whole parts of the longest, so one exponential serves them all.
+    fn after(step: f64) -> Self {
+        let long = (-step / LONG_MEMORY).exp();
+        let week = long * long * long;
+        let three_days = week * week * long;
+        let day = three_days * three_days * three_days;
+        let six_hours = (day * day) * (day * day);
+        let hour_of_day = day * (three_days * three_days) * long;
+        let hour = (six_hours * six_hours * six_hours) * (six_hours * six_hours * six_hours);
+        Self { weights: three_days, means: [hour, six_hours, day, week], hour: hour_of_day, long }
+    }
 }
 
 /// Hour of the local day, `ago` seconds before now.
@@ -190,6 +203,22 @@ mod tests {
             arrivals.arrived(at(second));
         }
         arrivals.pass(at(to));
+    }
+
+    #[test]
+    fn each_memory_fades_as_its_time_constant_says() {
+        for step in [0.001, 1.0, STEP] {
+            let fades = Fades::after(step);
+            let pairs = fades.means.into_iter().zip(MEMORIES).chain([
+                (fades.weights, 3.0 * 86_400.0),
+                (fades.hour, 14.0 * 3_600.0),
+                (fades.long, LONG_MEMORY),
+            ]);
+            for (fade, memory) in pairs {
+                let wanted = (-step / memory).exp();
+                assert!((fade - wanted).abs() < 1e-12, "{memory} s: {fade}, not {wanted}");
+            }
+        }
     }
 
     #[test]

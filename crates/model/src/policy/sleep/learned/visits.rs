@@ -1,9 +1,10 @@
 //! Who is here, and when they will ask again: visits in progress, and how readers behave.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::f64::consts::SQRT_2;
 use std::time::Duration;
 
+use foldhash::fast::FixedState;
 use serde::{Deserialize, Serialize};
 
 use crate::policy::admission::ClientClass;
@@ -13,6 +14,23 @@ use crate::visit::{VISIT_GAP, Visitor};
 
 /// Ages are told apart by half octaves: below 1 s, then to 1.4 s, 2 s, 2.8 s, ... 30 minutes.
 const BANDS: usize = 23;
+
+/// Seconds at which bands begin and the last one ends.
+const EDGES: [f64; BANDS + 1] = {
+    let mut edges = [0.0; BANDS + 1];
+    let mut octave = 1.0;
+    let mut band = 1;
+    while band < BANDS {
+        edges[band] = octave;
+        if band + 1 < BANDS {
+            edges[band + 1] = octave * SQRT_2;
+        }
+        octave *= 2.0;
+        band += 2;
+    }
+    edges[BANDS] = VISIT_GAP.as_secs() as f64;
+    edges
+};
 
 /// Kinds of visits: of people or of programs, at their first request or further on.
 const KINDS: usize = 4;
@@ -56,7 +74,7 @@ pub(super) struct Returns {
 /// The visits in progress, and the hazard of their next request by age.
 #[derive(Debug)]
 pub(super) struct OpenVisits {
-    open: HashMap<Visitor, Open, BuildHasherDefault<DefaultHasher>>,
+    open: HashMap<Visitor, Open, FixedState>,
     bands: [[Band; BANDS]; KINDS],
     sweep_at: usize,
     day: u64,
@@ -69,8 +87,9 @@ pub(super) struct Pauses(Vec<Vec<Band>>);
 impl Default for OpenVisits {
     fn default() -> Self {
         let band = |index| {
-            let time = PRIOR_VISITS * (upper(index) - lower(index));
-            let age = f64::midpoint(lower(index), upper(index)) + 0.5;
+            let (lower, upper) = (EDGES[index], EDGES[index + 1]);
+            let time = PRIOR_VISITS * (upper - lower);
+            let age = f64::midpoint(lower, upper) + 0.5;
             Band { returns: time * PRIOR_HAZARD / age, time }
         };
         Self {
@@ -184,26 +203,25 @@ impl OpenVisits {
 fn watch(bands: &mut [Band; BANDS], age: Duration) {
     let age = age.as_secs_f64();
     for (index, band) in bands.iter_mut().enumerate() {
-        if age <= lower(index) {
+        if age <= EDGES[index] {
             break;
         }
-        band.time += age.min(upper(index)) - lower(index);
+        band.time += age.min(EDGES[index + 1]) - EDGES[index];
     }
 }
 
 fn band_of(age: Duration) -> usize {
     let age = age.as_secs_f64();
-    if age < 1.0 { 0 } else { ((2.0 * age.log2()) as usize + 1).min(BANDS - 1) }
-}
-
-/// Seconds at which a band begins.
-fn lower(band: usize) -> f64 {
-    if band == 0 { 0.0 } else { 2_f64.powf((band - 1) as f64 / 2.0) }
-}
-
-/// Seconds at which a band ends.
-fn upper(band: usize) -> f64 {
-    if band == BANDS - 1 { VISIT_GAP.as_secs_f64() } else { lower(band + 1) }
+    if age < 1.0 {
+        return 0;
+    }
+    // The octave is the number's exponent; this is asked too often for a logarithm.
+    let octave = ((age.to_bits() >> 52) as usize).saturating_sub(1023);
+    let lower_half = 1 + 2 * octave;
+    if lower_half + 1 >= BANDS {
+        return BANDS - 1;
+    }
+    lower_half + usize::from(age >= EDGES[lower_half + 1])
 }
 
 #[cfg(test)]
@@ -216,15 +234,17 @@ mod tests {
     }
 
     #[test]
-    fn the_bands_cover_half_an_hour_without_holes() {
+    fn the_bands_are_half_octaves_and_cover_half_an_hour() {
+        assert_eq!((EDGES[0], EDGES[1], EDGES[BANDS]), (0.0, 1.0, 1800.0));
         for band in 1..BANDS {
-            assert!((upper(band - 1) - lower(band)).abs() < 1e-9 && lower(band) < upper(band));
+            let edge = 2_f64.powf((band - 1) as f64 / 2.0);
+            assert!((EDGES[band] - edge).abs() < 1e-9 * edge, "{} at {band}", EDGES[band]);
         }
         for millis in (0..1_800_000).step_by(977) {
             let age = Duration::from_millis(millis);
             let band = band_of(age);
             let age = age.as_secs_f64();
-            assert!(lower(band) <= age + 1e-9 && age < upper(band) + 1e-9, "{age} s in {band}");
+            assert!(EDGES[band] <= age && age < EDGES[band + 1], "{age} s in {band}");
         }
     }
 
