@@ -22,7 +22,6 @@ mod pass;
 mod result;
 mod tables;
 mod text;
-mod visits;
 mod wakers;
 mod year;
 

@@ -32,6 +32,7 @@ use foldhash::fast::FixedState;
 use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::scenario::Scenario;
 use nightwatt_model::time::{Mono, Wall};
+use nightwatt_sim::VisitBook;
 use nightwatt_traffic::Classifier;
 use nightwatt_traffic::classes::ClassifierConfig;
 use nightwatt_traffic::crawlers::PUBLISHED;
@@ -130,6 +131,7 @@ struct Pass {
     classifier: Classifier,
     agents: HashMap<u64, bool, FixedState>,
     resources: Resources,
+    visits: VisitBook,
     always_on: [AlwaysOn; 3],
     sleeping: [Sleeping; 2],
 }
@@ -148,6 +150,7 @@ impl Pass {
             classifier: Classifier::with_rules(Arc::clone(rules)),
             agents: HashMap::default(),
             resources: Resources::new(&scenario.cache),
+            visits: VisitBook::default(),
             always_on: [
                 AlwaysOn::without_proxy(scenario),
                 AlwaysOn::behind_cache(scenario, Duration::ZERO),
@@ -171,6 +174,7 @@ impl Pass {
             number: self.requests,
             at,
             visitor: logged.visitor,
+            visit: self.visits.of(at, logged.visitor),
             client: logged.traits.client,
             is_crawler,
             resource: self.resources.of(logged),

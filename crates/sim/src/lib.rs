@@ -6,10 +6,12 @@ pub mod cache;
 pub mod shelf;
 pub mod site;
 pub mod timeouts;
+pub mod visits;
 pub mod world;
 
 pub use cache::{CacheModel, CacheSettings, Resource};
 pub use shelf::{Place, Shelf};
 pub use site::{Asked, SiteRun};
 pub use timeouts::Timeouts;
+pub use visits::{Visit, VisitBook, VisitCount};
 pub use world::{Day, Days, Demand, Outcome, Run, World};

@@ -8,6 +8,7 @@ use nightwatt_model::time::Mono;
 use nightwatt_model::visit::Visitor;
 
 use crate::cache::{CacheModel, CacheSettings, Resource};
+use crate::visits::Visit;
 use crate::world::{Awakenings, Days, Demand, Outcome, Run, World};
 
 /// Addresses remembered that crawlers asked for in vain, as many as the gateway remembers.
@@ -25,6 +26,8 @@ pub struct Asked {
     pub at: Mono,
     /// Whose.
     pub visitor: Visitor,
+    /// In which of their visits, if they may wake the server at all.
+    pub visit: Visit,
     /// Whose wake budget it draws on.
     pub client: u64,
     /// What kind of client, whatever it asks for.
@@ -70,13 +73,13 @@ impl<P: SleepPolicy> SiteRun<P> {
 
     /// A request, not before the last one; says how it is answered.
     pub fn ask(&mut self, asked: &Asked) -> Route {
-        let Asked { number, at, visitor, client, want, resource, .. } = *asked;
+        let Asked { number, at, visitor, visit, client, want, resource, .. } = *asked;
         let class = self.class_of(asked);
         self.run.until(at);
         self.catch_up();
         let cached = self.cache.lookup(&resource, at);
         let request = Request { class, want, cached };
-        let route = self.run.demand(&Demand { number, at, visitor, client, request });
+        let route = self.run.demand(&Demand { number, at, visitor, visit, client, request });
         match route {
             Route::Forward => {
                 self.cache.answered(&resource, at);

@@ -159,9 +159,11 @@ mod tests {
     use nightwatt_model::scenario::Scenario;
     use nightwatt_model::time::Wall;
     use nightwatt_model::visit::Visitor;
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::visits::VisitBook;
     use crate::world::{Demand, World};
 
     #[test]
@@ -196,11 +198,12 @@ mod tests {
             let world = World { states, settings, start: Wall::default(), utc_offset: 0 };
             let request =
                 Request { class: ClientClass::Human, want: Want::Other, cached: Cached::Nothing };
-            let mut at = 0;
+            let (mut at, mut book) = (0, VisitBook::default());
             let demands: Vec<Demand> = gaps.iter().map(|gap| {
                 at += gap;
+                let at = Mono::from_secs(at);
                 let visitor = Visitor(0);
-                Demand { number: 0, at: Mono::from_secs(at), visitor, client: 0, request }
+                Demand { number: 0, at, visitor, visit: book.of(at, visitor), client: 0, request }
             }).collect();
             let end = Mono::from_secs(at + 60);
             let rules = Constraints { states, min_on, quiet: scenario.server.quiet };

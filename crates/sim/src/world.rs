@@ -9,7 +9,9 @@ use nightwatt_model::policy::lifecycle::{Change, Command, Phase, Report};
 use nightwatt_model::policy::manager::{Action, Cause, Knock, Memory, PowerManager, Settings};
 use nightwatt_model::policy::sleep::SleepPolicy;
 use nightwatt_model::time::{Mono, Now, Wall};
-use nightwatt_model::visit::{Visitor, Visits};
+use nightwatt_model::visit::Visitor;
+
+use crate::visits::{Visit, VisitCount};
 
 /// A request that reaches the proxy.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +22,8 @@ pub struct Demand {
     pub at: Mono,
     /// Whose.
     pub visitor: Visitor,
+    /// In which of their visits.
+    pub visit: Visit,
     /// Whose wake budget it draws on.
     pub client: u64,
     /// What for, and what the cache has for it.
@@ -96,7 +100,7 @@ impl World {
             waiting: Vec::new(),
             actions: Vec::new(),
             due: Mono::ZERO,
-            visits: Visits::default(),
+            visits: VisitCount::default(),
             days: Days::default(),
             last: Awakenings::default(),
             outcome: Outcome::default(),
@@ -117,13 +121,13 @@ pub struct Run<P> {
     up: bool,
     /// What the server will report, and when: at most a command or a probe at a time.
     pending: Vec<(Mono, Report)>,
-    held: Vec<(Mono, Visitor)>,
+    held: Vec<(Mono, Visit)>,
     /// Pages that wait in browsers, which open them again as soon as the server is awake.
     waiting: Vec<Knock>,
     actions: Vec<Action>,
     /// Nothing happens by itself before then.
     due: Mono,
-    visits: Visits,
+    visits: VisitCount,
     days: Days,
     last: Awakenings,
     outcome: Outcome,
@@ -249,11 +253,11 @@ impl<P: SleepPolicy> Run<P> {
         }
         if matches!(change, Change::Woke | Change::StayedAwake) {
             let mut held = std::mem::take(&mut self.held);
-            for (arrived, visitor) in held.drain(..) {
+            for (arrived, visit) in held.drain(..) {
                 self.manager.begin();
                 self.manager.end(self.world.now(self.now));
                 let waited = self.now.since(arrived) > self.world.settings.delay;
-                self.count(arrived, visitor, waited);
+                self.count(arrived, visit, waited);
             }
             self.held = held;
             for knock in std::mem::take(&mut self.waiting) {
@@ -276,7 +280,7 @@ impl<P: SleepPolicy> Run<P> {
     /// A request, not before the last one; says how it is answered.
     pub fn demand(&mut self, demand: &Demand) -> Route {
         self.until(demand.at);
-        let Demand { number, visitor, client, request, .. } = *demand;
+        let Demand { number, visitor, visit, client, request, .. } = *demand;
         let now = self.world.now(self.now);
         let knock = Knock { id: number, visitor, client, request };
         let route = self.manager.admit(now, &knock, &mut self.actions);
@@ -293,12 +297,12 @@ impl<P: SleepPolicy> Run<P> {
         if request.class.is_admitted() {
             self.outcome.admitted += 1;
             match route {
-                Route::Hold => self.held.push((self.now, visitor)),
+                Route::Hold => self.held.push((self.now, visit)),
                 Route::WaitingPage => {
                     self.waiting.push(knock);
-                    self.count(self.now, visitor, true);
+                    self.count(self.now, visit, true);
                 }
-                _ => self.count(self.now, visitor, sent_away),
+                _ => self.count(self.now, visit, sent_away),
             }
         }
         self.act();
@@ -315,9 +319,9 @@ impl<P: SleepPolicy> Run<P> {
         self.manager.phase() == Phase::Awake
     }
 
-    fn count(&mut self, at: Mono, visitor: Visitor, delayed: bool) {
+    fn count(&mut self, at: Mono, visit: Visit, delayed: bool) {
         self.outcome.delayed_requests += u64::from(delayed);
-        self.visits.request(at, visitor, delayed);
+        self.visits.request(visit, delayed);
         let wall = self.world.start + at.0;
         let day = (wall.secs() + i64::from(self.world.utc_offset)).div_euclid(86_400);
         self.days.count(day, delayed);
@@ -331,8 +335,8 @@ impl<P: SleepPolicy> Run<P> {
     /// Ends the run; whoever still waits was delayed.
     pub fn finish(mut self, end: Mono) -> Outcome {
         self.until(end);
-        for (arrived, visitor) in std::mem::take(&mut self.held) {
-            self.count(arrived, visitor, true);
+        for (arrived, visit) in std::mem::take(&mut self.held) {
+            self.count(arrived, visit, true);
         }
         Outcome {
             bill: self.manager.bill(self.world.now(self.now)),
@@ -364,8 +368,9 @@ mod tests {
     fn person(at: Mono) -> Demand {
         let request =
             Request { class: ClientClass::Human, want: Want::Other, cached: Cached::Nothing };
-        let visitor = Visitor(at.0.as_secs() / 7);
-        Demand { number: 0, at, visitor, client: visitor.0, request }
+        let number = at.0.as_secs() / 7;
+        let visit = Visit { number: number + 1, seat: 0 };
+        Demand { number: 0, at, visitor: Visitor(number), visit, client: number, request }
     }
 
     fn times(gaps: &[u64]) -> Vec<Mono> {

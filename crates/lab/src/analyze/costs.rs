@@ -15,10 +15,8 @@ use nightwatt_model::scenario::Scenario;
 use nightwatt_model::time::{Mono, Wall};
 use nightwatt_model::visit::Visitor;
 use nightwatt_sim::timeouts::{self, DelayedUnder, Timeouts, UnderTimeout};
-use nightwatt_sim::{Demand, Outcome, Run, World};
+use nightwatt_sim::{Demand, Outcome, Run, Visit, World};
 use serde::Serialize;
-
-use super::visits::InProgress;
 
 /// Prices at which policies are compared, joules per delayed visit.
 pub(super) const PRICES: [u32; 5] = [0, 1_000, 5_000, 20_000, 50_000];
@@ -28,6 +26,7 @@ pub(super) const PRICES: [u32; 5] = [0, 1_000, 5_000, 20_000, 50_000];
 pub(super) struct Admitted {
     pub(super) at: Mono,
     pub(super) visitor: Visitor,
+    pub(super) visit: Visit,
     pub(super) class: ClientClass,
     /// Only the server can answer it.
     pub(super) needs_server: bool,
@@ -50,10 +49,10 @@ impl PolicyCost {
     }
 
     pub(super) fn request(&mut self, request: &Admitted) {
-        let Admitted { at, visitor, class, needs_server } = *request;
+        let Admitted { at, visitor, visit, class, needs_server } = *request;
         let cached = if needs_server { Cached::Nothing } else { Cached::Fresh };
         let request = Request { class, want: Want::Other, cached };
-        self.run.demand(&Demand { number: 0, at, visitor, client: visitor.0, request });
+        self.run.demand(&Demand { number: 0, at, visitor, visit, client: visitor.0, request });
     }
 }
 
@@ -66,19 +65,29 @@ pub(super) struct Costs {
 /// The fixed time-outs, and what the oracle needs.
 pub(super) struct Bank {
     timeouts: Timeouts,
-    visits: InProgress<DelayedUnder>,
+    /// By seat: the visit that had it last, and under which time-outs it was delayed.
+    visits: Vec<(u64, DelayedUnder)>,
     busy: BusyTimes,
     requests: u64,
 }
 
 impl Bank {
     pub(super) fn request(&mut self, request: &Admitted) {
-        let visit = self.visits.of(request.at, request.visitor);
-        if request.needs_server {
-            self.timeouts.request(request.at, visit);
-            self.busy.push(request.at);
-            self.requests += 1;
+        if !request.needs_server {
+            return;
         }
+        let Visit { number, seat } = request.visit;
+        let seat = seat as usize;
+        if seat >= self.visits.len() {
+            self.visits.resize(seat + 1, (0, DelayedUnder::default()));
+        }
+        let (last, delayed) = &mut self.visits[seat];
+        if *last != number {
+            (*last, *delayed) = (number, DelayedUnder::default());
+        }
+        self.timeouts.request(request.at, delayed);
+        self.busy.push(request.at);
+        self.requests += 1;
     }
 }
 
@@ -132,7 +141,7 @@ impl Costs {
         let policies = learned.chain(fixed.iter().map(|choice| begin(choice, None))).collect();
         let bank = Bank {
             timeouts: Timeouts::new(timeouts::usual(), rules),
-            visits: InProgress::default(),
+            visits: Vec::new(),
             busy: BusyTimes::new(rules.quiet),
             requests: 0,
         };

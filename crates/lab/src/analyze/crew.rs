@@ -93,11 +93,8 @@ impl Job {
 
 fn admitted(events: &[Event]) -> impl Iterator<Item = Admitted> {
     let admitted = events.iter().filter(|event| event.class.is_admitted());
-    admitted.map(|&Event { asked: Asked { at, visitor, .. }, class, needs_server }| Admitted {
-        at,
-        visitor,
-        class,
-        needs_server,
+    admitted.map(|&Event { asked: Asked { at, visitor, visit, .. }, class, needs_server }| {
+        Admitted { at, visitor, visit, class, needs_server }
     })
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use foldhash::fast::FixedState;
 use nightwatt_model::policy::admission::{Cached, ClientClass, Want};
 use nightwatt_model::time::{Mono, Wall};
-use nightwatt_sim::{Asked, CacheModel, CacheSettings, Resource};
+use nightwatt_model::visit::Visitor;
+use nightwatt_sim::{Asked, CacheModel, CacheSettings, Resource, Visit, VisitBook};
 use nightwatt_traffic::scan::Logged;
 use nightwatt_traffic::summary::Hours;
 use nightwatt_traffic::traits::Rules;
@@ -74,6 +75,7 @@ pub(super) struct Pass {
     crawler_hours: HourOfCrawlers,
     asked_for: Resources,
     caches: Caches,
+    visits: VisitBook,
     crew: Crew,
 }
 
@@ -105,6 +107,7 @@ impl Pass {
                 by_default: 0,
                 with_grace: 0,
             },
+            visits: VisitBook::default(),
             crew: Crew::begin(jobs(&options.scenario, start, utc_offset)),
         }
     }
@@ -142,6 +145,7 @@ impl Pass {
             number,
             at,
             visitor,
+            visit: self.visit((class, beside_paths), at, visitor),
             client,
             class: beside_paths,
             scanner_rules: if decided { 0 } else { logged.traits.scanner_rules() },
@@ -150,6 +154,20 @@ impl Pass {
             resource,
         };
         self.crew.push(Event { asked, class, needs_server });
+    }
+
+    /// The visit of whoever may be admitted; nobody asks for that of others.
+    fn visit(
+        &mut self,
+        (class, beside_paths): (ClientClass, ClientClass),
+        at: Mono,
+        visitor: Visitor,
+    ) -> Visit {
+        if class.is_admitted() || beside_paths.is_admitted() {
+            self.visits.of(at, visitor)
+        } else {
+            Visit::default()
+        }
     }
 
     fn sequences(&mut self, at: Mono, class: ClientClass, cached: bool) {

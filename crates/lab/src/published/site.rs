@@ -11,7 +11,7 @@ use nightwatt_model::policy::sleep::SleepPolicy;
 use nightwatt_model::scenario::Scenario;
 use nightwatt_model::time::{Mono, Wall};
 use nightwatt_model::visit::Visitor;
-use nightwatt_sim::{CacheModel, CacheSettings, Demand, Resource, Run, World};
+use nightwatt_sim::{CacheModel, CacheSettings, Demand, Resource, Run, Visit, World};
 
 use super::column::{Answer, By, Column};
 use super::{GRACE, REPLAY_AFTER, TIMEOUT};
@@ -22,6 +22,7 @@ pub(super) struct Asked {
     pub(super) number: u64,
     pub(super) at: Mono,
     pub(super) visitor: Visitor,
+    pub(super) visit: Visit,
     pub(super) client: u64,
     pub(super) is_crawler: bool,
     pub(super) resource: Resource,
@@ -231,7 +232,7 @@ impl Sleeping {
         if asked.is_crawler && !self.run.is_awake() {
             return admission::route(&request, Phase::Asleep, false, Duration::ZERO);
         }
-        let Asked { number, at, visitor, client, .. } = *asked;
-        self.run.demand(&Demand { number, at, visitor, client, request })
+        let Asked { number, at, visitor, visit, client, .. } = *asked;
+        self.run.demand(&Demand { number, at, visitor, visit, client, request })
     }
 }

@@ -1,9 +1,9 @@
 //! Who deserves a wake-up, and what everybody else is answered.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
+use foldhash::fast::FixedState;
 use serde::{Deserialize, Serialize};
 
 use super::lifecycle::Phase;
@@ -156,7 +156,7 @@ pub fn route(
 pub struct WakeBudget {
     wakes: u32,
     per: Duration,
-    spent: HashMap<u64, Spent, BuildHasherDefault<DefaultHasher>>,
+    spent: HashMap<u64, Spent, FixedState>,
 }
 
 #[derive(Debug, Clone, Copy)]

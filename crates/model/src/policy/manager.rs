@@ -6,12 +6,14 @@
 
 mod background;
 mod crawl;
+mod hindrance;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use self::crawl::Crawl;
+pub use self::hindrance::Hindrance;
 use super::admission::{self, Cached, ClientClass, Request, Route, WakeBudget, Want};
 use super::lifecycle::{Change, Command, Lifecycle, Patience, Phase, Report};
 use super::sleep::{Idle, Lessons, Observation, Promise, SleepPolicy, Verdict};
@@ -106,19 +108,6 @@ pub enum Order {
     Sleep,
     /// Wake it and keep it awake for that long.
     StayAwake(Duration),
-}
-
-/// Why a server that is awake does not sleep now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hindrance {
-    /// It is not awake in the first place.
-    NotAwake,
-    /// So many exchanges with it are under way.
-    InFlight(u32),
-    /// Until then: operator's order, crawl window, minimum on time, quiet time, or a failed sleep.
-    Until(Mono),
-    /// The promise leaves no room for another delay.
-    Sla,
 }
 
 /// What survives a restart of the proxy.
@@ -406,34 +395,11 @@ impl<P: SleepPolicy> PowerManager<P> {
         self.apply(now, change, actions);
     }
 
-    /// What hinders the server from sleeping now, the policy apart.
-    pub fn hindrance(&mut self, now: Now) -> Option<Hindrance> {
-        if self.lifecycle.phase() != Phase::Awake {
-            return Some(Hindrance::NotAwake);
-        }
-        if self.in_flight > 0 {
-            return Some(Hindrance::InFlight(self.in_flight));
-        }
-        let mut until = self.lifecycle.blocked_until();
-        if !self.sleep_ordered {
-            until = until
-                .max(self.stay_awake_until)
-                .max(self.lifecycle.since() + self.settings.min_on)
-                .max(self.last_to_server + self.settings.quiet);
-        }
-        if now.mono < until {
-            return Some(Hindrance::Until(until));
-        }
-        let promise_kept = self.sleep_ordered
-            || self.sla.as_mut().is_none_or(|sla| sla.used(now, self.delayed_per_sleep) <= 1.0);
-        (!promise_kept).then_some(Hindrance::Sla)
-    }
-
     /// Something changed: look again as soon as it may matter.
     fn reconsider(&mut self, now: Now) {
         if self.lifecycle.phase() == Phase::Awake && self.in_flight == 0 {
-            let until = self.last_to_server + self.settings.quiet;
-            self.check_at = if self.sleep_ordered { now.mono } else { until.max(now.mono) };
+            let until = if self.sleep_ordered { now.mono } else { self.kept_until() };
+            self.check_at = until.max(now.mono);
         } else {
             self.check_at = Mono::NEVER;
         }
@@ -487,7 +453,9 @@ impl<P: SleepPolicy> PowerManager<P> {
             let cause = (change == Change::Waking).then_some(self.wake_cause).flatten();
             actions.push(Action::Changed(change, cause));
         }
-        actions.extend(self.commands.drain(..).map(Action::Do));
+        if !self.commands.is_empty() {
+            actions.extend(self.commands.drain(..).map(Action::Do));
+        }
     }
 
     fn book(&mut self, now: Now, change: Change) {

@@ -1,6 +1,6 @@
 //! Exchanges with the server that nobody asked for: the cache renews what it has.
 
-use super::{Hindrance, PowerManager};
+use super::PowerManager;
 use crate::policy::lifecycle::Phase;
 use crate::policy::sleep::SleepPolicy;
 use crate::time::Now;
@@ -29,12 +29,5 @@ impl<P: SleepPolicy> PowerManager<P> {
     /// request have to share the server with it?
     pub const fn is_free(&self) -> bool {
         matches!(self.lifecycle.phase(), Phase::Awake) && !self.draining && self.in_flight == 0
-    }
-
-    /// What keeps the server awake now, the policy apart: a [`hindrance`](Self::hindrance), or what is
-    /// under way in the background while all else agrees that it may sleep.
-    pub fn kept_awake_by(&mut self, now: Now) -> Option<Hindrance> {
-        let background = self.draining.then_some(Hindrance::InFlight(self.background));
-        self.hindrance(now).or(background)
     }
 }

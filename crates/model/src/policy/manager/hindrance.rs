@@ -1,0 +1,55 @@
+//! What keeps a server awake, the policy apart.
+
+use super::PowerManager;
+use crate::policy::lifecycle::Phase;
+use crate::policy::sleep::SleepPolicy;
+use crate::time::{Mono, Now};
+
+/// Why a server that is awake does not sleep now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hindrance {
+    /// It is not awake in the first place.
+    NotAwake,
+    /// So many exchanges with it are under way.
+    InFlight(u32),
+    /// Until then: operator's order, crawl window, minimum on time, quiet time, or a failed sleep.
+    Until(Mono),
+    /// The promise leaves no room for another delay.
+    Sla,
+}
+
+impl<P: SleepPolicy> PowerManager<P> {
+    /// What hinders the server from sleeping now, the policy apart.
+    pub fn hindrance(&mut self, now: Now) -> Option<Hindrance> {
+        if self.lifecycle.phase() != Phase::Awake {
+            return Some(Hindrance::NotAwake);
+        }
+        if self.in_flight > 0 {
+            return Some(Hindrance::InFlight(self.in_flight));
+        }
+        let mut until = self.lifecycle.blocked_until();
+        if !self.sleep_ordered {
+            until = until.max(self.kept_until());
+        }
+        if now.mono < until {
+            return Some(Hindrance::Until(until));
+        }
+        let promise_kept = self.sleep_ordered
+            || self.sla.as_mut().is_none_or(|sla| sla.used(now, self.delayed_per_sleep) <= 1.0);
+        (!promise_kept).then_some(Hindrance::Sla)
+    }
+
+    /// Until then a server that is awake stays so, whatever the policy says.
+    pub(super) fn kept_until(&self) -> Mono {
+        self.stay_awake_until
+            .max(self.lifecycle.since() + self.settings.min_on)
+            .max(self.last_to_server + self.settings.quiet)
+    }
+
+    /// What keeps the server awake now, the policy apart: a [`hindrance`](Self::hindrance), or what is
+    /// under way in the background while all else agrees that it may sleep.
+    pub fn kept_awake_by(&mut self, now: Now) -> Option<Hindrance> {
+        let background = self.draining.then_some(Hindrance::InFlight(self.background));
+        self.hindrance(now).or(background)
+    }
+}
