@@ -39,6 +39,8 @@ pub(super) struct PolicyCost {
     /// `None`: of no price's own, to be reckoned at each.
     price: Option<u32>,
     name: String,
+    /// It hears of requests that the cache answers, too.
+    learns: bool,
     run: Run<Boxed>,
 }
 
@@ -50,6 +52,9 @@ impl PolicyCost {
 
     pub(super) fn request(&mut self, request: &Admitted) {
         let Admitted { at, visitor, visit, class, needs_server } = *request;
+        if !needs_server && !self.learns {
+            return;
+        }
         let cached = if needs_server { Cached::Nothing } else { Cached::Fresh };
         let request = Request { class, want: Want::Other, cached };
         self.run.demand(&Demand { number: 0, at, visitor, visit, client: visitor.0, request });
@@ -65,6 +70,8 @@ pub(super) struct Costs {
 /// The fixed time-outs, and what the oracle needs.
 pub(super) struct Bank {
     timeouts: Timeouts,
+    /// Which of them is the break-even time: a policy of its own, whatever the list.
+    ski_rental: usize,
     /// By seat: the visit that had it last, and under which time-outs it was delayed.
     visits: Vec<(u64, DelayedUnder)>,
     busy: BusyTimes,
@@ -134,18 +141,44 @@ impl Costs {
         let begin = |choice: &PolicyChoice, price: Option<u32>| {
             let delay_price = Joules(f64::from(price.unwrap_or(0)));
             let policy = choice.build(&Terms { states, delay_price });
-            PolicyCost { price, name: choice.to_string(), run: world.begin(policy) }
+            let (name, learns) = (choice.to_string(), *choice == PolicyChoice::Learned);
+            PolicyCost { price, name, learns, run: world.begin(policy) }
         };
         let learned = PRICES.iter().map(|&price| begin(&PolicyChoice::Learned, Some(price)));
-        let fixed = [PolicyChoice::Window, PolicyChoice::SkiRental];
-        let policies = learned.chain(fixed.iter().map(|choice| begin(choice, None))).collect();
+        let policies = learned.chain([begin(&PolicyChoice::Window, None)]).collect();
+        let mut idle = timeouts::usual();
+        let ski_rental = idle.partition_point(|&idle| idle < states.break_even());
+        idle.insert(ski_rental, states.break_even());
         let bank = Bank {
-            timeouts: Timeouts::new(timeouts::usual(), rules),
+            timeouts: Timeouts::new(idle, rules),
+            ski_rental,
             visits: Vec::new(),
             busy: BusyTimes::new(rules.quiet),
             requests: 0,
         };
         Self { policies, bank }
+    }
+}
+
+/// What a policy came to.
+struct Came {
+    price: Option<u32>,
+    name: String,
+    bill: Bill,
+    delayed_visits: u64,
+    delayed_requests: u64,
+}
+
+impl Came {
+    fn of(policy: PolicyCost, end: Mono) -> Self {
+        let Outcome { bill, delayed_visits, delayed_requests, .. } = policy.run.finish(end);
+        Self { price: policy.price, name: policy.name, bill, delayed_visits, delayed_requests }
+    }
+
+    fn under(break_even: &UnderTimeout) -> Self {
+        let UnderTimeout { bill, delayed_visits, delayed_requests, .. } = *break_even;
+        let name = PolicyChoice::SkiRental.to_string();
+        Self { price: None, name, bill, delayed_visits, delayed_requests }
     }
 }
 
@@ -163,11 +196,10 @@ pub(super) fn table(
     rules: &Constraints,
     end: Mono,
 ) -> CostTable {
-    let fixed = bank.timeouts.finish(end);
-    let outcomes: Vec<(Option<u32>, String, Outcome)> = policies
-        .into_iter()
-        .map(|policy| (policy.price, policy.name, policy.run.finish(end)))
-        .collect();
+    let mut fixed = bank.timeouts.finish(end);
+    let ski_rental = Came::under(&fixed.remove(bank.ski_rental));
+    let outcomes: Vec<Came> =
+        policies.into_iter().map(|policy| Came::of(policy, end)).chain([ski_rental]).collect();
     let saved = |waking| plan(bank.busy.times(), (Mono::ZERO, end), waking, rules).saved;
     let always_on = rules.states.on * end.0;
     let (ahead, on_demand) = (saved(Waking::Ahead), saved(Waking::OnDemand));
@@ -182,10 +214,8 @@ pub(super) fn table(
             bill.server(&rules.states).get() + f64::from(price) * visits as f64
         };
         let mut row = BTreeMap::new();
-        for (own, name, outcome) in &outcomes {
-            if own.is_none_or(|own| own == price) {
-                row.insert(name.clone(), cost(&outcome.bill, outcome.delayed_visits));
-            }
+        for came in outcomes.iter().filter(|came| came.price.is_none_or(|own| own == price)) {
+            row.insert(came.name.clone(), cost(&came.bill, came.delayed_visits));
         }
         let costs = fixed
             .iter()
@@ -211,7 +241,7 @@ pub(super) fn table(
 
 fn frontier(
     fixed: &[UnderTimeout],
-    outcomes: &[(Option<u32>, String, Outcome)],
+    outcomes: &[Came],
     scenario: &Scenario,
     oracle: Joules,
     end: Mono,
@@ -231,16 +261,20 @@ fn frontier(
             delayed_requests: it.delayed_requests,
         })
         .collect();
-    points.extend(outcomes.iter().map(|(price, name, outcome)| FrontierPoint {
-        policy: price.map_or_else(|| name.clone(), |price| format!("{name} at {price} J")),
-        kind: match (price, name.as_str()) {
-            (Some(_), _) => "learned",
-            (None, "window") => "window",
-            _ => "ski-rental",
-        },
-        saving: outcome.bill.saving(&states, proxy),
-        delayed_visits: outcome.delayed_visits,
-        delayed_requests: outcome.delayed_requests,
+    points.extend(outcomes.iter().map(|came| {
+        FrontierPoint {
+            policy: came
+                .price
+                .map_or_else(|| came.name.clone(), |price| format!("{} at {price} J", came.name)),
+            kind: match (came.price, came.name.as_str()) {
+                (Some(_), _) => "learned",
+                (None, "window") => "window",
+                _ => "ski-rental",
+            },
+            saving: came.bill.saving(&states, proxy),
+            delayed_visits: came.delayed_visits,
+            delayed_requests: came.delayed_requests,
+        }
     }));
     let always_on = states.on * end.0;
     let saving = if end.0.is_zero() { 0.0 } else { 1.0 - (oracle + proxy * end.0) / always_on };
