@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Memory does not grow with the log: besides the scan's own bounds, the pass keeps 2^17 names of
-//! addresses and of clients, the agents that `Suspects` watches, three caches of the scenario's size, histograms, and of each pause that
+//! addresses and of clients, the agents that `Suspects` watches, three caches of the scenario's size, histograms, the newest 2^16 requests, and of each pause that
 //! could hold a sleep 32 bytes (there is at most one in five seconds).
 
 mod charts;
@@ -23,6 +23,7 @@ mod result;
 mod tables;
 mod text;
 mod wakers;
+mod what_if;
 mod year;
 
 use std::ops::ControlFlow;
@@ -46,8 +47,9 @@ use self::crew::{Job, SiteJob};
 pub use self::gaps::{GapBand, GapFigures};
 use self::pass::Pass;
 pub use self::result::{Analysis, PolicyFigures};
-pub use self::wakers::Caused;
 use self::wakers::Wakers;
+pub use self::wakers::{Caused, Waker, WakerFigures};
+pub use self::what_if::WhatIf;
 pub use self::year::YearFigures;
 use crate::error::Error;
 
@@ -88,7 +90,7 @@ fn compared(scenario: &Scenario) -> Vec<PolicyChoice> {
 }
 
 /// All that is to be done with every request.
-fn jobs(scenario: &Scenario, start: Wall, utc_offset: i32) -> Vec<Job> {
+fn jobs(scenario: &Scenario, (start, utc_offset): (Wall, i32)) -> Vec<Job> {
     let settings = Settings::of(scenario);
     let world = World { states: scenario.power_states(), settings, start, utc_offset };
     let cache = CacheSettings::of(&scenario.cache);

@@ -41,6 +41,8 @@ pub struct Asked {
     pub want: Want,
     /// For which.
     pub resource: Resource,
+    /// The cache has it, however old (`analyze` asks what that would save).
+    pub is_pinned: bool,
 }
 
 /// A run of one policy over the requests of a log, under way.
@@ -77,7 +79,7 @@ impl<P: SleepPolicy> SiteRun<P> {
         let class = self.class_of(asked);
         self.run.until(at);
         self.catch_up();
-        let cached = self.cache.lookup(&resource, at);
+        let cached = if asked.is_pinned { Cached::Fresh } else { self.cache.lookup(&resource, at) };
         let request = Request { class, want, cached };
         let route = self.run.demand(&Demand { number, at, visitor, visit, client, request });
         match route {

@@ -3,7 +3,8 @@
 use nightwatt_report::{Addresses, without_query};
 use nightwatt_traffic::reader::Sample;
 
-use super::result::{Analysis, Waker};
+use super::result::Analysis;
+use super::wakers::Waker;
 
 impl Analysis {
     /// The same with clients as labels and URLs without their queries, wherever they stand; as it
@@ -43,6 +44,8 @@ fn join_equals(wakers: &mut Vec<Waker>) {
             Some((other, times)) => {
                 other.caused.wakeups += waker.caused.wakeups;
                 other.caused.delayed_requests += waker.caused.delayed_requests;
+                // A rule was tried for each by itself.
+                other.what_if = None;
                 *times += 1;
             }
             None => joined.push((waker, 1)),
@@ -155,6 +158,7 @@ mod tests {
         let waker = |name: &str, wakeups| Waker {
             name: name.to_owned(),
             caused: Caused { wakeups, delayed_requests: 2 * wakeups },
+            what_if: None,
         };
         let mut wakers = vec![waker("/b", 5), waker("/a?…", 4), waker("/a?…", 3)];
         join_equals(&mut wakers);

@@ -14,8 +14,9 @@ use nightwatt_traffic::summary::Hours;
 use nightwatt_traffic::traits::Rules;
 use nightwatt_traffic::{Classifier, CrawlerTable, Suspects};
 
-use super::crew::{Crew, Event};
+use super::crew::{Crew, Event, Job};
 use super::gaps::Gaps;
+use super::what_if::Trace;
 use super::{AnalyzeOptions, jobs};
 use crate::resources::Resources;
 
@@ -61,7 +62,8 @@ struct HourOfCrawlers {
 
 /// The pass.
 pub(super) struct Pass {
-    pub(super) start: Wall,
+    /// When the first request came, and local time minus UTC then, s.
+    pub(super) start: (Wall, i32),
     pub(super) last: Mono,
     pub(super) requests: u64,
     pub(super) classes: BTreeMap<ClientClass, u64>,
@@ -76,7 +78,17 @@ pub(super) struct Pass {
     asked_for: Resources,
     caches: Caches,
     visits: VisitBook,
+    trace: Trace,
     crew: Crew,
+}
+
+/// What is left of the pass when it has ended.
+pub(super) struct Ended {
+    pub(super) crawler_hours: Hours,
+    pub(super) jobs: Vec<Job>,
+    pub(super) resources: Names,
+    pub(super) clients: Names,
+    pub(super) trace: Trace,
 }
 
 impl Pass {
@@ -85,7 +97,7 @@ impl Pass {
         let cache = |grace| {
             CacheModel::new(CacheSettings { grace, warm_up: false, ..CacheSettings::of(rule) })
         };
-        let (start, utc_offset) = (first.at, first.utc_offset);
+        let start = (first.at, first.utc_offset);
         Self {
             start,
             last: Mono::ZERO,
@@ -108,13 +120,14 @@ impl Pass {
                 with_grace: 0,
             },
             visits: VisitBook::default(),
-            crew: Crew::begin(jobs(&options.scenario, start, utc_offset)),
+            trace: Trace::default(),
+            crew: Crew::begin(jobs(&options.scenario, start)),
         }
     }
 
     /// When a request came, since the first.
     pub(super) fn time_of(&self, at: Wall) -> Mono {
-        Mono(Duration::from_millis(u64::try_from(at.0 - self.start.0).unwrap_or(0)))
+        Mono(Duration::from_millis(u64::try_from(at.0 - self.start.0.0).unwrap_or(0)))
     }
 
     pub(super) fn request(&mut self, logged: &Logged<'_>) {
@@ -152,7 +165,9 @@ impl Pass {
             succeeded: matches!(logged.status, 200..=399 | 401),
             want,
             resource,
+            is_pinned: false,
         };
+        self.trace.push(asked);
         self.crew.push(Event { asked, class, needs_server });
     }
 
@@ -202,9 +217,15 @@ impl Pass {
         (self.caches.by_default, self.caches.with_grace)
     }
 
-    /// Ends the pass: the requests of crawlers by hour, and the jobs done.
-    pub(super) fn end(self) -> (Hours, Vec<super::crew::Job>, Names, Names) {
-        (self.crawler_hours.end(), self.crew.end(), self.resources, self.clients)
+    /// Ends the pass.
+    pub(super) fn end(self) -> Ended {
+        Ended {
+            crawler_hours: self.crawler_hours.end(),
+            jobs: self.crew.end(),
+            resources: self.resources,
+            clients: self.clients,
+            trace: self.trace,
+        }
     }
 }
 

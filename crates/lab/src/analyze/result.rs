@@ -17,8 +17,9 @@ use serde::Serialize;
 use super::costs::{CostTable, FrontierPoint, PolicyCost, table};
 use super::crew::{Job, SiteJob};
 use super::gaps::GapFigures;
-use super::pass::{Names, Pass, Sequences};
-use super::wakers::{Caused, Wakers, top};
+use super::pass::{Ended, Pass, Sequences};
+use super::wakers::{WakerFigures, Wakers, rules};
+use super::what_if::try_each;
 use super::year::YearFigures;
 use super::{AnalyzeOptions, DAY};
 use crate::error::Error;
@@ -27,7 +28,7 @@ use crate::error::Error;
 const BUSY_DAY: u64 = 30;
 
 /// Rows of each table of who wakes the server.
-const ROWS: usize = 20;
+pub(super) const ROWS: usize = 20;
 
 /// What is known of a log, and what each policy would have made of it.
 ///
@@ -220,27 +221,6 @@ pub struct OracleFigures {
     pub saving: f64,
 }
 
-/// Who and what wakes the server.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct WakerFigures {
-    /// Addresses of the site.
-    pub resources: Vec<Waker>,
-    /// Clients.
-    pub clients: Vec<Waker>,
-    /// Classes of clients.
-    pub classes: Vec<Waker>,
-}
-
-/// One of them.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Waker {
-    /// What it is called.
-    pub name: String,
-    /// What it caused.
-    #[serde(flatten)]
-    pub caused: Caused,
-}
-
 /// Draws it up.
 pub(super) fn draw_up(
     options: &AnalyzeOptions,
@@ -259,12 +239,14 @@ pub(super) fn draw_up(
     let crawlers = crawlers(&pass);
     let gap_figures = BySequence::of(gaps, super::gaps::Gaps::figures);
     let classes = pass.classes.clone();
-    let from = pass.start;
+    let (from, utc_offset) = pass.start;
     let mut suspects = pass.suspects.list();
     suspects.truncate(ROWS);
-    let (crawler_hours, jobs, resources, clients) = pass.end();
-    let Done { policies, oracle, costs, wakers } =
-        Done::of(jobs, scenario, end, &resources, &clients);
+    let Ended { crawler_hours, jobs, resources, clients, trace } = pass.end();
+    let Done { policies, oracle, costs, seen } = Done::of(jobs, scenario, end);
+    let rules = rules(&seen);
+    let tried = try_each(trace, &rules, scenario, (from, utc_offset), end);
+    let wakers = WakerFigures::of(&seen, (&resources, &clients), &rules, tried);
     let always_on_j = (scenario.power_states().on * end.0).get();
     let default_policy = scenario.policy.to_string();
     let used = policies.get(&default_policy).map(|it| it.energy_j);
@@ -358,17 +340,12 @@ struct Done {
     policies: BTreeMap<String, PolicyFigures>,
     oracle: OracleFigures,
     costs: CostTable,
-    wakers: WakerFigures,
+    /// Who wakes the server under the scenario's policy.
+    seen: Wakers,
 }
 
 impl Done {
-    fn of(
-        jobs: Vec<Job>,
-        scenario: &Scenario,
-        end: Mono,
-        resources: &Names,
-        clients: &Names,
-    ) -> Self {
+    fn of(jobs: Vec<Job>, scenario: &Scenario, end: Mono) -> Self {
         let (mut sites, mut costs, mut bank) = (Vec::new(), Vec::new(), None);
         for job in jobs {
             match job {
@@ -392,17 +369,17 @@ impl Done {
             energy_j: oracle_j + proxy_j,
             saving: 1.0 - (oracle_j + proxy_j) / always_on.get(),
         };
-        let mut wakers = WakerFigures::default();
+        let mut wakers = Wakers::default();
         let mut policies = BTreeMap::new();
         for SiteJob { name, run, wakers: seen, .. } in sites {
             if let Some(seen) = seen {
-                wakers = waker_figures(&seen, resources, clients);
+                wakers = seen;
             }
             let days = run.days().clone();
             let outcome = run.finish(end);
             policies.insert(name, policy_figures(&outcome, &days, scenario, oracle_j, end));
         }
-        Self { policies, oracle, costs, wakers }
+        Self { policies, oracle, costs, seen: wakers }
     }
 }
 
@@ -443,27 +420,6 @@ fn policy_figures(
         visits: outcome.visits,
         delayed_visits: outcome.delayed_visits,
         oracle_share: if best > 0.0 { (always_on - server.get()) / best } else { 0.0 },
-    }
-}
-
-fn waker_figures(seen: &Wakers, resources: &Names, clients: &Names) -> WakerFigures {
-    let named = |names: &Names, key: u64| {
-        names.get(&key).map_or_else(|| "(not kept)".to_owned(), ToString::to_string)
-    };
-    let rows = |counts, names: &Names| {
-        let row = |(key, caused)| Waker { name: named(names, key), caused };
-        top(counts, ROWS).into_iter().map(row).collect()
-    };
-    let mut classes: Vec<Waker> = seen
-        .classes
-        .iter()
-        .map(|(class, &caused)| Waker { name: class.as_str().to_owned(), caused })
-        .collect();
-    classes.sort_by_key(|waker| std::cmp::Reverse(waker.caused.wakeups));
-    WakerFigures {
-        resources: rows(&seen.resources, resources),
-        clients: rows(&seen.clients, clients),
-        classes,
     }
 }
 

@@ -8,7 +8,9 @@ use nightwatt_traffic::reader::Sample;
 use nightwatt_traffic::summary::Typical;
 
 use super::gaps::GapFigures;
-use super::result::{Analysis, PolicyFigures, Waker};
+use super::result::{Analysis, PolicyFigures};
+use super::wakers::Waker;
+use super::what_if::WhatIf;
 
 /// Names of the four sequences, in the order of [`BySequence`](super::result::BySequence)'s fields.
 pub(super) const SEQUENCES: [&str; 4] =
@@ -463,16 +465,33 @@ pub(super) fn wakers_table(caption: &str, what: &str, wakers: &[Waker]) -> Table
         Column::text(what),
         Column::number("wake-ups", ""),
         Column::number("delayed requests", ""),
+        Column::text("rule"),
+        Column::number("which would save per day", "Wh"),
+        Column::number("wake-ups per day", ""),
+        Column::number("delays per day", ""),
     ];
     let mut table = Table::new(caption, columns);
     for waker in wakers {
-        table.rows.push(vec![
+        let mut row = vec![
             waker.name.as_str().into(),
             Cell::count(waker.caused.wakeups),
             Cell::count(waker.caused.delayed_requests),
-        ]);
+        ];
+        row.extend(what_if_cells(waker.what_if.as_ref()));
+        table.rows.push(row);
     }
     table
+}
+
+fn what_if_cells(what_if: Option<&WhatIf>) -> [Cell; 4] {
+    let number =
+        |figure: fn(&WhatIf) -> f64| what_if.map_or(Cell::Empty, |it| Cell::number(figure(it), 2));
+    [
+        what_if.map_or(Cell::Empty, |it| it.rule.into()),
+        number(|it| it.saved_j_per_day / 3600.0),
+        number(|it| it.wakeups_avoided_per_day),
+        number(|it| it.delays_avoided_per_day),
+    ]
 }
 
 pub(super) fn samples_table(caption: &str, samples: &[Sample]) -> Table {

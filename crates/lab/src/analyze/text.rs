@@ -5,8 +5,10 @@ use std::fmt::Write as _;
 use nightwatt_model::quantity::JOULES_PER_KWH;
 use nightwatt_report::grouped;
 
-use super::result::{Analysis, PolicyFigures, Waker};
+use super::result::{Analysis, PolicyFigures};
 use super::tables::seconds;
+use super::wakers::Waker;
+use super::what_if::WhatIf;
 
 /// Rows of who wakes the server, on a terminal.
 const WAKERS: usize = 3;
@@ -139,11 +141,14 @@ impl Analysis {
         for (what, rows) in
             [("class", &wakers.classes), ("URL", &wakers.resources), ("client", &wakers.clients)]
         {
-            for (index, Waker { name, caused }) in rows.iter().take(WAKERS).enumerate() {
+            for (index, Waker { name, caused, what_if }) in rows.iter().take(WAKERS).enumerate() {
                 let what = if index == 0 { what } else { "" };
                 let count = |n: u64| grouped(n as f64, 0);
                 let (woke, delayed) = (count(caused.wakeups), count(caused.delayed_requests));
                 let _ = writeln!(text, "  {what:<7} {woke:>7} {delayed:>7}  {}", cut(name));
+                if let Some(it) = what_if {
+                    let _ = writeln!(text, "  {:<24} {}", "", would_save(it));
+                }
             }
         }
         if !self.suspects.is_empty() {
@@ -313,4 +318,17 @@ fn wrapped(text: &str) -> String {
     }
     out.push('\n');
     out.replace('\u{a0}', " ")
+}
+
+/// What a rule would save, in a line.
+fn would_save(what_if: &WhatIf) -> String {
+    let rule = match what_if.rule {
+        "cache" => "always in the cache",
+        _ => "invited like crawlers",
+    };
+    format!(
+        "{rule}: {:+.1} wake-ups, {:+.2} Wh a day",
+        -what_if.wakeups_avoided_per_day,
+        -what_if.saved_j_per_day / 3600.0
+    )
 }

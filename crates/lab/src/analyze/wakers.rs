@@ -7,10 +7,17 @@ use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_sim::Asked;
 use serde::Serialize;
 
+use super::pass::Names;
+use super::result::ROWS;
+use super::what_if::{Rule, WhatIf};
+
 /// Names remembered, of addresses and of clients each. Beyond that whoever has caused least is
 /// forgotten, half of them at a time, so counts of rare ones may be too low, by the largest count
 /// that was ever forgotten at most.
 const MOST: usize = 1 << 16;
+
+/// Addresses and clients for which a rule is tried.
+const TRIED: usize = 8;
 
 /// What somebody caused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -19,6 +26,32 @@ pub struct Caused {
     pub wakeups: u64,
     /// Requests that waited, the one that woke the server among them.
     pub delayed_requests: u64,
+}
+
+/// Who and what wakes the server.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct WakerFigures {
+    /// Addresses of the site.
+    pub resources: Vec<Waker>,
+    /// Clients.
+    pub clients: Vec<Waker>,
+    /// Classes of clients.
+    pub classes: Vec<Waker>,
+    /// What a rule would save is reckoned for this stretch at the end of the log, s.
+    pub rules_span_s: f64,
+}
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Waker {
+    /// What it is called.
+    pub name: String,
+    /// What it caused.
+    #[serde(flatten)]
+    pub caused: Caused,
+    /// What a rule for it would save; only known for those that cause most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub what_if: Option<WhatIf>,
 }
 
 /// Counts by resource, client and class.
@@ -74,4 +107,49 @@ pub(super) fn top(counts: &Counts, most: usize) -> Vec<(u64, Caused)> {
     });
     all.truncate(most);
     all
+}
+
+/// The rules worth a try.
+pub(super) fn rules(seen: &Wakers) -> Vec<Rule> {
+    let resources = top(&seen.resources, TRIED).into_iter().map(|(key, _)| Rule::Cached(key));
+    let clients = top(&seen.clients, TRIED).into_iter().map(|(key, _)| Rule::Client(key));
+    let classes = seen.classes.keys().map(|&class| Rule::Class(class));
+    resources.chain(clients).chain(classes).collect()
+}
+
+impl WakerFigures {
+    /// Draws them up.
+    pub(super) fn of(
+        seen: &Wakers,
+        (resources, clients): (&Names, &Names),
+        rules: &[Rule],
+        (tried, rules_span_s): (Vec<WhatIf>, f64),
+    ) -> Self {
+        let named = |names: &Names, key: u64| {
+            names.get(&key).map_or_else(|| "(not kept)".to_owned(), ToString::to_string)
+        };
+        let what_if =
+            |rule: Rule| rules.iter().position(|&tried| tried == rule).map(|place| tried[place]);
+        let rows = |counts, names: &Names, rule: fn(u64) -> Rule| {
+            let row = |(key, caused)| Waker {
+                name: named(names, key),
+                caused,
+                what_if: what_if(rule(key)),
+            };
+            top(counts, ROWS).into_iter().map(row).collect()
+        };
+        let class = |(&class, &caused): (&ClientClass, &Caused)| Waker {
+            name: class.as_str().to_owned(),
+            caused,
+            what_if: what_if(Rule::Class(class)),
+        };
+        let mut classes: Vec<Waker> = seen.classes.iter().map(class).collect();
+        classes.sort_by_key(|waker| std::cmp::Reverse(waker.caused.wakeups));
+        Self {
+            resources: rows(&seen.resources, resources, Rule::Cached),
+            clients: rows(&seen.clients, clients, Rule::Client),
+            classes,
+            rules_span_s,
+        }
+    }
 }
