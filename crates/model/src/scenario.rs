@@ -201,7 +201,11 @@ impl Scenario {
 
     /// What the policy weighs.
     pub const fn terms(&self) -> Terms {
-        Terms { states: self.power_states(), delay_price: Joules(self.delay_price_j) }
+        Terms {
+            states: self.power_states(),
+            delay_price: Joules(self.delay_price_j),
+            min_on: self.server.min_on,
+        }
     }
 
     /// Power of the proxy.

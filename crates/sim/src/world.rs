@@ -351,8 +351,9 @@ impl<P: SleepPolicy> Run<P> {
 mod tests {
     use nightwatt_model::policy::admission::{Cached, ClientClass, Want};
     use nightwatt_model::policy::sleep::{
-        AlwaysOn, BusyTimes, Constraints, Oracle, Timeout, Waking, plan,
+        AlwaysOn, BusyTimes, Constraints, Oracle, PolicyChoice, Terms, Timeout, Waking, plan,
     };
+    use nightwatt_model::quantity::Joules;
     use nightwatt_model::scenario::Scenario;
     use proptest::prelude::*;
 
@@ -397,6 +398,32 @@ mod tests {
         let outcome = world.run(AlwaysOn, times(&[100; 50]).into_iter().map(person), end);
         assert_eq!(outcome.bill.server(&world.states), outcome.bill.always_on(&world.states));
         assert_eq!((outcome.admitted, outcome.delayed_requests), (50, 0));
+    }
+
+    #[test]
+    fn whoever_comes_every_hour_soon_waits_no_more_where_that_pays() {
+        let world = world(60);
+        let hourly = || {
+            (1..=100).map(|hour| {
+                let visit = Visit { number: hour, seat: 0 };
+                Demand { visit, visitor: Visitor(1), ..person(Mono::from_secs(hour * 3600)) }
+            })
+        };
+        let run = |price: f64| {
+            let terms = Terms {
+                states: world.states,
+                delay_price: Joules(price),
+                min_on: world.settings.min_on,
+            };
+            world.run(PolicyChoice::Learned.build(&terms), hourly(), Mono::from_secs(101 * 3600))
+        };
+        let (free, dear) = (run(0.0), run(5_000.0));
+        assert!(free.delayed_visits >= 99, "nobody pays for it: {free:?}");
+        assert!(dear.delayed_visits <= 6, "{dear:?}");
+        // Five more seconds or so awake each time, and not one more wake-up.
+        let more = dear.bill.server(&world.states) - free.bill.server(&world.states);
+        assert!(more < world.states.on * Duration::from_secs(100 * 10), "{more} more");
+        assert!(dear.bill.wakeups <= free.bill.wakeups + 1, "{} wake-ups", dear.bill.wakeups);
     }
 
     #[test]

@@ -140,7 +140,7 @@ impl Costs {
         let world = World { states, settings, start, utc_offset };
         let begin = |choice: &PolicyChoice, price: Option<u32>| {
             let delay_price = Joules(f64::from(price.unwrap_or(0)));
-            let policy = choice.build(&Terms { states, delay_price });
+            let policy = choice.build(&Terms { states, delay_price, min_on: rules.min_on });
             let (name, learns) = (choice.to_string(), *choice == PolicyChoice::Learned);
             PolicyCost { price, name, learns, run: world.begin(policy) }
         };

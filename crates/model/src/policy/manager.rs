@@ -143,6 +143,8 @@ pub struct PowerManager<P> {
     last_to_server: Mono,
     stay_awake_until: Mono,
     sleep_ordered: bool,
+    /// The policy put the server to sleep, so it may wake it.
+    policy_wakes: bool,
     /// When to consider sleeping again.
     check_at: Mono,
     /// Numbers and arrivals of the requests held now.
@@ -172,6 +174,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             last_to_server: now.mono,
             stay_awake_until: Mono::ZERO,
             sleep_ordered: false,
+            policy_wakes: false,
             check_at: Mono::NEVER,
             held: Vec::new(),
             waiting_pages: Vec::new(),
@@ -380,7 +383,7 @@ impl<P: SleepPolicy> PowerManager<P> {
 
     fn policy_wakes_at(&self) -> Mono {
         match self.lifecycle.phase() {
-            Phase::Asleep => self.policy.wake_at().unwrap_or(Mono::NEVER),
+            Phase::Asleep if self.policy_wakes => self.policy.wake_at().unwrap_or(Mono::NEVER),
             _ => Mono::NEVER,
         }
     }
@@ -421,7 +424,7 @@ impl<P: SleepPolicy> PowerManager<P> {
                     Mono::NEVER
                 }
                 Verdict::Sleep => {
-                    self.sleep_ordered = false;
+                    self.policy_wakes = !std::mem::take(&mut self.sleep_ordered);
                     let change = self.lifecycle.sleep(now.mono, &mut self.commands);
                     self.apply(now, change, actions);
                     return;
@@ -481,6 +484,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             }
             Change::Failed => self.release_held(now),
             _ if self.lifecycle.phase() == Phase::Awake => {
+                self.policy_wakes = false;
                 self.release_held(now);
                 if change == Change::Woke {
                     let seen = f64::from(self.delayed_this_sleep);

@@ -39,6 +39,8 @@ pub struct Terms {
     pub states: PowerStates,
     /// What the operator would pay to spare one visit its delay.
     pub delay_price: Joules,
+    /// The server stays awake at least so long once it woke.
+    pub min_on: Duration,
 }
 
 /// How much of the operator's promise (SLA) is used.

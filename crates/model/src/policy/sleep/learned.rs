@@ -2,6 +2,7 @@
 //! has taught about both.
 
 mod arrivals;
+mod regulars;
 mod visits;
 
 use std::time::Duration;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use self::arrivals::Arrivals;
+use self::regulars::{Expected, Regulars};
 use self::visits::{OpenVisits, Pauses};
 use super::{Idle, Observation, Promise, SleepPolicy, Terms, Verdict};
 use crate::time::{Mono, Now};
@@ -63,6 +65,9 @@ pub struct Learned {
     terms: Terms,
     arrivals: Arrivals,
     visits: OpenVisits,
+    regulars: Regulars,
+    /// Asleep, the server is to be woken then.
+    wake_at: Option<Mono>,
 }
 
 /// What the policy has learned, for storing. Some 5 KB of JSON.
@@ -75,7 +80,13 @@ pub struct Lessons {
 impl Learned {
     /// A policy that has seen nothing yet.
     pub fn new(terms: Terms) -> Self {
-        Self { terms, arrivals: Arrivals::default(), visits: OpenVisits::default() }
+        Self {
+            terms,
+            arrivals: Arrivals::default(),
+            visits: OpenVisits::default(),
+            regulars: Regulars::default(),
+            wake_at: None,
+        }
     }
 
     /// Goes on with what was learned before.
@@ -84,6 +95,7 @@ impl Learned {
             terms,
             arrivals: lessons.arrivals.resumed(now.mono),
             visits: OpenVisits::resume(&lessons.pauses),
+            ..Self::new(terms)
         }
     }
 
@@ -99,6 +111,46 @@ impl Learned {
             + (new + GUARDED * returns.undelayed) * self.terms.delay_price.get()
     }
 
+    /// Sleeps, to wake ahead of somebody who is expected. Not if that is so soon that sleep would not pay.
+    fn sleep_until_a_regular_comes(&mut self, now: Mono, promise: Option<Promise>) -> Verdict {
+        let states = &self.terms.states;
+        self.wake_at = None;
+        if let Some(next) = self.next_regular(now, promise) {
+            let wake_at = next.from - states.wake_time;
+            if wake_at.since(now) < states.break_even().max(states.sleep_time) {
+                return Verdict::AskAgainAt(next.until);
+            }
+            self.wake_at = Some(wake_at);
+        }
+        Verdict::Sleep
+    }
+
+    /// The first of those who come like clockwork for whom it pays to be awake.
+    fn next_regular(&self, now: Mono, promise: Option<Promise>) -> Option<Expected> {
+        let per_request = promise.map_or(0.0, |promise| self.price_of_request(promise));
+        self.regulars
+            .expected(now)
+            .filter(|expected| self.is_worth_waking(expected, per_request))
+            .min_by_key(|expected| (expected.from, expected.who))
+    }
+
+    /// Whoever comes wakes the server anyhow. To be awake ahead of them costs the time until they come,
+    /// and, should they not come, a wake-up for nothing.
+    fn is_worth_waking(&self, expected: &Expected, per_request: f64) -> bool {
+        let Terms { states, delay_price, min_on } = &self.terms;
+        let awake = states.on - states.off;
+        let spared = per_request
+            + if self.visits.can_be_delayed(expected.who, expected.from) {
+                delay_price.get()
+            } else {
+                0.0
+            };
+        let waited = (awake * expected.until.since(expected.from)).get();
+        let in_vain = waited + (states.switch + awake * *min_on).get();
+        let Expected { chance, .. } = *expected;
+        chance * spared > chance * 0.5 * waited + (1.0 - chance) * in_vain
+    }
+
     /// Joules that one delayed request has to save while so much of the promise is used.
     fn price_of_request(&self, promise: Promise) -> f64 {
         let states = &self.terms.states;
@@ -111,6 +163,9 @@ impl Learned {
 impl SleepPolicy for Learned {
     fn observe(&mut self, now: Now, seen: &Observation) {
         let begins = self.visits.request(now.mono, seen);
+        if seen.needs_server {
+            self.regulars.request(now.mono, seen.visitor);
+        }
         if begins && seen.needs_server {
             self.arrivals.pass(now);
             self.arrivals.arrived(now);
@@ -121,14 +176,14 @@ impl SleepPolicy for Learned {
         let states = self.terms.states;
         let awake = (states.on - states.off).get();
         if awake > 0.0 && awake >= self.spared(now, idle.promise) {
-            return Verdict::Sleep;
+            return self.sleep_until_a_regular_comes(now.mono, idle.promise);
         }
         let wait = now.mono.since(idle.since).mul_f64(ASK_SHARE).clamp(ASK.0, ASK.1);
         Verdict::AskAgainAt(now.mono + wait)
     }
 
     fn wake_at(&self) -> Option<Mono> {
-        None
+        self.wake_at
     }
 
     fn lessons(&self) -> Option<Lessons> {

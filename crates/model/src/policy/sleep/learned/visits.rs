@@ -161,6 +161,12 @@ impl OpenVisits {
         returns
     }
 
+    /// Would a delay at `then` make one more delayed visit: is that visitor's last visit over by then,
+    /// or has nobody delayed it yet?
+    pub(super) fn can_be_delayed(&self, who: Visitor, then: Mono) -> bool {
+        self.open.get(&who).is_none_or(|open| then.since(open.last) >= VISIT_GAP || !open.delayed)
+    }
+
     fn fade(&mut self, now: Mono) {
         let day = now.0.as_secs() / 86_400;
         if day == self.day {
