@@ -15,9 +15,10 @@ use self::visits::{OpenVisits, Pauses};
 use super::{Idle, Observation, Promise, SleepPolicy, Terms, Verdict};
 use crate::time::{Mono, Now};
 
-/// Longest and shortest time until the policy asks itself again, and their share of the idle time.
+/// The policy asks itself again when the rates have changed: after no less and no more than these,
+/// nor than these shares of the idle time.
 const ASK: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
-const ASK_SHARE: f64 = 0.25;
+const ASK_SHARES: [f64; 2] = [0.05, 0.25];
 
 /// The price of a delayed request when nothing of the promise is used yet, as a share of its price
 /// when all is.
@@ -178,8 +179,10 @@ impl SleepPolicy for Learned {
         if awake > 0.0 && awake >= self.spared(now, idle.promise) {
             return self.sleep_until_a_regular_comes(now.mono, idle.promise);
         }
-        let wait = now.mono.since(idle.since).mul_f64(ASK_SHARE).clamp(ASK.0, ASK.1);
-        Verdict::AskAgainAt(now.mono + wait)
+        let idle = now.mono.since(idle.since);
+        let [soonest, latest] = ASK_SHARES.map(|share| idle.mul_f64(share).clamp(ASK.0, ASK.1));
+        let change = self.visits.change_at(now.mono);
+        Verdict::AskAgainAt(change.clamp(now.mono + soonest, now.mono + latest))
     }
 
     fn wake_at(&self) -> Option<Mono> {

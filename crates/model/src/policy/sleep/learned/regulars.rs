@@ -12,8 +12,9 @@ use crate::visit::Visitor;
 /// is forgotten.
 const MOST: usize = 1_024;
 
-/// Requests closer together than this are one occasion: a page and its parts.
-const OCCASION: Duration = Duration::from_secs(20);
+/// Requests closer together than this are one occasion: a page and its parts, or somebody who keeps
+/// asking.
+const PAUSE: Duration = Duration::from_mins(1);
 
 /// Whoever misses a period by more than this share of it, or than a moment, is out of step.
 const TOLERANCE: f64 = 0.02;
@@ -35,6 +36,9 @@ const REMEMBERED: f64 = 20.0;
 
 #[derive(Debug, Clone, Copy)]
 struct Habit {
+    /// The last request.
+    seen: Mono,
+    /// The last occasion began.
     last: Mono,
     period: Duration,
     /// Mean deviation from it.
@@ -72,9 +76,9 @@ impl Regulars {
             return;
         }
         if self.habits.len() >= MOST {
-            let mut lasts: Vec<Mono> = self.habits.values().map(|habit| habit.last).collect();
+            let mut lasts: Vec<Mono> = self.habits.values().map(|habit| habit.seen).collect();
             let (_, &mut middle, _) = lasts.select_nth_unstable(MOST / 2);
-            self.habits.retain(|_, habit| habit.last > middle);
+            self.habits.retain(|_, habit| habit.seen > middle);
         }
         self.habits.insert(who, Habit::begins(now));
     }
@@ -89,14 +93,15 @@ impl Regulars {
 impl Habit {
     const fn begins(now: Mono) -> Self {
         let (period, deviation) = (Duration::ZERO, Duration::ZERO);
-        Self { last: now, period, deviation, in_step: 0, met: 0.0, expected: 0.0 }
+        Self { seen: now, last: now, period, deviation, in_step: 0, met: 0.0, expected: 0.0 }
     }
 
     fn request(&mut self, now: Mono) {
-        let gap = now.since(self.last);
-        if gap < OCCASION {
+        let paused = now.since(std::mem::replace(&mut self.seen, now));
+        if paused < PAUSE {
             return;
         }
+        let gap = now.since(self.last);
         let missed_by = gap.abs_diff(self.period);
         let is_in_step = missed_by <= self.period.mul_f64(TOLERANCE).max(MOMENT);
         if self.in_step >= IN_STEP {
@@ -201,6 +206,15 @@ mod tests {
             at += gap;
             regulars.request(Mono::from_secs(at), CRON);
             assert!(expected(&regulars, at).is_empty());
+        }
+    }
+
+    #[test]
+    fn whoever_keeps_asking_is_here_and_not_expected() {
+        let mut regulars = Regulars::default();
+        for at in (0..10_000).step_by(25) {
+            regulars.request(Mono::from_secs(at), CRON);
+            assert!(expected(&regulars, at).is_empty(), "at {at} s");
         }
     }
 

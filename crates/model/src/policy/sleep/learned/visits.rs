@@ -161,6 +161,15 @@ impl OpenVisits {
         returns
     }
 
+    /// When the rates change next, nobody coming: when a visit passes into the next band.
+    pub(super) fn change_at(&self, now: Mono) -> Mono {
+        let next = |open: &Open| {
+            let band = band_of(now.since(open.last));
+            open.last + Duration::from_secs_f64(EDGES[band + 1])
+        };
+        self.open.values().map(next).filter(|&at| at > now).min().unwrap_or(Mono::NEVER)
+    }
+
     /// Would a delay at `then` make one more delayed visit: is that visitor's last visit over by then,
     /// or has nobody delayed it yet?
     pub(super) fn can_be_delayed(&self, who: Visitor, then: Mono) -> bool {
