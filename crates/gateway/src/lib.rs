@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! listen -> proxy -> (store | answers | origin) -> body -> client
-//!              \-> supervisor (power manager, controller, probe, journal)
+//!              \-> supervisor (power manager, controller, probe, journal, lessons)
 //! ```
 //!
 //! What is decided is decided in `nightwatt_model::policy`; what may be cached, in
@@ -26,6 +26,7 @@ mod health;
 mod hit;
 mod hold;
 pub mod journal;
+pub mod lessons;
 mod listen;
 mod metrics;
 mod origin;

@@ -115,6 +115,13 @@ fn write_info(page: &mut Exposition, gateway: &Gateway, sites: &[Scraped<'_>]) {
             samples.add(&[it.name(), &it.status.policy], 1);
         }
     });
+    let learned = gauge(
+        "nightwatt_policy_learned_seconds",
+        &["site"],
+        "For how long the sleep policy has watched requests to learn from them, all starts together; \
+         0 if it does not learn.",
+    );
+    per_site(page, learned, sites, |it| it.status.learned_from_s.unwrap_or(0.0));
     let observe = "1 in shadow mode (`--observe`), where servers are left alone; else 0.";
     let observe = gauge("nightwatt_shadow_mode", &[], observe);
     page.single(observe, u8::from(gateway.observe));

@@ -7,16 +7,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nightwatt_clock::Clock;
 use nightwatt_model::policy::admission::Route;
 use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::manager::{Knock, Memory, Settings};
-use nightwatt_model::scenario::Scenario;
+use nightwatt_model::policy::manager::{Knock, Settings};
+use nightwatt_model::scenario::Server;
 use nightwatt_model::visit::Visits;
 use nightwatt_power::probe::{self, Probe};
 use nightwatt_power::simulated;
 use nightwatt_power::{ConfigError, Context, Controller, Observed, Work};
 use tokio::task::JoinHandle;
 
-use crate::journal::{Journal, WakeCause};
-use crate::supervisor::{Hands, Supervisor};
+use crate::journal::WakeCause;
+use crate::supervisor::{AnyPolicy, Hands, Records, Supervisor};
 
 /// A controller that leaves the server alone, and says of it what the real one can tell.
 #[derive(Debug)]
@@ -78,14 +78,14 @@ pub(crate) struct WouldDelay {
 impl Shadow {
     pub(crate) fn start(
         context: &Context,
-        settings: Settings,
-        scenario: &Scenario,
-        (journal, memory): (Option<Journal>, Memory),
+        mind: (Settings, AnyPolicy),
+        server: &Server,
+        records: Records,
     ) -> Result<(Self, JoinHandle<()>), ConfigError> {
         let clock = &context.clock;
         let pretended = simulated::Config {
-            wake_time: scenario.server.wake_time,
-            sleep_time: scenario.server.sleep_time,
+            wake_time: server.wake_time,
+            sleep_time: server.sleep_time,
             starts_up: true,
             ..simulated::Config::default()
         };
@@ -93,14 +93,8 @@ impl Shadow {
             controller: Box::new(pretended.build(context)?),
             probe: Probe::new(probe::Config::Controller, clock.clone()),
         };
-        let policy = scenario.policy.build(&scenario.terms());
-        let (supervisor, task) = Supervisor::start(
-            &format!("{} (shadow)", context.site),
-            clock,
-            (settings, policy),
-            hands,
-            (journal, memory),
-        );
+        let name = format!("{} (shadow)", context.site);
+        let (supervisor, task) = Supervisor::start(&name, clock, mind, hands, records);
         Ok((Self { supervisor, clock: clock.clone(), tally: Tally::default() }, task))
     }
 

@@ -10,6 +10,7 @@ use nightwatt_model::energy::PowerStates;
 use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::policy::lifecycle::{Patience, Phase};
 use nightwatt_model::policy::manager::{Memory, Settings};
+use nightwatt_model::policy::sleep::AlwaysOn;
 use nightwatt_model::quantity::Watts;
 use nightwatt_model::scenario::Scenario;
 use nightwatt_model::time::Now;
@@ -25,12 +26,13 @@ use crate::config::{Config, SiteConfig};
 use crate::error::StartError;
 use crate::flights::Flights;
 use crate::journal::Journal;
+use crate::lessons::Shelf;
 use crate::metrics::{RequestTally, WarmUpTally};
 use crate::origin::OriginPool;
 use crate::refresh::Refresher;
 use crate::shadow::{HandsOff, Shadow};
 use crate::store::Store;
-use crate::supervisor::{Hands, Supervisor};
+use crate::supervisor::{AnyPolicy, Hands, Records, Supervisor};
 use crate::wishes::Wishes;
 
 /// A site that is being served.
@@ -95,17 +97,15 @@ impl Site {
         let probes_http = matches!(probe, probe::Config::Http(_));
         let probe = Probe::new(probe, (*clock).clone());
         let hands = Hands { controller, probe };
-        let policy = if observe {
-            Box::new(nightwatt_model::policy::sleep::AlwaysOn)
-        } else {
-            scenario.policy.build(&scenario.terms())
-        };
+        let (journal, memory) = journal(site, common, "ledger")?;
+        let (policy, shelf): (AnyPolicy, _) =
+            if observe { (Box::new(AlwaysOn), None) } else { policy(site, common) };
         let (supervisor, task) = Supervisor::start(
             &site.name,
             clock,
             (settings.clone(), policy),
             hands,
-            journal(site, common, "ledger")?,
+            Records { journal, memory, shelf },
         );
         tasks.push(task);
         let shadow = if observe { Some(shadow(site, common, settings, tasks)?) } else { None };
@@ -167,9 +167,12 @@ fn shadow(
 ) -> Result<Shadow, StartError> {
     // Requests and visits are counted from now on: so are sleeps and joules.
     let (journal, _) = journal(site, common, "shadow")?;
-    let journal = (journal, Memory::default());
-    let scenario = common.config.scenario_of(site);
-    let (shadow, task) = Shadow::start(&context(site, common), settings, scenario, journal)
+    // What is learned of requests is as true without it: it is the same file.
+    let (policy, shelf) = policy(site, common);
+    let records = Records { journal, memory: Memory::default(), shelf };
+    let server = &common.config.scenario_of(site).server;
+    let mind = (settings, policy);
+    let (shadow, task) = Shadow::start(&context(site, common), mind, server, records)
         .map_err(|source| StartError::Power { site: site.name.clone(), source })?;
     tasks.push(task);
     Ok(shadow)
@@ -231,6 +234,18 @@ fn journal(site: &SiteConfig, common: &Common<'_>, kind: &str) -> Result<Opened,
     Journal::open(&path, now, common.options.durable)
         .map(|(journal, memory)| (Some(journal), memory))
         .map_err(|source| StartError::File { path, source })
+}
+
+/// The site's policy with what it has learned before, and where it is to store that.
+fn policy(site: &SiteConfig, common: &Common<'_>) -> (AnyPolicy, Option<Shelf>) {
+    let scenario = common.config.scenario_of(site);
+    if !scenario.policy.learns() {
+        return (scenario.policy.build(&scenario.terms()), None);
+    }
+    let path = common.config.state_dir.join(format!("{}.lessons.json", site.name));
+    let now = common.clock.now();
+    let (shelf, lessons) = Shelf::open(&site.name, path, now.wall, common.options.durable);
+    (scenario.policy.resume(&scenario.terms(), lessons, now), shelf)
 }
 
 fn waiting_page(site: &SiteConfig) -> Result<String, StartError> {

@@ -45,6 +45,9 @@ pub struct SiteStatus {
     pub held: usize,
     /// Name of the sleep policy.
     pub policy: String,
+    /// Seconds for which it has watched requests to learn from, all starts together; nothing for a
+    /// policy that does not learn, and before the first request.
+    pub learned_from_s: Option<f64>,
     /// Requests since the start, by how they were answered.
     pub answers: BTreeMap<String, u64>,
     /// Requests of people and programs since the start that a sleep delayed.
@@ -121,6 +124,9 @@ impl Site {
     /// Looks at a site.
     pub(crate) fn status(&self) -> SiteStatus {
         let server = self.supervisor.status();
+        let shadow = self.shadow.as_ref().map(|shadow| (shadow, shadow.supervisor.status()));
+        // In shadow mode it is the shadow's policy that learns.
+        let learned_from = shadow.as_ref().map_or(&server, |(_, shadow)| shadow).learned_from;
         let counters = &self.counters;
         let answers = Answered::ALL.map(|it| (it.as_str(), counters.requests.answered(it)));
         let given = answers.into_iter().filter(|(_, count)| *count > 0);
@@ -138,6 +144,7 @@ impl Site {
             in_flight: server.in_flight,
             held: server.held,
             policy: self.scenario.policy.to_string(),
+            learned_from_s: learned_from.map(|time| time.as_secs_f64()),
             answers: given.map(|(name, count)| (name.to_owned(), count)).collect(),
             delayed_requests: counters.delayed.load(Ordering::Relaxed),
             visits,
@@ -145,8 +152,7 @@ impl Site {
             sla: server.sla,
             cache: self.store.size(),
             ledger: self.ledger(&server.memory.bill),
-            shadow: self.shadow.as_ref().map(|shadow| {
-                let status = shadow.supervisor.status();
+            shadow: shadow.map(|(shadow, status)| {
                 let WouldDelay { requests, delayed_requests, visits, delayed_visits } =
                     shadow.would_delay();
                 let ledger = self.ledger(&status.memory.bill);

@@ -20,13 +20,25 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::journal::{Journal, Record, WakeCause};
+use crate::lessons::Shelf;
 use crate::metrics::ServerTally;
 
-/// The ledger is written at least this often while the supervisor has anything to do at all.
+/// The ledger, and what was learned, are written at least this often while the supervisor has
+/// anything to do at all.
 const CHECKPOINT_EVERY: Duration = Duration::from_mins(15);
 
 /// Any policy.
 pub(crate) type AnyPolicy = Box<dyn SleepPolicy + Send>;
+
+/// What is written down, and where.
+pub(crate) struct Records {
+    /// The ledger, if it is kept.
+    pub(crate) journal: Option<Journal>,
+    /// What it said last.
+    pub(crate) memory: Memory,
+    /// Where the policy's lessons are stored, if it learns.
+    pub(crate) shelf: Option<Shelf>,
+}
 
 /// How the server is reached.
 pub(crate) struct Hands {
@@ -78,8 +90,11 @@ struct Driver {
     supervisor: Arc<Supervisor>,
     hands: Arc<Hands>,
     journal: Option<Journal>,
+    shelf: Option<Shelf>,
     actions: mpsc::UnboundedReceiver<Action>,
     written: Mono,
+    /// When the lessons were stored last.
+    lessons_stored: Mono,
     /// When the wake-up began that is under way.
     waking_since: Option<Mono>,
     command: Option<JoinHandle<()>>,
@@ -106,7 +121,7 @@ impl Supervisor {
         clock: &Clock,
         (settings, policy): (Settings, AnyPolicy),
         hands: Hands,
-        (journal, memory): (Option<Journal>, Memory),
+        Records { journal, memory, shelf }: Records,
     ) -> (Arc<Self>, JoinHandle<()>) {
         let now = clock.now();
         let manager = PowerManager::new(settings, policy, memory, now);
@@ -134,8 +149,10 @@ impl Supervisor {
             supervisor: Arc::clone(&supervisor),
             hands: Arc::new(hands),
             journal,
+            shelf,
             actions: queue,
             written: now.mono,
+            lessons_stored: now.mono,
             waking_since: None,
             command: None,
         };
@@ -281,6 +298,7 @@ impl Supervisor {
             in_flight: server.in_flight(),
             held: server.held(),
             hindrance: server.kept_awake_by(now),
+            learned_from: server.lessons(now).map(|lessons| lessons.watched()),
             now: now.mono,
         }
     }
@@ -348,6 +366,8 @@ pub(crate) struct SupervisorStatus {
     pub(crate) held: usize,
     /// What keeps it awake.
     pub(crate) hindrance: Option<Hindrance>,
+    /// How long the policy has watched requests, if it learns and has seen any.
+    pub(crate) learned_from: Option<Duration>,
     /// Now, on the clock of `hindrance`.
     pub(crate) now: Mono,
 }
@@ -378,6 +398,9 @@ impl Driver {
         self.supervisor.with(|managed, actions| managed.manager.tick(now, actions));
         if now.mono.since(self.written) >= CHECKPOINT_EVERY {
             self.write(None, None);
+        }
+        if now.mono.since(self.lessons_stored) >= CHECKPOINT_EVERY {
+            self.store_lessons();
         }
     }
 
@@ -490,15 +513,26 @@ impl Driver {
             tracing::error!(site = %self.supervisor.name, %error, "the ledger could not be written");
         }
     }
+
+    /// Stores what the policy has learned.
+    fn store_lessons(&mut self) {
+        let now = self.supervisor.clock.now();
+        self.lessons_stored = now.mono;
+        let lessons = self.supervisor.lock().manager.lessons(now);
+        if let (Some(place), Some(lessons)) = (&self.shelf, lessons) {
+            place.store(&lessons);
+        }
+    }
 }
 
 impl Drop for Driver {
-    /// The last record, when the gateway stops in good order.
+    /// The last record, when the gateway stops in good order, and the last lesson.
     fn drop(&mut self) {
         if let Some(command) = &self.command {
             command.abort();
         }
         self.write(None, None);
+        self.store_lessons();
     }
 }
 

@@ -58,6 +58,9 @@ fn site_rows(text: &mut String, it: &SiteStatus) {
         seconds(it.state_for_s),
         it.policy
     );
+    if let Some(time) = it.learned_from_s {
+        row(text, "learned from", &format!("{} of requests", seconds(time)));
+    }
     if let Some(reason) = &it.kept_awake_by {
         row(text, "kept awake by", reason);
     }

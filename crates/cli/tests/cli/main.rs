@@ -10,6 +10,7 @@ mod crashes;
 mod demo;
 mod failing_servers;
 mod harness;
+mod learning;
 mod observe;
 mod published;
 mod real_logs;

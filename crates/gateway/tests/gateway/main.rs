@@ -10,6 +10,7 @@ mod failure;
 mod forgetting;
 mod health;
 mod hygiene;
+mod learning;
 mod ledger;
 mod limits;
 mod metrics;

@@ -388,6 +388,16 @@ impl Stage {
         journal::read(&self.dir.path().join("blog.ledger.jsonl")).unwrap()
     }
 
+    /// Where what the policy has learned is stored.
+    pub(crate) fn lessons(&self) -> PathBuf {
+        self.dir.path().join("blog.lessons.json")
+    }
+
+    /// Whether the next gateway runs in shadow mode.
+    pub(crate) fn observe(&mut self, observe: bool) {
+        self.observe = observe;
+    }
+
     /// Lines of the access log.
     pub(crate) fn log(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.dir.path().join("access.log")).unwrap();

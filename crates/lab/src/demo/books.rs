@@ -32,12 +32,13 @@ impl Books {
     pub(super) const ORIGIN: &'static str = "origin.tsv";
 
     /// Every file of a play.
-    pub(super) fn files(site: &str) -> [String; 3] {
-        [Self::ACCESS.to_owned(), Self::ORIGIN.to_owned(), format!("{site}.ledger.jsonl")]
+    pub(super) fn files(site: &str) -> [String; 4] {
+        let (access, origin) = (Self::ACCESS.to_owned(), Self::ORIGIN.to_owned());
+        [access, origin, format!("{site}.ledger.jsonl"), format!("{site}.lessons.json")]
     }
 
     pub(super) fn read(dir: &Path, site: &str) -> std::io::Result<Self> {
-        let [access, origin, ledger] = Self::files(site).map(|name| dir.join(name));
+        let [access, origin, ledger, _] = Self::files(site).map(|name| dir.join(name));
         let mut proxy: HashMap<String, Vec<Extras>> = HashMap::new();
         for line in read_or_nothing(&access)?.lines() {
             let extras = Extras::read(line)

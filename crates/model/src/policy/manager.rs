@@ -543,9 +543,9 @@ impl<P: SleepPolicy> PowerManager<P> {
         Memory { bill: self.bill(now), crawl_appointment: self.crawl.appointment(now) }
     }
 
-    /// What the policy has learned, if it learns.
-    pub fn lessons(&self) -> Option<Lessons> {
-        self.policy.lessons()
+    /// What the policy has learned until now, if it learns.
+    pub fn lessons(&self, now: Now) -> Option<Lessons> {
+        self.policy.lessons(now)
     }
 
     /// Admitted requests and delayed ones in the window of the promise, if one is made.

@@ -93,8 +93,9 @@ pub trait SleepPolicy {
         None
     }
 
-    /// What was learned, to be stored and gone on with after a restart. Nothing, for most.
-    fn lessons(&self) -> Option<Lessons> {
+    /// What was learned until now, to be stored and gone on with after a restart. Nothing for most,
+    /// and before the first request.
+    fn lessons(&self, _now: Now) -> Option<Lessons> {
         None
     }
 }
@@ -112,8 +113,8 @@ impl<P: SleepPolicy + ?Sized> SleepPolicy for Box<P> {
         (**self).wake_at()
     }
 
-    fn lessons(&self) -> Option<Lessons> {
-        (**self).lessons()
+    fn lessons(&self, now: Now) -> Option<Lessons> {
+        (**self).lessons(now)
     }
 }
 
@@ -206,7 +207,12 @@ impl PolicyChoice {
         }
     }
 
-    /// Builds the policy, going on with what it has learned before.
+    /// Does it learn, so that there are [`Lessons`] to be stored?
+    pub const fn learns(&self) -> bool {
+        matches!(self, Self::Learned)
+    }
+
+    /// Builds the policy, going on with what it has learned before (if it learns).
     pub fn resume(
         &self,
         terms: &Terms,

@@ -13,7 +13,7 @@ use self::arrivals::Arrivals;
 use self::regulars::{Expected, Regulars};
 use self::visits::{OpenVisits, Pauses};
 use super::{Idle, Observation, Promise, SleepPolicy, Terms, Verdict};
-use crate::time::{Mono, Now};
+use crate::time::{Mono, Now, Wall};
 
 /// The policy asks itself again when the rates have changed: after no less and no more than these,
 /// nor than these shares of the idle time.
@@ -35,6 +35,10 @@ const FIRST_DELAYS: f64 = 20.0;
 /// What guarding a visit in progress is worth, as a share of the price of its delay: whoever is not
 /// delayed now has to be guarded through the next pause too, or is delayed then.
 const GUARDED: f64 = 0.6;
+
+/// A stop is taken to be no longer than this, ten years: nothing that was learned is left by then, and
+/// a wrong clock can do no harm.
+const LONGEST_STOP: Duration = Duration::from_hours(10 * 365 * 24);
 
 /// Sleeps as soon as staying awake costs more than the delays it would spare.
 ///
@@ -69,13 +73,63 @@ pub struct Learned {
     regulars: Regulars,
     /// Asleep, the server is to be woken then.
     wake_at: Option<Mono>,
+    /// Since when it watches, in this process; nothing before the first request.
+    watching: Option<Mono>,
+    /// How long it watched before.
+    watched: Duration,
 }
 
-/// What the policy has learned, for storing. Some 5 KB of JSON.
+/// What the policy has learned, for storing. Some 6 KB of JSON.
+///
+/// It is about requests alone: it stays true when the server, its price or the promise changes.
+/// Whatever is deserialised can have been learned: figures that cannot be are an error.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Unchecked")]
 pub struct Lessons {
+    /// As of then (ms since 1970, UTC). What is learned fades with the time since.
+    at: Wall,
+    /// How long requests were watched.
+    watched: Duration,
     arrivals: Arrivals,
     pauses: Pauses,
+}
+
+/// [`Lessons`] as they are read.
+#[derive(Deserialize)]
+struct Unchecked {
+    at: Wall,
+    watched: Duration,
+    arrivals: Arrivals,
+    pauses: Pauses,
+}
+
+impl TryFrom<Unchecked> for Lessons {
+    type Error = &'static str;
+
+    fn try_from(read: Unchecked) -> Result<Self, Self::Error> {
+        let Unchecked { at, watched, arrivals, pauses } = read;
+        arrivals.check()?;
+        pauses.check()?;
+        Ok(Self { at, watched, arrivals, pauses })
+    }
+}
+
+impl Lessons {
+    /// When they were drawn.
+    pub const fn at(&self) -> Wall {
+        self.at
+    }
+
+    /// How long requests had been watched by then, without the stops between.
+    pub const fn watched(&self) -> Duration {
+        self.watched
+    }
+
+    /// How much later it is now: nothing if the clock was set back since.
+    pub fn age(&self, now: Wall) -> Duration {
+        let age = u64::try_from(now.0.saturating_sub(self.at.0)).unwrap_or(0);
+        Duration::from_millis(age)
+    }
 }
 
 impl Learned {
@@ -87,15 +141,20 @@ impl Learned {
             visits: OpenVisits::default(),
             regulars: Regulars::default(),
             wake_at: None,
+            watching: None,
+            watched: Duration::ZERO,
         }
     }
 
-    /// Goes on with what was learned before.
+    /// Goes on with what was learned before, as if nobody had come since: by the civil time that has
+    /// passed, it fades. Who was here then, and who came like clockwork, is not known any more.
     pub fn resume(terms: Terms, lessons: Lessons, now: Now) -> Self {
+        let stop = lessons.age(now.wall).min(LONGEST_STOP);
         Self {
-            terms,
-            arrivals: lessons.arrivals.resumed(now.mono),
-            visits: OpenVisits::resume(&lessons.pauses),
+            arrivals: lessons.arrivals.resumed(now.mono, stop),
+            visits: OpenVisits::resume(&lessons.pauses, now.mono, stop),
+            watching: Some(now.mono),
+            watched: lessons.watched,
             ..Self::new(terms)
         }
     }
@@ -163,6 +222,7 @@ impl Learned {
 
 impl SleepPolicy for Learned {
     fn observe(&mut self, now: Now, seen: &Observation) {
+        self.watching.get_or_insert(now.mono);
         let begins = self.visits.request(now.mono, seen);
         if seen.needs_server {
             self.regulars.request(now.mono, seen.visitor);
@@ -189,7 +249,16 @@ impl SleepPolicy for Learned {
         self.wake_at
     }
 
-    fn lessons(&self) -> Option<Lessons> {
-        Some(Lessons { arrivals: self.arrivals.clone(), pauses: self.visits.pauses() })
+    fn lessons(&self, now: Now) -> Option<Lessons> {
+        let watching = self.watching?;
+        Some(Lessons {
+            at: now.wall,
+            watched: self.watched.saturating_add(now.mono.since(watching)),
+            arrivals: self.arrivals.stored(now.mono),
+            pauses: self.visits.pauses(now.mono),
+        })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,8 @@
 //! How often somebody new comes: several views of the past, weighed by how well each has foretold
 //! it.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::time::{Mono, Now};
@@ -18,6 +20,9 @@ const PRIOR_WEIGHT: f64 = 36_000.0;
 /// An hour of the day counts by itself once it was watched this long, s.
 const HOUR_WEIGHT: f64 = 3_600.0;
 
+/// Time constant of the hours of the day, s: each is watched once a day, so these are two weeks.
+const HOUR_MEMORY: f64 = 14.0 * 3_600.0;
+
 /// Time constant of the long mean, s: three weeks.
 const LONG_MEMORY: f64 = 21.0 * 86_400.0;
 
@@ -29,6 +34,9 @@ const STEP: f64 = 300.0;
 
 /// A pause longer than this is cut to it, s: by then everything but the long mean is forgotten.
 const LONGEST_PAUSE: f64 = 28.0 * 86_400.0;
+
+/// A count read from outside may be no larger. (One more makes no difference to it, so none ever is.)
+const MOST: f64 = 1e16;
 
 /// A count with its time of watching, both fading.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -48,6 +56,12 @@ impl Watched {
     fn rate(self, prior: f64, weight: f64) -> f64 {
         (self.count + prior * weight) / (self.time + weight)
     }
+
+    /// Can this have come of watching with fading of that time constant?
+    fn is_possible(self, memory: f64) -> bool {
+        // Fading in steps, the time comes to no more than the time constant and one step.
+        (0.0..=MOST).contains(&self.count) && (0.0..=memory + STEP).contains(&self.time)
+    }
 }
 
 /// Foretells the rate at which new visits ask for the server.
@@ -63,6 +77,8 @@ pub(super) struct Arrivals {
     weights: [f64; VIEWS],
     #[serde(skip)]
     at: Mono,
+    /// Time up to `at` that has not been let pass yet.
+    unpassed: Duration,
 }
 
 impl Default for Arrivals {
@@ -73,20 +89,42 @@ impl Default for Arrivals {
             long: Watched::default(),
             weights: [0.0; VIEWS],
             at: Mono::ZERO,
+            unpassed: Duration::ZERO,
         }
     }
 }
 
 impl Arrivals {
-    /// The same, going on at this moment, as after a restart.
-    pub(super) const fn resumed(mut self, at: Mono) -> Self {
-        self.at = at;
-        self
+    /// The same as of now, for storing.
+    pub(super) fn stored(&self, at: Mono) -> Self {
+        let unpassed = self.unpassed.saturating_add(at.since(self.at));
+        Self { at, unpassed, ..self.clone() }
+    }
+
+    /// The same, going on at this moment, after a stop of that length. The stop passes with the time
+    /// after it, as it would have for one who was never stopped.
+    pub(super) fn resumed(self, at: Mono, stop: Duration) -> Self {
+        Self { at, unpassed: self.unpassed.saturating_add(stop), ..self }
+    }
+
+    /// Says what cannot be true of what was read from outside.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        let means = self.means.iter().zip(MEMORIES);
+        let hours = self.hours.iter().map(|hour| (hour, HOUR_MEMORY));
+        let mut all = means.chain(hours).chain([(&self.long, LONG_MEMORY)]);
+        if !all.all(|(watched, memory)| watched.is_possible(memory)) {
+            return Err("a count of arrivals, or its time of watching, cannot be");
+        }
+        if !self.weights.iter().all(|weight| (LEAST_WEIGHT..=0.0).contains(weight)) {
+            return Err("the weight of a view cannot be");
+        }
+        Ok(())
     }
 
     /// Time passes without arrivals, up to now.
     pub(super) fn pass(&mut self, now: Now) {
-        let passed = now.mono.since(self.at).as_secs_f64();
+        let passed = self.unpassed.saturating_add(now.mono.since(self.at)).as_secs_f64();
+        self.unpassed = Duration::ZERO;
         self.at = now.mono;
         let mut left = passed.min(LONGEST_PAUSE);
         while left > 0.0 {
@@ -161,7 +199,7 @@ struct Fades {
     /// The views' weights: what foretold well three days ago counts a third.
     weights: f64,
     means: [f64; MEMORIES.len()],
-    /// Hours of the day: each is watched once a day, so two weeks are 14 watched hours.
+    /// Hours of the day.
     hour: f64,
     long: f64,
 }
@@ -211,7 +249,7 @@ mod tests {
             let fades = Fades::after(step);
             let pairs = fades.means.into_iter().zip(MEMORIES).chain([
                 (fades.weights, 3.0 * 86_400.0),
-                (fades.hour, 14.0 * 3_600.0),
+                (fades.hour, HOUR_MEMORY),
                 (fades.long, LONG_MEMORY),
             ]);
             for (fade, memory) in pairs {
@@ -248,6 +286,27 @@ mod tests {
         arrivals.pass(at(after));
         let morning = arrivals.rate(at(after));
         assert!(morning > 3.0 * night, "{morning} after {night}, though nobody has come yet");
+    }
+
+    #[test]
+    fn a_stop_fades_what_is_known_as_the_same_time_without_arrivals_does() {
+        let (busy, stop) = (2 * 86_400, 21 * 86_400);
+        let mut steady = Arrivals::default();
+        come(&mut steady, (0, busy), 60);
+        // The clock of the next process begins anew, and 100 s go by until it asks.
+        let mut resumed = steady
+            .stored(Mono::from_secs(busy))
+            .resumed(Mono::from_secs(5), Duration::from_secs(stop));
+        let (long, day) = (steady.long, steady.means[2]);
+        let later = at(busy + stop + 100);
+        resumed.pass(Now { mono: Mono::from_secs(105), ..later });
+        steady.pass(later);
+        // Three weeks are one time constant of the long mean, and 21 of the day's.
+        let faded = |seconds: f64| (-(stop as f64 + 100.0) / seconds).exp();
+        assert!((resumed.long.count / long.count / faded(21.0 * 86_400.0) - 1.0).abs() < 1e-9);
+        assert!((resumed.means[2].count / day.count / faded(86_400.0) - 1.0).abs() < 1e-9);
+        resumed.at = steady.at;
+        assert_eq!(resumed, steady);
     }
 
     #[test]

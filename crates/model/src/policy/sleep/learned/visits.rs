@@ -46,6 +46,11 @@ const MOST_OPEN: usize = 4_096;
 
 /// What is known of pauses fades by this each day: half in three weeks.
 const KEPT_PER_DAY: f64 = 0.967;
+const DAY: u64 = 86_400;
+
+/// What is read from outside may be no larger: requests, and seconds in which one could have come.
+/// (One visit more makes no difference to it, so nothing ever is.)
+const MOST: f64 = 1e19;
 
 /// How often visits of a kind asked again at an age, and for how long they could have.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -77,12 +82,40 @@ pub(super) struct OpenVisits {
     open: HashMap<Visitor, Open, FixedState>,
     bands: [[Band; BANDS]; KINDS],
     sweep_at: usize,
-    day: u64,
+    /// When the bands have faded last.
+    faded: Mono,
+    /// Time up to then, less than a day, that they have not faded for yet.
+    unfaded: Duration,
 }
 
 /// What survives a restart: how readers behave, not who is here.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Pauses(Vec<Vec<Band>>);
+pub(super) struct Pauses {
+    bands: [[Band; BANDS]; KINDS],
+    /// Visits of each kind that the bands do not count yet as gone.
+    open: [u32; KINDS],
+    /// Time that the bands have not faded for yet.
+    unfaded: Duration,
+}
+
+impl Pauses {
+    /// Says what cannot be true of what was read from outside.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        let prior = OpenVisits::default().bands;
+        // Nothing ever falls below what was believed at first; a last digit may be lost in writing.
+        let from = |least: f64| 0.999 * least..=MOST;
+        let mut bands = self.bands.iter().flatten().zip(prior.iter().flatten());
+        if !bands.all(|(band, prior)| {
+            from(prior.returns).contains(&band.returns) && from(prior.time).contains(&band.time)
+        }) {
+            return Err("how often visits went on, or how long they were watched, cannot be");
+        }
+        if self.open.iter().any(|&open| open as usize > MOST_OPEN) {
+            return Err("there are more visits than are ever remembered");
+        }
+        Ok(())
+    }
+}
 
 impl Default for OpenVisits {
     fn default() -> Self {
@@ -96,27 +129,31 @@ impl Default for OpenVisits {
             open: HashMap::default(),
             bands: [std::array::from_fn(band); KINDS],
             sweep_at: 0,
-            day: 0,
+            faded: Mono::ZERO,
+            unfaded: Duration::ZERO,
         }
     }
 }
 
 impl OpenVisits {
-    /// Goes on with what was known.
-    pub(super) fn resume(pauses: &Pauses) -> Self {
-        let mut visits = Self::default();
-        for (bands, known) in visits.bands.iter_mut().zip(&pauses.0) {
-            for (band, known) in bands.iter_mut().zip(known) {
-                if known.returns >= 0.0 && known.time > 0.0 {
-                    *band = *known;
-                }
+    /// Goes on with what was known, after a stop of that length. After a long one whoever was here
+    /// has left; after a short one nobody knows, and they count neither as gone nor as come back.
+    pub(super) fn resume(pauses: &Pauses, now: Mono, stop: Duration) -> Self {
+        let unfaded = pauses.unfaded.saturating_add(stop);
+        let mut visits = Self { bands: pauses.bands, faded: now, unfaded, ..Self::default() };
+        if stop >= VISIT_GAP {
+            for (bands, open) in visits.bands.iter_mut().zip(pauses.open) {
+                (0..open).for_each(|_| watch(bands, VISIT_GAP));
             }
         }
         visits
     }
 
-    pub(super) fn pauses(&self) -> Pauses {
-        Pauses(self.bands.iter().map(|bands| bands.to_vec()).collect())
+    pub(super) fn pauses(&self, now: Mono) -> Pauses {
+        let mut open = [0; KINDS];
+        self.open.values().for_each(|visit| open[visit.kind] += 1);
+        let unfaded = self.unfaded.saturating_add(now.since(self.faded));
+        Pauses { bands: self.bands, open, unfaded }
     }
 
     /// A request of a visitor; says whether a visit begins with it.
@@ -177,13 +214,14 @@ impl OpenVisits {
     }
 
     fn fade(&mut self, now: Mono) {
-        let day = now.0.as_secs() / 86_400;
-        if day == self.day {
+        let unfaded = self.unfaded.saturating_add(now.since(self.faded));
+        let days = unfaded.as_secs() / DAY;
+        if days == 0 {
             return;
         }
-        let days = i32::try_from(day.saturating_sub(self.day)).unwrap_or(i32::MAX);
-        let keep = KEPT_PER_DAY.powi(days);
-        self.day = day;
+        let keep = KEPT_PER_DAY.powi(i32::try_from(days).unwrap_or(i32::MAX));
+        self.faded = now;
+        self.unfaded = unfaded.saturating_sub(Duration::from_secs(days * DAY));
         let prior = Self::default().bands;
         for (band, prior) in self.bands.iter_mut().flatten().zip(prior.iter().flatten()) {
             // What was seen fades, and the prior takes its place.
@@ -194,9 +232,12 @@ impl OpenVisits {
 
     /// Takes leave of visits that are over, whenever the table has doubled.
     fn sweep(&mut self, now: Mono) {
-        if self.open.len() < self.sweep_at.max(16) {
-            return;
+        if self.open.len() >= self.sweep_at.max(16) {
+            self.take_leave(now);
         }
+    }
+
+    pub(super) fn take_leave(&mut self, now: Mono) {
         let bands = &mut self.bands;
         self.open.retain(|_, open| {
             let age = now.since(open.last);

@@ -1,0 +1,232 @@
+//! What a sleep policy has learned, on disk: one JSON object in a file beside the site's ledger, so
+//! that a restart costs no learning.
+//!
+//! The file is replaced as a whole at each checkpoint and at the end; a crash leaves the last whole
+//! one. What cannot be taken up is kept aside, and the policy learns anew.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nightwatt_model::duration_text;
+use nightwatt_model::policy::sleep::{Lessons, PolicyChoice};
+use nightwatt_model::time::Wall;
+use serde::{Deserialize, Serialize};
+
+/// A longer file is none of ours: they have some 6 KB.
+pub const LONGEST: usize = 64 << 10;
+
+/// The form. It is another one as soon as a number in it means something else.
+const VERSION: u64 = 1;
+
+/// A clock that is this much behind the file's was set back, or is not set yet: no time has passed.
+/// (Boards without a battery start with the time at which they stopped.) Beyond that it is wrong.
+const CLOCK_SET_BACK: Duration = Duration::from_hours(24);
+
+/// What is shown of a reason that quotes the file.
+const SHOWN: usize = 120;
+
+/// Why lessons cannot be taken up.
+#[derive(Debug, thiserror::Error)]
+pub enum LessonsError {
+    /// The file cannot be read.
+    #[error("it cannot be read: {0}")]
+    Unreadable(#[from] std::io::Error),
+    /// There is far too much of it.
+    #[error("it is longer than {LONGEST} bytes")]
+    Long,
+    /// It is not what was written, or cannot have been learned.
+    #[error("it is damaged: {0}")]
+    Damaged(String),
+    /// Another version of nightwatt wrote it.
+    #[error("its form is version {0}, and this nightwatt knows version {VERSION}")]
+    Version(u64),
+    /// Another policy learned it.
+    #[error("the policy `{0}` has learned it")]
+    Policy(String),
+    /// The clock was wrong then, or is now.
+    #[error("it was written {} from now", duration_text::format(*.0))]
+    Future(Duration),
+}
+
+impl LessonsError {
+    /// What to try next.
+    pub const fn hint(&self) -> &'static str {
+        match self {
+            Self::Unreadable(_) => "check the disk, and that this user may read and write the file",
+            Self::Long | Self::Damaged(_) => {
+                "nothing needs to be done; a backup of the file may be put in its place while \
+                 nightwatt is stopped"
+            }
+            Self::Version(_) | Self::Policy(_) => {
+                "nothing needs to be done, unless you go back to what wrote it: then put the file \
+                 back while nightwatt is stopped"
+            }
+            Self::Future(_) => {
+                "check the clock; if it was wrong now, set it and put the file back while nightwatt \
+                 is stopped"
+            }
+        }
+    }
+}
+
+/// The file's content.
+#[derive(Serialize)]
+struct Sheet<'a> {
+    v: u64,
+    policy: PolicyChoice,
+    lessons: &'a Lessons,
+}
+
+/// What is looked at first: the rest may have any form.
+#[derive(Deserialize)]
+struct Head {
+    v: u64,
+    policy: String,
+}
+
+#[derive(Deserialize)]
+struct Body {
+    lessons: Lessons,
+}
+
+/// As they are stored.
+pub fn write(lessons: &Lessons) -> serde_json::Result<Vec<u8>> {
+    let sheet = Sheet { v: VERSION, policy: PolicyChoice::Learned, lessons };
+    let mut text = serde_json::to_vec(&sheet)?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// Reads what [`write()`] wrote.
+///
+/// # Errors
+///
+/// If that was another version or policy, if it was later than now by more than a day, and for
+/// anything that cannot have been learned.
+pub fn read(text: &[u8], now: Wall) -> Result<Lessons, LessonsError> {
+    if text.len() > LONGEST {
+        return Err(LessonsError::Long);
+    }
+    let head: Head = serde_json::from_slice(text).map_err(|error| damaged(&error))?;
+    if head.v != VERSION {
+        return Err(LessonsError::Version(head.v));
+    }
+    if head.policy != PolicyChoice::Learned.to_string() {
+        return Err(LessonsError::Policy(shown(&head.policy)));
+    }
+    let Body { lessons } = serde_json::from_slice(text).map_err(|error| damaged(&error))?;
+    let ahead = u64::try_from(lessons.at().0.saturating_sub(now.0)).unwrap_or(0);
+    let ahead = Duration::from_millis(ahead);
+    if ahead > CLOCK_SET_BACK {
+        return Err(LessonsError::Future(ahead));
+    }
+    Ok(lessons)
+}
+
+fn damaged(error: &serde_json::Error) -> LessonsError {
+    LessonsError::Damaged(shown(&error.to_string()))
+}
+
+fn shown(text: &str) -> String {
+    text.chars().take(SHOWN).collect()
+}
+
+/// Where the lessons of one policy are stored.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    site: String,
+    path: PathBuf,
+    /// Wait for the disk.
+    durable: bool,
+}
+
+impl Shelf {
+    /// Takes up what is stored, if that is possible; says so either way. No shelf if something lies
+    /// there that can neither be used nor be kept aside.
+    pub(crate) fn open(
+        site: &str,
+        path: PathBuf,
+        now: Wall,
+        durable: bool,
+    ) -> (Option<Self>, Option<Lessons>) {
+        let shelf = Self { site: site.to_owned(), path, durable };
+        match shelf.load(now) {
+            Ok(None) => (Some(shelf), None),
+            Ok(Some(lessons)) => {
+                let watched = duration_text::format(whole_seconds(lessons.watched()));
+                let stopped = duration_text::format(whole_seconds(lessons.age(now)));
+                tracing::info!(site, watched, stopped, "goes on with what it has learned");
+                (Some(shelf), Some(lessons))
+            }
+            Err(why) => (shelf.put_aside(&why), None),
+        }
+    }
+
+    fn load(&self, now: Wall) -> Result<Option<Lessons>, LessonsError> {
+        let file = match File::open(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let mut text = Vec::new();
+        file.take(LONGEST as u64 + 1).read_to_end(&mut text)?;
+        read(&text, now).map(Some)
+    }
+
+    /// Whatever is wrong with the file, nobody loses it.
+    fn put_aside(self, why: &LessonsError) -> Option<Self> {
+        let (site, hint) = (&self.site, why.hint());
+        let (file, aside) = (self.path.display(), with_ending(&self.path, ".bad"));
+        match std::fs::rename(&self.path, &aside) {
+            Ok(()) => {
+                let kept = aside.display();
+                tracing::warn!(site, %file, %kept, %why, hint, "learns anew: what was stored is of no use");
+                Some(self)
+            }
+            Err(error) => {
+                tracing::error!(
+                    site,
+                    %file,
+                    %why,
+                    %error,
+                    "learns anew, and stores nothing: what was stored is of no use, and cannot be \
+                     moved out of the way; move it, and start again"
+                );
+                None
+            }
+        }
+    }
+
+    /// Stores them in the place of what was there. Complains, and goes on, if that cannot be done.
+    pub(crate) fn store(&self, lessons: &Lessons) {
+        if let Err(error) = self.replace(lessons) {
+            let (site, file) = (&self.site, self.path.display());
+            tracing::error!(site, %file, %error, "what was learned could not be stored");
+        }
+    }
+
+    /// At no moment is there no whole file.
+    fn replace(&self, lessons: &Lessons) -> std::io::Result<()> {
+        let new = with_ending(&self.path, ".new");
+        let mut file = File::create(&new)?;
+        file.write_all(&write(lessons)?)?;
+        if self.durable {
+            file.sync_data()?;
+        }
+        std::fs::rename(&new, &self.path)
+    }
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(ending);
+    path.into()
+}
+
+const fn whole_seconds(time: Duration) -> Duration {
+    Duration::from_secs(time.as_secs())
+}
+
+#[cfg(test)]
+mod tests;
