@@ -149,7 +149,7 @@ impl SlaWindow {
         if now >= self.newest_ends || self.buckets.is_empty() {
             let step = self.step();
             let into = (now.0.as_nanos() % step.as_nanos()) as u64;
-            self.newest_ends = now + (step - Duration::from_nanos(into));
+            self.newest_ends = now + step.saturating_sub(Duration::from_nanos(into));
             self.buckets.push_back(Bucket { ends: self.newest_ends, seen: 0, delayed: 0 });
             self.plan_forgetting();
         }

@@ -187,7 +187,9 @@ impl Learned {
 
     /// The first of those who come like clockwork for whom it pays to be awake.
     fn next_regular(&self, now: Mono, promise: Option<Promise>) -> Option<Expected> {
-        let per_request = promise.map_or(0.0, |promise| self.price_of_request(promise));
+        // Not dearer than the first delays: that one was spared may turn out to buy no further sleep.
+        let unused = promise.map(|promise| Promise { used: 0.0, ..promise });
+        let per_request = unused.map_or(0.0, |promise| self.price_of_request(promise));
         self.regulars
             .expected(now)
             .filter(|expected| self.is_worth_waking(expected, per_request))

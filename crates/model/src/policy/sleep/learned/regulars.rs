@@ -129,8 +129,8 @@ impl Habit {
         }
         let due = self.last + self.period;
         let tolerance = self.deviation.mul_f64(DEVIATIONS).max(MOMENT);
-        // As if one expectation had been met already and one had not.
-        let chance = (self.met + 1.0) / (self.expected + 2.0);
+        // As if one expectation had been met already and two had not.
+        let chance = (self.met + 1.0) / (self.expected + 3.0);
         Some(Expected {
             who,
             last: self.last,
@@ -163,7 +163,7 @@ mod tests {
         regulars.request(Mono::from_secs(4 * 600), CRON);
         let [next] = expected(&regulars, 2500)[..] else { panic!("nobody is expected") };
         assert_eq!((next.from, next.until), (Mono::from_secs(2998), Mono::from_secs(3002)));
-        assert!((next.chance - 0.5).abs() < 1e-9, "{}", next.chance);
+        assert!((next.chance - 1.0 / 3.0).abs() < 1e-9, "{}", next.chance);
         assert!(expected(&regulars, 3002).is_empty(), "it did not come");
     }
 

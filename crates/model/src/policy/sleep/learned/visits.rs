@@ -292,9 +292,9 @@ mod tests {
     #[test]
     fn the_bands_are_half_octaves_and_cover_half_an_hour() {
         assert_eq!((EDGES[0], EDGES[1], EDGES[BANDS]), (0.0, 1.0, 1800.0));
-        for band in 1..BANDS {
-            let edge = 2_f64.powf((band - 1) as f64 / 2.0);
-            assert!((EDGES[band] - edge).abs() < 1e-9 * edge, "{} at {band}", EDGES[band]);
+        for (half_octave, seconds) in EDGES[1..BANDS].iter().enumerate() {
+            let edge = 2_f64.powf(half_octave as f64 / 2.0);
+            assert!((seconds - edge).abs() < 1e-9 * edge, "{seconds} s, not {edge} s");
         }
         for millis in (0..1_800_000).step_by(977) {
             let age = Duration::from_millis(millis);
