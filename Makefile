@@ -16,7 +16,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench bench-analyze bench-front-door policies fuzz fuzz-smoke lint doc licences garbage soak ci
+.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-front-door policies fuzz fuzz-smoke lint doc licences garbage soak ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS="--help")'
@@ -25,6 +25,8 @@ help:
 	@echo 'make bench       benchmarks'
 	@echo 'make bench-analyze'
 	@echo '                 analyze beside GoAccess on a log of 1 GB (ARGS="--megabytes 200")'
+	@echo 'make bench-analyze-memory'
+	@echo '                 memory of analyze on ten million different URLs (ARGS="--requests 1000000")'
 	@echo 'make bench-front-door'
 	@echo '                 the proxy beside nginx, Varnish and a bare loop (ARGS="--quick")'
 	@echo 'make policies    every policy figure over the real logs, beside the best fixed time-out'
@@ -60,6 +62,10 @@ policies:
 bench-analyze:
 	@tools/need rust cc python3
 	@benches/analyze/run $(ARGS)
+
+bench-analyze-memory:
+	@tools/need rust cc python3
+	@benches/analyze/memory $(ARGS)
 
 bench-front-door:
 	@tools/need rust cc nginx python3 strace varnish wrk

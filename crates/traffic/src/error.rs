@@ -48,7 +48,7 @@ pub enum Error {
     /// No line of the log's beginning is in a format that is read here.
     #[error(
         "log {name} is in none of the formats that are read ({formats}): its first line is \
-         `{excerpt}`; is it an access log? If its lines only begin oddly, name the format with \
+         `{excerpt}`; is it an access log? If only its first megabytes are odd, name the format with \
          --format"
     )]
     NoFormat {

@@ -11,6 +11,7 @@ use crate::civil::TimeMemo;
 use crate::clf;
 use crate::error::Error;
 use crate::json;
+use crate::reader::MAX_LINE;
 use crate::record::Reason;
 use crate::spans::Spans;
 use crate::w3c::Header;
@@ -66,30 +67,33 @@ impl FromStr for Format {
     }
 }
 
-/// Lines looked at to tell a format.
-const LOOKED_AT: usize = 100;
+/// Lines that tell a format.
+const VOTES: usize = 100;
 
-/// The format that most of the first lines are in; of the later lines the first one decides.
-/// `None` where no line is in any.
+/// The format that most of the first hundred lines are in that are in any, and of two the one that
+/// comes first; what stands between them is passed over. `None` where no line is in any.
 pub(crate) fn detect(text: &[u8]) -> Option<Format> {
-    let mut lines = text.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
-    let mut scores = [0_usize; NAMES.len()];
-    for line in lines.by_ref().take(LOOKED_AT) {
-        let format = detect_line(line);
-        if format == Some(Format::W3c) {
+    let mut votes: Vec<(Format, usize)> = Vec::new();
+    for format in text.split(|&byte| byte == b'\n').filter_map(detect_line).take(VOTES) {
+        if format == Format::W3c {
             // It says so itself, and says it once.
-            return format;
+            return Some(format);
         }
-        if let Some(place) = NAMES.iter().position(|(named, _)| Some(*named) == format) {
-            scores[place] += 1;
+        match votes.iter_mut().find(|(voted, _)| *voted == format) {
+            Some((_, count)) => *count += 1,
+            None => votes.push((format, 1)),
         }
     }
-    let (best, &score) = scores.iter().enumerate().max_by_key(|&(_, &score)| score)?;
-    if score > 0 { Some(NAMES[best].0) } else { lines.find_map(detect_line) }
+    // Of equal ones the last is taken: here, the first.
+    votes.into_iter().rev().max_by_key(|&(_, count)| count).map(|(format, _)| format)
 }
 
-fn detect_line(line: &[u8]) -> Option<Format> {
+/// The format of a line without its end; `None` where it is in none, or too long to be parsed.
+pub(crate) fn detect_line(line: &[u8]) -> Option<Format> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if line.len() > MAX_LINE {
+        return None;
+    }
     if line.starts_with(b"#Fields:") {
         return Some(Format::W3c);
     }

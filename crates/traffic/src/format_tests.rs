@@ -104,7 +104,12 @@ fn every_format_is_told_by_its_lines() {
         let far = "rubbish\n".repeat(1000);
         assert_eq!(detect(format!("{far}{log}").as_bytes()), Some(format), "far behind rubbish");
         assert_eq!(detect(log.replace('\n', "\r\n").as_bytes()), Some(format), "with \\r");
+        let long = "x".repeat(MAX_LINE + 1);
+        assert_eq!(detect(format!("{long}\n{log}").as_bytes()), Some(format), "behind a long line");
     }
+    // Too long to be parsed, so it tells nothing.
+    let long = logs()[0].1.lines().next().unwrap().replace("GET /", &"GET /".repeat(MAX_LINE));
+    assert_eq!(detect(long.as_bytes()), None);
     for nothing in ["", "\n\n", "rubbish", "{}\n{\"a\":1}", "#!/bin/sh\necho"] {
         assert_eq!(detect(nothing.as_bytes()), None, "{nothing}");
     }

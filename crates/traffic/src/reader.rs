@@ -42,6 +42,8 @@ pub struct LogReader {
     name: String,
     source: Unpacked,
     parser: Option<LineParser>,
+    /// The format is a guess: no line so far was in any.
+    guessed: bool,
     /// What was read and not yet looked at lies in `start .. end`.
     buffer: Box<[u8]>,
     start: usize,
@@ -77,6 +79,7 @@ impl LogReader {
                 name,
                 source,
                 parser: None,
+                guessed: false,
                 buffer: vec![0; BUFFER].into_boxed_slice(),
                 start: 0,
                 end: 0,
@@ -123,7 +126,14 @@ impl LogReader {
         self.detect();
         while let Some(range) = self.next_range()? {
             let Some(parser) = &mut self.parser else { break };
-            match parser.find(&self.buffer[range.clone()]) {
+            let line = &self.buffer[range.clone()];
+            if self.guessed
+                && let Some(format) = format::detect_line(line)
+            {
+                *parser = LineParser::new(format);
+                self.guessed = false;
+            }
+            match parser.find(line) {
                 Ok(None) => self.counts.directives += 1,
                 Ok(Some(spans)) => {
                     if spans.is_request() {
@@ -139,8 +149,8 @@ impl LogReader {
         Ok(None)
     }
 
-    /// Tells the format by the first lines. A log that is in none is read as Combined, so its lines
-    /// are malformed, each for its reason.
+    /// Tells the format by the first lines. A log that begins with what is in none is read as
+    /// Combined, so its lines are malformed, each for its reason, until a line is in some format.
     fn detect(&mut self) {
         if self.parser.is_none() {
             while !self.ended && self.end < LOOK {
@@ -148,6 +158,7 @@ impl LogReader {
             }
             let format = format::detect(&self.buffer[..self.end]);
             self.parser = Some(LineParser::new(format.unwrap_or(Format::Combined)));
+            self.guessed = format.is_none();
         }
     }
 

@@ -102,6 +102,23 @@ fn a_line_may_be_long_but_not_too_long() {
 }
 
 #[test]
+fn a_log_is_told_by_its_first_line_that_is_in_some_format_however_late_that_comes() {
+    let caddy = r#"{"ts":1330784797.0,"request":{"remote_ip":"::1","proto":"HTTP/1.1","method":"GET","host":"a","uri":"/","headers":{}},"size":12,"status":200}"#;
+    for (odd, lines) in [
+        ("x".repeat(10 * BUFFER), 1),
+        (format!("rubbish\n{}", "x".repeat(10 * BUFFER)), 2),
+        ("rubbish\n".repeat(BUFFER).trim_end().to_owned(), BUFFER as u64),
+    ] {
+        let mut reader =
+            LogReader::new("test.log", Cursor::new(format!("{odd}\n{caddy}\n"))).unwrap();
+        assert_eq!(reader.next_record().unwrap().map(|record| record.status), Some(200));
+        assert!(reader.next_record().unwrap().is_none());
+        assert_eq!(reader.format(), Some(Format::Caddy));
+        assert_eq!(sums(reader.counts()), (lines + 1, 1, 0, lines));
+    }
+}
+
+#[test]
 fn gzip_of_many_members_reads_as_one() {
     let mut log = gzip(format!("{GOOD}\n").as_bytes());
     log.extend(gzip(&GOOD.as_bytes()[..30]));

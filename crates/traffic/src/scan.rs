@@ -165,7 +165,7 @@ where
     let (permit, permits) = sync_channel::<()>(on_the_way);
     let (pieces, taken) = sync_channel::<(Piece, Batch)>(on_the_way);
     let (parsed, batches) = channel::<Option<Batch>>();
-    let (empty, emptied) = channel::<Batch>();
+    let (empty, emptied) = sync_channel::<Batch>(on_the_way);
     let (buffer, buffers) = channel::<Vec<u8>>();
     let taken = Mutex::new(taken);
     let sources = thread::scope(|scope| {
@@ -250,8 +250,11 @@ fn parse(
 struct Ends {
     batches: Receiver<Option<Batch>>,
     permits: Receiver<()>,
-    empty: Sender<Batch>,
+    empty: SyncSender<Batch>,
 }
+
+/// Bytes of the largest batch whose room is used again: what is larger was made of many.
+const REUSED: usize = 4 << 20;
 
 /// The calling thread: takes batches in the order of pieces.
 fn take<F>(
@@ -277,8 +280,10 @@ fn take<F>(
             let _ = permits.try_recv();
             books.enter(&mut batch);
             let flow = books.order.push(batch, consume, &mut done);
-            // Nobody takes them where the reader has come to the end.
-            done.drain(..).for_each(|batch| drop(empty.send(batch)));
+            // Where there are enough of them already, or the reader has come to the end, they go: more
+            // batches are done than are needed again, since `Order` puts what is left of many into one.
+            let again = done.drain(..).filter(|batch| batch.cost() <= REUSED);
+            again.for_each(|batch| drop(empty.try_send(batch)));
             progress(books.progress(read));
             if flow.is_break() {
                 books.stopped = true;

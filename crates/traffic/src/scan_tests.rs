@@ -206,6 +206,29 @@ fn a_line_of_a_megabyte_is_one_malformed_line() {
 }
 
 #[test]
+fn a_log_is_told_by_what_follows_long_lines_and_rubbish() {
+    let folder = Folder::new();
+    let long = "x".repeat(1 << 20);
+    for (odd, lines) in [
+        (format!("{long}\n"), 1),
+        (format!("{long}\n").repeat(20), 20),
+        (format!("rubbish\n{long}\nrubbish\n"), 3),
+        ("rubbish\n".repeat(200_000), 200_000),
+    ] {
+        let path = folder.write("odd", format!("{odd}{}{}", line(0, "/a"), line(1, "/b")));
+        for logs in [vec![path.clone()], vec![path.clone(), folder.write("other", line(2, "/c"))]] {
+            let (all, found) = scan_all(&logs);
+            assert_eq!(targets(&all), ["/a", "/b", "/c"][..logs.len() + 1]);
+            assert_eq!((found.counts.malformed, found.failures.len()), (lines, 0));
+            assert_eq!(found.logs[0].format, Some(Format::Combined));
+        }
+    }
+    // Not for ever: what has no log in its first megabytes is none.
+    let (_, found) = scan_all(&[folder.write("far", "rubbish\n".repeat(2 << 20) + &line(0, "/"))]);
+    assert!(matches!(found.failures[..], [Error::NoFormat { .. }]), "{:?}", found.failures);
+}
+
+#[test]
 fn the_consumer_may_stop_the_scan() {
     let folder = Folder::new();
     let path = folder.write("log", (0..50_000).map(|n| line(n, "/")).collect::<String>());
@@ -278,7 +301,9 @@ proptest! {
         log in logs(), piece in 1usize..9000, workers in 1usize..4
     ) {
         let folder = Folder::new();
-        let path = folder.write("log", [line(0, "/first").into_bytes(), log].concat());
+        // So many that chance does not tell another format by the few lines of a small piece.
+        let first = line(0, "/first").repeat(9).into_bytes();
+        let path = folder.write("log", [first, log].concat());
         let (expected, counts) = by_reader(&path);
         let options = Options { piece, workers: Some(workers), ..Options::default() };
         let (all, found) = scan_with(std::slice::from_ref(&path), &options);

@@ -193,6 +193,10 @@ pub(super) struct Sources {
 /// Bytes read of a log to look at it.
 const LOOK: usize = 64 * 1024;
 
+/// Bytes read of a log that begins with what is in no format, lines that are too long cut short,
+/// before it is given up: 8 MiB.
+const MOST_LOOKED_AT: usize = 8 << 20;
+
 /// Bytes of pieces that may be on their way for every open log together.
 const OPEN: usize = 64 << 20;
 
@@ -285,13 +289,12 @@ impl Log {
         // What is read twice is counted once.
         let apart = Arc::new(AtomicU64::new(0));
         let (mut cutter, again) = self.open(if keep_open { read } else { &apart })?;
-        let mut first = Vec::new();
-        if !cutter.next(LOOK.max(piece_size.min(1 << 20)), &mut first)? {
+        let (mut first, size) = (Vec::new(), LOOK.max(piece_size.min(1 << 20)));
+        if !cutter.next(size, &mut first)? {
             return Ok(());
         }
         if self.parser.is_none() {
-            let format = format::detect(&first).ok_or_else(|| no_format(&first))?;
-            self.parser = Some(LineParser::new(format));
+            self.parser = Some(LineParser::new(told(&mut cutter, size, &mut first)?));
         }
         if let Some(parser) = &self.parser {
             self.frontier = parser.clone().first_time(&first).unwrap_or(self.frontier);
@@ -327,6 +330,18 @@ impl Log {
         parser.skip(text);
         Ok(Some(before))
     }
+}
+
+/// The format of a log, by its first piece; where nothing in that is in any format, by what follows,
+/// which is added to it.
+fn told(cutter: &mut Cutter, size: usize, first: &mut Vec<u8>) -> Result<Format, Failure> {
+    let mut format = format::detect(first);
+    let mut more = Vec::new();
+    while format.is_none() && first.len() < MOST_LOOKED_AT && cutter.next(size, &mut more)? {
+        format = format::detect(&more);
+        first.extend_from_slice(&more);
+    }
+    format.ok_or_else(|| no_format(first))
 }
 
 fn no_format(text: &[u8]) -> Failure {
