@@ -12,11 +12,13 @@
 //! addresses and of clients, the agents that `Suspects` watches, three caches of the scenario's size, histograms, the newest 2^16 requests, and of each pause that
 //! could hold a sleep 32 bytes (there is at most one in five seconds).
 
+mod bills;
 mod charts;
 mod costs;
 mod crew;
 mod gaps;
 mod hide;
+mod holes;
 mod page;
 mod pass;
 mod result;
@@ -25,6 +27,7 @@ mod text;
 mod wakers;
 mod what_if;
 mod year;
+mod zones;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -45,6 +48,7 @@ use self::costs::Costs;
 pub use self::costs::{CostTable, FrontierPoint};
 use self::crew::{Job, SiteJob};
 pub use self::gaps::{GapBand, GapFigures};
+pub use self::holes::Hole;
 use self::pass::Pass;
 pub use self::result::{Analysis, PolicyFigures};
 use self::wakers::Wakers;
@@ -96,6 +100,7 @@ fn jobs(scenario: &Scenario, (start, utc_offset): (Wall, i32)) -> Vec<Job> {
     let cache = CacheSettings::of(&scenario.cache);
     let site = |choice: PolicyChoice| {
         let run = SiteRun::begin(&world, cache, choice.build(&scenario.terms()));
+        let run = if bills::by_hour(scenario) { run.with_hours() } else { run };
         let wakers = (choice == scenario.policy).then(Wakers::default);
         Job::Site(Box::new(SiteJob::new(choice.to_string(), run, wakers)))
     };

@@ -19,12 +19,15 @@ use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::duration_text;
-use crate::quantity::Joules;
+use crate::quantity::{Joules, Watts};
 use crate::scenario::BadValue;
+use crate::time::Now;
 
 /// Hours of a local week.
 pub const HOURS_OF_WEEK: usize = 168;
 const HOURS_OF_DAY: usize = 24;
+const HOUR: Duration = Duration::from_hours(1);
+const WEEK: Duration = Duration::from_hours(HOURS_OF_WEEK as u64);
 
 /// What a kilowatt-hour costs and emits where the server stands. See the module for where the
 /// defaults come from.
@@ -69,9 +72,15 @@ impl Tariff {
         }
     }
 
-    /// Whether the price depends on the hour.
-    pub const fn by_hour(&self) -> bool {
-        matches!(self, Self::ByHour(_))
+    /// The price, where it is the same at any hour.
+    pub fn flat(&self) -> Option<f64> {
+        match self {
+            Self::Flat(price) => Some(*price),
+            Self::ByHour(prices) => {
+                let first = *prices.first()?;
+                prices.iter().all(|price| price.total_cmp(&first).is_eq()).then_some(first)
+            }
+        }
     }
 }
 
@@ -171,8 +180,12 @@ impl Electricity {
         Ok(())
     }
 
-    /// What this energy costs, in `currency`. Below 0 where more was saved than used.
+    /// What this energy costs, in `currency`: that of each hour at its price. Below 0 where more was
+    /// saved than used.
     pub fn cost(&self, energy: &EnergyByHour) -> f64 {
+        if let Some(price) = self.price_per_kwh.flat() {
+            return energy.total().kwh() * price;
+        }
         let cells = energy.0.iter().enumerate();
         cells.map(|(hour, joules)| joules.kwh() * self.price_per_kwh.at(hour)).sum()
     }
@@ -195,25 +208,48 @@ impl Default for EnergyByHour {
 }
 
 impl EnergyByHour {
-    /// The same energy in the same hour of all seven days: `profile` has what each hour of the
-    /// local day used in the whole span. Right for tariffs by hour of the day; by hour of the week
-    /// it takes all days for alike.
-    pub fn from_hours_of_day(profile: &[Joules; HOURS_OF_DAY]) -> Self {
-        let mut energy = Self::default();
-        for (hour, cell) in energy.0.iter_mut().enumerate() {
-            *cell = profile[hour % HOURS_OF_DAY] * (1.0 / 7.0);
-        }
-        energy
-    }
-
     /// Adds what was used in an hour of the local week, as `Now::hour_of_week` counts them.
     pub fn add(&mut self, hour_of_week: usize, energy: Joules) {
         self.0[hour_of_week % HOURS_OF_WEEK] += energy;
     }
 
+    /// Adds a stretch of constant power that begins at `from`, hour by hour; local time keeps the
+    /// offset that it has then. Takes as long for years as for a week.
+    pub fn add_stretch(&mut self, from: Now, time: Duration, power: Watts) {
+        let weeks = (time.as_secs() / WEEK.as_secs()) as u32;
+        if weeks > 0 {
+            let each = power * (HOUR * weeks);
+            self.0.iter_mut().for_each(|cell| *cell += each);
+        }
+        let mut left = time.saturating_sub(WEEK * weeks);
+        let mut hour = from.hour_of_week() as usize;
+        let local = from.wall.0 + i64::from(from.utc_offset) * 1000;
+        let passed = local.rem_euclid(HOUR.as_millis() as i64) as u64;
+        let mut room = HOUR.saturating_sub(Duration::from_millis(passed));
+        while !left.is_zero() {
+            let part = left.min(room);
+            self.add(hour, power * part);
+            left -= part;
+            room = HOUR;
+            hour += 1;
+        }
+    }
+
+    /// What was used in each hour of the local week, from Monday midnight on.
+    pub fn joules(&self) -> impl Iterator<Item = Joules> {
+        self.0.iter().copied()
+    }
+
     /// All of it.
     pub fn total(&self) -> Joules {
         self.0.iter().copied().sum()
+    }
+
+    /// Adds other energy, hour by hour.
+    pub fn merge(&mut self, other: &Self) {
+        for (cell, more) in self.0.iter_mut().zip(other.0.iter()) {
+            *cell += *more;
+        }
     }
 
     /// This less `other`, hour by hour: what was saved.
@@ -248,8 +284,8 @@ pub enum Footing {
 }
 
 impl Yearly {
-    /// For figures of `span`, which is the time that was watched: holes in a log do not count.
-    /// Nothing for less than a day, since day and night differ.
+    /// For figures of `span`, the time that was watched. Nothing for less than a day, since day and
+    /// night differ.
     pub fn of(span: Duration) -> Option<Self> {
         (span >= Duration::from_hours(24)).then_some(Self { span })
     }
@@ -287,6 +323,7 @@ impl fmt::Display for Yearly {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::{Mono, Wall};
     use proptest::prelude::*;
 
     const KWH: Joules = Joules(3.6e6);
@@ -318,10 +355,6 @@ mod tests {
         used.add(6, KWH); // Monday 06:00: 30
         used.add(6 * 24 + 1, KWH); // Sunday 01:00: 10
         assert!((tariff.cost(&used) - 50.0).abs() < 1e-9);
-        let mut day = [Joules::ZERO; 24];
-        day[5] = KWH * 2.0;
-        day[6] = KWH;
-        assert!((tariff.cost(&EnergyByHour::from_hours_of_day(&day)) - 50.0).abs() < 1e-9);
     }
 
     #[test]
@@ -336,6 +369,48 @@ mod tests {
         used.add(5 * 24 + 168, KWH); // the next one
         assert!((tariff.cost(&used) - 0.1).abs() < 1e-12);
         assert_eq!(tariff.price_per_kwh.to_string(), "-0.1 to 0.3 by hour of the week");
+    }
+
+    fn at(wall_s: i64, utc_offset: i32) -> Now {
+        Now { mono: Mono::ZERO, wall: Wall::from_secs(wall_s), utc_offset }
+    }
+
+    #[test]
+    fn a_stretch_falls_into_the_hours_of_local_time() {
+        // 2024-03-04 was a Monday. 08:40 UTC is 09:40 an hour east: 20 min, an hour, 10 min of 6 W.
+        let monday = 1_709_510_400;
+        let mut used = EnergyByHour::default();
+        used.add_stretch(at(monday + 31_200, 3600), Duration::from_mins(90), Watts(6.0));
+        let cells: Vec<(usize, f64)> =
+            used.0.iter().map(|cell| cell.get()).enumerate().filter(|cell| cell.1 != 0.0).collect();
+        assert_eq!(cells, [(9, 7200.0), (10, 21_600.0), (11, 3600.0)]);
+        // The night to Monday, from Sunday 23:30 on: the week begins anew.
+        let mut night = EnergyByHour::default();
+        night.add_stretch(at(monday - 1800, 0), Duration::from_hours(1), Watts(1.0));
+        assert_eq!((night.0[167], night.0[0]), (Joules(1800.0), Joules(1800.0)));
+    }
+
+    #[test]
+    fn of_two_years_every_hour_of_the_week_has_its_share() {
+        // 104 weeks and 2 hours, from Thursday 1970-01-01 00:00 on.
+        let mut used = EnergyByHour::default();
+        used.add_stretch(at(0, 0), Duration::from_hours(104 * 168 + 2), Watts(1.0));
+        for (hour, cell) in used.0.iter().enumerate() {
+            let times = if (72..74).contains(&hour) { 105.0 } else { 104.0 };
+            assert!((cell.get() - times * 3600.0).abs() < 1e-6, "{hour}: {cell}");
+        }
+    }
+
+    #[test]
+    fn what_is_used_in_cheap_hours_only_pays_the_cheap_price() {
+        let prices = (0..24).map(|hour| if hour < 6 { 0.1 } else { 0.5 }).collect();
+        let night = Electricity { price_per_kwh: Tariff::ByHour(prices), ..Default::default() };
+        let mut used = EnergyByHour::default();
+        // A kilowatt from midnight to 6, on nine days: 54 kWh.
+        for day in 0..9 {
+            used.add_stretch(at(day * 86_400, 0), Duration::from_hours(6), Watts(1000.0));
+        }
+        assert!((night.cost(&used) - 5.4).abs() < 1e-9);
     }
 
     #[test]
@@ -400,9 +475,32 @@ mod tests {
             let flat = at(Tariff::Flat(price));
             prop_assert!((flat - used.total().kwh() * price).abs() < 1e-6);
             for hours in [24, 168] {
-                prop_assert!((at(Tariff::ByHour(vec![price; hours])) - flat).abs() < 1e-6);
+                let list = at(Tariff::ByHour(vec![price; hours]));
+                prop_assert_eq!(list.to_bits(), flat.to_bits());
             }
             prop_assert!(used.less(&used).total() == Joules::ZERO);
+        }
+
+        #[test]
+        fn the_hours_of_a_stretch_add_up_to_it_and_cutting_it_changes_no_hour(
+            from in -1_000_000_000_000_i64..4_000_000_000_000,
+            utc_offset in -86_340_i32..86_340,
+            (first, second) in (0_u64..2_000_000_000_000, 0_u64..2_000_000_000_000),
+        ) {
+            let from = Now { mono: Mono::ZERO, wall: Wall(from), utc_offset };
+            let (first, second) = (Duration::from_millis(first), Duration::from_millis(second));
+            let power = Watts(43.3);
+            let mut whole = EnergyByHour::default();
+            whole.add_stretch(from, first + second, power);
+            let expected = power * (first + second);
+            prop_assert!((whole.total() / expected.max(Joules(1e-9)) - 1.0).abs() < 1e-9
+                || expected == Joules::ZERO);
+            let mut cut = EnergyByHour::default();
+            cut.add_stretch(from, first, power);
+            cut.add_stretch(Now { wall: from.wall + first, ..from }, second, power);
+            for (one, other) in whole.0.iter().zip(cut.0.iter()) {
+                prop_assert!((*one - *other).get().abs() <= 1e-9 * expected.get());
+            }
         }
     }
 }

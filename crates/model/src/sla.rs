@@ -56,7 +56,8 @@ struct Today {
 impl Today {
     fn at(&mut self, now: Now) -> &mut Self {
         let local = now.wall.secs() + i64::from(now.utc_offset);
-        if local < self.seconds.0 || local >= self.seconds.1 {
+        // Clocks that go back over midnight do not begin yesterday, and then today, anew.
+        if local < self.seconds.0 - 86_400 || local >= self.seconds.1 {
             let midnight = local - local.rem_euclid(86_400);
             *self = Self { seconds: (midnight, midnight + 86_400), ..Self::default() };
         }
@@ -243,6 +244,20 @@ mod tests {
         let evening = at(86_400 + 82_000);
         assert!(!allows(&mut window, evening, 1.0));
         assert_eq!(window.changes_at(evening), Mono::from_secs(2 * 86_400));
+    }
+
+    #[test]
+    fn clocks_that_go_back_over_midnight_do_not_begin_the_day_anew() {
+        let mut window = a_tenth_in_a_day();
+        let local = |second: u64, utc_offset| Now { utc_offset, ..at(second) };
+        for (second, utc_offset) in [(86_400, 0), (86_410, -3600), (86_420, 0)] {
+            window.saw(local(second, utc_offset));
+            window.delayed(local(second, utc_offset));
+        }
+        assert_eq!((window.today.seen, window.today.delayed), (3, 3));
+        // 23:00 UTC is midnight an hour east.
+        window.saw(local(2 * 86_400 - 3600, 3600));
+        assert_eq!((window.today.seen, window.today.delayed), (1, 0));
     }
 
     #[test]

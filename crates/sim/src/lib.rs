@@ -3,6 +3,8 @@
 //! Nothing here waits: a year of traffic takes as long as the decisions take.
 
 pub mod cache;
+pub mod days;
+mod hours;
 pub mod shelf;
 pub mod site;
 pub mod timeouts;
@@ -10,8 +12,9 @@ pub mod visits;
 pub mod world;
 
 pub use cache::{CacheModel, CacheSettings, Resource};
+pub use days::{Day, Days};
 pub use shelf::{Place, Shelf};
 pub use site::{Asked, SiteRun};
 pub use timeouts::Timeouts;
 pub use visits::{Visit, VisitBook, VisitCount};
-pub use world::{Day, Days, Demand, Outcome, Run, World};
+pub use world::{Demand, Outcome, Run, World};

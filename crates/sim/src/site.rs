@@ -2,14 +2,16 @@
 
 use std::collections::VecDeque;
 
+use nightwatt_model::electricity::EnergyByHour;
 use nightwatt_model::policy::admission::{Cached, ClientClass, Request, Route, Want};
 use nightwatt_model::policy::sleep::SleepPolicy;
 use nightwatt_model::time::Mono;
 use nightwatt_model::visit::Visitor;
 
 use crate::cache::{CacheModel, CacheSettings, Resource};
+use crate::days::Days;
 use crate::visits::Visit;
-use crate::world::{Awakenings, Days, Demand, Outcome, Run, World};
+use crate::world::{Awakenings, Demand, Outcome, Run, World};
 
 /// Addresses remembered that crawlers asked for in vain, as many as the gateway remembers.
 const WISHES: usize = 1_024;
@@ -71,6 +73,23 @@ impl<P: SleepPolicy> SiteRun<P> {
             on_waking: Vec::new(),
             wishes: VecDeque::new(),
         }
+    }
+
+    /// As [`Run::with_hours`].
+    #[must_use]
+    pub fn with_hours(mut self) -> Self {
+        self.run = self.run.with_hours();
+        self
+    }
+
+    /// As [`Run::local_time`].
+    pub fn local_time(&mut self, at: Mono, utc_offset: i32) {
+        self.run.local_time(at, utc_offset);
+    }
+
+    /// As [`Run::saved_by_hour`].
+    pub fn saved_by_hour(&mut self, end: Mono) -> Option<EnergyByHour> {
+        self.run.saved_by_hour(end)
     }
 
     /// A request, not before the last one; says how it is answered.

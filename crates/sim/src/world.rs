@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nightwatt_model::electricity::EnergyByHour;
 use nightwatt_model::energy::PowerStates;
 use nightwatt_model::ledger::Bill;
 use nightwatt_model::policy::admission::{Request, Route};
@@ -12,6 +13,9 @@ use nightwatt_model::time::{Mono, Now, Wall};
 use nightwatt_model::visit::Visitor;
 
 use crate::visits::{Visit, VisitCount};
+
+use crate::days::Days;
+use crate::hours::Savings;
 
 /// A request that reaches the proxy.
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +43,7 @@ pub struct World {
     pub settings: Settings,
     /// Civil time at the start.
     pub start: Wall,
-    /// Local time minus UTC, s.
+    /// Local time minus UTC at the start, s.
     pub utc_offset: i32,
 }
 
@@ -103,6 +107,7 @@ impl World {
             visits: VisitCount::default(),
             days: Days::default(),
             last: Awakenings::default(),
+            savings: None,
             outcome: Outcome::default(),
         }
     }
@@ -130,41 +135,9 @@ pub struct Run<P> {
     visits: VisitCount,
     days: Days,
     last: Awakenings,
+    /// Kept where somebody asked for it.
+    savings: Option<Box<Savings>>,
     outcome: Outcome,
-}
-
-/// Admitted requests by local calendar day.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Days(Vec<(i64, Day)>);
-
-/// Those of one day.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Day {
-    /// All.
-    pub admitted: u64,
-    /// Of those, delayed.
-    pub delayed: u64,
-}
-
-impl Days {
-    /// Days since 1970, in their order, and what happened on them.
-    pub fn iter(&self) -> impl Iterator<Item = (i64, Day)> {
-        self.0.iter().copied()
-    }
-
-    fn count(&mut self, day: i64, delayed: bool) {
-        let place = match self.0.last() {
-            // Nearly always: only who was held through midnight is counted late.
-            Some(&(last, _)) if last == day => self.0.len() - 1,
-            _ => self.0.binary_search_by_key(&day, |&(day, _)| day).unwrap_or_else(|place| {
-                self.0.insert(place, (day, Day::default()));
-                place
-            }),
-        };
-        let counts = &mut self.0[place].1;
-        counts.admitted += 1;
-        counts.delayed += u64::from(delayed);
-    }
 }
 
 /// What last woke the server, and when it was last awake again or told to sleep.
@@ -181,6 +154,33 @@ pub struct Awakenings {
 }
 
 impl<P: SleepPolicy> Run<P> {
+    /// The same with what sleeping saves kept by hour ([`Run::saved_by_hour`]).
+    #[must_use]
+    pub fn with_hours(mut self) -> Self {
+        self.savings = Some(Box::new(Savings::of(self.world.states)));
+        self
+    }
+
+    /// From `at` on, which is not before the last request, local time is UTC and so many seconds.
+    pub fn local_time(&mut self, at: Mono, utc_offset: i32) {
+        if utc_offset == self.world.utc_offset {
+            return;
+        }
+        self.until(at);
+        if let Some(savings) = &mut self.savings {
+            savings.local_time(self.world.now(at), utc_offset);
+        }
+        self.world.utc_offset = utc_offset;
+    }
+
+    /// What the server saved by `end`, not before the last request, against being always on, by hour
+    /// of the local week; nothing where that was not [kept](Run::with_hours).
+    pub fn saved_by_hour(&mut self, end: Mono) -> Option<EnergyByHour> {
+        self.until(end);
+        let now = self.world.now(end);
+        self.savings.as_ref().map(|savings| savings.by(now))
+    }
+
     /// Lets time pass without requests, up to `end`.
     pub fn until(&mut self, end: Mono) {
         while self.due <= end {
@@ -243,12 +243,17 @@ impl<P: SleepPolicy> Run<P> {
             self.outcome.woken_by_requests += 1;
             self.last.by = Some(by);
         }
+        let now = self.world.now(self.now);
         match change {
             Change::Woke => {
                 self.last.slept_before = self.last.slept;
                 self.last.woke = Some(self.now);
+                self.savings.iter_mut().for_each(|savings| savings.wakes(now));
             }
-            Change::FallingAsleep => self.last.slept = Some(self.now),
+            Change::FallingAsleep => {
+                self.last.slept = Some(self.now);
+                self.savings.iter_mut().for_each(|savings| savings.falls_asleep(now));
+            }
             _ => {}
         }
         if matches!(change, Change::Woke | Change::StayedAwake) {
@@ -439,6 +444,43 @@ mod tests {
         assert_eq!((outcome.delayed_requests, outcome.delayed_visits), (1, 1));
     }
 
+    #[test]
+    fn what_is_slept_is_saved_in_its_hour_of_local_time() {
+        // Thursday 1970-01-01 00:00. Asleep from 60 s on; somebody comes at 2:30, awake until 2:31:05.
+        let world = world(60);
+        let mut run = world.begin(Timeout { idle: Duration::from_secs(5) }).with_hours();
+        run.demand(&person(Mono::from_secs(9000)));
+        // Then clocks are an hour ahead: 3:00 is 4:00.
+        let change = Mono::from_secs(10_800);
+        run.local_time(change, 3600);
+        let saved = run.saved_by_hour(Mono::from_secs(14_400)).unwrap();
+        let mut expected = EnergyByHour::default();
+        let watts = 43.3 - 1.6;
+        let thursday = 3 * 24;
+        for (hour, asleep, sleeps) in [
+            (0, 3540.0, 1.0),
+            (1, 3600.0, 0.0),
+            // 30 minutes and the wake-up; then a minute awake.
+            (2, 1805.0 + 1800.0 - 65.0, 1.0),
+            (4, 3600.0, 0.0),
+        ] {
+            let joules = watts * asleep - sleeps * world.states.switch.get();
+            expected.add(thursday + hour, nightwatt_model::quantity::Joules(joules));
+        }
+        let off = saved.less(&expected);
+        assert!(off.joules().all(|joules| joules.get().abs() < 1e-6), "{off:?}");
+    }
+
+    #[test]
+    fn a_day_begins_at_midnight_of_local_time_as_it_is_then() {
+        let mut run = world(60).begin(AlwaysOn);
+        run.demand(&person(Mono::from_secs(86_400 - 1800)));
+        run.local_time(Mono::from_secs(86_400 - 900), 3600);
+        run.demand(&person(Mono::from_secs(86_400 - 900)));
+        let days: Vec<(i64, u64)> = run.days().iter().map(|(day, of)| (day, of.admitted)).collect();
+        assert_eq!(days, [(0, 1), (1, 1)], "23:30, and 00:45 an hour further east");
+    }
+
     proptest! {
         /// The plan's saving is what the same world bills when the plan is played.
         #[test]
@@ -479,6 +521,33 @@ mod tests {
             prop_assert_eq!(outcome.admitted, demands.len() as u64);
             prop_assert!(outcome.bill.cycles - outcome.bill.wakeups <= 1);
             prop_assert!(outcome.delayed_visits <= outcome.delayed_requests);
+        }
+
+        /// What is saved hour by hour is what the bill says, whatever the traffic and the clocks.
+        #[test]
+        fn the_hours_add_up_to_the_bill(
+            gaps in proptest::collection::vec(0_u64..30_000, 0..60),
+            idle in 0_u64..100,
+            changes in proptest::collection::vec(0_u64..400_000, 0..4),
+        ) {
+            let world = world(60);
+            let mut run = world.begin(Timeout { idle: Duration::from_secs(idle) }).with_hours();
+            let mut plain = world.begin(Timeout { idle: Duration::from_secs(idle) });
+            let demands = times(&gaps);
+            for &at in &demands {
+                let changes = changes.iter().filter(|&&change| change <= at.0.as_secs()).count();
+                run.local_time(at, 3600 * i32::try_from(changes).unwrap());
+                run.demand(&person(at));
+                plain.demand(&person(at));
+            }
+            let end = demands.last().copied().unwrap_or_default() + Duration::from_mins(15);
+            let saved = run.saved_by_hour(end).unwrap().total();
+            let outcome = run.finish(end);
+            prop_assert_eq!(plain.saved_by_hour(end), None);
+            prop_assert_eq!(outcome.bill, plain.finish(end).bill);
+            let always_on = outcome.bill.always_on(&world.states);
+            let expected = always_on - outcome.bill.server(&world.states);
+            prop_assert!((saved - expected).get().abs() <= 1e-9 * always_on.get());
         }
 
         /// Ski rental uses at most twice the energy (beyond the unavoidable) of whatever plan.

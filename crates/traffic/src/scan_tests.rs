@@ -218,7 +218,7 @@ fn a_log_is_told_by_what_follows_long_lines_and_rubbish() {
         let path = folder.write("odd", format!("{odd}{}{}", line(0, "/a"), line(1, "/b")));
         for logs in [vec![path.clone()], vec![path.clone(), folder.write("other", line(2, "/c"))]] {
             let (all, found) = scan_all(&logs);
-            assert_eq!(targets(&all), ["/a", "/b", "/c"][..logs.len() + 1]);
+            assert_eq!(targets(&all), ["/a", "/b", "/c"][..=logs.len()]);
             assert_eq!((found.counts.malformed, found.failures.len()), (lines, 0));
             assert_eq!(found.logs[0].format, Some(Format::Combined));
         }

@@ -14,13 +14,13 @@ use tempfile::TempDir;
 use crate::harness::{nightwatt, told};
 
 /// Three visitors: at 0 s, 100 s and 1,000 s.
-const THREE: &str = r#"198.51.100.7 - - [04/Mar/2024:12:00:00 +0000] "GET /a HTTP/1.1" 200 500 "-" "Mozilla/5.0 (X11) Firefox/115.0"
+pub(crate) const THREE: &str = r#"198.51.100.7 - - [04/Mar/2024:12:00:00 +0000] "GET /a HTTP/1.1" 200 500 "-" "Mozilla/5.0 (X11) Firefox/115.0"
 198.51.100.8 - - [04/Mar/2024:12:01:40 +0000] "GET /b?name=jane HTTP/1.1" 200 500 "-" "Mozilla/5.0 (X11) Firefox/115.0"
 198.51.100.9 - - [04/Mar/2024:12:16:40 +0000] "GET /c HTTP/1.1" 200 500 "-" "Mozilla/5.0 (X11) Firefox/115.0"
 "#;
 
 /// Nothing but the time-out keeps the server awake, and nothing but the server answers.
-const BARE: &str = r#"policy = "timeout 10s"
+pub(crate) const BARE: &str = r#"policy = "timeout 10s"
 [server]
 on_w = 40.0
 off_w = 2.0
@@ -39,30 +39,30 @@ grace_asleep = "0"
 warm_up = 0
 "#;
 
-struct Desk(TempDir);
+pub(crate) struct Desk(TempDir);
 
 impl Desk {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().expect("a temporary folder"))
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.0.path().join(name).display().to_string()
     }
 
-    fn write(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> String {
         fs::write(self.path(name), text).expect("the file is written");
         self.path(name)
     }
 
     /// What is said, without the folder's name.
-    fn said(&self, args: &[&str]) -> String {
+    pub(crate) fn said(&self, args: &[&str]) -> String {
         let output = nightwatt(&[&["analyze"], args].concat());
         told(&output).replace(&self.0.path().display().to_string(), "DIR")
     }
 }
 
-fn json(args: &[&str]) -> Value {
+pub(crate) fn json(args: &[&str]) -> Value {
     let output = nightwatt(&[&["analyze", "--json"], args].concat());
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     serde_json::from_slice(&output.stdout).expect("one JSON object")
@@ -117,6 +117,7 @@ fn json_has_the_keys_that_programs_rely_on() {
         "suspects",
         "wakers",
         "warnings",
+        "holes",
     ] {
         assert!(!analysis[key].is_null(), "{key}");
     }
@@ -224,7 +225,7 @@ fn every_table_is_a_file_whose_rows_have_the_columns_of_its_heading() {
     for name in
         "summary policies frontier costs wakers-urls wakers-clients wakers-classes ideal gaps \
          gap-histogram hours-of-day hours-of-week classes crawlers suspects sizes methods statuses \
-         logs bad-requests malformed assumptions"
+         logs holes bad-requests malformed assumptions"
             .split_whitespace()
     {
         assert!(names.contains(name), "{name}");

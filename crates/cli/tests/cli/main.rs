@@ -3,6 +3,7 @@
 //! One harness ([`harness`]), one file per story.
 
 mod analyze;
+mod analyze_edges;
 mod bad_input;
 mod client;
 mod control;

@@ -8,7 +8,7 @@ use nightwatt_model::ledger::Bill;
 use nightwatt_model::policy::admission::{Cached, ClientClass, Request, Want};
 use nightwatt_model::policy::manager::Settings;
 use nightwatt_model::policy::sleep::{
-    BusyTimes, Constraints, PolicyChoice, SleepPolicy, Terms, Waking, plan,
+    BusyTimes, Constraints, Plan, PolicyChoice, SleepPolicy, Terms, Waking, plan,
 };
 use nightwatt_model::quantity::Joules;
 use nightwatt_model::scenario::Scenario;
@@ -30,6 +30,8 @@ pub(super) struct Admitted {
     pub(super) class: ClientClass,
     /// Only the server can answer it.
     pub(super) needs_server: bool,
+    /// Local time minus UTC, s.
+    pub(super) utc_offset: i32,
 }
 
 type Boxed = Box<dyn SleepPolicy + Send>;
@@ -51,10 +53,11 @@ impl PolicyCost {
     }
 
     pub(super) fn request(&mut self, request: &Admitted) {
-        let Admitted { at, visitor, visit, class, needs_server } = *request;
+        let Admitted { at, visitor, visit, class, needs_server, utc_offset } = *request;
         if !needs_server && !self.learns {
             return;
         }
+        self.run.local_time(at, utc_offset);
         let cached = if needs_server { Cached::Nothing } else { Cached::Fresh };
         let request = Request { class, want: Want::Other, cached };
         self.run.demand(&Demand { number: 0, at, visitor, visit, client: visitor.0, request });
@@ -95,6 +98,11 @@ impl Bank {
         self.timeouts.request(request.at, delayed);
         self.busy.push(request.at);
         self.requests += 1;
+    }
+
+    /// What somebody would have done who knew the future, so that nobody waits.
+    pub(super) fn plan_ahead(&self, end: Mono, rules: &Constraints) -> Plan {
+        plan(self.busy.times(), (Mono::ZERO, end), Waking::Ahead, rules)
     }
 }
 

@@ -29,6 +29,8 @@ pub(super) struct Event {
     pub(super) class: ClientClass,
     /// Behind a cache that is the same for all policies, only the server can answer it.
     pub(super) needs_server: bool,
+    /// Local time minus UTC, s.
+    pub(super) utc_offset: i32,
 }
 
 /// One policy as `serve` would run it.
@@ -51,6 +53,7 @@ impl SiteJob {
     }
 
     fn take(&mut self, event: &Event) {
+        self.run.local_time(event.asked.at, event.utc_offset);
         let route = self.run.ask(&event.asked);
         let Some(wakers) = &mut self.wakers else { return };
         let waits = matches!(route, Route::Hold | Route::WaitingPage);
@@ -93,8 +96,13 @@ impl Job {
 
 fn admitted(events: &[Event]) -> impl Iterator<Item = Admitted> {
     let admitted = events.iter().filter(|event| event.class.is_admitted());
-    admitted.map(|&Event { asked: Asked { at, visitor, visit, .. }, class, needs_server }| {
-        Admitted { at, visitor, visit, class, needs_server }
+    admitted.map(|event| Admitted {
+        at: event.asked.at,
+        visitor: event.asked.visitor,
+        visit: event.asked.visit,
+        class: event.class,
+        needs_server: event.needs_server,
+        utc_offset: event.utc_offset,
     })
 }
 

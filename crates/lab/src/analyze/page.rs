@@ -7,7 +7,6 @@ use nightwatt_report::{Block, Document, KeyFigure, Note, Origin, Section, Table,
 use super::result::Analysis;
 use super::tables::{counts_table, samples_table, wakers_table};
 use super::text::{amount, days_text, money};
-use super::year::YearFigures;
 
 impl Analysis {
     /// One page with all that is known; `generated` says by what and when it was made.
@@ -64,11 +63,8 @@ impl Analysis {
         if *electricity == nightwatt_model::electricity::Electricity::default() {
             text.push_str(" (defaults, means of the EU: put yours into [electricity])");
         }
-        if YearFigures::is_mean(&self.scenario) {
-            text.push_str(
-                "; savings are reckoned at the mean of these prices, as if energy were saved evenly \
-                 at all hours",
-            );
+        if electricity.price_per_kwh.flat().is_none() {
+            text.push_str("; what is used and saved in an hour counts at the price of that hour");
         }
         if let Some(year) = &self.year {
             text = format!("{text}. Figures for a year: {}", year.basis);
@@ -237,6 +233,7 @@ impl Analysis {
             samples_table("The first lines that could not be read", &self.malformed_samples);
         push_filled(&mut blocks, bad, "Every line that could be read holds an HTTP request.");
         push_filled(&mut blocks, malformed, "Every line could be read.");
+        push_filled(&mut blocks, self.holes_table(), "No pause is absurd against the others.");
         Section::new("The log", blocks)
     }
 

@@ -16,7 +16,9 @@ use nightwatt_traffic::{Classifier, CrawlerTable, Suspects};
 
 use super::crew::{Crew, Event, Job};
 use super::gaps::Gaps;
+use super::holes::Pauses;
 use super::what_if::Trace;
+use super::zones::Zones;
 use super::{AnalyzeOptions, jobs};
 use crate::resources::Resources;
 
@@ -70,8 +72,10 @@ pub(super) struct Pass {
     pub(super) crawlers: HashMap<&'static str, u64, FixedState>,
     pub(super) suspects: Suspects,
     pub(super) gaps: Sequences,
+    pub(super) pauses: Pauses,
     pub(super) resources: Names,
     pub(super) clients: Names,
+    zones: Zones,
     classifier: Classifier,
     crawler_names: HashMap<u64, &'static str, FixedState>,
     crawler_hours: HourOfCrawlers,
@@ -89,6 +93,7 @@ pub(super) struct Ended {
     pub(super) resources: Names,
     pub(super) clients: Names,
     pub(super) trace: Trace,
+    pub(super) zones: Zones,
 }
 
 impl Pass {
@@ -106,8 +111,10 @@ impl Pass {
             crawlers: HashMap::default(),
             suspects: Suspects::new(),
             gaps: Sequences::default(),
+            pauses: Pauses::default(),
             resources: Names::default(),
             clients: Names::default(),
+            zones: Zones::begin(start.0, start.1),
             classifier: Classifier::with_rules(Arc::clone(rules)),
             crawler_names: HashMap::default(),
             crawler_hours: HourOfCrawlers::default(),
@@ -134,6 +141,8 @@ impl Pass {
         let at = self.time_of(logged.at);
         self.last = at;
         self.requests += 1;
+        self.pauses.request(at);
+        let utc_offset = self.zones.line(at, logged.utc_offset);
         let decided = logged.traits.decided().is_some();
         let class = self.classifier.class_of(at, &logged.traits);
         let beside_paths = self.classifier.class_beside_paths(at, &logged.traits);
@@ -168,7 +177,7 @@ impl Pass {
             is_pinned: false,
         };
         self.trace.push(asked);
-        self.crew.push(Event { asked, class, needs_server });
+        self.crew.push(Event { asked, class, needs_server, utc_offset });
     }
 
     /// The visit of whoever may be admitted; nobody asks for that of others.
@@ -225,6 +234,7 @@ impl Pass {
             resources: self.resources,
             clients: self.clients,
             trace: self.trace,
+            zones: self.zones,
         }
     }
 }

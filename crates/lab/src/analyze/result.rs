@@ -14,13 +14,16 @@ use nightwatt_traffic::summary::{Hours, Sizes, Typical};
 use nightwatt_traffic::suspects::Suspect;
 use serde::Serialize;
 
+use super::bills::{self, Bills};
 use super::costs::{CostTable, FrontierPoint, PolicyCost, table};
 use super::crew::{Job, SiteJob};
 use super::gaps::GapFigures;
+use super::holes::{self, Hole};
 use super::pass::{Ended, Pass, Sequences};
 use super::wakers::{WakerFigures, Wakers, rules};
 use super::what_if::try_each;
-use super::year::YearFigures;
+use super::year::{Used, YearFigures};
+use super::zones::Zones;
 use super::{AnalyzeOptions, DAY};
 use crate::error::Error;
 
@@ -59,6 +62,8 @@ pub struct Analysis {
     pub span_s: f64,
     /// How fine the log's times are, s. Gaps below that are not known.
     pub resolution_s: f64,
+    /// Pauses that are absurd against all others, 64 at most: the log, or the site, was away.
+    pub holes: Vec<Hole>,
     /// Requests analysed.
     pub requests: u64,
     /// By class of client.
@@ -87,6 +92,8 @@ pub struct Analysis {
     pub ideal: BTreeMap<u32, BySequence<f64>>,
     /// Energy of a server always on, without a proxy, J.
     pub always_on_j: f64,
+    /// What that costs, each hour at its price, in the scenario's currency.
+    pub always_on_bill: f64,
     /// What the scenario's policy comes to in a year; none if less than a day was logged.
     pub year: Option<YearFigures>,
     /// The policy of the scenario.
@@ -190,6 +197,8 @@ pub struct PolicyFigures {
     pub energy_j: f64,
     /// Expanded uncertainty (95 %) of that, J.
     pub energy_uncertainty_j: f64,
+    /// What that costs, each hour at its price, in the scenario's currency.
+    pub bill: f64,
     /// 1 - (server + proxy) / always on.
     pub saving: f64,
     /// Wake-ups a day.
@@ -217,6 +226,8 @@ pub struct PolicyFigures {
 pub struct OracleFigures {
     /// Server and proxy, J.
     pub energy_j: f64,
+    /// What that costs, each hour at its price, in the scenario's currency.
+    pub bill: f64,
     /// 1 - (server + proxy) / always on.
     pub saving: f64,
 }
@@ -231,29 +242,27 @@ pub(super) fn draw_up(
     let resolution_s = if scan.summary.fractions { 0.001 } else { 1.0 };
     let scenario = &options.scenario;
     let end = end_of(&pass, options, resolution_s);
-    let (by_default, with_grace) = pass.answered_by_cache();
+    let (crawler_share, cache_share) = shares(&pass);
     let requests = pass.requests;
-    let share = |part: u64| if requests == 0 { 0.0 } else { part as f64 / requests as f64 };
-    let gaps = &pass.gaps;
-    let ideal = ideal(gaps, scenario);
+    let ideal = ideal(&pass.gaps, scenario);
     let crawlers = crawlers(&pass);
-    let gap_figures = BySequence::of(gaps, super::gaps::Gaps::figures);
+    let gap_figures = BySequence::of(&pass.gaps, super::gaps::Gaps::figures);
     let classes = pass.classes.clone();
-    let (from, utc_offset) = pass.start;
-    let mut suspects = pass.suspects.list();
-    suspects.truncate(ROWS);
-    let Ended { crawler_hours, jobs, resources, clients, trace } = pass.end();
-    let Done { policies, oracle, costs, seen } = Done::of(jobs, scenario, end);
+    let start @ (from, _) = pass.start;
+    let suspects: Vec<Suspect> = pass.suspects.list().into_iter().take(ROWS).collect();
+    let (holes, hole) = holes(&pass, end);
+    let Ended { crawler_hours, jobs, resources, clients, trace, zones } = pass.end();
+    let bills = Bills::of(scenario, &zones, end);
+    let Done { policies, oracle, costs, seen } = Done::of(jobs, scenario, (&bills, &zones), end);
     let rules = rules(&seen);
-    let tried = try_each(trace, &rules, scenario, (from, utc_offset), end);
+    let tried = try_each(trace, &rules, scenario, start, end);
     let wakers = WakerFigures::of(&seen, (&resources, &clients), &rules, tried);
-    let always_on_j = (scenario.power_states().on * end.0).get();
+    let always_on = bills.always_on((scenario.power_states().on * end.0).get());
     let default_policy = scenario.policy.to_string();
-    let used = policies.get(&default_policy).map(|it| it.energy_j);
-    let year = used.and_then(|used| YearFigures::of(scenario, always_on_j, used, end));
+    let year = year(policies.get(&default_policy), scenario, always_on, end);
     Ok(Analysis {
         schema: 1,
-        warnings: warnings(&scan),
+        warnings: warnings(&scan).into_iter().chain(hole).collect(),
         logs: logs(&scan),
         lines: scan.counts.lines,
         malformed: scan.counts.malformed,
@@ -265,8 +274,9 @@ pub(super) fn draw_up(
         from,
         span_s: end.0.as_secs_f64(),
         resolution_s,
+        holes,
         requests,
-        crawler_share: share(classes.get(&ClientClass::Crawler).copied().unwrap_or(0)),
+        crawler_share,
         classes,
         crawlers,
         suspects,
@@ -275,10 +285,11 @@ pub(super) fn draw_up(
         targets: scan.summary.targets.estimate(),
         sizes: sizes(&scan.summary.sizes),
         hours: hours(&scan.summary.hours, &crawler_hours),
-        cache_share: CacheShare { default: share(by_default), grace: share(with_grace) },
+        cache_share,
         gaps: gap_figures,
         ideal,
-        always_on_j,
+        always_on_j: always_on.joules,
+        always_on_bill: always_on.bill,
         year,
         default_policy,
         policies,
@@ -291,6 +302,32 @@ pub(super) fn draw_up(
         scenario: scenario.clone(),
         provenance: "modelled from the scenario's power states; traffic and classes from the log",
     })
+}
+
+/// Of all requests: those of crawlers, and those that a cache would have answered.
+fn shares(pass: &Pass) -> (f64, CacheShare) {
+    let share = |part: u64| part as f64 / pass.requests.max(1) as f64;
+    let (by_default, with_grace) = pass.answered_by_cache();
+    let crawlers = pass.classes.get(&ClientClass::Crawler).copied().unwrap_or(0);
+    (share(crawlers), CacheShare { default: share(by_default), grace: share(with_grace) })
+}
+
+/// Holes, and what is to be said of them.
+fn holes(pass: &Pass, end: Mono) -> (Vec<Hole>, Option<String>) {
+    let (holes, ordinary) = pass.pauses.holes(pass.start.0);
+    let warning = holes::warning(&holes, ordinary, pass.start.0, end.as_secs_f64());
+    (holes, warning)
+}
+
+fn year(
+    own: Option<&PolicyFigures>,
+    scenario: &Scenario,
+    always_on: Used,
+    end: Mono,
+) -> Option<YearFigures> {
+    let own = own?;
+    let used = Used { joules: own.energy_j, bill: own.bill };
+    YearFigures::of(scenario, always_on, used, end)
 }
 
 fn nothing_asked(options: &AnalyzeOptions, scan: Scan) -> Error {
@@ -345,7 +382,12 @@ struct Done {
 }
 
 impl Done {
-    fn of(jobs: Vec<Job>, scenario: &Scenario, end: Mono) -> Self {
+    fn of(
+        jobs: Vec<Job>,
+        scenario: &Scenario,
+        (bills, zones): (&Bills<'_>, &Zones),
+        end: Mono,
+    ) -> Self {
         let (mut sites, mut costs, mut bank) = (Vec::new(), Vec::new(), None);
         for job in jobs {
             match job {
@@ -365,19 +407,26 @@ impl Done {
         let always_on = rules.states.on * end.0;
         let oracle_j = costs.by_price.values().last().map_or(0.0, |row| row["oracle"]);
         let proxy_j = (scenario.proxy_power() * end.0).get();
+        let by_hour = bills::by_hour(scenario);
+        let planned = by_hour
+            .then(|| bills::planned(&bank.plan_ahead(end, &rules), &rules.states, zones, end));
         let oracle = OracleFigures {
             energy_j: oracle_j + proxy_j,
+            bill: bills.of_both(oracle_j + proxy_j, planned.as_ref()),
             saving: 1.0 - (oracle_j + proxy_j) / always_on.get(),
         };
         let mut wakers = Wakers::default();
         let mut policies = BTreeMap::new();
-        for SiteJob { name, run, wakers: seen, .. } in sites {
+        for SiteJob { name, mut run, wakers: seen, .. } in sites {
             if let Some(seen) = seen {
                 wakers = seen;
             }
             let days = run.days().clone();
+            let saved = run.saved_by_hour(end);
             let outcome = run.finish(end);
-            policies.insert(name, policy_figures(&outcome, &days, scenario, oracle_j, end));
+            let mut figures = policy_figures(&outcome, &days, scenario, oracle_j, end);
+            figures.bill = bills.of_both(figures.energy_j, saved.as_ref());
+            policies.insert(name, figures);
         }
         Self { policies, oracle, costs, seen: wakers }
     }
@@ -413,6 +462,7 @@ fn policy_figures(
         delayed_share_after_first_day: later.1 as f64 / later.0.max(1) as f64,
         energy_j: energy.joules.get(),
         energy_uncertainty_j: energy.uncertainty.get(),
+        bill: 0.0,
         saving: bill.saving(&states, scenario.proxy_power()),
         wakeups_per_day: bill.wakeups as f64 / days,
         admitted: outcome.admitted,

@@ -42,6 +42,7 @@ impl Analysis {
             ("methods", counts_table("Methods", "method", &self.methods)),
             ("statuses", counts_table("Statuses", "status", &self.statuses)),
             ("logs", self.logs_table()),
+            ("holes", self.holes_table()),
             ("bad-requests", samples_table("Bad requests", &self.bad_request_samples)),
             ("malformed", samples_table("Malformed lines", &self.malformed_samples)),
             ("assumptions", self.assumptions_table()),
@@ -129,7 +130,7 @@ impl Analysis {
                 Cell::count(it.days),
                 Cell::count(it.days_over),
             ];
-            row.extend(self.saved_in_a_year(it.energy_j).map(|money| Cell::number(money, 2)));
+            row.extend(self.saved_in_a_year(it.bill).map(|money| Cell::number(money, 2)));
             table.rows.push(row);
         }
         let mut oracle = vec![
@@ -139,7 +140,7 @@ impl Analysis {
         ];
         oracle.extend(std::iter::repeat_n(Cell::Empty, 7));
         oracle.extend([Cell::number(100.0, 1), Cell::Empty, Cell::Empty]);
-        oracle.extend(self.saved_in_a_year(self.oracle.energy_j).map(|it| Cell::number(it, 2)));
+        oracle.extend(self.saved_in_a_year(self.oracle.bill).map(|it| Cell::number(it, 2)));
         table.row(oracle)
     }
 
@@ -160,7 +161,7 @@ impl Analysis {
         for (name, it) in self.ranked() {
             let own = if name == self.default_policy { " (yours)" } else { "" };
             let mut row = vec![format!("{name}{own}").into(), Cell::number(100.0 * it.saving, 1)];
-            row.extend(self.saved_in_a_year(it.energy_j).map(|money| Cell::number(money, 2)));
+            row.extend(self.saved_in_a_year(it.bill).map(|money| Cell::number(money, 2)));
             row.extend([
                 Cell::number(it.wakeups_per_day, 1),
                 Cell::number(share(it.delayed_requests, it.admitted), 1),
@@ -170,18 +171,17 @@ impl Analysis {
             table.rows.push(row);
         }
         let mut oracle = vec!["oracle".into(), Cell::number(100.0 * self.oracle.saving, 1)];
-        oracle.extend(self.saved_in_a_year(self.oracle.energy_j).map(|it| Cell::number(it, 2)));
+        oracle.extend(self.saved_in_a_year(self.oracle.bill).map(|it| Cell::number(it, 2)));
         let nobody = Cell::number(0.0, 1);
         oracle.extend([Cell::Empty, nobody.clone(), nobody]);
         oracle.push(Cell::number(100.0, 1));
         table.row(oracle)
     }
 
-    /// What a policy that used this much would save in a year, in the currency of the scenario.
-    pub(super) fn saved_in_a_year(&self, energy_j: f64) -> Option<f64> {
+    /// What a policy with this bill would save in a year, in the currency of the scenario.
+    pub(super) fn saved_in_a_year(&self, bill: f64) -> Option<f64> {
         let year = self.year.as_ref()?;
-        let saved = (self.always_on_j - energy_j) * year.factor / JOULES_PER_KWH;
-        Some(saved * year.price_per_kwh)
+        Some((self.always_on_bill - bill) * year.factor)
     }
 
     fn frontier_table(&self) -> Table {
@@ -417,6 +417,21 @@ impl Analysis {
         for log in &self.logs {
             let format = log.format.as_deref().map_or(Cell::Empty, Cell::from);
             table.rows.push(vec![log.name.as_str().into(), format, Cell::count(log.lines)]);
+        }
+        table
+    }
+
+    pub(super) fn holes_table(&self) -> Table {
+        let columns = vec![
+            Column::text("after (UTC)"),
+            Column::text("before (UTC)"),
+            Column::number("length", "s"),
+        ];
+        let mut table = Table::new("Holes: pauses that are absurd against all others", columns);
+        for hole in &self.holes {
+            let civil = |at: nightwatt_model::time::Wall| nightwatt_report::civil(at.secs()).into();
+            let length = Cell::number(hole.length_s, 0);
+            table.rows.push(vec![civil(hole.after), civil(hole.before), length]);
         }
         table
     }

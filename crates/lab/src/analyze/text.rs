@@ -78,7 +78,7 @@ impl Analysis {
                 text,
                 "{mark} {name:<14} {:>6} % {:>10} {:>12.1} {:>18} {:>17} {:>11.1} %",
                 grouped(100.0 * it.saving, 1),
-                self.money(it.energy_j),
+                self.money(it.bill),
                 it.wakeups_per_day,
                 part(it.delayed_requests, it.admitted),
                 part(it.delayed_visits, it.visits),
@@ -90,12 +90,12 @@ impl Analysis {
             "  {:<14} {:>6.1} % {:>10}   perfect knowledge: nobody waits",
             "oracle",
             100.0 * self.oracle.saving,
-            self.money(self.oracle.energy_j)
+            self.money(self.oracle.bill)
         );
     }
 
-    fn money(&self, energy_j: f64) -> String {
-        self.saved_in_a_year(energy_j).map(|money| grouped(money, 2)).unwrap_or_default()
+    fn money(&self, bill: f64) -> String {
+        self.saved_in_a_year(bill).map(|money| grouped(money, 2)).unwrap_or_default()
     }
 
     fn prices(&self, text: &mut String) {
@@ -180,9 +180,6 @@ impl Analysis {
             electricity.currency,
             electricity.co2_g_per_kwh
         );
-        if super::year::YearFigures::is_mean(&self.scenario) {
-            terms.push_str(" Savings are reckoned at the mean of these prices.");
-        }
         if let Some(year) = &self.year {
             let _ = write!(terms, " Years are {}.", year.basis);
         }

@@ -112,13 +112,20 @@ impl Hours {
         let mut before: Option<(i64, i32)> = None;
         for (begins, hour) in self.iter() {
             if let Some((last, utc_offset)) = before {
-                // Whole hours between the two; where clocks changed, by the old offset.
+                // Whole hours between the two. Where clocks changed, nobody knows when: in the middle,
+                // so that the hours next to either are named as it is.
                 let between = ((begins - last) / 3600 - 1).max(0);
                 for empty in &mut empty {
                     *empty += between.unsigned_abs() / 168 * (168 / N as u64);
                 }
-                for nth in 1..=(between % 168) {
-                    empty[bin_at(last + nth * 3600, utc_offset)] += 1;
+                let rest = between % 168;
+                for nth in 1..=rest {
+                    let bin = if nth <= rest / 2 {
+                        bin_at(last + nth * 3600, utc_offset)
+                    } else {
+                        bin_at(begins - (rest + 1 - nth) * 3600, hour.utc_offset)
+                    };
+                    empty[bin] += 1;
                 }
             }
             busy[bin_at(begins, hour.utc_offset)].push(hour.requests);

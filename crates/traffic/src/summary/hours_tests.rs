@@ -31,6 +31,21 @@ fn where_clocks_go_forward_no_hour_is_empty() {
 }
 
 #[test]
+fn around_a_change_empty_hours_are_named_as_the_clock_named_them() {
+    // Noon to 13:00, before and after the night in which clocks went back: 25 hours later.
+    let mut hours = Hours::default();
+    hours.add(Wall::from_secs(AUTUMN - 14 * 3600), SUMMER, 1);
+    hours.add(Wall::from_secs(AUTUMN + 11 * 3600), WINTER, 1);
+    let of_day = hours.of_day();
+    assert_eq!(of_day[12], Typical { hours: 2, mean: 1.0, median: 1.0 });
+    for hour in (0..24).filter(|&hour| hour != 12) {
+        // One of the night stands twice.
+        assert!((1..=2).contains(&of_day[hour].hours), "{hour}: {:?}", of_day[hour]);
+    }
+    assert_eq!(of_day.map(|typical| typical.hours).iter().sum::<u64>(), 26);
+}
+
+#[test]
 fn zones_of_half_an_hour_have_hours_of_their_own() {
     let mut hours = Hours::default();
     let india = 19_800;

@@ -1,0 +1,35 @@
+//! Requests by local calendar day.
+
+/// Admitted requests by local calendar day.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Days(Vec<(i64, Day)>);
+
+/// Those of one day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Day {
+    /// All.
+    pub admitted: u64,
+    /// Of those, delayed.
+    pub delayed: u64,
+}
+
+impl Days {
+    /// Days since 1970, in their order, and what happened on them.
+    pub fn iter(&self) -> impl Iterator<Item = (i64, Day)> {
+        self.0.iter().copied()
+    }
+
+    pub(crate) fn count(&mut self, day: i64, delayed: bool) {
+        let place = match self.0.last() {
+            // Nearly always: only who was held through midnight is counted late.
+            Some(&(last, _)) if last == day => self.0.len() - 1,
+            _ => self.0.binary_search_by_key(&day, |&(day, _)| day).unwrap_or_else(|place| {
+                self.0.insert(place, (day, Day::default()));
+                place
+            }),
+        };
+        let counts = &mut self.0[place].1;
+        counts.admitted += 1;
+        counts.delayed += u64::from(delayed);
+    }
+}

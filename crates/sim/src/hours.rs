@@ -1,0 +1,56 @@
+//! What sleeping saves, by hour of the local week: for bills at prices that differ by hour.
+
+use nightwatt_model::electricity::EnergyByHour;
+use nightwatt_model::energy::PowerStates;
+use nightwatt_model::time::Now;
+
+/// The savings of one server, written as it sleeps and wakes. By [`Ledger`]'s rules: power is
+/// `states.off` from the sleep command to the wake command answered, and each sleep costs
+/// `states.switch`, here in the hour of its command.
+///
+/// [`Ledger`]: nightwatt_model::ledger::Ledger
+#[derive(Debug)]
+pub(crate) struct Savings {
+    states: PowerStates,
+    saved: EnergyByHour,
+    /// When the sleep began, or local time was last set since.
+    asleep: Option<Now>,
+}
+
+impl Savings {
+    pub(crate) fn of(states: PowerStates) -> Self {
+        Self { states, saved: EnergyByHour::default(), asleep: None }
+    }
+
+    /// The sleep command was given.
+    pub(crate) fn falls_asleep(&mut self, now: Now) {
+        self.saved.add(now.hour_of_week() as usize, -self.states.switch);
+        self.asleep = Some(now);
+    }
+
+    /// It answers again.
+    pub(crate) fn wakes(&mut self, now: Now) {
+        if let Some(since) = self.asleep.take() {
+            let time = now.mono.since(since.mono);
+            self.saved.add_stretch(since, time, self.states.on - self.states.off);
+        }
+    }
+
+    /// From now on local time has another offset; until now it had the old one.
+    pub(crate) fn local_time(&mut self, now: Now, utc_offset: i32) {
+        if self.asleep.is_some() {
+            self.wakes(now);
+            self.asleep = Some(Now { utc_offset, ..now });
+        }
+    }
+
+    /// All that was saved by now, against a server that is always on.
+    pub(crate) fn by(&self, now: Now) -> EnergyByHour {
+        let mut saved = self.saved.clone();
+        if let Some(since) = self.asleep {
+            let time = now.mono.since(since.mono);
+            saved.add_stretch(since, time, self.states.on - self.states.off);
+        }
+        saved
+    }
+}
