@@ -48,7 +48,7 @@ use self::gaps::Tail;
 pub use self::result::{Comparison, Configuration, Tails};
 use self::site::{AlwaysOn, Asked, Sleeping};
 use crate::error::Error;
-use crate::resources::Resources;
+use crate::resources::resource_of;
 
 /// Grace of the caches that have some.
 const GRACE: Duration = Duration::from_hours(1);
@@ -130,7 +130,6 @@ struct Pass {
     crawlers: Crawlers,
     classifier: Classifier,
     agents: HashMap<u64, bool, FixedState>,
-    resources: Resources,
     visits: VisitBook,
     always_on: [AlwaysOn; 3],
     sleeping: [Sleeping; 2],
@@ -149,7 +148,6 @@ impl Pass {
             crawlers: options.crawlers,
             classifier: Classifier::with_rules(Arc::clone(rules)),
             agents: HashMap::default(),
-            resources: Resources::new(&scenario.cache),
             visits: VisitBook::default(),
             always_on: [
                 AlwaysOn::without_proxy(scenario),
@@ -177,7 +175,7 @@ impl Pass {
             visit: self.visits.of(at, logged.visitor),
             client: logged.traits.client,
             is_crawler,
-            resource: self.resources.of(logged),
+            resource: resource_of(logged),
             status: logged.status,
         };
         let [alone, default, grace] = &mut self.always_on;

@@ -15,7 +15,7 @@ use nightwatt_model::policy::sleep::{
 use nightwatt_model::scenario::Scenario;
 use nightwatt_model::time::{Mono, Now, Wall};
 use nightwatt_model::visit::Visitor;
-use nightwatt_sim::{Demand, Outcome, World};
+use nightwatt_sim::{Demand, Outcome, VisitBook, World};
 use nightwatt_traffic::{Arrival, Classifier, ClientFacts, LogReader, SyntheticSite, arrivals};
 
 const DAY: Duration = Duration::from_hours(24);
@@ -127,6 +127,7 @@ struct Site {
     classifier: Classifier,
     /// When each target was last fetched.
     fetched: HashMap<String, Mono>,
+    visits: VisitBook,
 }
 
 impl Site {
@@ -140,6 +141,7 @@ impl Site {
             number: 0,
             at,
             visitor,
+            visit: self.visits.of(at, visitor),
             client: visitor.0,
             request: Request { class, want: Want::Other, cached: self.cached(at, arrival) },
         }

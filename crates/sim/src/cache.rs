@@ -2,19 +2,26 @@
 
 use std::time::Duration;
 
+use foldhash::fast::FixedState;
 use nightwatt_model::policy::admission::Cached;
 use nightwatt_model::scenario::CacheRule;
 use nightwatt_model::time::Mono;
+use quick_cache::Weighter;
+use quick_cache::unsync::{Cache, DefaultLifecycle};
 
-use crate::shelf::Place;
+/// What an entry costs beside the body: what the gateway's store reckons for tables and fields.
+const OVERHEAD: u64 = 2 * 1024;
+
+/// A resource takes no more than this part of the cache, as in the gateway's store.
+const LARGEST: u64 = 8;
 
 /// What a request asks for and got, as far as the cache is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resource {
     /// Names it: a hash of its address.
     pub key: u64,
-    /// Where caches keep it: its [`Shelf`](crate::Shelf) says.
-    pub place: Place,
+    /// Bytes of the answer.
+    pub bytes: u64,
     /// Asked for by GET or HEAD: may be answered from the cache.
     pub is_read: bool,
     /// The answer may be stored (status and method).
@@ -28,6 +35,8 @@ pub struct CacheSettings {
     pub ttl: Duration,
     /// How long past that they may be served while the server sleeps.
     pub grace: Duration,
+    /// Bytes of memory.
+    pub bytes: u64,
     /// Stored answers are renewed while the server is awake (`cache.warm_up`).
     pub warm_up: bool,
 }
@@ -36,38 +45,59 @@ impl CacheSettings {
     /// The settings that a scenario describes. With a `ttl` of 0 it says that only RFC 9111's
     /// heuristics make answers fresh; a log does not show `Last-Modified`, so none is fresh then.
     pub const fn of(rule: &CacheRule) -> Self {
-        Self { ttl: rule.ttl, grace: rule.grace_asleep, warm_up: true }
+        Self { ttl: rule.ttl, grace: rule.grace_asleep, bytes: rule.size_mb << 20, warm_up: true }
     }
 }
 
-/// What is kept at a place.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    key: u64,
     fetched: Mono,
+    bytes: u64,
 }
 
-/// Fetched at no time.
-const NOTHING: Entry = Entry { key: 0, fetched: Mono::NEVER };
+#[derive(Debug, Clone)]
+struct ByBytes;
 
-/// The model: how old each resource's answer is. What fits is for the [`Shelf`](crate::Shelf) to say.
+impl Weighter<u64, Entry> for ByBytes {
+    fn weight(&self, _: &u64, entry: &Entry) -> u64 {
+        entry.bytes + OVERHEAD
+    }
+}
+
+type Entries = Cache<u64, Entry, ByBytes, FixedState, DefaultLifecycle<u64, Entry>>;
+
+/// The model: bounded in bytes, with the eviction that the gateway's store has.
 ///
 /// Exact where the gateway's is, but for what a log does not show: variants, cookies, validators and
 /// what the origin says about caching, for which the scenario's rule stands.
-#[derive(Debug)]
 pub struct CacheModel {
     settings: CacheSettings,
-    entries: Vec<Entry>,
+    entries: Entries,
     /// The present sleep, or the last one, began.
     slept: Mono,
     /// What was fetched before then has missed its renewal: a sleep was too long.
     missed: Mono,
 }
 
+impl std::fmt::Debug for CacheModel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let entries = self.entries.len();
+        f.debug_struct("CacheModel").field("entries", &entries).finish_non_exhaustive()
+    }
+}
+
 impl CacheModel {
     /// An empty cache.
-    pub const fn new(settings: CacheSettings) -> Self {
-        Self { settings, entries: Vec::new(), slept: Mono::ZERO, missed: Mono::ZERO }
+    pub fn new(settings: CacheSettings) -> Self {
+        let items = usize::try_from(settings.bytes / (16 << 10)).unwrap_or(usize::MAX);
+        let entries = Cache::with(
+            items.clamp(64, 1 << 20),
+            settings.bytes,
+            ByBytes,
+            FixedState::default(),
+            DefaultLifecycle::default(),
+        );
+        Self { settings, entries, slept: Mono::ZERO, missed: Mono::ZERO }
     }
 
     /// What there is for a request.
@@ -75,10 +105,7 @@ impl CacheModel {
         if !resource.is_read {
             return Cached::Nothing;
         }
-        let entry = self.entries.get(resource.place.index()).unwrap_or(&NOTHING);
-        if entry.key != resource.key || entry.fetched == Mono::NEVER {
-            return Cached::Nothing;
-        }
+        let Some(entry) = self.entries.get(&resource.key) else { return Cached::Nothing };
         let age = now.since(self.fetched(entry));
         let CacheSettings { ttl, grace, .. } = self.settings;
         if age < ttl {
@@ -105,14 +132,11 @@ impl CacheModel {
 
     /// The server answered. What may be stored is; a change forgets what it changed.
     pub fn answered(&mut self, resource: &Resource, now: Mono) {
-        let Resource { key, place, is_read, storable } = *resource;
-        if place == Place::NONE || is_read && !storable {
-            return;
+        if !resource.is_read {
+            self.entries.remove(&resource.key);
+        } else if resource.storable && resource.bytes <= self.settings.bytes / LARGEST {
+            self.entries.insert(resource.key, Entry { fetched: now, bytes: resource.bytes });
         }
-        if self.entries.len() <= place.index() {
-            self.entries.resize(place.index() + 1, NOTHING);
-        }
-        self.entries[place.index()] = if is_read { Entry { key, fetched: now } } else { NOTHING };
     }
 
     /// The server was told to sleep.
@@ -126,21 +150,22 @@ impl CacheModel {
             self.missed = self.slept;
         }
     }
+
+    /// What is stored.
+    pub fn entries(&self) -> usize {
+        self.entries.len()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Shelf;
 
-    fn page() -> Resource {
-        let place = Shelf::new(1 << 20).place(1, 1000, true);
-        Resource { key: 1, place, is_read: true, storable: true }
-    }
+    const PAGE: Resource = Resource { key: 1, bytes: 1000, is_read: true, storable: true };
 
     fn cache(warm_up: bool) -> CacheModel {
         let (ttl, grace) = (Duration::from_mins(2), Duration::from_hours(1));
-        CacheModel::new(CacheSettings { ttl, grace, warm_up })
+        CacheModel::new(CacheSettings { ttl, grace, bytes: 1 << 20, warm_up })
     }
 
     fn at(minute: u64) -> Mono {
@@ -149,47 +174,50 @@ mod tests {
 
     #[test]
     fn fresh_then_stale_then_nothing() {
-        let page = page();
         let mut cache = cache(false);
-        assert_eq!(cache.lookup(&page, at(0)), Cached::Nothing);
-        cache.answered(&page, at(0));
-        assert_eq!(cache.lookup(&page, at(1)), Cached::Fresh);
-        assert_eq!(cache.lookup(&page, at(2)), Cached::Stale);
-        assert_eq!(cache.lookup(&page, at(62)), Cached::Stale);
-        assert_eq!(cache.lookup(&page, at(63)), Cached::Nothing);
+        assert_eq!(cache.lookup(&PAGE, at(0)), Cached::Nothing);
+        cache.answered(&PAGE, at(0));
+        assert_eq!(cache.lookup(&PAGE, at(1)), Cached::Fresh);
+        assert_eq!(cache.lookup(&PAGE, at(2)), Cached::Stale);
+        assert_eq!(cache.lookup(&PAGE, at(62)), Cached::Stale);
+        assert_eq!(cache.lookup(&PAGE, at(63)), Cached::Nothing);
     }
 
     #[test]
     fn a_change_forgets_and_what_may_not_be_stored_is_not() {
-        let page = page();
         let mut cache = cache(false);
-        cache.answered(&page, at(0));
-        cache.answered(&Resource { is_read: false, storable: false, ..page }, at(1));
-        assert_eq!(cache.lookup(&page, at(1)), Cached::Nothing);
-        cache.answered(&Resource { storable: false, ..page }, at(1));
-        assert_eq!(cache.lookup(&page, at(1)), Cached::Nothing);
-        let elsewhere = Resource { key: 2, ..page };
-        cache.answered(&page, at(1));
-        assert_eq!(cache.lookup(&elsewhere, at(1)), Cached::Nothing, "the place's last owner");
-        cache.answered(&Resource { place: Place::NONE, ..elsewhere }, at(1));
-        assert_eq!(cache.lookup(&page, at(1)), Cached::Fresh);
+        cache.answered(&PAGE, at(0));
+        cache.answered(&Resource { is_read: false, storable: false, ..PAGE }, at(1));
+        assert_eq!(cache.lookup(&PAGE, at(1)), Cached::Nothing);
+        cache.answered(&Resource { storable: false, ..PAGE }, at(1));
+        assert_eq!(cache.lookup(&PAGE, at(1)), Cached::Nothing);
+        cache.answered(&Resource { bytes: (1 << 20) / 8 + 1, ..PAGE }, at(1));
+        assert_eq!(cache.lookup(&PAGE, at(1)), Cached::Nothing, "too large");
     }
 
     #[test]
     fn renewed_answers_last_half_the_grace_into_every_sleep() {
-        let page = page();
         let mut cache = cache(true);
-        cache.answered(&page, at(0));
+        cache.answered(&PAGE, at(0));
         // Awake for five hours: renewed all the while, so 30 minutes of grace are left at least.
         cache.sleeps(at(300));
-        assert_eq!(cache.lookup(&page, at(330)), Cached::Stale);
-        assert_eq!(cache.lookup(&page, at(331)), Cached::Nothing);
+        assert_eq!(cache.lookup(&PAGE, at(330)), Cached::Stale);
+        assert_eq!(cache.lookup(&PAGE, at(331)), Cached::Nothing);
         cache.wakes(at(320));
         cache.sleeps(at(400));
-        assert_eq!(cache.lookup(&page, at(430)), Cached::Stale);
+        assert_eq!(cache.lookup(&PAGE, at(430)), Cached::Stale);
         // A sleep too long to renew it: gone for good.
         cache.wakes(at(500));
         cache.sleeps(at(510));
-        assert_eq!(cache.lookup(&page, at(511)), Cached::Nothing);
+        assert_eq!(cache.lookup(&PAGE, at(511)), Cached::Nothing);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut cache = cache(true);
+        for key in 0..100_000 {
+            cache.answered(&Resource { key, ..PAGE }, at(key));
+        }
+        assert!(cache.entries() <= (1 << 20) / (1000 + 2048), "{}", cache.entries());
     }
 }

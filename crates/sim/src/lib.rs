@@ -5,7 +5,6 @@
 pub mod cache;
 pub mod days;
 mod hours;
-pub mod shelf;
 pub mod site;
 pub mod timeouts;
 pub mod visits;
@@ -13,7 +12,6 @@ pub mod world;
 
 pub use cache::{CacheModel, CacheSettings, Resource};
 pub use days::{Day, Days};
-pub use shelf::{Place, Shelf};
 pub use site::{Asked, SiteRun};
 pub use timeouts::Timeouts;
 pub use visits::{Visit, VisitBook, VisitCount};

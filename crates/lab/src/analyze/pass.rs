@@ -20,7 +20,7 @@ use super::holes::Pauses;
 use super::what_if::Trace;
 use super::zones::Zones;
 use super::{AnalyzeOptions, jobs};
-use crate::resources::Resources;
+use crate::resources::resource_of;
 
 /// Names of addresses, clients and crawlers remembered, of each.
 const NAMES: usize = 1 << 17;
@@ -79,7 +79,6 @@ pub(super) struct Pass {
     classifier: Classifier,
     crawler_names: HashMap<u64, &'static str, FixedState>,
     crawler_hours: HourOfCrawlers,
-    asked_for: Resources,
     caches: Caches,
     visits: VisitBook,
     trace: Trace,
@@ -118,7 +117,6 @@ impl Pass {
             classifier: Classifier::with_rules(Arc::clone(rules)),
             crawler_names: HashMap::default(),
             crawler_hours: HourOfCrawlers::default(),
-            asked_for: Resources::new(rule),
             caches: Caches {
                 default: cache(Duration::ZERO),
                 grace: cache(GRACE),
@@ -152,7 +150,7 @@ impl Pass {
         if class == ClientClass::Crawler {
             self.crawler(logged);
         }
-        let resource = self.asked_for.of(logged);
+        let resource = resource_of(logged);
         let cached = self.caches.ask(&resource, at);
         self.sequences(at, class, cached);
         let want = want_of(logged, class);

@@ -149,7 +149,7 @@ mod tests {
     use nightwatt_model::policy::sleep::PolicyChoice;
     use nightwatt_model::scenario::SlaRule;
     use nightwatt_model::visit::Visitor;
-    use nightwatt_sim::{Place, Resource, Visit};
+    use nightwatt_sim::{Resource, Visit};
 
     use super::*;
 
@@ -165,7 +165,7 @@ mod tests {
             scanner_rules: 0,
             succeeded: true,
             want: Want::Other,
-            resource: Resource { key, place: Place::NONE, is_read: true, storable: false },
+            resource: Resource { key, bytes: 1000, is_read: true, storable: false },
             is_pinned: false,
         }
     }
