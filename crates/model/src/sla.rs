@@ -21,6 +21,9 @@ const BUCKETS: u32 = 288;
 
 const DAY: Duration = Duration::from_hours(24);
 
+/// Traffic is reckoned from no less than this.
+const FIRST_WATCH: Duration = Duration::from_hours(1);
+
 /// What is left of today is reckoned with this share of what the same hours saw yesterday.
 const CAUTION: f64 = 0.1;
 
@@ -40,6 +43,8 @@ pub struct SlaWindow {
     today: Today,
     /// When something is forgotten next.
     forgets: Mono,
+    /// The first request was seen.
+    began: Option<Mono>,
     /// When the newest bucket ends.
     newest_ends: Mono,
 }
@@ -82,6 +87,7 @@ impl SlaWindow {
             delayed: 0,
             today: Today::default(),
             forgets: Mono::NEVER,
+            began: None,
             newest_ends: Mono::ZERO,
         }
     }
@@ -93,6 +99,7 @@ impl SlaWindow {
 
     /// An admitted request arrived.
     pub fn saw(&mut self, now: Now) {
+        self.began.get_or_insert(now.mono);
         self.bucket(now.mono).seen += 1;
         self.seen += 1;
         self.today.at(now).seen += 1;
@@ -109,6 +116,17 @@ impl SlaWindow {
     pub fn counts(&mut self, now: Now) -> (u64, u64) {
         self.forget(now.mono);
         (self.seen, self.delayed)
+    }
+
+    /// Delays that the promise allows in a window at the present traffic. While less than a window was
+    /// watched, the rest is taken to be like it; an hour at least, since the first visitors come in a
+    /// burst.
+    pub fn allowed(&mut self, now: Now) -> f64 {
+        let (seen, _) = self.counts(now);
+        let window = self.sla.window;
+        let watched = self.began.map_or(window, |began| now.mono.since(began));
+        let part = watched.max(FIRST_WATCH).min(window);
+        self.sla.share * seen as f64 * (window.as_secs_f64() / part.as_secs_f64().max(1e-3))
     }
 
     /// How much of what the promise allows would be used if `more` requests were delayed: the delayed
@@ -220,6 +238,18 @@ mod tests {
         assert_eq!(window.counts(at(noon + 86_399)), (1, 1));
         assert_eq!(window.counts(at(noon + 86_700)), (0, 0));
         assert_eq!(window.forgets, Mono::NEVER);
+    }
+
+    #[test]
+    fn the_first_hours_stand_for_the_window_until_it_was_watched() {
+        let mut window = a_tenth_in_a_day();
+        assert!(window.allowed(at(0)).abs() < 1e-9);
+        for n in 0..60 {
+            window.saw(at(n * 60));
+        }
+        assert!((window.allowed(at(600)) - 0.1 * 60.0 * 24.0).abs() < 1e-9, "an hour at least");
+        assert!((window.allowed(at(6 * 3600)) - 0.1 * 60.0 * 4.0).abs() < 1e-9);
+        assert!((window.allowed(at(86_399)) - 6.0).abs() < 1e-3);
     }
 
     #[test]

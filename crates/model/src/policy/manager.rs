@@ -442,7 +442,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         let awake_since = self.lifecycle.since();
         let promise = self.sla.as_mut().map(|sla| Promise {
             used: sla.used(now, self.delayed_per_sleep),
-            delays: sla.sla().share * sla.counts(now).0 as f64,
+            delays: sla.allowed(now),
             window: sla.sla().window,
         });
         let since = self.last_to_server.max(awake_since);
