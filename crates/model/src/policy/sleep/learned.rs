@@ -18,7 +18,7 @@ use crate::time::{Mono, Now, Wall};
 /// The policy asks itself again when the rates have changed: after no less and no more than these,
 /// nor than these shares of the idle time.
 const ASK: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
-const ASK_SHARES: [f64; 2] = [0.05, 0.25];
+const ASK_SHARES: [f64; 2] = [0.1, 0.25];
 
 /// The price of a delayed request when nothing of the promise is used yet, as a share of its price
 /// when all is.
@@ -159,16 +159,18 @@ impl Learned {
         }
     }
 
-    /// What staying awake for the next second would spare, W.
-    fn spared(&mut self, now: Now, promise: Option<Promise>) -> f64 {
+    /// What staying awake for the next second would spare, W; and for how many seconds that stays so
+    /// if nobody comes.
+    fn spared(&mut self, now: Now, promise: Option<Promise>) -> (f64, f64) {
         self.arrivals.pass(now);
         let new = self.arrivals.rate(now);
         let returns = self.visits.returns(now.mono);
         let per_request = promise.map_or(0.0, |promise| self.price_of_request(promise));
         let states = &self.terms.states;
         let wake_up = (states.switch - (states.on - states.off) * states.wake_time).get();
-        (new + returns.any) * (wake_up + per_request)
-            + (new + GUARDED * returns.undelayed) * self.terms.delay_price.get()
+        let spared = (new + returns.any) * (wake_up + per_request)
+            + (new + GUARDED * returns.undelayed) * self.terms.delay_price.get();
+        (spared, returns.lasts_s)
     }
 
     /// Sleeps, to wake ahead of somebody who is expected. Not if that is so soon that sleep would not pay.
@@ -238,13 +240,14 @@ impl SleepPolicy for Learned {
     fn verdict(&mut self, now: Now, idle: &Idle) -> Verdict {
         let states = self.terms.states;
         let awake = (states.on - states.off).get();
-        if awake > 0.0 && awake >= self.spared(now, idle.promise) {
+        let (spared, lasts_s) = self.spared(now, idle.promise);
+        if awake > 0.0 && awake >= spared {
             return self.sleep_until_a_regular_comes(now.mono, idle.promise);
         }
         let idle = now.mono.since(idle.since);
         let [soonest, latest] = ASK_SHARES.map(|share| idle.mul_f64(share).clamp(ASK.0, ASK.1));
-        let change = self.visits.change_at(now.mono);
-        Verdict::AskAgainAt(change.clamp(now.mono + soonest, now.mono + latest))
+        let lasts = Duration::try_from_secs_f64(lasts_s).unwrap_or(latest);
+        Verdict::AskAgainAt(now.mono + lasts.clamp(soonest, latest))
     }
 
     fn wake_at(&self) -> Option<Mono> {

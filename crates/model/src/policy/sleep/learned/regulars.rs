@@ -53,8 +53,6 @@ struct Habit {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Expected {
     pub(super) who: Visitor,
-    /// Last seen then.
-    pub(super) last: Mono,
     /// Between these.
     pub(super) from: Mono,
     pub(super) until: Mono,
@@ -66,27 +64,36 @@ pub(super) struct Expected {
 #[derive(Debug, Default)]
 pub(super) struct Regulars {
     habits: HashMap<Visitor, Habit, FixedState>,
+    /// Those in step: few.
+    in_step: Vec<Visitor>,
 }
 
 impl Regulars {
     /// Somebody asked for what only the server can give.
     pub(super) fn request(&mut self, now: Mono, who: Visitor) {
         if let Some(habit) = self.habits.get_mut(&who) {
+            let was_in_step = habit.is_in_step();
             habit.request(now);
+            if habit.is_in_step() && !was_in_step {
+                self.in_step.push(who);
+            } else if was_in_step && !habit.is_in_step() {
+                self.in_step.retain(|&other| other != who);
+            }
             return;
         }
         if self.habits.len() >= MOST {
             let mut lasts: Vec<Mono> = self.habits.values().map(|habit| habit.seen).collect();
             let (_, &mut middle, _) = lasts.select_nth_unstable(MOST / 2);
             self.habits.retain(|_, habit| habit.seen > middle);
+            self.in_step.retain(|who| self.habits.contains_key(who));
         }
         self.habits.insert(who, Habit::begins(now));
     }
 
     /// Who is expected from now on.
     pub(super) fn expected(&self, now: Mono) -> impl Iterator<Item = Expected> {
-        let expected = |(&who, habit): (&Visitor, &Habit)| habit.expectation(who);
-        self.habits.iter().filter_map(expected).filter(move |it| it.until > now)
+        let expected = |&who: &Visitor| Some(self.habits.get(&who)?.expectation(who));
+        self.in_step.iter().filter_map(expected).filter(move |it| it.until > now)
     }
 }
 
@@ -104,7 +111,7 @@ impl Habit {
         let gap = now.since(self.last);
         let missed_by = gap.abs_diff(self.period);
         let is_in_step = missed_by <= self.period.mul_f64(TOLERANCE).max(MOMENT);
-        if self.in_step >= IN_STEP {
+        if self.is_in_step() {
             if self.expected >= REMEMBERED {
                 self.expected *= 0.5;
                 self.met *= 0.5;
@@ -123,21 +130,16 @@ impl Habit {
         self.last = now;
     }
 
-    fn expectation(&self, who: Visitor) -> Option<Expected> {
-        if self.in_step < IN_STEP {
-            return None;
-        }
+    const fn is_in_step(&self) -> bool {
+        self.in_step >= IN_STEP
+    }
+
+    fn expectation(&self, who: Visitor) -> Expected {
         let due = self.last + self.period;
         let tolerance = self.deviation.mul_f64(DEVIATIONS).max(MOMENT);
         // As if one expectation had been met already and two had not.
         let chance = (self.met + 1.0) / (self.expected + 3.0);
-        Some(Expected {
-            who,
-            last: self.last,
-            from: due - tolerance,
-            until: due + tolerance,
-            chance,
-        })
+        Expected { who, from: due - tolerance, until: due + tolerance, chance }
     }
 }
 

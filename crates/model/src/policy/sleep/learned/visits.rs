@@ -68,12 +68,14 @@ struct Open {
 }
 
 /// Rates at which visits in progress will ask the server again, per second.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Returns {
     /// Of all visits.
     pub(super) any: f64,
     /// Of those that have not been delayed yet.
     pub(super) undelayed: f64,
+    /// For so many seconds these stay as they are, nobody coming.
+    pub(super) lasts_s: f64,
 }
 
 /// The visits in progress, and the hazard of their next request by age.
@@ -182,29 +184,22 @@ impl OpenVisits {
 
     /// How soon visits in progress will ask again.
     pub(super) fn returns(&self, now: Mono) -> Returns {
-        let mut returns = Returns::default();
+        let mut returns = Returns { any: 0.0, undelayed: 0.0, lasts_s: f64::INFINITY };
         for open in self.open.values() {
             let age = now.since(open.last);
             if age >= VISIT_GAP {
                 continue;
             }
-            let band = self.bands[open.kind][band_of(age)];
+            let index = band_of(age);
+            let band = self.bands[open.kind][index];
             let hazard = band.returns / band.time;
+            returns.lasts_s = returns.lasts_s.min(EDGES[index + 1] - age.as_secs_f64());
             returns.any += hazard;
             if !open.delayed {
                 returns.undelayed += hazard;
             }
         }
         returns
-    }
-
-    /// When the rates change next, nobody coming: when a visit passes into the next band.
-    pub(super) fn change_at(&self, now: Mono) -> Mono {
-        let next = |open: &Open| {
-            let band = band_of(now.since(open.last));
-            open.last + Duration::from_secs_f64(EDGES[band + 1])
-        };
-        self.open.values().map(next).filter(|&at| at > now).min().unwrap_or(Mono::NEVER)
     }
 
     /// Would a delay at `then` make one more delayed visit: is that visitor's last visit over by then,
