@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use self::arrivals::Arrivals;
 use self::regulars::{Expected, Regulars};
-use self::visits::{OpenVisits, Pauses};
+use self::visits::{OpenVisits, Pauses, Returns};
 use super::{Idle, Observation, Promise, SleepPolicy, Terms, Verdict};
 use crate::time::{Mono, Now, Wall};
 
@@ -159,18 +159,20 @@ impl Learned {
         }
     }
 
-    /// What staying awake for the next second would spare, W; and for how many seconds that stays so
-    /// if nobody comes.
-    fn spared(&mut self, now: Now, promise: Option<Promise>) -> (f64, f64) {
+    /// What staying awake for the next second would spare, W, or more than `enough` of it; and for how
+    /// many seconds that stays so if nobody comes.
+    fn spared(&mut self, now: Now, promise: Option<Promise>, enough: f64) -> (f64, f64) {
         self.arrivals.pass(now);
         let new = self.arrivals.rate(now);
-        let returns = self.visits.returns(now.mono);
         let per_request = promise.map_or(0.0, |promise| self.price_of_request(promise));
         let states = &self.terms.states;
         let wake_up = (states.switch - (states.on - states.off) * states.wake_time).get();
-        let spared = (new + returns.any) * (wake_up + per_request)
-            + (new + GUARDED * returns.undelayed) * self.terms.delay_price.get();
-        (spared, returns.lasts_s)
+        let spared = |returns: &Returns| {
+            (new + returns.any) * (wake_up + per_request)
+                + (new + GUARDED * returns.undelayed) * self.terms.delay_price.get()
+        };
+        let returns = self.visits.returns(now.mono, |returns| spared(returns) > enough);
+        (spared(&returns), returns.lasts_s)
     }
 
     /// Sleeps, to wake ahead of somebody who is expected. Not if that is so soon that sleep would not pay.
@@ -240,7 +242,7 @@ impl SleepPolicy for Learned {
     fn verdict(&mut self, now: Now, idle: &Idle) -> Verdict {
         let states = self.terms.states;
         let awake = (states.on - states.off).get();
-        let (spared, lasts_s) = self.spared(now, idle.promise);
+        let (spared, lasts_s) = self.spared(now, idle.promise, awake);
         if awake > 0.0 && awake >= spared {
             return self.sleep_until_a_regular_comes(now.mono, idle.promise);
         }
