@@ -32,6 +32,8 @@ pub struct Timeouts {
     idle: Vec<Duration>,
     servers: Vec<Server>,
     rules: Constraints,
+    /// Whoever waits no longer than this is not delayed.
+    delay: Duration,
     /// The last request.
     last: Mono,
     /// Until then some server is waking.
@@ -65,10 +67,11 @@ pub struct UnderTimeout {
 
 impl Timeouts {
     /// Begins at time zero with servers that are awake. `idle` is ascending, 256 at most.
-    pub fn new(mut idle: Vec<Duration>, rules: Constraints) -> Self {
+    /// Waiting longer than `delay` counts as delayed.
+    pub fn new(mut idle: Vec<Duration>, rules: Constraints, delay: Duration) -> Self {
         idle.truncate(64 * WORDS);
         let servers = vec![Server::default(); idle.len()];
-        Self { idle, servers, rules, last: Mono::ZERO, waking: Mono::ZERO }
+        Self { idle, servers, rules, delay, last: Mono::ZERO, waking: Mono::ZERO }
     }
 
     /// A request that only the server can answer, not before the last one, of a visit that was
@@ -86,9 +89,7 @@ impl Timeouts {
         }
         if at < self.waking {
             for index in asleep..self.servers.len() {
-                if at < self.servers[index].awake {
-                    self.delayed(index, visit);
-                }
+                self.waits(index, at, visit);
             }
         }
         self.last = at;
@@ -100,14 +101,14 @@ impl Timeouts {
         let states = self.rules.states;
         let server = &mut self.servers[index];
         if at < server.awake {
-            self.delayed(index, visit);
+            self.waits(index, at, visit);
         } else if at >= due {
             server.on += due.since(server.awake);
             server.cycles += 1;
             server.awake = at.max(due + states.sleep_time) + states.wake_time;
             server.off += server.awake.since(due);
             self.waking = self.waking.max(server.awake);
-            self.delayed(index, visit);
+            self.waits(index, at, visit);
         }
     }
 
@@ -118,8 +119,12 @@ impl Timeouts {
         (used + self.idle[index].max(self.rules.quiet)).max(awake + self.rules.min_on)
     }
 
-    fn delayed(&mut self, index: usize, visit: &mut DelayedUnder) {
+    /// A request waits until the server is awake, if it is not.
+    fn waits(&mut self, index: usize, at: Mono, visit: &mut DelayedUnder) {
         let server = &mut self.servers[index];
+        if server.awake.since(at) <= self.delay {
+            return;
+        }
         server.delayed_requests += 1;
         let (word, bit) = (index / 64, 1_u64 << (index % 64));
         if visit.0[word] & bit == 0 {
@@ -134,6 +139,8 @@ impl Timeouts {
             let due = self.sleeps_at(index);
             let mut server = self.servers[index];
             server.on += due.min(end).since(server.awake);
+            // Still waking: that was booked up to the moment when it will be awake.
+            server.off = server.off.saturating_sub(server.awake.since(end));
             if due <= end {
                 server.off += end.since(due);
                 server.cycles += 1;
@@ -182,8 +189,10 @@ mod tests {
         fn each_is_what_the_power_manager_does(
             gaps in proptest::collection::vec(
                 prop_oneof![0_u64..4, 4_u64..12, 0_u64..200, 0_u64..3000], 0..120),
-            idle in proptest::collection::btree_set(5_u64..900, 1..8),
+            idle in proptest::collection::btree_set(
+                prop_oneof![1_u64..9_000, 5_000_u64..900_000], 1..8),
             min_on in 0_u64..90,
+            after in 1_u64..60,
         ) {
             let scenario = Scenario::default();
             let min_on = Duration::from_secs(min_on);
@@ -205,10 +214,10 @@ mod tests {
                 let visitor = Visitor(0);
                 Demand { number: 0, at, visitor, visit: book.of(at, visitor), client: 0, request }
             }).collect();
-            let end = Mono::from_secs(at + 60);
+            let end = Mono::from_secs(at + after);
             let rules = Constraints { states, min_on, quiet: scenario.server.quiet };
-            let idle: Vec<Duration> = idle.into_iter().map(Duration::from_secs).collect();
-            let mut bank = Timeouts::new(idle.clone(), rules);
+            let idle: Vec<Duration> = idle.into_iter().map(Duration::from_millis).collect();
+            let mut bank = Timeouts::new(idle.clone(), rules, world.settings.delay);
             let (mut visit, mut last) = (DelayedUnder::default(), Mono::ZERO);
             for demand in &demands {
                 if demand.at.since(last) >= nightwatt_model::visit::VISIT_GAP {

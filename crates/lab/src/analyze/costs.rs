@@ -158,7 +158,7 @@ impl Costs {
         let ski_rental = idle.partition_point(|&idle| idle < states.break_even());
         idle.insert(ski_rental, states.break_even());
         let bank = Bank {
-            timeouts: Timeouts::new(idle, rules),
+            timeouts: Timeouts::new(idle, rules, scenario.sla.delay),
             ski_rental,
             visits: Vec::new(),
             busy: BusyTimes::new(rules.quiet),

@@ -325,7 +325,7 @@ fn would_save(what_if: &WhatIf) -> String {
     };
     format!(
         "{rule}: {:+.1} wake-ups, {:+.2} Wh a day",
-        -what_if.wakeups_avoided_per_day,
-        -what_if.saved_j_per_day / 3600.0
+        0.0 - what_if.wakeups_avoided_per_day,
+        0.0 - what_if.saved_j_per_day / 3600.0
     )
 }
