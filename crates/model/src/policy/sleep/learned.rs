@@ -2,6 +2,7 @@
 //! has taught about both.
 
 mod arrivals;
+mod bands;
 mod regulars;
 mod visits;
 

@@ -5,13 +5,26 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::bands::{band_of, edges};
 use crate::time::{Mono, Now};
 
 /// Time constants of the running means, s: an hour, six, a day, a week.
 const MEMORIES: [f64; 4] = [3_600.0, 21_600.0, 86_400.0, 604_800.0];
 
-/// Views: the running means, the hour of the day, and the hour of the day against the last six hours.
-const VIEWS: usize = MEMORIES.len() + 2;
+/// Views: the running means, the hour of the day, the hour of the day against the last six hours, and
+/// the time since somebody new came last.
+const VIEWS: usize = MEMORIES.len() + 3;
+const PAUSE_VIEW: usize = VIEWS - 1;
+
+/// Pauses between new visits are told apart by half octaves up to 1.5 days, and beyond.
+const PAUSE_BANDS: usize = 36;
+const PAUSE_EDGES: [f64; PAUSE_BANDS + 1] = edges(f64::INFINITY);
+
+/// Before they were seen: as if so many pauses had lasted through each band, at the long mean.
+const PRIOR_PAUSES: f64 = 2.0;
+
+/// What is known of pauses fades with each: half in a hundred.
+const KEPT_PER_PAUSE: f64 = 0.993;
 
 /// Before anything was seen: one arrival an hour, believed as if seen for ten hours.
 const PRIOR_RATE: f64 = 1.0 / 3_600.0;
@@ -74,6 +87,7 @@ pub(super) struct Arrivals {
     means: [Watched; MEMORIES.len()],
     hours: [Watched; 24],
     long: Watched,
+    pauses: Pauses,
     weights: [f64; VIEWS],
     #[serde(skip)]
     at: Mono,
@@ -87,6 +101,7 @@ impl Default for Arrivals {
             means: [Watched::default(); MEMORIES.len()],
             hours: [Watched::default(); 24],
             long: Watched::default(),
+            pauses: Pauses::default(),
             weights: [0.0; VIEWS],
             at: Mono::ZERO,
             unpassed: Duration::ZERO,
@@ -118,6 +133,9 @@ impl Arrivals {
         if !self.weights.iter().all(|weight| (LEAST_WEIGHT..=0.0).contains(weight)) {
             return Err("the weight of a view cannot be");
         }
+        if !self.pauses.is_possible() {
+            return Err("what is known of pauses between visits cannot be");
+        }
         Ok(())
     }
 
@@ -135,7 +153,9 @@ impl Arrivals {
     }
 
     fn step(&mut self, hour: usize, step: f64) {
-        let views = self.views(hour);
+        let mut views = self.views(hour);
+        let long = self.long.rate(PRIOR_RATE, PRIOR_WEIGHT);
+        views[PAUSE_VIEW] = self.pauses.pass(step, long) / step;
         let Fades { weights: keep, means, hour: of_hour, long } = Fades::after(step);
         for (weight, view) in self.weights.iter_mut().zip(views) {
             *weight = *weight * keep - view * step;
@@ -159,11 +179,16 @@ impl Arrivals {
         for watched in self.means.iter_mut().chain([&mut self.hours[hour], &mut self.long]) {
             watched.count += 1.0;
         }
+        self.pauses.arrived();
     }
 
-    /// Arrivals per second to be expected now; [`pass`](Self::pass) was called before.
+    /// Arrivals per second to be expected, now and for as long ahead as makes them most; [`pass`] was
+    /// called before.
+    ///
+    /// [`pass`]: Self::pass
     pub(super) fn rate(&self, now: Now) -> f64 {
-        let views = self.views(hour_of_day(now, 0.0));
+        let mut views = self.views(hour_of_day(now, 0.0));
+        views[PAUSE_VIEW] = self.pauses.best_rate(self.long.rate(PRIOR_RATE, PRIOR_WEIGHT));
         let (mut sum, mut weights) = (0.0, 0.0);
         for (view, weight) in views.into_iter().zip(self.weights) {
             let weight = weight.exp();
@@ -180,8 +205,9 @@ impl Arrivals {
             *view = mean.rate(long, PRIOR_WEIGHT.min(0.3 * memory));
         }
         let of_hour = self.hours[hour].rate(long, HOUR_WEIGHT);
-        views[VIEWS - 2] = of_hour;
-        views[VIEWS - 1] = f64::midpoint(of_hour, views[1]);
+        views[VIEWS - 3] = of_hour;
+        views[VIEWS - 2] = f64::midpoint(of_hour, views[1]);
+        views[PAUSE_VIEW] = self.pauses.rate(long);
         views
     }
 
@@ -191,6 +217,87 @@ impl Arrivals {
         for weight in &mut self.weights {
             *weight = (*weight - best).max(LEAST_WEIGHT);
         }
+    }
+}
+
+/// How soon somebody new comes, by how long nobody new has come: visits come in bursts, from links and
+/// programs that start at the same minute.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Pauses {
+    bands: Vec<Watched>,
+    /// Seconds since somebody new came.
+    age: f64,
+}
+
+impl Default for Pauses {
+    fn default() -> Self {
+        Self { bands: vec![Watched::default(); PAUSE_BANDS], age: 0.0 }
+    }
+}
+
+impl Pauses {
+    /// Arrivals per second in a band, where `long` is the mean of all.
+    fn rate_in(&self, band: usize, long: f64) -> f64 {
+        let width = (PAUSE_EDGES[band + 1] - PAUSE_EDGES[band]).min(PAUSE_EDGES[band].max(1.0));
+        self.bands[band].rate(long, PRIOR_PAUSES * width)
+    }
+
+    fn rate(&self, long: f64) -> f64 {
+        self.rate_in(band_of(&PAUSE_EDGES, self.age), long)
+    }
+
+    /// The rate that makes staying awake most worthwhile: the largest over all times T of the chance
+    /// that somebody comes by T, over the mean time until somebody comes or T is over. Where rates fall
+    /// with the pause that is the rate of now; where somebody comes every minute, one a minute.
+    fn best_rate(&self, long: f64) -> f64 {
+        let (mut best, mut nobody, mut time) = (0.0_f64, 1.0, 0.0);
+        let mut from = self.age;
+        for band in band_of(&PAUSE_EDGES, from)..PAUSE_BANDS {
+            let rate = self.rate_in(band, long);
+            // Of those who have not come yet, in a band: exact for short ones.
+            let width = PAUSE_EDGES[band + 1] - from;
+            let stays = if width.is_finite() { 1.0 / (1.0 + rate * width) } else { 0.0 };
+            time += nobody * (1.0 - stays) / rate;
+            nobody *= stays;
+            best = best.max((1.0 - nobody) / time);
+            if nobody < 0.01 {
+                break;
+            }
+            from = PAUSE_EDGES[band + 1];
+        }
+        best
+    }
+
+    /// Time passes without arrivals; says how many would have been expected in it.
+    fn pass(&mut self, step: f64, long: f64) -> f64 {
+        let (mut expected, mut left) = (0.0, step);
+        while left > 0.0 {
+            let band = band_of(&PAUSE_EDGES, self.age);
+            let part = left.min(PAUSE_EDGES[band + 1] - self.age);
+            expected += self.rate_in(band, long) * part;
+            self.bands[band].time += part;
+            self.age += part;
+            // What rounding leaves is less than a band can tell.
+            left = if part > 1e-9 { left - part } else { 0.0 };
+        }
+        expected
+    }
+
+    fn arrived(&mut self) {
+        self.bands[band_of(&PAUSE_EDGES, self.age)].count += 1.0;
+        self.age = 0.0;
+        for band in &mut self.bands {
+            band.count *= KEPT_PER_PAUSE;
+            band.time *= KEPT_PER_PAUSE;
+        }
+    }
+
+    fn is_possible(&self) -> bool {
+        let is_possible = |band: &Watched| band.count >= 0.0 && (0.0..=MOST).contains(&band.time);
+        self.bands.len() == PAUSE_BANDS
+            && self.bands.iter().all(is_possible)
+            && self.bands.iter().all(|band| band.count <= MOST)
+            && (0.0..=MOST).contains(&self.age)
     }
 }
 
@@ -268,9 +375,15 @@ mod tests {
     #[test]
     fn a_steady_rate_is_learned() {
         let mut arrivals = Arrivals::default();
-        come(&mut arrivals, (0, 7 * 86_400), 300);
-        let rate = arrivals.rate(at(7 * 86_400));
-        assert!((rate * 300.0 - 1.0).abs() < 0.1, "one in {} s", 1.0 / rate);
+        let week = 7 * 86_400;
+        come(&mut arrivals, (0, week), 300);
+        arrivals.arrived(at(week));
+        for second in [0, 100, 200] {
+            arrivals.pass(at(week + second));
+            let rate = arrivals.rate(at(week + second));
+            let left = 300.0 - second as f64;
+            assert!(rate * 300.0 > 0.7 && rate * left < 1.3, "one in {} s", 1.0 / rate);
+        }
     }
 
     #[test]
@@ -307,6 +420,24 @@ mod tests {
         assert!((resumed.means[2].count / day.count / faded(86_400.0) - 1.0).abs() < 1e-9);
         resumed.at = steady.at;
         assert_eq!(resumed, steady);
+    }
+
+    #[test]
+    fn between_bursts_nobody_is_expected_and_in_them_more_are() {
+        let mut arrivals = Arrivals::default();
+        // Ten within a minute at the beginning of each hour.
+        for hour in 0..7 * 24 {
+            come(&mut arrivals, (hour * 3600, hour * 3600 + 60), 6);
+        }
+        let hour = 7 * 24 * 3600;
+        for (after, least, most) in [(6, 0.1, 5.0), (600, 0.0, 1e-3), (1800, 0.0, 1.5e-3)] {
+            let mut then = arrivals.clone();
+            then.pass(at(hour));
+            then.arrived(at(hour));
+            then.pass(at(hour + after));
+            let rate = then.rate(at(hour + after));
+            assert!((least..most).contains(&rate), "{rate} {after} s after the first");
+        }
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Who is here, and when they will ask again: visits in progress, and how readers behave.
 
 use std::collections::HashMap;
-use std::f64::consts::SQRT_2;
 use std::time::Duration;
 
 use foldhash::fast::FixedState;
 use serde::{Deserialize, Serialize};
 
+use super::bands::edges;
 use crate::policy::admission::ClientClass;
 use crate::policy::sleep::Observation;
 use crate::time::Mono;
@@ -16,21 +16,7 @@ use crate::visit::{VISIT_GAP, Visitor};
 const BANDS: usize = 23;
 
 /// Seconds at which bands begin and the last one ends.
-const EDGES: [f64; BANDS + 1] = {
-    let mut edges = [0.0; BANDS + 1];
-    let mut octave = 1.0;
-    let mut band = 1;
-    while band < BANDS {
-        edges[band] = octave;
-        if band + 1 < BANDS {
-            edges[band + 1] = octave * SQRT_2;
-        }
-        octave *= 2.0;
-        band += 2;
-    }
-    edges[BANDS] = VISIT_GAP.as_secs() as f64;
-    edges
-};
+const EDGES: [f64; BANDS + 1] = edges(VISIT_GAP.as_secs() as f64);
 
 /// Kinds of visits: of people or of programs, at their first request or further on.
 const KINDS: usize = 4;
@@ -266,17 +252,7 @@ fn watch(bands: &mut [Band; BANDS], age: Duration) {
 }
 
 fn band_of(age: Duration) -> usize {
-    let age = age.as_secs_f64();
-    if age < 1.0 {
-        return 0;
-    }
-    // The octave is the number's exponent; this is asked too often for a logarithm.
-    let octave = ((age.to_bits() >> 52) as usize).saturating_sub(1023);
-    let lower_half = 1 + 2 * octave;
-    if lower_half + 1 >= BANDS {
-        return BANDS - 1;
-    }
-    lower_half + usize::from(age >= EDGES[lower_half + 1])
+    super::bands::band_of(&EDGES, age.as_secs_f64())
 }
 
 #[cfg(test)]
@@ -290,21 +266,6 @@ mod tests {
 
     fn all(visits: &OpenVisits, now: Mono) -> Returns {
         visits.returns(now, |_| false)
-    }
-
-    #[test]
-    fn the_bands_are_half_octaves_and_cover_half_an_hour() {
-        assert_eq!((EDGES[0], EDGES[1], EDGES[BANDS]), (0.0, 1.0, 1800.0));
-        for (half_octave, seconds) in EDGES[1..BANDS].iter().enumerate() {
-            let edge = 2_f64.powf(half_octave as f64 / 2.0);
-            assert!((seconds - edge).abs() < 1e-9 * edge, "{seconds} s, not {edge} s");
-        }
-        for millis in (0..1_800_000).step_by(977) {
-            let age = Duration::from_millis(millis);
-            let band = band_of(age);
-            let age = age.as_secs_f64();
-            assert!(EDGES[band] <= age && age < EDGES[band + 1], "{age} s in {band}");
-        }
     }
 
     #[test]
