@@ -39,13 +39,21 @@ pub struct CacheSettings {
     pub bytes: u64,
     /// Stored answers are renewed while the server is awake (`cache.warm_up`).
     pub warm_up: bool,
+    /// What crawlers were sent away from is fetched too (`cache.warm_up_crawlers`).
+    pub wishes: bool,
 }
 
 impl CacheSettings {
     /// The settings that a scenario describes. With a `ttl` of 0 it says that only RFC 9111's
     /// heuristics make answers fresh; a log does not show `Last-Modified`, so none is fresh then.
     pub const fn of(rule: &CacheRule) -> Self {
-        Self { ttl: rule.ttl, grace: rule.grace_asleep, bytes: rule.size_mb << 20, warm_up: true }
+        Self {
+            ttl: rule.ttl,
+            grace: rule.grace_asleep,
+            bytes: rule.size_mb << 20,
+            warm_up: rule.warm_up > 0,
+            wishes: rule.warm_up > 0 && rule.warm_up_crawlers,
+        }
     }
 }
 
@@ -165,7 +173,7 @@ mod tests {
 
     fn cache(warm_up: bool) -> CacheModel {
         let (ttl, grace) = (Duration::from_mins(2), Duration::from_hours(1));
-        CacheModel::new(CacheSettings { ttl, grace, bytes: 1 << 20, warm_up })
+        CacheModel::new(CacheSettings { ttl, grace, bytes: 1 << 20, warm_up, wishes: false })
     }
 
     fn at(minute: u64) -> Mono {

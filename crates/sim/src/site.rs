@@ -58,8 +58,9 @@ pub struct SiteRun<P> {
     /// What the server will be asked once it is awake: held requests, and renewals of what was
     /// answered stale.
     on_waking: Vec<Resource>,
-    /// What crawlers asked for in vain.
+    /// What crawlers asked for in vain, if that is to be fetched.
     wishes: VecDeque<Resource>,
+    wants_wishes: bool,
 }
 
 impl<P: SleepPolicy> SiteRun<P> {
@@ -72,6 +73,7 @@ impl<P: SleepPolicy> SiteRun<P> {
             seen: Awakenings::default(),
             on_waking: Vec::new(),
             wishes: VecDeque::new(),
+            wants_wishes: cache.wishes,
         }
     }
 
@@ -107,7 +109,9 @@ impl<P: SleepPolicy> SiteRun<P> {
                 self.learn(asked);
             }
             Route::Hold | Route::WaitingPage | Route::Stale => self.on_waking.push(resource),
-            Route::Later(_) if cached == Cached::Nothing && resource.is_read => {
+            Route::Later(_)
+                if self.wants_wishes && cached == Cached::Nothing && resource.is_read =>
+            {
                 if self.wishes.len() == WISHES {
                     self.wishes.pop_front();
                 }

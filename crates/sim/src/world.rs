@@ -6,7 +6,7 @@ use nightwatt_model::electricity::EnergyByHour;
 use nightwatt_model::energy::PowerStates;
 use nightwatt_model::ledger::Bill;
 use nightwatt_model::policy::admission::{Request, Route};
-use nightwatt_model::policy::lifecycle::{Change, Command, Phase, Report};
+use nightwatt_model::policy::lifecycle::{Change, Command, Patience, Phase, Report};
 use nightwatt_model::policy::manager::{Action, Cause, Knock, Memory, PowerManager, Settings};
 use nightwatt_model::policy::sleep::SleepPolicy;
 use nightwatt_model::time::{Mono, Now, Wall};
@@ -88,12 +88,10 @@ impl World {
     ///
     /// The server takes no time to answer, and obeys in exactly the times of its power states.
     pub fn begin<P: SleepPolicy>(&self, policy: P) -> Run<P> {
-        let manager = PowerManager::new(
-            self.settings.clone(),
-            policy,
-            Memory::default(),
-            self.now(Mono::ZERO),
-        );
+        // This server does nothing of its own accord, so nobody needs to look at it from time to time.
+        let patience = Patience { watch_every: Duration::ZERO, ..self.settings.patience };
+        let settings = Settings { patience, ..self.settings.clone() };
+        let manager = PowerManager::new(settings, policy, Memory::default(), self.now(Mono::ZERO));
         Run {
             world: self.clone(),
             manager,

@@ -241,6 +241,8 @@ pub(super) fn table(
             table.best_timeout_s.insert(price, idle);
         }
         row.insert("always-on".to_owned(), always_on.get());
+        // Whatever a policy did, who knows the future could have done.
+        oracle = row.values().copied().fold(oracle, f64::min);
         row.insert("oracle".to_owned(), oracle);
         table.by_price.insert(price, row);
     }

@@ -1,5 +1,7 @@
 //! What a report keeps to itself: who asked, and what stood in queries.
 
+use std::net::IpAddr;
+
 use nightwatt_report::{Addresses, without_query};
 use nightwatt_traffic::reader::Sample;
 
@@ -61,24 +63,67 @@ fn join_equals(wakers: &mut Vec<Waker>) {
     }));
 }
 
-/// A line that could not be read may hold anything anywhere. In the Common format and those that
-/// begin like it, the client and the user stand before the time.
+/// A line that could not be read may hold anything anywhere: names, tokens, queries. Kept is what
+/// shows its form: punctuation, times, methods, paths, statuses, and the keys of JSON.
 fn hide_in_line(sample: &mut Sample, addresses: &Addresses) {
-    let line = without_queries(&sample.excerpt);
-    let mut fields = line.splitn(4, ' ');
-    let line = match (fields.next(), fields.next(), fields.next(), fields.next()) {
-        (Some(client), Some(identity), Some(user), Some(rest))
-            if identity == "-" || rest.starts_with('[') =>
-        {
-            let kept = |name| if name == "-" { "-" } else { "…" };
-            // Labels of hosts' names; addresses get theirs below, wherever they stand.
-            let is_address = client.parse::<std::net::IpAddr>().is_ok();
-            let client = if is_address { client.to_owned() } else { addresses.client(client) };
-            format!("{client} {} {} {rest}", kept(identity), kept(user))
-        }
-        _ => line,
-    };
-    sample.excerpt = addresses.in_text(&line);
+    let line = &sample.excerpt;
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line.as_str();
+    let is_border = |c: char| c.is_whitespace() || "\"'[]{}(),;<>`".contains(c);
+    while !rest.is_empty() {
+        let end = rest.find(is_border).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        let is_client = out.is_empty() && (after.starts_with(" - ") || after.contains(" ["));
+        out.push_str(&match word {
+            _ if word.parse::<IpAddr>().is_ok() => addresses.client(word),
+            _ if is_client && !word.is_empty() && word != "-" => addresses.client(word),
+            _ if is_form(word) || after.starts_with("\":") => word.to_owned(),
+            _ if word.starts_with('/') => addresses.in_text(&without_query(word)),
+            _ => "…".to_owned(),
+        });
+        let border = after.chars().next().map_or(0, char::len_utf8);
+        out.push_str(&after[..border]);
+        rest = &after[border..];
+    }
+    sample.excerpt = out;
+}
+
+/// Does a word show the form of a line, and nothing of whom it is about?
+fn is_form(word: &str) -> bool {
+    const WORDS: [&str; 10] = [
+        "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "TRACE", "PROPFIND",
+    ];
+    let is_punctuation = word.chars().all(|c| c.is_ascii_punctuation());
+    let is_status = word.len() <= 3 && word.bytes().all(|byte| byte.is_ascii_digit());
+    is_punctuation
+        || is_status
+        || WORDS.contains(&word)
+        || matches!(word.strip_prefix("HTTP/"), Some("1.0" | "1.1" | "2" | "2.0" | "3" | "3.0"))
+        || is_time(word)
+}
+
+/// `04/Mar/2012:01:02:03`, `2012-03-04`, `01:02:03`, `2012-03-04T01:02:03Z`, `+0100`.
+fn is_time(word: &str) -> bool {
+    let form: String = word
+        .chars()
+        .map(|c| match c {
+            '0'..='9' => '9',
+            'A'..='Z' | 'a'..='z' => 'a',
+            other => other,
+        })
+        .collect();
+    matches!(
+        form.as_str(),
+        "99/aaa/9999:99:99:99"
+            | "9999-99-99"
+            | "99:99:99"
+            | "+9999"
+            | "-9999"
+            | "9999-99-99a99:99:99"
+            | "9999-99-99a99:99:99a"
+            | "9999-99-99a99:99:99+99:99"
+            | "9999-99-99a99:99:99-99:99"
+    )
 }
 
 /// Text with the queries of all URLs in it left out.
@@ -136,13 +181,34 @@ mod tests {
         // The label is that of report::anonymise's own test.
         let line = "203.0.113.9 - jane [04/Mar/2012:01:02:03 +0000] \"GET /a?token=1 FOO\" 400 0";
         let label = "client-sdxdcz6t (203.0.113.0/24)";
-        let expected = format!("{label} - … [04/Mar/2012:01:02:03 +0000] \"GET /a?… FOO\" 400 0");
+        let expected = format!("{label} - … [04/Mar/2012:01:02:03 +0000] \"GET /a?… …\" 400 0");
         assert_eq!(hidden(line), expected);
         assert!(
             !hidden("dsl-9.example.net - - [04/Mar/2012:01:02:03 +0000] \"\"").contains("dsl-9")
         );
-        assert_eq!(hidden("203.0.113.9 - jane no time"), format!("{label} - … no time"));
+        assert_eq!(hidden("203.0.113.9 - jane no time"), format!("{label} - … … …"));
         assert_eq!(hidden("{\"ip\":\"203.0.113.9\"}"), format!("{{\"ip\":\"{label}\"}}"));
+    }
+
+    #[test]
+    fn nothing_that_could_name_somebody_is_left_of_any_format() {
+        let lines = [
+            "198.51.100.7 - Jane Secretname [04/Mar/2012:01:02:03 +0000] \"\\x16\\x03SECRET\" 400 0",
+            "2012-03-04 01:02:03 10.0.0.1 GET /w1 token=SECRETQ 443 CORP\\janesecret 198.51.100.7 - 200",
+            "{\"user_id\":\"janesecret\",\"Authorization\":[\"Bearer SECRETTOKEN\"],\"status\":200}",
+            "{\"ClientUsername\":\"janesecret\",\"ClientHost\":\"198.51.100.7\"}",
+        ];
+        for line in lines {
+            let told = hidden(line);
+            let lower = told.to_lowercase();
+            for secret in ["secret", "jane", "token", "198.51.100.7", "10.0.0.1"] {
+                assert!(!lower.contains(secret), "{secret} in {told}");
+            }
+        }
+        assert_eq!(
+            hidden("{\"status\":200,\"uri\":\"/a/b?c=d\"}"),
+            "{\"status\":…,\"uri\":\"/a/b?…\"}"
+        );
     }
 
     #[test]

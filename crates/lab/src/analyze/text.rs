@@ -224,6 +224,13 @@ impl Analysis {
         text
     }
 
+    /// Is it the promise that keeps the server awake, and not the traffic?
+    fn kept_by_promise(&self, chosen: &PolicyFigures) -> bool {
+        let promise = &self.scenario.sla;
+        let few = 0.5 * promise.share * chosen.admitted as f64;
+        promise.enabled && self.oracle.saving > 0.0 && chosen.delayed_requests as f64 <= few
+    }
+
     fn saved_in_short(&self, chosen: &PolicyFigures) -> String {
         let policy = &self.default_policy;
         let saved_j = self.always_on_j - chosen.energy_j;
@@ -243,6 +250,10 @@ impl Analysis {
                  speak of a year.",
                 amount(1000.0 * saved_j / JOULES_PER_KWH),
                 days_text(self.span_s),
+            ),
+            _ if self.kept_by_promise(chosen) => format!(
+                "With `{policy}` you would save nothing: the promise leaves hardly any room for sleep, \
+                 with so few requests of people and programs. See what `--no-sla` would save."
             ),
             _ => format!(
                 "With `{policy}` you would save nothing: the proxy uses more than the server's sleep \

@@ -18,7 +18,7 @@ use crate::time::{Mono, Now, Wall};
 
 /// The policy asks itself again when the rates have changed: after no less and no more than these,
 /// nor than these shares of the idle time.
-const ASK: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
+const ASK: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(30));
 const ASK_SHARES: [f64; 2] = [0.1, 0.25];
 
 /// The price of a delayed request when nothing of the promise is used yet, as a share of its price
