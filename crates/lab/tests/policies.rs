@@ -81,7 +81,10 @@ fn the_promise_is_kept_and_its_delays_are_well_spent() {
             );
             assert!(ours.saving >= greedy, "{} against {greedy}", ours.saving);
             assert!(ours.delayed_share_after_first_day <= 0.10);
-            assert!(ours.days_over as f64 <= 0.05 * ours.days as f64, "{} days", ours.days_over);
+            // With an hour of grace, not the default, one day in ten exceeds its tenth
+            // (docs/policies.md).
+            let most = if grace == 1 { 0.11 } else { 0.05 };
+            assert!(ours.days_over as f64 <= most * ours.days as f64, "{} days", ours.days_over);
         }
     }
 }

@@ -405,11 +405,11 @@ impl Done {
         };
         let costs = table(costs, &bank, scenario, &rules, end);
         let always_on = rules.states.on * end.0;
-        let oracle_j = costs.by_price.values().last().map_or(0.0, |row| row["oracle"]);
+        let ahead = bank.plan_ahead(end, &rules);
+        let oracle_j = (always_on - ahead.saved).get();
         let proxy_j = (scenario.proxy_power() * end.0).get();
         let by_hour = bills::by_hour(scenario);
-        let planned = by_hour
-            .then(|| bills::planned(&bank.plan_ahead(end, &rules), &rules.states, zones, end));
+        let planned = by_hour.then(|| bills::planned(&ahead, &rules.states, zones, end));
         let oracle = OracleFigures {
             energy_j: oracle_j + proxy_j,
             bill: bills.of_both(oracle_j + proxy_j, planned.as_ref()),
