@@ -72,7 +72,12 @@ fn hide_in_line(sample: &mut Sample, addresses: &Addresses) {
     let is_border = |c: char| c.is_whitespace() || "\"'[]{}(),;<>`".contains(c);
     while !rest.is_empty() {
         let end = rest.find(is_border).unwrap_or(rest.len());
-        let (word, after) = rest.split_at(end);
+        let (mut word, after) = rest.split_at(end);
+        // The value of a JSON key.
+        if let Some(value) = word.strip_prefix(':').filter(|_| out.ends_with('"')) {
+            out.push(':');
+            word = value;
+        }
         let is_client = out.is_empty() && (after.starts_with(" - ") || after.contains(" ["));
         out.push_str(&match word {
             _ if word.parse::<IpAddr>().is_ok() => addresses.client(word),
@@ -207,7 +212,7 @@ mod tests {
         }
         assert_eq!(
             hidden("{\"status\":200,\"uri\":\"/a/b?c=d\"}"),
-            "{\"status\":…,\"uri\":\"/a/b?…\"}"
+            "{\"status\":200,\"uri\":\"/a/b?…\"}"
         );
     }
 
