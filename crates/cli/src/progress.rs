@@ -4,6 +4,9 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use nightwatt_clock::Clock;
+use nightwatt_model::time::Mono;
+use nightwatt_traffic::scan;
 
 use crate::figures;
 use crate::output;
@@ -95,6 +98,35 @@ impl Progress {
         if let Self::Bar(bar) = self {
             bar.finish_and_clear();
         }
+    }
+}
+
+/// How far the reading of logs is.
+pub(crate) struct Reading<'a> {
+    progress: Progress,
+    clock: &'a Clock,
+    started: Mono,
+}
+
+impl<'a> Reading<'a> {
+    pub(crate) fn begin(clock: &'a Clock, silent: bool) -> Self {
+        Self { progress: Progress::by_time(silent), clock, started: clock.now().mono }
+    }
+
+    pub(crate) fn tell(&mut self, at: scan::Progress) {
+        let elapsed = self.clock.now().mono.since(self.started);
+        let total = at.total.unwrap_or(0);
+        // By what has been read so far; nothing is known of a stream.
+        let left = total.checked_sub(at.done).and_then(|left| {
+            let left = elapsed.as_secs_f64() * left as f64 / at.done as f64;
+            Duration::try_from_secs_f64(left).ok()
+        });
+        let what = || format!("{} requests", figures::count(at.requests));
+        self.progress.tell((at.done, total), elapsed, left, what);
+    }
+
+    pub(crate) fn end(&self) {
+        self.progress.end();
     }
 }
 

@@ -191,7 +191,8 @@ impl Forwarding<'_> {
             let copy = repeatable.then(|| spool.kept.clone());
             let (request, validating) = self.question(spool, validates, &sending);
             let ticket = self.ticket();
-            let (response, loan) = match self.site().origin.send(request, &sending).await {
+            let sent = self.site().origin.send(request, &sending, repeatable).await;
+            let (response, loan) = match sent {
                 Ok(answer) => answer,
                 Err(failure) => return Err(self.failed(failure, copy, &sending)),
             };

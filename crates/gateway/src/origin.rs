@@ -4,11 +4,12 @@ use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use nightwatt_clock::Clock;
+use nightwatt_model::time::Mono;
 use rustix::io::Errno;
 use tokio::net::TcpStream;
 
@@ -17,6 +18,13 @@ use crate::body::{JUST_AFTER, Question, Sending};
 /// Idle connections kept. So many come about only if as many requests were under way at once; the
 /// server closes those that it does not want to keep.
 const IDLE: usize = 1024;
+
+/// A server may close an idle connection at the very moment at which a request goes out on it. What
+/// cannot be sent twice therefore takes a connection that was used just now, or a new one.
+const JUST_USED: Duration = Duration::from_secs(1);
+
+/// A connection is given up so long before the server's announced end of it.
+const BEFORE_ITS_END: Duration = Duration::from_secs(1);
 
 /// Why a request to the server came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -57,11 +65,39 @@ pub(crate) struct OriginPool {
     connect_timeout: Duration,
     answer_timeout: Duration,
     clock: Clock,
-    idle: Mutex<Vec<Sender>>,
+    idle: Mutex<Vec<Idle>>,
 }
 
 /// A connection on loan. Give it [`back`](OriginPool::put_back) when the answer has passed.
-pub(crate) struct Loan(Sender);
+pub(crate) struct Loan {
+    sender: Sender,
+    /// How long the server keeps it when idle, if it said so.
+    keeps: Option<Duration>,
+}
+
+/// A connection that waits for its next request.
+struct Idle {
+    loan: Loan,
+    since: Mono,
+}
+
+impl Idle {
+    /// Closed, or about to be closed by the server.
+    fn has_ended(&self, now: Mono) -> bool {
+        let idle = now.since(self.since) + BEFORE_ITS_END;
+        self.loan.sender.is_closed() || self.loan.keeps.is_some_and(|keeps| idle >= keeps)
+    }
+}
+
+/// `Keep-Alive: timeout=5, max=100`: how long the server keeps an idle connection.
+fn announced(headers: &HeaderMap) -> Option<Duration> {
+    let value = headers.get("keep-alive")?.to_str().ok()?;
+    let seconds = value.split(',').find_map(|part| {
+        let (name, value) = part.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("timeout").then(|| value.trim().parse::<u32>().ok())?
+    })?;
+    Some(Duration::from_secs(seconds.into()))
+}
 
 impl OriginPool {
     pub(crate) fn new(authority: &str, connect: Duration, answer: Duration, clock: &Clock) -> Self {
@@ -77,14 +113,15 @@ impl OriginPool {
     /// Sends a request; returns the answer's head, with its body to come, and the connection.
     ///
     /// A kept connection that turns out to be closed before anything was sent is replaced by a new
-    /// one, silently.
+    /// one, silently. `repeatable`: could the request be sent again if it broke?
     pub(crate) async fn send(
         &self,
         mut request: Request<Question>,
         sending: &Sending,
+        repeatable: bool,
     ) -> Result<(Response<Incoming>, Loan), Failure> {
         loop {
-            let kept = self.take_idle();
+            let kept = self.take_idle(repeatable);
             let is_new = kept.is_none();
             let mut sender = match kept {
                 Some(sender) => sender,
@@ -98,7 +135,10 @@ impl OriginPool {
                 continue;
             }
             match self.patiently(sender.try_send_request(request), sending).await? {
-                Ok(response) => return Ok((response, Loan(sender))),
+                Ok(response) => {
+                    let keeps = announced(response.headers());
+                    return Ok((response, Loan { sender, keeps }));
+                }
                 Err(mut failure) => match failure.take_message() {
                     Some(unsent) if !is_new => request = unsent,
                     unsent => {
@@ -160,22 +200,29 @@ impl OriginPool {
         Ok(sender)
     }
 
-    fn take_idle(&self) -> Option<Sender> {
+    fn take_idle(&self, repeatable: bool) -> Option<Sender> {
+        let now = self.clock.now().mono;
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         // The last one used is the least likely to have been closed by the server.
-        while let Some(sender) = idle.pop() {
-            if !sender.is_closed() {
-                return Some(sender);
+        while let Some(last) = idle.pop() {
+            if last.has_ended(now) {
+                continue;
             }
+            if repeatable || now.since(last.since) < JUST_USED {
+                return Some(last.loan.sender);
+            }
+            idle.push(last);
+            return None;
         }
         None
     }
 
     /// The answer has passed whole: the connection can serve again.
-    pub(crate) fn put_back(&self, Loan(sender): Loan) {
+    pub(crate) fn put_back(&self, loan: Loan) {
+        let since = self.clock.now().mono;
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < IDLE && !sender.is_closed() {
-            idle.push(sender);
+        if idle.len() < IDLE && !loan.sender.is_closed() {
+            idle.push(Idle { loan, since });
         }
     }
 

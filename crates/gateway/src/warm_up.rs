@@ -215,7 +215,7 @@ impl<'a> Period<'a> {
             let is_kept = is_stored(response.headers());
             Some(if is_kept { self.read(response.into_body()).await } else { 0 })
         };
-        let read = gateway.clock.timeout(LONGEST, answered).await.ok().flatten();
+        let read = Box::pin(gateway.clock.timeout(LONGEST, answered)).await.ok().flatten();
         if matches!(errand, Errand::Grant(_)) {
             self.wished.fetch_add(read.unwrap_or(0), Ordering::Relaxed);
         }

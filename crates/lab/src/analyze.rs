@@ -9,8 +9,9 @@
 //! ```
 //!
 //! Memory does not grow with the log: besides the scan's own bounds, the pass keeps 2^17 names of
-//! addresses and of clients, the agents that `Suspects` watches, three caches of the scenario's size, histograms, the newest 2^16 requests, and of each pause that
-//! could hold a sleep 32 bytes (there is at most one in five seconds).
+//! addresses and of clients, the agents that `Suspects` watches, three caches of the scenario's
+//! size, histograms, the newest 2^16 requests, and of each pause that could hold a sleep 32 bytes
+//! (there is at most one in five seconds).
 
 mod bills;
 mod charts;

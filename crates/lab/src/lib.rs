@@ -7,5 +7,6 @@ pub mod demo;
 mod error;
 pub mod published;
 mod resources;
+mod warnings;
 
 pub use error::Error;

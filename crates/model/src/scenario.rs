@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::duration_text;
 use crate::electricity::Electricity;
 use crate::energy::PowerStates;
-use crate::policy::sleep::{PolicyChoice, Terms};
+use crate::policy::sleep::{Constraints, PolicyChoice, Terms};
 use crate::quantity::{Joules, Watts};
 use crate::sla::Sla;
 
@@ -206,6 +206,12 @@ impl Scenario {
             delay_price: Joules(self.delay_price_j),
             min_on: self.server.min_on,
         }
+    }
+
+    /// What binds every plan of sleeps.
+    pub const fn constraints(&self) -> Constraints {
+        let Server { min_on, quiet, .. } = self.server;
+        Constraints { states: self.power_states(), min_on, quiet }
     }
 
     /// Power of the proxy.

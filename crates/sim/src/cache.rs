@@ -159,6 +159,11 @@ impl CacheModel {
         }
     }
 
+    /// Is what crawlers were sent away from fetched when the server wakes?
+    pub const fn fetches_wishes(&self) -> bool {
+        self.settings.wishes
+    }
+
     /// What is stored.
     pub fn entries(&self) -> usize {
         self.entries.len()

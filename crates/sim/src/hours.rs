@@ -13,7 +13,7 @@ use nightwatt_model::time::Now;
 pub(crate) struct Savings {
     states: PowerStates,
     saved: EnergyByHour,
-    /// When the sleep began, or local time was last set since.
+    /// What was saved is booked up to here; nothing while it is awake.
     asleep: Option<Now>,
 }
 
@@ -30,27 +30,27 @@ impl Savings {
 
     /// It answers again.
     pub(crate) fn wakes(&mut self, now: Now) {
-        if let Some(since) = self.asleep.take() {
-            let time = now.mono.since(since.mono);
-            self.saved.add_stretch(since, time, self.states.on - self.states.off);
-        }
+        self.book(now);
+        self.asleep = None;
     }
 
     /// From now on local time has another offset; until now it had the old one.
     pub(crate) fn local_time(&mut self, now: Now, utc_offset: i32) {
-        if self.asleep.is_some() {
-            self.wakes(now);
-            self.asleep = Some(Now { utc_offset, ..now });
-        }
+        self.book(Now { utc_offset, ..now });
     }
 
     /// All that was saved by now, against a server that is always on.
-    pub(crate) fn by(&self, now: Now) -> EnergyByHour {
-        let mut saved = self.saved.clone();
-        if let Some(since) = self.asleep {
+    pub(crate) fn by(&mut self, now: Now) -> EnergyByHour {
+        self.book(now);
+        self.saved.clone()
+    }
+
+    /// Adds what was saved since the sleep began, or was last added, if it still goes on.
+    fn book(&mut self, now: Now) {
+        if let Some(since) = &mut self.asleep {
             let time = now.mono.since(since.mono);
-            saved.add_stretch(since, time, self.states.on - self.states.off);
+            self.saved.add_stretch(*since, time, self.states.on - self.states.off);
+            *since = now;
         }
-        saved
     }
 }

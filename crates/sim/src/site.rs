@@ -60,7 +60,6 @@ pub struct SiteRun<P> {
     on_waking: Vec<Resource>,
     /// What crawlers asked for in vain, if that is to be fetched.
     wishes: VecDeque<Resource>,
-    wants_wishes: bool,
 }
 
 impl<P: SleepPolicy> SiteRun<P> {
@@ -73,7 +72,6 @@ impl<P: SleepPolicy> SiteRun<P> {
             seen: Awakenings::default(),
             on_waking: Vec::new(),
             wishes: VecDeque::new(),
-            wants_wishes: cache.wishes,
         }
     }
 
@@ -110,7 +108,7 @@ impl<P: SleepPolicy> SiteRun<P> {
             }
             Route::Hold | Route::WaitingPage | Route::Stale => self.on_waking.push(resource),
             Route::Later(_)
-                if self.wants_wishes && cached == Cached::Nothing && resource.is_read =>
+                if self.cache.fetches_wishes() && cached == Cached::Nothing && resource.is_read =>
             {
                 if self.wishes.len() == WISHES {
                     self.wishes.pop_front();

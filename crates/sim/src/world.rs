@@ -12,10 +12,9 @@ use nightwatt_model::policy::sleep::SleepPolicy;
 use nightwatt_model::time::{Mono, Now, Wall};
 use nightwatt_model::visit::Visitor;
 
-use crate::visits::{Visit, VisitCount};
-
 use crate::days::Days;
 use crate::hours::Savings;
+use crate::visits::{Visit, VisitCount};
 
 /// A request that reaches the proxy.
 #[derive(Debug, Clone, Copy)]
@@ -176,7 +175,7 @@ impl<P: SleepPolicy> Run<P> {
     pub fn saved_by_hour(&mut self, end: Mono) -> Option<EnergyByHour> {
         self.until(end);
         let now = self.world.now(end);
-        self.savings.as_ref().map(|savings| savings.by(now))
+        self.savings.as_mut().map(|savings| savings.by(now))
     }
 
     /// Lets time pass without requests, up to `end`.

@@ -3,7 +3,6 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_lab::analyze::{self, Analysis, AnalyzeOptions};
@@ -13,9 +12,8 @@ use nightwatt_traffic::classes::ClassifierConfig;
 use crate::ExitStatus;
 use crate::args::AnalyzeArgs;
 use crate::errors::Failure;
-use crate::figures::count;
 use crate::output;
-use crate::progress::Progress;
+use crate::progress::Reading;
 
 /// Reads, thinks, reports.
 pub(crate) fn run(args: &AnalyzeArgs) -> Result<ExitStatus, Failure> {
@@ -53,27 +51,13 @@ fn analyzed(
     options: &AnalyzeOptions,
     clock: &Clock,
 ) -> Result<Analysis, Failure> {
-    let mut progress = Progress::by_time(args.json);
-    let started = clock.now().mono;
-    let tell = |at: nightwatt_traffic::scan::Progress| {
-        let elapsed = clock.now().mono.since(started);
-        let total = at.total.unwrap_or(0);
-        let left = left(at.done, total, elapsed);
-        progress
-            .tell((at.done, total), elapsed, left, || format!("{} requests", count(at.requests)));
-    };
-    let analysis = analyze::run(options, tell);
-    progress.end();
+    let mut reading = Reading::begin(clock, args.json);
+    let analysis = analyze::run(options, |at| reading.tell(at));
+    reading.end();
     analysis.map_err(|error| {
         let hint = error.hint();
         Failure::failed(&error).maybe_hint(hint)
     })
-}
-
-/// By what has been read so far; nothing is known of a stream.
-fn left(done: u64, total: u64, elapsed: Duration) -> Option<Duration> {
-    let left = total.checked_sub(done)? as f64 / done as f64;
-    Duration::try_from_secs_f64(elapsed.as_secs_f64() * left).ok()
 }
 
 /// Clients as they are to be shown; their labels hold for this run only.

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_lab::published::{self, Crawlers, PublishedOptions};
@@ -10,9 +9,8 @@ use nightwatt_lab::published::{self, Crawlers, PublishedOptions};
 use crate::ExitStatus;
 use crate::args::{CrawlerRule, PublishedArgs};
 use crate::errors::Failure;
-use crate::figures::count;
 use crate::output;
-use crate::progress::Progress;
+use crate::progress::Reading;
 use crate::scenario::ScenarioArgs;
 
 /// Reads, compares, reports.
@@ -31,20 +29,10 @@ pub(crate) fn run(args: &PublishedArgs) -> Result<ExitStatus, Failure> {
             CrawlerRule::Classifier => Crawlers::Classifier,
         },
     };
-    let mut progress = Progress::by_time(args.json);
     let clock = Clock::real();
-    let started = clock.now().mono;
-    let comparison = published::run(&options, |at| {
-        let elapsed = clock.now().mono.since(started);
-        let total = at.total.unwrap_or(0);
-        let left = total.checked_sub(at.done).and_then(|left| {
-            let left = elapsed.as_secs_f64() * left as f64 / at.done as f64;
-            Duration::try_from_secs_f64(left).ok()
-        });
-        progress
-            .tell((at.done, total), elapsed, left, || format!("{} requests", count(at.requests)));
-    });
-    progress.end();
+    let mut reading = Reading::begin(&clock, args.json);
+    let comparison = published::run(&options, |at| reading.tell(at));
+    reading.end();
     let comparison = comparison.map_err(|error| {
         let hint = error.hint();
         Failure::failed(&error).maybe_hint(hint)

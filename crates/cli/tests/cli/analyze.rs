@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::harness::{nightwatt, told};
+use crate::harness::{nightwatt, shared_data, told};
 
 /// Three visitors: at 0 s, 100 s and 1,000 s.
 pub(crate) const THREE: &str = r#"198.51.100.7 - - [04/Mar/2024:12:00:00 +0000] "GET /a HTTP/1.1" 200 500 "-" "Mozilla/5.0 (X11) Firefox/115.0"
@@ -284,12 +284,7 @@ fn no_address_user_or_query_is_told_unless_asked_for() {
 
 #[test]
 fn of_the_march_log_no_address_is_told() {
-    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
-    let data = std::env::var_os("NIGHTWATT_DATA").map_or_else(|| beside.into(), PathBuf::from);
-    if !data.is_dir() {
-        eprintln!("skipped: no shared data at {}", data.display());
-        return;
-    }
+    let Some(data) = shared_data() else { return };
     let desk = Desk::new();
     let log = data.join("logs/yuvi_in_nginx_2012-03.log.gz").display().to_string();
     let all = everything(&desk, &log, &[]);

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::analyze::{BARE, Desk, THREE, json};
+use crate::harness::shared_data;
 
 /// Monday, 2024-03-04 00:00 UTC.
 const MONDAY: i64 = 1_709_510_400;
@@ -81,12 +82,7 @@ fn a_hole_of_two_years_is_told_in_every_form() {
 
 #[test]
 fn no_real_log_has_a_hole() {
-    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
-    let data = std::env::var_os("NIGHTWATT_DATA").map_or_else(|| beside.into(), PathBuf::from);
-    if !data.is_dir() {
-        eprintln!("skipped: no shared data at {}", data.display());
-        return;
-    }
+    let Some(data) = shared_data() else { return };
     for log in
         ["yuvi_in_nginx_2012-03", "erddap_nginx_2024", "secrepo_2018-12-15", "elastic_apache_2015"]
     {

@@ -344,3 +344,14 @@ impl Drop for Gateway {
 pub(crate) fn without(dir: &Path, text: &str) -> String {
     text.replace(&dir.display().to_string(), "DIR")
 }
+
+/// The folder of real data (`NIGHTWATT_DATA`, default `../shared/data`), if it is there.
+pub(crate) fn shared_data() -> Option<PathBuf> {
+    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
+    let folder = std::env::var_os("NIGHTWATT_DATA").map_or_else(|| beside.into(), PathBuf::from);
+    if !folder.is_dir() {
+        eprintln!("skipped: no shared data at {}", folder.display());
+        return None;
+    }
+    Some(folder)
+}

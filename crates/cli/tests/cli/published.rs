@@ -1,11 +1,10 @@
 //! The published comparison, from the command line.
 
 use std::fs;
-use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::harness::{nightwatt, told};
+use crate::harness::{nightwatt, shared_data, told};
 
 const LOG: &str = r#"192.0.2.1 - - [05/Mar/2012:12:00:00 +0000] "GET / HTTP/1.1" 200 1000 "-" "Mozilla/5.0 (X11) Firefox/10"
 192.0.2.1 - - [05/Mar/2012:12:10:00 +0000] "GET /b HTTP/1.1" 404 10 "-" "Mozilla/5.0 (X11) Firefox/10"
@@ -56,12 +55,7 @@ fn what_cannot_be_read_or_written_is_said() {
 
 /// Real logs (`NIGHTWATT_DATA`, default `../shared/data`).
 fn over(log: &str, options: &[&str]) -> Option<Value> {
-    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
-    let data = std::env::var_os("NIGHTWATT_DATA").map_or_else(|| beside.into(), PathBuf::from);
-    if !data.is_dir() {
-        eprintln!("skipped: no shared data at {}", data.display());
-        return None;
-    }
+    let data = shared_data()?;
     let log = data.join("logs").join(log).display().to_string();
     let output = nightwatt(&[&[options[0], "--json", &log], &options[1..]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));

@@ -1,24 +1,11 @@
 //! The demo over real logs (`NIGHTWATT_DATA`, default `../shared/data`).
 
-use std::path::PathBuf;
-
 use serde_json::Value;
 
-use crate::harness::{nightwatt, told};
-
-/// The folder of real data, if it is there.
-fn data() -> Option<PathBuf> {
-    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
-    let folder = std::env::var_os("NIGHTWATT_DATA").map_or_else(|| beside.into(), PathBuf::from);
-    if !folder.is_dir() {
-        eprintln!("skipped: no shared data at {}", folder.display());
-        return None;
-    }
-    Some(folder)
-}
+use crate::harness::{nightwatt, shared_data, told};
 
 fn played(log: &str, options: &[&str]) -> Option<Value> {
-    let log = data()?.join("logs").join(log).display().to_string();
+    let log = shared_data()?.join("logs").join(log).display().to_string();
     let output = nightwatt(&[&["demo", "--json", "--log", &log], options].concat());
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     Some(serde_json::from_slice(&output.stdout).unwrap())
@@ -84,7 +71,8 @@ fn agrees(policy: &str) {
     else {
         return;
     };
-    let log = data().unwrap().join("logs/yuvi_in_nginx_2012-03.log.gz").display().to_string();
+    let log =
+        shared_data().unwrap().join("logs/yuvi_in_nginx_2012-03.log.gz").display().to_string();
     let output = nightwatt(&["analyze", "--json", "--days", "7", "--policy", policy, &log]);
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     let analysis: Value = serde_json::from_slice(&output.stdout).unwrap();

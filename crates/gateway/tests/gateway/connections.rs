@@ -2,9 +2,9 @@
 
 use std::net::{Ipv6Addr, TcpListener};
 
-use crate::client::{Client, get};
+use crate::client::{Client, get, post};
 use crate::origin::ok;
-use crate::stage::{Setup, awake};
+use crate::stage::{Setup, Stage, awake};
 
 fn behind_a_balancer() -> Setup {
     awake().with(|config| config.proxy_protocol = vec!["127.0.0.0/8".parse().unwrap()])
@@ -157,5 +157,37 @@ fn both_families_are_listened_to_on_one_port() {
             let line = stage.log().pop().unwrap();
             assert!(line.starts_with(seen_as), "{line}");
         }
+    });
+}
+
+/// The numbers of the connections that the server saw.
+fn connections(stage: &Stage) -> Vec<usize> {
+    stage.origin.seen().iter().map(|seen| seen.connection).collect()
+}
+
+#[test]
+fn what_cannot_be_sent_twice_goes_on_a_connection_that_was_used_just_now() {
+    let get = || get("/a").field("Cache-Control", "no-cache");
+    let once = || post("/a", "once");
+    let plan = [(0, get()), (0, once()), (10, once()), (10, get()), (20, get()), (30, once())];
+    awake().play(async |stage| {
+        for (second, request) in plan {
+            stage.at(second).await;
+            assert_eq!(stage.ask(request).await.status, 200);
+        }
+        assert_eq!(connections(stage), [1, 1, 2, 2, 2, 3]);
+    });
+}
+
+#[test]
+fn a_connection_is_given_up_before_the_server_does_it() {
+    awake().play(async |stage| {
+        let says = ok("five").field("Keep-Alive", "max=100, Timeout=5");
+        stage.origin.says(says.field("Cache-Control", "no-store"));
+        for second in [0, 3, 6, 10, 13] {
+            stage.at(second).await;
+            assert_eq!(stage.ask(get("/a")).await.status, 200);
+        }
+        assert_eq!(connections(stage), [1, 1, 1, 2, 2]);
     });
 }

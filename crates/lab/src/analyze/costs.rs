@@ -143,12 +143,12 @@ impl Costs {
             wake_budget: (u32::MAX, Duration::from_hours(1)),
             ..Settings::of(scenario)
         };
-        let states = scenario.power_states();
-        let rules = Constraints { states, min_on: settings.min_on, quiet: settings.quiet };
+        let rules = scenario.constraints();
+        let states = rules.states;
         let world = World { states, settings, start, utc_offset };
         let begin = |choice: &PolicyChoice, price: Option<u32>| {
             let delay_price = Joules(f64::from(price.unwrap_or(0)));
-            let policy = choice.build(&Terms { states, delay_price, min_on: rules.min_on });
+            let policy = choice.build(&Terms { delay_price, ..scenario.terms() });
             let (name, learns) = (choice.to_string(), *choice == PolicyChoice::Learned);
             PolicyCost { price, name, learns, run: world.begin(policy) }
         };

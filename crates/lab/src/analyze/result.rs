@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use nightwatt_model::energy::Energy;
 use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::policy::sleep::Constraints;
 use nightwatt_model::scenario::Scenario;
 use nightwatt_model::time::{Mono, Wall};
 use nightwatt_sim::{Day, Days, Outcome};
@@ -26,6 +25,10 @@ use super::year::{Used, YearFigures};
 use super::zones::Zones;
 use super::{AnalyzeOptions, DAY};
 use crate::error::Error;
+use crate::warnings::warnings;
+
+/// What changed times spoil.
+const WRONG_IF_CHANGED: &str = "its gaps and all that follows from them are wrong";
 
 /// A day with fewer admitted requests says nothing about a share of them.
 const BUSY_DAY: u64 = 30;
@@ -262,7 +265,7 @@ pub(super) fn draw_up(
     let year = year(policies.get(&default_policy), scenario, always_on, end);
     Ok(Analysis {
         schema: 1,
-        warnings: warnings(&scan).into_iter().chain(hole).collect(),
+        warnings: warnings(&scan, WRONG_IF_CHANGED).into_iter().chain(hole).collect(),
         logs: logs(&scan),
         lines: scan.counts.lines,
         malformed: scan.counts.malformed,
@@ -398,11 +401,7 @@ impl Done {
         }
         let bank = bank.expect("`jobs` makes one");
         costs.sort_by_key(PolicyCost::order);
-        let rules = Constraints {
-            states: scenario.power_states(),
-            min_on: scenario.server.min_on,
-            quiet: scenario.server.quiet,
-        };
+        let rules = scenario.constraints();
         let costs = table(costs, &bank, scenario, &rules, end);
         let always_on = rules.states.on * end.0;
         let ahead = bank.plan_ahead(end, &rules);
@@ -502,23 +501,4 @@ fn logs(scan: &Scan) -> Vec<LogFigures> {
         lines: log.lines,
     };
     scan.logs.iter().map(log).collect()
-}
-
-fn warnings(scan: &Scan) -> Vec<String> {
-    let mut warnings: Vec<String> = scan.failures.iter().map(ToString::to_string).collect();
-    let unsorted = scan.unsorted();
-    if unsorted > scan.counts.requests / 20 {
-        warnings.push(format!(
-            "{unsorted} lines stand behind later ones: if the log's times were changed, its gaps \
-             and all that follows from them are wrong"
-        ));
-    }
-    if scan.late > 0 {
-        warnings.push(format!(
-            "{} requests came too late in the log to be put where they belong; they count at the \
-             time of their neighbours",
-            scan.late
-        ));
-    }
-    warnings
 }

@@ -218,8 +218,7 @@ impl Analysis {
         for (&price, row) in &self.costs {
             let best = row.get("best_fixed").copied().filter(|best| *best > 0.0);
             for (policy, &cost) in row {
-                let timeout = self.best_fixed_timeout_s.get(&price).copied().flatten();
-                let timeout = timeout.filter(|_| policy == "best_fixed");
+                let timeout = self.best_timeout_s(price).filter(|_| policy == "best_fixed");
                 table.rows.push(vec![
                     Cell::count(price.into()),
                     policy.as_str().into(),
@@ -241,7 +240,7 @@ impl Analysis {
             Table::new("Cost at a price per delayed visit, as a multiple of best fixed", columns);
         for (&price, row) in &self.costs {
             let Some(best) = row.get("best_fixed").copied() else { continue };
-            let timeout = self.best_fixed_timeout_s.get(&price).copied().flatten();
+            let timeout = self.best_timeout_s(price);
             let timeout = timeout.map_or_else(|| "never sleeps".to_owned(), seconds);
             let mut cells = vec![Cell::count(price.into()), timeout.into()];
             let ratio = |name: &&str| {
@@ -252,6 +251,11 @@ impl Analysis {
             table.rows.push(cells);
         }
         table
+    }
+
+    /// The best fixed time-out at this price, s; none is never.
+    pub(super) fn best_timeout_s(&self, price: u32) -> Option<f64> {
+        self.best_fixed_timeout_s.get(&price).copied().flatten()
     }
 
     /// Policies that are compared at prices, other than the best fixed time-out.

@@ -113,8 +113,7 @@ impl Analysis {
         }
         text.push('\n');
         for (&price, row) in &self.costs {
-            let timeout = self.best_fixed_timeout_s.get(&price).copied().flatten();
-            let timeout = timeout.map_or_else(|| "never".to_owned(), seconds);
+            let timeout = self.best_timeout_s(price).map_or_else(|| "never".to_owned(), seconds);
             let _ = write!(text, "  {:<10} {timeout:>12}", grouped(price.into(), 0));
             let best = row.get("best_fixed").copied().unwrap_or(f64::NAN);
             for policy in &policies {

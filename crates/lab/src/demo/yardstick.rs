@@ -1,7 +1,7 @@
 //! What perfect knowledge would have saved on the same day.
 
 use nightwatt_load::{Kind, Run};
-use nightwatt_model::policy::sleep::{BusyTimes, Constraints, Waking, plan};
+use nightwatt_model::policy::sleep::{BusyTimes, Waking, plan};
 use nightwatt_model::quantity::Joules;
 use nightwatt_model::scenario::Scenario;
 use nightwatt_model::time::Mono;
@@ -27,11 +27,7 @@ pub(super) fn oracle_saving(
         .map(|outcome| outcome.intended)
         .collect();
     demands.sort_unstable();
-    let rules = Constraints {
-        states: scenario.power_states(),
-        min_on: scenario.server.min_on,
-        quiet: scenario.server.quiet,
-    };
+    let rules = scenario.constraints();
     let mut busy = BusyTimes::new(rules.quiet);
     for at in demands {
         busy.push(at);

@@ -16,6 +16,11 @@ use super::gaps::GapTail;
 use super::site::AlwaysOn;
 use super::yardstick::CONFIGURATIONS;
 use super::{Crawlers, Pass, PublishedOptions, REPLAY_AFTER};
+use crate::warnings::warnings;
+
+/// What changed times spoil.
+const WRONG_IF_CHANGED: &str =
+    "what follows from its pauses (energy, delays, crawlers sent away) is wrong";
 
 /// The five configurations over one log. The JSON of `nightwatt published --json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -276,25 +281,6 @@ pub(super) fn draw_up(options: &PublishedOptions, scan: &Scan, pass: Pass) -> Co
         },
         scenario: scenario.clone(),
         provenance: "modelled",
-        warnings: warnings(scan),
+        warnings: warnings(scan, WRONG_IF_CHANGED),
     }
-}
-
-fn warnings(scan: &Scan) -> Vec<String> {
-    let mut warnings: Vec<String> = scan.failures.iter().map(ToString::to_string).collect();
-    let unsorted = scan.unsorted();
-    if unsorted > scan.counts.requests / 20 {
-        warnings.push(format!(
-            "{unsorted} lines stand behind later ones: if the log's times were changed, what follows \
-             from its pauses (energy, delays, crawlers sent away) is wrong"
-        ));
-    }
-    if scan.late > 0 {
-        warnings.push(format!(
-            "{} requests came too late in the log to be put where they belong; they count at the \
-             time of their neighbours",
-            scan.late
-        ));
-    }
-    warnings
 }

@@ -14,7 +14,6 @@ const MEMORIES: [f64; 4] = [3_600.0, 21_600.0, 86_400.0, 604_800.0];
 /// Views: the running means, the hour of the day, the hour of the day against the last six hours, and
 /// the time since somebody new came last.
 const VIEWS: usize = MEMORIES.len() + 3;
-const PAUSE_VIEW: usize = VIEWS - 1;
 
 /// Pauses between new visits are told apart by half octaves up to 1.5 days, and beyond.
 const PAUSE_BANDS: usize = 36;
@@ -153,9 +152,8 @@ impl Arrivals {
     }
 
     fn step(&mut self, hour: usize, step: f64) {
-        let mut views = self.views(hour);
-        let long = self.long.rate(PRIOR_RATE, PRIOR_WEIGHT);
-        views[PAUSE_VIEW] = self.pauses.pass(step, long) / step;
+        let expected = self.pauses.pass(step, self.long_rate());
+        let views = self.views(hour, expected / step);
         let Fades { weights: keep, means, hour: of_hour, long } = Fades::after(step);
         for (weight, view) in self.weights.iter_mut().zip(views) {
             *weight = *weight * keep - view * step;
@@ -171,7 +169,7 @@ impl Arrivals {
     /// Somebody new came; [`pass`](Self::pass) was called before.
     pub(super) fn arrived(&mut self, now: Now) {
         let hour = hour_of_day(now, 0.0);
-        let views = self.views(hour);
+        let views = self.views(hour, self.pauses.rate(self.long_rate()));
         for (weight, view) in self.weights.iter_mut().zip(views) {
             *weight += view.ln();
         }
@@ -187,8 +185,7 @@ impl Arrivals {
     ///
     /// [`pass`]: Self::pass
     pub(super) fn rate(&self, now: Now) -> f64 {
-        let mut views = self.views(hour_of_day(now, 0.0));
-        views[PAUSE_VIEW] = self.pauses.best_rate(self.long.rate(PRIOR_RATE, PRIOR_WEIGHT));
+        let views = self.views(hour_of_day(now, 0.0), self.pauses.best_rate(self.long_rate()));
         let (mut sum, mut weights) = (0.0, 0.0);
         for (view, weight) in views.into_iter().zip(self.weights) {
             let weight = weight.exp();
@@ -198,8 +195,15 @@ impl Arrivals {
         sum / weights
     }
 
-    fn views(&self, hour: usize) -> [f64; VIEWS] {
-        let long = self.long.rate(PRIOR_RATE, PRIOR_WEIGHT);
+    /// Arrivals per second in the mean of all that is remembered.
+    fn long_rate(&self) -> f64 {
+        self.long.rate(PRIOR_RATE, PRIOR_WEIGHT)
+    }
+
+    /// The rate of each view; that by the time since somebody new came is the caller's to say: it
+    /// changes within a step.
+    fn views(&self, hour: usize, by_pause: f64) -> [f64; VIEWS] {
+        let long = self.long_rate();
         let mut views = [0.0; VIEWS];
         for ((view, mean), memory) in views.iter_mut().zip(self.means).zip(MEMORIES) {
             *view = mean.rate(long, PRIOR_WEIGHT.min(0.3 * memory));
@@ -207,7 +211,7 @@ impl Arrivals {
         let of_hour = self.hours[hour].rate(long, HOUR_WEIGHT);
         views[VIEWS - 3] = of_hour;
         views[VIEWS - 2] = f64::midpoint(of_hour, views[1]);
-        views[PAUSE_VIEW] = self.pauses.rate(long);
+        views[VIEWS - 1] = by_pause;
         views
     }
 
@@ -293,11 +297,10 @@ impl Pauses {
     }
 
     fn is_possible(&self) -> bool {
-        let is_possible = |band: &Watched| band.count >= 0.0 && (0.0..=MOST).contains(&band.time);
+        let is_possible = |figure: f64| (0.0..=MOST).contains(&figure);
         self.bands.len() == PAUSE_BANDS
-            && self.bands.iter().all(is_possible)
-            && self.bands.iter().all(|band| band.count <= MOST)
-            && (0.0..=MOST).contains(&self.age)
+            && self.bands.iter().all(|band| is_possible(band.count) && is_possible(band.time))
+            && is_possible(self.age)
     }
 }
 

@@ -1,0 +1,24 @@
+//! What a reader of a log's figures has to know of the reading.
+
+use nightwatt_traffic::scan::Scan;
+
+/// What went wrong, and what is odd. `wrong_if_changed` says what is wrong if the log's times were
+/// changed.
+pub(crate) fn warnings(scan: &Scan, wrong_if_changed: &str) -> Vec<String> {
+    let mut warnings: Vec<String> = scan.failures.iter().map(ToString::to_string).collect();
+    let unsorted = scan.unsorted();
+    if unsorted > scan.counts.requests / 20 {
+        warnings.push(format!(
+            "{unsorted} lines stand behind later ones: if the log's times were changed, \
+             {wrong_if_changed}"
+        ));
+    }
+    if scan.late > 0 {
+        warnings.push(format!(
+            "{} requests came too late in the log to be put where they belong; they count at the \
+             time of their neighbours",
+            scan.late
+        ));
+    }
+    warnings
+}
