@@ -5,12 +5,14 @@
 //! the time come in as arguments, decisions go out as data. That is why the live daemon, the
 //! simulator and the what-if on a log can drive the very same code.
 
+pub mod counter;
 pub mod duration_text;
 pub mod electricity;
 pub mod energy;
 pub mod ledger;
 pub mod policy;
 pub mod quantity;
+pub mod sample;
 pub mod scenario;
 pub mod sla;
 pub mod stats;

@@ -1,0 +1,55 @@
+//! Hosts made of a few files, for tests.
+
+use std::fs;
+
+use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_model::sample::Reading;
+use tempfile::TempDir;
+
+use crate::host::Host;
+use crate::meter::{Meter, Readings, Turn};
+use crate::spec::MeterSpec;
+
+/// A host with just these files.
+pub(crate) struct Fixture {
+    pub(crate) host: Host,
+    _folder: TempDir,
+}
+
+impl Fixture {
+    pub(crate) fn of(files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let fixture = Self { host: Host::at(folder.path()), _folder: folder };
+        for (path, text) in files {
+            fixture.write(path, text);
+        }
+        fixture
+    }
+
+    /// Writes a file as the kernel does: with an end of line.
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        let path = self.host.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("{text}\n")).unwrap();
+    }
+
+    /// Opens the driver's meter.
+    pub(crate) fn open(&self, driver: &str) -> Box<dyn Meter> {
+        crate::open(&self.host, &MeterSpec::of(driver)).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// What the driver's meter says once.
+    pub(crate) fn readings(&self, driver: &str) -> Vec<Reading> {
+        read(self.open(driver).as_mut()).into_iter().map(|(_, reading)| reading).collect()
+    }
+}
+
+/// What a meter says in one turn: names of channels and readings.
+pub(crate) fn read(meter: &mut dyn Meter) -> Vec<(String, Reading)> {
+    let stop = Stop::new().unwrap();
+    let turn = Turn { stop: &stop, until: monotonic() };
+    let mut readings = Readings::default();
+    meter.read(&turn, &mut readings).unwrap();
+    let name = |channel: usize| meter.channels()[channel].name.clone();
+    readings.iter().map(|&(channel, _, reading)| (name(channel), reading)).collect()
+}

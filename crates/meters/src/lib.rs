@@ -1,0 +1,47 @@
+//! Power in: meters of every kind behind one small trait, the sampler that reads them on one time
+//! base, and recordings.
+//!
+//! ```text
+//! MeterSpec ─► Driver::open ─► Meter ─► sampler (a thread each) ─► model::sample::Track ─► energy
+//!                                                          └─► recording
+//! ```
+//!
+//! To add a driver: one file, and one line in [`DRIVERS`].
+
+mod channel;
+mod error;
+mod host;
+mod meter;
+mod number;
+mod spec;
+
+mod battery;
+mod hwmon;
+mod rapl;
+
+#[cfg(test)]
+mod fixture;
+
+pub mod sampler;
+
+pub use channel::{Accuracy, Channel, Scope};
+pub use error::MeterError;
+pub use host::Host;
+pub use meter::{Driver, Meter, Pace, Presence, Readings, Turn};
+pub use spec::MeterSpec;
+
+/// All kinds of meters, those first that say most of a machine.
+pub const DRIVERS: &[Driver] = &[rapl::DRIVER, hwmon::DRIVER, battery::DRIVER];
+
+/// The driver of that name.
+pub fn driver(name: &str) -> Result<&'static Driver, MeterError> {
+    DRIVERS.iter().find(|driver| driver.name == name).ok_or_else(|| {
+        let known: Vec<_> = DRIVERS.iter().map(|driver| format!("`{}`", driver.name)).collect();
+        MeterError::NoDriver { name: name.to_owned(), known: known.join(", ") }
+    })
+}
+
+/// Opens a meter.
+pub fn open(host: &Host, spec: &MeterSpec) -> Result<Box<dyn Meter>, MeterError> {
+    (driver(&spec.driver)?.open)(host, spec)
+}

@@ -1,0 +1,143 @@
+//! What every driver offers.
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use nightwatt_clock::meter::{Stop, Woken, monotonic};
+use nightwatt_model::sample::Reading;
+use nightwatt_model::time::Mono;
+
+use crate::channel::Channel;
+use crate::error::MeterError;
+use crate::host::Host;
+use crate::spec::MeterSpec;
+
+/// A kind of meter.
+#[derive(Debug, Clone, Copy)]
+pub struct Driver {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// One line for `nightwatt meters`.
+    pub about: &'static str,
+    /// How to name one: `shelly=http://192.168.1.20`.
+    pub example: &'static str,
+    /// Looks whether this machine has one. Quick, and without network.
+    pub probe: fn(&Host) -> Presence,
+    /// Opens one.
+    pub open: fn(&Host, &MeterSpec) -> Result<Box<dyn Meter>, MeterError>,
+}
+
+/// Does this machine have such a meter?
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Presence {
+    /// Yes, and it can be read.
+    Available,
+    /// No.
+    Absent(String),
+    /// Yes, but it may not be read.
+    Denied {
+        /// What may not be read.
+        what: String,
+        /// What helps.
+        hint: String,
+    },
+    /// It is not part of a machine: it has to be said where it is.
+    NeedsAddress,
+}
+
+/// An open meter. It lives in a thread of its own, and may block there.
+pub trait Meter: Send {
+    /// What it measures. Does not change while it is open.
+    fn channels(&self) -> &[Channel];
+
+    /// How it is read.
+    fn pace(&self) -> Pace;
+
+    /// Adds readings to `out`: of now where the meter is polled; of what came in since, waiting until
+    /// `turn` ends for the first, where it speaks by itself.
+    fn read(&mut self, turn: &Turn<'_>, out: &mut Readings) -> Result<(), MeterError>;
+}
+
+/// How a meter is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// It answers whenever it is asked.
+    Polled {
+        /// More often makes no sense: its figures are no newer.
+        fastest: Duration,
+        /// As often as it is asked if nobody says otherwise.
+        usual: Duration,
+    },
+    /// It speaks by itself, about so often.
+    Pushed {
+        /// Between two readings.
+        about: Duration,
+    },
+}
+
+impl Pace {
+    /// Time between two readings if the user wishes `wish`.
+    pub fn interval(self, wish: Option<Duration>) -> Duration {
+        match self {
+            Self::Polled { fastest, usual } => wish.unwrap_or(usual).max(fastest),
+            Self::Pushed { about } => about,
+        }
+    }
+}
+
+/// One call of [`Meter::read`]: what ends it.
+#[derive(Debug, Clone, Copy)]
+pub struct Turn<'a> {
+    /// Ends when the sampler does.
+    pub stop: &'a Stop,
+    /// Whoever waits for the meter returns then, with what there is.
+    pub until: Mono,
+}
+
+impl Turn<'_> {
+    /// The present, on the time base of all readings.
+    pub fn now(&self) -> Mono {
+        monotonic()
+    }
+
+    /// Waits for a file to become readable, to the end of the turn.
+    pub fn readable(&self, file: BorrowedFd<'_>) -> Woken {
+        self.stop.readable_until(file, self.until)
+    }
+
+    /// What is left of it.
+    pub fn left(&self) -> Duration {
+        self.until.since(monotonic())
+    }
+}
+
+/// Readings of one turn.
+#[derive(Debug, Default)]
+pub struct Readings(Vec<(usize, Mono, Reading)>);
+
+impl Readings {
+    /// With room for as many as come in one turn: the sampler does not allocate.
+    pub fn with_capacity(readings: usize) -> Self {
+        Self(Vec::with_capacity(readings))
+    }
+
+    /// Adds one: the channel by its place in [`Meter::channels`].
+    pub fn push(&mut self, channel: usize, at: Mono, reading: Reading) {
+        self.0.push((channel, at, reading));
+    }
+
+    /// All of them, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &(usize, Mono, Reading)> {
+        self.0.iter()
+    }
+
+    /// Forgets them, and keeps the room.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// None?
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

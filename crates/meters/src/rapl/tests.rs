@@ -1,0 +1,111 @@
+use nightwatt_model::sample::{Gap, Piece, Track, TrackSpec};
+use nightwatt_model::time::Mono;
+
+use crate::fixture::{Fixture, read};
+
+use super::*;
+
+const ZONE: &str = "/sys/class/powercap";
+
+/// A desktop as Linux shows it: psys beside the package, MMIO's copy, and the parents without colon.
+fn desktop() -> Fixture {
+    let mut files =
+        vec![("intel-rapl/enabled".to_owned(), "1"), ("intel-rapl-mmio/enabled".to_owned(), "1")];
+    for (zone, name, energy, range) in [
+        ("intel-rapl:0", "package-0", "4523412312", "262143328850"),
+        ("intel-rapl:0:0", "core", "1523412312", "262143328850"),
+        ("intel-rapl:0:1", "uncore", "1412", "262143328850"),
+        ("intel-rapl:1", "psys", "94523412312", "262143328850"),
+        ("intel-rapl-mmio:0", "package-0", "4523412000", "262143328850"),
+    ] {
+        files.push((format!("{zone}/name"), name));
+        files.push((format!("{zone}/energy_uj"), energy));
+        files.push((format!("{zone}/max_energy_range_uj"), range));
+    }
+    let files: Vec<_> =
+        files.iter().map(|(path, text)| (format!("{ZONE}/{path}"), *text)).collect();
+    Fixture::of(&files.iter().map(|(path, text)| (path.as_str(), *text)).collect::<Vec<_>>())
+}
+
+#[test]
+fn zones_have_their_names_and_none_is_there_twice() {
+    let desktop = desktop();
+    assert_eq!(probe(&desktop.host), Presence::Available);
+    let mut meter = desktop.open("rapl");
+    let named: Vec<_> =
+        meter.channels().iter().map(|channel| (channel.name.as_str(), channel.scope)).collect();
+    assert_eq!(
+        named,
+        [
+            ("package-0", Scope::Package),
+            ("core-0", Scope::Core),
+            ("uncore-0", Scope::Uncore),
+            ("psys", Scope::System),
+        ]
+    );
+    assert_eq!(meter.channels()[0].counter.unwrap().range, Some(262_143_328_851));
+    let readings = read(meter.as_mut());
+    assert_eq!(readings[0], ("package-0".to_owned(), Reading::Counter(4_523_412_312)));
+    assert_eq!(readings[3], ("psys".to_owned(), Reading::Counter(94_523_412_312)));
+}
+
+#[test]
+fn two_packages_keep_their_parts_apart() {
+    let mut files = Vec::new();
+    for (zone, name) in [
+        ("intel-rapl:0", "package-0"),
+        ("intel-rapl:0:0", "dram"),
+        ("intel-rapl:1", "package-1"),
+        ("intel-rapl:1:0", "dram"),
+        ("intel-rapl:10", "package-10"),
+    ] {
+        files.push((format!("{ZONE}/{zone}/name"), name));
+        files.push((format!("{ZONE}/{zone}/energy_uj"), "7"));
+    }
+    let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+    let fixture = Fixture::of(&files);
+    let meter = fixture.open("rapl");
+    let names: Vec<_> = meter.channels().iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["package-0", "dram-0", "package-1", "dram-1", "package-10"]);
+}
+
+#[test]
+fn over_a_wrap_energy_is_exact_and_over_two_it_is_lost() {
+    let desktop = desktop();
+    let mut meter = desktop.open("rapl");
+    let counter = meter.channels()[0].counter.unwrap();
+    let spec = TrackSpec { counter: Some(counter), longest_gap: Duration::from_secs(5) };
+    let mut track = Track::new(spec, Mono::ZERO);
+    let mut at = |second: u64, shown: &str| {
+        desktop.write(&format!("{ZONE}/intel-rapl:0/energy_uj"), shown);
+        track.add(Mono::from_secs(second), read(meter.as_mut())[0].1)
+    };
+    assert_eq!(at(0, "262143328800"), Piece::Begins);
+    // 51 uJ to the end and the step to 0, 43.3 J after it.
+    let Piece::Covers { joules, .. } = at(1, "43300000") else { panic!() };
+    assert!((joules.get() - 43.300_051).abs() < 1e-9, "{joules}");
+    // 1200 W wrap it in 218 s: after an hour nobody knows.
+    assert_eq!(at(3601, "43300001"), Piece::Gap(Gap::Wrapped));
+    assert_eq!(at(3602, "3"), Piece::Gap(Gap::Reset));
+    let Piece::Covers { joules, .. } = at(3603, "2000003") else { panic!() };
+    assert!((joules.get() - 2.0).abs() < 1e-9, "{joules}");
+}
+
+#[test]
+fn a_machine_without_it_says_why() {
+    let Presence::Absent(why) = probe(&Fixture::of(&[]).host) else { panic!() };
+    assert!(why.contains("no intel-rapl zones"), "{why}");
+    let error = crate::open(&Fixture::of(&[]).host, &MeterSpec::of("rapl")).err().unwrap();
+    assert!(error.to_string().contains("no intel-rapl zones") && error.hint().is_some());
+}
+
+#[test]
+fn a_counter_that_says_no_number_is_an_error_that_names_the_file() {
+    let desktop = desktop();
+    let mut meter = desktop.open("rapl");
+    desktop.write(&format!("{ZONE}/intel-rapl:0:0/energy_uj"), "n/a");
+    let stop = nightwatt_clock::meter::Stop::new().unwrap();
+    let turn = Turn { stop: &stop, until: Mono::ZERO };
+    let error = meter.read(&turn, &mut Readings::default()).unwrap_err().to_string();
+    assert!(error.contains("intel-rapl:0:0/energy_uj") && error.contains("`n/a`"), "{error}");
+}

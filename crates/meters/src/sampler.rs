@@ -1,0 +1,233 @@
+//! Reads meters, each in a thread of its own, and turns readings into energy.
+//!
+//! Polled meters are read at absolute deadlines, and once more at the beginning and at the end;
+//! meters that speak by themselves are listened to. Nothing is allocated while that goes on. A meter
+//! that fails is opened again after a while: what it did not say is a gap, never a repeated value.
+
+mod schedule;
+mod worker;
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_model::sample::{Piece, Reading, Totals, Track, TrackSpec};
+use nightwatt_model::time::Mono;
+
+use crate::channel::Channel;
+use crate::error::MeterError;
+use crate::host::Host;
+use crate::meter::{Meter, Pace};
+use crate::spec::MeterSpec;
+
+pub use schedule::Schedule;
+
+/// Readings of power further apart than this many intervals have a gap between them.
+const GAP_AFTER: f64 = 2.5;
+
+/// A counter is read at least so many times before it can wrap.
+const READS_PER_WRAP: u32 = 4;
+
+/// An open meter, and how to open it again.
+pub struct Opened {
+    name: String,
+    host: Host,
+    spec: MeterSpec,
+    meter: Box<dyn Meter>,
+}
+
+impl Opened {
+    /// Opens a meter.
+    pub fn open(host: &Host, spec: &MeterSpec) -> Result<Self, MeterError> {
+        let meter = crate::open(host, spec)?;
+        Ok(Self { name: spec.name().to_owned(), host: host.clone(), spec: spec.clone(), meter })
+    }
+
+    /// What the user calls it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it measures.
+    pub fn channels(&self) -> &[Channel] {
+        self.meter.channels()
+    }
+
+    /// Time between two readings if the user wishes `wish`.
+    pub fn interval(&self, wish: Option<Duration>) -> Duration {
+        let interval = self.meter.pace().interval(wish);
+        let counters = self.meter.channels().iter().filter_map(|channel| channel.counter);
+        let wraps = counters.map(|counter| counter.longest_interval() / READS_PER_WRAP).min();
+        wraps.map_or(interval, |wraps| interval.min(wraps.max(Duration::from_millis(1))))
+    }
+
+    fn again(&self) -> Result<Box<dyn Meter>, MeterError> {
+        let meter = crate::open(&self.host, &self.spec)?;
+        let names = |meter: &dyn Meter| -> Vec<String> {
+            meter.channels().iter().map(|channel| channel.name.clone()).collect()
+        };
+        if names(meter.as_ref()) == names(self.meter.as_ref()) {
+            return Ok(meter);
+        }
+        let why = "it came back with other channels than before".to_owned();
+        Err(MeterError::Absent { meter: self.name.clone(), why })
+    }
+}
+
+/// A reading with its time, and what it adds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sample {
+    /// When it was taken, on the monotonic clock.
+    pub mono: Mono,
+    /// The same in civil time: nanoseconds since 1970, UTC.
+    pub wall_ns: i64,
+    /// The channel, by its place in [`Opened::channels`].
+    pub channel: usize,
+    /// What the meter said.
+    pub reading: Reading,
+    /// What that adds to the energy so far.
+    pub piece: Piece,
+}
+
+/// Takes samples as they come, in the meter's thread.
+pub trait Sink: Send {
+    /// Takes one. Must not block for long.
+    fn take(&mut self, sample: &Sample);
+}
+
+/// Nobody wants them.
+impl Sink for () {
+    fn take(&mut self, _: &Sample) {}
+}
+
+/// What a meter has come to.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// What the user calls the meter.
+    pub meter: String,
+    /// What it measures.
+    pub channels: Vec<Channel>,
+    /// Of each channel.
+    pub totals: Vec<Totals>,
+    /// Of each channel: the last power known, and when.
+    pub latest: Vec<Option<(Mono, nightwatt_model::quantity::Watts)>>,
+    /// Time between two readings.
+    pub interval: Duration,
+    /// Deadlines missed.
+    pub missed: u64,
+    /// Readings that failed.
+    pub errors: u64,
+    /// The last of them.
+    pub last_error: Option<String>,
+    /// Times the host's civil clock was set.
+    pub clock_steps: u64,
+    /// Times the host was suspended.
+    pub suspends: u64,
+}
+
+/// What a worker and those who watch it share.
+#[derive(Debug)]
+struct Board {
+    tracks: Vec<Track>,
+    measured: Measured,
+}
+
+impl Board {
+    fn new(opened: &Opened, interval: Duration, begins: Mono) -> Self {
+        let longest_gap = interval.mul_f64(GAP_AFTER).max(Duration::from_millis(20));
+        let channels = opened.channels().to_vec();
+        let track = |channel: &Channel| {
+            Track::new(TrackSpec { counter: channel.counter, longest_gap }, begins)
+        };
+        let tracks: Vec<_> = channels.iter().map(track).collect();
+        let measured = Measured {
+            meter: opened.name.clone(),
+            totals: vec![Totals::default(); channels.len()],
+            latest: vec![None; channels.len()],
+            channels,
+            interval,
+            missed: 0,
+            errors: 0,
+            last_error: None,
+            clock_steps: 0,
+            suspends: 0,
+        };
+        Self { tracks, measured }
+    }
+
+    fn measured(&self) -> Measured {
+        let totals = self.tracks.iter().map(Track::totals).collect();
+        Measured { totals, ..self.measured.clone() }
+    }
+}
+
+/// Meters that are being read.
+pub struct Sampler {
+    stop: Stop,
+    workers: Vec<(Arc<Mutex<Board>>, JoinHandle<Opened>)>,
+    begun: Mono,
+}
+
+fn lock(board: &Mutex<Board>) -> MutexGuard<'_, Board> {
+    board.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Sampler {
+    /// Begins to read: every meter that can be asked has been read once when this returns. `wish` is
+    /// the time between two readings that the user wants; each meter's samples go to the sink that
+    /// `sink` makes for it.
+    pub fn start(
+        meters: Vec<Opened>,
+        wish: Option<Duration>,
+        mut sink: impl FnMut(&Opened) -> Box<dyn Sink>,
+    ) -> io::Result<Self> {
+        let (stop, begun) = (Stop::new()?, monotonic());
+        let mut workers = Vec::with_capacity(meters.len());
+        let (ready, waits) = std::sync::mpsc::channel();
+        for opened in meters {
+            let interval = opened.interval(wish);
+            let board = Arc::new(Mutex::new(Board::new(&opened, interval, begun)));
+            let polled = matches!(opened.meter.pace(), Pace::Polled { .. });
+            let ready = Some(ready.clone()).filter(|_| polled);
+            let worker = worker::Worker::new(sink(&opened), Arc::clone(&board), &stop, interval);
+            let name = format!("meter {}", opened.name);
+            let thread = std::thread::Builder::new().name(name);
+            workers.push((board, thread.spawn(move || worker.run(opened, ready))?));
+        }
+        drop(ready);
+        // Ends when each has said so, or is gone.
+        while waits.recv().is_ok() {}
+        Ok(Self { stop, workers, begun: monotonic().min(begun) })
+    }
+
+    /// When it began.
+    pub const fn begun(&self) -> Mono {
+        self.begun
+    }
+
+    /// What there is so far.
+    pub fn so_far(&self) -> Vec<Measured> {
+        self.workers.iter().map(|(board, _)| lock(board).measured()).collect()
+    }
+
+    /// Counts to `end` and stops. Meters that speak by themselves are given the time to say what they
+    /// measured up to then. Returns the meters, to be used again.
+    pub fn finish(self, end: Mono) -> (Vec<Measured>, Vec<Opened>) {
+        for (board, _) in &self.workers {
+            lock(board).tracks.iter_mut().for_each(|track| track.end(end));
+        }
+        self.stop.stop();
+        let ended = self.workers.into_iter().filter_map(|(board, thread)| {
+            // A driver that panicked is gone with its meter; what it measured stays.
+            let opened = thread.join().ok();
+            Some((lock(&board).measured(), opened))
+        });
+        let (measured, opened): (Vec<_>, Vec<_>) = ended.unzip();
+        (measured, opened.into_iter().flatten().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests;

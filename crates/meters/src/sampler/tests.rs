@@ -1,0 +1,92 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::fixture::Fixture;
+
+use super::*;
+
+const ENERGY: &str = "/sys/class/powercap/intel-rapl:0/energy_uj";
+
+fn rapl(energy: &str) -> Fixture {
+    Fixture::of(&[
+        ("/sys/class/powercap/intel-rapl:0/name", "package-0"),
+        ("/sys/class/powercap/intel-rapl:0/max_energy_range_uj", "262143328850"),
+        (ENERGY, energy),
+    ])
+}
+
+fn opened(fixture: &Fixture, spec: &str) -> Opened {
+    Opened::open(&fixture.host, &spec.parse().unwrap()).unwrap()
+}
+
+fn nobody(_: &Opened) -> Box<dyn Sink> {
+    Box::new(())
+}
+
+#[test]
+fn a_meter_is_read_at_the_beginning_and_at_the_end_however_seldom_otherwise() {
+    let fixture = rapl("1000000");
+    let day = Some(Duration::from_hours(24));
+    let sampler = Sampler::start(vec![opened(&fixture, "rapl")], day, nobody).unwrap();
+    assert_eq!(sampler.so_far()[0].totals[0].readings, 1, "before the start is over");
+    fixture.write(ENERGY, "4500000");
+    let end = monotonic();
+    let (measured, meters) = sampler.finish(end);
+    let totals = measured[0].totals[0];
+    // The last reading is a moment after the end: what counts is the time to the end.
+    assert!(totals.joules.get() > 0.0 && totals.joules.get() <= 3.5, "{totals:?}");
+    assert_eq!((totals.readings, totals.gaps, measured[0].missed), (2, 0, 0));
+    assert_eq!(meters.len(), 1, "and it can be used again");
+}
+
+#[test]
+fn a_counter_is_read_before_it_can_wrap_whatever_the_user_wishes() {
+    let fixture = rapl("0");
+    let meter = opened(&fixture, "rapl");
+    // 262 kJ at 1200 W are 218 s.
+    let interval = meter.interval(Some(Duration::from_hours(1)));
+    assert!(
+        interval < Duration::from_secs(55) && interval > Duration::from_secs(50),
+        "{interval:?}"
+    );
+    assert_eq!(meter.interval(Some(Duration::from_nanos(1))), Duration::from_millis(1));
+}
+
+/// Counts samples, and says when there are enough.
+struct Enough {
+    seen: Arc<AtomicU64>,
+    tell: std::sync::mpsc::Sender<Sample>,
+}
+
+impl Sink for Enough {
+    fn take(&mut self, sample: &Sample) {
+        self.seen.fetch_add(1, Ordering::Relaxed);
+        let _ = self.tell.send(*sample);
+    }
+}
+
+#[test]
+fn a_meter_that_fails_leaves_a_gap_is_opened_again_and_goes_on() {
+    let fixture = rapl("1000000");
+    let (tell, told) = std::sync::mpsc::channel();
+    let seen = Arc::new(AtomicU64::new(0));
+    let sampler =
+        Sampler::start(vec![opened(&fixture, "rapl")], Some(Duration::from_millis(1)), |_| {
+            Box::new(Enough { seen: Arc::clone(&seen), tell: tell.clone() })
+        })
+        .unwrap();
+    told.recv().unwrap();
+    fixture.write(ENERGY, "unplugged");
+    while sampler.so_far()[0].errors < 4 {
+        std::thread::yield_now();
+    }
+    fixture.write(ENERGY, "2000000");
+    let before = seen.load(Ordering::Relaxed);
+    while seen.load(Ordering::Relaxed) < before + 2 {
+        told.recv().unwrap();
+    }
+    let (measured, _) = sampler.finish(monotonic());
+    let (error, totals) = (measured[0].last_error.clone().unwrap(), measured[0].totals[0]);
+    assert!(error.contains("`unplugged`"), "{error}");
+    // A counter has counted while nobody looked.
+    assert!((totals.joules.get() - 1.0).abs() < 1e-9, "{totals:?}");
+}
