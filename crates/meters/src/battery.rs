@@ -1,7 +1,7 @@
 //! A laptop's battery: what the whole machine draws while nothing charges it.
 //! Linux: `Documentation/ABI/testing/sysfs-class-power`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nightwatt_model::quantity::Watts;
@@ -10,7 +10,7 @@ use nightwatt_model::sample::Reading;
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
 use crate::host::{self, Host};
-use crate::meter::{Driver, Meter, Pace, Presence, Readings, Turn};
+use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::spec::MeterSpec;
 
 pub(crate) const DRIVER: Driver = Driver {
@@ -36,7 +36,7 @@ fn batteries(host: &Host) -> Vec<PathBuf> {
 }
 
 /// Power out of a battery; `None` if it does not tell.
-fn power(folder: &PathBuf) -> Option<Watts> {
+fn power(folder: &Path) -> Option<Watts> {
     let number = |name: &str| host::number(&folder.join(name)).map(|it| it.unsigned_abs() as f64);
     // Microwatts; or microamperes and microvolts. Some drivers write currents negative.
     let watts = number("power_now")
@@ -56,7 +56,7 @@ fn probe(host: &Host) -> Presence {
     Presence::Available
 }
 
-fn open(host: &Host, spec: &MeterSpec) -> Result<Box<dyn Meter>, MeterError> {
+fn open(host: &Host, spec: &MeterSpec) -> Opening {
     spec.only(&[])?;
     if let Presence::Absent(why) = probe(host) {
         return Err(MeterError::Absent { meter: spec.name().to_owned(), why });
@@ -81,13 +81,13 @@ impl Meter for Battery {
     }
 
     fn read(&mut self, turn: &Turn<'_>, out: &mut Readings) -> Result<(), MeterError> {
-        let status = |battery: &PathBuf| host::read(&battery.join("status")).unwrap_or_default();
+        let status = |battery: &Path| host::read(&battery.join("status")).unwrap_or_default();
         // While one is charged, the machine is on mains: nothing is known of what it draws.
         if self.batteries.iter().any(|battery| status(battery) == "Charging") {
             return Ok(());
         }
         let discharged = self.batteries.iter().filter(|battery| status(battery) == "Discharging");
-        let each: Option<Vec<Watts>> = discharged.map(power).collect();
+        let each: Option<Vec<Watts>> = discharged.map(|battery| power(battery)).collect();
         if let Some(each) = each.filter(|each| !each.is_empty()) {
             out.push(0, turn.now(), Reading::Power(each.into_iter().sum()));
         }

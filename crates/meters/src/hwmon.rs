@@ -13,7 +13,7 @@ use nightwatt_model::sample::Reading;
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
 use crate::host::{self, Host};
-use crate::meter::{Driver, Meter, Pace, Presence, Readings, Turn};
+use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::number::NumberFile;
 use crate::spec::MeterSpec;
 
@@ -161,7 +161,7 @@ fn is_denied(path: &Path) -> bool {
     NumberFile::open(path).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
-fn open(host: &Host, spec: &MeterSpec) -> Result<Box<dyn Meter>, MeterError> {
+fn open(host: &Host, spec: &MeterSpec) -> Opening {
     spec.only(&["chip"])?;
     let all = sensors(host).map_err(|error| MeterError::reading(host.path(FOLDER), error))?;
     let of_chip = |sensor: &Sensor| {

@@ -27,7 +27,7 @@ pub mod sampler;
 pub use channel::{Accuracy, Channel, Scope};
 pub use error::MeterError;
 pub use host::Host;
-pub use meter::{Driver, Meter, Pace, Presence, Readings, Turn};
+pub use meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 pub use spec::MeterSpec;
 
 /// All kinds of meters, those first that say most of a machine.
@@ -42,6 +42,6 @@ pub fn driver(name: &str) -> Result<&'static Driver, MeterError> {
 }
 
 /// Opens a meter.
-pub fn open(host: &Host, spec: &MeterSpec) -> Result<Box<dyn Meter>, MeterError> {
+pub fn open(host: &Host, spec: &MeterSpec) -> Opening {
     (driver(&spec.driver)?.open)(host, spec)
 }

@@ -24,8 +24,11 @@ pub struct Driver {
     /// Looks whether this machine has one. Quick, and without network.
     pub probe: fn(&Host) -> Presence,
     /// Opens one.
-    pub open: fn(&Host, &MeterSpec) -> Result<Box<dyn Meter>, MeterError>,
+    pub open: fn(&Host, &MeterSpec) -> Opening,
 }
+
+/// An open meter, or why there is none.
+pub type Opening = Result<Box<dyn Meter>, MeterError>;
 
 /// Does this machine have such a meter?
 #[derive(Debug, Clone, PartialEq, Eq)]

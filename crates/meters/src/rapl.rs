@@ -15,7 +15,7 @@ use nightwatt_model::sample::Reading;
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
 use crate::host::{self, Host};
-use crate::meter::{Driver, Meter, Pace, Presence, Readings, Turn};
+use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::number::NumberFile;
 use crate::spec::MeterSpec;
 
@@ -125,7 +125,7 @@ fn probe(host: &Host) -> Presence {
     }
 }
 
-fn open(host: &Host, spec: &MeterSpec) -> Result<Box<dyn Meter>, MeterError> {
+fn open(host: &Host, spec: &MeterSpec) -> Opening {
     spec.only(&[])?;
     let zones = zones(host).map_err(|error| MeterError::reading(host.path(FOLDER), error))?;
     let (mut channels, mut files) = (Vec::new(), Vec::new());

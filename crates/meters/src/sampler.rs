@@ -19,7 +19,7 @@ use nightwatt_model::time::Mono;
 use crate::channel::Channel;
 use crate::error::MeterError;
 use crate::host::Host;
-use crate::meter::{Meter, Pace};
+use crate::meter::{Meter, Opening, Pace};
 use crate::spec::MeterSpec;
 
 pub use schedule::Schedule;
@@ -63,7 +63,7 @@ impl Opened {
         wraps.map_or(interval, |wraps| interval.min(wraps.max(Duration::from_millis(1))))
     }
 
-    fn again(&self) -> Result<Box<dyn Meter>, MeterError> {
+    fn again(&self) -> Opening {
         let meter = crate::open(&self.host, &self.spec)?;
         let names = |meter: &dyn Meter| -> Vec<String> {
             meter.channels().iter().map(|channel| channel.name.clone()).collect()
@@ -219,10 +219,10 @@ impl Sampler {
             lock(board).tracks.iter_mut().for_each(|track| track.end(end));
         }
         self.stop.stop();
-        let ended = self.workers.into_iter().filter_map(|(board, thread)| {
+        let ended = self.workers.into_iter().map(|(board, thread)| {
             // A driver that panicked is gone with its meter; what it measured stays.
             let opened = thread.join().ok();
-            Some((lock(&board).measured(), opened))
+            (lock(&board).measured(), opened)
         });
         let (measured, opened): (Vec<_>, Vec<_>) = ended.unzip();
         (measured, opened.into_iter().flatten().collect())
