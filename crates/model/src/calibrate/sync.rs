@@ -1,0 +1,4 @@
+//! Stub.
+/// Stub.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SyncError {}
