@@ -26,6 +26,20 @@ pub enum Error {
     /// The scenario cannot be true.
     #[error("the scenario is wrong: {0}")]
     Scenario(#[from] nightwatt_model::scenario::BadValue),
+    /// A meter cannot be used.
+    #[error(transparent)]
+    Meter(#[from] nightwatt_meters::MeterError),
+    /// There is no command to run.
+    #[error("there is no command; write it behind `--`, as in `nightwatt run -- sleep 1`")]
+    NoCommand,
+    /// The command cannot be started.
+    #[error("cannot start `{program}`: {source}")]
+    Spawn {
+        /// The command.
+        program: String,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// A file or folder.
     #[error("cannot use {path}: {source}")]
     File {

@@ -7,6 +7,7 @@ pub mod demo;
 mod error;
 pub mod published;
 mod resources;
+pub mod run;
 mod warnings;
 
 pub use error::Error;

@@ -30,6 +30,9 @@ pub use host::Host;
 pub use meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 pub use spec::MeterSpec;
 
+/// The driver for machines without a meter.
+pub const MODEL: &str = "model";
+
 /// All kinds of meters, those first that say most of a machine.
 pub const DRIVERS: &[Driver] = &[rapl::DRIVER, hwmon::DRIVER, battery::DRIVER];
 
@@ -44,4 +47,13 @@ pub fn driver(name: &str) -> Result<&'static Driver, MeterError> {
 /// Opens a meter.
 pub fn open(host: &Host, spec: &MeterSpec) -> Opening {
     (driver(&spec.driver)?.open)(host, spec)
+}
+
+/// The meters of this machine that can be read; where there are none, the model of it.
+pub fn usual(host: &Host) -> Vec<MeterSpec> {
+    let is_there = |driver: &&Driver| {
+        driver.name != MODEL && (driver.probe)(host) == Presence::Available
+    };
+    let found: Vec<_> = DRIVERS.iter().filter(is_there).map(|it| MeterSpec::of(it.name)).collect();
+    if found.is_empty() { vec![MeterSpec::of(MODEL)] } else { found }
 }

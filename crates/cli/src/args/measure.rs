@@ -1,0 +1,71 @@
+//! What measures: `meters`, `run`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueHint;
+use nightwatt_meters::MeterSpec;
+
+use crate::written;
+
+/// Which meters.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MeterArgs {
+    /// A meter: `rapl`, `shelly=http://10.0.0.9`; several if given several times [default: those
+    /// that this machine has, else a model of it]
+    #[arg(short, long = "meter", value_name = "METER")]
+    pub(crate) meters: Vec<MeterSpec>,
+}
+
+/// `meters`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MetersArgs {
+    #[command(flatten)]
+    pub(crate) meters: MeterArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(super) const METERS_EXAMPLES: &str = "Examples:
+  nightwatt meters                                   # what is here, what is missing, and why
+  nightwatt meters -m shelly=http://10.0.0.9         # does this one answer, and what does it say?";
+
+/// `run`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) meters: MeterArgs,
+    /// Run the command so often, and tell the mean with its 95 % interval
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeat: u32,
+    /// Run it so often before that, unmeasured
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) warm_up: u32,
+    /// Measure the idle machine first for this long, and tell what the command takes beyond it
+    #[arg(long, value_name = "TIME", value_parser = written::some_time)]
+    pub(crate) idle: Option<Duration>,
+    /// Time between two readings [default: what suits the meter]
+    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::some_time)]
+    pub(crate) interval: Option<Duration>,
+    /// Write the figures into this file instead of to stderr; `-` for stdout
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// Write the figures as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+    pub(crate) command: Vec<OsString>,
+}
+
+pub(super) const RUN_EXAMPLES: &str = "Examples:
+  nightwatt run -- sleep 1
+  nightwatt run -r 5 --idle 10s -- make -j2
+  nightwatt run -m shelly=http://10.0.0.9 -- ./backup.sh
+  nightwatt run --json -o energy.json -r 10 -- gzip -k big.tar
+
+The command's own output is left alone: figures go to stderr, or where `-o` says. Exit status: the
+command's (128 + N if signal N ended it), of the first run that failed; 125 if nightwatt itself failed,
+126 and 127 if the command cannot be started or found.";
