@@ -8,8 +8,10 @@
 pub mod duration_text;
 pub mod electricity;
 pub mod energy;
+pub mod least_squares;
 pub mod ledger;
 pub mod policy;
+pub mod power_model;
 pub mod quantity;
 pub mod scenario;
 pub mod sla;
