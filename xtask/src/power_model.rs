@@ -62,7 +62,7 @@ fn table_path() -> PathBuf {
 /// How well the intervals hold on what was left out.
 fn report(samples: &[Sample]) -> Result<()> {
     for basis in Basis::ALL {
-        for kept in [Kept::OtherProcessors, Kept::OtherYears] {
+        for kept in [Kept::OtherProcessors, Kept::MostRows, Kept::OtherYears] {
             // Without years there is no generation to leave out.
             if kept == Kept::OtherYears && !matches!(basis, Basis::Server | Basis::Thread) {
                 continue;

@@ -1,5 +1,6 @@
 //! How often the interval holds the truth, on what no regression has seen.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use nightwatt_model::power_model::{LOADS, cpu_year};
@@ -14,8 +15,9 @@ pub(super) enum Kept {
     /// Every result of a processor is left out, in both collections: results of one processor are
     /// nearly copies of each other.
     OtherProcessors,
-    /// One result only. (The same result in the other collection stays: this flatters.)
-    OtherRows,
+    /// A fiftieth of the results, whatever their processors. This flatters: others of the same
+    /// processor stay.
+    MostRows,
     /// Every result of a year of processors: what the model will be worth for the next generation.
     OtherYears,
 }
@@ -25,7 +27,7 @@ impl Kept {
     pub(super) fn group(self, sample: &Sample) -> String {
         match self {
             Self::OtherProcessors => sample.processor.clone(),
-            Self::OtherRows => format!("{:?} {}", sample.source, sample.row),
+            Self::MostRows => (sample.row % 50).to_string(),
             Self::OtherYears => format!("{:?}", cpu_year(&sample.machine.cpu)),
         }
     }
@@ -33,7 +35,7 @@ impl Kept {
     pub(super) const fn what(self) -> &'static str {
         match self {
             Self::OtherProcessors => "all results of a processor",
-            Self::OtherRows => "one result",
+            Self::MostRows => "every fiftieth result",
             Self::OtherYears => "all results of a year of processors",
         }
     }
@@ -46,8 +48,8 @@ pub(super) struct AtLoad {
     pub(super) count: usize,
     /// Share of them within the interval.
     pub(super) covered: f64,
-    /// The same, if each group counts as one.
-    pub(super) covered_by_group: f64,
+    /// The same, if each processor counts as one.
+    pub(super) covered_by_processor: f64,
     /// Share below and above the interval.
     outside: [f64; 2],
     /// Median lower and upper end, as multiples of the estimate.
@@ -64,8 +66,8 @@ pub(super) struct Coverage {
 }
 
 /// One left-out result at one load.
-struct Trial {
-    group: usize,
+struct Trial<'a> {
+    processor: &'a str,
     below: bool,
     above: bool,
     bounds: [f64; 2],
@@ -84,7 +86,7 @@ impl Coverage {
                     let Some(ln_watts) = case.ln_watts[load] else { continue };
                     let (estimate, measured) = (estimates[load], ln_watts.exp());
                     trials[load].push(Trial {
-                        group,
+                        processor: &case.processor,
                         below: measured < estimate.low.get(),
                         above: measured > estimate.high.get(),
                         bounds: [estimate.low / estimate.watts, estimate.high / estimate.watts],
@@ -93,28 +95,29 @@ impl Coverage {
                 }
             }
         }
-        let loads = trials.iter().map(|trials| at_load(trials, study.groups())).collect();
+        let loads = trials.iter().map(|trials| at_load(trials)).collect();
         Ok(Self { loads, groups: study.groups() })
     }
 }
 
-fn at_load(trials: &[Trial], groups: usize) -> AtLoad {
+fn at_load(trials: &[Trial]) -> AtLoad {
     let share = |of: &dyn Fn(&Trial) -> bool| {
         trials.iter().filter(|trial| of(trial)).count() as f64 / trials.len() as f64
     };
-    let median = |of: &dyn Fn(&Trial) -> f64| quantile(trials.iter().map(of).collect(), 0.5);
-    let mut by_group = vec![(0.0, 0.0); groups];
+    let median = |of: &dyn Fn(&Trial) -> f64| {
+        quantile(trials.iter().map(|trial| (of(trial), 1.0)).collect(), 0.5)
+    };
+    let mut by_processor: BTreeMap<_, (f64, f64)> = BTreeMap::new();
     for trial in trials {
-        let (within, all) = &mut by_group[trial.group];
+        let (within, all) = by_processor.entry(trial.processor).or_default();
         *within += f64::from(u8::from(!trial.below && !trial.above));
         *all += 1.0;
     }
-    by_group.retain(|(_, all)| *all > 0.0);
-    let sum: f64 = by_group.iter().map(|(within, all)| within / all).sum();
+    let sum: f64 = by_processor.values().map(|(within, all)| within / all).sum();
     AtLoad {
         count: trials.len(),
         covered: share(&|trial| !trial.below && !trial.above),
-        covered_by_group: sum / by_group.len() as f64,
+        covered_by_processor: sum / by_processor.len() as f64,
         outside: [share(&|trial| trial.below), share(&|trial| trial.above)],
         median_bounds: [median(&|trial| trial.bounds[0]), median(&|trial| trial.bounds[1])],
         median_error: median(&|trial| trial.error),
@@ -126,17 +129,17 @@ impl fmt::Display for Coverage {
         writeln!(f, "  {} groups; bounds are medians, as multiples of the estimate", self.groups)?;
         writeln!(
             f,
-            "  load  results  covered  by group  below  above  bounds       width  median error"
+            "  load  results  covered  by processor  below  above  bounds       width  median error"
         )?;
         for (load, at) in self.loads.iter().enumerate() {
             let [low, high] = at.median_bounds;
             writeln!(
                 f,
-                "  {:3} %  {:7}  {:5.1} %  {:6.1} %  {:3.1} %  {:3.1} %  {low:.2} - {high:.2}  {:4.0} %  {:11.1} %",
+                "  {:3} %  {:7}  {:5.1} %  {:10.1} %  {:3.1} %  {:3.1} %  {low:.2} - {high:.2}  {:4.0} %  {:11.1} %",
                 load * 10,
                 at.count,
                 at.covered * 100.0,
-                at.covered_by_group * 100.0,
+                at.covered_by_processor * 100.0,
                 at.outside[0] * 100.0,
                 at.outside[1] * 100.0,
                 (high - low) * 100.0,

@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use nightwatt_model::power_model::LOADS;
 use nightwatt_model::power_model::regression::{Basis, ERAS, Regression, era};
+use nightwatt_model::power_model::{LOADS, cpu_year};
 
 use super::Result;
 use super::data::{Sample, Source};
@@ -23,6 +23,10 @@ pub(super) struct Case {
     pub(super) group: usize,
     pub(super) row: Vec<f64>,
     pub(super) era: usize,
+    /// What it counts for: the results of a processor together as much as the root of their number.
+    /// Nearly copies of each other, they are worth more than one and less than so many.
+    weight: f64,
+    pub(super) processor: String,
     /// ln(W), for each multiple of the basis.
     pub(super) ln_watts: [Option<f64>; LOADS],
 }
@@ -47,18 +51,38 @@ pub(super) struct Study {
     all: Sums,
 }
 
-/// Errors at each load, as ln(measured / modelled) divided by the spread.
-type Errors = [Vec<f64>; LOADS];
+/// Whether a result tells anything of what a basis is for. Guests run on hosts with many threads; of
+/// those whose processor is not named, it is taken that the host is not from before 2012.
+fn speaks_for(sample: &Sample, basis: Basis) -> bool {
+    let host = sample.machine.threads >= 16;
+    match basis {
+        Basis::Server | Basis::ServerOfAnyYear => true,
+        Basis::Thread => host,
+        Basis::ThreadOfAnyYear => {
+            host && cpu_year(&sample.machine.cpu).is_some_and(|year| year >= 2012)
+        }
+    }
+}
+
+/// Errors at each load, with their weights, as ln(measured / modelled) divided by the spread.
+type Errors = [Vec<(f64, f64)>; LOADS];
 
 impl Study {
     /// The samples that the basis can use, in groups of equal name.
     pub(super) fn new(samples: &[Sample], basis: Basis, name: impl Fn(&Sample) -> String) -> Self {
         let mut names = BTreeMap::new();
+        let samples = samples.iter().filter(|sample| speaks_for(sample, basis));
+        let alike = |sample: &Sample| (sample.processor.clone(), sample.source as u8);
+        let mut many: BTreeMap<_, u32> = BTreeMap::new();
+        for sample in samples.clone() {
+            *many.entry(alike(sample)).or_default() += 1;
+        }
         let mut cases = Vec::new();
         for sample in samples {
             let Some(row) = basis.row(&sample.machine) else { continue };
             let next = names.len();
             let group = *names.entry(name(sample)).or_insert(next);
+            let source = sample.source;
             let multiple = basis.multiple(&sample.machine);
             let ln_watts = sample.watts.map(|watts| watts.map(|watts| (watts / multiple).ln()));
             // A basis that knows no year knows no era.
@@ -66,7 +90,9 @@ impl Study {
                 Basis::Server | Basis::Thread => era(&sample.machine),
                 Basis::ServerOfAnyYear | Basis::ThreadOfAnyYear => ERAS - 1,
             };
-            cases.push(Case { source: sample.source, group, row, era, ln_watts });
+            let weight = 1.0 / f64::from(many[&alike(sample)]).sqrt();
+            let processor = sample.processor.clone();
+            cases.push(Case { source, group, row, era, weight, processor, ln_watts });
         }
         let columns = cases.first().map_or(0, |case| case.row.len());
         let mut groups = vec![Sums::nothing(columns); names.len()];
@@ -121,19 +147,21 @@ fn add_errors(errors: &mut Errors, case: &Case, others: &Regression) {
     let spread = others.spread(&case.row);
     for load in (0..LOADS).filter(|&load| judged(case, load)) {
         if let Some(measured) = case.ln_watts[load] {
-            errors[load].push((measured - modelled[load]) / spread);
+            errors[load].push(((measured - modelled[load]) / spread, case.weight));
         }
     }
 }
 
-/// A quantile, straight between the two values about it (type 7 of Hyndman and Fan, as numpy's).
-pub(super) fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let Some(last) = values.len().checked_sub(1) else { return f64::NAN };
-    let place = share * last as f64;
-    let below = place.floor() as usize;
-    let above = (below + 1).min(last);
-    values[below] + (place - place.floor()) * (values[above] - values[below])
+/// The value at or below which this share of the weight lies.
+pub(super) fn quantile(mut values: Vec<(f64, f64)>, share: f64) -> f64 {
+    values.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    let whole: f64 = values.iter().map(|(_, weight)| weight).sum();
+    let mut below = 0.0;
+    let reached = values.iter().find(|(_, weight)| {
+        below += weight;
+        below >= share * whole
+    });
+    reached.or(values.last()).map_or(f64::NAN, |&(value, _)| value)
 }
 
 impl Sums {
@@ -151,10 +179,10 @@ impl Sums {
             (Source::Systems, Some(idle), Some(full)) => {
                 for (i, x) in case.row.iter().enumerate() {
                     for (k, z) in case.row.iter().enumerate() {
-                        self.gram[i * columns + k] += x * z;
+                        self.gram[i * columns + k] += case.weight * x * z;
                     }
-                    self.moments[0][i] += x * idle;
-                    self.moments[1][i] += x * full;
+                    self.moments[0][i] += case.weight * x * idle;
+                    self.moments[1][i] += case.weight * x * full;
                 }
             }
             (Source::LoadLevels, Some(idle), Some(full)) => {
@@ -165,9 +193,10 @@ impl Sums {
                 for era in eras {
                     let (sums, count) = &mut self.curves[era];
                     for (sum, ln_watts) in sums.iter_mut().zip(case.ln_watts) {
-                        *sum += ln_watts.map_or(0.0, |ln| (ln.exp() - idle) / (full - idle));
+                        *sum += case.weight
+                            * ln_watts.map_or(0.0, |ln| (ln.exp() - idle) / (full - idle));
                     }
-                    *count += 1.0;
+                    *count += case.weight;
                 }
             }
             _ => {}
@@ -197,7 +226,7 @@ impl Sums {
         };
         let mean = |(sums, count): ([f64; LOADS], f64)| sums.map(|sum| sum / count);
         let curves =
-            self.curves.map(|era| mean(if era.1 < 0.5 { self.curves[ERAS - 1] } else { era }));
+            self.curves.map(|era| mean(if era.1 < 1e-9 { self.curves[ERAS - 1] } else { era }));
         Ok(Regression {
             idle: Cow::Owned(times(&self.moments[0])),
             full: Cow::Owned(times(&self.moments[1])),

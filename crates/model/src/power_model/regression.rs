@@ -22,9 +22,10 @@ pub enum Basis {
     Server,
     /// A server whose processor's year is not known.
     ServerOfAnyYear,
-    /// One hardware thread of a server, for guests: nothing is known of it but its processor.
+    /// One hardware thread of a server that has 16 or more, for guests: nothing is known of it but
+    /// its processor.
     Thread,
-    /// Likewise, of a processor whose year is not known.
+    /// Likewise, of a processor of 2012 or later whose year is not known.
     ThreadOfAnyYear,
 }
 
