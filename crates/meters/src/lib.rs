@@ -11,12 +11,14 @@
 mod channel;
 mod error;
 mod host;
+mod machine;
 mod meter;
 mod number;
 mod spec;
 
 mod battery;
 mod hwmon;
+mod model;
 mod rapl;
 
 #[cfg(test)]
@@ -34,7 +36,7 @@ pub use spec::MeterSpec;
 pub const MODEL: &str = "model";
 
 /// All kinds of meters, those first that say most of a machine.
-pub const DRIVERS: &[Driver] = &[rapl::DRIVER, hwmon::DRIVER, battery::DRIVER];
+pub const DRIVERS: &[Driver] = &[rapl::DRIVER, hwmon::DRIVER, battery::DRIVER, model::DRIVER];
 
 /// The driver of that name.
 pub fn driver(name: &str) -> Result<&'static Driver, MeterError> {
@@ -51,9 +53,8 @@ pub fn open(host: &Host, spec: &MeterSpec) -> Opening {
 
 /// The meters of this machine that can be read; where there are none, the model of it.
 pub fn usual(host: &Host) -> Vec<MeterSpec> {
-    let is_there = |driver: &&Driver| {
-        driver.name != MODEL && (driver.probe)(host) == Presence::Available
-    };
+    let is_there =
+        |driver: &&Driver| driver.name != MODEL && (driver.probe)(host) == Presence::Available;
     let found: Vec<_> = DRIVERS.iter().filter(is_there).map(|it| MeterSpec::of(it.name)).collect();
     if found.is_empty() { vec![MeterSpec::of(MODEL)] } else { found }
 }

@@ -15,6 +15,7 @@ pub mod ledger;
 pub mod meter_check;
 pub mod policy;
 pub mod power_log;
+pub mod power_model;
 pub mod quantity;
 pub mod sample;
 pub mod scenario;

@@ -130,15 +130,14 @@ fn read(host: &Host, driver: &Driver, spec: &MeterSpec) -> Kind {
 }
 
 fn listen(host: &Host, spec: &MeterSpec) -> Result<Measured, (String, Option<String>)> {
-    let cannot = |error: nightwatt_meters::MeterError| {
-        (error.to_string(), error.hint().map(str::to_owned))
-    };
+    let cannot =
+        |error: nightwatt_meters::MeterError| (error.to_string(), error.hint().map(str::to_owned));
     let opened = Opened::open(host, spec).map_err(cannot)?;
     let until = monotonic() + PATIENCE.max(opened.interval(None).mul_f64(1.5));
     let quick = Some(Duration::from_millis(100));
     let nobody = |_: &Opened| -> Box<dyn Sink> { Box::new(()) };
-    let sampler = Sampler::start(vec![opened], quick, nobody)
-        .map_err(|error| (error.to_string(), None))?;
+    let sampler =
+        Sampler::start(vec![opened], quick, nobody).map_err(|error| (error.to_string(), None))?;
     let stop = nightwatt_clock::meter::Stop::new().map_err(|error| (error.to_string(), None))?;
     let all_said = |measured: &Measured| measured.latest.iter().all(Option::is_some);
     while monotonic() < until && !sampler.so_far().iter().all(all_said) {

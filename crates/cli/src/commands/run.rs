@@ -34,9 +34,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
         meters: meters::chosen(&args.meters),
         interval: args.interval,
     };
-    let running = Running::new().map_err(|error| {
-        failed(Failure::because("cannot prepare to run a command", &error))
-    })?;
+    let running = Running::new()
+        .map_err(|error| failed(Failure::because("cannot prepare to run a command", &error)))?;
     forward_signals(&running).map_err(failed)?;
     let tell = |step| {
         if let (Step::Idle(time), false) = (step, args.json) {
