@@ -63,13 +63,13 @@ pub fn run(
     }
     for _ in 0..options.warm_ups {
         step(Step::WarmUp);
-        child::run(&options.command, running)?;
+        child::run(&options.command, running, |_| ())?;
     }
     let mut runs = Vec::new();
     for number in 1..=options.repeats {
         step(Step::Run(number));
         let sampler = start(&mut meters, options.interval)?;
-        let finished = child::run(&options.command, running);
+        let finished = child::run(&options.command, running, |begin| sampler.begin(begin));
         // Meters are given back whatever became of the command.
         let end = finished.as_ref().map_or_else(|_| monotonic(), |finished| finished.end);
         let (measured, back) = sampler.finish(end);
@@ -109,6 +109,7 @@ fn measure_idle(
     let mut powers: Vec<Vec<f64>> = Vec::new();
     for _ in 0..IDLE_STRETCHES {
         let sampler = start(meters, interval)?;
+        sampler.begin(monotonic());
         running.rest(time / IDLE_STRETCHES);
         let (measured, back) = sampler.finish(monotonic());
         *meters = back;

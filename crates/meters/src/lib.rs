@@ -11,7 +11,7 @@
 mod channel;
 mod error;
 mod host;
-mod machine;
+pub mod machine;
 mod meter;
 mod number;
 mod spec;
@@ -24,6 +24,7 @@ mod rapl;
 #[cfg(test)]
 mod fixture;
 
+pub mod recording;
 pub mod sampler;
 
 pub use channel::{Accuracy, Channel, Scope};

@@ -82,11 +82,16 @@ pub(super) struct Finished {
     pub(super) machine_busy: Option<Duration>,
 }
 
-/// Runs the command with our own input, output and errors.
-pub(super) fn run(command: &[OsString], running: &Running) -> Result<Finished, Error> {
+/// Runs the command with our own input, output and errors. `begins` is told the moment just before.
+pub(super) fn run(
+    command: &[OsString],
+    running: &Running,
+    begins: impl FnOnce(Mono),
+) -> Result<Finished, Error> {
     let (program, arguments) = command.split_first().ok_or(Error::NoCommand)?;
     let (busy_before, used_before) = (machine_busy(), used_by_children());
     let begin = monotonic();
+    begins(begin);
     let mut child = Command::new(program).args(arguments).spawn().map_err(|source| {
         Error::Spawn { program: program.to_string_lossy().into_owned(), source }
     })?;

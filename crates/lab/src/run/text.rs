@@ -83,7 +83,7 @@ fn figure(joules: f64) -> String {
 
 fn relative(uncertainty: f64, joules: f64) -> String {
     let percent = uncertainty / joules.abs() * 100.0;
-    if percent.is_finite() && percent < 1000.0 {
+    if percent.is_finite() && percent < 100.0 {
         format!("{percent:.1} %")
     } else {
         format!("{} J", figure(uncertainty))
