@@ -10,6 +10,10 @@ use serde::{Deserialize, Serialize};
 pub struct Machine {
     /// Name of the CPU, as `model name` in `/proc/cpuinfo` or the SMBIOS table has it.
     pub cpu: String,
+    /// Family of the CPU on x86 (`cpu family` in `/proc/cpuinfo`); 0: not known.
+    pub cpu_family: u32,
+    /// Model within the family (`model` in `/proc/cpuinfo`); 0: not known.
+    pub cpu_model: u32,
     /// Packages that hold CPUs.
     pub sockets: u32,
     /// Physical cores, of all sockets.
