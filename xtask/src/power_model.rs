@@ -73,3 +73,6 @@ fn report(samples: &[Sample]) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

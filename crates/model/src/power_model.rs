@@ -24,7 +24,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::cpu_year::cpu_year;
 pub use self::fitted::{FEWEST_READINGS, FitError, Fitted, Point};
 pub use self::machine::{Machine, MachineClass};
 pub use self::typical::Typical;
@@ -43,8 +42,8 @@ const BUSY_DISK: [f64; 2] = [2.0, 6.0];
 /// Energy of one wake-up of an idle thread, J: typically, and at most.
 ///
 /// An idle state pays off after its target residency, so entering and leaving it costs about that
-/// time x the power it saves. Linux's `intel_idle` gives 0.6 ms for C6 of Xeon Scalable; a core saves
-/// in the order of 0.1 to 1 W by it.
+/// time x the power it saves. Linux's `drivers/idle/intel_idle.c` gives 0.6 ms for C6 of Xeon
+/// Scalable; that a core saves in the order of 0.1 to 1 W by it is a judgement.
 const WAKE_UP: [f64; 2] = [2e-4, 1e-3];
 /// Most disks that are counted, and most wake-ups per second: more than any machine has.
 const MOST_DISKS: f64 = 1000.0;
@@ -111,7 +110,7 @@ impl Estimate {
 #[serde(rename_all = "lowercase")]
 pub enum PowerModel {
     /// What such machines typically draw.
-    Typical(Typical),
+    Typical(Box<Typical>),
     /// Fitted to readings of this machine.
     Fitted(Fitted),
 }
@@ -119,7 +118,7 @@ pub enum PowerModel {
 impl PowerModel {
     /// The model of a machine that was never metered.
     pub fn typical(machine: &Machine) -> Self {
-        Self::Typical(Typical::of(machine))
+        Self::Typical(Box::new(Typical::of(machine)))
     }
 
     /// Power while the machine does this.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use nightwatt_model::power_model::{LOADS, cpu_year};
+use nightwatt_model::power_model::LOADS;
 
 use super::Result;
 use super::data::Sample;
@@ -28,7 +28,7 @@ impl Kept {
         match self {
             Self::OtherProcessors => sample.processor.clone(),
             Self::MostRows => (sample.row % 50).to_string(),
-            Self::OtherYears => format!("{:?}", cpu_year(&sample.machine.cpu)),
+            Self::OtherYears => format!("{:?}", sample.machine.cpu_year()),
         }
     }
 

@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use nightwatt_model::power_model::LOADS;
 use nightwatt_model::power_model::regression::{Basis, ERAS, Regression, era};
-use nightwatt_model::power_model::{LOADS, cpu_year};
 
 use super::Result;
 use super::data::{Sample, Source};
@@ -59,7 +59,7 @@ fn speaks_for(sample: &Sample, basis: Basis) -> bool {
         Basis::Server | Basis::ServerOfAnyYear => true,
         Basis::Thread => host,
         Basis::ThreadOfAnyYear => {
-            host && cpu_year(&sample.machine.cpu).is_some_and(|year| year >= 2012)
+            host && sample.machine.cpu_year().is_some_and(|year| year >= 2012)
         }
     }
 }

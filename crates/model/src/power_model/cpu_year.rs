@@ -1,7 +1,11 @@
-//! When a processor came out, from its name.
+//! When a processor came out, from its name or its family and model.
 //!
 //! Makers number their processors by generation, so that the name gives the year within about one.
-//! The years are those of the generations' launches, as the makers' product pages have them.
+//! Hypervisors often hide the name and seldom the family and model that CPUID gives, which stand for
+//! the design. The years are those of the generations' launches, as the makers' product pages have
+//! them.
+
+use super::machine::Machine;
 
 /// Families that number by pattern: a word of the name, a pattern for the start of another, and the
 /// year. `#` is a digit, `?` any letter or digit; no digit may follow. The first that fits counts.
@@ -147,30 +151,83 @@ const DESIGNS: &[(&str, u16)] = &[
     ("graniterapids", 2024),
 ];
 
+/// CPUID family and model of server processors, as Linux prints them (`cpu family` and `model` in
+/// `/proc/cpuinfo`), named in `arch/x86/include/asm/intel-family.h` for Intel.
+const NUMBERS: &[(u32, u32, u16)] = &[
+    (6, 15, 2006),
+    (6, 23, 2007),
+    (6, 26, 2009),
+    (6, 44, 2010),
+    (6, 46, 2010),
+    (6, 47, 2011),
+    (6, 45, 2012),
+    (6, 62, 2013),
+    (6, 63, 2014),
+    (6, 79, 2016),
+    // Skylake (2017) and its heirs up to 2020.
+    (6, 85, 2018),
+    (6, 106, 2021),
+    (6, 108, 2022),
+    (6, 143, 2023),
+    (6, 207, 2023),
+    (6, 173, 2024),
+    (6, 175, 2024),
+    (16, 2, 2008),
+    (16, 4, 2008),
+    (16, 8, 2009),
+    (16, 9, 2010),
+    (21, 1, 2011),
+    (21, 2, 2012),
+    (23, 1, 2017),
+    (23, 49, 2019),
+    (25, 1, 2021),
+    (25, 17, 2022),
+    (25, 160, 2023),
+    (26, 2, 2024),
+    (26, 17, 2024),
+];
+
+impl Machine {
+    /// The year in which its processor came out, within about one: by its name, else by its family
+    /// and model. `None` where neither tells.
+    pub fn cpu_year(&self) -> Option<u16> {
+        let by_number = || {
+            let known = |(family, model, _): &&(u32, u32, u16)| {
+                (*family, *model) == (self.cpu_family, self.cpu_model)
+            };
+            NUMBERS.iter().find(known).map(|&(_, _, year)| year)
+        };
+        cpu_year(&self.cpu).or_else(by_number)
+    }
+
+    /// Its processor is of AMD's design.
+    pub(super) fn is_amd(&self) -> bool {
+        let name = plain(&self.cpu);
+        // Intel's are of families 6 and 15, as AMD's were before 2007.
+        self.cpu_family > 15
+            || ["amd", "epyc", "opteron", "ryzen"].iter().any(|part| name.contains(part))
+    }
+}
+
 /// The year in which a processor of this name came out, within about one. `None` where the name does
 /// not tell.
-pub fn cpu_year(name: &str) -> Option<u16> {
+fn cpu_year(name: &str) -> Option<u16> {
     let name = plain(name);
-    let words: Vec<&str> = name.split_whitespace().collect();
+    let words: Vec<&str> = name.split(' ').collect();
     xeon_e(&words)
         .or_else(|| by_pattern(&words))
         .or_else(|| DESIGNS.iter().find(|(part, _)| name.contains(part)).map(|&(_, year)| year))
         .or_else(|| old_xeon(&words))
 }
 
-/// It is of AMD's design.
-pub(super) fn is_amd(name: &str) -> bool {
-    let name = plain(name);
-    ["amd", "epyc", "opteron", "ryzen"].iter().any(|part| name.contains(part))
-}
-
-/// Small letters, without marks of trade, words apart.
+/// Small letters, without marks of trade, one space between words.
 fn plain(name: &str) -> String {
     let small = name.to_lowercase();
     let bare = ["(r)", "(tm)", "\u{ae}", "\u{2122}"]
         .iter()
         .fold(small, |name, mark| name.replace(mark, " "));
-    bare.replace([',', '(', ')', '@'], " ")
+    let words = bare.split([',', '(', ')', '@', ' ']).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn by_pattern(words: &[&str]) -> Option<u16> {
@@ -257,6 +314,23 @@ mod tests {
         ] {
             assert_eq!(cpu_year(name), Some(year), "{name}");
         }
+    }
+
+    #[test]
+    fn where_the_name_is_hidden_family_and_model_tell_the_year() {
+        // A guest of KVM on an Ice Lake server, and one on EPYC 7003.
+        let intel = Machine {
+            cpu: "Intel(R) Xeon(R) Processor @ 2.80GHz".to_owned(),
+            cpu_family: 6,
+            cpu_model: 106,
+            ..Machine::default()
+        };
+        assert_eq!(intel.cpu_year(), Some(2021));
+        assert!(!intel.is_amd());
+        let amd = Machine { cpu: String::new(), cpu_family: 25, cpu_model: 1, ..intel };
+        assert_eq!(amd.cpu_year(), Some(2021));
+        assert!(amd.is_amd());
+        assert_eq!(Machine::default().cpu_year(), None);
     }
 
     #[test]

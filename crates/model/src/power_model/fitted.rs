@@ -261,7 +261,9 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back_and_looked_at() {
-        let fitted = Fitted::line(&steps(|load| 40.0 + 60.0 * load), 0.01, "a plug").unwrap();
+        let point = |utilisation, watts| Point { utilisation, watts: Watts(watts) };
+        let points = vec![point(0.0, 40.0), point(1.0, 100.0)];
+        let fitted = Fitted::new(points, Watts(0.5), 0.01, "a plug").unwrap();
         let text = serde_json::to_string(&fitted).unwrap();
         assert_eq!(serde_json::from_str::<Fitted>(&text).unwrap(), fitted);
         let endless = text.replace("\"utilisation\":1.0", "\"utilisation\":0.0");

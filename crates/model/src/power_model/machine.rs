@@ -8,8 +8,13 @@ use serde::{Deserialize, Serialize};
 /// used, so that none of them can spoil an estimate beyond its interval's honest width.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Machine {
-    /// Name of the CPU, as `model name` in `/proc/cpuinfo` or the SMBIOS table has it.
+    /// Name of the CPU: `model name` in `/proc/cpuinfo`; on Arm, which has none there, that of its
+    /// design (`Neoverse-N1`).
     pub cpu: String,
+    /// Family of the CPU on x86 (`cpu family` in `/proc/cpuinfo`); 0: not known.
+    pub cpu_family: u32,
+    /// Model within the family (`model` in `/proc/cpuinfo`); 0: not known.
+    pub cpu_model: u32,
     /// Packages that hold CPUs.
     pub sockets: u32,
     /// Physical cores, of all sockets.

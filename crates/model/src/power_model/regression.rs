@@ -10,7 +10,6 @@
 
 use std::borrow::Cow;
 
-use super::cpu_year::{cpu_year, is_amd};
 use super::machine::Machine;
 use super::{Estimate, LOADS};
 use crate::quantity::Watts;
@@ -53,10 +52,10 @@ impl Basis {
     /// - where the year is known: decades since 2015, since 2010 and since 2017, the last two not
     ///   below 0, so that the trend may bend in those years
     ///
-    /// `None` where the year is wanted and the processor's name does not tell it. Figures that no
+    /// `None` where the year is wanted and the processor does not tell it. Figures that no
     /// machine has are brought to the nearest that one could have.
     pub fn row(self, machine: &Machine) -> Option<Vec<f64>> {
-        let mut row = vec![1.0, f64::from(u8::from(is_amd(&machine.cpu)))];
+        let mut row = vec![1.0, f64::from(u8::from(machine.is_amd()))];
         if matches!(self, Self::Server | Self::ServerOfAnyYear) {
             let sockets = f64::from(machine.sockets.clamp(1, 16));
             let cores = (f64::from(machine.cores) / sockets).clamp(1.0, 512.0);
@@ -71,7 +70,7 @@ impl Basis {
             ]);
         }
         if matches!(self, Self::Server | Self::Thread) {
-            let year = f64::from(cpu_year(&machine.cpu)?);
+            let year = f64::from(machine.cpu_year()?);
             let since = |start: f64| (year - start) / 10.0;
             row.extend([since(2015.0), since(2010.0).max(0.0), since(2017.0).max(0.0)]);
         }
@@ -96,7 +95,7 @@ pub const ERAS: usize = 5;
 ///
 /// The first draw nearly along a line; power management then bends the curve, turbo again.
 pub fn era(machine: &Machine) -> usize {
-    match cpu_year(&machine.cpu) {
+    match machine.cpu_year() {
         Some(..2009) => 0,
         Some(2009..2012) => 1,
         Some(2012..2017) => 2,
@@ -167,5 +166,66 @@ impl Regression {
                 high: Watts(watts * (high * spread).max(0.0).exp() * wider),
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 50 W idle and 100 W at full load, whatever the machine.
+    fn flat() -> Regression {
+        Regression {
+            idle: Cow::Owned(vec![50.0_f64.ln(), 0.0]),
+            full: Cow::Owned(vec![100.0_f64.ln(), 0.0]),
+            inverse_gram: Cow::Owned(vec![0.5, 0.25, 0.25, 0.5]),
+            curves: [std::array::from_fn(|load| load as f64 / 10.0); ERAS],
+            bounds: [[-0.5, 1.0]; LOADS],
+        }
+    }
+
+    #[test]
+    fn the_curve_lies_between_idle_and_full_load() {
+        let watts = flat().ln_watts(&[1.0, 0.0], 0).map(f64::exp);
+        for (load, watts) in watts.iter().enumerate() {
+            assert!((watts - (50.0 + 5.0 * load as f64)).abs() < 1e-9, "{watts}");
+        }
+        let crossed = Regression { full: Cow::Owned(vec![0.0, 0.0]), ..flat() };
+        let watts = crossed.ln_watts(&[1.0, 0.0], 0).map(f64::exp);
+        assert!(watts.iter().all(|watts| (watts - 50.0).abs() < 1e-9), "{watts:?}");
+    }
+
+    #[test]
+    fn the_interval_widens_away_from_what_was_fitted_to() {
+        // x' A x = 0.5 for (1, 0), and 0.5 + 2 x 0.25 x 2 + 0.5 x 4 = 3.5 for (1, 2).
+        assert!((flat().spread(&[1.0, 0.0]) - 1.5_f64.sqrt()).abs() < 1e-12);
+        assert!((flat().spread(&[1.0, 2.0]) - 4.5_f64.sqrt()).abs() < 1e-12);
+        let idle = flat().estimates(&[1.0, 0.0], 0, 2.0, 3.0)[0];
+        let spread = 1.5_f64.sqrt();
+        assert!((idle.watts.get() - 100.0).abs() < 1e-9);
+        assert!((idle.low.get() - 100.0 * (-0.5 * spread).exp() / 3.0).abs() < 1e-9);
+        assert!((idle.high.get() - 100.0 * spread.exp() * 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn predictors_are_those_documented() {
+        let machine = Machine {
+            cpu: "AMD EPYC 7763 64-Core Processor".to_owned(),
+            sockets: 2,
+            cores: 128,
+            threads: 256,
+            memory_bytes: 256 << 30,
+            ..Machine::default()
+        };
+        // 64 cores and 128 GB for each socket; EPYC 7003 came out in 2021.
+        let expected = [1.0, 1.0, 2.0_f64.ln(), 4.0_f64.ln(), 2.0_f64.ln(), 1.0, 0.6, 1.1, 0.4];
+        let row = Basis::Server.row(&machine).unwrap();
+        assert_eq!(row.len(), expected.len());
+        for (found, expected) in row.iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-12, "{row:?}");
+        }
+        assert_eq!(Basis::ServerOfAnyYear.row(&machine).unwrap(), row[..6]);
+        assert_eq!(Basis::Server.row(&Machine::default()), None);
+        assert!((Basis::Thread.multiple(&machine) - 256.0).abs() < 1e-12);
     }
 }

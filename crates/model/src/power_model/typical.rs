@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::coefficients::{SERVER, SERVER_OF_ANY_YEAR, THREAD, THREAD_OF_ANY_YEAR};
-use super::cpu_year::cpu_year;
 use super::machine::{Machine, MachineClass};
 use super::regression::{Basis, Regression, era};
 use super::{Estimate, LOADS};
@@ -33,9 +32,9 @@ struct Range {
     source: &'static str,
 }
 
-/// The idle range joins SPECpower's smallest one-socket machines (11 to 57 W idle, 40 to 140 W full),
+/// Joins SPECpower's smallest one-socket machines (11 to 57 W idle, 40 to 140 W full),
 /// the desktop in tracebase (53 to 203 W) and published readings of mini PCs (Intel N5105: 14 and 25
-/// to 30 W; Arm boxes from 3 W), and is then widened to round figures.
+/// to 30 W; Arm boxes from 3 W idle), widened to round figures.
 const DESKTOP: Range = Range {
     idle: [4.0, 90.0],
     full: [15.0, 300.0],
@@ -71,20 +70,25 @@ impl Typical {
     }
 
     fn regressed(machine: &Machine, class: MachineClass, wider: f64) -> Self {
-        let year = cpu_year(&machine.cpu);
+        let year = machine.cpu_year();
         let basis = Basis::of(class == MachineClass::VirtualMachine, year);
         // The basis wants a year only where there is one.
         let row = basis.row(machine).unwrap_or_default();
         let curve =
             coefficients(basis).estimates(&row, era(machine), basis.multiple(machine), wider);
-        let of_year = year.map_or("of unknown year".to_owned(), |year| format!("of about {year}"));
-        let basis = match class {
-            MachineClass::VirtualMachine => format!(
-                "{} threads of a server {of_year} that is taken to be fully let, by regression over \
+        let basis = match (class, year) {
+            (MachineClass::VirtualMachine, year) => format!(
+                "the share that {} threads have of a server of {}, by regression over \
                  SPECpower_ssj2008; the host is not seen",
-                machine.threads.max(1)
+                machine.threads.max(1),
+                year.map_or("2012 or later".to_owned(), |year| format!("about {year}")),
             ),
-            _ => format!("a server {of_year}, by regression over SPECpower_ssj2008"),
+            (_, Some(year)) => format!(
+                "of about {year}, few disks, no accelerators, by regression over SPECpower_ssj2008"
+            ),
+            (_, None) => "of unknown year, few disks, no accelerators, by regression over \
+                          SPECpower_ssj2008"
+                .to_owned(),
         };
         Self { class, curve: rising(curve), basis }
     }
