@@ -14,7 +14,7 @@ use nightwatt_traffic::format::Format;
 use crate::scenario::ScenarioArgs;
 use crate::written::{self, WaitingChoice};
 
-pub(crate) use measure::{MeterArgs, MetersArgs, RunArgs};
+pub(crate) use measure::{MeterArgs, MetersArgs, RecordArgs, RunArgs};
 
 /// A caching reverse proxy that lets the server behind it sleep, and an honest bill of what that
 /// saves.
@@ -35,6 +35,9 @@ pub(crate) enum Command {
     /// Say how much energy a command takes
     #[command(after_help = measure::RUN_EXAMPLES)]
     Run(RunArgs),
+    /// Record what meters say, for as long as wanted
+    #[command(after_help = measure::RECORD_EXAMPLES)]
+    Record(RecordArgs),
     /// Serve sites and let their servers sleep
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArgs),

@@ -13,10 +13,13 @@ pub fn describe(host: &Host) -> Machine {
     let info = host.read("/proc/cpuinfo").unwrap_or_default();
     let topology = topology(host);
     let threads = online(host).max(1);
+    let number = |name: &str| field(&info, name).and_then(|text| text.parse().ok()).unwrap_or(0);
     let dmi = |name: &str| host.read(format!("/sys/class/dmi/id/{name}")).ok();
     let board = host.read("/proc/device-tree/model").ok();
     Machine {
         cpu: field(&info, "model name").unwrap_or_default(),
+        cpu_family: number("cpu family"),
+        cpu_model: number("model"),
         sockets: topology.map_or(1, |(sockets, _)| sockets),
         cores: topology.map_or(threads, |(_, cores)| cores),
         threads,

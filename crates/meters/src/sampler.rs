@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_clock::meter::Stop;
 use nightwatt_model::sample::{Piece, Reading, Totals, Track, TrackSpec};
 use nightwatt_model::time::Mono;
 

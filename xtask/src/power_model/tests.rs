@@ -1,4 +1,4 @@
-use nightwatt_model::least_squares;
+use nightwatt_model::least_squares::{Design, RowErrors};
 use nightwatt_model::power_model::regression::Regression;
 use nightwatt_model::power_model::{LOADS, Machine};
 
@@ -80,10 +80,10 @@ fn leaving_out_is_the_same_as_never_having_seen() {
     let regression = study.regression(Some(left_out)).unwrap();
     // The same by Householder's reflections; all processors have five results, so weights are equal.
     let kept = study.cases.iter().filter(|case| case.group != left_out);
-    let (rows, ln_watts): (Vec<_>, Vec<_>) =
-        kept.map(|case| (case.row.clone(), case.ln_watts[0].unwrap())).unzip();
-    assert_eq!(rows.len(), 195);
-    let solution = least_squares::solve(&rows, &ln_watts).unwrap();
+    let mut design = Design::new(study.cases[0].row.len());
+    kept.for_each(|case| design.push(&case.row, case.ln_watts[0].unwrap()));
+    assert_eq!(design.rows(), 195);
+    let solution = design.solve(RowErrors::Equal).unwrap();
     for (sums, reflections) in regression.idle.iter().zip(&solution.coefficients) {
         assert!((sums - reflections).abs() < 1e-9, "{sums} {reflections}");
     }

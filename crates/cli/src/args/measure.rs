@@ -1,4 +1,4 @@
-//! What measures: `meters`, `run`.
+//! What measures: `meters`, `run`, `record`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -69,3 +69,36 @@ pub(super) const RUN_EXAMPLES: &str = "Examples:
 The command's own output is left alone: figures go to stderr, or where `-o` says. Exit status: the
 command's (128 + N if signal N ended it), of the first run that failed; 125 if nightwatt itself failed,
 126 and 127 if the command cannot be started or found.";
+
+/// `record`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RecordArgs {
+    #[command(flatten)]
+    pub(crate) meters: MeterArgs,
+    /// Where to; the name says how: `.parquet`, `.csv` or `.jsonl`
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    /// For how long [default: until Ctrl-C or SIGTERM]
+    #[arg(long = "for", value_name = "TIME", value_parser = written::some_time)]
+    pub(crate) time: Option<Duration>,
+    /// Time between two readings [default: what suits the meter]
+    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::some_time)]
+    pub(crate) interval: Option<Duration>,
+    /// Parquet: what is older than this survives a SIGKILL or a power failure
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = written::some_time)]
+    pub(crate) part: Duration,
+    /// Join the parts that a killed recorder has left of FILE, and record nothing
+    #[arg(long, conflicts_with_all = ["time", "interval", "meters"])]
+    pub(crate) recover: bool,
+    /// Print what was recorded as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(super) const RECORD_EXAMPLES: &str = "Examples:
+  nightwatt record -o night.parquet --for 8h
+  nightwatt record -o fast.parquet -I 1ms -m rapl          # a thousand readings a second
+  nightwatt record -o plug.csv -m shelly=http://10.0.0.9
+  nightwatt record -o night.parquet --recover              # after a power failure
+
+  duckdb -c \"select channel, sum(joules), sum(covers_s) from 'night.parquet' group by channel\"";

@@ -7,6 +7,7 @@ pub(crate) mod meters;
 pub(crate) mod origin;
 pub(crate) mod published;
 pub(crate) mod purge;
+pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod serve;

@@ -1,5 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use nightwatt_clock::meter::monotonic;
+
 use crate::fixture::Fixture;
 
 use super::*;
