@@ -14,7 +14,7 @@ use nightwatt_traffic::format::Format;
 use crate::scenario::ScenarioArgs;
 use crate::written::{self, WaitingChoice};
 
-pub(crate) use measure::{MeterArgs, MetersArgs, RecordArgs, RunArgs};
+pub(crate) use measure::{ExportArgs, MeterArgs, MetersArgs, RecordArgs, RunArgs};
 
 /// A caching reverse proxy that lets the server behind it sleep, and an honest bill of what that
 /// saves.
@@ -38,6 +38,9 @@ pub(crate) enum Command {
     /// Record what meters say, for as long as wanted
     #[command(after_help = measure::RECORD_EXAMPLES)]
     Record(RecordArgs),
+    /// Offer what meters say to Prometheus
+    #[command(after_help = measure::EXPORT_EXAMPLES)]
+    Export(ExportArgs),
     /// Serve sites and let their servers sleep
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArgs),

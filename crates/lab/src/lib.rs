@@ -5,6 +5,7 @@
 pub mod analyze;
 pub mod demo;
 mod error;
+pub mod export;
 pub mod published;
 mod resources;
 pub mod run;

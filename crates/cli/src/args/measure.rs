@@ -1,6 +1,7 @@
-//! What measures: `meters`, `run`, `record`.
+//! What measures: `meters`, `run`, `record`, `export`.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -102,3 +103,26 @@ pub(super) const RECORD_EXAMPLES: &str = "Examples:
   nightwatt record -o night.parquet --recover              # after a power failure
 
   duckdb -c \"select channel, sum(joules), sum(covers_s) from 'night.parquet' group by channel\"";
+
+/// `export`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    pub(crate) meters: MeterArgs,
+    /// Where Prometheus finds the figures, under `/metrics`
+    #[arg(short, long, value_name = "ADDRESS", default_value = "127.0.0.1:9836")]
+    pub(crate) listen: SocketAddr,
+    /// Time between two readings [default: what suits the meter]
+    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::some_time)]
+    pub(crate) interval: Option<Duration>,
+    /// Print the address as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(super) const EXPORT_EXAMPLES: &str = "Examples:
+  nightwatt export
+  nightwatt export -l 0.0.0.0:9836 -m rapl -m shelly=http://10.0.0.9
+  curl -s http://127.0.0.1:9836/metrics
+
+docs/examples/grafana-power.json is a dashboard for it. SIGTERM or SIGINT stops it.";

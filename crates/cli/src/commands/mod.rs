@@ -3,6 +3,7 @@
 pub(crate) mod analyze;
 pub(crate) mod check;
 pub(crate) mod demo;
+pub(crate) mod export;
 pub(crate) mod meters;
 pub(crate) mod origin;
 pub(crate) mod published;
