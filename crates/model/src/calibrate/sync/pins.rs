@@ -19,9 +19,14 @@ const FEWEST: usize = 6;
 /// Where pairs scatter about their line by more than this many samples (standard deviation), none
 /// is good: the line itself is then too uncertain, and the closest pairs are close by chance.
 const COARSE: f64 = 0.6;
-/// A pin is good when its distance from the line and three standard errors of the line stay within
-/// this many samples. Less than 1, to leave room for what the clock does between pins.
-const GOOD: f64 = 0.9;
+/// A pin is good when its distance from the line, and how far the line itself may be off, stay within
+/// this many samples together. Less than 1, to leave room for what the clock does between pins.
+const GOOD: f64 = 0.95;
+/// Standard errors of the line that count as how far it may be off: of the pairs of a day, chance
+/// makes a few that are off by four.
+const SURE: f64 = 4.0;
+/// In so many seconds the drift changes by no more than [`SyncRule::wander_ppm`].
+const WANDER_TIME: f64 = 60.0;
 /// Edges on either side of a matched one among which the nearest to the line is taken.
 const CANDIDATES: usize = 3;
 
@@ -52,7 +57,7 @@ pub(super) fn pin(run: &[Pair], toggles: &Toggles, rule: &SyncRule) -> Vec<Pinne
                 let (behind, rate, scatter) = (f64::NAN, rule.rate, f64::NAN);
                 return Pinned { edge, stamp, behind, rate, scatter, good: false };
             };
-            let close = line.at_zero.abs() + 3.0 * line.error <= GOOD;
+            let close = line.at_zero.abs() + SURE * line.error + line.bend <= GOOD;
             Pinned {
                 edge,
                 stamp,
@@ -97,6 +102,8 @@ struct Line {
     slope: f64,
     /// Standard error of `at_zero`.
     error: f64,
+    /// How far a clock that changes its rate may put the line off, in samples.
+    bend: f64,
     /// Standard deviation of the pairs that it goes through.
     scatter: f64,
 }
@@ -136,7 +143,9 @@ impl Scratch {
         // half sample of the DAQ is no reason to exclude anybody.
         let near = (3.0 * 1.4826 * spread).max(0.6);
         self.points.retain(|(x, y)| (y - slope * x - level).abs() <= near);
-        if self.points.len() < FEWEST { None } else { least_squares(&self.points) }
+        // A rate that changes bends the line: half the change per second times seconds squared.
+        let change = rule.wander_ppm * 1e-6 * rule.rate / WANDER_TIME;
+        if self.points.len() < FEWEST { None } else { least_squares(&self.points, change) }
     }
 
     fn theil_slope(&mut self) -> f64 {
@@ -160,8 +169,9 @@ fn median(values: &mut [f64]) -> f64 {
     *values.select_nth_unstable_by(middle, f64::total_cmp).1
 }
 
-/// A line by least squares, and its standard error at zero (Draper and Smith, 1.4).
-fn least_squares(points: &[(f64, f64)]) -> Option<Line> {
+/// A line by least squares, and its standard error at zero (Draper and Smith, 1.4), for a clock whose
+/// rate changes by `change` samples per second each second at most.
+fn least_squares(points: &[(f64, f64)], change: f64) -> Option<Line> {
     let count = points.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
     let (x, y) = (mean(|point| point.0), mean(|point| point.1));
@@ -175,5 +185,7 @@ fn least_squares(points: &[(f64, f64)]) -> Option<Line> {
         points.iter().map(|point| (point.1 - y - slope * (point.0 - x)).powi(2)).sum();
     let variance = squares / (count - 2.0);
     let error = (variance * (1.0 / count + x * x / sxx)).sqrt();
-    Some(Line { at_zero: y - slope * x, slope, error, scatter: variance.sqrt() })
+    // Of a parabola, at zero, the line through it is off by the mean of its values at most.
+    let bend = 0.5 * change * (sxx / count + x * x);
+    Some(Line { at_zero: y - slope * x, slope, error, bend, scatter: variance.sqrt() })
 }
