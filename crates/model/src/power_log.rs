@@ -95,6 +95,11 @@ impl PowerLog {
         &self.readings
     }
 
+    /// What the readings say of the time between them.
+    pub const fn course(&self) -> Course {
+        self.course
+    }
+
     /// How many gaps there are.
     pub fn gaps(&self) -> u32 {
         self.gaps.last().copied().unwrap_or(0)

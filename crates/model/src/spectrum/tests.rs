@@ -87,8 +87,13 @@ fn the_whole_power_is_that_of_the_windowed_samples() {
 }
 
 // What the lines of numpy below print.
-const NUMPY: [f64; 5] =
-    [0.6434556894334, 1.3564393987706, 5.5344757082487, 9.7782413366080, 2.2254993376964];
+const NUMPY: [f64; 5] = [
+    0.643_455_689_433_4,
+    1.356_439_398_770_6,
+    5.534_475_708_248_7,
+    9.778_241_336_608_0,
+    2.225_499_337_696_4,
+];
 
 /// From numpy 2.4, without our shortcuts (two segments per transform, the mean taken out afterwards):
 ///

@@ -72,7 +72,9 @@ pub(super) fn pin(run: &[Pair], toggles: &Toggles, rule: &SyncRule) -> Vec<Pinne
     let mut scatters: Vec<f64> =
         pinned.iter().map(|pin| pin.scatter).filter(|scatter| scatter.is_finite()).collect();
     if scatters.is_empty() || median(&mut scatters) > COARSE {
-        pinned.iter_mut().for_each(|pin| pin.good = false);
+        for pin in &mut pinned {
+            pin.good = false;
+        }
     }
     pinned
 }

@@ -22,7 +22,7 @@ impl SyncPlan {
         Self { state: seed }
     }
 
-    /// SplitMix64: G. L. Steele, D. Lea and C. H. Flood, *Fast splittable pseudorandom number
+    /// `SplitMix64`: G. L. Steele, D. Lea and C. H. Flood, *Fast splittable pseudorandom number
     /// generators*, OOPSLA 2014. Written out because the same seed must give the same plan for ever.
     const fn next_random(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
