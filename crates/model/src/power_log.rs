@@ -52,8 +52,8 @@ pub struct PowerLog {
     course: Course,
     /// Per reading: energy from the first to it, gaps left out.
     energy: Vec<f64>,
-    /// Per reading: how many gaps lie before it.
-    gaps: Vec<u32>,
+    /// Indices of the readings that follow a gap.
+    gaps: Vec<usize>,
 }
 
 impl PowerLog {
@@ -63,8 +63,8 @@ impl PowerLog {
         course: Course,
         longest: Duration,
     ) -> Result<Self, PowerLogError> {
-        let (mut energy, mut gaps) = (Vec::new(), Vec::new());
-        let (mut sum, mut gap) = (0.0, 0);
+        let (mut energy, mut gaps) = (Vec::with_capacity(readings.len()), Vec::new());
+        let mut sum = 0.0;
         for (index, reading) in readings.iter().enumerate() {
             if !reading.power.get().is_finite() {
                 return Err(PowerLogError::NotFinite { reading: index });
@@ -75,7 +75,7 @@ impl PowerLog {
                 }
                 let time = reading.time.since(before.time);
                 if time > longest {
-                    gap += 1;
+                    gaps.push(index);
                 } else {
                     let mean = match course {
                         Course::Instants => 0.5 * (before.power + reading.power).get(),
@@ -85,7 +85,6 @@ impl PowerLog {
                 }
             }
             energy.push(sum);
-            gaps.push(gap);
         }
         Ok(Self { readings, course, energy, gaps })
     }
@@ -101,8 +100,14 @@ impl PowerLog {
     }
 
     /// How many gaps there are.
-    pub fn gaps(&self) -> u32 {
-        self.gaps.last().copied().unwrap_or(0)
+    pub const fn gaps(&self) -> usize {
+        self.gaps.len()
+    }
+
+    /// Whether a gap lies between two readings, by index.
+    fn is_broken(&self, before: usize, after: usize) -> bool {
+        self.gaps.partition_point(|&gap| gap <= before)
+            < self.gaps.partition_point(|&gap| gap <= after)
     }
 
     /// The readings from `from` (included) to `to` (not included).
@@ -119,7 +124,7 @@ impl PowerLog {
             return Some(reading.power);
         }
         let before = after.checked_sub(1)?;
-        if self.gaps[before] < self.gaps[after] {
+        if self.is_broken(before, after) {
             return None;
         }
         let earlier = self.readings[before];
@@ -140,12 +145,9 @@ impl PowerLog {
         }
         let (first, last) = (self.index_at(from), self.index_at(to));
         // A gap behind `from` and before the reading after it counts.
-        let gaps_at_from = if self.readings.get(first)?.time == from {
-            self.gaps[first]
-        } else {
-            self.gaps[first.checked_sub(1)?]
-        };
-        if self.gaps.get(last)? > &gaps_at_from {
+        let known_from =
+            if self.readings.get(first)?.time == from { first } else { first.checked_sub(1)? };
+        if last >= self.readings.len() || self.is_broken(known_from, last) {
             return None;
         }
         Some(Joules(self.until(to)? - self.until(from)?))

@@ -64,13 +64,13 @@ struct Sums {
 }
 
 impl Welch {
-    /// `rate` in Hz; `segment` in samples, rounded up to a power of two of at least 8. The resolution
+    /// `rate` in Hz; `segment` in samples, rounded up to a power of two from 8 to 2^22. The resolution
     /// of the spectrum is `rate / segment`.
     pub fn new(rate: f64, segment: usize) -> Result<Self, SpectrumError> {
         if !(rate.is_finite() && rate > 0.0) {
             return Err(SpectrumError::BadRate { rate });
         }
-        let length = segment.max(8).next_power_of_two();
+        let length = segment.clamp(8, 1 << 22).next_power_of_two();
         let turn = std::f64::consts::TAU / length as f64;
         let window = (0..length).map(|n| 0.5 - 0.5 * (turn * n as f64).cos()).collect();
         let powers = vec![0.0; length / 2 + 1];

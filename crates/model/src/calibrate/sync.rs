@@ -70,6 +70,12 @@ pub enum SyncError {
         "the sample rate, drift, wander and jitter must be above zero; give the DAQ's rate in Hz"
     )]
     BadRule,
+    /// Edges not in order.
+    #[error("edge {edge} does not lie behind the one before; take the edges of one log, in order")]
+    EdgesNotAscending {
+        /// Counted from 0.
+        edge: usize,
+    },
     /// Stamps not in order.
     #[error(
         "time stamp {stamp} is not later than the one before; use one recording of the generator"
@@ -216,15 +222,7 @@ impl Alignment {
 ///
 /// Linear in edges and stamps, but for sorting.
 pub fn align(edges: &[Edge], stamps: &[Mono], rule: &SyncRule) -> Result<Alignment, SyncError> {
-    let usable = |value: f64| value.is_finite() && value > 0.0;
-    if ![rule.rate, rule.drift_ppm, rule.wander_ppm].into_iter().all(usable)
-        || rule.jitter.is_zero()
-    {
-        return Err(SyncError::BadRule);
-    }
-    if let Some(pair) = stamps.windows(2).position(|pair| pair[0] >= pair[1]) {
-        return Err(SyncError::StampsNotAscending { stamp: pair + 1 });
-    }
+    check(edges, stamps, rule)?;
     let origin = stamps.first().copied().unwrap_or_default();
     let toggles = Toggles {
         positions: edges.iter().map(|edge| edge.position).collect(),
@@ -245,6 +243,23 @@ pub fn align(edges: &[Edge], stamps: &[Mono], rule: &SyncRule) -> Result<Alignme
     alignment.scatter = median(scatters);
     used.report(&toggles, stamps, &mut alignment);
     Ok(alignment)
+}
+
+fn check(edges: &[Edge], stamps: &[Mono], rule: &SyncRule) -> Result<(), SyncError> {
+    let usable = |value: f64| value.is_finite() && value > 0.0;
+    let figures = [rule.rate, rule.drift_ppm, rule.wander_ppm];
+    if !figures.into_iter().all(usable) || rule.jitter.is_zero() || rule.drift_ppm > 1e4 {
+        return Err(SyncError::BadRule);
+    }
+    // Written so that one that is not a number is not in order.
+    let ordered = |pair: &[Edge]| pair[0].position < pair[1].position;
+    if let Some(pair) = edges.windows(2).position(|pair| !ordered(pair)) {
+        return Err(SyncError::EdgesNotAscending { edge: pair + 1 });
+    }
+    if let Some(pair) = stamps.windows(2).position(|pair| pair[0] >= pair[1]) {
+        return Err(SyncError::StampsNotAscending { stamp: pair + 1 });
+    }
+    Ok(())
 }
 
 /// The upper of the two middle values where there are two; `NaN` of none.

@@ -40,7 +40,10 @@ impl CrossCalibration {
     pub fn new(step: Duration, longest_lag: Duration, longest_gap: Duration) -> Self {
         let step = step.max(Duration::from_nanos(1)).as_secs_f64();
         let most = ((longest_lag.as_secs_f64() / step).ceil() as usize).clamp(1, 4096);
-        let channel = Channel::new(step, longest_gap.as_secs_f64(), 8 * most + 1024);
+        let points = 8 * most + 1024;
+        // A gap of more points than are held would only push out what is held.
+        let longest_gap = longest_gap.as_secs_f64().min(points as f64 * step);
+        let channel = Channel::new(step, longest_gap, points);
         let sums = vec![PairSums::default(); 2 * most];
         Self { step, most, meter: channel.clone(), reference: channel, sums }
     }

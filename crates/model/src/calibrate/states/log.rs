@@ -47,7 +47,7 @@ pub fn rows_of_log(log: &PowerLog, cycles: &[SleepCycle]) -> Result<StatesRows, 
     let whole = last.time.since(first.time);
     let readings = u32::try_from(log.readings().len()).unwrap_or(u32::MAX);
     // Neighbours share the reading between them: of ten readings that is little.
-    let shortest = 10 * (whole / readings);
+    let shortest = (whole / readings).saturating_mul(10);
     let stretch = cycles
         .iter()
         .map(|cycle| cycle.wake_answered.since(cycle.sleep_commanded))

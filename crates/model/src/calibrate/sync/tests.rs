@@ -296,6 +296,10 @@ fn what_cannot_match_is_refused_with_advice() {
     swapped.swap(3, 4);
     let error = Err(SyncError::StampsNotAscending { stamp: 4 });
     assert_eq!(align(&edges, &swapped, &rule), error);
+    let mut turned = edges.clone();
+    turned.swap(7, 8);
+    let error = Err(SyncError::EdgesNotAscending { edge: 8 });
+    assert_eq!(align(&turned, &stamps, &rule), error);
     let regular: Vec<Mono> = (0..100).map(Mono::from_secs).collect();
     assert_eq!(align(&edges, &regular, &rule), Err(SyncError::TooRegular));
 }
@@ -310,4 +314,39 @@ fn a_signal_that_belongs_to_another_run_is_never_claimed() {
     });
     let seeds: Vec<u64> = claimed.collect();
     assert!(seeds.is_empty(), "{seeds:?}");
+}
+
+proptest::proptest! {
+    /// Whatever comes: no panic, and time runs forward with the samples.
+    #[test]
+    fn time_runs_forward_whatever_the_toggles_are(
+        seed in 0..1000_u64,
+        shifts in proptest::collection::vec((0..300_usize, -3000.0..3000.0_f64), 0..40),
+        dropped in proptest::collection::vec(0..300_usize, 0..60),
+    ) {
+        let (_, _, mut edges, mut stamps) = one(seed, 300);
+        for (index, shift) in shifts {
+            edges[index].position += shift;
+            let late = Duration::from_secs_f64(shift.abs() / 1000.0);
+            let stamp = (index * 7) % 300;
+            stamps[stamp] = stamps[stamp] + late;
+        }
+        for index in dropped {
+            edges.remove(index % edges.len());
+            stamps.remove((index * 11) % stamps.len());
+        }
+        edges.sort_by(|a, b| a.position.total_cmp(&b.position));
+        stamps.sort();
+        edges.dedup_by(|a, b| a.position == b.position);
+        stamps.dedup();
+        if let Ok(found) = align(&edges, &stamps, &SyncRule::new(1000.0)) {
+            let mut before = Mono::ZERO;
+            for sample in (0..330_000).step_by(41) {
+                if let Placement::At(time) = found.place(sample) {
+                    proptest::prop_assert!(time > before, "{sample}: {time:?}");
+                    before = time;
+                }
+            }
+        }
+    }
 }
