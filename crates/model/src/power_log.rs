@@ -238,4 +238,40 @@ mod tests {
         assert_eq!(nan, Err(PowerLogError::NotFinite { reading: 1 }));
         assert_eq!(new(Vec::new()).unwrap().energy(at(0.0), at(0.0)), None);
     }
+
+    proptest::proptest! {
+        /// Against the plain sum over the pieces between readings, each cut to what is asked for.
+        #[test]
+        fn energy_is_the_sum_of_its_pieces(
+            steps in proptest::collection::vec((1..9000_u64, -50.0..200.0_f64), 2..30),
+            cuts in (0.0..1.0_f64, 0.0..1.0_f64),
+            means in proptest::bool::ANY,
+        ) {
+            let mut time = 0.0;
+            let points: Vec<(f64, f64)> = steps
+                .iter()
+                .map(|&(millis, power)| {
+                    time += millis as f64 / 1000.0;
+                    (time, power)
+                })
+                .collect();
+            let course = if means { Course::Means } else { Course::Instants };
+            let log = log(&points, course);
+            let (first, last) = (points[0].0, points[points.len() - 1].0);
+            // Whole milliseconds, so that both sides cut at the same place.
+            let cut = |share: f64| ((first + share * (last - first)) * 1000.0).round() / 1000.0;
+            let (from, to) = (cut(cuts.0.min(cuts.1)), cut(cuts.0.max(cuts.1)));
+            let mut sum = 0.0;
+            for pair in points.windows(2) {
+                let ((t0, p0), (t1, p1)) = (pair[0], pair[1]);
+                let (a, b) = (t0.max(from), t1.min(to));
+                if a < b {
+                    let power = |t: f64| if means { p1 } else { p0 + (p1 - p0) * (t - t0) / (t1 - t0) };
+                    sum += 0.5 * (power(a) + power(b)) * (b - a);
+                }
+            }
+            let found = log.energy(at(from), at(to)).unwrap().get();
+            proptest::prop_assert!((found - sum).abs() < 1e-6, "{found} {sum}");
+        }
+    }
 }
