@@ -9,15 +9,24 @@
 //! To add a driver: one file, and one line in [`DRIVERS`].
 
 mod channel;
+#[cfg(test)]
+mod device;
 mod error;
+mod figure;
 mod host;
+mod json;
 mod meter;
 mod number;
+mod secret;
 mod spec;
+mod web;
 
 mod battery;
+mod http;
 mod hwmon;
 mod rapl;
+mod shelly;
+mod tasmota;
 
 #[cfg(test)]
 mod fixture;
@@ -31,7 +40,8 @@ pub use meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 pub use spec::MeterSpec;
 
 /// All kinds of meters, those first that say most of a machine.
-pub const DRIVERS: &[Driver] = &[rapl::DRIVER, hwmon::DRIVER, battery::DRIVER];
+pub const DRIVERS: &[Driver] =
+    &[rapl::DRIVER, hwmon::DRIVER, battery::DRIVER, shelly::DRIVER, tasmota::DRIVER, http::DRIVER];
 
 /// The driver of that name.
 pub fn driver(name: &str) -> Result<&'static Driver, MeterError> {
