@@ -8,6 +8,7 @@
 //!
 //! To add a driver: one file, and one line in [`DRIVERS`].
 
+mod address;
 mod channel;
 #[cfg(test)]
 mod device;
@@ -24,8 +25,11 @@ mod web;
 mod battery;
 mod http;
 mod hwmon;
+mod ipmi;
+mod nvml;
 mod rapl;
 mod shelly;
+mod snmp;
 mod tasmota;
 
 #[cfg(test)]
@@ -40,8 +44,17 @@ pub use meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 pub use spec::MeterSpec;
 
 /// All kinds of meters, those first that say most of a machine.
-pub const DRIVERS: &[Driver] =
-    &[rapl::DRIVER, hwmon::DRIVER, battery::DRIVER, shelly::DRIVER, tasmota::DRIVER, http::DRIVER];
+pub const DRIVERS: &[Driver] = &[
+    rapl::DRIVER,
+    hwmon::DRIVER,
+    battery::DRIVER,
+    shelly::DRIVER,
+    tasmota::DRIVER,
+    http::DRIVER,
+    snmp::DRIVER,
+    ipmi::DRIVER,
+    nvml::DRIVER,
+];
 
 /// The driver of that name.
 pub fn driver(name: &str) -> Result<&'static Driver, MeterError> {

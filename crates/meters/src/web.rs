@@ -33,7 +33,7 @@ pub(crate) const OPTIONS: [&str; 5] =
 const LONGEST_BODY: u64 = 64 << 10;
 
 /// A device that has not answered within this is silent, however long the turn.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Even in a shorter turn a device gets this: else one that is slower than the user's interval
 /// would never be read. Turns missed are counted.
