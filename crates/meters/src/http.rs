@@ -120,8 +120,6 @@ mod tests {
 
     use crate::device::{self, Device, open, poll, refused};
 
-    use super::*;
-
     #[test]
     fn numbers_are_found_by_pointer_and_scaled() {
         let device = Device::http(|ask| match ask.path.as_str() {

@@ -79,7 +79,10 @@ fn open(host: &Host, spec: &MeterSpec) -> Opening {
         if address.is_empty() || address.starts_with('-') {
             return Err(spec.wrong(format!("`{address}` is no host")));
         }
+        // Seconds to wait for an answer, and how often to ask again.
+        let patience = ["-N", "1", "-R", "3"];
         arguments.extend(["-I", "lanplus", "-H", address].map(str::to_owned));
+        arguments.extend(patience.map(str::to_owned));
         for (option, flag) in [("user", "-U"), ("cipher", "-C"), ("port", "-p")] {
             if let Some(value) = spec.text(option) {
                 arguments.extend([flag.to_owned(), value.to_owned()]);
@@ -145,16 +148,18 @@ fn power(text: &str) -> Result<Watts, String> {
 
 /// What to try, for what `ipmitool` complains of.
 const COMPLAINTS: [(&str, &str); 6] = [
+    ("invalid authentication algorithm", "try `cipher=3` or `cipher=17`"),
     (
         "Unable to establish",
         "is the host right, IPMI over LAN enabled there, and the password its own?",
     ),
-    ("password", "check `user` and the password"),
     ("Could not open device", "load the module `ipmi_devintf`, and run as root"),
-    ("Invalid command", "its controller does not know DCMI: try `redfish=` or `snmp=`"),
-    ("not supported", "its controller does not know DCMI: try `redfish=` or `snmp=`"),
-    ("insufficient", "the user needs the privilege `User` or more"),
+    ("Invalid command", NO_DCMI),
+    ("not supported", NO_DCMI),
+    ("nsufficient privilege", "the user needs the privilege `User` or more"),
 ];
+
+const NO_DCMI: &str = "its controller does not know DCMI: try `redfish=` or `snmp=`";
 
 struct Ipmi {
     channels: Vec<Channel>,
@@ -169,9 +174,11 @@ impl Ipmi {
         let (text, succeeded) = self.run(stop, until)?;
         let text = String::from_utf8_lossy(&text);
         if succeeded {
-            return power(&text).map_err(|what| self.complaint(&what));
+            return power(&text).map_err(|what| self.nonsense(&what));
         }
-        Err(self.complaint(&quote(text.as_bytes())))
+        let said = quote(text.as_bytes());
+        let known = COMPLAINTS.iter().find(|(complaint, _)| text.contains(complaint));
+        Err(self.nonsense(&known.map_or(said.clone(), |(_, advice)| format!("{said}; {advice}"))))
     }
 
     /// Runs the program to its end, `until` then at the latest: what it said, and whether it went well.
@@ -206,7 +213,7 @@ impl Ipmi {
                 Err(error) => return Err(self.io(error)),
             }
             if text.len() as u64 > LONGEST {
-                return Err(self.complaint("more than a meter has to say"));
+                return Err(self.nonsense("more than a meter has to say"));
             }
         }
         // It has closed its output: it ends now, or does not deserve to go on.
@@ -222,12 +229,8 @@ impl Ipmi {
         MeterError::Io { what: format!("run `{}`", self.program), error }
     }
 
-    fn complaint(&self, what: &str) -> MeterError {
-        let known = COMPLAINTS.iter().find(|(complaint, _)| what.contains(complaint));
-        let what = match known {
-            Some((_, advice)) => format!("`{}`: {what}; {advice}", self.program),
-            None => format!("`{}`: {what}", self.program),
-        };
+    fn nonsense(&self, what: &str) -> MeterError {
+        let what = format!("`{}`: {what}", self.program);
         MeterError::Nonsense { meter: self.meter.clone(), what }
     }
 }

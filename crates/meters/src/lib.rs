@@ -26,8 +26,10 @@ mod battery;
 mod http;
 mod hwmon;
 mod ipmi;
+mod mqtt;
 mod nvml;
 mod rapl;
+mod redfish;
 mod shelly;
 mod snmp;
 mod tasmota;
@@ -51,7 +53,9 @@ pub const DRIVERS: &[Driver] = &[
     shelly::DRIVER,
     tasmota::DRIVER,
     http::DRIVER,
+    mqtt::DRIVER,
     snmp::DRIVER,
+    redfish::DRIVER,
     ipmi::DRIVER,
     nvml::DRIVER,
 ];

@@ -208,6 +208,7 @@ impl Agent {
                 None => (self.connect()?, false),
             };
             rounds += 1;
+            let asked = monotonic();
             // In version 3 a session begins with what the agent is called.
             let begun = if known { Ok(()) } else { session.init() };
             match begun.and_then(|()| ask(&mut session, oid)) {
@@ -218,8 +219,9 @@ impl Agent {
                 // Keys and clock were agreed on.
                 Err(Error::AuthUpdated) if rounds < ROUNDS => self.session = Some(session),
                 // What gets lost on the way is asked for again, over a new socket: a late answer
-                // belongs to nobody.
-                Err(Error::Receive | Error::Send) if monotonic() < until => {}
+                // belongs to nobody. What fails at once is refused, and would be again.
+                Err(Error::Receive | Error::Send)
+                    if monotonic() < until && monotonic().since(asked) > ASK_AGAIN / 2 => {}
                 // The agent was restarted, or its clock moved on.
                 Err(Error::AuthFailure(_)) if rounds < 2 => {}
                 Err(error) => return Err(self.failed(oid, &error)),

@@ -142,6 +142,11 @@ impl Web {
         self
     }
 
+    /// What the user calls the meter.
+    pub(crate) fn meter(&self) -> &str {
+        &self.meter
+    }
+
     /// JSON at a path.
     pub(crate) fn json(&mut self, path: &str, until: Mono) -> Result<Value, MeterError> {
         let answer = self.ask(&Ask::get(path), until)?;
