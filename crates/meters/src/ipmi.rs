@@ -123,7 +123,7 @@ fn open(host: &Host, spec: &MeterSpec) -> Opening {
 ///
 /// Nothing of the kind is a number by itself: the line, its unit, and that the reading is active must
 /// be there, each once.
-fn power(text: &str) -> Result<Watts, String> {
+pub(crate) fn power(text: &str) -> Result<Watts, String> {
     let once = |label: &str| {
         let mut values = text.lines().filter_map(|line| {
             line.trim().strip_prefix(label)?.trim_start().strip_prefix(':').map(str::trim)

@@ -37,6 +37,7 @@ mod tasmota;
 #[cfg(test)]
 mod fixture;
 
+pub mod answers;
 pub mod sampler;
 
 pub use channel::{Accuracy, Channel, Scope};

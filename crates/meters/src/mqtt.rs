@@ -223,6 +223,17 @@ impl Mqtt {
     }
 }
 
+/// The messages in what a broker sent, by their lengths; what is no whole packet stays in `inbox`.
+pub(crate) fn messages(inbox: &mut Vec<u8>) -> Result<Vec<usize>, String> {
+    let mut lengths = Vec::new();
+    while let Some(packet) = packet::take(inbox)? {
+        if let Packet::Message { payload, .. } = packet {
+            lengths.push(payload.len());
+        }
+    }
+    Ok(lengths)
+}
+
 impl Meter for Mqtt {
     fn channels(&self) -> &[Channel] {
         &self.channels

@@ -21,6 +21,7 @@ use crate::web::{self, Ask, Web};
 mod source;
 
 use source::Source;
+pub(crate) use source::old_supplies;
 
 pub(crate) const DRIVER: Driver = Driver {
     name: "redfish",
@@ -39,6 +40,9 @@ const LONGEST_BODY: u64 = 1 << 20;
 const MOST_CHASSIS: usize = 64;
 
 const ROOT: &str = "/redfish/v1/";
+
+/// Where sessions begin if the root does not say.
+const SESSIONS: &str = "/redfish/v1/SessionService/Sessions";
 
 /// Controllers take their time, and there are several questions to ask before the first reading.
 const OPENING: Duration = Duration::from_secs(30);
@@ -59,7 +63,8 @@ fn open(_: &Host, spec: &MeterSpec) -> Opening {
         let why = "a password over `http://` can be read by everybody in between: say `https://`";
         return Err(spec.wrong(why));
     }
-    let mut service = Service { web, user, session: None, sessions: String::new() };
+    let sessions = SESSIONS.to_owned();
+    let mut service = Service { web, user, session: None, sessions };
     let until = monotonic() + OPENING;
     let sources = service.sources(spec, until)?;
     let several = sources.len() > 1;
@@ -98,8 +103,9 @@ impl Service {
     fn sources(&mut self, spec: &MeterSpec, until: Mono) -> Result<Vec<Source>, MeterError> {
         // The root is for everybody.
         let root = self.web.json(ROOT, until)?;
-        let sessions = link(&root, "/Links/Sessions");
-        self.sessions = sessions.unwrap_or("/redfish/v1/SessionService/Sessions").to_owned();
+        if let Some(sessions) = link(&root, "/Links/Sessions") {
+            sessions.clone_into(&mut self.sessions);
+        }
         let Some(chassis) = link(&root, "/Chassis").map(str::to_owned) else {
             return Err(self.web.nonsense(ROOT, "that is no Redfish: it names no `Chassis`"));
         };

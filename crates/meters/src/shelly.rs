@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
+use nightwatt_model::quantity::Watts;
 use nightwatt_model::sample::Reading;
 use serde_json::Value;
 
@@ -28,8 +29,7 @@ pub(crate) const DRIVER: Driver = Driver {
 };
 
 /// The vendor states no bound for most of them.
-const ACCURACY: Accuracy =
-    Accuracy { relative: 0.02, watts: nightwatt_model::quantity::Watts(0.5) };
+const ACCURACY: Accuracy = Accuracy { relative: 0.02, watts: Watts(0.5) };
 
 /// Their counters are brought up to date about once a minute.
 const COUNTS_EVERY: Duration = Duration::from_mins(1);
@@ -103,6 +103,15 @@ fn old_sockets(status: &Value) -> Vec<Socket> {
         })
     };
     kinds.into_iter().flat_map(of_kind).collect()
+}
+
+/// Power of each channel that a device's status shows, of either generation.
+pub(crate) fn powers(status: &Value) -> Result<Vec<Watts>, String> {
+    let all = old_sockets(status).into_iter().chain(sockets(status));
+    let power = |socket: Socket| {
+        json::number(status, &format!("{}{}", socket.whole, socket.power)).map(Watts)
+    };
+    all.map(power).collect()
 }
 
 fn open(_: &Host, spec: &MeterSpec) -> Opening {

@@ -8,7 +8,7 @@ use nightwatt_clock::meter::monotonic;
 use nightwatt_model::sample::Reading;
 use nightwatt_model::time::Mono;
 use snmp2::v3::{Auth, AuthProtocol, Cipher, KeyExtension, Security};
-use snmp2::{Error, Oid, SyncSession, Value};
+use snmp2::{Error, Oid, Pdu, SyncSession, Value};
 
 use crate::address;
 use crate::channel::{Accuracy, Channel};
@@ -189,6 +189,15 @@ impl Number {
             _ => None,
         }
     }
+
+    fn as_f64(self) -> f64 {
+        match self {
+            Self::Whole(number) => number as f64,
+            Self::Counter32(number) => number.into(),
+            Self::Counter64(number) => number as f64,
+            Self::Text(number) => number,
+        }
+    }
 }
 
 /// The other end.
@@ -290,17 +299,21 @@ impl Agent {
 
 /// One question. The inner error is what the agent says in answer.
 fn ask(session: &mut SyncSession, oid: &Oid<'_>) -> Result<Result<Number, String>, Error> {
-    let answer = session.get(oid)?;
+    session.get(oid).map(|answer| said(&answer, oid))
+}
+
+/// What an agent says of an object; the error tells what it says instead of a number.
+fn said(answer: &Pdu<'_>, oid: &Oid<'_>) -> Result<Number, String> {
     if answer.error_status != 0 {
-        return Ok(Err(format!("error {} (RFC 3416, section 3)", answer.error_status)));
+        return Err(format!("error {} (RFC 3416, section 3)", answer.error_status));
     }
     let Some((name, value)) = answer.varbinds.clone().next() else {
-        return Ok(Err("nothing".to_owned()));
+        return Err("nothing".to_owned());
     };
     if name != *oid {
-        return Ok(Err("something else that was not asked for".to_owned()));
+        return Err("something else that was not asked for".to_owned());
     }
-    Ok(match &value {
+    match &value {
         Value::NoSuchObject | Value::NoSuchInstance | Value::EndOfMibView => {
             Err("there is no such object: `snmpwalk` shows what there is".to_owned())
         }
@@ -308,7 +321,14 @@ fn ask(session: &mut SyncSession, oid: &Oid<'_>) -> Result<Result<Number, String
         Value::OctetString(text) => Number::of(&value)
             .ok_or_else(|| format!("the text {}, which is no number", quote(text))),
         value => Number::of(value).ok_or_else(|| "something that is no number".to_owned()),
-    })
+    }
+}
+
+/// The power in watts that an answer of version 2c tells of an object.
+pub(crate) fn power_in(answer: &[u8], oid: &[u64]) -> Result<f64, String> {
+    let oid = Oid::from(oid).map_err(|_| "that is no OID".to_owned())?;
+    let answer = Pdu::from_bytes(answer).map_err(|error| error.to_string())?;
+    said(&answer, &oid).map(Number::as_f64)
 }
 
 struct Snmp {
@@ -328,10 +348,7 @@ impl Snmp {
                 let negative = |_| self.agent.nonsense("an energy below zero");
                 return count.map(Reading::Counter).map_err(negative);
             }
-            (_, Number::Text(number)) => number,
-            (Kind::Power, Number::Whole(number)) => number as f64,
-            (Kind::Power, Number::Counter32(number)) => number.into(),
-            (Kind::Power, Number::Counter64(number)) => number as f64,
+            (_, number) => number.as_f64(),
         };
         self.figure.reading(number).map_err(|what| self.agent.nonsense(&what))
     }

@@ -80,7 +80,7 @@ fn escape(text: &str) -> String {
 }
 
 /// Power of each channel.
-fn powers(status: &Value) -> Result<Vec<Watts>, String> {
+pub(crate) fn powers(status: &Value) -> Result<Vec<Watts>, String> {
     let Some(place) = PLACES.iter().find(|place| status.pointer(place).is_some()) else {
         if status["StatusSNS"].is_object() {
             return Err("this device measures no power: it tells no `ENERGY`".to_owned());

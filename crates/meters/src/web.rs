@@ -22,6 +22,7 @@ use crate::meter::Turn;
 use crate::secret;
 use crate::spec::MeterSpec;
 
+pub(crate) use login::Challenge;
 use login::Login;
 pub(crate) use tls::roots;
 

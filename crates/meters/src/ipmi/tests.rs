@@ -1,4 +1,4 @@
-//! `ipmi_sim` of OpenIPMI knows no DCMI, so a power reading comes from a program that prints what
+//! `ipmi_sim` of `OpenIPMI` knows no DCMI, so a power reading comes from a program that prints what
 //! ipmitool 1.8.19 prints; what lies before it (session, password, a controller without DCMI) is
 //! tested with the real `ipmitool` against `ipmi_sim`.
 

@@ -155,7 +155,7 @@ fn supplies(
 }
 
 /// What goes into all supplies of an older `Power`; `None` unless all that are there tell it.
-fn old_supplies(power: &Value) -> Option<Watts> {
+pub(crate) fn old_supplies(power: &Value) -> Option<Watts> {
     let supplies = power["PowerSupplies"].as_array()?;
     let mut there = supplies.iter().filter(|supply| is_there(supply)).peekable();
     there.peek()?;

@@ -90,6 +90,11 @@ fn watts(meter: &mut dyn Meter) -> Vec<(String, f64)> {
     poll(meter).unwrap().into_iter().map(power).collect()
 }
 
+fn supplies(meter: &mut dyn Meter) {
+    // 120.5 W + 99.5 W; the third bay is empty.
+    assert_eq!(watts(meter), [("1U/supplies".to_owned(), 220.0)]);
+}
+
 #[test]
 fn what_goes_into_all_supplies_is_summed_within_one_session() {
     let Some(identity) = Identity::self_signed() else { return };
@@ -97,9 +102,8 @@ fn what_goes_into_all_supplies_is_summed_within_one_session() {
     let password = line("tell nobody");
     let text = text(&device, &identity, password.path());
     let mut meter = open(&text).unwrap();
-    // 120.5 W + 99.5 W; the third bay is empty.
-    assert_eq!(watts(meter.as_mut()), [("1U/supplies".to_owned(), 220.0)]);
-    assert_eq!(watts(meter.as_mut())[0].1, 220.0);
+    supplies(meter.as_mut());
+    supplies(meter.as_mut());
     assert_eq!(meter.channels()[0].scope, Scope::Wall);
     drop(meter);
     let asked = device.asked();
@@ -156,7 +160,7 @@ fn a_session_that_ended_is_begun_anew_and_a_wrong_password_is_told() {
     let password = line("tell nobody");
     let mut meter = open(&text(&device, &identity, password.path())).unwrap();
     for _ in 0..3 {
-        assert_eq!(watts(meter.as_mut())[0].1, 220.0);
+        supplies(meter.as_mut());
     }
     assert_eq!(device.asked().iter().filter(|ask| ask.method == "POST").count(), 2);
     let wrong = line("tell everybody");
@@ -183,7 +187,7 @@ fn a_certificate_that_nobody_vouches_for_is_refused_unless_the_user_insists() {
     let ca = other.certificate.display();
     refused(&format!("redfish={},ca={ca},{options}", device.address()));
     let insecure = format!("redfish={},insecure=true,{options}", device.address());
-    assert_eq!(watts(open(&insecure).unwrap().as_mut())[0].1, 220.0);
+    supplies(open(&insecure).unwrap().as_mut());
     let both = refused(&format!("{insecure},ca={ca}")).to_string();
     assert!(both.contains("drop one"), "{both}");
     let plain = insecure.replace("https://", "http://").replace(",insecure=true", "");

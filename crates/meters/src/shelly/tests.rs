@@ -1,7 +1,5 @@
 //! Answers as the vendor's reference shows them.
 
-use nightwatt_model::quantity::Watts;
-
 use crate::device::{Asked, Device, json, line, open, poll, refused, status};
 
 use super::*;
@@ -78,12 +76,12 @@ fn a_plug_of_generation_2_tells_its_power_or_counts() {
     // 6532.384 Wh are 23516582.4 J.
     let expected = [("switch-0".to_owned(), Reading::Counter(23_516_582_400))];
     assert_eq!(poll(meter.as_mut()).unwrap(), expected);
-    assert_eq!(meter.pace().interval(None), Duration::from_secs(60));
+    assert_eq!(meter.pace().interval(None), Duration::from_mins(1));
     let counter = meter.channels()[0].counter.unwrap();
     // A kilowatt for two minutes, shown at once after one, is no reset.
-    let mut counted = nightwatt_model::counter::Counter::new(counter);
-    counted.read(nightwatt_model::time::Mono::from_secs(0), 0);
-    let step = counted.read(nightwatt_model::time::Mono::from_secs(60), 120_000_000);
+    let mut energy = nightwatt_model::counter::Counter::new(counter);
+    energy.read(nightwatt_model::time::Mono::from_secs(0), 0);
+    let step = energy.read(nightwatt_model::time::Mono::from_secs(60), 120_000_000);
     assert_eq!(step, nightwatt_model::counter::Counted::Counts(120_000_000));
 }
 

@@ -62,7 +62,8 @@ fn start(snmpd: &Path, folder: &Path, port: u16) -> Option<Child> {
         .args(["-f", "-r", "-Lo", "-C", "-c"])
         .arg(folder.join("snmpd.conf"))
         .args(["-I", "-smux", &format!("udp:127.0.0.1:{port}")])
-        .env("SNMP_PERSISTENT_DIR", folder)
+        // It keeps a file of the same name there.
+        .env("SNMP_PERSISTENT_DIR", folder.join("kept"))
         .env("MIBS", "")
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -32,7 +32,8 @@ enum Scheme {
     Unknown(String),
 }
 
-struct Challenge {
+/// What a device wants a password to be hashed with.
+pub(crate) struct Challenge {
     realm: String,
     nonce: String,
     opaque: Option<String>,
@@ -111,7 +112,7 @@ fn scheme_of(challenge: &str) -> &str {
 
 impl Challenge {
     /// Digest with SHA-256 and `qop=auth`; `None` for any other.
-    fn read(text: &str) -> Option<Self> {
+    pub(crate) fn read(text: &str) -> Option<Self> {
         let (scheme, fields) = text.trim().split_once(' ')?;
         if !scheme.eq_ignore_ascii_case("digest") {
             return None;
