@@ -34,6 +34,9 @@ impl Asked {
     }
 }
 
+/// A header line of devices that hang up after an answer without saying so.
+pub(crate) const HANGS_UP: &str = "X-Habit: hangs up\r\n";
+
 /// An answer with a status, further header lines and a body.
 pub(crate) fn status(status: u16, headers: &str, body: &str) -> String {
     format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n{headers}\r\n{body}", body.len())
@@ -167,8 +170,8 @@ fn serve(stream: impl Read + Write, shared: &Shared) {
             return;
         }
         let _ = stream.get_mut().flush();
-        // What is no answer ends the connection.
-        if !answer.starts_with("HTTP/1.1") {
+        // What is no answer ends the connection, and so does a device with that habit.
+        if !answer.starts_with("HTTP/1.1") || answer.contains(HANGS_UP) {
             return;
         }
     }

@@ -66,6 +66,8 @@ pub(crate) struct Web {
     authority: Authority,
     login: Option<Login>,
     longest_body: u64,
+    /// There may be a connection from the last question.
+    has_answered: bool,
 }
 
 /// A question.
@@ -134,7 +136,8 @@ impl Web {
         let login = Login::of(spec)?;
         let meter = spec.name().to_owned();
         let longest_body = LONGEST_BODY;
-        Ok((Self { agent, meter, scheme, authority, login, longest_body }, path))
+        let has_answered = false;
+        Ok((Self { agent, meter, scheme, authority, login, longest_body, has_answered }, path))
     }
 
     /// Takes answers up to that length, in bytes.
@@ -161,7 +164,15 @@ impl Web {
         let mut redirects = 0;
         let mut refused = false;
         loop {
-            let answer = self.once(ask, &path, until)?;
+            let answer = match self.once(ask, &path, until) {
+                // The device may have hung up after the last answer without a word.
+                Err(MeterError::Io { .. }) if self.has_answered && ask.method == Method::GET => {
+                    self.has_answered = false;
+                    continue;
+                }
+                answer => answer?,
+            };
+            self.has_answered = true;
             match answer.status {
                 301 | 302 | 307 | 308 if ask.method == Method::GET && redirects < REDIRECTS => {
                     path = self.redirected(&answer, &path)?;
@@ -184,7 +195,7 @@ impl Web {
     fn once(&mut self, ask: &Ask<'_>, path: &str, until: Mono) -> Result<Answer, MeterError> {
         let left = until.since(monotonic());
         if left.is_zero() {
-            return Err(self.silent());
+            return Err(self.silent(PATIENCE));
         }
         let uri = format!("{}://{}{path}", self.scheme, self.authority);
         let mut request = Request::builder().method(ask.method.clone()).uri(uri);
@@ -209,7 +220,7 @@ impl Web {
             let body = response.body_mut().with_config().limit(self.longest_body).read_to_vec()?;
             Ok(Answer { status, headers, body })
         });
-        read.map_err(|error| self.failed(path, error))
+        read.map_err(|error| self.failed(path, error, left))
     }
 
     fn send<B: ureq::AsSendBody>(
@@ -280,8 +291,9 @@ impl Web {
         MeterError::Nonsense { meter: self.meter.clone(), what }
     }
 
-    fn silent(&self) -> MeterError {
-        MeterError::Silent { meter: self.meter.clone(), seconds: PATIENCE.as_secs() }
+    fn silent(&self, waited: Duration) -> MeterError {
+        let seconds = waited.as_secs_f64().ceil() as u64;
+        MeterError::Silent { meter: self.meter.clone(), seconds }
     }
 
     /// A place on the device, without its query: that may hold a password.
@@ -290,7 +302,7 @@ impl Web {
         format!("{}://{}{path}", self.scheme, self.authority)
     }
 
-    fn failed(&self, path: &str, error: ureq::Error) -> MeterError {
+    fn failed(&self, path: &str, error: ureq::Error, waited: Duration) -> MeterError {
         let place = self.place(path);
         if let Some(why) = tls::distrust(&error) {
             return MeterError::Denied {
@@ -300,7 +312,7 @@ impl Web {
             };
         }
         match error {
-            ureq::Error::Timeout(_) => self.silent(),
+            ureq::Error::Timeout(_) => self.silent(waited),
             ureq::Error::BodyExceedsLimit(most) => {
                 let what = format!("more than {} KiB, which no meter has to say", most >> 10);
                 self.nonsense(path, &what)

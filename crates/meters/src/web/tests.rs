@@ -30,6 +30,16 @@ fn whole_and_chunked_answers_are_read_over_one_connection() {
 }
 
 #[test]
+fn a_device_that_hangs_up_after_each_answer_is_read_all_the_same() {
+    let device = Device::http(|_| status(200, crate::device::HANGS_UP, "{}"));
+    let mut web = web(&device, "");
+    for _ in 0..20 {
+        web.json("/", opening()).unwrap();
+    }
+    assert_eq!(device.asked().len(), 20, "nothing is asked twice");
+}
+
+#[test]
 fn an_answer_without_end_is_cut_off() {
     let device = Device::http(|_| status(200, "", &"x".repeat(1 << 20)));
     let error = web(&device, "").json("/", opening()).unwrap_err().to_string();
