@@ -207,13 +207,22 @@ pub(crate) struct Identity {
 impl Identity {
     /// Signed by itself, made by the program `openssl`; `None` if that is not there.
     pub(crate) fn self_signed() -> Option<Self> {
+        Self::made("CA:FALSE")
+    }
+
+    /// The same, and it calls itself an authority.
+    pub(crate) fn own_authority() -> Option<Self> {
+        Self::made("CA:TRUE")
+    }
+
+    fn made(constraint: &str) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let (certificate, key) = (folder.path().join("c.pem"), folder.path().join("k.pem"));
         let mut openssl = Command::new("openssl");
         openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]);
         openssl.args(["-nodes", "-days", "2", "-subj", "/CN=bmc"]);
         openssl.args(["-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"]);
-        openssl.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
+        openssl.args(["-addext", &format!("basicConstraints=critical,{constraint}")]);
         openssl.arg("-keyout").arg(&key).arg("-out").arg(&certificate);
         let made = match openssl.output() {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

@@ -195,6 +195,17 @@ fn a_certificate_that_nobody_vouches_for_is_refused_unless_the_user_insists() {
 }
 
 #[test]
+fn a_certificate_that_calls_itself_an_authority_is_refused_with_advice() {
+    let Some(identity) = Identity::own_authority() else { return };
+    let device = Device::https(&identity, answer);
+    let password = line("tell nobody");
+    let error = refused(&text(&device, &identity, password.path()));
+    assert!(error.to_string().contains("certificate"), "{error}");
+    println!("{error}");
+    assert!(error.hint().unwrap().contains("CA:TRUE"), "{error}");
+}
+
+#[test]
 fn links_that_lead_elsewhere_are_not_followed() {
     let Some(identity) = Identity::self_signed() else { return };
     let device = Device::https(&identity, |ask| match ask.path.as_str() {

@@ -13,7 +13,8 @@ use crate::spec::MeterSpec;
 
 /// What to do about a certificate that is not trusted.
 pub(super) const HINT: &str = "`ca=FILE` names the certificate (PEM) that vouches for the device: \
-                               its own if it is self-signed; `insecure=true` asks for none, and \
+                               its own if it is self-signed (and does not call itself an \
+                               authority, `CA:TRUE`, as well); `insecure=true` asks for none, and \
                                anybody in between can read the password";
 
 /// No bundle of certificates is longer.
