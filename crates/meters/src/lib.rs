@@ -8,22 +8,38 @@
 //!
 //! To add a driver: one file, and one line in [`DRIVERS`].
 
+mod address;
 mod channel;
+#[cfg(test)]
+mod device;
 mod error;
+mod figure;
 mod host;
+mod json;
 pub mod machine;
 mod meter;
 mod number;
+mod secret;
 mod spec;
+mod web;
 
 mod battery;
+mod http;
 mod hwmon;
+mod ipmi;
 mod model;
+mod mqtt;
+mod nvml;
 mod rapl;
+mod redfish;
+mod shelly;
+mod snmp;
+mod tasmota;
 
 #[cfg(test)]
 mod fixture;
 
+pub mod answers;
 pub mod recording;
 pub mod sampler;
 
@@ -37,7 +53,20 @@ pub use spec::MeterSpec;
 pub const MODEL: &str = "model";
 
 /// All kinds of meters, those first that say most of a machine.
-pub const DRIVERS: &[Driver] = &[rapl::DRIVER, hwmon::DRIVER, battery::DRIVER, model::DRIVER];
+pub const DRIVERS: &[Driver] = &[
+    rapl::DRIVER,
+    hwmon::DRIVER,
+    battery::DRIVER,
+    shelly::DRIVER,
+    tasmota::DRIVER,
+    http::DRIVER,
+    mqtt::DRIVER,
+    snmp::DRIVER,
+    redfish::DRIVER,
+    ipmi::DRIVER,
+    nvml::DRIVER,
+    model::DRIVER,
+];
 
 /// The driver of that name.
 pub fn driver(name: &str) -> Result<&'static Driver, MeterError> {
