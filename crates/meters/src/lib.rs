@@ -10,17 +10,24 @@
 
 mod channel;
 mod error;
+mod frame;
 mod host;
 mod meter;
 mod number;
+mod serial;
 mod spec;
 
 mod battery;
+pub mod currentcost;
+pub mod energino;
 mod hwmon;
 mod rapl;
+pub mod wattsup;
 
 #[cfg(test)]
 mod fixture;
+#[cfg(test)]
+mod testdata;
 
 pub mod sampler;
 
@@ -31,7 +38,14 @@ pub use meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 pub use spec::MeterSpec;
 
 /// All kinds of meters, those first that say most of a machine.
-pub const DRIVERS: &[Driver] = &[rapl::DRIVER, hwmon::DRIVER, battery::DRIVER];
+pub const DRIVERS: &[Driver] = &[
+    rapl::DRIVER,
+    hwmon::DRIVER,
+    battery::DRIVER,
+    wattsup::DRIVER,
+    currentcost::DRIVER,
+    energino::DRIVER,
+];
 
 /// The driver of that name.
 pub fn driver(name: &str) -> Result<&'static Driver, MeterError> {
