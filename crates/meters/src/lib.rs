@@ -20,6 +20,7 @@ mod spec;
 mod battery;
 pub mod currentcost;
 pub mod energino;
+mod file;
 mod hwmon;
 mod rapl;
 pub mod wattsup;
@@ -29,7 +30,9 @@ mod fixture;
 #[cfg(test)]
 mod testdata;
 
+pub mod log;
 pub mod sampler;
+pub mod sense;
 
 pub use channel::{Accuracy, Channel, Scope};
 pub use error::MeterError;
@@ -45,6 +48,7 @@ pub const DRIVERS: &[Driver] = &[
     wattsup::DRIVER,
     currentcost::DRIVER,
     energino::DRIVER,
+    file::DRIVER,
 ];
 
 /// The driver of that name.

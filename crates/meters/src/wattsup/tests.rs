@@ -41,7 +41,7 @@ fn damaged_packets_are_no_data_and_the_next_is_found() {
         b"#d,-,18,38\xff7,1201,271,80,0,35,2,388,1201,359,387,1198,191,91,0,0,600,423;",
         b"#d,-,18,,1201,271,80,0,35,2,388,1201,359,387,1198,191,91,0,0,600,423;",
         b"#d,-,17,387,1201,271,80,0,35,2,388,1201,359,387,1198,191,91,0,0,600;",
-        // The end of a recording of 2011, as it is.
+        // Two packets, of which the ends of one and the beginning of the other were lost.
         b"#d,-0,0,1210,0,100,0,0,600,0;",
         b"#d,-,18,387,12",
     ] {
