@@ -111,7 +111,10 @@ fn message(text: &[u8]) -> Option<Message> {
     }
     let clamp = |name| number(self::element(element(name)?, "watts")?);
     let clamps = ["ch1", "ch2", "ch3"].map(clamp);
-    clamps.iter().any(Option::is_some).then_some(Message { sensor, figures: Figures::Clamps(clamps) })
+    clamps
+        .iter()
+        .any(Option::is_some)
+        .then_some(Message { sensor, figures: Figures::Clamps(clamps) })
 }
 
 /// What stands in the first element of that name.

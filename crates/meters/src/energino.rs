@@ -128,7 +128,12 @@ impl Energino {
         self.port.send(format!("#P{}\n", self.period.as_millis()).as_bytes())
     }
 
-    fn take(&mut self, turn: &Turn<'_>, length: usize, out: &mut Readings) -> Result<(), MeterError> {
+    fn take(
+        &mut self,
+        turn: &Turn<'_>,
+        length: usize,
+        out: &mut Readings,
+    ) -> Result<(), MeterError> {
         let lines = &mut self.lines;
         lines.clear();
         self.parser.feed(self.port.came(length), |line| lines.push(line));

@@ -22,6 +22,7 @@ pub mod currentcost;
 pub mod energino;
 mod file;
 mod hwmon;
+pub mod iio;
 mod rapl;
 pub mod wattsup;
 
@@ -45,6 +46,7 @@ pub const DRIVERS: &[Driver] = &[
     rapl::DRIVER,
     hwmon::DRIVER,
     battery::DRIVER,
+    iio::DRIVER,
     wattsup::DRIVER,
     currentcost::DRIVER,
     energino::DRIVER,

@@ -286,8 +286,7 @@ impl Log {
 
     fn distance(&self) -> Option<Duration> {
         let of_first = |entry: &&Entry| entry.channel == 0;
-        let times: Vec<_> =
-            self.entries.iter().filter(of_first).map(|entry| entry.mono).collect();
+        let times: Vec<_> = self.entries.iter().filter(of_first).map(|entry| entry.mono).collect();
         let mut apart: Vec<_> = times
             .windows(2)
             .map(|two| two[1].since(two[0]))

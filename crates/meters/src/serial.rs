@@ -113,7 +113,9 @@ impl Port {
         let file = self.file.as_ref().ok_or_else(released)?;
         while turn.readable(file.as_fd()) == Woken::Readable {
             match rustix::io::read(file, &mut *self.buffer) {
-                Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it was unplugged")),
+                Ok(0) => {
+                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it was unplugged"));
+                }
                 Ok(length) => return Ok(length),
                 Err(Errno::AGAIN | Errno::INTR) if !turn.left().is_zero() => {}
                 Err(Errno::AGAIN | Errno::INTR) => break,
@@ -183,8 +185,9 @@ fn not_opened(spec: &MeterSpec, path: &Path, errno: Errno) -> MeterError {
         Errno::ACCESS | Errno::PERM => MeterError::Denied {
             meter,
             what,
-            hint: "join the group that owns it, then log in again: `sudo usermod -aG dialout $USER`"
-                .to_owned(),
+            hint:
+                "join the group that owns it, then log in again: `sudo usermod -aG dialout $USER`"
+                    .to_owned(),
         },
         Errno::BUSY => MeterError::Absent { meter, why: format!("another program uses {what}") },
         errno => MeterError::Io { what: format!("open {what}"), error: errno.into() },

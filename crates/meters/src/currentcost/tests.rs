@@ -79,16 +79,16 @@ fn sensors_and_clamps_that_were_asked_for_are_channels() {
     let other = "<msg><sensor>5</sensor><ch1><watts>1</watts></ch1></msg>";
     let sum = [(1, Power(Watts(750.0)))];
     let phases = [(2, Power(Watts(2496.0))), (3, Power(Watts(2151.0)))];
-    for (message, readings) in [
-        (CC128, &sum[..]),
-        (PHASES, &phases[..]),
-        (IMPULSES, &[(0, Counter(14_768))][..]),
-    ] {
+    for (message, readings) in
+        [(CC128, &sum[..]), (PHASES, &phases[..]), (IMPULSES, &[(0, Counter(14_768))][..])]
+    {
         plugged.say(other.as_bytes());
         plugged.say(HISTORY);
         plugged.say(message);
         said.clear();
-        said.extend(turn(meter.as_mut(), LONG).unwrap().into_iter().map(|(it, _, what)| (it, what)));
+        said.extend(
+            turn(meter.as_mut(), LONG).unwrap().into_iter().map(|(it, _, what)| (it, what)),
+        );
         assert_eq!(said, readings);
     }
 }
@@ -97,8 +97,13 @@ fn sensors_and_clamps_that_were_asked_for_are_channels() {
 fn what_is_wrong_with_the_options_is_told() {
     let plugged = Plugged::new();
     for wrong in [
-        ",sensors=10", ",sensors=a", ",sensors=0.4", ",sensors=0+0", ",impulses=9:0",
-        ",impulses=x", ",baud=1",
+        ",sensors=10",
+        ",sensors=a",
+        ",sensors=0.4",
+        ",sensors=0+0",
+        ",impulses=9:0",
+        ",impulses=x",
+        ",baud=1",
     ] {
         let opened = crate::open(&plugged.fixture.host, &Plugged::spec("currentcost", wrong));
         assert!(matches!(opened, Err(MeterError::Spec { .. })), "{wrong}");

@@ -34,7 +34,8 @@ fn all_revisions_and_variants_are_understood() {
 #[test]
 fn settings_garbage_and_half_lines_are_left_out() {
     let good = "#Energino,1,12.26,0.343,4.205,1,2000,21700,12,26\n";
-    let stream = format!("5,1,2000,3\n@0,100,10,2500,185,2000\n#Energino,1,12.2{good}\0\u{1}#,,\n{good}");
+    let stream =
+        format!("5,1,2000,3\n@0,100,10,2500,185,2000\n#Energino,1,12.2{good}\0\u{1}#,,\n{good}");
     assert_eq!(lines(stream.as_bytes()), [said(4.205, 2000), said(4.205, 2000)]);
     for wrong in [
         "#Watts,1,12.26,0.343,4.205,1,2000,21700",

@@ -69,7 +69,8 @@ fn a_loop_goes_on_one_interval_after_the_end() {
     let times = seconds_since_first(&played[..11], 1e5);
     assert_eq!(times, [0.0, 1.0, 2.0, 60.0, 61.0, 62.0, 63.0, 64.0, 122.0, 123.0, 124.0]);
     // Means reach back over their time: rounds touch, and do not overlap.
-    let (_fixture, mut meter) = open_log("time,watts\n5,1\n6,2\n7,3", ",speed=1000,loop=true,mean=1s");
+    let (_fixture, mut meter) =
+        open_log("time,watts\n5,1\n6,2\n7,3", ",speed=1000,loop=true,mean=1s");
     let played = play(meter.as_mut(), 7);
     let times = seconds_since_first(&played[..7], 1e3);
     assert_eq!(times, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
@@ -82,7 +83,10 @@ fn what_is_wrong_is_told() {
     let fixture = Fixture::of(&[("/log.csv", LOG)]);
     for wrong in [",speed=0", ",speed=x", ",loop=maybe", ",colour=red", ",format=excel"] {
         let spec = format!("file=/log.csv{wrong}").parse().unwrap();
-        assert!(matches!(crate::open(&fixture.host, &spec), Err(MeterError::Spec { .. })), "{wrong}");
+        assert!(
+            matches!(crate::open(&fixture.host, &spec), Err(MeterError::Spec { .. })),
+            "{wrong}"
+        );
     }
     assert!(crate::open(&fixture.host, &MeterSpec::of("file")).is_err());
 }

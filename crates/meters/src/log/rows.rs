@@ -154,7 +154,8 @@ impl Table {
         let wrong = |why: String| options.wrong(path, &why);
         let delimiter = delimiter(&header)
             .ok_or_else(|| wrong("its first line has no `,`, `;` or tab".to_owned()))?;
-        let names: Vec<_> = header.split(delimiter).map(|name| name.trim_matches([' ', '"'])).collect();
+        let names: Vec<_> =
+            header.split(delimiter).map(|name| name.trim_matches([' ', '"'])).collect();
         let column = |name: &str| {
             names.iter().position(|it| *it == name).ok_or_else(|| {
                 wrong(format!("there is no column `{name}`, but `{}`", names.join("`, `")))
@@ -162,9 +163,10 @@ impl Table {
         };
         let time = match &options.time {
             Some(name) => column(name)?,
-            None => names.iter().position(|name| is_time(name)).ok_or_else(|| {
-                wrong("no column is called `time`; `time=` names one".to_owned())
-            })?,
+            None => names
+                .iter()
+                .position(|name| is_time(name))
+                .ok_or_else(|| wrong("no column is called `time`; `time=` names one".to_owned()))?,
         };
         let watts: Vec<usize> = if options.watts.is_empty() {
             (0..names.len()).filter(|&index| index != time && is_power(names[index])).collect()
@@ -176,8 +178,10 @@ impl Table {
         }
         // Whose figures they are is not known.
         let accuracy = Accuracy::relative(0.05);
-        let channels =
-            watts.iter().map(|&index| Channel::power(names[index], Scope::Part, accuracy)).collect();
+        let channels = watts
+            .iter()
+            .map(|&index| Channel::power(names[index], Scope::Part, accuracy))
+            .collect();
         let zone = options.zone.clone().unwrap_or(TimeZone::UTC);
         let timeline = Timeline::new(options.mean);
         Ok((channels, Self { delimiter, time, watts, zone, timeline, header: true }))

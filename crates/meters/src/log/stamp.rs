@@ -7,7 +7,8 @@ use jiff::tz::TimeZone;
 pub(super) fn day_first(text: &str, zone: &TimeZone) -> Option<i64> {
     let (date, time) = text.trim().split_once(' ')?;
     let mut parts = date.splitn(3, '/');
-    let (day, month, year) = (digits(parts.next()?)?, digits(parts.next()?)?, digits(parts.next()?)?);
+    let (day, month, year) =
+        (digits(parts.next()?)?, digits(parts.next()?)?, digits(parts.next()?)?);
     civil(year, month, day, time, zone)
 }
 
@@ -21,7 +22,8 @@ pub(super) fn year_first(text: &str, zone: &TimeZone) -> Option<i64> {
         return i64::try_from(stamp.as_nanosecond()).ok();
     }
     let mut parts = date.splitn(3, '-');
-    let (year, month, day) = (digits(parts.next()?)?, digits(parts.next()?)?, digits(parts.next()?)?);
+    let (year, month, day) =
+        (digits(parts.next()?)?, digits(parts.next()?)?, digits(parts.next()?)?);
     civil(year, month, day, time, zone)
 }
 

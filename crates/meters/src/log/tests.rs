@@ -17,8 +17,7 @@ fn options(text: &str) -> Options {
 /// What the readings of each channel come to.
 fn totals(log: Log, longest_gap: Duration) -> Vec<Totals> {
     let spec = TrackSpec { counter: None, longest_gap };
-    let mut tracks: Vec<_> =
-        log.channels().iter().map(|_| Track::new(spec, Mono::ZERO)).collect();
+    let mut tracks: Vec<_> = log.channels().iter().map(|_| Track::new(spec, Mono::ZERO)).collect();
     for entry in log {
         let entry = entry.unwrap();
         tracks[entry.channel].add(entry.mono, entry.reading);
@@ -189,9 +188,9 @@ fn what_cannot_be_read_is_told() {
     assert!(refused("time,watts\n", "").contains("no two readings"));
     assert!(refused("PAR1\0\0", "").contains("recordings of nightwatt"));
     let spec = |text: &str| Options::of(&format!("file=x{text}").parse().unwrap()).is_err();
-    for wrong in [
-        ",format=excel", ",zone=Mars/Olympus", ",rate=0", ",mean=0s", ",scope=house", ",sense=x",
-    ] {
+    for wrong in
+        [",format=excel", ",zone=Mars/Olympus", ",rate=0", ",mean=0s", ",scope=house", ",sense=x"]
+    {
         assert!(spec(wrong), "{wrong}");
     }
     assert!(open(Path::new("/nowhere/x.csv"), &options("")).is_err());

@@ -158,9 +158,8 @@ fn waiting_ends_with_the_turn_and_when_stopped() {
     let stop = Stop::new().unwrap();
     assert_eq!(port.read(&Turn { stop: &stop, until: monotonic() }).unwrap(), 0);
     let other = stop.clone();
-    let waits = std::thread::spawn(move || {
-        port.read(&Turn { stop: &other, until: Mono::NEVER }).unwrap()
-    });
+    let waits =
+        std::thread::spawn(move || port.read(&Turn { stop: &other, until: Mono::NEVER }).unwrap());
     stop.stop();
     assert_eq!(waits.join().unwrap(), 0);
 }

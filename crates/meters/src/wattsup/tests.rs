@@ -83,10 +83,7 @@ fn the_meter_is_asked_to_log_and_nothing_else() {
     plugged.say(&FAN[20..]);
     let readings = waits.join().unwrap();
     let [(0, _, reading)] = readings[..] else { panic!("{readings:?}") };
-    assert_eq!(
-        reading,
-        Reading::MeanPower { watts: Watts(38.7), over: Duration::from_secs(1) }
-    );
+    assert_eq!(reading, Reading::MeanPower { watts: Watts(38.7), over: Duration::from_secs(1) });
 }
 
 #[test]
@@ -157,8 +154,7 @@ fn an_unplugged_meter_leaves_a_gap_and_the_run_goes_on() {
     let opened = Opened::open(&plugged.fixture.host, &spec).unwrap();
     let (tell, told) = mpsc::channel();
     let begun = monotonic();
-    let sampler =
-        Sampler::start(vec![opened], None, |_| Box::new(Tell(tell.clone()))).unwrap();
+    let sampler = Sampler::start(vec![opened], None, |_| Box::new(Tell(tell.clone()))).unwrap();
     plugged.hears(b';');
     plugged.say(FAN);
     told.recv_timeout(LONG).unwrap();
@@ -183,9 +179,8 @@ fn an_unplugged_meter_leaves_a_gap_and_the_run_goes_on() {
 #[test]
 fn an_hour_of_garbage_costs_no_memory_and_is_one_error_in_a_turn() {
     // As much as comes in at 115200 baud.
-    let garbage: Vec<u8> = (0_u32..11_520)
-        .map(|index| (index.wrapping_mul(2_654_435_761) >> 13) as u8)
-        .collect();
+    let garbage: Vec<u8> =
+        (0_u32..11_520).map(|index| (index.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     let mut parser = Parser::default();
     let before = parser.framer.capacity();
     let mut data = 0;
