@@ -1,4 +1,4 @@
-//! Current Cost (CC128, EnviR and the older Classic): a display that hears clamps and sockets by radio,
+//! Current Cost (CC128, `EnviR` and the older Classic): a display that hears clamps and sockets by radio,
 //! and says what it heard in pieces of XML, about every six seconds. It cannot be asked.
 
 use std::time::Duration;

@@ -24,8 +24,9 @@ pub(crate) const DRIVER: Driver = Driver {
 /// Readings of faster recordings come in blocks.
 const FASTEST: Duration = Duration::from_millis(10);
 
-/// Readings of one turn: what is due beyond that waits for the next.
-const MOST: usize = 2048;
+/// Readings of one turn, so that a fast player does not hold all of a recording at once: what is due
+/// beyond that waits for the next. A minute of a thousand a second fits.
+const MOST: usize = 1 << 16;
 
 fn open(host: &Host, spec: &MeterSpec) -> Opening {
     let own = ["speed", "loop"];

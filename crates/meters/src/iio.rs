@@ -91,7 +91,7 @@ fn open(host: &Host, spec: &MeterSpec) -> Opening {
         let Ok([(device, quantities)]) = <[_; 1]>::try_from(found) else {
             return Err(spec.wrong("a buffer is of one device; name it, as `iio=ina226`"));
         };
-        return buffer::open(host, spec, &device, quantities, rate);
+        return buffer::open(host, spec, &device, &quantities, rate);
     }
     polled(found)
 }

@@ -60,12 +60,12 @@ impl Rail {
         if name.is_empty() || drop.is_empty() || supply.is_empty() {
             return None;
         }
-        let supply = match supply.strip_suffix(['V', 'v']).and_then(positive) {
-            Some(volts) => Supply::Volts(volts),
-            None => {
-                let (input, factor) = supply.split_once('*').unwrap_or((supply, "1"));
-                Supply::Measured { input: input.to_owned(), factor: positive(factor)? }
-            }
+        let volts = supply.strip_suffix(['V', 'v']).and_then(positive);
+        let supply = if let Some(volts) = volts {
+            Supply::Volts(volts)
+        } else {
+            let (input, factor) = supply.split_once('*').unwrap_or((supply, "1"));
+            Supply::Measured { input: input.to_owned(), factor: positive(factor)? }
         };
         Some(Self {
             name: name.to_owned(),

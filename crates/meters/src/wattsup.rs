@@ -102,9 +102,7 @@ fn packet(text: &[u8]) -> Option<Packet> {
         return None;
     }
     let count = number(fields.next()?)?;
-    let arguments = fields.clone().count() as i64;
-    // An answer without arguments may have a comma behind its zero or not.
-    if count != arguments {
+    if usize::try_from(count) != Ok(fields.clone().count()) {
         return None;
     }
     if *command != b'd' {

@@ -48,16 +48,70 @@ pub(super) fn open(
     host: &Host,
     spec: &MeterSpec,
     device: &Device,
-    quantities: Vec<Quantity>,
+    quantities: &[Quantity],
     rate: Option<f64>,
 ) -> Opening {
     let folder = &device.folder;
-    let mut wanted: Vec<Input> = Vec::new();
+    let period = set_up(folder, spec, device, rate)?;
+    let elements = switch_on(folder, spec, &wanted(quantities))?;
+    let place = |name: &str| elements.iter().position(|(it, _)| it == name);
+    let sources = quantities.iter().map(|quantity| {
+        let inputs = quantity.inputs();
+        let at = |input: &Input| place(&input.name).map(|at| (at, device.scale(input)));
+        let places = inputs.iter().map(at).collect::<Option<Vec<_>>>().ok_or_else(|| {
+            let names: Vec<_> = inputs.iter().map(|input| input.name.as_str()).collect();
+            spec.wrong(format!("{} does not buffer `{}`", device.name, names.join("` and `")))
+        })?;
+        Ok((quantity.clone(), places))
+    });
+    let sources = sources.collect::<Result<Vec<_>, MeterError>>()?;
+    let scan = Scan::new(&elements.iter().map(|(_, element)| *element).collect::<Vec<_>>());
+    let channels: Vec<_> = quantities.iter().map(|quantity| device.channel(quantity)).collect();
+    let records = (READINGS / channels.len().max(1)).max(1);
+    let path = host.path("/dev").join(folder.file_name().unwrap_or_default());
+    set(folder, "buffer/enable", "1")?;
+    let mut capture = Capture {
+        buffer: vec![0; records * scan.length()],
+        moments: Vec::with_capacity(READINGS),
+        channels,
+        sources,
+        timestamp: place(TIMESTAMP),
+        scan,
+        period,
+        folder: folder.clone(),
+        path,
+        file: None,
+        arrivals: Arrivals::default(),
+    };
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    match rustix::fs::open(&capture.path, flags, Mode::empty()) {
+        Ok(file) => capture.file = Some(file),
+        Err(errno) => {
+            let _ = set(folder, "buffer/enable", "0");
+            return Err(denied(spec, MeterError::reading(&capture.path, errno.into())));
+        }
+    }
+    Ok(Box::new(capture))
+}
+
+/// The inputs that they need, each once.
+fn wanted(quantities: &[Quantity]) -> Vec<Input> {
+    let mut wanted = Vec::new();
     for input in quantities.iter().flat_map(Quantity::inputs) {
         if !wanted.contains(&input) {
             wanted.push(input);
         }
     }
+    wanted
+}
+
+/// Sets the buffer up, switched off; returns the time between two records.
+fn set_up(
+    folder: &Path,
+    spec: &MeterSpec,
+    device: &Device,
+    rate: Option<f64>,
+) -> Result<Duration, MeterError> {
     // Whoever had it before may have left it on; its settings cannot be changed then.
     set(folder, "buffer/enable", "0").map_err(|error| denied(spec, error))?;
     if let Some(trigger) = spec.text("trigger") {
@@ -74,47 +128,11 @@ pub(super) fn open(
         .ok_or_else(|| {
             spec.wrong(format!("{} does not say how often it samples; `rate=` may", device.name))
         })?;
-    let elements = switch_on(folder, spec, &wanted)?;
-    let types: Vec<Element> = elements.iter().map(|(_, element)| *element).collect();
-    let place = |name: &str| elements.iter().position(|(it, _)| it == name);
-    let sources = quantities.iter().map(|quantity| {
-        let inputs = quantity.inputs();
-        let at = |input: &Input| place(&input.name).map(|at| (at, device.scale(input)));
-        inputs.iter().map(at).collect::<Option<Vec<_>>>().ok_or_else(|| {
-            spec.wrong(format!("{} does not buffer what `{quantity:?}` needs", device.name))
-        })
-    });
-    let sources = quantities.iter().cloned().zip(sources.collect::<Result<Vec<_>, _>>()?).collect();
     let _ = set(folder, "buffer/length", &RECORDS.to_string());
     let watermark = (WAKE.as_nanos() / period.as_nanos()).clamp(1, u128::from(RECORDS / 4));
     // Older kernels have none, and wake us for each record.
     let _ = set(folder, "buffer/watermark", &watermark.to_string());
-    set(folder, "buffer/enable", "1")?;
-    let scan = Scan::new(&types);
-    let channels: Vec<_> = quantities.iter().map(|quantity| device.channel(quantity)).collect();
-    let records = READINGS / channels.len().max(1);
-    let mut capture = Capture {
-        buffer: vec![0; records.max(1) * scan.length()],
-        moments: Vec::with_capacity(READINGS),
-        channels,
-        sources,
-        timestamp: place(TIMESTAMP),
-        scan,
-        period,
-        folder: folder.clone(),
-        path: host.path("/dev").join(folder.file_name().unwrap_or_default()),
-        file: None,
-        arrivals: Arrivals::default(),
-    };
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    match rustix::fs::open(&capture.path, flags, Mode::empty()) {
-        Ok(file) => capture.file = Some(file),
-        Err(errno) => {
-            let _ = set(folder, "buffer/enable", "0");
-            return Err(denied(spec, MeterError::reading(&capture.path, errno.into())));
-        }
-    }
-    Ok(Box::new(capture))
+    Ok(period)
 }
 
 /// Switches on what is wanted, and a time stamp if it can be of the monotonic clock; all else off.

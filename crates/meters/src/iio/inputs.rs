@@ -60,13 +60,12 @@ impl Device {
             if !plain {
                 continue;
             }
-            match inputs.iter_mut().find(|input| input.name == rest) {
+            if let Some(input) = inputs.iter_mut().find(|input| input.name == rest) {
                 // A buffer holds raw figures.
-                Some(input) => input.processed &= processed,
-                None => {
-                    let (name, index) = (rest.to_owned(), index.to_owned());
-                    inputs.push(Input { name, kind, index, processed });
-                }
+                input.processed &= processed;
+            } else {
+                let (name, index) = (rest.to_owned(), index.to_owned());
+                inputs.push(Input { name, kind, index, processed });
             }
         }
         inputs

@@ -13,7 +13,7 @@ use super::*;
 
 const INA: &str = "/sys/bus/iio/devices/iio:device0";
 
-/// An INA226 as a post on the kernel's list shows it (iio_hwmon, in_power in milliwatts).
+/// An INA226 as a post on the kernel's list shows it: power in milliwatts.
 fn ina226() -> Fixture {
     let fixture = Fixture::of(&[]);
     for (file, text) in [

@@ -84,8 +84,8 @@ impl Daq {
         let names: Vec<_> = fields(&first).collect();
         let header = names.iter().any(|name| name.parse::<f64>().is_err());
         let column = |name: &str| {
-            let named = names.iter().position(|it| header && *it == name);
-            let found = named.or_else(|| name.parse().ok().filter(|it| *it < names.len()));
+            let place = names.iter().position(|it| header && *it == name);
+            let found = place.or_else(|| name.parse().ok().filter(|it| *it < names.len()));
             found.ok_or_else(|| {
                 let why = format!("there is no column `{name}` among its {}", names.len());
                 options.wrong(path, &why)
