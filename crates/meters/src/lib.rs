@@ -9,23 +9,33 @@
 //! To add a driver: one file, and one line in [`DRIVERS`].
 
 mod address;
+pub mod answers;
 mod channel;
-#[cfg(test)]
-mod device;
 mod error;
 mod figure;
+mod frame;
 mod host;
 mod json;
+pub mod log;
 pub mod machine;
 mod meter;
 mod number;
+pub mod recording;
+pub mod sampler;
 mod secret;
+pub mod sense;
+mod serial;
 mod spec;
 mod web;
 
+// One file per driver.
 mod battery;
+pub mod currentcost;
+pub mod energino;
+mod file;
 mod http;
 mod hwmon;
+pub mod iio;
 mod ipmi;
 mod model;
 mod mqtt;
@@ -35,13 +45,14 @@ mod redfish;
 mod shelly;
 mod snmp;
 mod tasmota;
+pub mod wattsup;
 
 #[cfg(test)]
+mod device;
+#[cfg(test)]
 mod fixture;
-
-pub mod answers;
-pub mod recording;
-pub mod sampler;
+#[cfg(test)]
+mod testdata;
 
 pub use channel::{Accuracy, Channel, Scope};
 pub use error::MeterError;
@@ -65,6 +76,11 @@ pub const DRIVERS: &[Driver] = &[
     redfish::DRIVER,
     ipmi::DRIVER,
     nvml::DRIVER,
+    iio::DRIVER,
+    wattsup::DRIVER,
+    currentcost::DRIVER,
+    energino::DRIVER,
+    file::DRIVER,
     model::DRIVER,
 ];
 
