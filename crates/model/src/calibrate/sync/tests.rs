@@ -150,7 +150,7 @@ fn at_ten_kilohertz_with_stamps_of_twenty_microseconds_too() {
 fn a_rough_line_still_keeps_its_promise() {
     // One toggle in five goes wrong on either side.
     let mishaps = Mishaps { missed: 0.2, doubled: 0.2, no_stamp: 0.2, late: 0.2, jitter: 2e-4 };
-    assert!(try_worlds(1000.0, 60, 900, mishaps) > 0.7);
+    assert!(try_worlds(1000.0, 60, 900, mishaps) > 0.6);
 }
 
 #[test]
