@@ -184,8 +184,9 @@ fn an_hour_of_garbage_costs_no_memory_and_is_one_error_in_a_turn() {
     }
     assert_eq!((parser.framer.capacity(), data), (before, 0));
 
-    let plugged = Plugged::new();
+    let mut plugged = Plugged::new();
     let mut meter = plugged.open("wattsup", ",baud=115200");
+    plugged.say(b"#?;");
     let talks = plugged.babbles(garbage);
     let error = turn(meter.as_mut(), Duration::from_millis(30)).unwrap_err();
     assert!(matches!(error, MeterError::Nonsense { .. }), "{error}");
@@ -193,4 +194,21 @@ fn an_hour_of_garbage_costs_no_memory_and_is_one_error_in_a_turn() {
     assert!(text.contains("is 115200 baud its speed") && text.len() < 400, "{text}");
     meter.release();
     talks.stops();
+}
+
+#[test]
+fn a_meter_that_babbles_can_be_stopped_and_nothing_of_it_is_counted() {
+    let mut plugged = Plugged::new();
+    let spec = Plugged::spec("wattsup", ",baud=115200");
+    let opened = Opened::open(&plugged.fixture.host, &spec).unwrap();
+    plugged.say(b"#?;");
+    let talks = plugged.babbles(b"#d,-,18,1,2,3;\0\xff".to_vec());
+    let sampler = Sampler::start(vec![opened], None, |_| Box::new(())).unwrap();
+    let (measured, meters) = sampler.finish(monotonic());
+    talks.stops();
+    assert_eq!((measured[0].totals[0].readings, meters.len()), (0, 1));
+    // The last turn ended without a reading.
+    assert_eq!(measured[0].errors, 1);
+    let error = measured[0].last_error.clone().unwrap();
+    assert!(error.contains("and no record, as `"), "{error}");
 }
