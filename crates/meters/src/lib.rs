@@ -73,3 +73,20 @@ pub fn driver(name: &str) -> Result<&'static Driver, MeterError> {
 pub fn open(host: &Host, spec: &MeterSpec) -> Opening {
     (driver(&spec.driver)?.open)(host, spec)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_driver_has_a_name_of_its_own_and_an_example_that_can_be_said() {
+        for (place, own) in DRIVERS.iter().enumerate() {
+            let spec: MeterSpec = own.example.parse().unwrap();
+            assert_eq!(spec.driver, own.name);
+            assert!(DRIVERS[..place].iter().all(|other| other.name != own.name), "{}", own.name);
+            if (own.probe)(&Host::at("/nowhere")) == Presence::NeedsAddress {
+                assert!(spec.address.is_some(), "{}", own.example);
+            }
+        }
+    }
+}
