@@ -23,7 +23,9 @@ fuzz_target!(|bytes: &[u8]| {
         Some(end) => (str::from_utf8(&bytes[..end]).unwrap_or_default(), &bytes[end + 1..]),
         None => ("", bytes),
     };
-    for pointer in [pointer, "", "/a/0/b"] {
+    // Pointers are the user's own, and are repeated as they are.
+    let is_said = pointer.len() < 200 && !pointer.contains(|c: char| c.is_control());
+    for pointer in [if is_said { pointer } else { "/a" }, "", "/a/0/b"] {
         if let Some(number) = told(answers::number(answer, pointer)) {
             assert!(number.is_finite());
         }

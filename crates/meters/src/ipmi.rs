@@ -24,7 +24,7 @@ use crate::web;
 pub(crate) const DRIVER: Driver = Driver {
     name: "ipmi",
     about: "a server's management controller, by ipmitool (DCMI)",
-    example: "ipmi (this machine), or ipmi=10.0.0.9,user=watch,password-file=FILE",
+    example: "ipmi",
     probe,
     open,
 };

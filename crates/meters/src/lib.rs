@@ -97,10 +97,28 @@ pub fn open(host: &Host, spec: &MeterSpec) -> Opening {
     (driver(&spec.driver)?.open)(host, spec)
 }
 
+<<<<<<< HEAD
 /// The meters of this machine that can be read; where there are none, the model of it.
 pub fn usual(host: &Host) -> Vec<MeterSpec> {
     let is_there =
         |driver: &&Driver| driver.name != MODEL && (driver.probe)(host) == Presence::Available;
     let found: Vec<_> = DRIVERS.iter().filter(is_there).map(|it| MeterSpec::of(it.name)).collect();
     if found.is_empty() { vec![MeterSpec::of(MODEL)] } else { found }
+=======
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_driver_has_a_name_of_its_own_and_an_example_that_can_be_said() {
+        for (place, own) in DRIVERS.iter().enumerate() {
+            let spec: MeterSpec = own.example.parse().unwrap();
+            assert_eq!(spec.driver, own.name);
+            assert!(DRIVERS[..place].iter().all(|other| other.name != own.name), "{}", own.name);
+            if (own.probe)(&Host::at("/nowhere")) == Presence::NeedsAddress {
+                assert!(spec.address.is_some(), "{}", own.example);
+            }
+        }
+    }
+>>>>>>> netmeters
 }

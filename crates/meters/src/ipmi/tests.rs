@@ -2,9 +2,7 @@
 //! ipmitool 1.8.19 prints; what lies before it (session, password, a controller without DCMI) is
 //! tested with the real `ipmitool` against `ipmi_sim`.
 
-use std::io::Write;
 use std::net::UdpSocket;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use crate::device::{line, open, poll, program, refused};
@@ -45,13 +43,13 @@ fn a_reading_is_the_instantaneous_power_while_it_is_activated() {
 /// A program that does that, and where.
 fn stub(script: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("stub");
-    let mut file = std::fs::File::create(&path).unwrap();
-    write!(file, "#!/bin/sh\n{script}\n").unwrap();
-    file.set_permissions(std::fs::Permissions::from_mode(0o755)).unwrap();
-    // A file that is open for writing cannot be run.
-    drop(file);
-    (folder, path)
+    let (source, program) = (folder.path().join("source"), folder.path().join("stub"));
+    std::fs::write(&source, format!("#!/bin/sh\n{script}\n")).unwrap();
+    // Another process writes it: a file that a child of another test inherited for writing could
+    // not be run.
+    let made = Command::new("install").args(["-m", "755"]).arg(source).arg(&program).status();
+    assert!(made.unwrap().success());
+    (folder, program)
 }
 
 #[test]

@@ -62,7 +62,15 @@ impl Wire {
         let left = until.since(monotonic()).max(Duration::from_millis(1));
         socket.set_read_timeout(Some(left))?;
         while tls.is_handshaking() {
-            tls.complete_io(&mut socket)?;
+            if tls.wants_write() {
+                tls.write_tls(&mut socket)?;
+            } else if monotonic() >= until {
+                return Err(ErrorKind::TimedOut.into());
+            } else if tls.read_tls(&mut socket)? == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            } else {
+                tls.process_new_packets().map_err(io::Error::other)?;
+            }
         }
         socket.set_read_timeout(None)?;
         Ok(Self { socket, tls: Some(Box::new(tls)) })
@@ -76,6 +84,7 @@ impl Wire {
     pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(tls) = &mut self.tls else { return self.socket.write_all(bytes) };
         tls.writer().write_all(bytes)?;
+        // The end of a handshake goes first.
         while tls.wants_write() {
             tls.write_tls(&mut self.socket)?;
         }

@@ -180,8 +180,9 @@ fn a_certificate_that_nobody_vouches_for_is_refused_unless_the_user_insists() {
     let options = format!("user=watch,password-file={}", password.path().display());
     let error = refused(&format!("redfish={},{options}", device.address()));
     assert!(matches!(error, MeterError::Denied { .. }), "{error}");
-    assert!(error.to_string().contains("certificate"), "{error}");
+    assert!(error.to_string().contains("nobody who is trusted vouches for it"), "{error}");
     assert!(error.hint().unwrap().contains("insecure=true"), "{error}");
+
     assert_eq!(device.asked().len(), 0, "nothing was said to a stranger");
     let Some(other) = Identity::self_signed() else { return };
     let ca = other.certificate.display();
@@ -200,8 +201,7 @@ fn a_certificate_that_calls_itself_an_authority_is_refused_with_advice() {
     let device = Device::https(&identity, answer);
     let password = line("tell nobody");
     let error = refused(&text(&device, &identity, password.path()));
-    assert!(error.to_string().contains("certificate"), "{error}");
-    println!("{error}");
+    assert!(error.to_string().contains("CaUsedAsEndEntity"), "{error}");
     assert!(error.hint().unwrap().contains("CA:TRUE"), "{error}");
 }
 

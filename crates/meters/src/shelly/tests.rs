@@ -177,3 +177,28 @@ fn a_device_that_falls_silent_or_mad_fails_one_turn_at_a_time() {
     }
     assert_eq!(watts(&poll(meter.as_mut()).unwrap()), [("switch-0", 8.9)]);
 }
+
+#[test]
+fn the_sampler_turns_a_plugs_power_into_energy_and_counts_what_fails() {
+    use crate::sampler::{Opened, Sampler};
+    // The fourth question is the first after those of the opening and the first reading.
+    let count = std::sync::atomic::AtomicU32::new(0);
+    let device =
+        Device::http(move |ask| match count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+            3 => status(503, "", "busy"),
+            _ => plus(ask),
+        });
+    let spec = format!("shelly={},name=plug", device.address()).parse().unwrap();
+    let opened = Opened::open(&Host::default(), &spec).unwrap();
+    let sampler = Sampler::start(vec![opened], None, |_| Box::new(())).unwrap();
+    while sampler.so_far()[0].totals[0].readings < 2 {
+        std::thread::yield_now();
+    }
+    let (measured, _) = sampler.finish(nightwatt_clock::meter::monotonic());
+    let (measured, totals) = (&measured[0], measured[0].totals[0]);
+    assert_eq!(measured.meter, "plug");
+    assert_eq!(measured.errors, 1, "{:?}", measured.last_error);
+    assert!(measured.last_error.as_ref().unwrap().contains("status 503, `busy`"));
+    let seconds = totals.covered.as_secs_f64();
+    assert!(seconds > 0.0 && (totals.joules.get() - 8.9 * seconds).abs() < 1e-9, "{totals:?}");
+}

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;
 
+use rustls::CertificateError;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
@@ -72,8 +73,16 @@ pub(super) fn distrust(error: &ureq::Error) -> Option<String> {
         ureq::Error::Io(error) => error.get_ref()?.downcast_ref()?,
         _ => return None,
     };
-    match error {
-        rustls::Error::InvalidCertificate(why) => Some(why.to_string()),
-        _ => None,
-    }
+    let rustls::Error::InvalidCertificate(why) = error else { return None };
+    Some(match why {
+        CertificateError::UnknownIssuer => "nobody who is trusted vouches for it".to_owned(),
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "it is for another name".to_owned()
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "it has expired".to_owned()
+        }
+        // CaUsedAsEndEntity is one of these.
+        other => other.to_string(),
+    })
 }
