@@ -97,14 +97,14 @@ pub fn open(host: &Host, spec: &MeterSpec) -> Opening {
     (driver(&spec.driver)?.open)(host, spec)
 }
 
-<<<<<<< HEAD
 /// The meters of this machine that can be read; where there are none, the model of it.
 pub fn usual(host: &Host) -> Vec<MeterSpec> {
     let is_there =
         |driver: &&Driver| driver.name != MODEL && (driver.probe)(host) == Presence::Available;
     let found: Vec<_> = DRIVERS.iter().filter(is_there).map(|it| MeterSpec::of(it.name)).collect();
     if found.is_empty() { vec![MeterSpec::of(MODEL)] } else { found }
-=======
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,5 +120,4 @@ mod tests {
             }
         }
     }
->>>>>>> netmeters
 }
