@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 mod crawlers;
+mod power_model;
 mod tidy;
 
 const HELP: &str = "\
@@ -11,6 +12,9 @@ usage: cargo xtask <chore>
 chores:
   crawlers [--from FILE] [--check]   write the table of robots' agents anew from the npm package
                                      `crawler-user-agents`; --check only compares
+  power-model [--check]              fit the coefficients of the `model` meter anew to the data in
+                                     NIGHTWATT_DATA, and say how well they hold on what was left
+                                     out; --check only compares
   tidy                               check the house rules that a machine can check
 ";
 
@@ -19,6 +23,7 @@ fn main() -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match args[..] {
         ["crawlers", ref rest @ ..] => crawlers::run(rest),
+        ["power-model", ref rest @ ..] => power_model::run(rest),
         ["tidy"] => tidy::run(),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");

@@ -1,5 +1,7 @@
 //! The command line.
 
+mod measure;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,6 +13,8 @@ use nightwatt_traffic::format::Format;
 
 use crate::scenario::ScenarioArgs;
 use crate::written::{self, WaitingChoice};
+
+pub(crate) use measure::{ExportArgs, MeterArgs, MetersArgs, RecordArgs, RunArgs};
 
 /// A caching reverse proxy that lets the server behind it sleep, and an honest bill of what that
 /// saves.
@@ -25,6 +29,18 @@ pub(crate) struct Args {
 /// What can be done. `help::GROUPS` says in which group each is listed.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// List the meters of this machine, those it could have, and what they say
+    #[command(after_help = measure::METERS_EXAMPLES)]
+    Meters(MetersArgs),
+    /// Say how much energy a command takes
+    #[command(after_help = measure::RUN_EXAMPLES)]
+    Run(RunArgs),
+    /// Record what meters say, for as long as wanted
+    #[command(after_help = measure::RECORD_EXAMPLES)]
+    Record(RecordArgs),
+    /// Offer what meters say to Prometheus
+    #[command(after_help = measure::EXPORT_EXAMPLES)]
+    Export(ExportArgs),
     /// Serve sites and let their servers sleep
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArgs),

@@ -48,6 +48,11 @@ impl Failure {
         Self { status: ExitStatus::Usage, ..self }
     }
 
+    /// The same, and the process ends with `status`.
+    pub(crate) fn ending_with(self, status: u8) -> Self {
+        Self { status: ExitStatus::Of(status), ..self }
+    }
+
     /// With the next thing to try.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }

@@ -7,7 +7,8 @@ use clap::{Command, CommandFactory};
 use crate::args::Args;
 
 /// The groups, in the order of the work: measure, model, compare, act.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Measure: how many joules something takes", &["run", "record", "export", "meters"]),
     ("Model: what a service could do without", &["analyze"]),
     ("Compare: the same traffic against different servers", &["published", "replay", "origin"]),
     (

@@ -13,6 +13,7 @@ mod errors;
 mod figures;
 mod help;
 mod logging;
+mod meters;
 mod output;
 mod progress;
 mod scenario;
@@ -30,16 +31,23 @@ use crate::errors::Failure;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExitStatus {
     /// All is well.
-    Success = 0,
+    Success,
     /// The command failed; for `demo` also: a request was lost or answered twice.
-    Failed = 1,
+    Failed,
     /// The command line or a configuration file is wrong; nothing was done. (Also what clap says.)
-    Usage = 2,
+    Usage,
+    /// As a command ended that was run for the user, or why it could not be run.
+    Of(u8),
 }
 
 impl From<ExitStatus> for ExitCode {
     fn from(status: ExitStatus) -> Self {
-        Self::from(status as u8)
+        Self::from(match status {
+            ExitStatus::Success => 0,
+            ExitStatus::Failed => 1,
+            ExitStatus::Usage => 2,
+            ExitStatus::Of(status) => status,
+        })
     }
 }
 
@@ -55,6 +63,10 @@ fn main() -> ExitCode {
 
 fn run(command: &Command) -> Result<ExitStatus, Failure> {
     match command {
+        Command::Meters(args) => commands::meters::run(args),
+        Command::Record(args) => commands::record::run(args),
+        Command::Export(args) => commands::export::run(args),
+        Command::Run(args) => commands::run::run(args),
         Command::Serve(args) => commands::serve::run(args),
         Command::Status(args) => commands::status::run(args),
         Command::Wake(args) => commands::wake::run(args),

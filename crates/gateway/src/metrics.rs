@@ -4,7 +4,6 @@
 //! label has a value that a client can choose, so the number of series is fixed by the
 //! configuration.
 
-mod exposition;
 mod process;
 mod tally;
 
@@ -14,7 +13,6 @@ use nightwatt_model::energy::{Energy, Provenance};
 use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::policy::lifecycle::Phase;
 
-use self::exposition::{Exposition, Family, Kind};
 pub(crate) use self::tally::{
     ConnectionTally, RequestTally, ServerTally, WarmUpTally, WarmedUp, Why,
 };
@@ -22,6 +20,7 @@ use crate::access::Answered;
 use crate::gateway::Gateway;
 use crate::site::Site;
 use crate::status::{LedgerStatus, SiteStatus};
+use nightwatt_report::exposition::{Exposition, Family, Kind};
 
 const fn counter(
     name: &'static str,

@@ -5,8 +5,10 @@
 pub mod analyze;
 pub mod demo;
 mod error;
+pub mod export;
 pub mod published;
 mod resources;
+pub mod run;
 mod warnings;
 
 pub use error::Error;

@@ -31,6 +31,20 @@ pub enum Scope {
 }
 
 impl Scope {
+    /// Its name in metrics and recordings.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Wall => "wall",
+            Self::System => "system",
+            Self::Package => "package",
+            Self::Core => "core",
+            Self::Uncore => "uncore",
+            Self::Dram => "dram",
+            Self::Gpu => "gpu",
+            Self::Part => "part",
+        }
+    }
+
     /// Do two channels of this scope on one machine never contain each other?
     pub const fn is_disjoint(self) -> bool {
         matches!(self, Self::Package | Self::Dram | Self::Gpu)

@@ -9,23 +9,35 @@
 //! To add a driver: one file, and one line in [`DRIVERS`].
 
 mod address;
+pub mod answers;
 mod channel;
-#[cfg(test)]
-mod device;
 mod error;
 mod figure;
+mod frame;
 mod host;
 mod json;
+pub mod log;
+pub mod machine;
 mod meter;
 mod number;
+pub mod recording;
+pub mod sampler;
 mod secret;
+pub mod sense;
+mod serial;
 mod spec;
 mod web;
 
+// One file per driver.
 mod battery;
+pub mod currentcost;
+pub mod energino;
+mod file;
 mod http;
 mod hwmon;
+pub mod iio;
 mod ipmi;
+mod model;
 mod mqtt;
 mod nvml;
 mod rapl;
@@ -33,18 +45,23 @@ mod redfish;
 mod shelly;
 mod snmp;
 mod tasmota;
+pub mod wattsup;
 
 #[cfg(test)]
+mod device;
+#[cfg(test)]
 mod fixture;
-
-pub mod answers;
-pub mod sampler;
+#[cfg(test)]
+mod testdata;
 
 pub use channel::{Accuracy, Channel, Scope};
 pub use error::MeterError;
 pub use host::Host;
 pub use meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 pub use spec::MeterSpec;
+
+/// The driver for machines without a meter.
+pub const MODEL: &str = "model";
 
 /// All kinds of meters, those first that say most of a machine.
 pub const DRIVERS: &[Driver] = &[
@@ -59,6 +76,12 @@ pub const DRIVERS: &[Driver] = &[
     redfish::DRIVER,
     ipmi::DRIVER,
     nvml::DRIVER,
+    iio::DRIVER,
+    wattsup::DRIVER,
+    currentcost::DRIVER,
+    energino::DRIVER,
+    file::DRIVER,
+    model::DRIVER,
 ];
 
 /// The driver of that name.
@@ -72,6 +95,14 @@ pub fn driver(name: &str) -> Result<&'static Driver, MeterError> {
 /// Opens a meter.
 pub fn open(host: &Host, spec: &MeterSpec) -> Opening {
     (driver(&spec.driver)?.open)(host, spec)
+}
+
+/// The meters of this machine that can be read; where there are none, the model of it.
+pub fn usual(host: &Host) -> Vec<MeterSpec> {
+    let is_there =
+        |driver: &&Driver| driver.name != MODEL && (driver.probe)(host) == Presence::Available;
+    let found: Vec<_> = DRIVERS.iter().filter(is_there).map(|it| MeterSpec::of(it.name)).collect();
+    if found.is_empty() { vec![MeterSpec::of(MODEL)] } else { found }
 }
 
 #[cfg(test)]

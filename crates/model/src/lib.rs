@@ -5,16 +5,23 @@
 //! the time come in as arguments, decisions go out as data. That is why the live daemon, the
 //! simulator and the what-if on a log can drive the very same code.
 
+pub mod calibrate;
 pub mod counter;
 pub mod duration_text;
 pub mod electricity;
 pub mod energy;
+pub mod least_squares;
 pub mod ledger;
+pub mod meter_check;
 pub mod policy;
+pub mod power_log;
+pub mod power_model;
 pub mod quantity;
 pub mod sample;
 pub mod scenario;
 pub mod sla;
+pub mod spectrum;
 pub mod stats;
 pub mod time;
+pub mod uncertainty;
 pub mod visit;

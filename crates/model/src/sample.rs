@@ -118,6 +118,7 @@ impl Totals {
 
 impl Track {
     /// Counts from `begins` on. Of what a reading says of the time before, nothing counts.
+    /// [`Mono::NEVER`] leaves open when that is, until [`Track::begin`].
     pub fn new(spec: TrackSpec, begins: Mono) -> Self {
         Self {
             spec,
@@ -132,6 +133,11 @@ impl Track {
     /// What it has come to so far.
     pub fn totals(&self) -> Totals {
         Totals { joules: Joules(self.joules.value()), ..self.totals }
+    }
+
+    /// Counts from here on. What was counted before stays.
+    pub const fn begin(&mut self, begins: Mono) {
+        self.window.0 = begins;
     }
 
     /// Counts to `ends`: of what later readings say, the part before it counts.

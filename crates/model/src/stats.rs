@@ -1,4 +1,6 @@
-//! Descriptive statistics.
+//! Descriptive statistics; the distributions behind intervals are in [`distribution`].
+
+pub mod distribution;
 
 use serde::Serialize;
 

@@ -22,6 +22,7 @@ mod assets;
 mod chart;
 mod document;
 mod escape;
+pub mod exposition;
 mod figures;
 mod html;
 mod table;

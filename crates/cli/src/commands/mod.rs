@@ -3,10 +3,14 @@
 pub(crate) mod analyze;
 pub(crate) mod check;
 pub(crate) mod demo;
+pub(crate) mod export;
+pub(crate) mod meters;
 pub(crate) mod origin;
 pub(crate) mod published;
 pub(crate) mod purge;
+pub(crate) mod record;
 pub(crate) mod replay;
+pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod sleep;
 pub(crate) mod status;

@@ -1,6 +1,6 @@
 //! What the kernel says of this process, under the names that Prometheus's own clients use.
 
-use super::exposition::{Exposition, Family, Kind};
+use nightwatt_report::exposition::{Exposition, Family, Kind};
 
 /// `/proc` counts processor time in hundredths of a second, whatever the kernel's own clock does.
 const TICKS_PER_SECOND: f64 = 100.0;

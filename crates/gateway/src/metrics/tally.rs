@@ -8,9 +8,9 @@ use http::StatusCode;
 use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::policy::lifecycle::Change;
 
-use super::exposition::Counts;
 use crate::access::Answered;
 use crate::journal::WakeCause;
+use nightwatt_report::exposition::Counts;
 
 /// Bounds of delays, from an answer out of memory to a request held as long as may be.
 const DELAYS: [Duration; 13] = [

@@ -4,7 +4,7 @@ use std::fmt::{Display, Write};
 
 /// What kind of metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Only grows, until the proxy restarts.
     Counter,
     /// Goes up and down.
@@ -25,27 +25,30 @@ impl Kind {
 
 /// A metric: all its samples have these labels, in this order.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Family {
-    pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
-    pub(crate) labels: &'static [&'static str],
+pub struct Family {
+    /// Its name, with the unit.
+    pub name: &'static str,
+    /// What kind of metric.
+    pub kind: Kind,
+    /// Names of the labels.
+    pub labels: &'static [&'static str],
     /// What it means: one sentence, in `docs/metrics.md` too.
-    pub(crate) help: &'static str,
+    pub help: &'static str,
 }
 
 /// What is being written.
 #[derive(Debug, Default)]
-pub(crate) struct Exposition(String);
+pub struct Exposition(String);
 
 /// The samples of one family.
-pub(crate) struct Samples<'a> {
+pub struct Samples<'a> {
     family: &'a Family,
     text: &'a mut String,
 }
 
 impl Exposition {
     /// Writes a family with its samples.
-    pub(crate) fn family(&mut self, family: Family, samples: impl FnOnce(&mut Samples<'_>)) {
+    pub fn family(&mut self, family: Family, samples: impl FnOnce(&mut Samples<'_>)) {
         let Family { name, kind, help, .. } = family;
         let help = help.replace('\\', "\\\\").replace('\n', "\\n");
         // Writing to a String cannot fail, here and below.
@@ -54,23 +57,24 @@ impl Exposition {
     }
 
     /// A family with a single sample.
-    pub(crate) fn single(&mut self, family: Family, value: impl Display) {
+    pub fn single(&mut self, family: Family, value: impl Display) {
         self.family(family, |samples| samples.add(&[], value));
     }
 
-    pub(crate) fn into_text(self) -> String {
+    /// The page.
+    pub fn into_text(self) -> String {
         self.0
     }
 }
 
 impl Samples<'_> {
     /// One sample, with the values of the family's labels. Figures must be finite.
-    pub(crate) fn add(&mut self, labels: &[&str], value: impl Display) {
+    pub fn add(&mut self, labels: &[&str], value: impl Display) {
         self.line("", labels, None, value);
     }
 
     /// A state set: 1 for the value that holds, 0 for all others. The state is the last label.
-    pub(crate) fn states<'s>(
+    pub fn states<'s>(
         &mut self,
         labels: &[&'s str],
         all: impl IntoIterator<Item = &'s str>,
@@ -84,7 +88,7 @@ impl Samples<'_> {
 
     /// A histogram: upper bounds in seconds with the counts between them, the count beyond the last
     /// one, and the sum.
-    pub(crate) fn histogram(&mut self, labels: &[&str], histogram: &Counts) {
+    pub fn histogram(&mut self, labels: &[&str], histogram: &Counts) {
         let mut below = 0;
         for (bound, count) in &histogram.buckets {
             below += count;
@@ -114,15 +118,18 @@ impl Samples<'_> {
 
 /// What a histogram holds.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Counts {
-    pub(crate) buckets: Vec<(f64, u64)>,
-    pub(crate) beyond: u64,
-    pub(crate) sum: f64,
+pub struct Counts {
+    /// Upper bounds and the counts between them.
+    pub buckets: Vec<(f64, u64)>,
+    /// How many lie beyond the last bound.
+    pub beyond: u64,
+    /// Sum of all values.
+    pub sum: f64,
 }
 
 impl Counts {
     /// Both together; their bounds are the same.
-    pub(crate) fn plus(mut self, other: Self) -> Self {
+    pub fn plus(mut self, other: Self) -> Self {
         for ((_, count), (_, more)) in self.buckets.iter_mut().zip(other.buckets) {
             *count += more;
         }

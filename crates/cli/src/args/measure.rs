@@ -1,0 +1,128 @@
+//! What measures: `meters`, `run`, `record`, `export`.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueHint;
+use nightwatt_meters::MeterSpec;
+
+use crate::written;
+
+/// Which meters.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MeterArgs {
+    /// A meter: `rapl`, `shelly=http://10.0.0.9`; several if given several times [default: those
+    /// that this machine has, else a model of it]
+    #[arg(short, long = "meter", value_name = "METER")]
+    pub(crate) meters: Vec<MeterSpec>,
+}
+
+/// `meters`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MetersArgs {
+    #[command(flatten)]
+    pub(crate) meters: MeterArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(super) const METERS_EXAMPLES: &str = "Examples:
+  nightwatt meters                                   # what is here, what is missing, and why
+  nightwatt meters -m shelly=http://10.0.0.9         # does this one answer, and what does it say?";
+
+/// `run`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) meters: MeterArgs,
+    /// Run the command so often, and tell the mean with its 95 % interval
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeat: u32,
+    /// Run it so often before that, unmeasured
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) warm_up: u32,
+    /// Measure the idle machine first for this long, and tell what the command takes beyond it
+    #[arg(long, value_name = "TIME", value_parser = written::some_time)]
+    pub(crate) idle: Option<Duration>,
+    /// Time between two readings [default: what suits the meter]
+    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::some_time)]
+    pub(crate) interval: Option<Duration>,
+    /// Write the figures into this file instead of to stderr; `-` for stdout
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// Write the figures as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+    pub(crate) command: Vec<OsString>,
+}
+
+pub(super) const RUN_EXAMPLES: &str = "Examples:
+  nightwatt run -- sleep 1
+  nightwatt run -r 5 --idle 10s -- make -j2
+  nightwatt run -m shelly=http://10.0.0.9 -- ./backup.sh
+  nightwatt run --json -o energy.json -r 10 -- gzip -k big.tar
+
+The command's own output is left alone: figures go to stderr, or where `-o` says. Exit status: the
+command's (128 + N if signal N ended it), of the first run that failed; 125 if nightwatt itself failed,
+126 and 127 if the command cannot be started or found.";
+
+/// `record`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RecordArgs {
+    #[command(flatten)]
+    pub(crate) meters: MeterArgs,
+    /// Where to; the name says how: `.parquet`, `.csv` or `.jsonl`
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    /// For how long [default: until Ctrl-C or SIGTERM]
+    #[arg(long = "for", value_name = "TIME", value_parser = written::some_time)]
+    pub(crate) time: Option<Duration>,
+    /// Time between two readings [default: what suits the meter]
+    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::some_time)]
+    pub(crate) interval: Option<Duration>,
+    /// Parquet: what is older than this survives a SIGKILL or a power failure
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = written::some_time)]
+    pub(crate) part: Duration,
+    /// Join the parts that a killed recorder has left of FILE, and record nothing
+    #[arg(long, conflicts_with_all = ["time", "interval", "meters"])]
+    pub(crate) recover: bool,
+    /// Print what was recorded as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(super) const RECORD_EXAMPLES: &str = "Examples:
+  nightwatt record -o night.parquet --for 8h
+  nightwatt record -o fast.parquet -I 1ms -m rapl          # a thousand readings a second
+  nightwatt record -o plug.csv -m shelly=http://10.0.0.9
+  nightwatt record -o night.parquet --recover              # after a power failure
+
+  duckdb -c \"select channel, sum(joules), sum(covers_s) from 'night.parquet' group by channel\"";
+
+/// `export`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    pub(crate) meters: MeterArgs,
+    /// Where Prometheus finds the figures, under `/metrics`
+    #[arg(short, long, value_name = "ADDRESS", default_value = "127.0.0.1:9836")]
+    pub(crate) listen: SocketAddr,
+    /// Time between two readings [default: what suits the meter]
+    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::some_time)]
+    pub(crate) interval: Option<Duration>,
+    /// Print the address as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(super) const EXPORT_EXAMPLES: &str = "Examples:
+  nightwatt export
+  nightwatt export -l 0.0.0.0:9836 -m rapl -m shelly=http://10.0.0.9
+  curl -s http://127.0.0.1:9836/metrics
+
+docs/examples/grafana-power.json is a dashboard for it. SIGTERM or SIGINT stops it.";

@@ -1,0 +1,210 @@
+//! `nightwatt meters`: what is there, what it says, what is missing and how to enable it.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use nightwatt_clock::meter::monotonic;
+use nightwatt_meters::sampler::{Measured, Opened, Sampler, Sink};
+use nightwatt_meters::{Accuracy, DRIVERS, Driver, Host, MeterSpec, Presence, Scope};
+use serde::Serialize;
+
+use crate::ExitStatus;
+use crate::args::MetersArgs;
+use crate::errors::Failure;
+use crate::output;
+
+/// Version of the JSON form.
+const SCHEMA: u32 = 1;
+
+/// A meter is given this long to say something, or longer if it speaks seldom.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What there is.
+#[derive(Debug, Serialize)]
+struct Found {
+    schema: u32,
+    meters: Vec<Kind>,
+}
+
+/// One kind of meter, or one that the user named.
+#[derive(Debug, Serialize)]
+struct Kind {
+    name: String,
+    about: &'static str,
+    /// `available`, `absent`, `denied` or `needs-address`.
+    state: &'static str,
+    /// Why, where it is not available.
+    why: Option<String>,
+    /// What helps.
+    hint: Option<String>,
+    channels: Vec<Said>,
+}
+
+/// What a channel says.
+#[derive(Debug, Serialize)]
+struct Said {
+    channel: String,
+    scope: Scope,
+    kind: &'static str,
+    watts: Option<f64>,
+    accuracy: Accuracy,
+    accuracy_source: &'static str,
+    interval_s: f64,
+}
+
+/// Looks, asks, lists.
+pub(crate) fn run(args: &MetersArgs) -> Result<ExitStatus, Failure> {
+    let host = Host::default();
+    let meters: Vec<Kind> = if args.meters.meters.is_empty() {
+        DRIVERS.iter().map(|driver| of_machine(&host, driver)).collect()
+    } else {
+        args.meters.meters.iter().map(|spec| named(&host, spec)).collect()
+    };
+    let all_named = !args.meters.meters.is_empty();
+    let missing = all_named && meters.iter().any(|kind| kind.state != "available");
+    let found = Found { schema: SCHEMA, meters };
+    if args.json {
+        output::say_json(&found)?;
+    } else {
+        output::say(&text(&found))?;
+    }
+    Ok(if missing { ExitStatus::Failed } else { ExitStatus::Success })
+}
+
+fn of_machine(host: &Host, driver: &Driver) -> Kind {
+    match (driver.probe)(host) {
+        Presence::Available => read(host, driver, &MeterSpec::of(driver.name)),
+        Presence::Absent(why) => kind(driver, "absent").because(why, None),
+        Presence::Denied { what, hint } => {
+            kind(driver, "denied").because(format!("{what} may not be read"), Some(hint))
+        }
+        Presence::NeedsAddress => {
+            let hint = format!("say where it is: `-m {}`", driver.example);
+            kind(driver, "needs-address").because(String::new(), Some(hint))
+        }
+    }
+}
+
+fn named(host: &Host, spec: &MeterSpec) -> Kind {
+    match nightwatt_meters::driver(&spec.driver) {
+        Ok(driver) => Kind { name: spec.name().to_owned(), ..read(host, driver, spec) },
+        Err(error) => {
+            let hint = error.hint().map(str::to_owned);
+            let unknown = Kind {
+                name: spec.name().to_owned(),
+                about: "",
+                state: "absent",
+                why: None,
+                hint: None,
+                channels: Vec::new(),
+            };
+            unknown.because(error.to_string(), hint)
+        }
+    }
+}
+
+fn kind(driver: &Driver, state: &'static str) -> Kind {
+    let name = driver.name.to_owned();
+    Kind { name, about: driver.about, state, why: None, hint: None, channels: Vec::new() }
+}
+
+impl Kind {
+    fn because(self, why: String, hint: Option<String>) -> Self {
+        Self { why: Some(why).filter(|why| !why.is_empty()), hint, ..self }
+    }
+}
+
+/// Opens a meter and listens until each channel has said how much power there is.
+fn read(host: &Host, driver: &Driver, spec: &MeterSpec) -> Kind {
+    match listen(host, spec) {
+        Ok(measured) if measured.latest.iter().any(Option::is_some) => {
+            Kind { channels: said(&measured), ..kind(driver, "available") }
+        }
+        Ok(measured) => {
+            let why = measured.last_error.clone();
+            let why = why.unwrap_or_else(|| "it is there, and said nothing yet".to_owned());
+            Kind { channels: said(&measured), ..kind(driver, "available").because(why, None) }
+        }
+        Err((why, hint)) => kind(driver, "absent").because(why, hint),
+    }
+}
+
+fn listen(host: &Host, spec: &MeterSpec) -> Result<Measured, (String, Option<String>)> {
+    let cannot =
+        |error: nightwatt_meters::MeterError| (error.to_string(), error.hint().map(str::to_owned));
+    let opened = Opened::open(host, spec).map_err(cannot)?;
+    let until = monotonic() + PATIENCE.max(opened.interval(None).mul_f64(1.5));
+    let quick = Some(Duration::from_millis(100));
+    let nobody = |_: &Opened| -> Box<dyn Sink> { Box::new(()) };
+    let sampler =
+        Sampler::start(vec![opened], quick, nobody).map_err(|error| (error.to_string(), None))?;
+    let stop = nightwatt_clock::meter::Stop::new().map_err(|error| (error.to_string(), None))?;
+    let all_said = |measured: &Measured| measured.latest.iter().all(Option::is_some);
+    while monotonic() < until && !sampler.so_far().iter().all(all_said) {
+        stop.wait_until(monotonic() + Duration::from_millis(50));
+    }
+    let (mut measured, _) = sampler.finish(monotonic());
+    measured.pop().ok_or_else(|| ("it is gone".to_owned(), None))
+}
+
+fn said(measured: &Measured) -> Vec<Said> {
+    let each = measured.channels.iter().zip(&measured.latest);
+    let said = each.map(|(channel, latest)| Said {
+        channel: channel.name.clone(),
+        scope: channel.scope,
+        kind: if channel.is_modelled { "modelled" } else { "measured" },
+        watts: latest.map(|(_, watts)| watts.get()),
+        accuracy: channel.accuracy,
+        accuracy_source: channel.accuracy_source,
+        interval_s: measured.interval.as_secs_f64(),
+    });
+    said.collect()
+}
+
+fn text(found: &Found) -> String {
+    let mut text = String::new();
+    let (there, rest): (Vec<&Kind>, Vec<&Kind>) =
+        found.meters.iter().partition(|kind| kind.state == "available");
+    // Writing to a String cannot fail, here and below.
+    for kind in &there {
+        let _ = writeln!(text, "{:<12}{}", kind.name, kind.about);
+        for said in &kind.channels {
+            let watts = said.watts.map_or("-".to_owned(), |watts| format!("{watts:.3}"));
+            let _ = writeln!(
+                text,
+                "    {:<28}{watts:>12} W  {}, {} ({})",
+                said.channel,
+                said.kind,
+                accuracy(&said.accuracy),
+                said.accuracy_source
+            );
+        }
+        write_why(&mut text, kind);
+    }
+    if !rest.is_empty() {
+        let _ = writeln!(text, "{}not here:", if there.is_empty() { "" } else { "\n" });
+    }
+    for kind in rest {
+        let _ = writeln!(text, "{:<12}{}", kind.name, kind.about);
+        write_why(&mut text, kind);
+    }
+    text
+}
+
+fn write_why(text: &mut String, kind: &Kind) {
+    if let Some(why) = &kind.why {
+        let _ = writeln!(text, "    {why}");
+    }
+    if let Some(hint) = &kind.hint {
+        let _ = writeln!(text, "    hint: {hint}");
+    }
+}
+
+fn accuracy(accuracy: &Accuracy) -> String {
+    let relative = format!("± {:.3} %", accuracy.relative * 100.0);
+    let relative = relative.replace(".000", "").replace("00 %", " %");
+    match accuracy.watts.get() {
+        0.0 => relative,
+        watts => format!("{relative} ± {watts} W"),
+    }
+}

@@ -1,0 +1,259 @@
+//! `nightwatt record`: every reading of every meter, into a file.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use nightwatt_clock::Clock;
+use nightwatt_clock::meter::{Stop, Woken, monotonic};
+use nightwatt_meters::machine;
+use nightwatt_meters::recording::{self, Format, Meta, Recorder, SCHEMA};
+use nightwatt_meters::sampler::{Measured, Opened, Sampler};
+use nightwatt_meters::{Host, MeterError};
+use nightwatt_model::sample::{Gap, Totals};
+use nightwatt_model::time::Mono;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::ExitStatus;
+use crate::args::RecordArgs;
+use crate::errors::Failure;
+use crate::figures;
+use crate::meters;
+use crate::output;
+use crate::progress::Progress;
+use crate::signals::Signals;
+
+/// How often somebody who watches is told how it goes, and the recorder is looked after.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What was recorded.
+#[derive(Debug, Serialize)]
+struct Recorded {
+    schema: u32,
+    file: String,
+    rows_dropped: u64,
+    channels: Vec<ChannelTotal>,
+    missed_deadlines: u64,
+    clock_steps: u64,
+    suspends: u64,
+    warnings: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct ChannelTotal {
+    meter: String,
+    channel: String,
+    kind: &'static str,
+    joules: f64,
+    covered_s: f64,
+    readings: u64,
+    gaps: u64,
+    gap_s: f64,
+    last_gap: Option<Gap>,
+    mean_watts: Option<f64>,
+}
+
+/// Records, or joins what a killed recorder has left.
+pub(crate) fn run(args: &RecordArgs) -> Result<ExitStatus, Failure> {
+    let format = Format::of(&args.output).ok_or_else(|| {
+        Failure::saying(format!("{} says not how to record", args.output.display()))
+            .into_usage()
+            .hint("let its name end with `.parquet`, `.csv` or `.jsonl`")
+    })?;
+    if args.recover {
+        return recover(args, format);
+    }
+    let host = Host::default();
+    let specs = meters::chosen(&args.meters);
+    let opened = specs.iter().map(|spec| Opened::open(&host, spec)).collect::<Result<Vec<_>, _>>();
+    let opened = opened.map_err(|error| failed(&error))?;
+    let meta = meta(&host, &opened, args);
+    let recorder = Recorder::start(&args.output, format, args.part, &opened, &meta)
+        .map_err(|error| failed(&error))?;
+    let stop = stop_on_signals()?;
+    let mut meter = 0;
+    let sampler = Sampler::start(opened, args.interval, |_| {
+        meter += 1;
+        recorder.sink(meter - 1)
+    })
+    .map_err(|error| Failure::because("cannot start the meters' threads", &error))?;
+    let begin = monotonic();
+    sampler.begin(begin);
+    watch(args, &sampler, &recorder, (&stop, begin));
+    let (measured, _) = sampler.finish(monotonic());
+    let end = end(&measured);
+    let dropped = recorder.finish(&end).map_err(|error| failed(&error))?;
+    report(args, &measured, dropped)
+}
+
+fn failed(error: &MeterError) -> Failure {
+    Failure::failed(error).maybe_hint(error.hint())
+}
+
+fn recover(args: &RecordArgs, format: Format) -> Result<ExitStatus, Failure> {
+    if format != Format::Parquet {
+        return Err(Failure::saying("there is nothing to recover: lines are on disk as they come")
+            .into_usage());
+    }
+    let parts = recording::recover(&args.output).map_err(|error| failed(&error))?;
+    let file = args.output.display().to_string();
+    if args.json {
+        output::say_json(&json!({"schema": 1, "file": file, "parts": parts}))?;
+    } else {
+        output::say(&format!("{file}: joined of {}", figures::counted(parts as u64, "part")))?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn meta(host: &Host, opened: &[Opened], args: &RecordArgs) -> Meta {
+    let name = host.read("/proc/sys/kernel/hostname").unwrap_or_default();
+    let kernel = host.read("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let now = Clock::real().now().wall;
+    Meta {
+        schema: SCHEMA,
+        nightwatt: env!("CARGO_PKG_VERSION").to_owned(),
+        host: json!({"name": name, "kernel": kernel, "machine": machine::describe(host)}),
+        started: format!("{} UTC", nightwatt_report::civil(now.secs())),
+        meters: opened.iter().map(|meter| recording::describe(meter, args.interval)).collect(),
+        settings: json!({
+            "interval_s": args.interval.map(|time| time.as_secs_f64()),
+            "for_s": args.time.map(|time| time.as_secs_f64()),
+            "part_s": args.part.as_secs_f64(),
+        }),
+    }
+}
+
+/// Stopped by SIGINT and SIGTERM.
+fn stop_on_signals() -> Result<Stop, Failure> {
+    let cannot = |error| Failure::because("cannot catch signals", &error);
+    let stop = Stop::new().map_err(cannot)?;
+    let runtime = Clock::real().runtime().map_err(cannot)?;
+    let mut signals = {
+        let _within = runtime.enter();
+        Signals::catch()?
+    };
+    let theirs = stop.clone();
+    let wait = move || {
+        runtime.block_on(signals.next());
+        theirs.stop();
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(cannot)?;
+    Ok(stop)
+}
+
+/// Waits for the end: of the time, by a signal, or since nothing can be written any more.
+fn watch(args: &RecordArgs, sampler: &Sampler, recorder: &Recorder, (stop, begin): (&Stop, Mono)) {
+    let mut progress = Progress::by_time(args.json);
+    let ends = args.time.map_or(Mono::NEVER, |time| begin + time);
+    let mut next = begin;
+    loop {
+        next = (next + LOOK_EVERY).min(ends);
+        let woken = stop.wait_until(next);
+        let now = monotonic();
+        if woken == Woken::Stopped || now >= ends || recorder.has_failed() {
+            break;
+        }
+        let elapsed = now.since(begin);
+        let total = args.time.unwrap_or_default();
+        let left = args.time.map(|time| time.saturating_sub(elapsed));
+        let done = (elapsed.as_secs(), total.as_secs());
+        progress.tell(done, elapsed, left, || latest(&sampler.so_far()));
+    }
+    progress.end();
+}
+
+/// What every meter last said, in a line.
+fn latest(measured: &[Measured]) -> String {
+    let each =
+        measured.iter().flat_map(|measured| {
+            measured.channels.iter().zip(&measured.latest).filter_map(|(channel, latest)| {
+                Some(format!("{} {:.2}", channel.name, (*latest)?.1))
+            })
+        });
+    each.collect::<Vec<_>>().join(", ")
+}
+
+fn totals(measured: &[Measured]) -> Vec<ChannelTotal> {
+    let of_meter = |measured: &Measured| -> Vec<ChannelTotal> {
+        let pairs = measured.channels.iter().zip(&measured.totals);
+        let total = |(channel, totals): (&nightwatt_meters::Channel, &Totals)| ChannelTotal {
+            meter: measured.meter.clone(),
+            channel: channel.name.clone(),
+            kind: if channel.is_modelled { "modelled" } else { "measured" },
+            joules: totals.joules.get(),
+            covered_s: totals.covered.as_secs_f64(),
+            readings: totals.readings,
+            gaps: totals.gaps,
+            gap_s: totals.gap_time.as_secs_f64(),
+            last_gap: totals.last_gap,
+            mean_watts: totals.mean_power().map(|power| power.get()),
+        };
+        pairs.map(total).collect()
+    };
+    measured.iter().flat_map(of_meter).collect()
+}
+
+/// What goes into the file's metadata at the end.
+fn end(measured: &[Measured]) -> Value {
+    let sum = |count: fn(&Measured) -> u64| measured.iter().map(count).sum::<u64>();
+    json!({
+        "channels": totals(measured),
+        "missed_deadlines": sum(|it| it.missed),
+        "clock_steps": sum(|it| it.clock_steps),
+        "suspends": sum(|it| it.suspends),
+    })
+}
+
+fn report(args: &RecordArgs, measured: &[Measured], dropped: u64) -> Result<ExitStatus, Failure> {
+    let sum = |count: fn(&Measured) -> u64| measured.iter().map(count).sum::<u64>();
+    let errors = measured.iter().filter_map(|measured| {
+        let error = measured.last_error.as_ref()?;
+        Some(format!("{} failed {} times, last: {error}", measured.meter, measured.errors))
+    });
+    let mut warnings: Vec<String> = errors.collect();
+    if dropped > 0 {
+        warnings.push(format!("{dropped} readings were dropped: the disk was too slow"));
+    }
+    let recorded = Recorded {
+        schema: 1,
+        file: args.output.display().to_string(),
+        rows_dropped: dropped,
+        channels: totals(measured),
+        missed_deadlines: sum(|it| it.missed),
+        clock_steps: sum(|it| it.clock_steps),
+        suspends: sum(|it| it.suspends),
+        warnings,
+    };
+    if args.json {
+        output::say_json(&recorded)?;
+    } else {
+        output::say(&text(&recorded, &args.output))?;
+    }
+    for warning in &recorded.warnings {
+        output::complain(&format!("warning: {warning}"));
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn text(recorded: &Recorded, path: &Path) -> String {
+    let mut text = format!("{}\n", path.display());
+    for total in &recorded.channels {
+        let name = format!("{}/{}", total.meter, total.channel);
+        let watts = total.mean_watts.map_or("-".to_owned(), |watts| format!("{watts:.3}"));
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "  {name:<28}{:>14.3} J  {watts:>10} W  {} in {}, {}, {}",
+            total.joules,
+            figures::counted(total.readings, "reading"),
+            figures::seconds(total.covered_s),
+            figures::counted(total.gaps, "gap"),
+            total.kind,
+        );
+    }
+    if recorded.missed_deadlines > 0 {
+        let _ = writeln!(text, "  {} deadlines were missed", recorded.missed_deadlines);
+    }
+    text
+}

@@ -1,0 +1,378 @@
+//! What came of it: figures per channel, with what they are worth.
+
+use std::time::Duration;
+
+use nightwatt_meters::sampler::Measured;
+use nightwatt_meters::{Channel, Scope};
+use nightwatt_model::energy::Provenance;
+use nightwatt_model::quantity::Joules;
+use nightwatt_model::sample::{Gap, Totals};
+use nightwatt_model::uncertainty::{Budget, Mean};
+use serde::Serialize;
+
+use super::{Finished, RunOptions};
+
+/// Version of the JSON form.
+const SCHEMA: u32 = 1;
+
+/// Half a rectangle's width to 95 % of a normal distribution of its variance: 1.96 / sqrt(3).
+const RECTANGLE_95: f64 = 1.131_6;
+
+/// The energy of a command.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunReport {
+    /// Version of this form.
+    pub schema: u32,
+    /// The command and its arguments.
+    pub command: Vec<String>,
+    /// Exit status of the first run that failed, else 0: as a shell has it.
+    pub exit_status: u8,
+    /// Wall-clock time of a run, s.
+    pub elapsed_s: Spread,
+    /// CPU time in the command's own code, children included, s.
+    pub user_s: Spread,
+    /// CPU time in the kernel for it, s.
+    pub sys_s: Spread,
+    /// Its share of the machine's busy CPU time.
+    pub share: Option<Share>,
+    /// For how long the idle machine was measured, s.
+    pub idle_s: Option<f64>,
+    /// Every channel of every meter. They may contain each other: never sum them.
+    pub channels: Vec<ChannelReport>,
+    /// Each run.
+    pub runs: Vec<SingleRun>,
+    /// What the reader has to know.
+    pub warnings: Vec<String>,
+}
+
+/// A mean over the runs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Spread {
+    /// The mean.
+    pub mean: f64,
+    /// Standard deviation of single runs; null of a single one.
+    pub sd: Option<f64>,
+    /// Half of the mean's 95 % interval; null of a single one.
+    pub half_width_95: Option<f64>,
+}
+
+impl Spread {
+    fn of(values: impl Iterator<Item = f64>) -> Self {
+        let values: Vec<f64> = values.collect();
+        let nothing = Mean { mean: f64::NAN, sd: None, half_width: None };
+        let Mean { mean, sd, half_width } = Mean::of(&values).unwrap_or(nothing);
+        Self { mean, sd, half_width_95: half_width }
+    }
+}
+
+/// The command's part of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Share {
+    /// CPU time of the command and its children / busy CPU time of the machine, over all runs.
+    pub of_busy_cpu: f64,
+    /// CPU time of the command and its children, s.
+    pub cpu_s: f64,
+    /// Busy CPU time of the machine, s.
+    pub machine_busy_s: f64,
+}
+
+/// One channel over all runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ChannelReport {
+    /// The meter, as the user calls it.
+    pub meter: String,
+    /// The channel of that meter.
+    pub channel: String,
+    /// What it covers.
+    pub scope: Scope,
+    /// Measured or modelled, and by what.
+    pub provenance: Provenance,
+    /// Energy of a run, J; null where the meter said nothing.
+    pub joules: Option<Spread>,
+    /// The mean's expanded uncertainty at 95 %, J.
+    pub uncertainty_j: Option<Joules>,
+    /// What it is made of.
+    pub budget: Option<Budget>,
+    /// Mean power of a run, W.
+    pub watts: Option<f64>,
+    /// Idle power and what the command took beyond it, if that was asked for.
+    pub dynamic: Option<Dynamic>,
+    /// Energy x the command's share of busy CPU time, J; for channels of the whole machine, of
+    /// packages and memory.
+    pub attributed_j: Option<f64>,
+    /// Share of the runs' time of which the energy is known; the rest is taken to be like it.
+    pub coverage: f64,
+    /// Readings, of all runs.
+    pub readings: u64,
+    /// Times of which nothing is known.
+    pub gaps: u64,
+    /// Why the last of them came about.
+    pub last_gap: Option<Gap>,
+}
+
+/// What the command took beyond the idle machine.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Dynamic {
+    /// Idle power, W.
+    pub idle_watts: f64,
+    /// Its 95 % half width, W.
+    pub idle_half_width_95: f64,
+    /// Energy less idle power x time, J.
+    pub joules: f64,
+    /// Its expanded uncertainty at 95 %, J. What a meter reads too much always cancels out.
+    pub uncertainty_j: f64,
+}
+
+/// One run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SingleRun {
+    /// Wall-clock time, s.
+    pub elapsed_s: f64,
+    /// CPU time in user code, s.
+    pub user_s: f64,
+    /// CPU time in the kernel, s.
+    pub sys_s: f64,
+    /// How it ended.
+    pub exit_status: u8,
+    /// Energy of each channel, in the order of the report's; null where nothing is known.
+    pub joules: Vec<Option<f64>>,
+}
+
+impl RunReport {
+    pub(super) fn of(
+        options: &RunOptions,
+        runs: &[(Finished, Vec<Measured>)],
+        idle: Option<&[Option<Mean>]>,
+    ) -> Self {
+        let spread = |time: fn(&Finished) -> f64| {
+            Spread::of(runs.iter().map(|(finished, _)| time(finished)))
+        };
+        let share = share(runs);
+        let channels = channels(runs, idle, share.map(|share| share.of_busy_cpu));
+        let single = |(number, (finished, _)): (usize, &(Finished, _))| SingleRun {
+            elapsed_s: elapsed(finished).as_secs_f64(),
+            user_s: finished.user.as_secs_f64(),
+            sys_s: finished.system.as_secs_f64(),
+            exit_status: finished.ended.code(),
+            joules: joules_of(runs, number).map(|joules| joules.map(Joules::get)).collect(),
+        };
+        let failed = runs.iter().map(|(finished, _)| finished.ended.code()).find(|code| *code != 0);
+        Self {
+            schema: SCHEMA,
+            command: options.command.iter().map(|it| it.to_string_lossy().into_owned()).collect(),
+            exit_status: failed.unwrap_or(0),
+            elapsed_s: spread(|run| elapsed(run).as_secs_f64()),
+            user_s: spread(|run| run.user.as_secs_f64()),
+            sys_s: spread(|run| run.system.as_secs_f64()),
+            share,
+            idle_s: options.idle.filter(|_| idle.is_some()).map(|time| time.as_secs_f64()),
+            warnings: warnings(options, runs, &channels),
+            channels,
+            runs: runs.iter().enumerate().map(single).collect(),
+        }
+    }
+}
+
+fn elapsed(run: &Finished) -> Duration {
+    run.end.since(run.begin)
+}
+
+fn share(runs: &[(Finished, Vec<Measured>)]) -> Option<Share> {
+    let cpu: Duration = runs.iter().map(|(run, _)| run.user + run.system).sum();
+    let busy: Option<Duration> = runs.iter().map(|(run, _)| run.machine_busy).sum();
+    // The machine's time is told in ticks: that of a short command may be more than it.
+    let busy = busy?.max(cpu).as_secs_f64();
+    let of_busy_cpu = if busy > 0.0 { cpu.as_secs_f64() / busy } else { 0.0 };
+    Some(Share { of_busy_cpu, cpu_s: cpu.as_secs_f64(), machine_busy_s: busy })
+}
+
+/// Energy of one run on every channel: what is known of it, taken for the whole run.
+fn joules_of(
+    runs: &[(Finished, Vec<Measured>)],
+    number: usize,
+) -> impl Iterator<Item = Option<Joules>> + '_ {
+    let (run, measured) = &runs[number];
+    let time = elapsed(run);
+    let totals = measured.iter().flat_map(|measured| &measured.totals);
+    totals.map(move |totals| totals.mean_power().map(|power| power * time))
+}
+
+fn channels(
+    runs: &[(Finished, Vec<Measured>)],
+    idle: Option<&[Option<Mean>]>,
+    share: Option<f64>,
+) -> Vec<ChannelReport> {
+    let Some((_, first)) = runs.first() else { return Vec::new() };
+    let named = first.iter().enumerate().flat_map(|(meter, measured)| {
+        measured.channels.iter().enumerate().map(move |(place, channel)| (meter, place, channel))
+    });
+    let report = |(index, (meter, place, channel)): (usize, (usize, usize, &Channel))| {
+        let runs: Vec<OneRun> = runs
+            .iter()
+            .filter_map(|(run, measured)| {
+                let measured = measured.get(meter)?;
+                let totals = *measured.totals.get(place)?;
+                Some(OneRun { time: elapsed(run), totals, interval: measured.interval })
+            })
+            .collect();
+        let idle = idle.and_then(|idle| *idle.get(index)?);
+        channel_report(&first[meter].meter, channel, &runs, idle, share)
+    };
+    named.enumerate().map(report).collect()
+}
+
+/// What one channel says of one run.
+struct OneRun {
+    time: Duration,
+    totals: Totals,
+    interval: Duration,
+}
+
+impl OneRun {
+    fn joules(&self) -> Option<Joules> {
+        Some(self.totals.mean_power()? * self.time)
+    }
+
+    /// Of steps of the meter at both ends, of what lay between readings, and of what is not covered.
+    fn sampling(&self, channel: &Channel) -> Option<Joules> {
+        let mean = self.totals.mean_power()?;
+        let step = if channel.counter.is_some() {
+            RECTANGLE_95 * channel.step / 2.0 * 2.0_f64.sqrt()
+        } else {
+            0.0
+        };
+        let (least, most) = self.totals.span?;
+        let readings = self.totals.readings.max(1) as f64;
+        // Powers spread evenly over what was seen have a variance of range^2 / 12.
+        let between = if channel.counter.is_none() && !channel.is_modelled {
+            1.96 * (most - least).get() / (12.0 * readings).sqrt() * self.time.as_secs_f64()
+        } else {
+            0.0
+        };
+        let unknown = (mean * self.time.saturating_sub(self.totals.covered)).get();
+        // A counter is brought up to date now and then: at either end some of a millisecond is missing.
+        let late = if channel.counter.is_some() {
+            RECTANGLE_95 * (mean * UPDATED.min(self.interval)).get() / 2.0 * 2.0_f64.sqrt()
+        } else {
+            0.0
+        };
+        let parts = [step, between, unknown, late];
+        Some(Joules(parts.map(|part: f64| part.powi(2)).iter().sum::<f64>().sqrt()))
+    }
+}
+
+/// Counters of processors are brought up to date about so often.
+const UPDATED: Duration = Duration::from_millis(1);
+
+fn channel_report(
+    meter: &str,
+    channel: &Channel,
+    runs: &[OneRun],
+    idle: Option<Mean>,
+    share: Option<f64>,
+) -> ChannelReport {
+    let joules: Vec<f64> = runs.iter().filter_map(OneRun::joules).map(Joules::get).collect();
+    let mean = Mean::of(&joules);
+    let known = joules.len().max(1) as f64;
+    let time: Duration = runs.iter().map(|run| run.time).sum();
+    let covered: Duration = runs.iter().map(|run| run.totals.covered).sum();
+    let mean_time = time.div_f64(runs.len().max(1) as f64);
+    let budget = mean.map(|mean| {
+        let sampling = runs.iter().filter_map(|run| run.sampling(channel));
+        // Independent from run to run.
+        let sampling = sampling.map(|part| part.get().powi(2)).sum::<f64>().sqrt() / known;
+        Budget {
+            meter: channel.accuracy.of(Joules(mean.mean), mean_time),
+            sampling: Joules(sampling),
+            baseline: Joules::ZERO,
+            repetition: Joules(mean.half_width.unwrap_or(0.0)),
+        }
+    });
+    let dynamic = mean
+        .zip(idle)
+        .zip(budget)
+        .map(|((mean, idle), budget)| dynamic(channel, mean.mean, idle, budget, mean_time));
+    let attributable = channel.scope.is_whole() || channel.scope.is_disjoint();
+    ChannelReport {
+        meter: meter.to_owned(),
+        channel: channel.name.clone(),
+        scope: channel.scope,
+        provenance: channel.provenance(meter),
+        joules: mean.map(|it| Spread { mean: it.mean, sd: it.sd, half_width_95: it.half_width }),
+        uncertainty_j: budget.map(|budget| budget.combined()),
+        budget,
+        watts: mean.map(|mean| mean.mean / mean_time.as_secs_f64()),
+        dynamic,
+        attributed_j: mean.zip(share).filter(|_| attributable).map(|(it, share)| it.mean * share),
+        coverage: covered.as_secs_f64() / time.as_secs_f64().max(f64::MIN_POSITIVE),
+        readings: runs.iter().map(|run| run.totals.readings).sum(),
+        gaps: runs.iter().map(|run| run.totals.gaps).sum(),
+        last_gap: runs.iter().rev().find_map(|run| run.totals.last_gap),
+    }
+}
+
+fn dynamic(channel: &Channel, joules: f64, idle: Mean, budget: Budget, time: Duration) -> Dynamic {
+    let seconds = time.as_secs_f64();
+    let joules = joules - idle.mean * seconds;
+    let idle_half_width = idle.half_width.unwrap_or(0.0);
+    let budget = Budget {
+        // The share of the reading that the meter may be off, of what is left; offsets cancel out.
+        meter: Joules((joules * channel.accuracy.relative).abs()),
+        baseline: Joules(idle_half_width * seconds),
+        ..budget
+    };
+    Dynamic {
+        idle_watts: idle.mean,
+        idle_half_width_95: idle_half_width,
+        joules,
+        uncertainty_j: budget.combined().get(),
+    }
+}
+
+fn warnings(
+    options: &RunOptions,
+    runs: &[(Finished, Vec<Measured>)],
+    channels: &[ChannelReport],
+) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if channels.iter().all(|channel| matches!(channel.provenance, Provenance::Modelled { .. })) {
+        warnings.push(
+            "no meter: these figures are a model's. `nightwatt meters` says what could measure here"
+                .to_owned(),
+        );
+    }
+    for channel in channels {
+        let name = format!("{}/{}", channel.meter, channel.channel);
+        if channel.joules.is_none() {
+            warnings.push(format!(
+                "{name} said nothing while the command ran: let it run for longer than the meter's \
+                 interval, or repeat it within one command"
+            ));
+        } else if channel.coverage < 0.95 {
+            warnings.push(format!(
+                "{name} covers {:.0} % of the time; the rest is taken to be like it",
+                channel.coverage * 100.0
+            ));
+        }
+    }
+    let all = runs.iter().flat_map(|(_, measured)| measured);
+    let (mut missed, mut suspends) = (0, 0);
+    for measured in all {
+        missed += measured.missed;
+        suspends += measured.suspends;
+        if let Some(error) = &measured.last_error {
+            warnings.push(format!("{} failed at times: {error}", measured.meter));
+        }
+    }
+    if missed > 0 {
+        warnings.push(format!("{missed} readings came too late and were left out"));
+    }
+    if suspends > 0 {
+        warnings.push(format!("the host was suspended {suspends} times: that time is not covered"));
+    }
+    if (runs.len() as u64) < u64::from(options.repeats) {
+        warnings.push(format!("interrupted after {} of {} runs", runs.len(), options.repeats));
+    }
+    warnings.dedup();
+    warnings
+}

@@ -1,0 +1,348 @@
+//! Parquet, in parts.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nightwatt_clock::meter::monotonic;
+use nightwatt_model::time::Mono;
+use parquet::basic::Compression;
+use parquet::column::reader::{ColumnReader, get_typed_column_reader};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::parser::parse_message_type;
+use serde_json::Value;
+
+use super::rows::{Names, Row, gap_name, gap_named};
+use super::{Writer, create};
+use crate::error::MeterError;
+
+const SCHEMA: &str = "message nightwatt {
+    required int64 time (TIMESTAMP(NANOS, true));
+    required int64 mono_ns;
+    required binary meter (STRING);
+    required binary channel (STRING);
+    optional double watts;
+    optional int64 counter;
+    optional double over_s;
+    optional double joules;
+    optional double covers_s;
+    optional binary gap (STRING);
+}";
+
+/// What [`super::Meta`] is written under.
+const META: &str = "nightwatt";
+/// What is known at the end only.
+const END: &str = "nightwatt.end";
+
+/// Rows of a row group.
+const GROUP: usize = 65_536;
+
+fn failed(path: &Path) -> impl Fn(ParquetError) -> MeterError {
+    move |error| MeterError::Io {
+        what: format!("write {}", path.display()),
+        error: io::Error::other(error),
+    }
+}
+
+fn unreadable(path: &Path) -> impl Fn(ParquetError) -> MeterError {
+    move |error| MeterError::reading(path, io::Error::other(error))
+}
+
+/// Where the parts of a recording are.
+fn folder(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".parts");
+    name.into()
+}
+
+pub(super) struct Parts {
+    folder: PathBuf,
+    part: Duration,
+    names: Names,
+    meta: String,
+    rows: Vec<Row>,
+    open: Option<Part>,
+    number: u32,
+}
+
+/// The part that is being written.
+struct Part {
+    file: PartFile,
+    place: PathBuf,
+    ends: Mono,
+}
+
+impl Parts {
+    pub(super) fn create(
+        path: &Path,
+        part: Duration,
+        names: Names,
+        meta: String,
+    ) -> Result<Self, MeterError> {
+        // To be joined at the end: whether that can be is better known now.
+        create(path)?;
+        fs::remove_file(path).map_err(|error| MeterError::reading(path, error))?;
+        let folder = folder(path);
+        fs::create_dir(&folder).map_err(|error| {
+            let what = match error.kind() {
+                io::ErrorKind::AlreadyExists => format!(
+                    "record: {} holds parts of an earlier recording, which `nightwatt record \
+                     --recover {}` joins",
+                    folder.display(),
+                    path.display()
+                ),
+                _ => format!("make {}", folder.display()),
+            };
+            MeterError::Io { what, error }
+        })?;
+        Ok(Self { folder, part, names, meta, rows: Vec::new(), open: None, number: 0 })
+    }
+
+    fn write_group(&mut self) -> Result<(), MeterError> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let part = match &mut self.open {
+            Some(part) => part,
+            closed => {
+                let place = self.folder.join(format!("part-{:05}.parquet", self.number));
+                self.number += 1;
+                let file = PartFile::create(&place.with_extension("open"), &self.meta)?;
+                let ends = monotonic() + self.part;
+                closed.insert(Part { file, place, ends })
+            }
+        };
+        part.file.write(&self.rows, &self.names)?;
+        self.rows.clear();
+        Ok(())
+    }
+
+    fn close_part(&mut self) -> Result<(), MeterError> {
+        self.write_group()?;
+        let Some(part) = self.open.take() else { return Ok(()) };
+        let open = part.file.close(None)?;
+        fs::rename(&open, &part.place).map_err(|error| MeterError::reading(&open, error))
+    }
+}
+
+impl Writer for Parts {
+    fn write(&mut self, rows: &[Row]) -> Result<(), MeterError> {
+        for rows in rows.chunks(GROUP) {
+            self.rows.extend_from_slice(rows);
+            // A part is begun with its first rows.
+            if self.open.is_none() || self.rows.len() >= GROUP {
+                self.write_group()?;
+            }
+        }
+        if self.open.as_ref().is_some_and(|part| monotonic() >= part.ends) {
+            self.close_part()?;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), MeterError> {
+        self.close_part()
+    }
+}
+
+/// A Parquet file that is being written.
+struct PartFile {
+    writer: SerializedFileWriter<File>,
+    path: PathBuf,
+}
+
+impl PartFile {
+    fn create(path: &Path, meta: &str) -> Result<Self, MeterError> {
+        let schema = parse_message_type(SCHEMA).map_err(failed(path))?;
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_key_value_metadata(Some(vec![KeyValue::new(META.to_owned(), meta.to_owned())]))
+            .build();
+        let file = create(path)?;
+        let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))
+            .map_err(failed(path))?;
+        Ok(Self { writer, path: path.to_owned() })
+    }
+
+    fn write(&mut self, rows: &[Row], names: &Names) -> Result<(), MeterError> {
+        let mut group = self.writer.next_row_group().map_err(failed(&self.path))?;
+        write_columns(&mut group, rows, names).map_err(failed(&self.path))?;
+        group.close().map(drop).map_err(failed(&self.path))
+    }
+
+    /// On disk when it returns.
+    fn close(mut self, end: Option<&Value>) -> Result<PathBuf, MeterError> {
+        if let Some(end) = end {
+            self.writer.append_key_value_metadata(KeyValue::new(END.to_owned(), end.to_string()));
+        }
+        self.writer.finish().map_err(failed(&self.path))?;
+        let synced = self.writer.inner().sync_all();
+        synced.map_err(|error| MeterError::Io {
+            what: format!("write {}", self.path.display()),
+            error,
+        })?;
+        Ok(self.path)
+    }
+}
+
+fn write_columns(
+    group: &mut SerializedRowGroupWriter<'_, File>,
+    rows: &[Row],
+    names: &Names,
+) -> Result<(), ParquetError> {
+    let required = |value: fn(&Row) -> i64| rows.iter().map(move |row| Some(value(row)));
+    let text = |text: &str| ByteArray::from(text.as_bytes().to_vec());
+    write::<Int64Type>(group, required(|row| row.time_ns), false)?;
+    write::<Int64Type>(group, required(|row| row.mono_ns), false)?;
+    let meters = rows.iter().map(|row| Some(text(names.get(row.name).0)));
+    write::<ByteArrayType>(group, meters, false)?;
+    let channels = rows.iter().map(|row| Some(text(names.get(row.name).1)));
+    write::<ByteArrayType>(group, channels, false)?;
+    write::<DoubleType>(group, rows.iter().map(|row| row.watts), true)?;
+    write::<Int64Type>(group, rows.iter().map(|row| row.counter), true)?;
+    write::<DoubleType>(group, rows.iter().map(|row| row.over_s), true)?;
+    write::<DoubleType>(group, rows.iter().map(|row| row.joules), true)?;
+    write::<DoubleType>(group, rows.iter().map(|row| row.covers_s), true)?;
+    write::<ByteArrayType>(group, rows.iter().map(|row| row.gap.map(|it| text(gap_name(it)))), true)
+}
+
+/// Writes the next column.
+fn write<T: DataType>(
+    group: &mut SerializedRowGroupWriter<'_, File>,
+    cells: impl Iterator<Item = Option<T::T>>,
+    optional: bool,
+) -> Result<(), ParquetError> {
+    let (mut values, mut levels) = (Vec::new(), Vec::new());
+    for cell in cells {
+        levels.push(i16::from(cell.is_some()));
+        values.extend(cell);
+    }
+    let column = group.next_column()?;
+    let mut column = column.ok_or_else(|| ParquetError::General("too many columns".to_owned()))?;
+    column.typed::<T>().write_batch(&values, optional.then_some(levels.as_slice()), None)?;
+    column.close()
+}
+
+/// Joins the parts beside `path` into it, and removes them; says how many there were.
+pub(super) fn join(path: &Path, end: Option<&Value>) -> Result<usize, MeterError> {
+    let folder = folder(path);
+    let parts: Vec<PathBuf> = crate::host::list(&folder)
+        .map_err(|error| MeterError::reading(&folder, error))?
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|end| end == "parquet"))
+        .collect();
+    let Some(first) = parts.first() else {
+        let error = io::Error::new(io::ErrorKind::NotFound, "there are no whole parts in it");
+        return Err(MeterError::reading(&folder, error));
+    };
+    let meta = read(first, |_, _, _| ())?.unwrap_or_default();
+    let mut joined = None;
+    let joining = path.with_extension("joining");
+    for part in &parts {
+        let mut names = Names::default();
+        let mut rows = Vec::new();
+        read(part, |meter, channel, row| {
+            rows.push(Row { name: names.place(meter, channel), ..*row });
+        })?;
+        let file = match &mut joined {
+            Some(file) => file,
+            none => none.insert(PartFile::create(&joining, &meta)?),
+        };
+        for rows in rows.chunks(GROUP) {
+            file.write(rows, &names)?;
+        }
+    }
+    if let Some(file) = joined {
+        file.close(end)?;
+    }
+    if path.exists() {
+        let error = io::Error::from(io::ErrorKind::AlreadyExists);
+        return Err(MeterError::Io { what: format!("write {}", path.display()), error });
+    }
+    fs::rename(&joining, path).map_err(|error| MeterError::reading(&joining, error))?;
+    fs::remove_dir_all(&folder).map_err(|error| MeterError::reading(&folder, error))?;
+    Ok(parts.len())
+}
+
+/// Reads every row; returns the metadata.
+pub(super) fn read(
+    path: &Path,
+    mut take: impl FnMut(&str, &str, &Row),
+) -> Result<Option<String>, MeterError> {
+    let file = File::open(path).map_err(|error| MeterError::reading(path, error))?;
+    let reader = SerializedFileReader::new(file).map_err(unreadable(path))?;
+    for group in 0..reader.num_row_groups() {
+        let group = reader.get_row_group(group).map_err(unreadable(path))?;
+        read_group(group.as_ref(), &mut take).map_err(unreadable(path))?;
+    }
+    let pairs = reader.metadata().file_metadata().key_value_metadata();
+    let meta = pairs.and_then(|pairs| pairs.iter().find(|pair| pair.key == META));
+    Ok(meta.and_then(|pair| pair.value.clone()))
+}
+
+fn read_group(
+    group: &dyn RowGroupReader,
+    take: &mut impl FnMut(&str, &str, &Row),
+) -> Result<(), ParquetError> {
+    let time = cells::<Int64Type>(group, 0)?;
+    let mono = cells::<Int64Type>(group, 1)?;
+    let meter = cells::<ByteArrayType>(group, 2)?;
+    let channel = cells::<ByteArrayType>(group, 3)?;
+    let watts = cells::<DoubleType>(group, 4)?;
+    let counter = cells::<Int64Type>(group, 5)?;
+    let over = cells::<DoubleType>(group, 6)?;
+    let joules = cells::<DoubleType>(group, 7)?;
+    let covers = cells::<DoubleType>(group, 8)?;
+    let gap = cells::<ByteArrayType>(group, 9)?;
+    for at in 0..time.len() {
+        let name = |column: &[Option<ByteArray>]| -> Result<String, ParquetError> {
+            let cell = column.get(at).and_then(Option::as_ref);
+            Ok(cell.map(ByteArray::as_utf8).transpose()?.unwrap_or_default().to_owned())
+        };
+        let row = Row {
+            time_ns: time[at].unwrap_or_default(),
+            mono_ns: mono[at].unwrap_or_default(),
+            name: 0,
+            watts: watts[at],
+            counter: counter[at],
+            over_s: over[at],
+            joules: joules[at],
+            covers_s: covers[at],
+            gap: gap_named(&name(&gap)?),
+        };
+        take(&name(&meter)?, &name(&channel)?, &row);
+    }
+    Ok(())
+}
+
+/// All cells of a column.
+fn cells<T: DataType>(
+    group: &dyn RowGroupReader,
+    column: usize,
+) -> Result<Vec<Option<T::T>>, ParquetError> {
+    let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
+    let reader: ColumnReader = group.get_column_reader(column)?;
+    let mut reader = get_typed_column_reader::<T>(reader);
+    let (mut values, mut levels) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
+    let mut read = 0;
+    while read < rows {
+        let (records, ..) =
+            reader.read_records(rows - read, Some(&mut levels), None, &mut values)?;
+        if records == 0 {
+            return Err(ParquetError::EOF(format!("column {column} is shorter than the others")));
+        }
+        read += records;
+    }
+    let mut values = values.into_iter();
+    if levels.is_empty() {
+        return Ok(values.map(Some).collect());
+    }
+    Ok(levels.iter().map(|level| (*level > 0).then(|| values.next()).flatten()).collect())
+}
