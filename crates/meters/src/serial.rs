@@ -158,7 +158,7 @@ impl Port {
     /// Gives the port up, so that it can be opened again.
     pub(crate) fn release(&mut self) {
         if let Some(file) = self.file.take() {
-            // Other openers of the same port, if any, may go on.
+            // A port may outlive us, and would stay ours: a pseudo-terminal does.
             let _ = termios::ioctl_tiocnxcl(&file);
         }
     }
@@ -169,6 +169,12 @@ impl Port {
 
     fn failed(&self, what: &str, error: io::Error) -> MeterError {
         MeterError::Io { what: format!("{what} {}", self.path.display()), error }
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 

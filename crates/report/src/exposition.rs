@@ -129,6 +129,7 @@ pub struct Counts {
 
 impl Counts {
     /// Both together; their bounds are the same.
+    #[must_use]
     pub fn plus(mut self, other: Self) -> Self {
         for ((_, count), (_, more)) in self.buckets.iter_mut().zip(other.buckets) {
             *count += more;

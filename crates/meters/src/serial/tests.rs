@@ -146,6 +146,10 @@ fn a_port_is_raw_and_at_its_speed_whatever_that_is() {
             came.extend_from_slice(port.came(length));
         }
         assert_eq!(came, bytes);
+        let second = Port::open(&plugged.fixture.host, &Plugged::spec("wattsup", ""), baud);
+        // Root may, whoever has it.
+        let root = rustix::process::geteuid().is_root();
+        assert_eq!(second.is_ok(), root, "{:?}", second.err());
         port.release();
         assert!(port.read(&Turn { stop: &stop, until }).is_err(), "it is given up");
     }

@@ -71,7 +71,9 @@ fn a_recorded_stream_adds_up_however_it_is_cut() {
 #[test]
 fn the_meter_is_asked_to_log_and_nothing_else() {
     let mut plugged = Plugged::new();
-    let mut meter = plugged.open("wattsup", ",interval=1s");
+    drop(plugged.open("wattsup", ""));
+    assert_eq!(plugged.baud(), 115_200);
+    let mut meter = plugged.open("wattsup", ",interval=1s,baud=115200");
     assert_eq!(meter.pace(), Pace::Pushed { about: Duration::from_secs(1) });
     assert_eq!(plugged.baud(), 115_200);
     let waits = std::thread::spawn(move || turn(meter.as_mut(), LONG).unwrap());
@@ -91,34 +93,27 @@ fn the_other_speed_and_the_other_forms_of_the_command_are_tried_in_turn() {
     let mut plugged = Plugged::new();
     let mut meter = plugged.open("wattsup", "");
     let waits = std::thread::spawn(move || turn(meter.as_mut(), LONG).unwrap());
-    let mut heard = Vec::new();
+    let mut heard: Vec<String> = Vec::new();
     // An old one: slow, and it wants a `0`.
-    loop {
+    let wanted = "#L,W,3,E,0,1;";
+    let understood = |baud, heard: &[String]| {
+        baud == 19_200 && heard.last().is_some_and(|command| command == wanted)
+    };
+    while !understood(plugged.baud(), &heard) {
         let command = plugged.hears(b';');
-        let baud = plugged.baud();
-        match (baud, command.as_str()) {
-            (19_200, "#V,R,0;") => plugged.say(b"#v,-,2,1,1;"),
-            (19_200, "#L,W,3,E,0,1;") => plugged.say(FAN),
-            _ => {}
+        if command == "#V,R,0;" && plugged.baud() == 19_200 {
+            plugged.say(b"#v,-,2,1,1;");
         }
-        heard.push((baud, command));
-        if waits.is_finished() || heard.last().unwrap().1 == "#L,W,3,E,0,1;" {
-            break;
-        }
+        heard.push(command);
     }
+    plugged.say(FAN);
     assert_eq!(waits.join().unwrap().len(), 1);
-    let heard: Vec<_> = heard.iter().map(|(baud, command)| (*baud, command.as_str())).collect();
-    // It is not asked who it is again once it has said so.
-    assert_eq!(
-        heard,
-        [
-            (115_200, "#V,R,0;"),
-            (115_200, "#L,W,3,E,,1;"),
-            (19_200, "#V,R,0;"),
-            (19_200, "#L,W,3,E,,1;"),
-            (19_200, "#L,W,3,E,0,1;"),
-        ]
-    );
+    assert_eq!(heard[..2], ["#V,R,0;", "#L,W,3,E,,1;"]);
+    let first = |wanted: &str| heard.iter().position(|command| command == wanted);
+    assert!(first("#L,W,3,E,,1;") < first(wanted), "{heard:?}");
+    let mut starts = RESERVED.iter().map(|reserved| format!("#L,W,3,E,{reserved},1;"));
+    let known: Vec<_> = starts.by_ref().chain(["#V,R,0;".to_owned()]).collect();
+    assert!(heard.iter().all(|command| known.contains(command)), "{heard:?}");
 }
 
 #[test]
@@ -150,7 +145,7 @@ impl Sink for Tell {
 #[test]
 fn an_unplugged_meter_leaves_a_gap_and_the_run_goes_on() {
     let mut plugged = Plugged::new();
-    let spec = Plugged::spec("wattsup", "");
+    let spec = Plugged::spec("wattsup", ",baud=115200");
     let opened = Opened::open(&plugged.fixture.host, &spec).unwrap();
     let (tell, told) = mpsc::channel();
     let begun = monotonic();
@@ -189,8 +184,9 @@ fn an_hour_of_garbage_costs_no_memory_and_is_one_error_in_a_turn() {
     }
     assert_eq!((parser.framer.capacity(), data), (before, 0));
 
-    let plugged = Plugged::new();
-    let mut meter = plugged.open("wattsup", "");
+    let mut plugged = Plugged::new();
+    let mut meter = plugged.open("wattsup", ",baud=115200");
+    plugged.say(b"#?;");
     let talks = plugged.babbles(garbage);
     let error = turn(meter.as_mut(), Duration::from_millis(30)).unwrap_err();
     assert!(matches!(error, MeterError::Nonsense { .. }), "{error}");
@@ -198,4 +194,21 @@ fn an_hour_of_garbage_costs_no_memory_and_is_one_error_in_a_turn() {
     assert!(text.contains("is 115200 baud its speed") && text.len() < 400, "{text}");
     meter.release();
     talks.stops();
+}
+
+#[test]
+fn a_meter_that_babbles_can_be_stopped_and_nothing_of_it_is_counted() {
+    let mut plugged = Plugged::new();
+    let spec = Plugged::spec("wattsup", ",baud=115200");
+    let opened = Opened::open(&plugged.fixture.host, &spec).unwrap();
+    plugged.say(b"#?;");
+    let talks = plugged.babbles(b"#d,-,18,1,2,3;\0\xff".to_vec());
+    let sampler = Sampler::start(vec![opened], None, |_| Box::new(())).unwrap();
+    let (measured, meters) = sampler.finish(monotonic());
+    talks.stops();
+    assert_eq!((measured[0].totals[0].readings, meters.len()), (0, 1));
+    // The last turn ended without a reading.
+    assert_eq!(measured[0].errors, 1);
+    let error = measured[0].last_error.clone().unwrap();
+    assert!(error.contains("and no record, as `"), "{error}");
 }
