@@ -139,19 +139,18 @@ fn lines_hold_the_same_as_columns() {
         let path = fixture.host.path(name);
         let recorder = Recorder::start(&path, format, HOUR, &meters, &meta()).unwrap();
         let mut sink = recorder.sink(0);
-        samples().iter().for_each(|sample| sink.take(sample));
+        for sample in samples() {
+            sink.take(&sample);
+        }
         recorder.finish(&Value::Null).unwrap();
         let text = fs::read_to_string(&path).unwrap();
-        let joules: f64 = match format {
-            Format::Csv => {
-                let rows = text.lines().skip(2).map(|line| line.split(',').nth(7).unwrap());
-                rows.filter(|cell| !cell.is_empty()).map(|cell| cell.parse::<f64>().unwrap()).sum()
-            }
-            _ => {
-                let rows =
-                    text.lines().skip(1).map(|line| serde_json::from_str::<Value>(line).unwrap());
-                rows.filter_map(|row| row["joules"].as_f64()).sum()
-            }
+        let joules: f64 = if format == Format::Csv {
+            let cells = text.lines().skip(2).map(|line| line.split(',').nth(7).unwrap());
+            cells.filter(|cell| !cell.is_empty()).map(|cell| cell.parse::<f64>().unwrap()).sum()
+        } else {
+            let rows =
+                text.lines().skip(1).map(|line| serde_json::from_str::<Value>(line).unwrap());
+            rows.filter_map(|row| row["joules"].as_f64()).sum()
         };
         assert!((joules - 95.9375).abs() < 1e-12, "{name}: {joules}");
     }
