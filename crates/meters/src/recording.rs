@@ -37,7 +37,7 @@ pub use rows::{Names, Row};
 /// How a recording is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Columns, packed: for DuckDB, Polars, pandas.
+    /// Columns, packed: for databases and data frames.
     Parquet,
     /// Comma-separated values.
     Csv,

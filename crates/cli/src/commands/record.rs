@@ -10,6 +10,7 @@ use nightwatt_meters::machine;
 use nightwatt_meters::recording::{self, Format, Meta, Recorder, SCHEMA};
 use nightwatt_meters::sampler::{Measured, Opened, Sampler};
 use nightwatt_meters::{Host, MeterError};
+use nightwatt_model::quantity::Watts;
 use nightwatt_model::sample::{Gap, Totals};
 use nightwatt_model::time::Mono;
 use serde::Serialize;
@@ -187,7 +188,7 @@ fn totals(measured: &[Measured]) -> Vec<ChannelTotal> {
             gaps: totals.gaps,
             gap_s: totals.gap_time.as_secs_f64(),
             last_gap: totals.last_gap,
-            mean_watts: totals.mean_power().map(|power| power.get()),
+            mean_watts: totals.mean_power().map(Watts::get),
         };
         pairs.map(total).collect()
     };
