@@ -14,7 +14,9 @@ use nightwatt_traffic::format::Format;
 use crate::scenario::ScenarioArgs;
 use crate::written::{self, WaitingChoice};
 
-pub(crate) use measure::{ExportArgs, MeterArgs, MetersArgs, RecordArgs, RunArgs};
+pub(crate) use measure::{
+    Calibrate, CalibrateArgs, ExportArgs, MeterArgs, MetersArgs, RecordArgs, RunArgs,
+};
 
 /// A caching reverse proxy that lets the server behind it sleep, and an honest bill of what that
 /// saves.
@@ -41,6 +43,9 @@ pub(crate) enum Command {
     /// Offer what meters say to Prometheus
     #[command(after_help = measure::EXPORT_EXAMPLES)]
     Export(ExportArgs),
+    /// Find out what this machine draws: its power states, its power against its load
+    #[command(after_help = measure::CALIBRATE_EXAMPLES)]
+    Calibrate(CalibrateArgs),
     /// Serve sites and let their servers sleep
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArgs),

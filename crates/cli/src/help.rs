@@ -8,7 +8,10 @@ use crate::args::Args;
 
 /// The groups, in the order of the work: measure, model, compare, act.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Measure: how many joules something takes", &["run", "record", "export", "meters"]),
+    (
+        "Measure: how many joules something takes",
+        &["run", "record", "export", "meters", "calibrate"],
+    ),
     ("Model: what a service could do without", &["analyze"]),
     ("Compare: the same traffic against different servers", &["published", "replay", "origin"]),
     (

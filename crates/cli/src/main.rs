@@ -66,6 +66,7 @@ fn run(command: &Command) -> Result<ExitStatus, Failure> {
         Command::Meters(args) => commands::meters::run(args),
         Command::Record(args) => commands::record::run(args),
         Command::Export(args) => commands::export::run(args),
+        Command::Calibrate(args) => commands::calibrate::run(args),
         Command::Run(args) => commands::run::run(args),
         Command::Serve(args) => commands::serve::run(args),
         Command::Status(args) => commands::status::run(args),

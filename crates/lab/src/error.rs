@@ -37,6 +37,23 @@ pub enum Error {
     /// A meter cannot be used.
     #[error(transparent)]
     Meter(#[from] nightwatt_meters::MeterError),
+    /// The measurements do not say what was asked of them.
+    #[error(transparent)]
+    Calibrate(#[from] nightwatt_model::calibrate::CalibrateError),
+    /// No power model can be made of the measurements.
+    #[error(transparent)]
+    PowerModel(#[from] nightwatt_model::power_model::FitError),
+    /// A table cannot be read.
+    #[error("line {line}: {why}")]
+    Table {
+        /// From 1.
+        line: usize,
+        /// What is wrong there.
+        why: String,
+    },
+    /// The user ended it.
+    #[error("interrupted: there is no result")]
+    Interrupted,
     /// There is no command to run.
     #[error("there is no command; write it behind `--`, as in `nightwatt run -- sleep 1`")]
     NoCommand,

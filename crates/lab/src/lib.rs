@@ -3,6 +3,7 @@
 //! published comparison of five configurations over a log.
 
 pub mod analyze;
+pub mod calibrate;
 pub mod demo;
 mod error;
 pub mod export;

@@ -1,6 +1,7 @@
 //! One file per subcommand; each has a `run` from its arguments to the exit status.
 
 pub(crate) mod analyze;
+pub(crate) mod calibrate;
 pub(crate) mod check;
 pub(crate) mod demo;
 pub(crate) mod export;

@@ -23,7 +23,7 @@ use crate::figures;
 use crate::meters;
 use crate::output;
 use crate::progress::Progress;
-use crate::signals::Signals;
+use crate::signals;
 
 /// How often somebody who watches is told how it goes, and the recorder is looked after.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<ExitStatus, Failure> {
     let meta = meta(&host, &opened, args);
     let recorder = Recorder::start(&args.output, format, args.part, &opened, &meta)
         .map_err(|error| failed(&error))?;
-    let stop = stop_on_signals()?;
+    let stop = signals::stop_on_signals()?;
     let mut meter = 0;
     let sampler = Sampler::start(opened, args.interval, |_| {
         meter += 1;
@@ -123,24 +123,6 @@ fn meta(host: &Host, opened: &[Opened], args: &RecordArgs) -> Meta {
             "part_s": args.part.as_secs_f64(),
         }),
     }
-}
-
-/// Stopped by SIGINT and SIGTERM.
-fn stop_on_signals() -> Result<Stop, Failure> {
-    let cannot = |error| Failure::because("cannot catch signals", &error);
-    let stop = Stop::new().map_err(cannot)?;
-    let runtime = Clock::real().runtime().map_err(cannot)?;
-    let mut signals = {
-        let _within = runtime.enter();
-        Signals::catch()?
-    };
-    let theirs = stop.clone();
-    let wait = move || {
-        runtime.block_on(signals.next());
-        theirs.stop();
-    };
-    std::thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(cannot)?;
-    Ok(stop)
 }
 
 /// Waits for the end: of the time, by a signal, or since nothing can be written any more.

@@ -5,6 +5,7 @@
 mod analyze;
 mod analyze_edges;
 mod bad_input;
+mod calibrate;
 mod client;
 mod control;
 mod crashes;

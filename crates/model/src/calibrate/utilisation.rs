@@ -19,7 +19,7 @@ pub const SIGNIFICANCE: f64 = 0.05;
 const POINTS_PER_PIECE: usize = 3;
 
 /// Power seen at a utilisation.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct UtilisationPoint {
     /// 0 (idle) ..= 1 (all cores busy), mean over the time of the reading.
     pub utilisation: f64,
