@@ -134,6 +134,16 @@ pub enum Part {
     Proxy,
 }
 
+impl Part {
+    /// `server` or `proxy`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Proxy => "proxy",
+        }
+    }
+}
+
 /// Time that counts as one thing, from a moment to the beginning of the next stretch.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
