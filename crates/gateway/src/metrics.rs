@@ -79,7 +79,9 @@ impl Gateway {
         write_promises(&mut page, &sites);
         write_caches(&mut page, &sites);
         write_energy(&mut page, &sites);
-        write_meters(&mut page, &sites);
+        if sites.iter().any(|it| !it.status.meters.is_empty()) {
+            write_meters(&mut page, &sites);
+        }
         write_ledgers(&mut page, &sites);
         if self.observe {
             write_shadows(&mut page, &sites);

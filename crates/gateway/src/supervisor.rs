@@ -12,7 +12,7 @@ use nightwatt_model::ledger::Bill;
 use nightwatt_model::policy::admission::Route;
 use nightwatt_model::policy::lifecycle::{Change, Command, Phase, Report};
 use nightwatt_model::policy::manager::{
-    Action, Cause, Hindrance, Knock, Memory, Order, PowerManager, Settings,
+    Action, Cause, Knock, Memory, Order, PowerManager, Settings,
 };
 use nightwatt_model::policy::sleep::SleepPolicy;
 use nightwatt_model::time::{Mono, Now};

@@ -5,7 +5,11 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use nightwatt_gateway::control::Order;
+use nightwatt_gateway::metering::Feed;
 use nightwatt_gateway::status::SiteStatus;
+use nightwatt_model::ledger::Measure;
+use nightwatt_model::quantity::Joules;
+use nightwatt_model::time::Mono;
 
 use crate::client::{BROWSER, CRAWLER, get, post};
 use crate::stage::{Setup, Stage, asleep, awake, secs};
@@ -337,6 +341,14 @@ fn shadow_mode_says_what_would_have_been() {
     });
 }
 
+/// A server with a meter that said something.
+fn metered() -> Setup {
+    let feed = Feed::new("plug/0");
+    let (from, to, joules) = (Mono::ZERO, Mono::from_secs(1), Joules(50.0));
+    feed.say(Measure { from, to, joules, uncertainty: Joules(1.0) });
+    busy().metered("blog", &feed)
+}
+
 /// The rows of `docs/metrics.md` that this page calls for.
 fn rows(page: &Page) -> BTreeSet<String> {
     let row = |(name, (kind, help)): (&String, &(String, String))| {
@@ -378,6 +390,11 @@ fn the_documentation_lists_every_metric_and_no_other() {
     });
     busy().observing().probed_by_http().play(async |stage| {
         needed.extend(rows(&scrape(stage).await));
+    });
+    metered().play(async |stage| {
+        let page = scrape(stage).await;
+        needed.extend(rows(&page));
+        values.extend(label_values(&page));
     });
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
     let text = std::fs::read_to_string(path).unwrap();
