@@ -16,7 +16,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-front-door policies fuzz fuzz-smoke lint doc licences garbage soak ci
+.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-front-door bench-meters policies fuzz fuzz-smoke lint doc licences garbage soak ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS="--help")'
@@ -29,6 +29,8 @@ help:
 	@echo '                 memory of analyze on ten million different URLs (ARGS="--requests 1000000")'
 	@echo 'make bench-front-door'
 	@echo '                 the proxy beside nginx, Varnish and a bare loop (ARGS="--quick")'
+	@echo 'make bench-meters'
+	@echo '                 reading five energy counters beside a bare loop (ARGS=30: seconds of each run)'
 	@echo 'make policies    every policy figure over the real logs, beside the best fixed time-out'
 	@echo 'make lint        format, clippy, house rules'
 	@echo 'make doc         the API documentation'
@@ -70,6 +72,10 @@ bench-analyze-memory:
 bench-front-door:
 	@tools/need rust cc nginx python3 strace varnish wrk
 	@benches/front-door/run $(ARGS)
+
+bench-meters:
+	@tools/need rust cc
+	@cargo run --release --locked --quiet -p nightwatt-bench-meters -- $(ARGS)
 
 lint:
 	@tools/need rust cc

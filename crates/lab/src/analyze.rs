@@ -94,22 +94,48 @@ fn compared(scenario: &Scenario) -> Vec<PolicyChoice> {
     choices
 }
 
+/// The shortest time-out that does what this choice does. No policy is asked before the minimum on time
+/// and the quiet time are over, so all time-outs that are over by then do the same.
+fn same_as(choice: &PolicyChoice, scenario: &Scenario) -> PolicyChoice {
+    let idle = match choice {
+        PolicyChoice::Timeout { idle } => *idle,
+        PolicyChoice::SkiRental => scenario.power_states().break_even(),
+        _ => return choice.clone(),
+    };
+    let asked = scenario.server.min_on.min(scenario.server.quiet);
+    PolicyChoice::Timeout { idle: if idle <= asked { Duration::ZERO } else { idle } }
+}
+
 /// All that is to be done with every request.
 fn jobs(scenario: &Scenario, (start, utc_offset): (Wall, i32)) -> Vec<Job> {
     let settings = Settings::of(scenario);
     let world = World { states: scenario.power_states(), settings, start, utc_offset };
     let cache = CacheSettings::of(&scenario.cache);
-    let site = |choice: PolicyChoice| {
-        let run = SiteRun::begin(&world, cache, choice.build(&scenario.terms()));
+    let site = |(does, choices): (PolicyChoice, Vec<PolicyChoice>)| {
+        let run = SiteRun::begin(&world, cache, does.build(&scenario.terms()));
         let run = if bills::by_hour(scenario) { run.with_hours() } else { run };
-        let wakers = (choice == scenario.policy).then(Wakers::default);
-        Job::Site(Box::new(SiteJob::new(choice.to_string(), run, wakers)))
+        let wakers = choices.contains(&scenario.policy).then(Wakers::default);
+        let names = choices.iter().map(ToString::to_string).collect();
+        Job::Site(Box::new(SiteJob::new(names, run, wakers)))
     };
     let costs = Costs::begin(scenario, start, utc_offset);
-    let mut jobs: Vec<Job> = compared(scenario).into_iter().map(site).collect();
+    let mut jobs: Vec<Job> = alike(scenario).into_iter().map(site).collect();
     jobs.push(Job::Bank(Box::new(costs.bank)));
     jobs.extend(costs.policies.into_iter().map(|cost| Job::Cost(Box::new(cost))));
     jobs
+}
+
+/// The policies that are compared, by what they do.
+fn alike(scenario: &Scenario) -> Vec<(PolicyChoice, Vec<PolicyChoice>)> {
+    let mut alike: Vec<(PolicyChoice, Vec<PolicyChoice>)> = Vec::new();
+    for choice in compared(scenario) {
+        let does = same_as(&choice, scenario);
+        match alike.iter_mut().find(|(known, _)| *known == does) {
+            Some((_, choices)) => choices.push(choice),
+            None => alike.push((does, vec![choice])),
+        }
+    }
+    alike
 }
 
 /// Reads the logs and draws up the analysis.

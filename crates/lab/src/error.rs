@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use nightwatt_traffic::format::Format;
+use nightwatt_traffic::scan::Scan;
+
 /// Why an experiment could not be run to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -12,10 +15,15 @@ pub enum Error {
     #[error("{0} holds no request that could be replayed")]
     Empty(String),
     /// There is nothing to analyse.
-    #[error("{logs} holds no request: {lines} lines, {malformed} malformed, {bad} without one")]
+    #[error(
+        "{logs} holds no request: {lines} {}, {malformed} malformed, {bad} without one",
+        if *lines == 1 { "line" } else { "lines" }
+    )]
     NothingAsked {
         /// The logs.
         logs: String,
+        /// As what they were to be read, if that was said.
+        format: Option<Format>,
         /// Lines in them.
         lines: u64,
         /// Lines that could not be read.
@@ -77,11 +85,29 @@ pub enum Error {
 }
 
 impl Error {
+    /// Why there was nothing in these logs, read as `format` where that was said.
+    pub(crate) fn nothing_asked(logs: &[PathBuf], format: Option<Format>, scan: Scan) -> Self {
+        if let Some(failure) = scan.failures.into_iter().next() {
+            return failure.into();
+        }
+        let names: Vec<String> = logs.iter().map(|log| log.display().to_string()).collect();
+        Self::NothingAsked {
+            logs: names.join(", "),
+            format,
+            lines: scan.counts.lines,
+            malformed: scan.counts.malformed,
+            bad: scan.counts.bad_requests,
+        }
+    }
+
     /// What to try next.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Empty(_) => Some(
                 "name an access log in the Combined or Common format, or leave `--log` out for a generated day",
+            ),
+            Self::NothingAsked { format: Some(_), malformed: 1.., .. } => Some(
+                "`--format` is the likely cause: leave it out, and each log is told by its first lines",
             ),
             Self::NothingAsked { .. } => {
                 Some("name an access log of a web server; `--format` says how it is written")

@@ -37,7 +37,7 @@ use nightwatt_traffic::Classifier;
 use nightwatt_traffic::classes::ClassifierConfig;
 use nightwatt_traffic::crawlers::PUBLISHED;
 use nightwatt_traffic::format::Format;
-use nightwatt_traffic::scan::{self, Logged, Progress, Scan};
+use nightwatt_traffic::scan::{self, Logged, Progress};
 use nightwatt_traffic::traits::Rules;
 use serde::Serialize;
 
@@ -102,13 +102,10 @@ pub fn run(
         pass.get_or_insert_with(|| Pass::begin(options, &rules, &logged)).request(&logged);
         ControlFlow::Continue(())
     });
-    let Some(pass) = pass else { return Err(nothing(options, scan)) };
+    let Some(pass) = pass else {
+        return Err(Error::nothing_asked(&options.logs, options.format, scan));
+    };
     Ok(result::draw_up(options, &scan, pass))
-}
-
-fn nothing(options: &PublishedOptions, scan: Scan) -> Error {
-    let names: Vec<_> = options.logs.iter().map(|log| log.display().to_string()).collect();
-    scan.failures.into_iter().next().map_or_else(|| Error::Empty(names.join(", ")), Error::from)
 }
 
 /// Pauses of four sequences.

@@ -8,24 +8,51 @@
 //!
 //! To add a driver: one file, and one line in [`DRIVERS`].
 
+mod address;
+pub mod answers;
 mod channel;
 mod error;
+mod figure;
+mod frame;
 mod host;
+mod json;
+pub mod log;
 pub mod machine;
 mod meter;
 mod number;
-mod spec;
-
-mod battery;
-mod hwmon;
-mod model;
-mod rapl;
-
-#[cfg(test)]
-mod fixture;
-
 pub mod recording;
 pub mod sampler;
+mod secret;
+pub mod sense;
+mod serial;
+mod spec;
+mod web;
+
+// One file per driver.
+mod battery;
+pub mod currentcost;
+pub mod energino;
+mod file;
+mod http;
+mod hwmon;
+pub mod iio;
+mod ipmi;
+mod model;
+mod mqtt;
+mod nvml;
+mod rapl;
+mod redfish;
+mod shelly;
+mod snmp;
+mod tasmota;
+pub mod wattsup;
+
+#[cfg(test)]
+mod device;
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod testdata;
 
 pub use channel::{Accuracy, Channel, Scope};
 pub use error::MeterError;
@@ -37,7 +64,25 @@ pub use spec::MeterSpec;
 pub const MODEL: &str = "model";
 
 /// All kinds of meters, those first that say most of a machine.
-pub const DRIVERS: &[Driver] = &[rapl::DRIVER, hwmon::DRIVER, battery::DRIVER, model::DRIVER];
+pub const DRIVERS: &[Driver] = &[
+    rapl::DRIVER,
+    hwmon::DRIVER,
+    battery::DRIVER,
+    shelly::DRIVER,
+    tasmota::DRIVER,
+    http::DRIVER,
+    mqtt::DRIVER,
+    snmp::DRIVER,
+    redfish::DRIVER,
+    ipmi::DRIVER,
+    nvml::DRIVER,
+    iio::DRIVER,
+    wattsup::DRIVER,
+    currentcost::DRIVER,
+    energino::DRIVER,
+    file::DRIVER,
+    model::DRIVER,
+];
 
 /// The driver of that name.
 pub fn driver(name: &str) -> Result<&'static Driver, MeterError> {
@@ -58,4 +103,21 @@ pub fn usual(host: &Host) -> Vec<MeterSpec> {
         |driver: &&Driver| driver.name != MODEL && (driver.probe)(host) == Presence::Available;
     let found: Vec<_> = DRIVERS.iter().filter(is_there).map(|it| MeterSpec::of(it.name)).collect();
     if found.is_empty() { vec![MeterSpec::of(MODEL)] } else { found }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_driver_has_a_name_of_its_own_and_an_example_that_can_be_said() {
+        for (place, own) in DRIVERS.iter().enumerate() {
+            let spec: MeterSpec = own.example.parse().unwrap();
+            assert_eq!(spec.driver, own.name);
+            assert!(DRIVERS[..place].iter().all(|other| other.name != own.name), "{}", own.name);
+            if (own.probe)(&Host::at("/nowhere")) == Presence::NeedsAddress {
+                assert!(spec.address.is_some(), "{}", own.example);
+            }
+        }
+    }
 }

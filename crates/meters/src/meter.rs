@@ -59,6 +59,10 @@ pub trait Meter: Send {
     /// Adds readings to `out`: of now where the meter is polled; of what came in since, waiting until
     /// `turn` ends for the first, where it speaks by itself.
     fn read(&mut self, turn: &Turn<'_>, out: &mut Readings) -> Result<(), MeterError>;
+
+    /// Gives up what only one can hold (a serial port, a buffer): it failed, and is about to be opened
+    /// again while this one still lives. Reading it afterwards is an error.
+    fn release(&mut self) {}
 }
 
 /// How a meter is read.

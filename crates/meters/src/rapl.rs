@@ -29,8 +29,8 @@ pub(crate) const DRIVER: Driver = Driver {
 
 const FOLDER: &str = "/sys/class/powercap";
 
-const HINT: &str = "run as root once: `nightwatt meters --enable rapl`, which lets the group \
-                    `nightwatt` read it; or give the binary CAP_DAC_READ_SEARCH";
+const HINT: &str = "run it as root; or, once and for all, install packaging/udev/70-nightwatt-rapl.rules, \
+                    which lets the group `nightwatt` read it (docs/meters.md)";
 
 /// Counters are brought up to date about every millisecond.
 const FASTEST: Duration = Duration::from_millis(1);

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use nightwatt_clock::meter::Stop;
+use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_model::sample::{Piece, Reading, Totals, Track, TrackSpec};
 use nightwatt_model::time::Mono;
 
@@ -135,11 +135,11 @@ struct Board {
 }
 
 impl Board {
-    fn new(opened: &Opened, interval: Duration) -> Self {
+    fn new(opened: &Opened, interval: Duration, begins: Mono) -> Self {
         let longest_gap = interval.mul_f64(GAP_AFTER).max(Duration::from_millis(20));
         let channels = opened.channels().to_vec();
         let track = |channel: &Channel| {
-            Track::new(TrackSpec { counter: channel.counter, longest_gap }, Mono::NEVER)
+            Track::new(TrackSpec { counter: channel.counter, longest_gap }, begins)
         };
         let tracks: Vec<_> = channels.iter().map(track).collect();
         let measured = Measured {
@@ -176,18 +176,19 @@ fn lock(board: &Mutex<Board>) -> MutexGuard<'_, Board> {
 impl Sampler {
     /// Begins to read: every meter that can be asked has been read once when this returns. `wish` is
     /// the time between two readings that the user wants; each meter's samples go to the sink that
-    /// `sink` makes for it. Nothing counts before [`Sampler::begin`].
+    /// `sink` makes for it. All that is read counts, until
+    /// [`Sampler::begin`] says from when on.
     pub fn start(
         meters: Vec<Opened>,
         wish: Option<Duration>,
         mut sink: impl FnMut(&Opened) -> Box<dyn Sink>,
     ) -> io::Result<Self> {
-        let stop = Stop::new()?;
+        let (stop, begun) = (Stop::new()?, monotonic());
         let mut workers = Vec::with_capacity(meters.len());
         let (ready, waits) = std::sync::mpsc::channel();
         for opened in meters {
             let interval = opened.interval(wish);
-            let board = Arc::new(Mutex::new(Board::new(&opened, interval)));
+            let board = Arc::new(Mutex::new(Board::new(&opened, interval, begun)));
             let polled = matches!(opened.meter.pace(), Pace::Polled { .. });
             let ready = Some(ready.clone()).filter(|_| polled);
             let worker = worker::Worker::new(sink(&opened), Arc::clone(&board), &stop, interval);
@@ -201,7 +202,7 @@ impl Sampler {
         Ok(Self { stop, workers })
     }
 
-    /// What lies after this moment counts.
+    /// Only what lies after this moment counts.
     pub fn begin(&self, begin: Mono) {
         for (board, _) in &self.workers {
             lock(board).tracks.iter_mut().for_each(|track| track.begin(begin));

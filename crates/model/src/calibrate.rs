@@ -56,7 +56,7 @@ impl<Q: PartialOrd> Estimate<Q> {
 }
 
 /// Why there is no calibration.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CalibrateError {
     /// The data do not say one of the figures.
     #[error("{figures} cannot be determined: {why}; {next}")]

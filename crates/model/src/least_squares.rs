@@ -135,7 +135,9 @@ impl Qr {
             .map(|column| {
                 let length = norm(column);
                 if length > 0.0 {
-                    column.iter_mut().for_each(|value| *value /= length);
+                    for value in column.iter_mut() {
+                        *value /= length;
+                    }
                 }
                 length
             })
@@ -302,18 +304,18 @@ mod tests {
 
     // What the lines of numpy below print.
     const PLANE: [(f64, f64); 3] = [
-        (1.043103184440, 0.801570511644),
-        (2.072952914352, 0.184346156358),
-        (0.969317051523, 0.189668438368),
+        (1.043_103_184_440, 0.801_570_511_644),
+        (2.072_952_914_352, 0.184_346_156_358),
+        (0.969_317_051_523, 0.189_668_438_368),
     ];
-    const PLANE_COVARIANCE: f64 = -0.125590649801;
-    const PLANE_RESIDUAL_SD: f64 = 0.922076542426;
+    const PLANE_COVARIANCE: f64 = -0.125_590_649_801;
+    const PLANE_RESIDUAL_SD: f64 = 0.922_076_542_426;
     const WEIGHTED: [(f64, f64); 3] = [
-        (0.064545423293, 1.046543099364),
-        (2.256887322554, 0.271160576392),
-        (1.106838694939, 0.257132108870),
+        (0.064_545_423_293, 1.046_543_099_364),
+        (2.256_887_322_554, 0.271_160_576_392),
+        (1.106_838_694_939, 0.257_132_108_870),
     ];
-    const WEIGHTED_RSS: f64 = 1.103409488872;
+    const WEIGHTED_RSS: f64 = 1.103_409_488_872;
 
     fn line(points: &[(f64, f64)]) -> Design {
         let mut design = Design::new(2);

@@ -52,8 +52,8 @@ pub struct PowerLog {
     course: Course,
     /// Per reading: energy from the first to it, gaps left out.
     energy: Vec<f64>,
-    /// Per reading: how many gaps lie before it.
-    gaps: Vec<u32>,
+    /// Indices of the readings that follow a gap.
+    gaps: Vec<usize>,
 }
 
 impl PowerLog {
@@ -63,8 +63,8 @@ impl PowerLog {
         course: Course,
         longest: Duration,
     ) -> Result<Self, PowerLogError> {
-        let (mut energy, mut gaps) = (Vec::new(), Vec::new());
-        let (mut sum, mut gap) = (0.0, 0);
+        let (mut energy, mut gaps) = (Vec::with_capacity(readings.len()), Vec::new());
+        let mut sum = 0.0;
         for (index, reading) in readings.iter().enumerate() {
             if !reading.power.get().is_finite() {
                 return Err(PowerLogError::NotFinite { reading: index });
@@ -75,7 +75,7 @@ impl PowerLog {
                 }
                 let time = reading.time.since(before.time);
                 if time > longest {
-                    gap += 1;
+                    gaps.push(index);
                 } else {
                     let mean = match course {
                         Course::Instants => 0.5 * (before.power + reading.power).get(),
@@ -85,7 +85,6 @@ impl PowerLog {
                 }
             }
             energy.push(sum);
-            gaps.push(gap);
         }
         Ok(Self { readings, course, energy, gaps })
     }
@@ -95,9 +94,20 @@ impl PowerLog {
         &self.readings
     }
 
+    /// What the readings say of the time between them.
+    pub const fn course(&self) -> Course {
+        self.course
+    }
+
     /// How many gaps there are.
-    pub fn gaps(&self) -> u32 {
-        self.gaps.last().copied().unwrap_or(0)
+    pub const fn gaps(&self) -> usize {
+        self.gaps.len()
+    }
+
+    /// Whether a gap lies between two readings, by index.
+    fn is_broken(&self, before: usize, after: usize) -> bool {
+        self.gaps.partition_point(|&gap| gap <= before)
+            < self.gaps.partition_point(|&gap| gap <= after)
     }
 
     /// The readings from `from` (included) to `to` (not included).
@@ -114,7 +124,7 @@ impl PowerLog {
             return Some(reading.power);
         }
         let before = after.checked_sub(1)?;
-        if self.gaps[before] < self.gaps[after] {
+        if self.is_broken(before, after) {
             return None;
         }
         let earlier = self.readings[before];
@@ -135,12 +145,9 @@ impl PowerLog {
         }
         let (first, last) = (self.index_at(from), self.index_at(to));
         // A gap behind `from` and before the reading after it counts.
-        let gaps_at_from = if self.readings.get(first)?.time == from {
-            self.gaps[first]
-        } else {
-            self.gaps[first.checked_sub(1)?]
-        };
-        if self.gaps.get(last)? > &gaps_at_from {
+        let known_from =
+            if self.readings.get(first)?.time == from { first } else { first.checked_sub(1)? };
+        if last >= self.readings.len() || self.is_broken(known_from, last) {
             return None;
         }
         Some(Joules(self.until(to)? - self.until(from)?))
@@ -230,5 +237,41 @@ mod tests {
         let nan = new(vec![reading(0.0, 1.0), reading(1.0, f64::NAN)]);
         assert_eq!(nan, Err(PowerLogError::NotFinite { reading: 1 }));
         assert_eq!(new(Vec::new()).unwrap().energy(at(0.0), at(0.0)), None);
+    }
+
+    proptest::proptest! {
+        /// Against the plain sum over the pieces between readings, each cut to what is asked for.
+        #[test]
+        fn energy_is_the_sum_of_its_pieces(
+            steps in proptest::collection::vec((1..9000_u64, -50.0..200.0_f64), 2..30),
+            cuts in (0.0..1.0_f64, 0.0..1.0_f64),
+            means in proptest::bool::ANY,
+        ) {
+            let mut time = 0.0;
+            let points: Vec<(f64, f64)> = steps
+                .iter()
+                .map(|&(millis, power)| {
+                    time += millis as f64 / 1000.0;
+                    (time, power)
+                })
+                .collect();
+            let course = if means { Course::Means } else { Course::Instants };
+            let log = log(&points, course);
+            let (first, last) = (points[0].0, points[points.len() - 1].0);
+            // Whole milliseconds, so that both sides cut at the same place.
+            let cut = |share: f64| ((first + share * (last - first)) * 1000.0).round() / 1000.0;
+            let (from, to) = (cut(cuts.0.min(cuts.1)), cut(cuts.0.max(cuts.1)));
+            let mut sum = 0.0;
+            for pair in points.windows(2) {
+                let ((t0, p0), (t1, p1)) = (pair[0], pair[1]);
+                let (a, b) = (t0.max(from), t1.min(to));
+                if a < b {
+                    let power = |t: f64| if means { p1 } else { p0 + (p1 - p0) * (t - t0) / (t1 - t0) };
+                    sum += 0.5 * (power(a) + power(b)) * (b - a);
+                }
+            }
+            let found = log.energy(at(from), at(to)).unwrap().get();
+            proptest::prop_assert!((found - sum).abs() < 1e-6, "{found} {sum}");
+        }
     }
 }

@@ -118,7 +118,6 @@ impl Totals {
 
 impl Track {
     /// Counts from `begins` on. Of what a reading says of the time before, nothing counts.
-    /// [`Mono::NEVER`] leaves open when that is, until [`Track::begin`].
     pub fn new(spec: TrackSpec, begins: Mono) -> Self {
         Self {
             spec,
@@ -135,9 +134,11 @@ impl Track {
         Totals { joules: Joules(self.joules.value()), ..self.totals }
     }
 
-    /// Counts from here on. What was counted before stays.
-    pub const fn begin(&mut self, begins: Mono) {
+    /// Counts from here on, and forgets what was counted before.
+    pub fn begin(&mut self, begins: Mono) {
         self.window.0 = begins;
+        self.joules = Sum::default();
+        self.totals = Totals::default();
     }
 
     /// Counts to `ends`: of what later readings say, the part before it counts.

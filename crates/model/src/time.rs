@@ -28,11 +28,13 @@ impl Mono {
     }
 
     /// Seconds since the origin.
+    #[inline]
     pub fn as_secs_f64(self) -> f64 {
         self.0.as_secs_f64()
     }
 
     /// Time passed since `earlier`; nothing when that lies in the future.
+    #[inline]
     pub const fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
@@ -41,6 +43,7 @@ impl Mono {
 impl Add<Duration> for Mono {
     type Output = Self;
     /// Saturates at [`Mono::NEVER`].
+    #[inline]
     fn add(self, time: Duration) -> Self {
         Self(self.0.saturating_add(time))
     }
@@ -49,6 +52,7 @@ impl Add<Duration> for Mono {
 impl Sub<Duration> for Mono {
     type Output = Self;
     /// Saturates at [`Mono::ZERO`].
+    #[inline]
     fn sub(self, time: Duration) -> Self {
         Self(self.0.saturating_sub(time))
     }
@@ -68,6 +72,7 @@ impl Wall {
     }
 
     /// Whole seconds since 1970, rounded down.
+    #[inline]
     pub const fn secs(self) -> i64 {
         self.0.div_euclid(1000)
     }
@@ -75,8 +80,11 @@ impl Wall {
 
 impl Add<Duration> for Wall {
     type Output = Self;
+    #[inline]
     fn add(self, time: Duration) -> Self {
-        Self(self.0.saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX)))
+        let millis =
+            time.as_secs().saturating_mul(1000).saturating_add(time.subsec_millis().into());
+        Self(self.0.saturating_add(i64::try_from(millis).unwrap_or(i64::MAX)))
     }
 }
 
@@ -93,6 +101,7 @@ pub struct Now {
 
 impl Now {
     /// Seconds since local midnight, 0 ..= 86399.
+    #[inline]
     pub fn second_of_day(&self) -> u32 {
         let local = self.wall.secs() + i64::from(self.utc_offset);
         u32::try_from(local.rem_euclid(86_400)).unwrap_or(0)

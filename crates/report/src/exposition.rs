@@ -26,8 +26,11 @@ impl Kind {
 /// A metric: all its samples have these labels, in this order.
 #[derive(Debug, Clone, Copy)]
 pub struct Family {
+    /// Its name, with the unit.
     pub name: &'static str,
+    /// What kind of metric.
     pub kind: Kind,
+    /// Names of the labels.
     pub labels: &'static [&'static str],
     /// What it means: one sentence, in `docs/metrics.md` too.
     pub help: &'static str,
@@ -58,6 +61,7 @@ impl Exposition {
         self.family(family, |samples| samples.add(&[], value));
     }
 
+    /// The page.
     pub fn into_text(self) -> String {
         self.0
     }
@@ -115,13 +119,17 @@ impl Samples<'_> {
 /// What a histogram holds.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Counts {
+    /// Upper bounds and the counts between them.
     pub buckets: Vec<(f64, u64)>,
+    /// How many lie beyond the last bound.
     pub beyond: u64,
+    /// Sum of all values.
     pub sum: f64,
 }
 
 impl Counts {
     /// Both together; their bounds are the same.
+    #[must_use]
     pub fn plus(mut self, other: Self) -> Self {
         for ((_, count), (_, more)) in self.buckets.iter_mut().zip(other.buckets) {
             *count += more;

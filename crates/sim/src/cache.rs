@@ -2,15 +2,11 @@
 
 use std::time::Duration;
 
-use foldhash::fast::FixedState;
 use nightwatt_model::policy::admission::Cached;
 use nightwatt_model::scenario::CacheRule;
 use nightwatt_model::time::Mono;
-use quick_cache::Weighter;
-use quick_cache::unsync::{Cache, DefaultLifecycle};
 
-/// What an entry costs beside the body: what the gateway's store reckons for tables and fields.
-const OVERHEAD: u64 = 2 * 1024;
+use crate::entries::{Entries, Entry, Slot};
 
 /// A resource takes no more than this part of the cache, as in the gateway's store.
 const LARGEST: u64 = 8;
@@ -20,6 +16,8 @@ const LARGEST: u64 = 8;
 pub struct Resource {
     /// Names it: a hash of its address.
     pub key: u64,
+    /// Its number, if the caller numbers them; caches are quicker then.
+    pub slot: Slot,
     /// Bytes of the answer.
     pub bytes: u64,
     /// Asked for by GET or HEAD: may be answered from the cache.
@@ -57,23 +55,6 @@ impl CacheSettings {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Entry {
-    fetched: Mono,
-    bytes: u64,
-}
-
-#[derive(Debug, Clone)]
-struct ByBytes;
-
-impl Weighter<u64, Entry> for ByBytes {
-    fn weight(&self, _: &u64, entry: &Entry) -> u64 {
-        entry.bytes + OVERHEAD
-    }
-}
-
-type Entries = Cache<u64, Entry, ByBytes, FixedState, DefaultLifecycle<u64, Entry>>;
-
 /// The model: bounded in bytes, with the eviction that the gateway's store has.
 ///
 /// Exact where the gateway's is, but for what a log does not show: variants, cookies, validators and
@@ -97,24 +78,19 @@ impl std::fmt::Debug for CacheModel {
 impl CacheModel {
     /// An empty cache.
     pub fn new(settings: CacheSettings) -> Self {
-        let items = usize::try_from(settings.bytes / (16 << 10)).unwrap_or(usize::MAX);
-        let entries = Cache::with(
-            items.clamp(64, 1 << 20),
-            settings.bytes,
-            ByBytes,
-            FixedState::default(),
-            DefaultLifecycle::default(),
-        );
+        let entries = Entries::new(settings.bytes);
         Self { settings, entries, slept: Mono::ZERO, missed: Mono::ZERO }
     }
 
     /// What there is for a request.
-    pub fn lookup(&self, resource: &Resource, now: Mono) -> Cached {
+    pub fn lookup(&mut self, resource: &Resource, now: Mono) -> Cached {
         if !resource.is_read {
             return Cached::Nothing;
         }
-        let Some(entry) = self.entries.get(&resource.key) else { return Cached::Nothing };
-        let age = now.since(self.fetched(entry));
+        let Some(entry) = self.entries.get((resource.key, resource.slot)) else {
+            return Cached::Nothing;
+        };
+        let age = now.since(self.fetched(&entry));
         let CacheSettings { ttl, grace, .. } = self.settings;
         if age < ttl {
             Cached::Fresh
@@ -141,9 +117,12 @@ impl CacheModel {
     /// The server answered. What may be stored is; a change forgets what it changed.
     pub fn answered(&mut self, resource: &Resource, now: Mono) {
         if !resource.is_read {
-            self.entries.remove(&resource.key);
+            self.entries.remove((resource.key, resource.slot));
         } else if resource.storable && resource.bytes <= self.settings.bytes / LARGEST {
-            self.entries.insert(resource.key, Entry { fetched: now, bytes: resource.bytes });
+            self.entries.insert(
+                (resource.key, resource.slot),
+                Entry { fetched: now, bytes: resource.bytes },
+            );
         }
     }
 
@@ -174,7 +153,8 @@ impl CacheModel {
 mod tests {
     use super::*;
 
-    const PAGE: Resource = Resource { key: 1, bytes: 1000, is_read: true, storable: true };
+    const PAGE: Resource =
+        Resource { key: 1, slot: Slot::NONE, bytes: 1000, is_read: true, storable: true };
 
     fn cache(warm_up: bool) -> CacheModel {
         let (ttl, grace) = (Duration::from_mins(2), Duration::from_hours(1));

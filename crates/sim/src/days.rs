@@ -1,5 +1,8 @@
 //! Requests by local calendar day.
 
+/// Seconds.
+const DAY: i64 = 86_400;
+
 /// Admitted requests by local calendar day.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Days(Vec<(i64, Day)>);
@@ -19,14 +22,18 @@ impl Days {
         self.0.iter().copied()
     }
 
-    pub(crate) fn count(&mut self, day: i64, delayed: bool) {
+    /// A request at so many seconds of local time since 1970.
+    pub(crate) fn count(&mut self, local: i64, delayed: bool) {
         let place = match self.0.last() {
             // Nearly always: only who was held through midnight is counted late.
-            Some(&(last, _)) if last == day => self.0.len() - 1,
-            _ => self.0.binary_search_by_key(&day, |&(day, _)| day).unwrap_or_else(|place| {
-                self.0.insert(place, (day, Day::default()));
-                place
-            }),
+            Some(&(last, _)) if (0..DAY).contains(&(local - last * DAY)) => self.0.len() - 1,
+            _ => {
+                let day = local.div_euclid(DAY);
+                self.0.binary_search_by_key(&day, |&(day, _)| day).unwrap_or_else(|place| {
+                    self.0.insert(place, (day, Day::default()));
+                    place
+                })
+            }
         };
         let counts = &mut self.0[place].1;
         counts.admitted += 1;

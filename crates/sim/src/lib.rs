@@ -4,6 +4,7 @@
 
 pub mod cache;
 pub mod days;
+mod entries;
 mod hours;
 pub mod site;
 pub mod timeouts;
@@ -12,6 +13,7 @@ pub mod world;
 
 pub use cache::{CacheModel, CacheSettings, Resource};
 pub use days::{Day, Days};
+pub use entries::{Slot, Slots};
 pub use site::{Asked, SiteRun};
 pub use timeouts::Timeouts;
 pub use visits::{Visit, VisitBook, VisitCount};

@@ -83,6 +83,7 @@ impl<P: SleepPolicy> SiteRun<P> {
     }
 
     /// As [`Run::local_time`].
+    #[inline]
     pub fn local_time(&mut self, at: Mono, utc_offset: i32) {
         self.run.local_time(at, utc_offset);
     }
@@ -137,11 +138,15 @@ impl<P: SleepPolicy> SiteRun<P> {
     }
 
     /// Tells the cache what happened to the server since the last request.
+    #[inline]
     fn catch_up(&mut self) {
-        let now = self.run.awakenings();
-        if now == self.seen {
-            return;
+        if self.run.awakenings().changes != self.seen.changes {
+            self.take_in_changes();
         }
+    }
+
+    fn take_in_changes(&mut self) {
+        let now = *self.run.awakenings();
         // Of several sleeps since the last request only the last two matter.
         if now.woke != self.seen.woke {
             if let Some(at) = now.slept_before {

@@ -26,28 +26,41 @@ pub struct DelayedUnder([u64; WORDS]);
 /// sleep but minimum on time and quiet time.
 ///
 /// Equal to as many runs of the power manager with the policy `timeout` (tested), and some hundred
-/// times quicker: requests that no time-out could have slept before are passed over.
+/// times quicker: requests that no time-out could have slept before are passed over, and time is
+/// counted in whole nanoseconds. So a run may last 584 years.
 #[derive(Debug, Clone)]
 pub struct Timeouts {
     idle: Vec<Duration>,
     servers: Vec<Server>,
-    rules: Constraints,
-    /// Whoever waits no longer than this is not delayed.
-    delay: Duration,
+    states: PowerStates,
+    rules: Rules,
     /// The last request.
-    last: Mono,
+    last: u64,
     /// Until then some server is waking.
-    waking: Mono,
+    waking: u64,
 }
 
-/// What one server did so far.
+/// What binds every server, ns.
+#[derive(Debug, Clone, Copy)]
+struct Rules {
+    quiet: u64,
+    min_on: u64,
+    sleep_time: u64,
+    wake_time: u64,
+    /// Whoever waits no longer than this is not delayed.
+    delay: u64,
+}
+
+/// What one server did so far; times in ns.
 #[derive(Debug, Clone, Copy, Default)]
 struct Server {
-    on: Duration,
-    off: Duration,
+    /// Its time-out, or the quiet time where that is longer.
+    idle: u64,
+    on: u64,
+    off: u64,
     cycles: u64,
     /// Awake since, or will be from then on.
-    awake: Mono,
+    awake: u64,
     delayed_requests: u64,
     delayed_visits: u64,
 }
@@ -70,92 +83,104 @@ impl Timeouts {
     /// Waiting longer than `delay` counts as delayed.
     pub fn new(mut idle: Vec<Duration>, rules: Constraints, delay: Duration) -> Self {
         idle.truncate(64 * WORDS);
-        let servers = vec![Server::default(); idle.len()];
-        Self { idle, servers, rules, delay, last: Mono::ZERO, waking: Mono::ZERO }
+        let Constraints { states, min_on, quiet } = rules;
+        let rules = Rules {
+            quiet: nanos(quiet),
+            min_on: nanos(min_on),
+            sleep_time: nanos(states.sleep_time),
+            wake_time: nanos(states.wake_time),
+            delay: nanos(delay),
+        };
+        let server =
+            |&idle: &Duration| Server { idle: nanos(idle.max(quiet)), ..Server::default() };
+        let servers = idle.iter().map(server).collect();
+        Self { idle, servers, states, rules, last: 0, waking: 0 }
     }
 
     /// A request that only the server can answer, not before the last one, of a visit that was
     /// delayed under some of the time-outs already.
     pub fn request(&mut self, at: Mono, visit: &mut DelayedUnder) {
-        let gap = at.since(self.last);
+        let at = nanos(at.0);
+        let gap = at.saturating_sub(self.last);
         // Whoever sleeps after `idle` was awake through a shorter gap, unless it is waking.
         let asleep = if gap >= self.rules.quiet {
-            self.idle.partition_point(|&idle| idle <= gap)
+            self.servers.partition_point(|server| server.idle <= gap)
         } else {
             0
         };
-        for index in 0..asleep {
-            self.gap_of(index, at, visit);
+        let Self { servers, rules, last, waking, .. } = self;
+        let (slept, awake) = servers.split_at_mut(asleep);
+        for (index, server) in slept.iter_mut().enumerate() {
+            let due = server.sleeps_after(*last, rules);
+            if at >= due {
+                server.on += due - server.awake;
+                server.cycles += 1;
+                let asleep = at.max(due.saturating_add(rules.sleep_time));
+                server.awake = asleep.saturating_add(rules.wake_time);
+                server.off += server.awake - due;
+                *waking = server.awake.max(*waking);
+            }
+            server.waits(index, at, rules, visit);
         }
-        if at < self.waking {
-            for index in asleep..self.servers.len() {
-                self.waits(index, at, visit);
+        if at < *waking {
+            for (index, server) in awake.iter_mut().enumerate() {
+                server.waits(asleep + index, at, rules, visit);
             }
         }
-        self.last = at;
-    }
-
-    /// A server whose time-out is shorter than the gap that ends now.
-    fn gap_of(&mut self, index: usize, at: Mono, visit: &mut DelayedUnder) {
-        let due = self.sleeps_at(index);
-        let states = self.rules.states;
-        let server = &mut self.servers[index];
-        if at < server.awake {
-            self.waits(index, at, visit);
-        } else if at >= due {
-            server.on += due.since(server.awake);
-            server.cycles += 1;
-            server.awake = at.max(due + states.sleep_time) + states.wake_time;
-            server.off += server.awake.since(due);
-            self.waking = self.waking.max(server.awake);
-            self.waits(index, at, visit);
-        }
-    }
-
-    /// When the server falls asleep if nobody comes.
-    fn sleeps_at(&self, index: usize) -> Mono {
-        let awake = self.servers[index].awake;
-        let used = self.last.max(awake);
-        (used + self.idle[index].max(self.rules.quiet)).max(awake + self.rules.min_on)
-    }
-
-    /// A request waits until the server is awake, if it is not.
-    fn waits(&mut self, index: usize, at: Mono, visit: &mut DelayedUnder) {
-        let server = &mut self.servers[index];
-        if server.awake.since(at) <= self.delay {
-            return;
-        }
-        server.delayed_requests += 1;
-        let (word, bit) = (index / 64, 1_u64 << (index % 64));
-        if visit.0[word] & bit == 0 {
-            visit.0[word] |= bit;
-            server.delayed_visits += 1;
-        }
+        *last = at;
     }
 
     /// What each came to by `end`.
     pub fn finish(&self, end: Mono) -> Vec<UnderTimeout> {
-        let finish = |index: usize| {
-            let due = self.sleeps_at(index);
-            let mut server = self.servers[index];
-            server.on += due.min(end).since(server.awake);
+        let end = nanos(end.0);
+        let finish = |(server, &idle): (&Server, &Duration)| {
+            let due = server.sleeps_after(self.last, &self.rules);
+            let mut server = *server;
+            server.on += due.min(end).saturating_sub(server.awake);
             // Still waking: that was booked up to the moment when it will be awake.
-            server.off = server.off.saturating_sub(server.awake.since(end));
+            server.off = server.off.saturating_sub(server.awake.saturating_sub(end));
             if due <= end {
-                server.off += end.since(due);
+                server.off += end - due;
                 server.cycles += 1;
             }
             let Server { on, off, cycles, delayed_requests, delayed_visits, .. } = server;
+            let (on, off) = (Duration::from_nanos(on), Duration::from_nanos(off));
             let bill = Bill { on, off, cycles, ..Bill::default() };
-            UnderTimeout { idle: self.idle[index], bill, delayed_requests, delayed_visits }
+            UnderTimeout { idle, bill, delayed_requests, delayed_visits }
         };
-        (0..self.idle.len()).map(finish).collect()
+        self.servers.iter().zip(&self.idle).map(finish).collect()
     }
 
     /// Power states of the servers.
     pub const fn states(&self) -> &PowerStates {
-        &self.rules.states
+        &self.states
     }
+}
+
+impl Server {
+    /// When it falls asleep if nobody comes after the `last` request.
+    fn sleeps_after(&self, last: u64, rules: &Rules) -> u64 {
+        let used = last.max(self.awake);
+        used.saturating_add(self.idle).max(self.awake.saturating_add(rules.min_on))
+    }
+
+    /// A request waits until the server is awake, if it is not.
+    fn waits(&mut self, index: usize, at: u64, rules: &Rules, visit: &mut DelayedUnder) {
+        if self.awake.saturating_sub(at) <= rules.delay {
+            return;
+        }
+        self.delayed_requests += 1;
+        let (word, bit) = (index / 64, 1_u64 << (index % 64));
+        if visit.0[word] & bit == 0 {
+            visit.0[word] |= bit;
+            self.delayed_visits += 1;
+        }
+    }
+}
+
+/// Nanoseconds; what lasts for ever, as many as there are.
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

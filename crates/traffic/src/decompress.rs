@@ -17,12 +17,17 @@ const MAGIC: usize = 6;
 /// Most memory that an xz file may ask for, in KiB: four times what `xz -9` needs.
 const XZ_KIB: u32 = 256 * 1024;
 
+/// What some editors and Windows programs put in front of text in UTF-8.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Bytes read of a packed log at a time.
 const BUFFER: usize = 64 * 1024;
 
 /// A log as it was before it was packed, if it was.
 pub(crate) struct Unpacked {
     text: Box<dyn Read + Send>,
+    /// What was read of the first bytes, which may be a mark; nothing once that is known.
+    begin: Option<Vec<u8>>,
     packed: bool,
     /// Whether the source itself failed.
     failed: Arc<AtomicBool>,
@@ -49,7 +54,7 @@ impl Unpacked {
         } else {
             Box::new(source)
         };
-        Ok(Self { text, packed: gzip || zstd || bzip2 || xz, failed })
+        Ok(Self { text, begin: Some(Vec::new()), packed: gzip || zstd || bzip2 || xz, failed })
     }
 
     /// Whether an error of it says that what was packed is damaged or cut off, and not that it
@@ -59,8 +64,26 @@ impl Unpacked {
     }
 }
 
+impl Unpacked {
+    /// Passes over a byte order mark, which says nothing that is not so of every log.
+    fn begin(&mut self, mut begin: Vec<u8>) -> io::Result<()> {
+        let missing = (MARK.len() - begin.len()) as u64;
+        let read = self.text.by_ref().take(missing).read_to_end(&mut begin);
+        if read.is_ok() && begin != MARK {
+            let text = std::mem::replace(&mut self.text, Box::new(io::empty()));
+            self.text = Box::new(io::Cursor::new(begin).chain(text));
+        } else if read.is_err() {
+            self.begin = Some(begin);
+        }
+        read.map(drop)
+    }
+}
+
 impl Read for Unpacked {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if let Some(begin) = self.begin.take() {
+            self.begin(begin)?;
+        }
         self.text.read(into)
     }
 }

@@ -42,6 +42,19 @@ fn text() -> Vec<u8> {
 }
 
 #[test]
+fn a_byte_order_mark_is_no_text() {
+    let marked = [MARK, b"one\n", MARK].concat();
+    let pack = |(_, packer): (&str, Packer)| packer(&marked);
+    for packed in PACKERS.into_iter().map(pack).chain([marked.clone()]) {
+        let (text, error, _) = unpack(packed);
+        assert_eq!((text, error.is_none()), ([b"one\n", MARK].concat(), true), "one, in front");
+    }
+    for short in [&b""[..], b"\xef", b"\xef\xbb", b"\xef\xbbx", b"ab"] {
+        assert_eq!(unpack(short.to_vec()).0, short);
+    }
+}
+
+#[test]
 fn what_was_packed_comes_out_again() {
     let text = text();
     for (name, pack) in PACKERS {

@@ -18,6 +18,12 @@ pub enum Error {
         /// The system's answer.
         source: io::Error,
     },
+    /// A folder, not a file.
+    #[error("log {name} is a folder: name the logs in it, as in `{name}/*.log`")]
+    Folder {
+        /// Path as given.
+        name: String,
+    },
     /// Reading failed part-way; what came before was delivered.
     #[error(
         "reading log {name} failed after {lines} lines: {source}; \
@@ -67,4 +73,9 @@ pub enum Error {
 /// Names of all formats, for people.
 pub(crate) fn format_names() -> String {
     Format::names().collect::<Vec<_>>().join(", ")
+}
+
+/// A folder's path without the slash at its end, so that more can be put behind it.
+pub(crate) fn folder_name(path: &str) -> String {
+    path.trim_end_matches('/').to_owned()
 }

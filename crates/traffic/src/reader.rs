@@ -64,6 +64,9 @@ impl LogReader {
         }
         let name = path.display().to_string();
         match File::open(path) {
+            Ok(file) if file.metadata().is_ok_and(|metadata| metadata.is_dir()) => {
+                Err(Error::Folder { name: crate::error::folder_name(&name) })
+            }
             Ok(file) => Self::new(name, file),
             Err(source) => Err(Error::Open { name, source }),
         }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::analyze::{BARE, Desk, THREE, json};
-use crate::harness::shared_data;
+use crate::harness::{nightwatt, shared_data, told};
 
 /// Monday, 2024-03-04 00:00 UTC.
 const MONDAY: i64 = 1_709_510_400;
@@ -145,8 +145,68 @@ fn one_line_is_a_second_of_which_little_can_be_said() {
         (&1.into(), &1.into(), &1.0.into())
     );
     assert_eq!((&one["year"], &one["holes"]), (&Value::Null, &Value::Array(Vec::new())));
-    let said = desk.said(&[&desk.path("one.log")]);
+    for sequence in ["all", "without_crawlers", "behind_cache", "both"] {
+        assert_eq!(one["ideal"]["5"][sequence], Value::Null, "one request has no gap");
+    }
+    for (name, policy) in one["policies"].as_object().unwrap() {
+        let unknown = [&policy["delayed_share_after_first_day"], &policy["oracle_share"]];
+        assert_eq!(unknown, [&Value::Null; 2], "{name}: one day, in which nothing can be saved");
+    }
+    let (page, folder) = (desk.path("one.html"), desk.path("csv"));
+    let said = desk.said(&[&desk.path("one.log"), "--html", &page, "--csv", &folder]);
     assert!(said.starts_with("exit status: 0") && !said.contains("NaN"), "{said}");
+    assert!(said.contains("\n1 line: 1 request in "), "{said}");
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("1 line: 1 request analysed;"), "{page}");
+    let ideal = fs::read_to_string(PathBuf::from(folder).join("ideal.csv")).unwrap();
+    assert!(ideal.contains("\r\n5,,,,,43.3\r\n"), "{ideal}");
+}
+
+#[test]
+fn a_byte_order_mark_costs_no_line() {
+    let desk = Desk::new();
+    let marked = json(&[&desk.write("a.log", format!("\u{feff}{THREE}"))]);
+    let counts = ["lines", "requests", "malformed"].map(|key| marked[key].as_u64());
+    assert_eq!(counts, [3, 3, 0].map(Some));
+}
+
+#[test]
+fn reports_of_one_log_are_equal_as_text_with_addresses() {
+    let desk = Desk::new();
+    let log: String =
+        (0..3_000).map(|n| line(MONDAY + n * 61, 0, &format!("/{}", n * n % 40))).collect();
+    let log = desk.write("a.log", log);
+    let run =
+        |options: &[&str]| nightwatt(&[&["analyze", "--json", &log], options].concat()).stdout;
+    assert_eq!(run(&["--show-addresses"]), run(&["--show-addresses"]));
+    assert_ne!(run(&[]), run(&[]), "labels are drawn anew");
+}
+
+#[test]
+fn what_is_likely_wrong_is_named() {
+    let desk = Desk::new();
+    let log = desk.write("a.log", THREE);
+    let folder = PathBuf::from(&log).parent().unwrap().display().to_string();
+    for command in ["analyze", "published"] {
+        let said = |args: &[&str]| told(&nightwatt(&[&[command], args].concat()));
+        let of_folder = said(&[&format!("{folder}/")]);
+        let wanted =
+            format!("log {folder} is a folder: name the logs in it, as in `{folder}/*.log`");
+        assert!(of_folder.contains(&wanted), "{of_folder}");
+        let of_wrong = said(&[&log, "--format", "caddy"]);
+        assert!(of_wrong.contains("3 lines, 3 malformed"), "{of_wrong}");
+        assert!(of_wrong.contains("hint: `--format` is the likely cause"), "{of_wrong}");
+        let one = said(&[&desk.write("one", "rubbish\n"), "--format", "combined"]);
+        assert!(one.contains("holds no request: 1 line, 1 malformed"), "{one}");
+        assert!(!one.contains("--log`"), "there is no such option here: {one}");
+        // Some lines can be read: that is not said of all.
+        let json = r#"{"ts":1709510400.0,"request":{"remote_ip":"198.51.100.7","method":"GET","uri":"/","proto":"HTTP/1.1","headers":{}},"status":200,"size":5}"#;
+        let mixed = desk.write("mixed.log", format!("{}{json}\n", THREE.repeat(10)));
+        let warned = said(&[&mixed, "--format", "caddy"]);
+        let wanted = "30 of 31 lines are not in the format `caddy`: `--format` is the likely cause";
+        assert!(warned.contains(wanted), "{warned}");
+        assert!(!said(&[&mixed]).contains("--format"), "told by its lines");
+    }
 }
 
 /// Somebody comes every four seconds from midnight to six, on two days; nothing else uses energy.

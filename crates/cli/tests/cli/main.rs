@@ -12,6 +12,7 @@ mod demo;
 mod failing_servers;
 mod harness;
 mod learning;
+mod measure;
 mod observe;
 mod published;
 mod real_logs;

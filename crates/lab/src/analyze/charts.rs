@@ -7,6 +7,9 @@ use nightwatt_traffic::summary::Typical;
 use super::result::{Analysis, BySequence};
 use super::tables::{DAYS, SEQUENCES};
 
+/// The figure of one sequence.
+type Of = fn(&BySequence<Option<f64>>) -> Option<f64>;
+
 impl Analysis {
     /// What each policy saves, against the visits that it delays.
     pub(super) fn frontier_chart(&self) -> Chart {
@@ -70,11 +73,12 @@ impl Analysis {
              nobody waited. The curve is flat where gaps of that length hardly occur; left of the \
              break-even a sleep costs more than it saves.",
         );
-        let of: [fn(&BySequence<f64>) -> f64; 4] =
+        let of: [Of; 4] =
             [|it| it.all, |it| it.without_crawlers, |it| it.behind_cache, |it| it.both];
         for (name, joules) in SEQUENCES.iter().zip(of) {
-            let points =
-                self.ideal.iter().map(|(&s, row)| (f64::from(s), joules(row) / JOULES_PER_KWH));
+            let points = self.ideal.iter().filter_map(|(&s, row)| {
+                joules(row).map(|joules| (f64::from(s), joules / JOULES_PER_KWH))
+            });
             chart = chart.series(Series::new(*name, Kind::Line).points(points));
         }
         let always_on = self.always_on_j / JOULES_PER_KWH;

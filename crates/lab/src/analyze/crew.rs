@@ -13,10 +13,10 @@ use super::costs::{Admitted, Bank, PolicyCost};
 use super::wakers::Wakers;
 
 /// Requests given to all policies at a time.
-const BATCH: usize = 8_192;
+const BATCH: usize = 2_048;
 
 /// Batches that may wait for a slow thread.
-const WAITING: usize = 8;
+const WAITING: usize = 16;
 
 /// Requests of which is remembered who sent them, until it is known whether they woke the server.
 const RECENT: usize = 256;
@@ -35,7 +35,8 @@ pub(super) struct Event {
 
 /// One policy as `serve` would run it.
 pub(super) struct SiteJob {
-    pub(super) name: String,
+    /// And others that do the same under this scenario.
+    pub(super) names: Vec<String>,
     pub(super) run: SiteRun<Box<dyn SleepPolicy + Send>>,
     /// Who wakes the server; kept for one policy only.
     pub(super) wakers: Option<Wakers>,
@@ -45,11 +46,11 @@ pub(super) struct SiteJob {
 
 impl SiteJob {
     pub(super) fn new(
-        name: String,
+        names: Vec<String>,
         run: SiteRun<Box<dyn SleepPolicy + Send>>,
         wakers: Option<Wakers>,
     ) -> Self {
-        Self { name, run, wakers, recent: VecDeque::new(), woken_by: None }
+        Self { names, run, wakers, recent: VecDeque::new(), woken_by: None }
     }
 
     fn take(&mut self, event: &Event) {
@@ -85,35 +86,50 @@ pub(super) enum Job {
 }
 
 impl Job {
-    fn take(&mut self, events: &[Event]) {
+    fn take(&mut self, batch: &Batch) {
         match self {
-            Self::Site(job) => events.iter().for_each(|event| job.take(event)),
-            Self::Cost(job) => admitted(events).for_each(|request| job.request(&request)),
-            Self::Bank(job) => admitted(events).for_each(|request| job.request(&request)),
+            Self::Site(job) => batch.all.iter().for_each(|event| job.take(event)),
+            Self::Cost(job) => batch.admitted.iter().for_each(|request| job.request(request)),
+            Self::Bank(job) => batch.admitted.iter().for_each(|request| job.request(request)),
         }
     }
 }
 
-fn admitted(events: &[Event]) -> impl Iterator<Item = Admitted> {
-    let admitted = events.iter().filter(|event| event.class.is_admitted());
-    admitted.map(|event| Admitted {
-        at: event.asked.at,
-        visitor: event.asked.visitor,
-        visit: event.asked.visit,
-        class: event.class,
-        needs_server: event.needs_server,
-        utc_offset: event.utc_offset,
-    })
+/// Requests that every thread is given.
+struct Batch {
+    all: Vec<Event>,
+    /// Those of whoever is admitted, with no more than the comparison at prices needs.
+    admitted: Vec<Admitted>,
 }
 
-/// Requests that every thread is given.
-type Batch = Arc<Vec<Event>>;
+impl Batch {
+    fn new() -> Self {
+        Self { all: Vec::with_capacity(BATCH), admitted: Vec::with_capacity(BATCH) }
+    }
+
+    fn push(&mut self, event: Event) {
+        if event.class.is_admitted() {
+            self.admitted.push(Admitted {
+                at: event.asked.at,
+                visitor: event.asked.visitor,
+                visit: event.asked.visit,
+                class: event.class,
+                needs_server: event.needs_server,
+                utc_offset: event.utc_offset,
+            });
+        }
+        self.all.push(event);
+    }
+}
 
 /// Threads that do all jobs.
 pub(super) struct Crew {
-    batch: Vec<Event>,
-    workers: Vec<(SyncSender<Batch>, JoinHandle<Vec<Job>>)>,
+    batch: Batch,
+    workers: Vec<Worker>,
 }
+
+/// A thread, and where it takes its requests from.
+type Worker = (SyncSender<Arc<Batch>>, JoinHandle<Vec<Job>>);
 
 impl Crew {
     /// Shares the jobs out among as many threads as there are cores.
@@ -127,19 +143,19 @@ impl Crew {
             let (sender, receiver) = sync_channel(WAITING);
             (sender, thread::spawn(move || work(jobs, &receiver)))
         };
-        Self { batch: Vec::with_capacity(BATCH), workers: shares.into_iter().map(start).collect() }
+        Self { batch: Batch::new(), workers: shares.into_iter().map(start).collect() }
     }
 
     /// One more request.
     pub(super) fn push(&mut self, event: Event) {
         self.batch.push(event);
-        if self.batch.len() == BATCH {
+        if self.batch.all.len() == BATCH {
             self.send();
         }
     }
 
     fn send(&mut self) {
-        let batch = Arc::new(std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH)));
+        let batch = Arc::new(std::mem::replace(&mut self.batch, Batch::new()));
         for (sender, _) in &self.workers {
             // Fails only where the thread has panicked, which `end` passes on.
             let _ = sender.send(Arc::clone(&batch));
@@ -161,7 +177,7 @@ impl Crew {
     }
 }
 
-fn work(mut jobs: Vec<Job>, batches: &Receiver<Batch>) -> Vec<Job> {
+fn work(mut jobs: Vec<Job>, batches: &Receiver<Arc<Batch>>) -> Vec<Job> {
     for batch in batches {
         for job in &mut jobs {
             job.take(&batch);

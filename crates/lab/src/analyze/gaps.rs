@@ -1,13 +1,13 @@
 //! Gaps between requests, and what sleeping in them with perfect knowledge would use.
 
-use std::collections::BTreeMap;
+use std::time::Duration;
 
 use nightwatt_model::scenario::Scenario;
 use nightwatt_model::time::Mono;
 use serde::Serialize;
 
 /// Thresholds of the ideal saving, 0 to this many seconds.
-const THRESHOLDS: usize = 60;
+pub(super) const THRESHOLDS: usize = 60;
 
 /// Bands of the histogram: gaps of no measurable length, then by half octaves from 1 ms up.
 const BANDS: usize = 96;
@@ -88,7 +88,7 @@ impl Gaps {
         if let Some(last) = self.last.replace(at) {
             let gap = at.since(last);
             let seconds = gap.as_secs_f64();
-            self.bands[band_of(seconds)].add(seconds);
+            self.bands[band_of(gap)].add(seconds);
             let second = usize::try_from(gap.as_secs()).unwrap_or(usize::MAX);
             self.by_second[second.min(THRESHOLDS)].add(seconds);
             self.longest = self.longest.max(seconds);
@@ -127,30 +127,31 @@ impl Gaps {
         }
     }
 
-    /// Energy with perfect knowledge, by threshold: asleep in every gap at or above it,
-    /// `E = T_on P_on + T_sleep P_off + N E_switch`, and the proxy all the time.
-    pub(super) fn ideal(&self, scenario: &Scenario) -> BTreeMap<u32, f64> {
+    /// Energy with perfect knowledge, of a threshold up to [`THRESHOLDS`]: asleep in every gap at or above it,
+    /// `E = T_on P_on + T_sleep P_off + N E_switch`, and the proxy all the time. None without gaps.
+    pub(super) fn ideal(&self, scenario: &Scenario, threshold: usize) -> Option<f64> {
+        if self.requests < 2 {
+            return None;
+        }
         let states = scenario.power_states();
         let all: f64 = self.by_second.iter().map(|band| band.seconds).sum();
-        let energy = |threshold: usize| {
-            let slept = &self.by_second[threshold..];
-            let asleep: f64 = slept.iter().map(|band| band.seconds).sum();
-            let sleeps: u64 = slept.iter().map(|band| band.gaps).sum();
-            (all - asleep) * states.on.get()
-                + asleep * states.off.get()
-                + sleeps as f64 * states.switch.get()
-                + all * scenario.proxy.power_w
-        };
-        (0..=THRESHOLDS).map(|threshold| (threshold as u32, energy(threshold))).collect()
+        let slept = &self.by_second[threshold..];
+        let asleep: f64 = slept.iter().map(|band| band.seconds).sum();
+        let sleeps: u64 = slept.iter().map(|band| band.gaps).sum();
+        let server = (all - asleep) * states.on.get()
+            + asleep * states.off.get()
+            + sleeps as f64 * states.switch.get();
+        Some(server + all * scenario.proxy.power_w)
     }
 }
 
-fn band_of(seconds: f64) -> usize {
-    if seconds < 0.001 {
-        return 0;
-    }
-    let half_octaves = 2.0 * (seconds / 0.001).log2();
-    (half_octaves as usize + 1).min(BANDS - 1)
+/// The band of a gap. Logs know no less than milliseconds.
+fn band_of(gap: Duration) -> usize {
+    let millis = gap.as_secs().saturating_mul(1000).saturating_add(gap.subsec_millis().into());
+    let Some(octave) = millis.checked_ilog2() else { return 0 };
+    // The upper half begins at 2^octave x the root of 2.
+    let upper_half = u128::from(millis).pow(2) >= 2 << (2 * octave);
+    (2 * octave as usize + usize::from(upper_half) + 1).min(BANDS - 1)
 }
 
 fn begin_of(band: usize) -> f64 {
@@ -175,12 +176,13 @@ mod tests {
     #[test]
     fn the_ideal_of_three_gaps_by_hand() {
         // Gaps of 0, 5 and 100 s. From 5 s on: asleep 105 s in two sleeps.
-        let ideal = gaps(&[0, 5, 100]).ideal(&Scenario::default());
+        let gaps = gaps(&[0, 5, 100]);
+        let ideal = |threshold| gaps.ideal(&Scenario::default(), threshold).unwrap();
         let proxy = 105.0 * 5.0;
-        assert!((ideal[&5] - (105.0 * 1.6 + 2.0 * 170.7 + proxy)).abs() < 1e-6);
-        assert!((ideal[&6] - (5.0 * 43.3 + 100.0 * 1.6 + 170.7 + proxy)).abs() < 1e-6);
-        assert!((ideal[&60] - ideal[&6]).abs() < 1e-6);
-        assert!((ideal[&0] - (ideal[&5] + 170.7)).abs() < 1e-6, "a sleep of no length costs");
+        assert!((ideal(5) - (105.0 * 1.6 + 2.0 * 170.7 + proxy)).abs() < 1e-6);
+        assert!((ideal(6) - (5.0 * 43.3 + 100.0 * 1.6 + 170.7 + proxy)).abs() < 1e-6);
+        assert!((ideal(60) - ideal(6)).abs() < 1e-6);
+        assert!((ideal(0) - (ideal(5) + 170.7)).abs() < 1e-6, "a sleep of no length costs");
     }
 
     #[test]
@@ -199,8 +201,24 @@ mod tests {
     }
 
     #[test]
+    fn every_gap_lies_between_the_ends_of_its_band() {
+        for millis in (1..4_000_000_u64).step_by(37).chain((0..60).map(|n| 1 << n)) {
+            let band = band_of(Duration::from_millis(millis));
+            let seconds = Duration::from_millis(millis).as_secs_f64() * (1.0 + 1e-12);
+            assert!(begin_of(band) <= seconds, "{millis} ms in {band}");
+            assert!(seconds < begin_of(band + 1) || band == BANDS - 1, "{millis} ms in {band}");
+        }
+        assert_eq!(band_of(Duration::from_micros(999)), 0);
+        assert_eq!(band_of(Duration::MAX), BANDS - 1);
+    }
+
+    #[test]
     fn no_request_and_one_have_no_gap() {
         assert_eq!(Gaps::default().figures().gaps, 0);
         assert_eq!(gaps(&[]).figures().histogram, []);
+        for none in [Gaps::default(), gaps(&[])] {
+            assert_eq!(none.ideal(&Scenario::default(), 5), None, "not 0 J");
+        }
+        assert!(gaps(&[0]).ideal(&Scenario::default(), 5).is_some());
     }
 }

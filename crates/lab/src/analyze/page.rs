@@ -6,7 +6,7 @@ use nightwatt_report::{Block, Document, KeyFigure, Note, Origin, Section, Table,
 
 use super::result::Analysis;
 use super::tables::{counts_table, samples_table, wakers_table};
-use super::text::{amount, days_text, money};
+use super::text::{amount, counted, days_text, money};
 
 impl Analysis {
     /// One page with all that is known; `generated` says by what and when it was made.
@@ -218,10 +218,9 @@ impl Analysis {
 
     fn log_section(&self) -> Section {
         let text = Text::from(format!(
-            "{} lines: {} requests analysed; {} hold no HTTP request, {} could not be read, {} stand \
-             behind later ones.",
-            grouped(self.lines as f64, 0),
-            grouped(self.requests as f64, 0),
+            "{}: {} analysed; {} hold no HTTP request, {} could not be read, {} stand behind later ones.",
+            counted(self.lines, "line"),
+            counted(self.requests, "request"),
             grouped(self.bad_requests as f64, 0),
             grouped(self.malformed as f64, 0),
             grouped(self.unsorted as f64, 0)

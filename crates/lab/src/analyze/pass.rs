@@ -8,7 +8,7 @@ use foldhash::fast::FixedState;
 use nightwatt_model::policy::admission::{Cached, ClientClass, Want};
 use nightwatt_model::time::{Mono, Wall};
 use nightwatt_model::visit::Visitor;
-use nightwatt_sim::{Asked, CacheModel, CacheSettings, Resource, Visit, VisitBook};
+use nightwatt_sim::{Asked, CacheModel, CacheSettings, Resource, Slots, Visit, VisitBook};
 use nightwatt_traffic::scan::Logged;
 use nightwatt_traffic::summary::Hours;
 use nightwatt_traffic::traits::Rules;
@@ -81,6 +81,7 @@ pub(super) struct Pass {
     crawler_hours: HourOfCrawlers,
     caches: Caches,
     visits: VisitBook,
+    slots: Slots,
     trace: Trace,
     crew: Crew,
 }
@@ -125,6 +126,7 @@ impl Pass {
                 with_grace: 0,
             },
             visits: VisitBook::default(),
+            slots: Slots::default(),
             trace: Trace::default(),
             crew: Crew::begin(jobs(&options.scenario, start)),
         }
@@ -150,7 +152,8 @@ impl Pass {
         if class == ClientClass::Crawler {
             self.crawler(logged);
         }
-        let resource = resource_of(logged);
+        let mut resource = resource_of(logged);
+        resource.slot = self.slots.of(resource.key, resource.storable);
         let cached = self.caches.ask(&resource, at);
         self.sequences(at, class, cached);
         let want = want_of(logged, class);

@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::bills::{self, Bills};
 use super::costs::{CostTable, FrontierPoint, PolicyCost, table};
 use super::crew::{Job, SiteJob};
-use super::gaps::GapFigures;
+use super::gaps::{GapFigures, THRESHOLDS};
 use super::holes::{self, Hole};
 use super::pass::{Ended, Pass, Sequences};
 use super::wakers::{WakerFigures, Wakers, rules};
@@ -91,8 +91,9 @@ pub struct Analysis {
     pub cache_share: CacheShare,
     /// Gaps between requests, of four sequences.
     pub gaps: BySequence<GapFigures>,
-    /// Threshold in seconds -> energy with perfect knowledge, J, proxy included.
-    pub ideal: BTreeMap<u32, BySequence<f64>>,
+    /// Threshold in seconds -> energy with perfect knowledge, J, proxy included; none of a sequence
+    /// without gaps.
+    pub ideal: BTreeMap<u32, BySequence<Option<f64>>>,
     /// Energy of a server always on, without a proxy, J.
     pub always_on_j: f64,
     /// What that costs, each hour at its price, in the scenario's currency.
@@ -214,14 +215,15 @@ pub struct PolicyFigures {
     pub visits: u64,
     /// Of those, delayed.
     pub delayed_visits: u64,
-    /// Energy saved at the server, as a share of what the oracle saves there.
-    pub oracle_share: f64,
+    /// Energy saved at the server, as a share of what the oracle saves there; none where that is
+    /// nothing.
+    pub oracle_share: Option<f64>,
     /// Local calendar days with at least 30 admitted requests.
     pub days: u64,
     /// Of those, days on which more were delayed than the promise's share.
     pub days_over: u64,
-    /// Share of admitted requests delayed, the first day left out.
-    pub delayed_share_after_first_day: f64,
+    /// Share of admitted requests delayed, the first day left out; none if that is all there was.
+    pub delayed_share_after_first_day: Option<f64>,
 }
 
 /// What perfect knowledge would have done: nobody waits.
@@ -265,7 +267,7 @@ pub(super) fn draw_up(
     let year = year(policies.get(&default_policy), scenario, always_on, end);
     Ok(Analysis {
         schema: 1,
-        warnings: warnings(&scan, WRONG_IF_CHANGED).into_iter().chain(hole).collect(),
+        warnings: all_warnings(&scan, options, hole),
         logs: logs(&scan),
         lines: scan.counts.lines,
         malformed: scan.counts.malformed,
@@ -322,6 +324,14 @@ fn holes(pass: &Pass, end: Mono) -> (Vec<Hole>, Option<String>) {
     (holes, warning)
 }
 
+fn nothing_asked(options: &AnalyzeOptions, scan: Scan) -> Error {
+    Error::nothing_asked(&options.logs, options.format, scan)
+}
+
+fn all_warnings(scan: &Scan, options: &AnalyzeOptions, hole: Option<String>) -> Vec<String> {
+    warnings(scan, options.format, WRONG_IF_CHANGED).into_iter().chain(hole).collect()
+}
+
 fn year(
     own: Option<&PolicyFigures>,
     scenario: &Scenario,
@@ -333,28 +343,11 @@ fn year(
     YearFigures::of(scenario, always_on, used, end)
 }
 
-fn nothing_asked(options: &AnalyzeOptions, scan: Scan) -> Error {
-    if let Some(failure) = scan.failures.into_iter().next() {
-        return failure.into();
-    }
-    let names: Vec<String> = options.logs.iter().map(|log| log.display().to_string()).collect();
-    Error::NothingAsked {
-        logs: names.join(", "),
-        lines: scan.counts.lines,
-        malformed: scan.counts.malformed,
-        bad: scan.counts.bad_requests,
-    }
-}
-
-fn ideal(gaps: &Sequences, scenario: &Scenario) -> BTreeMap<u32, BySequence<f64>> {
-    let ideal = BySequence::of(gaps, |gaps| gaps.ideal(scenario));
-    let row = |threshold: &u32| BySequence {
-        all: ideal.all[threshold],
-        without_crawlers: ideal.without_crawlers[threshold],
-        behind_cache: ideal.behind_cache[threshold],
-        both: ideal.both[threshold],
+fn ideal(gaps: &Sequences, scenario: &Scenario) -> BTreeMap<u32, BySequence<Option<f64>>> {
+    let row = |threshold| {
+        (threshold, BySequence::of(gaps, |gaps| gaps.ideal(scenario, threshold as usize)))
     };
-    ideal.all.keys().map(|threshold| (*threshold, row(threshold))).collect()
+    (0..=THRESHOLDS as u32).map(row).collect()
 }
 
 fn crawlers(pass: &Pass) -> Vec<(String, u64)> {
@@ -416,7 +409,7 @@ impl Done {
         };
         let mut wakers = Wakers::default();
         let mut policies = BTreeMap::new();
-        for SiteJob { name, mut run, wakers: seen, .. } in sites {
+        for SiteJob { names, mut run, wakers: seen, .. } in sites {
             if let Some(seen) = seen {
                 wakers = seen;
             }
@@ -425,7 +418,7 @@ impl Done {
             let outcome = run.finish(end);
             let mut figures = policy_figures(&outcome, &days, scenario, oracle_j, end);
             figures.bill = bills.of_both(figures.energy_j, saved.as_ref());
-            policies.insert(name, figures);
+            policies.extend(names.into_iter().map(|name| (name, figures.clone())));
         }
         Self { policies, oracle, costs, seen: wakers }
     }
@@ -458,7 +451,7 @@ fn policy_figures(
     PolicyFigures {
         days: busy().count() as u64,
         days_over: busy().filter(is_over).count() as u64,
-        delayed_share_after_first_day: later.1 as f64 / later.0.max(1) as f64,
+        delayed_share_after_first_day: (later.0 > 0).then(|| later.1 as f64 / later.0 as f64),
         energy_j: energy.joules.get(),
         energy_uncertainty_j: energy.uncertainty.get(),
         bill: 0.0,
@@ -468,7 +461,7 @@ fn policy_figures(
         delayed_requests: outcome.delayed_requests,
         visits: outcome.visits,
         delayed_visits: outcome.delayed_visits,
-        oracle_share: if best > 0.0 { (always_on - server.get()) / best } else { 0.0 },
+        oracle_share: (best > 0.0).then(|| (always_on - server.get()) / best),
     }
 }
 

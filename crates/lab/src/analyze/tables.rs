@@ -126,7 +126,7 @@ impl Analysis {
                 Cell::count(it.delayed_visits),
                 Cell::count(it.visits),
                 Cell::number(visits, 1),
-                Cell::number(100.0 * it.oracle_share, 1),
+                share_cell(it.oracle_share),
                 Cell::count(it.days),
                 Cell::count(it.days_over),
             ];
@@ -166,7 +166,7 @@ impl Analysis {
                 Cell::number(it.wakeups_per_day, 1),
                 Cell::number(share(it.delayed_requests, it.admitted), 1),
                 Cell::number(share(it.delayed_visits, it.visits), 1),
-                Cell::number(100.0 * it.oracle_share, 1),
+                share_cell(it.oracle_share),
             ]);
             table.rows.push(row);
         }
@@ -275,14 +275,14 @@ impl Analysis {
         columns.push(Column::number("always on", "J"));
         let mut table = Table::new("Energy with perfect knowledge", columns);
         for (&threshold, row) in &self.ideal {
-            let cell = |joules: f64| Cell::number(joules, 0);
+            let cell = |joules: Option<f64>| joules.map_or(Cell::Empty, |it| Cell::number(it, 0));
             table.rows.push(vec![
                 Cell::count(threshold.into()),
                 cell(row.all),
                 cell(row.without_crawlers),
                 cell(row.behind_cache),
                 cell(row.both),
-                cell(self.always_on_j),
+                cell(Some(self.always_on_j)),
             ]);
         }
         table
@@ -458,6 +458,11 @@ impl Analysis {
         }
         table
     }
+}
+
+/// A share in per cent.
+fn share_cell(share: Option<f64>) -> Cell {
+    share.map_or(Cell::Empty, |share| Cell::number(100.0 * share, 1))
 }
 
 /// A time-out in seconds, as people write it.

@@ -16,6 +16,11 @@ const WAKERS: usize = 3;
 /// Letters of a name, on a terminal.
 const NAME: usize = 60;
 
+/// So many of something whose plural ends in s.
+pub(super) fn counted(count: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(count as f64, 0), if count == 1 { "" } else { "s" })
+}
+
 impl Analysis {
     /// For a terminal.
     pub fn text(&self) -> String {
@@ -33,11 +38,11 @@ impl Analysis {
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "\n{} lines: {} requests in {}, {} bad requests, {} malformed",
-            count(self.lines),
-            count(self.requests),
+            "\n{}: {} in {}, {}, {} malformed",
+            counted(self.lines, "line"),
+            counted(self.requests, "request"),
             days_text(self.span_s),
-            count(self.bad_requests),
+            counted(self.bad_requests, "bad request"),
             count(self.malformed)
         );
         let _ = writeln!(
@@ -76,13 +81,13 @@ impl Analysis {
             };
             let _ = writeln!(
                 text,
-                "{mark} {name:<14} {:>6} % {:>10} {:>12.1} {:>18} {:>17} {:>11.1} %",
+                "{mark} {name:<14} {:>6} % {:>10} {:>12.1} {:>18} {:>17} {:>13}",
                 grouped(100.0 * it.saving, 1),
                 self.money(it.bill),
                 it.wakeups_per_day,
                 part(it.delayed_requests, it.admitted),
                 part(it.delayed_visits, it.visits),
-                100.0 * it.oracle_share,
+                it.oracle_share.map_or_else(|| "-".to_owned(), |it| format!("{:.1} %", 100.0 * it)),
             );
         }
         let _ = writeln!(

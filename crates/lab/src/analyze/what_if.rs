@@ -40,13 +40,22 @@ pub(super) enum Rule {
 }
 
 impl Rule {
-    fn apply(self, asked: &Asked) -> Asked {
-        let invited = Asked { class: ClientClass::Crawler, scanner_rules: 0, ..*asked };
+    /// Would it change anything about this request?
+    fn concerns(self, asked: &Asked) -> bool {
         match self {
-            Self::Cached(key) if asked.resource.key == key => Asked { is_pinned: true, ..*asked },
-            Self::Client(client) if asked.client == client => invited,
-            Self::Class(class) if asked.class == class => invited,
-            _ => *asked,
+            Self::Cached(key) => asked.resource.key == key,
+            Self::Client(client) => asked.client == client,
+            Self::Class(class) => asked.class == class,
+        }
+    }
+
+    fn apply(self, asked: &Asked) -> Asked {
+        match self {
+            _ if !self.concerns(asked) => *asked,
+            Self::Cached(_) => Asked { is_pinned: true, ..*asked },
+            Self::Client(_) | Self::Class(_) => {
+                Asked { class: ClientClass::Crawler, scanner_rules: 0, ..*asked }
+            }
         }
     }
 }
@@ -103,19 +112,28 @@ pub(super) fn try_each(
         trace.0.into_iter().map(|asked| Asked { at: Mono(asked.at.since(begins)), ..asked });
     let stage = Stage { scenario, world, asked: asked.collect(), length: Mono(end.since(begins)) };
     let span_s = stage.length.0.as_secs_f64();
-    let outcomes = on_all_cores(rules.len() + 1, |index| {
-        stage.run(index.checked_sub(1).map(|index| rules[index]))
+    // What concerns nobody here changes nothing.
+    let concerns = |rule: &Rule| stage.asked.iter().any(|asked| rule.concerns(asked));
+    let tried: Vec<Rule> = rules.iter().copied().filter(concerns).collect();
+    let mut outcomes = on_all_cores(tried.len() + 1, |index| {
+        stage.run(index.checked_sub(1).map(|index| tried[index]))
     });
+    let now = outcomes.remove(0);
+    let mut tried = tried.into_iter().zip(outcomes).peekable();
     let per_day = |figure: f64| if span_s > 0.0 { figure * 86_400.0 / span_s } else { 0.0 };
     let energy = |outcome: &Outcome| outcome.bill.server(&stage.world.states).get();
-    let now = &outcomes[0];
-    let saved = |(rule, then): (&Rule, &Outcome)| WhatIf {
-        rule: if matches!(rule, Rule::Cached(_)) { "cache" } else { "crawler" },
-        saved_j_per_day: per_day(energy(now) - energy(then)),
-        wakeups_avoided_per_day: per_day(now.bill.wakeups as f64 - then.bill.wakeups as f64),
-        delays_avoided_per_day: per_day(now.delayed_requests as f64 - then.delayed_requests as f64),
+    let saved = |rule: &Rule| {
+        let then = tried.next_if(|(tried, _)| tried == rule).map_or(now, |(_, then)| then);
+        WhatIf {
+            rule: if matches!(rule, Rule::Cached(_)) { "cache" } else { "crawler" },
+            saved_j_per_day: per_day(energy(&now) - energy(&then)),
+            wakeups_avoided_per_day: per_day(now.bill.wakeups as f64 - then.bill.wakeups as f64),
+            delays_avoided_per_day: per_day(
+                now.delayed_requests as f64 - then.delayed_requests as f64,
+            ),
+        }
     };
-    (rules.iter().zip(&outcomes[1..]).map(saved).collect(), span_s)
+    (rules.iter().map(saved).collect(), span_s)
 }
 
 /// Does so many things, each once, and gives what came of them in their order.
@@ -151,7 +169,7 @@ mod tests {
     use nightwatt_model::policy::sleep::PolicyChoice;
     use nightwatt_model::scenario::SlaRule;
     use nightwatt_model::visit::Visitor;
-    use nightwatt_sim::{Resource, Visit};
+    use nightwatt_sim::{Resource, Slot, Visit};
 
     use super::*;
 
@@ -167,7 +185,13 @@ mod tests {
             scanner_rules: 0,
             succeeded: true,
             want: Want::Other,
-            resource: Resource { key, bytes: 1000, is_read: true, storable: false },
+            resource: Resource {
+                key,
+                slot: Slot::NONE,
+                bytes: 1000,
+                is_read: true,
+                storable: false,
+            },
             is_pinned: false,
         }
     }

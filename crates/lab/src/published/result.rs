@@ -281,6 +281,6 @@ pub(super) fn draw_up(options: &PublishedOptions, scan: &Scan, pass: Pass) -> Co
         },
         scenario: scenario.clone(),
         provenance: "modelled",
-        warnings: warnings(scan, WRONG_IF_CHANGED),
+        warnings: warnings(scan, options.format, WRONG_IF_CHANGED),
     }
 }

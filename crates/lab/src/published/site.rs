@@ -166,7 +166,7 @@ impl Sleeping {
     /// The same for a server that needs no time to wake. By then it may sleep again already.
     fn woke_at_once(&mut self, asked: &Asked, before: Option<Mono>) {
         self.run.until(asked.at);
-        let now = self.run.awakenings();
+        let now = *self.run.awakenings();
         let is_new = before != now.woke || now.by == Some(asked.number);
         if now.woke == Some(asked.at) && is_new {
             self.let_through(asked.at);

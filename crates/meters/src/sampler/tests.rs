@@ -30,7 +30,6 @@ fn a_meter_is_read_at_the_beginning_and_at_the_end_however_seldom_otherwise() {
     let day = Some(Duration::from_hours(24));
     let sampler = Sampler::start(vec![opened(&fixture, "rapl")], day, nobody).unwrap();
     assert_eq!(sampler.so_far()[0].totals[0].readings, 1, "before the start is over");
-    sampler.begin(Mono::ZERO);
     fixture.write(ENERGY, "4500000");
     let end = monotonic();
     let (measured, meters) = sampler.finish(end);
@@ -77,7 +76,6 @@ fn a_meter_that_fails_leaves_a_gap_is_opened_again_and_goes_on() {
             Box::new(Enough { seen: Arc::clone(&seen), tell: tell.clone() })
         })
         .unwrap();
-    sampler.begin(Mono::ZERO);
     told.recv().unwrap();
     fixture.write(ENERGY, "unplugged");
     while sampler.so_far()[0].errors < 4 {

@@ -173,6 +173,7 @@ impl Worker {
         if self.stop.wait_until(monotonic() + pause) == Woken::Stopped {
             return;
         }
+        opened.meter.release();
         match opened.again() {
             Ok(meter) => opened.meter = meter,
             Err(error) => self.note(&error),

@@ -5,8 +5,8 @@
 //!
 //! `T_on x P_on + T_off x P_off + N x E_switch = E`
 //!
-//! That is the definition of E_switch in [`PowerStates`]: energy of a whole cycle beyond P_off x its
-//! time. P_off and E_switch can be told apart only when cycles of different lengths are seen, or
+//! That is the definition of `E_switch` in [`PowerStates`]: energy of a whole cycle beyond `P_off` x its
+//! time. `P_off` and `E_switch` can be told apart only when cycles of different lengths are seen, or
 //! when the moments are known between which the machine was asleep and still.
 
 mod log;
@@ -56,11 +56,11 @@ pub enum EnergyErrors<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Doubt {
-    /// P_on is not surely above zero.
+    /// `P_on` is not surely above zero.
     OnNotAboveZero,
-    /// P_off is below zero: the meter's zero is off, or a row is wrong.
+    /// `P_off` is below zero: the meter's zero is off, or a row is wrong.
     OffBelowZero,
-    /// E_switch is below zero: falling asleep and waking drew less than P_off throughout.
+    /// `E_switch` is below zero: falling asleep and waking drew less than `P_off` throughout.
     SwitchBelowZero,
     /// The machine does not surely draw less asleep than awake.
     SavesNothing,
@@ -71,13 +71,13 @@ pub enum Doubt {
 /// The three figures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StatesFit {
-    /// P_on.
+    /// `P_on`.
     pub on: Estimate<Watts>,
-    /// P_off.
+    /// `P_off`.
     pub off: Estimate<Watts>,
-    /// E_switch.
+    /// `E_switch`.
     pub switch: Estimate<Joules>,
-    /// What sleeping saves per time: P_on - P_off, whose error is not that of either.
+    /// What sleeping saves per time: `P_on` - `P_off`, whose error is not that of either.
     pub saved: Estimate<Watts>,
     /// How many rows said something.
     pub rows: usize,

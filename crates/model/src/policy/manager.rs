@@ -198,6 +198,8 @@ impl<P: SleepPolicy> PowerManager<P> {
         let retry = match phase {
             // Crawlers were already promised this very wake-up, or one that is under way.
             Phase::Waking => self.settings.wake_time,
+            // Nobody is sent away from a server that is awake.
+            Phase::Awake => Duration::ZERO,
             _ if request.class == ClientClass::Crawler && request.cached == Cached::Nothing => {
                 self.crawl.peek(now)
             }
@@ -412,14 +414,12 @@ impl<P: SleepPolicy> PowerManager<P> {
 
     fn consider_sleep(&mut self, now: Now, actions: &mut Vec<Action>) {
         self.draining = false;
-        self.check_at = match self.hindrance(now) {
-            Some(Hindrance::NotAwake | Hindrance::InFlight(_)) => Mono::NEVER,
-            Some(Hindrance::Until(then)) => then,
+        self.check_at = match self.promise_used(now) {
+            Err(Hindrance::NotAwake | Hindrance::InFlight(_)) => Mono::NEVER,
+            Err(Hindrance::Until(then)) => then,
             // A request that is not delayed would change it too: `count` looks again.
-            Some(Hindrance::Sla) => {
-                self.sla.as_ref().map_or(Mono::NEVER, |sla| sla.changes_at(now))
-            }
-            None => match self.verdict(now) {
+            Err(Hindrance::Sla) => self.sla.as_ref().map_or(Mono::NEVER, |sla| sla.changes_at(now)),
+            Ok(used) => match self.verdict(now, used) {
                 Verdict::Sleep if self.background > 0 => {
                     // The end of the last one looks again.
                     self.draining = true;
@@ -437,13 +437,13 @@ impl<P: SleepPolicy> PowerManager<P> {
         };
     }
 
-    fn verdict(&mut self, now: Now) -> Verdict {
+    fn verdict(&mut self, now: Now, used: Option<f64>) -> Verdict {
         if self.sleep_ordered {
             return Verdict::Sleep;
         }
         let awake_since = self.lifecycle.since();
-        let promise = self.sla.as_mut().map(|sla| Promise {
-            used: sla.used(now, self.delayed_per_sleep),
+        let promise = self.sla.as_mut().zip(used).map(|(sla, used)| Promise {
+            used,
             delays: sla.allowed(now),
             window: sla.sla().window,
         });

@@ -30,6 +30,7 @@ pub(super) struct Piece {
 #[derive(Debug)]
 pub(super) enum Failure {
     Open(io::Error),
+    Folder,
     Read(io::Error),
     Damaged(io::Error),
     NoFormat(String),
@@ -40,6 +41,7 @@ impl Failure {
         let name = name.to_owned();
         match self {
             Self::Open(source) => Error::Open { name, source },
+            Self::Folder => Error::Folder { name: error::folder_name(&name) },
             Self::Read(source) => Error::Read { name, lines, source },
             Self::Damaged(source) => Error::Damaged { name, lines, source },
             Self::NoFormat(excerpt) => {
@@ -276,7 +278,11 @@ impl Log {
                 .map_err(Failure::Read);
         }
         let file = File::open(&self.path).map_err(Failure::Open)?;
-        let again = file.metadata().is_ok_and(|metadata| metadata.is_file());
+        let metadata = file.metadata().map_err(Failure::Open)?;
+        if metadata.is_dir() {
+            return Err(Failure::Folder);
+        }
+        let again = metadata.is_file();
         Cutter::new(file, read.clone()).map(|cutter| (cutter, again)).map_err(Failure::Read)
     }
 

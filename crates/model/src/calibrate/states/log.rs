@@ -14,7 +14,7 @@ pub struct SleepCycle {
     /// When the machine was told to sleep.
     pub sleep_commanded: Mono,
     /// Between these it was surely asleep and still (after it fell asleep, before it was told to
-    /// wake). With them P_off stands by itself, even when all sleeps are equally long.
+    /// wake). With them `P_off` stands by itself, even when all sleeps are equally long.
     pub still: Option<(Mono, Mono)>,
     /// When it first answered after being told to wake.
     pub wake_answered: Mono,
@@ -47,7 +47,7 @@ pub fn rows_of_log(log: &PowerLog, cycles: &[SleepCycle]) -> Result<StatesRows, 
     let whole = last.time.since(first.time);
     let readings = u32::try_from(log.readings().len()).unwrap_or(u32::MAX);
     // Neighbours share the reading between them: of ten readings that is little.
-    let shortest = 10 * (whole / readings);
+    let shortest = (whole / readings).saturating_mul(10);
     let stretch = cycles
         .iter()
         .map(|cycle| cycle.wake_answered.since(cycle.sleep_commanded))
@@ -114,7 +114,7 @@ impl StatesRows {
         };
         let still = log.energy(still_from, still_to);
         let rest = whole.zip(still).map(|(whole, still)| whole - still);
-        self.push(Duration::ZERO, to.since(from) - still_to.since(still_from), 1, rest);
+        self.push(Duration::ZERO, still_from.since(from) + to.since(still_to), 1, rest);
         self.steady(log, still_from, still_to, stretch, true);
     }
 

@@ -117,3 +117,45 @@ fn writes_of_one_size_determine_nothing() {
     writes[4] = Write { bytes: 2 * MIB, energy: Joules(f64::NAN) };
     assert!(fit_storage(&writes).unwrap_err().to_string().starts_with("write 5 "));
 }
+
+#[test]
+fn coefficients_are_found_in_the_power_log_of_repeated_writes() {
+    // 1.5 J a write and 40 nJ a byte, drawn at 5 W some seconds after each write.
+    let (per_write, per_byte) = (1.5, 4e-8);
+    let mut missed = Vec::new();
+    for seed in 0..20 {
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+        let sizes = [MIB, 64 * MIB, 200 * MIB].repeat(5);
+        let energy = |bytes: u64| per_write + per_byte * bytes as f64;
+        // Issued every 40 s from 15 s on, written back 4 to 9 s later.
+        let issued = |index: usize| 15.0 + 40.0 * index as f64;
+        let begins: Vec<f64> =
+            (0..sizes.len()).map(|index| issued(index) + rng.random_range(4.0..9.0)).collect();
+        let readings = (0..62_000).map(|index| {
+            let time = f64::from(index) / 100.0;
+            let active = begins
+                .iter()
+                .zip(&sizes)
+                .any(|(&begin, &bytes)| (begin..begin + energy(bytes) / 5.0).contains(&time));
+            let noise = 0.4 * rng.sample::<f64, _>(StandardNormal);
+            let power = 20.0 + if active { 5.0 } else { 0.0 } + noise;
+            PowerReading { time: at(time), power: Watts(power) }
+        });
+        let log =
+            PowerLog::new(readings.collect(), Course::Instants, Duration::from_secs(1)).unwrap();
+        let writes: Vec<Write> = sizes
+            .iter()
+            .enumerate()
+            .map(|(index, &bytes)| {
+                let found = activity(&log, at(issued(index)), &ActivityRule::default()).unwrap();
+                Write { bytes, energy: found.energy }
+            })
+            .collect();
+        let fit = fit_storage(&writes).unwrap();
+        if !fit.per_write.covers(&Joules(per_write)) || !fit.per_byte.covers(&Joules(per_byte)) {
+            missed.push(seed);
+        }
+    }
+    // Each misses in 5 %, both together in less than 10 %: of 20, more than 6 once in 400 times.
+    assert!(missed.len() <= 6, "seeds {missed:?}");
+}

@@ -83,7 +83,8 @@ fn a_broken_line_without_noise_is_found_exactly() {
 }
 
 // What the line of numpy below prints.
-const POLYFIT: [f64; 4] = [75.826771653543, 49.535433070866, 1.610488079438, 0.727398830229];
+const POLYFIT: [f64; 4] =
+    [75.826_771_653_543, 49.535_433_070_866, 1.610_488_079_438, 0.727_398_830_229];
 
 /// From numpy 2.4: `np.polyfit([0,.1,.2,.4,.9], [50,58,63,80,118.], 1, cov=True)`; numpy scales the
 /// covariance by the residuals over n - 2, as we do: slope, intercept, then roots of the diagonal.

@@ -21,22 +21,28 @@ pub enum Hindrance {
 impl<P: SleepPolicy> PowerManager<P> {
     /// What hinders the server from sleeping now, the policy apart.
     pub fn hindrance(&mut self, now: Now) -> Option<Hindrance> {
+        self.promise_used(now).err()
+    }
+
+    /// How much of the promise would be used after one more sleep, if one was made and nothing hinders
+    /// the server from sleeping.
+    pub(super) fn promise_used(&mut self, now: Now) -> Result<Option<f64>, Hindrance> {
         if self.lifecycle.phase() != Phase::Awake {
-            return Some(Hindrance::NotAwake);
+            return Err(Hindrance::NotAwake);
         }
         if self.in_flight > 0 {
-            return Some(Hindrance::InFlight(self.in_flight));
+            return Err(Hindrance::InFlight(self.in_flight));
         }
         let mut until = self.lifecycle.blocked_until();
         if !self.sleep_ordered {
             until = until.max(self.kept_until());
         }
         if now.mono < until {
-            return Some(Hindrance::Until(until));
+            return Err(Hindrance::Until(until));
         }
-        let promise_kept = self.sleep_ordered
-            || self.sla.as_mut().is_none_or(|sla| sla.used(now, self.delayed_per_sleep) <= 1.0);
-        (!promise_kept).then_some(Hindrance::Sla)
+        let used = self.sla.as_mut().map(|sla| sla.used(now, self.delayed_per_sleep));
+        let promise_kept = self.sleep_ordered || used.is_none_or(|used| used <= 1.0);
+        if promise_kept { Ok(used) } else { Err(Hindrance::Sla) }
     }
 
     /// Until then a server that is awake stays so, whatever the policy says.

@@ -16,9 +16,9 @@ use self::visits::{OpenVisits, Pauses, Returns};
 use super::{Idle, Observation, Promise, SleepPolicy, Terms, Verdict};
 use crate::time::{Mono, Now, Wall};
 
-/// The policy asks itself again when the rates have changed: after no less and no more than these,
-/// nor than these shares of the idle time.
-const ASK: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(30));
+/// The policy asks itself again when the rates have changed: after no less and no more than these
+/// seconds, nor than these shares of the idle time.
+const ASK_S: (f64, f64) = (1.0, 1_800.0);
 const ASK_SHARES: [f64; 2] = [0.1, 0.25];
 
 /// The price of a delayed request when nothing of the promise is used yet, as a share of its price
@@ -247,10 +247,9 @@ impl SleepPolicy for Learned {
         if awake > 0.0 && awake >= spared {
             return self.sleep_until_a_regular_comes(now.mono, idle.promise);
         }
-        let idle = now.mono.since(idle.since);
-        let [soonest, latest] = ASK_SHARES.map(|share| idle.mul_f64(share).clamp(ASK.0, ASK.1));
-        let lasts = Duration::try_from_secs_f64(lasts_s).unwrap_or(latest);
-        Verdict::AskAgainAt(now.mono + lasts.clamp(soonest, latest))
+        let idle_s = now.mono.since(idle.since).as_secs_f64();
+        let [soonest, latest] = ASK_SHARES.map(|share| (idle_s * share).clamp(ASK_S.0, ASK_S.1));
+        Verdict::AskAgainAt(now.mono + Duration::from_secs_f64(lasts_s.clamp(soonest, latest)))
     }
 
     fn wake_at(&self) -> Option<Mono> {

@@ -22,6 +22,20 @@ const PAUSE_EDGES: [f64; PAUSE_BANDS + 1] = edges(f64::INFINITY);
 /// Before they were seen: as if so many pauses had lasted through each band, at the long mean.
 const PRIOR_PAUSES: f64 = 2.0;
 
+/// By band, that in seconds of watching.
+const PAUSE_WEIGHTS: [f64; PAUSE_BANDS] = {
+    let mut weights = [0.0; PAUSE_BANDS];
+    let mut band = 0;
+    while band < PAUSE_BANDS {
+        let from = PAUSE_EDGES[band];
+        let longest = if from > 1.0 { from } else { 1.0 };
+        let width = PAUSE_EDGES[band + 1] - from;
+        weights[band] = PRIOR_PAUSES * if width < longest { width } else { longest };
+        band += 1;
+    }
+    weights
+};
+
 /// What is known of pauses fades with each: half in a hundred.
 const KEPT_PER_PAUSE: f64 = 0.993;
 
@@ -40,6 +54,12 @@ const LONG_MEMORY: f64 = 21.0 * 86_400.0;
 
 /// No view falls further behind than this (natural logarithm), so that each can come back.
 const LEAST_WEIGHT: f64 = -6.0;
+
+/// exp(-6).
+const EXP_LEAST_WEIGHT: f64 = 0.002_478_752_176_666_358_5;
+
+/// What is below this share of the best rate so far is less, whatever rounding makes of it.
+const SURELY_LESS: f64 = 1.0 - 1e-6;
 
 /// The state is moved on in steps of this, s.
 const STEP: f64 = 300.0;
@@ -152,8 +172,9 @@ impl Arrivals {
     }
 
     fn step(&mut self, hour: usize, step: f64) {
-        let expected = self.pauses.pass(step, self.long_rate());
-        let views = self.views(hour, expected / step);
+        let long = self.long_rate();
+        let expected = self.pauses.pass(step, long);
+        let views = self.views(hour, long, expected / step);
         let Fades { weights: keep, means, hour: of_hour, long } = Fades::after(step);
         for (weight, view) in self.weights.iter_mut().zip(views) {
             *weight = *weight * keep - view * step;
@@ -169,7 +190,8 @@ impl Arrivals {
     /// Somebody new came; [`pass`](Self::pass) was called before.
     pub(super) fn arrived(&mut self, now: Now) {
         let hour = hour_of_day(now, 0.0);
-        let views = self.views(hour, self.pauses.rate(self.long_rate()));
+        let long = self.long_rate();
+        let views = self.views(hour, long, self.pauses.rate(long));
         for (weight, view) in self.weights.iter_mut().zip(views) {
             *weight += view.ln();
         }
@@ -185,10 +207,11 @@ impl Arrivals {
     ///
     /// [`pass`]: Self::pass
     pub(super) fn rate(&self, now: Now) -> f64 {
-        let views = self.views(hour_of_day(now, 0.0), self.pauses.best_rate(self.long_rate()));
+        let long = self.long_rate();
+        let views = self.views(hour_of_day(now, 0.0), long, self.pauses.best_rate(long));
         let (mut sum, mut weights) = (0.0, 0.0);
         for (view, weight) in views.into_iter().zip(self.weights) {
-            let weight = weight.exp();
+            let weight = weight_of(weight);
             sum += weight * view;
             weights += weight;
         }
@@ -200,10 +223,9 @@ impl Arrivals {
         self.long.rate(PRIOR_RATE, PRIOR_WEIGHT)
     }
 
-    /// The rate of each view; that by the time since somebody new came is the caller's to say: it
-    /// changes within a step.
-    fn views(&self, hour: usize, by_pause: f64) -> [f64; VIEWS] {
-        let long = self.long_rate();
+    /// The rate of each view, beside the long mean; that by the time since somebody new came is the
+    /// caller's to say: it changes within a step.
+    fn views(&self, hour: usize, long: f64, by_pause: f64) -> [f64; VIEWS] {
         let mut views = [0.0; VIEWS];
         for ((view, mean), memory) in views.iter_mut().zip(self.means).zip(MEMORIES) {
             *view = mean.rate(long, PRIOR_WEIGHT.min(0.3 * memory));
@@ -231,19 +253,31 @@ struct Pauses {
     bands: Vec<Watched>,
     /// Seconds since somebody new came.
     age: f64,
+    /// What the rate of no band from each on exceeded when somebody new came last, the prior apart.
+    /// Until the next comes, rates only fall. Empty: not known.
+    #[serde(skip)]
+    ceilings: Vec<f64>,
 }
 
 impl Default for Pauses {
     fn default() -> Self {
-        Self { bands: vec![Watched::default(); PAUSE_BANDS], age: 0.0 }
+        let ceilings = Vec::new();
+        Self { bands: vec![Watched::default(); PAUSE_BANDS], age: 0.0, ceilings }
     }
 }
 
 impl Pauses {
     /// Arrivals per second in a band, where `long` is the mean of all.
     fn rate_in(&self, band: usize, long: f64) -> f64 {
-        let width = (PAUSE_EDGES[band + 1] - PAUSE_EDGES[band]).min(PAUSE_EDGES[band].max(1.0));
-        self.bands[band].rate(long, PRIOR_PAUSES * width)
+        let Watched { count, time } = self.prior_and_seen(band, long);
+        count / time
+    }
+
+    /// What was seen of a band, and the prior: together they are never nothing.
+    fn prior_and_seen(&self, band: usize, long: f64) -> Watched {
+        let Watched { count, time } = self.bands[band];
+        let weight = PAUSE_WEIGHTS[band];
+        Watched { count: count + long * weight, time: time + weight }
     }
 
     fn rate(&self, long: f64) -> f64 {
@@ -254,22 +288,54 @@ impl Pauses {
     /// that somebody comes by T, over the mean time until somebody comes or T is over. Where rates fall
     /// with the pause that is the rate of now; where somebody comes every minute, one a minute.
     fn best_rate(&self, long: f64) -> f64 {
-        let (mut best, mut nobody, mut time) = (0.0_f64, 1.0, 0.0);
+        // The largest quotient so far, as its two parts: the rule asks it often, and divisions are slow.
+        let (mut somebody, mut within) = (0.0_f64, 1.0_f64);
+        let (mut nobody, mut came, mut time) = (1.0, 0.0, 0.0);
         let mut from = self.age;
         for band in band_of(&PAUSE_EDGES, from)..PAUSE_BANDS {
-            let rate = self.rate_in(band, long);
-            // Of those who have not come yet, in a band: exact for short ones.
+            let Watched { count, time: watched } = self.prior_and_seen(band, long);
+            // Of those who have not come yet, 1 / (1 + rate x width) stay away through a band: exact for
+            // short ones. The others come after width / (1 + rate x width) in the mean of all.
             let width = PAUSE_EDGES[band + 1] - from;
-            let stays = if width.is_finite() { 1.0 / (1.0 + rate * width) } else { 0.0 };
-            time += nobody * (1.0 - stays) / rate;
-            nobody *= stays;
-            best = best.max((1.0 - nobody) / time);
-            if nobody < 0.01 {
+            if width.is_finite() {
+                let each = nobody / (watched + count * width);
+                came += each * count * width;
+                time += each * watched * width;
+                nobody = each * watched;
+            } else {
+                came += nobody;
+                time += nobody * watched / count;
+                nobody = 0.0;
+            }
+            if came * within > somebody * time {
+                (somebody, within) = (came, time);
+            }
+            // At best all others come at the highest rate of the bands ahead.
+            let ceiling = self.ceiling(band + 1, long);
+            let is_found = ceiling * within < SURELY_LESS * somebody * (time * ceiling + nobody);
+            if nobody < 0.01 || is_found {
                 break;
             }
             from = PAUSE_EDGES[band + 1];
         }
-        best
+        somebody / within
+    }
+
+    /// No band from this one on has a higher rate.
+    fn ceiling(&self, band: usize, long: f64) -> f64 {
+        self.ceilings.get(band).map_or(f64::INFINITY, |&seen| seen.max(long))
+    }
+
+    fn take_ceilings(&mut self) {
+        self.ceilings.resize(PAUSE_BANDS, 0.0);
+        let mut most = 0.0_f64;
+        for (ceiling, band) in self.ceilings.iter_mut().zip(&self.bands).rev() {
+            // A band that nobody was watched in has the rate of the prior.
+            if band.time > 0.0 {
+                most = most.max(band.count / band.time);
+            }
+            *ceiling = most;
+        }
     }
 
     /// Time passes without arrivals; says how many would have been expected in it.
@@ -294,6 +360,7 @@ impl Pauses {
             band.count *= KEPT_PER_PAUSE;
             band.time *= KEPT_PER_PAUSE;
         }
+        self.take_ceilings();
     }
 
     fn is_possible(&self) -> bool {
@@ -325,6 +392,17 @@ impl Fades {
         let hour_of_day = day * (three_days * three_days) * long;
         let hour = (six_hours * six_hours * six_hours) * (six_hours * six_hours * six_hours);
         Self { weights: three_days, means: [hour, six_hours, day, week], hour: hour_of_day, long }
+    }
+}
+
+/// The weight whose logarithm this is: most views lead, or are as far behind as they can be.
+fn weight_of(logarithm: f64) -> f64 {
+    if logarithm >= 0.0 {
+        1.0
+    } else if logarithm <= LEAST_WEIGHT {
+        EXP_LEAST_WEIGHT
+    } else {
+        logarithm.exp()
     }
 }
 
@@ -366,6 +444,37 @@ mod tests {
                 let wanted = (-step / memory).exp();
                 assert!((fade - wanted).abs() < 1e-12, "{memory} s: {fade}, not {wanted}");
             }
+        }
+    }
+
+    #[test]
+    fn weights_at_their_bounds_are_exponentials_too() {
+        for logarithm in [0.0, -1e-9, -3.0, LEAST_WEIGHT] {
+            assert_eq!(weight_of(logarithm).to_bits(), f64::exp(logarithm).to_bits());
+        }
+    }
+
+    #[test]
+    fn leaving_out_bands_whose_rates_are_lower_changes_no_rate() {
+        let mut pauses = Pauses::default();
+        let mut seed = 1_u64;
+        for n in 0..5_000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let uniform = (seed >> 11) as f64 / (1_u64 << 53) as f64;
+            // Bursts, an hourly program, and now and then nobody for half a day.
+            let pause = match n % 7 {
+                0 => 3_600.0,
+                1 => 40_000.0 * uniform,
+                _ => 60.0 * uniform * uniform,
+            };
+            let long = 1e-5 * (1.0 + 1e3 * uniform);
+            for part in [0.1, 0.2, 0.3, 0.4] {
+                pauses.pass(part * pause, long);
+                let all = Pauses { ceilings: Vec::new(), ..pauses.clone() };
+                let (few, all) = (pauses.best_rate(long), all.best_rate(long));
+                assert_eq!(few.to_bits(), all.to_bits(), "{few}, not {all}, {n} pauses on");
+            }
+            pauses.arrived();
         }
     }
 

@@ -172,15 +172,17 @@ impl OpenVisits {
     /// in progress, and a few of those keep a server awake.
     pub(super) fn returns(&self, now: Mono, enough: impl Fn(&Returns) -> bool) -> Returns {
         let mut returns = Returns { any: 0.0, undelayed: 0.0, lasts_s: f64::INFINITY };
+        // Most of the table may be visits that are over.
+        let over = now.0.checked_sub(VISIT_GAP).map(Mono);
         for open in self.open.values() {
-            let age = now.since(open.last);
-            if age >= VISIT_GAP {
+            if over.is_some_and(|over| open.last <= over) {
                 continue;
             }
-            let index = band_of(age);
+            let age = now.since(open.last).as_secs_f64();
+            let index = super::bands::band_of(&EDGES, age);
             let band = self.bands[open.kind][index];
             let hazard = band.returns / band.time;
-            returns.lasts_s = returns.lasts_s.min(EDGES[index + 1] - age.as_secs_f64());
+            returns.lasts_s = returns.lasts_s.min(EDGES[index + 1] - age);
             returns.any += hazard;
             if !open.delayed {
                 returns.undelayed += hazard;

@@ -1,0 +1,142 @@
+//! A recording that is played again, as if its meter were there.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nightwatt_model::sample::Reading;
+use nightwatt_model::time::Mono;
+
+use crate::channel::Channel;
+use crate::error::MeterError;
+use crate::host::Host;
+use crate::log::{self, Entry, Log, Options};
+use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
+use crate::spec::MeterSpec;
+
+pub(crate) const DRIVER: Driver = Driver {
+    name: "file",
+    about: "a recording, played at its own pace",
+    example: "file=watts.csv.gz",
+    probe: |_: &Host| Presence::NeedsAddress,
+    open,
+};
+
+/// Readings of faster recordings come in blocks.
+const FASTEST: Duration = Duration::from_millis(10);
+
+/// Readings of one turn, so that a fast player does not hold all of a recording at once: what is due
+/// beyond that waits for the next. A minute of a thousand a second fits.
+const MOST: usize = 1 << 16;
+
+fn open(host: &Host, spec: &MeterSpec) -> Opening {
+    let own = ["speed", "loop"];
+    spec.only(&[&own[..], &Options::NAMES[..]].concat())?;
+    let address = Path::new(spec.address("watts.csv.gz")?);
+    let path = if address.is_absolute() { host.path(address) } else { address.to_owned() };
+    let speed = spec.number("speed")?.unwrap_or(1.0);
+    if !(1e-3..=1e9).contains(&speed) {
+        return Err(spec.wrong("`speed` lies between 0.001 and 1000000000"));
+    }
+    let options = Options::of(spec)?;
+    let log = log::open(&path, &options)?;
+    Ok(Box::new(Player {
+        channels: log.channels().to_vec(),
+        about: log.about(),
+        again: spec.truth("loop")?.unwrap_or(false),
+        path,
+        options,
+        speed,
+        log: Some(log),
+        next: None,
+        begun: None,
+        last: Mono::ZERO,
+    }))
+}
+
+struct Player {
+    channels: Vec<Channel>,
+    about: Duration,
+    again: bool,
+    path: PathBuf,
+    options: Options,
+    speed: f64,
+    /// None at its end.
+    log: Option<Log>,
+    /// Read, and not due yet.
+    next: Option<Entry>,
+    /// When this round began: the first began with the first turn.
+    begun: Option<Mono>,
+    /// The last of this round, in the recording's time.
+    last: Mono,
+}
+
+impl Player {
+    /// The next reading; None when there is nothing more to play.
+    fn next(&mut self) -> Result<Option<Entry>, MeterError> {
+        if self.next.is_some() {
+            return Ok(self.next);
+        }
+        let Some(log) = &mut self.log else { return Ok(None) };
+        self.next = match log.next() {
+            Some(Ok(entry)) => Some(entry),
+            Some(Err(error)) => {
+                self.log = None;
+                return Err(error);
+            }
+            None if self.again => {
+                let mut log = log::open(&self.path, &self.options)?;
+                let first = log.next().transpose()?;
+                // The first of this round comes one interval after the last of the round before.
+                let first_at = first.map_or(Mono::ZERO, |entry| entry.mono);
+                let round = (self.last + self.about).since(first_at);
+                self.begun = self.begun.map(|begun| begun + round.div_f64(self.speed));
+                self.log = Some(log);
+                first
+            }
+            None => {
+                self.log = None;
+                None
+            }
+        };
+        Ok(self.next)
+    }
+}
+
+impl Meter for Player {
+    fn channels(&self) -> &[Channel] {
+        &self.channels
+    }
+
+    /// A recording is asked what it would have said by now. So gaps in it are gaps, and its end is
+    /// the end of its readings: it is never silent, and never has to be opened again.
+    fn pace(&self) -> Pace {
+        let usual = self.about.div_f64(self.speed).max(FASTEST);
+        Pace::Polled { fastest: usual, usual }
+    }
+
+    fn read(&mut self, turn: &Turn<'_>, out: &mut Readings) -> Result<(), MeterError> {
+        let now = turn.now();
+        self.begun.get_or_insert(now);
+        for _ in 0..MOST {
+            let Some(entry) = self.next()? else { break };
+            let begun = self.begun.unwrap_or(now);
+            let due = begun + entry.mono.since(Mono::ZERO).div_f64(self.speed);
+            if due > now {
+                break;
+            }
+            let reading = match entry.reading {
+                Reading::MeanPower { watts, over } => {
+                    Reading::MeanPower { watts, over: over.div_f64(self.speed) }
+                }
+                reading => reading,
+            };
+            out.push(entry.channel, due, reading);
+            self.last = self.last.max(entry.mono);
+            self.next = None;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

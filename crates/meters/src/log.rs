@@ -1,0 +1,318 @@
+//! Recordings of other programs and meters, read as readings: for import, calibration and tests, and
+//! for the meter `file`, which plays them again.
+//!
+//! A recording is read once, from its beginning to its end, in memory that does not grow with it.
+
+mod input;
+mod rows;
+mod samples;
+mod stamp;
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use nightwatt_model::sample::Reading;
+use nightwatt_model::time::Mono;
+use serde::Deserialize;
+
+use crate::channel::{Channel, Scope};
+use crate::error::MeterError;
+use crate::sense::Rail;
+use crate::spec::MeterSpec;
+use crate::wattsup;
+
+use input::Input;
+
+/// A format of recordings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// `YYYY-MM-DD HH:MM:SS;epoch;W;Wh`, a line for each interval of a Watts up? meter.
+    WattsupText,
+    /// What a Watts up? meter sends: `#d,...;` packets.
+    WattsupRaw,
+    /// `DD/MM/YYYY HH:MM:SS;W;W`: power over one second, and over eight.
+    Tracebase,
+    /// Columns of voltages, taken at an even rate.
+    Daq,
+    /// A line of names, then times and watts.
+    Csv,
+    /// Our own.
+    Recording,
+}
+
+/// What has to be said of a recording beside where it is.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// What it is called in messages.
+    pub name: String,
+    /// Its format, where it is not to be guessed.
+    pub format: Option<Format>,
+    /// The zone of civil times without one; UTC if nothing is said.
+    pub zone: Option<TimeZone>,
+    /// Figures are means over this time. Without it, those of a Watts up? are over a second, and
+    /// others are of a moment.
+    pub mean: Option<Duration>,
+    /// Rows per second of a DAQ log.
+    pub rate: Option<f64>,
+    /// Rails of a DAQ log.
+    pub sense: Vec<Rail>,
+    /// The column of time of a CSV file.
+    pub time: Option<String>,
+    /// Its columns of watts.
+    pub watts: Vec<String>,
+    /// What its channels cover.
+    pub scope: Option<Scope>,
+}
+
+impl Options {
+    /// Their names in a [`MeterSpec`].
+    pub const NAMES: [&str; 8] =
+        ["format", "zone", "mean", "rate", "sense", "time", "watts", "scope"];
+
+    /// Reads them from what a user says of a meter.
+    pub fn of(spec: &MeterSpec) -> Result<Self, MeterError> {
+        let format = named(spec, "format", "wattsup-text, wattsup-raw, tracebase, daq, csv")?;
+        let scope = named(spec, "scope", "wall, system, package, core, uncore, dram, gpu, part")?;
+        let zone = spec.text("zone").map(|name| {
+            TimeZone::get(name).map_err(|_| {
+                spec.wrong(format!("`zone` is one as `Europe/Berlin`, and not `{name}`"))
+            })
+        });
+        let rate = spec.number("rate")?;
+        if rate.is_some_and(|rate| rate <= 0.0) {
+            return Err(spec.wrong("`rate` is more than 0 rows per second"));
+        }
+        let mean = spec.time("mean")?;
+        if mean.is_some_and(|mean| mean.is_zero()) {
+            return Err(spec.wrong("`mean` is a time that is not 0"));
+        }
+        let watts = spec.text("watts").into_iter().flat_map(|text| text.split('+'));
+        Ok(Self {
+            name: spec.name().to_owned(),
+            format,
+            zone: zone.transpose()?,
+            mean,
+            rate,
+            sense: Rail::all(spec)?,
+            time: spec.text("time").map(str::to_owned),
+            watts: watts.map(str::to_owned).collect(),
+            scope,
+        })
+    }
+
+    fn wrong(&self, path: &Path, why: &str) -> MeterError {
+        MeterError::Spec { meter: self.name.clone(), why: format!("{}: {why}", path.display()) }
+    }
+}
+
+/// An option that is one of several names.
+fn named<T: for<'de> Deserialize<'de>>(
+    spec: &MeterSpec,
+    option: &str,
+    known: &str,
+) -> Result<Option<T>, MeterError> {
+    let Some(text) = spec.text(option) else { return Ok(None) };
+    serde_json::from_value(text.into())
+        .map(Some)
+        .map_err(|_| spec.wrong(format!("`{option}` is one of {known}, and not `{text}`")))
+}
+
+/// A reading of a recording.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Entry {
+    /// Since the recording began.
+    pub mono: Mono,
+    /// The same in civil time: nanoseconds since 1970, UTC. None where the recording does not say.
+    pub wall_ns: Option<i64>,
+    /// The channel, by its place in [`Log::channels`].
+    pub channel: usize,
+    /// What the meter said.
+    pub reading: Reading,
+}
+
+/// Readings that are looked at to know how far they are apart.
+const LOOKED_AT: usize = 256;
+
+/// A recording that is being read: an iterator over its readings.
+pub struct Log {
+    path: PathBuf,
+    channels: Vec<Channel>,
+    about: Duration,
+    input: Input,
+    reader: Reader,
+    entries: VecDeque<Entry>,
+    malformed: u64,
+    over: bool,
+}
+
+/// What makes readings of a recording.
+enum Reader {
+    Lines(Box<dyn rows::Rows>),
+    Stream(samples::Stream),
+}
+
+/// Opens a recording. Gzipped ones are unpacked as they are read.
+pub fn open(path: &Path, options: &Options) -> Result<Log, MeterError> {
+    let mut input = Input::open(path).map_err(|error| MeterError::reading(path, error))?;
+    let format = match options.format {
+        Some(format) => format,
+        None => guess(input.head(), options).ok_or_else(|| {
+            let why = "no known format; `format=` names one, and a DAQ log needs `sense=`";
+            options.wrong(path, why)
+        })?,
+    };
+    let wall = wattsup::channel;
+    let (channels, reader): (_, Reader) = match format {
+        Format::WattsupRaw => {
+            let stream = samples::Stream::new(options.mean);
+            (vec![wall()], Reader::Stream(stream))
+        }
+        Format::WattsupText => lines(vec![wall()], rows::Dated::wattsup(options)),
+        Format::Tracebase => lines(vec![rows::plug()], rows::Dated::tracebase(options)),
+        Format::Csv => {
+            let (channels, rows) = rows::Table::new(&mut input, path, options)?;
+            lines(channels, rows)
+        }
+        Format::Daq => {
+            let (channels, rows) = samples::Daq::new(&mut input, path, options)?;
+            lines(channels, rows)
+        }
+        // Our own recordings are Parquet; what reads them gives entries like the others.
+        Format::Recording => {
+            return Err(options.wrong(path, "recordings of nightwatt cannot be played yet"));
+        }
+    };
+    let channels = with_scope(channels, options.scope);
+    let mut log = Log {
+        path: path.to_owned(),
+        channels,
+        about: Duration::ZERO,
+        input,
+        reader,
+        entries: VecDeque::with_capacity(2 * LOOKED_AT),
+        malformed: 0,
+        over: false,
+    };
+    while log.entries.len() < LOOKED_AT && log.advance()? {}
+    log.about = log.distance().ok_or_else(|| options.wrong(path, "it holds no two readings"))?;
+    Ok(log)
+}
+
+fn lines(channels: Vec<Channel>, rows: impl rows::Rows + 'static) -> (Vec<Channel>, Reader) {
+    (channels, Reader::Lines(Box::new(rows)))
+}
+
+fn with_scope(channels: Vec<Channel>, scope: Option<Scope>) -> Vec<Channel> {
+    let scoped = |channel: Channel| Channel { scope: scope.unwrap_or(channel.scope), ..channel };
+    channels.into_iter().map(scoped).collect()
+}
+
+/// The format of what begins so.
+fn guess(head: &[u8], options: &Options) -> Option<Format> {
+    if head.starts_with(b"PAR1") {
+        return Some(Format::Recording);
+    }
+    if head.windows(3).take(4096).any(|window| window == b"#d,") {
+        return Some(Format::WattsupRaw);
+    }
+    if !options.sense.is_empty() {
+        return Some(Format::Daq);
+    }
+    let head = String::from_utf8_lossy(head);
+    let mut lines = head.lines().filter(|line| !line.trim().is_empty()).take(5);
+    if rows::Table::is_header(lines.clone().next()?) {
+        return Some(Format::Csv);
+    }
+    let zone = TimeZone::UTC;
+    lines.find_map(|line| {
+        let first = line.split(';').next()?;
+        match line.split(';').count() {
+            4.. if stamp::year_first(first, &zone).is_some() => Some(Format::WattsupText),
+            2 | 3 if stamp::day_first(first, &zone).is_some() => Some(Format::Tracebase),
+            _ => None,
+        }
+    })
+}
+
+impl Log {
+    /// What was measured.
+    pub fn channels(&self) -> &[Channel] {
+        &self.channels
+    }
+
+    /// How far readings of one channel usually are apart: the median at the beginning.
+    pub const fn about(&self) -> Duration {
+        self.about
+    }
+
+    /// Lines and packets so far that could not be read, and were left out.
+    pub const fn malformed(&self) -> u64 {
+        self.malformed
+    }
+
+    /// Reads on; false at the end.
+    fn advance(&mut self) -> Result<bool, MeterError> {
+        if self.over {
+            return Ok(false);
+        }
+        let more = match &mut self.reader {
+            Reader::Lines(rows) => match self.input.line() {
+                Ok(Some(line)) => {
+                    let line = line.trim_ascii();
+                    if !line.is_empty() && !rows.row(line, &mut self.entries) {
+                        self.malformed += 1;
+                    }
+                    Ok(true)
+                }
+                Ok(None) => Ok(false),
+                Err(error) => Err(error),
+            },
+            Reader::Stream(stream) => match self.input.chunk() {
+                Ok([]) => Ok(false),
+                Ok(chunk) => {
+                    self.malformed += stream.feed(chunk, &mut self.entries);
+                    Ok(true)
+                }
+                Err(error) => Err(error),
+            },
+        };
+        // Whatever went wrong, it will again.
+        self.over = !matches!(more, Ok(true));
+        more.map_err(|error| MeterError::reading(&self.path, error))
+    }
+
+    fn distance(&self) -> Option<Duration> {
+        let of_first = |entry: &&Entry| entry.channel == 0;
+        let times: Vec<_> = self.entries.iter().filter(of_first).map(|entry| entry.mono).collect();
+        let mut apart: Vec<_> = times
+            .windows(2)
+            .map(|two| two[1].since(two[0]))
+            .filter(|apart| !apart.is_zero())
+            .collect();
+        apart.sort_unstable();
+        apart.get(apart.len() / 2).copied()
+    }
+}
+
+impl Iterator for Log {
+    type Item = Result<Entry, MeterError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(entry) = self.entries.pop_front() {
+                return Some(Ok(entry));
+            }
+            match self.advance() {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

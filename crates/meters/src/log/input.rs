@@ -1,0 +1,94 @@
+//! Bytes of a recording, packed or not, by lines or as they come.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+
+/// So much of the beginning is looked at to know the format.
+const HEAD: u64 = 16 * 1024;
+
+/// The longest line: longer ones are left out.
+const LONGEST: usize = 4096;
+
+pub(super) struct Input {
+    head: Vec<u8>,
+    reader: BufReader<Box<dyn Read + Send>>,
+    line: Vec<u8>,
+    chunk: Vec<u8>,
+}
+
+impl Input {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let mut file = BufReader::new(File::open(path)?);
+        let packed = file.fill_buf()?.starts_with(&[0x1f, 0x8b]);
+        let mut bytes: Box<dyn Read + Send> =
+            if packed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+        let mut head = Vec::new();
+        bytes.by_ref().take(HEAD).read_to_end(&mut head)?;
+        let all = Cursor::new(head.clone()).chain(bytes);
+        Ok(Self {
+            head,
+            reader: BufReader::new(Box::new(all)),
+            line: Vec::with_capacity(LONGEST),
+            chunk: Vec::new(),
+        })
+    }
+
+    /// The beginning.
+    pub(super) fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    /// The first line of the beginning that holds anything.
+    pub(super) fn first_line(&self) -> String {
+        let head = String::from_utf8_lossy(&self.head);
+        head.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
+    }
+
+    /// The next line, without its end; of one that is too long, a zero byte.
+    pub(super) fn line(&mut self) -> io::Result<Option<&[u8]>> {
+        self.line.clear();
+        let (mut any, mut long) = (false, false);
+        loop {
+            let bytes = self.reader.fill_buf()?;
+            if bytes.is_empty() {
+                break;
+            }
+            any = true;
+            let end = bytes.iter().position(|&byte| byte == b'\n');
+            let part = &bytes[..end.unwrap_or(bytes.len())];
+            long |= self.line.len() + part.len() > LONGEST;
+            if !long {
+                self.line.extend_from_slice(part);
+            }
+            let taken = part.len() + usize::from(end.is_some());
+            self.reader.consume(taken);
+            if end.is_some() {
+                break;
+            }
+        }
+        if long {
+            self.line.clear();
+            self.line.push(0);
+        }
+        Ok(any.then_some(&self.line))
+    }
+
+    /// What comes next, however much that is; nothing at the end.
+    pub(super) fn chunk(&mut self) -> io::Result<&[u8]> {
+        self.chunk.clear();
+        self.chunk.extend_from_slice(self.reader.fill_buf()?);
+        self.reader.consume(self.chunk.len());
+        Ok(&self.chunk)
+    }
+}
+
+#[cfg(test)]
+impl Input {
+    /// Bytes of memory that it holds.
+    pub(super) fn held(&self) -> usize {
+        self.head.capacity() + self.line.capacity() + self.chunk.capacity() + self.reader.capacity()
+    }
+}
