@@ -235,13 +235,13 @@ impl Site {
             &bill.server_metered,
             of_server.as_ref(),
             span,
-            modelled(bill.server_modelled(&states)),
+            &modelled(bill.server_modelled(&states)),
         );
         let (proxy_energy, proxy_parts) = whole(
             &bill.proxy_metered,
             of_proxy.as_ref(),
             span,
-            modelled(bill.proxy_modelled(proxy)),
+            &modelled(bill.proxy_modelled(proxy)),
         );
         LedgerStatus {
             span_s: bill.span().as_secs_f64(),
@@ -274,7 +274,7 @@ fn whole(
     metered: &Metered,
     meter: Option<&Feed>,
     span: Duration,
-    modelled: Energy,
+    modelled: &Energy,
 ) -> (Energy, Parts) {
     let name = meter.map_or_else(|| "a meter that is gone".to_owned(), Feed::name);
     let measured = Energy::measured(metered.joules, metered.uncertainty, name);
@@ -287,7 +287,7 @@ fn whole(
         modelled_j: modelled.joules.get(),
         modelled_uncertainty_j: modelled.uncertainty.get(),
     };
-    (Energy::together(&measured, &modelled, share), parts)
+    (Energy::together(&measured, modelled, share), parts)
 }
 
 fn kept_awake_by(server: &SupervisorStatus) -> Option<String> {

@@ -189,7 +189,8 @@ impl Ledger {
         self.meters[part as usize] = Some(Pending::default());
     }
 
-    fn is_metered(&self) -> bool {
+    /// Does a meter say what any part uses?
+    pub fn is_metered(&self) -> bool {
         self.meters.iter().any(Option::is_some)
     }
 

@@ -282,6 +282,41 @@ fn no_counter_ever_falls_even_when_a_sleep_comes_to_nothing() {
 }
 
 #[test]
+fn no_counter_ever_falls_while_a_meter_comes_and_goes() {
+    let feed = Feed::new("plug/0");
+    awake().metered("blog", &feed).play(async |stage| {
+        let mut before = scrape(stage).await;
+        for step in 1..300_u64 {
+            let (begin, end) = (step * 10 - 10, step * 10);
+            stage.at(end).await;
+            if step % 40 == 0 {
+                stage.ask(post("/form", "x")).await;
+            }
+            // There, then late, then away for longer than anybody waits.
+            let (from, to) = (Mono::from_secs(begin), Mono::from_secs(end));
+            let measure = Measure { from, to, joules: Joules(20.0), uncertainty: Joules(1.0) };
+            if step < 60 || step > 200 {
+                feed.say(measure);
+            } else if step == 80 {
+                feed.say(Measure { from: Mono::from_secs(590), ..measure });
+            }
+            let now = scrape(stage).await;
+            for (series, value) in &now.samples {
+                if series.split('{').next().unwrap().ends_with("_total") {
+                    let earlier = before.samples.get(series).copied().unwrap_or(0.0);
+                    assert!(*value >= earlier - 1e-9, "{series} fell from {earlier} to {value}");
+                }
+            }
+            before = now;
+        }
+        let measured =
+            "nightwatt_energy_joules_total{site=\"blog\",of=\"server\",provenance=\"measured\"}";
+        // 59 of 20 J, one of 210 s, and 99 after the gap.
+        close(before.value(measured), 20.0 * (59 + 1 + 99) as f64, "measured");
+    });
+}
+
+#[test]
 fn whatever_clients_send_makes_no_new_series() {
     busy().play(async |stage| {
         let series = |page: &Page| page.samples.keys().cloned().collect::<BTreeSet<_>>();
@@ -441,4 +476,5 @@ fn promtool_finds_nothing_wrong() {
         accepts(&scrape(stage).await.text);
     });
     busy().observing().probed_by_http().play(async |stage| accepts(&scrape(stage).await.text));
+    metered().play(async |stage| accepts(&scrape(stage).await.text));
 }

@@ -2,8 +2,6 @@
 
 use std::fmt::Write;
 
-use nightwatt_model::energy::Provenance;
-
 use super::result::{ChannelReport, RunReport, Spread};
 
 impl RunReport {

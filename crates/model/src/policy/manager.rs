@@ -132,7 +132,6 @@ pub struct PowerManager<P> {
     policy: P,
     lifecycle: Lifecycle,
     ledger: Ledger,
-    metered: bool,
     sla: Option<SlaWindow>,
     budget: WakeBudget,
     crawl: Crawl,
@@ -165,7 +164,6 @@ impl<P: SleepPolicy> PowerManager<P> {
         Self {
             lifecycle: Lifecycle::new(settings.patience, now.mono),
             ledger: Ledger::resume(memory.bill, Billing::Unobserved, now.mono),
-            metered: false,
             sla: settings.sla.map(SlaWindow::new),
             budget: WakeBudget::new(wakes, per),
             crawl: Crawl::new(settings.crawl_window.clone(), memory.crawl_appointment, now),
@@ -535,14 +533,13 @@ impl<P: SleepPolicy> PowerManager<P> {
     /// that sleep may come to nothing. None of its figures ever falls.
     pub fn settled_bill(&self, now: Now) -> Bill {
         match self.phase() {
-            Phase::FallingAsleep if !self.metered => self.ledger.before_sleep(),
+            Phase::FallingAsleep if !self.ledger.is_metered() => self.ledger.before_sleep(),
             _ => self.ledger.settled(now.mono),
         }
     }
 
     /// A meter will say what this part uses: from now on the bill is settled as it speaks.
     pub fn expect_meter(&mut self, part: Part) {
-        self.metered = true;
         self.ledger.expect_meter(part);
     }
 
