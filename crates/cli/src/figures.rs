@@ -84,6 +84,12 @@ pub(crate) fn provenance(provenance: &Provenance) -> String {
     match provenance {
         Provenance::Measured { meter } => format!("measured by {meter}"),
         Provenance::Modelled { model } => format!("modelled by {model}"),
+        Provenance::Mixed { meter, model, measured_share } => {
+            format!(
+                "{} measured by {meter}, the rest modelled by {model}",
+                percent(*measured_share)
+            )
+        }
     }
 }
 

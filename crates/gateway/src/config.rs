@@ -3,6 +3,7 @@
 //! Every table refuses keys it does not know; errors name file, line and what would be right.
 
 mod cache;
+mod meter;
 mod network;
 
 use std::collections::HashSet;
@@ -19,6 +20,7 @@ use nightwatt_traffic::classes::ClassifierConfig;
 use serde::Deserialize;
 
 pub use self::cache::{CacheConfig, Cookies};
+pub use self::meter::MeterConfig;
 pub use self::network::Network;
 use crate::authority::Authority;
 use crate::error::ConfigError;
@@ -49,6 +51,8 @@ pub struct Config {
     /// Say in a header how each request was answered (`Nightwatt-Answer`).
     #[serde(default = "yes")]
     pub answer_header: bool,
+    /// A meter of the machine that nightwatt runs on; default: none, and what it draws is modelled.
+    pub meter: Option<MeterConfig>,
     /// Bounds.
     #[serde(default)]
     pub limits: Limits,
@@ -176,6 +180,8 @@ pub struct SiteConfig {
     /// What of its answers is kept, for whom and for how long.
     #[serde(default)]
     pub cache: CacheConfig,
+    /// A meter of the server; default: none, and what it draws is modelled.
+    pub meter: Option<MeterConfig>,
     /// Instead of the file's `[scenario]`.
     pub scenario: Option<Scenario>,
 }
@@ -269,6 +275,7 @@ impl Config {
             return wrong("site", "at least one `[[site]]` is needed");
         }
         self.limits.check()?;
+        self.meter.as_ref().map_or(Ok(()), |meter| meter.check("meter"))?;
         self.scenario.check().map_err(|bad| of_scenario("scenario", &bad))?;
         let mut taken = HashSet::new();
         for (index, site) in self.site.iter().enumerate() {
@@ -355,6 +362,7 @@ impl SiteConfig {
             }
         }
         self.cache.check()?;
+        self.meter.as_ref().map_or(Ok(()), |meter| meter.check("meter"))?;
         let own = self.scenario.as_ref().map_or(Ok(()), Scenario::check);
         own.map_err(|bad| of_scenario("scenario", &bad))
     }

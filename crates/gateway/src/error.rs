@@ -132,6 +132,12 @@ pub enum StartError {
         /// Why.
         source: nightwatt_power::ConfigError,
     },
+    /// No thread for a meter.
+    #[error("cannot begin to read a meter: {source}")]
+    Meter {
+        /// Why.
+        source: std::io::Error,
+    },
 }
 
 impl StartError {
@@ -153,6 +159,9 @@ impl StartError {
             }
             Self::File { .. } => {
                 Some("check that it exists and that this user may write it, or set `state_dir`")
+            }
+            Self::Meter { .. } => {
+                Some("the system gives no more threads or descriptors: raise their limits")
             }
             Self::Listen { .. } | Self::Power { .. } => None,
         }

@@ -16,10 +16,11 @@ use tokio::task::JoinHandle;
 use crate::access::AccessLog;
 use crate::admin;
 use crate::client_limits::ClientLimits;
-use crate::config::Config;
+use crate::config::{Config, MeterConfig};
 use crate::control::Socket;
 use crate::error::StartError;
 use crate::listen;
+use crate::metering::{self, Feed, Metering};
 use crate::metrics::{ConnectionTally, RequestTally};
 use crate::refresh;
 use crate::site::{Common, Site};
@@ -34,11 +35,14 @@ pub struct Options {
     pub durable: bool,
     /// Controllers in the place of the configured ones, by site name.
     pub controllers: HashMap<String, Box<dyn Controller>>,
+    /// Feeds in the place of the configured meters: of servers by site name, of the proxy by the
+    /// empty name.
+    pub meters: HashMap<String, Feed>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { observe: false, durable: true, controllers: HashMap::new() }
+        Self { observe: false, durable: true, controllers: HashMap::new(), meters: HashMap::new() }
     }
 }
 
@@ -54,6 +58,8 @@ pub struct Gateway {
     /// Requests to no site.
     pub(crate) unsited: RequestTally,
     pub(crate) started: Now,
+    /// Meters that are being read; they are let go with the gateway.
+    _metering: Vec<Metering>,
     hosts: HashMap<String, usize>,
     default_site: Option<usize>,
 }
@@ -125,11 +131,15 @@ impl Gateway {
             None => None,
         };
         let mut controllers = std::mem::take(&mut options.controllers);
+        let mut metering = Vec::new();
+        let proxy_meter = feed("", config.meter.as_ref(), &options, &clock, &mut metering)?;
         let common = Common { config: &config, clock: &clock, options: &options };
         let mut sites = Vec::new();
         for site in &config.site {
             let controller = controllers.remove(&site.name);
-            sites.push(Site::open(site, &common, controller, drivers)?);
+            let meter = feed(&site.name, site.meter.as_ref(), &options, &clock, &mut metering)?;
+            let meters = [meter, proxy_meter.clone()];
+            sites.push(Site::open(site, &common, (controller, meters), drivers)?);
         }
         Ok(Self {
             hosts: hosts(&config),
@@ -139,6 +149,7 @@ impl Gateway {
             connections: Arc::default(),
             unsited: RequestTally::default(),
             started: clock.now(),
+            _metering: metering,
             access_log,
             clock,
             sites,
@@ -180,6 +191,24 @@ impl Running {
         self.control.abort();
         let _ = self.control.await;
     }
+}
+
+/// What the meter of a site says, or of the proxy, which has the empty name; if there is one.
+fn feed(
+    name: &str,
+    meter: Option<&MeterConfig>,
+    options: &Options,
+    clock: &Clock,
+    metering: &mut Vec<Metering>,
+) -> Result<Option<Feed>, StartError> {
+    if let Some(feed) = options.meters.get(name) {
+        return Ok(Some(feed.clone()));
+    }
+    let Some(meter) = meter else { return Ok(None) };
+    let (feed, reading) =
+        metering::begin(meter, clock).map_err(|source| StartError::Meter { source })?;
+    metering.push(reading);
+    Ok(Some(feed))
 }
 
 fn hosts(config: &Config) -> HashMap<String, usize> {

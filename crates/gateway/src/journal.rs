@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nightwatt_model::ledger::Bill;
+use nightwatt_model::ledger::{Bill, Hour};
 use nightwatt_model::policy::lifecycle::Change;
 use nightwatt_model::policy::manager::Memory;
 use nightwatt_model::time::Wall;
@@ -31,6 +31,9 @@ pub struct Record {
     /// For a wake-up: who or what caused it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<WakeCause>,
+    /// With a meter: an hour of civil time that ended, or what was seen of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hour: Option<Hour>,
     /// Totals as of then.
     pub memory: Memory,
 }
@@ -99,7 +102,7 @@ impl Journal {
         file.seek(SeekFrom::End(0))?;
         let memory = last.as_ref().map_or_else(Memory::default, |last| resume(last, now));
         let mut journal = Self { file, path: path.to_owned(), size: whole, durable };
-        journal.write(&Record { v: 1, at: now, change: None, cause: None, memory })?;
+        journal.write(&Record { v: 1, at: now, change: None, cause: None, hour: None, memory })?;
         Ok((journal, memory))
     }
 
@@ -180,6 +183,7 @@ mod tests {
             at: Wall::from_secs(second),
             change: Some(Change::Woke),
             cause: None,
+            hour: None,
             memory,
         }
     }

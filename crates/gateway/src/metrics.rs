@@ -9,7 +9,6 @@ mod tally;
 
 use std::fmt::Display;
 
-use nightwatt_model::energy::{Energy, Provenance};
 use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::policy::lifecycle::Phase;
 
@@ -19,7 +18,7 @@ pub(crate) use self::tally::{
 use crate::access::Answered;
 use crate::gateway::Gateway;
 use crate::site::Site;
-use crate::status::{LedgerStatus, SiteStatus};
+use crate::status::{LedgerStatus, MeterStatus, Parts, SiteStatus};
 use nightwatt_report::exposition::{Exposition, Family, Kind};
 
 const fn counter(
@@ -59,6 +58,11 @@ impl<'a> Scraped<'a> {
     fn name(&self) -> &str {
         &self.site.name
     }
+
+    /// Is there a meter of the `server`, of the `proxy`?
+    fn has_meter(&self, of: &str) -> bool {
+        self.status.meters.iter().any(|meter| meter.of == of)
+    }
 }
 
 impl Gateway {
@@ -75,6 +79,9 @@ impl Gateway {
         write_promises(&mut page, &sites);
         write_caches(&mut page, &sites);
         write_energy(&mut page, &sites);
+        if sites.iter().any(|it| !it.status.meters.is_empty()) {
+            write_meters(&mut page, &sites);
+        }
         write_ledgers(&mut page, &sites);
         if self.observe {
             write_shadows(&mut page, &sites);
@@ -362,16 +369,15 @@ fn write_caches(page: &mut Exposition, sites: &[Scraped<'_>]) {
     });
 }
 
-/// Server, proxy, and a server always on.
-fn energies(ledger: &LedgerStatus) -> [(&'static str, &Energy); 3] {
-    [("server", &ledger.server), ("proxy", &ledger.proxy), ("always-on", &ledger.always_on)]
-}
-
-const fn provenance(energy: &Energy) -> &'static str {
-    match energy.provenance {
-        Provenance::Measured { .. } => "measured",
-        Provenance::Modelled { .. } => "modelled",
-    }
+/// Server, proxy, and a server always on: joules measured and modelled, and how far these may be off.
+/// The last cannot be measured.
+fn energies(ledger: &LedgerStatus) -> [(&'static str, Parts); 3] {
+    let always_on = Parts {
+        modelled_j: ledger.always_on.joules.get(),
+        modelled_uncertainty_j: ledger.always_on.uncertainty.get(),
+        ..Parts::default()
+    };
+    [("server", ledger.server_parts), ("proxy", ledger.proxy_parts), ("always-on", always_on)]
 }
 
 /// Energy in joules, of the bill that `ledger` picks.
@@ -384,9 +390,11 @@ fn write_joules(
     page.family(family, |samples| {
         for it in sites {
             let Some(ledger) = ledger(it) else { continue };
-            for (of, energy) in energies(&ledger) {
-                let joules = energy.joules.get();
-                samples.add(&[it.name(), of, provenance(energy)], joules);
+            for (of, parts) in energies(&ledger) {
+                samples.add(&[it.name(), of, "modelled"], parts.modelled_j);
+                if it.has_meter(of) || parts.measured_s > 0.0 {
+                    samples.add(&[it.name(), of, "measured"], parts.measured_j);
+                }
             }
         }
     });
@@ -397,15 +405,65 @@ fn write_energy(page: &mut Exposition, sites: &[Scraped<'_>]) {
         "nightwatt_energy_joules_total",
         &["site", "of", "provenance"],
         "Energy since the start: of the `server`, of the `proxy`, and what a server `always-on` \
-         without a proxy would have used; `modelled` or `measured`. Counted once settled.",
+         without a proxy would have used. What was `measured` and what is `modelled` are two parts of \
+         the same and add up. Counted once settled.",
     );
     write_joules(page, joules, sites, |it| Some(it.since_start.clone()));
     let uncertainty = gauge(
         "nightwatt_energy_uncertainty_ratio",
         &["site"],
-        "How far all joules of the site may be off, at 95 %, as a share of them.",
+        "How far modelled joules of the site may be off, at 95 %, as a share of them.",
     );
     per_site(page, uncertainty, sites, |it| it.site.scenario.server.uncertainty);
+}
+
+/// Of sites with a meter.
+fn write_meters(page: &mut Exposition, sites: &[Scraped<'_>]) {
+    let metered = counter(
+        "nightwatt_energy_measured_seconds_total",
+        &["site", "of"],
+        "With a meter: time in which it measured the `server` or the `proxy`; the rest is modelled. \
+         Counted once settled.",
+    );
+    page.family(metered, |samples| {
+        for it in sites {
+            let ledger = &it.since_start;
+            for (of, parts) in [("server", ledger.server_parts), ("proxy", ledger.proxy_parts)] {
+                if it.has_meter(of) {
+                    samples.add(&[it.name(), of], parts.measured_s);
+                }
+            }
+        }
+    });
+    let mut of_meters = |family: Family, value: fn(&MeterStatus) -> Option<f64>| {
+        page.family(family, |samples| {
+            for it in sites {
+                for meter in &it.status.meters {
+                    if let Some(value) = value(meter) {
+                        samples.add(&[it.name(), &meter.of], value);
+                    }
+                }
+            }
+        });
+    };
+    let watts = gauge(
+        "nightwatt_meter_power_watts",
+        &["site", "of"],
+        "With a meter: mean power between its last two readings; none before.",
+    );
+    of_meters(watts, |meter| meter.watts);
+    let age = gauge(
+        "nightwatt_meter_reading_age_seconds",
+        &["site", "of"],
+        "With a meter: time since its last reading; none before.",
+    );
+    of_meters(age, |meter| meter.read_s_ago);
+    let errors = counter(
+        "nightwatt_meter_errors_total",
+        &["site", "of"],
+        "With a meter: times that it could not be opened or read.",
+    );
+    of_meters(errors, |meter| Some(meter.errors as f64));
 }
 
 /// The same as `nightwatt status` says. These are gauges, since they go on where an earlier start

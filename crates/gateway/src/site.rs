@@ -1,5 +1,6 @@
 //! One site: its server under supervision, its cache, what it knows of its clients.
 
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -27,6 +28,7 @@ use crate::error::StartError;
 use crate::flights::Flights;
 use crate::journal::Journal;
 use crate::lessons::Shelf;
+use crate::metering::{Feed, Meters};
 use crate::metrics::{RequestTally, WarmUpTally};
 use crate::origin::OriginPool;
 use crate::refresh::Refresher;
@@ -51,6 +53,8 @@ pub(crate) struct Site {
     pub(crate) classifier: Mutex<Classifier>,
     pub(crate) waiting_page: String,
     pub(crate) counters: Counters,
+    /// What meters say of its server, and of the proxy.
+    pub(crate) meters: [Option<Feed>; 2],
     /// The probe can tell a server that answers from one that merely listens.
     pub(crate) probes_http: bool,
 }
@@ -76,7 +80,7 @@ impl Site {
     pub(crate) fn open(
         site: &SiteConfig,
         common: &Common<'_>,
-        controller: Option<Box<dyn Controller>>,
+        (controller, meters): (Option<Box<dyn Controller>>, [Option<Feed>; 2]),
         tasks: &mut Vec<JoinHandle<()>>,
     ) -> Result<Self, StartError> {
         let Common { config, clock, options } = common;
@@ -100,13 +104,10 @@ impl Site {
         let (journal, memory) = journal(site, common, "ledger")?;
         let (policy, shelf): (AnyPolicy, _) =
             if observe { (Box::new(AlwaysOn), None) } else { policy(site, common) };
-        let (supervisor, task) = Supervisor::start(
-            &site.name,
-            clock,
-            (settings.clone(), policy),
-            hands,
-            Records { journal, memory, shelf },
-        );
+        let feeding = feeding(site, common, &meters);
+        let records = Records { journal, memory, shelf, meters: feeding };
+        let mind = (settings.clone(), policy);
+        let (supervisor, task) = Supervisor::start(&site.name, clock, mind, hands, records);
         tasks.push(task);
         let shadow = if observe { Some(shadow(site, common, settings, tasks)?) } else { None };
         let origin = Arc::new(OriginPool::new(
@@ -129,6 +130,7 @@ impl Site {
             classifier: Mutex::new(Classifier::new(site.clients.clone())),
             waiting_page,
             counters: Counters::default(),
+            meters,
             probes_http,
             config: site.clone(),
             scenario,
@@ -169,7 +171,7 @@ fn shadow(
     let (journal, _) = journal(site, common, "shadow")?;
     // What is learned of requests is as true without it: it is the same file.
     let (policy, shelf) = policy(site, common);
-    let records = Records { journal, memory: Memory::default(), shelf };
+    let records = Records { journal, memory: Memory::default(), shelf, meters: Meters::default() };
     let server = &common.config.scenario_of(site).server;
     let mind = (settings, policy);
     let (shadow, task) = Shadow::start(&context(site, common), mind, server, records)
@@ -226,10 +228,25 @@ fn build_controller(
         .map_err(|source| StartError::Power { site: site.name.clone(), source })
 }
 
+/// The meters of a site's bill, and the hours that its journal tells of.
+fn feeding(site: &SiteConfig, common: &Common<'_>, feeds: &[Option<Feed>; 2]) -> Meters {
+    let [server, proxy] = feeds.clone();
+    let mut hours = Vec::new();
+    if server.is_some() || proxy.is_some() {
+        let records = crate::journal::read(&ledger_path(site, common, "ledger"));
+        hours.extend(records.unwrap_or_default().into_iter().filter_map(|record| record.hour));
+    }
+    Meters::new(server, proxy, hours)
+}
+
+fn ledger_path(site: &SiteConfig, common: &Common<'_>, kind: &str) -> PathBuf {
+    common.config.state_dir.join(format!("{}.{kind}.jsonl", site.name))
+}
+
 type Opened = (Option<Journal>, Memory);
 
 fn journal(site: &SiteConfig, common: &Common<'_>, kind: &str) -> Result<Opened, StartError> {
-    let path = common.config.state_dir.join(format!("{}.{kind}.jsonl", site.name));
+    let path = ledger_path(site, common, kind);
     let now = common.clock.now().wall;
     Journal::open(&path, now, common.options.durable)
         .map(|(journal, memory)| (Some(journal), memory))

@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use nightwatt_model::energy::Energy;
-use nightwatt_model::ledger::Bill;
+use nightwatt_model::ledger::{Bill, Hour, Metered, Part};
 use nightwatt_model::policy::manager::Hindrance;
+use nightwatt_model::time::Mono;
 use serde::{Deserialize, Serialize};
 
 use crate::access::Answered;
 use crate::gateway::Gateway;
+use crate::metering::Feed;
 use crate::shadow::WouldDelay;
 use crate::site::Site;
 use crate::supervisor::SupervisorStatus;
@@ -62,8 +65,57 @@ pub struct SiteStatus {
     pub cache: (usize, u64),
     /// The ledger, all starts together.
     pub ledger: LedgerStatus,
+    /// Meters that feed it.
+    #[serde(default)]
+    pub meters: Vec<MeterStatus>,
+    /// With a meter: the last hours of civil time that ended, oldest first, two days at most.
+    #[serde(default)]
+    pub hours: Vec<HourStatus>,
     /// Shadow mode: what would have been.
     pub shadow: Option<ShadowStatus>,
+}
+
+/// A meter that feeds a ledger.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct MeterStatus {
+    /// Whose energy it measures: `server` or `proxy`.
+    pub of: String,
+    /// Its name, and its channel's.
+    pub meter: String,
+    /// Could it be opened?
+    pub open: bool,
+    /// Mean power between its last two readings.
+    pub watts: Option<f64>,
+    /// Seconds since the last of them.
+    pub read_s_ago: Option<f64>,
+    /// Times that it could not be opened or read.
+    pub errors: u64,
+    /// Why, the last time.
+    pub last_error: Option<String>,
+}
+
+/// An hour of civil time on the bill, or what the proxy saw of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct HourStatus {
+    /// When it began: ms since 1970, UTC.
+    pub began_ms: i64,
+    /// Its figures.
+    pub ledger: LedgerStatus,
+}
+
+/// What of an energy was measured, and what is modelled: together they are all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Parts {
+    /// Joules that a meter measured.
+    pub measured_j: f64,
+    /// How far these may be off, at 95 %.
+    pub measured_uncertainty_j: f64,
+    /// Seconds in which it did.
+    pub measured_s: f64,
+    /// Joules of the rest of the time, from the power states of the scenario.
+    pub modelled_j: f64,
+    /// How far these may be off, at 95 %.
+    pub modelled_uncertainty_j: f64,
 }
 
 /// The ledger in figures.
@@ -83,11 +135,18 @@ pub struct LedgerStatus {
     pub wakeups: u64,
     /// Energy of the server.
     pub server: Energy,
+    /// Of that, what was measured.
+    #[serde(default)]
+    pub server_parts: Parts,
     /// Energy of the proxy.
     pub proxy: Energy,
-    /// Energy of a server always on, without a proxy.
+    /// Of that, what was measured.
+    #[serde(default)]
+    pub proxy_parts: Parts,
+    /// Energy of a server always on, without a proxy: always modelled.
     pub always_on: Energy,
-    /// 1 - (server + proxy) / always on.
+    /// 1 - (server + proxy) / always on. Modelled in part, whatever was measured: what a server always
+    /// on would have used cannot be.
     pub saving: f64,
 }
 
@@ -152,6 +211,8 @@ impl Site {
             sla: server.sla,
             cache: self.store.size(),
             ledger: self.ledger(&server.memory.bill),
+            meters: self.meters(server.now),
+            hours: server.hours.iter().map(|hour| self.hour(hour)).collect(),
             shadow: shadow.map(|(shadow, status)| {
                 let WouldDelay { requests, delayed_requests, visits, delayed_visits } =
                     shadow.would_delay();
@@ -168,6 +229,20 @@ impl Site {
         let uncertainty = self.scenario.server.uncertainty;
         let modelled =
             |joules| Energy::modelled(joules, uncertainty, "power states of the scenario");
+        let [of_server, of_proxy] = &self.meters;
+        let span = bill.span();
+        let (server, server_parts) = whole(
+            &bill.server_metered,
+            of_server.as_ref(),
+            span,
+            &modelled(bill.server_modelled(&states)),
+        );
+        let (proxy_energy, proxy_parts) = whole(
+            &bill.proxy_metered,
+            of_proxy.as_ref(),
+            span,
+            &modelled(bill.proxy_modelled(proxy)),
+        );
         LedgerStatus {
             span_s: bill.span().as_secs_f64(),
             awake_s: bill.on.as_secs_f64(),
@@ -175,12 +250,44 @@ impl Site {
             unobserved_s: bill.unobserved.as_secs_f64(),
             sleeps: bill.cycles,
             wakeups: bill.wakeups,
-            server: modelled(bill.server(&states)),
-            proxy: modelled(bill.proxy(proxy)),
+            server,
+            server_parts,
+            proxy: proxy_energy,
+            proxy_parts,
             always_on: modelled(bill.always_on(&states)),
             saving: bill.saving(&states, proxy),
         }
     }
+
+    fn hour(&self, hour: &Hour) -> HourStatus {
+        HourStatus { began_ms: hour.began.0, ledger: self.ledger(&hour.bill) }
+    }
+
+    fn meters(&self, now: Mono) -> Vec<MeterStatus> {
+        let of = |(part, feed): (Part, &Option<Feed>)| Some(feed.as_ref()?.status(part, now));
+        [Part::Server, Part::Proxy].into_iter().zip(&self.meters).filter_map(of).collect()
+    }
+}
+
+/// What was measured and what is modelled of a time, together.
+fn whole(
+    metered: &Metered,
+    meter: Option<&Feed>,
+    span: Duration,
+    modelled: &Energy,
+) -> (Energy, Parts) {
+    let name = meter.map_or_else(|| "a meter that is gone".to_owned(), Feed::name);
+    let measured = Energy::measured(metered.joules, metered.uncertainty, name);
+    let covered = metered.time().as_secs_f64();
+    let share = if span.is_zero() { 0.0 } else { covered / span.as_secs_f64() };
+    let parts = Parts {
+        measured_j: measured.joules.get(),
+        measured_uncertainty_j: measured.uncertainty.get(),
+        measured_s: covered,
+        modelled_j: modelled.joules.get(),
+        modelled_uncertainty_j: modelled.uncertainty.get(),
+    };
+    (Energy::together(&measured, modelled, share), parts)
 }
 
 fn kept_awake_by(server: &SupervisorStatus) -> Option<String> {

@@ -1,6 +1,8 @@
 //! Drives the power manager of one server: runs its timers, carries out its commands, writes its
 //! journal, and tells those who wait when the server is awake.
 
+mod look;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,17 +12,19 @@ use nightwatt_model::ledger::Bill;
 use nightwatt_model::policy::admission::Route;
 use nightwatt_model::policy::lifecycle::{Change, Command, Phase, Report};
 use nightwatt_model::policy::manager::{
-    Action, Cause, Hindrance, Knock, Memory, Order, PowerManager, Settings,
+    Action, Cause, Knock, Memory, Order, PowerManager, Settings,
 };
 use nightwatt_model::policy::sleep::SleepPolicy;
-use nightwatt_model::time::Mono;
+use nightwatt_model::time::{Mono, Now};
 use nightwatt_power::probe::Probe;
 use nightwatt_power::{Controller, Observed};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
+pub(crate) use self::look::SupervisorStatus;
 use crate::journal::{Journal, Record, WakeCause};
 use crate::lessons::Shelf;
+use crate::metering::{Meters, SETTLE_EVERY};
 use crate::metrics::ServerTally;
 
 /// The ledger, and what was learned, are written at least this often while the supervisor has
@@ -38,6 +42,8 @@ pub(crate) struct Records {
     pub(crate) memory: Memory,
     /// Where the policy's lessons are stored, if it learns.
     pub(crate) shelf: Option<Shelf>,
+    /// What measures the server and the proxy.
+    pub(crate) meters: Meters,
 }
 
 /// How the server is reached.
@@ -76,6 +82,7 @@ pub(crate) struct Supervisor {
 
 struct Managed {
     manager: PowerManager<AnyPolicy>,
+    meters: Meters,
     /// What the driver sleeps until.
     armed: Mono,
     /// Who asked for the wake-up that is under way or about to be.
@@ -95,6 +102,8 @@ struct Driver {
     written: Mono,
     /// When the lessons were stored last.
     lessons_stored: Mono,
+    /// When the bill is to be settled next; never without a meter.
+    settle_at: Mono,
     /// When the wake-up began that is under way.
     waking_since: Option<Mono>,
     command: Option<JoinHandle<()>>,
@@ -121,13 +130,16 @@ impl Supervisor {
         clock: &Clock,
         (settings, policy): (Settings, AnyPolicy),
         hands: Hands,
-        Records { journal, memory, shelf }: Records,
+        Records { journal, memory, shelf, meters }: Records,
     ) -> (Arc<Self>, JoinHandle<()>) {
         let now = clock.now();
-        let manager = PowerManager::new(settings, policy, memory, now);
+        let mut manager = PowerManager::new(settings, policy, memory, now);
+        meters.announce(&mut manager);
+        let settle_at = if meters.are_none() { Mono::NEVER } else { now.mono + SETTLE_EVERY };
         let (actions, queue) = mpsc::unbounded_channel();
         let first = Managed {
             manager,
+            meters,
             armed: Mono::ZERO,
             askers: Vec::new(),
             scratch: Vec::new(),
@@ -153,6 +165,7 @@ impl Supervisor {
             actions: queue,
             written: now.mono,
             lessons_stored: now.mono,
+            settle_at,
             waking_since: None,
             command: None,
         };
@@ -287,8 +300,11 @@ impl Supervisor {
     pub(crate) fn status(&self) -> SupervisorStatus {
         let now = self.clock.now();
         let mut managed = self.lock();
+        managed.book(now, false);
+        let hours = managed.meters.hours();
         let server = &mut managed.manager;
         SupervisorStatus {
+            hours,
             phase: server.phase(),
             in_phase: now.mono.since(server.lifecycle().since()),
             failures: server.lifecycle().failures(),
@@ -306,7 +322,9 @@ impl Supervisor {
     /// What came to the bill since this process began, as far as it is settled.
     pub(crate) fn bill_since_start(&self) -> Bill {
         let now = self.clock.now();
-        self.lock().manager.settled_bill(now).since(&self.began_with)
+        let mut managed = self.lock();
+        managed.book(now, false);
+        managed.manager.settled_bill(now).since(&self.began_with)
     }
 
     /// What happened since this process began.
@@ -345,39 +363,12 @@ impl Supervisor {
     }
 }
 
-/// A look at a server under supervision.
-#[derive(Debug, Clone)]
-pub(crate) struct SupervisorStatus {
-    /// Where it is.
-    pub(crate) phase: Phase,
-    /// For how long.
-    pub(crate) in_phase: Duration,
-    /// Failed wake-ups in a row.
-    pub(crate) failures: u32,
-    /// How long a failed server will not be tried again.
-    pub(crate) blocked_for: Duration,
-    /// Bill and appointments.
-    pub(crate) memory: Memory,
-    /// Admitted and delayed requests in the window of the promise.
-    pub(crate) sla: Option<(u64, u64)>,
-    /// Exchanges under way.
-    pub(crate) in_flight: u32,
-    /// Requests held.
-    pub(crate) held: usize,
-    /// What keeps it awake.
-    pub(crate) hindrance: Option<Hindrance>,
-    /// How long the policy has watched requests, if it learns and has seen any.
-    pub(crate) learned_from: Option<Duration>,
-    /// Now, on the clock of `hindrance`.
-    pub(crate) now: Mono,
-}
-
 impl Driver {
     async fn run(mut self) {
         loop {
             let due = {
                 let mut managed = self.supervisor.lock();
-                managed.armed = managed.manager.next_timer();
+                managed.armed = managed.manager.next_timer().min(self.settle_at);
                 managed.armed
             };
             let supervisor = Arc::clone(&self.supervisor);
@@ -396,6 +387,10 @@ impl Driver {
     fn tick(&mut self) {
         let now = self.supervisor.clock.now();
         self.supervisor.with(|managed, actions| managed.manager.tick(now, actions));
+        if self.settle_at <= now.mono {
+            self.settle_at = now.mono + SETTLE_EVERY;
+            self.write_hours(false);
+        }
         if now.mono.since(self.written) >= CHECKPOINT_EVERY {
             self.write(None, None);
         }
@@ -506,9 +501,27 @@ impl Driver {
         let now = self.supervisor.clock.now();
         self.written = now.mono;
         let memory = self.supervisor.lock().manager.memory(now);
-        let record = Record { v: 1, at: now.wall, change, cause, memory };
+        self.append(&Record { v: 1, at: now.wall, change, cause, hour: None, memory });
+    }
+
+    /// Books what meters said, and writes the hours that ended; the present one too if the gateway
+    /// stops.
+    fn write_hours(&mut self, stops: bool) {
+        let now = self.supervisor.clock.now();
+        let (hours, memory) = {
+            let mut managed = self.supervisor.lock();
+            managed.book(now, stops);
+            (managed.meters.take_unwritten(), managed.manager.memory(now))
+        };
+        for hour in hours {
+            let hour = Some(hour);
+            self.append(&Record { v: 1, at: now.wall, change: None, cause: None, hour, memory });
+        }
+    }
+
+    fn append(&mut self, record: &Record) {
         if let Some(journal) = &mut self.journal
-            && let Err(error) = journal.write(&record)
+            && let Err(error) = journal.write(record)
         {
             tracing::error!(site = %self.supervisor.name, %error, "the ledger could not be written");
         }
@@ -531,12 +544,17 @@ impl Drop for Driver {
         if let Some(command) = &self.command {
             command.abort();
         }
+        self.write_hours(true);
         self.write(None, None);
         self.store_lessons();
     }
 }
 
 impl Managed {
+    fn book(&mut self, now: Now, stops: bool) {
+        self.meters.book(&mut self.manager, now, stops);
+    }
+
     fn name_cause(&mut self, cause: Cause) -> WakeCause {
         match cause {
             Cause::CrawlWindow => WakeCause::CrawlWindow,

@@ -227,8 +227,13 @@ impl Note {
     /// What an energy figure says of itself: `Modelled by …, ± 5.0 % (95 %)`.
     pub fn of_energy(energy: &Energy) -> Self {
         let (origin, by) = match &energy.provenance {
-            Provenance::Measured { meter } => (Origin::Measured, meter),
-            Provenance::Modelled { model } => (Origin::Modelled, model),
+            Provenance::Measured { meter } => (Origin::Measured, meter.clone()),
+            Provenance::Modelled { model } => (Origin::Modelled, model.clone()),
+            // A part is a model's, and so is the whole.
+            Provenance::Mixed { meter, model, measured_share } => {
+                let share = measured_share * 100.0;
+                (Origin::Modelled, format!("{model}, but for {share:.1} % measured by {meter}"))
+            }
         };
         let share = energy.uncertainty.get() / energy.joules.get().abs();
         let surely = if share.is_finite() {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use nightwatt_gateway::Config;
-use nightwatt_gateway::config::SiteConfig;
+use nightwatt_gateway::config::{MeterConfig, SiteConfig};
 use nightwatt_model::duration_text;
 use nightwatt_model::electricity::Electricity;
 use nightwatt_model::scenario::{CacheRule, Scenario};
@@ -30,6 +30,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitStatus, Failure> {
             "control_socket": config.control_socket(),
             "access_log": config.access_log,
             "admin": config.admin,
+            "meter": config.meter.as_ref().map(meter_words),
             "sites": sites,
         }))?;
     } else {
@@ -46,6 +47,9 @@ fn page(name: &str, config: &Config) -> String {
     row(&mut text, "control", &config.control_socket().display().to_string());
     if let Some(admin) = config.admin {
         row(&mut text, "admin", &admin.to_string());
+    }
+    if let Some(meter) = &config.meter {
+        row(&mut text, "meter", &meter_words(meter));
     }
     if let Some(log) = &config.access_log {
         row(&mut text, "access log", &log.display().to_string());
@@ -82,6 +86,9 @@ fn site_rows(text: &mut String, site: &SiteConfig, scenario: &Scenario) {
         proxy.power_w
     );
     row(text, "power", &power);
+    if let Some(meter) = &site.meter {
+        row(text, "meter", &meter_words(meter));
+    }
     row(text, "break-even", &break_even(scenario));
     row(text, "electricity", &electricity(&scenario.electricity));
     let times = format!(
@@ -117,6 +124,13 @@ fn site_rows(text: &mut String, site: &SiteConfig, scenario: &Scenario) {
     for risk in site.cache.risks() {
         row(text, "careful", risk);
     }
+}
+
+/// What it is; it is not asked.
+fn meter_words(meter: &MeterConfig) -> String {
+    let every = meter.every().map(|every| format!(", every {}", time(every))).unwrap_or_default();
+    let pick = meter.pick().map(|pick| format!(", channel `{pick}`")).unwrap_or_default();
+    format!("{}{every}{pick}", meter.words())
 }
 
 fn controller(site: &SiteConfig) -> String {
@@ -175,6 +189,7 @@ fn as_json(config: &Config, site: &SiteConfig) -> Value {
         "break_even_s": (break_even != Duration::MAX).then_some(break_even.as_secs_f64()),
         "grace_asleep": duration_text::format(site.cache.rules(&scenario.cache).grace_while_asleep),
         "careful": site.cache.risks(),
+        "meter": site.meter.as_ref().map(meter_words),
         "scenario": scenario,
     })
 }

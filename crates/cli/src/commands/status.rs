@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use nightwatt_gateway::status::{LedgerStatus, ShadowStatus, SiteStatus, Status};
+use nightwatt_gateway::status::{
+    HourStatus, LedgerStatus, MeterStatus, ShadowStatus, SiteStatus, Status,
+};
 
 use crate::ExitStatus;
 use crate::args::StatusArgs;
@@ -108,6 +110,12 @@ fn site_rows(text: &mut String, it: &SiteStatus) {
     let (objects, size) = it.cache;
     row(text, "cache", &format!("{}, {}", counted(objects as u64, "object"), bytes(size)));
     ledger_rows(text, &it.ledger);
+    for meter in &it.meters {
+        row(text, &format!("{} meter", meter.of), &meter_words(meter));
+    }
+    if !it.hours.is_empty() {
+        row(text, "hours", &hours(&it.hours));
+    }
     if let Some(shadow) = &it.shadow {
         shadow_rows(text, shadow);
     }
@@ -134,8 +142,46 @@ fn ledger_rows(text: &mut String, ledger: &LedgerStatus) {
         energy(&ledger.always_on)
     );
     row(text, "energy", &used);
+    let metered = [&ledger.server_parts, &ledger.proxy_parts].iter().any(|it| it.measured_s > 0.0);
+    if metered {
+        row(text, "server", &provenance(&ledger.server.provenance));
+        row(text, "proxy", &provenance(&ledger.proxy.provenance));
+        let saving = format!(
+            "{} (against a server always on, which can only be modelled: {})",
+            percent(ledger.saving),
+            provenance(&ledger.always_on.provenance)
+        );
+        row(text, "saving", &saving);
+        return;
+    }
     let saving = format!("{} ({})", percent(ledger.saving), provenance(&ledger.server.provenance));
     row(text, "saving", &saving);
+}
+
+fn meter_words(meter: &MeterStatus) -> String {
+    let MeterStatus { meter: name, watts, read_s_ago, last_error, .. } = meter;
+    let said = match (watts, read_s_ago) {
+        (Some(watts), Some(ago)) => format!("{watts:.1} W, {} ago", seconds(*ago)),
+        _ => "nothing yet".to_owned(),
+    };
+    let trouble = match (meter.errors, last_error) {
+        (0, _) => String::new(),
+        (errors, None) => format!("; {}", counted(errors, "error")),
+        (errors, Some(last)) => format!("; {}, the last: {last}", counted(errors, "error")),
+    };
+    format!("{name}: {said}{trouble}")
+}
+
+/// How many of the last hours were measured, and which were not.
+fn hours(hours: &[HourStatus]) -> String {
+    let is_measured = |hour: &&HourStatus| hour.ledger.server.provenance.as_str() == "measured";
+    let measured = hours.iter().filter(is_measured).count() as u64;
+    let told = format!("server measured in {}", part(measured, hours.len() as u64, "hour"));
+    let Some(last) = hours.iter().rfind(|hour| !is_measured(hour)) else { return told };
+    let latest = hours.last().map_or(last.began_ms, |latest| latest.began_ms);
+    let before = seconds((latest - last.began_ms) as f64 / 1000.0);
+    let word = last.ledger.server.provenance.as_str();
+    format!("{told}; the last other ({word}) began {before} before the latest")
 }
 
 fn shadow_rows(text: &mut String, shadow: &ShadowStatus) {

@@ -227,7 +227,7 @@ origin = "http://ORIGIN"
                 Err(error) => assert_eq!(index + 1, lines.len(), "{error} in {line:?}"),
             }
         }
-        let totals = |Bill { on, off, unobserved, cycles, wakeups }: Bill| {
+        let totals = |Bill { on, off, unobserved, cycles, wakeups, .. }: Bill| {
             [
                 on.as_secs_f64(),
                 off.as_secs_f64(),

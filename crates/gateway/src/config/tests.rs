@@ -367,3 +367,41 @@ fn what_a_site_cannot_mean_about_its_cache_is_refused() {
         assert!(error.contains(says), "{text}: {error}");
     }
 }
+
+/// The file with a meter for its first site.
+fn with_meter(meter: &str) -> Result<Config, ConfigError> {
+    let text = GOOD.replacen("origin = ", &format!("meter = {meter}\norigin = "), 1);
+    Config::parse(&text, "nightwatt.toml")
+}
+
+#[test]
+fn a_meter_is_a_driver_its_options_and_what_the_ledger_wants_of_it() {
+    let config = with_meter(
+        r#"{ driver = "rapl", address = "x", every = "30s", pick = "package-0", name = "host" }"#,
+    );
+    let meter = config.unwrap().site[0].meter.clone().unwrap();
+    assert_eq!(
+        (meter.every().unwrap(), meter.pick()),
+        (Duration::from_secs(30), Some("package-0"))
+    );
+    let spec = meter.spec();
+    assert_eq!((spec.name(), spec.address.as_deref()), ("host", Some("x")));
+    assert!(spec.only(&[]).is_ok(), "the driver is not told of what is the ledger's");
+    let usual = with_meter(r#"{ driver = "rapl" }"#).unwrap().site[0].meter.clone().unwrap();
+    assert_eq!(usual.every().unwrap(), Duration::from_secs(10));
+}
+
+#[test]
+fn a_meter_that_cannot_be_is_shown_on_its_line() {
+    for (meter, says) in [
+        (r#"{ driver = "sundial" }"#, "no meter `sundial`"),
+        (r#"{ driver = "model" }"#, "`model` measures nothing"),
+        (r#"{ driver = "rapl", every = "often" }"#, "`every`"),
+        (r#"{ driver = "rapl", every = "10ms" }"#, "from 1 s to 300 s"),
+        (r#"{ driver = "rapl", every = "1h" }"#, "from 1 s to 300 s"),
+    ] {
+        let error = with_meter(meter).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+        assert!(error.starts_with("nightwatt.toml:13:"), "{error}");
+    }
+}

@@ -5,7 +5,11 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use nightwatt_gateway::control::Order;
+use nightwatt_gateway::metering::Feed;
 use nightwatt_gateway::status::SiteStatus;
+use nightwatt_model::ledger::Measure;
+use nightwatt_model::quantity::Joules;
+use nightwatt_model::time::Mono;
 
 use crate::client::{BROWSER, CRAWLER, get, post};
 use crate::stage::{Setup, Stage, asleep, awake, secs};
@@ -278,6 +282,41 @@ fn no_counter_ever_falls_even_when_a_sleep_comes_to_nothing() {
 }
 
 #[test]
+fn no_counter_ever_falls_while_a_meter_comes_and_goes() {
+    let feed = Feed::new("plug/0");
+    awake().metered("blog", &feed).play(async |stage| {
+        let mut before = scrape(stage).await;
+        for step in 1..300_u64 {
+            let (begin, end) = (step * 10 - 10, step * 10);
+            stage.at(end).await;
+            if step % 40 == 0 {
+                stage.ask(post("/form", "x")).await;
+            }
+            // There, then late, then away for longer than anybody waits.
+            let (from, to) = (Mono::from_secs(begin), Mono::from_secs(end));
+            let measure = Measure { from, to, joules: Joules(20.0), uncertainty: Joules(1.0) };
+            if step < 60 || step > 200 {
+                feed.say(measure);
+            } else if step == 80 {
+                feed.say(Measure { from: Mono::from_secs(590), ..measure });
+            }
+            let now = scrape(stage).await;
+            for (series, value) in &now.samples {
+                if series.split('{').next().unwrap().ends_with("_total") {
+                    let earlier = before.samples.get(series).copied().unwrap_or(0.0);
+                    assert!(*value >= earlier - 1e-9, "{series} fell from {earlier} to {value}");
+                }
+            }
+            before = now;
+        }
+        let measured =
+            "nightwatt_energy_joules_total{site=\"blog\",of=\"server\",provenance=\"measured\"}";
+        // 59 of 20 J, one of 210 s, and 99 after the gap.
+        close(before.value(measured), 20.0 * (59 + 1 + 99) as f64, "measured");
+    });
+}
+
+#[test]
 fn whatever_clients_send_makes_no_new_series() {
     busy().play(async |stage| {
         let series = |page: &Page| page.samples.keys().cloned().collect::<BTreeSet<_>>();
@@ -337,6 +376,14 @@ fn shadow_mode_says_what_would_have_been() {
     });
 }
 
+/// A server with a meter that said something.
+fn metered() -> Setup {
+    let feed = Feed::new("plug/0");
+    let (from, to, joules) = (Mono::ZERO, Mono::from_secs(1), Joules(50.0));
+    feed.say(Measure { from, to, joules, uncertainty: Joules(1.0) });
+    busy().metered("blog", &feed)
+}
+
 /// The rows of `docs/metrics.md` that this page calls for.
 fn rows(page: &Page) -> BTreeSet<String> {
     let row = |(name, (kind, help)): (&String, &(String, String))| {
@@ -378,6 +425,11 @@ fn the_documentation_lists_every_metric_and_no_other() {
     });
     busy().observing().probed_by_http().play(async |stage| {
         needed.extend(rows(&scrape(stage).await));
+    });
+    metered().play(async |stage| {
+        let page = scrape(stage).await;
+        needed.extend(rows(&page));
+        values.extend(label_values(&page));
     });
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
     let text = std::fs::read_to_string(path).unwrap();
@@ -424,4 +476,5 @@ fn promtool_finds_nothing_wrong() {
         accepts(&scrape(stage).await.text);
     });
     busy().observing().probed_by_http().play(async |stage| accepts(&scrape(stage).await.text));
+    metered().play(async |stage| accepts(&scrape(stage).await.text));
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use nightwatt_clock::Clock;
 use nightwatt_gateway::control::{Order, Reply, ask as order};
 use nightwatt_gateway::journal::{self, Record};
+use nightwatt_gateway::metering::Feed;
 use nightwatt_gateway::status::SiteStatus;
 use nightwatt_gateway::{Config, Extras, Gateway, Options, Running, StartError};
 use nightwatt_model::policy::sleep::PolicyChoice;
@@ -99,6 +100,7 @@ pub(crate) struct Setup {
     power: simulated::Config,
     changes: Vec<Change>,
     probe: Option<&'static str>,
+    meters: HashMap<String, Feed>,
 }
 
 /// The server sleeps, time is virtual.
@@ -109,6 +111,7 @@ pub(crate) fn asleep() -> Setup {
         power: simulated::Config::default(),
         changes: Vec::new(),
         probe: Some("controller"),
+        meters: HashMap::new(),
     }
 }
 
@@ -146,6 +149,12 @@ impl Setup {
         change: impl FnOnce(&mut nightwatt_gateway::config::SiteConfig) + 'static,
     ) -> Self {
         self.with(|config| change(&mut config.site[0]))
+    }
+
+    /// A meter of the server, or of the proxy, which has the empty name.
+    pub(crate) fn metered(mut self, name: &str, feed: &Feed) -> Self {
+        self.meters.insert(name.to_owned(), feed.clone());
+        self
     }
 
     /// Asks `GET /` whether the server is awake, as the default is.
@@ -221,6 +230,7 @@ pub(crate) struct Stage {
     machine: Machine,
     config: Config,
     observe: bool,
+    meters: HashMap<String, Feed>,
     running: Option<Running>,
     dir: tempfile::TempDir,
 }
@@ -239,7 +249,10 @@ impl Stage {
         let machine = Machine { power: power.clone(), origin: origin.clone() };
         machine.follow();
         let observe = setup.observe;
-        let mut stage = Self { clock, origin, power, machine, config, observe, running: None, dir };
+        let meters = setup.meters;
+        let running = None;
+        let mut stage =
+            Self { clock, origin, power, machine, config, observe, meters, running, dir };
         stage.start();
         stage
     }
@@ -256,6 +269,7 @@ impl Stage {
             observe: self.observe,
             durable: false,
             controllers: HashMap::from([("blog".to_owned(), boxed)]),
+            meters: self.meters.clone(),
         };
         Gateway::start(self.config.clone(), self.clock.clone(), options)
     }

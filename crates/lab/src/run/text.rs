@@ -2,8 +2,6 @@
 
 use std::fmt::Write;
 
-use nightwatt_model::energy::Provenance;
-
 use super::result::{ChannelReport, RunReport, Spread};
 
 impl RunReport {
@@ -37,10 +35,7 @@ impl RunReport {
 
     fn write_channel(&self, text: &mut String, channel: &ChannelReport) {
         let name = format!("{}/{}", channel.meter, channel.channel);
-        let by = match &channel.provenance {
-            Provenance::Measured { .. } => "measured",
-            Provenance::Modelled { .. } => "modelled",
-        };
+        let by = channel.provenance.as_str();
         let (Some(joules), Some(uncertainty)) = (channel.joules, channel.uncertainty_j) else {
             let _ = writeln!(text, "{:>16} J  {name:<24} {by}: said nothing", "-");
             return;

@@ -17,7 +17,7 @@ pub use self::hindrance::Hindrance;
 use super::admission::{self, Cached, ClientClass, Request, Route, WakeBudget, Want};
 use super::lifecycle::{Change, Command, Lifecycle, Patience, Phase, Report};
 use super::sleep::{Idle, Lessons, Observation, Promise, SleepPolicy, Verdict};
-use crate::ledger::{Bill, Billing, Ledger};
+use crate::ledger::{Bill, Billing, Hour, Ledger, Measure, Part};
 use crate::scenario::{CrawlWindow, Scenario};
 use crate::sla::{Sla, SlaWindow};
 use crate::time::{Mono, Now, Wall};
@@ -533,9 +533,29 @@ impl<P: SleepPolicy> PowerManager<P> {
     /// that sleep may come to nothing. None of its figures ever falls.
     pub fn settled_bill(&self, now: Now) -> Bill {
         match self.phase() {
-            Phase::FallingAsleep => self.ledger.before_sleep(),
-            _ => self.bill(now),
+            Phase::FallingAsleep if !self.ledger.is_metered() => self.ledger.before_sleep(),
+            _ => self.ledger.settled(now.mono),
         }
+    }
+
+    /// A meter will say what this part uses: from now on the bill is settled as it speaks.
+    pub fn expect_meter(&mut self, part: Part) {
+        self.ledger.expect_meter(part);
+    }
+
+    /// A meter said this of a time. [`settle`](Self::settle) books it.
+    pub fn measured(&mut self, part: Part, measure: Measure) {
+        self.ledger.measured(part, measure);
+    }
+
+    /// Settles the bill as far as the meters have spoken; gives the hours that ended.
+    pub fn settle(&mut self, now: Now) -> Vec<Hour> {
+        self.ledger.settle(now, self.phase() == Phase::FallingAsleep)
+    }
+
+    /// Settles all of it, and gives the present hour too: the driver stops.
+    pub fn settle_all(&mut self, now: Now) -> Vec<Hour> {
+        self.ledger.end(now, self.phase() == Phase::FallingAsleep)
     }
 
     /// What is to survive a restart.

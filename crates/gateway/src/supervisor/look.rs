@@ -1,0 +1,37 @@
+//! What there is to know of a server under supervision.
+
+use std::time::Duration;
+
+use nightwatt_model::ledger::Hour;
+use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_model::policy::manager::{Hindrance, Memory};
+use nightwatt_model::time::Mono;
+
+/// A look at a server under supervision.
+#[derive(Debug, Clone)]
+pub(crate) struct SupervisorStatus {
+    /// Where it is.
+    pub(crate) phase: Phase,
+    /// For how long.
+    pub(crate) in_phase: Duration,
+    /// Failed wake-ups in a row.
+    pub(crate) failures: u32,
+    /// How long a failed server will not be tried again.
+    pub(crate) blocked_for: Duration,
+    /// Bill and appointments.
+    pub(crate) memory: Memory,
+    /// With a meter: the last hours that ended.
+    pub(crate) hours: Vec<Hour>,
+    /// Admitted and delayed requests in the window of the promise.
+    pub(crate) sla: Option<(u64, u64)>,
+    /// Exchanges under way.
+    pub(crate) in_flight: u32,
+    /// Requests held.
+    pub(crate) held: usize,
+    /// What keeps it awake.
+    pub(crate) hindrance: Option<Hindrance>,
+    /// How long the policy has watched requests, if it learns and has seen any.
+    pub(crate) learned_from: Option<Duration>,
+    /// Now, on the clock of `hindrance`.
+    pub(crate) now: Mono,
+}
