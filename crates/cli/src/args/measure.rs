@@ -140,7 +140,7 @@ pub(crate) struct CalibrateArgs {
 pub(crate) enum Calibrate {
     /// Power awake, power asleep and energy of a sleep cycle, from runs of known times and energy
     States {
-        /// CSV with the columns on_s, off_s, cycles, joules (and joules_sd); `-` for stdin
+        /// CSV with the columns `on_s,off_s,cycles,joules` (and `joules_sd`); `-` for stdin
         #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
         table: PathBuf,
         /// Print one JSON object
