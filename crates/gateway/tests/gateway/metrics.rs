@@ -295,7 +295,7 @@ fn no_counter_ever_falls_while_a_meter_comes_and_goes() {
             // There, then late, then away for longer than anybody waits.
             let (from, to) = (Mono::from_secs(begin), Mono::from_secs(end));
             let measure = Measure { from, to, joules: Joules(20.0), uncertainty: Joules(1.0) };
-            if step < 60 || step > 200 {
+            if !(60..=200).contains(&step) {
                 feed.say(measure);
             } else if step == 80 {
                 feed.say(Measure { from: Mono::from_secs(590), ..measure });
@@ -312,7 +312,7 @@ fn no_counter_ever_falls_while_a_meter_comes_and_goes() {
         let measured =
             "nightwatt_energy_joules_total{site=\"blog\",of=\"server\",provenance=\"measured\"}";
         // 59 of 20 J, one of 210 s, and 99 after the gap.
-        close(before.value(measured), 20.0 * (59 + 1 + 99) as f64, "measured");
+        close(before.value(measured), 20.0 * (59.0 + 1.0 + 99.0), "measured");
     });
 }
 
