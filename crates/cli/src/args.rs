@@ -18,8 +18,8 @@ pub(crate) use measure::{
     Calibrate, CalibrateArgs, ExportArgs, MeterArgs, MetersArgs, RecordArgs, RunArgs,
 };
 
-/// A caching reverse proxy that lets the server behind it sleep, and an honest bill of what that
-/// saves.
+/// Measures the energy that a network service uses, models what it could do without, and saves it by
+/// letting servers sleep behind a caching proxy that keeps the service up.
 #[derive(Debug, Parser)]
 #[command(name = "nightwatt", version, arg_required_else_help = true)]
 pub(crate) struct Args {

@@ -80,7 +80,6 @@ pub(crate) fn run(args: &RecordArgs) -> Result<ExitStatus, Failure> {
     })
     .map_err(|error| Failure::because("cannot start the meters' threads", &error))?;
     let begin = monotonic();
-    sampler.begin(begin);
     watch(args, &sampler, &recorder, (&stop, begin));
     let (measured, _) = sampler.finish(monotonic());
     let end = end(&measured);
