@@ -4,7 +4,36 @@ use nightwatt_meters::{Host, MeterSpec, usual};
 
 use crate::args::MeterArgs;
 
-/// Those that the user names, or those of this machine, or a model of it.
+/// Those that the user names, or those of this machine, or a model of it. No two have the same name:
+/// the second `http` is `http-2`.
 pub(crate) fn chosen(args: &MeterArgs) -> Vec<MeterSpec> {
-    if args.meters.is_empty() { usual(&Host::default()) } else { args.meters.clone() }
+    if args.meters.is_empty() {
+        return usual(&Host::default());
+    }
+    let mut chosen: Vec<MeterSpec> = Vec::new();
+    for spec in &args.meters {
+        let mut spec = spec.clone();
+        let name = spec.name().to_owned();
+        let mut number = 2;
+        while chosen.iter().any(|other| other.name() == spec.name()) {
+            spec.options.insert("name".to_owned(), format!("{name}-{number}"));
+            number += 1;
+        }
+        chosen.push(spec);
+    }
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_meters_have_the_same_name() {
+        let meters = ["http=a", "rapl", "http=b", "http=c,name=plug", "http=d"];
+        let meters = meters.iter().map(|text| text.parse().unwrap()).collect();
+        let chosen = chosen(&MeterArgs { meters });
+        let names: Vec<&str> = chosen.iter().map(MeterSpec::name).collect();
+        assert_eq!(names, ["http", "rapl", "http-2", "plug", "http-3"]);
+    }
 }

@@ -19,6 +19,14 @@ pub(crate) fn some_time(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A time that something can be measured for, or after which it is read again.
+pub(crate) fn measuring_time(text: &str) -> Result<Duration, String> {
+    match some_time(text)? {
+        time if time > Duration::from_hours(24 * 366) => Err("that is over a year".to_owned()),
+        time => Ok(time),
+    }
+}
+
 /// A number above zero: `10`, `0.5`.
 pub(crate) fn factor(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {

@@ -22,10 +22,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 /// Connections at once; further ones wait in the kernel.
-const CONNECTIONS: usize = 16;
+const CONNECTIONS: usize = 64;
 
 /// Time for a request's head to arrive, and for an idle connection.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(90);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What Prometheus asks for.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -60,10 +60,12 @@ pub fn run(
     if let Some(time) = options.idle {
         step(Step::Idle(time));
         idle = Some(measure_idle(&mut meters, time, options.interval, running)?);
+        running.go_on()?;
     }
     for _ in 0..options.warm_ups {
         step(Step::WarmUp);
         child::run(&options.command, running, |_| ())?;
+        running.go_on()?;
     }
     let mut runs = Vec::new();
     for number in 1..=options.repeats {

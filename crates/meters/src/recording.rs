@@ -58,7 +58,7 @@ impl Format {
 }
 
 /// Rows are handed to the writer at the latest after this time.
-const FLUSH_EVERY: Duration = Duration::from_secs(2);
+const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 /// Or when there are so many.
 const FLUSH_ROWS: usize = 16_384;

@@ -224,7 +224,9 @@ impl Sampler {
         let ended = self.workers.into_iter().map(|(board, thread)| {
             // A driver that panicked is gone with its meter; what it measured stays.
             let opened = thread.join().ok();
-            (lock(&board).measured(), opened)
+            let mut board = lock(&board);
+            board.tracks.iter_mut().for_each(Track::close);
+            (board.measured(), opened)
         });
         let (measured, opened): (Vec<_>, Vec<_>) = ended.unzip();
         (measured, opened.into_iter().flatten().collect())

@@ -105,7 +105,8 @@ pub struct Totals {
     pub gap_time: Duration,
     /// Why the last of them came about.
     pub last_gap: Option<Gap>,
-    /// Least and most power of any covered stretch or moment; `None` before the first.
+    /// Least and most power: of the readings where they are of a moment, else of the covered
+    /// stretches. `None` before the first.
     pub span: Option<(Watts, Watts)>,
 }
 
@@ -146,6 +147,14 @@ impl Track {
         self.window.1 = ends;
     }
 
+    /// It is over: what was not said up to the end of the window is a gap.
+    pub fn close(&mut self) {
+        let (_, ends) = self.window;
+        if let Some((last, _)) = self.last.filter(|_| ends != Mono::NEVER) {
+            self.note_gap(last, ends, Gap::Stalled);
+        }
+    }
+
     /// What is known begins anew with the next reading: the host was suspended, say.
     pub fn interrupt(&mut self, at: Mono, why: Gap) {
         if let Some((last, _)) = self.last.take() {
@@ -176,7 +185,13 @@ impl Track {
             (Piece::Covers { joules, time }, _) => {
                 self.joules.add(joules.get());
                 self.totals.covered += time;
-                self.note_power(joules / time);
+                match (reading, self.last) {
+                    (Reading::Power(_), Some((_, before))) => {
+                        self.note_power(before);
+                        self.note_power(watts);
+                    }
+                    _ => self.note_power(joules / time),
+                }
             }
             (Piece::Gap(why), Some((last, _))) => self.note_gap(last, at, why),
             _ => {}
@@ -324,8 +339,7 @@ mod tests {
         close(totals.joules, 42.0 + 10.875 + 107.625 + 0.281);
         assert_eq!((totals.covered, totals.gaps), (Duration::from_millis(3004), 0));
         let (least, most) = totals.span.unwrap();
-        close(Joules(least.get()), 42.0);
-        close(Joules(most.get()), 70.25);
+        assert_eq!((least, most), (Watts(40.0), Watts(80.0)));
     }
 
     #[test]
@@ -415,6 +429,21 @@ mod tests {
         );
         close(totals.joules, 42.0);
         assert_eq!((totals.readings, totals.ignored, totals.gaps), (2, 3, 0));
+    }
+
+    #[test]
+    fn a_meter_that_falls_silent_before_the_end_leaves_a_gap() {
+        let mut track = Track::new(POWER, Mono::ZERO);
+        track.add(ms(0), Reading::Power(Watts(5.0)));
+        track.add(ms(1000), Reading::Power(Watts(5.0)));
+        track.end(ms(9000));
+        track.close();
+        let totals = track.totals();
+        assert_eq!((totals.gaps, totals.gap_time), (1, Duration::from_secs(8)));
+        // One that spoke after the end has none.
+        track.add(ms(9500), Reading::Power(Watts(5.0)));
+        track.close();
+        assert_eq!(track.totals().gaps, 1);
     }
 
     #[test]

@@ -45,10 +45,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) warm_up: u32,
     /// Measure the idle machine first for this long, and tell what the command takes beyond it
-    #[arg(long, value_name = "TIME", value_parser = written::some_time)]
+    #[arg(long, value_name = "TIME", value_parser = written::measuring_time)]
     pub(crate) idle: Option<Duration>,
     /// Time between two readings [default: what suits the meter]
-    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::some_time)]
+    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::measuring_time)]
     pub(crate) interval: Option<Duration>,
     /// Write the figures into this file instead of to stderr; `-` for stdout
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -80,13 +80,13 @@ pub(crate) struct RecordArgs {
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     /// For how long [default: until Ctrl-C or SIGTERM]
-    #[arg(long = "for", value_name = "TIME", value_parser = written::some_time)]
+    #[arg(long = "for", value_name = "TIME", value_parser = written::measuring_time)]
     pub(crate) time: Option<Duration>,
     /// Time between two readings [default: what suits the meter]
-    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::some_time)]
+    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::measuring_time)]
     pub(crate) interval: Option<Duration>,
-    /// Parquet: what is older than this survives a SIGKILL or a power failure
-    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = written::some_time)]
+    /// Parquet: what is older than this and a second survives a SIGKILL or a power failure
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = written::measuring_time)]
     pub(crate) part: Duration,
     /// Join the parts that a killed recorder has left of FILE, and record nothing
     #[arg(long, conflicts_with_all = ["time", "interval", "meters"])]
@@ -113,7 +113,7 @@ pub(crate) struct ExportArgs {
     #[arg(short, long, value_name = "ADDRESS", default_value = "127.0.0.1:9836")]
     pub(crate) listen: SocketAddr,
     /// Time between two readings [default: what suits the meter]
-    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::some_time)]
+    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::measuring_time)]
     pub(crate) interval: Option<Duration>,
     /// Print the address as JSON
     #[arg(long)]
@@ -156,7 +156,7 @@ pub(crate) enum Calibrate {
         #[arg(long, value_name = "NAME")]
         channel: Option<String>,
         /// Time for each of 20 loads
-        #[arg(long, value_name = "TIME", default_value = "15s", value_parser = written::some_time)]
+        #[arg(long, value_name = "TIME", default_value = "15s", value_parser = written::measuring_time)]
         step: Duration,
         /// Write the model of this machine here, for `-m model,fitted=FILE`
         #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -1,8 +1,8 @@
 //! `nightwatt calibrate`: figures of this machine, with their errors.
 
-use std::fmt::Write;
-use std::fs;
-use std::io::Read;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -93,6 +93,8 @@ fn calibrate_utilisation(
     to: Option<&Path>,
     json: bool,
 ) -> Result<ExitStatus, Failure> {
+    // Made first, so that a path that cannot be written does not cost minutes.
+    let file = to.map(create).transpose()?;
     let stop = signals::stop_on_signals()?;
     let mut progress = Progress::by_time(json);
     let began = monotonic();
@@ -106,20 +108,27 @@ fn calibrate_utilisation(
     let calibration = utilisation::run(options, &stop, tell);
     progress.end();
     let calibration = calibration.map_err(|error| failed(&error))?;
-    if let Some(path) = to {
-        let text = serde_json::to_string_pretty(&calibration.model)
-            .map_err(|error| Failure::because("cannot write the model as JSON", &error))?;
-        fs::write(path, text + "\n").map_err(|error| {
-            Failure::because(format!("cannot write {}", path.display()), &error)
-                .hint("`-o` names a file in a folder that is there and can be written to")
-        })?;
-    }
     if json {
         output::say_json(&calibration)?;
     } else {
         output::say(&utilisation_text(&calibration))?;
     }
+    if let Some((path, mut file)) = to.zip(file) {
+        let text = serde_json::to_string_pretty(&calibration.model)
+            .map_err(|error| Failure::because("cannot write the model as JSON", &error))?;
+        writeln!(file, "{text}").map_err(|error| cannot_write(path, &error))?;
+    }
     Ok(ExitStatus::Success)
+}
+
+/// Creates a file; one that is there already may be somebody's calibration.
+fn create(path: &Path) -> Result<File, Failure> {
+    File::create_new(path).map_err(|error| cannot_write(path, &error))
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::because(format!("cannot write {}", path.display()), error)
+        .hint("`-o` names a new file, in a folder that is there and can be written to")
 }
 
 fn utilisation_text(calibration: &Calibration) -> String {

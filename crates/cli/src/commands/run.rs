@@ -21,6 +21,8 @@ use crate::signals::Signals;
 const FAILED: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
+/// As a shell has it of a command that SIGINT ended.
+const INTERRUPTED: u8 = 130;
 
 /// Measures, runs, reports.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
@@ -59,6 +61,7 @@ fn cannot_run(error: &Error) -> Failure {
     let status = match error {
         Error::Spawn { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,
         Error::Spawn { .. } => NOT_EXECUTABLE,
+        Error::Interrupted => INTERRUPTED,
         _ => FAILED,
     };
     let hint = error.hint();

@@ -51,6 +51,11 @@ impl Running {
         self.0.interrupted.load(Ordering::Acquire)
     }
 
+    /// An error if the user wants it to end.
+    pub(super) fn go_on(&self) -> Result<(), Error> {
+        if self.is_interrupted() { Err(Error::Interrupted) } else { Ok(()) }
+    }
+
     /// Waits, unless interrupted.
     pub(super) fn rest(&self, time: Duration) {
         self.0.stop.wait_until(monotonic() + time);
@@ -126,7 +131,8 @@ fn machine_busy() -> Option<Duration> {
     let text = fs::read_to_string("/proc/stat").ok()?;
     let line = text.lines().next()?.strip_prefix("cpu ")?;
     let ticks: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
-    // user nice system idle iowait irq softirq steal; guests are in user already.
-    let busy: u64 = [0, 1, 2, 5, 6, 7].iter().filter_map(|&place| ticks.get(place)).sum();
+    // user nice system idle iowait irq softirq; guests are in user already, and what was stolen
+    // somebody else used.
+    let busy: u64 = [0, 1, 2, 5, 6].iter().filter_map(|&place| ticks.get(place)).sum();
     Some(Duration::from_millis(busy * 1000 / rustix::param::clock_ticks_per_second()))
 }

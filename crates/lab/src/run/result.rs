@@ -229,8 +229,10 @@ struct OneRun {
 }
 
 impl OneRun {
-    fn joules(&self) -> Option<Joules> {
-        Some(self.totals.mean_power()? * self.time)
+    /// A counter that did not count has said nothing: its steps are longer than the run.
+    fn joules(&self, channel: &Channel) -> Option<Joules> {
+        let silent = channel.counter.is_some() && self.totals.joules == Joules::ZERO;
+        Some(self.totals.mean_power().filter(|_| !silent)? * self.time)
     }
 
     /// Of steps of the meter at both ends, of what lay between readings, and of what is not covered.
@@ -250,12 +252,14 @@ impl OneRun {
             0.0
         };
         let unknown = (mean * self.time.saturating_sub(self.totals.covered)).get();
-        // A counter is brought up to date now and then: at either end some of a millisecond is missing.
-        let late = if channel.counter.is_some() {
-            RECTANGLE_95 * (mean * UPDATED.min(self.interval)).get() / 2.0 * 2.0_f64.sqrt()
-        } else {
-            0.0
+        // A counter is brought up to date now and then: at either end some of that time is missing. Of
+        // one whose steps nobody knows, the largest that was seen may be.
+        let late = match channel.counter {
+            None => 0.0,
+            Some(_) if channel.step > 0.0 => (mean * UPDATED.min(self.interval)).get(),
+            Some(_) => (most * self.interval.min(self.time)).get(),
         };
+        let late = RECTANGLE_95 * late / 2.0 * 2.0_f64.sqrt();
         let parts = [step, between, unknown, late];
         Some(Joules(parts.map(|part: f64| part.powi(2)).iter().sum::<f64>().sqrt()))
     }
@@ -271,7 +275,8 @@ fn channel_report(
     idle: Option<Mean>,
     share: Option<f64>,
 ) -> ChannelReport {
-    let joules: Vec<f64> = runs.iter().filter_map(OneRun::joules).map(Joules::get).collect();
+    let joules: Vec<f64> =
+        runs.iter().filter_map(|run| run.joules(channel)).map(Joules::get).collect();
     let mean = Mean::of(&joules);
     let known = joules.len().max(1) as f64;
     let time: Duration = runs.iter().map(|run| run.time).sum();
@@ -288,6 +293,8 @@ fn channel_report(
             repetition: Joules(mean.half_width.unwrap_or(0.0)),
         }
     });
+    // Of a single stretch of the idle machine nobody knows how sure it is.
+    let idle = idle.filter(|idle| idle.half_width.is_some());
     let dynamic = mean
         .zip(idle)
         .zip(budget)
@@ -347,6 +354,15 @@ fn warnings(
             warnings.push(format!(
                 "{name} said nothing while the command ran: let it run for longer than the meter's \
                  interval, or repeat it within one command"
+            ));
+        } else if channel.readings < 3 * runs.len() as u64
+            && matches!(channel.provenance, Provenance::Measured { .. })
+        {
+            warnings.push(format!(
+                "{name} was read {} times in {} runs: nobody knows what lay between; `-I` reads it \
+                 more often, if the meter can",
+                channel.readings,
+                runs.len()
             ));
         } else if channel.coverage < 0.95 {
             warnings.push(format!(

@@ -46,8 +46,8 @@ impl Lines {
             Format::Csv => writeln!(file, "# {meta}\n{HEADER}"),
             Format::JsonLines | Format::Parquet => writeln!(file, "{{\"meta\":{meta}}}"),
         };
-        let lines = Self { file, path: path.to_owned(), format, names };
-        first.map_err(|error| lines.failed(error))?;
+        let mut lines = Self { file, path: path.to_owned(), format, names };
+        first.and_then(|()| lines.file.flush()).map_err(|error| lines.failed(error))?;
         Ok(lines)
     }
 

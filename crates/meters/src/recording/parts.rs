@@ -17,6 +17,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
+use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
 use super::rows::{Names, Row, gap_name, gap_named};
@@ -62,8 +63,20 @@ fn folder(path: &Path) -> PathBuf {
     name.into()
 }
 
+/// Keeps others from the parts; an error if others keep us.
+fn lock(folder: &Path) -> Result<File, MeterError> {
+    let file = File::open(folder).map_err(|error| MeterError::reading(folder, error))?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| MeterError::Io {
+        what: format!("use {}: somebody is recording there", folder.display()),
+        error: error.into(),
+    })?;
+    Ok(file)
+}
+
 pub(super) struct Parts {
     folder: PathBuf,
+    /// Held while parts are written: nobody joins them meanwhile.
+    _lock: File,
     part: Duration,
     names: Names,
     meta: String,
@@ -102,7 +115,8 @@ impl Parts {
             };
             MeterError::Io { what, error }
         })?;
-        Ok(Self { folder, part, names, meta, rows: Vec::new(), open: None, number: 0 })
+        let lock = lock(&folder)?;
+        Ok(Self { folder, _lock: lock, part, names, meta, rows: Vec::new(), open: None, number: 0 })
     }
 
     fn write_group(&mut self) -> Result<(), MeterError> {
@@ -115,7 +129,9 @@ impl Parts {
                 let place = self.folder.join(format!("part-{:05}.parquet", self.number));
                 self.number += 1;
                 let file = PartFile::create(&place.with_extension("open"), &self.meta)?;
-                let ends = monotonic() + self.part;
+                let first = self.rows.first().map_or(0, |row| row.mono_ns);
+                let first = Mono(Duration::from_nanos(first.unsigned_abs()));
+                let ends = first + self.part;
                 closed.insert(Part { file, place, ends })
             }
         };
@@ -233,6 +249,7 @@ fn write<T: DataType>(
 /// Joins the parts beside `path` into it, and removes them; says how many there were.
 pub(super) fn join(path: &Path, end: Option<&Value>) -> Result<usize, MeterError> {
     let folder = folder(path);
+    let _lock = lock(&folder)?;
     let parts: Vec<PathBuf> = crate::host::list(&folder)
         .map_err(|error| MeterError::reading(&folder, error))?
         .into_iter()
@@ -245,6 +262,12 @@ pub(super) fn join(path: &Path, end: Option<&Value>) -> Result<usize, MeterError
     let meta = read(first, |_, _, _| ())?.unwrap_or_default();
     let mut joined = None;
     let joining = path.with_extension("joining");
+    // What an earlier attempt has left, that was killed or met a full disk.
+    if let Err(error) = fs::remove_file(&joining)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(MeterError::reading(&joining, error));
+    }
     for part in &parts {
         let mut names = Names::default();
         let mut rows = Vec::new();

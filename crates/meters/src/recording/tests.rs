@@ -108,7 +108,11 @@ fn who_is_killed_loses_at_most_the_open_part() {
     parts.write(&rows[3..4]).unwrap();
     // This one has no end, as if the power had failed.
     fs::write(fixture.host.path("r.parquet.parts/part-00002.open"), "PAR1rubbish").unwrap();
+    let alive = recover(&path).unwrap_err().to_string();
+    assert!(alive.contains("somebody is recording there"), "{alive}");
     drop(parts);
+    // A join that was killed has left this.
+    fs::write(fixture.host.path("r.joining"), "PAR1").unwrap();
     let again = Recorder::start(&path, Format::Parquet, HOUR, &meters, &meta()).err().unwrap();
     assert!(again.to_string().contains("--recover"), "{again}");
     assert_eq!(recover(&path).unwrap(), 2);
