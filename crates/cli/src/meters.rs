@@ -1,8 +1,10 @@
 //! Which meters a command uses.
 
+use nightwatt_meters::sampler::Opened;
 use nightwatt_meters::{Host, MeterSpec, usual};
 
 use crate::args::MeterArgs;
+use crate::errors::Failure;
 
 /// Those that the user names, or those of this machine, or a model of it. No two have the same name:
 /// the second `http` is `http-2`.
@@ -22,6 +24,12 @@ pub(crate) fn chosen(args: &MeterArgs) -> Vec<MeterSpec> {
         chosen.push(spec);
     }
     chosen
+}
+
+/// The same, opened.
+pub(crate) fn opened(host: &Host, args: &MeterArgs) -> Result<Vec<Opened>, Failure> {
+    let opened = chosen(args).iter().map(|spec| Opened::open(host, spec)).collect::<Result<_, _>>();
+    opened.map_err(|error| Failure::failed(&error).maybe_hint(error.hint()))
 }
 
 #[cfg(test)]

@@ -26,7 +26,8 @@ const FOLDER: &str = "/sys/class/power_supply";
 /// No vendor states a bound for what the battery's gauge says.
 const ACCURACY: Accuracy = Accuracy { relative: 0.05, watts: Watts(0.1) };
 
-fn batteries(host: &Host) -> Vec<PathBuf> {
+/// The machine's own.
+pub(crate) fn batteries(host: &Host) -> Vec<PathBuf> {
     let is_battery = |folder: &PathBuf| {
         // `Device` are the batteries of mice and headsets.
         host::read(&folder.join("type")).is_ok_and(|kind| kind == "Battery")

@@ -6,6 +6,7 @@ use std::time::Duration;
 use nightwatt_model::power_model::{Activity, Machine};
 use nightwatt_model::time::Mono;
 
+use crate::battery;
 use crate::host::{self, Host};
 
 /// Describes the machine. What it does not tell stays unknown.
@@ -29,7 +30,7 @@ pub fn describe(host: &Host) -> Machine {
             || dmi("sys_vendor").is_some_and(|vendor| is_hypervisor(&vendor))
             || dmi("product_name").is_some_and(|product| is_hypervisor(&product)),
         chassis: dmi("chassis_type").and_then(|text| text.parse().ok()),
-        has_battery: has_battery(host),
+        has_battery: !battery::batteries(host).is_empty(),
         board: board.map(|board| board.trim_end_matches('\0').to_owned()),
     }
 }
@@ -79,14 +80,6 @@ fn memory(host: &Host) -> Option<u64> {
     let info = host.read("/proc/meminfo").ok()?;
     let kib = field(&info, "MemTotal")?;
     kib.strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
-}
-
-fn has_battery(host: &Host) -> bool {
-    let supplies = host.list("/sys/class/power_supply").unwrap_or_default();
-    supplies.iter().any(|supply| {
-        host::read(&supply.join("type")).is_ok_and(|kind| kind == "Battery")
-            && !host::read(&supply.join("scope")).is_ok_and(|scope| scope == "Device")
-    })
 }
 
 /// What the machine has done since boot, to be compared with a later time.

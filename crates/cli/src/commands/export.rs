@@ -45,9 +45,7 @@ pub(crate) fn run(args: &ExportArgs) -> Result<ExitStatus, Failure> {
 
 fn start(args: &ExportArgs) -> Result<Sampler, Failure> {
     let host = Host::default();
-    let specs = meters::chosen(&args.meters);
-    let opened = specs.iter().map(|spec| Opened::open(&host, spec)).collect::<Result<Vec<_>, _>>();
-    let opened = opened.map_err(|error| Failure::failed(&error).maybe_hint(error.hint()))?;
+    let opened = meters::opened(&host, &args.meters)?;
     let nobody = |_: &Opened| -> Box<dyn Sink> { Box::new(()) };
     let sampler = Sampler::start(opened, args.interval, nobody)
         .map_err(|error| Failure::because("cannot start the meters' threads", &error))?;

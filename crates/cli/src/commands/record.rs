@@ -66,9 +66,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<ExitStatus, Failure> {
         return recover(args, format);
     }
     let host = Host::default();
-    let specs = meters::chosen(&args.meters);
-    let opened = specs.iter().map(|spec| Opened::open(&host, spec)).collect::<Result<Vec<_>, _>>();
-    let opened = opened.map_err(|error| failed(&error))?;
+    let opened = meters::opened(&host, &args.meters)?;
     let meta = meta(&host, &opened, args);
     let recorder = Recorder::start(&args.output, format, args.part, &opened, &meta)
         .map_err(|error| failed(&error))?;

@@ -99,25 +99,10 @@ fn quoted(text: &str) -> String {
 }
 
 /// `2026-11-21T20:15:38.123456789Z`.
-pub(super) fn rfc3339(time_ns: i64) -> String {
-    let (days, in_day) =
-        (time_ns.div_euclid(86_400_000_000_000), time_ns.rem_euclid(86_400_000_000_000));
-    let (year, month, day) = civil_from_days(days);
-    let (seconds, nanos) = (in_day / 1_000_000_000, in_day % 1_000_000_000);
-    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{nanos:09}Z")
-}
-
-/// Year, month and day of a day since 1970 (Hinnant, "chrono-Compatible Low-Level Date Algorithms").
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let of_year = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let of_month = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (year + era * 400 + i64::from(month <= 2), month, of_month)
+fn rfc3339(time_ns: i64) -> String {
+    let time = jiff::Timestamp::from_nanosecond(time_ns.into());
+    // 64 bits of nanoseconds end in 2262.
+    time.map(|time| format!("{time:.9}")).unwrap_or_default()
 }
 
 impl Writer for Lines {
