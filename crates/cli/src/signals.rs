@@ -6,7 +6,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::errors::Failure;
 
-/// Both signals, caught from the moment this is made.
+/// The signals that end a program, caught from the moment this is made.
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -30,6 +30,23 @@ impl Signals {
             _ = self.interrupt.recv() => "SIGINT",
         }
     }
+}
+
+/// Is a signal ignored, as `nohup` and shells in the background have it? Whoever catches it all the
+/// same undoes what the user asked for.
+pub(crate) fn is_ignored(signal: rustix::process::Signal) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> (signal.as_raw() - 1) & 1 == 1
+}
+
+/// Do we run in the foreground of a terminal? Its Ctrl-C goes to every process there is in it.
+pub(crate) fn is_in_foreground() -> bool {
+    let terminal = std::fs::File::open("/dev/tty");
+    terminal.is_ok_and(|terminal| {
+        rustix::termios::tcgetpgrp(terminal) == Ok(rustix::process::getpgrp())
+    })
 }
 
 /// What ends threads that read meters when SIGINT or SIGTERM comes.

@@ -8,7 +8,10 @@
 //! Each meter is read just before the command begins and just after it ended; only what lies between
 //! those two moments counts. Nothing is printed and nothing of the command's own output is touched.
 
+mod cgroup;
 mod child;
+mod cpu_time;
+mod instructions;
 mod result;
 mod text;
 
@@ -25,6 +28,8 @@ use crate::error::Error;
 use crate::run::child::Finished;
 
 pub use child::{Ended, Running};
+pub use cpu_time::CountedBy;
+pub use instructions::Instructions;
 pub use result::{ChannelReport, Dynamic, RunReport, Share, SingleRun, Spread};
 
 /// The idle power is measured in so many stretches: their spread says how sure it is.

@@ -66,10 +66,31 @@ fn topology(host: &Host) -> Option<(u32, u32)> {
     Some((count(packages.len())?, count(cores.len())?))
 }
 
+/// Time that all threads were busy since boot; `None` where the kernel does not say. What a
+/// hypervisor took for others counts as idle.
+pub fn busy(host: &Host) -> Option<Duration> {
+    let stat = host.read("/proc/stat").ok()?;
+    let ticks: u64 = stat
+        .lines()
+        .filter(|line| is_thread(line))
+        .filter_map(thread_times)
+        .map(|(_, (busy, _))| busy)
+        .sum();
+    Some(Duration::from_millis(
+        ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second(),
+    ))
+}
+
+/// The numbers of the CPUs that the kernel schedules on.
+pub fn cpus(host: &Host) -> Vec<usize> {
+    let stat = host.read("/proc/stat").unwrap_or_default();
+    let number = |line: &str| line.strip_prefix("cpu")?.split_whitespace().next()?.parse().ok();
+    stat.lines().filter(|line| is_thread(line)).filter_map(number).collect()
+}
+
 /// Threads that the kernel schedules on: the lines `cpu0`, `cpu1`, ... of `/proc/stat`.
 fn online(host: &Host) -> u32 {
-    let stat = host.read("/proc/stat").unwrap_or_default();
-    stat.lines().filter(|line| is_thread(line)).count().try_into().unwrap_or(u32::MAX)
+    cpus(host).len().try_into().unwrap_or(u32::MAX)
 }
 
 fn is_thread(line: &str) -> bool {

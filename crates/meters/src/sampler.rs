@@ -115,7 +115,9 @@ pub struct Measured {
     pub latest: Vec<Option<(Mono, nightwatt_model::quantity::Watts)>>,
     /// Time between two readings.
     pub interval: Duration,
-    /// Deadlines missed.
+    /// The longest that a reading took that did not fail, of a meter that is asked.
+    pub slowest: Duration,
+    /// Deadlines missed while the meter worked.
     pub missed: u64,
     /// Readings that failed.
     pub errors: u64,
@@ -148,6 +150,7 @@ impl Board {
             latest: vec![None; channels.len()],
             channels,
             interval,
+            slowest: Duration::ZERO,
             missed: 0,
             errors: 0,
             last_error: None,

@@ -1,13 +1,16 @@
 //! `nightwatt run`: how much energy a command takes.
 
 use std::fs::File;
+use std::future::poll_fn;
 use std::io::{self, Write};
 use std::path::Path;
+use std::task::Poll;
 
 use nightwatt_clock::Clock;
 use nightwatt_lab::Error;
 use nightwatt_lab::run::{self, RunOptions, RunReport, Running, Step};
 use rustix::process::Signal;
+use tokio::signal::unix;
 
 use crate::ExitStatus;
 use crate::args::RunArgs;
@@ -15,7 +18,7 @@ use crate::errors::Failure;
 use crate::figures;
 use crate::meters;
 use crate::output;
-use crate::signals::Signals;
+use crate::signals;
 
 /// As `env`, `timeout` and their like: we failed; the command is no program; there is none.
 const FAILED: u8 = 125;
@@ -68,25 +71,40 @@ fn cannot_run(error: &Error) -> Failure {
     Failure::failed(error).maybe_hint(hint).ending_with(status)
 }
 
-/// The terminal sends SIGINT to the command as well; SIGTERM comes to us alone, and is passed on.
+/// What ends us ends the command. From the terminal it has SIGINT already; all else is passed on. Of
+/// signals that were ignored before us, it and we go on ignoring them.
 fn forward_signals(running: &Running) -> Result<(), Failure> {
     let cannot = |error| Failure::because("cannot catch signals", &error);
     let runtime = Clock::real().runtime().map_err(cannot)?;
-    let mut signals = {
-        let _within = runtime.enter();
-        Signals::catch()?
-    };
+    let caught = [Signal::TERM, Signal::INT, Signal::HUP];
+    let caught = caught.into_iter().filter(|signal| !signals::is_ignored(*signal));
+    let within = runtime.enter();
+    let caught = caught.map(|signal| Ok((signal, unix::signal(signal.as_raw().into())?)));
+    let mut caught: Vec<(Signal, unix::Signal)> =
+        caught.collect::<io::Result<_>>().map_err(cannot)?;
+    drop(within);
     let running = running.clone();
     let watch = move || {
         runtime.block_on(async {
             loop {
-                let from_terminal = signals.next().await == "SIGINT";
-                running.interrupt((!from_terminal).then_some(Signal::TERM));
+                let signal = next(&mut caught).await;
+                let has_it = signal == Signal::INT && signals::is_in_foreground();
+                running.interrupt((!has_it).then_some(signal));
             }
         })
     };
     let thread = std::thread::Builder::new().name("signals".to_owned());
     thread.spawn(watch).map(drop).map_err(cannot)
+}
+
+async fn next(caught: &mut [(Signal, unix::Signal)]) -> Signal {
+    poll_fn(|context| {
+        let came = caught
+            .iter_mut()
+            .find_map(|(signal, stream)| stream.poll_recv(context).is_ready().then_some(*signal));
+        came.map_or(Poll::Pending, Poll::Ready)
+    })
+    .await
 }
 
 /// Where the figures go.
@@ -121,7 +139,11 @@ impl<'a> Output<'a> {
             Self::Stderr => output::complain(text.trim_end_matches('\n')),
             Self::Stdout => output::say(&text)?,
             Self::File(path, file) => {
-                file.write_all(text.as_bytes()).map_err(|error| cannot_write(path, &error))?;
+                if let Err(error) = file.write_all(text.as_bytes()) {
+                    // They cost a run: they are not lost with the disk's last block.
+                    output::complain(text.trim_end_matches('\n'));
+                    return Err(cannot_write(path, &error));
+                }
             }
         }
         Ok(())

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -100,6 +101,87 @@ fn a_signal_that_is_meant_for_the_command_gets_there_and_the_figures_come_all_th
         said.contains("J  model/machine") && said.contains("interrupted after 1 of 5"),
         "{said}"
     );
+}
+
+/// CPU time of what a command leaves behind is its own, if a cgroup may be made to count it.
+#[test]
+fn what_a_command_leaves_running_is_counted_and_told() {
+    // The loop is nobody's child when the command ends, and nobody waits for it.
+    let busy = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+    let script = format!(
+        "setsid sh -c '{busy}; echo done >$0; exec sleep 60' $0 </dev/null >/dev/null 2>&1 & \
+                          until [ -s $0 ]; do sleep 0.05; done"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("done").display().to_string();
+    let args = model(&["run", "--json", "--", "sh", "-c", &script, &file]);
+    let output = program().args(args).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stderr).unwrap();
+    if report["share"]["by"] != "cgroup" {
+        eprintln!("skipped: this user may not make a cgroup here");
+        return;
+    }
+    let tree = program().args(model(&["run", "--json", "--", "sh", "-c", busy])).output().unwrap();
+    let tree: Value = serde_json::from_slice(&tree.stderr).unwrap();
+    let cpu = |report: &Value| report["share"]["cpu_s"].as_f64().unwrap();
+    assert!(cpu(&report) > 0.5 * cpu(&tree), "{} {}", cpu(&report), cpu(&tree));
+    assert!(report["runs"][0]["left_running"].as_u64() >= Some(1), "{report}");
+    let warnings = report["warnings"].to_string();
+    assert!(warnings.contains("still ran when it ended"), "{warnings}");
+    // The group is gone, and what ran in it was not harmed.
+    assert_eq!(leftover_groups(), Vec::<String>::new());
+}
+
+/// Groups of runs that have ended.
+fn leftover_groups() -> Vec<String> {
+    let mut found = Vec::new();
+    for mount in ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"] {
+        for entry in fs::read_dir(mount).into_iter().flatten().flatten() {
+            let name = entry.file_name().into_string().unwrap();
+            let owner = name.strip_prefix("nightwatt-run-");
+            if owner.is_some_and(|pid| !std::path::Path::new("/proc").join(pid).exists()) {
+                found.push(name);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn a_signal_to_nightwatt_alone_gets_to_the_command_whichever_it_is() {
+    for (sent, number) in [(Signal::INT, 2), (Signal::HUP, 1)] {
+        let folder = tempfile::tempdir().unwrap();
+        let up = folder.path().join("up").display().to_string();
+        let script = format!("touch {up}; exec sleep 600");
+        // In a group of its own, as no terminal's Ctrl-C reaches it.
+        let run = program()
+            .args(model(&["run", "--", "sh", "-c", &script]))
+            .process_group(0)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        eventually("the command runs", || fs::metadata(&up).ok());
+        signal(&run, sent);
+        let output = run.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(128 + number), "{}", told(&output));
+    }
+}
+
+#[test]
+fn figures_that_cannot_be_written_are_not_lost() {
+    let args = model(&["run", "-o", "/dev/full", "--", "printf", "\\033[31m"]);
+    let output = program().args(args).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert!(said.contains("J  model/machine") && said.contains("cannot write /dev/full"), "{said}");
+}
+
+#[test]
+fn names_do_not_steer_the_terminal() {
+    let output = nightwatt(&["run", "-m", "model", "--", "sh", "-c", ":", "\u{1b}[31mred"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("\u{fffd}[31mred") && !said.contains('\u{1b}'), "{said}");
 }
 
 #[test]

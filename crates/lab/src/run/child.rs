@@ -1,7 +1,6 @@
 //! The command: started, waited for, and what it used.
 
 use std::ffi::OsString;
-use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
@@ -10,9 +9,12 @@ use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_model::time::Mono;
-use nix::sys::resource::{UsageWho, getrusage};
 use rustix::process::{Pid, Signal, kill_process};
+use wait4::Wait4;
 
+use super::cgroup::Cgroup;
+use super::cpu_time::{self, CountedBy, CpuTime, Used};
+use super::instructions::InstructionCounters;
 use crate::error::Error;
 
 /// How others reach the command while it runs; clones share it.
@@ -80,11 +82,7 @@ pub(super) struct Finished {
     pub(super) ended: Ended,
     pub(super) begin: Mono,
     pub(super) end: Mono,
-    /// CPU time of the command and of its children that it waited for.
-    pub(super) user: Duration,
-    pub(super) system: Duration,
-    /// CPU time that all of the machine was busy meanwhile; `None` where the kernel does not say.
-    pub(super) machine_busy: Option<Duration>,
+    pub(super) used: Used,
 }
 
 /// Runs the command with our own input, output and errors. `begins` is told the moment just before.
@@ -94,45 +92,38 @@ pub(super) fn run(
     begins: impl FnOnce(Mono),
 ) -> Result<Finished, Error> {
     let (program, arguments) = command.split_first().ok_or(Error::NoCommand)?;
-    let (busy_before, used_before) = (machine_busy(), used_by_children());
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let cgroup = Cgroup::make();
+    let counters = InstructionCounters::start();
+    let busy_before = cpu_time::machine();
     let begin = monotonic();
     begins(begin);
-    let mut child = Command::new(program).args(arguments).spawn().map_err(|source| {
-        Error::Spawn { program: program.to_string_lossy().into_owned(), source }
+    let spawned = match &cgroup {
+        Some(cgroup) => cgroup.around(|| command.spawn()),
+        None => command.spawn(),
+    };
+    let child = spawned.map_err(|source| Error::Spawn {
+        program: program.to_string_lossy().into_owned(),
+        source,
     })?;
     running.0.pid.store(i32::try_from(child.id()).unwrap_or(0), Ordering::Release);
-    let status = child.wait();
+    let waited = child.wait4();
     let end = monotonic();
     running.0.pid.store(0, Ordering::Release);
-    let status = status.map_err(|source| Error::System { what: "wait for the command", source })?;
-    let (used, busy) = (used_by_children(), machine_busy());
-    Ok(Finished {
-        ended: Ended(status),
-        begin,
-        end,
-        user: used.0.saturating_sub(used_before.0),
-        system: used.1.saturating_sub(used_before.1),
-        machine_busy: busy.zip(busy_before).map(|(after, before)| after.saturating_sub(before)),
-    })
-}
-
-/// User and system time of children that have been waited for, and of theirs.
-fn used_by_children() -> (Duration, Duration) {
-    let time = |value: nix::sys::time::TimeVal| {
-        Duration::new(value.tv_sec().unsigned_abs(), value.tv_usec() as u32 * 1000)
+    let waited = waited.map_err(|source| Error::System { what: "wait for the command", source })?;
+    let of_tree = CpuTime { user: waited.rusage.utime, system: waited.rusage.stime };
+    let of_group = cgroup.as_ref().and_then(Cgroup::used);
+    // A group that counts less than the processes that were waited for has missed some.
+    let of_group = of_group.filter(|group| group.all() * 2 > of_tree.all());
+    let used = Used {
+        time: of_group.unwrap_or(of_tree),
+        by: of_group.map_or(CountedBy::ProcessTree, |_| CountedBy::Cgroup),
+        left_running: cgroup.as_ref().map_or(0, Cgroup::processes),
+        instructions: counters.and_then(InstructionCounters::read),
+        machine: cpu_time::machine()
+            .zip(busy_before)
+            .map(|(after, before)| after.saturating_sub(before)),
     };
-    getrusage(UsageWho::RUSAGE_CHILDREN)
-        .map(|usage| (time(usage.user_time()), time(usage.system_time())))
-        .unwrap_or_default()
-}
-
-/// Time that the machine's CPUs were busy since boot, summed over them.
-fn machine_busy() -> Option<Duration> {
-    let text = fs::read_to_string("/proc/stat").ok()?;
-    let line = text.lines().next()?.strip_prefix("cpu ")?;
-    let ticks: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
-    // user nice system idle iowait irq softirq; guests are in user already, and what was stolen
-    // somebody else used.
-    let busy: u64 = [0, 1, 2, 5, 6].iter().filter_map(|&place| ticks.get(place)).sum();
-    Some(Duration::from_millis(busy * 1000 / rustix::param::clock_ticks_per_second()))
+    Ok(Finished { ended: Ended(waited.status), begin, end, used })
 }

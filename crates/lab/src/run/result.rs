@@ -5,11 +5,13 @@ use std::time::Duration;
 use nightwatt_meters::sampler::Measured;
 use nightwatt_meters::{Channel, Scope};
 use nightwatt_model::energy::Provenance;
-use nightwatt_model::quantity::Joules;
+use nightwatt_model::quantity::{Joules, Watts};
 use nightwatt_model::sample::{Gap, Totals};
 use nightwatt_model::uncertainty::{Budget, Mean};
 use serde::Serialize;
 
+use super::cpu_time::CountedBy;
+use super::instructions::Instructions;
 use super::{Finished, RunOptions};
 
 /// Version of the JSON form.
@@ -74,6 +76,10 @@ pub struct Share {
     pub cpu_s: f64,
     /// Busy CPU time of the machine, s.
     pub machine_busy_s: f64,
+    /// Who counted the command's.
+    pub by: CountedBy,
+    /// Instructions of the command / of the machine; null where no PMU counts both.
+    pub of_instructions: Option<f64>,
 }
 
 /// One channel over all runs.
@@ -132,6 +138,11 @@ pub struct SingleRun {
     pub user_s: f64,
     /// CPU time in the kernel, s.
     pub sys_s: f64,
+    /// Instructions; null without a PMU.
+    pub instructions: Option<Instructions>,
+    /// Processes of the command that still ran when it ended; 0 where that is not known (see
+    /// [`Share::by`]).
+    pub left_running: usize,
     /// How it ended.
     pub exit_status: u8,
     /// Energy of each channel, in the order of the report's; null where nothing is known.
@@ -151,8 +162,10 @@ impl RunReport {
         let channels = channels(runs, idle, share.map(|share| share.of_busy_cpu));
         let single = |(number, (finished, _)): (usize, &(Finished, _))| SingleRun {
             elapsed_s: elapsed(finished).as_secs_f64(),
-            user_s: finished.user.as_secs_f64(),
-            sys_s: finished.system.as_secs_f64(),
+            user_s: finished.used.time.user.as_secs_f64(),
+            sys_s: finished.used.time.system.as_secs_f64(),
+            instructions: finished.used.instructions,
+            left_running: finished.used.left_running,
             exit_status: finished.ended.code(),
             joules: joules_of(runs, number).map(|joules| joules.map(Joules::get)).collect(),
         };
@@ -162,8 +175,8 @@ impl RunReport {
             command: options.command.iter().map(|it| it.to_string_lossy().into_owned()).collect(),
             exit_status: failed.unwrap_or(0),
             elapsed_s: spread(|run| elapsed(run).as_secs_f64()),
-            user_s: spread(|run| run.user.as_secs_f64()),
-            sys_s: spread(|run| run.system.as_secs_f64()),
+            user_s: spread(|run| run.used.time.user.as_secs_f64()),
+            sys_s: spread(|run| run.used.time.system.as_secs_f64()),
             share,
             idle_s: options.idle.filter(|_| idle.is_some()).map(|time| time.as_secs_f64()),
             warnings: warnings(options, runs, &channels),
@@ -178,12 +191,27 @@ fn elapsed(run: &Finished) -> Duration {
 }
 
 fn share(runs: &[(Finished, Vec<Measured>)]) -> Option<Share> {
-    let cpu: Duration = runs.iter().map(|(run, _)| run.user + run.system).sum();
-    let busy: Option<Duration> = runs.iter().map(|(run, _)| run.machine_busy).sum();
+    let used = || runs.iter().map(|(run, _)| &run.used);
+    let cpu: Duration = used().map(|used| used.time.all()).sum();
+    let busy: Option<Duration> = used().map(|used| used.machine).sum();
     // The machine's time is told in ticks: that of a short command may be more than it.
     let busy = busy?.max(cpu).as_secs_f64();
     let of_busy_cpu = if busy > 0.0 { cpu.as_secs_f64() / busy } else { 0.0 };
-    Some(Share { of_busy_cpu, cpu_s: cpu.as_secs_f64(), machine_busy_s: busy })
+    let instructions = used().map(|used| {
+        let counted = used.instructions?;
+        Some((counted.command, counted.machine?))
+    });
+    let instructions: Option<Vec<(u64, u64)>> = instructions.collect();
+    let of_instructions = instructions.and_then(|counted| {
+        let (command, machine) = counted
+            .iter()
+            .fold((0.0, 0.0), |sums, counts| (sums.0 + counts.0 as f64, sums.1 + counts.1 as f64));
+        (machine > 0.0).then(|| (command / machine).min(1.0))
+    });
+    let all_by_group = used().all(|used| used.by == CountedBy::Cgroup);
+    let by = if all_by_group { CountedBy::Cgroup } else { CountedBy::ProcessTree };
+    let (cpu_s, machine_busy_s) = (cpu.as_secs_f64(), busy);
+    Some(Share { of_busy_cpu, cpu_s, machine_busy_s, by, of_instructions })
 }
 
 /// Energy of one run on every channel: what is known of it, taken for the whole run.
@@ -212,7 +240,8 @@ fn channels(
             .filter_map(|(run, measured)| {
                 let measured = measured.get(meter)?;
                 let totals = *measured.totals.get(place)?;
-                Some(OneRun { time: elapsed(run), totals, interval: measured.interval })
+                let (time, interval) = (elapsed(run), measured.interval);
+                Some(OneRun { time, totals, interval, slowest: measured.slowest })
             })
             .collect();
         let idle = idle.and_then(|idle| *idle.get(index)?);
@@ -226,6 +255,8 @@ struct OneRun {
     time: Duration,
     totals: Totals,
     interval: Duration,
+    /// The longest that a reading took: nobody knows of which moment within it the figure is.
+    slowest: Duration,
 }
 
 impl OneRun {
@@ -260,7 +291,10 @@ impl OneRun {
             Some(_) => (most * self.interval.min(self.time)).get(),
         };
         let late = RECTANGLE_95 * late / 2.0 * 2.0_f64.sqrt();
-        let parts = [step, between, unknown, late];
+        // At either end the figure may be of any moment between the question and the answer.
+        let answers = most.max(Watts::ZERO) * self.slowest.min(self.time);
+        let answers = RECTANGLE_95 * answers.get() / 2.0 * 2.0_f64.sqrt();
+        let parts = [step, between, unknown, late, answers];
         Some(Joules(parts.map(|part: f64| part.powi(2)).iter().sum::<f64>().sqrt()))
     }
 }
@@ -370,6 +404,13 @@ fn warnings(
                 channel.coverage * 100.0
             ));
         }
+    }
+    let left = runs.iter().map(|(run, _)| run.used.left_running).max().unwrap_or(0);
+    if left > 0 {
+        warnings.push(format!(
+            "{left} of the command's processes still ran when it ended: what they use later is not in \
+             here"
+        ));
     }
     let all = runs.iter().flat_map(|(_, measured)| measured);
     let (mut missed, mut suspends) = (0, 0);

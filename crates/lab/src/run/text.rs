@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::cpu_time::CountedBy;
 use super::result::{ChannelReport, RunReport, Spread};
 
 impl RunReport {
@@ -13,7 +14,8 @@ impl RunReport {
             runs => format!(" ({runs} runs)"),
         };
         // Writing to a String cannot fail, here and below.
-        let _ = writeln!(text, "\n Energy of '{}'{runs}:\n", self.command.join(" "));
+        let command = printable(&self.command.join(" "));
+        let _ = writeln!(text, "\n Energy of '{command}'{runs}:\n");
         for channel in &self.channels {
             self.write_channel(&mut text, channel);
         }
@@ -24,8 +26,18 @@ impl RunReport {
         if let Some(share) = self.share {
             let percent = share.of_busy_cpu * 100.0;
             let busy = share.machine_busy_s;
-            let _ =
-                writeln!(text, "{percent:>16.1} %  of the machine's busy CPU time ({busy:.2} s)");
+            let counted = match share.by {
+                CountedBy::Cgroup => "",
+                CountedBy::ProcessTree => ", of processes that were waited for",
+            };
+            let _ = writeln!(
+                text,
+                "{percent:>16.1} %  of the machine's busy CPU time ({busy:.2} s{counted})"
+            );
+            if let Some(of_instructions) = share.of_instructions {
+                let percent = of_instructions * 100.0;
+                let _ = writeln!(text, "{percent:>16.1} %  of the machine's instructions");
+            }
         }
         if self.exit_status != 0 {
             let _ = writeln!(text, "\n the command ended with exit status {}", self.exit_status);
@@ -34,7 +46,7 @@ impl RunReport {
     }
 
     fn write_channel(&self, text: &mut String, channel: &ChannelReport) {
-        let name = format!("{}/{}", channel.meter, channel.channel);
+        let name = printable(&format!("{}/{}", channel.meter, channel.channel));
         let by = channel.provenance.as_str();
         let (Some(joules), Some(uncertainty)) = (channel.joules, channel.uncertainty_j) else {
             let _ = writeln!(text, "{:>16} J  {name:<24} {by}: said nothing", "-");
@@ -62,6 +74,11 @@ impl RunReport {
             let _ = writeln!(text, "{:>16} J    by share of CPU time", figure(attributed));
         }
     }
+}
+
+/// Names come from command lines and from devices: none may steer the terminal.
+fn printable(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 /// Five digits that count.

@@ -28,6 +28,16 @@ impl Schedule {
         self.missed
     }
 
+    /// The next deadline is the first after `now`; what lies before is not missed.
+    pub fn skip_to(&mut self, now: Mono) {
+        let missed = self.missed;
+        self.kept(now);
+        if self.next <= now {
+            self.next = self.next + self.interval;
+        }
+        self.missed = missed;
+    }
+
     /// A deadline has been kept, and it is `now`: those that have passed by now are missed.
     pub fn kept(&mut self, now: Mono) {
         self.next = self.next + self.interval;
@@ -58,6 +68,16 @@ mod tests {
             schedule.kept(ms(100 + 10 * tick + 9));
         }
         assert_eq!(schedule.missed(), 0);
+    }
+
+    #[test]
+    fn what_passes_while_a_meter_is_away_is_not_missed() {
+        let mut schedule = Schedule::new(ms(0), Duration::from_millis(10));
+        schedule.kept(ms(1));
+        schedule.skip_to(ms(60_003));
+        assert_eq!((schedule.missed(), schedule.next()), (0, ms(60_010)));
+        schedule.kept(ms(60_011));
+        assert_eq!((schedule.missed(), schedule.next()), (0, ms(60_020)));
     }
 
     #[test]

@@ -32,6 +32,9 @@ const SILENT_AFTER: u32 = 10;
 /// A polled meter may take so long for its last reading.
 const LAST_READING: Duration = Duration::from_secs(5);
 
+/// A polled meter hangs that fails only after so long.
+const HANGS_AFTER: Duration = Duration::from_secs(1);
+
 /// The civil clock was set if it moved by more than this against the monotonic one between two
 /// readings; less is how it is kept in step.
 const CLOCK_STEP: Duration = Duration::from_millis(100);
@@ -44,6 +47,8 @@ pub(super) struct Worker {
     readings: Readings,
     before: Stamp,
     failures: u32,
+    /// The last reading failed, and took its time over it.
+    hangs: bool,
     complained: Option<Mono>,
 }
 
@@ -62,6 +67,7 @@ impl Worker {
             readings: Readings::with_capacity(ROOM),
             before: Stamp::now(),
             failures: 0,
+            hangs: false,
             complained: None,
         }
     }
@@ -78,8 +84,12 @@ impl Worker {
             drop(ready.take());
             match failed {
                 Ok(Woken::Stopped) => return self.end(opened),
-                Ok(_) => self.failures = 0,
-                Err(error) => self.recover(&mut opened, &error),
+                Ok(_) => (self.failures, self.hangs) = (0, false),
+                Err(error) => {
+                    self.recover(&mut opened, &error);
+                    // What was not read meanwhile was not too late: it is counted as an error.
+                    schedule.skip_to(monotonic());
+                }
             }
         }
     }
@@ -91,11 +101,23 @@ impl Worker {
             return Ok(woken);
         }
         let turn = Turn { stop: &self.stop, until: schedule.next() + self.interval };
+        let asked = monotonic();
         let result = opened.meter.read(&turn, &mut self.readings);
+        let answered = monotonic();
         let now = self.take();
-        schedule.kept(now);
-        lock(&self.board).measured.missed = schedule.missed();
-        result.map(|()| woken)
+        match result {
+            Ok(()) => {
+                schedule.kept(now);
+                let measured = &mut lock(&self.board).measured;
+                measured.missed = schedule.missed();
+                measured.slowest = measured.slowest.max(answered.since(asked));
+                Ok(woken)
+            }
+            Err(error) => {
+                self.hangs = answered.since(asked) >= HANGS_AFTER;
+                Err(error)
+            }
+        }
     }
 
     /// Waits for what the meter says next.
@@ -122,8 +144,9 @@ impl Worker {
             Pace::Polled { .. } => self.interval.max(LAST_READING),
             Pace::Pushed { about } => about.mul_f64(1.5),
         };
-        // Nobody stops this turn: it ends by itself.
-        if let Ok(stop) = Stop::new() {
+        // Nobody stops this turn: it ends by itself. Whoever waits for the end does not wait for a
+        // meter that hangs.
+        if let (false, Ok(stop)) = (self.hangs, Stop::new()) {
             let turn = Turn { stop: &stop, until: monotonic() + listening };
             if let Err(error) = opened.meter.read(&turn, &mut self.readings) {
                 self.note(&error);

@@ -1,0 +1,52 @@
+//! What the command used of the processors, and by whom that was counted.
+
+use std::time::Duration;
+
+use nightwatt_meters::Host;
+use serde::Serialize;
+
+use super::instructions::Instructions;
+
+/// Time of processors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct CpuTime {
+    /// In programs.
+    pub(super) user: Duration,
+    /// In the kernel for them.
+    pub(super) system: Duration,
+}
+
+impl CpuTime {
+    pub(super) fn all(self) -> Duration {
+        self.user + self.system
+    }
+}
+
+/// Who counted the CPU time of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CountedBy {
+    /// Its cgroup: all that it started, whatever became of that.
+    Cgroup,
+    /// The kernel, of the command and of those children that were waited for.
+    ProcessTree,
+}
+
+/// What a command used.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Used {
+    pub(super) time: CpuTime,
+    pub(super) by: CountedBy,
+    /// Processes of it that still ran when it ended.
+    pub(super) left_running: usize,
+    /// Instructions of it and of the machine meanwhile, where a PMU counts them.
+    pub(super) instructions: Option<Instructions>,
+    /// Time that the machine was busy meanwhile, over all its CPUs; `None` where the kernel does not
+    /// say.
+    pub(super) machine: Option<Duration>,
+}
+
+/// Time that the machine's CPUs were busy since boot.
+pub(super) fn machine() -> Option<Duration> {
+    nightwatt_meters::machine::busy(&Host::default())
+}
