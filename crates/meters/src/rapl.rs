@@ -1,22 +1,22 @@
-//! RAPL by powercap: the energy counters of processors, `/sys/class/powercap/intel-rapl:*` (AMD's
-//! too, in spite of the name). Linux: `Documentation/power/powercap/powercap.rst`.
+//! RAPL: the energy counters of processors, Intel's and AMD's.
 //!
-//! Zones contain each other (psys: packages: cores), so they are never summed. `intel-rapl-mmio` shows
-//! the same registers once more and is left out where the name is there already.
+//! Linux shows them in two places: powercap, which only root may read, and the `power` PMU of perf,
+//! which a program with `CAP_PERFMON` may read. The first that can be read is used, or the one that
+//! the option `by` names.
+//!
+//! What they cover contains each other (psys: packages: cores), so channels are never summed.
 
-use std::io;
-use std::path::{Path, PathBuf};
+mod perf;
+mod powercap;
+
 use std::time::Duration;
 
-use nightwatt_model::counter::CounterSpec;
 use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Reading;
 
-use crate::channel::{Accuracy, Channel, Scope};
+use crate::channel::{Accuracy, Scope};
 use crate::error::MeterError;
-use crate::host::{self, Host};
-use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
-use crate::number::NumberFile;
+use crate::host::Host;
+use crate::meter::{Driver, Opening, Presence};
 use crate::spec::MeterSpec;
 
 pub(crate) const DRIVER: Driver = Driver {
@@ -27,73 +27,12 @@ pub(crate) const DRIVER: Driver = Driver {
     open,
 };
 
-const FOLDER: &str = "/sys/class/powercap";
-
-const HINT: &str = "run it as root; or, once and for all, install packaging/udev/70-nightwatt-rapl.rules, \
-                    which lets the group `nightwatt` read it (docs/meters.md)";
-
 /// Counters are brought up to date about every millisecond.
 const FASTEST: Duration = Duration::from_millis(1);
 
 /// Published comparisons with meters at the supply find errors of a few per cent where the counter
 /// measures, and more where it estimates (Sandy Bridge, most of AMD); no data sheet gives a bound.
 const ACCURACY: Accuracy = Accuracy::relative(0.05);
-
-struct Zone {
-    folder: PathBuf,
-    name: String,
-    scope: Scope,
-    range: Option<u64>,
-}
-
-/// The zones, packages before what is in them.
-fn zones(host: &Host) -> io::Result<Vec<Zone>> {
-    let mut zones: Vec<Zone> = Vec::new();
-    let folders = host.list(FOLDER)?;
-    let of_kind = |kind: &'static str| {
-        let is_zone = move |folder: &&PathBuf| {
-            let name = folder.file_name().unwrap_or_default().to_string_lossy();
-            name.split_once(':').is_some_and(|(control, _)| control == kind)
-        };
-        folders.iter().filter(is_zone)
-    };
-    for folder in of_kind("intel-rapl").chain(of_kind("intel-rapl-mmio")) {
-        let Ok(plain) = host::read(&folder.join("name")) else { continue };
-        let name = full_name(folder, &plain);
-        if zones.iter().all(|zone| zone.name != name) {
-            let range = host::number(&folder.join("max_energy_range_uj"));
-            zones.push(Zone {
-                folder: folder.clone(),
-                scope: scope(&plain),
-                name,
-                // The largest value that it shows.
-                range: range.and_then(|most| u64::try_from(most).ok()?.checked_add(1)),
-            });
-        }
-    }
-    Ok(zones)
-}
-
-/// `core` of the first package is `core-0`; packages and psys have names of their own.
-fn full_name(folder: &Path, plain: &str) -> String {
-    let place = folder.file_name().unwrap_or_default().to_string_lossy();
-    let mut numbers = place.split(':').skip(1);
-    match (numbers.next(), numbers.next()) {
-        (Some(package), Some(_)) => format!("{plain}-{package}"),
-        _ => plain.to_owned(),
-    }
-}
-
-fn scope(name: &str) -> Scope {
-    match name {
-        "psys" => Scope::System,
-        "core" => Scope::Core,
-        "uncore" => Scope::Uncore,
-        "dram" => Scope::Dram,
-        name if name.starts_with("package") => Scope::Package,
-        _ => Scope::Part,
-    }
-}
 
 /// Beyond what any machine of today draws there: what tells a wrap from a reset.
 fn most(scope: Scope) -> Watts {
@@ -105,72 +44,32 @@ fn most(scope: Scope) -> Watts {
 }
 
 fn probe(host: &Host) -> Presence {
-    let zones = match zones(host) {
-        Ok(zones) => zones,
-        Err(error) => return Presence::Absent(format!("{FOLDER} cannot be read: {error}")),
-    };
-    let Some(first) = zones.first() else {
-        return Presence::Absent(format!(
-            "no intel-rapl zones in {FOLDER} (a virtual machine, a processor without RAPL, or the \
-             module intel_rapl_msr is not loaded)"
-        ));
-    };
-    let counter = first.folder.join("energy_uj");
-    match NumberFile::open(&counter) {
-        Ok(_) => Presence::Available,
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            Presence::Denied { what: counter.display().to_string(), hint: HINT.to_owned() }
+    match (powercap::probe(host), perf::probe(host)) {
+        (Presence::Available, _) | (_, Presence::Available) => Presence::Available,
+        (denied @ Presence::Denied { .. }, _) | (_, denied @ Presence::Denied { .. }) => denied,
+        (Presence::Absent(one), Presence::Absent(other)) => {
+            Presence::Absent(format!("{one}; {other}"))
         }
-        Err(error) => Presence::Absent(format!("{}: {error}", counter.display())),
+        (other, _) => other,
     }
 }
 
 fn open(host: &Host, spec: &MeterSpec) -> Opening {
-    spec.only(&[])?;
-    let zones = zones(host).map_err(|error| MeterError::reading(host.path(FOLDER), error))?;
-    let (mut channels, mut files) = (Vec::new(), Vec::new());
-    for zone in zones {
-        let path = zone.folder.join("energy_uj");
-        let file = NumberFile::open(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::PermissionDenied => MeterError::Denied {
-                meter: spec.name().to_owned(),
-                what: path.display().to_string(),
-                hint: HINT.to_owned(),
-            },
-            _ => MeterError::reading(&path, error),
-        })?;
-        let counter =
-            CounterSpec { joules_per_count: 1e-6, range: zone.range, most: most(zone.scope) };
-        channels.push(Channel::counter(zone.name, zone.scope, counter, ACCURACY));
-        files.push(file);
-    }
-    if channels.is_empty() {
-        let why = format!("there are no intel-rapl zones in {FOLDER}");
-        return Err(MeterError::Absent { meter: spec.name().to_owned(), why });
-    }
-    Ok(Box::new(Rapl { channels, files }))
-}
-
-struct Rapl {
-    channels: Vec<Channel>,
-    files: Vec<NumberFile>,
-}
-
-impl Meter for Rapl {
-    fn channels(&self) -> &[Channel] {
-        &self.channels
-    }
-
-    fn pace(&self) -> Pace {
-        Pace::Polled { fastest: FASTEST, usual: Duration::from_secs(1) }
-    }
-
-    fn read(&mut self, turn: &Turn<'_>, out: &mut Readings) -> Result<(), MeterError> {
-        for (channel, file) in self.files.iter().enumerate() {
-            let value = file.read()?;
-            out.push(channel, turn.now(), Reading::Counter(value.unsigned_abs()));
-        }
-        Ok(())
+    spec.only(&["by"])?;
+    match spec.text("by") {
+        Some("powercap") => powercap::open(host, spec),
+        Some("perf") => perf::open(host, spec),
+        Some(other) => Err(spec.wrong(format!("`by` is `powercap` or `perf`, and not `{other}`"))),
+        None => powercap::open(host, spec).or_else(|error| {
+            // What the first says is told if neither can be read: its cure is the usual one.
+            perf::open(host, spec).map_err(|other| match (error, other) {
+                (MeterError::Absent { meter, why }, MeterError::Absent { why: other, .. }) => {
+                    MeterError::Absent { meter, why: format!("{why}; {other}") }
+                }
+                (MeterError::Absent { .. }, other) => other,
+                (error, _) => error,
+            })
+        }),
     }
 }
 

@@ -1,7 +1,8 @@
-use nightwatt_model::sample::{Gap, Piece, Track, TrackSpec};
+use nightwatt_model::sample::{Gap, Piece, Reading, Track, TrackSpec};
 use nightwatt_model::time::Mono;
 
 use crate::fixture::{Fixture, read};
+use crate::meter::{Readings, Turn};
 
 use super::*;
 
