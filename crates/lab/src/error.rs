@@ -51,6 +51,14 @@ pub enum Error {
         /// What is wrong there.
         why: String,
     },
+    /// A collector does not take figures.
+    #[error("{endpoint} did not take the figures: {why}")]
+    Collector {
+        /// Its URL.
+        endpoint: String,
+        /// What went wrong.
+        why: String,
+    },
     /// The user ended it.
     #[error("interrupted: there is no result")]
     Interrupted,

@@ -20,6 +20,7 @@ pub mod log;
 pub mod machine;
 mod meter;
 mod number;
+pub mod processes;
 pub mod recording;
 pub mod sampler;
 mod secret;

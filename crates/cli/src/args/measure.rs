@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Subcommand, ValueHint};
+use nightwatt_lab::export::otlp::Endpoint;
 use nightwatt_meters::MeterSpec;
 
 use crate::written;
@@ -115,6 +116,15 @@ pub(crate) struct ExportArgs {
     /// Time between two readings [default: what suits the meter]
     #[arg(short = 'I', long, value_name = "TIME", value_parser = written::measuring_time)]
     pub(crate) interval: Option<Duration>,
+    /// Tell the energy of so many processes too, by name: the machine's by share of CPU time
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) processes: usize,
+    /// Send the figures to a collector of OpenTelemetry as well
+    #[arg(long, value_name = "URL")]
+    pub(crate) otlp: Option<Endpoint>,
+    /// How often
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = written::measuring_time, requires = "otlp")]
+    pub(crate) otlp_every: Duration,
     /// Print the address as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -123,6 +133,8 @@ pub(crate) struct ExportArgs {
 pub(super) const EXPORT_EXAMPLES: &str = "Examples:
   nightwatt export
   nightwatt export -l 0.0.0.0:9836 -m rapl -m shelly=http://10.0.0.9
+  nightwatt export --processes 20                      # who uses how much of it
+  nightwatt export --otlp http://127.0.0.1:4318 --otlp-every 15s
   curl -s http://127.0.0.1:9836/metrics
 
 docs/examples/grafana-power.json is a dashboard for it. SIGTERM or SIGINT stops it.";

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
@@ -302,6 +302,10 @@ fn prometheus_is_told_and_promtool_finds_nothing_wrong() {
     assert!(get("/other").starts_with("HTTP/1.1 404"));
     signal(&export, Signal::TERM);
     assert!(export.wait().unwrap().success());
+    find_nothing_wrong(&page);
+}
+
+fn find_nothing_wrong(page: &str) {
     let Ok(promtool) = std::env::var("PROMTOOL") else {
         println!("skipped: no PROMTOOL (`tools/promtool` fetches it)");
         return;
@@ -312,4 +316,78 @@ fn prometheus_is_told_and_promtool_finds_nothing_wrong() {
     check.stdin.take().unwrap().write_all(page.as_bytes()).unwrap();
     let output = check.wait_with_output().unwrap();
     assert!(output.status.success() && output.stdout.is_empty(), "{}", told(&output));
+}
+
+/// A collector that keeps what it is sent.
+fn collector() -> (std::net::SocketAddr, std::sync::mpsc::Receiver<(String, Value)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (send, receive) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let (mut head, mut length) = (String::new(), 0);
+            loop {
+                let mut line = String::new();
+                stream.read_line(&mut line).unwrap();
+                if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                if line.trim().is_empty() {
+                    break;
+                }
+                head += &line;
+            }
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).unwrap();
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}";
+            stream.get_mut().write_all(answer).unwrap();
+            if send.send((head, serde_json::from_slice(&body).unwrap())).is_err() {
+                return;
+            }
+        }
+    });
+    (address, receive)
+}
+
+#[test]
+fn a_collector_of_opentelemetry_gets_the_same_and_processes_are_told_by_name() {
+    let (address, messages) = collector();
+    let url = format!("http://{address}");
+    let args = model(&["export", "-l", "127.0.0.1:0", "--json", "-I", "50ms"]);
+    let mut export = program()
+        .args(args)
+        .args(["--processes", "3", "--otlp", &url, "--otlp-every", "100ms"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(export.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let listen: Value = serde_json::from_str(&line).unwrap();
+    let listen = listen["listen"].as_str().unwrap().to_owned();
+    let metric = |message: &Value, name: &str| {
+        let metrics = &message["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
+        metrics.as_array().unwrap().iter().find(|it| it["name"] == name).cloned()
+    };
+    let joules = |message: &Value| {
+        let energy = metric(message, "nightwatt.energy").unwrap();
+        assert_eq!((&energy["unit"], &energy["sum"]["isMonotonic"]), (&"J".into(), &true.into()));
+        energy["sum"]["dataPoints"][0]["asDouble"].as_f64().unwrap()
+    };
+    let (head, first) = messages.recv().unwrap();
+    assert!(head.starts_with("POST /v1/metrics HTTP/1.1\r\n"), "{head}");
+    assert!(head.to_lowercase().contains("content-type: application/json"), "{head}");
+    let (_, later) = messages.recv().unwrap();
+    assert!(joules(&later) > joules(&first), "sums are since the start: {first} {later}");
+    let page = eventually("processes are told", || {
+        let mut stream = TcpStream::connect(&listen).unwrap();
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (_, page) = answer.split_once("\r\n\r\n")?;
+        page.contains("nightwatt_unnamed_process_energy_joules_total{").then(|| page.to_owned())
+    });
+    signal(&export, Signal::TERM);
+    assert!(export.wait().unwrap().success());
+    find_nothing_wrong(&page);
 }

@@ -1,0 +1,175 @@
+//! The same figures for a collector of OpenTelemetry: OTLP by HTTP, in JSON.
+//! <https://opentelemetry.io/docs/specs/otlp/#otlphttp>
+//!
+//! Sums are cumulative, so a message that does not arrive loses nothing: the next one has it all.
+
+use std::time::Duration;
+
+use nightwatt_meters::Channel;
+use nightwatt_meters::sampler::Measured;
+use serde_json::{Value, json};
+
+use super::Figures;
+use crate::error::Error;
+
+/// A collector gets this long to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// `aggregationTemporality`: since the start.
+const CUMULATIVE: u32 = 2;
+
+/// Where to: a URL with `http`. Without a path it is the one that collectors listen on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint(String);
+
+impl std::str::FromStr for Endpoint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let uri: http::Uri =
+            text.parse().map_err(|error| format!("`{text}` is no URL: {error}"))?;
+        match (uri.scheme_str(), uri.host()) {
+            (Some("http"), Some(_)) => {}
+            (Some("https"), _) => {
+                return Err(
+                    "nightwatt speaks OTLP without TLS: send to a collector on this machine \
+                            or network, and let that send it on"
+                        .to_owned(),
+                );
+            }
+            _ => return Err(format!("`{text}` is no URL like http://127.0.0.1:4318")),
+        }
+        let base = text.trim_end_matches('/');
+        Ok(Self(if uri.path() == "/" { format!("{base}/v1/metrics") } else { text.to_owned() }))
+    }
+}
+
+impl std::fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Sends figures to a collector.
+pub struct Exporter {
+    endpoint: Endpoint,
+    agent: ureq::Agent,
+}
+
+impl Exporter {
+    /// Sends nothing yet.
+    pub fn new(endpoint: Endpoint) -> Self {
+        let config = ureq::Agent::config_builder();
+        let config = config.timeout_global(Some(PATIENCE)).proxy(None).max_redirects(0);
+        Self { endpoint, agent: config.build().into() }
+    }
+
+    /// Sends all figures; ends when the collector has taken them.
+    pub fn send(&self, figures: &Figures) -> Result<(), Error> {
+        let body = message(figures).to_string();
+        let request = self.agent.post(&self.endpoint.0).header("Content-Type", "application/json");
+        let answer = request.send(body).map_err(|error| Error::Collector {
+            endpoint: self.endpoint.to_string(),
+            why: error.to_string(),
+        });
+        answer.map(drop)
+    }
+}
+
+/// An `ExportMetricsServiceRequest`.
+fn message(figures: &Figures) -> Value {
+    let energy = each_channel(figures, |it, at| Some(it.totals[at].joules.get()));
+    let covered = each_channel(figures, |it, at| Some(it.totals[at].covered.as_secs_f64()));
+    let mut metrics = vec![
+        sum("nightwatt.energy", "J", "Energy since the start, of the time covered.", &energy),
+        sum("nightwatt.energy.covered", "s", "Time of which that energy is known.", &covered),
+        json!({
+            "name": "nightwatt.power", "unit": "W", "description": "Power as the meter last said.",
+            "gauge": {"dataPoints": each_channel(figures, |it, at| figures.power(it, at))},
+        }),
+    ];
+    let mut shares = Vec::new();
+    for shared in &figures.shares {
+        for (process, joules) in shared.attribution.named() {
+            let attributes = attributes(&[
+                ("nightwatt.meter", &shared.meter),
+                ("nightwatt.channel", &shared.channel),
+                ("process.command", process),
+                ("nightwatt.provenance", "modelled"),
+            ]);
+            shares.push(point(figures, &attributes, joules.get()));
+        }
+    }
+    if !shares.is_empty() {
+        let about = "Energy of the machine by share of CPU time.";
+        metrics.push(sum("nightwatt.process.energy", "J", about, &shares));
+    }
+    json!({"resourceMetrics": [{
+        "resource": {"attributes": attributes(&[
+            ("service.name", "nightwatt"),
+            ("service.version", env!("CARGO_PKG_VERSION")),
+            ("host.name", &figures.host),
+        ])},
+        "scopeMetrics": [{
+            "scope": {"name": "nightwatt", "version": env!("CARGO_PKG_VERSION")},
+            "metrics": metrics,
+        }],
+    }]})
+}
+
+fn sum(name: &str, unit: &str, about: &str, points: &[Value]) -> Value {
+    json!({"name": name, "unit": unit, "description": about, "sum": {
+        "aggregationTemporality": CUMULATIVE, "isMonotonic": true, "dataPoints": points,
+    }})
+}
+
+fn each_channel(figures: &Figures, value: impl Fn(&Measured, usize) -> Option<f64>) -> Vec<Value> {
+    let mut points = Vec::new();
+    for it in &figures.measured {
+        for (at, channel) in it.channels.iter().enumerate() {
+            if let Some(value) = value(it, at).filter(|value| value.is_finite()) {
+                points.push(point(figures, &of_channel(&it.meter, channel), value));
+            }
+        }
+    }
+    points
+}
+
+fn of_channel(meter: &str, channel: &Channel) -> Value {
+    attributes(&[
+        ("nightwatt.meter", meter),
+        ("nightwatt.channel", &channel.name),
+        ("nightwatt.scope", channel.scope.as_str()),
+        ("nightwatt.provenance", if channel.is_modelled { "modelled" } else { "measured" }),
+    ])
+}
+
+fn attributes(pairs: &[(&str, &str)]) -> Value {
+    let pair = |(key, value): &(&str, &str)| json!({"key": key, "value": {"stringValue": value}});
+    pairs.iter().map(pair).collect()
+}
+
+/// 64-bit integers are texts in the JSON of protocol buffers.
+fn point(figures: &Figures, attributes: &Value, value: f64) -> Value {
+    json!({
+        "attributes": attributes,
+        "startTimeUnixNano": figures.begun_ns.to_string(),
+        "timeUnixNano": figures.now_ns.to_string(),
+        "asDouble": value,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_collector_is_named_as_its_own_documentation_does() {
+        let parse = |text: &str| text.parse::<Endpoint>().map(|it| it.to_string());
+        assert_eq!(parse("http://c:4318"), Ok("http://c:4318/v1/metrics".to_owned()));
+        assert_eq!(parse("http://c:4318/"), Ok("http://c:4318/v1/metrics".to_owned()));
+        assert_eq!(parse("http://c/otlp/v1/metrics"), Ok("http://c/otlp/v1/metrics".to_owned()));
+        assert!(parse("https://c").unwrap_err().contains("without TLS"));
+        assert!(parse("c:4318").is_err() && parse("").is_err());
+    }
+}
