@@ -1,11 +1,10 @@
 //! What a meter measures: its channels.
 
-use std::time::Duration;
-
 use nightwatt_model::counter::CounterSpec;
 use nightwatt_model::energy::Provenance;
-use nightwatt_model::quantity::{Joules, Watts};
 use serde::{Deserialize, Serialize};
+
+pub use nightwatt_model::uncertainty::Accuracy;
 
 /// What part of a machine a channel covers. Wider ones contain narrower ones, so channels of one
 /// meter are never summed, except where [`Scope::is_disjoint`] says so.
@@ -53,27 +52,6 @@ impl Scope {
     /// Does a channel of this scope speak for the whole machine?
     pub const fn is_whole(self) -> bool {
         matches!(self, Self::Wall | Self::System)
-    }
-}
-
-/// How far from the truth a channel may be, at 95 %: `relative` of the reading and `watts` on top.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Accuracy {
-    /// Share of the reading: 0.015 for 1.5 %.
-    pub relative: f64,
-    /// Beside it, whatever the reading.
-    pub watts: Watts,
-}
-
-impl Accuracy {
-    /// A share of the reading.
-    pub const fn relative(share: f64) -> Self {
-        Self { relative: share, watts: Watts::ZERO }
-    }
-
-    /// How far an energy over a time may be off: the meter errs in the same direction all the while.
-    pub fn of(&self, joules: Joules, time: Duration) -> Joules {
-        Joules((joules.get() * self.relative).abs() + (self.watts * time).get())
     }
 }
 

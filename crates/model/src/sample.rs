@@ -84,6 +84,8 @@ pub struct Track {
     /// Nothing outside of it counts.
     window: (Mono, Mono),
     last: Option<(Mono, Watts)>,
+    /// When the last reading was that does not count any more, and why.
+    interrupted: Option<(Mono, Gap)>,
     joules: Sum,
     totals: Totals,
 }
@@ -125,6 +127,7 @@ impl Track {
             counter: spec.counter.map(Counter::new),
             window: (begins, Mono::NEVER),
             last: None,
+            interrupted: None,
             joules: Sum::default(),
             totals: Totals::default(),
         }
@@ -150,15 +153,19 @@ impl Track {
     /// It is over: what was not said up to the end of the window is a gap.
     pub fn close(&mut self) {
         let (_, ends) = self.window;
-        if let Some((last, _)) = self.last.filter(|_| ends != Mono::NEVER) {
-            self.note_gap(last, ends, Gap::Stalled);
+        let open = match (self.last, self.interrupted) {
+            (Some((last, _)), _) => Some((last, Gap::Stalled)),
+            (None, interrupted) => interrupted,
+        };
+        if let Some((last, why)) = open.filter(|_| ends != Mono::NEVER) {
+            self.note_gap(last, ends, why);
         }
     }
 
     /// What is known begins anew with the next reading: the host was suspended, say.
-    pub fn interrupt(&mut self, at: Mono, why: Gap) {
+    pub fn interrupt(&mut self, why: Gap) {
         if let Some((last, _)) = self.last.take() {
-            self.note_gap(last, at, why);
+            self.interrupted = Some((last, why));
         }
         if let Some(counter) = &mut self.counter {
             counter.forget();
@@ -180,6 +187,17 @@ impl Track {
             Reading::Counter(value) => self.count(at, value),
             Reading::Power(watts) => self.trapezoid(at, watts),
             Reading::MeanPower { watts, over } => self.mean(at, watts, over),
+        };
+        let piece = match (piece, self.interrupted.take()) {
+            (Piece::Begins, Some((last, why))) => {
+                self.note_gap(last, at, why);
+                Piece::Gap(why)
+            }
+            (Piece::Covers { time, .. }, Some((last, why))) => {
+                self.note_gap(last, at - time, why);
+                piece
+            }
+            (piece, _) => piece,
         };
         match (piece, self.last) {
             (Piece::Covers { joules, time }, _) => {
@@ -452,13 +470,14 @@ mod tests {
         let mut track = Track::new(TrackSpec { counter: Some(counter), ..POWER }, Mono::ZERO);
         track.add(ms(0), Reading::Counter(5_000_000));
         track.add(ms(1000), Reading::Counter(6_000_000));
-        track.interrupt(ms(1500), Gap::Suspended);
-        assert_eq!(track.add(ms(1600), Reading::Counter(3)), Piece::Begins);
+        track.interrupt(Gap::Suspended);
+        assert_eq!(track.add(ms(1600), Reading::Counter(3)), Piece::Gap(Gap::Suspended));
         track.add(ms(2600), Reading::Counter(2_000_003));
         let totals = track.totals();
         close(totals.joules, 3.0);
         assert_eq!((totals.gaps, totals.last_gap), (1, Some(Gap::Suspended)));
         assert_eq!(totals.covered, Duration::from_secs(2));
+        assert_eq!(totals.gap_time, Duration::from_millis(600), "up to the next reading");
     }
 
     #[test]

@@ -5,9 +5,11 @@
 //! the same level). Within a part nothing averages out that errs the same way each time: a meter that
 //! reads 2 % too much does so in every run.
 
-use serde::Serialize;
+use std::time::Duration;
 
-use crate::quantity::Joules;
+use serde::{Deserialize, Serialize};
+
+use crate::quantity::{Joules, Watts};
 use crate::stats::distribution::student_t;
 
 /// The parts of an energy's uncertainty, each at 95 %.
@@ -32,6 +34,32 @@ impl Budget {
     pub fn combined(&self) -> Joules {
         let parts = [self.meter, self.sampling, self.baseline, self.repetition];
         Joules(parts.map(|part| part.get().powi(2)).iter().sum::<f64>().sqrt())
+    }
+}
+
+/// How far from the truth a meter may be, at 95 %: `relative` of the reading and `watts` on top.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Accuracy {
+    /// Share of the reading: 0.015 for 1.5 %.
+    pub relative: f64,
+    /// Beside it, whatever the reading.
+    pub watts: Watts,
+}
+
+impl Accuracy {
+    /// A share of the reading.
+    pub const fn relative(share: f64) -> Self {
+        Self { relative: share, watts: Watts::ZERO }
+    }
+
+    /// How far a power may be off.
+    pub fn at(&self, power: Watts) -> Watts {
+        Watts((power.get() * self.relative).abs()) + self.watts
+    }
+
+    /// How far an energy over a time may be off: the meter errs in the same direction all the while.
+    pub fn of(&self, joules: Joules, time: Duration) -> Joules {
+        Joules((joules.get() * self.relative).abs() + (self.watts * time).get())
     }
 }
 

@@ -78,7 +78,7 @@ pub fn run(
     let readings: Vec<(f64, Watts)> =
         points.iter().map(|point| (point.utilisation, point.power)).collect();
     let measured_by = format!("{}/{}", options.meter.name(), channel.name);
-    let accuracy = channel.accuracy.relative;
+    let accuracy = channel.accuracy;
     let source = format!("calibrate utilisation by {measured_by}");
     let fitted = match (&fit.better, &fit.broken) {
         (Better::BrokenLine, Some(broken)) => {

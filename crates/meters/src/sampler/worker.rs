@@ -164,7 +164,7 @@ impl Worker {
         let board = &mut *board;
         if now.suspended > before.suspended + CLOCK_STEP {
             board.measured.suspends += 1;
-            board.tracks.iter_mut().for_each(|track| track.interrupt(now.mono, Gap::Suspended));
+            board.tracks.iter_mut().for_each(|track| track.interrupt(Gap::Suspended));
         }
         let offset = |stamp: &Stamp| stamp.wall_ns - nanos(stamp.mono.0 + stamp.suspended);
         if offset(&now).abs_diff(offset(&before)) > CLOCK_STEP.as_nanos() as u64 {

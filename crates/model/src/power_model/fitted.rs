@@ -6,6 +6,7 @@ use thiserror::Error;
 use super::Estimate;
 use crate::least_squares::{Design, RowErrors};
 use crate::quantity::Watts;
+use crate::uncertainty::Accuracy;
 
 /// Readings that a fit takes at least: with fewer, the spread about the curve is anybody's guess.
 pub const FEWEST_READINGS: usize = 10;
@@ -61,7 +62,7 @@ pub struct Point {
 pub struct Fitted {
     points: Vec<Point>,
     residual_sd: Watts,
-    accuracy: f64,
+    accuracy: Accuracy,
     source: String,
 }
 
@@ -71,7 +72,7 @@ pub struct Fitted {
 struct Stored {
     points: Vec<Point>,
     residual_sd: Watts,
-    accuracy: f64,
+    accuracy: Accuracy,
     source: String,
 }
 
@@ -94,19 +95,21 @@ impl Fitted {
     /// level.
     ///
     /// `residual_sd` is the standard deviation of the readings about it, `accuracy` how far the meter
-    /// may be off as a share of its reading (expanded, 95 %), `source` what it was fitted to: meter
+    /// may be off (expanded, 95 %), `source` what it was fitted to: meter
     /// and date. A power that falls as the load rises is taken as level: what falls there is noise.
     pub fn new(
         mut points: Vec<Point>,
         residual_sd: Watts,
-        accuracy: f64,
+        accuracy: Accuracy,
         source: impl Into<String>,
     ) -> Result<Self, FitError> {
         let sane = |point: &Point| {
             (0.0..=1.0).contains(&point.utilisation) && (0.0..=1e6).contains(&point.watts.get())
         };
         let rising = points.windows(2).all(|pair| pair[0].utilisation < pair[1].utilisation);
-        let spread = residual_sd.get().is_finite() && (0.0..=10.0).contains(&accuracy);
+        let spread = residual_sd.get().is_finite()
+            && (0.0..=10.0).contains(&accuracy.relative)
+            && (0.0..=1e6).contains(&accuracy.watts.get());
         if points.len() < 2 || !points.iter().all(sane) || !rising || !spread {
             let points = points.iter().map(|point| (point.utilisation, point.watts.get()));
             return Err(FitError::NoCurve { points: points.collect() });
@@ -121,7 +124,7 @@ impl Fitted {
     /// The line that fits readings of (utilisation, watts) best: P = idle + k x utilisation.
     pub fn line(
         readings: &[(f64, Watts)],
-        accuracy: f64,
+        accuracy: Accuracy,
         source: impl Into<String>,
     ) -> Result<Self, FitError> {
         Self::piecewise(readings, &[0.0, 1.0], accuracy, source)
@@ -136,7 +139,7 @@ impl Fitted {
     pub fn piecewise(
         readings: &[(f64, Watts)],
         knots: &[f64],
-        accuracy: f64,
+        accuracy: Accuracy,
         source: impl Into<String>,
     ) -> Result<Self, FitError> {
         let usable: Vec<(f64, f64)> = readings
@@ -187,7 +190,7 @@ impl Fitted {
         let shares = mixture(&knots, utilisation);
         let watts: f64 =
             shares.iter().zip(&self.points).map(|(share, point)| share * point.watts.get()).sum();
-        let off = (NORMAL_95 * self.residual_sd.get()).hypot(self.accuracy * watts);
+        let off = (NORMAL_95 * self.residual_sd.get()).hypot(self.accuracy.at(Watts(watts)).get());
         Estimate {
             watts: Watts(watts),
             low: Watts((watts - off).max(0.0)),
@@ -218,13 +221,18 @@ mod tests {
 
     use super::*;
 
+    /// A meter that is never off.
+    const EXACT: Accuracy = Accuracy::relative(0.0);
+
     fn steps(power: impl Fn(f64) -> f64) -> Vec<(f64, Watts)> {
         (0..=40).map(|step| f64::from(step) / 40.0).map(|load| (load, Watts(power(load)))).collect()
     }
 
     #[test]
     fn a_line_is_found_again() {
-        let fitted = Fitted::line(&steps(|load| 43.3 + 61.0 * load), 0.01, "test").unwrap();
+        let fitted =
+            Fitted::line(&steps(|load| 43.3 + 61.0 * load), Accuracy::relative(0.01), "test")
+                .unwrap();
         assert!((fitted.points()[0].watts - Watts(43.3)).get().abs() < 1e-9);
         assert!((fitted.points()[1].watts - Watts(104.3)).get().abs() < 1e-9);
         assert!(fitted.residual_sd().get() < 1e-9);
@@ -232,29 +240,32 @@ mod tests {
         assert!((half.watts.get() - 73.8).abs() < 1e-9);
         // All that is left is the meter's 1 %.
         assert!((half.high.get() - 73.8 * 1.01).abs() < 1e-9);
+        let offset = Accuracy { relative: 0.01, watts: Watts(2.0) };
+        let fitted = Fitted { accuracy: offset, ..fitted };
+        assert!((fitted.at(0.5).high.get() - (73.8 * 1.01 + 2.0)).abs() < 1e-9);
         assert!((half.low.get() - 73.8 * 0.99).abs() < 1e-9);
     }
 
     #[test]
     fn a_bend_is_found_where_a_knot_is() {
         let bent = |load: f64| if load < 0.5 { 20.0 + 80.0 * load } else { 50.0 + 20.0 * load };
-        let fitted = Fitted::piecewise(&steps(bent), &[0.0, 0.5, 1.0], 0.0, "test").unwrap();
+        let fitted = Fitted::piecewise(&steps(bent), &[0.0, 0.5, 1.0], EXACT, "test").unwrap();
         let watts: Vec<_> = fitted.points().iter().map(|point| point.watts.get()).collect();
         for (found, expected) in watts.iter().zip([20.0, 60.0, 70.0]) {
             assert!((found - expected).abs() < 1e-9, "{watts:?}");
         }
-        assert!(Fitted::line(&steps(bent), 0.0, "test").unwrap().residual_sd().get() > 1.0);
+        assert!(Fitted::line(&steps(bent), EXACT, "test").unwrap().residual_sd().get() > 1.0);
     }
 
     #[test]
     fn readings_that_say_too_little_are_refused() {
         let idle = vec![(0.0, Watts(40.0)); 50];
-        let undetermined = Fitted::line(&idle, 0.0, "test").unwrap_err();
+        let undetermined = Fitted::line(&idle, EXACT, "test").unwrap_err();
         assert!(matches!(undetermined, FitError::Undetermined { .. }), "{undetermined}");
         let broken = vec![(f64::NAN, Watts(40.0)), (0.5, Watts(f64::INFINITY)), (0.1, Watts(1.0))];
-        assert_eq!(Fitted::line(&broken, 0.0, "test"), Err(FitError::TooFew { found: 1 }));
+        assert_eq!(Fitted::line(&broken, EXACT, "test"), Err(FitError::TooFew { found: 1 }));
         for knots in [&[][..], &[0.0], &[0.5, 0.5], &[1.0, 0.0], &[0.0, f64::NAN], &[0.0, 2.0]] {
-            let refused = Fitted::piecewise(&steps(|_| 1.0), knots, 0.0, "test").unwrap_err();
+            let refused = Fitted::piecewise(&steps(|_| 1.0), knots, EXACT, "test").unwrap_err();
             assert!(matches!(refused, FitError::NoCurve { .. }), "{knots:?}: {refused}");
         }
     }
@@ -263,7 +274,13 @@ mod tests {
     fn what_is_written_is_read_back_and_looked_at() {
         let point = |utilisation, watts| Point { utilisation, watts: Watts(watts) };
         let points = vec![point(0.0, 40.0), point(1.0, 100.0)];
-        let fitted = Fitted::new(points, Watts(0.5), 0.01, "a plug").unwrap();
+        let fitted = Fitted::new(
+            points,
+            Watts(0.5),
+            Accuracy { relative: 0.01, watts: Watts(1.0) },
+            "a plug",
+        )
+        .unwrap();
         let text = serde_json::to_string(&fitted).unwrap();
         assert_eq!(serde_json::from_str::<Fitted>(&text).unwrap(), fitted);
         let endless = text.replace("\"utilisation\":1.0", "\"utilisation\":0.0");
@@ -287,7 +304,7 @@ mod tests {
                 .map(|step| f64::from(step) / 1999.0)
                 .map(|load| (load, Watts(40.0 + 60.0 * load + 2.0 * noise())))
                 .collect();
-            let fitted = Fitted::line(&readings, 0.0, "test").unwrap();
+            let fitted = Fitted::line(&readings, EXACT, "test").unwrap();
             let within = readings.iter().filter(|(load, watts)| {
                 let Estimate { low, high, .. } = fitted.at(*load);
                 low <= *watts && *watts <= high

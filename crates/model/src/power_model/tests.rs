@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::uncertainty::Accuracy;
 
 fn server() -> Machine {
     // RS720-E9/RS8 of the SPECpower result of December 2018: 48.2 W idle, 385 W at full load.
@@ -83,7 +84,7 @@ fn figures_say_that_they_are_modelled_and_how() {
         assert!(words.iter().all(|word| model.contains(word)), "{model}");
     }
     let readings: Vec<_> = (0..20).map(|step| (f64::from(step) / 20.0, Watts(50.0))).collect();
-    let fitted = Fitted::line(&readings, 0.01, "a plug on 2026-11-21").unwrap();
+    let fitted = Fitted::line(&readings, Accuracy::relative(0.01), "a plug on 2026-11-21").unwrap();
     let model = "power curve fitted to a plug on 2026-11-21".to_owned();
     assert_eq!(PowerModel::Fitted(fitted).provenance(), Provenance::Modelled { model });
 }
@@ -212,7 +213,7 @@ proptest! {
     #[test]
     fn a_fitted_curve_is_as_sane_as_a_typical_one(
         watts in prop::collection::vec(0.1..1000.0f64, 2..6),
-        [residual_sd, accuracy] in [0.0..50.0f64, 0.0..0.5f64],
+        [residual_sd, relative, offset] in [0.0..50.0f64, 0.0..0.5f64, 0.0..5.0f64],
         [less, more] in [any::<f64>(), any::<f64>()],
     ) {
         let last = (watts.len() - 1) as f64;
@@ -220,6 +221,7 @@ proptest! {
             utilisation: knot as f64 / last,
             watts: Watts(watts),
         });
+        let accuracy = Accuracy { relative, watts: Watts(offset) };
         let fitted = Fitted::new(points.collect(), Watts(residual_sd), accuracy, "test").unwrap();
         let model = PowerModel::Fitted(fitted);
         let power = |utilisation| model.power(&Activity { utilisation, ..Activity::default() });
