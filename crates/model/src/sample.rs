@@ -72,6 +72,10 @@ pub struct TrackSpec {
     pub longest_gap: Duration,
 }
 
+/// Beyond a power station no reading is believed: a device that says so is broken, and one such
+/// figure would bury all others.
+const LARGEST: Watts = Watts(1e9);
+
 /// A mean over a time is taken to reach back to the reading before it if that is no further away
 /// than this many times its time: meters that report one mean after the other do so a little late.
 const MEANS_TOUCH: f64 = 1.5;
@@ -99,7 +103,7 @@ pub struct Totals {
     pub covered: Duration,
     /// Readings taken.
     pub readings: u64,
-    /// Readings left out: no numbers, or no later than the last.
+    /// Readings left out: no numbers, none that can be true, or no later than the last.
     pub ignored: u64,
     /// Times of which nothing is known, between two readings.
     pub gaps: u64,
@@ -178,7 +182,8 @@ impl Track {
             Reading::Counter(_) => Watts::ZERO,
             Reading::Power(watts) | Reading::MeanPower { watts, .. } => watts,
         };
-        if self.last.is_some_and(|(last, _)| at <= last) || !watts.get().is_finite() {
+        let is_power = watts.get().is_finite() && watts.get().abs() <= LARGEST.get();
+        if self.last.is_some_and(|(last, _)| at <= last) || !is_power {
             self.totals.ignored += 1;
             return Piece::Ignored;
         }
@@ -478,6 +483,20 @@ mod tests {
         assert_eq!((totals.gaps, totals.last_gap), (1, Some(Gap::Suspended)));
         assert_eq!(totals.covered, Duration::from_secs(2));
         assert_eq!(totals.gap_time, Duration::from_millis(600), "up to the next reading");
+    }
+
+    #[test]
+    fn a_figure_that_cannot_be_true_is_left_out() {
+        let mut track = Track::new(POWER, Mono::ZERO);
+        track.add(ms(0), Reading::Power(Watts(10.0)));
+        for broken in [1e308, -1e308, f64::NAN, f64::INFINITY, 1e12] {
+            assert_eq!(track.add(ms(500), Reading::Power(Watts(broken))), Piece::Ignored);
+        }
+        // What feeds into the grid draws less than nothing.
+        track.add(ms(1000), Reading::Power(Watts(-10.0)));
+        let totals = track.totals();
+        close(totals.joules, 0.0);
+        assert_eq!((totals.ignored, totals.readings), (5, 2));
     }
 
     #[test]

@@ -405,6 +405,13 @@ fn warnings(
             ));
         }
     }
+    let all = || runs.iter().flat_map(|(_, measured)| measured);
+    let ignored: u64 = all().flat_map(|it| &it.totals).map(|totals| totals.ignored).sum();
+    if ignored > 0 {
+        warnings.push(format!(
+            "{ignored} readings were left out: no figures, none that can be true, or not in order of time"
+        ));
+    }
     let left = runs.iter().map(|(run, _)| run.used.left_running).max().unwrap_or(0);
     if left > 0 {
         warnings.push(format!(
@@ -412,9 +419,8 @@ fn warnings(
              here"
         ));
     }
-    let all = runs.iter().flat_map(|(_, measured)| measured);
     let (mut missed, mut suspends) = (0, 0);
-    for measured in all {
+    for measured in all() {
         missed += measured.missed;
         suspends += measured.suspends;
         if let Some(error) = &measured.last_error {
