@@ -426,6 +426,9 @@ impl Driver {
                     Report::SleepDone(epoch, done)
                 }
                 Command::Probe(epoch) => {
+                    if supervisor.phase_now() == Phase::Waking {
+                        log_failure(&supervisor.name, "wake", &hands.controller.remind().await);
+                    }
                     let verdict = hands.probe.attempt(&*hands.controller).await;
                     if !verdict.up
                         && supervisor.phase_now() == Phase::Waking

@@ -13,28 +13,16 @@
 //! succeed. What they leave running in the background on success lives on; it should not write to
 //! their standard output, which is closed by then.
 
-use std::io;
-use std::os::fd::OwnedFd;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::time::Duration;
 
-use nightwatt_clock::{Clock, Elapsed};
+use nightwatt_clock::Clock;
 use nightwatt_model::duration_text;
-use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Deserializer};
-use tokio::io::AsyncReadExt;
-use tokio::net::unix::pipe;
-use tokio::process::{Child, Command as Shell};
 use tracing::debug;
 
-use crate::real_work::within;
+use crate::helper::{self, Tail};
 use crate::{ConfigError, Context, Controller, Error, Observed, Work};
-
-/// So much of the end of a command's output goes into the error message.
-const OUTPUT_KEPT: usize = 4096;
-
-/// As much as a pipe holds: what a command had written before it ended, and no more.
-const PIPE_SIZE: usize = 65_536;
 
 /// What a shell exits with when it cannot run (126) or find (127) what it was asked to.
 const CANNOT_RUN: [i32; 2] = [126, 127];
@@ -110,103 +98,15 @@ impl Command {
 
     async fn run(&self, action: &str, script: &str) -> Result<(ExitStatus, Tail), Error> {
         debug!(site = self.site, action, script, "running a command");
-        let shell = "/bin/sh";
-        let mut started = Started::new(shell, script, &self.site, action)
-            .map_err(|source| Error::Start { program: shell.to_owned(), source })?;
-        let mut output = Tail::default();
-        let limit = self.config.timeout;
-        match within(&self.clock, limit, started.finish(&mut output)).await {
-            Ok(Ok(status)) => Ok((status, output)),
-            Ok(Err(source)) => {
-                Err(Error::System { attempt: format!("wait for `{script}`"), source })
-            }
-            Err(Elapsed) => {
-                let (command, output) = (script.to_owned(), output.text());
-                Err(Error::TimedOut { command, limit, output })
-            }
-        }
+        let mut shell = tokio::process::Command::new("/bin/sh");
+        shell.args(["-c", script]);
+        shell.env("NIGHTWATT_SITE", &self.site).env("NIGHTWATT_ACTION", action);
+        helper::run(&self.clock, self.config.timeout, shell, script).await
     }
 }
 
 fn failed(script: &str, status: ExitStatus, output: &Tail) -> Error {
     Error::Failed { command: script.to_owned(), status: status.to_string(), output: output.text() }
-}
-
-/// A command that runs. Dropped before it ended, it is killed with all it started.
-struct Started {
-    child: Child,
-    output: pipe::Receiver,
-    /// Its process group, as long as that is certainly its own.
-    group: Option<Pid>,
-}
-
-impl Started {
-    fn new(shell: &str, script: &str, site: &str, action: &str) -> io::Result<Self> {
-        // One pipe for both, so that their order is kept.
-        let (output, writer) = io::pipe()?;
-        let output = pipe::Receiver::from_owned_fd(OwnedFd::from(output))?;
-        let child = Shell::new(shell)
-            .args(["-c", script])
-            .env("NIGHTWATT_SITE", site)
-            .env("NIGHTWATT_ACTION", action)
-            .stdin(Stdio::null())
-            .stdout(writer.try_clone()?)
-            .stderr(writer)
-            .process_group(0)
-            .spawn()?;
-        let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-        Ok(Self { child, output, group })
-    }
-
-    /// Waits for the shell itself: what it left in the background may hold the pipe open for ever.
-    async fn finish(&mut self, tail: &mut Tail) -> io::Result<ExitStatus> {
-        let mut buffer = [0; OUTPUT_KEPT];
-        let mut open = true;
-        let status = loop {
-            tokio::select! {
-                status = self.child.wait() => break status?,
-                read = self.output.read(&mut buffer), if open => {
-                    let count = read?;
-                    open = count > 0;
-                    tail.push(&buffer[..count]);
-                }
-            }
-        };
-        self.group = None;
-        let mut left = PIPE_SIZE;
-        while let Ok(count @ 1..) = self.output.try_read(&mut buffer)
-            && left > 0
-        {
-            left = left.saturating_sub(count);
-            tail.push(&buffer[..count]);
-        }
-        Ok(status)
-    }
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        if let Some(group) = self.group {
-            // The shell is not yet waited for (tokio does that after us), so the id is still its.
-            let _ = rustix::process::kill_process_group(group, Signal::KILL);
-        }
-    }
-}
-
-/// The end of an output.
-#[derive(Debug, Default)]
-struct Tail(Vec<u8>);
-
-impl Tail {
-    fn push(&mut self, bytes: &[u8]) {
-        self.0.extend_from_slice(bytes);
-        let surplus = self.0.len().saturating_sub(OUTPUT_KEPT);
-        self.0.drain(..surplus);
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0).trim().to_owned()
-    }
 }
 
 impl Controller for Command {

@@ -37,6 +37,14 @@ pub enum Error {
         /// The end of what it had printed.
         output: String,
     },
+    /// `ssh` itself failed.
+    #[error("ssh to {host} failed{}", quoted(.output))]
+    Ssh {
+        /// Where to.
+        host: String,
+        /// The end of what it said.
+        output: String,
+    },
     /// A process survived everything.
     #[error("process {pid} is still there {waited:?} after SIGKILL")]
     Unkillable {
@@ -74,6 +82,7 @@ impl Error {
             ),
             Self::Failed { .. }
             | Self::TimedOut { .. }
+            | Self::Ssh { .. }
             | Self::Unkillable { .. }
             | Self::Scripted { .. } => true,
         }
@@ -97,6 +106,7 @@ impl Error {
             Self::TimedOut { .. } => {
                 "run the command by hand; if it is meant to take that long, raise `timeout`"
             }
+            Self::Ssh { output, .. } => ssh_hint(output),
             Self::Unkillable { .. } => {
                 "look for processes in state D (`ps -o pid,stat,wchan`): a disk or network file \
                  system may hang"
@@ -105,6 +115,28 @@ impl Error {
             Self::Scripted { .. } => "nothing: this is a rehearsal",
         }
     }
+}
+
+/// What helps against what `ssh` complains of.
+fn ssh_hint(output: &str) -> &'static str {
+    let cures = [
+        (
+            "Host key verification failed",
+            "as the proxy's user run `ssh-keyscan HOST >> ~/.ssh/known_hosts`, and compare the key's \
+             fingerprint with what `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` says on the host; \
+             if the key has changed, find out why first",
+        ),
+        (
+            "Permission denied",
+            "put the public key of the proxy's user into `authorized_keys` of the host's user \
+             (`ssh-copy-id`), and check with `sudo -u PROXY_USER ssh -o BatchMode=yes HOST true`",
+        ),
+        ("Could not resolve", "check the name of the host, or give its address"),
+        ("Connection refused", "check that sshd runs there, and its port"),
+        ("timed out", "check that the host is awake and reachable from the proxy"),
+    ];
+    let cure = cures.iter().find(|(complaint, _)| output.contains(complaint));
+    cure.map_or("run ssh by hand as the proxy's user, with `-v`, to see where it fails", |it| it.1)
 }
 
 /// `: "output"` in one piece, or nothing for no output.

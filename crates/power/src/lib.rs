@@ -5,20 +5,7 @@
 //!
 //! # Adding a driver
 //!
-//! One file with a `Config` and its `build`, and one line in the list at the end of this one.
-//!
-//! # Configuration
-//!
-//! A driver is chosen by the name of its table:
-//!
-//! ```toml
-//! [site.power.process]
-//! command = ["/usr/sbin/apache2", "-DFOREGROUND"]
-//! ```
-//!
-//! With a tag *inside* the table (`driver = "process"`) serde would buffer the table until it knows
-//! the driver, and lose the position of every key: a mistake would be reported at the head of the
-//! table. So it is reported on its own line.
+//! One file with a `Config` and its `build`, and one line in the list in `config`.
 //!
 //! # Time
 //!
@@ -27,12 +14,19 @@
 //! gives up after real time. Only `simulated` lets the clock's time pass; whoever calls it while
 //! holding a debt calls it through [`Clock::parked`].
 
-pub mod command;
+mod config;
 mod error;
+mod helper;
+mod pair;
 pub mod probe;
-pub mod process;
 mod real_work;
+
+// One file per driver.
+pub mod command;
+pub mod process;
 pub mod simulated;
+pub mod ssh;
+pub mod wol;
 
 use std::fmt::{Debug, Write};
 use std::future::Future;
@@ -40,9 +34,8 @@ use std::path::PathBuf;
 use std::pin::Pin;
 
 use nightwatt_clock::Clock;
-use serde::de::{Error as _, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
 
+pub use config::{ControllerConfig, DRIVERS, Driver, DriverConfig};
 pub use error::{ConfigError, Error};
 
 /// What a controller is doing, boxed so that controllers can be trait objects.
@@ -63,6 +56,12 @@ pub trait Controller: Debug + Send + Sync {
 
     /// What the controller itself can tell (does the process live?), without changing anything.
     fn state(&self) -> Work<'_, Observed>;
+
+    /// Called before each probe while the server wakes: drivers whose wake command may get lost on its
+    /// way give it again when they think that it is time.
+    fn remind(&self) -> Work<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// After a wake command, does [`Observed::Down`] say that it failed (a process that has ended)? For
     /// most it says only that the server is not up yet.
@@ -109,96 +108,6 @@ impl Context {
             }
         }
         self.state_dir.join(format!("{name}.{suffix}"))
-    }
-}
-
-/// A way to control a server, for lists and help texts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Driver {
-    /// The name of its table in the configuration.
-    pub name: &'static str,
-    /// One line.
-    pub about: &'static str,
-}
-
-macro_rules! drivers {
-    ($($variant:ident = $module:ident, $about:literal;)+) => {
-        /// How a server is woken and put to sleep, as the configuration says it: one table, named
-        /// after its driver (see [`DRIVERS`]).
-        #[derive(Debug, Clone, PartialEq)]
-        pub enum ControllerConfig {
-            $(#[doc = $about] $variant($module::Config),)+
-        }
-
-        #[derive(Debug, Clone, Copy, Deserialize)]
-        #[serde(rename_all = "lowercase")]
-        enum DriverName {
-            $($variant,)+
-        }
-
-        /// All drivers.
-        pub const DRIVERS: &[Driver] = &[$(Driver { name: stringify!($module), about: $about },)+];
-
-        impl ControllerConfig {
-            /// The driver's name.
-            pub const fn driver(&self) -> &'static str {
-                match self {
-                    $(Self::$variant(_) => stringify!($module),)+
-                }
-            }
-
-            /// The controller so configured. Touches the server in no way.
-            pub fn build(&self, context: &Context) -> Result<Box<dyn Controller>, ConfigError> {
-                match self {
-                    $(Self::$variant(config) => Ok(Box::new(config.build(context)?)),)+
-                }
-            }
-
-            fn read<'de, A: MapAccess<'de>>(name: DriverName, table: &mut A) -> Result<Self, A::Error> {
-                match name {
-                    $(DriverName::$variant => table.next_value().map(Self::$variant),)+
-                }
-            }
-        }
-    };
-}
-
-drivers! {
-    Process = process, "A process on this machine: started to wake, stopped to sleep.";
-    Command = command, "Shell commands of your own for waking, sleeping and asking.";
-    Simulated = simulated, "Nothing but delays and scripted failures: for demos and tests.";
-}
-
-impl<'de> Deserialize<'de> for ControllerConfig {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        /// What serde would derive, but for the words about no driver and about two.
-        struct OneDriver;
-
-        impl<'de> Visitor<'de> for OneDriver {
-            type Value = ControllerConfig;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a table named after a driver, with its settings")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let Some(name) = map.next_key()? else {
-                    let names: Vec<_> = DRIVERS.iter().map(|driver| driver.name).collect();
-                    let names = names.join("`, `");
-                    return Err(A::Error::custom(format!("no driver: name one of `{names}`")));
-                };
-                let config = ControllerConfig::read(name, &mut map)?;
-                match map.next_key::<String>()? {
-                    None => Ok(config),
-                    Some(other) => Err(A::Error::custom(format!(
-                        "two drivers, `{}` and `{other}`: a server is controlled by one",
-                        config.driver()
-                    ))),
-                }
-            }
-        }
-
-        deserializer.deserialize_map(OneDriver)
     }
 }
 

@@ -8,7 +8,7 @@ use nightwatt_gateway::config::{MeterConfig, SiteConfig};
 use nightwatt_model::duration_text;
 use nightwatt_model::electricity::Electricity;
 use nightwatt_model::scenario::{CacheRule, Scenario};
-use nightwatt_power::{DRIVERS, probe};
+use nightwatt_power::{DRIVERS, DriverConfig, probe};
 use serde_json::{Value, json};
 
 use crate::ExitStatus;
@@ -134,9 +134,12 @@ fn meter_words(meter: &MeterConfig) -> String {
 }
 
 fn controller(site: &SiteConfig) -> String {
-    let name = site.power.driver();
-    let about = DRIVERS.iter().find(|driver| driver.name == name).map_or("", |it| it.about);
-    format!("{name}: {about}")
+    let about = |driver: &&DriverConfig| {
+        let found = DRIVERS.iter().find(|known| known.name == driver.name());
+        format!("{}: {}", driver.name(), found.map_or("", |it| it.about))
+    };
+    let drivers = site.power.drivers();
+    drivers.iter().map(about).collect::<Vec<_>>().join(" ")
 }
 
 fn awake_if(site: &SiteConfig) -> String {
@@ -183,7 +186,7 @@ fn as_json(config: &Config, site: &SiteConfig) -> Value {
         "name": site.name,
         "hosts": site.hosts,
         "origin": format!("http://{}", site.origin.authority),
-        "controller": site.power.driver(),
+        "controller": site.power.name(),
         "awake_if": awake_if(site),
         "policy": scenario.policy.to_string(),
         "break_even_s": (break_even != Duration::MAX).then_some(break_even.as_secs_f64()),

@@ -60,14 +60,14 @@ struct Introduction {
     observe: bool,
     control_socket: String,
     /// Name, policy and controller.
-    sites: Vec<(String, String, &'static str)>,
+    sites: Vec<(String, String, String)>,
 }
 
 impl Introduction {
     fn of(config: &Config, observe: bool) -> Self {
         let sites = config.site.iter().map(|site| {
             let policy = config.scenario_of(site).policy.to_string();
-            (site.name.clone(), policy, site.power.driver())
+            (site.name.clone(), policy, site.power.name())
         });
         let control_socket = config.control_socket().display().to_string();
         Self { observe, control_socket, sites: sites.collect() }
@@ -75,7 +75,7 @@ impl Introduction {
 
     fn say(&self, addresses: &[String], admin: Option<&str>, json: bool) -> Result<(), Failure> {
         if json {
-            let site = |(name, policy, controller): &(String, String, &str)| json!({ "name": name, "policy": policy, "controller": controller });
+            let site = |(name, policy, controller): &(String, String, String)| json!({ "name": name, "policy": policy, "controller": controller });
             let sites: Vec<Value> = self.sites.iter().map(site).collect();
             return output::say_json(&json!({
                 "listening": addresses,
@@ -85,7 +85,7 @@ impl Introduction {
                 "sites": sites,
             }));
         }
-        let site = |(name, policy, controller): &(String, String, &str)| {
+        let site = |(name, policy, controller): &(String, String, String)| {
             format!("{name} (policy {policy}, controller {controller})")
         };
         let sites: Vec<String> = self.sites.iter().map(site).collect();

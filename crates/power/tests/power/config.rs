@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nightwatt_power::{ControllerConfig, DRIVERS, probe};
+use nightwatt_power::{ControllerConfig, DRIVERS, DriverConfig, probe};
 use serde::Deserialize;
 
 /// The part of the gateway's configuration that is ours.
@@ -60,17 +60,37 @@ fn each_driver_has_a_table_of_its_name() {
         url = "http://10.0.0.5:8080/health"
         expect = [200, "300-399", 404]
         timeout = "2s"
+
+        [[site]]
+        [site.power.wake.wol]
+        mac = ["52:54:00:12:34:56", "52-54-00-12-34-57"]
+        to = "10.0.0.255"
+        password = "c0:ff:ee:00"
+        [site.power.sleep.ssh]
+        host = "root@web"
+        identity = "/etc/nightwatt/id"
+
+        [[site]]
+        [site.power.ssh]
+        host = "hypervisor"
+        wake = "virsh start web"
+        sleep = "virsh shutdown web"
         "#,
     );
-    let drivers: Vec<_> = file.site.iter().map(|site| site.power.driver()).collect();
-    assert_eq!(drivers, ["process", "command", "simulated"]);
-    assert_eq!(drivers, DRIVERS.iter().map(|driver| driver.name).collect::<Vec<_>>());
+    let names: Vec<_> = file.site.iter().map(|site| site.power.name()).collect();
+    assert_eq!(names, ["process", "command", "simulated", "wol + ssh", "ssh"]);
+    let mut drivers: Vec<_> = file.site.iter().flat_map(|site| site.power.drivers()).collect();
+    drivers.dedup_by_key(|driver| driver.name());
+    let known = |name| drivers.iter().any(|driver| driver.name() == name);
+    assert!(DRIVERS.iter().all(|driver| known(driver.name)), "each is read here: {DRIVERS:?}");
     assert_eq!(file.site[0].probe, Some(probe::Config::tcp("10.0.0.5:22")));
     assert_eq!(file.site[1].probe, Some(probe::Config::Controller));
     let Some(probe::Config::Http(http)) = &file.site[2].probe else { panic!() };
     assert_eq!(http.timeout, Duration::from_secs(2));
     assert!(http.expect.as_ref().is_some_and(|ranges| ranges.len() == 3));
-    let ControllerConfig::Simulated(simulated) = &file.site[2].power else { panic!() };
+    let ControllerConfig::One(DriverConfig::Simulated(simulated)) = &file.site[2].power else {
+        panic!()
+    };
     assert_eq!(simulated.sleep_time, Duration::from_secs(5));
     assert!(simulated.inner.is_some());
 }
@@ -104,6 +124,34 @@ fn mistakes_are_reported_where_they_are() {
         ("[[site]]\npower = \"process\"\n", 2, "a table named after a driver"),
         ("[[site]]\n[site.power.command]\nwake = \" \"\nsleep = \"a\"\n", 3, "command is empty"),
         ("[[site]]\n[site.power.simulated.inner.process]\ncomand = [\"a\"]\n", 3, "`comand`"),
+        (
+            "[[site]]\n[site.power.wol]\nmac = \"52:54:00:12:34:56\"\n",
+            2,
+            "`wol` cannot put a server to sleep: write `[site.power.wake.wol]`",
+        ),
+        (
+            "[[site]]\n[site.power.wake.wol]\nmac = \"52:54:00:12:34:56\"\n",
+            2,
+            "and not how it sleeps: add `[site.power.sleep.DRIVER]`",
+        ),
+        (
+            &format!("{power}[site.power.wake.wol]\nmac = \"52:54:00:12:34:56\"\n"),
+            2,
+            "`process` stands beside `wake` or `sleep`",
+        ),
+        ("[[site]]\n[site.power.ssh]\nhost = \"root@web\"\n", 2, "what wakes the server?"),
+        ("[[site]]\n[site.power.sleep.ssh]\nhost = \"-oProxyCommand=x\"\n", 3, "is no host"),
+        (
+            "[[site]]\n[site.power.wake.wol]\nmac = \"52:54:00:12:34\"\n",
+            3,
+            "no address of a network",
+        ),
+        ("[[site]]\n[site.power.wake.wol]\nmac = []\n", 3, "there is no address"),
+        (
+            "[[site]]\n[site.power.wake.wol]\nmac = \"52:54:00:12:34:56\"\nto = \"web\"\n",
+            4,
+            "names are not looked up",
+        ),
         (&format!("{power}[site.probe.http]\nurl = \"https://web/\"\n"), 5, "for https use"),
         (&format!("{power}[site.probe.http]\nurl = \"http://web/\"\nexpct = 1\n"), 6, "`expct`"),
         (

@@ -5,6 +5,8 @@ mod config;
 mod probe;
 mod process;
 mod simulated;
+mod ssh;
+mod wol;
 
 use std::fs;
 use std::future::Future;

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use nightwatt_model::time::Mono;
 use nightwatt_power::simulated::{Calls, Config, Simulated};
-use nightwatt_power::{Controller, ControllerConfig, Observed, process};
+use nightwatt_power::{Controller, ControllerConfig, DriverConfig, Observed, process};
 
 use crate::Rig;
 
@@ -120,7 +120,7 @@ fn a_real_process_inside_is_started_after_the_delay_and_stopped_before_it() {
     let rig = Rig::in_virtual_time();
     let inside = process::Config::new(["sh", "-c", "exec sleep 1000"]);
     let pid_file = rig.pid_file();
-    let inner = Some(Box::new(ControllerConfig::Process(inside)));
+    let inner = Some(Box::new(ControllerConfig::One(DriverConfig::Process(inside))));
     let server = build(&rig, &Config { inner, ..config() });
     let now = || rig.clock.now().mono;
     rig.run(async {

@@ -1,0 +1,48 @@
+//! A server that is woken in one way and put to sleep in another.
+
+use crate::{Controller, Observed, Work};
+
+/// Two controllers of one server.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    wake: Box<dyn Controller>,
+    sleep: Box<dyn Controller>,
+}
+
+impl Pair {
+    pub(crate) fn new(wake: Box<dyn Controller>, sleep: Box<dyn Controller>) -> Self {
+        Self { wake, sleep }
+    }
+}
+
+impl Controller for Pair {
+    fn wake(&self) -> Work<'_, ()> {
+        self.wake.wake()
+    }
+
+    fn sleep(&self) -> Work<'_, ()> {
+        self.sleep.sleep()
+    }
+
+    /// The first that can tell.
+    fn state(&self) -> Work<'_, Observed> {
+        Box::pin(async {
+            match self.wake.state().await {
+                Ok(Observed::Unknown) => self.sleep.state().await,
+                Err(error) => match self.sleep.state().await {
+                    Ok(Observed::Unknown) | Err(_) => Err(error),
+                    told => told,
+                },
+                told => told,
+            }
+        })
+    }
+
+    fn remind(&self) -> Work<'_, ()> {
+        self.wake.remind()
+    }
+
+    fn down_is_final(&self) -> bool {
+        self.wake.down_is_final()
+    }
+}

@@ -1,0 +1,352 @@
+//! Wake-on-LAN: a magic packet to the network card of a sleeping machine.
+//!
+//! ```toml
+//! [site.power.wake.wol]
+//! mac = "52:54:00:12:34:56"         # or several, as ["...", "..."]
+//! interface = "eth0"                # optional: all that have an IPv4 address
+//! to = "255.255.255.255:9"          # optional: a broadcast address, a directed one, or the machine's
+//! raw = false                       # optional: as an Ethernet frame (0x0842); needs CAP_NET_RAW
+//! password = "00:11:22:33:44:55"    # optional: SecureOn, six bytes or four
+//! ```
+//!
+//! The packet is six bytes of ones, the card's address sixteen times, and the password (AMD, "Magic
+//! Packet Technology", 1995). Nobody confirms it, and it may get lost: it is sent twice at once, and
+//! again while the server does not answer, after 1, 2, 4 and then every 8 s.
+//!
+//! `to` the machine's own address reaches it beyond routers, if the last one still knows (or is told,
+//! by a static entry) which card has that address.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use nightwatt_clock::Clock;
+use nightwatt_model::time::Mono;
+use nix::ifaddrs::getifaddrs;
+use nix::net::if_::InterfaceFlags;
+use pnet_datalink::{Channel, NetworkInterface};
+use serde::{Deserialize, Deserializer};
+use socket2::{Domain, Protocol, Socket, Type};
+use tracing::debug;
+
+use crate::{ConfigError, Context, Controller, Error, Observed, Work};
+
+/// The discard service, as everybody has it.
+const PORT: u16 = 9;
+
+/// What the head of a frame says of a magic packet that is no IP.
+const ETHERTYPE: [u8; 2] = [0x08, 0x42];
+
+/// Sent so often at once: where one is lost in a thousand, both are in a million.
+const AT_ONCE: u32 = 2;
+
+/// Between two reminders: the first, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+
+/// The table `[site.power.wake.wol]`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Addresses of its network cards.
+    #[serde(deserialize_with = "one_or_more")]
+    pub mac: Vec<Mac>,
+    /// Through which of our interfaces; all with an IPv4 address if not said.
+    #[serde(default)]
+    pub interface: Option<String>,
+    /// Where to.
+    #[serde(default = "everybody", deserialize_with = "address")]
+    pub to: SocketAddr,
+    /// As an Ethernet frame.
+    #[serde(default)]
+    pub raw: bool,
+    /// The password of the card, if it has one.
+    #[serde(default)]
+    pub password: Option<Password>,
+}
+
+fn everybody() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::BROADCAST, PORT))
+}
+
+/// The address of a network card.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Mac(pub [u8; 6]);
+
+impl TryFrom<String> for Mac {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let bytes = bytes(&text).and_then(|bytes| <[u8; 6]>::try_from(bytes).ok());
+        bytes.map(Self).ok_or_else(|| {
+            format!("`{text}` is no address of a network card, as 52:54:00:12:34:56 is (`ip link`)")
+        })
+    }
+}
+
+/// What the network card wants to hear beside its address.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Password(Vec<u8>);
+
+impl TryFrom<String> for Password {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let bytes = bytes(&text).filter(|bytes| matches!(bytes.len(), 4 | 6));
+        // Whatever it is, it is not repeated.
+        bytes.map(Self).ok_or_else(|| {
+            "a SecureOn password is six bytes as 00:11:22:33:44:55, or four".to_owned()
+        })
+    }
+}
+
+impl std::fmt::Debug for Password {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Password(..)")
+    }
+}
+
+/// Bytes as two digits each, between colons or dashes.
+fn bytes(text: &str) -> Option<Vec<u8>> {
+    let byte = |part: &str| {
+        let is_byte = part.len() == 2 && part.bytes().all(|digit| digit.is_ascii_hexdigit());
+        is_byte.then(|| u8::from_str_radix(part, 16).ok()).flatten()
+    };
+    text.split([':', '-']).map(byte).collect()
+}
+
+fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Mac>, D::Error> {
+    struct OneOrMore;
+
+    impl<'de> serde::de::Visitor<'de> for OneOrMore {
+        type Value = Vec<Mac>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("an address of a network card, or a list of them")
+        }
+
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Vec<Mac>, E> {
+            Mac::try_from(text.to_owned()).map(|mac| vec![mac]).map_err(E::custom)
+        }
+
+        fn visit_seq<A: serde::de::SeqAccess<'de>>(
+            self,
+            mut list: A,
+        ) -> Result<Vec<Mac>, A::Error> {
+            let mut all = Vec::new();
+            while let Some(mac) = list.next_element()? {
+                all.push(mac);
+            }
+            if all.is_empty() {
+                return Err(serde::de::Error::custom("there is no address: whom is it to wake?"));
+            }
+            Ok(all)
+        }
+    }
+
+    deserializer.deserialize_any(OneOrMore)
+}
+
+fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let with_port = text.parse::<SocketAddr>().ok();
+    let address = with_port.or_else(|| Some(SocketAddr::new(text.parse().ok()?, PORT)));
+    address.ok_or_else(|| {
+        serde::de::Error::custom(format!(
+            "`{text}` is no address, with or without a port, as 10.0.0.255:9 is; names are not looked \
+             up: whoever answers for them may sleep too"
+        ))
+    })
+}
+
+impl Config {
+    /// The controller so configured.
+    pub fn build(&self, context: &Context) -> Result<Wol, ConfigError> {
+        let packets = self.mac.iter().map(|mac| packet(*mac, self.password.as_ref())).collect();
+        let pause = Mutex::new(Pause { next: Mono::NEVER, pause: FIRST_PAUSE });
+        Ok(Wol { config: self.clone(), packets, clock: context.clock.clone(), pause })
+    }
+}
+
+/// What the card listens for.
+fn packet(mac: Mac, password: Option<&Password>) -> Vec<u8> {
+    let mut packet = vec![0xff; 6];
+    packet.extend(mac.0.repeat(16));
+    packet.extend(password.iter().flat_map(|password| &password.0));
+    packet
+}
+
+/// The controller; see the [module](self).
+#[derive(Debug)]
+pub struct Wol {
+    config: Config,
+    packets: Vec<Vec<u8>>,
+    clock: Clock,
+    pause: Mutex<Pause>,
+}
+
+/// When the packet is sent again.
+#[derive(Debug)]
+struct Pause {
+    next: Mono,
+    pause: Duration,
+}
+
+impl Pause {
+    /// It was sent for the first time.
+    fn begin(&mut self, now: Mono) {
+        *self = Self { next: now + FIRST_PAUSE, pause: FIRST_PAUSE };
+    }
+
+    /// Is it time to send it again?
+    fn is_over(&mut self, now: Mono) -> bool {
+        let over = now >= self.next;
+        if over {
+            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+            self.next = now + self.pause;
+        }
+        over
+    }
+}
+
+impl Wol {
+    fn pause(&self) -> std::sync::MutexGuard<'_, Pause> {
+        self.pause.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send(&self) -> Result<(), Error> {
+        let sent = if self.config.raw { self.send_raw() } else { self.send_by_udp() };
+        sent.map_err(|(attempt, source)| Error::System { attempt, source })
+    }
+
+    /// Through every interface: one that takes it is enough.
+    fn send_by_udp(&self) -> Result<(), (String, io::Error)> {
+        let to = self.config.to;
+        let everywhere = self.config.interface.is_none() && to.ip() == Ipv4Addr::BROADCAST;
+        let interfaces = match &self.config.interface {
+            Some(name) => vec![Some(name.clone())],
+            None if everywhere => {
+                let found = interfaces_with_ipv4();
+                let found =
+                    found.map_err(|error| ("list the network interfaces".to_owned(), error))?;
+                // None is up: the kernel says so best.
+                if found.is_empty() { vec![None] } else { found.into_iter().map(Some).collect() }
+            }
+            None => vec![None],
+        };
+        let mut last = Ok(());
+        let mut sent = false;
+        for interface in interfaces {
+            for packet in &self.packets {
+                match send_udp(interface.as_deref(), to, packet) {
+                    Ok(()) => sent = true,
+                    Err(error) => {
+                        let through = interface
+                            .as_ref()
+                            .map(|name| format!(" through {name}"))
+                            .unwrap_or_default();
+                        last = Err((format!("send a magic packet to {to}{through}"), error));
+                    }
+                }
+            }
+        }
+        debug!(%to, sent, "magic packets");
+        if sent { Ok(()) } else { last }
+    }
+
+    fn send_raw(&self) -> Result<(), (String, io::Error)> {
+        let name = self.config.interface.as_deref().unwrap_or_default();
+        let attempt = || format!("send an Ethernet frame through `{name}`");
+        let interfaces = pnet_datalink::interfaces();
+        let interface =
+            interfaces.iter().find(|interface| interface.name == name).ok_or_else(|| {
+                (attempt(), io::Error::new(io::ErrorKind::NotFound, "there is no such interface"))
+            })?;
+        let mut frames = self.packets.iter().zip(&self.config.mac);
+        frames
+            .try_for_each(|(packet, mac)| send_frame(interface, *mac, packet))
+            .map_err(|error| (attempt(), error))
+    }
+}
+
+/// Names of interfaces that are up, can broadcast and have an IPv4 address; without the loopback.
+fn interfaces_with_ipv4() -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for interface in getifaddrs()? {
+        let flags = interface.flags;
+        let has_ipv4 = interface.address.is_some_and(|it| it.as_sockaddr_in().is_some());
+        let can = flags.contains(InterfaceFlags::IFF_UP | InterfaceFlags::IFF_BROADCAST)
+            && !flags.contains(InterfaceFlags::IFF_LOOPBACK);
+        if has_ipv4 && can && !names.contains(&interface.interface_name) {
+            names.push(interface.interface_name);
+        }
+    }
+    Ok(names)
+}
+
+fn send_udp(interface: Option<&str>, to: SocketAddr, packet: &[u8]) -> io::Result<()> {
+    let socket = Socket::new(Domain::for_address(to), Type::DGRAM, Some(Protocol::UDP))?;
+    if let Some(name) = interface {
+        socket.bind_device(Some(name.as_bytes()))?;
+    }
+    if to.is_ipv4() {
+        socket.set_broadcast(true)?;
+    }
+    let sent = UdpSocket::from(socket).send_to(packet, to)?;
+    if sent == packet.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}
+
+fn send_frame(interface: &NetworkInterface, to: Mac, packet: &[u8]) -> io::Result<()> {
+    let ours = interface.mac.map_or([0; 6], |mac| mac.octets());
+    let frame: Vec<u8> = [&to.0[..], &ours, &ETHERTYPE, packet].concat();
+    let config = pnet_datalink::Config { promiscuous: false, ..pnet_datalink::Config::default() };
+    let Channel::Ethernet(mut sender, _) = pnet_datalink::channel(interface, config)? else {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "it carries no Ethernet frames"));
+    };
+    sender.send_to(&frame, None).unwrap_or_else(|| Err(io::ErrorKind::WriteZero.into()))
+}
+
+impl Controller for Wol {
+    fn wake(&self) -> Work<'_, ()> {
+        Box::pin(async {
+            self.pause().begin(self.clock.now().mono);
+            (0..AT_ONCE).try_for_each(|_| self.send())
+        })
+    }
+
+    /// `wol` cannot, and no configuration lets it.
+    fn sleep(&self) -> Work<'_, ()> {
+        let source = io::ErrorKind::Unsupported.into();
+        let attempt = "put a server to sleep by Wake-on-LAN".to_owned();
+        Box::pin(std::future::ready(Err(Error::System { attempt, source })))
+    }
+
+    fn state(&self) -> Work<'_, Observed> {
+        Box::pin(std::future::ready(Ok(Observed::Unknown)))
+    }
+
+    fn remind(&self) -> Work<'_, ()> {
+        Box::pin(async {
+            if self.pause().is_over(self.clock.now().mono) { self.send() } else { Ok(()) }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_sent_again_after_ever_longer_pauses() {
+        let mut pause = Pause { next: Mono::NEVER, pause: FIRST_PAUSE };
+        assert!(!pause.is_over(Mono::from_secs(1000)), "nobody is to wake");
+        pause.begin(Mono::from_secs(100));
+        let seconds = (100..140).filter(|second| pause.is_over(Mono::from_secs(*second)));
+        assert_eq!(seconds.collect::<Vec<_>>(), [101, 103, 107, 115, 123, 131, 139]);
+        pause.begin(Mono::from_secs(200));
+        assert!(pause.is_over(Mono::from_secs(201)), "the next time it begins anew");
+    }
+}
