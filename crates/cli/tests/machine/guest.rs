@@ -1,0 +1,78 @@
+//! A guest on its bridge, as `tools/vm/guest` starts it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// What no test machine has: the machine lacks something.
+const LACKS: i32 = 77;
+
+/// A guest, gone with its network when dropped.
+pub(crate) struct Guest {
+    dir: TempDir,
+    /// What `guest up` says of it.
+    pub(crate) state: Value,
+}
+
+impl Guest {
+    /// Starts one; `None` and a line that says why if there can be none here.
+    pub(crate) fn up(options: &[&str]) -> Option<Self> {
+        // The paths of sockets in it must be short.
+        let dir = tempfile::Builder::new().prefix("nwvm").tempdir_in("/tmp").unwrap();
+        let owner = std::process::id().to_string();
+        let output = tool(&dir, "up", &[&["--owner", &owner], options].concat());
+        if output.status.code() == Some(LACKS) {
+            eprintln!("{}", String::from_utf8_lossy(&output.stderr).trim());
+            return None;
+        }
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let state = serde_json::from_slice(&output.stdout).unwrap();
+        Some(Self { dir, state })
+    }
+
+    /// A text of its state: `guest/mac`.
+    pub(crate) fn text(&self, pointer: &str) -> &str {
+        self.state.pointer(&format!("/{pointer}")).and_then(Value::as_str).unwrap()
+    }
+
+    /// A file beside it.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// A program beside the proxy, in its network.
+    pub(crate) fn beside_proxy(&self, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", self.text("proxy/namespace"), program]);
+        command
+    }
+
+    /// Waits for the nth event of a name in its record.
+    pub(crate) fn wait(&self, event: &str, nth: usize) -> Value {
+        let output = tool(&self.dir, "wait", &[event, "--count", &nth.to_string(), "--timeout", "120"]);
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{event} {nth}: {complaint}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// All that its record has of these names.
+    pub(crate) fn events(&self, names: &[&str]) -> Vec<Value> {
+        let record = fs::read_to_string(self.text("events")).unwrap();
+        let lines = record.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.filter(|line| names.iter().any(|name| line["event"] == *name)).collect()
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        tool(&self.dir, "down", &[]);
+    }
+}
+
+fn tool(dir: &TempDir, verb: &str, args: &[&str]) -> Output {
+    let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/vm/guest");
+    Command::new(tool).arg(verb).arg("--dir").arg(dir.path()).args(args).output().unwrap()
+}

@@ -1,0 +1,7 @@
+//! The proxy before machines that truly suspend: QEMU guests (`tools/vm/guest`, docs/test-machines.md).
+//!
+//! Slow, and needing root: run by `make test-vm`.
+
+mod guest;
+mod proxy;
+mod sleep_and_wake;

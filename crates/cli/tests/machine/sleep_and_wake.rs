@@ -1,0 +1,53 @@
+//! A machine that truly suspends, woken by magic packets.
+
+use crate::guest::Guest;
+use crate::proxy::Proxy;
+
+/// How often it sleeps and wakes: `MACHINE_CYCLES`.
+fn cycles() -> usize {
+    std::env::var("MACHINE_CYCLES").ok().and_then(|text| text.parse().ok()).unwrap_or(3)
+}
+
+fn wol_and_ssh(guest: &Guest) -> String {
+    format!(
+        r#"[site.power.wake.wol]
+mac = "{mac}"
+[site.power.sleep.ssh]
+host = "root@{address}"
+identity = "{identity}"
+known_hosts = "{known_hosts}"
+"#,
+        mac = guest.text("guest/mac"),
+        address = guest.text("guest/address"),
+        identity = guest.text("ssh/identity"),
+        known_hosts = guest.text("ssh/known_hosts"),
+    )
+}
+
+#[test]
+#[ignore = "make test-vm: starts a guest, which takes a minute"]
+fn a_guest_suspends_by_ssh_and_wakes_by_magic_packet_and_no_request_is_lost() {
+    // Half of the magic packets are lost.
+    let Some(guest) = Guest::up(&["--root", "debian", "--drop", "0.5", "--seed", "7"]) else {
+        return;
+    };
+    let proxy = Proxy::serve(&guest, &wol_and_ssh(&guest));
+    assert_eq!(proxy.get("/").0, 200, "{}", proxy.log());
+    let cycles = cycles();
+    for cycle in 1..=cycles {
+        guest.wait("SUSPEND", cycle);
+        let (status, took) = proxy.get("/");
+        println!("cycle {cycle}: {status} after {:.2} s", took.as_secs_f64());
+        assert_eq!(status, 200, "cycle {cycle}: {}", proxy.log());
+    }
+    // It may have fallen asleep once more since.
+    let [slept, woke] = ["SUSPEND", "WAKEUP"].map(|name| guest.events(&[name]).len());
+    assert_eq!(woke, cycles, "only requests wake it");
+    assert!(slept == cycles || slept == cycles + 1, "{slept}");
+    let magic = guest.events(&["magic"]);
+    let lost = magic.iter().filter(|packet| packet["dropped"] == true).count();
+    println!("{} magic packets, {lost} of them lost", magic.len());
+    let status = proxy.status();
+    assert_eq!(status["ledger"]["wakeups"], cycles, "{status}");
+    assert_eq!(status["failures"], 0, "{status}");
+}
