@@ -237,11 +237,11 @@ def debian_root(product):
     need("mmdebstrap")
     work = os.path.dirname(product)
     tree = os.path.join(work, "tree")
+    suite, *mirror = debian_source()
     try:
-        # No suite, no mirror: as apt is set up on this machine.
         run("mmdebstrap", "--quiet", "--variant=minbase", f"--include={DEBIAN_PACKAGES}",
             "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/doc/*",
-            "--dpkgopt=path-exclude=/usr/share/locale/*", *debian_source(), tree)
+            "--dpkgopt=path-exclude=/usr/share/locale/*", suite, tree, *mirror)
     except Failure as reason:
         raise Skip(f"cannot build the Debian root: {reason}") from reason
     put_test_files(tree)

@@ -11,8 +11,7 @@ would wait in the tap's queue and be answered after waking.
 and to whoever connects to DIR/events.sock (first all there were, then those to come):
 
   {"event": "SUSPEND", "wall": UNIX_SECONDS, "monotonic": SECONDS, "data": {..}}
-      each QMP event: SUSPEND, WAKEUP, SUSPEND_DISK, SHUTDOWN, RESET, POWERDOWN, STOP, RESUME;
-      `wall` and `monotonic` (CLOCK_MONOTONIC of the host) say when QEMU emitted it
+      QMP's SUSPEND, WAKEUP, SUSPEND_DISK, SHUTDOWN, RESET, POWERDOWN, STOP, RESUME; `wall` and `monotonic` (CLOCK_MONOTONIC of the host) say when QEMU emitted it
   {"event": "magic", .., "via": "ether"|"udp4:PORT"|"udp6:PORT"|.., "from": MAC, "to": MAC,
    "password": "ok"|"wrong"|"none", "dropped": BOOL, "guest": STATUS, "woke": BOOL}
       a magic packet for the guest; `dropped` if chance (--drop) took it before the NIC
@@ -37,6 +36,8 @@ import time
 from qmp import Qmp
 
 ASLEEP = ("suspended", "shutdown")
+# Of QEMU's events, those that tell of power; the others are noise here.
+POWER_EVENTS = ("SUSPEND", "WAKEUP", "SUSPEND_DISK", "SHUTDOWN", "RESET", "POWERDOWN", "STOP", "RESUME")
 SO_ATTACH_FILTER = 26
 PACKET_MR_PROMISC = 1
 # Frames recorded in one sleep; more say nothing new.
@@ -162,7 +163,7 @@ class Nic:
     def take_events(self):
         events, self.qmp.events = self.qmp.events, []
         for event in events:
-            if "event" not in event:
+            if event.get("event") not in POWER_EVENTS:
                 continue
             stamp = event["timestamp"]
             self.note(event["event"], stamp["seconds"] + stamp["microseconds"] / 1e6,
