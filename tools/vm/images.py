@@ -25,6 +25,14 @@ EARLY_MODULES = ["virtio_pci", "virtio_blk", "virtio_net", "virtio_rng", "ext4",
 # For a userspace that asks for more: systemd's automounts, a firewall in the guest, containers.
 LATE_MODULES = ["autofs4", "nf_tables", "nft_ct", "nft_reject_inet", "overlay", "veth", "bridge"]
 DEBIAN_PACKAGES = "systemd,systemd-sysv,dbus,openssh-server,iproute2,udev,busybox-static,ethtool"
+# What takes seconds of an emulated boot, or wakes up later in the middle of a test.
+UNWANTED_UNITS = [
+    "apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer",
+    "e2scrub_reap.service", "fstrim.timer", "systemd-tmpfiles-clean.timer", "getty@tty1.service",
+    "getty-static.service", "serial-getty@ttyS0.service", "dev-hugepages.mount", "dev-mqueue.mount",
+    "sys-kernel-debug.mount", "sys-kernel-tracing.mount", "systemd-pstore.service",
+    "systemd-update-utmp.service", "systemd-update-utmp-runlevel.service",
+]
 ROOTS = ("busybox", "debian")
 
 
@@ -196,7 +204,7 @@ def file_system(tree, megabytes, product):
 def put_test_files(tree):
     home = os.path.join(tree, "usr", "lib", "nightwatt-vm")
     os.makedirs(home)
-    for name in ("serve-commands", "set-up"):
+    for name in ("serve-commands", "set-clock", "set-up"):
         shutil.copy(os.path.join(FILES, name), os.path.join(home, name))
     shutil.copy(BUSYBOX, os.path.join(home, "busybox"))
     os.makedirs(os.path.join(tree, "srv", "www"))
@@ -252,14 +260,13 @@ def debian_root(product):
     # Whoever builds the image has no business inside of it; each guest gets keys of its own.
     for key in glob.glob(os.path.join(tree, "etc", "ssh", "ssh_host_*")):
         os.remove(key)
-    run("systemctl", f"--root={tree}", "mask", "systemd-networkd-wait-online.service",
-        "apt-daily.timer", "apt-daily-upgrade.timer", "fstrim.timer", "e2scrub_all.timer",
-        "systemd-resolved.service", "getty@tty1.service", "getty-static.service")
+    run("systemctl", f"--root={tree}", "mask", *UNWANTED_UNITS)
     for name, text in {
         "hostname": "guest\n",
         "hosts": "127.0.0.1 localhost\n10.77.0.2 guest\n",
         "machine-id": "",
-        "fstab": "/dev/vda / ext4 defaults 0 1\n/dev/vdb none swap defaults,nofail 0 0\n",
+        # Empty: each entry would wait for udev to find the disk, which `init` has mounted long since.
+        "fstab": "",
     }.items():
         with open(os.path.join(tree, "etc", name), "w") as file:
             file.write(text)
