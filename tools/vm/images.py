@@ -23,7 +23,7 @@ KERNEL = "linux-image-cloud-amd64"
 # In the order of loading; what they depend on is found by depmod.
 EARLY_MODULES = ["virtio_pci", "virtio_blk", "virtio_net", "virtio_rng", "ext4", "button", "evdev"]
 # For a userspace that asks for more: systemd's automounts, a firewall in the guest, containers.
-LATE_MODULES = ["autofs4", "nf_tables", "nft_ct", "nft_reject_inet", "overlay", "veth", "bridge"]
+LATE_MODULES = ["virtio_console", "autofs4", "nf_tables", "nft_ct", "nft_reject_inet", "overlay", "veth", "bridge"]
 DEBIAN_PACKAGES = "systemd,systemd-sysv,dbus,openssh-server,iproute2,udev,busybox-static,ethtool,qemu-guest-agent"
 # What takes seconds of an emulated boot, or wakes up later in the middle of a test.
 UNWANTED_UNITS = [
