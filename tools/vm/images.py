@@ -24,7 +24,10 @@ KERNEL = "linux-image-cloud-amd64"
 EARLY_MODULES = ["virtio_pci", "virtio_blk", "virtio_net", "virtio_rng", "ext4", "button", "evdev"]
 # For a userspace that asks for more: systemd's automounts, a firewall in the guest, containers.
 LATE_MODULES = ["virtio_console", "autofs4", "nf_tables", "nft_ct", "nft_reject_inet", "overlay", "veth", "bridge"]
-DEBIAN_PACKAGES = "systemd,systemd-sysv,dbus,openssh-server,iproute2,udev,busybox-static,ethtool,qemu-guest-agent"
+DEBIAN_PACKAGES = (
+    "systemd,systemd-sysv,dbus,openssh-server,iproute2,udev,busybox-static,ethtool,kmod"
+    ",qemu-guest-agent"
+)
 # What takes seconds of an emulated boot, or wakes up later in the middle of a test.
 UNWANTED_UNITS = [
     "apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer",
@@ -212,7 +215,6 @@ def put_test_files(tree):
     with open(os.path.join(tree, "srv", "www", "index.html"), "w") as file:
         file.write("<!doctype html><title>guest</title><p>The guest is awake.\n")
     put_modules(tree, EARLY_MODULES + LATE_MODULES)
-    run(BUSYBOX, "depmod", "-b", tree, kernel_version())
 
 
 def busybox_root(product):
@@ -239,6 +241,7 @@ def busybox_root(product):
         with open(os.path.join(etc, name), "w") as file:
             file.write(text)
     os.chmod(os.path.join(etc, "acpi", "PWRF", "00000080"), 0o755)
+    run(BUSYBOX, "depmod", "-b", tree, kernel_version())
     file_system(tree, 64, product)
 
 
@@ -254,6 +257,8 @@ def debian_root(product):
     except Failure as reason:
         raise Skip(f"cannot build the Debian root: {reason}") from reason
     put_test_files(tree)
+    # systemd reads the binary index, which busybox does not write.
+    run("chroot", tree, "depmod", kernel_version())
     for name in os.listdir(FILES):
         if name.endswith(".service"):
             shutil.copy(os.path.join(FILES, name), os.path.join(tree, "etc", "systemd", "system"))
