@@ -16,7 +16,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-front-door bench-meters policies fuzz fuzz-smoke lint doc licences garbage soak ci
+.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-front-door bench-meters policies fuzz fuzz-smoke lint doc licences garbage soak test-vm ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS="--help")'
@@ -39,6 +39,7 @@ help:
 	@echo 'make fuzz-smoke  each fuzz target for 10 s'
 	@echo 'make garbage     a million generated requests against the gateway (GARBAGE_REQUESTS, GARBAGE_SEED)'
 	@echo 'make soak        MINUTES=$(MINUTES) of mixed load while the server is killed, frozen, asleep (SOAK_SEED)'
+	@echo 'make test-vm     sleep and wake-up of a machine that truly suspends (a QEMU guest; needs root)'
 	@echo 'make ci          all of this that must pass before a change goes in'
 
 demo:
@@ -107,6 +108,10 @@ garbage:
 soak:
 	@tools/need rust cc
 	@SOAK_MINUTES=$(MINUTES) cargo test --release --locked -p nightwatt-cli --test hostile -- --ignored --exact --nocapture soak::nothing_is_lost_and_nothing_is_doubled
+
+test-vm:
+	@tools/need python3 vm
+	@NIGHTWATT_VM_REQUIRED=1 tools/vm/check $(ARGS)
 
 ci:
 	@.ci/run

@@ -1,0 +1,51 @@
+"""What the scripts of tools/vm share: reasons to skip, commands that must succeed, locks."""
+
+import contextlib
+import fcntl
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# Servers and file system tools are there, and not in everybody's PATH.
+os.environ["PATH"] += ":/usr/local/sbin:/usr/sbin:/sbin"
+
+
+class Skip(Exception):
+    """This machine lacks something: no failure of what is under test (exit status 77)."""
+
+
+class Failure(Exception):
+    """Something went wrong; the text says what, and what to try (exit status 1)."""
+
+
+def run(*command, **options):
+    """Runs a command that must succeed, and gives its standard output."""
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, **options)
+    if done.returncode != 0:
+        raise Failure(f"`{' '.join(command)}` failed: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+@contextlib.contextmanager
+def locked(path):
+    """Holds a file lock; it ends with the process, however that ends."""
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def main(program, work):
+    """Runs `work()`; turns what it raises into a line on stderr and an exit status."""
+    try:
+        sys.exit(work() or 0)
+    except Skip as reason:
+        # `make test-vm` sets this: where the test is asked for by name, a skip would hide a loss.
+        required = os.environ.get("NIGHTWATT_VM_REQUIRED")
+        print(f"{'error' if required else 'skipped'}: {reason}", file=sys.stderr)
+        sys.exit(1 if required else 77)
+    except Failure as reason:
+        print(f"{program}: error: {reason}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,311 @@
+"""Kernel, initramfs and root file systems of the test machine, built once and kept in a cache.
+
+Nothing is installed on the host: the kernel package is downloaded and unpacked, the Debian root is
+made by mmdebstrap in a folder. Both come from the mirrors that apt is set up with here. The cache
+is $NIGHTWATT_VM_CACHE or ~/.cache/nightwatt/vm; each product's name carries a hash of what it was
+made from, so a changed recipe makes a new one and never meets an old one.
+"""
+
+import glob
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+
+from common import HERE, Failure, Skip, locked, run
+
+BUSYBOX = "/usr/bin/busybox"
+FILES = os.path.join(HERE, "guest-files")
+# The cloud flavour is the same kernel with fewer drivers, S3 and S4 among what is left: 27 MB to
+# fetch in place of 71, and LZ4 in place of XZ, which takes an emulated machine longer to unpack.
+KERNEL = "linux-image-cloud-amd64"
+# In the order of loading; what they depend on is found by depmod.
+EARLY_MODULES = ["virtio_pci", "virtio_blk", "virtio_net", "virtio_rng", "ext4", "button", "evdev"]
+# For a userspace that asks for more: systemd's automounts, a firewall in the guest, containers.
+LATE_MODULES = ["virtio_console", "autofs4", "nf_tables", "nft_ct", "nft_reject_inet", "overlay", "veth", "bridge"]
+DEBIAN_PACKAGES = (
+    "systemd,systemd-sysv,dbus,openssh-server,iproute2,udev,busybox-static,ethtool,kmod"
+    ",qemu-guest-agent"
+)
+# What takes seconds of an emulated boot, or wakes up later in the middle of a test.
+UNWANTED_UNITS = [
+    "apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer",
+    "e2scrub_reap.service", "fstrim.timer", "systemd-tmpfiles-clean.timer", "getty@tty1.service",
+    "getty-static.service", "serial-getty@ttyS0.service", "dev-hugepages.mount", "dev-mqueue.mount",
+    "sys-kernel-debug.mount", "sys-kernel-tracing.mount", "systemd-pstore.service",
+    "systemd-update-utmp.service", "systemd-update-utmp-runlevel.service",
+]
+ROOTS = ("busybox", "debian")
+
+
+def cache():
+    path = os.environ.get("NIGHTWATT_VM_CACHE") or os.path.expanduser("~/.cache/nightwatt/vm")
+    os.makedirs(path, exist_ok=True)
+    return path
+
+
+def need(*programs):
+    missing = [program for program in programs if not shutil.which(program)]
+    if missing:
+        raise Skip(f"{', '.join(missing)} not found; `tools/need vm` installs what the guest needs")
+
+
+def digest(*things):
+    """A short hash of files (by content) and of texts."""
+    state = hashlib.sha256()
+    for thing in things:
+        if os.path.isdir(thing):
+            for name in sorted(os.listdir(thing)):
+                state.update(digest(os.path.join(thing, name)).encode() + name.encode())
+        elif os.path.exists(thing):
+            with open(thing, "rb") as file:
+                state.update(file.read())
+        else:
+            state.update(thing.encode())
+    return state.hexdigest()[:12]
+
+
+def once(name, make):
+    """The product `name` of the cache; `make(path)` makes it where it is missing."""
+    final = os.path.join(cache(), name)
+    if not os.path.exists(final):
+        with locked(os.path.join(cache(), f".{name.split('-')[0]}.lock")):
+            if not os.path.exists(final):
+                with tempfile.TemporaryDirectory(dir=cache()) as work:
+                    # apt and mmdebstrap drop privileges on the way.
+                    os.chmod(work, 0o755)
+                    product = os.path.join(work, "product")
+                    make(product)
+                    os.rename(product, final)
+    return final
+
+
+def kernel():
+    """The folder of the unpacked kernel: `vmlinuz`, `version`, `lib/modules/VERSION`."""
+    kept = glob.glob(os.path.join(cache(), "kernel-*"))
+    # A newer kernel on the mirror is no reason to fetch one again: remove the cache for that.
+    return kept[0] if kept else once("kernel-debian", fetch_kernel)
+
+
+def fetch_kernel(product):
+    need("apt-get", "dpkg-deb")
+    work = os.path.dirname(product)
+
+    def download():
+        depends = run("apt-cache", "depends", "--important", KERNEL)
+        package = [line.split()[-1] for line in depends.splitlines() if "linux-image-" in line][-1]
+        run("apt-get", "download", "-qq", package, cwd=work)
+
+    try:
+        try:
+            download()
+        except (Failure, IndexError):
+            # A fresh machine has no lists of packages yet, and an old one has lists of what is gone.
+            run("apt-get", "update", "-qq")
+            download()
+    except (Failure, IndexError) as reason:
+        raise Skip(f"cannot fetch {KERNEL} from the Debian mirror: {reason}") from reason
+    tree = os.path.join(work, "tree")
+    run("dpkg-deb", "-x", glob.glob(os.path.join(work, "linux-image-*.deb"))[0], tree)
+    version = os.path.basename(glob.glob(os.path.join(tree, "boot", "vmlinuz-*"))[0])[len("vmlinuz-"):]
+    # depmod wants lib/modules, trixie's packages have usr/lib/modules.
+    if not os.path.isdir(os.path.join(tree, "lib")):
+        os.rename(os.path.join(tree, "usr", "lib"), os.path.join(tree, "lib"))
+    run(BUSYBOX, "depmod", "-b", tree, version)
+    os.makedirs(os.path.join(product, "lib", "modules"))
+    # Not unpacked to ELF: QEMU loads that as ROM, and writes it over the sleeping kernel on wake-up.
+    os.rename(os.path.join(tree, "boot", f"vmlinuz-{version}"), os.path.join(product, "vmlinuz"))
+    os.rename(os.path.join(tree, "lib", "modules", version),
+              os.path.join(product, "lib", "modules", version))
+    with open(os.path.join(product, "version"), "w") as file:
+        file.write(version)
+
+
+def kernel_version():
+    with open(os.path.join(kernel(), "version")) as file:
+        return file.read()
+
+
+def modules(wanted):
+    """The files of these modules and of all they depend on, in an order that loads."""
+    folder = os.path.join(kernel(), "lib", "modules", kernel_version())
+    depends = {}
+    with open(os.path.join(folder, "modules.dep")) as file:
+        for line in file:
+            name, _, rest = line.partition(":")
+            stem = os.path.basename(name).split(".ko")[0].replace("-", "_")
+            depends[stem] = (name, rest.split())
+    order = []
+
+    def visit(stem):
+        if stem not in depends:  # built into this kernel
+            return
+        name, needs = depends[stem]
+        for other in needs:
+            visit(os.path.basename(other).split(".ko")[0].replace("-", "_"))
+        if name not in order:
+            order.append(name)
+
+    for stem in wanted:
+        visit(stem)
+    return folder, order
+
+
+def put_modules(tree, wanted):
+    """Copies modules into a root; gives their paths there."""
+    folder, order = modules(wanted)
+    home = os.path.join("lib", "modules", kernel_version())
+    for name in order:
+        target = os.path.join(tree, home, name)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        shutil.copy(os.path.join(folder, name), target)
+    return [os.path.join("/", home, name) for name in order]
+
+
+def applets(tree):
+    """Busybox and a link for each of its commands."""
+    os.makedirs(os.path.join(tree, "bin"))
+    shutil.copy(BUSYBOX, os.path.join(tree, "bin", "busybox"))
+    for name in run(BUSYBOX, "--list").split():
+        if name != "busybox":
+            os.symlink("busybox", os.path.join(tree, "bin", name))
+
+
+def archive(tree, out):
+    """Packs a folder as the kernel's initramfs wants it; several may stand one after another."""
+    names = run("find", ".", "-mindepth", "1", cwd=tree)
+    with open(out, "wb") as file:
+        subprocess.run([BUSYBOX, "cpio", "-o", "-H", "newc", "-R", "0:0"], cwd=tree, stdout=file,
+                       input=names.encode(), stderr=subprocess.PIPE, check=True)
+
+
+def initramfs():
+    need(BUSYBOX)
+    init = os.path.join(FILES, "init")
+
+    def make(product):
+        tree = os.path.join(os.path.dirname(product), "tree")
+        for name in ("proc", "sys", "dev", "root", "put"):
+            os.makedirs(os.path.join(tree, name))
+        applets(tree)
+        shutil.copy(init, os.path.join(tree, "init"))
+        paths = put_modules(tree, EARLY_MODULES)
+        with open(os.path.join(tree, "modules"), "w") as file:
+            file.write("\n".join(paths) + "\n")
+        archive(tree, product)
+
+    return once(f"initramfs-{digest(init, kernel_version(), BUSYBOX, str(EARLY_MODULES))}", make)
+
+
+def file_system(tree, megabytes, product):
+    """An ext4 image with what the folder holds; no loop device, no mount."""
+    with open(product, "wb") as file:
+        file.truncate(megabytes << 20)
+    run("mke2fs", "-q", "-t", "ext4", "-m", "0", "-E", "root_owner=0:0", "-d", tree, product)
+
+
+def put_test_files(tree):
+    home = os.path.join(tree, "usr", "lib", "nightwatt-vm")
+    os.makedirs(home)
+    for name in ("serve-commands", "set-clock", "set-up"):
+        shutil.copy(os.path.join(FILES, name), os.path.join(home, name))
+    shutil.copy(BUSYBOX, os.path.join(home, "busybox"))
+    os.makedirs(os.path.join(tree, "srv", "www"))
+    with open(os.path.join(tree, "srv", "www", "index.html"), "w") as file:
+        file.write("<!doctype html><title>guest</title><p>The guest is awake.\n")
+    put_modules(tree, EARLY_MODULES + LATE_MODULES)
+
+
+def busybox_root(product):
+    tree = os.path.join(os.path.dirname(product), "tree")
+    for name in ("proc", "sys", "dev", "run", "tmp", "root", "etc/acpi/PWRF", "var/log", "usr/bin"):
+        os.makedirs(os.path.join(tree, name))
+    applets(tree)
+    for link in ("sbin", "usr/sbin"):
+        os.symlink("/bin", os.path.join(tree, link))
+    put_test_files(tree)
+    etc = os.path.join(tree, "etc")
+    for name, text in {
+        "passwd": "root::0:0:root:/root:/bin/sh\n",
+        "group": "root:x:0:\n",
+        "hostname": "guest\n",
+        "hosts": "127.0.0.1 localhost\n10.77.0.2 guest\n",
+        "inittab": "::sysinit:/usr/lib/nightwatt-vm/set-up\n"
+                   "ttyS1::respawn:/usr/lib/nightwatt-vm/serve-commands\n"
+                   "::respawn:/bin/httpd -f -p 80 -h /srv/www\n"
+                   "::respawn:/bin/acpid -f\n"
+                   "::shutdown:/bin/umount -a -r\n",
+        "acpi/PWRF/00000080": "#!/bin/sh\npoweroff\n",
+    }.items():
+        with open(os.path.join(etc, name), "w") as file:
+            file.write(text)
+    os.chmod(os.path.join(etc, "acpi", "PWRF", "00000080"), 0o755)
+    run(BUSYBOX, "depmod", "-b", tree, kernel_version())
+    file_system(tree, 64, product)
+
+
+def debian_root(product):
+    need("mmdebstrap")
+    work = os.path.dirname(product)
+    tree = os.path.join(work, "tree")
+    suite, *mirror = debian_source()
+    try:
+        run("mmdebstrap", "--quiet", "--variant=minbase", f"--include={DEBIAN_PACKAGES}",
+            "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/doc/*",
+            "--dpkgopt=path-exclude=/usr/share/locale/*", suite, tree, *mirror)
+    except Failure as reason:
+        raise Skip(f"cannot build the Debian root: {reason}") from reason
+    put_test_files(tree)
+    # systemd reads the binary index, which busybox does not write.
+    run("chroot", tree, "depmod", kernel_version())
+    for name in os.listdir(FILES):
+        if name.endswith(".service"):
+            shutil.copy(os.path.join(FILES, name), os.path.join(tree, "etc", "systemd", "system"))
+            run("systemctl", f"--root={tree}", "enable", name)
+    # Whoever builds the image has no business inside of it; each guest gets keys of its own.
+    for key in glob.glob(os.path.join(tree, "etc", "ssh", "ssh_host_*")):
+        os.remove(key)
+    run("systemctl", f"--root={tree}", "mask", *UNWANTED_UNITS)
+    for name, text in {
+        "hostname": "guest\n",
+        "hosts": "127.0.0.1 localhost\n10.77.0.2 guest\n",
+        "machine-id": "",
+        # Empty: each entry would wait for udev to find the disk, which `init` has mounted long since.
+        "fstab": "",
+    }.items():
+        with open(os.path.join(tree, "etc", name), "w") as file:
+            file.write(text)
+    shutil.rmtree(os.path.join(tree, "var", "cache", "apt"), ignore_errors=True)
+    shutil.rmtree(os.path.join(tree, "var", "lib", "apt", "lists"), ignore_errors=True)
+    file_system(tree, 512, product)
+
+
+def debian_source():
+    """The suite and the mirror of this machine, as mmdebstrap wants them."""
+    suite = "bookworm"
+    with open("/etc/os-release") as file:
+        for line in file:
+            if line.startswith("VERSION_CODENAME="):
+                suite = line.split("=")[1].strip().strip('"')
+    for line in run("apt-get", "indextargets", "--format", "$(SITE)|$(CODENAME)|$(ORIGIN)").splitlines():
+        site, codename, origin = line.split("|")
+        if origin == "Debian" and codename == suite:
+            return [suite, site]
+    return [suite]
+
+
+def root(kind):
+    need("mke2fs", BUSYBOX)
+    recipe = os.path.join(HERE, "images.py")
+    make = {"busybox": busybox_root, "debian": debian_root}[kind]
+    return once(f"{kind}-{digest(recipe, FILES, kernel_version())}", make)
+
+
+def swap(megabytes):
+    """A sparse disk for hibernation."""
+    def make(product):
+        with open(product, "wb") as file:
+            file.truncate(megabytes << 20)
+        run(BUSYBOX, "mkswap", product)
+    return once(f"swap-{megabytes}", make)
