@@ -13,8 +13,10 @@ and to whoever connects to DIR/events.sock (first all there were, then those to 
   {"event": "SUSPEND", "wall": UNIX_SECONDS, "monotonic": SECONDS, "data": {..}}
       QMP's SUSPEND, WAKEUP, SUSPEND_DISK, SHUTDOWN, RESET, POWERDOWN, STOP, RESUME; `wall` and `monotonic` (CLOCK_MONOTONIC of the host) say when QEMU emitted it
   {"event": "magic", .., "via": "ether"|"udp4:PORT"|"udp6:PORT"|.., "from": MAC, "to": MAC,
-   "password": "ok"|"wrong"|"none", "dropped": BOOL, "guest": STATUS, "woke": BOOL}
-      a magic packet for the guest; `dropped` if chance (--drop) took it before the NIC
+   "password": "ok"|"wrong"|"none", "dropped": BOOL, "plugged": BOOL, "guest": STATUS,
+   "woke": BOOL}
+      a magic packet for the guest; `dropped` if chance (--drop) took it before the NIC, not
+      `plugged` if its cable was out (`guest link down`)
   {"event": "frame", .., "from": MAC, "to": MAC, "type": "arp"|"ipv4"|.., "for_guest": BOOL, ..}
       any other frame on the wire while the guest sleeps (a proxy that is to keep quiet sends none);
       `for_guest`: sent to its address, or asking by ARP for its address
@@ -205,11 +207,19 @@ class Nic:
         password = "none" if not self.password else "ok" if after == self.password else "wrong"
         dropped = self.chance.random() < self.options.drop
         status = self.qmp.status()
-        wakes = status in ASLEEP and not dropped and password != "wrong"
+        plugged = self.plugged()
+        wakes = status in ASLEEP and plugged and not dropped and password != "wrong"
         # Noted before the deed, so that the record reads in order.
-        self.note("magic", **what, via=via, password=password, dropped=dropped, guest=status, woke=wakes)
+        self.note("magic", **what, via=via, password=password, dropped=dropped,
+                  plugged=plugged, guest=status, woke=wakes)
         if wakes:
             self.wake(status)
+
+    def plugged(self):
+        """Whether the cable is in; we listen on the bridge, beyond it."""
+        show = subprocess.run(["ip", "-n", self.options.namespace, "link", "show", self.options.tap, "up"],
+                              capture_output=True, check=False)
+        return bool(show.stdout)
 
     def wake(self, status):
         if status == "suspended":
