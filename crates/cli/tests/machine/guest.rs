@@ -52,7 +52,8 @@ impl Guest {
 
     /// Waits for the nth event of a name in its record.
     pub(crate) fn wait(&self, event: &str, nth: usize) -> Value {
-        let output = tool(&self.dir, "wait", &[event, "--count", &nth.to_string(), "--timeout", "120"]);
+        let output =
+            tool(&self.dir, "wait", &[event, "--count", &nth.to_string(), "--timeout", "120"]);
         let complaint = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{event} {nth}: {complaint}");
         serde_json::from_slice(&output.stdout).unwrap()

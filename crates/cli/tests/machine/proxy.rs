@@ -77,8 +77,11 @@ watch = "0"
         let began = clock.now().mono;
         let mut stream =
             TcpStream::connect((self.guest.text("proxy/uplink_address"), PORT)).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: site\r\nAccept: */*\r\nConnection: close\r\n\r\n")
-            .unwrap();
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: site\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+        )
+        .unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
         let status = String::from_utf8_lossy(&answer);

@@ -41,6 +41,9 @@ fn a_guest_suspends_by_ssh_and_wakes_by_magic_packet_and_no_request_is_lost() {
         assert_eq!(status, 200, "cycle {cycle}: {}", proxy.log());
     }
     // It may have fallen asleep once more since.
+    for event in guest.events(&["SUSPEND", "WAKEUP", "magic"]) {
+        println!("{event}");
+    }
     let [slept, woke] = ["SUSPEND", "WAKEUP"].map(|name| guest.events(&[name]).len());
     assert_eq!(woke, cycles, "only requests wake it");
     assert!(slept == cycles || slept == cycles + 1, "{slept}");
