@@ -35,6 +35,17 @@ pub(crate) fn factor(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Two levels, the lower one first: `0,3.3`.
+pub(crate) fn levels(text: &str) -> Result<(f64, f64), String> {
+    let both = text.split_once(',').and_then(|(low, high)| {
+        let number = |text: &str| text.trim().parse().ok().filter(|it: &f64| it.is_finite());
+        number(low).zip(number(high))
+    });
+    both.filter(|(low, high)| low < high).ok_or_else(|| {
+        "write the lower level, a comma and the higher one, as in `0,3.3`".to_owned()
+    })
+}
+
 /// `/static/*=1h`.
 pub(crate) fn cache_rule(text: &str) -> Result<CacheRule, String> {
     let (pattern, ttl) = text

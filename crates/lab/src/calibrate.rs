@@ -2,4 +2,5 @@
 //! `model::calibrate`; here are the experiments and the files.
 
 pub mod states;
+pub mod sync;
 pub mod utilisation;

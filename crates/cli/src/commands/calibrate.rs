@@ -1,5 +1,7 @@
 //! `nightwatt calibrate`: figures of this machine, with their errors.
 
+mod sync;
+
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -30,6 +32,7 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<ExitStatus, Failure> {
             let options = UtilisationOptions { meter, channel, step: *step };
             calibrate_utilisation(&options, output.as_deref(), *json)
         }
+        Calibrate::Sync { step } => sync::run(step),
     }
 }
 
