@@ -229,7 +229,7 @@ fn a_daq_log_gets_its_times_by_a_file_of_stamps() {
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     let said = told(&output);
     assert!(said.contains("60 toggles between 0.200 and 3.100"), "{said}");
-    assert!(said.contains("pins          60") && said.contains("each within 10.0 ms"), "{said}");
+    assert!(said.contains("each within 10.0 ms"), "{said}");
     let result = fs::read_to_string(&out).unwrap();
     let mut claimed = 0_u64;
     for (sample, row) in result.lines().skip(1).enumerate() {
@@ -241,9 +241,11 @@ fn a_daq_log_gets_its_times_by_a_file_of_stamps() {
             claimed += 1;
         }
     }
+    // A pin whose neighbours lie unluckily is left out, and at the ends that costs its interval.
     let between = (toggles[59] - toggles[0]) / 10;
-    assert!(claimed.abs_diff(between) <= 2, "{claimed} {between}");
+    assert!(claimed <= between + 1 && claimed * 100 > between * 93, "{claimed} {between}");
     let json = nightwatt(&["calibrate", "sync", "align", &daq, &stamps, "-r", "100", "--json"]);
     let json: Value = serde_json::from_slice(&json.stdout).unwrap();
-    assert_eq!((&json["pins"], &json["synchronised"]), (&60.into(), &claimed.into()));
+    assert_eq!((&json["stamps"], &json["synchronised"]), (&60.into(), &claimed.into()));
+    assert!((56..=60).contains(&json["pins"].as_u64().unwrap()), "{json}");
 }
