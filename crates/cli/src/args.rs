@@ -15,7 +15,7 @@ use nightwatt_traffic::format::Format;
 use crate::scenario::ScenarioArgs;
 use crate::written::{self, WaitingChoice};
 
-pub(crate) use calibrate::{AlignArgs, Calibrate, CalibrateArgs, Sync};
+pub(crate) use calibrate::{AlignArgs, Calibrate, CalibrateArgs, StatesArgs, Sync};
 pub(crate) use measure::{ExportArgs, MeterArgs, MetersArgs, RecordArgs, RunArgs};
 
 /// Measures the energy that a network service uses, models what it could do without, and saves it by

@@ -79,6 +79,31 @@ pub enum Error {
         /// The log.
         path: PathBuf,
     },
+    /// A recording has several channels.
+    #[error("say by `--channel` which channel of {path} is the machine's: it has {names}")]
+    WhichChannel {
+        /// The recording.
+        path: PathBuf,
+        /// Its channels.
+        names: String,
+    },
+    /// A configuration has several sites.
+    #[error("say by `--site` whose server is meant: there are {names}")]
+    WhichSite {
+        /// Their names.
+        names: String,
+    },
+    /// Nothing measures the machine.
+    #[error("no meter measures the machine; name one by `-m`, or as `[site.meter]`")]
+    NoMeter,
+    /// The machine does not do what it is told.
+    #[error("{what}{cause}")]
+    Driven {
+        /// What it does not do.
+        what: &'static str,
+        /// What its controller says, if anything.
+        cause: String,
+    },
     /// The user ended it.
     #[error("interrupted: there is no result")]
     Interrupted,
@@ -174,6 +199,10 @@ impl Error {
             Self::Stamps { .. } => {
                 Some("name the file that `nightwatt calibrate sync generate -o` wrote")
             }
+            Self::Driven { .. } => Some(
+                "try the controller by itself: `nightwatt sleep` and `nightwatt wake` while `serve` runs",
+            ),
+            Self::Power(error) => Some(error.hint()),
             Self::Gateway(error) => error.hint(),
             Self::NoServer(_) => Some("with `--out DIR` that file is kept"),
             Self::Control(error) => Some(error.hint()),

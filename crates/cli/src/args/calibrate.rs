@@ -20,15 +20,9 @@ pub(crate) struct CalibrateArgs {
 /// What can be calibrated.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Calibrate {
-    /// Power awake, power asleep and energy of a sleep cycle, from runs of known times and energy
-    States {
-        /// CSV with the columns `on_s,off_s,cycles,joules` (and `joules_sd`); `-` for stdin
-        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-        table: PathBuf,
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
-    },
+    /// Power awake, power asleep and energy of a sleep cycle: from runs, from a recording, or by
+    /// putting the machine to sleep and waking it
+    States(StatesArgs),
     /// Power against CPU utilisation: keeps this machine busy in steps while a meter is read
     Utilisation {
         /// The meter
@@ -53,6 +47,46 @@ pub(crate) enum Calibrate {
         #[command(subcommand)]
         step: Sync,
     },
+}
+
+/// `calibrate states`.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("source").required(true).args(["table", "log", "drive"]))]
+pub(crate) struct StatesArgs {
+    /// Runs: CSV with the columns `on_s,off_s,cycles,joules` (and `joules_sd`); `-` for stdin
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) table: Option<PathBuf>,
+    /// A recording, with options as the meter `file` has them: `night.parquet`, `log.csv,mean=1s`
+    #[arg(long, value_name = "RECORDING", requires = "times", value_parser = written::recording)]
+    pub(crate) log: Option<MeterSpec>,
+    /// When the recorded machine was told to sleep and when it was awake again: CSV, two times a line
+    #[arg(long, value_name = "FILE", requires = "log", value_hint = ValueHint::FilePath)]
+    pub(crate) times: Option<PathBuf>,
+    /// Drive the machine of this configuration of `serve` through sleep cycles. Stop `serve` before
+    #[arg(long, value_name = "CONFIG", value_hint = ValueHint::FilePath)]
+    pub(crate) drive: Option<PathBuf>,
+    /// The site whose server it is [default: the only one]
+    #[arg(long, value_name = "NAME", requires = "drive")]
+    pub(crate) site: Option<String>,
+    /// The meter of the machine [default: the site's]
+    #[arg(short, long, value_name = "METER", requires = "drive")]
+    pub(crate) meter: Option<MeterSpec>,
+    /// The channel of meter or recording that is the machine's [default: the only one, or the one
+    /// that covers a machine]
+    #[arg(long, value_name = "NAME", conflicts_with = "table")]
+    pub(crate) channel: Option<String>,
+    /// Sleep so often
+    #[arg(short, long, value_name = "N", default_value_t = 8, requires = "drive", value_parser = clap::value_parser!(u32).range(2..))]
+    pub(crate) cycles: u32,
+    /// Shortest and longest time awake
+    #[arg(long, value_name = "TIME,TIME", default_value = "1m,2m", requires = "drive", value_parser = written::times)]
+    pub(crate) on: (Duration, Duration),
+    /// Shortest and longest time from the sleep command to the wake command
+    #[arg(long, value_name = "TIME,TIME", default_value = "30s,5m", requires = "drive", value_parser = written::times)]
+    pub(crate) off: (Duration, Duration),
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// The two steps of `calibrate sync`.
@@ -109,6 +143,8 @@ pub(crate) struct AlignArgs {
 
 pub(super) const CALIBRATE_EXAMPLES: &str = "Examples:
   nightwatt calibrate states runs.csv
+  nightwatt calibrate states --log night.parquet --times sleeps.csv
+  nightwatt calibrate states --drive /etc/nightwatt.toml -m shelly=http://10.0.0.9
   nightwatt calibrate utilisation -m shelly=http://10.0.0.9 -o this-machine.json
   nightwatt run -m model,fitted=this-machine.json -- make
   nightwatt calibrate sync generate --line rts=/dev/ttyS0 --for 10m -o stamps.csv

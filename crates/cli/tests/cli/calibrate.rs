@@ -249,3 +249,107 @@ fn a_daq_log_gets_its_times_by_a_file_of_stamps() {
     assert_eq!((&json["stamps"], &json["synchronised"]), (&60.into(), &claimed.into()));
     assert!((56..=60).contains(&json["pins"].as_u64().unwrap()), "{json}");
 }
+
+/// A plug that tells 43 W while a file is there, and 2 W while it is not.
+fn plug_of(machine: PathBuf) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let body = if machine.exists() { "{\"w\":43}" } else { "{\"w\":2.0}" };
+            let length = body.len();
+            let _ = write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+            );
+        }
+    });
+    address
+}
+
+/// A configuration whose server is awake while the file `up` is there.
+fn drivable(folder: &Path) -> String {
+    let up = folder.join("up").display().to_string();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nstate_dir = \"{}\"\n[[site]]\nname = \"s\"\n\
+         origin = \"http://127.0.0.1:9\"\nprobe = \"controller\"\n[site.power.command]\n\
+         wake = \"touch {up}\"\nsleep = \"rm -f {up}\"\nprobe = \"test -e {up}\"\n",
+        folder.display()
+    );
+    let path = folder.join("nightwatt.toml");
+    fs::write(&path, config).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn power_states_are_found_by_driving_a_machine_which_is_left_awake() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = drivable(folder.path());
+    let up = folder.path().join("up");
+    let meter = format!("http=http://{}/,pointer=/w", plug_of(up.clone()));
+    let args = ["calibrate", "states", "--drive", &config, "-m", &meter, "--cycles", "3"];
+    let args = [&args[..], &["--on", "3s,5s", "--off", "3s,8s", "--json"]].concat();
+    let output = nightwatt(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    assert!(up.exists(), "it is awake");
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let value = |name: &str| found["fit"][name]["value"].as_f64().unwrap();
+    // The plug is read about once a second: a step between two readings is off by half of it.
+    assert!((value("on") - 43.0).abs() < 8.0 && value("off").abs() < 12.0, "{found}");
+    assert_eq!(found["cycles"], 3);
+    assert!(found["time_to_wake_s"]["most"].as_f64().unwrap() < 5.0, "{found}");
+}
+
+#[test]
+fn ctrl_c_while_the_machine_sleeps_wakes_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = drivable(folder.path());
+    let up = folder.path().join("up");
+    let meter = format!("http=http://{}/,pointer=/w", plug_of(up.clone()));
+    let args = ["calibrate", "states", "--drive", &config, "-m", &meter, "--cycles", "2"];
+    let child = program()
+        .args([&args[..], &["--on", "1s,1s", "--off", "10m,10m"]].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Woken at first, then put to sleep.
+    for is_up in [true, false] {
+        while up.exists() != is_up {
+            thread::yield_now();
+        }
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(up.exists(), "it is awake: {}", told(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    assert!(told(&output).contains("interrupted"), "{}", told(&output));
+}
+
+#[test]
+fn power_states_are_found_from_a_recording_and_the_times_of_its_sleeps() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    // 50 W awake, 2 W asleep, and 10 s at 60 W in each waking: 580 J.
+    let mut log = String::from("time,watts\n");
+    for second in 1..=1200 {
+        let watts = match second {
+            191..=200 | 791..=800 | 991..=1000 => 60,
+            101..=200 | 401..=800 | 901..=1000 => 2,
+            _ => 50,
+        };
+        log.push_str(&format!("{second},{watts}\n"));
+    }
+    fs::write(path("log.csv"), log).unwrap();
+    fs::write(path("times.csv"), "sleep,awake\n100,200\n400,800\n900,1000\n").unwrap();
+    let (log, times) = (format!("{},mean=1s", path("log.csv")), path("times.csv"));
+    let output = nightwatt(&["calibrate", "states", "--log", &log, "--times", &times]);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    for line in ["[scenario.server]", "on_w = 50.00", "off_w = 2.00", "switch_j = 580.0"] {
+        assert!(told(&output).contains(line), "{line} in {}", told(&output));
+    }
+    let nothing = nightwatt(&["calibrate", "states"]);
+    assert_eq!(nothing.status.code(), Some(2), "{}", told(&nothing));
+}
