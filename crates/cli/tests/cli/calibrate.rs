@@ -1,5 +1,6 @@
 //! `calibrate`: known truths are found again.
 
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -9,6 +10,7 @@ use std::thread;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
@@ -213,14 +215,14 @@ fn a_daq_log_gets_its_times_by_a_file_of_stamps() {
     for toggle in 0..60_u64 {
         time += rng.random_range(750..1250_u64);
         toggles.push(time);
-        stamps.push_str(&format!("{},{},500\n", time * 1_000_000, (toggle + 1) % 2));
+        writeln!(stamps, "{},{},500", time * 1_000_000, (toggle + 1) % 2).unwrap();
     }
     fs::write(path("stamps.csv"), stamps).unwrap();
     let mut log = String::from("CPU Sync\n");
     for sample in 0..8000_u64 {
         let time = 47_500 + sample * 10;
         let high = toggles.iter().filter(|at| **at <= time).count() % 2 == 1;
-        log.push_str(&format!("{sample} {}\n", if high { "3.1" } else { "0.2" }));
+        writeln!(log, "{sample} {}", if high { "3.1" } else { "0.2" }).unwrap();
     }
     fs::write(path("daq.txt"), log).unwrap();
     let (daq, stamps, out) = (path("daq.txt"), path("stamps.csv"), path("out.csv"));
@@ -269,13 +271,13 @@ fn plug_of(machine: PathBuf) -> SocketAddr {
     address
 }
 
-/// A configuration whose server is awake while the file `up` is there.
-fn drivable(folder: &Path) -> String {
+/// A configuration whose server is awake while the file `up` is there; falling asleep ends in a command.
+fn drivable(folder: &Path, and_then: &str) -> String {
     let up = folder.join("up").display().to_string();
     let config = format!(
         "listen = [\"127.0.0.1:0\"]\nstate_dir = \"{}\"\n[[site]]\nname = \"s\"\n\
          origin = \"http://127.0.0.1:9\"\nprobe = \"controller\"\n[site.power.command]\n\
-         wake = \"touch {up}\"\nsleep = \"rm -f {up}\"\nprobe = \"test -e {up}\"\n",
+         wake = \"touch {up}\"\nsleep = \"rm -f {up}{and_then}\"\nprobe = \"test -e {up}\"\n",
         folder.display()
     );
     let path = folder.join("nightwatt.toml");
@@ -286,7 +288,7 @@ fn drivable(folder: &Path) -> String {
 #[test]
 fn power_states_are_found_by_driving_a_machine_which_is_left_awake() {
     let folder = tempfile::tempdir().unwrap();
-    let config = drivable(folder.path());
+    let config = drivable(folder.path(), "");
     let up = folder.path().join("up");
     let meter = format!("http=http://{}/,pointer=/w", plug_of(up.clone()));
     let args = ["calibrate", "states", "--drive", &config, "-m", &meter, "--cycles", "3"];
@@ -305,8 +307,9 @@ fn power_states_are_found_by_driving_a_machine_which_is_left_awake() {
 #[test]
 fn ctrl_c_while_the_machine_sleeps_wakes_it() {
     let folder = tempfile::tempdir().unwrap();
-    let config = drivable(folder.path());
-    let up = folder.path().join("up");
+    let (up, says) = (folder.path().join("up"), folder.path().join("says"));
+    mknodat(CWD, &says, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let config = drivable(folder.path(), &format!("; echo asleep > {}", says.display()));
     let meter = format!("http=http://{}/,pointer=/w", plug_of(up.clone()));
     let args = ["calibrate", "states", "--drive", &config, "-m", &meter, "--cycles", "2"];
     let child = program()
@@ -315,12 +318,9 @@ fn ctrl_c_while_the_machine_sleeps_wakes_it() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Woken at first, then put to sleep.
-    for is_up in [true, false] {
-        while up.exists() != is_up {
-            thread::yield_now();
-        }
-    }
+    // Woken at first, then put to sleep: which it says.
+    assert_eq!(fs::read_to_string(says).unwrap(), "asleep\n");
+    assert!(!up.exists());
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(up.exists(), "it is awake: {}", told(&output));
@@ -340,7 +340,7 @@ fn power_states_are_found_from_a_recording_and_the_times_of_its_sleeps() {
             101..=200 | 401..=800 | 901..=1000 => 2,
             _ => 50,
         };
-        log.push_str(&format!("{second},{watts}\n"));
+        writeln!(log, "{second},{watts}").unwrap();
     }
     fs::write(path("log.csv"), log).unwrap();
     fs::write(path("times.csv"), "sleep,awake\n100,200\n400,800\n900,1000\n").unwrap();

@@ -17,13 +17,13 @@ const GAP_AFTER_MEANS: f64 = 1.9;
 pub struct Readings {
     interval: Duration,
     course: Course,
-    readings: Vec<PowerReading>,
+    taken: Vec<PowerReading>,
 }
 
 impl Readings {
     /// None yet, of a meter that is read so often.
     pub const fn new(interval: Duration) -> Self {
-        Self { interval, course: Course::Instants, readings: Vec::new() }
+        Self { interval, course: Course::Instants, taken: Vec::new() }
     }
 
     /// Takes a reading. Of a counter, `piece` is what it adds, without which it says nothing. What is
@@ -41,15 +41,15 @@ impl Readings {
             }
             (Reading::Counter(_), _) => return,
         };
-        let later = self.readings.last().is_none_or(|last| time > last.time);
+        let later = self.taken.last().is_none_or(|last| time > last.time);
         if later && power.get().is_finite() {
-            self.readings.push(PowerReading { time, power });
+            self.taken.push(PowerReading { time, power });
         }
     }
 
     /// Leaves out what lies before this.
     pub fn begin(&mut self, begin: Mono) {
-        self.readings.retain(|reading| reading.time >= begin);
+        self.taken.retain(|reading| reading.time >= begin);
     }
 
     /// The log.
@@ -59,6 +59,6 @@ impl Readings {
             Course::Means => GAP_AFTER_MEANS,
         };
         let longest = self.interval.mul_f64(gap_after).max(Duration::from_millis(20));
-        PowerLog::new(self.readings, self.course, longest)
+        PowerLog::new(self.taken, self.course, longest)
     }
 }

@@ -183,7 +183,7 @@ fn recorded() -> (String, [(u64, u64); 3]) {
         };
         // Alternating: means of two are exact.
         let noise = if second % 2 == 0 { 0.1 } else { -0.1 };
-        text.push_str(&format!("{},{}\n", 1_700_000_000 + second, watts + noise));
+        writeln!(text, "{},{}", 1_700_000_000 + second, watts + noise).unwrap();
     }
     (text, sleeps)
 }
@@ -225,15 +225,15 @@ fn a_recording_and_the_times_of_its_sleeps_give_the_figures() {
 
 #[test]
 fn what_is_told_can_be_written_into_a_configuration() {
+    #[derive(serde::Deserialize)]
+    struct File {
+        scenario: nightwatt_model::scenario::Scenario,
+    }
     let config = config();
     let bench = Bench::new(5, &config);
     let driven = bench.driven(plan(), &config, None);
     let text = bench.found(&driven).unwrap().toml();
     println!("{text}");
-    #[derive(serde::Deserialize)]
-    struct File {
-        scenario: nightwatt_model::scenario::Scenario,
-    }
     let file: File = toml::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
     file.scenario.check().unwrap();
     let server = file.scenario.server;

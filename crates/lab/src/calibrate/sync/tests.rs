@@ -2,6 +2,7 @@
 //! its own.
 
 use std::cell::RefCell;
+use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -147,9 +148,9 @@ impl Daq {
             if self.damaged > 0 && sample % self.damaged == self.damaged - 1 {
                 text.push_str("2.0\t1.6\t1.4\t?\t");
             } else {
-                text.push_str(&format!("2.0\t{}\t1.4\t{volts:.4}\t", sample % 7));
+                write!(text, "2.0\t{}\t1.4\t{volts:.4}\t", sample % 7).unwrap();
             }
-            text.push_str(&format!("{truth}\n"));
+            writeln!(text, "{truth}").unwrap();
         }
         fs::write(path, text).unwrap();
     }
@@ -421,7 +422,7 @@ fn a_real_daq_log_with_a_sync_column_beside_its_own_keeps_every_cell() {
         let time = BEGIN + sample as f64 * 0.001;
         let high = line.iter().rev().find(|(at, _)| *at <= time).is_some_and(|(_, high)| *high);
         let truth = (time * 1e9).round();
-        text.push_str(&format!("{row},{},{truth}\n", if high { "4.9" } else { "0.05" }));
+        writeln!(text, "{row},{},{truth}", if high { "4.9" } else { "0.05" }).unwrap();
     }
     fs::write(folder.path().join("daq.txt"), text).unwrap();
     let found = aligned(&AlignOptions { channel: "8".to_owned(), ..options(folder.path()) });

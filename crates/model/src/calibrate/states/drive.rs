@@ -272,7 +272,7 @@ impl Drive {
         self.busy = false;
         match (self.phase, succeeded) {
             (Phase::FallingAsleep, false) if self.ending.is_none() => {
-                self.fail(Ending::NeverSleeps)
+                self.fail(Ending::NeverSleeps);
             }
             // Again, after a while.
             (Phase::Waking, false) if self.up.is_none() => {

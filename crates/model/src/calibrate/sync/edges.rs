@@ -25,9 +25,13 @@ impl Hysteresis {
     /// Finds the two levels in a log that fits into memory; see [`LevelHistogram::hysteresis`].
     pub fn of(levels: &[f64]) -> Result<Self, SyncError> {
         let mut range = LevelRange::default();
-        levels.iter().for_each(|&level| range.push(level));
+        for &level in levels {
+            range.push(level);
+        }
         let mut histogram = range.histogram()?;
-        levels.iter().for_each(|&level| histogram.push(level));
+        for &level in levels {
+            histogram.push(level);
+        }
         histogram.hysteresis()
     }
 

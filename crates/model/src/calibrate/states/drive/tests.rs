@@ -102,10 +102,8 @@ fn times_lie_between_the_shortest_and_the_longest_and_take_turns() {
     // 30 x 2^(0, 1/4, ..): 30, 35.7, 42.4, 50.5, 60; 20 x 9^(0, 1/4, ..): 20, 34.6, 60, 103.9, 180.
     assert_eq!(on, [30.0, 36.0, 42.0, 50.0, 60.0]);
     assert_eq!(off, [20.0, 180.0, 35.0, 104.0, 60.0]);
-    assert_eq!(
-        secs(plan.lasts()),
-        (on.iter().sum::<f64>() + off.iter().sum::<f64>() + 30.0).round()
-    );
+    let sum = on.iter().sum::<f64>() + off.iter().sum::<f64>() + 30.0;
+    assert!((secs(plan.lasts()) - sum).abs() <= 2.0, "{:?} {sum}", plan.lasts());
 }
 
 #[test]
