@@ -1,5 +1,6 @@
 //! The command line.
 
+mod calibrate;
 mod measure;
 
 use std::net::SocketAddr;
@@ -14,9 +15,8 @@ use nightwatt_traffic::format::Format;
 use crate::scenario::ScenarioArgs;
 use crate::written::{self, WaitingChoice};
 
-pub(crate) use measure::{
-    Calibrate, CalibrateArgs, ExportArgs, MeterArgs, MetersArgs, RecordArgs, RunArgs,
-};
+pub(crate) use calibrate::{AlignArgs, Calibrate, CalibrateArgs, StatesArgs, Sync};
+pub(crate) use measure::{ExportArgs, MeterArgs, MetersArgs, RecordArgs, RunArgs};
 
 /// Measures the energy that a network service uses, models what it could do without, and saves it by
 /// letting servers sleep behind a caching proxy that keeps the service up.
@@ -44,7 +44,7 @@ pub(crate) enum Command {
     #[command(after_help = measure::EXPORT_EXAMPLES)]
     Export(ExportArgs),
     /// Find out what this machine draws: its power states, its power against its load
-    #[command(after_help = measure::CALIBRATE_EXAMPLES)]
+    #[command(after_help = calibrate::CALIBRATE_EXAMPLES)]
     Calibrate(CalibrateArgs),
     /// Serve sites and let their servers sleep
     #[command(after_help = SERVE_EXAMPLES)]

@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use nightwatt_load::{CacheRule, Waiting};
+use nightwatt_meters::{MeterError, MeterSpec};
 use nightwatt_model::duration_text;
 
 /// `50ms`, `5s`, `1h30m`.
@@ -33,6 +34,33 @@ pub(crate) fn factor(text: &str) -> Result<f64, String> {
         Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
         _ => Err("write a number above 0, as in `10` or `0.5`".to_owned()),
     }
+}
+
+/// Two times, the shorter one first: `30s,5m`.
+pub(crate) fn times(text: &str) -> Result<(Duration, Duration), String> {
+    let (least, most) =
+        text.split_once(',').ok_or("write two times, the shorter one first, as in `30s,5m`")?;
+    let (least, most) = (measuring_time(least.trim())?, measuring_time(most.trim())?);
+    if least > most {
+        return Err("the shorter time comes first, as in `30s,5m`".to_owned());
+    }
+    Ok((least, most))
+}
+
+/// A recording, as the meter `file` has it, without that word: `log.csv,mean=1s`.
+pub(crate) fn recording(text: &str) -> Result<MeterSpec, String> {
+    format!("file={text}").parse().map_err(|error: MeterError| error.to_string())
+}
+
+/// Two levels, the lower one first: `0,3.3`.
+pub(crate) fn levels(text: &str) -> Result<(f64, f64), String> {
+    let both = text.split_once(',').and_then(|(low, high)| {
+        let number = |text: &str| text.trim().parse().ok().filter(|it: &f64| it.is_finite());
+        number(low).zip(number(high))
+    });
+    both.filter(|(low, high)| low < high).ok_or_else(|| {
+        "write the lower level, a comma and the higher one, as in `0,3.3`".to_owned()
+    })
 }
 
 /// `/static/*=1h`.

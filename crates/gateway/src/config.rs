@@ -332,6 +332,16 @@ impl Limits {
 }
 
 impl SiteConfig {
+    /// How to tell that its server is awake. Unless it says so itself: any answer to `GET /` but 502,
+    /// 503 and 504.
+    pub fn probe_config(&self) -> probe::Config {
+        self.probe.clone().unwrap_or_else(|| {
+            let authority = &self.origin.authority;
+            probe::Config::http(&format!("http://{authority}/"))
+                .unwrap_or_else(|_| probe::Config::tcp(authority))
+        })
+    }
+
     fn check(&self, taken: &mut HashSet<String>) -> Result<(), Wrong> {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if self.name.is_empty() || !self.name.chars().all(plain) {

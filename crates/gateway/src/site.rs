@@ -97,7 +97,7 @@ impl Site {
             let listens = Probe::new(listens, (*clock).clone());
             controller = Box::new(HandsOff { real: controller, listens });
         }
-        let probe = probe_config(site);
+        let probe = site.probe_config();
         let probes_http = matches!(probe, probe::Config::Http(_));
         let probe = Probe::new(probe, (*clock).clone());
         let hands = Hands { controller, probe };
@@ -200,15 +200,6 @@ fn settings(site: &SiteConfig, scenario: &Scenario) -> Settings {
         },
         ..Settings::of(scenario)
     }
-}
-
-/// Any answer to `GET /` but 502, 503 and 504 says that the server is up.
-fn probe_config(site: &SiteConfig) -> probe::Config {
-    site.probe.clone().unwrap_or_else(|| {
-        let authority = &site.origin.authority;
-        probe::Config::http(&format!("http://{authority}/"))
-            .unwrap_or_else(|_| probe::Config::tcp(authority))
-    })
 }
 
 fn context(site: &SiteConfig, common: &Common<'_>) -> Context {

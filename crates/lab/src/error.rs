@@ -59,6 +59,59 @@ pub enum Error {
         /// What went wrong.
         why: String,
     },
+    /// A file of time stamps cannot be read.
+    #[error("line {line} of {path}: {why}")]
+    Stamps {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+        /// What is wrong there.
+        why: String,
+    },
+    /// The line of the sync signal.
+    #[error("the line {line} cannot be {what}: {source}")]
+    Line {
+        /// As the user names it.
+        line: String,
+        /// What was tried.
+        what: &'static str,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Nothing says how fast a DAQ sampled.
+    #[error(
+        "nothing says how many samples of {path} are a second; say it by `--rate`, as in `--rate 1000`"
+    )]
+    NoRate {
+        /// The log.
+        path: PathBuf,
+    },
+    /// A recording has several channels.
+    #[error("say by `--channel` which channel of {path} is the machine's: it has {names}")]
+    WhichChannel {
+        /// The recording.
+        path: PathBuf,
+        /// Its channels.
+        names: String,
+    },
+    /// A configuration has several sites.
+    #[error("say by `--site` whose server is meant: there are {names}")]
+    WhichSite {
+        /// Their names.
+        names: String,
+    },
+    /// Nothing measures the machine.
+    #[error("no meter measures the machine; name one by `-m`, or as `[site.meter]`")]
+    NoMeter,
+    /// The machine does not do what it is told.
+    #[error("{what}{cause}")]
+    Driven {
+        /// What it does not do.
+        what: &'static str,
+        /// What its controller says, if anything.
+        cause: String,
+    },
     /// The user ended it.
     #[error("interrupted: there is no result")]
     Interrupted,
@@ -79,6 +132,14 @@ pub enum Error {
         /// Which one.
         path: PathBuf,
         /// Why.
+        source: std::io::Error,
+    },
+    /// A result.
+    #[error("cannot write {path}: {source}")]
+    NotWritten {
+        /// Where to.
+        path: PathBuf,
+        /// Why not.
         source: std::io::Error,
     },
     /// The runtime or a socket.
@@ -138,10 +199,36 @@ impl Error {
                 Some("name an access log of a web server; `--format` says how it is written")
             }
             Self::File { .. } => Some("choose another folder with `--out`"),
+            Self::NotWritten { .. } => Some(
+                "name a new file, in a folder that is there and can be written to: nothing is \
+                 written over",
+            ),
+            Self::Line { source, .. } => Some(hint_of_line(source.kind())),
+            Self::Stamps { .. } => {
+                Some("name the file that `nightwatt calibrate sync generate -o` wrote")
+            }
+            Self::Driven { .. } => Some(
+                "try the controller by itself: `nightwatt sleep` and `nightwatt wake` while `serve` runs",
+            ),
+            Self::Power(error) => Some(error.hint()),
             Self::Gateway(error) => error.hint(),
             Self::NoServer(_) => Some("with `--out DIR` that file is kept"),
             Self::Control(error) => Some(error.hint()),
             _ => None,
         }
+    }
+}
+
+fn hint_of_line(kind: std::io::ErrorKind) -> &'static str {
+    match kind {
+        std::io::ErrorKind::NotFound => {
+            "`ls /dev/tty[SUA]* /dev/gpiochip*` lists what is there; `gpioinfo` names GPIO lines"
+        }
+        std::io::ErrorKind::PermissionDenied => {
+            "join the group that owns it (`dialout` of serial ports, `gpio` of GPIO lines), and log \
+             in again"
+        }
+        std::io::ErrorKind::ResourceBusy => "another program has it; end that one first",
+        _ => "is it a serial port that has that pin, or a GPIO line that can be an output?",
     }
 }

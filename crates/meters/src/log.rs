@@ -3,6 +3,7 @@
 //!
 //! A recording is read once, from its beginning to its end, in memory that does not grow with it.
 
+mod columns;
 mod input;
 mod rows;
 mod samples;
@@ -23,6 +24,7 @@ use crate::sense::Rail;
 use crate::spec::MeterSpec;
 use crate::wattsup;
 
+pub use columns::{CellsOf, Columns};
 use input::Input;
 
 /// A format of recordings.

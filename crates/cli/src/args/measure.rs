@@ -1,11 +1,11 @@
-//! What measures: `meters`, `run`, `record`, `export`, `calibrate`.
+//! What measures: `meters`, `run`, `record`, `export`.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Subcommand, ValueHint};
+use clap::ValueHint;
 use nightwatt_lab::export::otlp::Endpoint;
 use nightwatt_meters::MeterSpec;
 
@@ -138,51 +138,3 @@ pub(super) const EXPORT_EXAMPLES: &str = "Examples:
   curl -s http://127.0.0.1:9836/metrics
 
 docs/examples/grafana-power.json is a dashboard for it. SIGTERM or SIGINT stops it.";
-
-/// `calibrate`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct CalibrateArgs {
-    /// What to calibrate
-    #[command(subcommand)]
-    pub(crate) what: Calibrate,
-}
-
-/// What can be calibrated.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Calibrate {
-    /// Power awake, power asleep and energy of a sleep cycle, from runs of known times and energy
-    States {
-        /// CSV with the columns `on_s,off_s,cycles,joules` (and `joules_sd`); `-` for stdin
-        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-        table: PathBuf,
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
-    },
-    /// Power against CPU utilisation: keeps this machine busy in steps while a meter is read
-    Utilisation {
-        /// The meter
-        #[arg(short, long, value_name = "METER")]
-        meter: MeterSpec,
-        /// Its channel [default: the one that covers the machine]
-        #[arg(long, value_name = "NAME")]
-        channel: Option<String>,
-        /// Time for each of 20 loads
-        #[arg(long, value_name = "TIME", default_value = "15s", value_parser = written::measuring_time)]
-        step: Duration,
-        /// Write the model of this machine here, for `-m model,fitted=FILE`
-        #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-        output: Option<PathBuf>,
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
-    },
-}
-
-pub(super) const CALIBRATE_EXAMPLES: &str = "Examples:
-  nightwatt calibrate states runs.csv
-  nightwatt calibrate utilisation -m shelly=http://10.0.0.9 -o this-machine.json
-  nightwatt run -m model,fitted=this-machine.json -- make
-
-States: E = P_on x on_s + P_off x off_s + E_switch x cycles, by least squares. `off_s` counts from the
-sleep command to the wake command answered; sleeps of different lengths tell P_off from E_switch.";

@@ -1,17 +1,17 @@
 //! `nightwatt calibrate`: figures of this machine, with their errors.
 
+mod states;
+mod sync;
+
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
 use nightwatt_lab::Error;
-use nightwatt_lab::calibrate::states;
 use nightwatt_lab::calibrate::utilisation::{self, Calibration, UtilisationOptions};
-use nightwatt_model::calibrate::Estimate;
-use nightwatt_model::calibrate::states::StatesFit;
 use nightwatt_model::calibrate::utilisation::Better;
 
 use crate::ExitStatus;
@@ -24,68 +24,19 @@ use crate::signals;
 /// Measures, fits, tells.
 pub(crate) fn run(args: &CalibrateArgs) -> Result<ExitStatus, Failure> {
     match &args.what {
-        Calibrate::States { table, json } => calibrate_states(table, *json),
+        Calibrate::States(args) => states::run(args),
         Calibrate::Utilisation { meter, channel, step, output, json } => {
             let (meter, channel) = (meter.clone(), channel.clone());
             let options = UtilisationOptions { meter, channel, step: *step };
             calibrate_utilisation(&options, output.as_deref(), *json)
         }
+        Calibrate::Sync { step } => sync::run(step),
     }
 }
 
 fn failed(error: &Error) -> Failure {
     let hint = error.hint();
     Failure::failed(error).maybe_hint(hint)
-}
-
-fn calibrate_states(table: &Path, json: bool) -> Result<ExitStatus, Failure> {
-    let text = read(table).map_err(|error| {
-        Failure::because(format!("cannot read {}", table.display()), &error).hint(
-            "name a CSV file, or `-` for stdin; `nightwatt calibrate --help` says its columns",
-        )
-    })?;
-    let fit = states::fit(&text).map_err(|error| failed(&error))?;
-    if json {
-        output::say_json(&serde_json::json!({"schema": 1, "fit": fit}))?;
-    } else {
-        output::say(&states_text(&fit))?;
-    }
-    Ok(ExitStatus::Success)
-}
-
-fn read(table: &Path) -> std::io::Result<String> {
-    if table == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().lock().read_to_string(&mut text)?;
-        return Ok(text);
-    }
-    fs::read_to_string(table)
-}
-
-fn states_text(fit: &StatesFit) -> String {
-    let mut text = String::new();
-    let mut line = |name: &str, value: f64, (low, high): (f64, f64), unit: &str| {
-        // Writing to a String cannot fail, here and below.
-        let _ = writeln!(text, "{name:<28}{value:>12.3} {unit}   95 %: {low:.3} to {high:.3}");
-    };
-    let watts = |it: &Estimate<nightwatt_model::quantity::Watts>| {
-        (it.value.get(), (it.interval.0.get(), it.interval.1.get()))
-    };
-    for (name, (value, interval)) in [
-        ("awake (P_on)", watts(&fit.on)),
-        ("asleep (P_off)", watts(&fit.off)),
-        ("saved asleep", watts(&fit.saved)),
-    ] {
-        line(name, value, interval, "W");
-    }
-    let interval = (fit.switch.interval.0.get(), fit.switch.interval.1.get());
-    line("a sleep cycle (E_switch)", fit.switch.value.get(), interval, "J");
-    let _ = writeln!(text, "{} rows", fit.rows);
-    for doubt in &fit.doubts {
-        let doubt = serde_json::to_string(doubt).unwrap_or_default();
-        let _ = writeln!(text, "doubt: {}", doubt.trim_matches('"').replace('_', " "));
-    }
-    text
 }
 
 fn calibrate_utilisation(

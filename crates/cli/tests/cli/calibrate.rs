@@ -1,11 +1,18 @@
 //! `calibrate`: known truths are found again.
 
-use std::fs;
-use std::io::{Read, Write};
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::thread;
 
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 
 use crate::harness::{nightwatt, program, told};
@@ -106,4 +113,243 @@ fn power_against_load_is_found_with_a_plug_and_becomes_a_model_of_this_machine()
     assert!((30.0..110.0).contains(&watts), "{channel}");
     let of_a_model = nightwatt(&["calibrate", "utilisation", "-m", "model"]);
     assert!(told(&of_a_model).contains("a model cannot be fitted"), "{}", told(&of_a_model));
+}
+
+/// Two ends of a serial line.
+fn serial_line() -> (File, PathBuf) {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+    (master.into(), name.into())
+}
+
+/// A generator that runs, once it has toggled so often; what came through the line.
+fn generator(stamps: &Path, toggles: usize, json: bool) -> (std::process::Child, File, Vec<u8>) {
+    let (mut master, port) = serial_line();
+    let line = format!("bytes={}", port.display());
+    let mut command = program();
+    command.args(["calibrate", "sync", "generate", "-l", &line, "-o"]).arg(stamps);
+    command.args(if json { &["--json"][..] } else { &[] });
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Low from the start, then the toggles.
+    let mut came = vec![0; 1 + toggles];
+    master.read_exact(&mut came).unwrap();
+    (child, master, came)
+}
+
+/// Levels in a file of stamps, and whether their times rise.
+fn levels(stamps: &Path) -> String {
+    let file = BufReader::new(File::open(stamps).unwrap());
+    let rows: Vec<String> = file.lines().map(Result::unwrap).skip(2).collect();
+    let cell = |row: &String, place: usize| row.split(',').nth(place).unwrap().to_owned();
+    let times: Vec<u64> = rows.iter().map(|row| cell(row, 0).parse().unwrap()).collect();
+    assert!(times.is_sorted_by(|a, b| a < b), "{rows:?}");
+    rows.iter().map(|row| cell(row, 1)).collect()
+}
+
+#[test]
+fn a_sync_signal_that_is_ended_ends_low_with_a_stamp_for_each_toggle() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let folder = tempfile::tempdir().unwrap();
+        let stamps = folder.path().join("stamps.csv");
+        let (child, mut master, came) = generator(&stamps, 3, true);
+        assert_eq!(came, b"0101");
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+        let mut last = [0];
+        master.read_exact(&mut last).unwrap();
+        assert_eq!(&last, b"0");
+        assert_eq!(levels(&stamps), "1010");
+        let generated: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(generated["toggles"], 4);
+    }
+}
+
+#[test]
+fn a_sync_signal_that_is_killed_keeps_its_stamps() {
+    let folder = tempfile::tempdir().unwrap();
+    let stamps = folder.path().join("stamps.csv");
+    let (mut child, _master, _) = generator(&stamps, 4, false);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // The last may have been killed between the toggle and its stamp.
+    let levels = levels(&stamps);
+    assert!(levels == "1010" || levels == "101", "{levels}");
+    // They are not written over by the next attempt.
+    let (_other, port) = serial_line();
+    let line = format!("bytes={}", port.display());
+    let path = stamps.display().to_string();
+    let again = nightwatt(&["calibrate", "sync", "generate", "-l", &line, "-o", &path]);
+    assert_eq!(again.status.code(), Some(1), "{}", told(&again));
+    assert!(told(&again).contains("nothing is written over"), "{}", told(&again));
+}
+
+#[test]
+fn a_line_that_is_not_there_is_told_and_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let stamps = folder.path().join("stamps.csv");
+    let path = stamps.display().to_string();
+    for (line, status, word) in [
+        ("rts=/nowhere/ttyS0", 1, "rts=/nowhere/ttyS0 cannot be opened"),
+        ("gpio=/nowhere/gpiochip0:3", 1, "gpioinfo"),
+        ("cts=/dev/ttyS0", 2, "write `rts=/dev/ttyS0`"),
+    ] {
+        let output = nightwatt(&["calibrate", "sync", "generate", "-l", line, "-o", &path]);
+        assert_eq!(output.status.code(), Some(status), "{}", told(&output));
+        assert!(told(&output).contains(word), "{}", told(&output));
+        assert!(!stamps.exists());
+    }
+}
+
+#[test]
+fn a_daq_log_gets_its_times_by_a_file_of_stamps() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    // Intervals between 0.75 and 1.25 s; the DAQ began 2.5 s earlier, at 100 Hz sharp.
+    let rng = &mut ChaCha8Rng::seed_from_u64(1);
+    let (mut stamps, mut toggles, mut time) = (String::new(), Vec::new(), 50_000_u64);
+    stamps.push_str("# {\"schema\":1,\"nightwatt\":\"0\",\"line\":\"rts=x\",\"seed\":1,");
+    stamps.push_str("\"mono_ns\":0,\"wall_ns\":0}\nmono_ns,level,uncertainty_ns\n");
+    for toggle in 0..60_u64 {
+        time += rng.random_range(750..1250_u64);
+        toggles.push(time);
+        writeln!(stamps, "{},{},500", time * 1_000_000, (toggle + 1) % 2).unwrap();
+    }
+    fs::write(path("stamps.csv"), stamps).unwrap();
+    let mut log = String::from("CPU Sync\n");
+    for sample in 0..8000_u64 {
+        let time = 47_500 + sample * 10;
+        let high = toggles.iter().filter(|at| **at <= time).count() % 2 == 1;
+        writeln!(log, "{sample} {}", if high { "3.1" } else { "0.2" }).unwrap();
+    }
+    fs::write(path("daq.txt"), log).unwrap();
+    let (daq, stamps, out) = (path("daq.txt"), path("stamps.csv"), path("out.csv"));
+    let args = ["calibrate", "sync", "align", &daq, &stamps, "-r", "100", "-o", &out];
+    let output = nightwatt(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let said = told(&output);
+    assert!(said.contains("60 toggles between 0.200 and 3.100"), "{said}");
+    assert!(said.contains("each within 10.0 ms"), "{said}");
+    let result = fs::read_to_string(&out).unwrap();
+    let mut claimed = 0_u64;
+    for (sample, row) in result.lines().skip(1).enumerate() {
+        let cells: Vec<&str> = row.split(',').collect();
+        assert_eq!(cells[2], sample.to_string());
+        if let Ok(mono) = cells[1].parse::<f64>() {
+            let truth = (47_500 + sample * 10) as f64;
+            assert!((mono * 1e-6 - truth).abs() <= 10.0, "{row}");
+            claimed += 1;
+        }
+    }
+    // A pin whose neighbours lie unluckily is left out, and at the ends that costs its interval.
+    let between = (toggles[59] - toggles[0]) / 10;
+    assert!(claimed <= between + 1 && claimed * 100 > between * 93, "{claimed} {between}");
+    let json = nightwatt(&["calibrate", "sync", "align", &daq, &stamps, "-r", "100", "--json"]);
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!((&json["stamps"], &json["synchronised"]), (&60.into(), &claimed.into()));
+    assert!((56..=60).contains(&json["pins"].as_u64().unwrap()), "{json}");
+}
+
+/// A plug that tells 43 W while a file is there, and 2 W while it is not.
+fn plug_of(machine: PathBuf) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let body = if machine.exists() { "{\"w\":43}" } else { "{\"w\":2.0}" };
+            let length = body.len();
+            let _ = write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+            );
+        }
+    });
+    address
+}
+
+/// A configuration whose server is awake while the file `up` is there; falling asleep ends in a command.
+fn drivable(folder: &Path, and_then: &str) -> String {
+    let up = folder.join("up").display().to_string();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nstate_dir = \"{}\"\n[[site]]\nname = \"s\"\n\
+         origin = \"http://127.0.0.1:9\"\nprobe = \"controller\"\n[site.power.command]\n\
+         wake = \"touch {up}\"\nsleep = \"rm -f {up}{and_then}\"\nprobe = \"test -e {up}\"\n",
+        folder.display()
+    );
+    let path = folder.join("nightwatt.toml");
+    fs::write(&path, config).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn power_states_are_found_by_driving_a_machine_which_is_left_awake() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = drivable(folder.path(), "");
+    let up = folder.path().join("up");
+    let meter = format!("http=http://{}/,pointer=/w", plug_of(up.clone()));
+    let args = ["calibrate", "states", "--drive", &config, "-m", &meter, "--cycles", "3"];
+    let args = [&args[..], &["--on", "3s,5s", "--off", "3s,8s", "--json"]].concat();
+    let output = nightwatt(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    assert!(up.exists(), "it is awake");
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let value = |name: &str| found["fit"][name]["value"].as_f64().unwrap();
+    // The plug is read about once a second: a step between two readings is off by half of it.
+    assert!((value("on") - 43.0).abs() < 8.0 && value("off").abs() < 12.0, "{found}");
+    assert_eq!(found["cycles"], 3);
+    assert!(found["time_to_wake_s"]["most"].as_f64().unwrap() < 5.0, "{found}");
+}
+
+#[test]
+fn ctrl_c_while_the_machine_sleeps_wakes_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (up, says) = (folder.path().join("up"), folder.path().join("says"));
+    mknodat(CWD, &says, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let config = drivable(folder.path(), &format!("; echo asleep > {}", says.display()));
+    let meter = format!("http=http://{}/,pointer=/w", plug_of(up.clone()));
+    let args = ["calibrate", "states", "--drive", &config, "-m", &meter, "--cycles", "2"];
+    let child = program()
+        .args([&args[..], &["--on", "1s,1s", "--off", "10m,10m"]].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Woken at first, then put to sleep: which it says.
+    assert_eq!(fs::read_to_string(says).unwrap(), "asleep\n");
+    assert!(!up.exists());
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(up.exists(), "it is awake: {}", told(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    assert!(told(&output).contains("interrupted"), "{}", told(&output));
+}
+
+#[test]
+fn power_states_are_found_from_a_recording_and_the_times_of_its_sleeps() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    // 50 W awake, 2 W asleep, and 10 s at 60 W in each waking: 580 J.
+    let mut log = String::from("time,watts\n");
+    for second in 1..=1200 {
+        let watts = match second {
+            191..=200 | 791..=800 | 991..=1000 => 60,
+            101..=200 | 401..=800 | 901..=1000 => 2,
+            _ => 50,
+        };
+        writeln!(log, "{second},{watts}").unwrap();
+    }
+    fs::write(path("log.csv"), log).unwrap();
+    fs::write(path("times.csv"), "sleep,awake\n100,200\n400,800\n900,1000\n").unwrap();
+    let (log, times) = (format!("{},mean=1s", path("log.csv")), path("times.csv"));
+    let output = nightwatt(&["calibrate", "states", "--log", &log, "--times", &times]);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    for line in ["[scenario.server]", "on_w = 50.00", "off_w = 2.00", "switch_j = 580.0"] {
+        assert!(told(&output).contains(line), "{line} in {}", told(&output));
+    }
+    let nothing = nightwatt(&["calibrate", "states"]);
+    assert_eq!(nothing.status.code(), Some(2), "{}", told(&nothing));
 }

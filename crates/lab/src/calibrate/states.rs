@@ -1,11 +1,129 @@
-//! `calibrate states`: rows of a table to `P_on`, `P_off` and `E_switch`.
+//! `calibrate states`: `P_on`, `P_off` and `E_switch` from a table of runs, from a recording and the
+//! times of its sleeps ([`log`]), or by driving the machine through sleep cycles ([`drive`]).
 
+pub mod drive;
+pub mod log;
+mod readings;
+
+use std::fmt::Write as _;
 use std::time::Duration;
 
-use nightwatt_model::calibrate::states::{EnergyErrors, StatesFit, StatesRow, fit_states};
-use nightwatt_model::quantity::Joules;
+use nightwatt_model::calibrate::states::{
+    EnergyErrors, SleepCycle, StatesFit, StatesRow, fit_states, rows_of_log,
+};
+use nightwatt_model::calibrate::{CalibrateError, Estimate};
+use nightwatt_model::quantity::{Joules, Watts};
+use serde::Serialize;
+
+pub use readings::Readings;
 
 use crate::error::Error;
+
+/// How long something took, each time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Spread {
+    /// Seconds at least.
+    pub least: f64,
+    /// The upper of the two middle values where there are two.
+    pub median: f64,
+    /// Seconds at most.
+    pub most: f64,
+}
+
+impl Spread {
+    /// None of none.
+    fn of(times: impl Iterator<Item = Duration>) -> Option<Self> {
+        let mut times: Vec<f64> = times.map(|time| time.as_secs_f64()).collect();
+        times.sort_by(f64::total_cmp);
+        let (least, most) = (*times.first()?, *times.last()?);
+        Some(Self { least, median: times[times.len() / 2], most })
+    }
+}
+
+/// What a recording says of the power states.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StatesFound {
+    /// Version of this form.
+    pub schema: u32,
+    /// Meter and channel.
+    pub measured_by: String,
+    /// The share that the meter may be off; nothing is said of recordings.
+    pub meter_accuracy: Option<f64>,
+    /// Sleep cycles.
+    pub cycles: usize,
+    /// Stretches that the recording does not cover.
+    pub left_out: usize,
+    /// The three figures.
+    pub fit: StatesFit,
+    /// From the sleep command until the machine was down.
+    pub time_to_sleep_s: Option<Spread>,
+    /// From the wake command to the first answer.
+    pub time_to_wake_s: Option<Spread>,
+    /// What to think twice about.
+    pub warnings: Vec<String>,
+}
+
+impl StatesFound {
+    /// The lines for the configuration: `[scenario.server]`. `uncertainty` is that of the power awake,
+    /// which is most of every bill: the meter's, and the fit's 95 % interval.
+    pub fn toml(&self) -> String {
+        let fit = &self.fit;
+        let half = |low: f64, high: f64| (high - low) / 2.0;
+        let (on, switch) = (&fit.on, &fit.switch);
+        let own = half(on.interval.0.get(), on.interval.1.get()) / on.value.get();
+        let uncertainty = own.hypot(self.meter_accuracy.unwrap_or(0.0));
+        let watts = |name: &str, it: &Estimate<Watts>| {
+            let half = half(it.interval.0.get(), it.interval.1.get());
+            format!("{name} = {:.2}  # +- {half:.2}\n", it.value.get())
+        };
+        let mut text = String::from("[scenario.server]\n");
+        text.push_str(&watts("on_w", on));
+        text.push_str(&watts("off_w", &fit.off));
+        let switch_half = half(switch.interval.0.get(), switch.interval.1.get());
+        // Writing to a String cannot fail, here and below.
+        let _ = writeln!(text, "switch_j = {:.1}  # +- {switch_half:.1}", switch.value.get());
+        for (name, spread) in
+            [("wake_time", self.time_to_wake_s), ("sleep_time", self.time_to_sleep_s)]
+        {
+            if let Some(Spread { least, median, most }) = spread {
+                let millis = (median * 1000.0).round();
+                let _ = writeln!(text, "{name} = \"{millis}ms\"  # {least:.1} to {most:.1} s");
+            }
+        }
+        if uncertainty.is_finite() && (0.0..1.0).contains(&uncertainty) {
+            let _ = writeln!(text, "uncertainty = {uncertainty:.3}");
+        }
+        text
+    }
+}
+
+/// Fits readings and the sleep cycles that happened in them.
+fn fit_log(
+    readings: Readings,
+    cycles: &[SleepCycle],
+    measured_by: String,
+) -> Result<StatesFound, Error> {
+    let log = readings.log().map_err(CalibrateError::from)?;
+    let rows = rows_of_log(&log, cycles)?;
+    let fit = fit_states(&rows.rows, EnergyErrors::Relative(&rows.relative_errors))?;
+    let mut warnings = Vec::new();
+    if rows.left_out > 0 {
+        let left_out = rows.left_out;
+        warnings
+            .push(format!("the readings do not cover {left_out} stretches: they were left out"));
+    }
+    Ok(StatesFound {
+        schema: 1,
+        measured_by,
+        meter_accuracy: None,
+        cycles: cycles.len(),
+        left_out: rows.left_out,
+        fit,
+        time_to_sleep_s: None,
+        time_to_wake_s: None,
+        warnings,
+    })
+}
 
 /// Names of the columns, in any order.
 const COLUMNS: [&str; 4] = ["on_s", "off_s", "cycles", "joules"];
@@ -64,7 +182,10 @@ fn bad(line: usize, why: &str) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
+mod tests;
+
+#[cfg(test)]
+mod table_tests {
     use super::*;
 
     #[test]

@@ -14,6 +14,7 @@ use nightwatt_model::power_model::{Fitted, PowerModel};
 use nightwatt_model::quantity::Watts;
 use serde::Serialize;
 
+use crate::calibrate::channel_of;
 use crate::error::Error;
 
 /// Loads: from idle to full and back, so that warmth does not look like load.
@@ -59,7 +60,7 @@ pub fn run(
 ) -> Result<Calibration, Error> {
     let host = Host::default();
     let mut meters = vec![Opened::open(&host, &options.meter)?];
-    let place = channel(&meters[0], options)?;
+    let place = channel_of(&meters[0], &options.meter, options.channel.as_deref())?;
     let channel = meters[0].channels()[place].clone();
     let mut points = Vec::new();
     for (number, tenths) in TENTHS.into_iter().enumerate() {
@@ -98,27 +99,6 @@ fn to_the_ends(knots: &[f64]) -> Vec<f64> {
     let inner: Vec<f64> = inner.collect();
     let inner = inner.get(1..inner.len().saturating_sub(1)).unwrap_or_default();
     [&[0.0], inner, &[1.0]].concat()
-}
-
-/// The channel that was named, or the only one, or the one that covers the whole machine.
-fn channel(opened: &Opened, options: &UtilisationOptions) -> Result<usize, Error> {
-    let channels = opened.channels();
-    let wrong = |why: String| Error::Meter(options.meter.wrong(why));
-    let place = if let Some(name) = &options.channel {
-        channels.iter().position(|channel| channel.name == *name)
-    } else if channels.len() == 1 {
-        Some(0)
-    } else {
-        channels.iter().position(|channel| channel.scope.is_whole())
-    };
-    let place = place.ok_or_else(|| {
-        let names: Vec<_> = channels.iter().map(|it| format!("`{}`", it.name)).collect();
-        wrong(format!("say by `--channel` which one: {}", names.join(", ")))
-    })?;
-    if channels[place].is_modelled {
-        return Err(wrong("a model cannot be fitted to a model; name a meter by `-m`".to_owned()));
-    }
-    Ok(place)
 }
 
 /// Utilisation and power over some time; `None` where the meter said nothing.

@@ -76,6 +76,11 @@ impl Input {
         Ok(any.then_some(&self.line))
     }
 
+    /// The line that was read last, again.
+    pub(super) fn last_line(&self) -> &[u8] {
+        &self.line
+    }
+
     /// What comes next, however much that is; nothing at the end.
     pub(super) fn chunk(&mut self) -> io::Result<&[u8]> {
         self.chunk.clear();

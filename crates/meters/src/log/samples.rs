@@ -141,7 +141,7 @@ impl Rows for Daq {
 
 /// The rate in the file of settings that some DAQ programs write beside a log: `NAME_meta.csv` with a
 /// line `Actual Scan Rate,1000.0`.
-fn rate_beside(path: &Path) -> Option<f64> {
+pub(super) fn rate_beside(path: &Path) -> Option<f64> {
     let name = path.file_name()?.to_str()?;
     let stem = name.strip_suffix(".gz").unwrap_or(name).strip_suffix(".csv")?;
     let beside: PathBuf = path.with_file_name(format!("{stem}_meta.csv"));

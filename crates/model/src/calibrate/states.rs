@@ -9,6 +9,7 @@
 //! time. `P_off` and `E_switch` can be told apart only when cycles of different lengths are seen, or
 //! when the moments are known between which the machine was asleep and still.
 
+pub mod drive;
 mod log;
 
 use std::time::Duration;

@@ -10,9 +10,10 @@
 //!
 //! The level at the start of the log is no toggle, and consumes no stamp.
 //!
-//! What this cannot see: a delay that is the same for every toggle, between the line and its stamp;
-//! and that the DAQ has lost a sample or two, which looks like its own sampling.
+//! What this cannot see: a delay that is the same for every toggle, between the line and its stamp
+//! (beyond what [`SyncRule::bias`] allows for); and that the DAQ has lost a sample or two, which looks like its own sampling.
 
+mod drift;
 mod edges;
 mod matching;
 mod pins;
@@ -23,7 +24,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-pub use self::edges::{Edge, EdgeDetector, Hysteresis, find_edges};
+pub use self::drift::Drift;
+pub use self::edges::{Edge, EdgeDetector, Hysteresis, LevelHistogram, LevelRange, find_edges};
 pub use self::plan::SyncPlan;
 use crate::time::Mono;
 
@@ -39,12 +41,18 @@ pub struct SyncRule {
     pub wander_ppm: f64,
     /// A stamp that is later or earlier than this against its neighbours is taken as missing.
     pub jitter: Duration,
+    /// By how much all stamps may be late or early together, which their neighbours cannot tell: half
+    /// the time that driving the line took, the rise time of the line. It counts against the sample
+    /// that is promised.
+    pub bias: Duration,
 }
 
 impl SyncRule {
-    /// For a DAQ with an ordinary quartz: within 500 ppm, changing by 10 ppm; stamps within 5 ms.
+    /// For a DAQ with an ordinary quartz: within 500 ppm, changing by 10 ppm; stamps within 5 ms of
+    /// their neighbours, and not late together.
     pub const fn new(rate: f64) -> Self {
-        Self { rate, drift_ppm: 500.0, wander_ppm: 10.0, jitter: Duration::from_millis(5) }
+        let (jitter, bias) = (Duration::from_millis(5), Duration::ZERO);
+        Self { rate, drift_ppm: 500.0, wander_ppm: 10.0, jitter, bias }
     }
 
     /// Between two pins, a drift that changes by `wander` half-way bends the line by at most a
@@ -88,7 +96,7 @@ pub enum SyncError {
     /// The intervals are too much alike.
     #[error(
         "the toggles come at intervals too regular to tell them apart; generate the signal with \
-         `nightwatt calibrate sync`, whose intervals are irregular"
+         `nightwatt calibrate sync generate`, whose intervals are irregular"
     )]
     TooRegular,
     /// Too few toggles on one side.
@@ -177,6 +185,11 @@ pub enum Fault {
         /// How far the edge lies behind where its neighbours expect it, in samples.
         behind: f64,
     },
+    /// Edge and stamp agree, but next to them nothing does: they may do so by chance. They pin nothing.
+    Unconfirmed {
+        /// The stamp.
+        time: Mono,
+    },
     /// Two pins between which the DAQ lost samples, or the clock was stepped: between them nothing
     /// is synchronised.
     Step {
@@ -226,6 +239,12 @@ impl Alignment {
             while spans.next_if(|span| span.to.position < position).is_some() {}
             spans.peek().map_or(Placement::Unsynchronised, |span| span.place(position))
         })
+    }
+
+    /// How many toggles pin a sample.
+    pub fn pins(&self) -> usize {
+        let joined = self.spans.windows(2).filter(|pair| pair[0].to == pair[1].from).count();
+        2 * self.spans.len() - joined
     }
 
     /// How many samples are synchronised.
@@ -339,6 +358,10 @@ impl Alignment {
         let mut before: Option<Pin> = None;
         for pin in pinned {
             let time = stamps[pin.stamp];
+            if pin.unconfirmed {
+                self.faults.push(Fault::Unconfirmed { time });
+                continue;
+            }
             if !pin.good {
                 self.faults.push(Fault::Contradicted { time, behind: pin.behind });
                 continue;
@@ -368,5 +391,7 @@ impl Alignment {
     }
 }
 
+#[cfg(test)]
+mod acceptance;
 #[cfg(test)]
 mod tests;

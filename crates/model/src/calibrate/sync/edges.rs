@@ -22,27 +22,92 @@ impl Hysteresis {
         Self { low: middle - quarter, high: middle + quarter }
     }
 
-    /// Finds the two levels in a log: the split of its histogram into two classes that differ most
+    /// Finds the two levels in a log that fits into memory; see [`LevelHistogram::hysteresis`].
+    pub fn of(levels: &[f64]) -> Result<Self, SyncError> {
+        let mut range = LevelRange::default();
+        for &level in levels {
+            range.push(level);
+        }
+        let mut histogram = range.histogram()?;
+        for &level in levels {
+            histogram.push(level);
+        }
+        histogram.hysteresis()
+    }
+
+    /// The two levels that it lies between.
+    pub fn levels(&self) -> (f64, f64) {
+        let half = 2.0 * (self.high - self.low);
+        (self.middle() - half, self.middle() + half)
+    }
+
+    fn middle(&self) -> f64 {
+        0.5 * (self.low + self.high)
+    }
+}
+
+/// Smallest and largest level of a log: the first of two passes to its [`Hysteresis`], for logs larger
+/// than memory.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LevelRange {
+    least: f64,
+    most: f64,
+}
+
+impl Default for LevelRange {
+    fn default() -> Self {
+        Self { least: f64::INFINITY, most: f64::NEG_INFINITY }
+    }
+}
+
+impl LevelRange {
+    /// Takes a level; one that is not finite says nothing.
+    pub const fn push(&mut self, level: f64) {
+        if level.is_finite() {
+            self.least = self.least.min(level);
+            self.most = self.most.max(level);
+        }
+    }
+
+    /// The second pass; there is none where all levels are the same.
+    pub fn histogram(&self) -> Result<LevelHistogram, SyncError> {
+        let span = self.most - self.least;
+        if span > 0.0 && span.is_finite() {
+            Ok(LevelHistogram { least: self.least, span, bins: vec![Bin::default(); BINS] })
+        } else {
+            Err(SyncError::Flat { span: 0.0 })
+        }
+    }
+}
+
+/// How often each level comes: the second pass.
+#[derive(Debug, Clone)]
+pub struct LevelHistogram {
+    least: f64,
+    span: f64,
+    bins: Vec<Bin>,
+}
+
+impl LevelHistogram {
+    /// Takes a level of those that the range was made of.
+    pub fn push(&mut self, level: f64) {
+        if level.is_finite() {
+            let bin = ((level - self.least) / self.span * BINS as f64) as usize;
+            self.bins[bin.min(BINS - 1)].add(level - self.least);
+        }
+    }
+
+    /// The two levels of the line: the split of the histogram into two classes that differ most
     /// (N. Otsu, *A threshold selection method from gray-level histograms*, IEEE Trans. SMC, 1979).
     ///
     /// A channel whose classes lie within five of their standard deviations (halves of one bell
     /// curve lie within 2.7) has no two levels.
-    pub fn of(levels: &[f64]) -> Result<Self, SyncError> {
-        let finite = || levels.iter().copied().filter(|level| level.is_finite());
-        let least = finite().fold(f64::INFINITY, f64::min);
-        let span = finite().fold(f64::NEG_INFINITY, f64::max) - least;
-        if !(span > 0.0 && span.is_finite()) {
-            return Err(SyncError::Flat { span: 0.0 });
-        }
-        let bin_of = |level: f64| (((level - least) / span * BINS as f64) as usize).min(BINS - 1);
-        let mut bins = vec![Bin::default(); BINS];
-        for level in finite() {
-            bins[bin_of(level)].add(level - least);
-        }
-        let all = bins.iter().fold(Bin::default(), Bin::plus);
+    pub fn hysteresis(&self) -> Result<Hysteresis, SyncError> {
+        let flat = SyncError::Flat { span: self.span };
+        let all = self.bins.iter().fold(Bin::default(), Bin::plus);
         let mut below = Bin::default();
         let mut best: Option<(f64, Bin, Bin)> = None;
-        for bin in &bins[..BINS - 1] {
+        for bin in &self.bins[..BINS - 1] {
             below = below.plus(bin);
             let above = all.minus(&below);
             if below.count == 0.0 || above.count == 0.0 {
@@ -53,17 +118,13 @@ impl Hysteresis {
                 best = Some((apart, below, above));
             }
         }
-        let Some((_, below, above)) = best else { return Err(SyncError::Flat { span }) };
+        let Some((_, below, above)) = best else { return Err(flat) };
         let variance = (below.scatter() + above.scatter()) / all.count;
         let (low, high) = (below.mean(), above.mean());
         if high - low < 5.0 * variance.max(0.0).sqrt() {
-            return Err(SyncError::Flat { span });
+            return Err(flat);
         }
-        Ok(Self::between(least + low, least + high))
-    }
-
-    fn middle(&self) -> f64 {
-        0.5 * (self.low + self.high)
+        Ok(Hysteresis::between(self.least + low, self.least + high))
     }
 }
 

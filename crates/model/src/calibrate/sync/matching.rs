@@ -19,11 +19,36 @@ const STEPS_PER_PAIR: usize = 3;
 /// Steps of the search, per toggle: beyond them the rest stays unmatched rather than unanswered.
 const STEPS_PER_TOGGLE: usize = 2000;
 
+/// So many stamps in a row without an edge, and what follows is a stretch of its own.
+const BREAK: usize = 3;
+
 /// Edge and stamp that belong together, by index.
 pub(super) type Pair = (usize, usize);
 
-/// Stretches of pairs, in order; both indices rise from pair to pair.
-pub(super) fn runs(toggles: &Toggles, rule: &SyncRule) -> Result<Vec<Vec<Pair>>, SyncError> {
+/// A stretch of pairs; both indices rise from pair to pair, and from run to run.
+pub(super) struct Run {
+    pub(super) pairs: Vec<Pair>,
+    /// The track was lost before its first pair: both sides have toggles there that do not agree.
+    pub(super) lost_before: bool,
+    /// Likewise behind its last pair.
+    pub(super) lost_after: bool,
+}
+
+impl Run {
+    /// Walking on where the track is lost, a pair or two agree by chance. Those that stand apart, and
+    /// are too few to be sure, are left out.
+    fn trim(pairs: &mut Vec<Pair>, needed: usize) {
+        let breaks = |pair: &[Pair]| pair[1].1.abs_diff(pair[0].1) > BREAK;
+        while let Some(last) = pairs.windows(2).rposition(breaks)
+            && pairs.len() - (last + 1) < needed
+        {
+            pairs.truncate(last + 1);
+        }
+    }
+}
+
+/// All stretches, in order.
+pub(super) fn runs(toggles: &Toggles, rule: &SyncRule) -> Result<Vec<Run>, SyncError> {
     let (edges, stamps) = (toggles.positions.len(), toggles.times.len());
     let few = |needed| SyncError::TooFew { edges, stamps, needed };
     if edges < 2 || stamps < 2 {
@@ -33,17 +58,31 @@ pub(super) fn runs(toggles: &Toggles, rule: &SyncRule) -> Result<Vec<Vec<Pair>>,
     if edges.min(stamps) < search.needed {
         return Err(few(search.needed));
     }
-    let mut found = Vec::new();
+    let mut found: Vec<Run> = Vec::new();
     let mut from = (0, 0);
     while let Some(seed) = search.seed(from) {
-        let mut run = search.track.walk(seed, Direction::Backward, from, usize::MAX).0;
-        run.reverse();
-        run.pop();
-        run.extend(search.track.walk(seed, Direction::Forward, from, usize::MAX).0);
+        let mut pairs = search.track.walk(seed, Direction::Backward, from, usize::MAX).0;
+        Run::trim(&mut pairs, search.needed);
+        pairs.reverse();
+        pairs.pop();
+        let mut forward = search.track.walk(seed, Direction::Forward, from, usize::MAX).0;
+        Run::trim(&mut forward, search.needed);
+        pairs.append(&mut forward);
         // A run holds the seed at least.
-        let (edge, stamp) = run[run.len() - 1];
+        let ((first_edge, first_stamp), (edge, stamp)) = (pairs[0], pairs[pairs.len() - 1]);
         from = (edge + 1, stamp + 1);
-        found.push(run);
+        let run = Run {
+            pairs,
+            lost_before: first_edge > 0 && first_stamp > 0,
+            lost_after: from.0 < edges && from.1 < stamps,
+        };
+        match found.last_mut() {
+            Some(before) if search.track.is_same(before, &run) => {
+                before.pairs.extend(run.pairs);
+                before.lost_after = run.lost_after;
+            }
+            _ => found.push(run),
+        }
     }
     if found.is_empty() {
         return Err(SyncError::NoMatch { rate: rule.rate, drift_ppm: rule.drift_ppm });
@@ -84,6 +123,16 @@ impl Track<'_> {
         let positions = &self.toggles.positions;
         let edges = (positions[pair.0] - positions[since.0]).abs() / self.rate;
         (stamps - edges, self.tolerance + self.drift * edges)
+    }
+
+    /// Whether two runs are one: nothing was lost between them, but too many toggles in a row were
+    /// missed or surplus.
+    fn is_same(&self, run: &Run, next: &Run) -> bool {
+        let (Some(&last), Some(&first)) = (run.pairs.last(), next.pairs.first()) else {
+            return false;
+        };
+        let (late, allowed) = self.late(last, first);
+        late.abs() <= allowed && allowed <= 2.0 * self.tolerance
     }
 
     /// Follows matched toggles from `seed` until the track is lost, `enough` are matched, or either

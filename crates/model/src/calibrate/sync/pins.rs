@@ -7,7 +7,7 @@
 //! rank-invariant method of linear and polynomial regression analysis*, 1950, the incomplete
 //! method); then ordinary least squares through those that lie close to it.
 
-use super::matching::Pair;
+use super::matching::{Pair, Run};
 use super::{SyncRule, Toggles};
 
 /// Pairs on either side.
@@ -27,6 +27,8 @@ const GOOD: f64 = 0.95;
 const SURE: f64 = 4.0;
 /// In so many seconds the drift changes by no more than [`SyncRule::wander_ppm`].
 const WANDER_TIME: f64 = 60.0;
+/// Where the track was lost, so many good pins in a row may be so by chance.
+const BY_CHANCE: usize = 3;
 /// Edges on either side of a matched one among which the nearest to the line is taken.
 const CANDIDATES: usize = 3;
 
@@ -42,22 +44,26 @@ pub(super) struct Pinned {
     /// Standard deviation of pairs about the line, in samples.
     pub(super) scatter: f64,
     pub(super) good: bool,
+    /// It would be good if it were not so near to where the track was lost.
+    pub(super) unconfirmed: bool,
 }
 
 /// Judges every pair of a run.
-pub(super) fn pin(run: &[Pair], toggles: &Toggles, rule: &SyncRule) -> Vec<Pinned> {
-    let mut run = run.to_vec();
+pub(super) fn pin(whole: &Run, toggles: &Toggles, rule: &SyncRule) -> Vec<Pinned> {
+    let mut run = whole.pairs.clone();
     choose_nearest(&mut run, toggles, rule);
     let mut scratch = Scratch::default();
+    let good = GOOD - rule.bias.as_secs_f64() * rule.rate;
     let mut pinned: Vec<Pinned> = (0..run.len())
         .map(|index| {
             let (edge, stamp) = run[index];
             let line = scratch.line(&run, index, toggles, rule);
             let Some(line) = line else {
                 let (behind, rate, scatter) = (f64::NAN, rule.rate, f64::NAN);
-                return Pinned { edge, stamp, behind, rate, scatter, good: false };
+                let (good, unconfirmed) = (false, false);
+                return Pinned { edge, stamp, behind, rate, scatter, good, unconfirmed };
             };
-            let close = line.at_zero.abs() + SURE * line.error + line.bend <= GOOD;
+            let close = line.at_zero.abs() + SURE * line.error + line.bend <= good;
             Pinned {
                 edge,
                 stamp,
@@ -65,6 +71,7 @@ pub(super) fn pin(run: &[Pair], toggles: &Toggles, rule: &SyncRule) -> Vec<Pinne
                 rate: rule.rate + line.slope,
                 scatter: line.scatter,
                 good: close && line.scatter <= COARSE,
+                unconfirmed: false,
             }
         })
         .collect();
@@ -76,7 +83,21 @@ pub(super) fn pin(run: &[Pair], toggles: &Toggles, rule: &SyncRule) -> Vec<Pinne
             pin.good = false;
         }
     }
+    if whole.lost_before {
+        doubt(pinned.iter_mut());
+    }
+    if whole.lost_after {
+        doubt(pinned.iter_mut().rev());
+    }
     pinned
+}
+
+/// Takes back the first good pins: that a wrong pair lies within a sample of the line has a chance of
+/// about one in a hundred, and a lost track gives it several tries.
+fn doubt<'a>(pinned: impl Iterator<Item = &'a mut Pinned>) {
+    for pin in pinned.filter(|pin| pin.good).take(BY_CHANCE) {
+        (pin.good, pin.unconfirmed) = (false, true);
+    }
 }
 
 /// Where a glitch has put several edges near one stamp, takes the one nearest to the line.

@@ -237,7 +237,7 @@ fn drift_is_reported_per_interval() {
 }
 
 #[test]
-fn a_block_of_samples_lost_by_the_daq_leaves_one_interval_out() {
+fn a_block_of_samples_lost_by_the_daq_is_left_out_with_what_lies_beside_it() {
     for lost in [20.0, 3.0] {
         let (world, toggles, mut edges, stamps) = one(4, 200);
         for edge in &mut edges[100..] {

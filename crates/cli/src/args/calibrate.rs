@@ -1,0 +1,154 @@
+//! `calibrate`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Subcommand, ValueHint};
+use nightwatt_lab::calibrate::sync::LineSpec;
+use nightwatt_meters::MeterSpec;
+
+use crate::written;
+
+/// `calibrate`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CalibrateArgs {
+    /// What to calibrate
+    #[command(subcommand)]
+    pub(crate) what: Calibrate,
+}
+
+/// What can be calibrated.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Calibrate {
+    /// Power awake, power asleep and energy of a sleep cycle: from runs, from a recording, or by
+    /// putting the machine to sleep and waking it
+    States(StatesArgs),
+    /// Power against CPU utilisation: keeps this machine busy in steps while a meter is read
+    Utilisation {
+        /// The meter
+        #[arg(short, long, value_name = "METER")]
+        meter: MeterSpec,
+        /// Its channel [default: the one that covers the machine]
+        #[arg(long, value_name = "NAME")]
+        channel: Option<String>,
+        /// Time for each of 20 loads
+        #[arg(long, value_name = "TIME", default_value = "15s", value_parser = written::measuring_time)]
+        step: Duration,
+        /// Write the model of this machine here, for `-m model,fitted=FILE`
+        #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        output: Option<PathBuf>,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// A DAQ's log on this machine's clock, by a line that both see
+    Sync {
+        /// Which step
+        #[command(subcommand)]
+        step: Sync,
+    },
+}
+
+/// `calibrate states`.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("source").required(true).args(["table", "log", "drive"]))]
+pub(crate) struct StatesArgs {
+    /// Runs: CSV with the columns `on_s,off_s,cycles,joules` (and `joules_sd`); `-` for stdin
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) table: Option<PathBuf>,
+    /// A recording, with options as the meter `file` has them: `night.parquet`, `log.csv,mean=1s`
+    #[arg(long, value_name = "RECORDING", requires = "times", value_parser = written::recording)]
+    pub(crate) log: Option<MeterSpec>,
+    /// When the recorded machine was told to sleep and when it was awake again: CSV, two times a line
+    #[arg(long, value_name = "FILE", requires = "log", value_hint = ValueHint::FilePath)]
+    pub(crate) times: Option<PathBuf>,
+    /// Drive the machine of this configuration of `serve` through sleep cycles. Stop `serve` before
+    #[arg(long, value_name = "CONFIG", value_hint = ValueHint::FilePath)]
+    pub(crate) drive: Option<PathBuf>,
+    /// The site whose server it is [default: the only one]
+    #[arg(long, value_name = "NAME", requires = "drive")]
+    pub(crate) site: Option<String>,
+    /// The meter of the machine [default: the site's]
+    #[arg(short, long, value_name = "METER", requires = "drive")]
+    pub(crate) meter: Option<MeterSpec>,
+    /// The channel of meter or recording that is the machine's [default: the only one, or the one
+    /// that covers a machine]
+    #[arg(long, value_name = "NAME", conflicts_with = "table")]
+    pub(crate) channel: Option<String>,
+    /// Sleep so often
+    #[arg(short, long, value_name = "N", default_value_t = 8, requires = "drive", value_parser = clap::value_parser!(u32).range(2..))]
+    pub(crate) cycles: u32,
+    /// Shortest and longest time awake
+    #[arg(long, value_name = "TIME,TIME", default_value = "1m,2m", requires = "drive", value_parser = written::times)]
+    pub(crate) on: (Duration, Duration),
+    /// Shortest and longest time from the sleep command to the wake command
+    #[arg(long, value_name = "TIME,TIME", default_value = "30s,5m", requires = "drive", value_parser = written::times)]
+    pub(crate) off: (Duration, Duration),
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The two steps of `calibrate sync`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Sync {
+    /// Toggle a line that the DAQ records, and write a time stamp for each toggle
+    Generate {
+        /// The line: `rts=PORT`, `dtr=PORT`, `break=PORT` or `bytes=PORT` of a serial port,
+        /// `gpio=CHIP:OFFSET` or `gpio=NAME`
+        #[arg(short, long, value_name = "LINE")]
+        line: LineSpec,
+        /// For how long [default: until Ctrl-C or SIGTERM]
+        #[arg(long = "for", value_name = "TIME", value_parser = written::measuring_time)]
+        time: Option<Duration>,
+        /// Where the time stamps go: a new CSV file
+        #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        output: PathBuf,
+        /// Print what was generated as one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say when each sample of the DAQ was taken
+    Align(AlignArgs),
+}
+
+/// `calibrate sync align`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AlignArgs {
+    /// The DAQ's log: columns of text, plain or gzipped
+    #[arg(value_name = "LOG", value_hint = ValueHint::FilePath)]
+    pub(crate) log: PathBuf,
+    /// The time stamps that `generate` wrote
+    #[arg(value_name = "STAMPS", value_hint = ValueHint::FilePath)]
+    pub(crate) stamps: PathBuf,
+    /// The log's column that recorded the line: its name, or its number from 0
+    #[arg(short, long, value_name = "COLUMN", default_value = "Sync")]
+    pub(crate) channel: String,
+    /// Samples per second [default: what LOG's `_meta.csv` says]
+    #[arg(short, long, value_name = "HZ", value_parser = written::factor)]
+    pub(crate) rate: Option<f64>,
+    /// Low and high level of the line, in the unit of its column [default: found in the log]
+    #[arg(long, value_name = "LOW,HIGH", allow_hyphen_values = true, value_parser = written::levels)]
+    pub(crate) levels: Option<(f64, f64)>,
+    /// Write the log with its times as CSV
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// Write the drift of each interval between two toggles as CSV
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) intervals: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(super) const CALIBRATE_EXAMPLES: &str = "Examples:
+  nightwatt calibrate states runs.csv
+  nightwatt calibrate states --log night.parquet --times sleeps.csv
+  nightwatt calibrate states --drive /etc/nightwatt.toml -m shelly=http://10.0.0.9
+  nightwatt calibrate utilisation -m shelly=http://10.0.0.9 -o this-machine.json
+  nightwatt run -m model,fitted=this-machine.json -- make
+  nightwatt calibrate sync generate --line rts=/dev/ttyS0 --for 10m -o stamps.csv
+  nightwatt calibrate sync align daq.txt stamps.csv --rate 10000 -o daq-with-times.csv
+
+States: E = P_on x on_s + P_off x off_s + E_switch x cycles, by least squares. `off_s` counts from the
+sleep command to the wake command answered; sleeps of different lengths tell P_off from E_switch.";

@@ -1,0 +1,151 @@
+//! `nightwatt calibrate states`: what a machine draws awake and asleep, and what a sleep costs.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use nightwatt_clock::Clock;
+use nightwatt_gateway::Config;
+use nightwatt_lab::calibrate::states::drive::DriveOptions;
+use nightwatt_lab::calibrate::states::log::LogOptions;
+use nightwatt_lab::calibrate::states::{self, StatesFound};
+use nightwatt_model::calibrate::Estimate;
+use nightwatt_model::calibrate::states::StatesFit;
+use nightwatt_model::calibrate::states::drive::{Drive, DrivePlan, Phase};
+use nightwatt_model::time::Mono;
+
+use super::failed;
+use crate::ExitStatus;
+use crate::args::StatesArgs;
+use crate::errors::Failure;
+use crate::output;
+use crate::progress::Progress;
+use crate::signals::Signals;
+
+/// From whichever source was named.
+pub(super) fn run(args: &StatesArgs) -> Result<ExitStatus, Failure> {
+    if let Some(table) = &args.table {
+        return of_table(table, args.json);
+    }
+    let found = match (&args.drive, &args.log, &args.times) {
+        (Some(config), ..) => driven(args, config)?,
+        (None, Some(log), Some(times)) => {
+            let (log, channel) = (log.clone(), args.channel.clone());
+            let options = LogOptions { log, channel, times: times.clone() };
+            states::log::run(&options).map_err(|error| failed(&error))?
+        }
+        // Not with the groups of the command line.
+        _ => return Err(Failure::saying("there is nothing to calibrate from").into_usage()),
+    };
+    if args.json {
+        output::say_json(&found)?;
+    } else {
+        output::say(&format!("{}\n{}", states_text(&found.fit), found.toml()))?;
+    }
+    for warning in &found.warnings {
+        output::complain(&format!("warning: {warning}"));
+    }
+    Ok(ExitStatus::Success)
+}
+
+/// Puts the machine to sleep and wakes it, for as long as the plan takes.
+fn driven(args: &StatesArgs, config: &Path) -> Result<StatesFound, Failure> {
+    let config = Config::load(config).map_err(|error| Failure::usage(&error))?;
+    let options = DriveOptions {
+        config,
+        site: args.site.clone(),
+        meter: args.meter.clone(),
+        channel: args.channel.clone(),
+        plan: DrivePlan::new(args.cycles, args.on, args.off),
+    };
+    let clock = Clock::real();
+    let runtime =
+        clock.runtime().map_err(|error| Failure::because("cannot start the runtime", &error))?;
+    let mut progress = Progress::by_time(args.json);
+    let (begun, lasts) = (clock.now().mono, options.plan.lasts());
+    let mut told = None;
+    let tell = |drive: &Drive, now: Mono| {
+        let left = drive.left(now);
+        let done = lasts.saturating_sub(left).as_secs();
+        let what = || {
+            let cycle = (drive.cycles().len() + 1).min(args.cycles as usize);
+            format!("cycle {cycle} of {}: {}", args.cycles, words(drive.phase()))
+        };
+        // Between two looks of the same phase and second there is nothing to tell.
+        let state = (drive.phase(), now.0.as_secs());
+        if told.replace(state) != Some(state) {
+            progress.tell((done, lasts.as_secs()), now.since(begun), Some(left), what);
+        }
+    };
+    let found = runtime.block_on(async {
+        let mut signals = Signals::catch()?;
+        let stop = async {
+            let signal = signals.next().await;
+            output::complain(&format!("{signal}: the machine is woken before this ends"));
+        };
+        let found = states::drive::run(&options, &clock, stop, tell).await;
+        found.map_err(|error| failed(&error))
+    });
+    progress.end();
+    found
+}
+
+const fn words(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Waking => "waking",
+        Phase::Awake => "awake",
+        Phase::FallingAsleep => "falling asleep",
+        Phase::Asleep => "asleep",
+    }
+}
+
+fn of_table(table: &Path, json: bool) -> Result<ExitStatus, Failure> {
+    let text = read(table).map_err(|error| {
+        Failure::because(format!("cannot read {}", table.display()), &error).hint(
+            "name a CSV file, or `-` for stdin; `nightwatt calibrate --help` says its columns",
+        )
+    })?;
+    let fit = states::fit(&text).map_err(|error| failed(&error))?;
+    if json {
+        output::say_json(&serde_json::json!({"schema": 1, "fit": fit}))?;
+    } else {
+        output::say(&states_text(&fit))?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn read(table: &Path) -> std::io::Result<String> {
+    if table == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().lock().read_to_string(&mut text)?;
+        return Ok(text);
+    }
+    fs::read_to_string(table)
+}
+
+fn states_text(fit: &StatesFit) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: f64, (low, high): (f64, f64), unit: &str| {
+        // Writing to a String cannot fail, here and below.
+        let _ = writeln!(text, "{name:<28}{value:>12.3} {unit}   95 %: {low:.3} to {high:.3}");
+    };
+    let watts = |it: &Estimate<nightwatt_model::quantity::Watts>| {
+        (it.value.get(), (it.interval.0.get(), it.interval.1.get()))
+    };
+    for (name, (value, interval)) in [
+        ("awake (P_on)", watts(&fit.on)),
+        ("asleep (P_off)", watts(&fit.off)),
+        ("saved asleep", watts(&fit.saved)),
+    ] {
+        line(name, value, interval, "W");
+    }
+    let interval = (fit.switch.interval.0.get(), fit.switch.interval.1.get());
+    line("a sleep cycle (E_switch)", fit.switch.value.get(), interval, "J");
+    let _ = writeln!(text, "{} rows", fit.rows);
+    for doubt in &fit.doubts {
+        let doubt = serde_json::to_string(doubt).unwrap_or_default();
+        let _ = writeln!(text, "doubt: {}", doubt.trim_matches('"').replace('_', " "));
+    }
+    text
+}
