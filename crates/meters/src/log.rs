@@ -4,6 +4,7 @@
 //! A recording is read once, from its beginning to its end, in memory that does not grow with it.
 
 mod input;
+mod own;
 mod rows;
 mod samples;
 mod stamp;
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use nightwatt_model::sample::Reading;
+use nightwatt_model::sample::{Piece, Reading};
 use nightwatt_model::time::Mono;
 use serde::Deserialize;
 
@@ -39,7 +40,7 @@ pub enum Format {
     Daq,
     /// A line of names, then times and watts.
     Csv,
-    /// Our own.
+    /// Our own: Parquet, CSV or JSON lines.
     Recording,
 }
 
@@ -65,16 +66,21 @@ pub struct Options {
     pub watts: Vec<String>,
     /// What its channels cover.
     pub scope: Option<Scope>,
+    /// Of our own recordings: the meters that are wanted; all if none is named.
+    pub meters: Vec<String>,
+    /// And their channels.
+    pub channels: Vec<String>,
 }
 
 impl Options {
     /// Their names in a [`MeterSpec`].
-    pub const NAMES: [&str; 8] =
-        ["format", "zone", "mean", "rate", "sense", "time", "watts", "scope"];
+    pub const NAMES: [&str; 10] =
+        ["format", "zone", "mean", "rate", "sense", "time", "watts", "scope", "meter", "channel"];
 
     /// Reads them from what a user says of a meter.
     pub fn of(spec: &MeterSpec) -> Result<Self, MeterError> {
-        let format = named(spec, "format", "wattsup-text, wattsup-raw, tracebase, daq, csv")?;
+        let format =
+            named(spec, "format", "wattsup-text, wattsup-raw, tracebase, daq, csv, recording")?;
         let scope = named(spec, "scope", "wall, system, package, core, uncore, dram, gpu, part")?;
         let zone = spec.text("zone").map(|name| {
             TimeZone::get(name).map_err(|_| {
@@ -89,7 +95,10 @@ impl Options {
         if mean.is_some_and(|mean| mean.is_zero()) {
             return Err(spec.wrong("`mean` is a time that is not 0"));
         }
-        let watts = spec.text("watts").into_iter().flat_map(|text| text.split('+'));
+        let list = |option: &str| -> Vec<String> {
+            let texts = spec.text(option).into_iter().flat_map(|text| text.split('+'));
+            texts.map(str::to_owned).collect()
+        };
         Ok(Self {
             name: spec.name().to_owned(),
             format,
@@ -98,8 +107,10 @@ impl Options {
             rate,
             sense: Rail::all(spec)?,
             time: spec.text("time").map(str::to_owned),
-            watts: watts.map(str::to_owned).collect(),
+            watts: list("watts"),
             scope,
+            meters: list("meter"),
+            channels: list("channel"),
         })
     }
 
@@ -131,6 +142,8 @@ pub struct Entry {
     pub channel: usize,
     /// What the meter said.
     pub reading: Reading,
+    /// What that added to the energy when it was recorded: of our own recordings alone.
+    pub piece: Option<Piece>,
 }
 
 /// Readings that are looked at to know how far they are apart.
@@ -152,6 +165,7 @@ pub struct Log {
 enum Reader {
     Lines(Box<dyn rows::Rows>),
     Stream(samples::Stream),
+    Columns(Box<own::Columns>),
 }
 
 /// Opens a recording. Gzipped ones are unpacked as they are read.
@@ -164,7 +178,7 @@ pub fn open(path: &Path, options: &Options) -> Result<Log, MeterError> {
             options.wrong(path, why)
         })?,
     };
-    let wall = wattsup::channel;
+    let (wall, mut interval) = (wattsup::channel, None);
     let (channels, reader): (_, Reader) = match format {
         Format::WattsupRaw => {
             let stream = samples::Stream::new(options.mean);
@@ -180,10 +194,18 @@ pub fn open(path: &Path, options: &Options) -> Result<Log, MeterError> {
             let (channels, rows) = samples::Daq::new(&mut input, path, options)?;
             lines(channels, rows)
         }
-        // Our own recordings are Parquet; what reads them gives entries like the others.
-        Format::Recording => {
-            return Err(options.wrong(path, "recordings of nightwatt cannot be played yet"));
-        }
+        Format::Recording => match own::Lined::of(input.head()) {
+            Some(lined) => {
+                let (channels, rows) = own::Lines::new(&mut input, lined, path, options)?;
+                interval = rows.places().interval();
+                lines(channels, rows)
+            }
+            None => {
+                let (channels, columns) = own::Columns::new(path, options)?;
+                interval = columns.places().interval();
+                (channels, Reader::Columns(Box::new(columns)))
+            }
+        },
     };
     let channels = with_scope(channels, options.scope);
     let mut log = Log {
@@ -197,7 +219,9 @@ pub fn open(path: &Path, options: &Options) -> Result<Log, MeterError> {
         over: false,
     };
     while log.entries.len() < LOOKED_AT && log.advance()? {}
-    log.about = log.distance().ok_or_else(|| options.wrong(path, "it holds no two readings"))?;
+    log.about = interval
+        .or_else(|| log.distance())
+        .ok_or_else(|| options.wrong(path, "it holds no two readings"))?;
     Ok(log)
 }
 
@@ -212,7 +236,7 @@ fn with_scope(channels: Vec<Channel>, scope: Option<Scope>) -> Vec<Channel> {
 
 /// The format of what begins so.
 fn guess(head: &[u8], options: &Options) -> Option<Format> {
-    if head.starts_with(b"PAR1") {
+    if head.starts_with(b"PAR1") || own::Lined::of(head).is_some() {
         return Some(Format::Recording);
     }
     if head.windows(3).take(4096).any(|window| window == b"#d,") {
@@ -278,6 +302,11 @@ impl Log {
                 }
                 Err(error) => Err(error),
             },
+            Reader::Columns(columns) => {
+                let more = columns.next(&mut self.entries);
+                self.over = !matches!(more, Ok(true));
+                return more;
+            }
         };
         // Whatever went wrong, it will again.
         self.over = !matches!(more, Ok(true));

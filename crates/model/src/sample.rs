@@ -88,6 +88,14 @@ pub struct Track {
     totals: Totals,
 }
 
+/// The power that a reading tells; of a counter nothing.
+const fn power(reading: Reading) -> Watts {
+    match reading {
+        Reading::Counter(_) => Watts::ZERO,
+        Reading::Power(watts) | Reading::MeanPower { watts, .. } => watts,
+    }
+}
+
 /// What a track has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Totals {
@@ -167,20 +175,52 @@ impl Track {
 
     /// Takes a reading.
     pub fn add(&mut self, at: Mono, reading: Reading) -> Piece {
-        let watts = match reading {
-            Reading::Counter(_) => Watts::ZERO,
-            Reading::Power(watts) | Reading::MeanPower { watts, .. } => watts,
-        };
-        if self.last.is_some_and(|(last, _)| at <= last) || !watts.get().is_finite() {
+        if self.is_late(at) || !power(reading).get().is_finite() {
             self.totals.ignored += 1;
             return Piece::Ignored;
         }
-        self.totals.readings += 1;
         let piece = match reading {
             Reading::Counter(value) => self.count(at, value),
             Reading::Power(watts) => self.trapezoid(at, watts),
             Reading::MeanPower { watts, over } => self.mean(at, watts, over),
         };
+        self.book(at, reading, piece)
+    }
+
+    /// Takes a reading that was integrated when it was recorded: `known` is what it added then, and
+    /// adds now, as far as it lies in the window. So a recording that is played has the energy, the
+    /// coverage and the gaps of its source, whatever caused them.
+    pub fn replay(&mut self, at: Mono, reading: Reading, known: Piece) -> Piece {
+        let is_late = self.is_late(at) || known == Piece::Ignored;
+        if is_late || !power(reading).get().is_finite() {
+            self.totals.ignored += 1;
+            return Piece::Ignored;
+        }
+        if let (Reading::Counter(value), Some(counter)) = (reading, &mut self.counter) {
+            counter.read(at, value);
+        }
+        let piece = match known {
+            Piece::Covers { joules, time } => self.again(at, reading, joules, time),
+            Piece::Begins => {
+                // What began anew while it was recorded had been interrupted.
+                if let Some((last, _)) = self.last {
+                    self.note_gap(last, at, Gap::Suspended);
+                }
+                Piece::Begins
+            }
+            Piece::Gap(_) | Piece::Ignored => known,
+        };
+        self.book(at, reading, piece)
+    }
+
+    fn is_late(&self, at: Mono) -> bool {
+        self.last.is_some_and(|(last, _)| at <= last)
+    }
+
+    /// Adds a piece to the totals.
+    fn book(&mut self, at: Mono, reading: Reading, piece: Piece) -> Piece {
+        let watts = power(reading);
+        self.totals.readings += 1;
         match (piece, self.last) {
             (Piece::Covers { joules, time }, _) => {
                 self.joules.add(joules.get());
@@ -198,6 +238,34 @@ impl Track {
         }
         self.last = Some((at, watts));
         piece
+    }
+
+    /// A piece that is known, cut to the window: power is even within it.
+    fn again(&mut self, at: Mono, reading: Reading, joules: Joules, time: Duration) -> Piece {
+        let since = self.last.map(|(last, _)| last);
+        let from = match (since, reading) {
+            // A mean that leaves a hole before it.
+            (Some(last), Reading::MeanPower { over, .. })
+                if at.since(last) > over.mul_f64(MEANS_TOUCH) =>
+            {
+                last.max(at - over)
+            }
+            (Some(last), _) => last,
+            (None, _) => at - time,
+        };
+        if let Some(last) = since.filter(|last| *last < from) {
+            self.note_gap(last, from, Gap::Stalled);
+        }
+        let (start, end) = (from.max(self.window.0), (from + time).min(self.window.1));
+        let inside = end.since(start);
+        if inside.is_zero() {
+            Piece::Begins
+        } else if inside >= time {
+            Piece::Covers { joules, time }
+        } else {
+            let share = inside.as_secs_f64() / time.as_secs_f64();
+            Piece::Covers { joules: Joules(joules.get() * share), time: inside }
+        }
     }
 
     fn count(&mut self, at: Mono, value: u64) -> Piece {
