@@ -40,6 +40,5 @@ fuzz_target!(|input: &[u8]| {
             None => track.add(entry.mono, entry.reading),
             Some(piece) => track.replay(entry.mono, entry.reading, piece),
         };
-        assert!(track.totals().joules.get().is_finite());
     }
 });

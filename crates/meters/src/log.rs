@@ -194,18 +194,17 @@ pub fn open(path: &Path, options: &Options) -> Result<Log, MeterError> {
             let (channels, rows) = samples::Daq::new(&mut input, path, options)?;
             lines(channels, rows)
         }
-        Format::Recording => match own::Lined::of(input.head()) {
-            Some(lined) => {
+        Format::Recording => {
+            if let Some(lined) = own::Lined::of(input.head()) {
                 let (channels, rows) = own::Lines::new(&mut input, lined, path, options)?;
                 interval = rows.places().interval();
                 lines(channels, rows)
-            }
-            None => {
+            } else {
                 let (channels, columns) = own::Columns::new(path, options)?;
                 interval = columns.places().interval();
                 (channels, Reader::Columns(Box::new(columns)))
             }
-        },
+        }
     };
     let channels = with_scope(channels, options.scope);
     let mut log = Log {

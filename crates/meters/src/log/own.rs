@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
+use std::str::FromStr;
 use std::time::Duration;
 
 use nightwatt_model::counter::CounterSpec;
@@ -36,6 +37,14 @@ const SOURCES: [&str; 6] = [
     "95 % of such machines",
     "calibrated on this machine",
 ];
+
+/// Nothing in a recording takes longer than this: 32 years.
+const LONGEST: Duration = Duration::from_secs(1_000_000_000);
+
+/// Seconds of a recording; none where they make no sense.
+fn time(seconds: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds).ok().filter(|time| *time <= LONGEST)
+}
 
 /// What a recording says of itself.
 #[derive(Debug, Deserialize)]
@@ -113,13 +122,14 @@ impl Places {
         for meter in about.meters.iter().filter(|it| is_wanted(&options.meters, &it.name)) {
             let wanted = |it: &&AboutChannel| is_wanted(&options.channels, &it.name);
             for channel in meter.channels.iter().filter(wanted) {
-                let name = match several {
-                    true => format!("{}/{}", meter.name, channel.name),
-                    false => channel.name.clone(),
+                let name = if several {
+                    format!("{}/{}", meter.name, channel.name)
+                } else {
+                    channel.name.clone()
                 };
                 channels.push(channel.channel(name));
                 names.push((meter.name.clone(), channel.name.clone()));
-                let its = meter.interval_s.and_then(|it| Duration::try_from_secs_f64(it).ok());
+                let its = meter.interval_s.and_then(time);
                 interval = its.into_iter().chain(interval).filter(|it| !it.is_zero()).min();
             }
         }
@@ -136,7 +146,7 @@ impl Places {
 
     /// A row as a reading; none where it is of another channel, or no number.
     fn entry(&mut self, meter: &str, channel: &str, row: &Row) -> Option<Entry> {
-        let covers = row.covers_s.and_then(|it| Duration::try_from_secs_f64(it).ok());
+        let covers = row.covers_s.and_then(time);
         let begin = *self.begin.get_or_insert_with(|| {
             let covers = covers.and_then(|it| i64::try_from(it.as_nanos()).ok());
             row.mono_ns.saturating_sub(covers.unwrap_or(0))
@@ -146,7 +156,7 @@ impl Places {
         };
         let channel = self.names.iter().position(is_it)?;
         let watts = row.watts.filter(|it| it.is_finite()).map(Watts);
-        let over = row.over_s.and_then(|it| Duration::try_from_secs_f64(it).ok());
+        let over = row.over_s.and_then(time);
         let reading = match (row.counter, over) {
             (Some(counter), _) => Reading::Counter(counter.cast_unsigned()),
             (None, Some(over)) => Reading::MeanPower { watts: watts?, over },
@@ -289,24 +299,25 @@ impl Rows for Lines {
     }
 }
 
+/// An empty cell says nothing; in one that is no number nothing can be believed.
+fn number<T: FromStr>(text: &str) -> Result<Option<T>, T::Err> {
+    if text.is_empty() { Ok(None) } else { text.parse().map(Some) }
+}
+
 fn from_csv(line: &str) -> Option<Line> {
     let cells = cells(line);
     let [time, mono_ns, meter, channel, watts, counter, over_s, joules, covers_s, gap] =
         <[String; 10]>::try_from(cells).ok()?;
-    // An empty cell says nothing; one that is no number spoils the line.
-    fn number<T: std::str::FromStr>(text: &str) -> Option<Option<T>> {
-        if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) }
-    }
     Some(Line {
         time,
         mono_ns: mono_ns.parse().ok()?,
         meter,
         channel,
-        watts: number(&watts)?,
-        counter: number(&counter)?,
-        over_s: number(&over_s)?,
-        joules: number(&joules)?,
-        covers_s: number(&covers_s)?,
+        watts: number(&watts).ok()?,
+        counter: number(&counter).ok()?,
+        over_s: number(&over_s).ok()?,
+        joules: number(&joules).ok()?,
+        covers_s: number(&covers_s).ok()?,
         gap: Some(gap).filter(|gap| !gap.is_empty()),
     })
 }
