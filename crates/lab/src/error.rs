@@ -79,6 +79,14 @@ pub enum Error {
         /// The meter.
         meter: String,
     },
+    /// There is no meter that others could be compared with.
+    #[error("there is no meter `{name}` to compare with; name one of {known}")]
+    NoReference {
+        /// As named.
+        name: String,
+        /// Those that there are.
+        known: String,
+    },
     /// Two meters cannot be compared.
     #[error(transparent)]
     MeterCheck(#[from] nightwatt_model::meter_check::MeterCheckError),

@@ -5,6 +5,7 @@
 pub mod analyze;
 pub mod calibrate;
 mod channel;
+pub mod cross;
 pub mod demo;
 mod error;
 pub mod export;

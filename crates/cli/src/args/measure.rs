@@ -121,11 +121,15 @@ pub(crate) struct RecordArgs {
     /// Time between two readings [default: what suits the meter]
     #[arg(short = 'I', long, value_name = "TIME", value_parser = written::measuring_time)]
     pub(crate) interval: Option<Duration>,
+    /// The meter that the others are compared with as it goes: `plug`, `rapl/psys` [default: of those
+    /// that cover the machine, the one that states the best accuracy]
+    #[arg(long, value_name = "METER")]
+    pub(crate) reference: Option<String>,
     /// Parquet: what is older than this and a second survives a SIGKILL or a power failure
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = written::measuring_time)]
     pub(crate) part: Duration,
     /// Join the parts that a killed recorder has left of FILE, and record nothing
-    #[arg(long, conflicts_with_all = ["time", "interval", "meters"])]
+    #[arg(long, conflicts_with_all = ["time", "interval", "meters", "reference"])]
     pub(crate) recover: bool,
     /// Print what was recorded as one JSON object
     #[arg(long)]
