@@ -97,10 +97,10 @@ fn a_spectrum_says_how_often_a_meter_is_worth_reading() {
     assert!(figure(&live["samples"]) >= 10.0 && live["missed_deadlines"].is_u64(), "{live}");
 }
 
-/// By scipy 1.16 of the same column (`scipy.signal.welch(x, 1000, nperseg=2048, noverlap=1024,
+/// By scipy 1.17.1 of the same column (`scipy.signal.welch(x, 1000, nperseg=2048, noverlap=1024,
 /// detrend=False)` of watts less their mean, then twice the frequency below which 95 % lie).
-const SCIPY_RATE: f64 = 0.0;
-const SCIPY_SD: f64 = 0.0;
+const SCIPY_RATE: f64 = 924.255_34;
+const SCIPY_SD: f64 = 0.299_403_06;
 
 #[test]
 fn the_spectrum_of_a_real_daq_log_is_scipys() {
@@ -112,8 +112,8 @@ fn the_spectrum_of_a_real_daq_log_is_scipys() {
     let file = format!("file={},sense=vdd:0:0.0025:100:4", log.display());
     let report = json_of(&["meters", "--spectrum", &file, "--json"]);
     let (rate, sd) = (figure(&report["rate_that_keeps_95_hz"]), figure(&report["sd_w"]));
-    assert!((rate / SCIPY_RATE - 1.0).abs() < 1e-3, "{rate} {SCIPY_RATE}");
-    assert!((sd / SCIPY_SD - 1.0).abs() < 1e-3, "{sd} {SCIPY_SD}");
+    assert!((rate / SCIPY_RATE - 1.0).abs() < 1e-5, "{rate} {SCIPY_RATE}");
+    assert!((sd / SCIPY_SD - 1.0).abs() < 1e-5, "{sd} {SCIPY_SD}");
 }
 
 #[test]
