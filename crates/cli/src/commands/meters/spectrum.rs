@@ -75,10 +75,11 @@ fn text(report: &SpectrumReport) -> String {
     let mut so_far = 0.0;
     for band in &report.bands {
         so_far += band.share;
-        let bar = "█".repeat((band.share * WIDEST).round() as usize);
+        let length = (band.share * WIDEST).round() as usize;
+        let bar = if length > 0 { format!("  {}", "█".repeat(length)) } else { String::new() };
         let _ = writeln!(
             text,
-            "{:>10} {:>10} Hz {:>7}  so far {:>7}  {bar}",
+            "{:>10} {:>10} Hz {:>7}  so far {:>7}{bar}",
             significant(band.above_hz),
             significant(band.to_hz),
             figures::percent(band.share),
