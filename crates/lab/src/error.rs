@@ -112,6 +112,51 @@ pub enum Error {
         /// What its controller says, if anything.
         cause: String,
     },
+    /// A meter cannot be checked against itself.
+    #[error(
+        "`{meter}` is both the meter and the reference; name another by `--against`, or another \
+         channel by `--against-channel`"
+    )]
+    SameMeter {
+        /// The meter.
+        meter: String,
+    },
+    /// Two meters did not say anything of the same time.
+    #[error(
+        "`{meter}` and `{reference}` lie {apart:.3} s apart; record both at the same time, and say \
+         with `zone=` in which zone a recording without one was made"
+    )]
+    Apart {
+        /// The meter.
+        meter: String,
+        /// The reference.
+        reference: String,
+        /// By so many seconds.
+        apart: f64,
+    },
+    /// A meter said nothing that could be used.
+    #[error("`{meter}` said nothing in that time; read it for longer with `--for`")]
+    SaidNothing {
+        /// The meter.
+        meter: String,
+    },
+    /// There is no meter that others could be compared with.
+    #[error("there is no meter `{name}` to compare with; name one of {known}")]
+    NoReference {
+        /// As named.
+        name: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// Two meters cannot be compared.
+    #[error(transparent)]
+    MeterCheck(#[from] nightwatt_model::meter_check::MeterCheckError),
+    /// What a meter said makes no log.
+    #[error(transparent)]
+    PowerLog(#[from] nightwatt_model::power_log::PowerLogError),
+    /// There is no spectrum.
+    #[error(transparent)]
+    Spectrum(#[from] nightwatt_model::spectrum::SpectrumError),
     /// The user ended it.
     #[error("interrupted: there is no result")]
     Interrupted,

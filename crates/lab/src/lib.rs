@@ -4,12 +4,17 @@
 
 pub mod analyze;
 pub mod calibrate;
+mod channel;
+pub mod cross;
 pub mod demo;
 mod error;
 pub mod export;
+pub mod meter_check;
 pub mod published;
 mod resources;
 pub mod run;
+mod series;
+pub mod spectrum;
 mod warnings;
 
 pub use error::Error;

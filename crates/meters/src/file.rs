@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nightwatt_model::sample::Reading;
+use nightwatt_model::counter::CounterSpec;
+use nightwatt_model::quantity::Joules;
+use nightwatt_model::sample::{Piece, Reading};
 use nightwatt_model::time::Mono;
 
 use crate::channel::Channel;
@@ -40,7 +42,7 @@ fn open(host: &Host, spec: &MeterSpec) -> Opening {
     let options = Options::of(spec)?;
     let log = log::open(&path, &options)?;
     Ok(Box::new(Player {
-        channels: log.channels().to_vec(),
+        channels: log.channels().iter().map(|it| faster_counter(it, speed)).collect(),
         about: log.about(),
         again: spec.truth("loop")?.unwrap_or(false),
         path,
@@ -102,6 +104,25 @@ impl Player {
     }
 }
 
+/// What a reading added, played so many times as fast: the same power for a shorter time.
+fn faster(piece: Piece, speed: f64) -> Piece {
+    match piece {
+        Piece::Covers { joules, time } => {
+            Piece::Covers { joules: Joules(joules.get() / speed), time: time.div_f64(speed) }
+        }
+        piece => piece,
+    }
+}
+
+/// A counter that counts the same in a shorter time counts less in each step.
+fn faster_counter(channel: &Channel, speed: f64) -> Channel {
+    let counter = channel.counter.map(|counter| CounterSpec {
+        joules_per_count: counter.joules_per_count / speed,
+        ..counter
+    });
+    Channel { counter, ..channel.clone() }
+}
+
 impl Meter for Player {
     fn channels(&self) -> &[Channel] {
         &self.channels
@@ -130,7 +151,12 @@ impl Meter for Player {
                 }
                 reading => reading,
             };
-            out.push(entry.channel, due, reading);
+            match entry.piece {
+                None => out.push(entry.channel, due, reading),
+                Some(piece) => {
+                    out.push_known(entry.channel, due, reading, faster(piece, self.speed));
+                }
+            }
             self.last = self.last.max(entry.mono);
             self.next = None;
         }

@@ -5,6 +5,7 @@
 
 mod columns;
 mod input;
+mod own;
 mod rows;
 mod samples;
 mod stamp;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use nightwatt_model::sample::Reading;
+use nightwatt_model::sample::{Piece, Reading};
 use nightwatt_model::time::Mono;
 use serde::Deserialize;
 
@@ -41,7 +42,7 @@ pub enum Format {
     Daq,
     /// A line of names, then times and watts.
     Csv,
-    /// Our own.
+    /// Our own: Parquet, CSV or JSON lines.
     Recording,
 }
 
@@ -67,16 +68,21 @@ pub struct Options {
     pub watts: Vec<String>,
     /// What its channels cover.
     pub scope: Option<Scope>,
+    /// Of our own recordings: the meters that are wanted; all if none is named.
+    pub meters: Vec<String>,
+    /// And their channels.
+    pub channels: Vec<String>,
 }
 
 impl Options {
     /// Their names in a [`MeterSpec`].
-    pub const NAMES: [&str; 8] =
-        ["format", "zone", "mean", "rate", "sense", "time", "watts", "scope"];
+    pub const NAMES: [&str; 10] =
+        ["format", "zone", "mean", "rate", "sense", "time", "watts", "scope", "meter", "channel"];
 
     /// Reads them from what a user says of a meter.
     pub fn of(spec: &MeterSpec) -> Result<Self, MeterError> {
-        let format = named(spec, "format", "wattsup-text, wattsup-raw, tracebase, daq, csv")?;
+        let format =
+            named(spec, "format", "wattsup-text, wattsup-raw, tracebase, daq, csv, recording")?;
         let scope = named(spec, "scope", "wall, system, package, core, uncore, dram, gpu, part")?;
         let zone = spec.text("zone").map(|name| {
             TimeZone::get(name).map_err(|_| {
@@ -91,7 +97,10 @@ impl Options {
         if mean.is_some_and(|mean| mean.is_zero()) {
             return Err(spec.wrong("`mean` is a time that is not 0"));
         }
-        let watts = spec.text("watts").into_iter().flat_map(|text| text.split('+'));
+        let list = |option: &str| -> Vec<String> {
+            let texts = spec.text(option).into_iter().flat_map(|text| text.split('+'));
+            texts.map(str::to_owned).collect()
+        };
         Ok(Self {
             name: spec.name().to_owned(),
             format,
@@ -100,8 +109,10 @@ impl Options {
             rate,
             sense: Rail::all(spec)?,
             time: spec.text("time").map(str::to_owned),
-            watts: watts.map(str::to_owned).collect(),
+            watts: list("watts"),
             scope,
+            meters: list("meter"),
+            channels: list("channel"),
         })
     }
 
@@ -133,6 +144,8 @@ pub struct Entry {
     pub channel: usize,
     /// What the meter said.
     pub reading: Reading,
+    /// What that added to the energy when it was recorded: of our own recordings alone.
+    pub piece: Option<Piece>,
 }
 
 /// Readings that are looked at to know how far they are apart.
@@ -154,6 +167,7 @@ pub struct Log {
 enum Reader {
     Lines(Box<dyn rows::Rows>),
     Stream(samples::Stream),
+    Columns(Box<own::Columns>),
 }
 
 /// Opens a recording. Gzipped ones are unpacked as they are read.
@@ -166,7 +180,7 @@ pub fn open(path: &Path, options: &Options) -> Result<Log, MeterError> {
             options.wrong(path, why)
         })?,
     };
-    let wall = wattsup::channel;
+    let (wall, mut interval) = (wattsup::channel, None);
     let (channels, reader): (_, Reader) = match format {
         Format::WattsupRaw => {
             let stream = samples::Stream::new(options.mean);
@@ -182,9 +196,16 @@ pub fn open(path: &Path, options: &Options) -> Result<Log, MeterError> {
             let (channels, rows) = samples::Daq::new(&mut input, path, options)?;
             lines(channels, rows)
         }
-        // Our own recordings are Parquet; what reads them gives entries like the others.
         Format::Recording => {
-            return Err(options.wrong(path, "recordings of nightwatt cannot be played yet"));
+            if let Some(lined) = own::Lined::of(input.head()) {
+                let (channels, rows) = own::Lines::new(&mut input, lined, path, options)?;
+                interval = rows.places().interval();
+                lines(channels, rows)
+            } else {
+                let (channels, columns) = own::Columns::new(path, options)?;
+                interval = columns.places().interval();
+                (channels, Reader::Columns(Box::new(columns)))
+            }
         }
     };
     let channels = with_scope(channels, options.scope);
@@ -199,7 +220,9 @@ pub fn open(path: &Path, options: &Options) -> Result<Log, MeterError> {
         over: false,
     };
     while log.entries.len() < LOOKED_AT && log.advance()? {}
-    log.about = log.distance().ok_or_else(|| options.wrong(path, "it holds no two readings"))?;
+    log.about = interval
+        .or_else(|| log.distance())
+        .ok_or_else(|| options.wrong(path, "it holds no two readings"))?;
     Ok(log)
 }
 
@@ -214,7 +237,7 @@ fn with_scope(channels: Vec<Channel>, scope: Option<Scope>) -> Vec<Channel> {
 
 /// The format of what begins so.
 fn guess(head: &[u8], options: &Options) -> Option<Format> {
-    if head.starts_with(b"PAR1") {
+    if head.starts_with(b"PAR1") || own::Lined::of(head).is_some() {
         return Some(Format::Recording);
     }
     if head.windows(3).take(4096).any(|window| window == b"#d,") {
@@ -280,6 +303,11 @@ impl Log {
                 }
                 Err(error) => Err(error),
             },
+            Reader::Columns(columns) => {
+                let more = columns.next(&mut self.entries);
+                self.over = !matches!(more, Ok(true));
+                return more;
+            }
         };
         // Whatever went wrong, it will again.
         self.over = !matches!(more, Ok(true));

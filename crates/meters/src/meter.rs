@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_model::sample::Reading;
+use nightwatt_model::sample::{Piece, Reading};
 use nightwatt_model::time::Mono;
 
 use crate::channel::Channel;
@@ -120,31 +120,51 @@ impl Turn<'_> {
 
 /// Readings of one turn.
 #[derive(Debug, Default)]
-pub struct Readings(Vec<(usize, Mono, Reading)>);
+pub struct Readings {
+    said: Vec<(usize, Mono, Reading)>,
+    /// Of each, what it is known to add; as long as `said`, or empty where nothing is known.
+    known: Vec<Option<Piece>>,
+}
 
 impl Readings {
     /// With room for as many as come in one turn: the sampler does not allocate.
     pub fn with_capacity(readings: usize) -> Self {
-        Self(Vec::with_capacity(readings))
+        Self { said: Vec::with_capacity(readings), known: Vec::new() }
     }
 
     /// Adds one: the channel by its place in [`Meter::channels`].
     pub fn push(&mut self, channel: usize, at: Mono, reading: Reading) {
-        self.0.push((channel, at, reading));
+        self.said.push((channel, at, reading));
+    }
+
+    /// Adds one that was integrated when it was recorded: `piece` is what it added then.
+    pub fn push_known(&mut self, channel: usize, at: Mono, reading: Reading, piece: Piece) {
+        self.known.resize(self.said.len(), None);
+        self.known.push(Some(piece));
+        self.push(channel, at, reading);
     }
 
     /// All of them, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &(usize, Mono, Reading)> {
-        self.0.iter()
+        self.said.iter()
+    }
+
+    /// All of them, with what they are known to add.
+    pub(crate) fn with_known(
+        &self,
+    ) -> impl Iterator<Item = (&(usize, Mono, Reading), Option<Piece>)> {
+        let known = self.known.iter().copied().chain(std::iter::repeat(None));
+        self.said.iter().zip(known)
     }
 
     /// Forgets them, and keeps the room.
     pub fn clear(&mut self) {
-        self.0.clear();
+        self.said.clear();
+        self.known.clear();
     }
 
     /// None?
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.said.is_empty()
     }
 }

@@ -32,6 +32,8 @@ use serde_json::Value;
 
 use crate::error::MeterError;
 use crate::sampler::{Opened, Sample, Sink};
+pub(crate) use parts::Groups;
+pub(crate) use rows::gap_named;
 pub use rows::{Names, Row};
 
 /// How a recording is written.
@@ -78,6 +80,8 @@ pub struct Meta {
     pub host: Value,
     /// Civil time at the start, RFC 3339.
     pub started: String,
+    /// The monotonic clock then: nothing in the recording is older.
+    pub mono_ns: i64,
     /// Meters and their channels.
     pub meters: Vec<Value>,
     /// What the user asked for.
@@ -97,6 +101,9 @@ pub fn describe(opened: &Opened, wish: Option<Duration>) -> Value {
             "accuracy": channel.accuracy,
             "accuracy_source": channel.accuracy_source,
             "joules_per_count": channel.counter.map(|counter| counter.joules_per_count),
+            "counter_range": channel.counter.and_then(|counter| counter.range),
+            "counter_most_w": channel.counter.map(|counter| counter.most.get()),
+            "step": channel.step,
         })
     };
     serde_json::json!({

@@ -19,6 +19,7 @@ use crate::power_log::{Course, PowerLog};
 use crate::quantity::Watts;
 use crate::stats::percentile;
 use crate::time::Mono;
+use crate::uncertainty::Mean;
 
 /// The lowest of the reference's powers, in percent of readings, that count as light load.
 const LIGHT: f64 = 10.0;
@@ -68,6 +69,9 @@ pub struct MeterCheck {
     pub readings: usize,
     /// Mean of meter less reference.
     pub mean_error: Watts,
+    /// How far that may be off at 95 % by chance: of the means of ten stretches one after the other, so
+    /// that errors that stay for a while count as few. None for fewer than 20 readings.
+    pub mean_error_95: Option<Watts>,
     /// The same in percent of the mean of the reference.
     pub mean_percent: f64,
     /// The largest difference in watts.
@@ -123,6 +127,7 @@ pub fn check_meter(
     Ok(MeterCheck {
         readings: pairs.len(),
         mean_error,
+        mean_error_95: mean_error_95(&pairs),
         mean_percent,
         worst: worst.ok_or(MeterCheckError::NoOverlap { readings: 0 })?,
         worst_percent,
@@ -143,6 +148,18 @@ fn mean_difference<'a>(pairs: impl Iterator<Item = &'a (Mono, f64, f64)>) -> (Wa
         sums = (sums.0 + 1.0, sums.1 + a - b, sums.2 + b);
     }
     (Watts(sums.1 / sums.0), sums.1 / sums.2 * 100.0)
+}
+
+/// Batch means (A. M. Law, *Simulation Modeling and Analysis*, 9.5.3), with Student's t.
+fn mean_error_95(pairs: &[(Mono, f64, f64)]) -> Option<Watts> {
+    const BATCHES: usize = 10;
+    let length = pairs.len() / BATCHES;
+    let means = pairs.chunks_exact(length.max(1)).take(BATCHES).map(|batch| {
+        let sum: f64 = batch.iter().map(|(_, a, b)| a - b).sum();
+        sum / batch.len() as f64
+    });
+    let means: Vec<f64> = means.collect();
+    Mean::of(&means).filter(|_| length >= 2)?.half_width.map(Watts)
 }
 
 /// From differences of successive residuals, which a slow change leaves alone (J. von Neumann and

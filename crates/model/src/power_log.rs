@@ -63,6 +63,17 @@ impl PowerLog {
         course: Course,
         longest: Duration,
     ) -> Result<Self, PowerLogError> {
+        Self::with_gaps(readings, course, longest, &[])
+    }
+
+    /// The same, with gaps before further readings, by their indices in ascending order: a meter that
+    /// was reset, a host that slept.
+    pub fn with_gaps(
+        readings: Vec<PowerReading>,
+        course: Course,
+        longest: Duration,
+        broken: &[usize],
+    ) -> Result<Self, PowerLogError> {
         let (mut energy, mut gaps) = (Vec::with_capacity(readings.len()), Vec::new());
         let mut sum = 0.0;
         for (index, reading) in readings.iter().enumerate() {
@@ -74,7 +85,7 @@ impl PowerLog {
                     return Err(PowerLogError::NotAscending { reading: index });
                 }
                 let time = reading.time.since(before.time);
-                if time > longest {
+                if time > longest || broken.binary_search(&index).is_ok() {
                     gaps.push(index);
                 } else {
                     let mean = match course {
@@ -226,6 +237,17 @@ mod tests {
             assert_eq!(log.at(at(10.0)), None);
             assert_eq!(log.at(at(26.0)), None);
         }
+    }
+
+    #[test]
+    fn a_reading_that_nothing_is_known_before_is_behind_a_gap_however_close() {
+        let reading = |time: f64, power: f64| PowerReading { time: at(time), power: Watts(power) };
+        let readings = (0..5).map(|second| reading(f64::from(second), 7.0)).collect();
+        let log = PowerLog::with_gaps(readings, Course::Means, Duration::from_secs(10), &[2]);
+        let log = log.unwrap();
+        assert_eq!(log.energy(at(0.0), at(1.0)), Some(Joules(7.0)));
+        assert_eq!(log.energy(at(2.0), at(4.0)), Some(Joules(14.0)));
+        assert_eq!((log.energy(at(1.0), at(2.0)), log.at(at(1.5)), log.gaps()), (None, None, 1));
     }
 
     #[test]

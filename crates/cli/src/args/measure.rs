@@ -25,6 +25,35 @@ pub(crate) struct MeterArgs {
 pub(crate) struct MetersArgs {
     #[command(flatten)]
     pub(crate) meters: MeterArgs,
+    /// Compare this meter with the one behind `--against`, on the same load: error, scale, offset,
+    /// lag, noise. Two recordings (`file=...`) are read as fast as can be
+    #[arg(long, value_name = "METER", requires = "against", conflicts_with_all = ["meters", "spectrum"])]
+    pub(crate) check: Option<MeterSpec>,
+    /// The meter that is believed
+    #[arg(long, value_name = "METER", requires = "check")]
+    pub(crate) against: Option<MeterSpec>,
+    /// Show how fast this meter's power changes (its power spectrum), and how often it is worth
+    /// reading
+    #[arg(long, value_name = "METER", conflicts_with = "meters")]
+    pub(crate) spectrum: Option<MeterSpec>,
+    /// Channel of the meter [default: the only one, or the one that covers the machine]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) channel: Option<String>,
+    /// Channel of the meter behind `--against`
+    #[arg(long, value_name = "NAME", requires = "against")]
+    pub(crate) against_channel: Option<String>,
+    /// Read for so long
+    #[arg(long = "for", value_name = "TIME", default_value = "1m", value_parser = written::measuring_time)]
+    pub(crate) time: Duration,
+    /// Time between two readings [default: what suits the meter]
+    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::measuring_time)]
+    pub(crate) interval: Option<Duration>,
+    /// Look for a lag up to this, either way
+    #[arg(long, value_name = "TIME", default_value = "10s", requires = "check", value_parser = written::measuring_time)]
+    pub(crate) longest_lag: Duration,
+    /// Tell frequencies apart that differ by so many Hz [default: what the readings allow]
+    #[arg(long, value_name = "HZ", requires = "spectrum", value_parser = written::factor)]
+    pub(crate) resolution: Option<f64>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -32,7 +61,14 @@ pub(crate) struct MetersArgs {
 
 pub(super) const METERS_EXAMPLES: &str = "Examples:
   nightwatt meters                                   # what is here, what is missing, and why
-  nightwatt meters -m shelly=http://10.0.0.9         # does this one answer, and what does it say?";
+  nightwatt meters -m shelly=http://10.0.0.9         # does this one answer, and what does it say?
+  nightwatt meters --check rapl --against shelly=http://10.0.0.9 --for 10m
+  nightwatt meters --check file=a.parquet --against file=b.csv
+  nightwatt meters --spectrum iio=ina226,rate=1000 --for 30s
+  nightwatt meters --spectrum file=daq.csv.gz,sense=cpu:0:0.0025:100:4
+
+While two meters are checked, the load should change, from idle to full: a steady one says nothing of
+scale, offset and lag.";
 
 /// `run`.
 #[derive(Debug, clap::Args)]
@@ -86,11 +122,15 @@ pub(crate) struct RecordArgs {
     /// Time between two readings [default: what suits the meter]
     #[arg(short = 'I', long, value_name = "TIME", value_parser = written::measuring_time)]
     pub(crate) interval: Option<Duration>,
+    /// The meter that the others are compared with as it goes: `plug`, `rapl/psys` [default: of those
+    /// that cover the machine, the one that states the best accuracy]
+    #[arg(long, value_name = "METER")]
+    pub(crate) reference: Option<String>,
     /// Parquet: what is older than this and a second survives a SIGKILL or a power failure
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = written::measuring_time)]
     pub(crate) part: Duration,
     /// Join the parts that a killed recorder has left of FILE, and record nothing
-    #[arg(long, conflicts_with_all = ["time", "interval", "meters"])]
+    #[arg(long, conflicts_with_all = ["time", "interval", "meters", "reference"])]
     pub(crate) recover: bool,
     /// Print what was recorded as one JSON object
     #[arg(long)]

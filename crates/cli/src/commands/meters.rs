@@ -1,4 +1,8 @@
-//! `nightwatt meters`: what is there, what it says, what is missing and how to enable it.
+//! `nightwatt meters`: what is there, what it says, what is missing and how to enable it; how good it
+//! is (`--check`), and how fast its power changes (`--spectrum`).
+
+mod check;
+mod spectrum;
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -52,8 +56,14 @@ struct Said {
     interval_s: f64,
 }
 
-/// Looks, asks, lists.
+/// Looks, asks, lists; or checks.
 pub(crate) fn run(args: &MetersArgs) -> Result<ExitStatus, Failure> {
+    if let (Some(meter), Some(reference)) = (&args.check, &args.against) {
+        return check::run(args, meter, reference);
+    }
+    if let Some(meter) = &args.spectrum {
+        return spectrum::run(args, meter);
+    }
     let host = Host::default();
     let meters: Vec<Kind> = if args.meters.meters.is_empty() {
         DRIVERS.iter().map(|driver| of_machine(&host, driver)).collect()

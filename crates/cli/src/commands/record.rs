@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
+use nightwatt_lab::cross::{Cross, CrossReport};
 use nightwatt_meters::machine;
 use nightwatt_meters::recording::{self, Format, Meta, Recorder, SCHEMA};
 use nightwatt_meters::sampler::{Measured, Opened, Sampler};
@@ -38,6 +39,8 @@ struct Recorded {
     missed_deadlines: u64,
     clock_steps: u64,
     suspends: u64,
+    /// How meters that cover the machine relate to the best of them.
+    cross_calibration: Vec<CrossReport>,
     warnings: Vec<String>,
 }
 
@@ -67,6 +70,8 @@ pub(crate) fn run(args: &RecordArgs) -> Result<ExitStatus, Failure> {
     }
     let host = Host::default();
     let opened = meters::opened(&host, &args.meters)?;
+    let mut cross = Cross::of(&opened, args.interval, args.reference.as_deref())
+        .map_err(|error| Failure::usage(&error))?;
     let meta = meta(&host, &opened, args);
     let recorder = Recorder::start(&args.output, format, args.part, &opened, &meta)
         .map_err(|error| failed(&error))?;
@@ -74,15 +79,24 @@ pub(crate) fn run(args: &RecordArgs) -> Result<ExitStatus, Failure> {
     let mut meter = 0;
     let sampler = Sampler::start(opened, args.interval, |_| {
         meter += 1;
-        recorder.sink(meter - 1)
+        let sink = recorder.sink(meter - 1);
+        match &cross {
+            Some(cross) => cross.tap(meter - 1, sink),
+            None => sink,
+        }
     })
     .map_err(|error| Failure::because("cannot start the meters' threads", &error))?;
     let begin = monotonic();
-    watch(args, &sampler, &recorder, (&stop, begin));
+    watch(args, &sampler, &recorder, &mut cross, (&stop, begin));
     let (measured, _) = sampler.finish(monotonic());
-    let end = end(&measured);
+    let cross = cross.map(|mut cross| {
+        cross.drain();
+        cross.report()
+    });
+    let cross = cross.unwrap_or_default();
+    let end = end(&measured, &cross);
     let dropped = recorder.finish(&end).map_err(|error| failed(&error))?;
-    report(args, &measured, dropped)
+    report(args, &measured, cross, dropped)
 }
 
 fn failed(error: &MeterError) -> Failure {
@@ -113,6 +127,7 @@ fn meta(host: &Host, opened: &[Opened], args: &RecordArgs) -> Meta {
         nightwatt: env!("CARGO_PKG_VERSION").to_owned(),
         host: json!({"name": name, "kernel": kernel, "machine": machine::describe(host)}),
         started: format!("{} UTC", nightwatt_report::civil(now.secs())),
+        mono_ns: i64::try_from(monotonic().0.as_nanos()).unwrap_or(i64::MAX),
         meters: opened.iter().map(|meter| recording::describe(meter, args.interval)).collect(),
         settings: json!({
             "interval_s": args.interval.map(|time| time.as_secs_f64()),
@@ -123,7 +138,13 @@ fn meta(host: &Host, opened: &[Opened], args: &RecordArgs) -> Meta {
 }
 
 /// Waits for the end: of the time, by a signal, or since nothing can be written any more.
-fn watch(args: &RecordArgs, sampler: &Sampler, recorder: &Recorder, (stop, begin): (&Stop, Mono)) {
+fn watch(
+    args: &RecordArgs,
+    sampler: &Sampler,
+    recorder: &Recorder,
+    cross: &mut Option<Cross>,
+    (stop, begin): (&Stop, Mono),
+) {
     let mut progress = Progress::by_time(args.json);
     let ends = args.time.map_or(Mono::NEVER, |time| begin + time);
     let mut next = begin;
@@ -133,6 +154,9 @@ fn watch(args: &RecordArgs, sampler: &Sampler, recorder: &Recorder, (stop, begin
         let now = monotonic();
         if woken == Woken::Stopped || now >= ends || recorder.has_failed() {
             break;
+        }
+        if let Some(cross) = cross {
+            cross.drain();
         }
         let elapsed = now.since(begin);
         let total = args.time.unwrap_or_default();
@@ -175,17 +199,23 @@ fn totals(measured: &[Measured]) -> Vec<ChannelTotal> {
 }
 
 /// What goes into the file's metadata at the end.
-fn end(measured: &[Measured]) -> Value {
+fn end(measured: &[Measured], cross: &[CrossReport]) -> Value {
     let sum = |count: fn(&Measured) -> u64| measured.iter().map(count).sum::<u64>();
     json!({
         "channels": totals(measured),
+        "cross_calibration": cross,
         "missed_deadlines": sum(|it| it.missed),
         "clock_steps": sum(|it| it.clock_steps),
         "suspends": sum(|it| it.suspends),
     })
 }
 
-fn report(args: &RecordArgs, measured: &[Measured], dropped: u64) -> Result<ExitStatus, Failure> {
+fn report(
+    args: &RecordArgs,
+    measured: &[Measured],
+    cross: Vec<CrossReport>,
+    dropped: u64,
+) -> Result<ExitStatus, Failure> {
     let sum = |count: fn(&Measured) -> u64| measured.iter().map(count).sum::<u64>();
     let errors = measured.iter().filter_map(|measured| {
         let error = measured.last_error.as_ref()?;
@@ -203,6 +233,7 @@ fn report(args: &RecordArgs, measured: &[Measured], dropped: u64) -> Result<Exit
         missed_deadlines: sum(|it| it.missed),
         clock_steps: sum(|it| it.clock_steps),
         suspends: sum(|it| it.suspends),
+        cross_calibration: cross,
         warnings,
     };
     if args.json {
@@ -235,5 +266,27 @@ fn text(recorded: &Recorded, path: &Path) -> String {
     if recorded.missed_deadlines > 0 {
         let _ = writeln!(text, "  {} deadlines were missed", recorded.missed_deadlines);
     }
+    for cross in &recorded.cross_calibration {
+        let _ = writeln!(text, "  {}", related(cross));
+    }
     text
+}
+
+/// How one meter relates to another, in a line.
+fn related(cross: &CrossReport) -> String {
+    let CrossReport { meter, channel, reference, reference_channel, relation, .. } = cross;
+    let pair = format!("{meter}/{channel} against {reference}/{reference_channel}");
+    let Some(relation) = relation else {
+        return format!("{pair}: scale, offset and lag are not known, the load hardly changed");
+    };
+    let (scale, offset, lag) = (&relation.scale, &relation.offset, &relation.lag);
+    format!(
+        "{pair}: scale {:.4} ± {:.4}, offset {:+.3} ± {:.3} W, lag {:+.3} ± {:.3} s",
+        scale.value,
+        scale.interval.1 - scale.value,
+        offset.value.get(),
+        (offset.interval.1 - offset.value).get(),
+        lag.value,
+        lag.interval.1 - lag.value
+    )
 }

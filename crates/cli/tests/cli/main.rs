@@ -14,6 +14,7 @@ mod failing_servers;
 mod harness;
 mod learning;
 mod measure;
+mod meter_checks;
 mod observe;
 mod published;
 mod real_logs;

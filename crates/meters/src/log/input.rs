@@ -49,6 +49,11 @@ impl Input {
 
     /// The next line, without its end; of one that is too long, a zero byte.
     pub(super) fn line(&mut self) -> io::Result<Option<&[u8]>> {
+        self.line_up_to(LONGEST)
+    }
+
+    /// The same, for a line that may be longer than others.
+    pub(super) fn line_up_to(&mut self, longest: usize) -> io::Result<Option<&[u8]>> {
         self.line.clear();
         let (mut any, mut long) = (false, false);
         loop {
@@ -59,7 +64,7 @@ impl Input {
             any = true;
             let end = bytes.iter().position(|&byte| byte == b'\n');
             let part = &bytes[..end.unwrap_or(bytes.len())];
-            long |= self.line.len() + part.len() > LONGEST;
+            long |= self.line.len() + part.len() > longest;
             if !long {
                 self.line.extend_from_slice(part);
             }

@@ -100,7 +100,7 @@ impl Rows for Dated {
         let Some((ns, watts)) = self.parse(line) else { return false };
         let mono = self.timeline.at(ns);
         let reading = self.timeline.reading(watts);
-        out.push_back(Entry { mono, wall_ns: Some(ns), channel: 0, reading });
+        out.push_back(Entry { mono, wall_ns: Some(ns), channel: 0, reading, piece: None });
         true
     }
 }
@@ -207,7 +207,7 @@ impl Rows for Table {
             match field(index).map(number) {
                 Some(Some(watts)) => {
                     let reading = self.timeline.reading(watts);
-                    out.push_back(Entry { mono, wall_ns, channel, reading });
+                    out.push_back(Entry { mono, wall_ns, channel, reading, piece: None });
                 }
                 // An empty field says nothing: that is no error.
                 _ => all &= field(index) == Some(""),

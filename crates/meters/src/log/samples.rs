@@ -43,6 +43,7 @@ impl Stream {
                     wall_ns: None,
                     channel: 0,
                     reading: Reading::MeanPower { watts, over },
+                    piece: None,
                 }),
                 _ => damaged += 1,
             }
@@ -130,7 +131,13 @@ impl Rows for Daq {
             let watts = columns.rail.power(value(columns.drop), supply);
             if watts.get().is_finite() {
                 let reading = Reading::Power(watts);
-                out.push_back(Entry { mono: Mono(since), wall_ns: None, channel, reading });
+                out.push_back(Entry {
+                    mono: Mono(since),
+                    wall_ns: None,
+                    channel,
+                    reading,
+                    piece: None,
+                });
             } else {
                 all = false;
             }

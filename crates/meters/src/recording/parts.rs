@@ -17,6 +17,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
 use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
@@ -299,15 +300,61 @@ pub(super) fn read(
     path: &Path,
     mut take: impl FnMut(&str, &str, &Row),
 ) -> Result<Option<String>, MeterError> {
-    let file = File::open(path).map_err(|error| MeterError::reading(path, error))?;
-    let reader = SerializedFileReader::new(file).map_err(unreadable(path))?;
-    for group in 0..reader.num_row_groups() {
-        let group = reader.get_row_group(group).map_err(unreadable(path))?;
-        read_group(group.as_ref(), &mut take).map_err(unreadable(path))?;
+    let mut groups = Groups::open(path)?;
+    while groups.next(&mut take)? {}
+    Ok(groups.meta())
+}
+
+/// A recording that is read group of rows by group of rows.
+pub(crate) struct Groups {
+    reader: SerializedFileReader<File>,
+    path: PathBuf,
+    next: usize,
+}
+
+impl Groups {
+    /// Opens a recording; other Parquet files are refused.
+    pub(crate) fn open(path: &Path) -> Result<Self, MeterError> {
+        let file = File::open(path).map_err(|error| MeterError::reading(path, error))?;
+        let reader = SerializedFileReader::new(file).map_err(unreadable(path))?;
+        let ours = parse_message_type(SCHEMA).map_err(unreadable(path))?;
+        let ours = SchemaDescriptor::new(Arc::new(ours));
+        let theirs = reader.metadata().file_metadata().schema_descr();
+        let is_same = |(our, their): (&ColumnDescPtr, &ColumnDescPtr)| {
+            (our.name(), our.physical_type()) == (their.name(), their.physical_type())
+                && our.max_def_level() == their.max_def_level()
+                && our.max_rep_level() == their.max_rep_level()
+        };
+        let known = ours.num_columns() == theirs.num_columns()
+            && ours.columns().iter().zip(theirs.columns()).all(is_same);
+        if !known {
+            let why = "it has other columns than recordings of nightwatt have";
+            let error = io::Error::new(io::ErrorKind::InvalidData, why);
+            return Err(MeterError::reading(path, error));
+        }
+        Ok(Self { reader, path: path.to_owned(), next: 0 })
     }
-    let pairs = reader.metadata().file_metadata().key_value_metadata();
-    let meta = pairs.and_then(|pairs| pairs.iter().find(|pair| pair.key == META));
-    Ok(meta.and_then(|pair| pair.value.clone()))
+
+    /// Reads the next group; false at the end.
+    pub(crate) fn next(
+        &mut self,
+        take: &mut impl FnMut(&str, &str, &Row),
+    ) -> Result<bool, MeterError> {
+        if self.next >= self.reader.num_row_groups() {
+            return Ok(false);
+        }
+        let group = self.reader.get_row_group(self.next).map_err(unreadable(&self.path))?;
+        self.next += 1;
+        read_group(group.as_ref(), take).map_err(unreadable(&self.path))?;
+        Ok(true)
+    }
+
+    /// What is said of the recording as a whole.
+    pub(crate) fn meta(&self) -> Option<String> {
+        let pairs = self.reader.metadata().file_metadata().key_value_metadata();
+        let meta = pairs.and_then(|pairs| pairs.iter().find(|pair| pair.key == META));
+        meta.and_then(|pair| pair.value.clone())
+    }
 }
 
 fn read_group(
@@ -353,11 +400,13 @@ fn cells<T: DataType>(
     let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
     let reader: ColumnReader = group.get_column_reader(column)?;
     let mut reader = get_typed_column_reader::<T>(reader);
-    let (mut values, mut levels) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
+    // How many there are is what the file says of itself.
+    let room = rows.min(GROUP);
+    let (mut values, mut levels) = (Vec::with_capacity(room), Vec::with_capacity(room));
     let mut read = 0;
     while read < rows {
         let (records, ..) =
-            reader.read_records(rows - read, Some(&mut levels), None, &mut values)?;
+            reader.read_records((rows - read).min(GROUP), Some(&mut levels), None, &mut values)?;
         if records == 0 {
             return Err(ParquetError::EOF(format!("column {column} is shorter than the others")));
         }

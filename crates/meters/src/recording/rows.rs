@@ -74,7 +74,7 @@ pub(super) const fn gap_name(gap: Gap) -> &'static str {
 }
 
 /// The reverse of [`gap_name`].
-pub(super) fn gap_named(name: &str) -> Option<Gap> {
+pub(crate) fn gap_named(name: &str) -> Option<Gap> {
     [Gap::Stalled, Gap::Wrapped, Gap::Reset, Gap::Suspended]
         .into_iter()
         .find(|gap| gap_name(*gap) == name)

@@ -29,6 +29,7 @@ fn meta() -> Meta {
         nightwatt: "test".to_owned(),
         host: Value::Null,
         started: String::new(),
+        mono_ns: 0,
         meters: Vec::new(),
         settings: Value::Null,
     }

@@ -170,8 +170,12 @@ impl Worker {
         if offset(&now).abs_diff(offset(&before)) > CLOCK_STEP.as_nanos() as u64 {
             board.measured.clock_steps += 1;
         }
-        for &(channel, mono, reading) in self.readings.iter() {
-            let piece = board.tracks[channel].add(mono, reading);
+        for (&(channel, mono, reading), known) in self.readings.with_known() {
+            let track = &mut board.tracks[channel];
+            let piece = match known {
+                None => track.add(mono, reading),
+                Some(piece) => track.replay(mono, reading, piece),
+            };
             if let Some(watts) = latest(reading, piece) {
                 board.measured.latest[channel] = Some((mono, watts));
             }

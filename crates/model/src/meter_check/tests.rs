@@ -80,6 +80,25 @@ fn intervals_of_a_noisy_meter_cover_the_truth_as_often_as_they_say() {
 }
 
 #[test]
+fn the_mean_error_is_known_as_well_as_it_says() {
+    let reference = sampled(0.0, 0.25, 1600, load);
+    let covered = (0..500_u64).filter(|seed| {
+        let rng = &mut ChaCha8Rng::seed_from_u64(*seed);
+        let time = |index: u32| 20.0 + f64::from(index);
+        let noise: Vec<f64> = (0..300).map(|_| rng.sample(StandardNormal)).collect();
+        let power = |index: u32| 2.0 + load(time(index)) + 1.5 * noise[index as usize];
+        let readings = (0..300).map(|index| reading(time(index), power(index))).collect();
+        let found = check_meter(&log(readings, Course::Instants), &reference, LONGEST).unwrap();
+        (found.mean_error.get() - 2.0).abs() <= found.mean_error_95.unwrap().get()
+    });
+    // Binomial(500, 0.95): 475 and 3.3 sd either side.
+    let covered = covered.count();
+    assert!((459..=491).contains(&covered), "{covered} of 500");
+    let few = sampled(20.0, 1.0, 19, load);
+    assert_eq!(check_meter(&few, &reference, LONGEST).unwrap().mean_error_95, None);
+}
+
+#[test]
 fn errors_are_the_ones_that_were_put_in() {
     // The reference steps between 10 W and 100 W every 20 s; the meter reads 2 W too much at 10 W
     // and 1 W too little at 100 W, and once 30 W too much.
