@@ -32,25 +32,29 @@ fn a_guest_suspends_by_ssh_and_wakes_by_magic_packet_and_no_request_is_lost() {
         return;
     };
     let proxy = Proxy::serve(&guest, &wol_and_ssh(&guest));
-    assert_eq!(proxy.get("/").0, 200, "{}", proxy.log());
+    assert_eq!(proxy.get("/?cycle=0").0, 200, "{}", proxy.log());
     let cycles = cycles();
     for cycle in 1..=cycles {
         guest.wait("SUSPEND", cycle);
-        let (status, took) = proxy.get("/");
+        // What nobody has asked for yet, only the server can answer.
+        let (status, took) = proxy.get(&format!("/?cycle={cycle}"));
         println!("cycle {cycle}: {status} after {:.2} s", took.as_secs_f64());
         assert_eq!(status, 200, "cycle {cycle}: {}", proxy.log());
     }
     // It may have fallen asleep once more since.
-    for event in guest.events(&["SUSPEND", "WAKEUP", "magic"]) {
-        println!("{event}");
-    }
     let [slept, woke] = ["SUSPEND", "WAKEUP"].map(|name| guest.events(&[name]).len());
     assert_eq!(woke, cycles, "only requests wake it");
     assert!(slept == cycles || slept == cycles + 1, "{slept}");
+    // Before it is asked for, nobody speaks to it while it sleeps, but for the probe that finds it so.
+    let spoken_to = guest.events(&["frame"]);
+    let spoken_to = spoken_to.iter().filter(|frame| frame["for_guest"] == true).count();
+    println!("{spoken_to} frames for the guest while it slept");
     let magic = guest.events(&["magic"]);
     let lost = magic.iter().filter(|packet| packet["dropped"] == true).count();
     println!("{} magic packets, {lost} of them lost", magic.len());
     let status = proxy.status();
-    assert_eq!(status["ledger"]["wakeups"], cycles, "{status}");
+    // The first may have been one too: its web server was not up yet.
+    let wakeups = status["ledger"]["wakeups"].as_u64().unwrap();
+    assert!((cycles..=cycles + 1).contains(&usize::try_from(wakeups).unwrap()), "{status}");
     assert_eq!(status["failures"], 0, "{status}");
 }
