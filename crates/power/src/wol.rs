@@ -11,7 +11,7 @@
 //!
 //! The packet is six bytes of ones, the card's address sixteen times, and the password (AMD, "Magic
 //! Packet Technology", 1995). Nobody confirms it, and it may get lost: it is sent twice at once, and
-//! again while the server does not answer, after 1, 2, 4 and then every 8 s.
+//! again while the server does not answer: every second ten times, then after 2, 4 and every 8 s.
 //!
 //! `to` the machine's own address reaches it beyond routers, if the last one still knows (or is told,
 //! by a static entry) which card has that address.
@@ -41,8 +41,11 @@ const ETHERTYPE: [u8; 2] = [0x08, 0x42];
 /// Sent so often at once: where one is lost in a thousand, both are in a million.
 const AT_ONCE: u32 = 2;
 
-/// Between two reminders: the first, and the longest.
+/// Somebody waits: at first it is sent again so often, and so many times.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const IN_A_ROW: u32 = 10;
+
+/// Later there is another reason than a lost packet. Pauses grow up to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
 /// The table `[site.power.wake.wol]`.
@@ -166,7 +169,7 @@ impl Config {
     /// The controller so configured.
     pub fn build(&self, context: &Context) -> Result<Wol, ConfigError> {
         let packets = self.mac.iter().map(|mac| packet(*mac, self.password.as_ref())).collect();
-        let pause = Mutex::new(Pause { next: Mono::NEVER, pause: FIRST_PAUSE });
+        let pause = Mutex::new(Pause::default());
         Ok(Wol { config: self.clone(), packets, clock: context.clock.clone(), pause })
     }
 }
@@ -193,19 +196,30 @@ pub struct Wol {
 struct Pause {
     next: Mono,
     pause: Duration,
+    sent: u32,
+}
+
+impl Default for Pause {
+    /// Nobody is to be woken.
+    fn default() -> Self {
+        Self { next: Mono::NEVER, pause: FIRST_PAUSE, sent: 0 }
+    }
 }
 
 impl Pause {
     /// It was sent for the first time.
     fn begin(&mut self, now: Mono) {
-        *self = Self { next: now + FIRST_PAUSE, pause: FIRST_PAUSE };
+        *self = Self { next: now + FIRST_PAUSE, ..Self::default() };
     }
 
     /// Is it time to send it again?
     fn is_over(&mut self, now: Mono) -> bool {
         let over = now >= self.next;
         if over {
-            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+            self.sent += 1;
+            if self.sent >= IN_A_ROW {
+                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+            }
             self.next = now + self.pause;
         }
         over
@@ -340,12 +354,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_sent_again_after_ever_longer_pauses() {
-        let mut pause = Pause { next: Mono::NEVER, pause: FIRST_PAUSE };
+    fn it_is_sent_again_every_second_and_later_after_longer_pauses() {
+        let mut pause = Pause::default();
         assert!(!pause.is_over(Mono::from_secs(1000)), "nobody is to wake");
         pause.begin(Mono::from_secs(100));
         let seconds = (100..140).filter(|second| pause.is_over(Mono::from_secs(*second)));
-        assert_eq!(seconds.collect::<Vec<_>>(), [101, 103, 107, 115, 123, 131, 139]);
+        assert_eq!(
+            seconds.collect::<Vec<_>>(),
+            [101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 112, 116, 124, 132]
+        );
         pause.begin(Mono::from_secs(200));
         assert!(pause.is_over(Mono::from_secs(201)), "the next time it begins anew");
     }
