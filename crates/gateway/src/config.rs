@@ -171,9 +171,12 @@ pub struct SiteConfig {
     /// A wake command without an answer by then is given again.
     #[serde(default = "default_wake_timeout", with = "duration_text")]
     pub wake_timeout: Duration,
-    /// Between two looks at a server believed awake or asleep; `0`: never look.
+    /// Between two looks at a server believed awake; `0`: never look.
     #[serde(default = "default_watch", with = "duration_text")]
     pub watch: Duration,
+    /// The same while it sleeps; see [`SiteConfig::watch_asleep`].
+    #[serde(default, deserialize_with = "cache::given")]
+    pub watch_asleep: Option<Duration>,
     /// Who is a crawler, a scanner, a monitor.
     #[serde(default)]
     pub clients: ClassifierConfig,
@@ -340,6 +343,14 @@ impl SiteConfig {
             probe::Config::http(&format!("http://{authority}/"))
                 .unwrap_or_else(|_| probe::Config::tcp(authority))
         })
+    }
+
+    /// Between two looks at the server while it sleeps; zero: none. A machine of its own is left in
+    /// peace unless its configuration says otherwise: what is sent to it may wake it.
+    pub fn watch_asleep(&self) -> Duration {
+        let is_quiet = self.power.is_on_this_machine()
+            || matches!(self.probe, Some(probe::Config::Controller));
+        self.watch_asleep.unwrap_or(if is_quiet { self.watch } else { Duration::ZERO })
     }
 
     fn check(&self, taken: &mut HashSet<String>) -> Result<(), Wrong> {

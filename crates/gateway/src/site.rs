@@ -196,6 +196,7 @@ fn settings(site: &SiteConfig, scenario: &Scenario) -> Settings {
         patience: Patience {
             wake_timeout: site.wake_timeout,
             watch_every: site.watch,
+            watch_asleep_every: site.watch_asleep(),
             ..Patience::default()
         },
         ..Settings::of(scenario)

@@ -70,6 +70,15 @@ impl ControllerConfig {
         }
     }
 
+    /// Is the server a part of this machine, or nothing but a rehearsal? To look at it then costs no
+    /// other machine its sleep.
+    pub fn is_on_this_machine(&self) -> bool {
+        let is_here = |driver: &&DriverConfig| {
+            matches!(driver, DriverConfig::Process(_) | DriverConfig::Simulated(_))
+        };
+        self.drivers().iter().all(is_here)
+    }
+
     /// The controller so configured. Touches the server in no way.
     pub fn build(&self, context: &Context) -> Result<Box<dyn Controller>, ConfigError> {
         match self {

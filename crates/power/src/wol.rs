@@ -195,14 +195,14 @@ pub struct Wol {
 #[derive(Debug)]
 struct Pause {
     next: Mono,
-    pause: Duration,
+    gap: Duration,
     sent: u32,
 }
 
 impl Default for Pause {
     /// Nobody is to be woken.
     fn default() -> Self {
-        Self { next: Mono::NEVER, pause: FIRST_PAUSE, sent: 0 }
+        Self { next: Mono::NEVER, gap: FIRST_PAUSE, sent: 0 }
     }
 }
 
@@ -218,9 +218,9 @@ impl Pause {
         if over {
             self.sent += 1;
             if self.sent >= IN_A_ROW {
-                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+                self.gap = (self.gap * 2).min(LONGEST_PAUSE);
             }
-            self.next = now + self.pause;
+            self.next = now + self.gap;
         }
         over
     }

@@ -43,7 +43,6 @@ grace_asleep = "0"
 name = "site"
 origin = "http://{address}"
 probe = "tcp {address}:80"
-watch = "0"
 {power}
 "#,
             state = guest.path("state").display(),

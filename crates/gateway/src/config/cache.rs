@@ -172,6 +172,9 @@ impl CacheConfig {
     }
 }
 
-fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+/// A time that may be left out.
+pub(super) fn given<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Duration>, D::Error> {
     duration_text::deserialize(deserializer).map(Some)
 }

@@ -57,8 +57,10 @@ pub struct Patience {
     pub sleep_timeout: Duration,
     /// Between two probes while waking or falling asleep.
     pub probe_every: Duration,
-    /// Between two looks at a server that is believed awake or asleep; zero: never look.
+    /// Between two looks at a server that is believed awake, or went away by itself; zero: never look.
     pub watch_every: Duration,
+    /// Between two looks at a server that sleeps as it was told; zero: leave it in peace.
+    pub watch_asleep_every: Duration,
 }
 
 impl Default for Patience {
@@ -71,6 +73,7 @@ impl Default for Patience {
             sleep_timeout: Duration::from_mins(1),
             probe_every: Duration::from_millis(500),
             watch_every: Duration::from_mins(1),
+            watch_asleep_every: Duration::from_mins(1),
         }
     }
 }
@@ -186,6 +189,8 @@ pub struct Lifecycle {
     woken_by_us: bool,
     /// The sleep command said that it failed.
     refused: bool,
+    /// It is asleep, and nobody told it to.
+    lost: bool,
 }
 
 /// A server that goes away this soon after waking has not really woken.
@@ -209,6 +214,7 @@ impl Lifecycle {
             deadline: Mono::NEVER,
             woken_by_us: false,
             refused: false,
+            lost: false,
         }
     }
 
@@ -437,6 +443,7 @@ impl Lifecycle {
 
     fn come_to(&mut self, now: Mono, phase: Phase, change: Change) -> Change {
         self.enter(now, phase);
+        self.lost = change == Change::WentAway;
         self.watch_again(now);
         change
     }
@@ -454,8 +461,12 @@ impl Lifecycle {
         self.refused = false;
     }
 
+    /// What went away by itself may only have been out of reach: nobody would notice that it is back.
     fn watch_again(&mut self, now: Mono) {
-        let every = self.patience.watch_every;
+        let every = match self.phase {
+            Phase::Asleep if !self.lost => self.patience.watch_asleep_every,
+            _ => self.patience.watch_every,
+        };
         self.next_probe = if every.is_zero() { Mono::NEVER } else { now + every };
     }
 

@@ -68,6 +68,26 @@ impl Story {
 }
 
 #[test]
+fn a_server_that_was_put_to_sleep_is_left_in_peace_and_one_that_went_away_is_looked_for() {
+    let patience = Patience { watch_asleep_every: Duration::ZERO, ..Patience::default() };
+    let mut story = Story::awake();
+    story.server.patience = patience;
+    story.later(100).sleep();
+    story.report(|epoch| Report::SleepDone(epoch, true));
+    assert_eq!(story.probed(false), Some(Change::FellAsleep));
+    assert_eq!(story.server.next_timer(), Mono::NEVER);
+    // Somebody else has woken it meanwhile: whoever asks finds out.
+    assert_eq!(story.later(500).wake(), Some(Change::Waking));
+    assert_eq!(story.woke(true), None);
+    assert_eq!(story.probed(true), Some(Change::Woke));
+    // Out of reach for a moment, long after it woke.
+    story.later(3600).tick();
+    assert_eq!(story.probed(false), Some(Change::WentAway));
+    story.tick();
+    assert_eq!(story.probed(true), Some(Change::WokenByOthers));
+}
+
+#[test]
 fn it_sleeps_and_wakes() {
     let mut story = Story::awake();
     assert_eq!(story.later(100).sleep(), Some(Change::FallingAsleep));
