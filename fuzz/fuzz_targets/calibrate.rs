@@ -65,7 +65,7 @@ fn logs(readings: &[PowerReading]) {
             })
             .collect();
         if let Ok(found) = rows_of_log(&log, &cycles) {
-            let _ = fit_states(&found.rows, EnergyErrors::Relative(&found.relative_errors));
+            let _ = found.fit();
         }
         let _ = activity(&log, time_of(first.get(5)), &ActivityRule::default());
         if let Ok(other) = PowerLog::new(readings.to_vec(), course, 5 * SECOND) {

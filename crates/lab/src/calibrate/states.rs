@@ -105,7 +105,7 @@ fn fit_log(
 ) -> Result<StatesFound, Error> {
     let log = readings.log().map_err(CalibrateError::from)?;
     let rows = rows_of_log(&log, cycles)?;
-    let fit = fit_states(&rows.rows, EnergyErrors::Relative(&rows.relative_errors))?;
+    let fit = rows.fit()?;
     let mut warnings = Vec::new();
     if rows.left_out > 0 {
         let left_out = rows.left_out;

@@ -131,14 +131,51 @@ fn noisy_log(rng: &mut ChaCha8Rng, sleeps: &[u32], still: bool) -> (PowerLog, Ve
 }
 
 fn fit_log(log: &PowerLog, cycles: &[SleepCycle]) -> Result<StatesFit, CalibrateError> {
-    let found = rows_of_log(log, cycles)?;
-    fit_states(&found.rows, EnergyErrors::Relative(&found.relative_errors))
+    rows_of_log(log, cycles)?.fit()
 }
 
 #[test]
 fn intervals_from_a_noisy_log_cover_the_truth_as_often_as_they_say() {
     assert_covers(|rng| {
         let (log, cycles) = noisy_log(rng, &[30, 300, 60, 120, 20, 240], false);
+        fit_log(&log, &cycles).unwrap()
+    });
+}
+
+/// A plug that is asked once a second sees each step of power up to a second late, or not at all.
+#[test]
+fn intervals_hold_when_readings_miss_the_steps_between_them() {
+    assert_covers(|rng| {
+        // (watts, seconds): 4 s at 40 W and 6 s at 70 W are 564 J beyond 1.6 W for 10 s less 16 J.
+        let switch = (TRUTH[2] + 10.0 * TRUTH[1]) / 10.0;
+        let mut course = Vec::new();
+        let (mut at, mut commands) = (0.0, Vec::new());
+        for _ in 0..8 {
+            let (awake, asleep) = (rng.random_range(60.0..150.0), rng.random_range(30.0..300.0));
+            course.extend([(TRUTH[0], awake), (switch, 4.0), (TRUTH[1], asleep), (switch, 6.0)]);
+            commands.push((at + awake, at + awake + asleep + 10.0));
+            at += awake + asleep + 10.0;
+        }
+        course.push((TRUTH[0], 60.0));
+        let (mut readings, mut next) = (Vec::new(), rng.random_range(0.0..1.0));
+        let mut begins = 0.0;
+        for (watts, seconds) in course {
+            while next < begins + seconds {
+                let noise = 0.5 * rng.sample::<f64, _>(StandardNormal);
+                let time = Mono(Duration::from_secs_f64(next));
+                readings.push(PowerReading { time, power: Watts(watts + noise) });
+                next += 1.0;
+            }
+            begins += seconds;
+        }
+        let log = PowerLog::new(readings, Course::Instants, Duration::from_secs(3)).unwrap();
+        let moment = |seconds| Mono(Duration::from_secs_f64(seconds));
+        let cycle = |&(slept, woke): &(f64, f64)| SleepCycle {
+            sleep_commanded: moment(slept),
+            still: None,
+            wake_answered: moment(woke),
+        };
+        let cycles: Vec<_> = commands.iter().map(cycle).collect();
         fit_log(&log, &cycles).unwrap()
     });
 }
@@ -179,7 +216,7 @@ fn a_gap_costs_the_stretches_it_touches_and_no_more() {
         (rows_of_log(&log, &cycles).unwrap(), rows_of_log(&holed, &cycles).unwrap());
     assert!(part.left_out > 0);
     assert!(part.rows.len() < whole.rows.len());
-    let fit = fit_states(&part.rows, EnergyErrors::Relative(&part.relative_errors)).unwrap();
+    let fit = part.fit().unwrap();
     assert!(fit.on.covers(&Watts(TRUTH[0])), "{:?}", fit.on);
 }
 
