@@ -1,5 +1,6 @@
 //! Writing to stdout and stderr, whose readers may go away: `nightwatt demo | head` is no error.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use serde::Serialize;
@@ -9,7 +10,9 @@ use crate::errors::Failure;
 /// Writes a line, or several, to stdout. A reader that went away has read enough.
 pub(crate) fn say(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    match writeln!(stdout, "{}", text.trim_end_matches('\n')).and_then(|()| stdout.flush()) {
+    match writeln!(stdout, "{}", printable(text.trim_end_matches('\n')))
+        .and_then(|()| stdout.flush())
+    {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::because("cannot write the result", &error)
                 .hint("is the disk full that stdout goes to?"))
@@ -27,5 +30,14 @@ pub(crate) fn say_json(value: &impl Serialize) -> Result<(), Failure> {
 
 /// Writes to stderr. When even that fails, there is nobody left to tell.
 pub(crate) fn complain(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", printable(text));
+}
+
+/// Names come from files, devices and the command line: none may steer the terminal.
+fn printable(text: &str) -> Cow<'_, str> {
+    let steers = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    text.chars().map(|c| if steers(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }

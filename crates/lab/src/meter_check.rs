@@ -227,7 +227,16 @@ fn compare(options: &CheckOptions, collected: Collected) -> Result<CheckReport, 
     let (meter, reference) = (meter.log(later[0])?, reference.log(later[1])?);
     let check = check_meter(&meter, &reference, options.longest_lag)?;
     let load = load(&reference, from, to);
-    if check.relation.is_none() || load.sd.get() < STEADY * load.mean.get().abs() {
+    let is_steady = load.sd.get() < STEADY * load.mean.get().abs();
+    if check.relation.is_none() && !is_steady {
+        warnings.push(format!(
+            "the load changed (standard deviation {:.3} W of {:.3} W), and {} did not follow: it is \
+             stuck, measures something else, or its clock is off by more than `--longest-lag`",
+            load.sd.get(),
+            load.mean.get(),
+            a.name
+        ));
+    } else if is_steady {
         warnings.push(format!(
             "the load hardly changed (standard deviation {:.3} W of {:.3} W): scale, offset and \
              lag {}; change the load meanwhile, from idle to full",

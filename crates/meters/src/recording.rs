@@ -27,6 +27,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use nightwatt_model::sample::{Gap, Piece};
+use nightwatt_model::time::Mono;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -175,7 +177,8 @@ impl Recorder {
 
     /// Takes the samples of the `meter`-th of the meters.
     pub fn sink(&self, meter: usize) -> Box<dyn Sink> {
-        Box::new(Feeder { shared: Arc::clone(&self.shared), first: self.names.first(meter) })
+        let (shared, first) = (Arc::clone(&self.shared), self.names.first(meter));
+        Box::new(Feeder { shared, first, last: vec![None; self.names.len()] })
     }
 
     /// Has writing failed? Then there is no use in going on.
@@ -227,15 +230,34 @@ fn write_all(shared: &Shared, writer: &mut dyn Writer) -> Result<(), MeterError>
     }
 }
 
+/// What times may differ by that are the same.
+const ROUNDING: Duration = Duration::from_millis(1);
+
 /// Hands samples of one meter to the writer.
 struct Feeder {
     shared: Arc<Shared>,
     first: u32,
+    /// When each channel was read last.
+    last: Vec<Option<Mono>>,
+}
+
+impl Feeder {
+    /// Means over a time may leave a hole between them, and say what they say all the same.
+    fn has_hole(&mut self, sample: &Sample) -> bool {
+        let Some(last) = self.last.get_mut(sample.channel) else { return false };
+        match (last.replace(sample.mono), sample.piece) {
+            (Some(last), Piece::Covers { time, .. }) => sample.mono.since(last) > time + ROUNDING,
+            _ => false,
+        }
+    }
 }
 
 impl Sink for Feeder {
     fn take(&mut self, sample: &Sample) {
-        let row = Row::of(sample, self.first);
+        let mut row = Row::of(sample, self.first);
+        if self.has_hole(sample) {
+            row.gap = row.gap.or(Some(Gap::Stalled));
+        }
         let mut waiting = self.shared.lock();
         if waiting.rows.len() >= MOST_WAITING {
             waiting.dropped += 1;

@@ -109,6 +109,8 @@ impl Samples<'_> {
         for (index, (name, value)) in pairs.enumerate() {
             let open = if index == 0 { '{' } else { ',' };
             let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            // People look at the page in terminals, too.
+            let value = value.replace(char::is_control, "\u{fffd}");
             let _ = write!(self.text, "{open}{name}=\"{value}\"");
         }
         let close = if names.is_empty() && le.is_none() { "" } else { "}" };

@@ -9,6 +9,7 @@ use clap::ValueHint;
 use nightwatt_lab::export::otlp::Endpoint;
 use nightwatt_meters::MeterSpec;
 
+use super::LogArgs;
 use crate::written;
 
 /// Which meters.
@@ -168,6 +169,8 @@ pub(crate) struct ExportArgs {
     /// Print the address as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
 }
 
 pub(super) const EXPORT_EXAMPLES: &str = "Examples:

@@ -15,12 +15,14 @@ use tokio::net::TcpListener;
 use crate::ExitStatus;
 use crate::args::ExportArgs;
 use crate::errors::Failure;
+use crate::logging;
 use crate::meters;
 use crate::output;
 use crate::signals::Signals;
 
 /// Reads meters and answers until stopped.
 pub(crate) fn run(args: &ExportArgs) -> Result<ExitStatus, Failure> {
+    logging::start(&args.log)?;
     let clock = Clock::real();
     let runtime =
         clock.runtime().map_err(|error| Failure::because("cannot start the runtime", &error))?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nightwatt_meters::{MODEL, MeterError, MeterSpec};
+use nightwatt_meters::{Host, MODEL, MeterError, MeterSpec, Presence};
 use serde::Deserialize;
 
 use super::{Wrong, wrong};
@@ -49,6 +49,22 @@ impl MeterConfig {
     pub(super) fn check(&self, table: &str) -> Result<(), Wrong> {
         if let Err(error) = nightwatt_meters::driver(&self.0.driver) {
             return wrong(format!("{table}.driver"), error.to_string());
+        }
+        let driver = nightwatt_meters::driver(&self.0.driver);
+        let wants_address =
+            driver.is_ok_and(|driver| (driver.probe)(&Host::default()) == Presence::NeedsAddress);
+        if wants_address && self.0.address.is_none() {
+            let text = format!("`{}` needs an `address`: where the meter is", self.0.driver);
+            return wrong(format!("{table}.driver"), text);
+        }
+        // Never repeated: configurations are shown to others.
+        let authority =
+            self.0.address.as_deref().and_then(|it| it.split_once("://")).map(|it| it.1);
+        let authority = authority.and_then(|rest| rest.split(['/', '?']).next());
+        if authority.is_some_and(|authority| authority.contains('@')) {
+            let text = "a password in an address can be read by everybody who sees it: say `user` and \
+                        `password-file` instead";
+            return wrong(format!("{table}.address"), text);
         }
         if self.0.driver == MODEL {
             let text = "`model` measures nothing: leave the meter out, and the bill is modelled by \

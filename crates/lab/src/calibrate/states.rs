@@ -47,7 +47,7 @@ pub struct StatesFound {
     pub schema: u32,
     /// Meter and channel.
     pub measured_by: String,
-    /// The share that the meter may be off; nothing is said of recordings.
+    /// The share that the meter may be off at `P_on`.
     pub meter_accuracy: Option<f64>,
     /// Sleep cycles.
     pub cycles: usize,
@@ -74,14 +74,15 @@ impl StatesFound {
         let uncertainty = own.hypot(self.meter_accuracy.unwrap_or(0.0));
         let watts = |name: &str, it: &Estimate<Watts>| {
             let half = half(it.interval.0.get(), it.interval.1.get());
-            format!("{name} = {:.2}  # +- {half:.2}\n", it.value.get())
+            format!("{name} = {:.2}  # +- {}\n", it.value.get(), of_use(half))
         };
         let mut text = String::from("[scenario.server]\n");
         text.push_str(&watts("on_w", on));
         text.push_str(&watts("off_w", &fit.off));
         let switch_half = half(switch.interval.0.get(), switch.interval.1.get());
         // Writing to a String cannot fail, here and below.
-        let _ = writeln!(text, "switch_j = {:.1}  # +- {switch_half:.1}", switch.value.get());
+        let value = switch.value.get();
+        let _ = writeln!(text, "switch_j = {value:.1}  # +- {}", of_use(switch_half));
         for (name, spread) in
             [("wake_time", self.time_to_wake_s), ("sleep_time", self.time_to_sleep_s)]
         {
@@ -91,10 +92,17 @@ impl StatesFound {
             }
         }
         if uncertainty.is_finite() && (0.0..1.0).contains(&uncertainty) {
-            let _ = writeln!(text, "uncertainty = {uncertainty:.3}");
+            // Rounded up: nobody knows it to be nothing.
+            let _ = writeln!(text, "uncertainty = {:.3}", (uncertainty * 1000.0).ceil() / 1000.0);
         }
         text
     }
+}
+
+/// With as many digits as say something.
+fn of_use(half: f64) -> String {
+    let digits = if half >= 10.0 { 0 } else { 1 - (half.max(1e-6).log10().floor() as i32).min(0) };
+    format!("{half:.*}", usize::try_from(digits).unwrap_or(0))
 }
 
 /// Fits readings and the sleep cycles that happened in them.

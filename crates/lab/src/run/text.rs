@@ -14,7 +14,7 @@ impl RunReport {
             runs => format!(" ({runs} runs)"),
         };
         // Writing to a String cannot fail, here and below.
-        let command = printable(&self.command.join(" "));
+        let command = self.command.join(" ");
         let _ = writeln!(text, "\n Energy of '{command}'{runs}:\n");
         for channel in &self.channels {
             self.write_channel(&mut text, channel);
@@ -46,7 +46,7 @@ impl RunReport {
     }
 
     fn write_channel(&self, text: &mut String, channel: &ChannelReport) {
-        let name = printable(&format!("{}/{}", channel.meter, channel.channel));
+        let name = format!("{}/{}", channel.meter, channel.channel);
         let by = channel.provenance.as_str();
         let (Some(joules), Some(uncertainty)) = (channel.joules, channel.uncertainty_j) else {
             let _ = writeln!(text, "{:>16} J  {name:<24} {by}: said nothing", "-");
@@ -74,11 +74,6 @@ impl RunReport {
             let _ = writeln!(text, "{:>16} J    by share of CPU time", figure(attributed));
         }
     }
-}
-
-/// Names come from command lines and from devices: none may steer the terminal.
-fn printable(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 /// Five digits that count.

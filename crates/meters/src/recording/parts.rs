@@ -107,8 +107,8 @@ impl Parts {
         fs::create_dir(&folder).map_err(|error| {
             let what = match error.kind() {
                 io::ErrorKind::AlreadyExists => format!(
-                    "record: {} holds parts of an earlier recording, which `nightwatt record \
-                     --recover {}` joins",
+                    "record: {} holds parts of another recording; unless that still runs, `nightwatt \
+                     record -o {} --recover` joins them",
                     folder.display(),
                     path.display()
                 ),

@@ -100,6 +100,11 @@ impl Names {
         names
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.names.len()
+    }
+
     /// Place of a meter's first channel.
     pub(super) fn first(&self, meter: usize) -> u32 {
         self.first[meter]

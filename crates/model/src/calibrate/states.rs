@@ -147,6 +147,13 @@ pub fn fit_states(
         Some((_, false)) => RowErrors::Relative(&sds),
     };
     let fit = design.solve(row_errors).map_err(|error| undetermined(&error))?;
+    if !fit.coefficients.iter().all(|figure| figure.is_finite()) {
+        return Err(CalibrateError::Undetermined {
+            figures: ALL,
+            why: "the energies are too large to be added up".to_owned(),
+            next: "give times in seconds and energies in joules",
+        });
+    }
     let difference = fit.at(&[1.0, -1.0, 0.0]);
     let mut found = StatesFit {
         on: Estimate::of(&fit, 0, Watts),

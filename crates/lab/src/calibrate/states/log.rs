@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nightwatt_meters::log::{self, Options};
-use nightwatt_meters::{MeterSpec, recording};
+use nightwatt_meters::sampler::Opened;
+use nightwatt_meters::{Accuracy, Host, MeterSpec, recording};
 use nightwatt_model::calibrate::states::SleepCycle;
 use nightwatt_model::quantity::Watts;
 use nightwatt_model::sample::Reading;
@@ -40,7 +41,18 @@ pub fn run(options: &LogOptions) -> Result<StatesFound, Error> {
     let text = std::fs::read_to_string(&options.times)
         .map_err(|error| nightwatt_meters::MeterError::reading(&options.times, error))?;
     let cycles = cycles(&text, recorded.begun_ns)?;
-    fit_log(recorded.readings, &cycles, recorded.name)
+    let accuracy = accuracy(options, &recorded.name);
+    let mut found = fit_log(recorded.readings, &cycles, recorded.name)?;
+    let on = found.fit.on.value;
+    found.meter_accuracy = accuracy.map(|accuracy| accuracy.at(on) / on);
+    Ok(found)
+}
+
+/// What the recording says of its meter, or what is assumed of such recordings.
+fn accuracy(options: &LogOptions, name: &str) -> Option<Accuracy> {
+    let opened = Opened::open(&Host::default(), &options.log).ok()?;
+    let mut channels = opened.channels().iter();
+    channels.find(|channel| channel.name == name).map(|channel| channel.accuracy)
 }
 
 /// Readings since a beginning, and when that was, in nanoseconds since 1970.

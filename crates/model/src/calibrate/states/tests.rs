@@ -243,6 +243,14 @@ fn what_cannot_be_determined_is_named_with_what_to_run_next() {
 }
 
 #[test]
+fn energies_beyond_all_numbers_are_no_figures() {
+    let rows =
+        [(1.0, 2.0, 1, 1e308), (2.0, 3.0, 1, 1e308), (4.0, 5.0, 1, -1e308), (5.0, 9.0, 1, 8.0)];
+    let rows = rows.map(|(on, off, cycles, energy)| row(on, off, cycles, energy));
+    assert!(why(&rows).contains("too large to be added up"), "{}", why(&rows));
+}
+
+#[test]
 fn figures_that_are_none_are_refused_by_row() {
     let mut rows = vec![exact(60.0, 60.0, 1); 4];
     rows[2].energy = Joules(f64::NAN);
