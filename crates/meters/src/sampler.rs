@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_model::quantity::Watts;
 use nightwatt_model::sample::{Piece, Reading, Totals, Track, TrackSpec};
 use nightwatt_model::time::Mono;
 
@@ -112,7 +113,7 @@ pub struct Measured {
     /// Of each channel.
     pub totals: Vec<Totals>,
     /// Of each channel: the last power known, and when.
-    pub latest: Vec<Option<(Mono, nightwatt_model::quantity::Watts)>>,
+    pub latest: Vec<Option<(Mono, Watts)>>,
     /// Time between two readings.
     pub interval: Duration,
     /// The longest that a reading took that did not fail, of a meter that is asked.
@@ -141,7 +142,9 @@ impl Board {
         let longest_gap = interval.mul_f64(GAP_AFTER).max(Duration::from_millis(20));
         let channels = opened.channels().to_vec();
         let track = |channel: &Channel| {
-            Track::new(TrackSpec { counter: channel.counter, longest_gap }, begins)
+            let track = Track::new(TrackSpec { counter: channel.counter, longest_gap }, begins);
+            // Rails of a board may carry a current either way; a machine draws power.
+            if channel.scope.is_whole() { track.at_least(Watts::ZERO) } else { track }
         };
         let tracks: Vec<_> = channels.iter().map(track).collect();
         let measured = Measured {

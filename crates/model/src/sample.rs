@@ -85,6 +85,8 @@ const MEANS_TOUCH: f64 = 1.5;
 pub struct Track {
     spec: TrackSpec,
     counter: Option<Counter>,
+    /// Nothing less is believed.
+    least: Watts,
     /// Nothing outside of it counts.
     window: (Mono, Mono),
     last: Option<(Mono, Watts)>,
@@ -92,12 +94,6 @@ pub struct Track {
     interrupted: Option<(Mono, Gap)>,
     joules: Sum,
     totals: Totals,
-}
-
-/// Could a meter have said so?
-fn is_plausible(reading: Reading) -> bool {
-    let watts = power(reading).get();
-    watts.is_finite() && watts.abs() <= LARGEST.get()
 }
 
 /// The power that a reading tells; of a counter nothing.
@@ -143,12 +139,19 @@ impl Track {
         Self {
             spec,
             counter: spec.counter.map(Counter::new),
+            least: -LARGEST,
             window: (begins, Mono::NEVER),
             last: None,
             interrupted: None,
             joules: Sum::default(),
             totals: Totals::default(),
         }
+    }
+
+    /// Leaves out readings of less power than this: a whole machine does not draw less than nothing.
+    #[must_use]
+    pub const fn at_least(self, least: Watts) -> Self {
+        Self { least, ..self }
     }
 
     /// What it has come to so far.
@@ -192,7 +195,7 @@ impl Track {
 
     /// Takes a reading.
     pub fn add(&mut self, at: Mono, reading: Reading) -> Piece {
-        if self.is_late(at) || !is_plausible(reading) {
+        if self.is_late(at) || !self.is_plausible(reading) {
             self.totals.ignored += 1;
             return Piece::Ignored;
         }
@@ -220,7 +223,7 @@ impl Track {
     /// coverage and the gaps of its source, whatever caused them.
     pub fn replay(&mut self, at: Mono, reading: Reading, known: Piece) -> Piece {
         let is_late = self.is_late(at) || known == Piece::Ignored;
-        if is_late || !is_plausible(reading) {
+        if is_late || !self.is_plausible(reading) {
             self.totals.ignored += 1;
             return Piece::Ignored;
         }
@@ -239,6 +242,12 @@ impl Track {
             Piece::Gap(_) | Piece::Ignored => known,
         };
         self.book(at, reading, piece)
+    }
+
+    /// Could the meter have said so?
+    fn is_plausible(&self, reading: Reading) -> bool {
+        let watts = power(reading);
+        self.least <= watts && watts <= LARGEST
     }
 
     fn is_late(&self, at: Mono) -> bool {

@@ -171,6 +171,11 @@ fn a_figure_that_cannot_be_true_is_left_out() {
     let totals = track.totals();
     close(totals.joules, 0.0);
     assert_eq!((totals.ignored, totals.readings), (5, 2));
+    let mut machine = Track::new(POWER, Mono::ZERO).at_least(Watts::ZERO);
+    machine.add(ms(0), Reading::Power(Watts(10.0)));
+    assert_eq!(machine.add(ms(500), Reading::Power(Watts(-5.0))), Piece::Ignored);
+    machine.add(ms(1000), Reading::Power(Watts(0.0)));
+    close(machine.totals().joules, 5.0);
 }
 
 #[test]
