@@ -1,10 +1,13 @@
 //! Which meters a command uses.
 
+use std::time::Duration;
+
 use nightwatt_meters::sampler::Opened;
 use nightwatt_meters::{Host, MeterSpec, usual};
 
 use crate::args::MeterArgs;
 use crate::errors::Failure;
+use crate::{figures, output};
 
 /// Those that the user names, or those of this machine, or a model of it. No two have the same name:
 /// the second `http` is `http-2`.
@@ -26,10 +29,23 @@ pub(crate) fn chosen(args: &MeterArgs) -> Vec<MeterSpec> {
     chosen
 }
 
-/// The same, opened.
-pub(crate) fn opened(host: &Host, args: &MeterArgs) -> Result<Vec<Opened>, Failure> {
+/// The same, opened. Says so if one cannot be read as often as wished.
+pub(crate) fn opened(
+    host: &Host,
+    args: &MeterArgs,
+    wish: Option<Duration>,
+) -> Result<Vec<Opened>, Failure> {
     let opened = chosen(args).iter().map(|spec| Opened::open(host, spec)).collect::<Result<_, _>>();
-    opened.map_err(|error| Failure::failed(&error).maybe_hint(error.hint()))
+    let opened: Vec<Opened> =
+        opened.map_err(|error| Failure::failed(&error).maybe_hint(error.hint()))?;
+    for meter in &opened {
+        let interval = meter.interval(wish);
+        if wish.is_some_and(|wish| interval > wish) {
+            let (name, every) = (meter.name(), figures::time(interval));
+            output::complain(&format!("warning: {name} says something new every {every} at most"));
+        }
+    }
+    Ok(opened)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ mod step;
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 pub use self::cross::{CrossCalibration, Side};
 pub use self::relation::Relation;
@@ -43,12 +43,17 @@ pub enum MeterCheckError {
 /// A difference between meter and reference.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Difference {
-    /// When, by the meter's clock.
+    /// When, by the meter's clock; in seconds where it is written.
+    #[serde(rename = "time_s", serialize_with = "as_seconds")]
     pub time: Mono,
     /// Meter less reference.
     pub error: Watts,
     /// The same in percent of the reference.
     pub percent: f64,
+}
+
+fn as_seconds<S: Serializer>(time: &Mono, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.as_secs_f64())
 }
 
 /// Differences where the load was light, at which meters are at their worst.

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &ExportArgs) -> Result<ExitStatus, Failure> {
 
 fn start(args: &ExportArgs) -> Result<Sampler, Failure> {
     let host = Host::default();
-    let opened = meters::opened(&host, &args.meters)?;
+    let opened = meters::opened(&host, &args.meters, args.interval)?;
     let nobody = |_: &Opened| -> Box<dyn Sink> { Box::new(()) };
     Sampler::start(opened, args.interval, nobody)
         .map_err(|error| Failure::because("cannot start the meters' threads", &error))

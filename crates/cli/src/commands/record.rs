@@ -69,7 +69,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<ExitStatus, Failure> {
         return recover(args, format);
     }
     let host = Host::default();
-    let opened = meters::opened(&host, &args.meters)?;
+    let opened = meters::opened(&host, &args.meters, args.interval)?;
     let mut cross = Cross::of(&opened, args.interval, args.reference.as_deref())
         .map_err(|error| Failure::usage(&error))?;
     let meta = meta(&host, &opened, args);

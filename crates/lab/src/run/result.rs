@@ -412,6 +412,12 @@ fn warnings(
             "{ignored} readings were left out: no figures, none that can be true, or not in order of time"
         ));
     }
+    for measured in runs.iter().take(1).flat_map(|(_, measured)| measured) {
+        if options.interval.is_some_and(|wish| measured.interval > wish) {
+            let (name, every) = (&measured.meter, measured.interval.as_secs_f64());
+            warnings.push(format!("{name} says something new every {every} s at most"));
+        }
+    }
     let left = runs.iter().map(|(run, _)| run.used.left_running).max().unwrap_or(0);
     if left > 0 {
         warnings.push(format!(

@@ -1,7 +1,8 @@
 //! Bytes of a recording, packed or not, by lines or as they come.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
@@ -21,6 +22,11 @@ pub(super) struct Input {
 
 impl Input {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
+        // To open a pipe waits for whoever writes into it, for ever if nobody does.
+        if fs::metadata(path)?.file_type().is_fifo() {
+            let why = "it is a pipe, and recordings are read from files";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
         let mut file = BufReader::new(File::open(path)?);
         let packed = file.fill_buf()?.starts_with(&[0x1f, 0x8b]);
         let mut bytes: Box<dyn Read + Send> =

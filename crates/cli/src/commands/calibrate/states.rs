@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Read;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use nightwatt_clock::Clock;
@@ -52,6 +53,13 @@ pub(super) fn run(args: &StatesArgs) -> Result<ExitStatus, Failure> {
 /// Puts the machine to sleep and wakes it, for as long as the plan takes.
 fn driven(args: &StatesArgs, config: &Path) -> Result<StatesFound, Failure> {
     let config = Config::load(config).map_err(|error| Failure::usage(&error))?;
+    if UnixStream::connect(config.control_socket()).is_ok() {
+        let text =
+            "`nightwatt serve` runs with this configuration, and two must not command one machine";
+        return Err(
+            Failure::saying(text).hint("stop it first: its clients cannot be served meanwhile")
+        );
+    }
     let options = DriveOptions {
         config,
         site: args.site.clone(),
