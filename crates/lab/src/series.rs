@@ -7,15 +7,11 @@ use std::time::Duration;
 use nightwatt_meters::Channel;
 use nightwatt_model::power_log::{Course, PowerLog, PowerLogError, PowerReading};
 use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::{Piece, Reading};
+use nightwatt_model::sample::{MEANS_TOUCH, Piece, Reading};
 use nightwatt_model::time::Mono;
 
 /// Readings kept of a meter: half an hour of a thousand a second, and 64 MB.
 const MOST: usize = 1 << 21;
-
-/// A mean reaches back to the reading before it if that is no further away than this many times its
-/// time.
-const MEANS_TOUCH: f64 = 1.5;
 
 /// Readings of one channel, of which counters have become means.
 #[derive(Debug, Clone)]

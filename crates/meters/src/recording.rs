@@ -27,7 +27,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use nightwatt_model::sample::{Gap, Piece};
+use nightwatt_model::sample::{Gap, MEANS_TOUCH, Piece, Reading};
 use nightwatt_model::time::Mono;
 use serde::Serialize;
 use serde_json::Value;
@@ -230,9 +230,6 @@ fn write_all(shared: &Shared, writer: &mut dyn Writer) -> Result<(), MeterError>
     }
 }
 
-/// What times may differ by that are the same.
-const ROUNDING: Duration = Duration::from_millis(1);
-
 /// Hands samples of one meter to the writer.
 struct Feeder {
     shared: Arc<Shared>,
@@ -244,9 +241,15 @@ struct Feeder {
 impl Feeder {
     /// Means over a time may leave a hole between them, and say what they say all the same.
     fn has_hole(&mut self, sample: &Sample) -> bool {
-        let Some(last) = self.last.get_mut(sample.channel) else { return false };
-        match (last.replace(sample.mono), sample.piece) {
-            (Some(last), Piece::Covers { time, .. }) => sample.mono.since(last) > time + ROUNDING,
+        let (Some(last), false) =
+            (self.last.get_mut(sample.channel), sample.piece == Piece::Ignored)
+        else {
+            return false;
+        };
+        match (last.replace(sample.mono), sample.reading) {
+            (Some(last), Reading::MeanPower { over, .. }) => {
+                sample.mono.since(last) > over.mul_f64(MEANS_TOUCH)
+            }
             _ => false,
         }
     }

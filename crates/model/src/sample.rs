@@ -78,7 +78,7 @@ const LARGEST: Watts = Watts(1e9);
 
 /// A mean over a time is taken to reach back to the reading before it if that is no further away
 /// than this many times its time: meters that report one mean after the other do so a little late.
-const MEANS_TOUCH: f64 = 1.5;
+pub const MEANS_TOUCH: f64 = 1.5;
 
 /// Energy of one channel in a window of time, reading by reading.
 #[derive(Debug, Clone)]

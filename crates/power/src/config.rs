@@ -170,18 +170,10 @@ impl DriverConfig {
         }
         match self {
             Self::Ssh(config) if to_wake => config.can_wake(),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for DriverConfig {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match ControllerConfig::deserialize(deserializer)? {
-            ControllerConfig::One(driver) => Ok(driver),
-            ControllerConfig::Pair { .. } => {
-                Err(D::Error::custom("one driver is wanted here, and not a pair"))
+            Self::Wol(config) if config.raw && config.interface.is_none() => {
+                Err("`raw` frames go through one `interface`: say which".to_owned())
             }
+            _ => Ok(()),
         }
     }
 }

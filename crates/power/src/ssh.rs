@@ -43,6 +43,9 @@ const FAILED: i32 = 255;
 const WENT_AWAY: [&str; 4] =
     ["closed by remote host", "Connection reset", "Broken pipe", "not responding"];
 
+/// What it says if the connection ended before there was one.
+const NEVER_CAME: [&str; 2] = ["exchange_identification", "banner exchange"];
+
 /// The table `[site.power.ssh]`, or one below `wake` or `sleep`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -164,8 +167,8 @@ impl Ssh {
         let script = &self.config.sleep;
         let (status, output) = self.run(script).await?;
         let text = output.text();
-        let went_away =
-            status.code() == Some(FAILED) && WENT_AWAY.iter().any(|words| text.contains(words));
+        let says = |words: &[&str]| words.iter().any(|words| text.contains(words));
+        let went_away = status.code() == Some(FAILED) && says(&WENT_AWAY) && !says(&NEVER_CAME);
         if status.success() || went_away {
             return Ok(());
         }

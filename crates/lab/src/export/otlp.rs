@@ -39,6 +39,10 @@ impl std::str::FromStr for Endpoint {
             }
             _ => return Err(format!("`{text}` is no URL like http://127.0.0.1:4318")),
         }
+        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+            // Never repeated: it would be in logs.
+            return Err("a password in a URL can be read by everybody on this machine".to_owned());
+        }
         let base = text.trim_end_matches('/');
         Ok(Self(if uri.path() == "/" { format!("{base}/v1/metrics") } else { text.to_owned() }))
     }
@@ -68,11 +72,11 @@ impl Exporter {
     pub fn send(&self, figures: &Figures) -> Result<(), Error> {
         let body = message(figures).to_string();
         let request = self.agent.post(&self.endpoint.0).header("Content-Type", "application/json");
-        let answer = request.send(body).map_err(|error| Error::Collector {
-            endpoint: self.endpoint.to_string(),
-            why: error.to_string(),
-        });
-        answer.map(drop)
+        let failed = |why: String| Error::Collector { endpoint: self.endpoint.to_string(), why };
+        let answer = request.send(body).map_err(|error| failed(error.to_string()))?;
+        let status = answer.status();
+        // A redirect is not followed, and takes nothing.
+        if status.is_success() { Ok(()) } else { Err(failed(format!("it answered {status}"))) }
     }
 }
 

@@ -260,10 +260,8 @@ struct OneRun {
 }
 
 impl OneRun {
-    /// A counter that did not count has said nothing: its steps are longer than the run.
-    fn joules(&self, channel: &Channel) -> Option<Joules> {
-        let silent = channel.counter.is_some() && self.totals.joules == Joules::ZERO;
-        Some(self.totals.mean_power().filter(|_| !silent)? * self.time)
+    fn joules(&self) -> Option<Joules> {
+        Some(self.totals.mean_power()? * self.time)
     }
 
     /// Of steps of the meter at both ends, of what lay between readings, and of what is not covered.
@@ -309,8 +307,12 @@ fn channel_report(
     idle: Option<Mean>,
     share: Option<f64>,
 ) -> ChannelReport {
-    let joules: Vec<f64> =
-        runs.iter().filter_map(|run| run.joules(channel)).map(Joules::get).collect();
+    // A counter that never counted has said nothing: its steps are longer than a run. If it counted in
+    // some, the mean is over all: what one run misses of a step, another has too much.
+    let silent =
+        channel.counter.is_some() && runs.iter().all(|run| run.totals.joules == Joules::ZERO);
+    let known = runs.iter().filter(|_| !silent).filter_map(OneRun::joules);
+    let joules: Vec<f64> = known.map(Joules::get).collect();
     let mean = Mean::of(&joules);
     let known = joules.len().max(1) as f64;
     let time: Duration = runs.iter().map(|run| run.time).sum();
@@ -370,6 +372,26 @@ fn dynamic(channel: &Channel, joules: f64, idle: Mean, budget: Budget, time: Dur
     }
 }
 
+/// Readings that were left out, and meters that cannot be read as often as wished.
+fn about_readings(options: &RunOptions, runs: &[(Finished, Vec<Measured>)]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let totals = runs.iter().flat_map(|(_, measured)| measured).flat_map(|it| &it.totals);
+    let ignored: u64 = totals.map(|totals| totals.ignored).sum();
+    if ignored > 0 {
+        warnings.push(format!(
+            "{ignored} readings were left out: no figures, none that can be true, or not in order of \
+             time"
+        ));
+    }
+    for measured in runs.iter().take(1).flat_map(|(_, measured)| measured) {
+        if options.interval.is_some_and(|wish| measured.interval > wish) {
+            let (name, every) = (&measured.meter, measured.interval.as_secs_f64());
+            warnings.push(format!("{name} says something new every {every} s at most"));
+        }
+    }
+    warnings
+}
+
 fn warnings(
     options: &RunOptions,
     runs: &[(Finished, Vec<Measured>)],
@@ -405,19 +427,7 @@ fn warnings(
             ));
         }
     }
-    let all = || runs.iter().flat_map(|(_, measured)| measured);
-    let ignored: u64 = all().flat_map(|it| &it.totals).map(|totals| totals.ignored).sum();
-    if ignored > 0 {
-        warnings.push(format!(
-            "{ignored} readings were left out: no figures, none that can be true, or not in order of time"
-        ));
-    }
-    for measured in runs.iter().take(1).flat_map(|(_, measured)| measured) {
-        if options.interval.is_some_and(|wish| measured.interval > wish) {
-            let (name, every) = (&measured.meter, measured.interval.as_secs_f64());
-            warnings.push(format!("{name} says something new every {every} s at most"));
-        }
-    }
+    warnings.extend(about_readings(options, runs));
     let left = runs.iter().map(|(run, _)| run.used.left_running).max().unwrap_or(0);
     if left > 0 {
         warnings.push(format!(
@@ -426,7 +436,7 @@ fn warnings(
         ));
     }
     let (mut missed, mut suspends) = (0, 0);
-    for measured in all() {
+    for measured in runs.iter().flat_map(|(_, measured)| measured) {
         missed += measured.missed;
         suspends += measured.suspends;
         if let Some(error) = &measured.last_error {

@@ -357,7 +357,13 @@ impl Lifecycle {
             (Phase::FallingAsleep, false) => {
                 self.sleep_failures = 0;
                 self.failures = 0;
+                let refused = self.refused;
                 let slept = self.come_to(now, Phase::Asleep, Change::FellAsleep);
+                if refused {
+                    // It said that it would not sleep: perhaps it is only out of reach.
+                    self.lost = true;
+                    self.watch_again(now);
+                }
                 // Somebody came meanwhile. `FellAsleep` is passed over: the bill knows no difference.
                 Some(self.wake_if_wanted(now, commands).unwrap_or(slept))
             }

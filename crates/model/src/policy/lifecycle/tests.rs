@@ -88,6 +88,17 @@ fn a_server_that_was_put_to_sleep_is_left_in_peace_and_one_that_went_away_is_loo
 }
 
 #[test]
+fn a_server_that_refused_to_sleep_and_is_out_of_reach_is_looked_for() {
+    let mut story = Story::awake();
+    story.server.patience.watch_asleep_every = Duration::ZERO;
+    story.later(100).sleep();
+    story.report(|epoch| Report::SleepDone(epoch, false));
+    assert_eq!(story.probed(false), Some(Change::FellAsleep));
+    story.tick();
+    assert_eq!(story.probed(true), Some(Change::WokenByOthers));
+}
+
+#[test]
 fn it_sleeps_and_wakes() {
     let mut story = Story::awake();
     assert_eq!(story.later(100).sleep(), Some(Change::FallingAsleep));
