@@ -28,6 +28,24 @@ pub(crate) fn say_json(value: &impl Serialize) -> Result<(), Failure> {
     say(&text)
 }
 
+/// Writes a result, as JSON or in words, and what to think twice about to stderr.
+pub(crate) fn say_result(
+    result: &impl Serialize,
+    json: bool,
+    words: impl FnOnce() -> String,
+    warnings: &[String],
+) -> Result<(), Failure> {
+    if json {
+        say_json(result)?;
+    } else {
+        say(&words())?;
+    }
+    for warning in warnings {
+        complain(&format!("warning: {warning}"));
+    }
+    Ok(())
+}
+
 /// Writes to stderr. When even that fails, there is nobody left to tell.
 pub(crate) fn complain(text: &str) {
     let _ = writeln!(io::stderr(), "{}", printable(text));

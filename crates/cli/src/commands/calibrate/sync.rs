@@ -78,14 +78,7 @@ fn run_align(args: &AlignArgs) -> Result<ExitStatus, Failure> {
     });
     progress.end();
     let aligned = aligned.map_err(|error| failed(&error))?;
-    if args.json {
-        output::say_json(&aligned)?;
-    } else {
-        output::say(&text(&aligned))?;
-    }
-    for warning in &aligned.warnings {
-        output::complain(&format!("warning: {warning}"));
-    }
+    output::say_result(&aligned, args.json, || text(&aligned), &aligned.warnings)?;
     let nothing = aligned.synchronised == 0;
     Ok(if nothing { ExitStatus::Failed } else { ExitStatus::Success })
 }

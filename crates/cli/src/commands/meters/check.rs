@@ -45,14 +45,7 @@ pub(super) fn run(
     let report = meter_check::run(&options, &stop, tell);
     progress.end();
     let report = report.map_err(|error| failed(&error))?;
-    if args.json {
-        output::say_json(&report)?;
-    } else {
-        output::say(&text(&report))?;
-    }
-    for warning in &report.warnings {
-        output::complain(&format!("warning: {warning}"));
-    }
+    output::say_result(&report, args.json, || text(&report), &report.warnings)?;
     Ok(ExitStatus::Success)
 }
 

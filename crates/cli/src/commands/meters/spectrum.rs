@@ -38,14 +38,7 @@ pub(super) fn run(args: &MetersArgs, meter: &MeterSpec) -> Result<ExitStatus, Fa
     let report = spectrum::run(&options, &stop, tell);
     progress.end();
     let report = report.map_err(|error| super::check::failed(&error))?;
-    if args.json {
-        output::say_json(&report)?;
-    } else {
-        output::say(&text(&report))?;
-    }
-    for warning in &report.warnings {
-        output::complain(&format!("warning: {warning}"));
-    }
+    output::say_result(&report, args.json, || text(&report), &report.warnings)?;
     Ok(ExitStatus::Success)
 }
 
