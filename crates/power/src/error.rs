@@ -45,6 +45,12 @@ pub enum Error {
         /// The end of what it said.
         output: String,
     },
+    /// The server has reasons of its own to stay awake. That is no failure: it can be asked again soon.
+    #[error("the server stays awake: {reasons}")]
+    Inhibited {
+        /// What keeps it awake, for people: `2 users are logged in (ann, bob); backup.timer is due in 4 min`.
+        reasons: String,
+    },
     /// A process survived everything.
     #[error("process {pid} is still there {waited:?} after SIGKILL")]
     Unkillable {
@@ -83,6 +89,7 @@ impl Error {
             Self::Failed { .. }
             | Self::TimedOut { .. }
             | Self::Ssh { .. }
+            | Self::Inhibited { .. }
             | Self::Unkillable { .. }
             | Self::Scripted { .. } => true,
         }
@@ -107,6 +114,9 @@ impl Error {
                 "run the command by hand; if it is meant to take that long, raise `timeout`"
             }
             Self::Ssh { output, .. } => ssh_hint(output),
+            Self::Inhibited { .. } => {
+                "nothing: it is asked again; if that should not keep it awake, change what inhibits its agent"
+            }
             Self::Unkillable { .. } => {
                 "look for processes in state D (`ps -o pid,stat,wchan`): a disk or network file \
                  system may hang"

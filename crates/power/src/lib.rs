@@ -41,6 +41,9 @@ pub use error::{ConfigError, Error};
 /// What a controller is doing, boxed so that controllers can be trait objects.
 pub type Work<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
+/// What a driver hears of its server, without having asked.
+pub type News<'a> = Pin<Box<dyn Future<Output = Heard> + Send + 'a>>;
+
 /// How one server is woken and put to sleep.
 ///
 /// Every method ends: what can hang has a time-out. Each may be called at any time, in any state
@@ -63,6 +66,12 @@ pub trait Controller: Debug + Send + Sync {
         Box::pin(std::future::ready(Ok(())))
     }
 
+    /// Ends when something was heard of the server that nobody asked for. What is heard while nobody
+    /// listens is kept, the last of it. Most drivers never hear anything.
+    fn heard(&self) -> News<'_> {
+        Box::pin(std::future::pending())
+    }
+
     /// After a wake command, does [`Observed::Down`] say that it failed (a process that has ended)? For
     /// most it says only that the server is not up yet.
     fn down_is_final(&self) -> bool {
@@ -79,6 +88,17 @@ pub enum Observed {
     Down,
     /// The controller has no means to tell, or the server is between the two.
     Unknown,
+}
+
+/// What was heard of a server. That it is up is a hint, worth a probe; that it leaves is to be believed,
+/// so a driver says so only if it knows who spoke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heard {
+    /// It goes to sleep at this moment, by itself or because it was told to: whatever is sent to it now
+    /// may wake it.
+    Leaving,
+    /// It is up: it has resumed or started, or did not fall asleep after all.
+    Back,
 }
 
 /// What a driver needs to know besides its own configuration.
