@@ -177,6 +177,10 @@ pub struct SiteConfig {
     /// The same while it sleeps; see [`SiteConfig::watch_asleep`].
     #[serde(default, deserialize_with = "cache::given")]
     pub watch_asleep: Option<Duration>,
+    /// Whoever wakes the server, and not through the proxy, wants to use it: it stays awake at least this
+    /// long then.
+    #[serde(default = "default_grace", with = "duration_text")]
+    pub grace: Duration,
     /// Who is a crawler, a scanner, a monitor.
     #[serde(default)]
     pub clients: ClassifierConfig,
@@ -237,6 +241,10 @@ fn default_wake_budget() -> u32 {
 
 fn default_wake_timeout() -> Duration {
     Duration::from_mins(2)
+}
+
+fn default_grace() -> Duration {
+    Duration::from_mins(5)
 }
 
 fn default_watch() -> Duration {

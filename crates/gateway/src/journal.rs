@@ -177,7 +177,7 @@ mod tests {
 
     fn record(second: i64, on: u64) -> Record {
         let bill = Bill { on: Duration::from_secs(on), ..Bill::default() };
-        let memory = Memory { bill, crawl_appointment: None };
+        let memory = Memory { bill, ..Memory::default() };
         Record {
             v: 1,
             at: Wall::from_secs(second),

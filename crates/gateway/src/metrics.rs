@@ -221,6 +221,19 @@ fn write_wakeups(page: &mut Exposition, sites: &[Scraped<'_>]) {
             samples.histogram(&[it.name()], &it.site.supervisor.tally().wake_times());
         }
     });
+    let expected = gauge(
+        "nightwatt_expected_wake_seconds",
+        &["site"],
+        "What the next wake-up is expected to take: the mean of the last ones, before any as configured.",
+    );
+    per_site(page, expected, sites, |it| it.status.wake_time_s);
+    let loops = counter(
+        "nightwatt_wake_loops_total",
+        &["site"],
+        "Times that the server was woken three times within 15 minutes with nobody served, and left awake \
+         for an hour.",
+    );
+    per_site(page, loops, sites, |it| it.status.wake_loops);
     let changes = counter(
         "nightwatt_server_changes_total",
         &["site", "change"],

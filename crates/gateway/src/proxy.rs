@@ -305,7 +305,7 @@ impl Asked<'_> {
     }
 
     fn wake_time(&self) -> Duration {
-        self.site().scenario.server.wake_time
+        self.site().supervisor.expected_wake_time()
     }
 
     fn wake_cause(&self) -> WakeCause {

@@ -92,6 +92,7 @@ impl Shadow {
         let hands = Hands {
             controller: Box::new(pretended.build(context)?),
             probe: Probe::new(probe::Config::Controller, clock.clone()),
+            neighbour: None,
         };
         let name = format!("{} (shadow)", context.site);
         let (supervisor, task) = Supervisor::start(&name, clock, mind, hands, records);

@@ -16,6 +16,7 @@ use nightwatt_model::quantity::Watts;
 use nightwatt_model::scenario::Scenario;
 use nightwatt_model::time::Now;
 use nightwatt_model::visit::Visits;
+use nightwatt_power::neighbour::Neighbour;
 use nightwatt_power::probe::{self, Probe};
 use nightwatt_power::{Context, Controller};
 use nightwatt_traffic::{Classifier, ClientFacts};
@@ -23,6 +24,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::answers;
+use crate::authority::Authority;
 use crate::config::{Config, SiteConfig};
 use crate::error::StartError;
 use crate::flights::Flights;
@@ -100,7 +102,8 @@ impl Site {
         let probe = site.probe_config();
         let probes_http = matches!(probe, probe::Config::Http(_));
         let probe = Probe::new(probe, (*clock).clone());
-        let hands = Hands { controller, probe };
+        let neighbour = if observe { None } else { neighbour(site, clock) };
+        let hands = Hands { controller, probe, neighbour };
         let (journal, memory) = journal(site, common, "ledger")?;
         let (policy, shelf): (AnyPolicy, _) =
             if observe { (Box::new(AlwaysOn), None) } else { policy(site, common) };
@@ -189,9 +192,20 @@ async fn drop_stale(origin: Arc<OriginPool>, mut phase: watch::Receiver<Phase>) 
     }
 }
 
+/// The server on the wire, unless it is a part of this machine.
+fn neighbour(site: &SiteConfig, clock: &Clock) -> Option<Neighbour> {
+    if site.power.is_on_this_machine() {
+        return None;
+    }
+    let authority = Authority::parse(&site.origin.authority)?;
+    let host = authority.host.trim_start_matches('[').trim_end_matches(']');
+    Some(Neighbour::new(host, clock.clone()))
+}
+
 fn settings(site: &SiteConfig, scenario: &Scenario) -> Settings {
     Settings {
         waiting_page: site.waiting_page,
+        grace: site.grace,
         wake_budget: (site.wakes_per_client_and_hour, Duration::from_hours(1)),
         patience: Patience {
             wake_timeout: site.wake_timeout,

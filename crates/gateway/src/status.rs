@@ -42,6 +42,12 @@ pub struct SiteStatus {
     pub failures: u32,
     /// Seconds until a failed server may be tried again.
     pub retry_after_s: f64,
+    /// Seconds that the next wake-up is expected to take: as seen, until then as configured.
+    #[serde(default)]
+    pub wake_time_s: f64,
+    /// Times since the start that it was found being woken again and again with nobody served.
+    #[serde(default)]
+    pub wake_loops: u64,
     /// Exchanges with the server under way.
     pub in_flight: u32,
     /// Requests held for it.
@@ -200,6 +206,8 @@ impl Site {
             kept_awake_by: kept_awake_by(&server),
             failures: server.failures,
             retry_after_s: server.blocked_for.as_secs_f64(),
+            wake_time_s: server.wake_time.as_secs_f64(),
+            wake_loops: server.wake_loops,
             in_flight: server.in_flight,
             held: server.held,
             policy: self.scenario.policy.to_string(),
@@ -298,6 +306,15 @@ fn kept_awake_by(server: &SupervisorStatus) -> Option<String> {
         Hindrance::Until(then) => {
             let seconds = then.since(server.now).as_secs_f64();
             format!("minimum on, quiet or stay-awake time, for another {seconds:.0} s")
+        }
+        Hindrance::Declined(then) => {
+            let seconds = then.since(server.now).as_secs_f64();
+            let reasons = server.inhibited_by.as_deref().unwrap_or("reasons of its own");
+            format!("the server itself: {reasons}; asked again in {seconds:.0} s")
+        }
+        Hindrance::WakeLoop(then) => {
+            let minutes = then.since(server.now).as_secs_f64() / 60.0;
+            format!("a wake loop: woken again and again with nobody served; for {minutes:.0} min")
         }
         Hindrance::Sla => "the SLA, which leaves no room for another delay".to_owned(),
     })

@@ -1,6 +1,7 @@
 //! Drives the power manager of one server: runs its timers, carries out its commands, writes its
 //! journal, and tells those who wait when the server is awake.
 
+mod hands;
 mod look;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,11 +17,10 @@ use nightwatt_model::policy::manager::{
 };
 use nightwatt_model::policy::sleep::SleepPolicy;
 use nightwatt_model::time::{Mono, Now};
-use nightwatt_power::probe::Probe;
-use nightwatt_power::{Controller, Observed};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
+pub(crate) use self::hands::Hands;
 pub(crate) use self::look::SupervisorStatus;
 use crate::journal::{Journal, Record, WakeCause};
 use crate::lessons::Shelf;
@@ -44,22 +44,6 @@ pub(crate) struct Records {
     pub(crate) shelf: Option<Shelf>,
     /// What measures the server and the proxy.
     pub(crate) meters: Meters,
-}
-
-/// How the server is reached.
-pub(crate) struct Hands {
-    /// Wakes it and puts it to sleep.
-    pub(crate) controller: Box<dyn Controller>,
-    /// Says whether it answers.
-    pub(crate) probe: Probe,
-}
-
-impl Hands {
-    /// Is it certain that the server does not even start?
-    async fn is_gone(&self) -> bool {
-        self.controller.down_is_final()
-            && matches!(self.controller.state().await, Ok(Observed::Down))
-    }
 }
 
 /// One server under supervision.
@@ -90,6 +74,8 @@ struct Managed {
     scratch: Vec<Action>,
     /// What was last told of [`PowerManager::is_free`].
     free: bool,
+    /// Why the server said last that it would not sleep.
+    inhibited_by: Option<String>,
 }
 
 /// The two halves that run by themselves.
@@ -106,7 +92,10 @@ struct Driver {
     settle_at: Mono,
     /// When the wake-up began that is under way.
     waking_since: Option<Mono>,
+    /// Wake loops told of.
+    wake_loops: u64,
     command: Option<JoinHandle<()>>,
+    listener: JoinHandle<()>,
 }
 
 /// Askers remembered for naming the cause of a wake-up.
@@ -144,6 +133,7 @@ impl Supervisor {
             askers: Vec::new(),
             scratch: Vec::new(),
             free: false,
+            inhibited_by: None,
         };
         let supervisor = Arc::new(Self {
             name: name.to_owned(),
@@ -157,9 +147,11 @@ impl Supervisor {
             began_with: memory.bill,
             tally: ServerTally::default(),
         });
+        let hands = Arc::new(hands);
         let driver = Driver {
             supervisor: Arc::clone(&supervisor),
-            hands: Arc::new(hands),
+            listener: tokio::spawn(Arc::clone(&hands).listen(Arc::clone(&supervisor))),
+            hands,
             journal,
             shelf,
             actions: queue,
@@ -167,6 +159,7 @@ impl Supervisor {
             lessons_stored: now.mono,
             settle_at,
             waking_since: None,
+            wake_loops: 0,
             command: None,
         };
         (supervisor, tokio::spawn(driver.run()))
@@ -302,9 +295,11 @@ impl Supervisor {
         let mut managed = self.lock();
         managed.book(now, false);
         let hours = managed.meters.hours();
+        let inhibited_by = managed.inhibited_by.clone();
         let server = &mut managed.manager;
         SupervisorStatus {
             hours,
+            inhibited_by,
             phase: server.phase(),
             in_phase: now.mono.since(server.lifecycle().since()),
             failures: server.lifecycle().failures(),
@@ -314,6 +309,8 @@ impl Supervisor {
             in_flight: server.in_flight(),
             held: server.held(),
             hindrance: server.kept_awake_by(now),
+            wake_loops: server.wake_loops(),
+            wake_time: server.expected_wake_time(),
             learned_from: server.lessons(now).map(|lessons| lessons.watched()),
             now: now.mono,
         }
@@ -350,6 +347,11 @@ impl Supervisor {
             }
             waits
         })
+    }
+
+    /// What the next wake-up is expected to take.
+    pub(crate) fn expected_wake_time(&self) -> Duration {
+        self.lock().manager.expected_wake_time()
     }
 
     /// Where the server is now.
@@ -414,33 +416,7 @@ impl Driver {
         let supervisor = Arc::clone(&self.supervisor);
         let hands = Arc::clone(&self.hands);
         self.command = Some(tokio::spawn(async move {
-            let report = match command {
-                Command::Wake(epoch) => {
-                    let done =
-                        log_failure(&supervisor.name, "wake", &hands.controller.wake().await);
-                    Report::WakeDone(epoch, done)
-                }
-                Command::Sleep(epoch) => {
-                    let done =
-                        log_failure(&supervisor.name, "sleep", &hands.controller.sleep().await);
-                    Report::SleepDone(epoch, done)
-                }
-                Command::Probe(epoch) => {
-                    if supervisor.phase_now() == Phase::Waking {
-                        log_failure(&supervisor.name, "wake", &hands.controller.remind().await);
-                    }
-                    let verdict = hands.probe.attempt(&*hands.controller).await;
-                    if !verdict.up
-                        && supervisor.phase_now() == Phase::Waking
-                        && hands.is_gone().await
-                    {
-                        // It was started and has ended: no patience will make it answer.
-                        return supervisor.report(Report::WakeDone(epoch, false));
-                    }
-                    tracing::trace!(site = %supervisor.name, up = verdict.up, reason = %verdict.reason, "probed");
-                    Report::Probed(epoch, verdict.up)
-                }
-            };
+            let report = hands.carry_out(command, &supervisor).await;
             supervisor.report(report);
             if matches!(report, Report::Probed(..)) {
                 supervisor.probed.send_modify(|count| *count += 1);
@@ -459,6 +435,7 @@ impl Driver {
             (managed.manager.phase(), cause)
         };
         self.count(change, cause.as_ref());
+        self.watch_for_loops();
         let site = supervisor.name.as_str();
         let state = phase.as_str();
         let change_name = change.as_str();
@@ -478,6 +455,8 @@ impl Driver {
             (_, Some(cause)) => {
                 tracing::info!(site, state, cause = cause.as_str(), "{change_name}");
             }
+            // Told once, with its reasons, when they change.
+            (Change::Declined, None) => tracing::debug!(site, state, "{change_name}"),
             (Change::Failed | Change::StayedAwake | Change::WentAway, None) => {
                 let failures = supervisor.lock().manager.lifecycle().failures();
                 tracing::warn!(site, state, failures, "{change_name}");
@@ -486,6 +465,21 @@ impl Driver {
         }
         self.write(Some(change), cause);
         supervisor.phase.send_replace(phase);
+    }
+
+    /// Says so when the server was woken again and again for nothing.
+    fn watch_for_loops(&mut self) {
+        let found = self.supervisor.lock().manager.wake_loops();
+        if found > self.wake_loops {
+            self.wake_loops = found;
+            tracing::error!(
+                site = %self.supervisor.name,
+                hint = "something keeps waking it: see `cause` of the last wake-ups above; if there is none, \
+                        look at what its card wakes for (`ethtool DEVICE | grep Wake-on`), at timers and at \
+                        other machines that poll it",
+                "woken again and again with nobody served: it is left awake for an hour"
+            );
+        }
     }
 
     /// For the metrics.
@@ -547,6 +541,7 @@ impl Drop for Driver {
         if let Some(command) = &self.command {
             command.abort();
         }
+        self.listener.abort();
         self.write_hours(true);
         self.write(None, None);
         self.store_lessons();
@@ -580,11 +575,4 @@ fn unnamed(id: u64) -> WakeCause {
         agent: None,
         line: String::new(),
     }
-}
-
-fn log_failure(site: &str, what: &str, done: &Result<(), nightwatt_power::Error>) -> bool {
-    if let Err(error) = done {
-        tracing::warn!(site, what, %error, hint = error.hint(), "the controller failed");
-    }
-    done.is_ok()
 }

@@ -17,6 +17,7 @@
 mod config;
 mod error;
 mod helper;
+pub mod neighbour;
 mod pair;
 pub mod probe;
 mod real_work;
@@ -59,6 +60,12 @@ pub trait Controller: Debug + Send + Sync {
 
     /// What the controller itself can tell (does the process live?), without changing anything.
     fn state(&self) -> Work<'_, Observed>;
+
+    /// Does [`state`](Self::state) ask somebody else than the server itself: its host, its management
+    /// controller, the kernel? Then a server that sleeps can be looked at without disturbing it.
+    fn asks_others(&self) -> bool {
+        false
+    }
 
     /// Called before each probe while the server wakes: drivers whose wake command may get lost on its
     /// way give it again when they think that it is time.

@@ -1,6 +1,6 @@
 //! A server that is woken in one way and put to sleep in another.
 
-use crate::{Controller, Observed, Work};
+use crate::{Controller, News, Observed, Work};
 
 /// Two controllers of one server.
 #[derive(Debug)]
@@ -36,6 +36,14 @@ impl Controller for Pair {
                 told => told,
             }
         })
+    }
+
+    fn asks_others(&self) -> bool {
+        self.wake.asks_others()
+    }
+
+    fn heard(&self) -> News<'_> {
+        self.sleep.heard()
     }
 
     fn remind(&self) -> Work<'_, ()> {

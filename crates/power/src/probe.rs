@@ -10,6 +10,7 @@
 //! [site.probe.http]
 //! url = "http://10.0.0.5:8080/health"
 //! expect = [200, "300-399", 404]
+//! contains = "ready"                            # in the first 64 KiB of the answer, head and all, as sent
 //! timeout = "1s"                                # of each attempt; tcp has one too
 //! ```
 //!
@@ -17,6 +18,7 @@
 
 mod http;
 
+use std::io;
 use std::time::Duration;
 
 use nightwatt_clock::{Clock, Elapsed};
@@ -62,6 +64,10 @@ pub struct Http {
     /// The statuses that count as up; when left out, all but 502, 503 and 504.
     #[serde(default)]
     pub expect: Option<Vec<StatusRange>>,
+    /// What the answer must contain in its first 64 KiB, head and all, as sent (so a chunk that ends in
+    /// the middle hides it).
+    #[serde(default)]
+    pub contains: Option<String>,
     /// How long one attempt may take.
     #[serde(default = "timeout", with = "duration_text")]
     pub timeout: Duration,
@@ -97,7 +103,7 @@ impl Config {
 
     /// Up when this page answers within a second with a status that is not 502, 503 or 504.
     pub fn http(url: &str) -> Result<Self, String> {
-        Ok(Self::Http(Http { url: url.parse()?, expect: None, timeout: timeout() }))
+        Ok(Self::Http(Http { url: url.parse()?, expect: None, contains: None, timeout: timeout() }))
     }
 }
 
@@ -186,20 +192,18 @@ impl Probe {
     pub async fn attempt(&self, controller: &dyn Controller) -> Verdict {
         match &self.config {
             Config::Tcp(tcp) => {
-                let connect = TcpStream::connect(&tcp.address);
-                match within(&self.clock, tcp.timeout, connect).await {
+                let connected = connect(&tcp.address, tcp.timeout);
+                match within(&self.clock, tcp.timeout, connected).await {
                     Ok(Ok(_)) => Verdict::up(format!("{} accepts connections", tcp.address)),
                     Ok(Err(error)) => Verdict::down(format!("{}: {error}", tcp.address)),
                     Err(Elapsed) => silent(&tcp.address, tcp.timeout),
                 }
             }
-            Config::Http(http) => {
-                match within(&self.clock, http.timeout, http::status(&http.url)).await {
-                    Ok(Ok(status)) => http.judge(status),
-                    Ok(Err(error)) => Verdict::down(format!("{}: {error}", http.url)),
-                    Err(Elapsed) => silent(&http.url.to_string(), http.timeout),
-                }
-            }
+            Config::Http(http) => match within(&self.clock, http.timeout, http.ask()).await {
+                Ok(Ok(answer)) => http.judge(&answer),
+                Ok(Err(error)) => Verdict::down(format!("{}: {error}", http.url)),
+                Err(Elapsed) => silent(&http.url.to_string(), http.timeout),
+            },
             Config::Controller => match controller.state().await {
                 Ok(Observed::Up) => Verdict::up("the controller says up"),
                 Ok(Observed::Down) => Verdict::down("the controller says down"),
@@ -210,16 +214,38 @@ impl Probe {
     }
 }
 
+/// What a server missed because it slept, the kernel sends again after a whole second only. So it is
+/// tried anew after a fifth of the limit, and after half of it.
+async fn connect(address: &str, limit: Duration) -> io::Result<TcpStream> {
+    for share in [0.2, 0.3] {
+        #[expect(clippy::disallowed_methods, reason = "a server lives in real time; see `within`")]
+        let attempt = tokio::time::timeout(limit.mul_f64(share), TcpStream::connect(address));
+        if let Ok(done) = attempt.await {
+            return done;
+        }
+    }
+    TcpStream::connect(address).await
+}
+
 fn silent(whom: &str, limit: Duration) -> Verdict {
     Verdict::down(format!("{whom}: no answer within {limit:?}"))
 }
 
 impl Http {
-    fn judge(&self, status: u16) -> Verdict {
-        let up = match &self.expect {
+    async fn ask(&self) -> io::Result<http::Answer> {
+        let stream = connect(&self.url.address(), self.timeout).await?;
+        http::ask(stream, &self.url, self.contains.as_deref().unwrap_or_default()).await
+    }
+
+    fn judge(&self, answer: &http::Answer) -> Verdict {
+        let status = answer.status;
+        let expected = match &self.expect {
             Some(expected) => expected.iter().any(|range| range.contains(status)),
             None => !matches!(status, 502..=504),
         };
-        Verdict { up, reason: format!("{} says {status}", self.url) }
+        let lacks = self.contains.as_ref().filter(|_| !answer.contains);
+        let without = lacks.map(|text| format!(", without {text:?}")).unwrap_or_default();
+        let reason = format!("{} says {status}{without}", self.url);
+        Verdict { up: expected && lacks.is_none(), reason }
     }
 }

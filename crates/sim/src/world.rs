@@ -6,7 +6,7 @@ use nightwatt_model::electricity::EnergyByHour;
 use nightwatt_model::energy::PowerStates;
 use nightwatt_model::ledger::Bill;
 use nightwatt_model::policy::admission::{Request, Route};
-use nightwatt_model::policy::lifecycle::{Change, Command, Patience, Phase, Report};
+use nightwatt_model::policy::lifecycle::{Change, Command, Patience, Phase, Report, Slept};
 use nightwatt_model::policy::manager::{Action, Cause, Knock, Memory, PowerManager, Settings};
 use nightwatt_model::policy::sleep::SleepPolicy;
 use nightwatt_model::time::{Mono, Now, Wall};
@@ -241,7 +241,7 @@ impl<P: SleepPolicy> Run<P> {
                     self.later(states.wake_time, Report::WakeDone(epoch, true));
                 }
                 Action::Do(Command::Sleep(epoch)) => {
-                    self.later(states.sleep_time, Report::SleepDone(epoch, true));
+                    self.later(states.sleep_time, Report::SleepDone(epoch, Slept::Done));
                 }
                 Action::Do(Command::Probe(epoch)) => {
                     let report = Report::Probed(epoch, self.up);

@@ -30,6 +30,12 @@ pub(crate) struct SupervisorStatus {
     pub(crate) held: usize,
     /// What keeps it awake.
     pub(crate) hindrance: Option<Hindrance>,
+    /// Why it said last that it would not sleep.
+    pub(crate) inhibited_by: Option<String>,
+    /// Wake loops found since the start.
+    pub(crate) wake_loops: u64,
+    /// What the next wake-up is expected to take.
+    pub(crate) wake_time: Duration,
     /// How long the policy has watched requests, if it learns and has seen any.
     pub(crate) learned_from: Option<Duration>,
     /// Now, on the clock of `hindrance`.

@@ -1,9 +1,14 @@
 //! A server that sleeps and wakes: its states, and how failures are retried without a loop.
 
+mod change;
+mod patience;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::change::Change;
+pub use self::patience::Patience;
 use crate::time::Mono;
 
 /// Where the server is.
@@ -42,42 +47,6 @@ impl Phase {
     }
 }
 
-/// How patient the lifecycle is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
-    /// A wake command that has not led to an answer by then is given again.
-    pub wake_timeout: Duration,
-    /// Wake commands before the server counts as failed.
-    pub wake_attempts: u32,
-    /// First pause after a failure; each further failure doubles it.
-    pub back_off: Duration,
-    /// The longest pause.
-    pub longest_back_off: Duration,
-    /// A sleep command that has not silenced the server by then has failed.
-    pub sleep_timeout: Duration,
-    /// Between two probes while waking or falling asleep.
-    pub probe_every: Duration,
-    /// Between two looks at a server that is believed awake, or went away by itself; zero: never look.
-    pub watch_every: Duration,
-    /// Between two looks at a server that sleeps as it was told; zero: leave it in peace.
-    pub watch_asleep_every: Duration,
-}
-
-impl Default for Patience {
-    fn default() -> Self {
-        Self {
-            wake_timeout: Duration::from_mins(2),
-            wake_attempts: 3,
-            back_off: Duration::from_mins(1),
-            longest_back_off: Duration::from_hours(1),
-            sleep_timeout: Duration::from_mins(1),
-            probe_every: Duration::from_millis(500),
-            watch_every: Duration::from_mins(1),
-            watch_asleep_every: Duration::from_mins(1),
-        }
-    }
-}
-
 /// A number that tells the answer to a present question from the answer to an old one.
 pub type Epoch = u64;
 
@@ -97,70 +66,29 @@ pub enum Command {
 pub enum Report {
     /// The wake command ended, well or not.
     WakeDone(Epoch, bool),
-    /// The sleep command ended, well or not.
-    SleepDone(Epoch, bool),
+    /// The sleep command ended, in one way or another.
+    SleepDone(Epoch, Slept),
     /// The server answered the probe, or did not.
     Probed(Epoch, bool),
     /// A request could not reach a server believed awake.
     Unreachable,
+    /// The server said, and it was certainly the server, that it goes to sleep at this moment.
+    Leaving,
+    /// The server said that it is up.
+    Back,
+    /// Something came from the server: it may be up.
+    Stirred,
 }
 
-/// What happened to the server, for the ledger, the log and those who wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Change {
-    /// At start: it was found awake.
-    FoundAwake,
-    /// At start: it was found asleep.
-    FoundAsleep,
-    /// The sleep command was given.
-    FallingAsleep,
-    /// It sleeps.
-    FellAsleep,
-    /// It would not sleep, and is awake.
-    StayedAwake,
-    /// The wake command was given.
-    Waking,
-    /// It answers after a wake command.
-    Woke,
-    /// It answers, and nobody here woke it.
-    WokenByOthers,
-    /// It stopped answering without a sleep command.
-    WentAway,
-    /// It would not wake.
+/// How a sleep command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slept {
+    /// It was carried out or accepted.
+    Done,
+    /// It failed.
     Failed,
-}
-
-impl Change {
-    /// Every change.
-    pub const ALL: [Self; 10] = [
-        Self::FoundAwake,
-        Self::FoundAsleep,
-        Self::FallingAsleep,
-        Self::FellAsleep,
-        Self::StayedAwake,
-        Self::Waking,
-        Self::Woke,
-        Self::WokenByOthers,
-        Self::WentAway,
-        Self::Failed,
-    ];
-
-    /// The name used in logs and in the ledger.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::FoundAwake => "found-awake",
-            Self::FoundAsleep => "found-asleep",
-            Self::FallingAsleep => "falling-asleep",
-            Self::FellAsleep => "fell-asleep",
-            Self::StayedAwake => "stayed-awake",
-            Self::Waking => "waking",
-            Self::Woke => "woke",
-            Self::WokenByOthers => "woken-by-others",
-            Self::WentAway => "went-away",
-            Self::Failed => "failed",
-        }
-    }
+    /// The server answered that it has reasons of its own to stay awake.
+    Declined,
 }
 
 /// The state machine of one server.
@@ -179,6 +107,8 @@ pub struct Lifecycle {
     failures: u32,
     /// Sleep commands in a row that led to nothing.
     sleep_failures: u32,
+    /// Sleep commands in a row that it declined.
+    declined: u32,
     /// Before then no sleep command (awake) or no wake command (failed).
     blocked_until: Mono,
     /// Command or probe under way: no other is given until it reports.
@@ -187,14 +117,18 @@ pub struct Lifecycle {
     deadline: Mono,
     /// It is awake because we woke it.
     woken_by_us: bool,
-    /// The sleep command said that it failed.
-    refused: bool,
+    /// How the present sleep command ended.
+    told: Option<Slept>,
     /// It is asleep, and nobody told it to.
     lost: bool,
 }
 
 /// A server that goes away this soon after waking has not really woken.
 const SETTLED: Duration = Duration::from_secs(30);
+
+/// What comes from a server this soon after it fell asleep, it may have sent before: a kernel answers
+/// until its network card is off.
+const STILL: Duration = Duration::from_secs(5);
 
 impl Lifecycle {
     /// A server nobody has looked at yet.
@@ -208,12 +142,13 @@ impl Lifecycle {
             attempt: 0,
             failures: 0,
             sleep_failures: 0,
+            declined: 0,
             blocked_until: Mono::ZERO,
             busy: false,
             next_probe: now,
             deadline: Mono::NEVER,
             woken_by_us: false,
-            refused: false,
+            told: None,
             lost: false,
         }
     }
@@ -231,6 +166,11 @@ impl Lifecycle {
     /// Failed wake-ups in a row.
     pub const fn failures(&self) -> u32 {
         self.failures
+    }
+
+    /// Sleep commands in a row that the server declined, for reasons of its own.
+    pub const fn declined(&self) -> u32 {
+        self.declined
     }
 
     /// A failed server is not woken, and one that would not sleep is not put to sleep, before then.
@@ -306,9 +246,11 @@ impl Lifecycle {
                 None
             }
             Report::WakeDone(_, done) => self.wake_done(now, done, commands),
-            Report::SleepDone(_, done) => {
+            // It spoke to us: no need to probe.
+            Report::SleepDone(_, Slept::Declined) => Some(self.decline(now)),
+            Report::SleepDone(_, slept) => {
                 // Whether it said yes or no: what counts is whether the server still answers.
-                self.refused = !done;
+                self.told = Some(slept);
                 self.probe(commands);
                 None
             }
@@ -322,7 +264,53 @@ impl Lifecycle {
                 }
                 None
             }
+            Report::Leaving => self.leaves(now, commands),
+            Report::Back => {
+                if self.phase == Phase::FallingAsleep && self.told.is_some() {
+                    // It was on its way and turned round.
+                    self.told = Some(Slept::Failed);
+                }
+                self.look(commands);
+                None
+            }
+            Report::Stirred => {
+                let may_be_old = matches!(self.phase, Phase::Awake | Phase::FallingAsleep)
+                    || self.phase == Phase::Asleep && now.since(self.since) < STILL;
+                if !may_be_old {
+                    self.look(commands);
+                }
+                None
+            }
         }
+    }
+
+    /// It goes to sleep at this moment. To see for ourselves could wake it again.
+    fn leaves(&mut self, now: Mono, commands: &mut Vec<Command>) -> Option<Change> {
+        match self.phase {
+            Phase::FallingAsleep => {
+                self.told = Some(Slept::Done);
+                Some(self.fell_asleep(now, commands))
+            }
+            Phase::Awake => {
+                self.forget_failures();
+                Some(self.come_to(now, Phase::Asleep, Change::SleptByOthers))
+            }
+            // The wake command met it on its way down, and is given again until it answers.
+            Phase::Waking | Phase::Unknown | Phase::Asleep | Phase::Failed => None,
+        }
+    }
+
+    /// Sees whether it answers, if that is not known and nothing is under way.
+    fn look(&mut self, commands: &mut Vec<Command>) {
+        if self.phase != Phase::Awake && !self.busy {
+            self.probe(commands);
+        }
+    }
+
+    fn forget_failures(&mut self) {
+        self.failures = 0;
+        self.sleep_failures = 0;
+        self.declined = 0;
     }
 
     fn wake_done(&mut self, now: Mono, done: bool, commands: &mut Vec<Command>) -> Option<Change> {
@@ -354,21 +342,11 @@ impl Lifecycle {
                 None
             }
             (Phase::Awake, false) => Some(self.went_away(now)),
-            (Phase::FallingAsleep, false) => {
-                self.sleep_failures = 0;
-                self.failures = 0;
-                let refused = self.refused;
-                let slept = self.come_to(now, Phase::Asleep, Change::FellAsleep);
-                if refused {
-                    // It said that it would not sleep: perhaps it is only out of reach.
-                    self.lost = true;
-                    self.watch_again(now);
-                }
-                // Somebody came meanwhile. `FellAsleep` is passed over: the bill knows no difference.
-                Some(self.wake_if_wanted(now, commands).unwrap_or(slept))
-            }
+            (Phase::FallingAsleep, false) => Some(self.fell_asleep(now, commands)),
             // It said that it would not, and it did not: nobody need wait for it to change its mind.
-            (Phase::FallingAsleep, true) if self.refused => Some(self.stayed_awake(now)),
+            (Phase::FallingAsleep, true) if self.told == Some(Slept::Failed) => {
+                Some(self.stayed_awake(now))
+            }
             (Phase::FallingAsleep, true) | (Phase::Waking, false) => {
                 self.next_probe = now + self.patience.probe_every;
                 None
@@ -384,6 +362,19 @@ impl Lifecycle {
                 Some(self.come_to(now, Phase::Awake, Change::WokenByOthers))
             }
         }
+    }
+
+    fn fell_asleep(&mut self, now: Mono, commands: &mut Vec<Command>) -> Change {
+        self.forget_failures();
+        let refused = self.told == Some(Slept::Failed);
+        let slept = self.come_to(now, Phase::Asleep, Change::FellAsleep);
+        if refused {
+            // It said that it would not sleep: perhaps it is only out of reach.
+            self.lost = true;
+            self.watch_again(now);
+        }
+        // Somebody came meanwhile. `FellAsleep` is passed over: the bill knows no difference.
+        self.wake_if_wanted(now, commands).unwrap_or(slept)
     }
 
     /// It stopped answering although it should be awake.
@@ -413,7 +404,19 @@ impl Lifecycle {
         self.wake_wanted = false;
         self.sleep_failures += 1;
         let pause = self.back_off(self.sleep_failures);
-        let change = self.come_to(now, Phase::Awake, Change::StayedAwake);
+        self.stays(now, Change::StayedAwake, pause)
+    }
+
+    fn decline(&mut self, now: Mono) -> Change {
+        self.wake_wanted = false;
+        self.declined += 1;
+        let Patience { ask_again, longest_ask_again, .. } = self.patience;
+        let pause = doubled(ask_again, self.declined).min(longest_ask_again);
+        self.stays(now, Change::Declined, pause)
+    }
+
+    fn stays(&mut self, now: Mono, change: Change, pause: Duration) -> Change {
+        let change = self.come_to(now, Phase::Awake, change);
         self.blocked_until = now + pause;
         change
     }
@@ -443,8 +446,7 @@ impl Lifecycle {
     }
 
     fn back_off(&self, failures: u32) -> Duration {
-        let doubled = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
-        self.patience.back_off.saturating_mul(doubled).min(self.patience.longest_back_off)
+        doubled(self.patience.back_off, failures).min(self.patience.longest_back_off)
     }
 
     fn come_to(&mut self, now: Mono, phase: Phase, change: Change) -> Change {
@@ -464,7 +466,7 @@ impl Lifecycle {
         self.deadline = Mono::NEVER;
         self.blocked_until = Mono::ZERO;
         self.woken_by_us = false;
-        self.refused = false;
+        self.told = None;
     }
 
     /// What went away by itself may only have been out of reach: nobody would notice that it is back.
@@ -480,6 +482,11 @@ impl Lifecycle {
         self.busy = true;
         commands.push(Command::Probe(self.epoch));
     }
+}
+
+/// A time that doubles with each time after the first.
+fn doubled(first: Duration, times: u32) -> Duration {
+    first.saturating_mul(1_u32.checked_shl(times.saturating_sub(1)).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]

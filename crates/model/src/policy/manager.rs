@@ -5,63 +5,28 @@
 //! a log. Whatever it decides, it decides here.
 
 mod background;
+mod breaker;
 mod crawl;
+mod habits;
 mod hindrance;
+mod settings;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use self::breaker::Breaker;
 use self::crawl::Crawl;
+use self::habits::WakeTime;
 pub use self::hindrance::Hindrance;
+pub use self::settings::Settings;
 use super::admission::{self, Cached, ClientClass, Request, Route, WakeBudget, Want};
-use super::lifecycle::{Change, Command, Lifecycle, Patience, Phase, Report};
+use super::lifecycle::{Change, Command, Lifecycle, Phase, Report};
 use super::sleep::{Idle, Lessons, Observation, Promise, SleepPolicy, Verdict};
 use crate::ledger::{Bill, Billing, Hour, Ledger, Measure, Part};
-use crate::scenario::{CrawlWindow, Scenario};
-use crate::sla::{Sla, SlaWindow};
+use crate::sla::SlaWindow;
 use crate::time::{Mono, Now, Wall};
 use crate::visit::Visitor;
-
-/// What binds the manager, whatever its policy.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
-    /// The promise; `None`: sleep whoever waits.
-    pub sla: Option<Sla>,
-    /// Waiting longer than this counts as delayed.
-    pub delay: Duration,
-    /// Awake at least this long after waking.
-    pub min_on: Duration,
-    /// Awake at least this long after the last request to the server.
-    pub quiet: Duration,
-    /// How long it takes to wake, until that has been seen.
-    pub wake_time: Duration,
-    /// Show browsers a page that waits.
-    pub waiting_page: bool,
-    /// When crawlers are invited.
-    pub crawl_window: CrawlWindow,
-    /// How many wake-ups a client may cause, in a row and per that time.
-    pub wake_budget: (u32, Duration),
-    /// With a server that fails.
-    pub patience: Patience,
-}
-
-impl Settings {
-    /// The settings that a scenario describes; patience and wake budget as by default.
-    pub fn of(scenario: &Scenario) -> Self {
-        Self {
-            sla: scenario.sla(),
-            delay: scenario.sla.delay,
-            min_on: scenario.server.min_on,
-            quiet: scenario.server.quiet,
-            wake_time: scenario.server.wake_time,
-            waiting_page: true,
-            crawl_window: scenario.crawl_window.clone(),
-            wake_budget: (20, Duration::from_hours(1)),
-            patience: Patience::default(),
-        }
-    }
-}
 
 /// A request at the door.
 #[derive(Debug, Clone, Copy)]
@@ -117,6 +82,9 @@ pub struct Memory {
     pub bill: Bill,
     /// When crawlers were promised an answer.
     pub crawl_appointment: Option<Wall>,
+    /// How long it took to wake, the last wake-ups' mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wake_time: Option<Duration>,
 }
 
 /// Waiting pages remembered; the reopening of any beyond counts as one more request.
@@ -135,6 +103,9 @@ pub struct PowerManager<P> {
     sla: Option<SlaWindow>,
     budget: WakeBudget,
     crawl: Crawl,
+    breaker: Breaker,
+    wake_time: WakeTime,
+    waking_since: Option<Mono>,
     in_flight: u32,
     /// Exchanges besides that nobody asked for.
     background: u32,
@@ -167,6 +138,9 @@ impl<P: SleepPolicy> PowerManager<P> {
             sla: settings.sla.map(SlaWindow::new),
             budget: WakeBudget::new(wakes, per),
             crawl: Crawl::new(settings.crawl_window.clone(), memory.crawl_appointment, now),
+            breaker: Breaker::default(),
+            wake_time: WakeTime::new(settings.wake_time, memory.wake_time),
+            waking_since: None,
             policy,
             in_flight: 0,
             background: 0,
@@ -195,7 +169,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         let phase = self.lifecycle.phase();
         let retry = match phase {
             // Crawlers were already promised this very wake-up, or one that is under way.
-            Phase::Waking => self.settings.wake_time,
+            Phase::Waking => self.wake_time.expected(),
             // Nobody is sent away from a server that is awake.
             Phase::Awake => Duration::ZERO,
             _ if request.class == ClientClass::Crawler && request.cached == Cached::Nothing => {
@@ -299,6 +273,7 @@ impl<P: SleepPolicy> PowerManager<P> {
 
     /// An exchange with the server is over: whole answer passed on, or given up.
     pub fn end(&mut self, now: Now) {
+        self.breaker.served();
         self.last_to_server = now.mono;
         self.end_as_guest(now);
     }
@@ -361,7 +336,7 @@ impl<P: SleepPolicy> PowerManager<P> {
     pub fn tick(&mut self, now: Now, actions: &mut Vec<Action>) {
         let change = self.lifecycle.tick(now.mono, &mut self.commands);
         self.apply(now, change, actions);
-        if let Some(until) = self.crawl.opens(now, self.settings.wake_time) {
+        if let Some(until) = self.crawl.opens(now, self.wake_time.expected()) {
             self.stay_awake_until = self.stay_awake_until.max(until);
             self.wake(now, Cause::CrawlWindow, actions);
             self.reconsider(now);
@@ -379,7 +354,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         self.lifecycle
             .next_timer()
             .min(self.check_at)
-            .min(self.crawl.next_timer(self.settings.wake_time))
+            .min(self.crawl.next_timer(self.wake_time.expected()))
             .min(self.policy_wakes_at())
     }
 
@@ -414,7 +389,9 @@ impl<P: SleepPolicy> PowerManager<P> {
         self.draining = false;
         self.check_at = match self.promise_used(now) {
             Err(Hindrance::NotAwake | Hindrance::InFlight(_)) => Mono::NEVER,
-            Err(Hindrance::Until(then)) => then,
+            Err(Hindrance::Until(then) | Hindrance::Declined(then) | Hindrance::WakeLoop(then)) => {
+                then
+            }
             // A request that is not delayed would change it too: `count` looks again.
             Err(Hindrance::Sla) => self.sla.as_ref().map_or(Mono::NEVER, |sla| sla.changes_at(now)),
             Ok(used) => match self.verdict(now, used) {
@@ -453,6 +430,7 @@ impl<P: SleepPolicy> PowerManager<P> {
     fn apply(&mut self, now: Now, change: Option<Change>, actions: &mut Vec<Action>) {
         if let Some(change) = change {
             self.book(now, change);
+            self.learn(now.mono, change);
             let cause = (change == Change::Waking).then_some(self.wake_cause).flatten();
             actions.push(Action::Changed(change, cause));
         }
@@ -467,8 +445,10 @@ impl<P: SleepPolicy> PowerManager<P> {
         match change {
             Change::FoundAwake | Change::WokenByOthers => self.ledger.turn(at, Billing::On),
             Change::FoundAsleep => self.ledger.turn(at, Billing::Off),
-            Change::FallingAsleep | Change::WentAway => self.ledger.fell_asleep(at),
-            Change::StayedAwake => self.ledger.stayed_awake(at),
+            Change::FallingAsleep | Change::WentAway | Change::SleptByOthers => {
+                self.ledger.fell_asleep(at);
+            }
+            Change::StayedAwake | Change::Declined => self.ledger.stayed_awake(at),
             Change::Woke => self.ledger.woke(at),
             // It was found asleep by a look that somebody was already waiting for.
             Change::Waking if self.ledger.billing() == Billing::Unobserved => {
@@ -560,7 +540,11 @@ impl<P: SleepPolicy> PowerManager<P> {
 
     /// What is to survive a restart.
     pub fn memory(&self, now: Now) -> Memory {
-        Memory { bill: self.bill(now), crawl_appointment: self.crawl.appointment(now) }
+        Memory {
+            bill: self.bill(now),
+            crawl_appointment: self.crawl.appointment(now),
+            wake_time: self.wake_time.seen(),
+        }
     }
 
     /// What the policy has learned until now, if it learns.

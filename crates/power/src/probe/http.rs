@@ -11,6 +11,9 @@ use tokio::net::TcpStream;
 /// No status line is longer.
 const LINE_LIMIT: usize = 1024;
 
+/// So much of an answer is looked through.
+const ANSWER_LIMIT: usize = 64 * 1024;
+
 /// A plain `http://` address.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
@@ -60,7 +63,7 @@ impl TryFrom<String> for HttpUrl {
 
 impl HttpUrl {
     /// Where to connect to.
-    fn address(&self) -> String {
+    pub(super) fn address(&self) -> String {
         let name_end = self.authority.rfind(']').unwrap_or(0);
         if self.authority[name_end..].contains(':') {
             self.authority.clone()
@@ -117,31 +120,48 @@ impl<'de> Deserialize<'de> for StatusRange {
     }
 }
 
-/// The status that the page answers with.
-pub(super) async fn status(url: &HttpUrl) -> io::Result<u16> {
-    let mut stream = TcpStream::connect(url.address()).await?;
+/// What the page answers.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    /// The text that was looked for is in it.
+    pub(super) contains: bool,
+}
+
+fn contains(bytes: &[u8], text: &str) -> bool {
+    text.is_empty() || bytes.windows(text.len()).any(|part| part == text.as_bytes())
+}
+
+/// Asks for the page: its status, and whether this text is in it.
+pub(super) async fn ask(mut stream: TcpStream, url: &HttpUrl, text: &str) -> io::Result<Answer> {
     let HttpUrl { authority, path } = url;
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: nightwatt-probe\r\n\
          Accept: */*\r\nConnection: close\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).await?;
-    let mut line = Vec::new();
-    let mut answer = stream.take(LINE_LIMIT as u64);
-    while !line.contains(&b'\n') {
-        if answer.read_buf(&mut line).await? == 0 {
+    let mut bytes = Vec::new();
+    let limit = if text.is_empty() { LINE_LIMIT } else { ANSWER_LIMIT };
+    let mut answer = stream.take(limit as u64);
+    // No longer than it takes: some servers keep the connection whatever is asked of them.
+    while !bytes.contains(&b'\n') || !contains(&bytes, text) {
+        if answer.read_buf(&mut bytes).await? == 0 {
             break;
         }
     }
-    parse_status_line(&line).ok_or_else(|| {
-        let start = String::from_utf8_lossy(&line[..line.len().min(40)]).into_owned();
-        let what = if line.is_empty() {
-            "it closed the connection without an answer".to_owned()
-        } else {
-            format!("its answer is not HTTP/1: {start:?}")
-        };
-        io::Error::new(io::ErrorKind::InvalidData, what)
-    })
+    match parse_status_line(&bytes) {
+        Some(status) => Ok(Answer { status, contains: contains(&bytes, text) }),
+        None => Err(no_http(&bytes)),
+    }
+}
+
+fn no_http(bytes: &[u8]) -> io::Error {
+    let start = String::from_utf8_lossy(&bytes[..bytes.len().min(40)]).into_owned();
+    let what = if bytes.is_empty() {
+        "it closed the connection without an answer".to_owned()
+    } else {
+        format!("its answer is not HTTP/1: {start:?}")
+    };
+    io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
 fn parse_status_line(bytes: &[u8]) -> Option<u16> {

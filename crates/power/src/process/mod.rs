@@ -420,6 +420,10 @@ impl Controller for Process {
         Box::pin(async { self.look() })
     }
 
+    fn asks_others(&self) -> bool {
+        true
+    }
+
     fn down_is_final(&self) -> bool {
         true
     }

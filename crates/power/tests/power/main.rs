@@ -1,7 +1,9 @@
 //! Controllers and probes against real processes, real sockets and virtual time.
 
+mod cable;
 mod command;
 mod config;
+mod neighbour;
 mod probe;
 mod process;
 mod simulated;

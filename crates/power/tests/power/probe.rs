@@ -132,6 +132,32 @@ fn the_expected_statuses_can_be_named() {
 }
 
 #[test]
+fn a_text_that_the_page_must_contain_can_be_named() {
+    let rig = Rig::new();
+    rig.run(async {
+        let (address, serve) = listen([
+            b"HTTP/1.1 200 OK\r\n\r\ndatabase: starting",
+            b"HTTP/1.1 200 OK\r\n\r\ndatabase: ready",
+        ])
+        .await;
+        let Config::Http(mut page) = http(&address, "/", PATIENCE) else { unreachable!() };
+        page.contains = Some("database: ready".to_owned());
+        let probe = Probe::new(Config::Http(page), rig.clock.clone());
+        let server = server(&rig.context());
+        let ask = async {
+            let first = probe.attempt(&server).await;
+            [first, probe.attempt(&server).await]
+        };
+        let (_, [starting, ready]) = tokio::join!(serve, ask);
+        assert_eq!(
+            starting.reason,
+            format!("http://{address}/ says 200, without \"database: ready\"")
+        );
+        assert!(!starting.up && ready.up);
+    });
+}
+
+#[test]
 fn garbage_and_a_closed_connection_are_down() {
     let rig = Rig::new();
     rig.run(async {

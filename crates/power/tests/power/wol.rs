@@ -1,7 +1,6 @@
 //! Magic packets, as they arrive.
 
 use std::net::UdpSocket;
-use std::process::Command;
 use std::time::Duration;
 
 use nightwatt_power::wol::Config;
@@ -9,6 +8,7 @@ use nightwatt_power::{Controller, Observed};
 use pnet_datalink::Channel;
 
 use crate::Rig;
+use crate::cable::Cable;
 
 fn config(text: &str) -> Config {
     toml::from_str(text).unwrap_or_else(|error| panic!("{error}"))
@@ -71,40 +71,15 @@ fn an_interface_that_is_not_there_is_named() {
     }
 }
 
-/// Two ends of a cable, gone when dropped.
-struct Cable(String);
-
-impl Cable {
-    fn new() -> Option<Self> {
-        let name = format!("nw{}", std::process::id());
-        let ip = |args: &[&str]| {
-            Command::new("ip").args(args).output().is_ok_and(|it| it.status.success())
-        };
-        let peer = format!("{name}p");
-        let cable = Self(name.clone());
-        let made = ip(&["link", "add", &name, "type", "veth", "peer", "name", &peer])
-            && ip(&["addr", "add", "192.0.2.1/24", "dev", &name])
-            && ip(&["link", "set", &name, "up"])
-            && ip(&["link", "set", &peer, "up"]);
-        made.then_some(cable)
-    }
-}
-
-impl Drop for Cable {
-    fn drop(&mut self) {
-        let _ = Command::new("ip").args(["link", "del", &self.0]).output();
-    }
-}
-
 #[test]
 fn a_frame_and_a_broadcast_reach_the_other_end_of_the_cable() {
-    let Some(cable) = Cable::new() else {
+    let Some(cable) = Cable::new("wol", "192.0.2.1/24") else {
         eprintln!("skipped: no pair of interfaces can be made here (needs root and `ip`)");
         return;
     };
     let rig = Rig::new();
     let interfaces = pnet_datalink::interfaces();
-    let peer = interfaces.iter().find(|it| it.name == format!("{}p", cable.0)).unwrap();
+    let peer = interfaces.iter().find(|it| it.name == format!("{}p", cable.name)).unwrap();
     let settings = pnet_datalink::Config {
         read_timeout: Some(Duration::from_secs(10)),
         ..pnet_datalink::Config::default()
@@ -127,7 +102,7 @@ fn a_frame_and_a_broadcast_reach_the_other_end_of_the_cable() {
         // Ethernet, IPv4 and UDP before it.
         ("raw = false", 14 + 20 + 8, "a broadcast"),
     ] {
-        let text = format!("mac = \"52:54:00:12:34:56\"\ninterface = \"{}\"\n{text}", cable.0);
+        let text = format!("mac = \"52:54:00:12:34:56\"\ninterface = \"{}\"\n{text}", cable.name);
         let wol = config(&text).build(&rig.context()).unwrap();
         rig.run(wol.wake()).unwrap();
         heard(what, &|frame| frame.len() > head && is_magic(&frame[head..], mac, &[]));

@@ -73,7 +73,7 @@ fn a_server_that_was_put_to_sleep_is_left_in_peace_and_one_that_went_away_is_loo
     let mut story = Story::awake();
     story.server.patience = patience;
     story.later(100).sleep();
-    story.report(|epoch| Report::SleepDone(epoch, true));
+    story.report(|epoch| Report::SleepDone(epoch, Slept::Done));
     assert_eq!(story.probed(false), Some(Change::FellAsleep));
     assert_eq!(story.server.next_timer(), Mono::NEVER);
     // Somebody else has woken it meanwhile: whoever asks finds out.
@@ -92,7 +92,7 @@ fn a_server_that_refused_to_sleep_and_is_out_of_reach_is_looked_for() {
     let mut story = Story::awake();
     story.server.patience.watch_asleep_every = Duration::ZERO;
     story.later(100).sleep();
-    story.report(|epoch| Report::SleepDone(epoch, false));
+    story.report(|epoch| Report::SleepDone(epoch, Slept::Failed));
     assert_eq!(story.probed(false), Some(Change::FellAsleep));
     story.tick();
     assert_eq!(story.probed(true), Some(Change::WokenByOthers));
@@ -102,7 +102,7 @@ fn a_server_that_refused_to_sleep_and_is_out_of_reach_is_looked_for() {
 fn it_sleeps_and_wakes() {
     let mut story = Story::awake();
     assert_eq!(story.later(100).sleep(), Some(Change::FallingAsleep));
-    assert_eq!(story.report(|epoch| Report::SleepDone(epoch, true)), None);
+    assert_eq!(story.report(|epoch| Report::SleepDone(epoch, Slept::Done)), None);
     assert_eq!(story.probed(false), Some(Change::FellAsleep));
     assert_eq!(story.later(100).wake(), Some(Change::Waking));
     assert_eq!(story.woke(true), None);
@@ -125,7 +125,7 @@ fn who_comes_while_it_falls_asleep_wakes_it_as_soon_as_it_sleeps() {
     let mut story = Story::awake();
     story.later(100).sleep();
     assert_eq!(story.wake(), None);
-    story.report(|epoch| Report::SleepDone(epoch, true));
+    story.report(|epoch| Report::SleepDone(epoch, Slept::Done));
     assert_eq!(story.probed(false), Some(Change::Waking));
 }
 
@@ -199,7 +199,7 @@ fn a_server_that_will_not_sleep_is_left_alone_for_longer_and_longer() {
     let mut story = Story::awake();
     for pause in [60, 120, 240] {
         assert_eq!(story.later(100).sleep(), Some(Change::FallingAsleep));
-        story.report(|epoch| Report::SleepDone(epoch, true));
+        story.report(|epoch| Report::SleepDone(epoch, Slept::Done));
         let stayed = loop {
             story.probed(true);
             if let Some(change) = story.tick() {
@@ -217,9 +217,92 @@ fn a_server_that_will_not_sleep_is_left_alone_for_longer_and_longer() {
 fn a_server_that_refuses_to_sleep_is_awake_again_at_once() {
     let mut story = Story::awake();
     story.later(100).sleep();
-    story.report(|epoch| Report::SleepDone(epoch, false));
+    story.report(|epoch| Report::SleepDone(epoch, Slept::Failed));
     assert_eq!(story.probed(true), Some(Change::StayedAwake));
     assert_eq!(story.server.blocked_until().since(story.now).as_secs(), 60);
+}
+
+#[test]
+fn a_server_with_reasons_to_stay_awake_is_asked_again_and_not_ever_more_rarely() {
+    let mut story = Story::awake();
+    let mut pauses = Vec::new();
+    for _ in 0..6 {
+        assert_eq!(story.later(100).sleep(), Some(Change::FallingAsleep));
+        let declined = story.report(|epoch| Report::SleepDone(epoch, Slept::Declined));
+        assert_eq!(declined, Some(Change::Declined));
+        assert!(story.commands.is_empty(), "it has just spoken to us: no probe");
+        assert_eq!(story.server.phase(), Phase::Awake);
+        pauses.push(story.server.blocked_until().since(story.now).as_secs());
+        story.now = story.server.blocked_until();
+    }
+    assert_eq!(pauses, [60, 120, 240, 480, 480, 480]);
+    // Once it has slept, all that is forgotten.
+    story.sleep();
+    story.report(|epoch| Report::SleepDone(epoch, Slept::Done));
+    assert_eq!(story.probed(false), Some(Change::FellAsleep));
+    assert_eq!(story.server.declined(), 0);
+}
+
+#[test]
+fn a_server_that_says_good_bye_is_believed_and_not_probed() {
+    let mut story = Story::awake();
+    story.server.patience.watch_asleep_every = Duration::ZERO;
+    story.later(100).sleep();
+    // Whichever comes first, its answer to the order or its good-bye.
+    let left = story.server.report(story.now, Report::Leaving, &mut story.commands);
+    assert_eq!(left, Some(Change::FellAsleep));
+    assert_eq!(story.report(|epoch| Report::SleepDone(epoch, Slept::Done)), None);
+    assert!(story.commands.is_empty());
+    assert_eq!(story.server.next_timer(), Mono::NEVER);
+    assert_eq!(story.server.phase(), Phase::Asleep);
+}
+
+#[test]
+fn a_server_that_was_put_to_sleep_by_others_is_left_in_peace_too() {
+    let mut story = Story::awake();
+    story.server.patience.watch_asleep_every = Duration::ZERO;
+    story.later(100);
+    let left = story.server.report(story.now, Report::Leaving, &mut story.commands);
+    assert_eq!(left, Some(Change::SleptByOthers));
+    assert_eq!(story.server.next_timer(), Mono::NEVER);
+    assert_eq!(story.wake(), Some(Change::Waking));
+}
+
+#[test]
+fn a_good_bye_that_crosses_the_wake_command_does_not_end_the_waking() {
+    let mut story = Story::asleep();
+    story.wake();
+    assert_eq!(story.woke(true), None);
+    assert_eq!(story.server.report(story.now, Report::Leaving, &mut story.commands), None);
+    assert_eq!(story.server.phase(), Phase::Waking);
+    assert_eq!(story.probed(true), Some(Change::Woke));
+}
+
+#[test]
+fn a_server_that_turns_round_on_its_way_to_sleep_is_awake_at_once() {
+    let mut story = Story::awake();
+    story.later(100).sleep();
+    story.report(|epoch| Report::SleepDone(epoch, Slept::Done));
+    assert_eq!(story.probed(true), None, "not yet asleep");
+    story.server.report(story.now, Report::Back, &mut story.commands);
+    assert_eq!(story.probed(true), Some(Change::StayedAwake));
+}
+
+#[test]
+fn a_sleeper_that_says_it_is_back_is_looked_at_and_what_it_sent_before_is_not_minded() {
+    let mut story = Story::awake();
+    story.server.patience.watch_asleep_every = Duration::ZERO;
+    story.later(100).sleep();
+    story.report(|epoch| Report::SleepDone(epoch, Slept::Done));
+    story.probed(false);
+    let stirred =
+        |story: &mut Story| story.server.report(story.now, Report::Stirred, &mut story.commands);
+    stirred(story.later(4));
+    assert!(story.commands.is_empty(), "its last words");
+    stirred(story.later(1));
+    assert_eq!(story.probed(false), None, "a card that answers for a machine that sleeps");
+    story.server.report(story.now, Report::Back, &mut story.commands);
+    assert_eq!(story.probed(true), Some(Change::WokenByOthers));
 }
 
 #[test]

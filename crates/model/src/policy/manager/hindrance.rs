@@ -14,6 +14,10 @@ pub enum Hindrance {
     InFlight(u32),
     /// Until then: operator's order, crawl window, minimum on time, quiet time, or a failed sleep.
     Until(Mono),
+    /// It has reasons of its own, and is asked again then.
+    Declined(Mono),
+    /// It was woken again and again with nobody served, and is left awake until then.
+    WakeLoop(Mono),
     /// The promise leaves no room for another delay.
     Sla,
 }
@@ -38,7 +42,15 @@ impl<P: SleepPolicy> PowerManager<P> {
             until = until.max(self.kept_until());
         }
         if now.mono < until {
-            return Err(Hindrance::Until(until));
+            let asks_again = self.lifecycle.blocked_until();
+            let in_loop = if self.sleep_ordered { None } else { self.breaker.holds(now.mono) };
+            return Err(match in_loop {
+                Some(held) if held == until => Hindrance::WakeLoop(until),
+                _ if self.lifecycle.declined() > 0 && asks_again == until => {
+                    Hindrance::Declined(until)
+                }
+                _ => Hindrance::Until(until),
+            });
         }
         let used = self.sla.as_mut().map(|sla| sla.used(now, self.delayed_per_sleep));
         let promise_kept = self.sleep_ordered || used.is_none_or(|used| used <= 1.0);

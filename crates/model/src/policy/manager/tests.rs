@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::policy::admission::Want;
+use crate::policy::lifecycle::Slept;
 use crate::policy::sleep::Timeout;
+use crate::scenario::Scenario;
 
 /// A server that obeys at once, and the manager that tells it what to do.
 struct Story {
@@ -64,7 +66,7 @@ impl Story {
                     }
                     Action::Do(Command::Sleep(epoch)) => {
                         self.up = false;
-                        Report::SleepDone(epoch, true)
+                        Report::SleepDone(epoch, Slept::Done)
                     }
                     Action::Do(Command::Probe(epoch)) => Report::Probed(epoch, self.up),
                 };
@@ -388,4 +390,77 @@ fn a_page_that_is_opened_again_is_no_further_request() {
         story.manager.end(story.now);
         assert_eq!(story.manager.sla_counts(story.now), Some((seen, 1)));
     }
+}
+
+#[test]
+fn whoever_wakes_it_by_hand_may_use_it_for_a_while() {
+    let mut story = Story::without_sla();
+    story.until(100);
+    assert_eq!(story.manager.phase(), Phase::Asleep);
+    story.up = true;
+    // Noticed by the look that comes once a minute, 60 s after it fell asleep at 60 s.
+    story.until(120);
+    assert_eq!(story.changes.last(), Some(&(120, Change::WokenByOthers)));
+    story.until(419);
+    assert_eq!(story.manager.phase(), Phase::Awake);
+    story.until(420);
+    assert_eq!(story.manager.phase(), Phase::Asleep, "after five minutes of grace");
+}
+
+#[test]
+fn a_server_that_is_woken_for_nothing_again_and_again_is_left_awake_for_an_hour() {
+    let grace = Duration::ZERO;
+    let mut story =
+        Story::begin(Settings { sla: None, grace, ..Settings::of(&Scenario::default()) });
+    for _ in 0..3 {
+        assert_eq!(story.manager.wake_loops(), 0);
+        let asleep = story.now.mono.0.as_secs() + 70;
+        story.until(asleep);
+        assert_eq!(story.manager.phase(), Phase::Asleep);
+        story.up = true;
+        story.until(asleep + 60);
+        assert_eq!(story.manager.phase(), Phase::Awake);
+    }
+    assert_eq!(story.manager.wake_loops(), 1);
+    let woke = story.changes.last().unwrap().0;
+    assert!(
+        matches!(story.manager.hindrance(story.now), Some(Hindrance::WakeLoop(until)) if until == Mono::from_secs(woke + 3600))
+    );
+    story.until(woke + 3599);
+    assert_eq!(story.manager.phase(), Phase::Awake);
+    story.until(woke + 3600);
+    assert_eq!(story.manager.phase(), Phase::Asleep);
+}
+
+#[test]
+fn wake_ups_that_served_somebody_are_no_loop() {
+    let mut story = Story::without_sla();
+    for round in 1..=10 {
+        assert_eq!(story.ask(round * 80), Route::Hold);
+        story.until(round * 80 + 70);
+        assert_eq!(story.manager.phase(), Phase::Asleep);
+    }
+    assert_eq!(story.manager.wake_loops(), 0);
+}
+
+#[test]
+fn what_the_server_took_to_wake_is_what_is_expected_of_it_and_outlives_a_restart() {
+    let settings = Settings { sla: None, ..Settings::of(&Scenario::default()) };
+    let mut story = Story::begin(settings.clone());
+    let configured = Scenario::default().server.wake_time;
+    assert_eq!(story.manager.expected_wake_time(), configured);
+    let mut actions = Vec::new();
+    for took in [8, 12] {
+        let asleep = story.now.mono.0.as_secs() + 70;
+        story.until(asleep);
+        story.manager.order(story.now, Order::Wake, &mut actions);
+        story.until(asleep + took);
+        story.obey(&mut actions);
+    }
+    // The first as it was, of each further one a quarter: 8 + (12 - 8) / 4.
+    assert_eq!(story.manager.expected_wake_time(), Duration::from_secs(9));
+    let memory = story.manager.memory(story.now);
+    let policy = Timeout { idle: Duration::from_secs(5) };
+    let again = PowerManager::new(settings, policy, memory, story.now);
+    assert_eq!(again.expected_wake_time(), Duration::from_secs(9));
 }

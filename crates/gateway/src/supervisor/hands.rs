@@ -1,0 +1,158 @@
+//! The driver's hands and ears: commands carried out, and what is heard of the server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nightwatt_clock::Clock;
+use nightwatt_model::policy::lifecycle::{Command, Phase, Report, Slept};
+use nightwatt_model::time::Mono;
+use nightwatt_power::neighbour::Neighbour;
+use nightwatt_power::probe::Probe;
+use nightwatt_power::{Controller, Error, Heard, Observed};
+
+use super::Supervisor;
+
+/// A sleeper that stirs is looked at, and then not again for this long: some cards talk in their sleep.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(10);
+
+/// The same while it is expected to wake.
+const BETWEEN_EAGER_LOOKS: Duration = Duration::from_millis(200);
+
+/// How the server is reached.
+pub(crate) struct Hands {
+    /// Wakes it and puts it to sleep.
+    pub(crate) controller: Box<dyn Controller>,
+    /// Says whether it answers.
+    pub(crate) probe: Probe,
+    /// On the wire, if it is a machine of its own.
+    pub(crate) neighbour: Option<Neighbour>,
+}
+
+impl Hands {
+    /// Is it certain that the server does not even start?
+    async fn is_gone(&self) -> bool {
+        self.controller.down_is_final()
+            && matches!(self.controller.state().await, Ok(Observed::Down))
+    }
+
+    /// Carries out a command.
+    pub(super) async fn carry_out(&self, command: Command, supervisor: &Supervisor) -> Report {
+        match command {
+            Command::Wake(epoch) => {
+                let done = self.controller.wake().await;
+                Report::WakeDone(epoch, log_failure(&supervisor.name, "wake", &done))
+            }
+            Command::Sleep(epoch) => {
+                if let Some(neighbour) = &self.neighbour {
+                    neighbour.leave_in_peace().await;
+                }
+                let done = self.controller.sleep().await;
+                Report::SleepDone(epoch, supervisor.judge_sleep(&done))
+            }
+            Command::Probe(epoch) => match supervisor.phase_now() {
+                Phase::Waking => self.probe_the_waking(epoch, supervisor).await,
+                Phase::FallingAsleep | Phase::Asleep if self.sleeps_for_sure().await => {
+                    Report::Probed(epoch, false)
+                }
+                _ => Report::Probed(epoch, self.probe(supervisor).await),
+            },
+        }
+    }
+
+    /// Is there somebody who knows that it sleeps? Then it need not be disturbed.
+    async fn sleeps_for_sure(&self) -> bool {
+        self.controller.asks_others() && matches!(self.controller.state().await, Ok(Observed::Down))
+    }
+
+    async fn probe_the_waking(&self, epoch: u64, supervisor: &Supervisor) -> Report {
+        log_failure(&supervisor.name, "wake", &self.controller.remind().await);
+        let up = self.probe(supervisor).await;
+        if !up && supervisor.phase_now() == Phase::Waking && self.is_gone().await {
+            // It was started and has ended: no patience will make it answer.
+            return Report::WakeDone(epoch, false);
+        }
+        Report::Probed(epoch, up)
+    }
+
+    async fn probe(&self, supervisor: &Supervisor) -> bool {
+        let verdict = self.probe.attempt(&*self.controller).await;
+        tracing::trace!(site = %supervisor.name, up = verdict.up, reason = %verdict.reason, "probed");
+        verdict.up
+    }
+
+    /// Passes on what is heard of the server, for ever.
+    pub(super) async fn listen(self: Arc<Self>, supervisor: Arc<Supervisor>) {
+        let mut phase = supervisor.phase();
+        let mut looked = Mono::ZERO;
+        loop {
+            let now = *phase.borrow_and_update();
+            let report = tokio::select! {
+                heard = self.controller.heard() => match heard {
+                    Heard::Leaving => Report::Leaving,
+                    Heard::Back => Report::Back,
+                },
+                () = self.stirs(now, looked, &supervisor.clock) => {
+                    looked = supervisor.clock.now().mono;
+                    Report::Stirred
+                }
+                changed = phase.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    let changed_to = *phase.borrow();
+                    self.settle(changed_to).await;
+                    continue;
+                }
+            };
+            tracing::debug!(site = %supervisor.name, ?report, "heard of the server");
+            supervisor.report(report);
+        }
+    }
+
+    /// Ends when a server that does not answer stirs, and not too soon after it was looked at.
+    async fn stirs(&self, phase: Phase, looked: Mono, clock: &Clock) {
+        let (Some(neighbour), Phase::Asleep | Phase::Failed | Phase::Waking) =
+            (&self.neighbour, phase)
+        else {
+            return std::future::pending().await;
+        };
+        let pause = if phase == Phase::Waking { BETWEEN_EAGER_LOOKS } else { BETWEEN_LOOKS };
+        if looked > Mono::ZERO {
+            clock.sleep_until(looked + pause).await;
+        }
+        neighbour.stirred().await;
+    }
+
+    /// A server that is awake is a neighbour as others are.
+    async fn settle(&self, phase: Phase) {
+        if let (Some(neighbour), Phase::Awake) = (&self.neighbour, phase) {
+            neighbour.release().await;
+        }
+    }
+}
+
+impl Supervisor {
+    /// How a sleep command ended; reasons to stay awake are remembered, and logged when they change.
+    fn judge_sleep(&self, done: &Result<(), Error>) -> Slept {
+        let Err(Error::Inhibited { reasons }) = done else {
+            self.lock().inhibited_by = None;
+            return if log_failure(&self.name, "sleep", done) {
+                Slept::Done
+            } else {
+                Slept::Failed
+            };
+        };
+        let last = self.lock().inhibited_by.replace(reasons.clone());
+        if last.as_ref() != Some(reasons) {
+            tracing::info!(site = %self.name, reasons, "the server has reasons to stay awake");
+        }
+        Slept::Declined
+    }
+}
+
+fn log_failure(site: &str, what: &str, done: &Result<(), Error>) -> bool {
+    if let Err(error) = done {
+        tracing::warn!(site, what, %error, hint = error.hint(), "the controller failed");
+    }
+    done.is_ok()
+}

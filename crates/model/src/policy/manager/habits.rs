@@ -1,0 +1,74 @@
+//! What a server's changes tell of it: how long it takes to wake, who else uses it, whether something
+//! wakes it again and again.
+
+use std::time::Duration;
+
+use super::{PowerManager, breaker};
+use crate::policy::lifecycle::Change;
+use crate::policy::sleep::SleepPolicy;
+use crate::time::Mono;
+
+/// A new wake-up counts a quarter: the last handful decide.
+const GAIN: f64 = 0.25;
+
+/// What is expected of the next wake-up.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WakeTime {
+    configured: Duration,
+    seen: Option<Duration>,
+}
+
+impl WakeTime {
+    /// With what was seen by an earlier process.
+    pub(super) fn new(configured: Duration, seen: Option<Duration>) -> Self {
+        Self { configured, seen }
+    }
+
+    /// From the wake command to the first answer.
+    pub(super) fn expected(&self) -> Duration {
+        self.seen.unwrap_or(self.configured)
+    }
+
+    /// The mean that was seen, if any was.
+    pub(super) fn seen(&self) -> Option<Duration> {
+        self.seen
+    }
+
+    /// One more wake-up took so long.
+    pub(super) fn saw(&mut self, took: Duration) {
+        let mean = self.seen.unwrap_or(took);
+        self.seen = Some(mean.mul_f64(1.0 - GAIN) + took.mul_f64(GAIN));
+    }
+}
+
+impl<P: SleepPolicy> PowerManager<P> {
+    /// What a change tells of the server's habits.
+    pub(super) fn learn(&mut self, now: Mono, change: Change) {
+        match change {
+            Change::Waking => self.waking_since = Some(now),
+            Change::Woke => {
+                if let Some(since) = self.waking_since.take() {
+                    self.wake_time.saw(now.since(since));
+                }
+            }
+            Change::WokenByOthers => {
+                self.stay_awake_until = self.stay_awake_until.max(now + self.settings.grace);
+            }
+            _ => return,
+        }
+        if matches!(change, Change::Woke | Change::WokenByOthers) && self.breaker.woke(now) {
+            self.stay_awake_until = self.stay_awake_until.max(now + breaker::HOLD);
+        }
+    }
+
+    /// How long it is expected to take from a wake command to the first answer: as seen, or until then
+    /// as configured.
+    pub fn expected_wake_time(&self) -> Duration {
+        self.wake_time.expected()
+    }
+
+    /// How often it was found being woken again and again with nobody served.
+    pub const fn wake_loops(&self) -> u64 {
+        self.breaker.loops()
+    }
+}

@@ -1,0 +1,50 @@
+//! What binds a manager.
+
+use std::time::Duration;
+
+use crate::policy::lifecycle::Patience;
+use crate::scenario::{CrawlWindow, Scenario};
+use crate::sla::Sla;
+
+/// What binds the manager, whatever its policy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// The promise; `None`: sleep whoever waits.
+    pub sla: Option<Sla>,
+    /// Waiting longer than this counts as delayed.
+    pub delay: Duration,
+    /// Awake at least this long after waking.
+    pub min_on: Duration,
+    /// Awake at least this long after the last request to the server.
+    pub quiet: Duration,
+    /// How long it takes to wake, until that has been seen.
+    pub wake_time: Duration,
+    /// Show browsers a page that waits.
+    pub waiting_page: bool,
+    /// When crawlers are invited.
+    pub crawl_window: CrawlWindow,
+    /// How many wake-ups a client may cause, in a row and per that time.
+    pub wake_budget: (u32, Duration),
+    /// Somebody who wakes the server, and not through us, wants to use it: awake at least this long then.
+    pub grace: Duration,
+    /// With a server that fails.
+    pub patience: Patience,
+}
+
+impl Settings {
+    /// The settings that a scenario describes; patience and wake budget as by default.
+    pub fn of(scenario: &Scenario) -> Self {
+        Self {
+            sla: scenario.sla(),
+            delay: scenario.sla.delay,
+            min_on: scenario.server.min_on,
+            quiet: scenario.server.quiet,
+            wake_time: scenario.server.wake_time,
+            waiting_page: true,
+            crawl_window: scenario.crawl_window.clone(),
+            wake_budget: (20, Duration::from_hours(1)),
+            grace: Duration::from_mins(5),
+            patience: Patience::default(),
+        }
+    }
+}
