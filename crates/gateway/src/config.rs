@@ -3,6 +3,7 @@
 //! Every table refuses keys it does not know; errors name file, line and what would be right.
 
 mod cache;
+mod machine;
 mod meter;
 mod network;
 
@@ -20,6 +21,8 @@ use nightwatt_traffic::classes::ClassifierConfig;
 use serde::Deserialize;
 
 pub use self::cache::{CacheConfig, Cookies};
+pub use self::machine::MachineConfig;
+pub(crate) use self::machine::bottom_up;
 pub use self::meter::MeterConfig;
 pub use self::network::Network;
 use crate::authority::Authority;
@@ -59,6 +62,9 @@ pub struct Config {
     /// Server, proxy, promise, cache and policy; each site may have its own instead.
     #[serde(default)]
     pub scenario: Scenario,
+    /// What servers run on.
+    #[serde(default)]
+    pub machine: Vec<MachineConfig>,
     /// What is served.
     pub site: Vec<SiteConfig>,
 }
@@ -153,8 +159,10 @@ pub struct SiteConfig {
     pub hosts: Vec<String>,
     /// The server: `http://10.0.0.5:8080`.
     pub origin: Origin,
-    /// How the server is woken and put to sleep.
-    pub power: ControllerConfig,
+    /// The machine that the server runs on: woken before it, and asleep only while it sleeps.
+    pub on: Option<String>,
+    /// How the server is woken and put to sleep; if left out, it sleeps with the machine it is `on`.
+    pub power: Option<ControllerConfig>,
     /// How to tell that it is awake; default: any answer to `GET /` but 502, 503, 504.
     pub probe: Option<probe::Config>,
     /// Show browsers a page that waits (else they are held like everybody).
@@ -289,8 +297,15 @@ impl Config {
         self.meter.as_ref().map_or(Ok(()), |meter| meter.check("meter"))?;
         self.scenario.check().map_err(|bad| of_scenario("scenario", &bad))?;
         let mut taken = HashSet::new();
+        for (index, machine) in self.machine.iter().enumerate() {
+            let checked = machine.check(&mut taken);
+            checked.map_err(|(key, text)| (format!("machine.{index}.{key}"), text))?;
+        }
+        machine::check_all(&self.machine)?;
         for (index, site) in self.site.iter().enumerate() {
             site.check(&mut taken).map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
+            machine::check_on(site.on.as_deref(), &self.machine)
+                .map_err(|text| (format!("site.{index}.on"), text))?;
         }
         Ok(())
     }
@@ -353,26 +368,26 @@ impl SiteConfig {
         })
     }
 
+    /// Is the server a part of this machine, or nothing but a rehearsal?
+    pub(crate) fn is_on_this_machine(&self) -> bool {
+        self.power.as_ref().is_some_and(ControllerConfig::is_on_this_machine)
+    }
+
     /// Between two looks at the server while it sleeps; zero: none. A machine of its own is left in
     /// peace unless its configuration says otherwise: what is sent to it may wake it.
     pub fn watch_asleep(&self) -> Duration {
-        let is_quiet = self.power.is_on_this_machine()
-            || matches!(self.probe, Some(probe::Config::Controller));
+        let is_quiet =
+            self.is_on_this_machine() || matches!(self.probe, Some(probe::Config::Controller));
         self.watch_asleep.unwrap_or(if is_quiet { self.watch } else { Duration::ZERO })
     }
 
     fn check(&self, taken: &mut HashSet<String>) -> Result<(), Wrong> {
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if self.name.is_empty() || !self.name.chars().all(plain) {
-            let name = &self.name;
-            let text = format!("`{name}` names files too: letters, digits, `-`, `_`, `.` only");
-            return wrong("name", text);
-        }
-        if !taken.insert(format!("name {}", self.name)) {
-            return wrong(
-                "name",
-                format!("two sites are called `{}`: names must differ", self.name),
-            );
+        check_name(&self.name, taken)?;
+        if self.power.is_none() && self.on.is_none() {
+            let text = "`power` is missing: how is the server woken and put to sleep? Write a table as \
+                        `[site.power.process]` below it, or `on = \"MACHINE\"` if it sleeps with a \
+                        `[[machine]]`";
+            return wrong("power", text);
         }
         if self.hosts.is_empty() && !taken.insert("hosts".to_owned()) {
             return wrong("hosts", "only one site can do without `hosts`: name this one's");
@@ -395,6 +410,22 @@ impl SiteConfig {
         let own = self.scenario.as_ref().map_or(Ok(()), Scenario::check);
         own.map_err(|bad| of_scenario("scenario", &bad))
     }
+}
+
+/// Names of sites and of machines name files too, and are all different.
+fn check_name(name: &str, taken: &mut HashSet<String>) -> Result<(), Wrong> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.is_empty() || !name.chars().all(plain) {
+        let text = format!("`{name}` names files too: letters, digits, `-`, `_`, `.` only");
+        return wrong("name", text);
+    }
+    if !taken.insert(format!("name {name}")) {
+        return wrong(
+            "name",
+            format!("two are called `{name}`: the names of sites and machines must differ"),
+        );
+    }
+    Ok(())
 }
 
 #[cfg(test)]

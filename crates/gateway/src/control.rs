@@ -198,13 +198,15 @@ fn obey(gateway: &Gateway, order: &Order) -> Reply {
     if gateway.observe {
         return Reply::Error("in shadow mode (--observe) servers are left alone".to_owned());
     }
-    match named(gateway, site.as_deref()) {
-        Ok(site) => {
-            site.supervisor.order(order);
-            Reply::Done
-        }
-        Err(why) => Reply::Error(why),
-    }
+    let machine = gateway.machines.iter().find(|machine| Some(&*machine.name) == site.as_deref());
+    let server = match machine {
+        Some(machine) => Ok(&machine.supervisor),
+        None => named(gateway, site.as_deref()).map(|site| &site.supervisor),
+    };
+    server.map_or_else(Reply::Error, |server| {
+        server.order(order);
+        Reply::Done
+    })
 }
 
 /// The site of that name, or the only one.

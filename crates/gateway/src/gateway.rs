@@ -16,10 +16,11 @@ use tokio::task::JoinHandle;
 use crate::access::AccessLog;
 use crate::admin;
 use crate::client_limits::ClientLimits;
-use crate::config::{Config, MeterConfig};
+use crate::config::{Config, MeterConfig, bottom_up};
 use crate::control::Socket;
 use crate::error::StartError;
 use crate::listen;
+use crate::machine::Machine;
 use crate::metering::{self, Feed, Metering};
 use crate::metrics::{ConnectionTally, RequestTally};
 use crate::refresh;
@@ -50,6 +51,8 @@ impl Default for Options {
 pub struct Gateway {
     pub(crate) config: Config,
     pub(crate) clock: Clock,
+    /// What servers run on.
+    pub(crate) machines: Vec<Machine>,
     pub(crate) sites: Vec<Site>,
     pub(crate) access_log: Option<Arc<AccessLog>>,
     pub(crate) observe: bool,
@@ -134,12 +137,23 @@ impl Gateway {
         let mut metering = Vec::new();
         let proxy_meter = feed("", config.meter.as_ref(), &options, &clock, &mut metering)?;
         let common = Common { config: &config, clock: &clock, options: &options };
+        let mut machines: Vec<Machine> = Vec::new();
+        // In shadow mode all of them are left alone.
+        let bottom_up = if options.observe { Vec::new() } else { bottom_up(&config.machine) };
+        for machine in bottom_up.into_iter().map(|at| &config.machine[at]) {
+            let controller = controllers.remove(&machine.name);
+            let meter =
+                feed(&machine.name, machine.meter.as_ref(), &options, &clock, &mut metering)?;
+            let below = called(machine.on.as_deref(), &machines);
+            machines.push(Machine::open(machine, &common, (controller, meter), below, drivers)?);
+        }
         let mut sites = Vec::new();
         for site in &config.site {
             let controller = controllers.remove(&site.name);
             let meter = feed(&site.name, site.meter.as_ref(), &options, &clock, &mut metering)?;
             let meters = [meter, proxy_meter.clone()];
-            sites.push(Site::open(site, &common, (controller, meters), drivers)?);
+            let machine = called(site.on.as_deref(), &machines);
+            sites.push(Site::open(site, &common, (controller, meters), machine, drivers)?);
         }
         Ok(Self {
             hosts: hosts(&config),
@@ -152,6 +166,7 @@ impl Gateway {
             _metering: metering,
             access_log,
             clock,
+            machines,
             sites,
             config,
         })
@@ -209,6 +224,11 @@ fn feed(
         metering::begin(meter, clock).map_err(|source| StartError::Meter { source })?;
     metering.push(reading);
     Ok(Some(feed))
+}
+
+/// The machine of this name, once it is open.
+fn called<'a>(name: Option<&str>, machines: &'a [Machine]) -> Option<&'a Machine> {
+    machines.iter().find(|machine| Some(&*machine.name) == name)
 }
 
 fn hosts(config: &Config) -> HashMap<String, usize> {

@@ -61,11 +61,16 @@ pub enum WakeCause {
     Policy,
     /// The operator.
     Operator,
+    /// A server on this machine was to be woken.
+    Guest {
+        /// Its name.
+        name: String,
+    },
 }
 
 impl WakeCause {
     /// Every word that [`WakeCause::as_str`] gives.
-    pub const NAMES: [&str; 4] = ["request", "crawl-window", "policy", "operator"];
+    pub const NAMES: [&str; 5] = ["request", "crawl-window", "policy", "operator", "guest"];
 
     /// What it is, in a word.
     pub const fn as_str(&self) -> &'static str {
@@ -74,6 +79,7 @@ impl WakeCause {
             Self::CrawlWindow => "crawl-window",
             Self::Policy => "policy",
             Self::Operator => "operator",
+            Self::Guest { .. } => "guest",
         }
     }
 }

@@ -28,6 +28,7 @@ mod hold;
 pub mod journal;
 pub mod lessons;
 mod listen;
+mod machine;
 pub mod metering;
 mod metrics;
 mod origin;

@@ -4,6 +4,7 @@
 //! label has a value that a client can choose, so the number of series is fixed by the
 //! configuration.
 
+mod machines;
 mod process;
 mod tally;
 
@@ -83,6 +84,7 @@ impl Gateway {
             write_meters(&mut page, &sites);
         }
         write_ledgers(&mut page, &sites);
+        machines::write(&mut page, &self.machines);
         if self.observe {
             write_shadows(&mut page, &sites);
         }
@@ -196,7 +198,7 @@ fn write_wakeups(page: &mut Exposition, sites: &[Scraped<'_>]) {
     let wakeups = counter(
         "nightwatt_wakeups_total",
         &["site", "cause"],
-        "Wake-ups begun, by cause: `request`, `crawl-window`, `policy`, `operator`.",
+        "Wake-ups begun, by cause: `request`, `crawl-window`, `policy`, `operator`, `guest`.",
     );
     page.family(wakeups, |samples| {
         for it in sites {

@@ -21,7 +21,8 @@ use crate::supervisor::{AnyPolicy, Hands, Records, Supervisor};
 /// A controller that leaves the server alone, and says of it what the real one can tell.
 #[derive(Debug)]
 pub(crate) struct HandsOff {
-    pub(crate) real: Box<dyn Controller>,
+    /// None if the server sleeps with its machine.
+    pub(crate) real: Option<Box<dyn Controller>>,
     /// Whether the server listens. The real controller may know nothing of one that it did not
     /// start, and in shadow mode it has started none.
     pub(crate) listens: Probe,
@@ -38,10 +39,13 @@ impl Controller for HandsOff {
 
     fn state(&self) -> Work<'_, Observed> {
         Box::pin(async {
-            let told = self.real.state().await;
+            let told = match &self.real {
+                Some(real) => real.state().await,
+                None => Ok(Observed::Unknown),
+            };
             match told {
                 Ok(Observed::Up) => told,
-                _ if self.listens.attempt(&*self.real).await.up => Ok(Observed::Up),
+                _ if self.listens.attempt(self).await.up => Ok(Observed::Up),
                 _ => told,
             }
         })

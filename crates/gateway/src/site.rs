@@ -13,7 +13,7 @@ use nightwatt_model::policy::lifecycle::{Patience, Phase};
 use nightwatt_model::policy::manager::{Memory, Settings};
 use nightwatt_model::policy::sleep::AlwaysOn;
 use nightwatt_model::quantity::Watts;
-use nightwatt_model::scenario::Scenario;
+use nightwatt_model::scenario::{Scenario, Server};
 use nightwatt_model::time::Now;
 use nightwatt_model::visit::Visits;
 use nightwatt_power::neighbour::Neighbour;
@@ -30,6 +30,7 @@ use crate::error::StartError;
 use crate::flights::Flights;
 use crate::journal::Journal;
 use crate::lessons::Shelf;
+use crate::machine::{self, Machine};
 use crate::metering::{Feed, Meters};
 use crate::metrics::{RequestTally, WarmUpTally};
 use crate::origin::OriginPool;
@@ -83,6 +84,7 @@ impl Site {
         site: &SiteConfig,
         common: &Common<'_>,
         (controller, meters): (Option<Box<dyn Controller>>, [Option<Feed>; 2]),
+        machine: Option<&Machine>,
         tasks: &mut Vec<JoinHandle<()>>,
     ) -> Result<Self, StartError> {
         let Common { config, clock, options } = common;
@@ -90,15 +92,17 @@ impl Site {
         let settings = settings(site, &scenario);
         let observe = options.observe;
         let waiting_page = waiting_page(site)?;
-        let mut controller = match controller {
-            Some(controller) => controller,
+        let controller = match controller {
+            Some(controller) => Some(controller),
             None => build_controller(site, common)?,
         };
-        if observe {
+        let (controller, guest) = if observe {
             let listens = probe::Config::tcp(&site.origin.authority);
             let listens = Probe::new(listens, (*clock).clone());
-            controller = Box::new(HandsOff { real: controller, listens });
-        }
+            (Box::new(HandsOff { real: controller, listens }) as _, None)
+        } else {
+            machine::stand_on(machine, &site.name, controller)
+        };
         let probe = site.probe_config();
         let probes_http = matches!(probe, probe::Config::Http(_));
         let probe = Probe::new(probe, (*clock).clone());
@@ -112,6 +116,7 @@ impl Site {
         let mind = (settings.clone(), policy);
         let (supervisor, task) = Supervisor::start(&site.name, clock, mind, hands, records);
         tasks.push(task);
+        tasks.extend(guest.map(|guest| tokio::spawn(guest.follow(Arc::clone(&supervisor)))));
         let shadow = if observe { Some(shadow(site, common, settings, tasks)?) } else { None };
         let origin = Arc::new(OriginPool::new(
             &site.origin.authority,
@@ -154,8 +159,17 @@ impl Site {
     }
 
     /// Power states of the server.
+    ///
+    /// What stands on a machine draws what that draws, and is on its bill: unless it is said what it
+    /// draws itself, that is nothing.
     pub(crate) fn power_states(&self) -> PowerStates {
-        self.scenario.power_states()
+        match (&self.config.on, &self.config.scenario) {
+            (Some(_), None) => {
+                let nothing = Server { on_w: 0.0, off_w: 0.0, switch_j: 0.0, ..Server::default() };
+                nothing.power_states()
+            }
+            _ => self.scenario.power_states(),
+        }
     }
 
     /// Power of the proxy.
@@ -194,7 +208,7 @@ async fn drop_stale(origin: Arc<OriginPool>, mut phase: watch::Receiver<Phase>) 
 
 /// The server on the wire, unless it is a part of this machine.
 fn neighbour(site: &SiteConfig, clock: &Clock) -> Option<Neighbour> {
-    if site.power.is_on_this_machine() {
+    if site.is_on_this_machine() {
         return None;
     }
     let authority = Authority::parse(&site.origin.authority)?;
@@ -228,10 +242,9 @@ fn context(site: &SiteConfig, common: &Common<'_>) -> Context {
 fn build_controller(
     site: &SiteConfig,
     common: &Common<'_>,
-) -> Result<Box<dyn Controller>, StartError> {
-    site.power
-        .build(&context(site, common))
-        .map_err(|source| StartError::Power { site: site.name.clone(), source })
+) -> Result<Option<Box<dyn Controller>>, StartError> {
+    let built = site.power.as_ref().map(|power| power.build(&context(site, common)));
+    built.transpose().map_err(|source| StartError::Power { site: site.name.clone(), source })
 }
 
 /// The meters of a site's bill, and the hours that its journal tells of.

@@ -5,14 +5,16 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use nightwatt_model::energy::Energy;
+use nightwatt_model::energy::{Energy, PowerStates};
 use nightwatt_model::ledger::{Bill, Hour, Metered, Part};
 use nightwatt_model::policy::manager::Hindrance;
+use nightwatt_model::quantity::Watts;
 use nightwatt_model::time::Mono;
 use serde::{Deserialize, Serialize};
 
 use crate::access::Answered;
 use crate::gateway::Gateway;
+use crate::machine::Machine;
 use crate::metering::Feed;
 use crate::shadow::WouldDelay;
 use crate::site::Site;
@@ -25,6 +27,36 @@ pub struct Status {
     pub observe: bool,
     /// Its sites.
     pub sites: Vec<SiteStatus>,
+    /// What they run on, as `[[machine]]` says.
+    #[serde(default)]
+    pub machines: Vec<MachineStatus>,
+}
+
+/// A machine that carries servers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct MachineStatus {
+    /// Its name.
+    pub name: String,
+    /// Its state: `awake`, `asleep`, ...
+    pub state: String,
+    /// For so many seconds.
+    pub state_for_s: f64,
+    /// Servers and machines on it that are awake or about to be.
+    pub awake_on_it: u32,
+    /// What keeps it awake while nothing on it is.
+    pub kept_awake_by: Option<String>,
+    /// Failed wake-ups in a row.
+    pub failures: u32,
+    /// Seconds until a failed machine may be tried again.
+    pub retry_after_s: f64,
+    /// Seconds that the next wake-up is expected to take.
+    pub wake_time_s: f64,
+    /// Times that it was found being woken again and again with nothing on it woken.
+    pub wake_loops: u64,
+    /// The ledger, all starts together; without the proxy, which is on the bills of the sites.
+    pub ledger: LedgerStatus,
+    /// Its meter, if it has one.
+    pub meters: Vec<MeterStatus>,
 }
 
 /// Everything about a site.
@@ -181,7 +213,11 @@ impl Gateway {
 
     /// Looks at everything.
     pub fn status(&self) -> Status {
-        Status { observe: self.observe, sites: self.sites.iter().map(Site::status).collect() }
+        Status {
+            observe: self.observe,
+            sites: self.sites.iter().map(Site::status).collect(),
+            machines: self.machines.iter().map(Machine::status).collect(),
+        }
     }
 }
 
@@ -233,38 +269,14 @@ impl Site {
 
     /// A bill of its server in figures.
     pub(crate) fn ledger(&self, bill: &Bill) -> LedgerStatus {
-        let (states, proxy) = (self.power_states(), self.proxy_power());
-        let uncertainty = self.scenario.server.uncertainty;
-        let modelled =
-            |joules| Energy::modelled(joules, uncertainty, "power states of the scenario");
-        let [of_server, of_proxy] = &self.meters;
-        let span = bill.span();
-        let (server, server_parts) = whole(
-            &bill.server_metered,
-            of_server.as_ref(),
-            span,
-            &modelled(bill.server_modelled(&states)),
-        );
-        let (proxy_energy, proxy_parts) = whole(
-            &bill.proxy_metered,
-            of_proxy.as_ref(),
-            span,
-            &modelled(bill.proxy_modelled(proxy)),
-        );
-        LedgerStatus {
-            span_s: bill.span().as_secs_f64(),
-            awake_s: bill.on.as_secs_f64(),
-            asleep_s: bill.off.as_secs_f64(),
-            unobserved_s: bill.unobserved.as_secs_f64(),
-            sleeps: bill.cycles,
-            wakeups: bill.wakeups,
-            server,
-            server_parts,
-            proxy: proxy_energy,
-            proxy_parts,
-            always_on: modelled(bill.always_on(&states)),
-            saving: bill.saving(&states, proxy),
-        }
+        let [server, proxy] = &self.meters;
+        let basis = Basis {
+            states: self.power_states(),
+            uncertainty: self.scenario.server.uncertainty,
+            proxy: self.proxy_power(),
+            meters: [server.as_ref(), proxy.as_ref()],
+        };
+        basis.ledger(bill)
     }
 
     fn hour(&self, hour: &Hour) -> HourStatus {
@@ -274,6 +286,71 @@ impl Site {
     fn meters(&self, now: Mono) -> Vec<MeterStatus> {
         let of = |(part, feed): (Part, &Option<Feed>)| Some(feed.as_ref()?.status(part, now));
         [Part::Server, Part::Proxy].into_iter().zip(&self.meters).filter_map(of).collect()
+    }
+}
+
+impl Machine {
+    /// Looks at a machine.
+    pub(crate) fn status(&self) -> MachineStatus {
+        let machine = self.supervisor.status();
+        let basis = Basis {
+            states: self.server.power_states(),
+            uncertainty: self.server.uncertainty,
+            // Its sites have the proxy on their bills.
+            proxy: Watts::ZERO,
+            meters: [self.meter.as_ref(), None],
+        };
+        let meters = self.meter.as_ref().map(|feed| feed.status(Part::Server, machine.now));
+        MachineStatus {
+            name: self.name.to_string(),
+            state: machine.phase.as_str().to_owned(),
+            state_for_s: machine.in_phase.as_secs_f64(),
+            awake_on_it: machine.in_flight,
+            kept_awake_by: kept_awake_by(&machine).filter(|_| machine.in_flight == 0),
+            failures: machine.failures,
+            retry_after_s: machine.blocked_for.as_secs_f64(),
+            wake_time_s: machine.wake_time.as_secs_f64(),
+            wake_loops: machine.wake_loops,
+            ledger: basis.ledger(&machine.memory.bill),
+            meters: meters.into_iter().collect(),
+        }
+    }
+}
+
+/// What turns the times and counts of a bill into joules.
+struct Basis<'a> {
+    states: PowerStates,
+    /// How far they may be off.
+    uncertainty: f64,
+    proxy: Watts,
+    /// Of the server, of the proxy.
+    meters: [Option<&'a Feed>; 2],
+}
+
+impl Basis<'_> {
+    fn ledger(&self, bill: &Bill) -> LedgerStatus {
+        let modelled =
+            |joules| Energy::modelled(joules, self.uncertainty, "power states of the scenario");
+        let [of_server, of_proxy] = self.meters;
+        let span = bill.span();
+        let server = modelled(bill.server_modelled(&self.states));
+        let (server, server_parts) = whole(&bill.server_metered, of_server, span, &server);
+        let proxy = modelled(bill.proxy_modelled(self.proxy));
+        let (proxy, proxy_parts) = whole(&bill.proxy_metered, of_proxy, span, &proxy);
+        LedgerStatus {
+            span_s: bill.span().as_secs_f64(),
+            awake_s: bill.on.as_secs_f64(),
+            asleep_s: bill.off.as_secs_f64(),
+            unobserved_s: bill.unobserved.as_secs_f64(),
+            sleeps: bill.cycles,
+            wakeups: bill.wakeups,
+            server,
+            server_parts,
+            proxy,
+            proxy_parts,
+            always_on: modelled(bill.always_on(&self.states)),
+            saving: bill.saving(&self.states, self.proxy),
+        }
     }
 }
 

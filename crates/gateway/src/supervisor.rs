@@ -192,6 +192,16 @@ impl Supervisor {
         result
     }
 
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Browsers are shown a page that waits, or are held like everybody.
+    pub(crate) fn show_waiting_page(&self, show: bool) {
+        self.lock().manager.show_waiting_page(show);
+    }
+
     /// A number for the next request.
     pub(crate) fn next_id() -> u64 {
         NEXT_ID.fetch_add(1, Ordering::Relaxed)

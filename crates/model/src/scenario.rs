@@ -187,16 +187,23 @@ pub struct BadValue {
     pub rule: &'static str,
 }
 
+impl Server {
+    /// Its power states.
+    pub const fn power_states(&self) -> PowerStates {
+        PowerStates {
+            on: Watts(self.on_w),
+            off: Watts(self.off_w),
+            switch: Joules(self.switch_j),
+            wake_time: self.wake_time,
+            sleep_time: self.sleep_time,
+        }
+    }
+}
+
 impl Scenario {
     /// Power states of the server.
     pub const fn power_states(&self) -> PowerStates {
-        PowerStates {
-            on: Watts(self.server.on_w),
-            off: Watts(self.server.off_w),
-            switch: Joules(self.server.switch_j),
-            wake_time: self.server.wake_time,
-            sleep_time: self.server.sleep_time,
-        }
+        self.server.power_states()
     }
 
     /// What the policy weighs.

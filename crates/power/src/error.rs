@@ -51,6 +51,12 @@ pub enum Error {
         /// What keeps it awake, for people: `2 users are logged in (ann, bob); backup.timer is due in 4 min`.
         reasons: String,
     },
+    /// What the server runs on does not wake.
+    #[error("the machine `{name}`, which it runs on, does not wake")]
+    Machine {
+        /// Its name.
+        name: String,
+    },
     /// A process survived everything.
     #[error("process {pid} is still there {waited:?} after SIGKILL")]
     Unkillable {
@@ -90,6 +96,7 @@ impl Error {
             | Self::TimedOut { .. }
             | Self::Ssh { .. }
             | Self::Inhibited { .. }
+            | Self::Machine { .. }
             | Self::Unkillable { .. }
             | Self::Scripted { .. } => true,
         }
@@ -117,6 +124,7 @@ impl Error {
             Self::Inhibited { .. } => {
                 "nothing: it is asked again; if that should not keep it awake, change what inhibits its agent"
             }
+            Self::Machine { .. } => "see what the log says of that machine",
             Self::Unkillable { .. } => {
                 "look for processes in state D (`ps -o pid,stat,wchan`): a disk or network file \
                  system may hang"

@@ -101,6 +101,17 @@ impl Config {
         Self::Tcp(Tcp { address: address.into(), timeout: timeout() })
     }
 
+    /// The name or address of whom it asks; `None` if that is the controller.
+    pub fn host(&self) -> Option<String> {
+        let address = match self {
+            Self::Tcp(tcp) => tcp.address.clone(),
+            Self::Http(http) => http.url.address(),
+            Self::Controller => return None,
+        };
+        let (host, _) = address.rsplit_once(':')?;
+        Some(host.trim_start_matches('[').trim_end_matches(']').to_owned())
+    }
+
     /// Up when this page answers within a second with a status that is not 502, 503 or 504.
     pub fn http(url: &str) -> Result<Self, String> {
         Ok(Self::Http(Http { url: url.parse()?, expect: None, contains: None, timeout: timeout() }))

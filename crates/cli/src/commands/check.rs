@@ -4,11 +4,11 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use nightwatt_gateway::Config;
-use nightwatt_gateway::config::{MeterConfig, SiteConfig};
+use nightwatt_gateway::config::{MachineConfig, MeterConfig, SiteConfig};
 use nightwatt_model::duration_text;
 use nightwatt_model::electricity::Electricity;
 use nightwatt_model::scenario::{CacheRule, Scenario};
-use nightwatt_power::{DRIVERS, DriverConfig, probe};
+use nightwatt_power::{ControllerConfig, DRIVERS, DriverConfig, probe};
 use serde_json::{Value, json};
 
 use crate::ExitStatus;
@@ -31,6 +31,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitStatus, Failure> {
             "access_log": config.access_log,
             "admin": config.admin,
             "meter": config.meter.as_ref().map(meter_words),
+            "machines": config.machine.iter().map(machine_json).collect::<Vec<_>>(),
             "sites": sites,
         }))?;
     } else {
@@ -54,6 +55,10 @@ fn page(name: &str, config: &Config) -> String {
     if let Some(log) = &config.access_log {
         row(&mut text, "access log", &log.display().to_string());
     }
+    for machine in &config.machine {
+        let _ = writeln!(text, "\nmachine {}", machine.name);
+        machine_rows(&mut text, machine);
+    }
     for site in &config.site {
         let _ = writeln!(text, "\nsite {}", site.name);
         site_rows(&mut text, site, config.scenario_of(site));
@@ -63,6 +68,29 @@ fn page(name: &str, config: &Config) -> String {
 
 fn row(text: &mut String, name: &str, value: &str) {
     let _ = writeln!(text, "  {name:<12} {value}");
+}
+
+fn machine_rows(text: &mut String, machine: &MachineConfig) {
+    if let Some(below) = &machine.on {
+        row(text, "on", &format!("the machine {below}, which is woken first"));
+    }
+    row(text, "controller", &drivers(&machine.power));
+    row(text, "awake if", &probed(&machine.probe));
+    row(text, "sleeps", &format!("{} after the last server on it", time(machine.linger)));
+    if let Some(meter) = &machine.meter {
+        row(text, "meter", &meter_words(meter));
+    }
+}
+
+fn machine_json(machine: &MachineConfig) -> Value {
+    json!({
+        "name": machine.name,
+        "on": machine.on,
+        "controller": machine.power.name(),
+        "awake_if": probed(&machine.probe),
+        "linger_s": machine.linger.as_secs_f64(),
+        "meter": machine.meter.as_ref().map(meter_words),
+    })
 }
 
 fn site_rows(text: &mut String, site: &SiteConfig, scenario: &Scenario) {
@@ -134,25 +162,45 @@ fn meter_words(meter: &MeterConfig) -> String {
 }
 
 fn controller(site: &SiteConfig) -> String {
+    match (site.power.as_ref().map(drivers), &site.on) {
+        (Some(own), None) => own,
+        (Some(own), Some(machine)) => {
+            format!("{own} On the machine {machine}, which is woken first.")
+        }
+        (None, machine) => {
+            format!(
+                "none of its own: it sleeps with the machine {}",
+                machine.as_deref().unwrap_or_default()
+            )
+        }
+    }
+}
+
+fn drivers(power: &ControllerConfig) -> String {
     let about = |driver: &&DriverConfig| {
         let found = DRIVERS.iter().find(|known| known.name == driver.name());
         format!("{}: {}", driver.name(), found.map_or("", |it| it.about))
     };
-    let drivers = site.power.drivers();
-    drivers.iter().map(about).collect::<Vec<_>>().join(" ")
+    power.drivers().iter().map(about).collect::<Vec<_>>().join(" ")
 }
 
 fn awake_if(site: &SiteConfig) -> String {
-    match &site.probe {
-        None => format!("GET http://{}/ answers, but not 502, 503, 504", site.origin.authority),
-        Some(probe::Config::Tcp(tcp)) => format!("{} accepts connections", tcp.address),
-        Some(probe::Config::Http(http)) if http.expect.is_some() => {
-            format!("GET {} answers with an expected status", http.url)
+    probed(&site.probe_config())
+}
+
+fn probed(probe: &probe::Config) -> String {
+    match probe {
+        probe::Config::Tcp(tcp) => format!("{} accepts connections", tcp.address),
+        probe::Config::Http(http) => {
+            let status = match &http.expect {
+                Some(_) => " with an expected status",
+                None => ", but not 502, 503, 504",
+            };
+            let text = http.contains.as_ref();
+            let text = text.map(|text| format!(", and says {text:?}")).unwrap_or_default();
+            format!("GET {} answers{status}{text}", http.url)
         }
-        Some(probe::Config::Http(http)) => {
-            format!("GET {} answers, but not 502, 503, 504", http.url)
-        }
-        Some(probe::Config::Controller) => "the controller says so".to_owned(),
+        probe::Config::Controller => "the controller says so".to_owned(),
     }
 }
 
@@ -186,7 +234,8 @@ fn as_json(config: &Config, site: &SiteConfig) -> Value {
         "name": site.name,
         "hosts": site.hosts,
         "origin": format!("http://{}", site.origin.authority),
-        "controller": site.power.name(),
+        "controller": site.power.as_ref().map(ControllerConfig::name),
+        "on": site.on,
         "awake_if": awake_if(site),
         "policy": scenario.policy.to_string(),
         "break_even_s": (break_even != Duration::MAX).then_some(break_even.as_secs_f64()),

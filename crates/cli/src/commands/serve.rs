@@ -67,7 +67,12 @@ impl Introduction {
     fn of(config: &Config, observe: bool) -> Self {
         let sites = config.site.iter().map(|site| {
             let policy = config.scenario_of(site).policy.to_string();
-            (site.name.clone(), policy, site.power.name())
+            let controller = match (&site.power, &site.on) {
+                (Some(power), None) => power.name(),
+                (Some(power), Some(machine)) => format!("{} on {machine}", power.name()),
+                (None, machine) => format!("that of {}", machine.as_deref().unwrap_or_default()),
+            };
+            (site.name.clone(), policy, controller)
         });
         let control_socket = config.control_socket().display().to_string();
         Self { observe, control_socket, sites: sites.collect() }

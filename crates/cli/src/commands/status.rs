@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use nightwatt_gateway::status::{
-    HourStatus, LedgerStatus, MeterStatus, ShadowStatus, SiteStatus, Status,
+    HourStatus, LedgerStatus, MachineStatus, MeterStatus, ShadowStatus, SiteStatus, Status,
 };
 
 use crate::ExitStatus;
@@ -17,9 +17,12 @@ use crate::output;
 pub(crate) fn run(args: &StatusArgs) -> Result<ExitStatus, Failure> {
     let mut status = control::status(&args.gateway)?;
     if let Some(wanted) = &args.site {
-        let names: Vec<String> = status.sites.iter().map(|site| site.name.clone()).collect();
+        let sites = status.sites.iter().map(|site| site.name.clone());
+        let machines = status.machines.iter().map(|machine| machine.name.clone());
+        let names: Vec<String> = sites.chain(machines).collect();
         status.sites.retain(|site| site.name == *wanted);
-        if status.sites.is_empty() {
+        status.machines.retain(|machine| machine.name == *wanted);
+        if status.sites.is_empty() && status.machines.is_empty() {
             return Err(Failure::saying(format!("there is no site `{wanted}`"))
                 .into_usage()
                 .hint(format!("there are: {}", names.join(", "))));
@@ -44,7 +47,38 @@ fn page(status: &Status) -> String {
         }
         site_rows(&mut text, site);
     }
+    for machine in &status.machines {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        machine_rows(&mut text, machine);
+    }
     text
+}
+
+fn machine_rows(text: &mut String, it: &MachineStatus) {
+    let state = it.state.replace('-', " ");
+    let _ = writeln!(text, "{}: {state} for {} (machine)", it.name, seconds(it.state_for_s));
+    row(text, "carries", &format!("{} awake", counted(it.awake_on_it.into(), "server")));
+    if let Some(reason) = &it.kept_awake_by {
+        row(text, "kept awake by", reason);
+    }
+    failing(text, it.failures, it.retry_after_s);
+    ledger_rows(text, &it.ledger);
+    for meter in &it.meters {
+        row(text, &format!("{} meter", meter.of), &meter_words(meter));
+    }
+}
+
+fn failing(text: &mut String, failures: u32, retry_after_s: f64) {
+    if failures == 0 {
+        return;
+    }
+    let retry = match retry_after_s {
+        pause if pause > 0.0 => format!("tried again in {} at the earliest", seconds(pause)),
+        _ => "tried again for the next request".to_owned(),
+    };
+    row(text, "failing", &format!("{} in a row; {retry}", counted(failures.into(), "failure")));
 }
 
 fn row(text: &mut String, name: &str, value: &str) {
@@ -66,17 +100,7 @@ fn site_rows(text: &mut String, it: &SiteStatus) {
     if let Some(reason) = &it.kept_awake_by {
         row(text, "kept awake by", reason);
     }
-    if it.failures > 0 {
-        let retry = match it.retry_after_s {
-            pause if pause > 0.0 => format!("tried again in {} at the earliest", seconds(pause)),
-            _ => "tried again for the next request".to_owned(),
-        };
-        row(
-            text,
-            "failing",
-            &format!("{} in a row; {retry}", counted(it.failures.into(), "failure")),
-        );
-    }
+    failing(text, it.failures, it.retry_after_s);
     if it.in_flight > 0 || it.held > 0 {
         let now = format!(
             "{} under way, {} held until it is awake",

@@ -13,6 +13,7 @@ mod hygiene;
 mod learning;
 mod ledger;
 mod limits;
+mod machines;
 mod metering;
 mod metrics;
 mod operator;

@@ -12,6 +12,7 @@ use nightwatt_model::quantity::Joules;
 use nightwatt_model::time::Mono;
 
 use crate::client::{BROWSER, CRAWLER, get, post};
+use crate::machines::on;
 use crate::stage::{Setup, Stage, asleep, awake, secs};
 
 /// A page as a reader of its own sees it, which knows nothing of the writer.
@@ -430,6 +431,9 @@ fn the_documentation_lists_every_metric_and_no_other() {
         let page = scrape(stage).await;
         needed.extend(rows(&page));
         values.extend(label_values(&page));
+    });
+    on(&["metal"], "", busy()).play(async |stage| {
+        needed.extend(rows(&scrape(stage).await));
     });
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
     let text = std::fs::read_to_string(path).unwrap();

@@ -10,7 +10,7 @@ use nightwatt_clock::Clock;
 use nightwatt_gateway::control::{Order, Reply, ask as order};
 use nightwatt_gateway::journal::{self, Record};
 use nightwatt_gateway::metering::Feed;
-use nightwatt_gateway::status::SiteStatus;
+use nightwatt_gateway::status::{MachineStatus, SiteStatus};
 use nightwatt_gateway::{Config, Extras, Gateway, Options, Running, StartError};
 use nightwatt_model::policy::sleep::PolicyChoice;
 use nightwatt_model::time::{Mono, Wall};
@@ -265,10 +265,13 @@ impl Stage {
     /// Starts a gateway beside the one that runs.
     pub(crate) fn start_another(&self) -> Result<Running, StartError> {
         let boxed: Box<dyn Controller> = Box::new(self.machine.clone());
+        // A site that sleeps with its machine has none.
+        let has_power = self.config.site[0].power.is_some();
+        let controllers = has_power.then(|| ("blog".to_owned(), boxed));
         let options = Options {
             observe: self.observe,
             durable: false,
-            controllers: HashMap::from([("blog".to_owned(), boxed)]),
+            controllers: controllers.into_iter().collect(),
             meters: self.meters.clone(),
         };
         Gateway::start(self.config.clone(), self.clock.clone(), options)
@@ -319,6 +322,17 @@ impl Stage {
 
     pub(crate) fn status(&self) -> SiteStatus {
         self.running().gateway.status().sites.remove(0)
+    }
+
+    /// What the machines are doing.
+    pub(crate) fn machines(&self) -> Vec<MachineStatus> {
+        self.running().gateway.status().machines
+    }
+
+    /// States of the machines, and of the only site's server last.
+    pub(crate) fn states(&self) -> Vec<String> {
+        let machines = self.machines().into_iter();
+        machines.map(|machine| machine.state).chain([self.state()]).collect()
     }
 
     /// State of the server as the proxy sees it.

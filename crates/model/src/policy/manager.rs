@@ -95,6 +95,7 @@ const DELAYED_PER_SLEEP_GAIN: f64 = 0.2;
 
 /// The power manager of one server.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts beside the lifecycle")]
 pub struct PowerManager<P> {
     settings: Settings,
     policy: P,
@@ -125,6 +126,8 @@ pub struct PowerManager<P> {
     delayed_this_sleep: u32,
     delayed_per_sleep: f64,
     wake_cause: Option<Cause>,
+    /// To wake it takes a while.
+    is_far: bool,
     commands: Vec<Command>,
 }
 
@@ -155,9 +158,16 @@ impl<P: SleepPolicy> PowerManager<P> {
             delayed_this_sleep: 0,
             delayed_per_sleep: 1.0,
             wake_cause: None,
+            is_far: true,
             commands: Vec::new(),
             settings,
         }
+    }
+
+    /// From now on browsers are shown a page that waits, if the settings allow it at all; or are held
+    /// like everybody, because the server would be awake at once.
+    pub fn show_waiting_page(&mut self, show: bool) {
+        self.is_far = show;
     }
 
     /// A request arrived: how is it to be answered?
@@ -177,7 +187,8 @@ impl<P: SleepPolicy> PowerManager<P> {
             }
             _ => Duration::ZERO,
         };
-        let mut route = admission::route(request, phase, self.settings.waiting_page, retry);
+        let mut route =
+            admission::route(request, phase, self.settings.waiting_page && self.is_far, retry);
         if matches!(route, Route::Hold | Route::WaitingPage) {
             route = self.knock_wakes(now, knock, route, actions);
         }

@@ -61,7 +61,12 @@ pub async fn run(
         state_dir: options.config.state_dir.clone(),
         site: site.name.clone(),
     };
-    let controller = site.power.build(&context)?;
+    let power = site.power.as_ref().ok_or_else(|| Error::Driven {
+        what: "the site has no `power` of its own, it sleeps with its machine; name a site that has, or \
+               write a configuration for this in which the machine's `power` is the site's",
+        cause: String::new(),
+    })?;
+    let controller = power.build(&context)?;
     let probe = Probe::new(site.probe_config(), clock.clone());
     let opened = Opened::open(&Host::default(), &spec)?;
     let place = channel_of(&opened, &spec, pick.as_deref())?;

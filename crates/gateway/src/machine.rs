@@ -1,0 +1,297 @@
+//! Machines that carry servers: each sleeps when all that stands on it sleeps, and is woken before any
+//! of it.
+//!
+//! A machine is a server under supervision as others are; what is awake on it counts as an exchange with
+//! it. So its ledger, its failures and its timers are those of any server.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nightwatt_model::policy::lifecycle::{Patience, Phase};
+use nightwatt_model::policy::manager::Settings;
+use nightwatt_model::policy::sleep::Timeout;
+use nightwatt_model::scenario::{Scenario, Server};
+use nightwatt_power::neighbour::Neighbour;
+use nightwatt_power::probe::Probe;
+use nightwatt_power::{Context, Controller, Error, News, Observed, Work};
+use tokio::task::JoinHandle;
+
+use crate::config::{Config, MachineConfig};
+use crate::error::StartError;
+use crate::journal::{Journal, WakeCause};
+use crate::metering::{Feed, Meters};
+use crate::site::Common;
+use crate::supervisor::{Hands, Records, Supervisor};
+
+/// A machine under supervision.
+pub(crate) struct Machine {
+    pub(crate) name: Arc<str>,
+    pub(crate) supervisor: Arc<Supervisor>,
+    /// What it draws.
+    pub(crate) server: Server,
+    /// What its meter says.
+    pub(crate) meter: Option<Feed>,
+}
+
+impl Machine {
+    /// Opens a machine; `below` is the one that it stands on.
+    pub(crate) fn open(
+        machine: &MachineConfig,
+        common: &Common<'_>,
+        (controller, meter): (Option<Box<dyn Controller>>, Option<Feed>),
+        below: Option<&Self>,
+        tasks: &mut Vec<JoinHandle<()>>,
+    ) -> Result<Self, StartError> {
+        let Common { config, clock, options } = common;
+        let context = Context {
+            clock: (*clock).clone(),
+            state_dir: config.state_dir.clone(),
+            site: machine.name.clone(),
+        };
+        let own = match controller {
+            Some(controller) => controller,
+            None => machine
+                .power
+                .build(&context)
+                .map_err(|source| StartError::Power { site: machine.name.clone(), source })?,
+        };
+        let (controller, guest) = stand_on(below, &machine.name, Some(own));
+        let is_elsewhere = !machine.power.is_on_this_machine();
+        let neighbour = machine.probe.host().filter(|_| is_elsewhere);
+        let hands = Hands {
+            controller,
+            probe: Probe::new(machine.probe.clone(), (*clock).clone()),
+            neighbour: neighbour.map(|host| Neighbour::new(host, (*clock).clone())),
+        };
+        let path = ledger_path(config, &machine.name);
+        let opened = Journal::open(&path, clock.now().wall, options.durable);
+        let (journal, memory) =
+            opened.map_err(|source| StartError::File { path: path.clone(), source })?;
+        let hours = match &meter {
+            Some(_) => crate::journal::read(&path).unwrap_or_default(),
+            None => Vec::new(),
+        };
+        let hours = hours.into_iter().filter_map(|record| record.hour).collect();
+        let records = Records {
+            journal: Some(journal),
+            memory,
+            shelf: None,
+            meters: Meters::new(meter.clone(), None, hours),
+        };
+        let server = machine.server.clone().unwrap_or_else(|| config.scenario.server.clone());
+        let mind = (settings(machine, &server), Box::new(Timeout { idle: machine.linger }) as _);
+        let (supervisor, task) = Supervisor::start(&machine.name, clock, mind, hands, records);
+        tasks.push(task);
+        tasks.extend(guest.map(|guest| tokio::spawn(guest.follow(Arc::clone(&supervisor)))));
+        Ok(Self { name: machine.name.as_str().into(), supervisor, server, meter })
+    }
+}
+
+/// It is there for what stands on it, and promises nothing of its own.
+fn settings(machine: &MachineConfig, server: &Server) -> Settings {
+    Settings {
+        sla: None,
+        min_on: server.min_on,
+        quiet: std::time::Duration::ZERO,
+        wake_time: server.wake_time,
+        grace: machine.grace,
+        patience: Patience {
+            wake_timeout: machine.wake_timeout,
+            watch_every: machine.watch,
+            watch_asleep_every: machine.watch_asleep(),
+            ..Patience::default()
+        },
+        ..Settings::of(&Scenario::default())
+    }
+}
+
+fn ledger_path(config: &Config, name: &str) -> PathBuf {
+    config.state_dir.join(format!("{name}.ledger.jsonl"))
+}
+
+/// What stands on a machine, as that machine knows it.
+struct Footing {
+    name: String,
+    machine: Arc<Supervisor>,
+    /// It keeps the machine awake.
+    keeps: Mutex<bool>,
+    /// It has a controller of its own, and can sleep while the machine is awake.
+    is_separate: bool,
+}
+
+impl Footing {
+    fn keep(&self) {
+        let mut keeps = self.keeps.lock().unwrap_or_else(PoisonError::into_inner);
+        if !std::mem::replace(&mut *keeps, true) {
+            self.machine.begin();
+        }
+    }
+
+    fn let_go(&self) {
+        let mut keeps = self.keeps.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::take(&mut *keeps) {
+            self.machine.end();
+        }
+    }
+
+    fn keeps(&self) -> bool {
+        *self.keeps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the machine to be awake, and has it woken if it must be.
+    async fn stand(&self) -> Result<(), Error> {
+        self.keep();
+        let mut phase = self.machine.phase();
+        if self.machine.phase_now() == Phase::Awake {
+            return Ok(());
+        }
+        let asker = || WakeCause::Guest { name: self.name.clone() };
+        if !self.machine.rejoin(Supervisor::next_id(), asker) {
+            return Err(self.does_not_wake());
+        }
+        loop {
+            match *phase.borrow_and_update() {
+                Phase::Awake => return Ok(()),
+                Phase::Failed => return Err(self.does_not_wake()),
+                _ => {}
+            }
+            if phase.changed().await.is_err() {
+                return Err(self.does_not_wake());
+            }
+        }
+    }
+
+    fn does_not_wake(&self) -> Error {
+        Error::Machine { name: self.machine.name().to_owned() }
+    }
+}
+
+/// A server on a machine.
+pub(crate) struct Guest(Arc<Footing>);
+
+impl Guest {
+    /// Keeps the machine awake while the server is, for ever; and looks after the server as soon as the
+    /// machine is gone.
+    pub(crate) async fn follow(self, server: Arc<Supervisor>) {
+        let Self(footing) = self;
+        let mut phase = server.phase();
+        let mut ground = footing.machine.phase();
+        loop {
+            let is_there = *ground.borrow_and_update() == Phase::Awake;
+            match *phase.borrow_and_update() {
+                Phase::Asleep | Phase::Failed => footing.let_go(),
+                Phase::Awake | Phase::FallingAsleep | Phase::Waking => footing.keep(),
+                Phase::Unknown => {}
+            }
+            if !footing.is_separate {
+                // Nobody need wait for a machine that is awake.
+                server.show_waiting_page(!is_there);
+            }
+            let moved = tokio::select! {
+                moved = phase.changed() => moved,
+                moved = ground.changed() => {
+                    if is_there && *ground.borrow() != Phase::Awake {
+                        server.unreachable();
+                    }
+                    moved
+                }
+            };
+            if moved.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// The controller of what stands on a machine, and what must then [`follow`](Guest::follow) its server.
+/// A server without a controller of its own sleeps with the machine.
+pub(crate) fn stand_on(
+    machine: Option<&Machine>,
+    name: &str,
+    own: Option<Box<dyn Controller>>,
+) -> (Box<dyn Controller>, Option<Guest>) {
+    match (machine, own) {
+        (None, Some(own)) => (own, None),
+        (Some(machine), own) => {
+            let footing = Arc::new(Footing {
+                name: name.to_owned(),
+                machine: Arc::clone(&machine.supervisor),
+                keeps: Mutex::new(false),
+                is_separate: own.is_some(),
+            });
+            let standing = Standing { footing: Arc::clone(&footing), own };
+            (Box::new(standing), Some(Guest(footing)))
+        }
+        (None, None) => unreachable!("a configuration without both does not pass its check"),
+    }
+}
+
+/// Wakes the machine first, then the server.
+struct Standing {
+    footing: Arc<Footing>,
+    own: Option<Box<dyn Controller>>,
+}
+
+impl std::fmt::Debug for Standing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Standing").field("own", &self.own).finish_non_exhaustive()
+    }
+}
+
+impl Controller for Standing {
+    fn wake(&self) -> Work<'_, ()> {
+        Box::pin(async {
+            self.footing.stand().await?;
+            match &self.own {
+                Some(own) => own.wake().await,
+                None => Ok(()),
+            }
+        })
+    }
+
+    fn sleep(&self) -> Work<'_, ()> {
+        Box::pin(async {
+            if let Some(own) = &self.own {
+                // The machine is let go when the server is seen to sleep.
+                return own.sleep().await;
+            }
+            self.footing.let_go();
+            Ok(())
+        })
+    }
+
+    fn state(&self) -> Work<'_, Observed> {
+        Box::pin(async {
+            let machine = self.footing.machine.phase_now();
+            match &self.own {
+                _ if matches!(machine, Phase::Asleep | Phase::Failed) => Ok(Observed::Down),
+                Some(own) => own.state().await,
+                None if !self.footing.keeps() => Ok(Observed::Down),
+                None if machine == Phase::Awake => Ok(Observed::Up),
+                None => Ok(Observed::Unknown),
+            }
+        })
+    }
+
+    fn asks_others(&self) -> bool {
+        self.own.as_ref().is_none_or(|own| own.asks_others())
+    }
+
+    fn remind(&self) -> Work<'_, ()> {
+        match &self.own {
+            Some(own) => own.remind(),
+            None => Box::pin(std::future::ready(Ok(()))),
+        }
+    }
+
+    fn heard(&self) -> News<'_> {
+        match &self.own {
+            Some(own) => own.heard(),
+            None => Box::pin(std::future::pending()),
+        }
+    }
+
+    fn down_is_final(&self) -> bool {
+        self.own.as_ref().is_some_and(|own| own.down_is_final())
+    }
+}

@@ -1,0 +1,73 @@
+//! Machines on the page: their states, what is awake on them, and their ledgers.
+
+use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_report::exposition::Exposition;
+
+use super::{gauge, times};
+use crate::machine::Machine;
+use crate::status::MachineStatus;
+
+/// Nothing for a configuration without machines.
+pub(super) fn write(page: &mut Exposition, machines: &[Machine]) {
+    if machines.is_empty() {
+        return;
+    }
+    let machines: Vec<MachineStatus> = machines.iter().map(Machine::status).collect();
+    let state = gauge(
+        "nightwatt_machine_state",
+        &["machine", "state"],
+        "1 for the state that the machine is in, 0 for every other.",
+    );
+    page.family(state, |samples| {
+        for it in &machines {
+            samples.states(&[&it.name], Phase::ALL.map(Phase::as_str), &it.state);
+        }
+    });
+    let servers = gauge(
+        "nightwatt_machine_servers_awake",
+        &["machine"],
+        "Servers and machines on it that are awake or about to be.",
+    );
+    page.family(servers, |samples| {
+        for it in &machines {
+            samples.add(&[&it.name], it.awake_on_it);
+        }
+    });
+    let seconds = gauge(
+        "nightwatt_machine_ledger_seconds",
+        &["machine", "billed"],
+        "The machine's ledger of all starts together: time by how it is billed.",
+    );
+    page.family(seconds, |samples| {
+        for it in &machines {
+            for (billed, seconds) in times(&it.ledger) {
+                samples.add(&[&it.name, billed], seconds);
+            }
+        }
+    });
+    let switches = gauge(
+        "nightwatt_machine_ledger_switches",
+        &["machine", "what"],
+        "The machine's ledger of all starts together: `sleeps` begun and `wakeups` answered.",
+    );
+    page.family(switches, |samples| {
+        for it in &machines {
+            samples.add(&[&it.name, "sleeps"], it.ledger.sleeps);
+            samples.add(&[&it.name, "wakeups"], it.ledger.wakeups);
+        }
+    });
+    let joules = gauge(
+        "nightwatt_machine_ledger_energy_joules",
+        &["machine", "of", "provenance"],
+        "The machine's ledger of all starts together: energy of the `server`, that is of the machine, and \
+         of one `always-on`. The proxy's is on the bills of the sites.",
+    );
+    page.family(joules, |samples| {
+        for it in &machines {
+            let parts = it.ledger.server_parts;
+            samples.add(&[&it.name, "server", "measured"], parts.measured_j);
+            samples.add(&[&it.name, "server", "modelled"], parts.modelled_j);
+            samples.add(&[&it.name, "always-on", "modelled"], it.ledger.always_on.joules.get());
+        }
+    });
+}
