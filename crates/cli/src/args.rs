@@ -1,6 +1,7 @@
 //! The command line.
 
 mod calibrate;
+mod doctor;
 mod measure;
 
 use std::net::SocketAddr;
@@ -16,6 +17,7 @@ use crate::scenario::ScenarioArgs;
 use crate::written::{self, WaitingChoice};
 
 pub(crate) use calibrate::{AlignArgs, Calibrate, CalibrateArgs, StatesArgs, Sync};
+pub(crate) use doctor::DoctorArgs;
 pub(crate) use measure::{ExportArgs, MeterArgs, MetersArgs, RecordArgs, RunArgs};
 
 /// Measures the energy that a network service uses, models what it could do without, and saves it by
@@ -82,6 +84,9 @@ pub(crate) enum Command {
     /// Read a configuration and say what it means, or where it is wrong
     #[command(after_help = CHECK_EXAMPLES)]
     Check(CheckArgs),
+    /// Look for what keeps a machine from sleeping or from being woken
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor(DoctorArgs),
 }
 
 /// Where the configuration is.

@@ -18,7 +18,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         "Act: let servers sleep",
         &["demo", "serve", "status", "wake", "sleep", "stay-awake", "purge"],
     ),
-    ("Check: before it matters", &["check"]),
+    ("Check: before it matters", &["check", "doctor"]),
 ];
 
 /// The command line with its grouped help.

@@ -80,5 +80,6 @@ fn run(command: &Command) -> Result<ExitStatus, Failure> {
         Command::Replay(args) => commands::replay::run(args),
         Command::Origin(args) => commands::origin::run(args),
         Command::Check(args) => commands::check::run(args),
+        Command::Doctor(args) => commands::doctor::run(args),
     }
 }

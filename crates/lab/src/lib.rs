@@ -7,6 +7,7 @@ pub mod calibrate;
 mod channel;
 pub mod cross;
 pub mod demo;
+pub mod doctor;
 mod error;
 pub mod export;
 pub mod meter_check;

@@ -67,6 +67,12 @@ pub trait Controller: Debug + Send + Sync {
         false
     }
 
+    /// Does nothing, on the way that commands go: what it takes is what the way itself costs. By
+    /// default it asks for the state.
+    fn nothing(&self) -> Work<'_, ()> {
+        Box::pin(async { self.state().await.map(|_| ()) })
+    }
+
     /// Called before each probe while the server wakes: drivers whose wake command may get lost on its
     /// way give it again when they think that it is time.
     fn remind(&self) -> Work<'_, ()> {

@@ -38,6 +38,11 @@ impl Controller for Pair {
         })
     }
 
+    /// On the way to sleep: what wakes is on its way for ever, or for no time.
+    fn nothing(&self) -> Work<'_, ()> {
+        self.sleep.nothing()
+    }
+
     fn asks_others(&self) -> bool {
         self.wake.asks_others()
     }

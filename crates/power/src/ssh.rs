@@ -204,4 +204,8 @@ impl Controller for Ssh {
     fn state(&self) -> Work<'_, Observed> {
         Box::pin(self.ask())
     }
+
+    fn nothing(&self) -> Work<'_, ()> {
+        Box::pin(self.command("true"))
+    }
 }

@@ -78,6 +78,12 @@ fn everybody() -> SocketAddr {
 #[serde(try_from = "String")]
 pub struct Mac(pub [u8; 6]);
 
+impl std::fmt::Display for Mac {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0.map(|byte| format!("{byte:02x}")).join(":"))
+    }
+}
+
 impl TryFrom<String> for Mac {
     type Error = String;
 

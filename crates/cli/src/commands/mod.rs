@@ -4,6 +4,7 @@ pub(crate) mod analyze;
 pub(crate) mod calibrate;
 pub(crate) mod check;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod meters;
 pub(crate) mod origin;

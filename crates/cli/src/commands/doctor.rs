@@ -1,0 +1,181 @@
+//! `nightwatt doctor`: what could keep a machine from sleeping, or from being woken.
+
+use std::fmt::Write;
+use std::net::ToSocketAddrs;
+
+use nightwatt_clock::Clock;
+use nightwatt_gateway::Config;
+use nightwatt_lab::doctor::cycle::{self, Cycle, Plan, Step, Times};
+use nightwatt_lab::doctor::proxy::{self, Findings, Target};
+use nightwatt_lab::doctor::{Place, Verdict, machine};
+use nightwatt_power::ControllerConfig;
+use nightwatt_power::probe::{self, Probe};
+use serde::Serialize;
+
+use crate::ExitStatus;
+use crate::args::DoctorArgs;
+use crate::errors::Failure;
+use crate::output;
+
+/// Version of the JSON form.
+const SCHEMA: u32 = 1;
+
+#[derive(Debug, Serialize)]
+struct Report {
+    schema: u32,
+    /// Of each machine that was looked at; this one has the name `this machine`.
+    machines: Vec<Findings>,
+}
+
+#[derive(Debug, Serialize)]
+struct CycleReport {
+    schema: u32,
+    name: String,
+    cycles: Vec<Cycle>,
+}
+
+/// Looks, and says what was found.
+pub(crate) fn run(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
+    let place = Place::default();
+    let Some(path) = &args.config else {
+        let findings = machine::examine(&place);
+        return say(args, vec![Findings { name: "this machine".to_owned(), findings }]);
+    };
+    let config = Config::load(path).map_err(|error| Failure::usage(&error))?;
+    let clock = Clock::real();
+    let runtime = clock.runtime().map_err(|error| Failure::because("cannot start", &error))?;
+    match args.cycle {
+        Some(times) => runtime.block_on(try_out(args, &config, &clock, times)),
+        None => say(args, runtime.block_on(proxy::examine(&config, &place, &clock))),
+    }
+}
+
+fn say(args: &DoctorArgs, machines: Vec<Findings>) -> Result<ExitStatus, Failure> {
+    let is_bad = machines.iter().flat_map(|it| &it.findings).any(|it| it.verdict == Verdict::Bad);
+    let report = Report { schema: SCHEMA, machines };
+    output::say_result(&report, args.json, || page(&report), &[])?;
+    Ok(if is_bad { ExitStatus::Failed } else { ExitStatus::Success })
+}
+
+fn page(report: &Report) -> String {
+    let mut text = String::new();
+    for machine in &report.machines {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        let _ = writeln!(text, "{}", machine.name);
+        for it in &machine.findings {
+            let _ = writeln!(text, "  {:<8} {}: {}", it.verdict.as_str(), it.about, it.found);
+            if let Some(cure) = &it.cure {
+                let _ = writeln!(text, "           {cure}");
+            }
+        }
+    }
+    text
+}
+
+async fn try_out(
+    args: &DoctorArgs,
+    config: &Config,
+    clock: &Clock,
+    times: u32,
+) -> Result<ExitStatus, Failure> {
+    let target = target(args, config)?;
+    let Some(controller) = target.controller(config, clock) else {
+        return Err(Failure::saying(format!("{} sleeps with its machine", target.name))
+            .into_usage()
+            .hint("name the machine by `--site`".to_owned()));
+    };
+    let controller = controller.map_err(|error| Failure::because("no controller", &error))?;
+    if std::os::unix::net::UnixStream::connect(config.control_socket()).is_ok() {
+        return Err(Failure::saying("a gateway runs with this configuration".to_owned())
+            .hint("stop it first: two hands on one power button end badly".to_owned()));
+    }
+    let port = match &target.probe {
+        probe::Config::Tcp(tcp) => Some(tcp.address.clone()),
+        _ => target.origin.clone(),
+    };
+    let port = port.and_then(|address| address.to_socket_addrs().ok()?.next());
+    let port =
+        port.ok_or_else(|| Failure::saying(format!("no address of {} is known", target.name)))?;
+    let plan = Plan {
+        cycles: times,
+        rest: args.rest,
+        patience: args.patience,
+        port,
+        one_way: matches!(target.power, Some(ControllerConfig::One(_))),
+    };
+    let probe = Probe::new(target.probe.clone(), clock.clone());
+    let tell = |number, step| {
+        if !args.json {
+            let doing = match step {
+                Step::Sleeping => "falls asleep",
+                Step::Resting => "sleeps",
+                Step::Waking => "wakes",
+            };
+            output::complain(&format!("{number} of {times}: {} {doing}", target.name));
+        }
+    };
+    let cycles = cycle::run(&*controller, &probe, &plan, clock, tell).await;
+    let cycles = cycles.map_err(|error| Failure::failed(&error))?;
+    let report = CycleReport { schema: SCHEMA, name: target.name.to_owned(), cycles };
+    output::say_result(&report, args.json, || cycles_page(&report), &[])?;
+    Ok(ExitStatus::Success)
+}
+
+fn target<'a>(args: &DoctorArgs, config: &'a Config) -> Result<Target<'a>, Failure> {
+    let mut all = Target::all(config);
+    let names: Vec<String> = all.iter().map(|it| it.name.to_owned()).collect();
+    let place = match &args.site {
+        Some(name) => all.iter().position(|it| it.name == *name),
+        None => (all.len() == 1).then_some(0),
+    };
+    let place = place.ok_or_else(|| {
+        Failure::saying("which server is to be tried?".to_owned())
+            .into_usage()
+            .hint(format!("name it by `--site`; there are: {}", names.join(", ")))
+    })?;
+    Ok(all.swap_remove(place))
+}
+
+fn cycles_page(report: &CycleReport) -> String {
+    let mut text = format!(
+        "{}, seen every 50 ms; the way of the commands is subtracted\n\n{:>7}{:>9} {:>24} {:>26}\n{:>7}{:>9} {:>8}{:>8} {:>16}{:>8}{:>8}\n",
+        report.name,
+        "",
+        "",
+        "to sleep",
+        "to wake",
+        "cycle",
+        "way",
+        "icmp",
+        "tcp",
+        "icmp",
+        "tcp",
+        "probe"
+    );
+    let seconds = |it: Option<f64>| it.map_or_else(|| "-".to_owned(), |s| format!("{s:.2} s"));
+    for (number, it) in report.cycles.iter().enumerate() {
+        let _ = writeln!(
+            text,
+            "{:>7}{:>9} {:>8}{:>8} {:>16}{:>8}{:>8}",
+            number + 1,
+            format!("{:.2} s", it.way_s),
+            seconds(it.to_sleep.icmp_s),
+            seconds(it.to_sleep.tcp_s),
+            seconds(it.to_wake.icmp_s),
+            seconds(it.to_wake.tcp_s),
+            seconds(it.to_wake.probe_s)
+        );
+    }
+    let worst = |of: fn(&Cycle) -> &Times, by: fn(&Times) -> Option<f64>| {
+        report.cycles.iter().filter_map(|it| by(of(it))).fold(0.0, f64::max)
+    };
+    let _ = write!(
+        text,
+        "\nFor the configuration, the longest of each:\n[scenario.server]\nsleep_time = \"{:.0}ms\"\nwake_time = \"{:.0}ms\"",
+        1000.0 * worst(|it| &it.to_sleep, |it| it.tcp_s),
+        1000.0 * worst(|it| &it.to_wake, |it| it.probe_s)
+    );
+    text
+}

@@ -1,0 +1,263 @@
+//! The servers of a configuration, looked at from the machine that stays awake.
+
+use std::net::{IpAddr, ToSocketAddrs};
+
+use nightwatt_clock::Clock;
+use nightwatt_gateway::Config;
+use nightwatt_gateway::config::{MachineConfig, SiteConfig};
+use nightwatt_power::probe::{self, Probe};
+use nightwatt_power::{Context, Controller, ControllerConfig, DriverConfig};
+
+use super::{Finding, Place, route};
+
+/// What wakes or puts to sleep, by the names of drivers, and the program that it needs.
+const PROGRAMS: [(&str, &str, &str); 5] = [
+    ("ssh", "ssh", "openssh-client"),
+    ("libvirt", "virsh", "libvirt-clients"),
+    ("ipmi", "ipmitool", "ipmitool"),
+    ("systemd", "systemctl", "systemd"),
+    ("wol", "ip", "iproute2"),
+];
+
+/// Capabilities, as bits of `CapEff` in /proc/self/status (capabilities(7)).
+const NET_ADMIN: u64 = 1 << 12;
+const NET_RAW: u64 = 1 << 13;
+
+/// A server that sleeps: a site's, or a machine.
+pub struct Target<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// How it is controlled; nothing if it sleeps with its machine.
+    pub power: Option<&'a ControllerConfig>,
+    /// How to tell that it is awake.
+    pub probe: probe::Config,
+    /// Its name or address.
+    pub host: Option<String>,
+    /// A site's origin.
+    pub origin: Option<String>,
+}
+
+impl<'a> Target<'a> {
+    /// All that a configuration has.
+    pub fn all(config: &'a Config) -> Vec<Self> {
+        let machines = config.machine.iter().map(Self::machine);
+        machines.chain(config.site.iter().map(Self::site)).collect()
+    }
+
+    fn machine(machine: &'a MachineConfig) -> Self {
+        let (power, probe) = (Some(&machine.power), machine.probe.clone());
+        Self { name: &machine.name, power, host: probe.host(), probe, origin: None }
+    }
+
+    fn site(site: &'a SiteConfig) -> Self {
+        let probe = site.probe_config();
+        let origin = probe::Config::tcp(&site.origin.authority).host();
+        Self {
+            name: &site.name,
+            power: site.power.as_ref(),
+            host: origin.or_else(|| probe.host()),
+            probe,
+            origin: Some(site.origin.authority.clone()),
+        }
+    }
+
+    /// Its controller, as `serve` would have it.
+    pub fn controller(
+        &self,
+        config: &Config,
+        clock: &Clock,
+    ) -> Option<Result<Box<dyn Controller>, nightwatt_power::ConfigError>> {
+        let context = Context {
+            clock: clock.clone(),
+            state_dir: config.state_dir.clone(),
+            site: self.name.to_owned(),
+        };
+        self.power.map(|power| power.build(&context))
+    }
+
+    fn drivers(&self) -> Vec<&DriverConfig> {
+        self.power.map(ControllerConfig::drivers).unwrap_or_default()
+    }
+
+    fn address(&self) -> Option<IpAddr> {
+        let host = self.host.as_deref()?;
+        (host, 0).to_socket_addrs().ok()?.next().map(|it| it.ip())
+    }
+}
+
+/// What was found of one server.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Findings {
+    /// The server's name.
+    pub name: String,
+    /// What was found.
+    pub findings: Vec<Finding>,
+}
+
+/// Looks at every server: asks its probe once, and its controller for nothing.
+pub async fn examine(config: &Config, place: &Place, clock: &Clock) -> Vec<Findings> {
+    let mut all = Vec::new();
+    for target in Target::all(config) {
+        let mut findings = programs(&target, place);
+        findings.extend(name(&target));
+        let address = target.address();
+        let is_elsewhere = target.power.is_none_or(|power| !power.is_on_this_machine());
+        if let Some(address) = address.filter(|it| !it.is_loopback() && is_elsewhere) {
+            findings.extend(way(&target, address, place));
+            findings.push(capabilities(place));
+        }
+        findings.extend(reach(&target, config, clock).await);
+        all.push(Findings { name: target.name.to_owned(), findings });
+    }
+    all
+}
+
+fn programs(target: &Target<'_>, place: &Place) -> Vec<Finding> {
+    let names: Vec<&str> = target.drivers().iter().map(|driver| driver.name()).collect();
+    let needed = PROGRAMS.iter().filter(|(driver, ..)| names.contains(driver));
+    needed
+        .map(|(driver, program, package)| {
+            let about = format!("program {program}");
+            if place
+                .ask("sh", &["-c", &format!("PATH=$PATH:/usr/sbin:/sbin command -v {program}")])
+                .is_some()
+            {
+                return Finding::good(&about, format!("it is there, for `{driver}`"));
+            }
+            Finding::bad(&about, format!("`{driver}` needs it, and it is not there"))
+                .cure(format!("`apt install {package}`, or what your system calls it"))
+        })
+        .collect()
+}
+
+/// Who says where it is while it sleeps?
+fn name(target: &Target<'_>) -> Option<Finding> {
+    const ABOUT: &str = "name";
+    let host = target.host.as_deref()?;
+    if host.parse::<IpAddr>().is_ok() {
+        return Some(Finding::good(ABOUT, format!("{host} is an address")));
+    }
+    if host
+        .trim_end_matches('.')
+        .rsplit('.')
+        .next()
+        .is_some_and(|it| it.eq_ignore_ascii_case("local"))
+    {
+        return Some(
+            Finding::bad(ABOUT, format!("{host} is answered for by the machine itself (mDNS)")).cure(
+                "while it sleeps nobody says where it is: write its address, or a name of your router's",
+            ),
+        );
+    }
+    match target.address() {
+        Some(address) => Some(Finding::good(ABOUT, format!("{host} is {address}"))),
+        None => Some(
+            Finding::bad(ABOUT, format!("{host} is not known"))
+                .cure("write its address, or give it a fixed one and a name on your router"),
+        ),
+    }
+}
+
+/// The way there, and for magic packets whether they arrive.
+fn way(target: &Target<'_>, address: IpAddr, place: &Place) -> Vec<Finding> {
+    const ABOUT: &str = "way";
+    let Some(route) = route::to(place, address) else {
+        return vec![
+            Finding::unknown(ABOUT, "no `ip`, or no way to it")
+                .cure("`apt install iproute2`; check the network"),
+        ];
+    };
+    let wol = target.drivers().into_iter().find_map(|driver| match driver {
+        DriverConfig::Wol(wol) => Some(wol),
+        _ => None,
+    });
+    let mut findings = Vec::new();
+    match (route.gateway, wol) {
+        (None, _) => findings
+            .push(Finding::good(ABOUT, format!("{address} is a neighbour on {}", route.dev))),
+        (Some(router), Some(wol)) if wol.to.ip().to_string() == "255.255.255.255" || wol.raw => {
+            let found =
+                format!("{address} is behind the router {router}, which passes no broadcast on");
+            findings.push(Finding::bad(ABOUT, found).cure(
+                "set `to` of `wol` to the broadcast address of its network and let the router pass that on, \
+                 or wake it in another way",
+            ));
+        }
+        (Some(router), _) => {
+            let found = format!(
+                "{address} is behind the router {router}: that it wakes by itself is not heard here"
+            );
+            findings.push(Finding::note(ABOUT, found).cure("let its `nightwatt agent` tell it"));
+        }
+    }
+    if let (Some(wol), Some(card)) = (wol, route::card(place, address)) {
+        let configured: Vec<String> = wol.mac.iter().map(ToString::to_string).collect();
+        let about = "card";
+        findings.push(if configured.iter().any(|mac| mac.eq_ignore_ascii_case(&card)) {
+            Finding::good(about, format!("{card}, as configured"))
+        } else {
+            let found = format!("its card is {card}, but `mac` says {}", configured.join(", "));
+            Finding::bad(about, found).cure(
+                "set `mac` to the card that it is reached by; behind a bridge or a switch with a proxy it \
+                 may be another's",
+            )
+        });
+    }
+    findings
+}
+
+fn capabilities(place: &Place) -> Finding {
+    const ABOUT: &str = "capabilities";
+    let status = place.read("proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let Some(has) = line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()) else {
+        return Finding::unknown(ABOUT, "/proc/self/status does not tell");
+    };
+    let missing: Vec<&str> = [(NET_ADMIN, "CAP_NET_ADMIN"), (NET_RAW, "CAP_NET_RAW")]
+        .into_iter()
+        .filter(|(bit, _)| has & bit == 0)
+        .map(|(_, name)| name)
+        .collect();
+    if missing.is_empty() {
+        return Finding::good(
+            ABOUT,
+            "the kernel can be kept from asking for a sleeper, and its waking be heard",
+        );
+    }
+    Finding::note(ABOUT, format!("this process lacks {}", missing.join(" and "))).cure(
+        "`AmbientCapabilities=CAP_NET_ADMIN CAP_NET_RAW` in the unit of `serve` (this is about the user \
+         who runs `doctor`)",
+    )
+}
+
+/// Does it answer, and does its controller?
+async fn reach(target: &Target<'_>, config: &Config, clock: &Clock) -> Vec<Finding> {
+    let controller = match target.controller(config, clock) {
+        None => {
+            return vec![Finding::good(
+                "controller",
+                "none of its own: it sleeps with its machine",
+            )];
+        }
+        Some(Err(error)) => {
+            return vec![Finding::bad("controller", error.to_string()).cure(error.hint())];
+        }
+        Some(Ok(controller)) => controller,
+    };
+    let verdict = Probe::new(target.probe.clone(), clock.clone()).attempt(&*controller).await;
+    let mut findings = vec![if verdict.up {
+        Finding::good("probe", verdict.reason.clone())
+    } else {
+        Finding::note("probe", verdict.reason.clone())
+            .cure("if it is awake, the probe asks in the wrong place; if it sleeps, look again when it is awake")
+    }];
+    findings.push(match controller.nothing().await {
+        Ok(()) => Finding::good("controller", "it can be asked"),
+        // A machine that sleeps takes no commands.
+        Err(error) if !verdict.up => {
+            Finding::unknown("controller", error.to_string()).cure(error.hint())
+        }
+        Err(error) => Finding::bad("controller", error.to_string()).cure(error.hint()),
+    });
+    findings
+}
