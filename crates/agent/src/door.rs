@@ -238,7 +238,7 @@ impl Refused {
             return None;
         }
         self.last_from = None;
-        self.quiet_until = now + QUIET;
+        self.quiet_until = now.saturating_add(QUIET);
         let counts = std::mem::take(&mut self.counts);
         let parts = counts.iter().map(|(refusal, count)| format!("{count} {refusal}"));
         Some(format!("{}, the last from {from}", parts.collect::<Vec<_>>().join(", ")))

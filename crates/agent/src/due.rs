@@ -6,6 +6,7 @@ mod timers;
 use nightwatt_model::time::Now;
 
 use crate::config::Alarm;
+use crate::dead_man;
 use crate::host::Host;
 use crate::pattern::fits;
 
@@ -23,4 +24,14 @@ pub async fn next(host: &Host, alarm: &Alarm, now: Now) -> Result<Option<(i64, S
     };
     let job = if alarm.cron { cron::next(host, &alarm.cron_ignore, now)? } else { None };
     Ok(timer.into_iter().chain(job).min())
+}
+
+/// The alarm that a sleep beginning now would set.
+pub async fn alarm(
+    host: &Host,
+    config: &Alarm,
+    now: Now,
+) -> Result<Option<dead_man::Alarm>, String> {
+    let work = next(host, config, now).await?;
+    Ok(dead_man::plan(now.wall.secs(), config.dead_man, work, config.lead))
 }

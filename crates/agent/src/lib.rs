@@ -12,6 +12,7 @@
 //! [`client::ask`], and `protocol` for announcements.
 
 pub mod announcer;
+mod civil;
 pub mod client;
 pub mod config;
 pub mod course;
@@ -31,6 +32,7 @@ mod resumes;
 pub mod rtc;
 mod worker;
 
+pub use civil::utc;
 pub use config::Config;
 pub use daemon::Agent;
 pub use error::Error;

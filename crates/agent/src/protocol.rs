@@ -218,3 +218,7 @@ impl<'a> Sealed<'a> {
         *self.tag
     }
 }
+
+#[cfg(test)]
+#[path = "protocol/tests.rs"]
+mod tests;

@@ -147,8 +147,7 @@ impl Hands {
 
     async fn arm(&mut self) -> Result<Option<dead_man::Alarm>, String> {
         let now = Clock::real().now();
-        let work = due::next(&self.host, &self.alarm, now).await?;
-        let alarm = dead_man::plan(now.wall.secs(), self.alarm.dead_man, work, self.alarm.lead);
+        let alarm = due::alarm(&self.host, &self.alarm, now).await?;
         let set = match &alarm {
             Some(alarm) => self.rtc().set(now.wall.secs(), alarm.at_s),
             None => Ok(()),

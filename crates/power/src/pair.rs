@@ -1,6 +1,8 @@
 //! A server that is woken in one way and put to sleep in another.
 
-use crate::{Controller, Observed, Work};
+use std::task::Poll;
+
+use crate::{Controller, News, Observed, Work};
 
 /// Two controllers of one server.
 #[derive(Debug)]
@@ -40,6 +42,15 @@ impl Controller for Pair {
 
     fn remind(&self) -> Work<'_, ()> {
         self.wake.remind()
+    }
+
+    /// Whichever has something to tell.
+    fn heard(&self) -> News<'_> {
+        let (mut wake, mut sleep) = (self.wake.heard(), self.sleep.heard());
+        Box::pin(std::future::poll_fn(move |cx| match sleep.as_mut().poll(cx) {
+            Poll::Pending => wake.as_mut().poll(cx),
+            heard => heard,
+        }))
     }
 
     fn down_is_final(&self) -> bool {

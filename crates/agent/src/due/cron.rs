@@ -5,6 +5,7 @@
 
 use nightwatt_model::time::Now;
 
+use crate::civil::date;
 use crate::host::Host;
 use crate::pattern::fits;
 
@@ -170,7 +171,7 @@ impl Schedule {
         let after = local.div_euclid(60) + 1;
         let today = after.div_euclid(1440);
         let runs_on = |day: i64| {
-            let (month, day_of_month) = month_and_day(day);
+            let (_, month, day_of_month) = date(day);
             // The 1st of January 1970 was a Thursday.
             let weekday = (day + 4).rem_euclid(7);
             let (by_day, by_weekday) = (has(self.days, day_of_month), has(self.weekdays, weekday));
@@ -188,19 +189,6 @@ impl Schedule {
         }
         None
     }
-}
-
-/// Month and day of the month of a day since 1970: Howard Hinnant, "chrono-compatible low-level date
-/// algorithms", `civil_from_days`.
-const fn month_and_day(days: i64) -> (i64, i64) {
-    let shifted = days + 719_468;
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    (if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 }, day)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Says, counted};
+use super::Says;
 use crate::host::Host;
 use crate::pattern::fits;
 
@@ -24,8 +24,9 @@ pub(super) fn check(host: &Host, patterns: &[String]) -> Says {
             *found.entry(names.last().cloned().unwrap_or_default()).or_default() += 1;
         }
     }
-    let text = |(name, count): (&String, &usize)| {
-        format!("{} of `{name}`", counted(*count, "process").replace("processs", "processes"))
+    let text = |(name, count): (&String, &usize)| match count {
+        1 => format!("a process of `{name}` runs"),
+        _ => format!("{count} processes of `{name}` run"),
     };
     Ok(found.iter().map(text).collect())
 }
@@ -51,6 +52,9 @@ fn names(comm: &str, cmdline: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     #[test]
@@ -71,11 +75,14 @@ mod tests {
     fn processes_of_this_machine_are_found() {
         let host = Host::default();
         assert_eq!(check(&host, &["no-such-program-*".to_owned()]).unwrap(), Vec::<String>::new());
-        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
-        let reasons = check(&host, &["slee*".to_owned()]).unwrap();
+        let mut cat = Command::new("cat");
+        let mut child = cat.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // Only when it has answered is it certainly what it is to be.
+        child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let reasons = check(&host, &["ca*t".to_owned()]).unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(reasons.len(), 1);
-        assert!(reasons[0].contains("of `sleep`"), "{reasons:?}");
+        assert!(reasons.iter().any(|reason| reason.contains("of `cat` run")), "{reasons:?}");
     }
 }
