@@ -168,6 +168,8 @@ impl Course {
                 actions.push(reply(Outcome::Done));
                 self.look(now, actions);
                 if matches!(self.phase, Phase::Falling { .. }) {
+                    let why = "it was called off".to_owned();
+                    self.record(now, What::Failed { why }, actions);
                     self.up_again(now, actions);
                 }
             }

@@ -169,6 +169,15 @@ impl Message {
     }
 }
 
+/// A datagram as the owner of the key could make it of any bytes: kind, zero, nonce and body. For whoever
+/// wants to see what is understood of it.
+pub fn signed(key: &Key, content: &[u8]) -> Vec<u8> {
+    let (kind, rest) = content.split_at(content.len().min(2));
+    let bytes = [MAGIC, kind, &key.id().0, rest].concat();
+    let tag = key.tag(&[CONTEXT, &bytes]);
+    [bytes, tag.to_vec()].concat()
+}
+
 /// A datagram that looks like a message; whether it is one shows when it is opened.
 #[derive(Debug, Clone, Copy)]
 pub struct Sealed<'a> {

@@ -21,6 +21,9 @@ pub(super) fn next(
     ignore: &[String],
     now: Now,
 ) -> Result<Option<(i64, String)>, String> {
+    if !runs(host) {
+        return Ok(None);
+    }
     let mut tables = Vec::new();
     let mut read = |path: String, of_user: bool| {
         if host.path(&path).is_dir() {
@@ -58,6 +61,14 @@ pub(super) fn next(
         Some((local - offset, format!("cron: {command}")))
     });
     Ok(due.min())
+}
+
+/// Packages leave tables where no cron is.
+fn runs(host: &Host) -> bool {
+    let names = host.names("/proc").unwrap_or_default();
+    let pids = names.iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+    let mut comms = pids.filter_map(|pid| host.read(format!("/proc/{pid}/comm")).ok());
+    comms.any(|comm| matches!(comm.trim(), "cron" | "crond"))
 }
 
 /// Debian's tables hold jobs that do nothing: `run-parts` of folders that are empty, and what is left to

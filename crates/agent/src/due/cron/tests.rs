@@ -78,6 +78,7 @@ fn the_next_job_of_a_machine_is_found_in_all_tables_but_for_those_that_do_nothin
         "SHELL=/bin/sh\n17 *\t* * *\troot\tcd / && run-parts --report /etc/cron.hourly\n",
     );
     write("/etc/cron.hourly/.placeholder", "");
+    write("/proc/612/comm", "cron\n");
     write(
         "/etc/cron.d/e2scrub_all",
         "30 * * * 5 root test -e /run/systemd/system || /sbin/e2scrub_all\n",
@@ -85,9 +86,12 @@ fn the_next_job_of_a_machine_is_found_in_all_tables_but_for_those_that_do_nothin
     write("/run/systemd/system/x", "");
     write("/etc/cron.d/old.dpkg-bak", "* * * * * root never\n");
     assert_eq!(found(&[]), None);
-    // Local time is 13:00.
+    write("/proc/612/comm", "bash\n");
+    // Local time is 13:00. Without a cron that runs there are no jobs.
     write("/var/spool/cron/crontabs/ann", "15 14 * * * backup --all\n");
     write("/etc/cron.d/late", "0 15 * * * www-data report\n");
+    assert_eq!(found(&[]), None);
+    write("/proc/612/comm", "cron\n");
     assert_eq!(found(&[]), Some((FRIDAY_NOON + 75 * MINUTE, "cron: backup --all".to_owned())));
     let without = found(&["backup*".to_owned()]).unwrap();
     assert_eq!(without, (FRIDAY_NOON + 2 * HOUR, "cron: report".to_owned()));
