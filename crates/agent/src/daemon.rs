@@ -97,7 +97,7 @@ impl Agent {
             counter_kept: counter,
         };
         let mut actions = Vec::new();
-        let booted = past.last().is_none_or(|last| last.boot != boot_text(&boot));
+        let booted = past.last().is_none_or(|last| last.boot != record::boot_text(&boot));
         agent.course.begin(present(), booted, &mut actions);
         let (clock, mut resumes) = (Clock::real(), Resumes::new());
         let mut stop = pin!(stop);
@@ -141,10 +141,6 @@ fn recall(course: &mut Course, past: &[Entry]) {
     };
     let resumed = last(|what| matches!(what, What::Resumed { .. } | What::Booted));
     course.recall(last(|what| matches!(what, What::Suspending { .. })), resumed);
-}
-
-fn boot_text(boot: &[u8; 16]) -> String {
-    boot.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn bind(address: SocketAddr) -> io::Result<UdpSocket> {

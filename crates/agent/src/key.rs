@@ -70,14 +70,18 @@ impl Key {
     /// HMAC-SHA-256 of the parts, one after the other.
     pub(crate) fn tag(&self, parts: &[&[u8]]) -> [u8; 32] {
         let mut mac = self.mac.clone();
-        parts.iter().for_each(|part| mac.update(part));
+        for part in parts {
+            mac.update(part);
+        }
         mac.finalize().into_bytes().into()
     }
 
     /// Is that their tag, or its beginning? In a time that does not depend on where it differs.
     pub(crate) fn verify(&self, parts: &[&[u8]], tag: &[u8]) -> bool {
         let mut mac = self.mac.clone();
-        parts.iter().for_each(|part| mac.update(part));
+        for part in parts {
+            mac.update(part);
+        }
         mac.verify_truncated_left(tag).is_ok()
     }
 
@@ -143,14 +147,15 @@ mod tests {
         let key = Key::new(&[0xaa; 131]).unwrap();
         let tag = key.tag(&[b"Test Using Larger Than Block-Size", b" Key - Hash Key First"]);
         let expected = "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54";
-        let hex: String = tag.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hex, expected);
+        let (high, low) = tag.split_at(16);
+        let number = |half: &[u8]| u128::from_be_bytes(half.try_into().unwrap());
+        assert_eq!(format!("{:032x}{:032x}", number(high), number(low)), expected);
     }
 
     #[test]
     fn the_same_key_in_both_ways_of_writing_is_the_same() {
         let bytes: Vec<u8> = (0..32).collect();
-        let hex: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
+        let hex = "000102030405060708090A0B0C0D0E0F101112131415161718191a1b1c1d1e1f";
         let ids = [format!(" {hex}\n"), BASE64.encode(&bytes)]
             .map(|text| Key::parse(&text).unwrap().id());
         assert_eq!(ids[0], ids[1]);

@@ -1,6 +1,5 @@
 //! The record of true states: one JSON object a line, appended, with the old half in a second file.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
@@ -97,13 +96,15 @@ impl Entry {
             at_ms: now.wall_ns.div_euclid(1_000_000),
             awake_s: now.mono.as_secs_f64(),
             suspended_s: now.suspended.as_secs_f64(),
-            boot: boot.iter().fold(String::new(), |mut text, byte| {
-                let _ = write!(text, "{byte:02x}");
-                text
-            }),
+            boot: boot_text(boot),
             what,
         }
     }
+}
+
+/// The name of a boot, as 32 hexadecimal digits.
+pub(crate) fn boot_text(boot: &[u8; 16]) -> String {
+    format!("{:032x}", u128::from_be_bytes(*boot))
 }
 
 /// The record, open for appending.

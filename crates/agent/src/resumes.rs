@@ -1,7 +1,7 @@
 //! Noticing that the machine was suspended, without looking again and again.
 //!
 //! A timer of the kernel that is to be cancelled when the wall clock is set is cancelled on every resume
-//! too (`TFD_TIMER_CANCEL_ON_SET`, timerfd_create(2)): the wall clock went on while the monotonic stood.
+//! too (`TFD_TIMER_CANCEL_ON_SET`, `timerfd_create(2)`): the wall clock went on while the monotonic stood.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -195,7 +195,7 @@ impl Hands {
             let supported = self.host.read(path).unwrap_or_default();
             format!("cannot write `{text}` to {path} (it knows `{}`): {error}", supported.trim())
         })?;
-        tracing::debug!(path, text, slept = ?(present().suspended - before), "written");
+        tracing::debug!(path, text, slept = ?present().suspended.saturating_sub(before), "written");
         Ok(())
     }
 }

@@ -49,7 +49,7 @@ impl Controller for Pair {
         let (mut wake, mut sleep) = (self.wake.heard(), self.sleep.heard());
         Box::pin(std::future::poll_fn(move |cx| match sleep.as_mut().poll(cx) {
             Poll::Pending => wake.as_mut().poll(cx),
-            heard => heard,
+            Poll::Ready(heard) => Poll::Ready(heard),
         }))
     }
 

@@ -165,7 +165,7 @@ fn an_order_puts_the_machine_to_sleep_after_everybody_knows() {
     assert_eq!(machine.sent, [Event::Leaving]);
     // The proxy has heard, but the answer to its order may yet be lost.
     assert_eq!(machine.hear(), []);
-    assert_eq!(machine.passes(LINGER - Duration::from_millis(1)), []);
+    assert_eq!(machine.passes(Duration::from_millis(299)), []);
     assert_eq!(machine.passes(Duration::from_millis(1)), [Action::FallAsleep]);
     machine.sleeps(Duration::from_hours(3));
     let returned = machine.acts(|course, now, actions| course.returned(now, Ok(()), actions));

@@ -5,6 +5,7 @@
 //! database by name, UTC, and local time. Not read: zones that only the file itself describes, and
 //! anything but events. An event that cannot be understood keeps the machine awake, and its name is said.
 
+use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -115,11 +116,12 @@ impl Calendar {
         let mut text = format!("DTSTART{}:{}", start.parameters, start.value);
         for property in event {
             if matches!(property.name.as_str(), "RRULE" | "RDATE" | "EXDATE") {
-                text += &format!("\n{}{}:{}", property.name, property.parameters, property.value);
+                let _ =
+                    write!(text, "\n{}{}:{}", property.name, property.parameters, property.value);
             }
         }
         for property in self.replaced(event) {
-            text += &format!("\nEXDATE{}:{}", property.parameters, property.value);
+            let _ = write!(text, "\nEXDATE{}:{}", property.parameters, property.value);
         }
         let set: RRuleSet = text.parse().map_err(|error: rrule::RRuleError| error.to_string())?;
         let begins = *set.get_dt_start();
@@ -162,7 +164,9 @@ fn property(line: &str) -> Option<Property> {
         let upper = it.to_ascii_uppercase();
         upper.starts_with("TZID=") || upper.starts_with("VALUE=")
     });
-    let parameters = wanted.map(|it| format!(";{}", it.replace('"', ""))).collect();
+    let parameters: Vec<_> = wanted.map(|it| it.replace('"', "")).collect();
+    let parameters =
+        if parameters.is_empty() { String::new() } else { format!(";{}", parameters.join(";")) };
     Some(Property {
         name: name.to_ascii_uppercase(),
         parameters,

@@ -42,12 +42,11 @@ impl Rates {
             return Ok(Vec::new());
         }
         let mut now = sample(host, config)?;
-        let earlier = match self.last.take().filter(|last| serves(last.at, now.at)) {
-            Some(last) => last,
-            None => {
-                Clock::real().sleep(SHORTEST).await;
-                std::mem::replace(&mut now, sample(host, config)?)
-            }
+        let earlier = if let Some(last) = self.last.take().filter(|last| serves(last.at, now.at)) {
+            last
+        } else {
+            Clock::real().sleep(SHORTEST).await;
+            std::mem::replace(&mut now, sample(host, config)?)
         };
         let reasons = judge(&earlier, &now, config);
         self.last = Some(now);

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
@@ -121,18 +120,12 @@ impl Ear {
         self.wait(&self.leaving, |state| state.leaves.then_some(())).await;
     }
 
-    fn wait<'a, T: 'a>(
-        &'a self,
-        told: &'a Notify,
-        take: impl Fn(&mut State) -> Option<T> + 'a,
-    ) -> impl Future<Output = T> + 'a {
-        async move {
-            loop {
-                if let Some(taken) = take(&mut lock(&self.state)) {
-                    return taken;
-                }
-                told.notified().await;
+    async fn wait<T>(&self, told: &Notify, take: impl Fn(&mut State) -> Option<T>) -> T {
+        loop {
+            if let Some(taken) = take(&mut lock(&self.state)) {
+                return taken;
             }
+            told.notified().await;
         }
     }
 }

@@ -7,7 +7,7 @@ const DAY: i64 = 86_400;
 
 fn calendar(events: &[&str]) -> Calendar {
     let events: String =
-        events.iter().map(|it| format!("BEGIN:VEVENT\r\n{it}\r\nEND:VEVENT\r\n")).collect();
+        events.iter().flat_map(|it| ["BEGIN:VEVENT\r\n", it, "\r\nEND:VEVENT\r\n"]).collect();
     Calendar::parse(&format!("BEGIN:VCALENDAR\r\nVERSION:2.0\r\n{events}END:VCALENDAR\r\n"))
 }
 
