@@ -1,5 +1,6 @@
 //! The command line.
 
+mod agent;
 mod calibrate;
 mod doctor;
 mod measure;
@@ -16,6 +17,7 @@ use nightwatt_traffic::format::Format;
 use crate::scenario::ScenarioArgs;
 use crate::written::{self, WaitingChoice};
 
+pub(crate) use agent::{AgentArgs, AgentConfigArgs, AgentOrder, AgentStep, AnnounceWhat, AskArgs};
 pub(crate) use calibrate::{AlignArgs, Calibrate, CalibrateArgs, StatesArgs, Sync};
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use measure::{ExportArgs, MeterArgs, MetersArgs, RecordArgs, RunArgs};
@@ -51,6 +53,9 @@ pub(crate) enum Command {
     /// Serve sites and let their servers sleep
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArgs),
+    /// Run on the machine that sleeps: obey its proxies, unless something there needs it
+    #[command(after_help = agent::AGENT_EXAMPLES)]
+    Agent(AgentArgs),
     /// Show how a running gateway is doing, and what it has saved
     #[command(after_help = STATUS_EXAMPLES)]
     Status(StatusArgs),

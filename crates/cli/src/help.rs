@@ -16,7 +16,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Compare: the same traffic against different servers", &["published", "replay", "origin"]),
     (
         "Act: let servers sleep",
-        &["demo", "serve", "status", "wake", "sleep", "stay-awake", "purge"],
+        &["demo", "serve", "agent", "status", "wake", "sleep", "stay-awake", "purge"],
     ),
     ("Check: before it matters", &["check", "doctor"]),
 ];

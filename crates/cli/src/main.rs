@@ -69,6 +69,7 @@ fn run(command: &Command) -> Result<ExitStatus, Failure> {
         Command::Calibrate(args) => commands::calibrate::run(args),
         Command::Run(args) => commands::run::run(args),
         Command::Serve(args) => commands::serve::run(args),
+        Command::Agent(args) => commands::agent::run(args),
         Command::Status(args) => commands::status::run(args),
         Command::Wake(args) => commands::wake::run(args),
         Command::Sleep(args) => commands::sleep::run(args),

@@ -24,7 +24,7 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::pair::Pair;
-use crate::{ConfigError, Context, Controller, command, process, simulated, ssh, wol};
+use crate::{ConfigError, Context, Controller, agent, command, process, simulated, ssh, wol};
 
 /// A way to control a server, for lists and help texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,6 +145,7 @@ drivers! {
     Command = command, wakes: true, sleeps: true, "Shell commands of your own for waking, sleeping and asking.";
     Wol = wol, wakes: true, sleeps: false, "Wake-on-LAN: a magic packet to a sleeping machine's network card.";
     Ssh = ssh, wakes: true, sleeps: true, "Commands on another machine by OpenSSH: it suspends, or wakes a guest.";
+    Agent = agent, wakes: false, sleeps: true, "The machine's own agent: it sleeps unless something there needs it.";
     Simulated = simulated, wakes: true, sleeps: true, "Nothing but delays and scripted failures: for demos and tests.";
 }
 

@@ -1,6 +1,7 @@
 //! What can go wrong, and what to try next.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -57,6 +58,17 @@ pub enum Error {
         /// Its name.
         name: String,
     },
+    /// The agent of the server cannot be asked, or does not answer.
+    #[error(transparent)]
+    Agent(Box<nightwatt_agent::Error>),
+    /// The agent of the server was asked to put it to sleep, and could not.
+    #[error("the agent at {address} cannot put its machine to sleep: {why}")]
+    Refused {
+        /// Where it is.
+        address: SocketAddr,
+        /// What it says.
+        why: String,
+    },
     /// A process survived everything.
     #[error("process {pid} is still there {waited:?} after SIGKILL")]
     Unkillable {
@@ -92,7 +104,9 @@ impl Error {
                     | io::ErrorKind::InvalidInput
                     | io::ErrorKind::Unsupported
             ),
-            Self::Failed { .. }
+            Self::Agent(_)
+            | Self::Refused { .. }
+            | Self::Failed { .. }
             | Self::TimedOut { .. }
             | Self::Ssh { .. }
             | Self::Inhibited { .. }
@@ -125,6 +139,10 @@ impl Error {
                 "nothing: it is asked again; if that should not keep it awake, change what inhibits its agent"
             }
             Self::Machine { .. } => "see what the log says of that machine",
+            Self::Agent(error) => error.hint(),
+            Self::Refused { .. } => {
+                "try it there: `nightwatt agent check`, and `nightwatt agent log` for what it has tried"
+            }
             Self::Unkillable { .. } => {
                 "look for processes in state D (`ps -o pid,stat,wchan`): a disk or network file \
                  system may hang"
@@ -177,6 +195,17 @@ pub enum ConfigError {
         /// Why.
         source: io::Error,
     },
+    /// The key of an agent is of no use.
+    #[error(transparent)]
+    Agent(Box<nightwatt_agent::Error>),
+    /// Announcements cannot be heard.
+    #[error("cannot listen for announcements on {address}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
     /// Whether an earlier proxy left a process running cannot be found out.
     #[error("cannot look at the processes in /proc")]
     Processes(#[source] io::Error),
@@ -188,6 +217,10 @@ impl ConfigError {
         match self {
             Self::StateDir { .. } => {
                 "make it a directory that the proxy's user may write, or configure another"
+            }
+            Self::Agent(error) => error.hint(),
+            Self::Listen { .. } => {
+                "`ss -ulpn` shows who has the port; without `listen` the proxy hears no announcements"
             }
             Self::Processes(_) => "mount /proc, or use the `command` driver instead of `process`",
         }

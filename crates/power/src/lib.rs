@@ -23,6 +23,7 @@ pub mod probe;
 mod real_work;
 
 // One file per driver.
+pub mod agent;
 pub mod command;
 pub mod process;
 pub mod simulated;

@@ -1,5 +1,7 @@
 //! A server that is woken in one way and put to sleep in another.
 
+use std::task::Poll;
+
 use crate::{Controller, News, Observed, Work};
 
 /// Two controllers of one server.
@@ -47,12 +49,17 @@ impl Controller for Pair {
         self.wake.asks_others()
     }
 
-    fn heard(&self) -> News<'_> {
-        self.sleep.heard()
-    }
-
     fn remind(&self) -> Work<'_, ()> {
         self.wake.remind()
+    }
+
+    /// Whichever has something to tell.
+    fn heard(&self) -> News<'_> {
+        let (mut wake, mut sleep) = (self.wake.heard(), self.sleep.heard());
+        Box::pin(std::future::poll_fn(move |cx| match sleep.as_mut().poll(cx) {
+            Poll::Pending => wake.as_mut().poll(cx),
+            Poll::Ready(heard) => Poll::Ready(heard),
+        }))
     }
 
     fn down_is_final(&self) -> bool {

@@ -9,8 +9,9 @@ use serde_json::Value;
 use super::Finding;
 
 /// Crates may use those of the layers before their own.
-const LAYERS: [&[&str]; 5] = [
+const LAYERS: [&[&str]; 6] = [
     &["model", "clock"],
+    &["agent"],
     &["traffic", "httpcache", "http1", "meters", "power", "probes", "transfer", "report"],
     &["gateway", "load", "sim"],
     &["lab"],
@@ -18,10 +19,11 @@ const LAYERS: [&[&str]; 5] = [
 ];
 
 /// Crates that may use less than their layer allows, or their neighbour.
-const ONLY: [(&str, &[&str]); 7] = [
+const ONLY: [(&str, &[&str]); 8] = [
     ("model", &[]),
     ("httpcache", &[]),
     ("http1", &["model", "clock"]),
+    ("agent", &["model", "clock"]),
     ("clock", &["model"]),
     ("traffic", &["model"]),
     ("report", &["model"]),

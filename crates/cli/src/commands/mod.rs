@@ -1,5 +1,6 @@
 //! One file per subcommand; each has a `run` from its arguments to the exit status.
 
+pub(crate) mod agent;
 pub(crate) mod analyze;
 pub(crate) mod calibrate;
 pub(crate) mod check;

@@ -2,6 +2,7 @@
 //!
 //! One harness ([`harness`]), one file per story.
 
+mod agent;
 mod analyze;
 mod analyze_edges;
 mod bad_input;

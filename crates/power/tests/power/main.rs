@@ -1,5 +1,6 @@
 //! Controllers and probes against real processes, real sockets and virtual time.
 
+mod agent;
 mod cable;
 mod command;
 mod config;

@@ -1,0 +1,309 @@
+//! The agent's configuration: one TOML file.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nightwatt_model::duration_text;
+use serde::{Deserialize, Deserializer};
+
+use crate::Error;
+use crate::protocol::{AGENT_PORT, NEWS_PORT};
+
+/// Where the configuration is if nobody says.
+pub const DEFAULT_FILE: &str = "/etc/nightwatt/agent.toml";
+
+/// The whole file.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Addresses of this machine at which proxies reach it; port [`AGENT_PORT`] if not said.
+    #[serde(deserialize_with = "addresses")]
+    pub listen: Vec<SocketAddr>,
+    /// Where the record of states is kept.
+    #[serde(default = "state_dir")]
+    pub state_dir: PathBuf,
+    /// Who may give orders.
+    pub proxy: Vec<Proxy>,
+    /// How the machine is put to sleep.
+    #[serde(default)]
+    pub sleep: Sleep,
+    /// When it wakes by itself.
+    #[serde(default)]
+    pub alarm: Alarm,
+    /// What keeps it awake.
+    #[serde(default)]
+    pub inhibit: Inhibit,
+    /// How to see that its service answers.
+    #[serde(default)]
+    pub ready: Option<Ready>,
+}
+
+fn state_dir() -> PathBuf {
+    PathBuf::from("/var/lib/nightwatt-agent")
+}
+
+/// `[[proxy]]`: one that may give orders.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Proxy {
+    /// For the log.
+    #[serde(default = "proxy_name")]
+    pub name: String,
+    /// The file of the key that it shares with this machine.
+    pub key: PathBuf,
+    /// Where it hears announcements; port [`NEWS_PORT`] if not said.
+    #[serde(default, deserialize_with = "maybe_news_address")]
+    pub announce: Option<SocketAddr>,
+}
+
+fn proxy_name() -> String {
+    "proxy".to_owned()
+}
+
+/// `[sleep]`: how the machine is put to sleep.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sleep {
+    /// Suspend to memory, hibernate, power off, or a command.
+    pub how: How,
+    /// What `how = "command"` runs, by the shell.
+    pub command: Option<String>,
+    /// What goes into `/sys/power/mem_sleep` before: `deep` or `s2idle`.
+    pub mem_sleep: Option<String>,
+    /// It must be asleep so long after; if not, that is a failure, and the proxies are told that the
+    /// machine is up. If not said: 30 s, 2 min for hibernation, 5 min for power off.
+    #[serde(deserialize_with = "maybe_duration")]
+    pub within: Option<Duration>,
+}
+
+impl Default for Sleep {
+    fn default() -> Self {
+        Self { how: How::Suspend, command: None, mem_sleep: None, within: None }
+    }
+}
+
+impl Sleep {
+    /// See `within`.
+    pub fn time_allowed(&self) -> Duration {
+        self.within.unwrap_or(match self.how {
+            How::Suspend | How::Command => Duration::from_secs(30),
+            How::Hibernate => Duration::from_mins(2),
+            How::PowerOff => Duration::from_mins(5),
+        })
+    }
+}
+
+/// Ways to sleep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum How {
+    /// To memory.
+    Suspend,
+    /// To disk.
+    Hibernate,
+    /// Off: only something like Wake-on-LAN turns it on again.
+    PowerOff,
+    /// By a command of one's own.
+    Command,
+}
+
+/// `[alarm]`: when the machine wakes by itself.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Alarm {
+    /// Never asleep longer than this: a proxy that is dead must not mean a site that is dead. Zero: off.
+    #[serde(with = "duration_text")]
+    pub dead_man: Duration,
+    /// After such a wake-up a proxy is waited for so long before the record says that there is none.
+    #[serde(with = "duration_text")]
+    pub grace: Duration,
+    /// Awake so long before the next timer or cron job.
+    #[serde(with = "duration_text")]
+    pub lead: Duration,
+    /// Names of systemd timers that it wakes for; `*` stands for anything.
+    pub timers: Vec<String>,
+    /// Names of systemd timers that it does not wake for.
+    pub timers_ignore: Vec<String>,
+    /// Wakes for cron jobs.
+    pub cron: bool,
+    /// Cron jobs whose command matches one of these do not wake it.
+    pub cron_ignore: Vec<String>,
+    /// The clock that rings.
+    pub rtc: String,
+}
+
+impl Default for Alarm {
+    fn default() -> Self {
+        Self {
+            dead_man: Duration::from_hours(24),
+            grace: Duration::from_mins(10),
+            lead: Duration::from_mins(2),
+            timers: vec!["*".to_owned()],
+            timers_ignore: Vec::new(),
+            cron: true,
+            cron_ignore: Vec::new(),
+            rtc: "rtc0".to_owned(),
+        }
+    }
+}
+
+/// `[inhibit]`: what keeps the machine awake. What has no default is not looked at if it is not set.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Inhibit {
+    /// Somebody is logged in.
+    pub users: bool,
+    /// Somebody is connected to sshd, on these ports. Empty: not looked at.
+    pub ssh_ports: Vec<u16>,
+    /// Inhibitors of systemd (`systemd-inhibit`) that block sleep or shutdown.
+    pub systemd: bool,
+    /// A timer or cron job is due within this time. Zero: not looked at.
+    #[serde(with = "duration_text")]
+    pub timers_within: Duration,
+    /// The load average of the last minute is above.
+    pub load: Option<f64>,
+    /// The share of all processors that are busy is above: 0.1 is 10 %.
+    pub cpu: Option<f64>,
+    /// Bytes per second through network interfaces are above.
+    pub network: Option<f64>,
+    /// Only these interfaces count; all but the loopback if empty.
+    pub network_interfaces: Vec<String>,
+    /// Bytes per second from and to disks are above.
+    pub disk: Option<f64>,
+    /// Processes of these names run; `*` stands for anything.
+    pub processes: Vec<String>,
+    /// Somebody is connected to one of these TCP ports.
+    pub ports: Vec<u16>,
+    /// iCalendar files whose events keep the machine awake.
+    pub calendars: Vec<PathBuf>,
+    /// A program and its arguments. Exit status 0: the machine may sleep.
+    pub script: Vec<String>,
+    /// The script has so long; if it takes longer, the machine stays awake.
+    #[serde(with = "duration_text")]
+    pub script_timeout: Duration,
+}
+
+impl Default for Inhibit {
+    fn default() -> Self {
+        Self {
+            users: true,
+            ssh_ports: vec![22],
+            systemd: true,
+            timers_within: Duration::from_mins(10),
+            load: None,
+            cpu: None,
+            network: None,
+            network_interfaces: Vec::new(),
+            disk: None,
+            processes: Vec::new(),
+            ports: Vec::new(),
+            calendars: Vec::new(),
+            script: Vec::new(),
+            script_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// `[ready]`: when the service answers after a wake-up. One of the two.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ready {
+    /// It accepts a connection.
+    #[serde(default)]
+    pub tcp: Option<SocketAddr>,
+    /// A shell command ends with status 0.
+    #[serde(default)]
+    pub command: Option<String>,
+}
+
+impl Config {
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| Error::ConfigFile { path: path.to_owned(), source })?;
+        Self::parse(&text, &path.display().to_string())
+    }
+
+    /// Reads a text; `name` is how errors call it.
+    pub fn parse(text: &str, name: &str) -> Result<Self, Error> {
+        let config: Self = toml::from_str(text).map_err(|error| {
+            let line = error
+                .span()
+                .map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+            let name = line.map_or(name.to_owned(), |line| format!("{name}:{line}"));
+            Error::Config { name, message: error.message().to_owned() }
+        })?;
+        config.check().map_err(|message| Error::Config { name: name.to_owned(), message })?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let Self { sleep, ready, inhibit, .. } = self;
+        if self.listen.is_empty() {
+            return Err("`listen` needs an address of this machine, as [\"10.0.0.2\"]".to_owned());
+        }
+        if self.proxy.is_empty() {
+            return Err("at least one `[[proxy]]` with its `key` is needed".to_owned());
+        }
+        if (sleep.how == How::Command) != sleep.command.is_some() {
+            return Err(
+                "`sleep.command` goes with `how = \"command\"`, and that with it".to_owned()
+            );
+        }
+        let is_rtc = |name: &str| {
+            name.strip_prefix("rtc").is_some_and(|number| {
+                !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit())
+            })
+        };
+        if !is_rtc(&self.alarm.rtc) {
+            return Err(format!("`alarm.rtc` is a name as rtc0, not `{}`", self.alarm.rtc));
+        }
+        if ready.as_ref().is_some_and(|ready| ready.tcp.is_some() == ready.command.is_some()) {
+            return Err("`[ready]` is either `tcp` or `command`".to_owned());
+        }
+        let limits = [
+            ("load", inhibit.load),
+            ("cpu", inhibit.cpu),
+            ("network", inhibit.network),
+            ("disk", inhibit.disk),
+        ];
+        for (name, limit) in limits {
+            if limit.is_some_and(|limit| !(limit.is_finite() && limit >= 0.0)) {
+                return Err(format!("`inhibit.{name}` is a number from 0 on"));
+            }
+        }
+        if inhibit.cpu.is_some_and(|share| share > 1.0) {
+            return Err("`inhibit.cpu` is a share of all processors: 0.1 is 10 %".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// An address with a port, or without for the usual one.
+pub fn address(text: &str, port: u16) -> Result<SocketAddr, String> {
+    let with_port = text.parse::<SocketAddr>().ok();
+    let address = with_port.or_else(|| Some(SocketAddr::new(text.parse().ok()?, port)));
+    address.ok_or_else(|| {
+        format!("`{text}` is no address, with or without a port, as 10.0.0.2:{port} is; names are not looked up")
+    })
+}
+
+fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SocketAddr>, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    let read = |text: &String| address(text, AGENT_PORT).map_err(serde::de::Error::custom);
+    texts.iter().map(read).collect()
+}
+
+fn maybe_news_address<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<SocketAddr>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    address(&text, NEWS_PORT).map(Some).map_err(serde::de::Error::custom)
+}
+
+fn maybe_duration<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Duration>, D::Error> {
+    duration_text::deserialize(deserializer).map(Some)
+}

@@ -1,0 +1,400 @@
+//! How the machine falls asleep and wakes: what is done in which order. Pure: events and the time in,
+//! actions out.
+//!
+//! ```text
+//!           order to sleep            nothing inhibits           set
+//!  awake ─────────────────► checking ────────────────► arming ────────► leaving
+//!    ▲                         │ inhibited, or failed     │                │ all proxies have heard,
+//!    ├─────────────────────────┴──────────────────────────┘                │ or were told three times
+//!    │                                                                     ▼
+//!    └────────── resumed; or refused; or not asleep in time ─────────── falling
+//! ```
+//!
+//! Every way back to `awake` from `leaving` on announces that the machine is up, whatever happened:
+//! proxies believe that it sleeps from the announcement on.
+//!
+//! When somebody else puts the machine to sleep and says so before (`Verb::Leave`, by a hook of systemd),
+//! it goes from `arming` to `falling` in the same way, but the command is not ours. When nobody said
+//! so, the resume is noticed, and announced.
+
+use std::time::Duration;
+
+use nightwatt_clock::meter::Stamp;
+use nightwatt_model::time::Mono;
+
+use crate::announcer::Announcer;
+use crate::config::How;
+use crate::dead_man::{Alarm, DeadMan, Turn};
+use crate::door::Ticket;
+use crate::protocol::{Event, News, Nonce, Outcome, Verb};
+use crate::record::{Entry, What};
+
+/// After the order is answered the machine stays up so long at least: the answer may get lost, and the
+/// order be repeated.
+const LINGER: Duration = Duration::from_millis(300);
+
+/// A difference of two clocks that grew by less is no sleep: they are read one after the other.
+const SHORTEST_SLEEP: Duration = Duration::from_millis(100);
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Find out what inhibits, then [`Course::checked`].
+    Check,
+    /// Set the alarm, then [`Course::armed`].
+    Arm,
+    /// Clear the alarm.
+    Disarm,
+    /// Put the machine to sleep, then [`Course::returned`].
+    FallAsleep,
+    /// Find out when the service answers, then [`Course::ready`].
+    AwaitReady,
+    /// Answer an order.
+    Reply(Ticket, Outcome, Vec<String>),
+    /// Write into the record.
+    Record(Entry),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Order {
+    ticket: Ticket,
+    verb: Verb,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Phase {
+    Awake,
+    Checking(Order),
+    Arming(Order),
+    Leaving { order: Order, since: Mono },
+    Falling { until: Mono },
+}
+
+/// What does not change while the agent runs.
+#[derive(Debug, Clone)]
+pub struct Terms {
+    /// Names of the proxies.
+    pub names: Vec<String>,
+    /// Indices of those that want announcements.
+    pub listeners: Vec<usize>,
+    /// How it sleeps.
+    pub how: How,
+    /// It must be asleep so long after the command.
+    pub within: Duration,
+    /// See [`DeadMan`].
+    pub grace: Duration,
+    /// Does somebody want to know when the service answers?
+    pub awaits_ready: bool,
+    /// Which boot this is.
+    pub boot: [u8; 16],
+}
+
+/// The machine's course.
+#[derive(Debug)]
+pub struct Course {
+    terms: Terms,
+    phase: Phase,
+    announcer: Announcer,
+    dead_man: DeadMan,
+    /// How long the machine had been suspended since boot when that was last looked at.
+    suspended: Duration,
+    counter: u64,
+    nonces: fn() -> Nonce,
+    fell_asleep_ms: i64,
+    resumed_ms: i64,
+}
+
+impl Course {
+    /// The agent starts. `counter` is the greatest that was ever announced; `nonces` makes them by chance.
+    pub fn new(terms: Terms, now: Stamp, counter: u64, nonces: fn() -> Nonce) -> Self {
+        Self {
+            announcer: Announcer::new(terms.listeners.clone()),
+            dead_man: DeadMan::new(terms.grace),
+            phase: Phase::Awake,
+            suspended: now.suspended,
+            counter,
+            nonces,
+            fell_asleep_ms: 0,
+            resumed_ms: 0,
+            terms,
+        }
+    }
+
+    /// Says that the machine is up: after the agent's start.
+    pub fn begin(&mut self, now: Stamp, is_new_boot: bool, actions: &mut Vec<Action>) {
+        let what = if is_new_boot { What::Booted } else { What::Started };
+        self.record(now, what, actions);
+        if is_new_boot {
+            self.resumed_ms = wall_ms(now);
+        }
+        self.back(now, actions);
+    }
+
+    /// What the record says of the time before the agent's start.
+    pub fn recall(&mut self, fell_asleep_ms: i64, resumed_ms: i64) {
+        (self.fell_asleep_ms, self.resumed_ms) = (fell_asleep_ms, resumed_ms);
+    }
+
+    /// When it last fell asleep and was last back, by its wall clock in milliseconds; zero for never.
+    pub const fn times_ms(&self) -> (i64, i64) {
+        (self.fell_asleep_ms, self.resumed_ms)
+    }
+
+    /// The greatest counter of an announcement.
+    pub const fn counter(&self) -> u64 {
+        self.counter
+    }
+
+    /// A proxy gave an order.
+    pub fn order(&mut self, now: Stamp, ticket: Ticket, verb: Verb, actions: &mut Vec<Action>) {
+        self.proxy_heard(now, ticket.proxy, actions);
+        let order = Order { ticket, verb };
+        let reply = |outcome| Action::Reply(ticket, outcome, Vec::new());
+        match (&self.phase, verb) {
+            (_, Verb::State) => actions.push(reply(Outcome::Done)),
+            (Phase::Awake, Verb::Check | Verb::Sleep) => {
+                self.phase = Phase::Checking(order);
+                actions.push(Action::Check);
+            }
+            (Phase::Awake, Verb::Leave) => {
+                self.phase = Phase::Arming(order);
+                actions.push(Action::Arm);
+            }
+            // Our own command to sleep calls the hook too.
+            (Phase::Leaving { .. } | Phase::Falling { .. }, Verb::Leave) => {
+                actions.push(reply(Outcome::Going));
+            }
+            (Phase::Falling { .. }, Verb::Return) => {
+                actions.push(reply(Outcome::Done));
+                self.look(now, actions);
+                if matches!(self.phase, Phase::Falling { .. }) {
+                    let why = "it was called off".to_owned();
+                    self.record(now, What::Failed { why }, actions);
+                    self.up_again(now, actions);
+                }
+            }
+            (_, Verb::Return) => {
+                actions.push(reply(Outcome::Done));
+                self.look(now, actions);
+            }
+            (_, Verb::Check | Verb::Sleep | Verb::Leave) => actions.push(reply(Outcome::Busy)),
+        }
+    }
+
+    /// This keeps the machine awake.
+    pub fn checked(&mut self, now: Stamp, reasons: Vec<String>, actions: &mut Vec<Action>) {
+        let Phase::Checking(order) = self.phase.clone() else { return };
+        self.phase = Phase::Awake;
+        let ticket = order.ticket;
+        match (order.verb, reasons.is_empty()) {
+            (Verb::Sleep, true) => {
+                self.phase = Phase::Arming(order);
+                actions.push(Action::Arm);
+            }
+            (Verb::Sleep, false) => {
+                let by = self.name(ticket);
+                self.record(now, What::Refused { by, reasons: reasons.clone() }, actions);
+                actions.push(Action::Reply(ticket, Outcome::Inhibited, reasons));
+            }
+            (_, true) => actions.push(Action::Reply(ticket, Outcome::Done, reasons)),
+            (_, false) => actions.push(Action::Reply(ticket, Outcome::Inhibited, reasons)),
+        }
+    }
+
+    /// The alarm is set, or none is needed; or it could not be set.
+    pub fn armed(
+        &mut self,
+        now: Stamp,
+        outcome: Result<Option<Alarm>, String>,
+        actions: &mut Vec<Action>,
+    ) {
+        let Phase::Arming(order) = self.phase.clone() else { return };
+        let by = self.name(order.ticket);
+        match outcome {
+            Ok(alarm) => {
+                self.dead_man.arm(alarm.clone());
+                let (how, ours) = (self.terms.how, order.verb == Verb::Sleep);
+                self.fell_asleep_ms = wall_ms(now);
+                let how = ours.then_some(how);
+                self.record(now, What::Suspending { by, how, alarm }, actions);
+                if ours {
+                    actions.push(Action::Reply(order.ticket, Outcome::Going, Vec::new()));
+                }
+                self.announce(now, Event::Leaving);
+                self.phase = Phase::Leaving { order, since: now.mono };
+            }
+            // Others do not ask whether we are ready. They are told, and the proxies too.
+            Err(why) if order.verb == Verb::Leave => {
+                self.record(now, What::Failed { why }, actions);
+                self.phase = Phase::Arming(order);
+                self.armed(now, Ok(None), actions);
+            }
+            Err(why) => {
+                self.record(now, What::Failed { why: why.clone() }, actions);
+                self.phase = Phase::Awake;
+                actions.push(Action::Reply(order.ticket, Outcome::Failed, vec![why]));
+            }
+        }
+    }
+
+    /// The command to sleep has ended. That may be before the machine sleeps, or after.
+    pub fn returned(&mut self, now: Stamp, outcome: Result<(), String>, actions: &mut Vec<Action>) {
+        self.look(now, actions);
+        if let (Phase::Falling { .. }, Err(why)) = (&self.phase, outcome) {
+            self.record(now, What::Failed { why }, actions);
+            self.up_again(now, actions);
+        }
+    }
+
+    /// The service answers.
+    pub fn ready(&mut self, now: Stamp, actions: &mut Vec<Action>) {
+        if self.phase == Phase::Awake {
+            self.record(now, What::Ready, actions);
+            self.announce(now, Event::Ready);
+        }
+    }
+
+    /// A proxy has heard an announcement.
+    pub fn acknowledged(
+        &mut self,
+        now: Stamp,
+        proxy: usize,
+        nonce: Nonce,
+        actions: &mut Vec<Action>,
+    ) {
+        if self.announcer.heard(proxy, nonce) {
+            self.proxy_heard(now, proxy, actions);
+        }
+        self.tick(now, actions);
+    }
+
+    /// The machine may have slept: looks at the clocks.
+    pub fn look(&mut self, now: Stamp, actions: &mut Vec<Action>) {
+        let slept = now.suspended.saturating_sub(self.suspended);
+        self.suspended = self.suspended.max(now.suspended);
+        if slept < SHORTEST_SLEEP {
+            return;
+        }
+        let announced = matches!(self.phase, Phase::Leaving { .. } | Phase::Falling { .. });
+        if !announced {
+            self.fell_asleep_ms = wall_ms(now).saturating_sub(millis(slept));
+        }
+        let (alarm, turn) = self.dead_man.woke(now.mono, now.wall_ns.div_euclid(1_000_000_000));
+        self.resumed_ms = wall_ms(now);
+        let slept_s = slept.as_secs_f64();
+        self.record(now, What::Resumed { slept_s, announced, alarm }, actions);
+        self.told(now, turn, actions);
+        if announced {
+            self.phase = Phase::Awake;
+        }
+        actions.push(Action::Disarm);
+        self.back(now, actions);
+    }
+
+    /// Time has passed. `due` is to be asked after this and every other event.
+    pub fn tick(&mut self, now: Stamp, actions: &mut Vec<Action>) {
+        let turn = self.dead_man.tick(now.mono);
+        self.told(now, turn, actions);
+        match self.phase.clone() {
+            Phase::Leaving { order, since } => {
+                let lingered = order.verb != Verb::Sleep || now.mono >= since + LINGER;
+                if self.announcer.is_done() && lingered {
+                    self.phase = Phase::Falling { until: now.mono + self.terms.within };
+                    actions.push(if order.verb == Verb::Sleep {
+                        Action::FallAsleep
+                    } else {
+                        Action::Reply(order.ticket, Outcome::Going, Vec::new())
+                    });
+                }
+            }
+            Phase::Falling { until } if now.mono >= until => {
+                self.look(now, actions);
+                if matches!(self.phase, Phase::Falling { .. }) {
+                    let why =
+                        format!("it was still awake {:?} after the command", self.terms.within);
+                    self.record(now, What::Failed { why }, actions);
+                    self.up_again(now, actions);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Announcements that are to be sent now, each to the proxy of that index.
+    pub fn due(&mut self, now: Stamp) -> Vec<(usize, News, Nonce)> {
+        self.announcer.due(now.mono)
+    }
+
+    /// When [`Course::tick`] and [`Course::due`] are to be called next.
+    pub fn next(&self) -> Mono {
+        let phase = match &self.phase {
+            Phase::Leaving { since, .. } => *since + LINGER,
+            Phase::Falling { until } => *until,
+            _ => Mono::NEVER,
+        };
+        // Past its end, only the announcements keep `Leaving`.
+        let phase = match &self.phase {
+            Phase::Leaving { .. } if !self.announcer.is_done() => self.announcer.next(),
+            _ => phase,
+        };
+        phase.min(self.announcer.next()).min(self.dead_man.next())
+    }
+
+    fn up_again(&mut self, now: Stamp, actions: &mut Vec<Action>) {
+        self.phase = Phase::Awake;
+        self.resumed_ms = wall_ms(now);
+        self.dead_man.arm(None);
+        actions.push(Action::Disarm);
+        self.back(now, actions);
+    }
+
+    fn back(&mut self, now: Stamp, actions: &mut Vec<Action>) {
+        self.announce(now, Event::Back);
+        if self.terms.awaits_ready {
+            actions.push(Action::AwaitReady);
+        }
+    }
+
+    fn announce(&mut self, now: Stamp, event: Event) {
+        // Whatever the clock does, it grows; and if what was stored got lost, the clock makes up for it.
+        self.counter = (self.counter + 1).max(now.wall_ns.max(0).cast_unsigned());
+        let news =
+            News { event, boot: self.terms.boot, counter: self.counter, wall_ms: wall_ms(now) };
+        self.announcer.say(now.mono, news, (self.nonces)());
+    }
+
+    fn proxy_heard(&mut self, now: Stamp, proxy: usize, actions: &mut Vec<Action>) {
+        if let Some(Turn::Found) = self.dead_man.heard() {
+            let by = self.terms.names.get(proxy).cloned().unwrap_or_default();
+            self.record(now, What::ProxyFound { by }, actions);
+        }
+    }
+
+    fn told(&self, now: Stamp, turn: Option<Turn>, actions: &mut Vec<Action>) {
+        match turn {
+            Some(Turn::Fired) => self.record(now, What::DeadMan, actions),
+            Some(Turn::Alone) => self.record(now, What::Alone, actions),
+            Some(Turn::Found) | None => {}
+        }
+    }
+
+    fn name(&self, ticket: Ticket) -> String {
+        self.terms.names.get(ticket.proxy).cloned().unwrap_or_default()
+    }
+
+    fn record(&self, now: Stamp, what: What, actions: &mut Vec<Action>) {
+        actions.push(Action::Record(Entry::new(now, &self.terms.boot, what)));
+    }
+}
+
+fn wall_ms(now: Stamp) -> i64 {
+    now.wall_ns.div_euclid(1_000_000)
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+#[path = "course/tests.rs"]
+mod tests;

@@ -1,0 +1,306 @@
+//! The agent as it runs: sockets, the door, the course, and a thread that does what may take long.
+//!
+//! The sockets' side never waits for anything else: what keeps the machine awake is found out, and the
+//! machine put to sleep, in the worker's thread.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::task::Poll;
+
+use nightwatt_clock::Clock;
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc;
+use tracing::{debug, error, info, warn};
+
+use crate::Error;
+use crate::client::nonce;
+use crate::config::Config;
+use crate::course::{Action, Course, Terms};
+use crate::door::{Door, Ticket, Verdict};
+use crate::host::Host;
+use crate::key::Key;
+use crate::protocol::{Body, Facts, LONGEST, Message, Outcome, Reply};
+use crate::record::{self, Entry, Record, What};
+use crate::resumes::{Resumes, present};
+use crate::worker::{Job, Report, Worker};
+
+/// Room for messages that come while the agent looks elsewhere, and for those of a flood.
+const RECEIVE_BUFFER: usize = 4 << 20;
+
+/// So many datagrams in a row, then a look at everything else.
+const IN_A_ROW: usize = 64;
+
+/// In the state directory: the greatest counter of an announcement.
+const COUNTER: &str = "counter";
+
+/// An agent that is set up and not yet running.
+#[derive(Debug)]
+pub struct Agent {
+    config: Config,
+    keys: Vec<Key>,
+    sockets: Vec<UdpSocket>,
+    record: Record,
+    worker: Worker,
+    boot: [u8; 16],
+}
+
+impl Agent {
+    /// Reads the keys, binds the sockets, opens the record. Must be called within a runtime.
+    pub fn open(config: Config, host: &Host) -> Result<Self, Error> {
+        let keys =
+            config.proxy.iter().map(|proxy| Key::read(&proxy.key)).collect::<Result<_, _>>()?;
+        let state = |source| Error::State { path: config.state_dir.clone(), source };
+        let record = Record::open(&config.state_dir).map_err(state)?;
+        let bind = |address: &SocketAddr| {
+            bind(*address).map_err(|source| Error::Listen { address: *address, source })
+        };
+        let sockets = config.listen.iter().map(bind).collect::<Result<_, _>>()?;
+        let worker = Worker::new(&config, host)
+            .map_err(|source| Error::System { attempt: "start a thread".to_owned(), source })?;
+        Ok(Self { keys, sockets, record, worker, boot: host.boot_id(), config })
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.sockets.iter().filter_map(|socket| socket.local_addr().ok()).collect()
+    }
+
+    /// Runs until `stop` ends.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), Error> {
+        let secret = Key::new(&[nonce().0, nonce().0].concat()).ok_or_else(|| Error::System {
+            attempt: "make a key".to_owned(),
+            source: io::ErrorKind::Other.into(),
+        })?;
+        let Self { config, keys, sockets, record, worker, boot } = self;
+        let (jobs, mut reports) = worker.start();
+        let past = record::read(&config.state_dir).unwrap_or_default();
+        let counter_file = config.state_dir.join(COUNTER);
+        let counter = std::fs::read_to_string(&counter_file).ok();
+        let counter = counter.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+        let mut course = Course::new(terms(&config, boot), present(), counter, nonce);
+        recall(&mut course, &past);
+        let door = Door::new(keys.clone(), secret);
+        let mut agent = Running {
+            config,
+            keys,
+            sockets,
+            record,
+            boot,
+            course,
+            door,
+            jobs,
+            counter_file,
+            counter_kept: counter,
+        };
+        let mut actions = Vec::new();
+        let booted = past.last().is_none_or(|last| last.boot != record::boot_text(&boot));
+        agent.course.begin(present(), booted, &mut actions);
+        let (clock, mut resumes) = (Clock::real(), Resumes::new());
+        let mut stop = pin!(stop);
+        loop {
+            agent.perform(&mut actions).await;
+            let now = present();
+            let wait = agent.course.next().since(now.mono);
+            tokio::select! {
+                // What is at the end may come without end.
+                biased;
+                () = &mut stop => break,
+                Some(report) = reports.recv() => agent.report(report, &mut actions),
+                () = resumes.next(&clock) => agent.course.look(present(), &mut actions),
+                () = clock.sleep(wait), if wait < std::time::Duration::MAX => {}
+                socket = readable(&agent.sockets) => agent.receive(socket, &mut actions).await,
+            }
+            agent.course.tick(present(), &mut actions);
+        }
+        agent.append(&Entry::new(present(), &agent.boot, What::Stopped));
+        Ok(())
+    }
+}
+
+fn terms(config: &Config, boot: [u8; 16]) -> Terms {
+    let wants = config.proxy.iter().enumerate().filter(|(_, proxy)| proxy.announce.is_some());
+    Terms {
+        names: config.proxy.iter().map(|proxy| proxy.name.clone()).collect(),
+        listeners: wants.map(|(index, _)| index).collect(),
+        how: config.sleep.how,
+        within: config.sleep.time_allowed(),
+        grace: config.alarm.grace,
+        awaits_ready: config.ready.is_some(),
+        boot,
+    }
+}
+
+/// When the machine last slept, from the record.
+fn recall(course: &mut Course, past: &[Entry]) {
+    let last = |is: fn(&What) -> bool| {
+        past.iter().rev().find(|entry| is(&entry.what)).map_or(0, |entry| entry.at_ms)
+    };
+    let resumed = last(|what| matches!(what, What::Resumed { .. } | What::Booted));
+    course.recall(last(|what| matches!(what, What::Suspending { .. })), resumed);
+}
+
+fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    // As much of it as the system gives.
+    let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    UdpSocket::from_std(socket.into())
+}
+
+/// The index of a socket that has something, or failed.
+async fn readable(sockets: &[UdpSocket]) -> usize {
+    poll_fn(|cx| {
+        let ready = sockets.iter().position(|socket| socket.poll_recv_ready(cx).is_ready());
+        ready.map_or(Poll::Pending, Poll::Ready)
+    })
+    .await
+}
+
+struct Running {
+    config: Config,
+    keys: Vec<Key>,
+    sockets: Vec<UdpSocket>,
+    record: Record,
+    boot: [u8; 16],
+    course: Course,
+    door: Door,
+    jobs: mpsc::UnboundedSender<Job>,
+    counter_file: PathBuf,
+    counter_kept: u64,
+}
+
+impl Running {
+    async fn receive(&mut self, index: usize, actions: &mut Vec<Action>) {
+        let mut buffer = [0; LONGEST + 1];
+        for _ in 0..IN_A_ROW {
+            let (length, from) = match self.sockets[index].try_recv_from(&mut buffer) {
+                Ok(received) => received,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // What somebody's network says of a message that we sent.
+                Err(_) => continue,
+            };
+            let now = present();
+            let since_boot = now.mono.0 + now.suspended;
+            match self.door.receive(since_boot, index, from, &buffer[..length]) {
+                Verdict::Silence => {}
+                Verdict::Answer(datagram) => self.send(index, &datagram, from).await,
+                Verdict::Order(ticket, verb) => {
+                    debug!(%from, ?verb, proxy = %self.config.proxy[ticket.proxy].name, "an order");
+                    self.course.order(now, ticket, verb, actions);
+                    self.perform(actions).await;
+                }
+                Verdict::Heard { proxy, nonce } => {
+                    self.course.acknowledged(now, proxy, nonce, actions);
+                }
+            }
+        }
+        let now = present();
+        if let Some(counts) = self.door.refused(now.mono.0 + now.suspended) {
+            warn!(total = self.door.refused_total(), "refused messages: {counts}");
+        }
+    }
+
+    fn report(&mut self, report: Report, actions: &mut Vec<Action>) {
+        let now = present();
+        match report {
+            Report::Checked(reasons) => self.course.checked(now, reasons, actions),
+            Report::Armed(outcome) => self.course.armed(now, outcome, actions),
+            Report::Returned(outcome) => self.course.returned(now, outcome, actions),
+            Report::Ready => self.course.ready(now, actions),
+        }
+    }
+
+    /// Does what is to be done, and sends what is to be announced.
+    async fn perform(&mut self, actions: &mut Vec<Action>) {
+        for action in std::mem::take(actions) {
+            match action {
+                Action::Check => self.job(Job::Check),
+                Action::Arm => self.job(Job::Arm),
+                Action::Disarm => self.job(Job::Disarm),
+                Action::FallAsleep => self.job(Job::FallAsleep),
+                Action::AwaitReady => self.job(Job::AwaitReady),
+                Action::Reply(ticket, outcome, texts) => self.reply(ticket, outcome, texts).await,
+                Action::Record(entry) => {
+                    info!(event = %serde_json::to_string(&entry.what).unwrap_or_default(), "state");
+                    self.append(&entry);
+                }
+            }
+        }
+        let due = self.course.due(present());
+        if self.counter_kept != self.course.counter() {
+            self.counter_kept = self.course.counter();
+            self.keep_counter(self.counter_kept);
+        }
+        for (proxy, news, nonce) in due {
+            let Some(to) = self.config.proxy[proxy].announce else { continue };
+            debug!(%to, event = ?news.event, "announcing");
+            let message = Message { nonce, body: Body::News(news) };
+            self.announce(&message.seal(&self.keys[proxy]), to).await;
+        }
+    }
+
+    fn job(&self, job: Job) {
+        // The worker ends only with the agent.
+        let _ = self.jobs.send(job);
+    }
+
+    async fn reply(&mut self, ticket: Ticket, outcome: Outcome, texts: Vec<String>) {
+        let now = present();
+        let millis = |time: std::time::Duration| time.as_millis() as u64;
+        let (fell_asleep_ms, resumed_ms) = self.course.times_ms();
+        let facts = Facts {
+            boot: self.boot,
+            counter: self.course.counter(),
+            awake_ms: millis(now.mono.0),
+            suspended_ms: millis(now.suspended),
+            wall_ms: now.wall_ns.div_euclid(1_000_000),
+            fell_asleep_ms,
+            resumed_ms,
+        };
+        let reply = Reply { outcome, facts, texts };
+        let datagram = self.door.answer(now.mono.0 + now.suspended, &ticket, reply);
+        self.send(ticket.socket, &datagram, ticket.from).await;
+    }
+
+    /// What cannot be sent is lost, as it may be on any network.
+    async fn send(&self, socket: usize, datagram: &[u8], to: SocketAddr) {
+        if let Err(error) = self.sockets[socket].send_to(datagram, to).await {
+            debug!(%to, %error, "cannot send");
+        }
+    }
+
+    /// Through the first socket that can: one of the loopback cannot reach another machine.
+    async fn announce(&self, datagram: &[u8], to: SocketAddr) {
+        for socket in &self.sockets {
+            let fits = socket.local_addr().is_ok_and(|ours| ours.is_ipv4() == to.is_ipv4());
+            if fits && socket.send_to(datagram, to).await.is_ok() {
+                return;
+            }
+        }
+        debug!(%to, "cannot announce");
+    }
+
+    fn append(&self, entry: &Entry) {
+        if let Err(error) = self.record.append(entry) {
+            error!(%error, "cannot write the record of states; is the disk full?");
+        }
+    }
+
+    /// Written before it is used: a counter that goes back would make proxies deaf.
+    fn keep_counter(&self, counter: u64) {
+        let new = self.counter_file.with_extension("new");
+        let kept = std::fs::write(&new, counter.to_string())
+            .and_then(|()| std::fs::rename(&new, &self.counter_file));
+        if let Err(error) = kept {
+            error!(%error, "cannot keep the counter of announcements");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! On the machine that sleeps: obeys its proxies, says what keeps it awake, wakes for what is due, and
+//! keeps the record of when it was really asleep.
+//!
+//! ```text
+//!  datagrams ──► door ──► course ──► actions: reply, record, announce      (this thread)
+//!   (protocol)    who       in which    │
+//!                           order       └─► worker: inhibitors, alarm, falling asleep
+//! ```
+//!
+//! `protocol`, `door`, `course`, `announcer` and `dead_man` decide and are pure: time is an argument, and
+//! what is to be done is returned. `daemon`, `worker` and the rest carry it out. Proxies use
+//! [`client::ask`], and `protocol` for announcements.
+
+pub mod announcer;
+mod civil;
+pub mod client;
+pub mod config;
+pub mod course;
+mod daemon;
+pub mod dead_man;
+pub mod door;
+pub mod due;
+mod error;
+pub mod host;
+pub mod inhibit;
+pub mod key;
+mod pattern;
+mod program;
+pub mod protocol;
+pub mod record;
+mod resumes;
+pub mod rtc;
+mod worker;
+
+pub use civil::utc;
+pub use config::Config;
+pub use daemon::Agent;
+pub use error::Error;

@@ -1,0 +1,241 @@
+//! What may take long, in a thread of its own: one job after the other.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use nightwatt_clock::Clock;
+use tokio::net::TcpStream;
+use tokio::process::Command;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::config::{Alarm, Config, How, Ready, Sleep};
+use crate::dead_man;
+use crate::due;
+use crate::host::Host;
+use crate::inhibit::Inhibitors;
+use crate::program::{self, Trouble};
+use crate::resumes::present;
+use crate::rtc::Rtc;
+
+/// A command that only tells systemd what to do has so long; a command of one's own the time in which
+/// the machine must sleep.
+const TELLING: Duration = Duration::from_secs(30);
+
+/// The service is asked so often whether it answers, and for so long.
+const READY_EVERY: Duration = Duration::from_millis(250);
+const READY_LIMIT: Duration = Duration::from_mins(10);
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Job {
+    Check,
+    Arm,
+    Disarm,
+    FallAsleep,
+    AwaitReady,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Report {
+    Checked(Vec<String>),
+    Armed(Result<Option<dead_man::Alarm>, String>),
+    Returned(Result<(), String>),
+    Ready,
+}
+
+/// The worker before it works.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    runtime: Runtime,
+    hands: Hands,
+}
+
+#[derive(Debug)]
+struct Hands {
+    host: Host,
+    inhibitors: Inhibitors,
+    sleep: Sleep,
+    alarm: Alarm,
+    ready: Option<Ready>,
+    waiting: Option<JoinHandle<()>>,
+    /// We set an alarm that has not been cleared since. That of somebody else is left alone.
+    alarm_is_ours: bool,
+}
+
+impl Worker {
+    pub(crate) fn new(config: &Config, host: &Host) -> io::Result<Self> {
+        let hands = Hands {
+            host: host.clone(),
+            inhibitors: Inhibitors::new(config, host),
+            sleep: config.sleep.clone(),
+            alarm: config.alarm.clone(),
+            ready: config.ready.clone(),
+            waiting: None,
+            alarm_is_ours: false,
+        };
+        Ok(Self { runtime: Clock::real().runtime()?, hands })
+    }
+
+    /// Begins. It ends when nobody can give it jobs any more.
+    pub(crate) fn start(self) -> (mpsc::UnboundedSender<Job>, mpsc::UnboundedReceiver<Report>) {
+        // The course gives a job only when the one before is done, but for `Disarm` and `AwaitReady`.
+        let (jobs, mut to_do) = mpsc::unbounded_channel();
+        let (done, reports) = mpsc::unbounded_channel();
+        let Self { runtime, mut hands } = self;
+        let work = move || {
+            runtime.block_on(async {
+                while let Some(job) = to_do.recv().await {
+                    hands.work(job, &done).await;
+                }
+            });
+        };
+        if let Err(error) = std::thread::Builder::new().name("worker".to_owned()).spawn(work) {
+            // Orders are then answered with `busy`.
+            tracing::error!(%error, "cannot start the worker's thread");
+        }
+        (jobs, reports)
+    }
+}
+
+impl Hands {
+    async fn work(&mut self, job: Job, done: &mpsc::UnboundedSender<Report>) {
+        let report = match job {
+            Job::Check => Report::Checked(self.inhibitors.check().await),
+            Job::Arm => Report::Armed(self.arm().await),
+            Job::Disarm => {
+                if std::mem::take(&mut self.alarm_is_ours)
+                    && let Err(error) = self.rtc().clear()
+                {
+                    tracing::debug!(%error, "cannot clear the alarm");
+                }
+                return;
+            }
+            Job::FallAsleep => {
+                self.stop_waiting();
+                Report::Returned(self.fall_asleep().await)
+            }
+            Job::AwaitReady => {
+                self.stop_waiting();
+                let (ready, done) = (self.ready.clone(), done.clone());
+                self.waiting = Some(tokio::spawn(async move {
+                    if let Some(ready) = ready
+                        && Clock::real().timeout(READY_LIMIT, answers(&ready)).await.is_ok()
+                    {
+                        let _ = done.send(Report::Ready);
+                    }
+                }));
+                return;
+            }
+        };
+        // Nobody listens any more: the agent ends.
+        let _ = done.send(report);
+    }
+
+    fn stop_waiting(&mut self) {
+        if let Some(waiting) = self.waiting.take() {
+            waiting.abort();
+        }
+    }
+
+    fn rtc(&self) -> Rtc {
+        Rtc::new(&self.host, &self.alarm.rtc)
+    }
+
+    async fn arm(&mut self) -> Result<Option<dead_man::Alarm>, String> {
+        let now = Clock::real().now();
+        let alarm = due::alarm(&self.host, &self.alarm, now).await?;
+        let set = match &alarm {
+            Some(alarm) => self.rtc().set(now.wall.secs(), alarm.at_s),
+            None => Ok(()),
+        };
+        self.alarm_is_ours = alarm.is_some() && set.is_ok();
+        set.map(|()| alarm).map_err(|error| {
+            format!(
+                "cannot set the alarm of {}: {error}; with `dead_man = \"0\"`, `timers = []` and `cron = \
+                 false` in `[alarm]` it sleeps without",
+                self.alarm.rtc
+            )
+        })
+    }
+
+    async fn fall_asleep(&self) -> Result<(), String> {
+        if let Some(command) = &self.sleep.command {
+            return succeed(program::shell(command), command, self.sleep.time_allowed()).await;
+        }
+        if let Some(kind) = &self.sleep.mem_sleep {
+            self.write("/sys/power/mem_sleep", kind)?;
+        }
+        if self.host.has("/run/systemd/system") {
+            let verb = match self.sleep.how {
+                How::Hibernate => "hibernate",
+                How::PowerOff => "poweroff",
+                How::Suspend | How::Command => "suspend",
+            };
+            // Whether anything inhibits has been looked at; what came since is refused by systemd.
+            let mut command = Command::new("systemctl");
+            command.arg(verb);
+            return succeed(command, &format!("systemctl {verb}"), TELLING).await;
+        }
+        match self.sleep.how {
+            How::Suspend | How::Command => self.write("/sys/power/state", "mem"),
+            How::Hibernate => self.write("/sys/power/state", "disk"),
+            How::PowerOff => succeed(Command::new("poweroff"), "poweroff", TELLING).await,
+        }
+    }
+
+    /// Ends when the machine is up again, if that is what the file is for.
+    fn write(&self, path: &str, text: &str) -> Result<(), String> {
+        rustix::fs::sync();
+        let before = present().suspended;
+        self.host.write(path, text).map_err(|error| {
+            let supported = self.host.read(path).unwrap_or_default();
+            format!("cannot write `{text}` to {path} (it knows `{}`): {error}", supported.trim())
+        })?;
+        tracing::debug!(path, text, slept = ?present().suspended.saturating_sub(before), "written");
+        Ok(())
+    }
+}
+
+async fn succeed(command: Command, told: &str, limit: Duration) -> Result<(), String> {
+    match program::run(command, limit).await {
+        Ok(ended) if ended.status.success() => Ok(()),
+        Ok(ended) => {
+            let said = ended.first_line().map(|line| format!(": {line}")).unwrap_or_default();
+            Err(format!("`{told}` failed ({}){said}", ended.status))
+        }
+        // It may be frozen with the machine before it comes to its end.
+        Err(Trouble::TimedOut) => Ok(()),
+        Err(trouble) => Err(format!("`{told}` failed: {trouble}")),
+    }
+}
+
+async fn answers(ready: &Ready) {
+    let clock = Clock::real();
+    loop {
+        if let Some(address) = ready.tcp
+            && connects(&clock, address).await
+        {
+            return;
+        }
+        if let Some(command) = &ready.command
+            && succeeds(command).await
+        {
+            return;
+        }
+        clock.sleep(READY_EVERY).await;
+    }
+}
+
+async fn connects(clock: &Clock, address: SocketAddr) -> bool {
+    let connected = clock.timeout(Duration::from_secs(2), TcpStream::connect(address)).await;
+    connected.is_ok_and(|connected| connected.is_ok())
+}
+
+async fn succeeds(command: &str) -> bool {
+    let ended = program::run(program::shell(command), TELLING).await;
+    ended.is_ok_and(|ended| ended.status.success())
+}

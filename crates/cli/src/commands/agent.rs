@@ -1,0 +1,285 @@
+//! `nightwatt agent`: on the machine that sleeps.
+
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use nightwatt_agent::config::Config;
+use nightwatt_agent::dead_man::{Alarm, Purpose};
+use nightwatt_agent::host::Host;
+use nightwatt_agent::inhibit::Inhibitors;
+use nightwatt_agent::key::{self, Key};
+use nightwatt_agent::protocol::{Outcome, Reply, Verb};
+use nightwatt_agent::record::{self, Entry, What};
+use nightwatt_agent::{Agent, Error, client, due, utc};
+use nightwatt_clock::Clock;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use crate::ExitStatus;
+use crate::args::{
+    AgentArgs, AgentConfigArgs, AgentOrder, AgentStep, AnnounceWhat, AskArgs, LogArgs,
+};
+use crate::errors::Failure;
+use crate::figures;
+use crate::logging;
+use crate::output;
+use crate::signals::Signals;
+
+/// A hook holds up the machine's sleep.
+const HOOK_LIMIT: Duration = Duration::from_secs(8);
+
+/// Runs the agent, or one of its smaller steps.
+pub(crate) fn run(args: &AgentArgs) -> Result<ExitStatus, Failure> {
+    match &args.step {
+        None => obey(&args.config, &args.log, args.json),
+        Some(AgentStep::Run { config, log, json }) => obey(config, log, *json),
+        Some(AgentStep::Check { config, json }) => check(config, *json),
+        Some(AgentStep::Key { output }) => make_key(output.as_deref()),
+        Some(AgentStep::Log { config, last, json }) => show(config, *last, *json),
+        Some(AgentStep::Announce { what, config }) => announce(*what, config),
+        Some(AgentStep::Ask(args)) => ask(args),
+    }
+}
+
+fn failed(error: &Error) -> Failure {
+    let failure = match error {
+        Error::Config { .. } | Error::ConfigFile { .. } => Failure::usage(error),
+        _ => Failure::failed(error),
+    };
+    failure.hint(error.hint())
+}
+
+fn load(args: &AgentConfigArgs) -> Result<Config, Failure> {
+    Config::read(&args.config).map_err(|error| failed(&error))
+}
+
+fn runtime() -> Result<Runtime, Failure> {
+    Clock::real().runtime().map_err(|error| Failure::because("cannot start", &error))
+}
+
+/// Runs until a signal.
+fn obey(args: &AgentConfigArgs, log: &LogArgs, json: bool) -> Result<ExitStatus, Failure> {
+    let config = load(args)?;
+    logging::start(log)?;
+    runtime()?.block_on(async {
+        let mut signals = Signals::catch()?;
+        let names: Vec<_> = config.proxy.iter().map(|proxy| proxy.name.clone()).collect();
+        let agent = Agent::open(config, &Host::default()).map_err(|error| failed(&error))?;
+        let addresses: Vec<_> = agent.addresses().iter().map(ToString::to_string).collect();
+        if json {
+            output::say_json(&json!({"schema": 1, "listen": addresses, "proxies": names}))?;
+        } else {
+            output::say(&format!("obeys {} on {} (UDP)", names.join(", "), addresses.join(", ")))?;
+        }
+        let stop = async {
+            let signal = signals.next().await;
+            tracing::info!(signal, "stopping");
+        };
+        agent.run(stop).await.map_err(|error| failed(&error))?;
+        Ok(ExitStatus::Success)
+    })
+}
+
+fn check(args: &AgentConfigArgs, json: bool) -> Result<ExitStatus, Failure> {
+    let config = load(args)?;
+    let (host, now) = (Host::default(), Clock::real().now());
+    let (reasons, alarm) = runtime()?.block_on(async {
+        let reasons = Inhibitors::new(&config, &host).check().await;
+        (reasons, due::alarm(&host, &config.alarm, now).await)
+    });
+    let rtc = format!("/sys/class/rtc/{}/wakealarm", config.alarm.rtc);
+    let mut warnings = Vec::new();
+    if matches!(alarm, Ok(Some(_))) && !host.has(&rtc) {
+        warnings.push(format!(
+            "there is no {rtc}: it refuses to sleep; `dead_man = \"0\"`, `timers = []` and `cron = false` \
+             in [alarm] let it sleep without an alarm"
+        ));
+    }
+    warnings.extend(alarm.as_ref().err().cloned());
+    let alarm = alarm.ok().flatten();
+    let result = json!({
+        "schema": 1,
+        "may_sleep": reasons.is_empty(),
+        "reasons": reasons,
+        "alarm": alarm,
+        "warnings": warnings,
+    });
+    let words = || {
+        let mut text = if reasons.is_empty() { "may sleep\n" } else { "stays awake:\n" }.to_owned();
+        for reason in &reasons {
+            let _ = writeln!(text, "  {reason}");
+        }
+        let _ = writeln!(
+            text,
+            "{}",
+            alarm.as_ref().map_or("no alarm would be set".to_owned(), alarm_words)
+        );
+        text
+    };
+    output::say_result(&result, json, words, if json { &[] } else { &warnings })?;
+    Ok(if reasons.is_empty() { ExitStatus::Success } else { ExitStatus::Failed })
+}
+
+fn alarm_words(alarm: &Alarm) -> String {
+    let purpose = match &alarm.purpose {
+        Purpose::DeadMan => "dead man's switch",
+        Purpose::Work(work) => work,
+    };
+    format!("wakes by itself at {} ({purpose})", utc(alarm.at_s.saturating_mul(1000)))
+}
+
+fn make_key(to: Option<&Path>) -> Result<ExitStatus, Failure> {
+    let text = key::generate().map_err(|error| Failure::because("cannot make a key", &error))?;
+    match to {
+        None => output::say(&text)?,
+        Some(path) => {
+            key::write(path, &text).map_err(|error| {
+                Failure::because(format!("cannot write {}", path.display()), &error).hint(
+                    "a key that is there is not overwritten: remove it first, or choose another name",
+                )
+            })?;
+            output::say(&format!(
+                "{} is a new key. Copy it to the other machine by a way that nobody listens to (`scp -p`).",
+                path.display()
+            ))?;
+        }
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn show(args: &AgentConfigArgs, last: Option<usize>, json: bool) -> Result<ExitStatus, Failure> {
+    let config = load(args)?;
+    let entries = record::read(&config.state_dir).map_err(|error| {
+        Failure::because(
+            format!("cannot read the record in {}", config.state_dir.display()),
+            &error,
+        )
+    })?;
+    let from = entries.len().saturating_sub(last.unwrap_or(usize::MAX));
+    for entry in &entries[from..] {
+        if json {
+            output::say_json(entry)?;
+        } else {
+            output::say(&format!("{}  {}", utc(entry.at_ms), words(entry)))?;
+        }
+    }
+    if entries.is_empty() && !json {
+        output::complain(&format!("nothing yet in {}", config.state_dir.display()));
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn words(entry: &Entry) -> String {
+    match &entry.what {
+        What::Booted => "booted".to_owned(),
+        What::Started => "agent started".to_owned(),
+        What::Stopped => "agent stopped".to_owned(),
+        What::Suspending { by, how, alarm } => {
+            let who =
+                if how.is_some() { format!("ordered by {by}") } else { "others do it".to_owned() };
+            let alarm = alarm.as_ref().map(|alarm| format!("; {}", alarm_words(alarm)));
+            format!("falls asleep, {who}{}", alarm.unwrap_or_default())
+        }
+        What::Resumed { slept_s, announced, alarm } => {
+            let slept = figures::time(Duration::try_from_secs_f64(*slept_s).unwrap_or_default());
+            let unknown = if *announced { "" } else { ", which nobody had announced" };
+            let alarm = match alarm.as_ref().map(|alarm| &alarm.purpose) {
+                Some(Purpose::DeadMan) => "; woken by the dead man's switch".to_owned(),
+                Some(Purpose::Work(work)) => format!("; woken for {work}"),
+                None => String::new(),
+            };
+            format!("resumed after {slept}{unknown}{alarm}")
+        }
+        What::Ready => "its service answers".to_owned(),
+        What::Refused { by, reasons } => format!("refused {by}: {}", reasons.join("; ")),
+        What::Failed { why } => format!("not asleep: {why}"),
+        What::DeadMan => "no proxy for so long: waits for one".to_owned(),
+        What::Alone => "no proxy is heard: stays awake".to_owned(),
+        What::ProxyFound { by } => format!("{by} is back"),
+    }
+}
+
+fn announce(what: AnnounceWhat, args: &AgentConfigArgs) -> Result<ExitStatus, Failure> {
+    let config = load(args)?;
+    // A configuration has at least one of each.
+    let (Some(listen), Some(proxy)) = (config.listen.first(), config.proxy.first()) else {
+        return Ok(ExitStatus::Usage);
+    };
+    let key = Key::read(&proxy.key).map_err(|error| failed(&error))?;
+    let here: IpAddr = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    let verb = match what {
+        AnnounceWhat::Leaving => Verb::Leave,
+        AnnounceWhat::Back => Verb::Return,
+    };
+    let reply = give(&key, SocketAddr::new(here, listen.port()), verb, HOOK_LIMIT)?;
+    Ok(if reply.outcome == Outcome::Failed { ExitStatus::Failed } else { ExitStatus::Success })
+}
+
+fn give(key: &Key, address: SocketAddr, verb: Verb, limit: Duration) -> Result<Reply, Failure> {
+    let reply = runtime()?.block_on(client::ask(key, address, verb, limit));
+    reply.map_err(|error| failed(&error))
+}
+
+fn ask(args: &AskArgs) -> Result<ExitStatus, Failure> {
+    let key = Key::read(&args.key).map_err(|error| failed(&error))?;
+    let verb = match args.order {
+        AgentOrder::State => Verb::State,
+        AgentOrder::Check => Verb::Check,
+        AgentOrder::Sleep => Verb::Sleep,
+    };
+    let reply = give(&key, args.address, verb, args.timeout)?;
+    let outcome = match reply.outcome {
+        Outcome::Done if verb == Verb::Check => "may sleep",
+        Outcome::Done => "up",
+        Outcome::Going => "falls asleep",
+        Outcome::Inhibited => "stays awake",
+        Outcome::Busy => "busy",
+        Outcome::Failed => "failed",
+    };
+    if args.json {
+        output::say_json(&reply_json(&reply, outcome))?;
+    } else {
+        output::say(&reply_words(&reply, outcome))?;
+    }
+    let well = matches!(reply.outcome, Outcome::Done | Outcome::Going);
+    Ok(if well { ExitStatus::Success } else { ExitStatus::Failed })
+}
+
+fn reply_json(reply: &Reply, outcome: &str) -> Value {
+    let facts = &reply.facts;
+    let never = |ms: i64| (ms != 0).then_some(ms);
+    json!({
+        "schema": 1,
+        "outcome": outcome,
+        "texts": reply.texts,
+        "boot": facts.boot.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}")),
+        "awake_s": facts.awake_ms as f64 / 1000.0,
+        "suspended_s": facts.suspended_ms as f64 / 1000.0,
+        "wall_ms": facts.wall_ms,
+        "fell_asleep_ms": never(facts.fell_asleep_ms),
+        "resumed_ms": never(facts.resumed_ms),
+    })
+}
+
+fn reply_words(reply: &Reply, outcome: &str) -> String {
+    let facts = &reply.facts;
+    let mut text = format!("{outcome}\n");
+    for reason in &reply.texts {
+        let _ = writeln!(text, "  {reason}");
+    }
+    let time = |ms| figures::time(Duration::from_millis(ms));
+    let (awake, suspended) = (time(facts.awake_ms), time(facts.suspended_ms));
+    let _ = writeln!(text, "since boot awake for {awake}, suspended for {suspended}");
+    for (what, ms) in [("fell asleep", facts.fell_asleep_ms), ("was back", facts.resumed_ms)] {
+        if ms != 0 {
+            let _ = writeln!(text, "last {what} {}", utc(ms));
+        }
+    }
+    text
+}
