@@ -14,18 +14,26 @@
 //! gives up after real time. Only `simulated` lets the clock's time pass; whoever calls it while
 //! holding a debt calls it through [`Clock::parked`].
 
+mod again;
 mod config;
 mod error;
 mod helper;
 mod pair;
 pub mod probe;
 mod real_work;
+mod said;
+mod secret;
+mod tool;
 
 // One file per driver.
 pub mod command;
+pub mod ipmi;
+pub mod libvirt;
 pub mod process;
+pub mod qemu;
 pub mod simulated;
 pub mod ssh;
+pub mod systemd;
 pub mod wol;
 
 use std::fmt::{Debug, Write};

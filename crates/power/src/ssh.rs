@@ -84,7 +84,7 @@ fn timeout() -> Duration {
     Duration::from_secs(20)
 }
 
-fn destination<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+pub(crate) fn destination<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let host = String::deserialize(deserializer)?;
     // What begins with a dash is an option to `ssh`.
     let is_host = !host.is_empty()

@@ -75,10 +75,49 @@ fn each_driver_has_a_table_of_its_name() {
         host = "hypervisor"
         wake = "virsh start web"
         sleep = "virsh shutdown web"
+
+        [[site]]
+        [site.power.systemd]
+        unit = "web.service"
+        host = "root@web"
+        sleep = "freeze"
+
+        [[site]]
+        [site.power.libvirt]
+        domain = "web"
+        uri = "qemu+ssh://root@host/system"
+        sleep = "pmsuspend"
+
+        [[site]]
+        [site.power.qemu]
+        monitor = "tcp:[::1]:4444"
+        sleep = "powerdown"
+
+        [[site]]
+        [site.power.ipmi]
+        host = "10.0.0.9"
+        user = "power"
+        password_file = "/etc/nightwatt/bmc"
+        sleep = "off"
+        cipher = 3
+        privilege = "ADMINISTRATOR"
         "#,
     );
     let names: Vec<_> = file.site.iter().map(|site| site.power.name()).collect();
-    assert_eq!(names, ["process", "command", "simulated", "wol + ssh", "ssh"]);
+    assert_eq!(
+        names,
+        [
+            "process",
+            "command",
+            "simulated",
+            "wol + ssh",
+            "ssh",
+            "systemd",
+            "libvirt",
+            "qemu",
+            "ipmi"
+        ]
+    );
     let mut drivers: Vec<_> = file.site.iter().flat_map(|site| site.power.drivers()).collect();
     drivers.dedup_by_key(|driver| driver.name());
     let known = |name| drivers.iter().any(|driver| driver.name() == name);
@@ -103,6 +142,29 @@ fn an_unknown_key_is_reported_on_its_own_line() {
     assert!(message.contains("line 4, column 1"), "{message}");
     assert!(message.contains("stop_timout = \"5s\""), "{message}");
     assert!(message.contains("unknown field `stop_timout`, expected one of"), "{message}");
+}
+
+#[test]
+fn what_runs_on_this_machine_is_told_from_what_runs_elsewhere() {
+    let is_here = |power: &str| {
+        let file = read(&format!("[[site]]\n[site.power.{power}\n"));
+        file.site[0].power.is_on_this_machine()
+    };
+    for (power, here) in [
+        ("process]\ncommand = [\"a\"]", true),
+        ("ssh]\nhost = \"host\"\nwake = \"a\"", false),
+        ("systemd]\nunit = \"a.service\"", true),
+        ("systemd]\nunit = \"a.service\"\nhost = \"web\"", false),
+        ("libvirt]\ndomain = \"web\"", true),
+        ("libvirt]\ndomain = \"web\"\nuri = \"qemu+unix:///session\"", true),
+        ("libvirt]\ndomain = \"web\"\nuri = \"qemu+ssh://host/system\"", false),
+        ("qemu]\nmonitor = \"/run/web.qmp\"", true),
+        ("qemu]\nmonitor = \"tcp:[::1]:4444\"", true),
+        ("qemu]\nmonitor = \"tcp:10.0.0.5:4444\"", false),
+        ("ipmi]\nhost = \"h\"\nuser = \"u\"\npassword_env = \"P\"", false),
+    ] {
+        assert_eq!(is_here(power), here, "{power}");
+    }
 }
 
 #[test]
@@ -152,6 +214,25 @@ fn mistakes_are_reported_where_they_are() {
             4,
             "names are not looked up",
         ),
+        ("[[site]]\n[site.power.systemd]\nunit = \"*\"\n", 3, "no name of a unit"),
+        ("[[site]]\n[site.power.systemd]\nunit = \"--force.service\"\n", 3, "no name of a unit"),
+        ("[[site]]\n[site.power.systemd]\nunit = \"web\"\n", 3, "as `web.service`"),
+        ("[[site]]\n[site.power.libvirt]\ndomain = \"7\"\n", 3, "changes with each start"),
+        ("[[site]]\n[site.power.libvirt]\ndomain = \"--all\"\n", 3, "no name of a guest"),
+        (
+            "[[site]]\n[site.power.libvirt]\ndomain = \"web\"\nuri = \"qemu+ssh://u:p@h/system\"\n",
+            4,
+            "`uri` holds a password",
+        ),
+        ("[[site]]\n[site.power.qemu]\nmonitor = \"web.qmp\"\n", 3, "whole path of a socket"),
+        ("[[site]]\n[site.power.qemu]\nmonitor = \"tcp:web\"\n", 3, "`web` is not HOST:PORT"),
+        ("[[site]]\n[site.power.ipmi]\nhost = \"h\"\nuser = \"u\"\n", 2, "needs a password"),
+        (
+            "[[site]]\n[site.power.ipmi]\nhost = \"h\"\nuser = \"u\"\npassword_env = \"A\"\npassword_file = \"b\"\n",
+            2,
+            "one is enough",
+        ),
+        ("[[site]]\n[site.power.ipmi]\nhost = \"-v\"\nuser = \"u\"\n", 3, "no dash in front"),
         (&format!("{power}[site.probe.http]\nurl = \"https://web/\"\n"), 5, "for https use"),
         (&format!("{power}[site.probe.http]\nurl = \"http://web/\"\nexpct = 1\n"), 6, "`expct`"),
         (

@@ -2,10 +2,15 @@
 
 mod command;
 mod config;
+mod daemon;
+mod ipmi;
+mod libvirt;
 mod probe;
 mod process;
+mod qemu;
 mod simulated;
 mod ssh;
+mod systemd;
 mod wol;
 
 use std::fs;
