@@ -25,8 +25,8 @@ use serde::{Deserialize, Deserializer};
 
 use crate::pair::Pair;
 use crate::{
-    ConfigError, Context, Controller, command, ipmi, libvirt, process, qemu, simulated, ssh,
-    systemd, wol,
+    ConfigError, Context, Controller, command, docker, gpio, ipmi, libvirt, podman, process, qemu,
+    redfish, simulated, ssh, systemd, wol,
 };
 
 /// A way to control a server, for lists and help texts.
@@ -146,9 +146,13 @@ drivers! {
     Wol = wol, wakes: true, sleeps: false, "Wake-on-LAN: a magic packet to a sleeping machine's network card.";
     Ssh = ssh, wakes: true, sleeps: true, "Commands on another machine by OpenSSH: it suspends, or wakes a guest.";
     Systemd = systemd, wakes: true, sleeps: true, "A unit of systemd, here or on another machine: started and stopped, or frozen.";
+    Docker = docker, wakes: true, sleeps: true, "A container of Docker, by its API: started and stopped, or paused.";
+    Podman = podman, wakes: true, sleeps: true, "A container of podman, by its API: started and stopped, or paused.";
     Libvirt = libvirt, wakes: true, sleeps: true, "A guest of libvirt, by virsh: started, resumed or woken, as its state asks for.";
     Qemu = qemu, wakes: true, sleeps: true, "A guest of QEMU, by QMP: it goes on, is woken or reset; it is paused or powered down.";
     Ipmi = ipmi, wakes: true, sleeps: true, "A server's management controller, by ipmitool: power on, and a shutdown or off.";
+    Redfish = redfish, wakes: true, sleeps: true, "A server's management controller, over Redfish: power on, and a shutdown or off.";
+    Gpio = gpio, wakes: true, sleeps: true, "A line of this machine that is wired to the server's power button.";
     Simulated = simulated, wakes: true, sleeps: true, "Nothing but delays and scripted failures: for demos and tests.";
 }
 
@@ -164,7 +168,14 @@ impl DriverConfig {
             Self::Systemd(config) => config.is_here(),
             Self::Libvirt(config) => config.is_here(),
             Self::Qemu(config) => config.is_here(),
-            Self::Command(_) | Self::Wol(_) | Self::Ssh(_) | Self::Ipmi(_) => false,
+            Self::Docker(config) => config.is_here(),
+            Self::Podman(config) => config.is_here(),
+            Self::Command(_)
+            | Self::Wol(_)
+            | Self::Ssh(_)
+            | Self::Ipmi(_)
+            | Self::Redfish(_)
+            | Self::Gpio(_) => false,
         }
     }
 
@@ -186,6 +197,7 @@ impl DriverConfig {
         match self {
             Self::Ssh(config) if to_wake => config.can_wake(),
             Self::Ipmi(config) => config.check(),
+            Self::Redfish(config) => config.check(),
             Self::Wol(config) if config.raw && config.interface.is_none() => {
                 Err("`raw` frames go through one `interface`: say which".to_owned())
             }

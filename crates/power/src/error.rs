@@ -255,6 +255,9 @@ pub enum ConfigError {
         /// What is wrong with it.
         why: String,
     },
+    /// TLS cannot be set up.
+    #[error("cannot set up TLS: {0}")]
+    Tls(String),
 }
 
 impl ConfigError {
@@ -270,6 +273,7 @@ impl ConfigError {
                 "write it into the first line of the file (mode 600, the proxy's user its owner), or set \
                  the variable where the proxy is started"
             }
+            Self::Tls(_) => "this is a fault of nightwatt: please report it",
             Self::Certificate { .. } => {
                 "it is to be PEM: `openssl s_client -connect HOST:443 </dev/null | openssl x509` shows \
                  the server's own"

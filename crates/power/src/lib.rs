@@ -16,21 +16,28 @@
 
 mod again;
 mod config;
+mod container;
 mod error;
 mod helper;
+mod http;
 mod pair;
 pub mod probe;
 mod real_work;
 mod said;
 mod secret;
+mod tls;
 mod tool;
 
 // One file per driver.
 pub mod command;
+pub mod docker;
+pub mod gpio;
 pub mod ipmi;
 pub mod libvirt;
+pub mod podman;
 pub mod process;
 pub mod qemu;
+pub mod redfish;
 pub mod simulated;
 pub mod ssh;
 pub mod systemd;
@@ -45,6 +52,7 @@ use nightwatt_clock::Clock;
 
 pub use config::{ControllerConfig, DRIVERS, Driver, DriverConfig};
 pub use error::{ConfigError, Error};
+pub use tls::Fingerprint;
 
 /// What a controller is doing, boxed so that controllers can be trait objects.
 pub type Work<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;

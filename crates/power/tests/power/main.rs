@@ -2,12 +2,14 @@
 
 mod command;
 mod config;
+mod container;
 mod daemon;
 mod ipmi;
 mod libvirt;
 mod probe;
 mod process;
 mod qemu;
+mod redfish;
 mod simulated;
 mod ssh;
 mod systemd;
