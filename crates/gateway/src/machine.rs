@@ -277,6 +277,10 @@ impl Controller for Standing {
         self.own.as_ref().is_none_or(|own| own.asks_others())
     }
 
+    fn says_good_bye(&self) -> bool {
+        self.own.as_ref().is_some_and(|own| own.says_good_bye())
+    }
+
     fn remind(&self) -> Work<'_, ()> {
         match &self.own {
             Some(own) => own.remind(),

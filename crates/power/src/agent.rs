@@ -122,9 +122,13 @@ impl Agent {
         match reply.outcome {
             Outcome::Going | Outcome::Done => Ok(()),
             Outcome::Inhibited => Err(Error::Inhibited { reasons }),
-            Outcome::Busy | Outcome::Failed => {
-                Err(Error::Refused { address: self.config.address, why: reasons })
-            }
+            Outcome::Busy | Outcome::Failed => Err(Error::Refused {
+                whom: format!("the agent at {}", self.config.address),
+                what: "put its machine to sleep".to_owned(),
+                why: reasons,
+                hint: "try it there: `nightwatt agent check`, and `nightwatt agent log` for what it has \
+                           tried",
+            }),
         }
     }
 }
@@ -146,6 +150,14 @@ impl Controller for Agent {
             let answered = self.ask(Verb::State, self.config.timeout.min(STATE_LIMIT)).await;
             Ok(if answered.is_ok() { Observed::Up } else { Observed::Unknown })
         })
+    }
+
+    fn nothing(&self) -> Work<'_, ()> {
+        Box::pin(async { self.ask(Verb::State, self.config.timeout).await.map(|_| ()) })
+    }
+
+    fn says_good_bye(&self) -> bool {
+        self.config.listen.is_some()
     }
 
     fn heard(&self) -> News<'_> {

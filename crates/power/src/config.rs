@@ -24,7 +24,10 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::pair::Pair;
-use crate::{ConfigError, Context, Controller, agent, command, process, simulated, ssh, wol};
+use crate::{
+    ConfigError, Context, Controller, agent, command, docker, gpio, ipmi, libvirt, podman, process,
+    qemu, redfish, simulated, ssh, systemd, wol,
+};
 
 /// A way to control a server, for lists and help texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,10 +76,7 @@ impl ControllerConfig {
     /// Is the server a part of this machine, or nothing but a rehearsal? To look at it then costs no
     /// other machine its sleep.
     pub fn is_on_this_machine(&self) -> bool {
-        let is_here = |driver: &&DriverConfig| {
-            matches!(driver, DriverConfig::Process(_) | DriverConfig::Simulated(_))
-        };
-        self.drivers().iter().all(is_here)
+        self.drivers().iter().all(|driver| driver.is_on_this_machine())
     }
 
     /// The controller so configured. Touches the server in no way.
@@ -146,12 +146,39 @@ drivers! {
     Wol = wol, wakes: true, sleeps: false, "Wake-on-LAN: a magic packet to a sleeping machine's network card.";
     Ssh = ssh, wakes: true, sleeps: true, "Commands on another machine by OpenSSH: it suspends, or wakes a guest.";
     Agent = agent, wakes: false, sleeps: true, "The machine's own agent: it sleeps unless something there needs it.";
+    Systemd = systemd, wakes: true, sleeps: true, "A unit of systemd, here or on another machine: started and stopped, or frozen.";
+    Docker = docker, wakes: true, sleeps: true, "A container of Docker, by its API: started and stopped, or paused.";
+    Podman = podman, wakes: true, sleeps: true, "A container of podman, by its API: started and stopped, or paused.";
+    Libvirt = libvirt, wakes: true, sleeps: true, "A guest of libvirt, by virsh: started, resumed or woken, as its state asks for.";
+    Qemu = qemu, wakes: true, sleeps: true, "A guest of QEMU, by QMP: it goes on, is woken or reset; it is paused or powered down.";
+    Ipmi = ipmi, wakes: true, sleeps: true, "A server's management controller, by ipmitool: power on, and a shutdown or off.";
+    Redfish = redfish, wakes: true, sleeps: true, "A server's management controller, over Redfish: power on, and a shutdown or off.";
+    Gpio = gpio, wakes: true, sleeps: true, "A line of this machine that is wired to the server's power button.";
     Simulated = simulated, wakes: true, sleeps: true, "Nothing but delays and scripted failures: for demos and tests.";
 }
 
 impl DriverConfig {
     fn driver(&self) -> &'static Driver {
         DRIVERS.iter().find(|driver| driver.name == self.name()).unwrap_or(&DRIVERS[0])
+    }
+
+    /// Is what it controls a part of this machine, or nothing but a rehearsal?
+    fn is_on_this_machine(&self) -> bool {
+        match self {
+            Self::Process(_) | Self::Simulated(_) => true,
+            Self::Systemd(config) => config.is_here(),
+            Self::Libvirt(config) => config.is_here(),
+            Self::Qemu(config) => config.is_here(),
+            Self::Docker(config) => config.is_here(),
+            Self::Podman(config) => config.is_here(),
+            Self::Command(_)
+            | Self::Wol(_)
+            | Self::Ssh(_)
+            | Self::Agent(_)
+            | Self::Ipmi(_)
+            | Self::Redfish(_)
+            | Self::Gpio(_) => false,
+        }
     }
 
     /// Can it do what is asked of it, as it is configured?
@@ -171,6 +198,8 @@ impl DriverConfig {
         }
         match self {
             Self::Ssh(config) if to_wake => config.can_wake(),
+            Self::Ipmi(config) => config.check(),
+            Self::Redfish(config) => config.check(),
             Self::Wol(config) if config.raw && config.interface.is_none() => {
                 Err("`raw` frames go through one `interface`: say which".to_owned())
             }

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use thiserror::Error as ThisError;
 
+use crate::said;
+
 /// A server could not be woken, put to sleep or asked.
 #[derive(Debug, ThisError)]
 pub enum Error {
@@ -46,6 +48,54 @@ pub enum Error {
         /// The end of what it said.
         output: String,
     },
+    /// A program that a driver needs is not there.
+    #[error("there is no program `{program}` here")]
+    Missing {
+        /// The program, as configured.
+        program: String,
+        /// Where it comes from.
+        hint: &'static str,
+    },
+    /// Nobody is there who could control the server.
+    #[error("cannot reach {whom}")]
+    Unreachable {
+        /// Who: a daemon, a management controller.
+        whom: String,
+        /// What helps against that.
+        hint: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Whoever controls the server did not answer in time.
+    #[error("{whom} did not answer within {limit:?}")]
+    Silent {
+        /// Who.
+        whom: String,
+        /// What helps against that.
+        hint: &'static str,
+        /// The time it had.
+        limit: Duration,
+    },
+    /// Whoever controls the server said no.
+    #[error("{whom} refuses to {what}: {why}")]
+    Refused {
+        /// Who.
+        whom: String,
+        /// What it was asked to do.
+        what: String,
+        /// What it said.
+        why: String,
+        /// What helps against that.
+        hint: &'static str,
+    },
+    /// Whoever controls the server answered what makes no sense.
+    #[error("{whom} answers nonsense: {what}")]
+    Nonsense {
+        /// Who.
+        whom: String,
+        /// What is wrong with the answer.
+        what: String,
+    },
     /// The server has reasons of its own to stay awake. That is no failure: it can be asked again soon.
     #[error("the server stays awake: {reasons}")]
     Inhibited {
@@ -61,14 +111,6 @@ pub enum Error {
     /// The agent of the server cannot be asked, or does not answer.
     #[error(transparent)]
     Agent(Box<nightwatt_agent::Error>),
-    /// The agent of the server was asked to put it to sleep, and could not.
-    #[error("the agent at {address} cannot put its machine to sleep: {why}")]
-    Refused {
-        /// Where it is.
-        address: SocketAddr,
-        /// What it says.
-        why: String,
-    },
     /// A process survived everything.
     #[error("process {pid} is still there {waited:?} after SIGKILL")]
     Unkillable {
@@ -97,16 +139,21 @@ impl Error {
     /// Can the same call succeed later, with nobody changing anything?
     pub fn retryable(&self) -> bool {
         match self {
-            Self::Start { source, .. } | Self::System { source, .. } => !matches!(
+            Self::Start { source, .. }
+            | Self::System { source, .. }
+            | Self::Unreachable { source, .. } => !matches!(
                 source.kind(),
                 io::ErrorKind::NotFound
                     | io::ErrorKind::PermissionDenied
                     | io::ErrorKind::InvalidInput
                     | io::ErrorKind::Unsupported
             ),
+            Self::Missing { .. } => false,
             Self::Agent(_)
-            | Self::Refused { .. }
             | Self::Failed { .. }
+            | Self::Silent { .. }
+            | Self::Refused { .. }
+            | Self::Nonsense { .. }
             | Self::TimedOut { .. }
             | Self::Ssh { .. }
             | Self::Inhibited { .. }
@@ -135,14 +182,16 @@ impl Error {
                 "run the command by hand; if it is meant to take that long, raise `timeout`"
             }
             Self::Ssh { output, .. } => ssh_hint(output),
+            Self::Missing { hint, .. }
+            | Self::Unreachable { hint, .. }
+            | Self::Silent { hint, .. }
+            | Self::Refused { hint, .. } => hint,
+            Self::Nonsense { .. } => "check that the configuration leads to the right one",
             Self::Inhibited { .. } => {
                 "nothing: it is asked again; if that should not keep it awake, change what inhibits its agent"
             }
             Self::Machine { .. } => "see what the log says of that machine",
             Self::Agent(error) => error.hint(),
-            Self::Refused { .. } => {
-                "try it there: `nightwatt agent check`, and `nightwatt agent log` for what it has tried"
-            }
             Self::Unkillable { .. } => {
                 "look for processes in state D (`ps -o pid,stat,wchan`): a disk or network file \
                  system may hang"
@@ -154,7 +203,7 @@ impl Error {
 }
 
 /// What helps against what `ssh` complains of.
-fn ssh_hint(output: &str) -> &'static str {
+pub(crate) fn ssh_hint(output: &str) -> &'static str {
     let cures = [
         (
             "Host key verification failed",
@@ -171,8 +220,8 @@ fn ssh_hint(output: &str) -> &'static str {
         ("Connection refused", "check that sshd runs there, and its port"),
         ("timed out", "check that the host is awake and reachable from the proxy"),
     ];
-    let cure = cures.iter().find(|(complaint, _)| output.contains(complaint));
-    cure.map_or("run ssh by hand as the proxy's user, with `-v`, to see where it fails", |it| it.1)
+    said::cure(&cures, output)
+        .unwrap_or("run ssh by hand as the proxy's user, with `-v`, to see where it fails")
 }
 
 /// `: "output"` in one piece, or nothing for no output.
@@ -209,6 +258,31 @@ pub enum ConfigError {
     /// Whether an earlier proxy left a process running cannot be found out.
     #[error("cannot look at the processes in /proc")]
     Processes(#[source] io::Error),
+    /// A file that the configuration names cannot be read.
+    #[error("cannot read {}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// There is no password where one should be.
+    #[error("there is no password in {place}")]
+    NoPassword {
+        /// A file, or a variable of the environment.
+        place: String,
+    },
+    /// A file of certificates holds none.
+    #[error("{} is no certificate: {why}", .path.display())]
+    Certificate {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// TLS cannot be set up.
+    #[error("cannot set up TLS: {0}")]
+    Tls(String),
 }
 
 impl ConfigError {
@@ -223,6 +297,16 @@ impl ConfigError {
                 "`ss -ulpn` shows who has the port; without `listen` the proxy hears no announcements"
             }
             Self::Processes(_) => "mount /proc, or use the `command` driver instead of `process`",
+            Self::File { .. } => "check its name, and that the proxy's user may read it",
+            Self::NoPassword { .. } => {
+                "write it into the first line of the file (mode 600, the proxy's user its owner), or set \
+                 the variable where the proxy is started"
+            }
+            Self::Tls(_) => "this is a fault of nightwatt: please report it",
+            Self::Certificate { .. } => {
+                "it is to be PEM: `openssl s_client -connect HOST:443 </dev/null | openssl x509` shows \
+                 the server's own"
+            }
         }
     }
 }

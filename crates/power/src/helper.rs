@@ -14,6 +14,7 @@ use tokio::process::{Child, Command};
 
 use crate::Error;
 use crate::real_work::within;
+use crate::said;
 
 /// So much of the end of a program's output goes into the error message.
 const OUTPUT_KEPT: usize = 4096;
@@ -113,6 +114,6 @@ impl Tail {
     }
 
     pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0).trim().to_owned()
+        said::clean(&self.0)
     }
 }

@@ -14,20 +14,35 @@
 //! gives up after real time. Only `simulated` lets the clock's time pass; whoever calls it while
 //! holding a debt calls it through [`Clock::parked`].
 
+mod again;
 mod config;
+mod container;
 mod error;
 mod helper;
+mod http;
 pub mod neighbour;
 mod pair;
 pub mod probe;
 mod real_work;
+mod said;
+mod secret;
+mod tls;
+mod tool;
 
 // One file per driver.
 pub mod agent;
 pub mod command;
+pub mod docker;
+pub mod gpio;
+pub mod ipmi;
+pub mod libvirt;
+pub mod podman;
 pub mod process;
+pub mod qemu;
+pub mod redfish;
 pub mod simulated;
 pub mod ssh;
+pub mod systemd;
 pub mod wol;
 
 use std::fmt::{Debug, Write};
@@ -39,6 +54,7 @@ use nightwatt_clock::Clock;
 
 pub use config::{ControllerConfig, DRIVERS, Driver, DriverConfig};
 pub use error::{ConfigError, Error};
+pub use tls::Fingerprint;
 
 /// What a controller is doing, boxed so that controllers can be trait objects.
 pub type Work<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
@@ -72,6 +88,11 @@ pub trait Controller: Debug + Send + Sync {
     /// default it asks for the state.
     fn nothing(&self) -> Work<'_, ()> {
         Box::pin(async { self.state().await.map(|_| ()) })
+    }
+
+    /// Will the server say when it goes to sleep ([`Heard::Leaving`])? Then it is not asked meanwhile.
+    fn says_good_bye(&self) -> bool {
+        false
     }
 
     /// Called before each probe while the server wakes: drivers whose wake command may get lost on its

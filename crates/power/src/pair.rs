@@ -49,6 +49,10 @@ impl Controller for Pair {
         self.wake.asks_others()
     }
 
+    fn says_good_bye(&self) -> bool {
+        self.sleep.says_good_bye()
+    }
+
     fn remind(&self) -> Work<'_, ()> {
         self.wake.remind()
     }

@@ -83,7 +83,14 @@ fn host_and_port<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D
     Ok(address)
 }
 
-fn check_address(address: &str) -> Result<(), String> {
+/// Is this `HOST:PORT` one of this machine, whatever the names of others may be?
+pub(crate) fn is_loopback(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+pub(crate) fn check_address(address: &str) -> Result<(), String> {
     let valid = address.rsplit_once(':').is_some_and(|(host, port)| {
         !host.is_empty()
             && port.parse::<u16>().is_ok_and(|port| port > 0)

@@ -84,7 +84,7 @@ fn timeout() -> Duration {
     Duration::from_secs(20)
 }
 
-fn destination<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+pub(crate) fn destination<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let host = String::deserialize(deserializer)?;
     // What begins with a dash is an option to `ssh`.
     let is_host = !host.is_empty()
@@ -203,6 +203,10 @@ impl Controller for Ssh {
 
     fn state(&self) -> Work<'_, Observed> {
         Box::pin(self.ask())
+    }
+
+    fn asks_others(&self) -> bool {
+        self.config.state.is_some()
     }
 
     fn nothing(&self) -> Work<'_, ()> {

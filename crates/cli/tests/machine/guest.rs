@@ -50,6 +50,12 @@ impl Guest {
         command
     }
 
+    /// Runs a shell command in the guest.
+    pub(crate) fn exec(&self, script: &str) {
+        let output = tool(&self.dir, "exec", &[script]);
+        assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
     /// Waits for the nth event of a name in its record.
     pub(crate) fn wait(&self, event: &str, nth: usize) -> Value {
         let output =

@@ -4,4 +4,6 @@
 
 mod guest;
 mod proxy;
+mod qemu_guest;
 mod sleep_and_wake;
+mod systemd_unit;

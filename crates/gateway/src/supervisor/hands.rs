@@ -47,7 +47,11 @@ impl Hands {
                     neighbour.leave_in_peace().await;
                 }
                 let done = self.controller.sleep().await;
-                Report::SleepDone(epoch, supervisor.judge_sleep(&done))
+                let slept = match supervisor.judge_sleep(&done) {
+                    Slept::Done if self.controller.says_good_bye() => Slept::Going,
+                    slept => slept,
+                };
+                Report::SleepDone(epoch, slept)
             }
             Command::Probe(epoch) => match supervisor.phase_now() {
                 Phase::Waking => self.probe_the_waking(epoch, supervisor).await,

@@ -85,6 +85,8 @@ pub enum Report {
 pub enum Slept {
     /// It was carried out or accepted.
     Done,
+    /// It was accepted, and the server will say when it goes.
+    Going,
     /// It failed.
     Failed,
     /// The server answered that it has reasons of its own to stay awake.
@@ -125,6 +127,10 @@ pub struct Lifecycle {
 
 /// A server that goes away this soon after waking has not really woken.
 const SETTLED: Duration = Duration::from_secs(30);
+
+/// A server that said that it will say good-bye is not asked before: what is sent to it as it falls asleep
+/// may wake it. Then its good-bye may be lost.
+const GOOD_BYE: Duration = Duration::from_secs(15);
 
 /// What comes from a server this soon after it fell asleep, it may have sent before: a kernel answers
 /// until its network card is off.
@@ -248,6 +254,12 @@ impl Lifecycle {
             Report::WakeDone(_, done) => self.wake_done(now, done, commands),
             // It spoke to us: no need to probe.
             Report::SleepDone(_, Slept::Declined) => Some(self.decline(now)),
+            Report::SleepDone(_, Slept::Going) => {
+                self.told = Some(Slept::Going);
+                self.busy = false;
+                self.next_probe = now + GOOD_BYE;
+                None
+            }
             Report::SleepDone(_, slept) => {
                 // Whether it said yes or no: what counts is whether the server still answers.
                 self.told = Some(slept);

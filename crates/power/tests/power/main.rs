@@ -4,11 +4,18 @@ mod agent;
 mod cable;
 mod command;
 mod config;
+mod container;
+mod daemon;
+mod ipmi;
+mod libvirt;
 mod neighbour;
 mod probe;
 mod process;
+mod qemu;
+mod redfish;
 mod simulated;
 mod ssh;
+mod systemd;
 mod wol;
 
 use std::fs;

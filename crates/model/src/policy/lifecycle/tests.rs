@@ -258,6 +258,18 @@ fn a_server_that_says_good_bye_is_believed_and_not_probed() {
 }
 
 #[test]
+fn a_server_that_will_say_good_bye_is_not_asked_until_that_must_be_lost() {
+    let mut story = Story::awake();
+    story.later(100).sleep();
+    assert_eq!(story.report(|epoch| Report::SleepDone(epoch, Slept::Going)), None);
+    assert!(story.commands.is_empty());
+    let patience = story.server.next_timer().since(story.now);
+    assert_eq!(patience.as_secs(), 15);
+    story.tick();
+    assert_eq!(story.probed(false), Some(Change::FellAsleep));
+}
+
+#[test]
 fn a_server_that_was_put_to_sleep_by_others_is_left_in_peace_too() {
     let mut story = Story::awake();
     story.server.patience.watch_asleep_every = Duration::ZERO;
