@@ -75,10 +75,18 @@ fn each_driver_has_a_table_of_its_name() {
         host = "hypervisor"
         wake = "virsh start web"
         sleep = "virsh shutdown web"
+
+        [[site]]
+        [site.power.wake.wol]
+        mac = "52:54:00:12:34:56"
+        [site.power.sleep.agent]
+        address = "10.0.0.2"
+        key = "/etc/nightwatt/web.key"
+        listen = "[::]"
         "#,
     );
     let names: Vec<_> = file.site.iter().map(|site| site.power.name()).collect();
-    assert_eq!(names, ["process", "command", "simulated", "wol + ssh", "ssh"]);
+    assert_eq!(names, ["process", "command", "simulated", "wol + ssh", "ssh", "wol + agent"]);
     let mut drivers: Vec<_> = file.site.iter().flat_map(|site| site.power.drivers()).collect();
     drivers.dedup_by_key(|driver| driver.name());
     let known = |name| drivers.iter().any(|driver| driver.name() == name);
