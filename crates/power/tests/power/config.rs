@@ -82,7 +82,7 @@ fn each_driver_has_a_table_of_its_name() {
         [site.power.sleep.agent]
         address = "10.0.0.2"
         key = "/etc/nightwatt/web.key"
-        listen = "[::]"
+        listen = "::"
         "#,
     );
     let names: Vec<_> = file.site.iter().map(|site| site.power.name()).collect();
