@@ -98,6 +98,10 @@ pub struct Course {
     dead_man: DeadMan,
     /// How long the machine had been suspended since boot when that was last looked at.
     suspended: Duration,
+    /// How often it had been suspended since boot, by the kernel's count, when that was last looked at.
+    suspends: Option<u64>,
+    /// The same, as it is now.
+    counted: Option<u64>,
     counter: u64,
     nonces: fn() -> Nonce,
     fell_asleep_ms: i64,
@@ -112,6 +116,8 @@ impl Course {
             dead_man: DeadMan::new(terms.grace),
             phase: Phase::Awake,
             suspended: now.suspended,
+            suspends: None,
+            counted: None,
             counter,
             nonces,
             fell_asleep_ms: 0,
@@ -268,11 +274,21 @@ impl Course {
         self.tick(now, actions);
     }
 
-    /// The machine may have slept: looks at the clocks.
+    /// So often the kernel has suspended the machine since boot, if it counts that. To be told before the
+    /// machine may have slept is looked at: many clocks count whole seconds, and know nothing of a sleep
+    /// that was shorter.
+    pub fn counted(&mut self, suspends: Option<u64>) {
+        self.counted = suspends;
+        self.suspends = self.suspends.or(suspends);
+    }
+
+    /// The machine may have slept: looks at the clocks, and at the kernel's count.
     pub fn look(&mut self, now: Stamp, actions: &mut Vec<Action>) {
         let slept = now.suspended.saturating_sub(self.suspended);
         self.suspended = self.suspended.max(now.suspended);
-        if slept < SHORTEST_SLEEP {
+        let was_suspended = self.counted > self.suspends;
+        self.suspends = self.counted;
+        if slept < SHORTEST_SLEEP && !was_suspended {
             return;
         }
         let announced = matches!(self.phase, Phase::Leaving { .. } | Phase::Falling { .. });

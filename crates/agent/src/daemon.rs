@@ -46,6 +46,7 @@ pub struct Agent {
     record: Record,
     worker: Worker,
     boot: [u8; 16],
+    host: Host,
 }
 
 impl Agent {
@@ -61,7 +62,7 @@ impl Agent {
         let sockets = config.listen.iter().map(bind).collect::<Result<_, _>>()?;
         let worker = Worker::new(&config, host)
             .map_err(|source| Error::System { attempt: "start a thread".to_owned(), source })?;
-        Ok(Self { keys, sockets, record, worker, boot: host.boot_id(), config })
+        Ok(Self { keys, sockets, record, worker, boot: host.boot_id(), host: host.clone(), config })
     }
 
     /// Where it listens.
@@ -75,7 +76,7 @@ impl Agent {
             attempt: "make a key".to_owned(),
             source: io::ErrorKind::Other.into(),
         })?;
-        let Self { config, keys, sockets, record, worker, boot } = self;
+        let Self { config, keys, sockets, record, worker, boot, host } = self;
         let (jobs, mut reports) = worker.start();
         let past = record::read(&config.state_dir).unwrap_or_default();
         let counter_file = config.state_dir.join(COUNTER);
@@ -90,6 +91,7 @@ impl Agent {
             sockets,
             record,
             boot,
+            host,
             course,
             door,
             jobs,
@@ -98,6 +100,7 @@ impl Agent {
         };
         let mut actions = Vec::new();
         let booted = past.last().is_none_or(|last| last.boot != record::boot_text(&boot));
+        agent.course.counted(agent.host.suspends());
         agent.course.begin(present(), booted, &mut actions);
         let (clock, mut resumes) = (Clock::real(), Resumes::new());
         let mut stop = pin!(stop);
@@ -110,7 +113,10 @@ impl Agent {
                 biased;
                 () = &mut stop => break,
                 Some(report) = reports.recv() => agent.report(report, &mut actions),
-                () = resumes.next(&clock) => agent.course.look(present(), &mut actions),
+                () = resumes.next(&clock) => {
+                    agent.course.counted(agent.host.suspends());
+                    agent.course.look(present(), &mut actions);
+                }
                 () = clock.sleep(wait), if wait < std::time::Duration::MAX => {}
                 socket = readable(&agent.sockets) => agent.receive(socket, &mut actions).await,
             }
@@ -170,6 +176,7 @@ struct Running {
     sockets: Vec<UdpSocket>,
     record: Record,
     boot: [u8; 16],
+    host: Host,
     course: Course,
     door: Door,
     jobs: mpsc::UnboundedSender<Job>,
@@ -193,6 +200,7 @@ impl Running {
                 Verdict::Silence => {}
                 Verdict::Answer(datagram) => self.send(index, &datagram, from).await,
                 Verdict::Order(ticket, verb) => {
+                    self.course.counted(self.host.suspends());
                     debug!(%from, ?verb, proxy = %self.config.proxy[ticket.proxy].name, "an order");
                     self.course.order(now, ticket, verb, actions);
                     self.perform(actions).await;
@@ -209,6 +217,7 @@ impl Running {
     }
 
     fn report(&mut self, report: Report, actions: &mut Vec<Action>) {
+        self.course.counted(self.host.suspends());
         let now = present();
         match report {
             Report::Checked(reasons) => self.course.checked(now, reasons, actions),

@@ -42,6 +42,11 @@ impl Host {
         }
     }
 
+    /// How often the kernel has suspended the machine since boot, if it tells.
+    pub fn suspends(&self) -> Option<u64> {
+        self.read("/sys/power/suspend_stats/success").ok()?.trim().parse().ok()
+    }
+
     /// Is there such a file or folder?
     pub fn has(&self, path: impl AsRef<Path>) -> bool {
         self.path(path).exists()

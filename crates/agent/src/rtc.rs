@@ -4,6 +4,9 @@ use std::io;
 
 use crate::host::Host;
 
+/// What every clock can be set ahead, in seconds.
+const NEARLY_A_DAY: i64 = 24 * 3600 - 60;
+
 /// A real-time clock.
 #[derive(Debug, Clone)]
 pub struct Rtc {
@@ -17,10 +20,24 @@ impl Rtc {
         Self { host: host.clone(), folder: format!("/sys/class/rtc/{name}") }
     }
 
-    /// It rings at `at_s` seconds since 1970 by the wall clock, which now says `now_s`.
+    /// It rings at `at_s` seconds since 1970 by the wall clock, which now says `now_s`; or earlier, if it
+    /// cannot be set so far ahead. When it rings.
     ///
     /// The RTC may run on local time, or be wrong: the alarm is set by what it says itself.
-    pub fn set(&self, now_s: i64, at_s: i64) -> io::Result<()> {
+    pub fn set(&self, now_s: i64, at_s: i64) -> io::Result<i64> {
+        match self.try_to_set(now_s, at_s) {
+            // "Alarms can be up to one day in the future", says the kernel of clocks without a date.
+            Err(error)
+                if error.kind() == io::ErrorKind::InvalidInput && at_s - now_s > NEARLY_A_DAY =>
+            {
+                let nearer = now_s + NEARLY_A_DAY;
+                self.try_to_set(now_s, nearer).map(|()| nearer)
+            }
+            set => set.map(|()| at_s),
+        }
+    }
+
+    fn try_to_set(&self, now_s: i64, at_s: i64) -> io::Result<()> {
         let ours = self.host.read(format!("{}/since_epoch", self.folder))?;
         let ours: i64 = ours.trim().parse().map_err(|_| {
             io::Error::new(

@@ -147,13 +147,13 @@ impl Hands {
 
     async fn arm(&mut self) -> Result<Option<dead_man::Alarm>, String> {
         let now = Clock::real().now();
-        let alarm = due::alarm(&self.host, &self.alarm, now).await?;
-        let set = match &alarm {
-            Some(alarm) => self.rtc().set(now.wall.secs(), alarm.at_s),
-            None => Ok(()),
+        let Some(alarm) = due::alarm(&self.host, &self.alarm, now).await? else {
+            self.alarm_is_ours = false;
+            return Ok(None);
         };
-        self.alarm_is_ours = alarm.is_some() && set.is_ok();
-        set.map(|()| alarm).map_err(|error| {
+        let set = self.rtc().set(now.wall.secs(), alarm.at_s);
+        self.alarm_is_ours = set.is_ok();
+        set.map(|at_s| Some(dead_man::Alarm { at_s, ..alarm })).map_err(|error| {
             format!(
                 "cannot set the alarm of {}: {error}; with `dead_man = \"0\"`, `timers = []` and `cron = \
                  false` in `[alarm]` it sleeps without",

@@ -106,6 +106,11 @@ impl Machine {
         self.now.wall_ns += time.as_nanos() as i64;
     }
 
+    /// So shortly that its clock, which counts whole seconds, does not notice.
+    fn naps(&mut self, suspends: u64) {
+        self.course.counted(Some(suspends));
+    }
+
     fn orders(&mut self, number: u8, verb: Verb) -> Vec<Action> {
         let ticket = ticket(number);
         self.acts(|course, now, actions| course.order(now, ticket, verb, actions))
@@ -175,6 +180,26 @@ fn an_order_puts_the_machine_to_sleep_after_everybody_knows() {
     let (fell_asleep, resumed) = machine.course.times_ms();
     assert_eq!(resumed - fell_asleep, 3 * 3_600_000 + 300);
     assert!(machine.counters.windows(2).all(|two| two[0] < two[1]), "{:?}", machine.counters);
+}
+
+#[test]
+fn a_nap_that_the_clock_does_not_notice_is_a_sleep_all_the_same() {
+    let mut machine = Machine::new();
+    machine.naps(4);
+    machine.orders(1, Verb::Sleep);
+    machine.is_checked(&[]);
+    machine.is_armed(24);
+    machine.hear();
+    assert_eq!(machine.passes(Duration::from_millis(300)), [Action::FallAsleep]);
+    machine.naps(5);
+    // Its own hook says first that it is up.
+    let returned = machine.orders(2, Verb::Return);
+    assert_eq!(events(&returned), ["resumed"]);
+    assert_eq!(machine.sent, [Event::Leaving, Event::Back]);
+    // And one that was put to sleep by others.
+    machine.naps(6);
+    let looked = machine.acts(Course::look);
+    assert_eq!(events(&looked), ["resumed"]);
 }
 
 #[test]

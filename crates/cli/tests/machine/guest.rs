@@ -50,10 +50,27 @@ impl Guest {
         command
     }
 
-    /// Runs a shell command in the guest.
-    pub(crate) fn exec(&self, script: &str) {
-        let output = tool(&self.dir, "exec", &[script]);
-        assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+    /// Runs a script in it, over its serial line; what it printed.
+    pub(crate) fn exec(&self, script: &str) -> String {
+        let output = tool(&self.dir, "exec", &["--", script]);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(
+            output.status.success(),
+            "{script}: {}{}",
+            text(&output.stdout),
+            text(&output.stderr)
+        );
+        text(&output.stdout)
+    }
+
+    /// Plugs its cable in, or pulls it.
+    pub(crate) fn link(&self, state: &str) {
+        assert!(tool(&self.dir, "link", &[state]).status.success());
+    }
+
+    /// A magic packet from somebody else.
+    pub(crate) fn send_magic(&self) {
+        assert!(tool(&self.dir, "send-magic", &[]).status.success());
     }
 
     /// Waits for the nth event of a name in its record.

@@ -2,6 +2,7 @@
 //!
 //! Slow, and needing root: run by `make test-vm`.
 
+mod agent;
 mod guest;
 mod proxy;
 mod qemu_guest;

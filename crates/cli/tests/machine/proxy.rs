@@ -72,13 +72,18 @@ probe = "tcp {address}:80"
 
     /// Asks for a page as a program does, and waits for it: the status, and how long it took.
     pub(crate) fn get(&self, path: &str) -> (u16, Duration) {
+        self.get_as(path, "curl/8.0")
+    }
+
+    /// The same, as this agent.
+    pub(crate) fn get_as(&self, path: &str, agent: &str) -> (u16, Duration) {
         let clock = Clock::real();
         let began = clock.now().mono;
         let mut stream =
             TcpStream::connect((self.guest.text("proxy/uplink_address"), PORT)).unwrap();
         write!(
             stream,
-            "GET {path} HTTP/1.1\r\nHost: site\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+            "GET {path} HTTP/1.1\r\nHost: site\r\nUser-Agent: {agent}\r\nAccept: */*\r\nConnection: close\r\n\r\n"
         )
         .unwrap();
         let mut answer = Vec::new();
@@ -86,6 +91,17 @@ probe = "tcp {address}:80"
         let status = String::from_utf8_lossy(&answer);
         let status = status.split_whitespace().nth(1).and_then(|it| it.parse().ok());
         (status.unwrap_or(0), clock.now().mono.since(began))
+    }
+
+    /// Waits until the server is in this state, as the proxy knows it.
+    pub(crate) fn until(&self, state: &str) {
+        let clock = Clock::real();
+        let began = clock.now().mono;
+        while self.status()["state"] != state {
+            let waited = clock.now().mono.since(began);
+            assert!(waited < Duration::from_mins(2), "not {state}: {}", self.log());
+            std::thread::yield_now();
+        }
     }
 
     /// What `status --json` says of its only site.

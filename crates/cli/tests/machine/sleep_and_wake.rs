@@ -4,7 +4,7 @@ use crate::guest::Guest;
 use crate::proxy::Proxy;
 
 /// How often it sleeps and wakes: `MACHINE_CYCLES`.
-fn cycles() -> usize {
+pub(crate) fn cycles() -> usize {
     std::env::var("MACHINE_CYCLES").ok().and_then(|text| text.parse().ok()).unwrap_or(3)
 }
 

@@ -123,6 +123,8 @@ pub struct Lifecycle {
     told: Option<Slept>,
     /// It is asleep, and nobody told it to.
     lost: bool,
+    /// When it said good-bye, as long as nothing shows that it is gone: until then it still answers.
+    left: Option<Mono>,
 }
 
 /// A server that goes away this soon after waking has not really woken.
@@ -156,6 +158,7 @@ impl Lifecycle {
             woken_by_us: false,
             told: None,
             lost: false,
+            left: None,
         }
     }
 
@@ -278,6 +281,7 @@ impl Lifecycle {
             }
             Report::Leaving => self.leaves(now, commands),
             Report::Back => {
+                self.left = None;
                 if self.phase == Phase::FallingAsleep && self.told.is_some() {
                     // It was on its way and turned round.
                     self.told = Some(Slept::Failed);
@@ -298,6 +302,7 @@ impl Lifecycle {
 
     /// It goes to sleep at this moment. To see for ourselves could wake it again.
     fn leaves(&mut self, now: Mono, commands: &mut Vec<Command>) -> Option<Change> {
+        self.left = Some(now);
         match self.phase {
             Phase::FallingAsleep => {
                 self.told = Some(Slept::Done);
@@ -340,6 +345,10 @@ impl Lifecycle {
     }
 
     fn probed(&mut self, now: Mono, up: bool, commands: &mut Vec<Command>) -> Option<Change> {
+        if !up {
+            self.left = None;
+        }
+        let still_goes = self.left.is_some_and(|left| now.since(left) < GOOD_BYE);
         match (self.phase, up) {
             (Phase::Unknown, true) => {
                 self.wake_wanted = false;
@@ -358,6 +367,14 @@ impl Lifecycle {
             // It said that it would not, and it did not: nobody need wait for it to change its mind.
             (Phase::FallingAsleep, true) if self.told == Some(Slept::Failed) => {
                 Some(self.stayed_awake(now))
+            }
+            (Phase::Asleep, true) if still_goes => {
+                self.watch_again(now);
+                None
+            }
+            (Phase::Waking, true) if still_goes => {
+                self.next_probe = now + self.patience.probe_every;
+                None
             }
             (Phase::FallingAsleep, true) | (Phase::Waking, false) => {
                 self.next_probe = now + self.patience.probe_every;

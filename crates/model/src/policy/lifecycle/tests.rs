@@ -287,7 +287,54 @@ fn a_good_bye_that_crosses_the_wake_command_does_not_end_the_waking() {
     assert_eq!(story.woke(true), None);
     assert_eq!(story.server.report(story.now, Report::Leaving, &mut story.commands), None);
     assert_eq!(story.server.phase(), Phase::Waking);
+    assert_eq!(story.probed(true), None, "it still goes");
+    story.tick();
+    assert_eq!(story.probed(false), None);
+    story.tick();
     assert_eq!(story.probed(true), Some(Change::Woke));
+}
+
+#[test]
+fn a_server_that_said_good_bye_and_still_answers_has_not_woken() {
+    let mut story = Story::awake();
+    story.later(100).sleep();
+    story.report(|epoch| Report::SleepDone(epoch, Slept::Going));
+    story.server.report(story.now, Report::Leaving, &mut story.commands);
+    // Somebody comes while it is on its way down: it answers for two more seconds.
+    assert_eq!(story.later(1).wake(), Some(Change::Waking));
+    assert_eq!(story.woke(true), None);
+    assert_eq!(story.probed(true), None);
+    story.tick();
+    assert_eq!(story.probed(false), None, "now it is gone");
+    story.tick();
+    assert_eq!(story.probed(true), Some(Change::Woke));
+
+    // Or it turns round, and says so.
+    let mut story = Story::awake();
+    story.later(100).sleep();
+    story.server.report(story.now, Report::Leaving, &mut story.commands);
+    story.commands.clear();
+    story.wake();
+    assert_eq!(story.woke(true), None);
+    assert_eq!(story.probed(true), None);
+    story.server.report(story.now, Report::Back, &mut story.commands);
+    assert_eq!(story.probed(true), Some(Change::Woke));
+
+    // Or its good-bye was followed by nothing at all.
+    let mut story = Story::awake();
+    story.later(100).sleep();
+    story.server.report(story.now, Report::Leaving, &mut story.commands);
+    story.commands.clear();
+    story.wake();
+    assert_eq!(story.woke(true), None);
+    let begun = story.now;
+    let woke = loop {
+        if let Some(change) = story.probed(true) {
+            break change;
+        }
+        story.tick();
+    };
+    assert_eq!((woke, story.now.since(begun).as_secs()), (Change::Woke, 15));
 }
 
 #[test]
