@@ -287,10 +287,12 @@ impl Course {
         let slept = now.suspended.saturating_sub(self.suspended);
         self.suspended = self.suspended.max(now.suspended);
         let was_suspended = self.counted > self.suspends;
-        self.suspends = self.counted;
         if slept < SHORTEST_SLEEP && !was_suspended {
             return;
         }
+        // The kernel counts a suspend when all of it is over, which the clocks may tell before: that one
+        // is not to be told twice.
+        self.suspends = self.suspends.map(|known| known + 1).max(self.counted);
         let announced = matches!(self.phase, Phase::Leaving { .. } | Phase::Falling { .. });
         if !announced {
             self.fell_asleep_ms = wall_ms(now).saturating_sub(millis(slept));

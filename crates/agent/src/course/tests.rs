@@ -196,8 +196,13 @@ fn a_nap_that_the_clock_does_not_notice_is_a_sleep_all_the_same() {
     let returned = machine.orders(2, Verb::Return);
     assert_eq!(events(&returned), ["resumed"]);
     assert_eq!(machine.sent, [Event::Leaving, Event::Back]);
-    // And one that was put to sleep by others.
+    // The clocks tell of the next one before the kernel has counted it.
+    machine.sleeps(Duration::from_secs(2));
+    assert_eq!(events(&machine.acts(Course::look)), ["resumed"]);
     machine.naps(6);
+    assert_eq!(events(&machine.acts(Course::look)), [] as [&str; 0]);
+    // And one that was put to sleep by others.
+    machine.naps(7);
     let looked = machine.acts(Course::look);
     assert_eq!(events(&looked), ["resumed"]);
 }

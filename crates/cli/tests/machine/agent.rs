@@ -133,7 +133,7 @@ fn a_guest_suspends_by_its_agent_and_nothing_of_ours_disturbs_it() {
     let own = record(&guest);
     let slept = own["resumed"].iter().map(|(_, it)| it["slept_s"].as_f64().unwrap());
     println!("slept, by its kernel: {:.1?}", slept.collect::<Vec<_>>());
-    let (fell, woke) = (changes(&guest, "falling-asleep"), changes(&guest, "woke"));
+    let (fell, woke) = (changes(&guest, "fell-asleep"), changes(&guest, "woke"));
     let ends = own["suspending"].iter().zip(&own["resumed"]).zip(fell.iter().zip(&woke));
     assert_eq!(ends.len(), cycles, "{own:#?}");
     for (((down, _), (up, _)), (fell, woke)) in ends {

@@ -93,6 +93,26 @@ probe = "tcp {address}:80"
         (status.unwrap_or(0), clock.now().mono.since(began))
     }
 
+    /// Asks for a page and does not wait for it. The connection lives as long as what is given.
+    pub(crate) fn ask_and_leave(&self, path: &str) -> TcpStream {
+        let mut stream =
+            TcpStream::connect((self.guest.text("proxy/uplink_address"), PORT)).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: site\r\nAccept: */*\r\n\r\n").unwrap();
+        stream
+    }
+
+    /// Waits until this process has seen this change so often.
+    pub(crate) fn until_change(&self, change: &str, times: usize) {
+        let clock = Clock::real();
+        let began = clock.now().mono;
+        let said = format!("\"message\":\"{change}\"");
+        while self.log().matches(&said).count() < times {
+            let waited = clock.now().mono.since(began);
+            assert!(waited < Duration::from_mins(3), "no {change}: {}", self.log());
+            std::thread::yield_now();
+        }
+    }
+
     /// Waits until the server is in this state, as the proxy knows it.
     pub(crate) fn until(&self, state: &str) {
         let clock = Clock::real();
