@@ -125,6 +125,14 @@ ca = "/etc/nightwatt/bmc.pem"
 line = "/dev/gpiochip0:17"
 press = "300ms"
 sense = "power-led"
+
+[[site]]
+[site.power.wake.wol]
+mac = "52:54:00:12:34:56"
+[site.power.sleep.agent]
+address = "10.0.0.2"
+key = "/etc/nightwatt/web.key"
+listen = "::"
 "#;
 
 #[test]
@@ -132,7 +140,7 @@ fn each_driver_has_a_table_of_its_name() {
     let file = read(EACH);
     let names: Vec<_> = file.site.iter().map(|site| site.power.name()).collect();
     let wanted = "process, command, simulated, wol + ssh, ssh, systemd, docker, podman, libvirt, qemu, \
-                  ipmi, redfish, gpio";
+                  ipmi, redfish, gpio, wol + agent";
     assert_eq!(names.join(", "), wanted);
     let mut drivers: Vec<_> = file.site.iter().flat_map(|site| site.power.drivers()).collect();
     drivers.dedup_by_key(|driver| driver.name());
