@@ -376,8 +376,9 @@ impl SiteConfig {
     /// Between two looks at the server while it sleeps; zero: none. A machine of its own is left in
     /// peace unless its configuration says otherwise: what is sent to it may wake it.
     pub fn watch_asleep(&self) -> Duration {
-        let is_quiet =
-            self.is_on_this_machine() || matches!(self.probe, Some(probe::Config::Controller));
+        let asks_others = self.power.as_ref().is_none_or(|power| !power.asks_the_server());
+        let is_quiet = self.is_on_this_machine()
+            || asks_others && matches!(self.probe, Some(probe::Config::Controller));
         self.watch_asleep.unwrap_or(if is_quiet { self.watch } else { Duration::ZERO })
     }
 

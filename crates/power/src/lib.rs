@@ -24,6 +24,7 @@ pub mod neighbour;
 mod pair;
 pub mod probe;
 mod real_work;
+mod risks;
 mod said;
 mod secret;
 mod tls;

@@ -44,7 +44,8 @@ pub(crate) fn password(
     }
 }
 
-fn from_file(path: &Path) -> Result<Secret, ConfigError> {
+/// The first line of a file.
+pub(crate) fn from_file(path: &Path) -> Result<Secret, ConfigError> {
     let mut text = String::new();
     File::open(path)
         .and_then(|file| file.take(LONGEST as u64 + 1).read_to_string(&mut text))

@@ -76,7 +76,8 @@ pub(crate) fn config(
     Ok(Arc::new(config))
 }
 
-fn roots(ca: Option<&Path>) -> Result<RootCertStore, ConfigError> {
+/// Who vouches for certificates: those in this file, else the system's authorities.
+pub(crate) fn roots(ca: Option<&Path>) -> Result<RootCertStore, ConfigError> {
     let mut roots = RootCertStore::empty();
     let Some(path) = ca else {
         // Those that cannot be read vouch for nobody.

@@ -71,14 +71,15 @@ fn row(text: &mut String, name: &str, value: &str) {
 }
 
 fn machine_rows(text: &mut String, machine: &MachineConfig) {
-    if let Some(below) = &machine.on {
-        row(text, "on", &format!("the machine {below}, which is woken first"));
-    }
-    row(text, "controller", &drivers(&machine.power));
+    on(text, machine.on.as_deref());
+    drivers(text, &machine.power);
     row(text, "awake if", &probed(&machine.probe));
     row(text, "sleeps", &format!("{} after the last server on it", time(machine.linger)));
     if let Some(meter) = &machine.meter {
         row(text, "meter", &meter_words(meter));
+    }
+    for risk in machine.power.risks(Some(&machine.probe)) {
+        row(text, "careful", &risk);
     }
 }
 
@@ -90,6 +91,7 @@ fn machine_json(machine: &MachineConfig) -> Value {
         "awake_if": probed(&machine.probe),
         "linger_s": machine.linger.as_secs_f64(),
         "meter": machine.meter.as_ref().map(meter_words),
+        "careful": machine.power.risks(Some(&machine.probe)),
     })
 }
 
@@ -102,7 +104,11 @@ fn site_rows(text: &mut String, site: &SiteConfig, scenario: &Scenario) {
     };
     row(text, "hosts", &hosts);
     row(text, "origin", &format!("http://{}", site.origin.authority));
-    row(text, "controller", &controller(site));
+    on(text, site.on.as_deref());
+    match &site.power {
+        Some(power) => drivers(text, power),
+        None => row(text, "controller", "none of its own: it sleeps with its machine"),
+    }
     row(text, "awake if", &awake_if(site));
     row(text, "policy", &policy.to_string());
     let power = format!(
@@ -149,8 +155,8 @@ fn site_rows(text: &mut String, site: &SiteConfig, scenario: &Scenario) {
     };
     row(text, "cache", &format!("{} MB; {fresh}; {grace}", cache.size_mb));
     row(text, "warm-up", &warm_up(cache, rules.grace_while_asleep));
-    for risk in site.cache.risks() {
-        row(text, "careful", risk);
+    for risk in risks(site) {
+        row(text, "careful", &risk);
     }
 }
 
@@ -161,27 +167,31 @@ fn meter_words(meter: &MeterConfig) -> String {
     format!("{}{every}{pick}", meter.words())
 }
 
-fn controller(site: &SiteConfig) -> String {
-    match (site.power.as_ref().map(drivers), &site.on) {
-        (Some(own), None) => own,
-        (Some(own), Some(machine)) => {
-            format!("{own} On the machine {machine}, which is woken first.")
-        }
-        (None, machine) => {
-            format!(
-                "none of its own: it sleeps with the machine {}",
-                machine.as_deref().unwrap_or_default()
-            )
+fn on(text: &mut String, machine: Option<&str>) {
+    if let Some(machine) = machine {
+        row(text, "on", &format!("the machine {machine}, which is woken first"));
+    }
+}
+
+fn drivers(text: &mut String, power: &ControllerConfig) {
+    let about = |driver: &DriverConfig| {
+        let found = DRIVERS.iter().find(|known| known.name == driver.name());
+        format!("{}: {}", driver.name(), found.map_or("", |it| it.about))
+    };
+    match power {
+        ControllerConfig::One(driver) => row(text, "controller", &about(driver)),
+        ControllerConfig::Pair { wake, sleep } => {
+            row(text, "woken by", &about(wake));
+            row(text, "sleeps by", &about(sleep));
         }
     }
 }
 
-fn drivers(power: &ControllerConfig) -> String {
-    let about = |driver: &&DriverConfig| {
-        let found = DRIVERS.iter().find(|known| known.name == driver.name());
-        format!("{}: {}", driver.name(), found.map_or("", |it| it.about))
-    };
-    power.drivers().iter().map(about).collect::<Vec<_>>().join(" ")
+/// What may surprise its author.
+fn risks(site: &SiteConfig) -> Vec<String> {
+    let power = site.power.as_ref().map(|power| power.risks(site.probe.as_ref()));
+    let cache = site.cache.risks().into_iter().map(str::to_owned);
+    power.into_iter().flatten().chain(cache).collect()
 }
 
 fn awake_if(site: &SiteConfig) -> String {
@@ -240,7 +250,7 @@ fn as_json(config: &Config, site: &SiteConfig) -> Value {
         "policy": scenario.policy.to_string(),
         "break_even_s": (break_even != Duration::MAX).then_some(break_even.as_secs_f64()),
         "grace_asleep": duration_text::format(site.cache.rules(&scenario.cache).grace_while_asleep),
-        "careful": site.cache.risks(),
+        "careful": risks(site),
         "meter": site.meter.as_ref().map(meter_words),
         "scenario": scenario,
     })

@@ -103,6 +103,7 @@ async fn try_out(
         rest: args.rest,
         patience: args.patience,
         port,
+        by_icmp: !target.power.is_some_and(ControllerConfig::is_on_this_machine),
         one_way: matches!(target.power, Some(ControllerConfig::One(_))),
     };
     let probe = Probe::new(target.probe.clone(), clock.clone());

@@ -12,6 +12,7 @@ mod control;
 mod crashes;
 mod demo;
 mod failing_servers;
+mod guide;
 mod harness;
 mod learning;
 mod measure;

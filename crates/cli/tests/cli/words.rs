@@ -95,6 +95,46 @@ fn a_good_configuration_is_explained() {
 }
 
 #[test]
+fn settings_that_do_not_do_what_they_seem_to_are_told_beside_their_site_or_machine() {
+    let machine = r#"
+[[machine]]
+name = "metal"
+probe = "controller"
+[machine.power.wake.wol]
+mac = "52:54:00:12:34:56"
+[machine.power.sleep.ssh]
+host = "root@10.0.0.2"
+"#;
+    let agent = r#"
+[[site]]
+name = "shop"
+hosts = ["shop.example.org"]
+origin = "http://10.0.0.3"
+on = "metal"
+[site.power.wake.libvirt]
+domain = "shop"
+[site.power.sleep.agent]
+address = "10.0.0.3"
+key = "/no/such/key"
+"#;
+    let said = checked(&format!("{GOOD}{machine}{agent}"), &[]);
+    let careful: Vec<&str> = said.lines().filter(|line| line.starts_with("  careful")).collect();
+    assert_eq!(careful.len(), 2, "{said}");
+    assert!(careful[0].contains("`wol + ssh` cannot tell"), "{said}");
+    assert!(careful[1].contains("/no/such/key"), "{said}");
+    for row in
+        ["  on           the machine metal", "  woken by     libvirt:", "  sleeps by    agent:"]
+    {
+        assert!(said.contains(row), "{row}: {said}");
+    }
+    let json = checked(&format!("{GOOD}{machine}{agent}"), &["--json"]);
+    let json = json.split_once("--- stdout ---\n").unwrap().1;
+    let value: serde_json::Value = serde_json::from_str(json).unwrap();
+    let told = |of: &serde_json::Value| of["careful"].as_array().unwrap().len();
+    assert_eq!((told(&value["machines"][0]), told(&value["sites"][0])), (1, 0));
+}
+
+#[test]
 fn a_bad_configuration_is_pointed_at() {
     let with = |old: &str, new: &str| {
         assert!(GOOD.contains(old), "{old}");

@@ -58,8 +58,9 @@ const SHORTEST_LINGER: Duration = Duration::from_secs(2);
 impl MachineConfig {
     /// Between two looks at it while it sleeps; zero: none.
     pub fn watch_asleep(&self) -> Duration {
-        let is_quiet =
-            self.power.is_on_this_machine() || matches!(self.probe, probe::Config::Controller);
+        let asks_others = !self.power.asks_the_server();
+        let is_quiet = self.power.is_on_this_machine()
+            || asks_others && matches!(self.probe, probe::Config::Controller);
         self.watch_asleep.unwrap_or(if is_quiet { self.watch } else { Duration::ZERO })
     }
 

@@ -405,3 +405,28 @@ fn a_meter_that_cannot_be_is_shown_on_its_line() {
         assert!(error.starts_with("nightwatt.toml:13:"), "{error}");
     }
 }
+
+#[test]
+fn a_sleeper_is_looked_at_if_somebody_else_can_tell() {
+    let watched = |power: &str| {
+        let site = format!(
+            "listen = [\"127.0.0.1:0\"]\n[[site]]\nname = \"web\"\norigin = \"http://10.0.0.2\"\nprobe = \
+             \"controller\"\n{power}"
+        );
+        let site = Config::parse(&site, "test").unwrap().site.remove(0);
+        let machine = power.replace("[site.", "[machine.");
+        let machine = format!(
+            "listen = [\"127.0.0.1:0\"]\n[[machine]]\nname = \"metal\"\nprobe = \"controller\"\n{machine}\n\
+             [[site]]\nname = \"web\"\norigin = \"http://10.0.0.2\"\non = \"metal\"\n"
+        );
+        let machine = Config::parse(&machine, "test").unwrap().machine.remove(0);
+        assert_eq!(site.watch_asleep(), machine.watch_asleep());
+        site.watch_asleep()
+    };
+    let agent = "[site.power.sleep.agent]\naddress = \"10.0.0.2\"\nkey = \"/k\"\n";
+    let by_controller =
+        "[site.power.wake.ipmi]\nhost = \"10.0.0.9\"\nuser = \"u\"\npassword_env = \"P\"\n";
+    assert_eq!(watched(&format!("{by_controller}{agent}")), Duration::from_mins(1));
+    let by_packet = "[site.power.wake.wol]\nmac = \"52:54:00:12:34:56\"\n";
+    assert_eq!(watched(&format!("{by_packet}{agent}")), Duration::ZERO, "its own agent sleeps too");
+}

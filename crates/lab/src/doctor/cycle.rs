@@ -40,6 +40,8 @@ pub struct Plan {
     pub patience: Duration,
     /// Where it is asked by TCP.
     pub port: SocketAddr,
+    /// It is asked by ICMP too: not where the kernel that would answer is one that stays awake.
+    pub by_icmp: bool,
     /// It is woken by the same way as it is put to sleep, whose cost is subtracted then too.
     pub one_way: bool,
 }
@@ -160,7 +162,8 @@ impl<'a> Watch<'a> {
         probe: Option<(&Probe, &dyn Controller)>,
     ) -> Result<Times, Error> {
         let icmp = async {
-            let mut ping = Ping::new(self.plan.port.ip()).ok()?;
+            let address = self.plan.by_icmp.then(|| self.plan.port.ip())?;
+            let mut ping = Ping::new(address).ok()?;
             self.until(async || ping.answers(self.clock, ANSWER).await).await
         };
         let tcp = self.until(async || {
@@ -214,3 +217,6 @@ impl<'a> Watch<'a> {
         then.since(self.began).saturating_sub(self.way).as_secs_f64()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -164,7 +164,8 @@ fn card(place: &Place, name: &str) -> Finding {
     };
     let persist = format!(
         "`ethtool -s {name} wol g`, and for good a file /etc/systemd/network/50-wol.link with \
-         `[Match]`, `MACAddress={address}`, `[Link]`, `WakeOnLan=magic`"
+         `[Match]`, `MACAddress={address}`, `[Link]`, `WakeOnLan=magic` and, lest it change its name, \
+         `NamePolicy=keep kernel database onboard slot path`"
     );
     if !wake.can.contains('g') {
         return Finding::bad(
@@ -226,7 +227,7 @@ fn alarm(place: &Place) -> Finding {
             Finding::good(ABOUT, format!("{name} can wake it (`nightwatt agent` sets it)"))
         }
         None => Finding::bad(ABOUT, "no real-time clock that can wake it").cure(
-            "nothing wakes it if the proxy dies while it sleeps: set `dead_man = 0` for its agent, \
+            "nothing wakes it if the proxy dies while it sleeps: set `dead_man = \"0\"` for its agent, \
              knowing that, and keep its power button in reach",
         ),
     }

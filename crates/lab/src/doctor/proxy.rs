@@ -261,3 +261,6 @@ async fn reach(target: &Target<'_>, config: &Config, clock: &Clock) -> Vec<Findi
     });
     findings
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! A server that is a listening socket, on this machine and in real time.
+//!
+//! Under load everything takes longer: only what cannot be shorter, and the order of things, is asserted.
+
+use std::net::TcpListener;
+use std::sync::{Mutex, PoisonError};
+
+use nightwatt_power::{Observed, Work};
+
+use super::*;
+
+/// What giving no command takes.
+const WAY: Duration = Duration::from_millis(40);
+
+/// What starting takes.
+const START: Duration = Duration::from_millis(120);
+
+/// Long enough on any machine: no test waits for its end.
+const LONG: Duration = Duration::from_mins(2);
+
+#[derive(Debug)]
+struct Server {
+    clock: Clock,
+    address: SocketAddr,
+    listener: Mutex<Option<TcpListener>>,
+    told: Mutex<Vec<&'static str>>,
+    obeys: bool,
+}
+
+impl Server {
+    /// One that is up, at an address that nobody else uses.
+    fn new(host: &str, obeys: bool) -> Self {
+        let listener = TcpListener::bind((host, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let listener = Mutex::new(Some(listener));
+        Self { clock: Clock::real(), address, listener, told: Mutex::default(), obeys }
+    }
+
+    fn listener(&self) -> std::sync::MutexGuard<'_, Option<TcpListener>> {
+        self.listener.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hear(&self, command: &'static str) {
+        self.told.lock().unwrap().push(command);
+    }
+
+    fn told(&self) -> Vec<&'static str> {
+        self.told.lock().unwrap().clone()
+    }
+}
+
+impl Controller for Server {
+    fn wake(&self) -> Work<'_, ()> {
+        Box::pin(async {
+            self.hear("wake");
+            self.clock.sleep(START).await;
+            self.listener().get_or_insert_with(|| TcpListener::bind(self.address).unwrap());
+            Ok(())
+        })
+    }
+
+    fn sleep(&self) -> Work<'_, ()> {
+        Box::pin(async {
+            self.hear("sleep");
+            if self.obeys {
+                self.listener().take();
+            }
+            Ok(())
+        })
+    }
+
+    fn state(&self) -> Work<'_, Observed> {
+        Box::pin(std::future::ready(Ok(Observed::Unknown)))
+    }
+
+    fn nothing(&self) -> Work<'_, ()> {
+        Box::pin(async {
+            self.hear("nothing");
+            self.clock.sleep(WAY).await;
+            Ok(())
+        })
+    }
+}
+
+type Steps = Vec<(u32, Step)>;
+
+fn try_out(server: &Server, cycles: u32, patience: Duration) -> (Result<Vec<Cycle>, Error>, Steps) {
+    let plan = Plan {
+        cycles,
+        rest: Duration::ZERO,
+        patience,
+        port: server.address,
+        by_icmp: false,
+        one_way: false,
+    };
+    let config = nightwatt_power::probe::Config::tcp(&server.address.to_string());
+    let probe = Probe::new(config, server.clock.clone());
+    let mut steps = Vec::new();
+    let tell = |number, step| steps.push((number, step));
+    let runtime = server.clock.runtime().unwrap();
+    let tried = runtime.block_on(run(server, &probe, &plan, &server.clock, tell));
+    (tried, steps)
+}
+
+#[test]
+fn a_server_is_put_to_sleep_and_woken_as_often_as_planned() {
+    let server = Server::new("127.7.3.1", true);
+    let (cycles, steps) = try_out(&server, 2, LONG);
+    let cycles = cycles.unwrap();
+    assert_eq!(cycles.len(), 2);
+    let one = ["nothing", "nothing", "nothing", "sleep", "wake"];
+    assert_eq!(server.told(), [one, one].concat());
+    let of = |number| [Step::Sleeping, Step::Resting, Step::Waking].map(|step| (number, step));
+    assert_eq!(steps, [of(1), of(2)].concat());
+    for cycle in cycles {
+        assert!(cycle.way_s >= WAY.as_secs_f64(), "{cycle:?}");
+        assert!(cycle.to_sleep.tcp_s.is_some() && cycle.to_sleep.probe_s.is_none(), "{cycle:?}");
+        let woken = [cycle.to_wake.tcp_s, cycle.to_wake.probe_s].map(Option::unwrap);
+        // The way is not subtracted: it is woken by another.
+        assert!(woken.iter().all(|time| *time >= START.as_secs_f64()), "{cycle:?}");
+        assert_eq!((cycle.to_sleep.icmp_s, cycle.to_wake.icmp_s), (None, None), "{cycle:?}");
+    }
+    assert!(server.listener().is_some(), "it is left awake");
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_told_nothing() {
+    let server = Server::new("127.7.3.2", true);
+    server.listener().take();
+    let (tried, steps) = try_out(&server, 1, LONG);
+    assert!(tried.unwrap_err().to_string().contains("does not answer its probe"));
+    assert_eq!((server.told(), steps), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn a_server_that_will_not_sleep_is_told_to_wake() {
+    let server = Server::new("127.7.3.3", false);
+    // It never falls silent, so any patience ends.
+    let (tried, _) = try_out(&server, 3, Duration::from_millis(200));
+    assert!(tried.unwrap_err().to_string().contains("did not fall silent"));
+    assert_eq!(server.told(), ["nothing", "nothing", "nothing", "sleep", "wake"]);
+}

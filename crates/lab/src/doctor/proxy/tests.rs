@@ -1,0 +1,154 @@
+//! A proxy made of files and of programs that answer as they are told to: nothing is sent anywhere.
+
+use std::fs;
+
+use tempfile::TempDir;
+
+use super::super::Verdict;
+use super::*;
+
+/// What `ip -json route get 10.0.0.2` prints on the machine's own network (iproute2 6.1).
+const NEIGHBOUR: &str =
+    r#"[{"dst":"10.0.0.2","dev":"eth0","prefsrc":"10.0.0.1","flags":[],"uid":0,"cache":[]}]"#;
+
+/// And where a router is between.
+const BEHIND: &str = r#"[{"dst":"10.0.0.2","gateway":"192.168.1.1","dev":"eth0","prefsrc":"192.168.1.7","flags":[],"uid":0,"cache":[]}]"#;
+
+/// What `ip -json neigh show to 10.0.0.2` prints of a card that the kernel has spoken to.
+const CARD: &str =
+    r#"[{"dst":"10.0.0.2","dev":"eth0","lladdr":"52:54:00:ab:cd:ef","state":["REACHABLE"]}]"#;
+
+#[derive(Clone, Copy)]
+struct Proxy {
+    route: &'static str,
+    card: &'static str,
+    programs: &'static [&'static str],
+}
+
+const PROXY: Proxy = Proxy { route: NEIGHBOUR, card: CARD, programs: &["ip", "ssh"] };
+
+impl Proxy {
+    fn place(self, dir: &TempDir) -> Place {
+        Place::new(dir.path().to_owned(), move |program, arguments| {
+            let printed = match (program, arguments) {
+                ("ip", ["-json", "route", "get", "10.0.0.2"]) => self.route,
+                ("ip", ["-json", "neigh", "show", "to", "10.0.0.2"]) => self.card,
+                ("sh", ["-c", script]) => {
+                    let (_, asked) = script.rsplit_once(' ').unwrap();
+                    return self.programs.contains(&asked).then(|| format!("/usr/bin/{asked}\n"));
+                }
+                other => panic!("{other:?}"),
+            };
+            (!printed.is_empty()).then(|| printed.to_owned())
+        })
+    }
+}
+
+fn config(origin: &str, wol: &str) -> Config {
+    let text = format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\nname = \"web\"\norigin = \"http://{origin}\"\n\
+         [site.power.wake.wol]\n{wol}\n[site.power.sleep.ssh]\nhost = \"root@{origin}\"\n"
+    );
+    Config::parse(&text, "test").unwrap()
+}
+
+const RIGHT_CARD: &str = "mac = \"52:54:00:AB:CD:EF\"";
+
+/// What is found of the way to 10.0.0.2, by what it is about.
+fn ways(proxy: Proxy, wol: &str) -> Vec<(String, Verdict, String)> {
+    let dir = tempfile::tempdir().unwrap();
+    let config = config("10.0.0.2", wol);
+    let targets = Target::all(&config);
+    let address = targets[0].address().unwrap();
+    let found = way(&targets[0], address, &proxy.place(&dir));
+    found.into_iter().map(|it| (it.about, it.verdict, it.found)).collect()
+}
+
+#[test]
+fn a_neighbour_with_the_card_that_is_configured_is_well() {
+    let found = ways(PROXY, RIGHT_CARD);
+    let verdicts: Vec<_> = found.iter().map(|it| (it.0.as_str(), it.1)).collect();
+    assert_eq!(verdicts, [("way", Verdict::Good), ("card", Verdict::Good)], "{found:?}");
+}
+
+#[test]
+fn a_magic_packet_to_another_card_is_told_of() {
+    let found = ways(PROXY, "mac = \"52:54:00:00:00:01\"");
+    let (about, verdict, words) = &found[1];
+    assert_eq!((about.as_str(), *verdict), ("card", Verdict::Bad));
+    assert!(words.contains("52:54:00:ab:cd:ef") && words.contains("52:54:00:00:00:01"), "{words}");
+    // One of several is enough.
+    let found = ways(PROXY, "mac = [\"52:54:00:00:00:01\", \"52:54:00:ab:cd:ef\"]");
+    assert_eq!(found[1].1, Verdict::Good);
+    // A machine that the kernel has not spoken to: nothing is said of its card.
+    assert_eq!(ways(Proxy { card: "[]", ..PROXY }, RIGHT_CARD).len(), 1);
+}
+
+#[test]
+fn a_router_on_the_way_passes_no_broadcast_on() {
+    let behind = Proxy { route: BEHIND, card: "[]", ..PROXY };
+    let found = ways(behind, RIGHT_CARD);
+    assert_eq!((found.len(), found[0].1), (1, Verdict::Bad), "{found:?}");
+    assert!(found[0].2.contains("192.168.1.1"), "{found:?}");
+    let raw = format!("{RIGHT_CARD}\nraw = true\ninterface = \"eth0\"\nto = \"10.0.0.255:9\"");
+    assert_eq!(ways(behind, &raw)[0].1, Verdict::Bad, "frames end at routers");
+    let directed = format!("{RIGHT_CARD}\nto = \"10.0.0.255:9\"");
+    assert_eq!(ways(behind, &directed)[0].1, Verdict::Note);
+}
+
+#[test]
+fn without_ip_the_way_is_not_known() {
+    for route in ["", "[]", "not JSON"] {
+        let found = ways(Proxy { route, ..PROXY }, RIGHT_CARD);
+        assert_eq!((found.len(), found[0].1), (1, Verdict::Unknown), "{route}");
+    }
+}
+
+#[test]
+fn each_driver_has_its_program_or_that_is_bad() {
+    let config = config("10.0.0.2", RIGHT_CARD);
+    let dir = tempfile::tempdir().unwrap();
+    let found = |there: &'static [&'static str]| {
+        let place = Proxy { programs: there, ..PROXY }.place(&dir);
+        let found = programs(&Target::all(&config)[0], &place);
+        found.into_iter().map(|it| (it.about, it.verdict, it.cure)).collect::<Vec<_>>()
+    };
+    let all = found(&["ssh", "ip"]);
+    assert!(all.len() == 2 && all.iter().all(|it| it.1 == Verdict::Good), "{all:?}");
+    let some = found(&["ip"]);
+    let bad: Vec<_> = some.iter().filter(|it| it.1 == Verdict::Bad).collect();
+    assert!(bad.len() == 1 && bad[0].0 == "program ssh", "{some:?}");
+    assert!(bad[0].2.as_ref().unwrap().contains("openssh-client"), "{some:?}");
+}
+
+#[test]
+fn a_name_that_the_sleeper_itself_answers_for_is_bad() {
+    let verdict = |origin: &str| {
+        let config = config(origin, RIGHT_CARD);
+        name(&Target::all(&config)[0]).unwrap().verdict
+    };
+    // Decided before any is looked up.
+    for origin in ["web.local", "Web.LOCAL", "web.local."] {
+        assert_eq!(verdict(origin), Verdict::Bad, "{origin}");
+    }
+    assert_eq!(verdict("10.0.0.2"), Verdict::Good);
+}
+
+#[test]
+fn capabilities_that_are_missing_are_named() {
+    let found = |effective: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("proc/self")).unwrap();
+        let status = format!("Name:\tnightwatt\nCapPrm:\t{effective}\nCapEff:\t{effective}\n");
+        fs::write(dir.path().join("proc/self/status"), status).unwrap();
+        let found = capabilities(&PROXY.place(&dir));
+        (found.verdict, found.found)
+    };
+    // CAP_NET_ADMIN is 12, CAP_NET_RAW 13 (linux/capability.h).
+    assert_eq!(found("0000000000003000").0, Verdict::Good);
+    let (verdict, words) = found("0000000000001000");
+    assert!(verdict == Verdict::Note && words.ends_with("CAP_NET_RAW"), "{words}");
+    let (verdict, words) = found("0000000000000000");
+    assert!(verdict == Verdict::Note && words.contains("CAP_NET_ADMIN and"), "{words}");
+    assert_eq!(found("many").0, Verdict::Unknown);
+}

@@ -1,0 +1,213 @@
+//! Settings that are well-formed and will not do what they are meant to: for `nightwatt check`.
+//!
+//! Nothing here is an error: whoever checks may be another user than the proxy's, on another machine.
+
+use std::error::Error as _;
+use std::fs::File;
+use std::path::Path;
+use std::time::Duration;
+
+use nightwatt_agent::key::Key;
+
+use crate::{ConfigError, ControllerConfig, DriverConfig, probe, secret, tls};
+
+/// A power button held so long turns a machine off without a word to what runs on it (ACPI's power button override).
+const OVERRIDE: Duration = Duration::from_secs(4);
+
+impl ControllerConfig {
+    /// Can it tell by itself whether the server is up, as `probe = "controller"` has it do?
+    pub fn can_tell(&self) -> bool {
+        self.drivers().into_iter().any(DriverConfig::can_tell)
+    }
+
+    /// Is whoever tells a part of the server itself? To ask while it sleeps then is to disturb it.
+    pub fn asks_the_server(&self) -> bool {
+        let mut tellers = self.drivers().into_iter().filter(|driver| driver.can_tell());
+        tellers.all(|driver| matches!(driver, DriverConfig::Agent(_)))
+    }
+
+    /// Settings that do not do what they seem to, in words. Reads the files that drivers need.
+    pub fn risks(&self, probe: Option<&probe::Config>) -> Vec<String> {
+        let mut risks = Vec::new();
+        if matches!(probe, Some(probe::Config::Controller)) && !self.can_tell() {
+            risks.push(format!(
+                "`probe = \"controller\"`, but `{}` cannot tell whether it is awake, so it never counts as \
+                 awake: write `probe = \"tcp HOST:PORT\"`, or leave it out for a site",
+                self.name()
+            ));
+        }
+        risks.extend(self.drivers().into_iter().flat_map(DriverConfig::risks));
+        risks
+    }
+}
+
+impl DriverConfig {
+    fn can_tell(&self) -> bool {
+        match self {
+            Self::Wol(_) => false,
+            Self::Ssh(config) => config.state.is_some(),
+            Self::Command(config) => config.probe.is_some(),
+            Self::Gpio(config) => config.sense.is_some(),
+            Self::Simulated(config) => config.inner.as_ref().is_none_or(|it| it.can_tell()),
+            Self::Process(_)
+            | Self::Agent(_)
+            | Self::Systemd(_)
+            | Self::Docker(_)
+            | Self::Podman(_)
+            | Self::Libvirt(_)
+            | Self::Qemu(_)
+            | Self::Ipmi(_)
+            | Self::Redfish(_) => true,
+        }
+    }
+
+    fn risks(&self) -> Vec<String> {
+        let mut risks = Vec::new();
+        if let Err(error) = self.try_files() {
+            let mut why = String::new();
+            let mut cause = error.source();
+            while let Some(next) = cause {
+                why.push_str(&format!(": {next}"));
+                cause = next.source();
+            }
+            risks.push(format!("{error}{why} (as the user who runs `check`); {}", error.hint()));
+        }
+        match self {
+            Self::Docker(config) if !config.is_here() => risks.push(not_here(&config.socket)),
+            Self::Podman(config) if !config.is_here() => risks.push(not_here(&config.socket)),
+            Self::Gpio(config) => {
+                let presses = [("press", config.press), ("sleep_press", config.sleep_press)];
+                let long = presses.into_iter().filter(|(_, time)| *time >= OVERRIDE);
+                risks.extend(long.map(|(key, _)| {
+                    format!(
+                        "`{key}` of 4 s or more turns most machines off, as by pulling the plug"
+                    )
+                }));
+            }
+            _ => {}
+        }
+        risks
+    }
+
+    /// Reads what `build` reads, and the files that are given to programs.
+    fn try_files(&self) -> Result<(), ConfigError> {
+        match self {
+            Self::Agent(config) => {
+                Key::read(&config.key).map_err(|error| ConfigError::Agent(Box::new(error)))?;
+            }
+            Self::Ssh(config) => {
+                let files = [&config.identity, &config.known_hosts];
+                files.into_iter().flatten().try_for_each(|path| open(path))?;
+            }
+            Self::Ipmi(config) => {
+                config.password_file.as_deref().map(secret::from_file).transpose()?;
+            }
+            Self::Redfish(config) => {
+                config.password_file.as_deref().map(secret::from_file).transpose()?;
+                tls::roots(config.ca.as_deref())?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn not_here(address: &impl std::fmt::Display) -> String {
+    format!(
+        "{address} has no TLS and no password: whoever reaches it is root there. Control the container by \
+         `ssh` to its host"
+    )
+}
+
+fn open(path: &Path) -> Result<(), ConfigError> {
+    let opened = File::open(path);
+    opened.map(|_| ()).map_err(|source| ConfigError::File { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn risks(table: &str, probe: Option<&probe::Config>) -> Vec<String> {
+        toml::from_str::<ControllerConfig>(table).unwrap().risks(probe)
+    }
+
+    const WOL: &str = "[wake.wol]\nmac = \"52:54:00:12:34:56\"\n";
+
+    #[test]
+    fn a_controller_that_never_says_awake_is_a_risk() {
+        let asked = Some(&probe::Config::Controller);
+        let mute = format!("{WOL}[sleep.ssh]\nhost = \"root@web\"");
+        let told = risks(&mute, asked);
+        assert!(told.len() == 1 && told[0].contains("`wol + ssh`"), "{told:?}");
+        assert_eq!(risks(&mute, None), [""; 0]);
+        let telling = format!("{mute}\nstate = \"true\"");
+        assert_eq!(risks(&telling, asked), [""; 0]);
+        assert_eq!(risks("[docker]\ncontainer = \"web\"", asked), [""; 0]);
+        assert_eq!(risks("[gpio]\nline = \"BUTTON\"", asked).len(), 1);
+        assert_eq!(risks("[gpio]\nline = \"BUTTON\"\nsense = \"LED\"", asked), [""; 0]);
+        assert_eq!(risks("[simulated]", asked), [""; 0]);
+        assert_eq!(risks("[simulated.inner.gpio]\nline = \"BUTTON\"", asked).len(), 1);
+    }
+
+    #[test]
+    fn an_agent_alone_can_tell_but_only_by_asking_the_server() {
+        let config = |text: &str| toml::from_str::<ControllerConfig>(text).unwrap();
+        let agent = "[sleep.agent]\naddress = \"10.0.0.2\"\nkey = \"/k\"\n";
+        let by_wol = config(&format!("{WOL}{agent}"));
+        assert!(by_wol.can_tell() && by_wol.asks_the_server());
+        let by_host = config(&format!("[wake.libvirt]\ndomain = \"web\"\n{agent}"));
+        assert!(by_host.can_tell() && !by_host.asks_the_server());
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_used_is_named_with_why() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        let agent =
+            format!("{WOL}[sleep.agent]\naddress = \"10.0.0.2\"\nkey = \"{}\"", path.display());
+        let told = risks(&agent, None);
+        assert!(told.len() == 1 && told[0].contains("No such file"), "{told:?}");
+        nightwatt_agent::key::write(&path, &nightwatt_agent::key::generate().unwrap()).unwrap();
+        assert_eq!(risks(&agent, None), [""; 0]);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(risks(&agent, None).len(), 1, "everybody may read it");
+
+        let file = dir.path().join("bmc");
+        let shown = file.display();
+        let ipmi = format!("[ipmi]\nhost = \"a\"\nuser = \"u\"\npassword_file = \"{shown}\"");
+        let redfish = format!("[redfish]\nurl = \"https://a\"\nca = \"{shown}\"");
+        let ssh = format!("{WOL}[sleep.ssh]\nhost = \"a\"\nidentity = \"{shown}\"");
+        for table in [&ipmi, &redfish, &ssh] {
+            let told = risks(table, None);
+            assert!(told.len() == 1 && told[0].contains("bmc"), "{told:?}");
+        }
+        std::fs::write(&file, "secret\n").unwrap();
+        assert_eq!(risks(&ipmi, None), [""; 0]);
+        assert_eq!(risks(&ssh, None), [""; 0]);
+        let told = risks(&redfish, None);
+        assert!(told.len() == 1 && told[0].contains("certificate"), "{told:?}");
+        assert!(!told[0].contains("secret"), "{told:?}");
+    }
+
+    #[test]
+    fn a_daemon_of_containers_on_another_machine_is_a_risk() {
+        for driver in ["docker", "podman"] {
+            let at = |socket| {
+                risks(&format!("[{driver}]\ncontainer = \"a\"\nsocket = \"{socket}\""), None)
+            };
+            assert_eq!(at("tcp://127.0.0.1:2375"), [""; 0]);
+            assert_eq!(at("tcp://10.0.0.9:2375").len(), 1);
+        }
+    }
+
+    #[test]
+    fn a_button_is_not_pressed_for_four_seconds_by_mistake() {
+        let pressed =
+            |time| risks(&format!("[gpio]\nline = \"B\"\nsleep_press = \"{time}\""), None);
+        assert_eq!(pressed("3900ms"), [""; 0]);
+        assert!(pressed("4s")[0].contains("`sleep_press`"));
+    }
+}
