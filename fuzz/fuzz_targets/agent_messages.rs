@@ -22,7 +22,8 @@ fuzz_target!(|input: &[u8]| {
     // The same bytes, by somebody who has the key.
     let datagram = signed(&key, input);
     if let Ok(message) = Sealed::parse(&datagram).and_then(|sealed| sealed.open(&key)) {
-        let has_empty = matches!(&message.body, Body::Reply(reply) if reply.texts.iter().any(String::is_empty));
+        let has_empty =
+            matches!(&message.body, Body::Reply(reply) if reply.texts.iter().any(String::is_empty));
         assert!(has_empty || message.seal(&key) == datagram);
         let verdict = door.receive(now, 0, from, &datagram);
         assert!(!matches!(verdict, Verdict::Order(..)), "no challenge was given: {message:?}");

@@ -153,7 +153,10 @@ impl Course {
 
     /// A proxy gave an order.
     pub fn order(&mut self, now: Stamp, ticket: Ticket, verb: Verb, actions: &mut Vec<Action>) {
-        self.proxy_heard(now, ticket.proxy, actions);
+        // These two come from the machine's own hooks, with its own key.
+        if !matches!(verb, Verb::Leave | Verb::Return) {
+            self.proxy_heard(now, ticket.proxy, actions);
+        }
         let order = Order { ticket, verb };
         let reply = |outcome| Action::Reply(ticket, outcome, Vec::new());
         match (&self.phase, verb) {

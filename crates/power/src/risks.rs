@@ -4,6 +4,7 @@
 
 use std::error::Error as _;
 use std::fs::File;
+use std::iter;
 use std::path::Path;
 use std::time::Duration;
 
@@ -64,13 +65,11 @@ impl DriverConfig {
     fn risks(&self) -> Vec<String> {
         let mut risks = Vec::new();
         if let Err(error) = self.try_files() {
-            let mut why = String::new();
-            let mut cause = error.source();
-            while let Some(next) = cause {
-                why.push_str(&format!(": {next}"));
-                cause = next.source();
-            }
-            risks.push(format!("{error}{why} (as the user who runs `check`); {}", error.hint()));
+            let causes = iter::successors(error.source(), |&cause| cause.source());
+            let why: Vec<String> =
+                iter::once(error.to_string()).chain(causes.map(ToString::to_string)).collect();
+            let why = why.join(": ");
+            risks.push(format!("{why} (as the user who runs `check`); {}", error.hint()));
         }
         match self {
             Self::Docker(config) if !config.is_here() => risks.push(not_here(&config.socket)),

@@ -326,6 +326,8 @@ fn the_dead_mans_switch_wakes_a_machine_whose_proxy_is_dead_and_it_stays_awake()
     machine.sleeps(Duration::from_hours(24));
     let woken = machine.acts(Course::look);
     assert_eq!(events(&woken), ["resumed", "dead_man"]);
+    // Its own hook, which has the key too, is no proxy.
+    assert_eq!(outcomes(&machine.orders(9, Verb::Return)), [Outcome::Done]);
     // Nobody hears: after the grace it is alone, for a year if need be.
     let told = machine.passes(Duration::from_hours(24 * 365));
     assert_eq!(events(&told), ["alone"]);
