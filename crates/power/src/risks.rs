@@ -3,6 +3,7 @@
 //! Nothing here is an error: whoever checks may be another user than the proxy's, on another machine.
 
 use std::error::Error as _;
+use std::fmt::Write as _;
 use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
@@ -67,7 +68,7 @@ impl DriverConfig {
             let mut why = String::new();
             let mut cause = error.source();
             while let Some(next) = cause {
-                why.push_str(&format!(": {next}"));
+                let _ = write!(why, ": {next}");
                 cause = next.source();
             }
             risks.push(format!("{error}{why} (as the user who runs `check`); {}", error.hint()));

@@ -93,7 +93,7 @@ fn try_out(server: &Server, cycles: u32, patience: Duration) -> (Result<Vec<Cycl
         by_icmp: false,
         one_way: false,
     };
-    let config = nightwatt_power::probe::Config::tcp(&server.address.to_string());
+    let config = nightwatt_power::probe::Config::tcp(server.address.to_string());
     let probe = Probe::new(config, server.clock.clone());
     let mut steps = Vec::new();
     let tell = |number, step| steps.push((number, step));
