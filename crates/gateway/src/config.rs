@@ -189,6 +189,9 @@ pub struct SiteConfig {
     /// long then.
     #[serde(default = "default_grace", with = "duration_text")]
     pub grace: Duration,
+    /// A server whose agent said good-bye may answer for so long until it is gone.
+    #[serde(default = "default_good_bye", with = "duration_text")]
+    pub good_bye: Duration,
     /// Who is a crawler, a scanner, a monitor.
     #[serde(default)]
     pub clients: ClassifierConfig,
@@ -253,6 +256,10 @@ fn default_wake_timeout() -> Duration {
 
 fn default_grace() -> Duration {
     Duration::from_mins(5)
+}
+
+fn default_good_bye() -> Duration {
+    Duration::from_secs(30)
 }
 
 fn default_watch() -> Duration {

@@ -99,6 +99,7 @@ fn settings(machine: &MachineConfig, server: &Server) -> Settings {
             wake_timeout: machine.wake_timeout,
             watch_every: machine.watch,
             watch_asleep_every: machine.watch_asleep(),
+            good_bye: machine.good_bye,
             ..Patience::default()
         },
         ..Settings::of(&Scenario::default())
@@ -190,8 +191,11 @@ impl Guest {
             let moved = tokio::select! {
                 moved = phase.changed() => moved,
                 moved = ground.changed() => {
-                    if is_there && *ground.borrow() != Phase::Awake {
-                        server.unreachable();
+                    match *ground.borrow() {
+                        // Whatever is sent to it now may wake the machine.
+                        Phase::Asleep if is_there => server.ground_is_gone(),
+                        Phase::Failed if is_there => server.unreachable(),
+                        _ => {}
                     }
                     moved
                 }

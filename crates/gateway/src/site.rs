@@ -225,6 +225,7 @@ fn settings(site: &SiteConfig, scenario: &Scenario) -> Settings {
             wake_timeout: site.wake_timeout,
             watch_every: site.watch,
             watch_asleep_every: site.watch_asleep(),
+            good_bye: site.good_bye,
             ..Patience::default()
         },
         ..Settings::of(scenario)

@@ -274,6 +274,11 @@ impl Supervisor {
         self.report(Report::Unreachable);
     }
 
+    /// What the server runs on sleeps: so does the server.
+    pub(crate) fn ground_is_gone(&self) {
+        self.report(Report::Gone);
+    }
+
     /// The server could not be reached although it should be awake: has it probed, and waits for the
     /// answer, but no longer than `patience`. Is it awake?
     pub(crate) async fn ask_after(&self, patience: Duration) -> bool {

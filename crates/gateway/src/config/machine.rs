@@ -10,8 +10,8 @@ use nightwatt_power::probe;
 use serde::Deserialize;
 
 use super::{
-    MeterConfig, Wrong, cache, check_name, default_grace, default_wake_timeout, default_watch,
-    wrong,
+    MeterConfig, Wrong, cache, check_name, default_good_bye, default_grace, default_wake_timeout,
+    default_watch, wrong,
 };
 
 /// A machine that carries servers, or other machines: a host of guests, a guest with containers, or
@@ -42,6 +42,9 @@ pub struct MachineConfig {
     /// Whoever wakes it, and not through the proxy, wants to use it: awake at least this long then.
     #[serde(default = "default_grace", with = "duration_text")]
     pub grace: Duration,
+    /// A machine whose agent said good-bye may answer for so long until it is gone.
+    #[serde(default = "default_good_bye", with = "duration_text")]
+    pub good_bye: Duration,
     /// What it draws; default: the server of the file's `[scenario]`.
     pub server: Option<Server>,
     /// A meter of it; default: none, and what it draws is modelled.

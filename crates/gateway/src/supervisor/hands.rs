@@ -127,10 +127,13 @@ impl Hands {
         neighbour.stirred().await;
     }
 
-    /// A server that is awake is a neighbour as others are.
+    /// A server that is awake is a neighbour as others are. One that sleeps is left in peace, whoever put it
+    /// to sleep.
     async fn settle(&self, phase: Phase) {
-        if let (Some(neighbour), Phase::Awake) = (&self.neighbour, phase) {
-            neighbour.release().await;
+        match (&self.neighbour, phase) {
+            (Some(neighbour), Phase::Awake) => neighbour.release().await,
+            (Some(neighbour), Phase::Asleep) => neighbour.leave_in_peace().await,
+            _ => {}
         }
     }
 }

@@ -61,7 +61,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Its controller, as `serve` would have it.
+    /// Its controller, as `serve` would have it, but for an agent's ear: `serve` may be listening.
     pub fn controller(
         &self,
         config: &Config,
@@ -72,7 +72,17 @@ impl<'a> Target<'a> {
             state_dir: config.state_dir.clone(),
             site: self.name.to_owned(),
         };
-        self.power.map(|power| power.build(&context))
+        let mut power = self.power?.clone();
+        let drivers = match &mut power {
+            ControllerConfig::One(driver) => vec![driver],
+            ControllerConfig::Pair { wake, sleep } => vec![wake, sleep],
+        };
+        for driver in drivers {
+            if let DriverConfig::Agent(agent) = driver {
+                agent.listen = None;
+            }
+        }
+        Some(power.build(&context))
     }
 
     fn drivers(&self) -> Vec<&DriverConfig> {

@@ -74,6 +74,8 @@ pub enum Report {
     Unreachable,
     /// The server said, and it was certainly the server, that it goes to sleep at this moment.
     Leaving,
+    /// The server is gone for certain: what it runs on sleeps.
+    Gone,
     /// The server said that it is up.
     Back,
     /// Something came from the server: it may be up.
@@ -123,6 +125,10 @@ pub struct Lifecycle {
     told: Option<Slept>,
     /// It is asleep, and nobody told it to.
     lost: bool,
+    /// It is awake, and was only out of reach, or went and came by itself.
+    came_back: bool,
+    /// It was told to sleep or said that it goes, and then that it is up.
+    turned_round: bool,
     /// When it said good-bye, as long as nothing shows that it is gone: until then it still answers.
     left: Option<Mono>,
 }
@@ -132,7 +138,7 @@ const SETTLED: Duration = Duration::from_secs(30);
 
 /// A server that said that it will say good-bye is not asked before: what is sent to it as it falls asleep
 /// may wake it. Then its good-bye may be lost.
-const GOOD_BYE: Duration = Duration::from_secs(15);
+const GOOD_BYE_LOST: Duration = Duration::from_secs(15);
 
 /// What comes from a server this soon after it fell asleep, it may have sent before: a kernel answers
 /// until its network card is off.
@@ -158,6 +164,8 @@ impl Lifecycle {
             woken_by_us: false,
             told: None,
             lost: false,
+            came_back: false,
+            turned_round: false,
             left: None,
         }
     }
@@ -175,6 +183,11 @@ impl Lifecycle {
     /// Failed wake-ups in a row.
     pub const fn failures(&self) -> u32 {
         self.failures
+    }
+
+    /// Is it awake after a time in which nobody knew why it did not answer? That was no sleep, perhaps.
+    pub const fn came_back(&self) -> bool {
+        self.came_back
     }
 
     /// Sleep commands in a row that the server declined, for reasons of its own.
@@ -258,14 +271,19 @@ impl Lifecycle {
             // It spoke to us: no need to probe.
             Report::SleepDone(_, Slept::Declined) => Some(self.decline(now)),
             Report::SleepDone(_, Slept::Going) => {
+                if self.turned_round {
+                    self.told = Some(Slept::Failed);
+                    self.probe(commands);
+                    return None;
+                }
                 self.told = Some(Slept::Going);
                 self.busy = false;
-                self.next_probe = now + GOOD_BYE;
+                self.next_probe = now + GOOD_BYE_LOST;
                 None
             }
             Report::SleepDone(_, slept) => {
                 // Whether it said yes or no: what counts is whether the server still answers.
-                self.told = Some(slept);
+                self.told = Some(if self.turned_round { Slept::Failed } else { slept });
                 self.probe(commands);
                 None
             }
@@ -279,11 +297,20 @@ impl Lifecycle {
                 }
                 None
             }
-            Report::Leaving => self.leaves(now, commands),
+            Report::Leaving => {
+                self.left = Some(now);
+                self.leaves(now, commands)
+            }
+            Report::Gone => self.leaves(now, commands),
             Report::Back => {
+                // It was on its way and turned round, it seems; an answer will tell.
+                self.turned_round = match self.phase {
+                    Phase::FallingAsleep => true,
+                    Phase::Asleep => self.still_goes(now),
+                    _ => false,
+                };
                 self.left = None;
-                if self.phase == Phase::FallingAsleep && self.told.is_some() {
-                    // It was on its way and turned round.
+                if self.turned_round && self.told.is_some() {
                     self.told = Some(Slept::Failed);
                 }
                 self.look(commands);
@@ -302,11 +329,14 @@ impl Lifecycle {
 
     /// It goes to sleep at this moment. To see for ourselves could wake it again.
     fn leaves(&mut self, now: Mono, commands: &mut Vec<Command>) -> Option<Change> {
-        self.left = Some(now);
         match self.phase {
             Phase::FallingAsleep => {
                 self.told = Some(Slept::Done);
-                Some(self.fell_asleep(now, commands))
+                // Whether it really goes is not yet seen.
+                let failures = self.sleep_failures;
+                let slept = self.fell_asleep(now, commands);
+                self.sleep_failures = failures;
+                Some(slept)
             }
             Phase::Awake => {
                 self.forget_failures();
@@ -322,6 +352,11 @@ impl Lifecycle {
         if self.phase != Phase::Awake && !self.busy {
             self.probe(commands);
         }
+    }
+
+    /// Has it said good-bye, and may not be gone yet?
+    fn still_goes(&self, now: Mono) -> bool {
+        self.left.is_some_and(|left| now.since(left) < self.patience.good_bye)
     }
 
     fn forget_failures(&mut self) {
@@ -345,11 +380,20 @@ impl Lifecycle {
     }
 
     fn probed(&mut self, now: Mono, up: bool, commands: &mut Vec<Command>) -> Option<Change> {
-        if !up {
-            self.left = None;
-        }
-        let still_goes = self.left.is_some_and(|left| now.since(left) < GOOD_BYE);
+        let still_goes = self.still_goes(now);
+        let went = !up && self.left.take().is_some();
         match (self.phase, up) {
+            (Phase::Unknown | Phase::Waking, true) if still_goes => {
+                self.next_probe = now + self.patience.probe_every;
+                None
+            }
+            // What was done to wake it met a server that was still up.
+            (Phase::Waking, false) if went => {
+                self.attempt = self.attempt.saturating_sub(1);
+                self.start_waking(now, commands);
+                None
+            }
+            (Phase::Asleep, true) if self.turned_round => Some(self.stayed_awake(now)),
             (Phase::Unknown, true) => {
                 self.wake_wanted = false;
                 Some(self.come_to(now, Phase::Awake, Change::FoundAwake))
@@ -370,10 +414,6 @@ impl Lifecycle {
             }
             (Phase::Asleep, true) if still_goes => {
                 self.watch_again(now);
-                None
-            }
-            (Phase::Waking, true) if still_goes => {
-                self.next_probe = now + self.patience.probe_every;
                 None
             }
             (Phase::FallingAsleep, true) | (Phase::Waking, false) => {
@@ -480,6 +520,7 @@ impl Lifecycle {
 
     fn come_to(&mut self, now: Mono, phase: Phase, change: Change) -> Change {
         self.enter(now, phase);
+        self.came_back = self.lost && change == Change::WokenByOthers;
         self.lost = change == Change::WentAway;
         self.watch_again(now);
         change
@@ -496,6 +537,7 @@ impl Lifecycle {
         self.blocked_until = Mono::ZERO;
         self.woken_by_us = false;
         self.told = None;
+        self.turned_round = false;
     }
 
     /// What went away by itself may only have been out of reach: nobody would notice that it is back.

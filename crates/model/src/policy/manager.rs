@@ -284,7 +284,6 @@ impl<P: SleepPolicy> PowerManager<P> {
 
     /// An exchange with the server is over: whole answer passed on, or given up.
     pub fn end(&mut self, now: Now) {
-        self.breaker.served();
         self.last_to_server = now.mono;
         self.end_as_guest(now);
     }
@@ -292,6 +291,7 @@ impl<P: SleepPolicy> PowerManager<P> {
     /// An exchange is over whose client may not wake the server (crawler, scanner, monitor) and found
     /// it awake: the server waited for its end, but need not stay awake for it.
     pub fn end_as_guest(&mut self, now: Now) {
+        self.breaker.served();
         self.in_flight = self.in_flight.saturating_sub(1);
         self.reconsider(now);
     }

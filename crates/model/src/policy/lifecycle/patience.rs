@@ -15,6 +15,8 @@ pub struct Patience {
     pub longest_back_off: Duration,
     /// A sleep command that has not silenced the server by then has failed.
     pub sleep_timeout: Duration,
+    /// A server that said good-bye may answer for so long until it is gone.
+    pub good_bye: Duration,
     /// A server that has reasons of its own to stay awake is asked again after this time; each further
     /// refusal in a row doubles it.
     pub ask_again: Duration,
@@ -36,6 +38,7 @@ impl Default for Patience {
             back_off: Duration::from_mins(1),
             longest_back_off: Duration::from_hours(1),
             sleep_timeout: Duration::from_mins(1),
+            good_bye: Duration::from_secs(30),
             ask_again: Duration::from_mins(1),
             longest_ask_again: Duration::from_mins(8),
             probe_every: Duration::from_millis(500),

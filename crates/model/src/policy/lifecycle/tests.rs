@@ -290,7 +290,7 @@ fn a_good_bye_that_crosses_the_wake_command_does_not_end_the_waking() {
     assert_eq!(story.probed(true), None, "it still goes");
     story.tick();
     assert_eq!(story.probed(false), None);
-    story.tick();
+    assert_eq!(story.woke(true), None);
     assert_eq!(story.probed(true), Some(Change::Woke));
 }
 
@@ -306,7 +306,8 @@ fn a_server_that_said_good_bye_and_still_answers_has_not_woken() {
     assert_eq!(story.probed(true), None);
     story.tick();
     assert_eq!(story.probed(false), None, "now it is gone");
-    story.tick();
+    // What was done to wake it was in vain, and is done again.
+    assert_eq!(story.woke(true), None);
     assert_eq!(story.probed(true), Some(Change::Woke));
 
     // Or it turns round, and says so.
@@ -334,7 +335,50 @@ fn a_server_that_said_good_bye_and_still_answers_has_not_woken() {
         }
         story.tick();
     };
-    assert_eq!((woke, story.now.since(begun).as_secs()), (Change::Woke, 15));
+    assert_eq!((woke, story.now.since(begun).as_secs()), (Change::Woke, 30));
+}
+
+#[test]
+fn a_server_that_fails_to_sleep_after_its_good_bye_is_asked_more_and_more_rarely() {
+    let mut story = Story::awake();
+    let mut pauses = Vec::new();
+    for _ in 0..3 {
+        assert_eq!(story.later(100).sleep(), Some(Change::FallingAsleep));
+        story.report(|epoch| Report::SleepDone(epoch, Slept::Going));
+        story.server.report(story.now, Report::Leaving, &mut story.commands);
+        story.later(2);
+        story.server.report(story.now, Report::Back, &mut story.commands);
+        assert_eq!(story.probed(true), Some(Change::StayedAwake));
+        pauses.push(story.server.blocked_until().since(story.now).as_secs());
+        story.now = story.server.blocked_until();
+    }
+    assert_eq!(pauses, [60, 120, 240]);
+    // One that was woken long after its good-bye has slept.
+    story.sleep();
+    story.report(|epoch| Report::SleepDone(epoch, Slept::Going));
+    story.server.report(story.now, Report::Leaving, &mut story.commands);
+    story.later(60);
+    story.server.report(story.now, Report::Back, &mut story.commands);
+    assert_eq!(story.probed(true), Some(Change::WokenByOthers));
+}
+
+#[test]
+fn a_server_that_is_back_before_its_answer_to_the_order_is_looked_at_with_that() {
+    let mut story = Story::awake();
+    story.later(100).sleep();
+    story.server.report(story.now, Report::Back, &mut story.commands);
+    assert_eq!(story.report(|epoch| Report::SleepDone(epoch, Slept::Going)), None);
+    assert_eq!(story.probed(true), Some(Change::StayedAwake));
+}
+
+#[test]
+fn a_server_that_leaves_while_the_proxy_starts_is_not_taken_for_awake() {
+    let mut story = Story::begin();
+    story.server.report(story.now, Report::Leaving, &mut story.commands);
+    story.tick();
+    assert_eq!(story.probed(true), None, "it still answers");
+    story.tick();
+    assert_eq!(story.probed(false), Some(Change::FoundAsleep));
 }
 
 #[test]

@@ -51,12 +51,18 @@ impl<P: SleepPolicy> PowerManager<P> {
                     self.wake_time.saw(now.since(since));
                 }
             }
-            Change::WokenByOthers => {
+            Change::WokenByOthers if !self.lifecycle.came_back() => {
                 self.stay_awake_until = self.stay_awake_until.max(now + self.settings.grace);
             }
             _ => return,
         }
-        if matches!(change, Change::Woke | Change::WokenByOthers) && self.breaker.woke(now) {
+        // Those who ask have budgets; and what was only out of reach has not slept.
+        let for_nothing = match change {
+            Change::Woke => self.wake_cause == Some(super::Cause::Policy),
+            Change::WokenByOthers => !self.lifecycle.came_back(),
+            _ => false,
+        };
+        if for_nothing && self.breaker.woke(now) {
             self.stay_awake_until = self.stay_awake_until.max(now + breaker::HOLD);
         }
     }
