@@ -108,6 +108,29 @@ pub enum How {
     Command,
 }
 
+/// Timers that distributions bring along, and that nobody misses: systemd runs the persistent ones after
+/// the next wake-up, and the others have nothing to do on a machine that slept. Without this a fresh
+/// Debian wakes several times a day.
+pub const HOUSEKEEPING: [&str; 17] = [
+    "apt-daily*",
+    "apt-daily-upgrade*",
+    "man-db*",
+    "dpkg-db-backup*",
+    "logrotate*",
+    "e2scrub*",
+    "fstrim*",
+    "systemd-tmpfiles-*",
+    "phpsessionclean*",
+    "sysstat-*",
+    "motd-news*",
+    "update-notifier-*",
+    "fwupd-*",
+    "anacron*",
+    "ua-*",
+    "apport-*",
+    "exim4-base*",
+];
+
 /// `[alarm]`: when the machine wakes by itself.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -123,7 +146,7 @@ pub struct Alarm {
     pub lead: Duration,
     /// Names of systemd timers that it wakes for; `*` stands for anything.
     pub timers: Vec<String>,
-    /// Names of systemd timers that it does not wake for.
+    /// Names of systemd timers that it does not wake for; [`HOUSEKEEPING`] if not said.
     pub timers_ignore: Vec<String>,
     /// Wakes for cron jobs.
     pub cron: bool,
@@ -140,7 +163,7 @@ impl Default for Alarm {
             grace: Duration::from_mins(10),
             lead: Duration::from_mins(2),
             timers: vec!["*".to_owned()],
-            timers_ignore: Vec::new(),
+            timers_ignore: HOUSEKEEPING.map(str::to_owned).to_vec(),
             cron: true,
             cron_ignore: Vec::new(),
             rtc: "rtc0".to_owned(),
