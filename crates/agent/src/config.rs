@@ -144,6 +144,9 @@ pub struct Alarm {
     /// Awake so long before the next timer or cron job.
     #[serde(with = "duration_text")]
     pub lead: Duration,
+    /// Awake so long for that timer or cron job when the alarm has woken it for it, from its time on.
+    #[serde(with = "duration_text")]
+    pub stay: Duration,
     /// Names of systemd timers that it wakes for; `*` stands for anything.
     pub timers: Vec<String>,
     /// Names of systemd timers that it does not wake for; [`HOUSEKEEPING`] if not said.
@@ -162,6 +165,7 @@ impl Default for Alarm {
             dead_man: Duration::from_hours(24),
             grace: Duration::from_mins(10),
             lead: Duration::from_mins(2),
+            stay: Duration::from_mins(30),
             timers: vec!["*".to_owned()],
             timers_ignore: HOUSEKEEPING.map(str::to_owned).to_vec(),
             cron: true,

@@ -135,6 +135,7 @@ fn terms(config: &Config, boot: [u8; 16]) -> Terms {
         how: config.sleep.how,
         within: config.sleep.time_allowed(),
         grace: config.alarm.grace,
+        for_work: config.alarm.lead.saturating_add(config.alarm.stay),
         awaits_ready: config.ready.is_some(),
         boot,
     }
