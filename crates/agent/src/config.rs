@@ -108,6 +108,29 @@ pub enum How {
     Command,
 }
 
+/// Timers that distributions bring along, and that nobody misses: systemd runs the persistent ones after
+/// the next wake-up, and the others have nothing to do on a machine that slept. Without this a fresh
+/// Debian wakes several times a day.
+pub const HOUSEKEEPING: [&str; 17] = [
+    "apt-daily*",
+    "apt-daily-upgrade*",
+    "man-db*",
+    "dpkg-db-backup*",
+    "logrotate*",
+    "e2scrub*",
+    "fstrim*",
+    "systemd-tmpfiles-*",
+    "phpsessionclean*",
+    "sysstat-*",
+    "motd-news*",
+    "update-notifier-*",
+    "fwupd-*",
+    "anacron*",
+    "ua-*",
+    "apport-*",
+    "exim4-base*",
+];
+
 /// `[alarm]`: when the machine wakes by itself.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -121,9 +144,12 @@ pub struct Alarm {
     /// Awake so long before the next timer or cron job.
     #[serde(with = "duration_text")]
     pub lead: Duration,
+    /// Awake so long for that timer or cron job when the alarm has woken it for it, from its time on.
+    #[serde(with = "duration_text")]
+    pub stay: Duration,
     /// Names of systemd timers that it wakes for; `*` stands for anything.
     pub timers: Vec<String>,
-    /// Names of systemd timers that it does not wake for.
+    /// Names of systemd timers that it does not wake for; [`HOUSEKEEPING`] if not said.
     pub timers_ignore: Vec<String>,
     /// Wakes for cron jobs.
     pub cron: bool,
@@ -139,8 +165,9 @@ impl Default for Alarm {
             dead_man: Duration::from_hours(24),
             grace: Duration::from_mins(10),
             lead: Duration::from_mins(2),
+            stay: Duration::from_mins(30),
             timers: vec!["*".to_owned()],
-            timers_ignore: Vec::new(),
+            timers_ignore: HOUSEKEEPING.map(str::to_owned).to_vec(),
             cron: true,
             cron_ignore: Vec::new(),
             rtc: "rtc0".to_owned(),

@@ -23,8 +23,9 @@ use nightwatt_clock::meter::Stamp;
 use nightwatt_model::time::Mono;
 
 use crate::announcer::Announcer;
+use crate::civil::utc;
 use crate::config::How;
-use crate::dead_man::{Alarm, DeadMan, Turn};
+use crate::dead_man::{Alarm, DeadMan, Purpose, Turn};
 use crate::door::Ticket;
 use crate::protocol::{Event, News, Nonce, Outcome, Verb};
 use crate::record::{Entry, What};
@@ -83,10 +84,21 @@ pub struct Terms {
     pub within: Duration,
     /// See [`DeadMan`].
     pub grace: Duration,
+    /// Awake so long at least when its alarm has woken it for work: until the work is due, and then for
+    /// as long as it may take.
+    pub for_work: Duration,
     /// Does somebody want to know when the service answers?
     pub awaits_ready: bool,
     /// Which boot this is.
     pub boot: [u8; 16],
+}
+
+/// The alarm has woken the machine for this.
+#[derive(Debug)]
+struct Work {
+    name: String,
+    /// Since boot, suspended or not: a clock that is set must not end it.
+    until: Duration,
 }
 
 /// The machine's course.
@@ -96,6 +108,7 @@ pub struct Course {
     phase: Phase,
     announcer: Announcer,
     dead_man: DeadMan,
+    work: Option<Work>,
     /// How long the machine had been suspended since boot when that was last looked at.
     suspended: Duration,
     /// How often it had been suspended since boot, by the kernel's count, when that was last looked at.
@@ -115,6 +128,7 @@ impl Course {
             announcer: Announcer::new(terms.listeners.clone()),
             dead_man: DeadMan::new(terms.grace),
             phase: Phase::Awake,
+            work: None,
             suspended: now.suspended,
             suspends: None,
             counted: None,
@@ -190,10 +204,11 @@ impl Course {
         }
     }
 
-    /// This keeps the machine awake.
-    pub fn checked(&mut self, now: Stamp, reasons: Vec<String>, actions: &mut Vec<Action>) {
+    /// This keeps the machine awake. The work that it was woken for does so too.
+    pub fn checked(&mut self, now: Stamp, mut reasons: Vec<String>, actions: &mut Vec<Action>) {
         let Phase::Checking(order) = self.phase.clone() else { return };
         self.phase = Phase::Awake;
+        reasons.extend(self.at_work(now));
         let ticket = order.ticket;
         match (order.verb, reasons.is_empty()) {
             (Verb::Sleep, true) => {
@@ -302,6 +317,10 @@ impl Course {
         }
         let (alarm, turn) = self.dead_man.woke(now.mono, now.wall_ns.div_euclid(1_000_000_000));
         self.resumed_ms = wall_ms(now);
+        if let Some(Alarm { purpose: Purpose::Work(name), .. }) = &alarm {
+            let until = since_boot(now).saturating_add(self.terms.for_work);
+            self.work = Some(Work { name: name.clone(), until });
+        }
         let slept_s = slept.as_secs_f64();
         self.record(now, What::Resumed { slept_s, announced, alarm }, actions);
         self.told(now, turn, actions);
@@ -361,6 +380,14 @@ impl Course {
         phase.min(self.announcer.next()).min(self.dead_man.next())
     }
 
+    /// Why the machine must not sleep in the middle of the work that it was woken for.
+    fn at_work(&self, now: Stamp) -> Option<String> {
+        let work = self.work.as_ref()?;
+        let left = work.until.checked_sub(since_boot(now)).filter(|left| !left.is_zero())?;
+        let until = utc(wall_ms(now).saturating_add(millis(left)));
+        Some(format!("it was woken for {}, and stays awake for that until {until}", work.name))
+    }
+
     fn up_again(&mut self, now: Stamp, actions: &mut Vec<Action>) {
         self.phase = Phase::Awake;
         self.resumed_ms = wall_ms(now);
@@ -410,6 +437,10 @@ impl Course {
 
 fn wall_ms(now: Stamp) -> i64 {
     now.wall_ns.div_euclid(1_000_000)
+}
+
+fn since_boot(now: Stamp) -> Duration {
+    now.mono.0 + now.suspended
 }
 
 fn millis(time: Duration) -> i64 {

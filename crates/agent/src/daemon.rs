@@ -52,8 +52,7 @@ pub struct Agent {
 impl Agent {
     /// Reads the keys, binds the sockets, opens the record. Must be called within a runtime.
     pub fn open(config: Config, host: &Host) -> Result<Self, Error> {
-        let keys =
-            config.proxy.iter().map(|proxy| Key::read(&proxy.key)).collect::<Result<_, _>>()?;
+        let keys = keys(&config)?;
         let state = |source| Error::State { path: config.state_dir.clone(), source };
         let record = Record::open(&config.state_dir).map_err(state)?;
         let bind = |address: &SocketAddr| {
@@ -127,6 +126,20 @@ impl Agent {
     }
 }
 
+/// The keys of the proxies, in their order. Fails if one cannot be read, or two are the same.
+pub fn keys(config: &Config) -> Result<Vec<Key>, Error> {
+    let mut keys = Vec::<Key>::with_capacity(config.proxy.len());
+    for proxy in &config.proxy {
+        let key = Key::read(&proxy.key)?;
+        if let Some(same) = keys.iter().position(|other| other.id() == key.id()) {
+            let first = config.proxy[same].name.clone();
+            return Err(Error::KeyShared { first, second: proxy.name.clone() });
+        }
+        keys.push(key);
+    }
+    Ok(keys)
+}
+
 fn terms(config: &Config, boot: [u8; 16]) -> Terms {
     let wants = config.proxy.iter().enumerate().filter(|(_, proxy)| proxy.announce.is_some());
     Terms {
@@ -135,6 +148,7 @@ fn terms(config: &Config, boot: [u8; 16]) -> Terms {
         how: config.sleep.how,
         within: config.sleep.time_allowed(),
         grace: config.alarm.grace,
+        for_work: config.alarm.lead.saturating_add(config.alarm.stay),
         awaits_ready: config.ready.is_some(),
         boot,
     }
@@ -311,5 +325,38 @@ impl Running {
         if let Err(error) = kept {
             error!(%error, "cannot keep the counter of announcements");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn two_proxies_with_one_key_are_refused_and_so_is_a_key_that_cannot_be_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let [one, copy, other] = ["one", "copy", "other"].map(|name| dir.path().join(name));
+        crate::key::write(&one, &crate::key::generate().unwrap()).unwrap();
+        std::fs::copy(&one, &copy).unwrap();
+        crate::key::write(&other, &crate::key::generate().unwrap()).unwrap();
+        let read = |second: &std::path::Path| {
+            let text = format!(
+                "listen = [\"127.0.0.1\"]\n[[proxy]]\nname = \"porch\"\nkey = \"{}\"\n[[proxy]]\nname = \
+                 \"attic\"\nkey = \"{}\"\n",
+                one.display(),
+                second.display()
+            );
+            keys(&Config::parse(&text, "agent.toml").unwrap())
+        };
+        assert_eq!(read(&other).unwrap().len(), 2);
+        let error = read(&copy).unwrap_err();
+        assert_eq!(error.to_string(), "the proxies `porch` and `attic` have the same key");
+        assert!(error.hint().contains("nightwatt agent key"));
+        std::fs::set_permissions(&other, std::fs::Permissions::from_mode(0o604)).unwrap();
+        assert!(matches!(read(&other), Err(Error::KeyExposed { .. })));
+        std::fs::remove_file(&other).unwrap();
+        assert!(matches!(read(&other), Err(Error::KeyFile { .. })));
     }
 }

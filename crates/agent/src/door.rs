@@ -57,6 +57,8 @@ pub enum Verdict {
 #[derive(Debug)]
 struct Used {
     tag: [u8; 32],
+    /// Who gave it: nobody else gets the reply.
+    from: SocketAddr,
     /// `None` while it is being carried out.
     reply: Option<Vec<u8>>,
     repeats: u8,
@@ -132,7 +134,9 @@ impl Door {
     ) -> Result<Verdict, Refusal> {
         self.forget(now);
         if let Some(used) = self.used.get_mut(&ticket.token) {
-            if used.tag != tag {
+            // A proxy keeps its socket until it has the reply; whoever sends its order from elsewhere
+            // has recorded it.
+            if used.tag != tag || used.from != ticket.from {
                 return Err(Refusal::Replayed);
             }
             let Some(reply) = &used.reply else { return Ok(Verdict::Silence) };
@@ -150,8 +154,8 @@ impl Door {
             // As if it had been lost: to carry it out without remembering could mean to do it twice.
             return Ok(Verdict::Silence);
         }
-        let until = Duration::MAX;
-        self.used.insert(ticket.token, Used { tag, reply: None, repeats: 0, until });
+        let (from, until) = (ticket.from, Duration::MAX);
+        self.used.insert(ticket.token, Used { tag, from, reply: None, repeats: 0, until });
         Ok(Verdict::Order(ticket, verb))
     }
 

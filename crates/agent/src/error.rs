@@ -50,6 +50,14 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// Two proxies have one key.
+    #[error("the proxies `{first}` and `{second}` have the same key")]
+    KeyShared {
+        /// Name of the one.
+        first: String,
+        /// Name of the other.
+        second: String,
+    },
     /// An address cannot be listened on.
     #[error("cannot listen on {address}")]
     Listen {
@@ -113,6 +121,10 @@ impl Error {
             }
             Self::KeyText { .. } => {
                 "make one with `nightwatt agent key -o FILE`, and use the same file on both machines"
+            }
+            Self::KeyShared { .. } => {
+                "orders are told apart by their keys: give each `[[proxy]]` its own (`nightwatt agent key \
+                 -o FILE`), or leave one of the two out"
             }
             Self::Listen { source, .. } => match source.kind() {
                 io::ErrorKind::AddrInUse => {

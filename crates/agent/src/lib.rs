@@ -34,5 +34,5 @@ mod worker;
 
 pub use civil::utc;
 pub use config::Config;
-pub use daemon::Agent;
+pub use daemon::{Agent, keys};
 pub use error::Error;

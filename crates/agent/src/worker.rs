@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
@@ -18,7 +19,7 @@ use crate::host::Host;
 use crate::inhibit::Inhibitors;
 use crate::program::{self, Trouble};
 use crate::resumes::present;
-use crate::rtc::Rtc;
+use crate::rtc::{Rtc, Set};
 
 /// A command that only tells systemd what to do has so long; a command of one's own the time in which
 /// the machine must sleep.
@@ -27,6 +28,9 @@ const TELLING: Duration = Duration::from_secs(30);
 /// The service is asked so often whether it answers, and for so long.
 const READY_EVERY: Duration = Duration::from_millis(250);
 const READY_LIMIT: Duration = Duration::from_mins(10);
+
+/// In the state directory: by what our last alarm is known again. After a power-off another process asks.
+const MARK: &str = "alarm";
 
 /// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,12 +66,15 @@ struct Hands {
     alarm: Alarm,
     ready: Option<Ready>,
     waiting: Option<JoinHandle<()>>,
-    /// We set an alarm that has not been cleared since. That of somebody else is left alone.
-    alarm_is_ours: bool,
+    /// Of the last alarm that we set. That of somebody else is left alone.
+    mark: Option<i64>,
+    mark_file: PathBuf,
 }
 
 impl Worker {
     pub(crate) fn new(config: &Config, host: &Host) -> io::Result<Self> {
+        let mark_file = config.state_dir.join(MARK);
+        let mark = std::fs::read_to_string(&mark_file).ok();
         let hands = Hands {
             host: host.clone(),
             inhibitors: Inhibitors::new(config, host),
@@ -75,7 +82,8 @@ impl Worker {
             alarm: config.alarm.clone(),
             ready: config.ready.clone(),
             waiting: None,
-            alarm_is_ours: false,
+            mark: mark.and_then(|text| text.trim().parse().ok()),
+            mark_file,
         };
         Ok(Self { runtime: Clock::real().runtime()?, hands })
     }
@@ -107,8 +115,8 @@ impl Hands {
             Job::Check => Report::Checked(self.inhibitors.check().await),
             Job::Arm => Report::Armed(self.arm().await),
             Job::Disarm => {
-                if std::mem::take(&mut self.alarm_is_ours)
-                    && let Err(error) = self.rtc().clear()
+                if let Some(mark) = self.mark
+                    && let Err(error) = self.rtc().clear_ours(mark)
                 {
                     tracing::debug!(%error, "cannot clear the alarm");
                 }
@@ -148,12 +156,22 @@ impl Hands {
     async fn arm(&mut self) -> Result<Option<dead_man::Alarm>, String> {
         let now = Clock::real().now();
         let Some(alarm) = due::alarm(&self.host, &self.alarm, now).await? else {
-            self.alarm_is_ours = false;
-            return Ok(None);
+            // Without a clock there is none.
+            let theirs = self.rtc().theirs(now.wall.secs(), self.mark).unwrap_or_default();
+            return Ok(theirs.map(of_others));
         };
-        let set = self.rtc().set(now.wall.secs(), alarm.at_s);
-        self.alarm_is_ours = set.is_ok();
-        set.map(|at_s| Some(dead_man::Alarm { at_s, ..alarm })).map_err(|error| {
+        let set = self.rtc().set(now.wall.secs(), alarm.at_s, self.mark);
+        if let Ok(Set::Ours { mark, .. }) = set {
+            self.mark = Some(mark);
+            if let Err(error) = std::fs::write(&self.mark_file, mark.to_string()) {
+                tracing::debug!(%error, "cannot keep by what the alarm is known again");
+            }
+        }
+        let set = set.map(|set| match set {
+            Set::Ours { at_s, .. } => dead_man::Alarm { at_s, ..alarm },
+            Set::Theirs { at_s } => of_others(at_s),
+        });
+        set.map(Some).map_err(|error| {
             format!(
                 "cannot set the alarm of {}: {error}; with `dead_man = \"0\"`, `timers = []` and `cron = \
                  false` in `[alarm]` it sleeps without",
@@ -200,6 +218,12 @@ impl Hands {
     }
 }
 
+/// Whoever sets an alarm has something to do then.
+fn of_others(at_s: i64) -> dead_man::Alarm {
+    let purpose = dead_man::Purpose::Work("an alarm that others have set".to_owned());
+    dead_man::Alarm { at_s, purpose }
+}
+
 async fn succeed(command: Command, told: &str, limit: Duration) -> Result<(), String> {
     match program::run(command, limit).await {
         Ok(ended) if ended.status.success() => Ok(()),
@@ -238,4 +262,40 @@ async fn connects(clock: &Clock, address: SocketAddr) -> bool {
 async fn succeeds(command: &str) -> bool {
     let ended = program::run(program::shell(command), TELLING).await;
     ended.is_ok_and(|ended| ended.status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::dead_man::Purpose;
+
+    #[test]
+    fn an_alarm_of_others_is_told_of_as_work_and_our_own_of_an_earlier_run_is_known_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("sys/class/rtc/rtc0");
+        fs::create_dir_all(&folder).unwrap();
+        let now_s = Clock::real().now().wall.secs();
+        fs::write(folder.join("since_epoch"), now_s.to_string()).unwrap();
+        fs::write(folder.join("wakealarm"), (now_s + 3600).to_string()).unwrap();
+        let config = |dead_man: &str| {
+            let text = format!(
+                "listen = [\"127.0.0.1\"]\nstate_dir = \"{}\"\n[[proxy]]\nkey = \"k\"\n[alarm]\n\
+                 timers = []\ncron = false\ndead_man = \"{dead_man}\"\n",
+                dir.path().display()
+            );
+            Config::parse(&text, "agent.toml").unwrap()
+        };
+        let host = Host::at(dir.path());
+        let arm = |dead_man| {
+            let Worker { runtime, mut hands } = Worker::new(&config(dead_man), &host).unwrap();
+            runtime.block_on(hands.arm()).unwrap().map(|alarm| alarm.purpose)
+        };
+        let others = Some(Purpose::Work("an alarm that others have set".to_owned()));
+        assert_eq!(arm("24h"), others);
+        assert_eq!(arm("0"), others, "it rings all the same");
+        assert_eq!(arm("30m"), Some(Purpose::DeadMan));
+        assert_eq!(arm("24h"), Some(Purpose::DeadMan), "that of 30 min was ours");
+    }
 }

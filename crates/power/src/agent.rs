@@ -9,8 +9,8 @@
 //! timeout = "30s"                   # optional: for all of an order, its inhibitors included
 //! ```
 //!
-//! Sites may share an address to listen on: they share the socket. An announcement counts if its key is
-//! ours and its counter greater than all before; the greatest is kept in the state directory, so that one
+//! Sites may share an address to listen on: they share the socket. An announcement counts if it comes from
+//! the agent's IP address, its key is ours and its counter greater than all before; the greatest is kept in the state directory, so that one
 //! that was recorded cannot be played to a proxy that has restarted. What the machine answers to an order
 //! carries the counter too: an announcement that was withheld until then is stale.
 //!
@@ -76,7 +76,7 @@ impl Config {
     /// The controller so configured.
     pub fn build(&self, context: &Context) -> Result<Agent, ConfigError> {
         let key = Key::read(&self.key).map_err(|error| ConfigError::Agent(Box::new(error)))?;
-        let ear = Ear::new(key.clone(), context.file("agent.counter"))
+        let ear = Ear::new(key.clone(), self.address.ip(), context.file("agent.counter"))
             .map_err(|source| ConfigError::StateDir { path: context.state_dir.clone(), source })?;
         let attach = |address| {
             listener::attach(address, &ear)

@@ -47,6 +47,7 @@ impl Machine {
             how: How::Suspend,
             within: Duration::from_secs(30),
             grace: Duration::from_mins(10),
+            for_work: Duration::from_mins(32),
             awaits_ready: false,
             boot: [3; 16],
         };
@@ -340,6 +341,59 @@ fn the_dead_mans_switch_wakes_a_machine_whose_proxy_is_dead_and_it_stays_awake()
     // This time it hears that the machine is back.
     machine.hear();
     assert_eq!(events(&machine.passes(Duration::from_hours(24))), [""; 0]);
+}
+
+/// Falls asleep at noon, with this alarm an hour later.
+fn sleeper(purpose: Purpose) -> Machine {
+    let mut machine = Machine::new();
+    machine.orders(1, Verb::Sleep);
+    machine.is_checked(&[]);
+    let alarm = Alarm { at_s: NOON + 3600, purpose };
+    machine.acts(|course, now, actions| course.armed(now, Ok(Some(alarm)), actions));
+    machine.hear();
+    machine.passes(LINGER);
+    machine
+}
+
+#[test]
+fn a_machine_that_was_woken_for_work_does_not_sleep_in_the_middle_of_it() {
+    let backup = || Purpose::Work("backup.timer".to_owned());
+    let mut machine = sleeper(backup());
+    machine.sleeps(Duration::from_hours(1).saturating_sub(LINGER));
+    assert_eq!(events(&machine.acts(Course::look)), ["resumed"]);
+    machine.hear();
+    // It is 13:00, the work is due at 13:02, and nothing else inhibits.
+    machine.passes(Duration::from_mins(5));
+    machine.orders(2, Verb::Sleep);
+    let refused = machine.is_checked(&[]);
+    assert_eq!(events(&refused), ["refused"]);
+    let said =
+        "it was woken for backup.timer, and stays awake for that until 2026-11-20 13:32:00.000Z";
+    let reply = |number, reason: &str| {
+        Action::Reply(ticket(number), Outcome::Inhibited, vec![reason.to_owned()])
+    };
+    assert_eq!(refused[1], reply(2, said));
+    machine.orders(3, Verb::Check);
+    assert_eq!(machine.is_checked(&[]), [reply(3, said)], "whoever asks is told the same");
+    machine.passes(Duration::from_mins(27) - Duration::from_millis(1));
+    machine.orders(4, Verb::Sleep);
+    assert_eq!(outcomes(&machine.is_checked(&[])), [Outcome::Inhibited]);
+    machine.passes(Duration::from_millis(1));
+    machine.orders(5, Verb::Sleep);
+    assert_eq!(machine.is_checked(&[]), [Action::Arm], "then it is free");
+}
+
+#[test]
+fn whoever_is_woken_for_no_work_may_sleep_again_at_once() {
+    // By the dead man's switch; and by somebody else, before its alarm rings.
+    let backup = Purpose::Work("backup.timer".to_owned());
+    for (purpose, slept) in [(Purpose::DeadMan, 60), (backup, 30)] {
+        let mut machine = sleeper(purpose);
+        machine.sleeps(Duration::from_mins(slept));
+        machine.acts(Course::look);
+        machine.orders(2, Verb::Sleep);
+        assert_eq!(machine.is_checked(&[]), [Action::Arm], "after {slept} min");
+    }
 }
 
 #[test]

@@ -78,6 +78,26 @@ fn an_order_sent_again_gets_the_same_reply_and_is_not_carried_out_again() {
 }
 
 #[test]
+fn an_order_that_is_replayed_from_another_address_gets_no_reply_and_uses_none_up() {
+    let mut door = door();
+    let (_, order) = order(&mut door, &key(1), 7, NOW);
+    let ticket = ticket(&door.receive(NOW, 0, proxy(), &order));
+    let elsewhere = ["10.0.0.1:40001", "10.0.0.2:40000"].map(|at| at.parse().unwrap());
+    let silent = |door: &mut Door| {
+        for _ in 0..REPEATS {
+            for from in elsewhere {
+                assert_eq!(door.receive(NOW, 0, from, &order), Verdict::Silence, "{from}");
+            }
+        }
+    };
+    silent(&mut door);
+    let sent = door.answer(NOW, &ticket, reply("a backup runs"));
+    silent(&mut door);
+    assert_eq!(door.receive(NOW, 0, proxy(), &order), Verdict::Answer(sent));
+    assert_eq!(refusals(&mut door), "160 replayed, the last from 10.0.0.2");
+}
+
+#[test]
 fn an_order_that_is_answered_at_once_is_never_carried_out_again_at_any_later_time() {
     let mut door = door();
     let (_, order) = order(&mut door, &key(1), 7, NOW);

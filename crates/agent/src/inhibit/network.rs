@@ -11,8 +11,14 @@ pub(super) fn read(host: &Host, interfaces: &[String]) -> Result<u64, String> {
     let counted = |name: &str| {
         if interfaces.is_empty() { name != "lo" } else { interfaces.iter().any(|it| it == name) }
     };
-    let of = |(name, bytes): (String, u64)| counted(&name).then_some(bytes);
-    Ok(text.lines().filter_map(parse).filter_map(of).sum())
+    let all: Vec<_> = text.lines().filter_map(parse).collect();
+    let is_there = |wanted: &&String| all.iter().any(|(name, _)| name == *wanted);
+    if let Some(missing) = interfaces.iter().find(|wanted| !is_there(wanted)) {
+        return Err(format!(
+            "there is no network interface `{missing}` in /proc/net/dev; `network_interfaces` names it"
+        ));
+    }
+    Ok(all.iter().filter(|(name, _)| counted(name)).map(|(_, bytes)| bytes).sum())
 }
 
 /// Name and bytes of an interface.
@@ -46,6 +52,9 @@ mod tests {
         let host = Host::at(dir.path());
         assert_eq!(read(&host, &[]), Ok(1577));
         assert_eq!(read(&host, &["wlan0".to_owned()]), Ok(77));
+        // Nobody knows what goes through one that is not there: that is no silence.
+        let missing = read(&host, &["wlan0".to_owned(), "eth1".to_owned()]).unwrap_err();
+        assert!(missing.contains("no network interface `eth1`"), "{missing}");
         assert_eq!(read(&host, &["lo".to_owned()]), Ok(455_159_560_518));
     }
 }

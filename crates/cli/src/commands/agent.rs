@@ -12,7 +12,7 @@ use nightwatt_agent::inhibit::Inhibitors;
 use nightwatt_agent::key::{self, Key};
 use nightwatt_agent::protocol::{Outcome, Reply, Verb};
 use nightwatt_agent::record::{self, Entry, What};
-use nightwatt_agent::{Agent, Error, client, due, utc};
+use nightwatt_agent::{Agent, Error, client, due, keys, utc};
 use nightwatt_clock::Clock;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -84,6 +84,8 @@ fn obey(args: &AgentConfigArgs, log: &LogArgs, json: bool) -> Result<ExitStatus,
 
 fn check(args: &AgentConfigArgs, json: bool) -> Result<ExitStatus, Failure> {
     let config = load(args)?;
+    // What would end the agent at its start.
+    keys(&config).map_err(|error| failed(&error))?;
     let (host, now) = (Host::default(), Clock::real().now());
     let (reasons, alarm) = runtime()?.block_on(async {
         let reasons = Inhibitors::new(&config, &host).check().await;

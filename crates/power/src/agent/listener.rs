@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
@@ -26,6 +26,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug)]
 pub(super) struct Ear {
     key: Key,
+    /// Of the agent. Two machines may have one key by mistake: the good-bye of one must not put the other
+    /// to sleep.
+    agent: IpAddr,
     file: PathBuf,
     state: Mutex<State>,
     news: Notify,
@@ -42,15 +45,16 @@ struct State {
 }
 
 impl Ear {
-    /// For announcements with this key; the file keeps the greatest counter.
-    pub(super) fn new(key: Key, file: PathBuf) -> io::Result<Arc<Self>> {
+    /// For announcements of the agent at this address with this key; the file keeps the greatest counter.
+    pub(super) fn new(key: Key, agent: IpAddr, file: PathBuf) -> io::Result<Arc<Self>> {
         let counter = match fs::read_to_string(&file) {
             Ok(text) => text.trim().parse().unwrap_or(0),
             Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
             Err(error) => return Err(error),
         };
         let state = Mutex::new(State { counter, ..State::default() });
-        Ok(Arc::new(Self { key, file, state, news: Notify::new(), leaving: Notify::new() }))
+        let agent = agent.to_canonical();
+        Ok(Arc::new(Self { key, agent, file, state, news: Notify::new(), leaving: Notify::new() }))
     }
 
     /// The agent itself says how far it has counted. All before its last announcement is stale; that one
@@ -66,7 +70,10 @@ impl Ear {
 
     /// The answer to an announcement, if it is one; for one that was heard before too, but then nothing
     /// else comes of it.
-    fn receive(&self, datagram: &[u8]) -> Option<Vec<u8>> {
+    fn receive(&self, from: IpAddr, datagram: &[u8]) -> Option<Vec<u8>> {
+        if from.to_canonical() != self.agent {
+            return None;
+        }
         let message = Sealed::parse(datagram).and_then(|sealed| sealed.open(&self.key)).ok()?;
         let Message { nonce, body: Body::News(news) } = message else { return None };
         self.take(news);
@@ -179,10 +186,32 @@ fn listen(socket: &UdpSocket, stop: &Stop, ears: &Mutex<Vec<Weak<Ear>>>) {
             ears.retain(|ear| ear.strong_count() > 0);
             ears.iter().filter_map(Weak::upgrade).collect()
         };
-        let answers = all.iter().filter_map(|ear| ear.receive(&buffer[..length]));
+        let answers = all.iter().filter_map(|ear| ear.receive(from.ip(), &buffer[..length]));
         // Sites with one key are all told; one answer is enough.
         if let Some(answer) = answers.collect::<Vec<_>>().first() {
             let _ = socket.send_to(answer, from);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nightwatt_agent::protocol::Nonce;
+
+    use super::*;
+
+    #[test]
+    fn the_good_bye_of_another_machine_with_the_same_key_is_not_heard() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = Key::new(&[1; 32]).unwrap();
+        let [agent, other] = ["10.0.0.2", "10.0.0.3"].map(|ip| ip.parse::<IpAddr>().unwrap());
+        let ear = Ear::new(key.clone(), agent, dir.path().join("counter")).unwrap();
+        let news = News { event: Event::Leaving, boot: [1; 16], counter: 5, wall_ms: 0 };
+        let good_bye = Message { nonce: Nonce([1; 16]), body: Body::News(news) }.seal(&key);
+        assert_eq!(ear.receive(other, &good_bye), None);
+        assert_eq!(lock(&ear.state).heard, None);
+        // As a socket of both kinds of addresses has it.
+        assert!(ear.receive("::ffff:10.0.0.2".parse().unwrap(), &good_bye).is_some());
+        assert_eq!(lock(&ear.state).heard, Some(Heard::Leaving));
     }
 }
