@@ -303,17 +303,7 @@ impl Lifecycle {
             }
             Report::Gone => self.leaves(now, commands),
             Report::Back => {
-                // It was on its way and turned round, it seems; an answer will tell.
-                self.turned_round = match self.phase {
-                    Phase::FallingAsleep => true,
-                    Phase::Asleep => self.still_goes(now),
-                    _ => false,
-                };
-                self.left = None;
-                if self.turned_round && self.told.is_some() {
-                    self.told = Some(Slept::Failed);
-                }
-                self.look(commands);
+                self.is_back(now, commands);
                 None
             }
             Report::Stirred => {
@@ -345,6 +335,21 @@ impl Lifecycle {
             // The wake command met it on its way down, and is given again until it answers.
             Phase::Waking | Phase::Unknown | Phase::Asleep | Phase::Failed => None,
         }
+    }
+
+    /// It says that it is up.
+    fn is_back(&mut self, now: Mono, commands: &mut Vec<Command>) {
+        // It was on its way and turned round, it seems; an answer will tell.
+        self.turned_round = match self.phase {
+            Phase::FallingAsleep => true,
+            Phase::Asleep => self.still_goes(now),
+            _ => false,
+        };
+        self.left = None;
+        if self.turned_round && self.told.is_some() {
+            self.told = Some(Slept::Failed);
+        }
+        self.look(commands);
     }
 
     /// Sees whether it answers, if that is not known and nothing is under way.
