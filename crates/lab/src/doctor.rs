@@ -1,7 +1,8 @@
 //! What could keep a machine from sleeping, or from being woken: looked for before it happens at night.
 //!
 //! Two sides. [`machine`] looks at the machine that is to sleep, and runs on it. [`proxy`] looks from the
-//! machine that stays awake at those that its configuration names. Nothing is changed, by either.
+//! machine that stays awake at those that its configuration names. Nothing is changed, by either (but that an agent's
+//! driver begins its file of the last announcement in the state directory, if there is none).
 //! [`cycle`] tries it out.
 
 pub mod cycle;

@@ -35,4 +35,4 @@ Examples:
   nightwatt doctor -c /etc/nightwatt.toml             on the proxy: every server, asked once
   nightwatt doctor -c /etc/nightwatt.toml --cycle 5   sleep and wake five times, and how long each takes
 
-Nothing is changed, but for `--cycle`, which needs the gateway stopped. Exits with 1 if something is bad.";
+No machine is changed, but for `--cycle`, which needs the gateway stopped. Exits with 1 if something is bad.";
