@@ -303,7 +303,7 @@ impl Lifecycle {
             }
             Report::Gone => self.leaves(now, commands),
             Report::Back => {
-                self.is_back(now, commands);
+                self.is_back(commands);
                 None
             }
             Report::Stirred => {
@@ -338,13 +338,9 @@ impl Lifecycle {
     }
 
     /// It says that it is up.
-    fn is_back(&mut self, now: Mono, commands: &mut Vec<Command>) {
+    fn is_back(&mut self, commands: &mut Vec<Command>) {
         // It was on its way and turned round, it seems; an answer will tell.
-        self.turned_round = match self.phase {
-            Phase::FallingAsleep => true,
-            Phase::Asleep => self.still_goes(now),
-            _ => false,
-        };
+        self.turned_round = self.phase == Phase::FallingAsleep;
         self.left = None;
         if self.turned_round && self.told.is_some() {
             self.told = Some(Slept::Failed);
@@ -398,7 +394,6 @@ impl Lifecycle {
                 self.start_waking(now, commands);
                 None
             }
-            (Phase::Asleep, true) if self.turned_round => Some(self.stayed_awake(now)),
             (Phase::Unknown, true) => {
                 self.wake_wanted = false;
                 Some(self.come_to(now, Phase::Awake, Change::FoundAwake))

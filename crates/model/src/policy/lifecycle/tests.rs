@@ -339,30 +339,6 @@ fn a_server_that_said_good_bye_and_still_answers_has_not_woken() {
 }
 
 #[test]
-fn a_server_that_fails_to_sleep_after_its_good_bye_is_asked_more_and_more_rarely() {
-    let mut story = Story::awake();
-    let mut pauses = Vec::new();
-    for _ in 0..3 {
-        assert_eq!(story.later(100).sleep(), Some(Change::FallingAsleep));
-        story.report(|epoch| Report::SleepDone(epoch, Slept::Going));
-        story.server.report(story.now, Report::Leaving, &mut story.commands);
-        story.later(2);
-        story.server.report(story.now, Report::Back, &mut story.commands);
-        assert_eq!(story.probed(true), Some(Change::StayedAwake));
-        pauses.push(story.server.blocked_until().since(story.now).as_secs());
-        story.now = story.server.blocked_until();
-    }
-    assert_eq!(pauses, [60, 120, 240]);
-    // One that was woken long after its good-bye has slept.
-    story.sleep();
-    story.report(|epoch| Report::SleepDone(epoch, Slept::Going));
-    story.server.report(story.now, Report::Leaving, &mut story.commands);
-    story.later(60);
-    story.server.report(story.now, Report::Back, &mut story.commands);
-    assert_eq!(story.probed(true), Some(Change::WokenByOthers));
-}
-
-#[test]
 fn a_server_that_is_back_before_its_answer_to_the_order_is_looked_at_with_that() {
     let mut story = Story::awake();
     story.later(100).sleep();
