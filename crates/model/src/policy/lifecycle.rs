@@ -270,12 +270,7 @@ impl Lifecycle {
             Report::WakeDone(_, done) => self.wake_done(now, done, commands),
             // It spoke to us: no need to probe.
             Report::SleepDone(_, Slept::Declined) => Some(self.decline(now)),
-            Report::SleepDone(_, Slept::Going) => {
-                if self.turned_round {
-                    self.told = Some(Slept::Failed);
-                    self.probe(commands);
-                    return None;
-                }
+            Report::SleepDone(_, Slept::Going) if !self.turned_round => {
                 self.told = Some(Slept::Going);
                 self.busy = false;
                 self.next_probe = now + GOOD_BYE_LOST;
@@ -283,7 +278,7 @@ impl Lifecycle {
             }
             Report::SleepDone(_, slept) => {
                 // Whether it said yes or no: what counts is whether the server still answers.
-                self.told = Some(if self.turned_round { Slept::Failed } else { slept });
+                self.told = Some(slept);
                 self.probe(commands);
                 None
             }
@@ -322,6 +317,7 @@ impl Lifecycle {
         match self.phase {
             Phase::FallingAsleep => {
                 self.told = Some(Slept::Done);
+                self.turned_round = false;
                 // Whether it really goes is not yet seen.
                 let failures = self.sleep_failures;
                 let slept = self.fell_asleep(now, commands);
@@ -342,9 +338,6 @@ impl Lifecycle {
         // It was on its way and turned round, it seems; an answer will tell.
         self.turned_round = self.phase == Phase::FallingAsleep;
         self.left = None;
-        if self.turned_round && self.told.is_some() {
-            self.told = Some(Slept::Failed);
-        }
         self.look(commands);
     }
 
@@ -353,6 +346,11 @@ impl Lifecycle {
         if self.phase != Phase::Awake && !self.busy {
             self.probe(commands);
         }
+    }
+
+    /// Did it say that it does not sleep, in one way or the other?
+    fn refused(&self) -> bool {
+        self.turned_round || self.told == Some(Slept::Failed)
     }
 
     /// Has it said good-bye, and may not be gone yet?
@@ -409,9 +407,7 @@ impl Lifecycle {
             (Phase::Awake, false) => Some(self.went_away(now)),
             (Phase::FallingAsleep, false) => Some(self.fell_asleep(now, commands)),
             // It said that it would not, and it did not: nobody need wait for it to change its mind.
-            (Phase::FallingAsleep, true) if self.told == Some(Slept::Failed) => {
-                Some(self.stayed_awake(now))
-            }
+            (Phase::FallingAsleep, true) if self.refused() => Some(self.stayed_awake(now)),
             (Phase::Asleep, true) if still_goes => {
                 self.watch_again(now);
                 None
@@ -435,7 +431,7 @@ impl Lifecycle {
 
     fn fell_asleep(&mut self, now: Mono, commands: &mut Vec<Command>) -> Change {
         self.forget_failures();
-        let refused = self.told == Some(Slept::Failed);
+        let refused = self.refused();
         let slept = self.come_to(now, Phase::Asleep, Change::FellAsleep);
         if refused {
             // It said that it would not sleep: perhaps it is only out of reach.
