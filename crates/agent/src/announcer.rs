@@ -33,12 +33,14 @@ pub struct Announcer {
     listeners: Vec<usize>,
     current: Option<(News, Nonce)>,
     pending: Vec<Pending>,
+    /// Told often enough, and did not answer.
+    unheard: Vec<usize>,
 }
 
 impl Announcer {
     /// For proxies of these indices.
     pub fn new(listeners: Vec<usize>) -> Self {
-        Self { listeners, current: None, pending: Vec::new() }
+        Self { listeners, current: None, pending: Vec::new(), unheard: Vec::new() }
     }
 
     /// From now on this is announced, in place of whatever was before.
@@ -68,8 +70,14 @@ impl Announcer {
             }
             pending.tries = pending.tries.checked_sub(1).unwrap_or(u32::MAX);
         }
-        self.pending.retain(|pending| pending.tries != u32::MAX);
+        let given_up = self.pending.extract_if(.., |pending| pending.tries == u32::MAX);
+        self.unheard.extend(given_up.map(|pending| pending.proxy));
         due
+    }
+
+    /// Proxies that were told often enough and did not answer; each is named once.
+    pub fn unheard(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.unheard)
     }
 
     /// A proxy has heard the announcement with this nonce. True if that is the current one.
@@ -117,6 +125,7 @@ mod tests {
         let seconds: Vec<_> = moments(&mut announcer).iter().map(|ms| ms / 1000).collect();
         assert_eq!(seconds, [0, 1, 3, 7, 15, 31, 61, 91, 121, 151]);
         assert!(announcer.is_done());
+        assert_eq!((announcer.unheard(), announcer.unheard()), (vec![0], vec![]));
         announcer.say(Mono::ZERO, news(Event::Leaving), Nonce([2; 16]));
         assert_eq!(moments(&mut announcer), [0, 100, 200]);
     }
@@ -132,6 +141,7 @@ mod tests {
         assert_eq!(second, [0]);
         assert!(announcer.heard(0, Nonce([2; 16])));
         assert!(announcer.is_done());
+        assert_eq!(announcer.unheard(), [] as [usize; 0]);
         assert_eq!(announcer.next(), Mono::NEVER);
     }
 }

@@ -10,7 +10,7 @@
 //!    └────────── resumed; or refused; or not asleep in time ─────────── falling
 //! ```
 //!
-//! Every way back to `awake` from `leaving` on announces that the machine is up, whatever happened:
+//! Every way back to `awake` from `leaving` on announces that the machine is up, and whether it slept:
 //! proxies believe that it sleeps from the announcement on.
 //!
 //! When somebody else puts the machine to sleep and says so before (`Verb::Leave`, by a hook of systemd),
@@ -183,6 +183,15 @@ impl Course {
                 self.phase = Phase::Arming(order);
                 actions.push(Action::Arm);
             }
+            // Somebody else is quicker than whoever is being answered.
+            (Phase::Checking(overtaken), Verb::Leave) => {
+                actions.extend([overtake(*overtaken), Action::Arm]);
+                self.phase = Phase::Arming(order);
+            }
+            (Phase::Arming(overtaken), Verb::Leave) if overtaken.verb == Verb::Sleep => {
+                actions.push(overtake(*overtaken));
+                self.phase = Phase::Arming(order);
+            }
             // Our own command to sleep calls the hook too.
             (Phase::Leaving { .. } | Phase::Falling { .. }, Verb::Leave) => {
                 actions.push(reply(Outcome::Going));
@@ -193,7 +202,7 @@ impl Course {
                 if matches!(self.phase, Phase::Falling { .. }) {
                     let why = "it was called off".to_owned();
                     self.record(now, What::Failed { why }, actions);
-                    self.up_again(now, actions);
+                    self.stayed_awake(now, actions);
                 }
             }
             (_, Verb::Return) => {
@@ -266,7 +275,7 @@ impl Course {
         self.look(now, actions);
         if let (Phase::Falling { .. }, Err(why)) = (&self.phase, outcome) {
             self.record(now, What::Failed { why }, actions);
-            self.up_again(now, actions);
+            self.stayed_awake(now, actions);
         }
     }
 
@@ -353,7 +362,7 @@ impl Course {
                     let why =
                         format!("it was still awake {:?} after the command", self.terms.within);
                     self.record(now, What::Failed { why }, actions);
-                    self.up_again(now, actions);
+                    self.stayed_awake(now, actions);
                 }
             }
             _ => {}
@@ -363,6 +372,11 @@ impl Course {
     /// Announcements that are to be sent now, each to the proxy of that index.
     pub fn due(&mut self, now: Stamp) -> Vec<(usize, News, Nonce)> {
         self.announcer.due(now.mono)
+    }
+
+    /// Proxies, by their index, that were told often enough and did not answer; each is named once.
+    pub fn unheard(&mut self) -> Vec<usize> {
+        self.announcer.unheard()
     }
 
     /// When [`Course::tick`] and [`Course::due`] are to be called next.
@@ -388,12 +402,13 @@ impl Course {
         Some(format!("it was woken for {}, and stays awake for that until {until}", work.name))
     }
 
-    fn up_again(&mut self, now: Stamp, actions: &mut Vec<Action>) {
+    fn stayed_awake(&mut self, now: Stamp, actions: &mut Vec<Action>) {
         self.phase = Phase::Awake;
         self.resumed_ms = wall_ms(now);
         self.dead_man.arm(None);
         actions.push(Action::Disarm);
-        self.back(now, actions);
+        // Its service was never gone: that it answers is no news.
+        self.announce(now, Event::StayedAwake);
     }
 
     fn back(&mut self, now: Stamp, actions: &mut Vec<Action>) {
@@ -433,6 +448,12 @@ impl Course {
     fn record(&self, now: Stamp, what: What, actions: &mut Vec<Action>) {
         actions.push(Action::Record(Entry::new(now, &self.terms.boot, what)));
     }
+}
+
+/// The answer to an order that somebody else's sleep comes before.
+fn overtake(order: Order) -> Action {
+    let why = "somebody else puts the machine to sleep at this moment".to_owned();
+    Action::Reply(order.ticket, Outcome::Busy, vec![why])
 }
 
 fn wall_ms(now: Stamp) -> i64 {

@@ -258,6 +258,16 @@ impl Running {
             }
         }
         let due = self.course.due(present());
+        for proxy in self.course.unheard() {
+            let proxy = &self.config.proxy[proxy];
+            warn!(
+                proxy = proxy.name,
+                to = proxy.announce.map(tracing::field::display),
+                hint = "see whether it runs, has `listen` in `[site.power.sleep.agent]` and the same key, \
+                        and whether a firewall drops UDP on the way; its own log names what it refused",
+                "nobody answers to an announcement"
+            );
+        }
         if self.counter_kept != self.course.counter() {
             self.counter_kept = self.course.counter();
             self.keep_counter(self.counter_kept);

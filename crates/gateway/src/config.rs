@@ -179,6 +179,9 @@ pub struct SiteConfig {
     /// A wake command without an answer by then is given again.
     #[serde(default = "default_wake_timeout", with = "duration_text")]
     pub wake_timeout: Duration,
+    /// A sleep command that has not silenced it by then has failed.
+    #[serde(default = "default_sleep_timeout", with = "duration_text")]
+    pub sleep_timeout: Duration,
     /// Between two looks at a server believed awake; `0`: never look.
     #[serde(default = "default_watch", with = "duration_text")]
     pub watch: Duration,
@@ -252,6 +255,10 @@ fn default_wake_budget() -> u32 {
 
 fn default_wake_timeout() -> Duration {
     Duration::from_mins(2)
+}
+
+fn default_sleep_timeout() -> Duration {
+    Duration::from_mins(1)
 }
 
 fn default_grace() -> Duration {

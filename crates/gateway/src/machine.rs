@@ -97,6 +97,7 @@ fn settings(machine: &MachineConfig, server: &Server) -> Settings {
         grace: machine.grace,
         patience: Patience {
             wake_timeout: machine.wake_timeout,
+            sleep_timeout: machine.sleep_timeout,
             watch_every: machine.watch,
             watch_asleep_every: machine.watch_asleep(),
             good_bye: machine.good_bye,

@@ -223,6 +223,7 @@ fn settings(site: &SiteConfig, scenario: &Scenario) -> Settings {
         wake_budget: (site.wakes_per_client_and_hour, Duration::from_hours(1)),
         patience: Patience {
             wake_timeout: site.wake_timeout,
+            sleep_timeout: site.sleep_timeout,
             watch_every: site.watch,
             watch_asleep_every: site.watch_asleep(),
             good_bye: site.good_bye,

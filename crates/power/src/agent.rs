@@ -76,7 +76,9 @@ impl Config {
     /// The controller so configured.
     pub fn build(&self, context: &Context) -> Result<Agent, ConfigError> {
         let key = Key::read(&self.key).map_err(|error| ConfigError::Agent(Box::new(error)))?;
-        let ear = Ear::new(key.clone(), self.address.ip(), context.file("agent.counter"))
+        // Whoever does not listen has nothing to keep: `doctor`, beside a proxy that does.
+        let file = self.listen.map(|_| context.file("agent.counter"));
+        let ear = Ear::new(key.clone(), self.address.ip(), file)
             .map_err(|source| ConfigError::StateDir { path: context.state_dir.clone(), source })?;
         let attach = |address| {
             listener::attach(address, &ear)
@@ -103,10 +105,11 @@ impl Agent {
         let Config { address, .. } = self.config;
         // It lives in real time, and so do its answers: `client::ask` gives up by itself.
         let _debt = self.clock.owe();
+        let asked_at = self.ear.counter();
         let reply = client::ask(&self.key, address, verb, limit).await;
         let reply = reply.map_err(|error| Error::Agent(Box::new(error)))?;
         debug!(%address, ?verb, outcome = ?reply.outcome, "the agent answers");
-        self.ear.learn(reply.facts.counter);
+        self.ear.learn(asked_at, reply.facts.counter);
         Ok(reply)
     }
 

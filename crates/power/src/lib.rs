@@ -133,8 +133,10 @@ pub enum Heard {
     /// It goes to sleep at this moment, by itself or because it was told to: whatever is sent to it now
     /// may wake it.
     Leaving,
-    /// It is up: it has resumed or started, or did not fall asleep after all.
+    /// It is up: it has resumed or started.
     Back,
+    /// It said that it goes, and did not fall asleep.
+    StayedAwake,
 }
 
 /// What a driver needs to know besides its own configuration.

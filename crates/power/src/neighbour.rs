@@ -4,7 +4,8 @@
 //! **Not to disturb it.** A kernel that has spoken to a neighbour makes sure for a while that it is still
 //! there: it asks for it by name (ARP, neighbour solicitation), and some cards take that for a reason to
 //! wake. So before a server is put to sleep its entry in the table of neighbours is made permanent, and
-//! when it is awake it becomes a common one again (its card may be replaced some day).
+//! when it is awake it becomes a common one again (its card may be replaced some day). Our entries carry a
+//! mark, so that a proxy that has restarted knows them from an administrator's.
 //!
 //! **To notice.** A machine that wakes says so to everybody: it asks for addresses and announces its own.
 //! A packet socket whose filter passes frames from its card alone hears that. What cards send for a
@@ -32,6 +33,9 @@ use crate::helper;
 /// `ip` does its work at once; what takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(5);
 
+/// Who made an entry (`NDA_PROTOCOL` of rtnetlink): a number that nobody else is known to use.
+const OURS: &str = "78";
+
 /// Every protocol, in network byte order: `htons(ETH_P_ALL)`.
 const ALL_PROTOCOLS: i32 = 0x0300;
 
@@ -52,8 +56,16 @@ struct Entry {
     address: IpAddr,
     interface: String,
     card: [u8; 6],
-    /// Made permanent by whoever looks after this machine: not ours to change.
-    is_theirs: bool,
+    hold: Option<Hold>,
+}
+
+/// By whom an entry was made permanent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    /// By us, or by an earlier run.
+    Ours,
+    /// By whoever looks after this machine: not ours to change.
+    Theirs,
 }
 
 /// What `ip -json neigh show` prints of an entry.
@@ -64,6 +76,7 @@ struct Shown {
     lladdr: Option<String>,
     #[serde(default)]
     state: Vec<String>,
+    protocol: Option<String>,
 }
 
 impl Neighbour {
@@ -80,7 +93,7 @@ impl Neighbour {
             Err(reason) => return self.warn(&reason),
         };
         debug!(host = self.host, ?found, "the neighbour that falls asleep");
-        if let Some(entry) = found.filter(|entry| !entry.is_theirs)
+        if let Some(entry) = found.filter(|entry| entry.hold.is_none())
             && let Err(reason) = self.change(&entry, "permanent").await
         {
             self.warn(&reason);
@@ -89,8 +102,9 @@ impl Neighbour {
 
     /// Makes its entry a common one again.
     pub async fn release(&self) {
-        let entry = self.entry().clone().filter(|entry| !entry.is_theirs);
-        if let Some(entry) = entry
+        // Asked anew: the entry may be that of an earlier run.
+        let found = self.look_up().await.unwrap_or_default();
+        if let Some(entry) = found.filter(|entry| entry.hold == Some(Hold::Ours))
             && let Err(reason) = self.change(&entry, "stale").await
         {
             debug!(host = self.host, reason, "its entry stays permanent");
@@ -148,7 +162,7 @@ impl Neighbour {
         let address = entry.address.to_string();
         let card = entry.card.map(|byte| format!("{byte:02x}")).join(":");
         let what = ["neigh", "replace", &address, "lladdr", &card];
-        let how = ["dev", &entry.interface, "nud", state];
+        let how = ["dev", &entry.interface, "nud", state, "protocol", OURS];
         self.ip(&[&what[..], &how].concat()).await.map(|_| ())
     }
 
@@ -172,8 +186,10 @@ fn read(text: &str) -> Result<Option<Entry>, String> {
         .map_err(|error| format!("this `ip` does not speak JSON ({error})"))?;
     Ok(shown.into_iter().find_map(|shown| {
         let card = ethernet(shown.lladdr.as_deref()?)?;
-        let is_theirs = shown.state.iter().any(|state| state == "PERMANENT");
-        Some(Entry { address: shown.dst, interface: shown.dev, card, is_theirs })
+        let is_permanent = shown.state.iter().any(|state| state == "PERMANENT");
+        let is_marked = shown.protocol.as_deref() == Some(OURS);
+        let hold = is_permanent.then_some(if is_marked { Hold::Ours } else { Hold::Theirs });
+        Some(Entry { address: shown.dst, interface: shown.dev, card, hold })
     }))
 }
 
@@ -237,12 +253,14 @@ mod tests {
         let text = r#"[{"dst":"10.9.0.2","dev":"veth0","lladdr":"52:54:00:12:34:56","state":["REACHABLE"]}]"#;
         let entry = read(text).unwrap().unwrap();
         assert_eq!(entry.card, [0x52, 0x54, 0, 0x12, 0x34, 0x56]);
-        assert_eq!((entry.interface.as_str(), entry.is_theirs), ("veth0", false));
+        assert_eq!((entry.interface.as_str(), entry.hold), ("veth0", None));
         assert_eq!(read("").unwrap(), None);
         let failed = r#"[{"dst":"10.9.0.3","dev":"veth0","state":["FAILED"]}]"#;
         assert_eq!(read(failed).unwrap(), None);
         let theirs = text.replace("REACHABLE", "PERMANENT");
-        assert!(read(&theirs).unwrap().unwrap().is_theirs);
+        assert_eq!(read(&theirs).unwrap().unwrap().hold, Some(Hold::Theirs));
+        let ours = theirs.replace("]}", r#"],"protocol":"78"}"#);
+        assert_eq!(read(&ours).unwrap().unwrap().hold, Some(Hold::Ours));
         assert!(read("10.9.0.2 dev veth0").is_err());
     }
 }

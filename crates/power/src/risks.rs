@@ -71,6 +71,12 @@ impl DriverConfig {
             let why = why.join(": ");
             risks.push(format!("{why} (as the user who runs `check`); {}", error.hint()));
         }
+        let secret = match self {
+            Self::Ipmi(config) => config.password_file.as_deref(),
+            Self::Redfish(config) => config.password_file.as_deref(),
+            _ => None,
+        };
+        risks.extend(secret.and_then(secret::exposed));
         match self {
             Self::Docker(config) if !config.is_here() => risks.push(not_here(&config.socket)),
             Self::Podman(config) if !config.is_here() => risks.push(not_here(&config.socket)),
@@ -184,6 +190,8 @@ mod tests {
             assert!(told.len() == 1 && told[0].contains("bmc"), "{told:?}");
         }
         std::fs::write(&file, "secret\n").unwrap();
+        assert_eq!(risks(&ipmi, None).len(), 1, "everybody may read it");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(risks(&ipmi, None), [""; 0]);
         assert_eq!(risks(&ssh, None), [""; 0]);
         let told = risks(&redfish, None);

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::ConfigError;
@@ -58,6 +59,18 @@ pub(crate) fn from_file(path: &Path) -> Result<Secret, ConfigError> {
     }
 }
 
+/// What is wrong with who may read the file of a password, in words.
+pub(crate) fn exposed(path: &Path) -> Option<String> {
+    let mode = path.metadata().ok()?.mode();
+    (mode & 0o007 != 0).then(|| {
+        format!(
+            "everybody on this machine can read the password in {0} (mode {1:03o}): `chmod 640 {0}`",
+            path.display(),
+            mode & 0o777
+        )
+    })
+}
+
 /// What a configuration may say of it: one of the two.
 pub(crate) fn check(file: Option<&Path>, variable: Option<&str>) -> Result<(), String> {
     match (file, variable) {
@@ -70,6 +83,8 @@ pub(crate) fn check(file: Option<&Path>, variable: Option<&str>) -> Result<(), S
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -80,6 +95,12 @@ mod tests {
         let secret = read().unwrap().unwrap();
         assert_eq!(secret.reveal(), "tell nobody ", "spaces may belong to it");
         assert!(!format!("{secret:?}").contains("tell"));
+        let mode = |mode| {
+            std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+            exposed(file.path())
+        };
+        assert_eq!(mode(0o640), None);
+        assert!(mode(0o644).unwrap().contains("(mode 644)"));
         for wrong in ["", "\nx", &"x".repeat(100_000)] {
             std::fs::write(file.path(), wrong).unwrap();
             let error = read().unwrap_err().to_string();

@@ -256,7 +256,7 @@ fn a_machine_that_does_not_fall_asleep_says_that_it_is_up() {
     let returned = machine.acts(|course, now, actions| course.returned(now, Err(why), actions));
     assert_eq!(events(&returned), ["failed"]);
     assert!(returned.contains(&Action::Disarm));
-    assert_eq!(machine.sent, [Event::Leaving, Event::Back]);
+    assert_eq!(machine.sent, [Event::Leaving, Event::StayedAwake]);
     assert_eq!(machine.orders(2, Verb::Sleep), [Action::Check], "and it can be tried again");
     // The command ends well, and nothing happens.
     let mut machine = Machine::new();
@@ -264,7 +264,7 @@ fn a_machine_that_does_not_fall_asleep_says_that_it_is_up() {
     machine.acts(|course, now, actions| course.returned(now, Ok(()), actions));
     assert_eq!(events(&machine.passes(Duration::from_millis(29_999))), [""; 0]);
     assert_eq!(events(&machine.passes(Duration::from_millis(1))), ["failed"]);
-    assert_eq!(machine.sent, [Event::Leaving, Event::Back]);
+    assert_eq!(machine.sent, [Event::Leaving, Event::StayedAwake]);
 }
 
 #[test]
@@ -316,7 +316,30 @@ fn a_hook_before_the_sleep_of_others_sets_the_alarm_and_tells_the_proxies_first(
     machine.is_armed(24);
     machine.hear();
     machine.orders(4, Verb::Return);
-    assert_eq!(machine.sent[2..], [Event::Leaving, Event::Back]);
+    assert_eq!(machine.sent[2..], [Event::Leaving, Event::StayedAwake]);
+}
+
+#[test]
+fn the_sleep_of_others_overtakes_an_order_that_is_being_looked_at() {
+    let told = |actions: &[Action]| match &actions[0] {
+        Action::Reply(to, Outcome::Busy, why) => (*to, why[0].contains("somebody else")),
+        other => panic!("{other:?}"),
+    };
+    for is_armed_already in [false, true] {
+        let mut machine = Machine::new();
+        machine.orders(1, Verb::Sleep);
+        if is_armed_already {
+            assert_eq!(machine.is_checked(&[]), [Action::Arm]);
+        }
+        let overtaken = machine.orders(2, Verb::Leave);
+        assert_eq!(told(&overtaken), (ticket(1), true));
+        // One alarm is set, and what the check found is of no interest any more.
+        assert_eq!(overtaken[1..], if is_armed_already { vec![] } else { vec![Action::Arm] });
+        assert_eq!(machine.is_checked(&["1 SSH session"]), []);
+        assert_eq!(events(&machine.is_armed(24)), ["suspending"]);
+        assert_eq!(machine.sent, [Event::Leaving]);
+        assert_eq!(machine.hear(), [Action::Reply(ticket(2), Outcome::Going, Vec::new())]);
+    }
 }
 
 #[test]

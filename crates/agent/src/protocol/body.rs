@@ -52,14 +52,16 @@ impl Outcome {
 pub enum Event {
     /// The machine falls asleep now.
     Leaving = 1,
-    /// It is up: resumed, booted, or did not fall asleep after all.
+    /// It is up: resumed or booted, or its agent has started.
     Back = 2,
     /// Its service answers.
     Ready = 3,
+    /// It said that it falls asleep, and did not.
+    StayedAwake = 4,
 }
 
 impl Event {
-    const ALL: [Self; 3] = [Self::Leaving, Self::Back, Self::Ready];
+    const ALL: [Self; 4] = [Self::Leaving, Self::Back, Self::Ready, Self::StayedAwake];
 }
 
 /// The true state of a machine that answers.

@@ -73,7 +73,12 @@ fn body() -> impl Strategy<Value = Body> {
         Just(Outcome::Busy),
         Just(Outcome::Failed)
     ];
-    let event = prop_oneof![Just(Event::Leaving), Just(Event::Back), Just(Event::Ready)];
+    let event = prop_oneof![
+        Just(Event::Leaving),
+        Just(Event::Back),
+        Just(Event::Ready),
+        Just(Event::StayedAwake)
+    ];
     let texts = proptest::collection::vec(".{1,40}", 0..4);
     let reply = (outcome, facts(), texts)
         .prop_map(|(outcome, facts, texts)| Body::Reply(Reply { outcome, facts, texts }));

@@ -10,8 +10,8 @@ use nightwatt_power::probe;
 use serde::Deserialize;
 
 use super::{
-    MeterConfig, Wrong, cache, check_name, default_good_bye, default_grace, default_wake_timeout,
-    default_watch, wrong,
+    MeterConfig, Wrong, cache, check_name, default_good_bye, default_grace, default_sleep_timeout,
+    default_wake_timeout, default_watch, wrong,
 };
 
 /// A machine that carries servers, or other machines: a host of guests, a guest with containers, or
@@ -33,6 +33,9 @@ pub struct MachineConfig {
     /// A wake command without an answer by then is given again.
     #[serde(default = "default_wake_timeout", with = "duration_text")]
     pub wake_timeout: Duration,
+    /// A sleep command that has not silenced it by then has failed.
+    #[serde(default = "default_sleep_timeout", with = "duration_text")]
+    pub sleep_timeout: Duration,
     /// Between two looks at a machine believed awake; `0`: never look.
     #[serde(default = "default_watch", with = "duration_text")]
     pub watch: Duration,

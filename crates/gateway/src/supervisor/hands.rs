@@ -94,6 +94,7 @@ impl Hands {
                 heard = self.controller.heard() => match heard {
                     Heard::Leaving => Report::Leaving,
                     Heard::Back => Report::Back,
+                    Heard::StayedAwake => Report::Stayed,
                 },
                 () = self.stirs(now, looked, &supervisor.clock) => {
                     looked = supervisor.clock.now().mono;

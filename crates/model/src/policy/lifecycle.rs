@@ -78,6 +78,8 @@ pub enum Report {
     Gone,
     /// The server said that it is up.
     Back,
+    /// The server said that it is up, and did not fall asleep after it said that it would.
+    Stayed,
     /// Something came from the server: it may be up.
     Stirred,
 }
@@ -123,8 +125,8 @@ pub struct Lifecycle {
     woken_by_us: bool,
     /// How the present sleep command ended.
     told: Option<Slept>,
-    /// It is asleep, and nobody told it to.
-    lost: bool,
+    /// It is asleep, and nobody told it to: so often it was looked for in vain.
+    lost: Option<u32>,
     /// It is awake, and was only out of reach, or went and came by itself.
     came_back: bool,
     /// It was told to sleep or said that it goes, and then that it is up.
@@ -163,7 +165,7 @@ impl Lifecycle {
             deadline: Mono::NEVER,
             woken_by_us: false,
             told: None,
-            lost: false,
+            lost: None,
             came_back: false,
             turned_round: false,
             left: None,
@@ -298,7 +300,12 @@ impl Lifecycle {
             }
             Report::Gone => self.leaves(now, commands),
             Report::Back => {
-                self.is_back(commands);
+                // It was on its way and turned round, it seems; an answer will tell.
+                self.is_back(self.phase == Phase::FallingAsleep, commands);
+                None
+            }
+            Report::Stayed => {
+                self.is_back(self.phase != Phase::Awake, commands);
                 None
             }
             Report::Stirred => {
@@ -334,9 +341,8 @@ impl Lifecycle {
     }
 
     /// It says that it is up.
-    fn is_back(&mut self, commands: &mut Vec<Command>) {
-        // It was on its way and turned round, it seems; an answer will tell.
-        self.turned_round = self.phase == Phase::FallingAsleep;
+    fn is_back(&mut self, turned_round: bool, commands: &mut Vec<Command>) {
+        self.turned_round = turned_round;
         self.left = None;
         self.look(commands);
     }
@@ -401,6 +407,7 @@ impl Lifecycle {
                 Some(self.wake_if_wanted(now, commands).unwrap_or(found))
             }
             (Phase::Awake, true) | (Phase::Asleep | Phase::Failed, false) => {
+                self.lost = self.lost.map(|looks| looks.saturating_add(1));
                 self.watch_again(now);
                 None
             }
@@ -408,6 +415,9 @@ impl Lifecycle {
             (Phase::FallingAsleep, false) => Some(self.fell_asleep(now, commands)),
             // It said that it would not, and it did not: nobody need wait for it to change its mind.
             (Phase::FallingAsleep, true) if self.refused() => Some(self.stayed_awake(now)),
+            (Phase::Asleep | Phase::Waking, true) if self.turned_round => {
+                Some(self.stayed_awake(now))
+            }
             (Phase::Asleep, true) if still_goes => {
                 self.watch_again(now);
                 None
@@ -435,7 +445,7 @@ impl Lifecycle {
         let slept = self.come_to(now, Phase::Asleep, Change::FellAsleep);
         if refused {
             // It said that it would not sleep: perhaps it is only out of reach.
-            self.lost = true;
+            self.lost = Some(0);
             self.watch_again(now);
         }
         // Somebody came meanwhile. `FellAsleep` is passed over: the bill knows no difference.
@@ -516,8 +526,8 @@ impl Lifecycle {
 
     fn come_to(&mut self, now: Mono, phase: Phase, change: Change) -> Change {
         self.enter(now, phase);
-        self.came_back = self.lost && change == Change::WokenByOthers;
-        self.lost = change == Change::WentAway;
+        self.came_back = self.lost.is_some() && change == Change::WokenByOthers;
+        self.lost = (change == Change::WentAway).then_some(0);
         self.watch_again(now);
         change
     }
@@ -536,10 +546,15 @@ impl Lifecycle {
         self.turned_round = false;
     }
 
-    /// What went away by itself may only have been out of reach: nobody would notice that it is back.
+    /// What went away by itself may only have been out of reach: nobody would notice that it is back. But it
+    /// may also sleep, and is looked for ever less often.
     fn watch_again(&mut self, now: Mono) {
-        let every = match self.phase {
-            Phase::Asleep if !self.lost => self.patience.watch_asleep_every,
+        let every = match (self.phase, self.lost) {
+            (Phase::Asleep, None) => self.patience.watch_asleep_every,
+            (Phase::Asleep, Some(looks)) => {
+                doubled(self.patience.watch_every, looks.saturating_add(1))
+                    .min(self.patience.longest_back_off)
+            }
             _ => self.patience.watch_every,
         };
         self.next_probe = if every.is_zero() { Mono::NEVER } else { now + every };

@@ -8,10 +8,11 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use nightwatt_agent::key::Key;
-use nightwatt_agent::protocol::{Body, Event, LONGEST, Message, News, Sealed};
-use nightwatt_clock::meter::{Stop, Woken};
+use nightwatt_agent::protocol::{Body, Event, LONGEST, Message, News, Refusal, Sealed};
+use nightwatt_clock::meter::{Stamp, Stop, Woken};
 use nightwatt_model::time::Mono;
 use tokio::sync::Notify;
 use tracing::{debug, warn};
@@ -22,6 +23,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Datagrams that nobody takes are told of once in this time.
+const QUIET: Duration = Duration::from_mins(1);
+
+/// Why an ear does not take a datagram; the greater, the closer it came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+enum Ignored {
+    #[error("from an address that is no agent's in the configuration")]
+    Stranger,
+    #[error("{0}")]
+    Refused(Refusal),
+    #[error("older than what was heard before")]
+    Old,
+}
+
 /// What one driver hears.
 #[derive(Debug)]
 pub(super) struct Ear {
@@ -29,7 +44,8 @@ pub(super) struct Ear {
     /// Of the agent. Two machines may have one key by mistake: the good-bye of one must not put the other
     /// to sleep.
     agent: IpAddr,
-    file: PathBuf,
+    /// Keeps the greatest counter, if this is the ear of whoever acts on what it hears.
+    file: Option<PathBuf>,
     state: Mutex<State>,
     news: Notify,
     leaving: Notify,
@@ -45,70 +61,91 @@ struct State {
 }
 
 impl Ear {
-    /// For announcements of the agent at this address with this key; the file keeps the greatest counter.
-    pub(super) fn new(key: Key, agent: IpAddr, file: PathBuf) -> io::Result<Arc<Self>> {
-        let counter = match fs::read_to_string(&file) {
-            Ok(text) => text.trim().parse().unwrap_or(0),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-            Err(error) => return Err(error),
+    /// For announcements of the agent at this address with this key; the file, if there is to be one, keeps
+    /// the greatest counter.
+    pub(super) fn new(key: Key, agent: IpAddr, file: Option<PathBuf>) -> io::Result<Arc<Self>> {
+        let counter = match file.as_ref().map(fs::read_to_string) {
+            Some(Ok(text)) => text.trim().parse().unwrap_or(0),
+            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            None | Some(Err(_)) => 0,
         };
         let state = Mutex::new(State { counter, ..State::default() });
         let agent = agent.to_canonical();
         Ok(Arc::new(Self { key, agent, file, state, news: Notify::new(), leaving: Notify::new() }))
     }
 
+    /// The greatest counter so far.
+    pub(super) fn counter(&self) -> u64 {
+        lock(&self.state).counter
+    }
+
     /// The agent itself says how far it has counted. All before its last announcement is stale; that one
-    /// may still be on its way.
-    pub(super) fn learn(&self, counter: u64) {
+    /// may still be on its way. If nothing was heard since it was asked (then the counter was `asked_at`),
+    /// an agent that is behind us has lost its count: without its word we would never hear it again.
+    pub(super) fn learn(&self, asked_at: u64, counter: u64) {
         let mut state = lock(&self.state);
         let before = counter.saturating_sub(1);
-        if before > state.counter {
+        let has_lost_count = counter < state.counter && state.counter == asked_at;
+        if has_lost_count {
+            warn!(agent = %self.agent, "the agent's counter of announcements has gone back: followed");
+        }
+        if before > state.counter || has_lost_count {
             state.counter = before;
             self.keep(before);
         }
     }
 
-    /// The answer to an announcement, if it is one; for one that was heard before too, but then nothing
-    /// else comes of it.
-    fn receive(&self, from: IpAddr, datagram: &[u8]) -> Option<Vec<u8>> {
+    /// The answer to an announcement. Nothing else comes of one that is repeated; one that is older is
+    /// not answered, so that its agent can tell that it is not heard.
+    fn receive(&self, from: IpAddr, datagram: &[u8]) -> Result<Vec<u8>, Ignored> {
         if from.to_canonical() != self.agent {
-            return None;
+            return Err(Ignored::Stranger);
         }
-        let message = Sealed::parse(datagram).and_then(|sealed| sealed.open(&self.key)).ok()?;
-        let Message { nonce, body: Body::News(news) } = message else { return None };
-        self.take(news);
-        Some(Message { nonce, body: Body::Ack(news.counter) }.seal(&self.key))
+        let message = Sealed::parse(datagram).and_then(|sealed| sealed.open(&self.key));
+        let Message { nonce, body } = message.map_err(Ignored::Refused)?;
+        let Body::News(news) = body else { return Err(Ignored::Refused(Refusal::Reflected)) };
+        self.take(news)?;
+        Ok(Message { nonce, body: Body::Ack(news.counter) }.seal(&self.key))
     }
 
-    fn take(&self, news: News) {
+    fn take(&self, news: News) -> Result<(), Ignored> {
         let mut state = lock(&self.state);
-        if news.counter <= state.counter {
-            return;
+        if news.counter < state.counter {
+            return Err(Ignored::Old);
+        }
+        if news.counter == state.counter {
+            return Ok(());
         }
         state.counter = news.counter;
         self.keep(news.counter);
         debug!(event = ?news.event, "an agent announces");
-        let leaves = news.event == Event::Leaving;
+        let heard = match news.event {
+            Event::Leaving => Heard::Leaving,
+            Event::StayedAwake => Heard::StayedAwake,
+            Event::Back | Event::Ready => Heard::Back,
+        };
+        let leaves = heard == Heard::Leaving;
         state.leaves = leaves;
-        state.heard = Some(if leaves { Heard::Leaving } else { Heard::Back });
+        state.heard = Some(heard);
         drop(state);
         if leaves {
             self.leaving.notify_one();
         }
         self.news.notify_one();
+        Ok(())
     }
 
     /// A counter that is lost costs no more than a recorded announcement believed once.
     fn keep(&self, counter: u64) {
-        let new = self.file.with_extension("new");
-        let kept = self
-            .file
+        let Some(file) = &self.file else { return };
+        let new = file.with_extension("new");
+        let kept = file
             .parent()
             .map_or(Ok(()), fs::create_dir_all)
             .and_then(|()| fs::write(&new, counter.to_string()))
-            .and_then(|()| fs::rename(&new, &self.file));
+            .and_then(|()| fs::rename(&new, file));
         if let Err(error) = kept {
-            warn!(%error, file = %self.file.display(), "cannot keep the counter of announcements");
+            warn!(%error, file = %file.display(), "cannot keep the counter of announcements");
         }
     }
 
@@ -179,6 +216,7 @@ pub(super) fn attach(address: SocketAddr, ear: &Arc<Ear>) -> io::Result<Arc<List
 
 fn listen(socket: &UdpSocket, stop: &Stop, ears: &Mutex<Vec<Weak<Ear>>>) {
     let mut buffer = [0; LONGEST + 1];
+    let mut silence = Silence::default();
     while stop.readable_until(socket.as_fd(), Mono::NEVER) == Woken::Readable {
         let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
         let all: Vec<Arc<Ear>> = {
@@ -186,10 +224,30 @@ fn listen(socket: &UdpSocket, stop: &Stop, ears: &Mutex<Vec<Weak<Ear>>>) {
             ears.retain(|ear| ear.strong_count() > 0);
             ears.iter().filter_map(Weak::upgrade).collect()
         };
-        let answers = all.iter().filter_map(|ear| ear.receive(from.ip(), &buffer[..length]));
+        let heard: Vec<_> =
+            all.iter().map(|ear| ear.receive(from.ip(), &buffer[..length])).collect();
         // Sites with one key are all told; one answer is enough.
-        if let Some(answer) = answers.collect::<Vec<_>>().first() {
+        if let Some(answer) = heard.iter().flatten().next() {
             let _ = socket.send_to(answer, from);
+        } else if let Some(why) = heard.into_iter().filter_map(Result::err).max() {
+            silence.count(Stamp::now().mono, from, why);
+        }
+    }
+}
+
+/// Datagrams that nobody took, told of at once and then once in a while: they may be a flood.
+#[derive(Debug, Default)]
+struct Silence {
+    ignored: u64,
+    quiet_until: Mono,
+}
+
+impl Silence {
+    fn count(&mut self, now: Mono, from: SocketAddr, why: Ignored) {
+        self.ignored += 1;
+        if now >= self.quiet_until {
+            self.quiet_until = now + QUIET;
+            warn!(%from, %why, ignored = self.ignored, "announcements that nobody here believes");
         }
     }
 }
@@ -205,13 +263,55 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let key = Key::new(&[1; 32]).unwrap();
         let [agent, other] = ["10.0.0.2", "10.0.0.3"].map(|ip| ip.parse::<IpAddr>().unwrap());
-        let ear = Ear::new(key.clone(), agent, dir.path().join("counter")).unwrap();
-        let news = News { event: Event::Leaving, boot: [1; 16], counter: 5, wall_ms: 0 };
-        let good_bye = Message { nonce: Nonce([1; 16]), body: Body::News(news) }.seal(&key);
-        assert_eq!(ear.receive(other, &good_bye), None);
+        let ear = Ear::new(key.clone(), agent, Some(dir.path().join("counter"))).unwrap();
+        let good_bye = good_bye(&key, 5);
+        assert_eq!(ear.receive(other, &good_bye), Err(Ignored::Stranger));
         assert_eq!(lock(&ear.state).heard, None);
         // As a socket of both kinds of addresses has it.
-        assert!(ear.receive("::ffff:10.0.0.2".parse().unwrap(), &good_bye).is_some());
+        assert!(ear.receive("::ffff:10.0.0.2".parse().unwrap(), &good_bye).is_ok());
         assert_eq!(lock(&ear.state).heard, Some(Heard::Leaving));
+    }
+
+    #[test]
+    fn an_agent_that_lost_its_count_is_heard_again_once_it_has_answered() {
+        let dir = tempfile::tempdir().unwrap();
+        let (key, file) = (Key::new(&[1; 32]).unwrap(), dir.path().join("counter"));
+        fs::write(&file, "1000").unwrap();
+        let agent = "10.0.0.2".parse().unwrap();
+        let ear = Ear::new(key.clone(), agent, Some(file.clone())).unwrap();
+        assert_eq!(ear.receive(agent, &good_bye(&key, 8)), Err(Ignored::Old));
+        assert_eq!(lock(&ear.state).heard, None);
+        // It was asked before the last announcement came, which it did not know of then.
+        ear.learn(999, 7);
+        assert_eq!(ear.counter(), 1000);
+        ear.learn(1000, 8);
+        assert_eq!(ear.receive(agent, &good_bye(&key, 7)), Ok(ack(&key, 7)), "a repetition");
+        assert_eq!(lock(&ear.state).heard, None);
+        assert_eq!(ear.receive(agent, &good_bye(&key, 8)), Ok(ack(&key, 8)));
+        assert_eq!(lock(&ear.state).heard, Some(Heard::Leaving));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "8");
+    }
+
+    #[test]
+    fn a_flood_of_strangers_is_told_of_once_a_minute() {
+        let mut silence = Silence::default();
+        let from = "10.0.0.9:7386".parse().unwrap();
+        let told = (0..1000).filter(|tenth| {
+            let now = Mono(Duration::from_millis(100 * tenth));
+            let before = silence.quiet_until;
+            silence.count(now, from, Ignored::Stranger);
+            silence.quiet_until != before
+        });
+        assert_eq!(told.collect::<Vec<_>>(), [0, 600]);
+        assert_eq!(silence.ignored, 1000);
+    }
+
+    fn good_bye(key: &Key, counter: u64) -> Vec<u8> {
+        let news = News { event: Event::Leaving, boot: [1; 16], counter, wall_ms: 0 };
+        Message { nonce: Nonce([1; 16]), body: Body::News(news) }.seal(key)
+    }
+
+    fn ack(key: &Key, counter: u64) -> Vec<u8> {
+        Message { nonce: Nonce([1; 16]), body: Body::Ack(counter) }.seal(key)
     }
 }

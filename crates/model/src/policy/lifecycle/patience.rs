@@ -24,7 +24,8 @@ pub struct Patience {
     pub longest_ask_again: Duration,
     /// Between two probes while waking or falling asleep.
     pub probe_every: Duration,
-    /// Between two looks at a server that is believed awake, or went away by itself; zero: never look.
+    /// Between two looks at a server that is believed awake, and before the first at one that went away by
+    /// itself (each further pause is twice as long, up to `longest_back_off`); zero: never look.
     pub watch_every: Duration,
     /// Between two looks at a server that sleeps as it was told; zero: leave it in peace.
     pub watch_asleep_every: Duration,

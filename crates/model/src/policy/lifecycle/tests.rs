@@ -56,6 +56,11 @@ impl Story {
         self.server.report(self.now, report(epoch), &mut self.commands)
     }
 
+    /// Something is heard of the server that nobody asked for.
+    fn hear(&mut self, report: Report) -> Option<Change> {
+        self.server.report(self.now, report, &mut self.commands)
+    }
+
     fn probed(&mut self, up: bool) -> Option<Change> {
         assert!(matches!(self.commands.last(), Some(Command::Probe(_))), "{:?}", self.commands);
         self.report(|epoch| Report::Probed(epoch, up))
@@ -80,9 +85,17 @@ fn a_server_that_was_put_to_sleep_is_left_in_peace_and_one_that_went_away_is_loo
     assert_eq!(story.later(500).wake(), Some(Change::Waking));
     assert_eq!(story.woke(true), None);
     assert_eq!(story.probed(true), Some(Change::Woke));
-    // Out of reach for a moment, long after it woke.
+    // Out of reach for a while, long after it woke: looked for ever less often, it may sleep after all.
     story.later(3600).tick();
     assert_eq!(story.probed(false), Some(Change::WentAway));
+    let mut minutes = Vec::new();
+    for _ in 0..8 {
+        let before = story.now;
+        story.tick();
+        minutes.push(story.now.since(before).as_secs() / 60);
+        assert_eq!(story.probed(false), None);
+    }
+    assert_eq!(minutes, [1, 2, 4, 8, 16, 32, 60, 60]);
     story.tick();
     assert_eq!(story.probed(true), Some(Change::WokenByOthers));
 }
@@ -179,7 +192,7 @@ fn a_server_that_dies_right_after_waking_is_no_wake_loop() {
     story.woke(true);
     assert_eq!(story.probed(true), Some(Change::Woke));
     story.later(1);
-    story.server.report(story.now, Report::Unreachable, &mut story.commands);
+    story.hear(Report::Unreachable);
     assert_eq!(story.probed(false), Some(Change::Failed));
     assert_eq!(story.wake(), None);
 }
@@ -249,7 +262,7 @@ fn a_server_that_says_good_bye_is_believed_and_not_probed() {
     story.server.patience.watch_asleep_every = Duration::ZERO;
     story.later(100).sleep();
     // Whichever comes first, its answer to the order or its good-bye.
-    let left = story.server.report(story.now, Report::Leaving, &mut story.commands);
+    let left = story.hear(Report::Leaving);
     assert_eq!(left, Some(Change::FellAsleep));
     assert_eq!(story.report(|epoch| Report::SleepDone(epoch, Slept::Done)), None);
     assert!(story.commands.is_empty());
@@ -274,7 +287,7 @@ fn a_server_that_was_put_to_sleep_by_others_is_left_in_peace_too() {
     let mut story = Story::awake();
     story.server.patience.watch_asleep_every = Duration::ZERO;
     story.later(100);
-    let left = story.server.report(story.now, Report::Leaving, &mut story.commands);
+    let left = story.hear(Report::Leaving);
     assert_eq!(left, Some(Change::SleptByOthers));
     assert_eq!(story.server.next_timer(), Mono::NEVER);
     assert_eq!(story.wake(), Some(Change::Waking));
@@ -285,7 +298,7 @@ fn a_good_bye_that_crosses_the_wake_command_does_not_end_the_waking() {
     let mut story = Story::asleep();
     story.wake();
     assert_eq!(story.woke(true), None);
-    assert_eq!(story.server.report(story.now, Report::Leaving, &mut story.commands), None);
+    assert_eq!(story.hear(Report::Leaving), None);
     assert_eq!(story.server.phase(), Phase::Waking);
     assert_eq!(story.probed(true), None, "it still goes");
     story.tick();
@@ -299,7 +312,7 @@ fn a_server_that_said_good_bye_and_still_answers_has_not_woken() {
     let mut story = Story::awake();
     story.later(100).sleep();
     story.report(|epoch| Report::SleepDone(epoch, Slept::Going));
-    story.server.report(story.now, Report::Leaving, &mut story.commands);
+    story.hear(Report::Leaving);
     // Somebody comes while it is on its way down: it answers for two more seconds.
     assert_eq!(story.later(1).wake(), Some(Change::Waking));
     assert_eq!(story.woke(true), None);
@@ -313,18 +326,18 @@ fn a_server_that_said_good_bye_and_still_answers_has_not_woken() {
     // Or it turns round, and says so.
     let mut story = Story::awake();
     story.later(100).sleep();
-    story.server.report(story.now, Report::Leaving, &mut story.commands);
+    story.hear(Report::Leaving);
     story.commands.clear();
     story.wake();
     assert_eq!(story.woke(true), None);
     assert_eq!(story.probed(true), None);
-    story.server.report(story.now, Report::Back, &mut story.commands);
+    story.hear(Report::Back);
     assert_eq!(story.probed(true), Some(Change::Woke));
 
     // Or its good-bye was followed by nothing at all.
     let mut story = Story::awake();
     story.later(100).sleep();
-    story.server.report(story.now, Report::Leaving, &mut story.commands);
+    story.hear(Report::Leaving);
     story.commands.clear();
     story.wake();
     assert_eq!(story.woke(true), None);
@@ -342,7 +355,7 @@ fn a_server_that_said_good_bye_and_still_answers_has_not_woken() {
 fn a_server_that_is_back_before_its_answer_to_the_order_is_looked_at_with_that() {
     let mut story = Story::awake();
     story.later(100).sleep();
-    story.server.report(story.now, Report::Back, &mut story.commands);
+    story.hear(Report::Back);
     assert_eq!(story.report(|epoch| Report::SleepDone(epoch, Slept::Going)), None);
     assert_eq!(story.probed(true), Some(Change::StayedAwake));
 }
@@ -350,7 +363,7 @@ fn a_server_that_is_back_before_its_answer_to_the_order_is_looked_at_with_that()
 #[test]
 fn a_server_that_leaves_while_the_proxy_starts_is_not_taken_for_awake() {
     let mut story = Story::begin();
-    story.server.report(story.now, Report::Leaving, &mut story.commands);
+    story.hear(Report::Leaving);
     story.tick();
     assert_eq!(story.probed(true), None, "it still answers");
     story.tick();
@@ -363,7 +376,34 @@ fn a_server_that_turns_round_on_its_way_to_sleep_is_awake_at_once() {
     story.later(100).sleep();
     story.report(|epoch| Report::SleepDone(epoch, Slept::Done));
     assert_eq!(story.probed(true), None, "not yet asleep");
-    story.server.report(story.now, Report::Back, &mut story.commands);
+    story.hear(Report::Back);
+    assert_eq!(story.probed(true), Some(Change::StayedAwake));
+}
+
+#[test]
+fn a_server_that_said_good_bye_and_stayed_has_not_slept() {
+    // It says so while it counts as asleep …
+    let mut story = Story::awake();
+    story.later(100).sleep();
+    assert_eq!(story.hear(Report::Leaving), Some(Change::FellAsleep));
+    story.later(5);
+    assert_eq!(story.hear(Report::Stayed), None);
+    assert_eq!(story.probed(true), Some(Change::StayedAwake));
+    assert!(story.server.blocked_until() > story.now, "it is not asked again at once");
+    // … or while somebody has it woken …
+    let mut story = Story::awake();
+    story.later(100).sleep();
+    story.hear(Report::Leaving);
+    story.commands.clear();
+    story.wake();
+    assert_eq!(story.hear(Report::Stayed), None);
+    story.woke(true);
+    assert_eq!(story.probed(true), Some(Change::StayedAwake));
+    // … or before anything is known of its good-bye.
+    let mut story = Story::awake();
+    story.later(100).sleep();
+    story.hear(Report::Stayed);
+    story.report(|epoch| Report::SleepDone(epoch, Slept::Going));
     assert_eq!(story.probed(true), Some(Change::StayedAwake));
 }
 
@@ -374,13 +414,12 @@ fn a_sleeper_that_says_it_is_back_is_looked_at_and_what_it_sent_before_is_not_mi
     story.later(100).sleep();
     story.report(|epoch| Report::SleepDone(epoch, Slept::Done));
     story.probed(false);
-    let stirred =
-        |story: &mut Story| story.server.report(story.now, Report::Stirred, &mut story.commands);
+    let stirred = |story: &mut Story| story.hear(Report::Stirred);
     stirred(story.later(4));
     assert!(story.commands.is_empty(), "its last words");
     stirred(story.later(1));
     assert_eq!(story.probed(false), None, "a card that answers for a machine that sleeps");
-    story.server.report(story.now, Report::Back, &mut story.commands);
+    story.hear(Report::Back);
     assert_eq!(story.probed(true), Some(Change::WokenByOthers));
 }
 
