@@ -434,7 +434,8 @@ impl<P: SleepPolicy> PowerManager<P> {
             window: sla.sla().window,
         });
         let since = self.last_to_server.max(awake_since);
-        self.policy.verdict(now, &Idle { since, awake_since, promise })
+        let wake_time = self.expected_wake_time();
+        self.policy.verdict(now, &Idle { since, awake_since, promise, wake_time })
     }
 
     /// Books what happened and hands on what is to be done.

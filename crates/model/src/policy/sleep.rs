@@ -63,6 +63,8 @@ pub struct Idle {
     pub awake_since: Mono,
     /// The promise that a sleep has to keep, if one was made.
     pub promise: Option<Promise>,
+    /// So long the next wake-up is expected to take, by those that were seen.
+    pub wake_time: Duration,
 }
 
 /// What a policy says of an idle server.
@@ -278,7 +280,8 @@ mod tests {
     #[test]
     fn a_timeout_says_when_to_ask_again() {
         let mut policy = Timeout { idle: Duration::from_secs(5) };
-        let idle = Idle { since: Mono::from_secs(100), awake_since: Mono::ZERO, promise: None };
+        let (since, wake_time) = (Mono::from_secs(100), Duration::from_secs(5));
+        let idle = Idle { since, awake_since: Mono::ZERO, promise: None, wake_time };
         let at = |secs| Now { mono: Mono::from_secs(secs), ..Now::default() };
         assert_eq!(policy.verdict(at(104), &idle), Verdict::AskAgainAt(Mono::from_secs(105)));
         assert_eq!(policy.verdict(at(105), &idle), Verdict::Sleep);

@@ -177,11 +177,11 @@ impl Learned {
     }
 
     /// Sleeps, to wake ahead of somebody who is expected. Not if that is so soon that sleep would not pay.
-    fn sleep_until_a_regular_comes(&mut self, now: Mono, promise: Option<Promise>) -> Verdict {
+    fn sleep_until_a_regular_comes(&mut self, now: Mono, idle: &Idle) -> Verdict {
         let states = &self.terms.states;
         self.wake_at = None;
-        if let Some(next) = self.next_regular(now, promise) {
-            let wake_at = next.from - states.wake_time;
+        if let Some(next) = self.next_regular(now, idle.promise) {
+            let wake_at = next.from - idle.wake_time;
             if wake_at.since(now) < states.break_even().max(states.sleep_time) {
                 return Verdict::AskAgainAt(next.until);
             }
@@ -245,7 +245,7 @@ impl SleepPolicy for Learned {
         let awake = (states.on - states.off).get();
         let (spared, lasts_s) = self.spared(now, idle.promise, awake);
         if awake > 0.0 && awake >= spared {
-            return self.sleep_until_a_regular_comes(now.mono, idle.promise);
+            return self.sleep_until_a_regular_comes(now.mono, idle);
         }
         let idle_s = now.mono.since(idle.since).as_secs_f64();
         let [soonest, latest] = ASK_SHARES.map(|share| (idle_s * share).clamp(ASK_S.0, ASK_S.1));

@@ -81,7 +81,8 @@ mod tests {
     }
 
     fn idle(since: f64) -> Idle {
-        Idle { since: at(since).mono, awake_since: Mono::ZERO, promise: None }
+        let (since, wake_time) = (at(since).mono, Duration::from_secs(5));
+        Idle { since, awake_since: Mono::ZERO, promise: None, wake_time }
     }
 
     #[test]

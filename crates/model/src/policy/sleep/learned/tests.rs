@@ -68,8 +68,9 @@ fn events(most: usize) -> impl Strategy<Value = Vec<Event>> {
 
 /// The verdict, the time to ask again counted from now.
 fn verdict(policy: &mut Learned, now: Now, idle: u64) -> Option<Duration> {
+    let wake_time = policy.terms.states.wake_time;
     let since = now.mono - Duration::from_millis(idle);
-    let idle = Idle { since, awake_since: since, promise: None };
+    let idle = Idle { since, awake_since: since, promise: None, wake_time };
     match policy.verdict(now, &idle) {
         Verdict::Sleep => None,
         Verdict::AskAgainAt(then) => Some(then.since(now.mono)),
@@ -187,6 +188,29 @@ fn what_was_learned_keeps_awake_whom_a_new_policy_lets_sleep_and_fades_over_a_lo
     assert_eq!(after(120, 0), None, "after four months nobody is");
     let fresh = verdict(&mut Learned::new(terms()), moment.of_other(), 0);
     assert_eq!(fresh, None, "as before anybody came: one an hour is worth 10 W");
+}
+
+#[test]
+fn whoever_comes_like_clockwork_is_woken_for_as_long_ahead_as_waking_takes() {
+    let wakes_at = |wake_time: u64| {
+        let mut policy = Learned::new(terms());
+        let mut moment = Moment { millis: 0, other: 0, utc_offset: 0 };
+        for hour in 0..10 {
+            moment.millis = hour * 3_600_000;
+            let (class, needs_server) = (ClientClass::Api, true);
+            let visitor = Visitor(1);
+            let seen = Observation { visitor, class, needs_server, delayed: false };
+            policy.observe(moment.now(), &seen);
+        }
+        moment.millis += 600_000;
+        let since = moment.now().mono;
+        let wake_time = Duration::from_secs(wake_time);
+        let idle = Idle { since, awake_since: since, promise: None, wake_time };
+        assert_eq!(policy.verdict(moment.now(), &idle), Verdict::Sleep);
+        policy.wake_at().expect("they are expected at ten").0
+    };
+    assert_eq!(wakes_at(5) - wakes_at(90), Duration::from_secs(85));
+    assert!(wakes_at(5) < Duration::from_hours(10) - Duration::from_secs(5));
 }
 
 #[test]
