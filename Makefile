@@ -7,6 +7,8 @@ ARGS ?=
 FUZZ_SECONDS ?= 300
 # 1: a machine that cannot start the guest fails the test; empty: it skips it.
 VM_REQUIRED ?= 1
+# What a static binary is built for: arm64 or amd64.
+ARCH ?= arm64
 # How long the soak takes.
 MINUTES ?= 10
 
@@ -18,7 +20,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-front-door bench-meters policies fuzz fuzz-smoke lint doc licences garbage soak test-vm ci
+.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-front-door bench-meters policies fuzz fuzz-smoke lint doc licences garbage soak test-vm test-static ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS="--help")'
@@ -42,6 +44,8 @@ help:
 	@echo 'make garbage     a million generated requests against the gateway (GARBAGE_REQUESTS, GARBAGE_SEED)'
 	@echo 'make soak        MINUTES=$(MINUTES) of mixed load while the server is killed, frozen, asleep (SOAK_SEED)'
 	@echo 'make test-vm     the proxy before machines that truly suspend (QEMU guests; needs root; MACHINE_CYCLES)'
+	@echo 'make test-static'
+	@echo '                 a static binary for arm64 serves a request, under QEMU (ARCH=amd64 for the other)'
 	@echo 'make ci          all of this that must pass before a change goes in'
 
 demo:
@@ -114,6 +118,9 @@ soak:
 test-vm:
 	@tools/need rust cc python3 vm
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) cargo test --locked -p nightwatt-cli --test machine -- --ignored --nocapture --test-threads 1 $(ARGS)
+
+test-static:
+	@tools/static-check $(ARCH)
 
 ci:
 	@.ci/run

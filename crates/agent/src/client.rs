@@ -36,19 +36,22 @@ pub struct Exchange {
     key: Key,
     nonce: Nonce,
     verb: Verb,
+    patience_ms: u32,
     challenge: Option<Challenge>,
 }
 
 impl Exchange {
-    /// An exchange that begins. The nonce must come from chance.
-    pub const fn new(key: Key, nonce: Nonce, verb: Verb) -> Self {
-        Self { key, nonce, verb, challenge: None }
+    /// An exchange that begins, and for whose end somebody waits so long. The nonce must come from chance.
+    pub fn new(key: Key, nonce: Nonce, verb: Verb, patience: Duration) -> Self {
+        let patience_ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
+        Self { key, nonce, verb, patience_ms, challenge: None }
     }
 
     /// What is to be sent now, and again while nothing comes.
     pub fn message(&self) -> Vec<u8> {
-        let body =
-            self.challenge.map_or(Body::Hello, |challenge| Body::Order(challenge, self.verb));
+        let body = self
+            .challenge
+            .map_or(Body::Hello, |challenge| Body::Order(challenge, self.verb, self.patience_ms));
         Message { nonce: self.nonce, body }.seal(&self.key)
     }
 
@@ -120,7 +123,8 @@ async fn exchange(
         if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).await?;
     socket.connect(address).await?;
-    let mut exchange = Exchange::new(key.clone(), nonce(), verb);
+    let left = deadline.since(clock.now().mono);
+    let mut exchange = Exchange::new(key.clone(), nonce(), verb, left);
     let mut pause = FIRST_PAUSE;
     let mut buffer = [0; LONGEST + 1];
     while clock.now().mono < deadline {

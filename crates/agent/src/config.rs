@@ -94,6 +94,12 @@ impl Sleep {
     }
 }
 
+/// To wake more often is no sleep.
+const LEAST_DEAD_MAN: Duration = Duration::from_secs(10);
+
+/// What the kernel knows of (`Documentation/admin-guide/pm/sleep-states.rst`).
+const MEM_SLEEP: [&str; 3] = ["s2idle", "shallow", "deep"];
+
 /// Ways to sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -273,6 +279,20 @@ impl Config {
         if self.proxy.is_empty() {
             return Err("at least one `[[proxy]]` with its `key` is needed".to_owned());
         }
+        self.check_announcements()?;
+        if sleep.within.is_some_and(|within| within.is_zero()) {
+            return Err("`sleep.within` is more than 0: falling asleep takes time".to_owned());
+        }
+        if let Some(kind) = sleep.mem_sleep.as_deref().filter(|kind| !MEM_SLEEP.contains(kind)) {
+            return Err(format!(
+                "`sleep.mem_sleep` is one of {}, not `{kind}`",
+                MEM_SLEEP.join(", ")
+            ));
+        }
+        let dead_man = self.alarm.dead_man;
+        if !dead_man.is_zero() && dead_man < LEAST_DEAD_MAN {
+            return Err("`alarm.dead_man` is 10 s or more, as \"24h\"; \"0\" is never".to_owned());
+        }
         if (sleep.how == How::Command) != sleep.command.is_some() {
             return Err(
                 "`sleep.command` goes with `how = \"command\"`, and that with it".to_owned()
@@ -305,6 +325,27 @@ impl Config {
         }
         Ok(())
     }
+
+    fn check_announcements(&self) -> Result<(), String> {
+        for proxy in &self.proxy {
+            let Some(announce) = proxy.announce else { continue };
+            let name = &proxy.name;
+            if announce.ip().is_unspecified() {
+                return Err(format!(
+                    "`announce` of `{name}` is {}: write the proxy's own address",
+                    announce.ip()
+                ));
+            }
+            if !self.listen.iter().any(|ours| ours.is_ipv4() == announce.is_ipv4()) {
+                return Err(format!(
+                    "`announce` of `{name}` is {}, and none of `listen` can send there: one is IPv4, the \
+                     other IPv6",
+                    announce.ip()
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// An address with a port, or without for the usual one.
@@ -333,4 +374,30 @@ fn maybe_duration<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Duration>, D::Error> {
     duration_text::deserialize(deserializer).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_cannot_work_are_refused_with_what_would() {
+        let said = |listen: &str, proxy: &str, more: &str| {
+            let text =
+                format!("listen = [\"{listen}\"]\n[[proxy]]\nkey = \"k\"\n{proxy}\n{more}\n");
+            Config::parse(&text, "agent.toml").err().map(|error| error.to_string())
+        };
+        assert_eq!(said("10.0.0.2", "announce = \"10.0.0.1\"", ""), None);
+        let refused = [
+            ("10.0.0.2", "announce = \"0.0.0.0\"", "", "the proxy's own address"),
+            ("10.0.0.2", "announce = \"fd00::1\"", "", "the other IPv6"),
+            ("10.0.0.2", "", "[sleep]\nwithin = \"0\"", "more than 0"),
+            ("10.0.0.2", "", "[sleep]\nmem_sleep = \"Deep\"", "s2idle, shallow, deep"),
+            ("10.0.0.2", "", "[alarm]\ndead_man = \"1s\"", "10 s or more"),
+        ];
+        for (listen, proxy, more, wanted) in refused {
+            let said = said(listen, proxy, more).unwrap();
+            assert!(said.contains(wanted), "{said}");
+        }
+    }
 }

@@ -218,6 +218,7 @@ impl Course {
         let Phase::Checking(order) = self.phase.clone() else { return };
         self.phase = Phase::Awake;
         reasons.extend(self.at_work(now));
+        reasons.extend(given_up(now, order.ticket, "finding out what keeps it awake"));
         let ticket = order.ticket;
         match (order.verb, reasons.is_empty()) {
             (Verb::Sleep, true) => {
@@ -243,6 +244,16 @@ impl Course {
     ) {
         let Phase::Arming(order) = self.phase.clone() else { return };
         let by = self.name(order.ticket);
+        if let (Verb::Sleep, Some(why)) =
+            (order.verb, given_up(now, order.ticket, "setting the alarm"))
+        {
+            self.phase = Phase::Awake;
+            let reasons = vec![why];
+            self.record(now, What::Refused { by, reasons: reasons.clone() }, actions);
+            actions.push(Action::Disarm);
+            actions.push(Action::Reply(order.ticket, Outcome::Inhibited, reasons));
+            return;
+        }
         match outcome {
             Ok(alarm) => {
                 self.dead_man.arm(alarm.clone());
@@ -333,8 +344,13 @@ impl Course {
         let slept_s = slept.as_secs_f64();
         self.record(now, What::Resumed { slept_s, announced, alarm }, actions);
         self.told(now, turn, actions);
-        if announced {
-            self.phase = Phase::Awake;
+        // What was ordered before it slept is not to be done after.
+        match std::mem::replace(&mut self.phase, Phase::Awake) {
+            Phase::Checking(order) | Phase::Arming(order) => actions.push(overtake(order)),
+            Phase::Leaving { order, .. } if order.verb == Verb::Leave => {
+                actions.push(Action::Reply(order.ticket, Outcome::Going, Vec::new()));
+            }
+            Phase::Awake | Phase::Leaving { .. } | Phase::Falling { .. } => {}
         }
         actions.push(Action::Disarm);
         self.back(now, actions);
@@ -448,6 +464,15 @@ impl Course {
     fn record(&self, now: Stamp, what: What, actions: &mut Vec<Action>) {
         actions.push(Action::Record(Entry::new(now, &self.terms.boot, what)));
     }
+}
+
+/// Why an order is not carried out any more.
+fn given_up(now: Stamp, ticket: Ticket, what: &str) -> Option<String> {
+    (since_boot(now) > ticket.until).then(|| {
+        format!(
+            "{what} took longer than the proxy waits: raise `timeout` in its `[site.power.sleep.agent]`"
+        )
+    })
 }
 
 /// The answer to an order that somebody else's sleep comes before.

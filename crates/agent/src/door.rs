@@ -34,6 +34,8 @@ pub struct Ticket {
     pub from: SocketAddr,
     /// Through which of our sockets it came: the reply must leave through the same.
     pub socket: usize,
+    /// Whoever gave it waits no longer than until then, since boot, suspended or not.
+    pub until: Duration,
 }
 
 /// What is to be done about a datagram.
@@ -115,8 +117,9 @@ impl Door {
                 let body = Body::Challenge(Challenge { slot, token });
                 Ok(Verdict::Answer(Message { nonce, body }.seal(&self.keys[proxy])))
             }
-            Body::Order(challenge, verb) => {
-                let ticket = Ticket { token: challenge.token, nonce, proxy, from, socket };
+            Body::Order(challenge, verb, patience_ms) => {
+                let until = now.saturating_add(Duration::from_millis(patience_ms.into()));
+                let ticket = Ticket { token: challenge.token, nonce, proxy, from, socket, until };
                 self.order(now, ticket, challenge.slot, verb, sealed.tag())
             }
             Body::Ack(_) => Ok(Verdict::Heard { proxy, nonce }),

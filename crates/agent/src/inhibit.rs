@@ -19,11 +19,15 @@ mod script;
 mod systemd;
 mod users;
 
+use std::time::Duration;
+
 use nightwatt_clock::Clock;
+use nightwatt_model::time::Now;
 
 pub use calendar::Calendar;
 
 use crate::config::{self, Config};
+use crate::dead_man;
 use crate::due;
 use crate::host::Host;
 use rates::Rates;
@@ -71,13 +75,10 @@ impl Inhibitors {
             add(systemd::check(host).await);
         }
         let now = Clock::real().now();
-        if !config.timers_within.is_zero() {
-            let within = config.timers_within.as_secs().cast_signed();
-            add(due::next(host, alarm, now).await.map(|next| {
-                let next = next.filter(|(at, _)| at - now.wall.secs() <= within);
-                next.into_iter().map(|(at, what)| due_text(&what, at - now.wall.secs())).collect()
-            }));
-        }
+        add(due::next(host, alarm, now).await.map(|next| {
+            let reason = due_soon(next.as_ref(), now, config.timers_within);
+            reason.into_iter().chain(no_alarm(host, alarm, next, now)).collect()
+        }));
         for path in &config.calendars {
             add(calendar::check(host, path, now));
         }
@@ -89,11 +90,33 @@ impl Inhibitors {
     }
 }
 
-fn due_text(what: &str, seconds: i64) -> String {
-    match seconds {
+fn due_soon(next: Option<&(i64, String)>, now: Now, within: Duration) -> Option<String> {
+    let (at, what) = next?;
+    let seconds = at - now.wall.secs();
+    if within.is_zero() || seconds > within.as_secs().cast_signed() {
+        return None;
+    }
+    Some(match seconds {
         ..60 => format!("{what} is due in less than a minute"),
         _ => format!("{what} is due in {} min", seconds / 60),
-    }
+    })
+}
+
+/// A machine that is to wake by itself needs a clock that wakes it.
+fn no_alarm(
+    host: &Host,
+    alarm: &config::Alarm,
+    next: Option<(i64, String)>,
+    now: Now,
+) -> Option<String> {
+    let rtc = format!("/sys/class/rtc/{}/wakealarm", alarm.rtc);
+    dead_man::plan(now.wall.secs(), alarm.dead_man, next, alarm.lead)?;
+    (!host.has(&rtc)).then(|| {
+        format!(
+            "there is no {rtc} to wake it again; `dead_man = \"0\"`, `timers = []` and `cron = false` in \
+             [alarm] let it sleep without"
+        )
+    })
 }
 
 /// `1 user`, `2 users`.

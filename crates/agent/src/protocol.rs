@@ -18,7 +18,7 @@
 //! |---|---|---|
 //! | 1 HELLO | proxy | 24 zero bytes: no answer is longer than its question |
 //! | 2 CHALLENGE | agent | slot 8, token 16 |
-//! | 3 ORDER | proxy | slot 8, token 16, [verb](Verb) 1 |
+//! | 3 ORDER | proxy | slot 8, token 16, [verb](Verb) 1, for how many milliseconds it waits 4 |
 //! | 4 REPLY | agent | [outcome](Outcome) 1, [facts](Facts), texts: their number 1, each length 2 and UTF-8 |
 //! | 5 NEWS | agent | [event](Event) 1, boot 16, counter 8, wall clock 8 |
 //! | 6 ACK | proxy | counter 8 |
@@ -89,8 +89,9 @@ pub enum Body {
     Hello,
     /// The agent says what the order must repeat.
     Challenge(Challenge),
-    /// The order.
-    Order(Challenge, Verb),
+    /// The order, and for how many milliseconds the proxy waits for the reply: after that it has given up,
+    /// and what it ordered is not to be done any more.
+    Order(Challenge, Verb, u32),
     /// What became of it.
     Reply(Reply),
     /// The agent announces something.

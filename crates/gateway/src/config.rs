@@ -420,11 +420,25 @@ impl SiteConfig {
                 return wrong("hosts", text);
             }
         }
+        check_waits(self.wake_timeout, self.sleep_timeout)?;
         self.cache.check()?;
         self.meter.as_ref().map_or(Ok(()), |meter| meter.check("meter"))?;
         let own = self.scenario.as_ref().map_or(Ok(()), Scenario::check);
         own.map_err(|bad| of_scenario("scenario", &bad))
     }
+}
+
+/// Times that are waited for something to happen.
+fn check_waits(wake_timeout: Duration, sleep_timeout: Duration) -> Result<(), Wrong> {
+    for (key, time) in [("wake_timeout", wake_timeout), ("sleep_timeout", sleep_timeout)] {
+        if time.is_zero() {
+            return wrong(
+                key,
+                format!("`{key}` is 0: nothing happens in no time; leave it out for the default"),
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Names of sites and of machines name files too, and are all different.

@@ -36,6 +36,12 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// Who made an entry (`NDA_PROTOCOL` of rtnetlink): a number that nobody else is known to use.
 const OURS: &str = "78";
 
+/// `RTPROT_KERNEL`: nobody made it. What an administrator makes permanent later is not taken for ours.
+const THE_KERNELS: &str = "kernel";
+
+/// A server that no entry tells of is looked up again so often; that is a question to this kernel alone.
+const BETWEEN_LOOK_UPS: Duration = Duration::from_mins(1);
+
 /// Every protocol, in network byte order: `htons(ETH_P_ALL)`.
 const ALL_PROTOCOLS: i32 = 0x0300;
 
@@ -94,7 +100,7 @@ impl Neighbour {
         };
         debug!(host = self.host, ?found, "the neighbour that falls asleep");
         if let Some(entry) = found.filter(|entry| entry.hold.is_none())
-            && let Err(reason) = self.change(&entry, "permanent").await
+            && let Err(reason) = self.change(&entry, "permanent", OURS).await
         {
             self.warn(&reason);
         }
@@ -105,7 +111,7 @@ impl Neighbour {
         // Asked anew: the entry may be that of an earlier run.
         let found = self.look_up().await.unwrap_or_default();
         if let Some(entry) = found.filter(|entry| entry.hold == Some(Hold::Ours))
-            && let Err(reason) = self.change(&entry, "stale").await
+            && let Err(reason) = self.change(&entry, "stale", THE_KERNELS).await
         {
             debug!(host = self.host, reason, "its entry stays permanent");
         }
@@ -113,13 +119,17 @@ impl Neighbour {
 
     /// Ends with the next frame that the server sends, if it can be heard at all.
     pub async fn stirred(&self) {
-        let known = self.entry().clone();
-        let entry = match known {
-            Some(entry) => Some(entry),
-            // After a restart of the proxy the kernel may still know.
-            None => self.look_up().await.unwrap_or_default(),
+        let mut known = self.entry().clone();
+        // After a restart of this machine the kernel knows of it when it has spoken to us.
+        let entry = loop {
+            match known {
+                Some(entry) => break entry,
+                None => known = self.look_up().await.unwrap_or_default(),
+            }
+            if known.is_none() {
+                self.clock.sleep(BETWEEN_LOOK_UPS).await;
+            }
         };
-        let Some(entry) = entry else { return std::future::pending().await };
         if let Err(error) = frame_from(entry.card).await {
             self.warn(&format!("cannot listen for its frames: {error}"));
             return std::future::pending().await;
@@ -158,11 +168,11 @@ impl Neighbour {
         Ok(None)
     }
 
-    async fn change(&self, entry: &Entry, state: &str) -> Result<(), String> {
+    async fn change(&self, entry: &Entry, state: &str, whose: &str) -> Result<(), String> {
         let address = entry.address.to_string();
         let card = entry.card.map(|byte| format!("{byte:02x}")).join(":");
         let what = ["neigh", "replace", &address, "lladdr", &card];
-        let how = ["dev", &entry.interface, "nud", state, "protocol", OURS];
+        let how = ["dev", &entry.interface, "nud", state, "protocol", whose];
         self.ip(&[&what[..], &how].concat()).await.map(|_| ())
     }
 

@@ -27,6 +27,12 @@ impl ControllerConfig {
         tellers.all(|driver| matches!(driver, DriverConfig::Agent(_)))
     }
 
+    /// Do both put the same machine to sleep, so that neither knows of who needs it by way of the other?
+    pub fn sleeps_the_machine_of(&self, other: &Self) -> bool {
+        let theirs = other.drivers();
+        self.drivers().into_iter().any(|ours| theirs.iter().any(|it| ours.is_for_machine_of(it)))
+    }
+
     /// Settings that do not do what they seem to, in words. Reads the files that drivers need.
     pub fn risks(&self, probe: Option<&probe::Config>) -> Vec<String> {
         let mut risks = Vec::new();
@@ -59,6 +65,16 @@ impl DriverConfig {
             | Self::Qemu(_)
             | Self::Ipmi(_)
             | Self::Redfish(_) => true,
+        }
+    }
+
+    fn is_for_machine_of(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Wol(ours), Self::Wol(theirs)) => {
+                ours.mac.iter().any(|card| theirs.mac.contains(card))
+            }
+            (Self::Agent(ours), Self::Agent(theirs)) => ours.address == theirs.address,
+            _ => false,
         }
     }
 
@@ -197,6 +213,21 @@ mod tests {
         let told = risks(&redfish, None);
         assert!(told.len() == 1 && told[0].contains("certificate"), "{told:?}");
         assert!(!told[0].contains("secret"), "{told:?}");
+    }
+
+    #[test]
+    fn two_that_sleep_the_same_machine_are_known_by_its_card_or_its_agent() {
+        let by = |card: &str, agent: &str| {
+            let table = format!(
+                "[wake.wol]\nmac = {card}\n[sleep.agent]\naddress = \"{agent}\"\nkey = \"k\""
+            );
+            toml::from_str::<ControllerConfig>(&table).unwrap()
+        };
+        let one = by("\"52:54:00:00:00:01\"", "10.0.0.2");
+        let cards = "[\"52:54:00:00:00:02\", \"52-54-00-00-00-01\"]";
+        assert!(one.sleeps_the_machine_of(&by(cards, "10.0.0.3")));
+        assert!(one.sleeps_the_machine_of(&by("\"52:54:00:00:00:03\"", "10.0.0.2")));
+        assert!(!one.sleeps_the_machine_of(&by("\"52:54:00:00:00:03\"", "10.0.0.3")));
     }
 
     #[test]

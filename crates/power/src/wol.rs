@@ -89,6 +89,8 @@ impl TryFrom<String> for Mac {
 
     fn try_from(text: String) -> Result<Self, String> {
         let bytes = bytes(&text).and_then(|bytes| <[u8; 6]>::try_from(bytes).ok());
+        // A group of cards (the first byte is odd) or none at all is nobody's.
+        let bytes = bytes.filter(|bytes| bytes[0] & 1 == 0 && *bytes != [0; 6]);
         bytes.map(Self).ok_or_else(|| {
             format!("`{text}` is no address of a network card, as 52:54:00:12:34:56 is (`ip link`)")
         })

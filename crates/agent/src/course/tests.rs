@@ -18,11 +18,15 @@ fn nonce() -> Nonce {
     Nonce([7; 16])
 }
 
+/// So long somebody waits for the end of an order.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 fn ticket(number: u8) -> Ticket {
     // As the door makes them.
     let mut door = crate::door::Door::new(vec![key()], key());
     let from = "10.0.0.1:4000".parse().unwrap();
-    let mut exchange = crate::client::Exchange::new(key(), Nonce([number; 16]), Verb::Sleep);
+    let mut exchange =
+        crate::client::Exchange::new(key(), Nonce([number; 16]), Verb::Sleep, PATIENCE);
     let crate::door::Verdict::Answer(challenge) =
         door.receive(Duration::ZERO, 0, from, &exchange.message())
     else {
@@ -30,8 +34,9 @@ fn ticket(number: u8) -> Ticket {
     };
     exchange.receive(&challenge);
     let verdict = door.receive(Duration::ZERO, 0, from, &exchange.message());
-    let crate::door::Verdict::Order(ticket, _) = verdict else { panic!() };
-
+    let crate::door::Verdict::Order(mut ticket, _) = verdict else { panic!() };
+    // Whoever gave it waits for ever.
+    ticket.until = Duration::MAX;
     ticket
 }
 
@@ -317,6 +322,36 @@ fn a_hook_before_the_sleep_of_others_sets_the_alarm_and_tells_the_proxies_first(
     machine.hear();
     machine.orders(4, Verb::Return);
     assert_eq!(machine.sent[2..], [Event::Leaving, Event::StayedAwake]);
+}
+
+#[test]
+fn what_was_ordered_is_not_done_when_nobody_waits_for_it_any_more() {
+    let mut machine = Machine::new();
+    let mut hasty = ticket(1);
+    hasty.until = since_boot(machine.now) + PATIENCE;
+    machine.acts(|course, now, actions| course.order(now, hasty, Verb::Sleep, actions));
+    assert_eq!(machine.passes(PATIENCE + Duration::from_millis(1)), []);
+    let refused = machine.is_checked(&[]);
+    assert_eq!(
+        (events(&refused), outcomes(&refused)),
+        (vec!["refused".to_owned()], vec![Outcome::Inhibited])
+    );
+    // Nor when it slept meanwhile.
+    for is_checked in [false, true] {
+        let mut machine = Machine::new();
+        machine.orders(1, Verb::Sleep);
+        if is_checked {
+            assert_eq!(machine.is_checked(&[]), [Action::Arm]);
+        }
+        machine.sleeps(Duration::from_secs(5));
+        let resumed = machine.acts(Course::look);
+        assert_eq!(
+            (events(&resumed), outcomes(&resumed)),
+            (vec!["resumed".to_owned()], vec![Outcome::Busy])
+        );
+        assert_eq!((machine.is_checked(&[]), machine.is_armed(24)), (vec![], vec![]));
+        assert_eq!(machine.sent, [Event::Back]);
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::client::{Exchange, Progress};
 use crate::protocol::{Event, Facts, News, Outcome};
 
 const NOW: Duration = Duration::from_secs(1000);
+const PATIENCE: Duration = Duration::from_secs(9);
 
 fn key(byte: u8) -> Key {
     Key::new(&[byte; 32]).unwrap()
@@ -24,7 +25,7 @@ fn reply(text: &str) -> Reply {
 
 /// From HELLO to the order as a datagram.
 fn order(door: &mut Door, key: &Key, nonce: u8, now: Duration) -> (Exchange, Vec<u8>) {
-    let mut exchange = Exchange::new(key.clone(), Nonce([nonce; 16]), Verb::Sleep);
+    let mut exchange = Exchange::new(key.clone(), Nonce([nonce; 16]), Verb::Sleep, PATIENCE);
     let hello = exchange.message();
     let Verdict::Answer(challenge) = door.receive(now, 0, proxy(), &hello) else { panic!() };
     assert_eq!(challenge.len(), hello.len(), "no answer is longer than its question");
@@ -137,15 +138,15 @@ fn one_challenge_is_good_for_one_order() {
     let (_, first) = order(&mut door, &key(1), 7, NOW);
     ticket(&door.receive(NOW, 0, proxy(), &first));
     // The owner of the key gives another order to the same challenge.
-    let Ok(Message { nonce, body: Body::Order(challenge, _) }) =
+    let Ok(Message { nonce, body: Body::Order(challenge, ..) }) =
         Sealed::parse(&first).unwrap().open(&key(1))
     else {
         panic!()
     };
-    let second = Message { nonce, body: Body::Order(challenge, Verb::Check) }.seal(&key(1));
+    let second = Message { nonce, body: Body::Order(challenge, Verb::Check, 9_000) }.seal(&key(1));
     assert_eq!(door.receive(NOW, 0, proxy(), &second), Verdict::Silence);
     // And another proxy cannot use it.
-    let third = Message { nonce, body: Body::Order(challenge, Verb::Sleep) }.seal(&key(2));
+    let third = Message { nonce, body: Body::Order(challenge, Verb::Sleep, 9_000) }.seal(&key(2));
     assert_eq!(door.receive(NOW, 0, proxy(), &third), Verdict::Silence);
     assert_eq!(refusals(&mut door), "2 replayed, the last from 10.0.0.1");
 }
@@ -155,7 +156,7 @@ fn a_message_of_the_agents_own_that_comes_back_is_refused() {
     let mut door = door();
     let (_, order) = order(&mut door, &key(1), 7, NOW);
     let ticket = ticket(&door.receive(NOW, 0, proxy(), &order));
-    let hello = Exchange::new(key(1), Nonce([8; 16]), Verb::State).message();
+    let hello = Exchange::new(key(1), Nonce([8; 16]), Verb::State, PATIENCE).message();
     let Verdict::Answer(challenge) = door.receive(NOW, 0, proxy(), &hello) else { panic!() };
     let sent = door.answer(NOW, &ticket, reply("no"));
     let news = News { event: Event::Back, boot: [0; 16], counter: 5, wall_ms: 0 };
@@ -170,14 +171,14 @@ fn a_message_of_the_agents_own_that_comes_back_is_refused() {
 fn whoever_has_no_key_or_another_gets_no_answer() {
     let mut door = door();
     for stranger in [key(3), key(99)] {
-        let hello = Exchange::new(stranger, Nonce([7; 16]), Verb::State).message();
+        let hello = Exchange::new(stranger, Nonce([7; 16]), Verb::State, PATIENCE).message();
         assert_eq!(door.receive(NOW, 0, proxy(), &hello), Verdict::Silence);
     }
     // Who only knows the key's name.
-    let mut forged = Exchange::new(key(3), Nonce([7; 16]), Verb::State).message();
+    let mut forged = Exchange::new(key(3), Nonce([7; 16]), Verb::State, PATIENCE).message();
     forged[6..14].copy_from_slice(&key(1).id().0);
     assert_eq!(door.receive(NOW, 0, proxy(), &forged), Verdict::Silence);
-    let mut version_2 = Exchange::new(key(1), Nonce([7; 16]), Verb::State).message();
+    let mut version_2 = Exchange::new(key(1), Nonce([7; 16]), Verb::State, PATIENCE).message();
     version_2[3] = 2;
     assert_eq!(door.receive(NOW, 0, proxy(), &version_2), Verdict::Silence);
     assert_eq!(door.receive(NOW, 0, proxy(), b""), Verdict::Silence);
@@ -210,7 +211,7 @@ fn even_the_owner_of_a_key_cannot_make_it_grow() {
     for number in 0..2000_u16 {
         let mut nonce = [0; 16];
         nonce[..2].copy_from_slice(&number.to_be_bytes());
-        let mut exchange = Exchange::new(key(1), Nonce(nonce), Verb::Sleep);
+        let mut exchange = Exchange::new(key(1), Nonce(nonce), Verb::Sleep, PATIENCE);
         let Verdict::Answer(challenge) = door.receive(NOW, 0, proxy(), &exchange.message()) else {
             panic!()
         };
@@ -229,10 +230,10 @@ fn even_the_owner_of_a_key_cannot_make_it_grow() {
 
 proptest! {
     #[test]
-    fn every_flipped_bit_is_noticed(bit in 0_usize..(30 + 25 + 32) * 8) {
+    fn every_flipped_bit_is_noticed(bit in 0_usize..(30 + 29 + 32) * 8) {
         let mut door = door();
         let (mut exchange, mut order) = order(&mut door, &key(1), 7, NOW);
-        prop_assert_eq!(order.len() * 8, (30 + 25 + 32) * 8);
+        prop_assert_eq!(order.len() * 8, (30 + 29 + 32) * 8);
         order[bit / 8] ^= 1 << (bit % 8);
         prop_assert_eq!(door.receive(NOW, 0, proxy(), &order), Verdict::Silence);
         // And so on the other side.

@@ -13,15 +13,18 @@ const FILES: [&str; 2] = ["/run/utmp", "/var/run/utmp"];
 /// `USER_PROCESS` of utmp(5).
 const USER_PROCESS: i16 = 7;
 
-/// Somebody who has more sessions than this is there anyway.
+/// Where so many sessions are somebody's, no more need be asked for.
 const MOST: usize = 32;
 
 pub(super) async fn check(host: &Host) -> Says {
     if let Some(text) = systemd::call(host, "ListSessions").await? {
         let mut users = Vec::new();
-        for (user, object) in sessions(&text)?.into_iter().take(MOST) {
+        for (user, object) in sessions(&text)? {
             if is_users(&object).await? {
                 users.push(user);
+            }
+            if users.len() == MOST {
+                break;
             }
         }
         return Ok(told(users));
@@ -65,10 +68,16 @@ async fn is_users(object: &str) -> Result<bool, String> {
     let mut arguments =
         vec!["--system", "--json=short", "get-property", "org.freedesktop.login1", object];
     arguments.extend(properties);
-    // It may have ended meanwhile.
-    let text = systemd::busctl(&arguments).await.unwrap_or_default().unwrap_or_default();
-    Ok(counts(&text))
+    match systemd::busctl(&arguments).await {
+        Ok(text) => Ok(counts(&text.unwrap_or_default())),
+        // It has ended meanwhile.
+        Err(why) if why.contains(NO_SUCH_OBJECT) => Ok(false),
+        Err(why) => Err(why),
+    }
 }
+
+/// What D-Bus says of an object that is not there (org.freedesktop.DBus.Error.UnknownObject).
+const NO_SUCH_OBJECT: &str = "Unknown object";
 
 /// Lines of JSON: the class, and the state.
 fn counts(text: &str) -> bool {

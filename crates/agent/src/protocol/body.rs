@@ -99,9 +99,10 @@ pub(super) fn write(body: &Body, bytes: &mut Vec<u8>, limit: usize) {
     match body {
         Body::Hello => bytes.extend([0; CHALLENGE]),
         Body::Challenge(challenge) => write_challenge(*challenge, bytes),
-        Body::Order(challenge, verb) => {
+        Body::Order(challenge, verb, patience_ms) => {
             write_challenge(*challenge, bytes);
             bytes.push(*verb as u8);
+            bytes.extend(patience_ms.to_be_bytes());
         }
         Body::Reply(reply) => write_reply(reply, bytes, limit),
         Body::News(news) => {
@@ -150,7 +151,11 @@ pub(super) fn read(kind: u8, bytes: &[u8]) -> Option<Body> {
     let body = match kind {
         1 => (from.take::<CHALLENGE>()? == [0; CHALLENGE]).then_some(Body::Hello)?,
         2 => Body::Challenge(from.challenge()?),
-        3 => Body::Order(from.challenge()?, Verb::of(from.byte()?)?),
+        3 => Body::Order(
+            from.challenge()?,
+            Verb::of(from.byte()?)?,
+            from.take().map(u32::from_be_bytes)?,
+        ),
         4 => Body::Reply(from.reply()?),
         5 => {
             let event = from.byte()?;

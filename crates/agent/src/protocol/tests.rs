@@ -15,7 +15,7 @@ fn reopened(message: &Message) -> Message {
 #[test]
 fn an_order_is_laid_out_as_documented() {
     let challenge = Challenge { slot: 0x0102_0304_0506_0708, token: [0xcc; 16] };
-    let body = Body::Order(challenge, Verb::Sleep);
+    let body = Body::Order(challenge, Verb::Sleep, 30_000);
     let bytes = Message { nonce: Nonce([0xaa; 16]), body }.seal(&key());
     let mut expected = b"nwa\x01\x03\x00".to_vec();
     expected.extend(key().id().0);
@@ -23,6 +23,7 @@ fn an_order_is_laid_out_as_documented() {
     expected.extend([1, 2, 3, 4, 5, 6, 7, 8]);
     expected.extend([0xcc; 16]);
     expected.push(3);
+    expected.extend([0, 0, 0x75, 0x30]);
     assert_eq!(bytes[..bytes.len() - 32], expected);
 }
 
@@ -88,7 +89,8 @@ fn body() -> impl Strategy<Value = Body> {
     prop_oneof![
         Just(Body::Hello),
         challenge().prop_map(Body::Challenge),
-        (challenge(), verb).prop_map(|(challenge, verb)| Body::Order(challenge, verb)),
+        (challenge(), verb, any::<u32>())
+            .prop_map(|(challenge, verb, patience)| Body::Order(challenge, verb, patience)),
         reply,
         news,
         any::<u64>().prop_map(Body::Ack),

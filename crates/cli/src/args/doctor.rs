@@ -15,8 +15,8 @@ pub(crate) struct DoctorArgs {
     /// Put a server to sleep and wake it so many times (once, if no number is given), and time that
     #[arg(long, value_name = "TIMES", requires = "config", num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) cycle: Option<u32>,
-    /// Which one, by the name of its site or machine, if the configuration has several
-    #[arg(long, value_name = "NAME", requires = "cycle")]
+    /// Only this one, by the name of its site or machine
+    #[arg(long, value_name = "NAME", requires = "config")]
     pub(crate) site: Option<String>,
     /// How long it sleeps each time
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration_text::parse, requires = "cycle")]

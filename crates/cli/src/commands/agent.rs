@@ -1,6 +1,7 @@
 //! `nightwatt agent`: on the machine that sleeps.
 
 use std::fmt::Write;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
@@ -91,22 +92,13 @@ fn check(args: &AgentConfigArgs, json: bool) -> Result<ExitStatus, Failure> {
         let reasons = Inhibitors::new(&config, &host).check().await;
         (reasons, due::alarm(&host, &config.alarm, now).await)
     });
-    let rtc = format!("/sys/class/rtc/{}/wakealarm", config.alarm.rtc);
-    let mut warnings = Vec::new();
-    if matches!(alarm, Ok(Some(_))) && !host.has(&rtc) {
-        warnings.push(format!(
-            "there is no {rtc}: it refuses to sleep; `dead_man = \"0\"`, `timers = []` and `cron = false` \
-             in [alarm] let it sleep without an alarm"
-        ));
-    }
-    warnings.extend(alarm.as_ref().err().cloned());
+    // If it cannot be told, that is among the reasons.
     let alarm = alarm.ok().flatten();
     let result = json!({
         "schema": 1,
         "may_sleep": reasons.is_empty(),
         "reasons": reasons,
         "alarm": alarm,
-        "warnings": warnings,
     });
     let words = || {
         let mut text = if reasons.is_empty() { "may sleep\n" } else { "stays awake:\n" }.to_owned();
@@ -120,7 +112,7 @@ fn check(args: &AgentConfigArgs, json: bool) -> Result<ExitStatus, Failure> {
         );
         text
     };
-    output::say_result(&result, json, words, if json { &[] } else { &warnings })?;
+    output::say_result(&result, json, words, &[])?;
     Ok(if reasons.is_empty() { ExitStatus::Success } else { ExitStatus::Failed })
 }
 
@@ -138,9 +130,16 @@ fn make_key(to: Option<&Path>) -> Result<ExitStatus, Failure> {
         None => output::say(&text)?,
         Some(path) => {
             key::write(path, &text).map_err(|error| {
-                Failure::because(format!("cannot write {}", path.display()), &error).hint(
-                    "a key that is there is not overwritten: remove it first, or choose another name",
-                )
+                let hint = match error.kind() {
+                    io::ErrorKind::AlreadyExists => {
+                        "a key that is there is not overwritten: remove it first, or choose another name"
+                    }
+                    io::ErrorKind::NotFound => {
+                        "make its folder first, for nobody else to read: `install -d -m 700 FOLDER`"
+                    }
+                    _ => "choose a place that you may write to",
+                };
+                Failure::because(format!("cannot write {}", path.display()), &error).hint(hint)
             })?;
             output::say(&format!(
                 "{} is a new key. Copy it to the other machine by a way that nobody listens to (`scp -p`).",

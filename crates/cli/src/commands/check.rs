@@ -61,7 +61,7 @@ fn page(name: &str, config: &Config) -> String {
     }
     for site in &config.site {
         let _ = writeln!(text, "\nsite {}", site.name);
-        site_rows(&mut text, site, config.scenario_of(site));
+        site_rows(&mut text, config, site);
     }
     text
 }
@@ -95,7 +95,8 @@ fn machine_json(machine: &MachineConfig) -> Value {
     })
 }
 
-fn site_rows(text: &mut String, site: &SiteConfig, scenario: &Scenario) {
+fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
+    let scenario = config.scenario_of(site);
     let Scenario { server, proxy, sla, cache, policy, .. } = scenario;
     let hosts = if site.hosts.is_empty() {
         "every host that no other site has".to_owned()
@@ -155,7 +156,7 @@ fn site_rows(text: &mut String, site: &SiteConfig, scenario: &Scenario) {
     };
     row(text, "cache", &format!("{} MB; {fresh}; {grace}", cache.size_mb));
     row(text, "warm-up", &warm_up(cache, rules.grace_while_asleep));
-    for risk in risks(site) {
+    for risk in risks(config, site) {
         row(text, "careful", &risk);
     }
 }
@@ -188,10 +189,25 @@ fn drivers(text: &mut String, power: &ControllerConfig) {
 }
 
 /// What may surprise its author.
-fn risks(site: &SiteConfig) -> Vec<String> {
+fn risks(config: &Config, site: &SiteConfig) -> Vec<String> {
     let power = site.power.as_ref().map(|power| power.risks(site.probe.as_ref()));
     let cache = site.cache.risks().into_iter().map(str::to_owned);
-    power.into_iter().flatten().chain(cache).collect()
+    let power = power.into_iter().flatten();
+    power.chain(same_machine(config, site)).chain(cache).collect()
+}
+
+/// Another site or machine that puts to sleep what this one does.
+fn same_machine(config: &Config, site: &SiteConfig) -> Option<String> {
+    let power = site.power.as_ref()?;
+    let sites = config.site.iter().filter(|it| it.name != site.name);
+    let sites = sites.filter_map(|it| Some((&it.name, it.power.as_ref()?)));
+    let machines = config.machine.iter().map(|it| (&it.name, &it.power));
+    let (name, _) =
+        sites.chain(machines).find(|(_, others)| power.sleeps_the_machine_of(others))?;
+    Some(format!(
+        "`{name}` puts the same machine to sleep, and neither waits for who uses the other: give it a \
+         `[[machine]]`, and write `on = \"MACHINE\"` in place of the sites' own `power`"
+    ))
 }
 
 fn awake_if(site: &SiteConfig) -> String {
@@ -250,7 +266,7 @@ fn as_json(config: &Config, site: &SiteConfig) -> Value {
         "policy": scenario.policy.to_string(),
         "break_even_s": (break_even != Duration::MAX).then_some(break_even.as_secs_f64()),
         "grace_asleep": duration_text::format(site.cache.rules(&scenario.cache).grace_while_asleep),
-        "careful": risks(site),
+        "careful": risks(config, site),
         "meter": site.meter.as_ref().map(meter_words),
         "scenario": scenario,
     })

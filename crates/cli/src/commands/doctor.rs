@@ -44,10 +44,19 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
     let config = Config::load(path).map_err(|error| Failure::usage(&error))?;
     let clock = Clock::real();
     let runtime = clock.runtime().map_err(|error| Failure::because("cannot start", &error))?;
-    match args.cycle {
-        Some(times) => runtime.block_on(try_out(args, &config, &clock, times)),
-        None => say(args, runtime.block_on(proxy::examine(&config, &place, &clock))),
+    if let Some(times) = args.cycle {
+        return runtime.block_on(try_out(args, &config, &clock, times));
     }
+    let targets = match &args.site {
+        Some(_) => vec![target(args, &config)?],
+        None => Target::all(&config),
+    };
+    let tell = |name: &str| {
+        if !args.json {
+            output::complain(&format!("looking at {name}"));
+        }
+    };
+    say(args, runtime.block_on(proxy::examine(&targets, &config, &place, &clock, tell)))
 }
 
 fn say(args: &DoctorArgs, machines: Vec<Findings>) -> Result<ExitStatus, Failure> {
@@ -132,7 +141,7 @@ fn target<'a>(args: &DoctorArgs, config: &'a Config) -> Result<Target<'a>, Failu
         None => (all.len() == 1).then_some(0),
     };
     let place = place.ok_or_else(|| {
-        Failure::saying("which server is to be tried?".to_owned())
+        Failure::saying("which server?".to_owned())
             .into_usage()
             .hint(format!("name it by `--site`; there are: {}", names.join(", ")))
     })?;

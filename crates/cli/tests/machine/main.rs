@@ -3,6 +3,7 @@
 //! Slow, and needing root: run by `make test-vm`.
 
 mod agent;
+mod chain;
 mod failures;
 mod guest;
 mod proxy;

@@ -8,20 +8,19 @@ pub(crate) fn cycles() -> usize {
     std::env::var("MACHINE_CYCLES").ok().and_then(|text| text.parse().ok()).unwrap_or(3)
 }
 
-fn wol_and_ssh(guest: &Guest) -> String {
+/// How the guest is reached by ssh: the keys of a table.
+pub(crate) fn over_ssh(guest: &Guest) -> String {
     format!(
-        r#"[site.power.wake.wol]
-mac = "{mac}"
-[site.power.sleep.ssh]
-host = "root@{address}"
-identity = "{identity}"
-known_hosts = "{known_hosts}"
-"#,
-        mac = guest.text("guest/mac"),
-        address = guest.text("guest/address"),
-        identity = guest.text("ssh/identity"),
-        known_hosts = guest.text("ssh/known_hosts"),
+        "host = \"root@{}\"\nidentity = \"{}\"\nknown_hosts = \"{}\"\n",
+        guest.text("guest/address"),
+        guest.text("ssh/identity"),
+        guest.text("ssh/known_hosts"),
     )
+}
+
+fn wol_and_ssh(guest: &Guest) -> String {
+    let (mac, ssh) = (guest.text("guest/mac"), over_ssh(guest));
+    format!("[site.power.wake.wol]\nmac = \"{mac}\"\n[site.power.sleep.ssh]\n{ssh}")
 }
 
 #[test]

@@ -10,8 +10,8 @@ use nightwatt_power::probe;
 use serde::Deserialize;
 
 use super::{
-    MeterConfig, Wrong, cache, check_name, default_good_bye, default_grace, default_sleep_timeout,
-    default_wake_timeout, default_watch, wrong,
+    MeterConfig, Wrong, cache, check_name, check_waits, default_good_bye, default_grace,
+    default_sleep_timeout, default_wake_timeout, default_watch, wrong,
 };
 
 /// A machine that carries servers, or other machines: a host of guests, a guest with containers, or
@@ -81,6 +81,7 @@ impl MachineConfig {
             );
             return wrong("linger", message);
         }
+        check_waits(self.wake_timeout, self.sleep_timeout)?;
         self.meter.as_ref().map_or(Ok(()), |meter| meter.check("meter"))
     }
 }

@@ -134,6 +134,10 @@ fn impossible_figures_are_refused() {
     points_at(8, "on_w = 80", "on_w = nan", &["NaN"]);
     points_at(9, "on_w = 80", "on_w = 80\noff_w = 90", &["off_w", "90", "awake"]);
     points_at(5, "hold = \"30s\"", "header_bytes = 100", &["8192"]);
+    let own = "[site.power.simulated]";
+    for key in ["wake_timeout", "sleep_timeout"] {
+        points_at(23, own, &format!("{key} = \"0\"\n{own}"), &[key, "no time"]);
+    }
     // Nobody would ever be let in.
     points_at(5, "hold = \"30s\"", "connections = 0", &["at least 1"]);
     points_at(5, "hold = \"30s\"", "headers = 1000", &["at most 256"]);

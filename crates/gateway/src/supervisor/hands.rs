@@ -128,11 +128,13 @@ impl Hands {
         neighbour.stirred().await;
     }
 
-    /// A server that is awake is a neighbour as others are. One that sleeps is left in peace, whoever put it
-    /// to sleep.
+    /// A server that is awake, or is to be, is a neighbour as others are: it may wake with another card. One
+    /// that sleeps is left in peace, whoever put it to sleep.
     async fn settle(&self, phase: Phase) {
         match (&self.neighbour, phase) {
-            (Some(neighbour), Phase::Awake) => neighbour.release().await,
+            (Some(neighbour), Phase::Awake | Phase::Waking | Phase::Failed) => {
+                neighbour.release().await;
+            }
             (Some(neighbour), Phase::Asleep) => neighbour.leave_in_peace().await,
             _ => {}
         }

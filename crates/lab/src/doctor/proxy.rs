@@ -104,19 +104,27 @@ pub struct Findings {
     pub findings: Vec<Finding>,
 }
 
-/// Looks at every server: asks its probe once, and its controller for nothing.
-pub async fn examine(config: &Config, place: &Place, clock: &Clock) -> Vec<Findings> {
+/// Looks at these servers: asks each one's probe once, and its controller for nothing. `tell` is told the
+/// name of the one that is next: whoever does not answer takes his time.
+pub async fn examine(
+    targets: &[Target<'_>],
+    config: &Config,
+    place: &Place,
+    clock: &Clock,
+    tell: impl Fn(&str),
+) -> Vec<Findings> {
     let mut all = Vec::new();
-    for target in Target::all(config) {
-        let mut findings = programs(&target, place);
-        findings.extend(name(&target));
+    for target in targets {
+        tell(target.name);
+        let mut findings = programs(target, place);
+        findings.extend(name(target));
         let address = target.address();
         let is_elsewhere = target.power.is_none_or(|power| !power.is_on_this_machine());
         if let Some(address) = address.filter(|it| !it.is_loopback() && is_elsewhere) {
-            findings.extend(way(&target, address, place));
+            findings.extend(way(target, address, place));
             findings.push(capabilities(place));
         }
-        findings.extend(reach(&target, config, clock).await);
+        findings.extend(reach(target, config, clock).await);
         all.push(Findings { name: target.name.to_owned(), findings });
     }
     all

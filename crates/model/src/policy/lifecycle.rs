@@ -1,6 +1,7 @@
 //! A server that sleeps and wakes: its states, and how failures are retried without a loop.
 
 mod change;
+mod heard;
 mod patience;
 
 use std::time::Duration;
@@ -133,6 +134,10 @@ pub struct Lifecycle {
     turned_round: bool,
     /// When it said good-bye, as long as nothing shows that it is gone: until then it still answers.
     left: Option<Mono>,
+    /// It counts as asleep, and said good-bye once more: it was awake, and nobody noticed.
+    left_again: bool,
+    /// It counts as asleep, and said that it is up: its service may need until then to answer.
+    starts_until: Mono,
 }
 
 /// A server that goes away this soon after waking has not really woken.
@@ -141,10 +146,6 @@ const SETTLED: Duration = Duration::from_secs(30);
 /// A server that said that it will say good-bye is not asked before: what is sent to it as it falls asleep
 /// may wake it. Then its good-bye may be lost.
 const GOOD_BYE_LOST: Duration = Duration::from_secs(15);
-
-/// What comes from a server this soon after it fell asleep, it may have sent before: a kernel answers
-/// until its network card is off.
-const STILL: Duration = Duration::from_secs(5);
 
 impl Lifecycle {
     /// A server nobody has looked at yet.
@@ -169,6 +170,8 @@ impl Lifecycle {
             came_back: false,
             turned_round: false,
             left: None,
+            left_again: false,
+            starts_until: Mono::ZERO,
         }
     }
 
@@ -294,74 +297,10 @@ impl Lifecycle {
                 }
                 None
             }
-            Report::Leaving => {
-                self.left = Some(now);
-                self.leaves(now, commands)
-            }
-            Report::Gone => self.leaves(now, commands),
-            Report::Back => {
-                // It was on its way and turned round, it seems; an answer will tell.
-                self.is_back(self.phase == Phase::FallingAsleep, commands);
-                None
-            }
-            Report::Stayed => {
-                self.is_back(self.phase != Phase::Awake, commands);
-                None
-            }
-            Report::Stirred => {
-                let may_be_old = matches!(self.phase, Phase::Awake | Phase::FallingAsleep)
-                    || self.phase == Phase::Asleep && now.since(self.since) < STILL;
-                if !may_be_old {
-                    self.look(commands);
-                }
-                None
+            Report::Leaving | Report::Gone | Report::Back | Report::Stayed | Report::Stirred => {
+                self.hears(now, report, commands)
             }
         }
-    }
-
-    /// It goes to sleep at this moment. To see for ourselves could wake it again.
-    fn leaves(&mut self, now: Mono, commands: &mut Vec<Command>) -> Option<Change> {
-        match self.phase {
-            Phase::FallingAsleep => {
-                self.told = Some(Slept::Done);
-                self.turned_round = false;
-                // Whether it really goes is not yet seen.
-                let failures = self.sleep_failures;
-                let slept = self.fell_asleep(now, commands);
-                self.sleep_failures = failures;
-                Some(slept)
-            }
-            Phase::Awake => {
-                self.forget_failures();
-                Some(self.come_to(now, Phase::Asleep, Change::SleptByOthers))
-            }
-            // The wake command met it on its way down, and is given again until it answers.
-            Phase::Waking | Phase::Unknown | Phase::Asleep | Phase::Failed => None,
-        }
-    }
-
-    /// It says that it is up.
-    fn is_back(&mut self, turned_round: bool, commands: &mut Vec<Command>) {
-        self.turned_round = turned_round;
-        self.left = None;
-        self.look(commands);
-    }
-
-    /// Sees whether it answers, if that is not known and nothing is under way.
-    fn look(&mut self, commands: &mut Vec<Command>) {
-        if self.phase != Phase::Awake && !self.busy {
-            self.probe(commands);
-        }
-    }
-
-    /// Did it say that it does not sleep, in one way or the other?
-    fn refused(&self) -> bool {
-        self.turned_round || self.told == Some(Slept::Failed)
-    }
-
-    /// Has it said good-bye, and may not be gone yet?
-    fn still_goes(&self, now: Mono) -> bool {
-        self.left.is_some_and(|left| now.since(left) < self.patience.good_bye)
     }
 
     fn forget_failures(&mut self) {
@@ -544,6 +483,8 @@ impl Lifecycle {
         self.woken_by_us = false;
         self.told = None;
         self.turned_round = false;
+        self.left_again = false;
+        self.starts_until = Mono::ZERO;
     }
 
     /// What went away by itself may only have been out of reach: nobody would notice that it is back. But it
@@ -557,7 +498,13 @@ impl Lifecycle {
             }
             _ => self.patience.watch_every,
         };
-        self.next_probe = if every.is_zero() { Mono::NEVER } else { now + every };
+        self.next_probe = if now < self.starts_until {
+            now + self.patience.probe_every
+        } else if every.is_zero() {
+            Mono::NEVER
+        } else {
+            now + every
+        };
     }
 
     fn probe(&mut self, commands: &mut Vec<Command>) {

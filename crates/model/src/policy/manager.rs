@@ -331,7 +331,9 @@ impl<P: SleepPolicy> PowerManager<P> {
                 self.stay_awake_until = now.mono + time;
             }
             Order::Sleep => {
-                self.sleep_ordered = true;
+                // Whoever comes while it sleeps is not to find it sent back to sleep as soon as it is up.
+                self.sleep_ordered =
+                    matches!(self.lifecycle.phase(), Phase::Awake | Phase::Unknown);
                 self.stay_awake_until = Mono::ZERO;
                 self.reconsider(now);
                 self.consider_sleep(now, actions);
@@ -454,6 +456,8 @@ impl<P: SleepPolicy> PowerManager<P> {
     fn book(&mut self, now: Now, change: Change) {
         let at = now.mono;
         self.draining = false;
+        // Carried out, or overtaken by the server itself.
+        self.sleep_ordered &= self.lifecycle.phase() == Phase::Awake;
         match change {
             Change::FoundAwake | Change::WokenByOthers => self.ledger.turn(at, Billing::On),
             Change::FoundAsleep => self.ledger.turn(at, Billing::Off),

@@ -408,6 +408,51 @@ fn a_server_that_said_good_bye_and_stayed_has_not_slept() {
 }
 
 #[test]
+fn a_sleep_that_was_one_stays_one_when_a_later_one_fails() {
+    let mut story = Story::awake();
+    story.server.patience.watch_asleep_every = Duration::ZERO;
+    story.later(100).sleep();
+    story.hear(Report::Leaving);
+    // It slept, somebody woke it, and nobody noticed. Then it is to sleep again, and does not.
+    story.later(300);
+    assert_eq!(story.hear(Report::Leaving), None);
+    story.hear(Report::Stayed);
+    assert_eq!(story.probed(true), Some(Change::WokenByOthers));
+    // The same, with its good-bye lost.
+    let mut story = Story::awake();
+    story.later(100).sleep();
+    story.hear(Report::Leaving);
+    story.later(3600);
+    story.hear(Report::Stayed);
+    assert_eq!(story.probed(true), Some(Change::WokenByOthers));
+}
+
+#[test]
+fn a_sleeper_that_says_it_is_back_is_looked_at_until_its_service_answers() {
+    let mut story = Story::awake();
+    story.server.patience.watch_asleep_every = Duration::ZERO;
+    story.later(100).sleep();
+    story.hear(Report::Leaving);
+    story.later(100).hear(Report::Back);
+    let began = story.now;
+    for _ in 0..10 {
+        assert_eq!(story.probed(false), None, "its service starts");
+        story.tick();
+    }
+    assert_eq!(story.now.since(began), Duration::from_secs(5));
+    assert_eq!(story.probed(true), Some(Change::WokenByOthers));
+    // One that never answers is left in peace again.
+    story.later(100).sleep();
+    story.hear(Report::Leaving);
+    story.later(100).hear(Report::Back);
+    let began = story.now;
+    while story.probed(false).is_none() && story.server.next_timer() != Mono::NEVER {
+        story.tick();
+    }
+    assert_eq!(story.now.since(began), Duration::from_mins(2));
+}
+
+#[test]
 fn a_sleeper_that_says_it_is_back_is_looked_at_and_what_it_sent_before_is_not_minded() {
     let mut story = Story::awake();
     story.server.patience.watch_asleep_every = Duration::ZERO;

@@ -186,6 +186,19 @@ fn the_operator_has_the_last_word() {
 }
 
 #[test]
+fn an_order_to_sleep_does_not_outlive_the_sleep_that_it_finds() {
+    let mut story = Story::without_sla();
+    story.until(200);
+    assert_eq!(story.manager.phase(), Phase::Asleep);
+    let mut actions = Vec::new();
+    story.manager.order(story.now, Order::Sleep, &mut actions);
+    story.obey(&mut actions);
+    assert_eq!(story.ask(1000), Route::Hold);
+    story.until(1059);
+    assert_eq!(story.manager.phase(), Phase::Awake, "for its minimum on time");
+}
+
+#[test]
 fn one_client_cannot_wear_the_server_out() {
     let settings = Settings {
         sla: None,
