@@ -82,6 +82,11 @@ pub enum Error {
         /// Ports of the local range.
         ports: u64,
     },
+    /// What is to be watched as the server is not there, or says nothing.
+    #[error(
+        "there is no {0} on this machine, or it may not be read; leave it out, or name another"
+    )]
+    NoServer(String),
     /// A thread of the generator could not be started, or could not wait.
     #[error("a thread of the load generator failed")]
     Threads(#[source] std::io::Error),

@@ -19,6 +19,7 @@ mod report;
 mod rows;
 mod sample;
 pub mod schedule;
+mod server;
 pub mod sources;
 mod tally;
 mod text;
@@ -38,6 +39,7 @@ pub use report::{LoadReport, Quantiles, SCHEMA};
 pub use rows::{COLUMNS, Rows};
 pub use sample::{Carrier, Fault, Sample};
 pub use schedule::{Due, Schedule, Until, Window};
+pub use server::{ServerIs, ServerReport, ServerWatch};
 pub use text::text;
 
 use crate::error::Error;

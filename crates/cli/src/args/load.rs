@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use clap::{ValueEnum, ValueHint};
 use nightwatt_load::generate::sources;
-use nightwatt_meters::MeterSpec;
 
 use crate::written;
 
@@ -154,10 +153,6 @@ pub(crate) struct FoundArgs {
     /// The server is this cgroup: `/sys/fs/cgroup/system.slice/nginx.service`
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) cgroup: Option<PathBuf>,
-    /// Tell the energy by this meter too: `rapl`, `model`, `shelly=http://10.0.0.9`; several if
-    /// given several times
-    #[arg(short, long = "meter", value_name = "METER")]
-    pub(crate) meters: Vec<MeterSpec>,
     /// Print one JSON object, and no progress
     #[arg(long)]
     pub(crate) json: bool,

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nightwatt_load::generate::{
-    self, Border, LoadReport, Mix, Plan, Rows, Sample, Schedule, Sending,
+    self, Border, LoadReport, Mix, Plan, Rows, Sample, Schedule, Sending, ServerIs, ServerWatch,
 };
 use serde_json::{Value, json};
 
@@ -42,11 +42,17 @@ pub(crate) fn run(args: &LoadArgs) -> Result<ExitStatus, Failure> {
             format!("{} due, {} done", count(sending.due), count(sending.done))
         });
     };
-    let border = |_: Border| ();
+    let mut watch = watch(args)?;
+    let border = |border: Border| {
+        if let Some(watch) = &mut watch {
+            watch.at(border);
+        }
+    };
     let samples = writer.as_ref().map(|writer| &writer.samples);
     let report = generate::generate(&plan, &stop, samples, tell, border);
     progress.end();
-    let report = report.map_err(|error| Failure::usage(&error))?;
+    let mut report = report.map_err(|error| Failure::usage(&error))?;
+    report.server = watch.as_ref().and_then(ServerWatch::report);
     if let Some(writer) = writer {
         writer.finish()?;
     }
@@ -55,6 +61,15 @@ pub(crate) fn run(args: &LoadArgs) -> Result<ExitStatus, Failure> {
         return Err(nothing_answered(&plan, &report));
     }
     Ok(ExitStatus::Success)
+}
+
+fn watch(args: &LoadArgs) -> Result<Option<ServerWatch>, Failure> {
+    let server = match (args.found.pid, &args.found.cgroup) {
+        (Some(pid), _) => ServerIs::Process(pid),
+        (None, Some(folder)) => ServerIs::Cgroup(folder.clone()),
+        (None, None) => return Ok(None),
+    };
+    ServerWatch::new(server).map(Some).map_err(|error| Failure::usage(&error))
 }
 
 fn say(args: &LoadArgs, plan: &Plan, report: &LoadReport) -> Result<(), Failure> {

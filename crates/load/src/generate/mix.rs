@@ -231,6 +231,8 @@ fn head(method: &str, target: &str, host: &str, dress: &Dress) -> Result<Vec<u8>
         }
         fields.push((name, value.clone()));
     }
+    // A server should not have to look for it (RFC 9110, 7.2).
+    fields.sort_by_key(|(name, _)| !name.eq_ignore_ascii_case("host"));
     if !dress.body.is_empty() || matches!(method, "POST" | "PUT" | "PATCH") {
         fields.push(("Content-Length", dress.body.len().to_string()));
     }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::histogram::{Histogram, RELATIVE_ERROR};
 use super::sample::Fault;
 use super::schedule::Window;
+use super::server::ServerReport;
 use super::tally::{Counts, Tally};
 use super::{Plan, limits};
 
@@ -61,6 +62,8 @@ pub struct LoadReport {
     pub connections: Connections,
     /// What the client itself used.
     pub client: Client,
+    /// What the server used, if it was watched and there.
+    pub server: Option<ServerReport>,
     /// What casts doubt on the figures, each with what to try next.
     pub warnings: Vec<String>,
 }
@@ -204,6 +207,7 @@ impl LoadReport {
                 was_the_bottleneck: !found.is_empty(),
                 limits: found.iter().map(|(limit, _)| *limit).collect(),
             },
+            server: None,
             warnings,
         }
     }

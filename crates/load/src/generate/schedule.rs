@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use nightwatt_model::arrivals::{Arrivals, Times};
-use nightwatt_model::time::Mono;
 
 use super::Plan;
 use super::mix::{Choices, Mix};
@@ -74,18 +73,18 @@ pub struct Window {
 }
 
 impl Window {
-    /// What the plan's warm-up and cool-down leave. Where only the number of requests is known, the
-    /// end is found by going through them.
+    /// What the plan's warm-up and cool-down leave. Where the end is not known beforehand, it is found
+    /// by going through all requests; arrivals without an end have no cool-down.
     pub fn of(plan: &Plan) -> Self {
-        let counted = plan.until.requests.is_some() || plan.until.time.is_none();
-        let end = if counted {
-            let last = plan.schedule().last().map_or(Duration::ZERO, |due| due.at);
-            // The last request still counts.
-            last + Duration::from_nanos(1)
+        let has_last = plan.until.requests.is_some() || matches!(plan.arrivals, Arrivals::Trace(_));
+        // The last request still counts.
+        let after = |due: Due| due.at + Duration::from_nanos(1);
+        let end = if has_last {
+            Some(plan.schedule().last().map_or(Duration::ZERO, after))
         } else {
-            plan.until.time.unwrap_or_default()
+            plan.until.time
         };
-        Self { from: plan.warm_up, to: Some(end.saturating_sub(plan.cool_down)) }
+        Self { from: plan.warm_up, to: end.map(|end| end.saturating_sub(plan.cool_down)) }
     }
 
     /// Does a request count that is due at this time?
@@ -97,10 +96,5 @@ impl Window {
     pub fn length(&self, ended: Duration) -> Duration {
         let to = self.to.map_or(ended, |to| to.min(ended));
         to.saturating_sub(self.from)
-    }
-
-    /// When it ends.
-    pub fn end(&self, start: Mono) -> Mono {
-        self.to.map_or(Mono::NEVER, |to| start + to)
     }
 }

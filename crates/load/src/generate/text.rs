@@ -52,6 +52,16 @@ pub fn text(report: &LoadReport) -> String {
         shares.join(" + "),
         if client.was_the_bottleneck { "IT WAS THE BOTTLENECK" } else { "no limit of it was met" }
     );
+    if let Some(server) = &report.server {
+        let _ = writeln!(
+            text,
+            "server       {:.2} processors busy ({:.2} s), {} of memory in {} processes",
+            server.processors,
+            server.cpu_s,
+            bytes(server.memory_bytes),
+            server.processes
+        );
+    }
     let _ = writeln!(
         text,
         "\nms                       mean      p50      p90      p99    p99.9      max"
