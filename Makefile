@@ -18,7 +18,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-front-door bench-meters policies fuzz fuzz-smoke lint doc licences garbage soak test-vm ci
+.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-front-door bench-load bench-meters policies fuzz fuzz-smoke lint doc licences garbage soak test-vm ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS="--help")'
@@ -31,6 +31,7 @@ help:
 	@echo '                 memory of analyze on ten million different URLs (ARGS="--requests 1000000")'
 	@echo 'make bench-front-door'
 	@echo '                 the proxy beside nginx, Varnish and a bare loop (ARGS="--quick")'
+	@echo 'make bench-load  nightwatt load beside oha against nginx (ARGS="--seconds 5 --rates 200 2000")'
 	@echo 'make bench-meters'
 	@echo '                 reading five energy counters beside a bare loop (ARGS=30: seconds of each run)'
 	@echo 'make policies    every policy figure over the real logs, beside the best fixed time-out'
@@ -75,6 +76,10 @@ bench-analyze-memory:
 bench-front-door:
 	@tools/need rust cc nginx python3 strace varnish wrk
 	@benches/front-door/run $(ARGS)
+
+bench-load:
+	@tools/need rust cc nginx python3
+	@benches/load/run $(ARGS)
 
 bench-meters:
 	@tools/need rust cc

@@ -111,7 +111,7 @@ struct Stat {
     pages: u64,
 }
 
-/// `42 (name) S 1 ...`, where the name may have anything in it: proc_pid_stat(5), fields 4, 14, 15
+/// `42 (name) S 1 ...`, where the name may have anything in it: `proc_pid_stat(5)`, fields 4, 14, 15
 /// and 24.
 fn stat(text: &str) -> Option<Stat> {
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();

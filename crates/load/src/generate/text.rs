@@ -7,7 +7,7 @@ use super::report::{LoadReport, Quantiles};
 /// A table that fits 80 columns.
 pub fn text(report: &LoadReport) -> String {
     let mut text = String::new();
-    let LoadReport { requests, rate, connections, client, .. } = report;
+    let LoadReport { requests, rate, client, .. } = report;
     let _ = writeln!(
         text,
         "{:.1} s that count, of {:.1} s; seed {}",
@@ -27,23 +27,7 @@ pub fn text(report: &LoadReport) -> String {
         "rate         {:.1}/s due{wanted}, {:.1}/s sent, {:.1}/s answered",
         rate.due, rate.sent, rate.answered
     );
-    let listed = |counts: &mut dyn Iterator<Item = (String, u64)>| {
-        let each: Vec<String> =
-            counts.map(|(name, count)| format!("{} {name}", thousands(count))).collect();
-        if each.is_empty() { "none".to_owned() } else { each.join(", ") }
-    };
-    let statuses = listed(&mut report.statuses.iter().map(|(name, n)| (name.clone(), *n)));
-    let errors = listed(&mut report.errors.iter().map(|(name, n)| ((*name).to_owned(), *n)));
-    let _ = writeln!(text, "answers      {statuses}; {} of bodies", bytes(report.body_bytes));
-    let _ = writeln!(text, "errors       {errors}");
-    let _ = writeln!(
-        text,
-        "connections  {} opened, {} at once of {} allowed, {} reused after they had died",
-        thousands(connections.opened),
-        thousands(connections.most_open as u64),
-        thousands(connections.limit as u64),
-        thousands(connections.resent)
-    );
+    write_answers(&mut text, report);
     let shares: Vec<String> =
         client.cpu_share.iter().map(|share| format!("{:.0} %", share * 100.0)).collect();
     let _ = writeln!(
@@ -62,6 +46,32 @@ pub fn text(report: &LoadReport) -> String {
             server.processes
         );
     }
+    write_times(&mut text, report);
+    text
+}
+
+fn write_answers(text: &mut String, report: &LoadReport) {
+    let connections = &report.connections;
+    let listed = |counts: &mut dyn Iterator<Item = (String, u64)>| {
+        let each: Vec<String> =
+            counts.map(|(name, count)| format!("{} {name}", thousands(count))).collect();
+        if each.is_empty() { "none".to_owned() } else { each.join(", ") }
+    };
+    let statuses = listed(&mut report.statuses.iter().map(|(name, n)| (name.clone(), *n)));
+    let errors = listed(&mut report.errors.iter().map(|(name, n)| ((*name).to_owned(), *n)));
+    let _ = writeln!(text, "answers      {statuses}; {} of bodies", bytes(report.body_bytes));
+    let _ = writeln!(text, "errors       {errors}");
+    let _ = writeln!(
+        text,
+        "connections  {} opened, {} at once of {} allowed, {} reused after they had died",
+        thousands(connections.opened),
+        thousands(connections.most_open as u64),
+        thousands(connections.limit as u64),
+        thousands(connections.resent)
+    );
+}
+
+fn write_times(text: &mut String, report: &LoadReport) {
     let _ = writeln!(
         text,
         "\nms                       mean      p50      p90      p99    p99.9      max"
@@ -79,7 +89,6 @@ pub fn text(report: &LoadReport) -> String {
         "(percentiles of answered requests, at most {:.1} % too high)",
         report.quantile_error * 100.0
     );
-    text
 }
 
 fn row(name: &str, times: &Quantiles) -> String {

@@ -137,13 +137,13 @@ fn who_stops_it_gets_the_figures_of_what_was_done() {
     let stop = Stop::new().unwrap();
     let (never, silence) = mpsc::channel::<()>();
     let (theirs, silence) = (stop.clone(), Arc::new(std::sync::Mutex::new(silence)));
-    let address = serve(move |_, all, _| match all {
-        0..10 => Reply::Answer(ok("hi")),
-        _ => {
-            theirs.stop();
-            let _ = silence.lock().unwrap().recv();
-            Reply::Close
+    let address = serve(move |_, all, _| {
+        if all < 10 {
+            return Reply::Answer(ok("hi"));
         }
+        theirs.stop();
+        let _ = silence.lock().unwrap().recv();
+        Reply::Close
     });
     let long = Plan { until: Until::default(), ..plan(address, 200.0, 0) };
     let (report, samples): (LoadReport, _) = run_until(&long, &stop);
