@@ -94,7 +94,7 @@ pub(crate) struct WhatArgs {
     /// URLs from a file, one a line: `[WEIGHT] [METHOD] URL`
     #[arg(long, value_name = "FILE", conflicts_with = "urls", value_hint = ValueHint::FilePath)]
     pub(crate) list: Option<PathBuf>,
-    /// `{n}` in a URL stands for 1 to N
+    /// `{page}` in a URL stands for 1 to N
     #[arg(long, value_name = "N")]
     pub(crate) pages: Option<NonZeroU32>,
     /// `{size}` in a URL stands for a number of bytes: `1k=70,100k=25,1M=5`, each with its weight
@@ -161,7 +161,7 @@ pub(crate) struct FoundArgs {
 pub(super) const EXAMPLES: &str = "Examples:
   nightwatt load http://127.0.0.1:8080/ --rate 200 --for 1m
   nightwatt load http://127.0.0.1:8080/ -r 2000 --arrivals constant --warm-up 5s --csv rows.csv
-  nightwatt load 'http://127.0.0.1:8080/page/{n}' --pages 1000 --zipf 0.9 -r 50 --arrivals bursts
+  nightwatt load 'http://127.0.0.1:8080/{page}' --pages 1000 --zipf 0.9 -r 50 --arrivals bursts
   nightwatt load --list urls.txt -r 100 --arrivals day --day 10m --for 10m
   nightwatt load http://127.0.0.1:8080/ --trace access.log.gz --speed 60
   nightwatt load http://127.0.0.1:8080/ -r 500 --pid \"$(pidof -s nginx)\" --json

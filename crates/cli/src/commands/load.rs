@@ -102,14 +102,14 @@ fn arrivals(args: &LoadArgs, plan: &Plan) -> Value {
         Arrivals::Constant(rate) => json!({ "kind": "constant", "rate": rate.get() }),
         Arrivals::Poisson(rate) => json!({ "kind": "poisson", "rate": rate.get() }),
         Arrivals::Bursts(bursts) => {
-            let ((burst_rate, quiet_rate), (burst_s, quiet_s)) = (bursts.rates(), bursts.lengths());
+            let (rates, lengths) = (bursts.rates(), bursts.lengths());
             json!({
                 "kind": "bursts",
                 "rate": bursts.mean_rate(),
-                "burst_rate": burst_rate,
-                "quiet_rate": quiet_rate,
-                "burst_s": burst_s,
-                "quiet_s": quiet_s,
+                "burst_rate": rates.0,
+                "quiet_rate": rates.1,
+                "burst_s": lengths.0,
+                "quiet_s": lengths.1,
                 "index_of_dispersion": bursts.index_of_dispersion(),
             })
         }

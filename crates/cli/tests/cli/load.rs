@@ -21,7 +21,7 @@ fn sent(args: &[&str]) -> Value {
 fn requests_are_sent_counted_and_written_down() {
     let house = House::build(&Plan::default());
     let origin = house.start_origin();
-    let url = format!("http://{}/{{n}}", house.origin);
+    let url = format!("http://{}/{{page}}", house.origin);
     let rows = house.path("rows.csv").display().to_string();
     let pid = std::process::id().to_string();
     let mix = ["--pages", "20", "--zipf", "1", "--arrivals", "bursts", "--burst-length", "50ms"];
@@ -119,7 +119,7 @@ fn what_cannot_be_sent_says_what_would_help() {
         told(&output)
     };
     assert!(wrong(&["https://127.0.0.1/"]).contains("https is not spoken"));
-    assert!(wrong(&["http://127.0.0.1/{n}"]).contains("`--pages N` and `{n}`"));
+    assert!(wrong(&["http://127.0.0.1/{page}"]).contains("`--pages N` and `{page}`"));
     assert!(
         wrong(&["http://127.0.0.1/", "--burst-factor", "20", "--arrivals", "bursts"])
             .contains("the share must lie")

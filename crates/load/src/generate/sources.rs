@@ -10,7 +10,7 @@ const MOST: usize = 5_000_000;
 /// How a pattern becomes URLs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Patterns {
-    /// `{n}` stands for 1 to this.
+    /// `{page}` stands for 1 to this.
     pub pages: Option<NonZeroU32>,
     /// `{size}` stands for these numbers of bytes, with weights.
     pub sizes: Vec<(u64, f64)>,
@@ -59,8 +59,8 @@ pub fn list(text: &str) -> Result<Vec<Wanted>, String> {
 /// sizes.
 pub fn expand(wanted: &[Wanted], patterns: &Patterns) -> Result<Vec<Wanted>, String> {
     let has = |mark: &str| wanted.iter().any(|one| one.url.contains(mark));
-    if patterns.pages.is_some() != has("{n}") {
-        return Err("`--pages N` and `{n}` in a URL go together".to_owned());
+    if patterns.pages.is_some() != has("{page}") {
+        return Err("`--pages N` and `{page}` in a URL go together".to_owned());
     }
     if patterns.sizes.is_empty() == has("{size}") {
         return Err("`--sizes` and `{size}` in a URL go together".to_owned());
@@ -76,7 +76,7 @@ pub fn expand(wanted: &[Wanted], patterns: &Patterns) -> Result<Vec<Wanted>, Str
         for page in 1..=pages {
             rank += 1.0;
             let popularity = patterns.zipf.map_or(1.0, |power| rank.powf(-power));
-            let url = one.url.replace("{n}", &page.to_string());
+            let url = one.url.replace("{page}", &page.to_string());
             let weight = one.weight * popularity;
             if patterns.sizes.is_empty() {
                 found.push(Wanted { weight, url, method: one.method.clone() });
@@ -200,7 +200,7 @@ mod tests {
             sizes: sizes("1k=3, 2M=1").unwrap(),
             zipf: Some(1.0),
         };
-        let expanded = expand(&[Wanted::page("http://a/{n}?{size}")], &patterns).unwrap();
+        let expanded = expand(&[Wanted::page("http://a/{page}?{size}")], &patterns).unwrap();
         let told: Vec<String> =
             expanded.iter().map(|one| format!("{} {}", one.weight, one.url)).collect();
         assert_eq!(
@@ -212,8 +212,8 @@ mod tests {
                 "0.5 http://a/2?2000000"
             ]
         );
-        let page = [Wanted::page("http://a/{n}")];
-        assert!(expand(&page, &Patterns::default()).unwrap_err().contains("{n}"));
+        let page = [Wanted::page("http://a/{page}")];
+        assert!(expand(&page, &Patterns::default()).unwrap_err().contains("{page}"));
         let many = Patterns { pages: NonZeroU32::new(u32::MAX), ..Patterns::default() };
         assert!(expand(&page, &many).unwrap_err().contains("more than"));
         assert!(sizes("1k=a").is_err() && sizes("").is_err() && sizes("99999999999999M").is_err());
