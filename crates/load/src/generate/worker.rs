@@ -121,7 +121,6 @@ impl<'a> Worker<'a> {
         }
         loop {
             self.send_due();
-            self.expire();
             if self.schedule.is_some() && stop.is_stopped() {
                 self.stop();
                 drained = self.now() + DRAIN;
@@ -151,6 +150,8 @@ impl<'a> Worker<'a> {
                     self.send_due();
                 }
             }
+            // After what has come: an answer that is there is not given up because we are late.
+            self.expire();
             cpu.look();
         }
         self.hand_over();
