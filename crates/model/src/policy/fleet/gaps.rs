@@ -45,6 +45,8 @@ struct Level {
     since: u64,
     break_even: f64,
     time_out: u64,
+    /// What a start saves, since the server draws nothing meanwhile, as a share of the cycle's cost.
+    start_saves: f64,
     costs: Costs,
 }
 
@@ -56,17 +58,18 @@ pub(super) struct Gaps {
 }
 
 impl Gaps {
-    /// Levels 1, 2, ... with these break-even times in nanoseconds, infinite where switching off
-    /// never pays.
-    pub(super) fn new(break_evens: impl Iterator<Item = f64>) -> Self {
-        let level = |break_even: f64| Level {
+    /// Levels 1, 2, ... with these break-even times (infinite where switching off never pays) and
+    /// times to start, in nanoseconds.
+    pub(super) fn new(levels: impl Iterator<Item = (f64, f64)>) -> Self {
+        let level = |(break_even, start): (f64, f64)| Level {
             since: 0,
             break_even,
             // Saturates: never.
             time_out: break_even as u64,
+            start_saves: if break_even > 0.0 { (start / break_even).min(1.0) } else { 0.0 },
             costs: Costs::default(),
         };
-        Self { levels: break_evens.map(level).collect(), all: Costs::default() }
+        Self { levels: levels.map(level).collect(), all: Costs::default() }
     }
 
     /// From now on the level is not needed.
@@ -97,10 +100,14 @@ impl Gaps {
     }
 
     /// When the server of this level, not needed since it began to be so, is to go off.
+    ///
+    /// Whom a start makes wait counts in full with a `tolerance` of 0, and not at all with 1: then what
+    /// it saves makes the cycle cheaper, and the time-out shorter by as much.
     #[inline]
-    pub(super) fn due(&self, level: u32) -> u64 {
+    pub(super) fn due(&self, level: u32, tolerance: f64) -> u64 {
         let level = &self.levels[level as usize - 1];
-        level.since.saturating_add(level.time_out)
+        let time_out = level.time_out as f64 * (1.0 - tolerance * level.start_saves);
+        level.since.saturating_add(time_out as u64)
     }
 
     /// What was learned.
@@ -140,7 +147,7 @@ mod tests {
 
     /// One level with a break-even time of 10 s, after gaps of so many seconds.
     fn time_out_after(gaps: &[u64]) -> f64 {
-        let mut learned = Gaps::new([10e9].into_iter());
+        let mut learned = Gaps::new([(10e9, 5e9)].into_iter());
         let mut now = 0;
         for gap in gaps {
             learned.begins(1, now);
@@ -148,12 +155,20 @@ mod tests {
             learned.ends(1, now);
         }
         learned.begins(1, now);
-        (learned.due(1) - now) as f64 / 1e9
+        (learned.due(1, 0.0) - now) as f64 / 1e9
     }
 
     #[test]
     fn who_knows_nothing_waits_for_the_break_even_time() {
         assert!((time_out_after(&[]) - 10.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn who_may_let_people_wait_counts_what_a_start_saves() {
+        // 10 s to break even, of which 5 s of starting are none of idling.
+        let gaps = Gaps::new([(10e9, 5e9), (10e9, 60e9)].into_iter());
+        assert_eq!([0.0, 0.5, 1.0].map(|it| gaps.due(1, it) / SECOND), [10, 7, 5]);
+        assert_eq!(gaps.due(2, 1.0), 0);
     }
 
     #[test]
@@ -169,11 +184,11 @@ mod tests {
 
     #[test]
     fn where_switching_is_free_nobody_waits_and_where_off_saves_nothing_nobody_goes() {
-        let mut gaps = Gaps::new([0.0, f64::INFINITY].into_iter());
+        let mut gaps = Gaps::new([(0.0, 1.0), (f64::INFINITY, 1.0)].into_iter());
         gaps.begins(1, 5);
         gaps.begins(2, 5);
         gaps.ends(1, SECOND);
         gaps.begins(1, SECOND);
-        assert_eq!((gaps.due(1), gaps.due(2)), (SECOND, u64::MAX));
+        assert_eq!((gaps.due(1, 0.5), gaps.due(2, 0.5)), (SECOND, u64::MAX));
     }
 }

@@ -8,52 +8,60 @@ const NONE: u32 = u32::MAX;
 /// three up to 262,144 numbers.
 #[derive(Debug, Clone)]
 struct BitTree {
-    /// The numbers themselves first.
+    /// The numbers themselves.
+    leaves: Vec<u64>,
+    /// What says which words are not empty, from the leaves up; nothing above a single word.
     layers: Vec<Vec<u64>>,
 }
 
 impl BitTree {
     fn new(size: usize) -> Self {
+        let mut words = size.max(1).div_ceil(64);
+        let leaves = vec![0; words];
         let mut layers = Vec::new();
-        let mut words = size.max(1);
-        loop {
+        while words > 1 {
             words = words.div_ceil(64);
             layers.push(vec![0; words]);
-            if words == 1 {
-                return Self { layers };
-            }
         }
+        Self { leaves, layers }
     }
 
     #[inline]
     fn set(&mut self, number: u32) {
         let mut at = number as usize;
+        let word = &mut self.leaves[at / 64];
+        let mut was_empty = *word == 0;
+        *word |= 1 << (at % 64);
         for layer in &mut self.layers {
-            let word = &mut layer[at / 64];
-            let empty = *word == 0;
-            *word |= 1 << (at % 64);
-            if !empty {
+            if !was_empty {
                 break;
             }
             at /= 64;
+            let word = &mut layer[at / 64];
+            was_empty = *word == 0;
+            *word |= 1 << (at % 64);
         }
     }
 
     #[inline]
     fn clear(&mut self, number: u32) {
         let mut at = number as usize;
+        let word = &mut self.leaves[at / 64];
+        *word &= !(1 << (at % 64));
+        let mut is_empty = *word == 0;
         for layer in &mut self.layers {
-            let word = &mut layer[at / 64];
-            *word &= !(1 << (at % 64));
-            if *word != 0 {
+            if !is_empty {
                 break;
             }
             at /= 64;
+            let word = &mut layer[at / 64];
+            *word &= !(1 << (at % 64));
+            is_empty = *word == 0;
         }
     }
 
     fn has(&self, number: u32) -> bool {
-        self.layers[0][number as usize / 64] >> (number % 64) & 1 == 1
+        self.leaves[number as usize / 64] >> (number % 64) & 1 == 1
     }
 
     #[inline]
@@ -66,7 +74,8 @@ impl BitTree {
             }
             at = at * 64 + bit(word) as usize;
         }
-        Some(at as u32)
+        let word = self.leaves[at];
+        (word != 0).then(|| at as u32 * 64 + bit(word))
     }
 
     #[inline]

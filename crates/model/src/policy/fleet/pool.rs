@@ -45,6 +45,8 @@ struct Server {
     kind: u32,
     /// Waiting and in service.
     requests: u32,
+    /// Of its kind.
+    places: u32,
     /// In this phase since; draining does not interrupt being on.
     phase_since: u64,
     /// Busy or idle since.
@@ -186,6 +188,7 @@ impl Pool {
                     phase: Phase::Off,
                     kind: kind as u32,
                     requests: 0,
+                    places: pool.settings.kinds[kind].places,
                     phase_since: ns(now),
                     since: ns(now),
                     timer: NEVER,
@@ -253,8 +256,7 @@ impl Pool {
             actions.push(Action::Take(server));
             return;
         }
-        let places = self.settings.kinds[it.kind as usize].places;
-        let was_full = it.requests >= places;
+        let was_full = it.requests >= it.places;
         it.requests -= 1;
         let idle = it.requests == 0;
         if idle {
@@ -441,7 +443,7 @@ impl Pool {
     fn take(&mut self, at: u64, server: u32) {
         let it = &mut self.servers[server as usize];
         it.requests += 1;
-        let full = it.requests >= self.settings.kinds[it.kind as usize].places;
+        let full = it.requests >= it.places;
         let first = it.requests == 1;
         if first {
             it.since = at;

@@ -7,7 +7,8 @@
 //!   of past forecasts in servers. z is not chosen: it follows the share of requests that found no
 //!   place, up where that is above what the operator allows and down where it is below.
 //! - **When one goes off.** The n-th server is needed while n are busy or wanted. How long it stays
-//!   when it is not, its past [gaps](super::gaps) say.
+//!   when it is not, its past [gaps](super::gaps) say; and less long, if z has fallen below 0
+//!   because more might find no place than do.
 
 use serde::{Deserialize, Serialize};
 
@@ -69,14 +70,15 @@ impl Predictive {
         let start = u64::try_from(start.as_nanos()).unwrap_or(NEVER);
         let bin = (start > 0).then(|| start.max(SHORTEST_BIN));
         let cycle = settings.transition_price * 2.0;
-        let break_evens = (0..settings.servers()).map(|place| {
+        let levels = (0..settings.servers()).map(|place| {
             let kind = settings.kind_at(&preferred, place);
             let saved = kind.idle.get() - kind.off.get();
             let cost = (kind.switch + cycle).get();
-            if saved > 0.0 { 1e9 * cost / saved } else { f64::INFINITY }
+            let break_even = if saved > 0.0 { 1e9 * cost / saved } else { f64::INFINITY };
+            (break_even, kind.switch_on.as_nanos() as f64)
         });
         Self {
-            gaps: Gaps::new(break_evens),
+            gaps: Gaps::new(levels),
             forecast: Forecast::default(),
             bin,
             bin_ends: bin.map_or(NEVER, |bin| at.saturating_add(bin)),
@@ -146,7 +148,7 @@ impl Predictive {
     /// When the last server goes off, as things stand.
     pub(super) fn review(&mut self, busy: u32, on: u32) {
         let needed = on <= busy.max(self.target).max(1);
-        self.off_due = if needed { NEVER } else { self.gaps.due(on) };
+        self.off_due = if needed { NEVER } else { self.gaps.due(on, self.tolerance()) };
     }
 
     /// When something is to be done although nothing happens.
@@ -198,6 +200,12 @@ impl Predictive {
             self.headroom = (self.headroom + STEP * above.min(BURST)).clamp(least, most);
             (self.arrived, self.overflowed) = (0, 0);
         }
+    }
+
+    /// How little it matters that nobody is served while a server starts, 0 to 1: more, the further z
+    /// is below 0 because fewer find no place than the operator allows.
+    fn tolerance(&self) -> f64 {
+        (self.headroom / HEADROOM.1).clamp(0.0, 1.0)
     }
 
     /// Servers for the forecast rate.

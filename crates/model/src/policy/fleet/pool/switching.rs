@@ -130,7 +130,7 @@ impl Pool {
 
     /// Those who wait in line go to a server that has just come on.
     pub(super) fn serve_line(&mut self, at: u64, server: u32, actions: &mut Vec<Action>) {
-        let places = self.kind_of(server).places;
+        let places = self.servers[server as usize].places;
         while self.waiting > 0 && self.servers[server as usize].requests < places {
             self.waiting -= 1;
             self.take(at, server);
