@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::quantity::PerSecond;
-use crate::time::Mono;
+use crate::time::Nanos;
 
 const HOUR_NS: u64 = 3_600_000_000_000;
 
@@ -155,10 +155,10 @@ impl Arrivals {
 }
 
 impl Iterator for Arrivals {
-    type Item = Mono;
+    type Item = Nanos;
 
     #[inline]
-    fn next(&mut self) -> Option<Mono> {
+    fn next(&mut self) -> Option<Nanos> {
         let mut work: f64 = match self.stays {
             Stays::Even => 1.0,
             _ => self.random.sample(Exp1),
@@ -170,7 +170,7 @@ impl Iterator for Arrivals {
             let next = self.at.saturating_add((work * self.gap + 0.5) as u64);
             if next < self.until {
                 self.at = next;
-                return Some(Mono(Duration::from_nanos(next)));
+                return Some(Nanos(next));
             }
             if self.until == u64::MAX {
                 return None;
@@ -194,7 +194,7 @@ mod tests {
     /// Gaps in seconds.
     fn gaps(process: &Process, count: usize) -> Vec<f64> {
         let times: Vec<f64> =
-            process.start(1, 0).unwrap().take(count).map(Mono::as_secs_f64).collect();
+            process.start(1, 0).unwrap().take(count).map(|at| at.0 as f64 / 1e9).collect();
         assert!(times.is_sorted());
         times.windows(2).map(|pair| pair[1] - pair[0]).collect()
     }
@@ -220,8 +220,8 @@ mod tests {
     #[test]
     fn constant_gaps_are_all_the_same_and_add_up() {
         let mut times = Process::Constant(rate(400.0)).start(1, 0).unwrap();
-        assert_eq!(times.next(), Some(Mono(Duration::from_micros(2500))));
-        assert_eq!(times.nth(399_998), Some(Mono::from_secs(1000)));
+        assert_eq!(times.next(), Some(Nanos(2_500_000)));
+        assert_eq!(times.nth(399_998), Some(Nanos(1_000_000_000_000)));
     }
 
     #[test]
@@ -245,9 +245,9 @@ mod tests {
         (hours[3], hours[20]) = (rate(0.5), rate(2.0));
         let process = Process::Daily(hours);
         let mut counts = [0_u32; 24];
-        let week = Mono::from_secs(7 * 86_400);
+        let week = Nanos(7 * 24 * HOUR_NS);
         for at in process.start(5, 0).unwrap().take_while(|at| *at < week) {
-            counts[(at.as_secs_f64() as usize / 3600) % 24] += 1;
+            counts[(at.0 / HOUR_NS) as usize % 24] += 1;
         }
         // 7 x 3600 x rate, within four standard deviations.
         for (hour, count) in counts.into_iter().enumerate() {

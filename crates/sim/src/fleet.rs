@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use nightwatt_model::policy::fleet::{Action, FleetSettings, Kind, Pool, Route, Tally};
 use nightwatt_model::quantity::{Joules, Watts};
-use nightwatt_model::time::Mono;
+use nightwatt_model::time::{Mono, Nanos};
 
 pub use self::interval::Interval;
 pub use self::responses::Responses;
@@ -100,21 +100,22 @@ impl Outcome {
 /// Runs `arrivals` (in order) through the pool, whose servers are all off at time 0.
 pub fn run(
     pool: Pool,
-    arrivals: impl IntoIterator<Item = Mono>,
+    arrivals: impl IntoIterator<Item = impl Into<Nanos>>,
     service: ServiceTimes,
     window: Window,
 ) -> Outcome {
     let mut run = Run::new(pool, service);
-    run.pool.begin(Mono::ZERO, &mut run.actions);
-    run.act(Mono::ZERO);
+    run.pool.begin(Nanos::ZERO, &mut run.actions);
+    run.act(Nanos::ZERO);
     let ends = window.warm_up.saturating_add(window.counted);
     let all = ends.saturating_add(window.cool_down);
-    let (mut number, mut last) = (0, Mono::ZERO);
+    let (mut number, mut last) = (0, Nanos::ZERO);
     let mut arrivals = arrivals.into_iter();
     let (mut opened, mut closed) = (None, None);
     while number < all
         && let Some(at) = arrivals.next()
     {
+        let at = at.into();
         run.until(at);
         if number == window.warm_up {
             opened = Some(run.mark(at));
@@ -134,16 +135,16 @@ pub fn run(
 /// The books at a moment.
 #[derive(Debug, Clone)]
 struct Mark {
-    at: Mono,
+    at: Nanos,
     tallies: Vec<Tally>,
     /// Requests x nanoseconds.
-    area: i128,
+    area: u128,
 }
 
 /// A request in the common line.
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
-    arrived: Mono,
+    arrived: Nanos,
     demand: Demand,
     counts: bool,
 }
@@ -158,14 +159,13 @@ const READY: u32 = 1 << 31;
 
 impl Event {
     #[inline]
-    fn new(at: Mono, what: u32) -> Self {
-        let nanos = u128::from(at.0.subsec_nanos());
-        Self(u128::from(at.0.as_secs()) << 64 | nanos << 32 | u128::from(what))
+    fn new(at: Nanos, what: u32) -> Self {
+        Self(u128::from(at.0) << 32 | u128::from(what))
     }
 
     #[inline]
-    const fn at(self) -> Mono {
-        Mono(Duration::new((self.0 >> 64) as u64, (self.0 >> 32) as u32))
+    const fn at(self) -> Nanos {
+        Nanos((self.0 >> 32) as u64)
     }
 
     const fn what(self) -> u32 {
@@ -173,32 +173,13 @@ impl Event {
     }
 }
 
-/// Sum of times, exact: seconds and nanoseconds apart.
-#[derive(Debug, Clone, Copy, Default)]
-struct Sum {
-    secs: u64,
-    nanos: u64,
-}
-
-impl Sum {
-    #[inline]
-    fn add(&mut self, at: Mono) {
-        self.secs += at.0.as_secs();
-        self.nanos += u64::from(at.0.subsec_nanos());
-    }
-
-    fn ns(self) -> i128 {
-        i128::from(self.secs) * 1_000_000_000 + i128::from(self.nanos)
-    }
-}
-
 /// A server's work.
 #[derive(Debug, Clone, Copy)]
 struct Busy {
     /// When it has done all that it has.
-    until: Mono,
+    until: Nanos,
     /// Its mean service time, in whole nanoseconds and exact.
-    mean: Duration,
+    mean: u64,
     mean_ns: f64,
 }
 
@@ -210,7 +191,7 @@ struct Run {
     line: VecDeque<Waiting>,
     actions: Vec<Action>,
     /// The pool's.
-    timer: Mono,
+    timer: Nanos,
     counts: bool,
     arrivals: u64,
     refused: u64,
@@ -218,16 +199,15 @@ struct Run {
     most_on: u32,
     in_system: u64,
     /// Of the times at which requests came, and were answered.
-    came: Sum,
-    went: Sum,
+    came: u128,
+    went: u128,
 }
 
 impl Run {
     fn new(pool: Pool, service: ServiceTimes) -> Self {
         let busy = |kind: &Kind| {
             let mean_ns = 1e9 / kind.service.get();
-            let mean = Duration::from_nanos((mean_ns + 0.5) as u64);
-            Busy { until: Mono::ZERO, mean, mean_ns }
+            Busy { until: Nanos::ZERO, mean: (mean_ns + 0.5) as u64, mean_ns }
         };
         let kinds = pool.settings().kinds.iter();
         let servers = kinds.flat_map(|kind| vec![busy(kind); kind.servers as usize]).collect();
@@ -238,21 +218,21 @@ impl Run {
             servers,
             line: VecDeque::new(),
             actions: Vec::with_capacity(64),
-            timer: Mono::ZERO,
+            timer: Nanos::ZERO,
             counts: false,
             arrivals: 0,
             refused: 0,
             responses: Responses::default(),
             most_on: 0,
             in_system: 0,
-            came: Sum::default(),
-            went: Sum::default(),
+            came: 0,
+            went: 0,
         }
     }
 
     /// Lets everything happen up to `end`.
     #[inline]
-    fn until(&mut self, end: Mono) {
+    fn until(&mut self, end: Nanos) {
         loop {
             let event = self.next_event();
             if event <= self.timer {
@@ -272,8 +252,8 @@ impl Run {
     }
 
     #[inline]
-    fn next_event(&self) -> Mono {
-        self.events.peek().map_or(Mono::NEVER, |event| event.0.at())
+    fn next_event(&self) -> Nanos {
+        self.events.peek().map_or(Nanos::NEVER, |event| event.0.at())
     }
 
     #[inline]
@@ -282,7 +262,7 @@ impl Run {
         let (at, what) = (event.at(), event.what());
         if what & READY == 0 {
             self.in_system -= 1;
-            self.went.add(at);
+            self.went += u128::from(at.0);
             self.pool.complete(at, what, &mut self.actions);
         } else {
             self.pool.ready(at, what & !READY, &mut self.actions);
@@ -291,7 +271,7 @@ impl Run {
     }
 
     #[inline]
-    fn arrive(&mut self, at: Mono) {
+    fn arrive(&mut self, at: Nanos) {
         let demand = self.service.next_demand();
         self.arrivals += u64::from(self.counts);
         let waiting = Waiting { arrived: at, demand, counts: self.counts };
@@ -311,43 +291,44 @@ impl Run {
 
     /// One request more in the system.
     #[inline]
-    fn came(&mut self, at: Mono) {
+    fn came(&mut self, at: Nanos) {
         self.in_system += 1;
-        self.came.add(at);
+        self.came += u128::from(at.0);
     }
 
     /// A server gets a request, which it answers after all that it had before.
     #[inline]
-    fn serve(&mut self, at: Mono, server: u32, request: Waiting) {
+    fn serve(&mut self, at: Nanos, server: u32, request: Waiting) {
         let busy = &mut self.servers[server as usize];
         let takes = match request.demand {
             Demand::Mean => busy.mean,
-            Demand::Times(times) => Duration::from_nanos((times * busy.mean_ns + 0.5) as u64),
+            Demand::Times(times) => (times * busy.mean_ns + 0.5) as u64,
         };
-        busy.until = busy.until.max(at) + takes;
+        busy.until = Nanos(busy.until.max(at).0.saturating_add(takes));
         if request.counts {
-            self.responses.add(busy.until.since(request.arrived));
+            self.responses.add_ns(busy.until.0 - request.arrived.0);
         }
         self.events.push(Reverse(Event::new(busy.until, server)));
     }
 
     /// Does what the pool wants.
     #[inline]
-    fn act(&mut self, at: Mono) {
+    fn act(&mut self, at: Nanos) {
         if !self.actions.is_empty() {
             self.act_upon_all(at);
         }
         self.timer = self.pool.next_timer();
     }
 
-    fn act_upon_all(&mut self, at: Mono) {
+    fn act_upon_all(&mut self, at: Nanos) {
         let mut actions = std::mem::take(&mut self.actions);
         for action in actions.drain(..) {
             match action {
                 Action::SwitchOn(server) => {
-                    let takes = self.switch_on_time(server);
-                    if !takes.is_zero() {
-                        self.events.push(Reverse(Event::new(at + takes, server | READY)));
+                    let takes = Nanos::from(Mono(self.switch_on_time(server)));
+                    if takes > Nanos::ZERO {
+                        let ready = Nanos(at.0.saturating_add(takes.0));
+                        self.events.push(Reverse(Event::new(ready, server | READY)));
                     }
                 }
                 Action::SwitchOff(_) => {}
@@ -373,12 +354,12 @@ impl Run {
     }
 
     /// Lets the requests in the system be answered; says when the last one was.
-    fn finish(&mut self, last: Mono) -> Mono {
+    fn finish(&mut self, last: Nanos) -> Nanos {
         let mut done = last;
         // Who waits in line is called when a server has a place, or is ready.
         while self.in_system > 0 {
             let event = self.next_event().min(self.timer);
-            if event == Mono::NEVER {
+            if event == Nanos::NEVER {
                 break;
             }
             self.until(event);
@@ -387,16 +368,15 @@ impl Run {
         done
     }
 
-    fn mark(&self, at: Mono) -> Mark {
+    fn mark(&self, at: Nanos) -> Mark {
         // Requests in the system x time = for each that came the time since, less for each that went.
-        let now = Sum { secs: at.0.as_secs(), nanos: u64::from(at.0.subsec_nanos()) }.ns();
-        let area = now * i128::from(self.in_system) - self.came.ns() + self.went.ns();
+        let area = u128::from(at.0) * u128::from(self.in_system) + self.went - self.came;
         Mark { at, tallies: self.pool.tallies(at), area }
     }
 
     fn outcome(self, opened: &Mark, closed: &Mark) -> Outcome {
         let FleetSettings { kinds, .. } = self.pool.settings();
-        let span = closed.at.since(opened.at);
+        let span = Duration::from_nanos(closed.at.0 - opened.at.0);
         let tallies: Vec<Tally> =
             closed.tallies.iter().zip(&opened.tallies).map(|(a, b)| a.since(b)).collect();
         let energy = tallies

@@ -57,8 +57,11 @@ impl Responses {
     /// Adds one.
     #[inline]
     pub fn add(&mut self, time: Duration) {
-        let secs = time.as_secs().saturating_mul(1_000_000_000);
-        let ns = secs.saturating_add(u64::from(time.subsec_nanos()));
+        self.add_ns(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    #[inline]
+    pub(super) fn add_ns(&mut self, ns: u64) {
         self.buckets[bucket(ns)] += 1;
         self.count += 1;
         self.sum_ns += u128::from(ns);

@@ -13,7 +13,7 @@ use super::order::{End, Ranks};
 use super::predictive::{FleetLessons, Predictive};
 use super::{Action, FleetChoice, FleetSettings, Phase, Route, Tally, Wear};
 use crate::quantity::Watts;
-use crate::time::Mono;
+use crate::time::Nanos;
 
 /// Sets of servers that are on.
 const OPEN: usize = 0;
@@ -97,18 +97,8 @@ pub struct Pool {
     min_on: u64,
 }
 
-#[inline]
-fn ns(at: Mono) -> u64 {
-    let secs = at.0.as_secs().saturating_mul(1_000_000_000);
-    secs.saturating_add(u64::from(at.0.subsec_nanos()))
-}
-
 fn span_ns(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(NEVER)
-}
-
-fn mono(at: u64) -> Mono {
-    if at == NEVER { Mono::NEVER } else { Mono(Duration::from_nanos(at)) }
 }
 
 impl FleetSettings {
@@ -141,27 +131,28 @@ impl Pool {
     pub fn new(
         settings: FleetSettings,
         choice: FleetChoice,
-        now: Mono,
+        now: impl Into<Nanos>,
     ) -> Result<Self, FleetError> {
         settings.check()?;
+        let at = now.into().0;
         let switching = match choice.keeps() {
             Some((always_on, delay)) => Switching::Keep { always_on, delay: span_ns(delay) },
-            None => Switching::Predictive(Box::new(Predictive::new(&settings, ns(now)))),
+            None => Switching::Predictive(Box::new(Predictive::new(&settings, at))),
         };
-        Ok(Self::of(settings, switching, now))
+        Ok(Self::of(settings, switching, at))
     }
 
     /// A pool that plays a schedule; see [`Levels`](super::Levels).
     pub fn scheduled(
         settings: FleetSettings,
         schedule: Schedule,
-        now: Mono,
+        now: impl Into<Nanos>,
     ) -> Result<Self, FleetError> {
         settings.check()?;
-        Ok(Self::of(settings, Switching::Schedule(schedule), now))
+        Ok(Self::of(settings, Switching::Schedule(schedule), now.into().0))
     }
 
-    fn of(settings: FleetSettings, switching: Switching, now: Mono) -> Self {
+    fn of(settings: FleetSettings, switching: Switching, at: u64) -> Self {
         let counts: Vec<u32> = settings.kinds.iter().map(|kind| kind.servers).collect();
         let preferred = settings.preferred();
         let spread = settings.wear == Wear::Spread;
@@ -189,8 +180,8 @@ impl Pool {
                     kind: kind as u32,
                     requests: 0,
                     places: pool.settings.kinds[kind].places,
-                    phase_since: ns(now),
-                    since: ns(now),
+                    phase_since: at,
+                    since: at,
                     timer: NEVER,
                     on: 0,
                     busy: 0,
@@ -205,8 +196,8 @@ impl Pool {
     }
 
     /// Switches on what is to be on from the start.
-    pub fn begin(&mut self, now: Mono, actions: &mut Vec<Action>) {
-        self.steer(ns(now), actions);
+    pub fn begin(&mut self, now: impl Into<Nanos>, actions: &mut Vec<Action>) {
+        self.steer(now.into().0, actions);
     }
 
     /// Goes on with what a pool like this has learned before.
@@ -226,8 +217,8 @@ impl Pool {
 
     /// A request arrives.
     #[inline]
-    pub fn arrive(&mut self, now: Mono, actions: &mut Vec<Action>) -> Route {
-        let at = ns(now);
+    pub fn arrive(&mut self, now: impl Into<Nanos>, actions: &mut Vec<Action>) -> Route {
+        let at = now.into().0;
         if let Switching::Predictive(policy) = &mut self.switching
             && policy.arrived(at, self.busy)
         {
@@ -244,8 +235,8 @@ impl Pool {
 
     /// A request that this server had is answered (or was given up).
     #[inline]
-    pub fn complete(&mut self, now: Mono, server: u32, actions: &mut Vec<Action>) {
-        let at = ns(now);
+    pub fn complete(&mut self, now: impl Into<Nanos>, server: u32, actions: &mut Vec<Action>) {
+        let at = now.into().0;
         let Some(it) = self.servers.get_mut(server as usize) else { return };
         if it.requests == 0 {
             return;
@@ -272,8 +263,8 @@ impl Pool {
     }
 
     /// A server that was switched on can serve; or one is on that nobody switched on.
-    pub fn ready(&mut self, now: Mono, server: u32, actions: &mut Vec<Action>) {
-        let at = ns(now);
+    pub fn ready(&mut self, now: impl Into<Nanos>, server: u32, actions: &mut Vec<Action>) {
+        let at = now.into().0;
         match self.phase(server) {
             Some(Phase::Starting) => {
                 self.no_longer_starting(at, server);
@@ -290,8 +281,8 @@ impl Pool {
     }
 
     /// A server is not to be had any more; the requests that it had are the caller's to offer again.
-    pub fn failed(&mut self, now: Mono, server: u32, actions: &mut Vec<Action>) {
-        let at = ns(now);
+    pub fn failed(&mut self, now: impl Into<Nanos>, server: u32, actions: &mut Vec<Action>) {
+        let at = now.into().0;
         match self.phase(server) {
             None | Some(Phase::Failed) => return,
             Some(Phase::Off) => self.bench.leave(server),
@@ -313,20 +304,21 @@ impl Pool {
     }
 
     /// A server that had failed is off and to be had again.
-    pub fn repaired(&mut self, now: Mono, server: u32, actions: &mut Vec<Action>) {
+    pub fn repaired(&mut self, now: impl Into<Nanos>, server: u32, actions: &mut Vec<Action>) {
         if self.phase(server) == Some(Phase::Failed) {
+            let at = now.into().0;
             let it = &mut self.servers[server as usize];
-            (it.phase, it.phase_since) = (Phase::Off, ns(now));
+            (it.phase, it.phase_since) = (Phase::Off, at);
             self.sit(server);
-            self.replace(ns(now), actions);
+            self.replace(at, actions);
         }
     }
 
     /// A server takes no further requests, and is switched off when it has answered those it has.
     /// Once off it may be switched on again like any other; [`failed`](Self::failed) keeps it off.
-    pub fn drain(&mut self, now: Mono, server: u32, actions: &mut Vec<Action>) {
+    pub fn drain(&mut self, now: impl Into<Nanos>, server: u32, actions: &mut Vec<Action>) {
         if self.phase(server) == Some(Phase::On) {
-            let at = ns(now);
+            let at = now.into().0;
             self.step_down(server);
             self.servers[server as usize].phase = Phase::Draining;
             if self.servers[server as usize].requests == 0 {
@@ -337,8 +329,8 @@ impl Pool {
     }
 
     /// [`next_timer`](Self::next_timer) has come.
-    pub fn tick(&mut self, now: Mono, actions: &mut Vec<Action>) {
-        let at = ns(now);
+    pub fn tick(&mut self, now: impl Into<Nanos>, actions: &mut Vec<Action>) {
+        let at = now.into().0;
         while let Some(&Reverse((due, server))) = self.timers.peek()
             && due <= at
         {
@@ -357,12 +349,12 @@ impl Pool {
     /// When [`tick`](Self::tick) is to be called, unless something happens before; it may come too
     /// early, never too late.
     #[inline]
-    pub fn next_timer(&self) -> Mono {
+    pub fn next_timer(&self) -> Nanos {
         let timer = self.timers.peek().map_or(NEVER, |timer| timer.0.0);
         match &self.switching {
-            Switching::Keep { .. } => mono(timer),
-            Switching::Predictive(policy) => mono(timer.min(policy.due())),
-            Switching::Schedule(schedule) => mono(timer).min(schedule.due()),
+            Switching::Keep { .. } => Nanos(timer),
+            Switching::Predictive(policy) => Nanos(timer.min(policy.due())),
+            Switching::Schedule(schedule) => Nanos(timer).min(schedule.due().into()),
         }
     }
 
@@ -397,9 +389,9 @@ impl Pool {
     }
 
     /// Times and counts of a server until `now`.
-    pub fn tally(&self, now: Mono, server: u32) -> Tally {
+    pub fn tally(&self, now: impl Into<Nanos>, server: u32) -> Tally {
         let Some(it) = self.servers.get(server as usize) else { return Tally::default() };
-        let at = ns(now);
+        let at = now.into().0;
         let (mut on, mut busy, mut starting) = (it.on, it.busy, it.starting);
         match it.phase {
             Phase::On | Phase::Draining => on += at - it.phase_since,
@@ -419,7 +411,8 @@ impl Pool {
     }
 
     /// The sum of the tallies of each kind, as in the settings.
-    pub fn tallies(&self, now: Mono) -> Vec<Tally> {
+    pub fn tallies(&self, now: impl Into<Nanos>) -> Vec<Tally> {
+        let now = now.into();
         let mut sums = vec![Tally::default(); self.settings.kinds.len()];
         for (server, it) in self.servers.iter().enumerate() {
             let sum = &mut sums[it.kind as usize];

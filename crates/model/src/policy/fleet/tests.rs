@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::quantity::Watts;
-use crate::time::Mono;
+use crate::time::{Mono, Nanos};
 
 fn kind(servers: u32, places: u32, switch_on_ms: u64) -> Kind {
     Kind {
@@ -28,8 +28,8 @@ fn settings(kinds: Vec<Kind>) -> FleetSettings {
     }
 }
 
-fn ms(ms: u64) -> Mono {
-    Mono(Duration::from_millis(ms))
+fn ms(ms: u64) -> Nanos {
+    Nanos(ms * 1_000_000)
 }
 
 /// A pool, its actions put together, and a check of what must always hold.
@@ -64,7 +64,7 @@ impl Play {
     }
 
     /// Ticks whenever a timer asks for it, until `until`; says when.
-    fn wait(&mut self, until: u64) -> Vec<Mono> {
+    fn wait(&mut self, until: u64) -> Vec<Nanos> {
         let mut ticks = Vec::new();
         while self.pool.next_timer() <= ms(until) {
             let at = self.pool.next_timer();
@@ -347,7 +347,7 @@ fn the_predictive_policy_wants_what_the_forecast_rate_fills_and_lets_go_afterwar
     play.wait(240_000);
     assert_eq!(play.pool.on(), 1);
     // And then there is nothing left to wake up for.
-    assert_eq!(play.pool.next_timer(), Mono::NEVER);
+    assert_eq!(play.pool.next_timer(), Nanos::NEVER);
 }
 
 #[test]
@@ -379,7 +379,7 @@ fn an_oracle_sleeps_through_gaps_that_pay_and_is_back_in_time() {
     let mut actions = Vec::new();
     pool.begin(Mono::ZERO, &mut actions);
     pool.ready(secs(2), 0, &mut actions);
-    assert_eq!(pool.next_timer(), secs(3));
+    assert_eq!(pool.next_timer(), secs(3).into());
     pool.tick(secs(3), &mut actions);
     assert_eq!(actions, [SwitchOn(0), SwitchOn(1)]);
 }

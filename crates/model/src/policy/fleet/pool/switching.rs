@@ -2,8 +2,9 @@
 
 use std::cmp::Reverse;
 
-use super::{IDLE, NEVER, OPEN, Pool, Switching, mono};
+use super::{IDLE, NEVER, OPEN, Pool, Switching};
 use crate::policy::fleet::{Action, Phase};
+use crate::time::Nanos;
 
 impl Pool {
     /// Switches an idle server off if its time has come, or sees to it that it is looked at then.
@@ -40,7 +41,7 @@ impl Pool {
                 (policy.target, if policy.off_due <= at { 0 } else { NEVER })
             }
             Switching::Schedule(schedule) => {
-                let wanted = schedule.at(mono(at));
+                let wanted = schedule.at(Nanos(at).into());
                 (wanted, u64::from(wanted))
             }
         };
