@@ -7,18 +7,19 @@
 //! Service times are drawn per request, from a stream of their own, whoever serves it and even if it
 //! is refused: so policies are compared on the same requests (common random numbers).
 
+mod agenda;
 mod interval;
 mod responses;
 mod service;
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use nightwatt_model::policy::fleet::{Action, FleetSettings, Kind, Pool, Route, Tally};
 use nightwatt_model::quantity::{Joules, Watts};
 use nightwatt_model::time::{Mono, Nanos};
 
+use self::agenda::{Agenda, Event, READY};
 pub use self::interval::Interval;
 pub use self::responses::Responses;
 use self::service::Demand;
@@ -97,7 +98,8 @@ impl Outcome {
     }
 }
 
-/// Runs `arrivals` (in order) through the pool, whose servers are all off at time 0.
+/// Runs `arrivals` (in order; one at [`Nanos::NEVER`] is the end) through the pool, whose servers are all
+/// off at time 0.
 pub fn run(
     pool: Pool,
     arrivals: impl IntoIterator<Item = impl Into<Nanos>>,
@@ -115,7 +117,10 @@ pub fn run(
     while number < all
         && let Some(at) = arrivals.next()
     {
-        let at = at.into();
+        let at: Nanos = at.into();
+        if at == Nanos::NEVER {
+            break;
+        }
         run.until(at);
         if number == window.warm_up {
             opened = Some(run.mark(at));
@@ -149,30 +154,6 @@ struct Waiting {
     counts: bool,
 }
 
-/// Something that happens to a server at a time, in one number that sorts by time, and at one time by
-/// what it is: answers first, then servers that are ready.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Event(u128);
-
-/// The server is ready. Without this bit: it has answered a request.
-const READY: u32 = 1 << 31;
-
-impl Event {
-    #[inline]
-    fn new(at: Nanos, what: u32) -> Self {
-        Self(u128::from(at.0) << 32 | u128::from(what))
-    }
-
-    #[inline]
-    const fn at(self) -> Nanos {
-        Nanos((self.0 >> 32) as u64)
-    }
-
-    const fn what(self) -> u32 {
-        self.0 as u32
-    }
-}
-
 /// A server's work.
 #[derive(Debug, Clone, Copy)]
 struct Busy {
@@ -186,7 +167,7 @@ struct Busy {
 struct Run {
     pool: Pool,
     service: ServiceTimes,
-    events: BinaryHeap<Reverse<Event>>,
+    agenda: Agenda,
     servers: Vec<Busy>,
     line: VecDeque<Waiting>,
     actions: Vec<Action>,
@@ -214,7 +195,7 @@ impl Run {
         Self {
             pool,
             service,
-            events: BinaryHeap::with_capacity(1024),
+            agenda: Agenda::new(),
             servers,
             line: VecDeque::new(),
             actions: Vec::with_capacity(64),
@@ -234,7 +215,7 @@ impl Run {
     #[inline]
     fn until(&mut self, end: Nanos) {
         loop {
-            let event = self.next_event();
+            let event = self.agenda.due();
             if event <= self.timer {
                 if event > end {
                     return;
@@ -252,13 +233,8 @@ impl Run {
     }
 
     #[inline]
-    fn next_event(&self) -> Nanos {
-        self.events.peek().map_or(Nanos::NEVER, |event| event.0.at())
-    }
-
-    #[inline]
     fn event(&mut self) {
-        let Some(Reverse(event)) = self.events.pop() else { return };
+        let event = self.agenda.pop();
         let (at, what) = (event.at(), event.what());
         if what & READY == 0 {
             self.in_system -= 1;
@@ -308,7 +284,7 @@ impl Run {
         if request.counts {
             self.responses.add_ns(busy.until.0 - request.arrived.0);
         }
-        self.events.push(Reverse(Event::new(busy.until, server)));
+        self.agenda.push(Event::new(busy.until, server));
     }
 
     /// Does what the pool wants.
@@ -328,7 +304,7 @@ impl Run {
                     let takes = Nanos::from(Mono(self.switch_on_time(server)));
                     if takes > Nanos::ZERO {
                         let ready = Nanos(at.0.saturating_add(takes.0));
-                        self.events.push(Reverse(Event::new(ready, server | READY)));
+                        self.agenda.push(Event::new(ready, server | READY));
                     }
                 }
                 Action::SwitchOff(_) => {}
@@ -358,7 +334,7 @@ impl Run {
         let mut done = last;
         // Who waits in line is called when a server has a place, or is ready.
         while self.in_system > 0 {
-            let event = self.next_event().min(self.timer);
+            let event = self.agenda.due().min(self.timer);
             if event == Nanos::NEVER {
                 break;
             }
