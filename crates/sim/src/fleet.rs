@@ -155,8 +155,12 @@ struct Waiting {
 }
 
 /// A server's work.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Busy {
+    /// Does the agenda have its next answer?
+    serves: bool,
+    /// When it answers the requests after that one: only one event of a server is on the agenda.
+    later: VecDeque<Nanos>,
     /// When it has done all that it has.
     until: Nanos,
     /// Its mean service time, in whole nanoseconds and exact.
@@ -188,7 +192,13 @@ impl Run {
     fn new(pool: Pool, service: ServiceTimes) -> Self {
         let busy = |kind: &Kind| {
             let mean_ns = 1e9 / kind.service.get();
-            Busy { until: Nanos::ZERO, mean: (mean_ns + 0.5) as u64, mean_ns }
+            Busy {
+                serves: false,
+                later: VecDeque::new(),
+                until: Nanos::ZERO,
+                mean: (mean_ns + 0.5) as u64,
+                mean_ns,
+            }
         };
         let kinds = pool.settings().kinds.iter();
         let servers = kinds.flat_map(|kind| vec![busy(kind); kind.servers as usize]).collect();
@@ -237,6 +247,11 @@ impl Run {
         let event = self.agenda.pop();
         let (at, what) = (event.at(), event.what());
         if what & READY == 0 {
+            let busy = &mut self.servers[what as usize];
+            match busy.later.pop_front() {
+                Some(next) => self.agenda.push(Event::new(next, what)),
+                None => busy.serves = false,
+            }
             self.in_system -= 1;
             self.went += u128::from(at.0);
             self.pool.complete(at, what, &mut self.actions);
@@ -284,7 +299,12 @@ impl Run {
         if request.counts {
             self.responses.add_ns(busy.until.0 - request.arrived.0);
         }
-        self.agenda.push(Event::new(busy.until, server));
+        if busy.serves {
+            busy.later.push_back(busy.until);
+        } else {
+            busy.serves = true;
+            self.agenda.push(Event::new(busy.until, server));
+        }
     }
 
     /// Does what the pool wants.
