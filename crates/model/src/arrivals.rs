@@ -15,6 +15,7 @@ pub use trace::Trace;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use rand_distr::Exp1;
 
 /// Parameters that make no process.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -170,18 +171,18 @@ impl Iterator for Times {
     }
 }
 
-/// Numbers of their own for each use, so that one use does not shift those of another.
+/// Numbers of their own for each use, so that one use does not shift those of another. Streams 0 and
+/// [`u64::MAX`] of a seed belong to arrivals; whoever draws something else from it takes others.
 fn stream(seed: u64, number: u64) -> ChaCha8Rng {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     random.set_stream(number);
     random
 }
 
-/// Exponential with mean 1, by inversion. The uniform number is below 1, so this is finite; it ends
-/// at 53 ln 2 = 36.7, which one gap in 2^53 would exceed.
+/// Exponential with mean 1.
 #[inline]
 fn exponential(random: &mut ChaCha8Rng) -> f64 {
-    -(-random.random::<f64>()).ln_1p()
+    random.sample(Exp1)
 }
 
 #[cfg(test)]

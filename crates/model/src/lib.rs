@@ -19,6 +19,7 @@ pub mod policy;
 pub mod power_log;
 pub mod power_model;
 pub mod quantity;
+pub mod queueing;
 pub mod sample;
 pub mod scenario;
 pub mod sla;

@@ -72,7 +72,7 @@ impl Bursts {
     }
 
     pub(super) fn start(self, seed: u64) -> State {
-        let mut switching = stream(seed, 1);
+        let mut switching = stream(seed, u64::MAX);
         let in_burst = switching.random::<f64>() < self.share;
         let mut state = State {
             bursts: self,
