@@ -20,7 +20,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-front-door bench-meters policies fuzz fuzz-smoke lint doc licences garbage soak test-vm test-static ci
+.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-fleet bench-front-door bench-load bench-meters policies fuzz fuzz-smoke lint doc licences garbage soak test-vm test-static ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS="--help")'
@@ -33,8 +33,10 @@ help:
 	@echo '                 memory of analyze on ten million different URLs (ARGS="--requests 1000000")'
 	@echo 'make bench-front-door'
 	@echo '                 the proxy beside nginx, Varnish and a bare loop (ARGS="--quick")'
+	@echo 'make bench-load  nightwatt load beside oha against nginx (ARGS="--seconds 5 --rates 200 2000")'
 	@echo 'make bench-meters'
 	@echo '                 reading five energy counters beside a bare loop (ARGS=30: seconds of each run)'
+	@echo 'make bench-fleet the fleet simulator beside SimPy and Ciw on one queue (ARGS=50000: arrivals for them)'
 	@echo 'make policies    every policy figure over the real logs, beside the best fixed time-out'
 	@echo 'make lint        format, clippy, house rules'
 	@echo 'make doc         the API documentation'
@@ -80,9 +82,17 @@ bench-front-door:
 	@tools/need rust cc nginx python3 strace varnish wrk
 	@benches/front-door/run $(ARGS)
 
+bench-load:
+	@tools/need rust cc nginx python3
+	@benches/load/run $(ARGS)
+
 bench-meters:
 	@tools/need rust cc
 	@cargo run --release --locked --quiet -p nightwatt-bench-meters -- $(ARGS)
+
+bench-fleet:
+	@tools/need rust cc
+	@benches/fleet/run $(ARGS)
 
 lint:
 	@tools/need rust cc

@@ -3,6 +3,7 @@
 mod agent;
 mod calibrate;
 mod doctor;
+mod load;
 mod measure;
 
 use std::net::SocketAddr;
@@ -20,6 +21,7 @@ use crate::written::{self, WaitingChoice};
 pub(crate) use agent::{AgentArgs, AgentConfigArgs, AgentOrder, AgentStep, AnnounceWhat, AskArgs};
 pub(crate) use calibrate::{AlignArgs, Calibrate, CalibrateArgs, StatesArgs, Sync};
 pub(crate) use doctor::DoctorArgs;
+pub(crate) use load::{ArrivalKind, LoadArgs};
 pub(crate) use measure::{ExportArgs, MeterArgs, MetersArgs, RecordArgs, RunArgs};
 
 /// Measures the energy that a network service uses, models what it could do without, and saves it by
@@ -83,6 +85,9 @@ pub(crate) enum Command {
     /// Send the requests of a log to a server at the log's times, and time the answers
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArgs),
+    /// Send requests to a server at times of a process of arrivals, and time the answers
+    #[command(after_help = load::EXAMPLES)]
+    Load(LoadArgs),
     /// Stand in for the server of a log: answer replayed requests as it did
     #[command(after_help = ORIGIN_EXAMPLES)]
     Origin(OriginArgs),

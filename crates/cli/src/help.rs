@@ -13,7 +13,10 @@ const GROUPS: [(&str, &[&str]); 5] = [
         &["run", "record", "export", "meters", "calibrate"],
     ),
     ("Model: what a service could do without", &["analyze"]),
-    ("Compare: the same traffic against different servers", &["published", "replay", "origin"]),
+    (
+        "Compare: the same traffic against different servers",
+        &["published", "replay", "load", "origin"],
+    ),
     (
         "Act: let servers sleep",
         &["demo", "serve", "agent", "status", "wake", "sleep", "stay-awake", "purge"],

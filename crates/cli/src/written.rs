@@ -63,6 +63,14 @@ pub(crate) fn levels(text: &str) -> Result<(f64, f64), String> {
     })
 }
 
+/// A header field: `Accept: text/html`.
+pub(crate) fn field(text: &str) -> Result<(String, String), String> {
+    let both = text.split_once(':').map(|(name, value)| (name.trim(), value.trim()));
+    both.filter(|(name, _)| !name.is_empty())
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .ok_or_else(|| "write a name, a colon and a value, as in `Accept: text/html`".to_owned())
+}
+
 /// `/static/*=1h`.
 pub(crate) fn cache_rule(text: &str) -> Result<CacheRule, String> {
     let (pattern, ttl) = text

@@ -114,7 +114,7 @@ pub(crate) const fn class_name(class: ClientClass) -> &'static str {
     }
 }
 
-fn quoted(field: &str) -> Cow<'_, str> {
+pub(crate) fn quoted(field: &str) -> Cow<'_, str> {
     if field.contains([',', '"', '\n', '\r']) {
         Cow::Owned(format!("\"{}\"", field.replace('"', "\"\"")))
     } else {

@@ -7,12 +7,16 @@
 //!
 //! A log has no bodies and no headers: [`serve_origin`] is the server that answers each replayed
 //! request with the logged status and size.
+//!
+//! [`generate`](mod@generate) makes load of its own: requests at the times of a process of arrivals,
+//! from a thread or several that keep to those times whatever the server does.
 
 pub mod answer;
 pub mod cdf;
 pub mod csv;
 mod error;
 mod exchange;
+pub mod generate;
 pub mod origin;
 pub mod outcome;
 mod pool;

@@ -5,6 +5,7 @@
 //! the time come in as arguments, decisions go out as data. That is why the live daemon, the
 //! simulator and the what-if on a log can drive the very same code.
 
+pub mod arrivals;
 pub mod attribution;
 pub mod calibrate;
 pub mod counter;
@@ -18,6 +19,7 @@ pub mod policy;
 pub mod power_log;
 pub mod power_model;
 pub mod quantity;
+pub mod queueing;
 pub mod sample;
 pub mod scenario;
 pub mod sla;

@@ -1,4 +1,4 @@
-//! Watts and joules as types, with only the arithmetic that physics allows.
+//! Watts, joules and rates as types, with only the arithmetic that physics allows.
 //!
 //! Durations are [`std::time::Duration`]; `Watts * Duration = Joules`, `Joules / Watts = Duration`.
 
@@ -102,6 +102,11 @@ scalar!(
     /// Energy.
     Joules,
     "J"
+);
+scalar!(
+    /// How often something happens: requests that arrive, or that a server can answer.
+    PerSecond,
+    "/s"
 );
 
 impl Joules {

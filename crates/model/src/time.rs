@@ -58,6 +58,44 @@ impl Sub<Duration> for Mono {
     }
 }
 
+/// A point on the same line in whole nanoseconds since the origin: for state machines and simulations
+/// in which an event is a matter of nanoseconds itself.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    /// The driver's origin.
+    pub const ZERO: Self = Self(0);
+    /// Later than anything that happens: after 584 years.
+    pub const NEVER: Self = Self(u64::MAX);
+
+    /// So many seconds after the origin, to the nearest nanosecond; what is below 0 or no number is the
+    /// origin itself.
+    #[inline]
+    pub fn from_secs(secs: f64) -> Self {
+        Self((secs * 1e9 + 0.5) as u64)
+    }
+}
+
+impl From<Mono> for Nanos {
+    /// Saturates at [`Nanos::NEVER`].
+    #[inline]
+    fn from(at: Mono) -> Self {
+        let secs = at.0.as_secs().saturating_mul(1_000_000_000);
+        Self(secs.saturating_add(u64::from(at.0.subsec_nanos())))
+    }
+}
+
+impl From<Nanos> for Mono {
+    #[inline]
+    fn from(at: Nanos) -> Self {
+        if at == Nanos::NEVER { Self::NEVER } else { Self(Duration::from_nanos(at.0)) }
+    }
+}
+
 /// Civil time: milliseconds since 1970-01-01T00:00:00Z, leap seconds not counted.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,

@@ -1,10 +1,11 @@
-//! Worlds that drive the policies of the model: so far, one server that sleeps.
+//! Worlds that drive the policies of the model: one server that sleeps, and pools of servers.
 //!
 //! Nothing here waits: a year of traffic takes as long as the decisions take.
 
 pub mod cache;
 pub mod days;
 mod entries;
+pub mod fleet;
 mod hours;
 pub mod site;
 pub mod timeouts;

@@ -15,6 +15,7 @@ mod failing_servers;
 mod guide;
 mod harness;
 mod learning;
+mod load;
 mod measure;
 mod meter_checks;
 mod observe;

@@ -4,6 +4,7 @@
 
 pub mod admission;
 pub mod connections;
+pub mod fleet;
 pub mod lifecycle;
 pub mod manager;
 pub mod rate;

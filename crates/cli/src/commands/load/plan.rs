@@ -1,0 +1,170 @@
+//! From the command line to a plan.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use nightwatt_load::generate::sources::{self, Patterns, Traced};
+use nightwatt_load::generate::{Dress, LoadReport, Mix, Plan, Until, Wanted};
+use nightwatt_model::arrivals::{Arrivals, ArrivalsError, Bursts, Profile, Rate, Trace};
+use nightwatt_traffic::{LogReader, arrivals};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::args::{ArrivalKind, LoadArgs};
+use crate::errors::Failure;
+
+/// For so long where nobody says how long.
+const USUAL_TIME: Duration = Duration::from_secs(30);
+
+/// Numbers of the seed's own for the fractions of seconds that a log leaves out.
+const STREAM: u64 = 17;
+
+/// Everything that `load` needs to know.
+pub(super) fn of(args: &LoadArgs) -> Result<Plan, Failure> {
+    let (when, how) = (&args.when, &args.how);
+    let (arrivals, mix) = match &args.when.trace {
+        Some(path) => traced(args, path)?,
+        None => (process(args).map_err(|error| Failure::usage(&error))?, mix(args)?),
+    };
+    let has_end = when.requests.is_some() || when.trace.is_some();
+    let connections = how.connections.map_or_else(LoadReport::usual_connections, |most| {
+        usize::try_from(most).unwrap_or(usize::MAX)
+    });
+    Ok(Plan {
+        arrivals,
+        mix,
+        seed: when.seed,
+        until: Until {
+            time: when.time.or_else(|| (!has_end).then_some(USUAL_TIME)),
+            requests: when.requests,
+        },
+        warm_up: when.warm_up,
+        cool_down: when.cool_down,
+        timeout: how.timeout,
+        connections,
+        keep_alive: !how.no_keep_alive,
+        threads: how.threads.map(|threads| threads as usize),
+        lag_limit: how.max_lag,
+    })
+}
+
+fn process(args: &LoadArgs) -> Result<Arrivals, ArrivalsError> {
+    let when = &args.when;
+    let rate = Rate::new(when.rate)?;
+    Ok(match when.arrivals {
+        ArrivalKind::Poisson => Arrivals::Poisson(rate),
+        ArrivalKind::Constant => Arrivals::Constant(rate),
+        ArrivalKind::Bursts => {
+            let length = when.burst_length.as_secs_f64();
+            Arrivals::Bursts(Bursts::new(rate, when.burst_factor, when.burst_share, length)?)
+        }
+        ArrivalKind::Day => {
+            Arrivals::Profile(Profile::day(rate, when.peak, when.day.as_secs_f64())?)
+        }
+    })
+}
+
+fn dress(args: &LoadArgs) -> Result<Dress, Failure> {
+    let what = &args.what;
+    let body = match (&what.body, &what.body_file) {
+        (Some(text), _) => text.clone().into_bytes(),
+        (None, Some(path)) => std::fs::read(path).map_err(|error| unread(path, &error))?,
+        (None, None) => Vec::new(),
+    };
+    Ok(Dress { fields: what.fields.clone(), body, close: args.how.no_keep_alive })
+}
+
+fn mix(args: &LoadArgs) -> Result<Mix, Failure> {
+    let what = &args.what;
+    let mut wanted: Vec<Wanted> = args.urls.iter().map(Wanted::page).collect();
+    for one in &mut wanted {
+        one.method.clone_from(&what.method);
+    }
+    if let Some(path) = &what.list {
+        let text = read(path)?;
+        wanted = sources::list(&text).map_err(|why| wrong_file(path, &why))?;
+    }
+    let patterns = Patterns {
+        pages: what.pages,
+        sizes: what.sizes.as_ref().map(|sizes| sizes.0.clone()).unwrap_or_default(),
+        zipf: what.zipf,
+    };
+    let wanted = sources::expand(&wanted, &patterns)
+        .map_err(|why| Failure::saying(format!("cannot make the URLs: {why}")).into_usage())?;
+    Mix::weighted(&wanted, &dress(args)?).map_err(|error| Failure::usage(&error))
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|error| unread(path, &error))
+}
+
+fn unread(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::because(format!("cannot read {}", path.display()), error)
+        .hint("check that it is there and may be read")
+        .into_usage()
+}
+
+fn wrong_file(path: &Path, why: &str) -> Failure {
+    Failure::saying(format!("{}: {why}", path.display())).into_usage()
+}
+
+/// Times of a file, or times and targets of a log.
+fn traced(args: &LoadArgs, path: &Path) -> Result<(Arrivals, Mix), Failure> {
+    let usage = |error: &dyn std::error::Error| Failure::usage(error);
+    // What is no text is a packed log.
+    let text = std::fs::read(path).map_err(|error| unread(path, &error))?;
+    let text = String::from_utf8(text).unwrap_or_default();
+    let faster = |times: Vec<f64>| Trace::new(times)?.faster(args.when.speed).map(Arrivals::Trace);
+    if sources::is_times(&text) {
+        let times = sources::times(&text).map_err(|why| wrong_file(path, &why))?;
+        return Ok((faster(times).map_err(|error| usage(&error))?, mix(args)?));
+    }
+    let mut traced = logged(path, args.when.seed)?;
+    traced.sort();
+    let [base] = &args.urls[..] else {
+        return Err(Failure::saying("a log is sent to one server: give its URL").into_usage());
+    };
+    let base = base.trim_end_matches('/');
+    let url = |(method, target): &(String, String)| Wanted {
+        weight: 1.0,
+        method: method.clone(),
+        url: format!("{base}{target}"),
+    };
+    let wanted: Vec<Wanted> = traced.targets.iter().map(url).collect();
+    let mix = Mix::in_order(&wanted, traced.order, &dress(args)?).map_err(|error| usage(&error))?;
+    Ok((faster(traced.times).map_err(|error| usage(&error))?, mix))
+}
+
+/// Most logs know whole seconds only. Requests of one second are spread over it at random: at its
+/// beginning they would be a burst that never was.
+fn logged(path: &Path, seed: u64) -> Result<Traced, Failure> {
+    let mut reader = LogReader::open(path).map_err(|error| Failure::failed(&error))?;
+    let requests = arrivals(&mut reader, None).map_err(|error| Failure::failed(&error))?;
+    let is_coarse = requests.iter().all(|request| request.at.0 % 1000 == 0);
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    random.set_stream(STREAM);
+    let mut traced = Traced::default();
+    let mut known: HashMap<(&str, &str), u32> = HashMap::new();
+    for request in &requests {
+        // Bodies are not in a log; what is no path cannot be asked for.
+        if !matches!(request.method.as_str(), "GET" | "HEAD") || !is_target(&request.target) {
+            continue;
+        }
+        let within = if is_coarse { random.random::<f64>() } else { 0.0 };
+        let key = (request.method.as_str(), request.target.as_str());
+        let at = request.at.0 as f64 / 1000.0 + within;
+        let index = traced.push(at, known.get(&key).copied(), key.0, key.1);
+        known.insert(key, index);
+    }
+    if traced.times.is_empty() {
+        let why = "there is no GET or HEAD in it that could be sent";
+        return Err(wrong_file(path, why)
+            .hint("a trace is a file of seconds, one a line, or an access log"));
+    }
+    Ok(traced)
+}
+
+fn is_target(target: &str) -> bool {
+    target.starts_with('/') && format!("http://host{target}").parse::<http::Uri>().is_ok()
+}

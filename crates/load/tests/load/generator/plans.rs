@@ -1,0 +1,138 @@
+//! Plans: what is due when, and for what.
+
+use std::time::Duration;
+
+use nightwatt_clock::meter::Stop;
+use nightwatt_load::Error;
+use nightwatt_load::generate::{Dress, Due, Mix, Plan, Schedule, Until, Wanted, Window, generate};
+use nightwatt_model::arrivals::Arrivals;
+
+use super::{Reply, ok, page, plan, rate, run, serve};
+
+fn mix(urls: &[(&str, f64)]) -> Mix {
+    let wanted: Vec<Wanted> = urls
+        .iter()
+        .map(|(path, weight)| Wanted {
+            weight: *weight,
+            ..Wanted::page(format!("http://127.0.0.1:9{path}"))
+        })
+        .collect();
+    Mix::weighted(&wanted, &Dress::default()).unwrap()
+}
+
+#[test]
+fn urls_are_chosen_by_weight_and_do_not_shift_the_times() {
+    let (n, power) = (100_000, 0.9_f64);
+    let zipf: Vec<(String, f64)> =
+        (1..=50).map(|rank| (format!("/{rank}"), f64::from(rank).powf(-power))).collect();
+    let all: f64 = zipf.iter().map(|(_, weight)| weight).sum();
+    let zipf: Vec<(&str, f64)> = zipf.iter().map(|(path, w)| (path.as_str(), *w)).collect();
+    let until = Until { requests: Some(n), ..Until::default() };
+    let poisson = Arrivals::Poisson(rate(100.0));
+    let many: Vec<Due> = Schedule::new(&poisson, &mix(&zipf), 5, until).collect();
+    let one: Vec<Due> = Schedule::new(&poisson, &mix(&[("/", 1.0)]), 5, until).collect();
+    assert!(many.iter().zip(&one).all(|(many, one)| many.at == one.at));
+    let mut chi_square = 0.0;
+    for (index, (_, weight)) in zipf.iter().enumerate() {
+        let seen = many.iter().filter(|due| due.wanted as usize == index).count() as f64;
+        let expected = n as f64 * weight / all;
+        chi_square += (seen - expected).powi(2) / expected;
+    }
+    // 49 degrees of freedom: above 85.4 with a probability of 1 in 1000.
+    println!("seed 5: chi-square {chi_square:.1}");
+    assert!(chi_square < 85.4, "{chi_square}");
+}
+
+#[test]
+fn a_weight_of_nothing_is_never_asked_for() {
+    let mix = mix(&[("/a", 0.0), ("/b", 1.0), ("/c", 0.0)]);
+    let until = Until { requests: Some(1000), ..Until::default() };
+    let mut schedule = Schedule::new(&Arrivals::Constant(rate(1.0)), &mix, 1, until);
+    assert!(schedule.all(|due| due.wanted == 1));
+}
+
+#[test]
+fn it_ends_at_a_time_or_after_a_number_whichever_comes_first() {
+    let count = |time: Option<u64>, requests| {
+        let until = Until { time: time.map(Duration::from_secs), requests };
+        let constant = Arrivals::Constant(rate(10.0));
+        Schedule::new(&constant, &mix(&[("/", 1.0)]), 1, until).count()
+    };
+    // The first is due at once, the 21st at the very end, which does not belong to it.
+    assert_eq!(count(Some(2), None), 20);
+    assert_eq!(count(Some(2), Some(7)), 7);
+    assert_eq!(count(Some(2), Some(70)), 20);
+}
+
+#[test]
+fn warm_up_and_cool_down_leave_the_middle() {
+    let address = "127.0.0.1:9".parse().unwrap();
+    let second = Duration::from_secs(1);
+    let timed = Until { time: Some(10 * second), requests: None };
+    let timed =
+        Plan { until: timed, warm_up: second, cool_down: 2 * second, ..plan(address, 1.0, 1) };
+    let window = Window::of(&timed);
+    assert_eq!(window, Window { from: second, to: Some(8 * second) });
+    assert!(window.holds(second) && !window.holds(8 * second) && !window.holds(second / 2));
+    assert_eq!(window.length(20 * second), 7 * second);
+    assert_eq!(window.length(3 * second), 2 * second, "ended early");
+    // Ten requests, one a second: the last is due after nine, and counts.
+    let counted = Window::of(&plan(address, 1.0, 10));
+    assert!(counted.holds(9 * second) && !counted.holds(10 * second));
+}
+
+#[test]
+fn every_thread_sends_its_share_and_each_request_once() {
+    let address = serve(|_, _, _| Reply::Answer(ok("hi")));
+    let (report, samples) = run(&Plan { threads: Some(3), ..plan(address, 1000.0, 100) });
+    assert_eq!((report.client.threads, samples.len(), report.requests.answered), (3, 100, 100));
+    assert_eq!(report.client.cpu_share.len(), 3);
+    assert!(report.client.cpu_share.iter().all(|share| (0.0..=1.01).contains(share)));
+}
+
+#[test]
+fn fields_and_bodies_are_sent_as_given() {
+    let address = serve(|_, _, head| {
+        let ours = head.starts_with("HEAD /x?y=1 HTTP/1.1\r\nHost: other\r\nAccept: */*\r\n")
+            && head.ends_with("\r\nuser-agent: me\r\nX-A: 1\r\nX-A: 2\r\n\r\n");
+        let status = if ours { 200 } else { 400 };
+        Reply::Answer(format!("HTTP/1.1 {status} x\r\nContent-Length: 5\r\n\r\n"))
+    });
+    let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let fields = [field("user-agent", "me"), field("X-A", "1"), field("X-A", "2")];
+    let host = [field("Host", "other")];
+    let wanted = Wanted { method: "HEAD".into(), ..page(address, "/x?y=1#part") };
+    let dress = Dress { fields: [&host[..], &fields[..]].concat(), ..Dress::default() };
+    let mix = Mix::weighted(&[wanted], &dress).unwrap();
+    let (report, samples) = run(&Plan { mix, ..plan(address, 1000.0, 2) });
+    assert_eq!((report.requests.answered, samples[0].status, samples[0].bytes), (2, 200, 0));
+}
+
+#[test]
+fn what_cannot_be_sent_says_why() {
+    let said =
+        |url: &str| Mix::weighted(&[Wanted::page(url)], &Dress::default()).unwrap_err().to_string();
+    assert!(said("https://x/").contains("https is not spoken"));
+    assert!(said("x").contains("http://"));
+    assert!(said("http://me@x/").contains("user name"));
+    assert!(said("http://no.such.host.invalid/").contains("cannot find the address"));
+    let dressed = |name: &str, value: &str| {
+        let fields = vec![(name.to_owned(), value.to_owned())];
+        let dress = Dress { fields, ..Dress::default() };
+        Mix::weighted(&[Wanted::page("http://127.0.0.1/")], &dress).unwrap_err().to_string()
+    };
+    assert!(dressed("content-length", "1").contains("set by nightwatt"));
+    assert!(dressed("a b", "1").contains("no name"));
+    assert!(dressed("a", "1\r\nb: 2").contains("cannot be sent"));
+    let nothing = Mix::weighted(&[], &Dress::default()).unwrap_err();
+    assert!(matches!(nothing, Error::NothingToAsk));
+}
+
+#[test]
+fn more_connections_than_the_system_allows_are_refused_before_the_start() {
+    let address = serve(|_, _, _| panic!("nothing is to be sent"));
+    let many = Plan { connections: 1 << 40, ..plan(address, 1.0, 1) };
+    let refused = generate(&many, &Stop::new().unwrap(), None, |_| (), |_| ()).unwrap_err();
+    assert!(matches!(refused, Error::Descriptors { .. } | Error::Ports { .. }), "{refused}");
+    assert!(refused.to_string().contains("fewer `--connections`"));
+}

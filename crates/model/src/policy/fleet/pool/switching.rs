@@ -1,0 +1,183 @@
+//! Which server is switched, and what that changes.
+
+use std::cmp::Reverse;
+
+use super::{IDLE, NEVER, OPEN, Pool, Switching};
+use crate::policy::fleet::{Action, Phase};
+use crate::time::Nanos;
+
+impl Pool {
+    /// Switches an idle server off if its time has come, or sees to it that it is looked at then.
+    pub(super) fn consider(&mut self, at: u64, server: u32, actions: &mut Vec<Action>) {
+        let Switching::Keep { always_on, delay } = self.switching else { return };
+        let it = &self.servers[server as usize];
+        if it.phase != Phase::On || it.requests > 0 || self.on <= always_on {
+            return;
+        }
+        let due = it.since.saturating_add(delay).max(it.phase_since.saturating_add(self.min_on));
+        if due <= at {
+            self.switch_off(at, server, actions);
+        } else {
+            self.look_at(server, due);
+        }
+    }
+
+    /// Has a timer look at the server, unless one does so before.
+    #[inline]
+    pub(super) fn look_at(&mut self, server: u32, due: u64) {
+        let it = &mut self.servers[server as usize];
+        if due < it.timer {
+            it.timer = due;
+            self.timers.push(Reverse((due, server)));
+        }
+    }
+
+    /// Switches on and off towards what the policy wants now.
+    pub(super) fn steer(&mut self, at: u64, actions: &mut Vec<Action>) {
+        let (least, most) = match &mut self.switching {
+            Switching::Keep { always_on, .. } => (*always_on, NEVER),
+            Switching::Predictive(policy) => {
+                policy.review(self.busy, self.on);
+                (policy.target, if policy.off_due <= at { 0 } else { NEVER })
+            }
+            Switching::Schedule(schedule) => {
+                let wanted = schedule.at(Nanos(at).into());
+                (wanted, u64::from(wanted))
+            }
+        };
+        while self.on + self.starting < least && self.switch_on(at, actions).is_some() {}
+        match self.switching {
+            Switching::Keep { always_on, .. } => self.shed_spare(at, always_on, actions),
+            _ if most == NEVER => {}
+            Switching::Schedule(_) => {
+                while u64::from(self.on) + u64::from(self.starting) > most
+                    && self.last_goes_off(at, actions)
+                {}
+            }
+            Switching::Predictive(_) => self.shed_unneeded(at, actions),
+        }
+    }
+
+    /// Servers that were idle while they had to stay, and now there are more than have to.
+    pub(super) fn shed_spare(&mut self, at: u64, always_on: u32, actions: &mut Vec<Action>) {
+        if self.on <= always_on {
+            return;
+        }
+        if let Some(server) = self.line_up.last(IDLE)
+            && self.servers[server as usize].timer == NEVER
+        {
+            self.consider(at, server, actions);
+        }
+    }
+
+    pub(super) fn shed_unneeded(&mut self, at: u64, actions: &mut Vec<Action>) {
+        loop {
+            let Switching::Predictive(policy) = &mut self.switching else { return };
+            policy.review(self.busy, self.on);
+            if policy.off_due > at || !self.last_goes_off(at, actions) {
+                return;
+            }
+        }
+    }
+
+    /// Switches the last idle server off, if it may; else a timer will see to it.
+    pub(super) fn last_goes_off(&mut self, at: u64, actions: &mut Vec<Action>) -> bool {
+        let Some(server) = self.line_up.last(IDLE) else { return false };
+        let may = self.servers[server as usize].phase_since.saturating_add(self.min_on);
+        if may > at {
+            self.look_at(server, may);
+            if let Switching::Predictive(policy) = &mut self.switching {
+                policy.off_due = may;
+            }
+            return false;
+        }
+        self.switch_off(at, server, actions);
+        true
+    }
+
+    /// Switches the next server on; says which, if there is one.
+    pub(super) fn switch_on(&mut self, at: u64, actions: &mut Vec<Action>) -> Option<u32> {
+        let server = self.bench.first(0)?;
+        self.bench.leave(server);
+        actions.push(Action::SwitchOn(server));
+        let kind = *self.kind_of(server);
+        let it = &mut self.servers[server as usize];
+        it.switched_on += 1;
+        if kind.switch_on.is_zero() {
+            self.come_on(at, server);
+            self.serve_line(at, server, actions);
+        } else {
+            (it.phase, it.phase_since) = (Phase::Starting, at);
+            self.starting += 1;
+            self.made_up += kind.served_while_starting();
+        }
+        Some(server)
+    }
+
+    pub(super) fn come_on(&mut self, at: u64, server: u32) {
+        let it = &mut self.servers[server as usize];
+        (it.phase, it.phase_since, it.since) = (Phase::On, at, at);
+        self.line_up.enter(server, it.kind as usize);
+        self.line_up.mark(OPEN, server, true);
+        self.line_up.mark(IDLE, server, true);
+        self.on += 1;
+        if let Switching::Predictive(policy) = &mut self.switching {
+            policy.came_on(at, self.busy, self.on);
+        }
+        if self.starting == 0 {
+            self.overflowed = 0;
+        }
+    }
+
+    /// Those who wait in line go to a server that has just come on.
+    pub(super) fn serve_line(&mut self, at: u64, server: u32, actions: &mut Vec<Action>) {
+        let places = self.servers[server as usize].places;
+        while self.waiting > 0 && self.servers[server as usize].requests < places {
+            self.waiting -= 1;
+            self.take(at, server);
+            actions.push(Action::Take(server));
+        }
+    }
+
+    pub(super) fn no_longer_starting(&mut self, at: u64, server: u32) {
+        let made_up = self.kind_of(server).served_while_starting();
+        let it = &mut self.servers[server as usize];
+        it.starting += at - it.phase_since;
+        self.starting -= 1;
+        self.made_up -= made_up;
+        self.overflowed = self.overflowed.saturating_sub(made_up);
+    }
+
+    /// A server that is on takes no further requests.
+    pub(super) fn step_down(&mut self, server: u32) {
+        if self.servers[server as usize].phase == Phase::On {
+            self.line_up.leave(server);
+            self.on -= 1;
+        }
+    }
+
+    pub(super) fn no_longer_on(&mut self, at: u64, server: u32) {
+        let it = &mut self.servers[server as usize];
+        it.on += at - it.phase_since;
+        (it.since, it.timer) = (at, NEVER);
+    }
+
+    pub(super) fn switch_off(&mut self, at: u64, server: u32, actions: &mut Vec<Action>) {
+        self.step_down(server);
+        self.no_longer_on(at, server);
+        let it = &mut self.servers[server as usize];
+        (it.phase, it.phase_since) = (Phase::Off, at);
+        it.switched_off += 1;
+        self.sit(server);
+        actions.push(Action::SwitchOff(server));
+        if let Switching::Predictive(policy) = &mut self.switching {
+            policy.review(self.busy, self.on);
+        }
+    }
+
+    /// After a server was lost or gained: as many as the policy wants, and more for those who wait.
+    pub(super) fn replace(&mut self, at: u64, actions: &mut Vec<Action>) {
+        self.steer(at, actions);
+        while self.waiting > 0 && self.starting == 0 && self.switch_on(at, actions).is_some() {}
+    }
+}

@@ -1,0 +1,495 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::quantity::Watts;
+use crate::time::{Mono, Nanos};
+
+fn kind(servers: u32, places: u32, switch_on_ms: u64) -> Kind {
+    Kind {
+        servers,
+        service: PerSecond(100.0),
+        places,
+        idle: Watts(2.0),
+        busy: Watts(3.0),
+        off: Watts(0.5),
+        switch: Joules(10.0),
+        switch_on: Duration::from_millis(switch_on_ms),
+    }
+}
+
+fn settings(kinds: Vec<Kind>) -> FleetSettings {
+    FleetSettings {
+        kinds,
+        min_on: Duration::ZERO,
+        line: 0,
+        wear: Wear::ByNumber,
+        transition_price: Joules(0.0),
+        overflow_share: 0.001,
+    }
+}
+
+fn ms(ms: u64) -> Nanos {
+    Nanos(ms * 1_000_000)
+}
+
+/// A pool, its actions put together, and a check of what must always hold.
+struct Play {
+    pool: Pool,
+    actions: Vec<Action>,
+}
+
+impl Play {
+    fn new(settings: FleetSettings, choice: &str) -> Self {
+        let pool = Pool::new(settings, choice.parse().unwrap(), Mono::ZERO).unwrap();
+        let mut play = Self { pool, actions: Vec::new() };
+        play.pool.begin(Mono::ZERO, &mut play.actions);
+        play
+    }
+
+    fn arrive(&mut self, at: u64) -> Route {
+        self.pool.arrive(ms(at), &mut self.actions)
+    }
+
+    fn complete(&mut self, at: u64, server: u32) {
+        self.pool.complete(ms(at), server, &mut self.actions);
+    }
+
+    fn ready(&mut self, at: u64, server: u32) {
+        self.pool.ready(ms(at), server, &mut self.actions);
+    }
+
+    /// What was to be done since the last call.
+    fn done(&mut self) -> Vec<Action> {
+        std::mem::take(&mut self.actions)
+    }
+
+    /// Ticks whenever a timer asks for it, until `until`; says when.
+    fn wait(&mut self, until: u64) -> Vec<Nanos> {
+        let mut ticks = Vec::new();
+        while self.pool.next_timer() <= ms(until) {
+            let at = self.pool.next_timer();
+            self.pool.tick(at, &mut self.actions);
+            assert!(ticks.len() < 1000, "a timer that never ends");
+            ticks.push(at);
+        }
+        ticks
+    }
+}
+
+use Action::{SwitchOff, SwitchOn, Take};
+
+#[test]
+fn the_published_rule_fills_a_server_then_switches_the_next_on_then_refuses() {
+    let mut play = Play::new(settings(vec![kind(2, 2, 0)]), "baseline");
+    assert_eq!(play.done(), [SwitchOn(0)]);
+    assert_eq!(play.arrive(1), Route::To(0));
+    assert_eq!(play.arrive(2), Route::To(0));
+    assert_eq!(play.done(), []);
+    assert_eq!(play.arrive(3), Route::To(1));
+    assert_eq!(play.done(), [SwitchOn(1)]);
+    assert_eq!(play.arrive(4), Route::To(1));
+    assert_eq!(play.arrive(5), Route::Refuse);
+    // A place is free again; the second server falls idle and goes off at once, the first stays.
+    play.complete(11, 0);
+    assert_eq!(play.arrive(12), Route::To(0));
+    play.complete(13, 1);
+    play.complete(14, 1);
+    assert_eq!(play.done(), [SwitchOff(1)]);
+    play.complete(21, 0);
+    play.complete(22, 0);
+    assert_eq!(play.done(), []);
+    assert_eq!((play.pool.on(), play.pool.busy()), (1, 0));
+}
+
+#[test]
+fn the_baseline_switches_off_whoever_is_idle_not_whoever_is_last() {
+    let mut play = Play::new(settings(vec![kind(2, 1, 0)]), "baseline");
+    assert_eq!(play.arrive(1), Route::To(0));
+    assert_eq!(play.arrive(2), Route::To(1));
+    play.complete(11, 0);
+    assert_eq!(play.done(), [SwitchOn(0), SwitchOn(1), SwitchOff(0)]);
+}
+
+#[test]
+fn a_delay_counts_from_the_end_of_the_last_request_and_a_request_ends_it() {
+    let mut play = Play::new(settings(vec![kind(2, 1, 0)]), "delayed-off 100ms");
+    play.arrive(0);
+    assert_eq!(play.arrive(1), Route::To(1));
+    play.complete(11, 1);
+    // Busy again from 50 to 60, so not off at 111 but at 160.
+    assert_eq!(play.arrive(50), Route::To(1));
+    play.complete(60, 1);
+    play.done();
+    play.wait(159);
+    assert_eq!(play.done(), []);
+    assert_eq!(play.wait(1000).last(), Some(&ms(160)));
+    assert_eq!(play.done(), [SwitchOff(1)]);
+    // The last one stays.
+    play.complete(2000, 0);
+    assert!(play.wait(1_000_000).is_empty());
+}
+
+#[test]
+fn so_many_stay_on_and_a_spare_one_goes_when_there_are_more() {
+    let mut play = Play::new(settings(vec![kind(4, 1, 0)]), "hybrid 2 10ms");
+    assert_eq!(play.done(), [SwitchOn(0), SwitchOn(1)]);
+    for at in 0..3 {
+        play.arrive(at);
+    }
+    assert_eq!(play.done(), [SwitchOn(2)]);
+    // Two fall idle while they are among three, the third stays busy: one of them goes.
+    play.complete(10, 0);
+    play.complete(11, 1);
+    play.wait(100);
+    assert_eq!(play.done(), [SwitchOff(0)]);
+    assert_eq!(play.pool.on(), 2);
+}
+
+#[test]
+fn starting_takes_time_and_whoever_waits_in_line_is_served_in_order() {
+    let settings = FleetSettings { line: 2, ..settings(vec![kind(2, 1, 5000)]) };
+    let mut play = Play::new(settings, "baseline");
+    // Nobody is ready yet: two wait, a third is refused. The server that starts will do for all.
+    assert_eq!(play.done(), [SwitchOn(0)]);
+    assert_eq!(
+        [play.arrive(1), play.arrive(2), play.arrive(3)],
+        [Route::Wait, Route::Wait, Route::Refuse]
+    );
+    assert_eq!(play.done(), []);
+    play.ready(5000, 0);
+    assert_eq!(play.done(), [Take(0)]);
+    play.complete(5010, 0);
+    assert_eq!(play.done(), [Take(0)]);
+    play.complete(5020, 0);
+    assert_eq!((play.pool.waiting(), play.pool.busy()), (0, 0));
+}
+
+#[test]
+fn a_further_server_is_started_only_when_those_starting_cannot_make_up_for_what_is_lost() {
+    // A server serves 100/s, so 500 while it starts for 5 s.
+    let mut play = Play::new(settings(vec![kind(3, 1, 5000)]), "baseline");
+    play.done();
+    let switched: Vec<u64> = (1..=1200)
+        .filter(|&n| {
+            play.arrive(n);
+            !play.done().is_empty()
+        })
+        .collect();
+    assert_eq!(switched, [501, 1001]);
+}
+
+#[test]
+fn who_was_started_for_nothing_stays_as_long_as_starting_took() {
+    let mut play = Play::new(settings(vec![kind(2, 1, 5000)]), "baseline");
+    play.ready(5000, 0);
+    play.arrive(6000);
+    play.arrive(6001);
+    assert_eq!(play.done(), [SwitchOn(0), SwitchOn(1)]);
+    play.complete(6010, 0);
+    play.wait(11_000);
+    play.ready(11_001, 1);
+    assert_eq!(play.wait(100_000).last(), Some(&ms(16_001)));
+    assert_eq!(play.done(), [SwitchOff(1)]);
+}
+
+#[test]
+fn a_minimum_on_time_is_kept() {
+    let min_on = Duration::from_secs(1);
+    let settings = FleetSettings { min_on, ..settings(vec![kind(2, 1, 0)]) };
+    let mut play = Play::new(settings, "baseline");
+    play.arrive(0);
+    play.arrive(10);
+    play.complete(20, 1);
+    play.done();
+    play.wait(1009);
+    assert_eq!(play.done(), []);
+    play.wait(1010);
+    assert_eq!(play.done(), [SwitchOff(1)]);
+}
+
+#[test]
+fn a_failed_server_is_replaced_and_comes_back_when_repaired() {
+    let mut play = Play::new(settings(vec![kind(2, 2, 5000)]), "always-on 1");
+    play.ready(5000, 0);
+    play.arrive(5001);
+    play.done();
+    play.pool.failed(ms(5002), 0, &mut play.actions);
+    assert_eq!(play.done(), [SwitchOn(1)]);
+    assert_eq!((play.pool.on(), play.pool.starting(), play.pool.busy()), (0, 1, 0));
+    // Its answer comes too late, and one that is not there says it is ready.
+    play.complete(5003, 0);
+    play.ready(5004, 0);
+    play.ready(5004, 77);
+    assert_eq!(play.pool.phase(0), Some(Phase::Failed));
+    play.pool.repaired(ms(6000), 0, &mut play.actions);
+    assert_eq!(play.pool.phase(0), Some(Phase::Off));
+    // It failed while starting.
+    play.pool.failed(ms(7000), 1, &mut play.actions);
+    assert_eq!(play.done(), [SwitchOn(0)]);
+}
+
+#[test]
+fn a_server_that_drains_answers_what_it_has_and_is_replaced() {
+    let mut play = Play::new(settings(vec![kind(2, 2, 0)]), "always-on 1");
+    play.arrive(1);
+    play.done();
+    play.pool.drain(ms(2), 0, &mut play.actions);
+    assert_eq!(play.done(), [SwitchOn(1)]);
+    assert_eq!(play.arrive(3), Route::To(1));
+    assert_eq!(play.pool.phase(0), Some(Phase::Draining));
+    play.complete(11, 0);
+    assert_eq!(play.done(), [SwitchOff(0)]);
+    assert_eq!(play.pool.tally(ms(100), 0).on, Duration::from_millis(11));
+}
+
+#[test]
+fn wear_is_spread_over_all_or_left_to_the_last() {
+    let ons = |wear| {
+        let settings = FleetSettings { wear, ..settings(vec![kind(5, 1, 0)]) };
+        let mut play = Play::new(settings, "baseline");
+        let mut now = 0;
+        for _ in 0..100 {
+            // Two at a time, so that one is switched on, and then one off.
+            let routes = [play.arrive(now), play.arrive(now + 1)];
+            for route in routes {
+                let Route::To(server) = route else { panic!("{route:?}") };
+                play.complete(now + 10, server);
+            }
+            now += 100;
+        }
+        [0, 1, 2, 3, 4].map(|server| play.pool.tally(ms(now), server).switched_on)
+    };
+    let spread = ons(Wear::Spread);
+    assert!(spread.iter().all(|count| (19..=22).contains(count)), "{spread:?}");
+    let by_number = ons(Wear::ByNumber);
+    assert_eq!(by_number[2..], [0, 0, 0], "{by_number:?}");
+}
+
+#[test]
+fn the_kind_with_the_least_energy_per_request_is_used_first() {
+    let thirsty = Kind { busy: Watts(80.0), service: PerSecond(500.0), ..kind(1, 1, 0) };
+    let play = |kinds| {
+        let mut play = Play::new(settings(kinds), "baseline");
+        play.arrive(1);
+        play.arrive(2);
+        play.arrive(3);
+        play.done()
+    };
+    // 3 W at 100/s are 30 mJ, 80 W at 500/s are 160 mJ.
+    assert_eq!(play(vec![thirsty, kind(2, 1, 0)]), [SwitchOn(1), SwitchOn(2), SwitchOn(0)]);
+    assert_eq!(play(vec![kind(2, 1, 0), thirsty]), [SwitchOn(0), SwitchOn(1), SwitchOn(2)]);
+}
+
+#[test]
+fn energy_is_the_sum_of_states() {
+    let mut play = Play::new(settings(vec![kind(2, 1, 5000)]), "always-on 1");
+    play.ready(5000, 0);
+    play.arrive(6000);
+    play.complete(7000, 0);
+    let tallies = play.pool.tallies(ms(10_000));
+    // On from 5 to 10 s, one of them busy; two servers off for 15 s together; one cycle.
+    let expected = 3.0 * 1.0 + 2.0 * 4.0 + 0.5 * 15.0 + 10.0;
+    let energy = tallies[0].energy(&play.pool.settings().kinds[0], 2, Duration::from_secs(10));
+    assert!((energy.get() - expected).abs() < 1e-9, "{energy}");
+    assert_eq!(tallies[0].starting, Duration::from_secs(5));
+}
+
+#[test]
+fn what_cannot_be_a_pool_is_refused() {
+    let refused =
+        |kinds| Pool::new(settings(kinds), FleetChoice::Baseline, Mono::ZERO).unwrap_err();
+    assert_eq!(refused(vec![]), FleetError::Servers(0));
+    assert!(matches!(
+        refused(vec![kind(1, 1, 0), kind(1, 0, 0)]),
+        FleetError::Kind { kind: 2, .. }
+    ));
+    let slow = Kind { service: PerSecond(f64::NAN), ..kind(1, 1, 0) };
+    assert!(matches!(refused(vec![slow]), FleetError::Kind { kind: 1, .. }));
+    let source = Kind { idle: Watts(-1.0), ..kind(1, 1, 0) };
+    assert!(refused(vec![source]).to_string().contains("watts"));
+}
+
+/// Requests at a steady pace: `rate` a second, each served in 10 ms, from `from` to `to` seconds.
+fn load(play: &mut Play, (from, to): (u64, u64), rate: u64) {
+    let mut served = std::collections::VecDeque::new();
+    for n in 0..(to - from) * rate {
+        let at = from * 1000 + n * 1000 / rate;
+        while let Some(&(done, server)) = served.front().filter(|(done, _)| *done <= at) {
+            play.wait(done);
+            play.complete(done, server);
+            served.pop_front();
+        }
+        play.wait(at);
+        if let Route::To(server) = play.arrive(at) {
+            served.push_back((at + 10, server));
+        }
+        for action in play.done() {
+            if let SwitchOn(server) = action {
+                // For these tests a start ends at once, but the policy does not know that.
+                play.ready(at, server);
+            }
+        }
+    }
+    for (done, server) in served {
+        play.wait(done);
+        play.complete(done, server);
+    }
+}
+
+#[test]
+fn the_predictive_policy_wants_what_the_forecast_rate_fills_and_lets_go_afterwards() {
+    let mut play = Play::new(settings(vec![kind(20, 1, 2000)]), "predictive");
+    play.ready(0, 0);
+    // 500/s at 100/s for each server: five, and some headroom.
+    load(&mut play, (0, 120), 500);
+    assert!((5..=9).contains(&play.pool.on()), "{}", play.pool.on());
+    // Silence: 10 J a cycle at 1.5 W saved break even after 6.7 s, so all but one are gone in a minute.
+    play.wait(240_000);
+    assert_eq!(play.pool.on(), 1);
+    // And then there is nothing left to wake up for.
+    assert_eq!(play.pool.next_timer(), Nanos::NEVER);
+}
+
+#[test]
+fn what_was_learned_survives_a_restart() {
+    let mut play = Play::new(settings(vec![kind(20, 1, 2000)]), "predictive");
+    play.ready(0, 0);
+    load(&mut play, (0, 60), 300);
+    let lessons = play.pool.lessons().unwrap();
+    let json = serde_json::to_string(&lessons).unwrap();
+    let mut again = Play::new(settings(vec![kind(20, 1, 2000)]), "predictive");
+    again.pool.resume(&serde_json::from_str(&json).unwrap());
+    assert_eq!(again.pool.lessons(), Some(lessons));
+    assert_eq!(Play::new(settings(vec![kind(2, 1, 0)]), "baseline").pool.lessons(), None);
+}
+
+#[test]
+fn an_oracle_sleeps_through_gaps_that_pay_and_is_back_in_time() {
+    // Saves 1.5 W, a cycle costs 15 J: gaps above 10 s pay.
+    let mut levels =
+        Levels::new(2, 1, (Watts(1.5), Joules(15.0)), (Duration::from_secs(2), Duration::ZERO));
+    let secs = Mono::from_secs;
+    for (at, busy) in [(3, 1), (5, 2), (6, 1), (15, 2), (16, 0), (30, 2), (31, 0)] {
+        levels.busy(secs(at), busy);
+    }
+    let schedule = levels.schedule();
+    let expected = [(0, 1), (3, 2), (16, 1), (28, 2), (31, 1)].map(|(at, on)| (secs(at), on));
+    assert_eq!(schedule.steps(), expected);
+    let mut pool = Pool::scheduled(settings(vec![kind(2, 1, 2000)]), schedule, Mono::ZERO).unwrap();
+    let mut actions = Vec::new();
+    pool.begin(Mono::ZERO, &mut actions);
+    pool.ready(secs(2), 0, &mut actions);
+    assert_eq!(pool.next_timer(), secs(3).into());
+    pool.tick(secs(3), &mut actions);
+    assert_eq!(actions, [SwitchOn(0), SwitchOn(1)]);
+}
+
+/// Something that happens to a pool.
+#[derive(Debug, Clone)]
+struct Step {
+    wait_ms: u64,
+    what: u8,
+    server: u32,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = (0_u64..200, 0_u8..12, 0_u32..6).prop_map(|(wait_ms, what, server)| Step {
+        wait_ms,
+        what,
+        server,
+    });
+    proptest::collection::vec(step, 0..400)
+}
+
+proptest! {
+    /// Whatever happens in whatever order: no server has more requests than places, nobody off has
+    /// any, no request is lost, and no server is switched twice.
+    #[test]
+    fn the_pool_keeps_its_books_whatever_happens(
+        steps in steps(),
+        choice in prop_oneof![
+            Just("baseline"), Just("always-on 3"), Just("delayed-off 100ms"), Just("hybrid 2 1s"),
+            Just("predictive"),
+        ],
+        spread: bool, switch_on_ms in prop_oneof![Just(0_u64), Just(300)], line in 0_u32..5,
+        min_on in 0_u64..500,
+    ) {
+        let other = Kind { busy: Watts(1.0), places: 1, ..kind(2, 1, switch_on_ms) };
+        let settings = FleetSettings {
+            min_on: Duration::from_millis(min_on),
+            line,
+            wear: if spread { Wear::Spread } else { Wear::ByNumber },
+            ..settings(vec![kind(4, 2, switch_on_ms), other])
+        };
+        let places = [2, 2, 2, 2, 1, 1];
+        let mut play = Play::new(settings, choice);
+        let mut has = [0_u32; 6];
+        let (mut now, mut offered, mut refused, mut lost, mut answered, mut waits) =
+            (0, 0_u32, 0, 0, 0, 0_u32);
+        for step in steps {
+            now += step.wait_ms;
+            play.wait(now);
+            for action in play.done() {
+                let SwitchOff(server) = action else { continue };
+                prop_assert_eq!(has[server as usize], 0);
+            }
+            let server = step.server as usize;
+            match step.what {
+                0..=5 => {
+                    offered += 1;
+                    match play.arrive(now) {
+                        Route::To(server) => has[server as usize] += 1,
+                        Route::Wait => waits += 1,
+                        Route::Refuse => refused += 1,
+                    }
+                }
+                6..=8 if has[server] > 0 => {
+                    has[server] -= 1;
+                    answered += 1;
+                    play.complete(now, step.server);
+                }
+                9 => play.ready(now, step.server),
+                10 if step.wait_ms > 150 => {
+                    lost += std::mem::take(&mut has[server]);
+                    play.pool.failed(ms(now), step.server, &mut play.actions);
+                }
+                11 if step.wait_ms > 100 => {
+                    play.pool.repaired(ms(now), step.server, &mut play.actions);
+                }
+                11 if step.wait_ms > 90 => {
+                    play.pool.drain(ms(now), step.server, &mut play.actions);
+                }
+                _ => {}
+            }
+            for action in play.done() {
+                match action {
+                    Take(server) => {
+                        waits -= 1;
+                        has[server as usize] += 1;
+                    }
+                    SwitchOn(_) => {}
+                    SwitchOff(server) => prop_assert_eq!(has[server as usize], 0),
+                }
+            }
+            let pool = &play.pool;
+            let phases: Vec<Phase> = (0..6).map(|server| pool.phase(server).unwrap()).collect();
+            for server in 0..6 {
+                let serves = matches!(phases[server], Phase::On | Phase::Draining);
+                prop_assert!(has[server] <= places[server]);
+                prop_assert!(serves || has[server] == 0, "{phases:?} {has:?}");
+            }
+            let in_phase = |wanted| phases.iter().filter(|it| **it == wanted).count() as u32;
+            prop_assert_eq!(pool.on(), in_phase(Phase::On));
+            prop_assert_eq!(pool.starting(), in_phase(Phase::Starting));
+            prop_assert_eq!(pool.busy(), has.iter().filter(|it| **it > 0).count() as u32);
+            prop_assert_eq!(pool.waiting(), waits);
+            prop_assert_eq!(offered, refused + lost + answered + waits + has.iter().sum::<u32>());
+            // Nobody waits while a server that is on has a place.
+            let room = (0..6).any(|it| phases[it] == Phase::On && has[it] < places[it]);
+            prop_assert!(!(room && waits > 0));
+            let sum = pool.tallies(ms(now)).iter().fold(Tally::default(), |a, b| a.plus(b));
+            prop_assert!(sum.busy <= sum.on);
+            prop_assert!(sum.on + sum.starting <= Duration::from_millis(now) * 6);
+        }
+    }
+}
