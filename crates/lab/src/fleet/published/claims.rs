@@ -60,8 +60,8 @@ pub(super) fn thousand_a_second() -> Result<Claim, Error> {
     let each = Station::md1(PI.service()?).rate_within(target)?;
     let why = format!(
         "the tower servers follow from their parameters; of the Pi the M/D/1 queue through 200/s at 10 \
-         ms allows {:.0}/s at 5 ms, so {pis:.0} are needed, where they read 150 or so off a measured \
-         curve that they do not print",
+         ms allows {:.0}/s at 5 ms, so {pis:.0} are needed; seven would have to answer 143/s each in \
+         that time, which their measured curve may say and their parameters do not",
         each.get()
     );
     Ok(Claim::new("V2", "1000 requests/s at 5 ms: 275 W or 14 W, about 20 times", figures, why))
@@ -122,7 +122,7 @@ pub(super) fn power() -> Result<Claim, Error> {
         "V4",
         "power: Pi 1.8 to 2.2 W; standard 80 to 81 W idle, 97.5 W at 300 requests/s",
         figures,
-        "a straight line from idle to peak reaches 97.5 W at the service rate of 505/s; they measured it at \
-         300/s, where one of their server's cores was full",
+        "on a straight line from idle to peak 97.5 W is the power at the service rate of 505/s; a measured \
+         curve that is steeper at first would be theirs",
     ))
 }
