@@ -26,10 +26,8 @@ fn what_follows_by_hand_from_the_published_parameters_follows_here() {
     // 81 + 16.5 x 300 / 505.5.
     assert!((ours("V4", 2) - 90.79).abs() < 0.01);
     let verdicts: Vec<_> = comparison.claims.iter().map(|claim| claim.verdict).collect();
-    use Verdict::{Agrees, Differs};
-    assert_eq!(verdicts[1..4], [Differs, Differs, Differs], "V2, V3 and V4");
+    assert_eq!(verdicts[1..4], [Verdict::Differs; 3], "V2, V3 and V4");
     assert_eq!(claim(&comparison, "V1").figures[0].agrees, Some(true));
-    assert_eq!(Verdict::of(true), Agrees);
 }
 
 #[test]

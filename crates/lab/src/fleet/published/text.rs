@@ -56,11 +56,8 @@ fn line(figure: &Figure) -> String {
     match published {
         None => format!("{what}: {ours} {unit}"),
         Some((from, to)) => {
-            let published = if from == to {
-                shown(*from)
-            } else {
-                format!("{} to {}", shown(*from), shown(*to))
-            };
+            let (from, to) = (shown(*from), shown(*to));
+            let published = if from == to { from } else { format!("{from} to {to}") };
             let verdict = if *agrees == Some(true) { "agrees" } else { "differs" };
             format!(
                 "{what}: {ours} {unit}, published {published} (± {:.1} %): {verdict}",
