@@ -3,6 +3,7 @@
 mod agent;
 mod calibrate;
 mod doctor;
+mod fleet;
 mod load;
 mod measure;
 
@@ -21,6 +22,7 @@ use crate::written::{self, WaitingChoice};
 pub(crate) use agent::{AgentArgs, AgentConfigArgs, AgentOrder, AgentStep, AnnounceWhat, AskArgs};
 pub(crate) use calibrate::{AlignArgs, Calibrate, CalibrateArgs, StatesArgs, Sync};
 pub(crate) use doctor::DoctorArgs;
+pub(crate) use fleet::{FleetArgs, FleetPublishedArgs, FleetStep};
 pub(crate) use load::{ArrivalKind, LoadArgs};
 pub(crate) use measure::{ExportArgs, MeterArgs, MetersArgs, RecordArgs, RunArgs};
 
@@ -79,6 +81,9 @@ pub(crate) enum Command {
     /// Run the published comparison of five configurations over a log
     #[command(after_help = PUBLISHED_EXAMPLES)]
     Published(PublishedArgs),
+    /// Simulate pools of servers that are switched on and off by a policy
+    #[command(after_help = fleet::EXAMPLES)]
+    Fleet(FleetArgs),
     /// See a day of traffic meet a server that sleeps, and the bill
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(DemoArgs),

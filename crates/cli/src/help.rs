@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         "Measure: how many joules something takes",
         &["run", "record", "export", "meters", "calibrate"],
     ),
-    ("Model: what a service could do without", &["analyze"]),
+    ("Model: what a service could do without", &["analyze", "fleet"]),
     (
         "Compare: the same traffic against different servers",
         &["published", "replay", "load", "origin"],

@@ -80,6 +80,7 @@ fn run(command: &Command) -> Result<ExitStatus, Failure> {
         Command::Demo(args) => commands::demo::run(args),
         Command::Replay(args) => commands::replay::run(args),
         Command::Load(args) => commands::load::run(args),
+        Command::Fleet(args) => commands::fleet::run(args),
         Command::Origin(args) => commands::origin::run(args),
         Command::Check(args) => commands::check::run(args),
         Command::Doctor(args) => commands::doctor::run(args),

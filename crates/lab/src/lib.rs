@@ -10,6 +10,7 @@ pub mod demo;
 pub mod doctor;
 mod error;
 pub mod export;
+pub mod fleet;
 pub mod meter_check;
 pub mod published;
 mod resources;

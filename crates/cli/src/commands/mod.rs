@@ -7,6 +7,7 @@ pub(crate) mod check;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod export;
+pub(crate) mod fleet;
 pub(crate) mod load;
 pub(crate) mod meters;
 pub(crate) mod origin;

@@ -12,6 +12,7 @@ mod control;
 mod crashes;
 mod demo;
 mod failing_servers;
+mod fleet;
 mod guide;
 mod harness;
 mod learning;

@@ -12,8 +12,9 @@ fn help_is_a_table_of_contents() {
 #[test]
 fn each_command_says_what_it_is_for_with_examples() {
     let commands = ["serve", "status", "wake", "sleep", "stay-awake", "purge"];
-    for command in
-        commands.into_iter().chain(["analyze", "demo", "replay", "load", "origin", "check"])
+    for command in commands
+        .into_iter()
+        .chain(["analyze", "fleet", "demo", "replay", "load", "origin", "check"])
     {
         insta::assert_snapshot!(format!("help_{command}"), told(&nightwatt(&[command, "--help"])));
     }

@@ -1,0 +1,3 @@
+//! `nightwatt fleet`: pools of servers, simulated under the policies that run them.
+
+pub mod published;

@@ -1,0 +1,204 @@
+//! `nightwatt fleet published`: the published claims about pools of small servers, ours beside theirs.
+//!
+//! B. Varghese et al., "Greening Web Servers", IGCC 2014: clusters of Raspberry Pi against tower
+//! servers. From their parameters and by their rules, our queues and our simulator say what follows;
+//! each claim has its tolerance here, written down before the comparison.
+
+mod claims;
+mod policies;
+mod text;
+
+use std::time::Duration;
+
+use nightwatt_model::policy::fleet::FleetError;
+use nightwatt_model::quantity::{PerSecond, Watts};
+use nightwatt_model::queueing::{QueueingError, ResponsePoint, fit_service};
+use serde::Serialize;
+
+pub use self::policies::PolicyRow;
+
+/// Version of the JSON form.
+const SCHEMA: u32 = 1;
+
+/// Response time that the simulated pools promise.
+const PROMISED: Duration = Duration::from_millis(10);
+
+/// Why there is no comparison.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A queue without a steady state.
+    #[error(transparent)]
+    Queueing(#[from] QueueingError),
+    /// A pool that cannot be.
+    #[error(transparent)]
+    Fleet(#[from] FleetError),
+    /// A service law or an arrival process that cannot be.
+    #[error("{0}")]
+    Traffic(String),
+}
+
+/// A kind of server, as published.
+#[derive(Debug, Clone, Copy)]
+struct Server {
+    /// `pi` or `standard`, as in the JSON form.
+    name: &'static str,
+    /// In words.
+    words: &'static str,
+    /// Requests a second at a mean response time of 10 ms, for a file of 16 KB.
+    at_10_ms: PerSecond,
+    /// Power when idle.
+    idle: Watts,
+    /// Power at its peak.
+    peak: Watts,
+    /// Power that they reckon with when they count servers.
+    reckoned: Watts,
+}
+
+const PI: Server = Server {
+    name: "pi",
+    words: "Raspberry Pi",
+    at_10_ms: PerSecond(200.0),
+    idle: Watts(1.8),
+    peak: Watts(2.2),
+    reckoned: Watts(2.0),
+};
+
+const STANDARD: Server = Server {
+    name: "standard",
+    words: "tower server",
+    at_10_ms: PerSecond(450.0),
+    idle: Watts(81.0),
+    peak: Watts(97.5),
+    reckoned: Watts(80.0),
+};
+
+impl Server {
+    /// The service rate of the M/D/1 queue that goes through its one published point.
+    fn service(&self) -> Result<PerSecond, QueueingError> {
+        let point = ResponsePoint { arrivals: self.at_10_ms, mean_response: PROMISED };
+        fit_service(&[point]).map(|fit| fit.service)
+    }
+
+    /// Power at this share of its service rate, on the straight line from idle to peak.
+    fn power(&self, utilisation: f64) -> Watts {
+        self.idle + (self.peak - self.idle) * utilisation
+    }
+}
+
+/// What comes of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Within the tolerance.
+    Agrees,
+    /// Outside of it.
+    Differs,
+}
+
+impl Verdict {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Agrees => "agrees",
+            Self::Differs => "differs",
+        }
+    }
+
+    const fn of(agrees: bool) -> Self {
+        if agrees { Self::Agrees } else { Self::Differs }
+    }
+}
+
+/// One figure.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Figure {
+    /// Of what.
+    pub what: String,
+    /// Ours.
+    pub ours: f64,
+    /// Theirs, from and to; nothing where none was printed.
+    pub published: Option<(f64, f64)>,
+    /// How far ours may lie outside of that, as a share of it.
+    pub tolerance: f64,
+    /// Unit of both.
+    pub unit: &'static str,
+    /// Does ours lie within? Nothing where none was printed.
+    pub agrees: Option<bool>,
+}
+
+impl Figure {
+    /// Ours beside a published one.
+    fn beside(
+        what: impl Into<String>,
+        ours: f64,
+        (from, to): (f64, f64),
+        tolerance: f64,
+        unit: &'static str,
+    ) -> Self {
+        let agrees = (from * (1.0 - tolerance)..=to * (1.0 + tolerance)).contains(&ours);
+        let (what, published) = (what.into(), Some((from, to)));
+        Self { what, ours, published, tolerance, unit, agrees: Some(agrees) }
+    }
+
+    /// Ours alone, for the picture.
+    fn alone(what: impl Into<String>, ours: f64, unit: &'static str) -> Self {
+        Self { what: what.into(), ours, published: None, tolerance: 0.0, unit, agrees: None }
+    }
+}
+
+/// A claim with our figures.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Claim {
+    /// Its key: `V1` to `V5`.
+    pub id: &'static str,
+    /// What they say.
+    pub claim: &'static str,
+    /// Ours beside theirs.
+    pub figures: Vec<Figure>,
+    /// Do all that are printed agree?
+    pub verdict: Verdict,
+    /// Why not, or by what.
+    pub why: String,
+}
+
+impl Claim {
+    fn new(
+        id: &'static str,
+        claim: &'static str,
+        figures: Vec<Figure>,
+        why: impl Into<String>,
+    ) -> Self {
+        let agrees = figures.iter().all(|figure| figure.agrees != Some(false));
+        Self { id, claim, figures, verdict: Verdict::of(agrees), why: why.into() }
+    }
+}
+
+/// All of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Version of this form.
+    pub schema: u32,
+    /// Requests that each simulation counts.
+    pub arrivals: u64,
+    /// The claims.
+    pub claims: Vec<Claim>,
+    /// Each simulated pool of V5.
+    pub policies: Vec<PolicyRow>,
+}
+
+/// Works it out. Each simulation counts `arrivals` requests (published: 1,000,000 less twice 10,000);
+/// `tell` is told how many of how many are done.
+pub fn run(arrivals: u64, tell: impl FnMut(u64, u64)) -> Result<Comparison, Error> {
+    let policies = policies::simulate(arrivals, tell)?;
+    let claims = vec![
+        claims::service_rates(arrivals)?,
+        claims::thousand_a_second()?,
+        claims::requests_per_watt()?,
+        claims::power()?,
+        policies::claim(&policies),
+    ];
+    Ok(Comparison { schema: SCHEMA, arrivals, claims, policies })
+}
+
+#[cfg(test)]
+mod tests;
