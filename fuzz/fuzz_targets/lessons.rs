@@ -3,6 +3,8 @@
 
 #![no_main]
 
+use std::time::Duration;
+
 use libfuzzer_sys::fuzz_target;
 use nightwatt_gateway::lessons::{read, write};
 use nightwatt_model::policy::admission::ClientClass;
@@ -38,7 +40,12 @@ fn go_on(lessons: Lessons, wall: Wall) {
         let now = now(second);
         let (visitor, class) = (Visitor(1), ClientClass::Human);
         policy.observe(now, &Observation { visitor, class, needs_server: true, delayed: false });
-        let idle = Idle { since: now.mono, awake_since: Mono::ZERO, promise: None };
+        let idle = Idle {
+            since: now.mono,
+            awake_since: Mono::ZERO,
+            promise: None,
+            wake_time: Duration::from_secs(5),
+        };
         if let Verdict::AskAgainAt(then) = policy.verdict(now, &idle) {
             assert!(then > now.mono);
         }

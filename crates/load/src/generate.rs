@@ -12,7 +12,6 @@
 
 pub mod answer_reader;
 mod connection;
-pub mod histogram;
 mod limits;
 pub mod mix;
 mod report;

@@ -22,7 +22,7 @@ fn main() {
         let arrivals = count.parse().expect("how many arrivals");
         let case = Case { servers: 1, places: u32::MAX, load: 0.8, switch_on: 0, arrivals };
         let (outcome, taken) = case.run("always-on 1");
-        println!("{} {}", taken.as_secs_f64(), outcome.responses.mean().as_secs_f64());
+        println!("{} {}", taken.as_secs_f64(), outcome.mean_response().as_secs_f64());
         return;
     }
     let most: u64 = words.first().map_or(10_000_000, |it| it.parse().expect("how many arrivals"));

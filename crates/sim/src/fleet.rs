@@ -9,19 +9,18 @@
 
 mod agenda;
 mod interval;
-mod responses;
 mod service;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use nightwatt_model::histogram::Histogram;
 use nightwatt_model::policy::fleet::{Action, FleetSettings, Kind, Pool, Route, Tally};
 use nightwatt_model::quantity::{Joules, Watts};
 use nightwatt_model::time::{Mono, Nanos};
 
 use self::agenda::{Agenda, Event, READY};
 pub use self::interval::Interval;
-pub use self::responses::Responses;
 use self::service::Demand;
 pub use self::service::{Service, ServiceError, ServiceTimes};
 
@@ -52,7 +51,7 @@ pub struct Outcome {
     /// Those of them that were refused.
     pub refused: u64,
     /// Response times of the others, from arrival to answer.
-    pub responses: Responses,
+    pub responses: Histogram,
     /// Times and transitions in the span, by kind.
     pub tallies: Vec<Tally>,
     /// Energy in the span.
@@ -69,6 +68,11 @@ impl Outcome {
     /// All kinds together.
     pub fn tally(&self) -> Tally {
         self.tallies.iter().fold(Tally::default(), |sum, tally| sum.plus(tally))
+    }
+
+    /// Mean response time; 0 where nothing was answered.
+    pub fn mean_response(&self) -> Duration {
+        self.responses.mean().unwrap_or_default()
     }
 
     /// Mean power over the span.
@@ -180,7 +184,7 @@ struct Run {
     counts: bool,
     arrivals: u64,
     refused: u64,
-    responses: Responses,
+    responses: Histogram,
     most_on: u32,
     in_system: u64,
     /// Of the times at which requests came, and were answered.
@@ -213,7 +217,7 @@ impl Run {
             counts: false,
             arrivals: 0,
             refused: 0,
-            responses: Responses::default(),
+            responses: Histogram::default(),
             most_on: 0,
             in_system: 0,
             came: 0,
@@ -297,7 +301,7 @@ impl Run {
         };
         busy.until = Nanos(busy.until.max(at).0.saturating_add(takes));
         if request.counts {
-            self.responses.add_ns(busy.until.0 - request.arrived.0);
+            self.responses.record_ns(busy.until.0 - request.arrived.0);
         }
         if busy.serves {
             busy.later.push_back(busy.until);

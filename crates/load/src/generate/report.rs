@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use nightwatt_model::histogram::{Histogram, RELATIVE_ERROR};
 use serde::Serialize;
 
-use super::histogram::{Histogram, RELATIVE_ERROR};
 use super::sample::Fault;
 use super::schedule::Window;
 use super::server::ServerReport;

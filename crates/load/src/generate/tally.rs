@@ -1,6 +1,7 @@
 //! What a thread counts.
 
-use super::histogram::Histogram;
+use nightwatt_model::histogram::Histogram;
+
 use super::limits::Cpu;
 use super::sample::{Carrier, Fault, Sample};
 use super::schedule::Window;

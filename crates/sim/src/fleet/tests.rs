@@ -114,7 +114,7 @@ fn simulated() -> Vec<Simulated> {
                 for seed in 0..seeds {
                     let means = (10 * seed..10 * seed + 10)
                         .map(|seed| station(servers, load, &service, seed))
-                        .map(|outcome| outcome.responses.mean().as_secs_f64())
+                        .map(|outcome| outcome.mean_response().as_secs_f64())
                         .collect();
                     all.push(Simulated { station: theory, load, means });
                 }
@@ -259,7 +259,7 @@ fn littles_law_holds_exactly_over_a_whole_run_and_nearly_in_a_window() {
         let outcome = mixed(choice, 3, 5, Window { counted: 20_000, ..Window::ALL });
         let little = |outcome: &Outcome| {
             let rate = outcome.responses.count() as f64 / outcome.span.as_secs_f64();
-            rate * outcome.responses.mean().as_secs_f64()
+            rate * outcome.mean_response().as_secs_f64()
         };
         // The mean is cut to a nanosecond.
         assert!((outcome.mean_in_system / little(&outcome) - 1.0).abs() < 1e-6, "{choice}");
@@ -314,7 +314,7 @@ fn starting_and_waiting_in_line_as_worked_out_by_hand() {
     let service = times(&Service::Deterministic, 1);
     let outcome = run(pool, arrivals, service, Window { counted: 3, ..Window::ALL });
     // Ready at 5; served from 5, 6 and 7 to 6, 7 and 8: after 5, 5 and 2 seconds.
-    assert_eq!(outcome.responses.mean(), Duration::from_secs(4));
+    assert_eq!(outcome.mean_response(), Duration::from_secs(4));
     assert_eq!(outcome.responses.max(), Duration::from_secs(5));
     // From the first arrival at 1 to the last answer at 8: off for 4 s, busy for 3. The cycle was
     // charged when it was switched on, before the span.

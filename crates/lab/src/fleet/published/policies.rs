@@ -105,7 +105,7 @@ pub(super) fn single(service: PerSecond, rate: PerSecond, arrivals: u64) -> Resu
     let window = Window { warm_up: CUT, counted: arrivals, cool_down: CUT };
     let alone = kind(1, service, Watts(1.0), u32::MAX);
     let outcome = play(alone, FleetChoice::AlwaysOn { servers: 1 }, rate.get(), window)?;
-    Ok(outcome.responses.mean().as_secs_f64() * 1e3)
+    Ok(outcome.mean_response().as_secs_f64() * 1e3)
 }
 
 fn row(server: &Server, rate: u32, choice: FleetChoice, arrivals: u64) -> Result<PolicyRow, Error> {
@@ -123,7 +123,7 @@ fn row(server: &Server, rate: u32, choice: FleetChoice, arrivals: u64) -> Result
         mean_on: outcome.mean_on(),
         most_on: outcome.most_on,
         refused: outcome.refused_share(),
-        mean_response_ms: outcome.responses.mean().as_secs_f64() * 1e3,
+        mean_response_ms: outcome.mean_response().as_secs_f64() * 1e3,
     })
 }
 

@@ -5,9 +5,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
-use nightwatt_load::generate::histogram::RELATIVE_ERROR;
 use nightwatt_load::generate::{COLUMNS, Dress, Mix, Plan, Rows, Schedule, Until};
 use nightwatt_model::arrivals::Arrivals;
+use nightwatt_model::histogram::RELATIVE_ERROR;
 use nightwatt_model::stats::percentile;
 
 use super::{Reply, ok, page, plan, rate, run, serve};

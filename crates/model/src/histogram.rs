@@ -53,7 +53,12 @@ impl Histogram {
     /// One more.
     #[inline]
     pub fn record(&mut self, time: Duration) {
-        let value = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.record_ns(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// One more, of so many nanoseconds.
+    #[inline]
+    pub fn record_ns(&mut self, value: u64) {
         self.counts[class(value)] += 1;
         self.count += 1;
         self.sum += u128::from(value);
@@ -103,10 +108,10 @@ impl Histogram {
 
 #[cfg(test)]
 mod tests {
-    use nightwatt_model::stats::percentile;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::stats::percentile;
 
     #[test]
     fn classes_have_no_gaps_and_do_not_overlap() {
