@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use nightwatt_model::calibrate::states::{EnergyErrors, SleepCycle, fit_states, rows_of_log};
+use nightwatt_model::calibrate::states::{SleepCycle, rows_of_log};
 use nightwatt_model::calibrate::storage::{ActivityRule, Write, activity, fit_storage};
 use nightwatt_model::calibrate::sync::{
     Hysteresis, Placement, SyncPlan, SyncRule, align, find_edges,
