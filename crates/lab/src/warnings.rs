@@ -19,8 +19,8 @@ pub(crate) fn warnings(scan: &Scan, format: Option<Format>, wrong_if_changed: &s
     let unsorted = scan.unsorted();
     if unsorted > scan.counts.requests / 20 {
         warnings.push(format!(
-            "{unsorted} lines stand behind later ones: if the log's times were changed, \
-             {wrong_if_changed}"
+            "{unsorted} lines are earlier than the line before them: if the log's times were \
+             changed, {wrong_if_changed}"
         ));
     }
     if scan.late > 0 {

@@ -218,7 +218,7 @@ impl Analysis {
 
     fn log_section(&self) -> Section {
         let text = Text::from(format!(
-            "{}: {} analysed; {} hold no HTTP request, {} could not be read, {} stand behind later ones.",
+            "{}: {} analysed; {} hold no HTTP request, {} could not be read, {} earlier than the line before them.",
             counted(self.lines, "line"),
             counted(self.requests, "request"),
             grouped(self.bad_requests as f64, 0),

@@ -158,7 +158,8 @@ impl Pass {
         self.sequences(at, class, cached);
         let want = want_of(logged, class);
         let needs_server = self.caches.needs_server(class, want, &resource, at);
-        if needs_server {
+        // A policy's own cache may lack what this one has: whoever may wake the server is named.
+        if class.is_admitted() || beside_paths.is_admitted() {
             remember(&mut self.resources, resource.key, logged.target);
             remember(&mut self.clients, logged.traits.client, logged.client);
         }
