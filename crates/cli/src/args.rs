@@ -2,6 +2,7 @@
 
 mod agent;
 mod calibrate;
+mod caliper;
 mod doctor;
 mod fleet;
 mod load;
@@ -21,6 +22,7 @@ use crate::written::{self, WaitingChoice};
 
 pub(crate) use agent::{AgentArgs, AgentConfigArgs, AgentOrder, AgentStep, AnnounceWhat, AskArgs};
 pub(crate) use calibrate::{AlignArgs, Calibrate, CalibrateArgs, StatesArgs, Sync};
+pub(crate) use caliper::CaliperArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use fleet::{FleetArgs, FleetPublishedArgs, FleetStep};
 pub(crate) use load::{ArrivalKind, LoadArgs};
@@ -45,6 +47,9 @@ pub(crate) enum Command {
     /// Say how much energy a command takes
     #[command(after_help = measure::RUN_EXAMPLES)]
     Run(RunArgs),
+    /// Say how much energy sections of a program's code take
+    #[command(after_help = caliper::CALIPER_EXAMPLES)]
+    Caliper(CaliperArgs),
     /// Record what meters say, for as long as wanted
     #[command(after_help = measure::RECORD_EXAMPLES)]
     Record(RecordArgs),

@@ -1,8 +1,14 @@
 //! SIGTERM and SIGINT.
 
+use std::future::poll_fn;
+use std::io;
+use std::task::Poll;
+
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::Stop;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use nightwatt_lab::run::Running;
+use rustix::process;
+use tokio::signal::unix::{Signal, SignalKind, signal as catch};
 
 use crate::errors::Failure;
 
@@ -16,7 +22,7 @@ impl Signals {
     /// Catches them. Must be called within a runtime.
     pub(crate) fn catch() -> Result<Self, Failure> {
         let caught =
-            |kind| signal(kind).map_err(|error| Failure::because("cannot catch signals", &error));
+            |kind| catch(kind).map_err(|error| Failure::because("cannot catch signals", &error));
         Ok(Self {
             terminate: caught(SignalKind::terminate())?,
             interrupt: caught(SignalKind::interrupt())?,
@@ -34,7 +40,7 @@ impl Signals {
 
 /// Is a signal ignored, as `nohup` and shells in the background have it? Whoever catches it all the
 /// same undoes what the user asked for.
-pub(crate) fn is_ignored(signal: rustix::process::Signal) -> bool {
+pub(crate) fn is_ignored(signal: process::Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
@@ -65,4 +71,40 @@ pub(crate) fn stop_on_signals() -> Result<Stop, Failure> {
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(cannot)?;
     Ok(stop)
+}
+
+/// What ends us ends the command. From the terminal it has SIGINT already; all else is passed on. Of
+/// signals that were ignored before us, it and we go on ignoring them.
+pub(crate) fn forward(running: &Running) -> Result<(), Failure> {
+    let cannot = |error| Failure::because("cannot catch signals", &error);
+    let runtime = Clock::real().runtime().map_err(cannot)?;
+    let caught = [process::Signal::TERM, process::Signal::INT, process::Signal::HUP];
+    let caught = caught.into_iter().filter(|signal| !is_ignored(*signal));
+    let within = runtime.enter();
+    let caught = caught.map(|signal| Ok((signal, catch(signal.as_raw().into())?)));
+    let mut caught: Vec<(process::Signal, Signal)> =
+        caught.collect::<io::Result<_>>().map_err(cannot)?;
+    drop(within);
+    let running = running.clone();
+    let watch = move || {
+        runtime.block_on(async {
+            loop {
+                let signal = next(&mut caught).await;
+                let has_it = signal == process::Signal::INT && is_in_foreground();
+                running.interrupt((!has_it).then_some(signal));
+            }
+        })
+    };
+    let thread = std::thread::Builder::new().name("signals".to_owned());
+    thread.spawn(watch).map(drop).map_err(cannot)
+}
+
+async fn next(caught: &mut [(process::Signal, Signal)]) -> process::Signal {
+    poll_fn(|context| {
+        let came = caught
+            .iter_mut()
+            .find_map(|(signal, stream)| stream.poll_recv(context).is_ready().then_some(*signal));
+        came.map_or(Poll::Pending, Poll::Ready)
+    })
+    .await
 }

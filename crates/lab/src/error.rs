@@ -37,6 +37,25 @@ pub enum Error {
     /// A meter cannot be used.
     #[error(transparent)]
     Meter(#[from] nightwatt_meters::MeterError),
+    /// A program cannot be watched.
+    #[error(transparent)]
+    Probe(#[from] nightwatt_probes::ProbeError),
+    /// More sections than there is room for.
+    #[error("{found} sections are too many: {most} can be watched at a time")]
+    TooManySections {
+        /// As asked for.
+        found: usize,
+        /// As there may be.
+        most: usize,
+    },
+    /// Where one place is needed.
+    #[error("`{text}` fits several functions ({}): a section begins at one place and ends at one", names.join(", "))]
+    SeveralPlaces {
+        /// As written.
+        text: String,
+        /// The first of them.
+        names: Vec<String>,
+    },
     /// The measurements do not say what was asked of them.
     #[error(transparent)]
     Calibrate(#[from] nightwatt_model::calibrate::CalibrateError),
@@ -234,6 +253,7 @@ impl Error {
     /// What to try next.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
+            Self::Probe(error) => error.hint(),
             Self::Empty(_) => Some(
                 "name an access log in the Combined or Common format, or leave `--log` out for a generated day",
             ),

@@ -4,6 +4,7 @@
 
 pub mod analyze;
 pub mod calibrate;
+pub mod caliper;
 mod channel;
 pub mod cross;
 pub mod demo;

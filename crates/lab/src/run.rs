@@ -9,7 +9,7 @@
 //! those two moments counts. Nothing is printed and nothing of the command's own output is touched.
 
 mod cgroup;
-mod child;
+pub(crate) mod child;
 mod cpu_time;
 mod instructions;
 mod result;
@@ -107,7 +107,7 @@ fn start(meters: &mut Vec<Opened>, interval: Option<Duration>) -> Result<Sampler
 }
 
 /// Idle power of every channel, in the order of meters and channels. `None` where nothing was said.
-fn measure_idle(
+pub(crate) fn measure_idle(
     meters: &mut Vec<Opened>,
     time: Duration,
     interval: Option<Duration>,

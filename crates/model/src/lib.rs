@@ -23,6 +23,7 @@ pub mod quantity;
 pub mod queueing;
 pub mod sample;
 pub mod scenario;
+pub mod sections;
 pub mod sla;
 pub mod spectrum;
 pub mod stats;

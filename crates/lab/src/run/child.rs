@@ -54,12 +54,12 @@ impl Running {
     }
 
     /// An error if the user wants it to end.
-    pub(super) fn go_on(&self) -> Result<(), Error> {
+    pub(crate) fn go_on(&self) -> Result<(), Error> {
         if self.is_interrupted() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
     /// Waits, unless interrupted.
-    pub(super) fn rest(&self, time: Duration) {
+    pub(crate) fn rest(&self, time: Duration) {
         self.0.stop.wait_until(monotonic() + time);
     }
 }
@@ -78,15 +78,15 @@ impl Ended {
 
 /// A command that has run.
 #[derive(Debug)]
-pub(super) struct Finished {
-    pub(super) ended: Ended,
-    pub(super) begin: Mono,
-    pub(super) end: Mono,
-    pub(super) used: Used,
+pub(crate) struct Finished {
+    pub(crate) ended: Ended,
+    pub(crate) begin: Mono,
+    pub(crate) end: Mono,
+    pub(crate) used: Used,
 }
 
 /// Runs the command with our own input, output and errors. `begins` is told the moment just before.
-pub(super) fn run(
+pub(crate) fn run(
     command: &[OsString],
     running: &Running,
     begins: impl FnOnce(Mono),

@@ -1,0 +1,61 @@
+//! `caliper`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueHint;
+
+use super::MeterArgs;
+use crate::written;
+
+/// `caliper`.
+#[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("section").required(true).multiple(true).args(["function", "start"])))]
+#[command(group(clap::ArgGroup::new("target").required(true).args(["pid", "command"])))]
+pub(crate) struct CaliperArgs {
+    /// A function, from its entry to its return: `./prog:work`, `prog:ns::work`, `libc.so.6:qsort`;
+    /// `*` stands for anything, and every function that fits is a section of its own
+    #[arg(short, long, value_name = "PROGRAM:FUNCTION")]
+    pub(crate) function: Vec<String>,
+    /// A section that begins here: `./prog:work`, `./prog:work+0x10`, `./prog:0x1139`. The n-th
+    /// `--start` and the n-th `--end` belong together
+    #[arg(long, value_name = "PROGRAM:PLACE")]
+    pub(crate) start: Vec<String>,
+    /// And ends here
+    #[arg(long, value_name = "PROGRAM:PLACE")]
+    pub(crate) end: Vec<String>,
+    /// A process that runs already, and what it starts from now on [until it ends, or Ctrl-C]
+    #[arg(short, long, value_name = "PID")]
+    pub(crate) pid: Option<u32>,
+    /// Stop after so long
+    #[arg(long = "for", value_name = "TIME", value_parser = written::measuring_time)]
+    pub(crate) time: Option<Duration>,
+    /// Measure the idle machine for so long first, and keep its energy apart
+    #[arg(long, value_name = "TIME", value_parser = written::measuring_time)]
+    pub(crate) idle: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) meters: MeterArgs,
+    /// Time between two readings [default: what suits the meter]
+    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::measuring_time)]
+    pub(crate) interval: Option<Duration>,
+    /// Where the figures go; `-`: stdout [default: stderr]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The command and its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+    pub(crate) command: Vec<OsString>,
+}
+
+pub(super) const CALIPER_EXAMPLES: &str = "Examples:
+  nightwatt caliper --function ./prog:work -- ./prog
+  nightwatt caliper -f './prog:ns::*' --idle 5s -- ./prog --fast
+  nightwatt caliper --start ./prog:begin --end ./prog:done -p 4711 --for 1m
+  nightwatt caliper -f libz.so.1:deflate --json -o energy.json -- gzip -k big.tar
+
+Needs root, or CAP_BPF and CAP_PERFMON. A call costs the program about a microsecond, and some 20 if
+the function begins with an instruction that the kernel has to step through: the report says so. Exit
+status: the command's, as `nightwatt run` has it; 125 if nightwatt itself failed.";

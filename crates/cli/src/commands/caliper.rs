@@ -1,0 +1,71 @@
+//! `nightwatt caliper`: how much energy sections of code take.
+
+use nightwatt_lab::caliper::{self, CaliperOptions, CaliperReport, SectionSpec, Target};
+use nightwatt_lab::run::Running;
+
+use super::run::{cannot_run, failed};
+use crate::ExitStatus;
+use crate::args::CaliperArgs;
+use crate::errors::Failure;
+use crate::figures;
+use crate::meters;
+use crate::output;
+use crate::report_file::Output;
+use crate::signals;
+
+/// Measures and reports.
+pub(crate) fn run(args: &CaliperArgs) -> Result<ExitStatus, Failure> {
+    let options = CaliperOptions {
+        sections: sections(args).map_err(failed)?,
+        target: match args.pid {
+            Some(pid) => Target::Process(pid),
+            None => Target::Command(args.command.clone()),
+        },
+        time: args.time,
+        idle: args.idle,
+        meters: meters::chosen(&args.meters),
+        interval: args.interval,
+    };
+    let mut output = Output::open(args.output.as_deref()).map_err(failed)?;
+    let running = Running::new()
+        .map_err(|error| failed(Failure::because("cannot prepare to run a command", &error)))?;
+    signals::forward(&running).map_err(failed)?;
+    let tell = |time| {
+        if !args.json {
+            let time = figures::time(time);
+            output::complain(&format!("measuring the idle machine for {time}"));
+        }
+    };
+    let report = caliper::run(&options, &running, tell).map_err(|error| cannot_run(&error))?;
+    output.write(written(&report, args.json)?).map_err(failed)?;
+    Ok(match report.exit_status {
+        0 => ExitStatus::Success,
+        status => ExitStatus::Of(status),
+    })
+}
+
+fn sections(args: &CaliperArgs) -> Result<Vec<SectionSpec>, Failure> {
+    if args.start.len() != args.end.len() {
+        let (starts, ends) = (args.start.len(), args.end.len());
+        return Err(Failure::saying(format!("{starts} --start and {ends} --end do not make pairs"))
+            .hint("the n-th --start and the n-th --end belong together"));
+    }
+    let point = |text: &String| {
+        text.parse().map_err(|error: caliper::PlaceError| {
+            Failure::failed(&error).maybe_hint(error.hint())
+        })
+    };
+    let functions = args.function.iter().map(|text| Ok(SectionSpec::Function(point(text)?)));
+    let pairs = args.start.iter().zip(&args.end);
+    let pairs = pairs.map(|(start, end)| Ok(SectionSpec::Between(point(start)?, point(end)?)));
+    functions.chain(pairs).collect()
+}
+
+fn written(report: &CaliperReport, json: bool) -> Result<String, Failure> {
+    if json {
+        return serde_json::to_string(report)
+            .map_err(|error| failed(Failure::because("cannot write the result as JSON", &error)));
+    }
+    let warnings = report.warnings.iter().map(|warning| format!("\n warning: {warning}"));
+    Ok(report.text() + &warnings.collect::<String>())
+}

@@ -1,0 +1,51 @@
+//! Where figures go that must not mix with a command's own output.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+use crate::errors::Failure;
+use crate::output;
+
+/// Where the figures go.
+pub(crate) enum Output<'a> {
+    Stderr,
+    Stdout,
+    File(&'a Path, File),
+}
+
+impl<'a> Output<'a> {
+    /// No path: stderr. `-`: stdout.
+    pub(crate) fn open(path: Option<&'a Path>) -> Result<Self, Failure> {
+        match path {
+            None => Ok(Self::Stderr),
+            Some(path) if path == Path::new("-") => Ok(Self::Stdout),
+            Some(path) => match File::create(path) {
+                Ok(file) => Ok(Self::File(path, file)),
+                Err(error) => Err(cannot_write(path, &error)),
+            },
+        }
+    }
+
+    /// Writes them, and a line's end.
+    pub(crate) fn write(&mut self, mut text: String) -> Result<(), Failure> {
+        text.push('\n');
+        match self {
+            Self::Stderr => output::complain(text.trim_end_matches('\n')),
+            Self::Stdout => output::say(&text)?,
+            Self::File(path, file) => {
+                if let Err(error) = file.write_all(text.as_bytes()) {
+                    // They cost a run: they are not lost with the disk's last block.
+                    output::complain(text.trim_end_matches('\n'));
+                    return Err(cannot_write(path, &error));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+    Failure::because(format!("cannot write {}", path.display()), error)
+        .hint("`-o` names a file in a folder that is there and can be written to")
+}

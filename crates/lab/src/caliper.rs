@@ -1,0 +1,280 @@
+//! `nightwatt caliper`: the energy of sections of a program's code.
+//!
+//! ```text
+//! idle baseline ─► probes in ─► command ──────────────────────► probes read ─► report
+//!                               every reading of a meter:
+//!                               CPU time by section since the last one, and its joules
+//! ```
+//!
+//! Probes sum up CPU time by stack of sections in the kernel; each time a meter says something the
+//! sums are read, and `model::sections` shares out what it saw.
+
+mod energies;
+mod result;
+mod text;
+
+use std::ffi::OsString;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use nightwatt_clock::meter::monotonic;
+use nightwatt_meters::sampler::{Measured, Opened, Sample, Sampler, Sink};
+use nightwatt_meters::{Host, MeterSpec};
+use nightwatt_model::sample::Piece;
+use nightwatt_model::sections::Usage;
+use nightwatt_model::time::Mono;
+use nightwatt_probes::{Place, Point, SectionProbes, Watch, function_entries};
+
+use crate::error::Error;
+use crate::run::child::{self, Finished};
+use crate::run::{Running, measure_idle};
+use energies::Energies;
+
+pub use nightwatt_probes::ProbeError as PlaceError;
+pub use result::{CaliperReport, ChannelTotal, Preempted, SectionEnergy, SectionReport};
+
+/// Sections at a time: what the kernel's half has room for.
+pub const MOST_SECTIONS: usize = 256;
+
+/// How often is looked whether a process that is not ours is still there.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// What a section is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SectionSpec {
+    /// All functions that fit, each from its entry to its return.
+    Function(Point),
+    /// From one place to another.
+    Between(Point, Point),
+}
+
+/// What runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A command, and what it starts.
+    Command(Vec<OsString>),
+    /// A process that runs already, and what it starts from now on.
+    Process(u32),
+}
+
+/// What is to be measured, and how.
+#[derive(Debug, Clone)]
+pub struct CaliperOptions {
+    /// The sections.
+    pub sections: Vec<SectionSpec>,
+    /// Whose.
+    pub target: Target,
+    /// Stop after so long.
+    pub time: Option<Duration>,
+    /// For how long the idle machine is measured first.
+    pub idle: Option<Duration>,
+    /// By which meters.
+    pub meters: Vec<MeterSpec>,
+    /// Time between two readings.
+    pub interval: Option<Duration>,
+}
+
+/// A section that is watched.
+#[derive(Debug, Clone)]
+pub(crate) struct Section {
+    name: String,
+    begin: Place,
+    /// None of a function.
+    end: Option<Place>,
+}
+
+/// What came of the target.
+struct Course {
+    begin: Mono,
+    end: Mono,
+    finished: Option<Finished>,
+}
+
+/// What the threads tell the one that keeps the books.
+enum Event {
+    /// A meter said something.
+    Sample { meter: usize, channel: usize, piece: Piece },
+    /// The command ended.
+    Ended(Result<Finished, Error>),
+}
+
+/// Measures. `step` is told for how long the idle machine is measured, before it is.
+pub fn run(
+    options: &CaliperOptions,
+    running: &Running,
+    step: impl FnOnce(Duration),
+) -> Result<CaliperReport, Error> {
+    let sections = sections(&options.sections)?;
+    let watch = match options.target {
+        Target::Command(_) => Watch::Children,
+        Target::Process(pid) => Watch::Process(pid),
+    };
+    let mut probes = SectionProbes::load(watch)?;
+    let host = Host::default();
+    let open = |spec: &MeterSpec| Opened::open(&host, spec);
+    let mut meters = options.meters.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let mut idle = None;
+    if let Some(time) = options.idle {
+        step(time);
+        idle = Some(measure_idle(&mut meters, time, options.interval, running)?);
+        running.go_on()?;
+    }
+    let mut energies = Energies::new(&meters, idle.as_deref());
+    attach(&mut probes, &sections)?;
+    let (sender, events) = channel();
+    let sampler = start(meters, options.interval, &sender)?;
+    let course = follow(options, running, (&mut probes, &mut energies), &sampler, (sender, &events))?;
+    let usage = probes.usage()?;
+    let (measured, _) = sampler.finish(course.end);
+    for event in events.try_iter() {
+        energies.event(&event, &usage);
+    }
+    report(options, &sections, &probes, &energies, (&usage, &measured), &course)
+}
+
+/// Places of all sections; a pattern may stand for several.
+fn sections(specs: &[SectionSpec]) -> Result<Vec<Section>, Error> {
+    let mut sections = Vec::new();
+    for spec in specs {
+        match spec {
+            SectionSpec::Function(point) => {
+                let function = |begin: Place| Section { name: begin.name.clone(), begin, end: None };
+                sections.extend(function_entries(point)?.into_iter().map(function));
+            }
+            SectionSpec::Between(start, end) => {
+                let (begin, end) = (single(start)?, single(end)?);
+                let name = format!("{}..{}", begin.name, end.name);
+                sections.push(Section { name, begin, end: Some(end) });
+            }
+        }
+    }
+    if sections.len() > MOST_SECTIONS {
+        return Err(Error::TooManySections { found: sections.len(), most: MOST_SECTIONS });
+    }
+    Ok(sections)
+}
+
+fn single(point: &Point) -> Result<Place, Error> {
+    let mut places = function_entries(point)?;
+    if places.len() > 1 {
+        return Err(Error::SeveralPlaces {
+            text: point.symbol.clone(),
+            names: places.into_iter().take(3).map(|place| place.name).collect(),
+        });
+    }
+    places.pop().ok_or_else(|| Error::SeveralPlaces { text: point.symbol.clone(), names: Vec::new() })
+}
+
+fn attach(probes: &mut SectionProbes, sections: &[Section]) -> Result<(), Error> {
+    probes.start()?;
+    for (number, section) in (0..).zip(sections) {
+        match &section.end {
+            None => probes.attach_function(number, &section.begin)?,
+            Some(end) => {
+                probes.attach_end(number, end)?;
+                probes.attach_begin(number, &section.begin)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Sends on what a meter says.
+struct Teller {
+    meter: usize,
+    events: Sender<Event>,
+}
+
+impl Sink for Teller {
+    fn take(&mut self, sample: &Sample) {
+        let Sample { channel, piece, .. } = *sample;
+        // Nobody listens any more: the figures are complete.
+        let _ = self.events.send(Event::Sample { meter: self.meter, channel, piece });
+    }
+}
+
+fn start(
+    meters: Vec<Opened>,
+    interval: Option<Duration>,
+    events: &Sender<Event>,
+) -> Result<Sampler, Error> {
+    let mut meter = 0;
+    let teller = |_: &Opened| -> Box<dyn Sink> {
+        meter += 1;
+        Box::new(Teller { meter: meter - 1, events: events.clone() })
+    };
+    Sampler::start(meters, interval, teller)
+        .map_err(|source| Error::System { what: "start the meters' threads", source })
+}
+
+/// Runs the target to its end, and keeps the books meanwhile.
+fn follow(
+    options: &CaliperOptions,
+    running: &Running,
+    (probes, energies): (&mut SectionProbes, &mut Energies),
+    sampler: &Sampler,
+    (sender, events): (Sender<Event>, &Receiver<Event>),
+) -> Result<Course, Error> {
+    let begin = monotonic();
+    sampler.begin(begin);
+    energies.begin(probes.usage()?);
+    thread::scope(|scope| {
+        if let Target::Command(command) = &options.target {
+            scope.spawn(move || {
+                let ended = child::run(command, running, |_| ());
+                let _ = sender.send(Event::Ended(ended));
+            });
+        }
+        let deadline = options.time.map(|time| begin + time);
+        let mut taken = Usage::default();
+        let mut taken_at = Mono::ZERO;
+        loop {
+            match events.recv_timeout(LOOK_EVERY) {
+                Ok(Event::Ended(finished)) => {
+                    let finished = finished?;
+                    return Ok(Course { begin, end: finished.end, finished: Some(finished) });
+                }
+                Ok(event) => {
+                    // Channels of one meter speak at once.
+                    if monotonic().since(taken_at) > Duration::from_micros(500) {
+                        taken = probes.usage()?;
+                        taken_at = monotonic();
+                    }
+                    energies.event(&event, &taken);
+                }
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            }
+            let is_over = deadline.is_some_and(|deadline| monotonic() >= deadline);
+            match options.target {
+                Target::Command(_) if is_over => {
+                    running.interrupt(Some(rustix::process::Signal::TERM));
+                }
+                Target::Process(pid) if is_over || running.is_interrupted() || !is_there(pid) => {
+                    return Ok(Course { begin, end: monotonic(), finished: None });
+                }
+                _ => {}
+            }
+        }
+    })
+}
+
+fn is_there(pid: u32) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}")).exists()
+}
+
+fn report(
+    options: &CaliperOptions,
+    sections: &[Section],
+    probes: &SectionProbes,
+    energies: &Energies,
+    (usage, measured): (&Usage, &[Measured]),
+    course: &Course,
+) -> Result<CaliperReport, Error> {
+    let tree = probes.tree()?;
+    let calls = (0..sections.len() as u32)
+        .map(|number| probes.calls(number))
+        .collect::<Result<Vec<_>, _>>()?;
+    let used = usage.since(energies.begun());
+    Ok(CaliperReport::of(options, &result::Seen { sections, calls, tree, used, energies, measured, course }))
+}

@@ -1,0 +1,326 @@
+//! What came of it: calls, times and energy of each section.
+
+use std::time::Duration;
+
+use nightwatt_meters::sampler::Measured;
+use nightwatt_meters::{Channel, Scope};
+use nightwatt_model::energy::Provenance;
+use nightwatt_model::quantity::Joules;
+use nightwatt_model::sections::{Tree, Usage};
+use nightwatt_probes::{Calls, InstructionKind};
+use serde::Serialize;
+
+use super::energies::{Energies, OneChannel};
+use super::{CaliperOptions, Course, Section, Target};
+
+/// Version of the JSON form.
+const SCHEMA: u32 = 1;
+
+/// The energy of sections.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CaliperReport {
+    /// Version of this form.
+    pub schema: u32,
+    /// The command and its arguments; empty of a process that ran already.
+    pub command: Vec<String>,
+    /// The process that ran already.
+    pub pid: Option<u32>,
+    /// The command's exit status, as a shell has it; 0 of a process that ran already.
+    pub exit_status: u8,
+    /// For how long it was watched, s.
+    pub elapsed_s: f64,
+    /// CPU time of the whole machine in that time, s.
+    pub machine_busy_s: f64,
+    /// CPU time of the watched processes outside of all sections, s.
+    pub outside_s: f64,
+    /// Each section, in the order in which they were asked for.
+    pub sections: Vec<SectionReport>,
+    /// Every channel of every meter, and how its energy was shared out. Channels may contain each
+    /// other: never sum them.
+    pub channels: Vec<ChannelTotal>,
+    /// What the reader has to know.
+    pub warnings: Vec<String>,
+}
+
+/// One section.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SectionReport {
+    /// Function, or first and last place.
+    pub name: String,
+    /// The program or library it is in.
+    pub file: String,
+    /// Calls that have ended.
+    pub calls: u64,
+    /// Calls that had not ended when watching did.
+    pub open: u64,
+    /// Left by another way: `longjmp`, an exception, the end of their thread.
+    pub unended: u64,
+    /// Ended without having begun while they were watched.
+    pub unbegun: u64,
+    /// Begun inside of 16 others, and not counted.
+    pub too_deep: u64,
+    /// Wall-clock time of a call that ended, s: mean, and quantiles that are at most a sixteenth too
+    /// high.
+    pub mean_s: Option<f64>,
+    /// Half of the calls took no longer.
+    pub p50_s: Option<f64>,
+    /// 99 in 100 took no longer.
+    pub p99_s: Option<f64>,
+    /// CPU time in the section, nested ones and calls that did not end included, s.
+    pub on_cpu_s: f64,
+    /// CPU time in the section and in none inside of it, s.
+    pub self_s: f64,
+    /// Of calls that ended: time in which the thread did not run.
+    pub off_cpu: Preempted,
+    /// Its energy by every channel, in the order of `channels`.
+    pub energy: Vec<SectionEnergy>,
+    /// How the kernel gets past the probe: `nop`, `push`, or `stepped`, which is dear.
+    pub probe: &'static str,
+}
+
+/// Why a thread did not run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Preempted {
+    /// It was ready, and its CPU somebody else's, s.
+    pub preempted_s: f64,
+    /// It waited for something, s.
+    pub waited_s: f64,
+}
+
+/// Energy of a section by one channel. Shared out by CPU time, without the idle machine's part.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct SectionEnergy {
+    /// Nested sections included, J.
+    pub joules: Joules,
+    /// Expanded uncertainty at 95 %, J: of the meter and of the idle power. That all CPU time costs
+    /// alike between two readings is an assumption, and not in it.
+    pub uncertainty_j: Joules,
+    /// Without nested sections, J.
+    pub self_j: Joules,
+    /// Per call that ended; null where none did.
+    pub per_call_j: Option<Joules>,
+    /// Of all that was shared out but the idle part.
+    pub share: Option<f64>,
+}
+
+/// What a channel saw, and where it went. `joules` is the sum of the other four.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ChannelTotal {
+    /// The meter, as the user calls it.
+    pub meter: String,
+    /// The channel of that meter.
+    pub channel: String,
+    /// What it covers.
+    pub scope: Scope,
+    /// Measured or modelled, and by what.
+    pub provenance: Provenance,
+    /// All, J.
+    pub joules: Joules,
+    /// Of watched threads in sections, J.
+    pub sections_j: Joules,
+    /// Of watched threads outside of them, J.
+    pub outside_j: Joules,
+    /// Of everybody else, J.
+    pub others_j: Joules,
+    /// Of the idle machine, J; 0 where its power is not known.
+    pub idle_j: Joules,
+    /// The idle power, W.
+    pub idle_w: Option<f64>,
+    /// Times between two readings.
+    pub readings: u64,
+    /// Time between two readings, s.
+    pub interval_s: f64,
+}
+
+/// All that was seen.
+pub(super) struct Seen<'a> {
+    pub(super) sections: &'a [Section],
+    pub(super) calls: Vec<Calls>,
+    pub(super) tree: Tree,
+    pub(super) used: Usage,
+    pub(super) energies: &'a Energies,
+    pub(super) measured: &'a [Measured],
+    pub(super) course: &'a Course,
+}
+
+impl CaliperReport {
+    pub(super) fn of(options: &CaliperOptions, seen: &Seen<'_>) -> Self {
+        let elapsed = seen.course.end.since(seen.course.begin);
+        let channels: Vec<ChannelTotal> = seen.channels().map(|(.., total)| total).collect();
+        let sections: Vec<SectionReport> =
+            (0..seen.sections.len()).map(|number| seen.section(number)).collect();
+        let (command, pid) = match &options.target {
+            Target::Command(command) => {
+                (command.iter().map(|it| it.to_string_lossy().into_owned()).collect(), None)
+            }
+            Target::Process(pid) => (Vec::new(), Some(*pid)),
+        };
+        Self {
+            schema: SCHEMA,
+            command,
+            pid,
+            exit_status: seen.course.finished.as_ref().map_or(0, |run| run.ended.code()),
+            elapsed_s: elapsed.as_secs_f64(),
+            machine_busy_s: seen.used.busy.as_secs_f64(),
+            outside_s: seen.used.nodes.first().copied().unwrap_or_default().as_secs_f64(),
+            warnings: warnings(&sections, &channels, seen),
+            sections,
+            channels,
+        }
+    }
+
+    /// The channel that tables show: of the whole machine, if there is one.
+    pub fn main_channel(&self) -> Option<usize> {
+        let whole = self.channels.iter().position(|channel| channel.scope.is_whole());
+        whole.or_else(|| (!self.channels.is_empty()).then_some(0))
+    }
+}
+
+impl Seen<'_> {
+    fn channels(&self) -> impl Iterator<Item = (&Channel, &OneChannel, ChannelTotal)> {
+        self.energies.channels().filter_map(|(meter, place, channel)| {
+            let measured = self.measured.get(meter)?;
+            let of = measured.channels.get(place)?;
+            let shares = &channel.shares;
+            let outside = shares.nodes().first().copied().unwrap_or_default();
+            let all: Joules = shares.nodes().iter().copied().sum();
+            let total = ChannelTotal {
+                meter: measured.meter.clone(),
+                channel: of.name.clone(),
+                scope: of.scope,
+                provenance: of.provenance(&measured.meter),
+                joules: shares.shared(),
+                sections_j: all - outside,
+                outside_j: outside,
+                others_j: shares.others(),
+                idle_j: shares.idle(),
+                idle_w: channel.idle.map(|idle| idle.mean),
+                readings: shares.slices(),
+                interval_s: measured.interval.as_secs_f64(),
+            };
+            Some((of, channel, total))
+        })
+    }
+
+    fn section(&self, number: usize) -> SectionReport {
+        let (section, calls) = (&self.sections[number], &self.calls[number]);
+        let seconds = |time: Duration| time.as_secs_f64();
+        let ended = calls.ended as f64;
+        let waited = calls.length.saturating_sub(calls.ran + calls.preempted);
+        SectionReport {
+            name: section.name.clone(),
+            file: section.begin.path.display().to_string(),
+            calls: calls.ended,
+            open: calls.begun.saturating_sub(calls.ended + calls.unended),
+            unended: calls.unended,
+            unbegun: calls.unbegun,
+            too_deep: calls.too_deep,
+            mean_s: (calls.ended > 0).then(|| seconds(calls.length) / ended),
+            p50_s: calls.quantile(0.5).map(seconds),
+            p99_s: calls.quantile(0.99).map(seconds),
+            on_cpu_s: seconds(self.tree.inclusive(number, &self.used.nodes)),
+            self_s: seconds(self.tree.exclusive(number, &self.used.nodes)),
+            off_cpu: Preempted {
+                preempted_s: seconds(calls.preempted),
+                waited_s: seconds(waited),
+            },
+            energy: self
+                .channels()
+                .map(|(of, channel, total)| self.energy(number, (of, channel, &total)))
+                .collect(),
+            probe: match section.begin.instruction {
+                InstructionKind::Nop => "nop",
+                InstructionKind::Push => "push",
+                InstructionKind::Stepped => "stepped",
+            },
+        }
+    }
+
+    fn energy(
+        &self,
+        number: usize,
+        (of, channel, total): (&Channel, &OneChannel, &ChannelTotal),
+    ) -> SectionEnergy {
+        let nodes = channel.shares.nodes();
+        let joules = self.tree.inclusive(number, nodes);
+        let dynamic = total.joules.get() - total.idle_j.get();
+        let share = (dynamic > 0.0).then(|| joules.get() / dynamic);
+        let time = self.course.end.since(self.course.begin);
+        let meter = joules.get() * of.accuracy.relative;
+        let idle = channel.idle.and_then(|idle| idle.half_width).unwrap_or(0.0);
+        let baseline = idle * time.as_secs_f64() * share.unwrap_or(0.0);
+        let ended = self.calls[number].ended;
+        SectionEnergy {
+            joules,
+            uncertainty_j: Joules(meter.hypot(baseline)),
+            self_j: self.tree.exclusive(number, nodes),
+            per_call_j: (ended > 0).then(|| Joules(joules.get() / ended as f64)),
+            share,
+        }
+    }
+}
+
+fn warnings(sections: &[SectionReport], channels: &[ChannelTotal], seen: &Seen<'_>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if channels.iter().all(|channel| matches!(channel.provenance, Provenance::Modelled { .. })) {
+        warnings.push(
+            "no meter: these figures are a model's. `nightwatt meters` says what could measure here"
+                .to_owned(),
+        );
+    }
+    if channels.iter().any(|channel| channel.idle_w.is_none()) {
+        warnings.push(
+            "the idle power is not known: whoever runs bears the idle machine's energy too. \
+             `--idle 5s` measures it first"
+                .to_owned(),
+        );
+    }
+    for section in sections {
+        warnings.extend(section.warnings(channels));
+    }
+    for measured in seen.measured {
+        if let Some(error) = &measured.last_error {
+            warnings.push(format!("{} failed at times: {error}", measured.meter));
+        }
+    }
+    warnings
+}
+
+impl SectionReport {
+    fn warnings(&self, channels: &[ChannelTotal]) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let name = &self.name;
+        let all = self.calls + self.open + self.unended + self.unbegun + self.too_deep;
+        if all == 0 {
+            warnings.push(format!(
+                "{name} was never called: is {} the file that runs, and was {name} built into its \
+                 callers (inlined)?",
+                self.file
+            ));
+        }
+        for (count, what) in [
+            (self.unended, "left by another way than their end (longjmp, an exception, an exit)"),
+            (self.unbegun, "had begun before anybody watched"),
+            (self.too_deep, "began inside of 16 others and were not counted"),
+        ] {
+            if count > 0 {
+                warnings.push(format!("{count} calls of {name} {what}"));
+            }
+        }
+        if self.probe == "stepped" && all > 0 {
+            warnings.push(format!(
+                "{name} begins with an instruction that the kernel has to step through: each call \
+                 costs some 20 us more. Build it with -fpatchable-function-entry=5, or use markers"
+            ));
+        }
+        let interval = channels.iter().map(|channel| channel.interval_s).fold(0.0, f64::max);
+        if all > 0 && self.on_cpu_s < interval {
+            warnings.push(format!(
+                "{name} ran for {:.3} s in all, less than the {interval:.3} s between two readings: \
+                 its joules are a share of what ran at the same time",
+                self.on_cpu_s
+            ));
+        }
+        warnings
+    }
+}

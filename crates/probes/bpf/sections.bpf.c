@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+/* Sections of code: when a thread is in them, and for how long it ran there.
+ *
+ * A section begins and ends at probes in user programs. What a thread has open is a stack, and each
+ * stack of sections that occurs is a node of a tree; node 0 is "in no section". The time for which a
+ * thread ran is added to the node it was in, per CPU. So sums over nodes are times of CPUs: nothing
+ * is counted twice, whatever is nested.
+ *
+ * A thread's record is touched by the thread itself (probes), by the scheduler (`on_switch`) and by
+ * `flush`, which may each interrupt the one before. They share one rule: whoever takes a stretch of
+ * time sets `since` to its end first, atomically.
+ */
+#include "kernel.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "sections.h"
+
+struct frame {
+	__u64 began;     /* ns */
+	__u64 sp;        /* stack pointer at the beginning */
+	__u64 ran;       /* what the thread had run when it began, ns */
+	__u64 preempted; /* what it had been kept from running, ns */
+	__u32 section;
+	__u32 node;
+};
+
+struct thread {
+	__u64 since;     /* up to here its running time is counted, ns */
+	__u64 ran;       /* running time so far, ns */
+	__u64 preempted; /* time for which it wanted to run and did not, ns */
+	__u64 left;      /* when it was taken off its CPU, ns */
+	__u32 depth;
+	__u32 runs;          /* on a CPU now */
+	__u32 was_preempted; /* it wanted to go on running when it was taken off */
+	__u32 unused;
+	struct frame frames[DEPTH];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+/* Processes that are watched: 1; 2 where only its children are. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PROCESSES);
+	__type(key, __u32);
+	__type(value, __u8);
+} watched SEC(".maps");
+
+/* (parent << 32 | section) -> node. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, NODES);
+	__type(key, __u64);
+	__type(value, __u32);
+} tree SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, NODES);
+	__type(key, __u32);
+	__type(value, __u64);
+} node_time SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, SECTIONS);
+	__type(key, __u32);
+	__type(value, struct section);
+} sections SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct cpu);
+} cpus SEC(".maps");
+
+/* How many nodes there are; node 0 always is. */
+__u32 nodes = 1;
+/* Set by the loader before anything is attached. */
+__u32 watch_all = 0;
+
+static const __u32 zero = 0;
+
+static __always_inline void add(__u64 *sum, __u64 much)
+{
+	__sync_fetch_and_add(sum, much);
+}
+
+/* The mask changes no number that can occur; it shows the verifier that none leaves the array. */
+static __always_inline struct frame *frame_at(struct thread *t, __u32 place)
+{
+	return &t->frames[place & (DEPTH - 1)];
+}
+
+static __always_inline __u32 node_of(struct thread *t)
+{
+	return t->depth == 0 ? 0 : frame_at(t, t->depth - 1)->node;
+}
+
+/* Gives the time since the last call to the node the thread is in. */
+static __always_inline void account(struct thread *t, __u64 now)
+{
+	__u64 since = __sync_lock_test_and_set(&t->since, now);
+	__u32 node = node_of(t);
+	__u64 *time;
+
+	if (now <= since) {
+		/* Somebody who interrupted us has been faster. */
+		t->since = since;
+		return;
+	}
+	add(&t->ran, now - since);
+	time = bpf_map_lookup_elem(&node_time, &node);
+	if (time)
+		add(time, now - since);
+}
+
+/* The node below `parent`. Node 0 where there is no room for one more. */
+static __always_inline __u32 child(__u32 parent, __u32 section)
+{
+	__u64 key = (__u64)parent << 32 | section;
+	__u32 *known = bpf_map_lookup_elem(&tree, &key);
+	__u32 node;
+
+	if (known)
+		return *known;
+	node = __sync_fetch_and_add(&nodes, 1);
+	if (node >= NODES)
+		return 0;
+	/* Of two CPUs that come here at once one loses, and its number stays unused. */
+	bpf_map_update_elem(&tree, &key, &node, BPF_NOEXIST);
+	known = bpf_map_lookup_elem(&tree, &key);
+	return known ? *known : 0;
+}
+
+static __always_inline bool is_watched(__u32 tgid)
+{
+	__u8 *how;
+
+	if (watch_all)
+		return true;
+	how = bpf_map_lookup_elem(&watched, &tgid);
+	return how && *how == 1;
+}
+
+/* The record of a thread that runs now; none where nobody watches its process. */
+static __always_inline struct thread *record_of(struct task_struct *task, __u64 now)
+{
+	struct thread *t = bpf_task_storage_get(&threads, task, 0, 0);
+
+	if (t || !is_watched(task->tgid))
+		return t;
+	t = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (t) {
+		t->since = now;
+		t->runs = 1;
+	}
+	return t;
+}
+
+/* Which band of lengths: sixteen to each doubling. */
+static __always_inline __u32 band(__u64 length)
+{
+	__u64 v = length;
+	__u32 log = 0, found;
+
+	if (length < 16)
+		return length;
+	if (v >> 32) {
+		log += 32;
+		v >>= 32;
+	}
+	if (v >> 16) {
+		log += 16;
+		v >>= 16;
+	}
+	if (v >> 8) {
+		log += 8;
+		v >>= 8;
+	}
+	if (v >> 4) {
+		log += 4;
+		v >>= 4;
+	}
+	if (v >> 2) {
+		log += 2;
+		v >>= 2;
+	}
+	log += v >> 1;
+	found = (log - 3) * 16 + ((length >> (log - 4)) & 15);
+	return found < BANDS ? found : BANDS - 1;
+}
+
+/* Frames below `sp` are of functions that were left by another way: longjmp, an exception. */
+static __always_inline void drop_left(struct thread *t, __u64 sp)
+{
+	for (int i = 0; i < DEPTH; i++) {
+		__u32 depth = t->depth, section;
+		struct section *s;
+
+		if (depth == 0 || frame_at(t, depth - 1)->sp >= sp)
+			return;
+		section = frame_at(t, depth - 1)->section;
+		s = bpf_map_lookup_elem(&sections, &section);
+		if (s)
+			add(&s->unended, 1);
+		t->depth = depth - 1;
+	}
+}
+
+SEC("uprobe")
+int begin(struct pt_regs *ctx)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx), now = bpf_ktime_get_ns();
+	__u32 section = (__u32)cookie, top;
+	struct section *s = bpf_map_lookup_elem(&sections, &section);
+	struct thread *t = record_of(bpf_get_current_task_btf(), now);
+	struct frame *frame;
+
+	if (!t || !s)
+		return 0;
+	account(t, now);
+	if (cookie & IS_FUNCTION)
+		drop_left(t, REGS_SP(ctx));
+	top = t->depth;
+	if (top >= DEPTH) {
+		add(&s->too_deep, 1);
+		return 0;
+	}
+	add(&s->begun, 1);
+	frame = frame_at(t, top);
+	frame->began = now;
+	/* A section that is no function has no place on the stack: nothing drops it. */
+	frame->sp = cookie & IS_FUNCTION ? REGS_SP(ctx) : ~0ULL;
+	frame->ran = t->ran;
+	frame->preempted = t->preempted;
+	frame->section = section;
+	frame->node = child(node_of(t), section);
+	t->depth = top + 1;
+	return 0;
+}
+
+static __always_inline void count(struct section *s, const struct thread *t,
+				  const struct frame *frame, __u64 now)
+{
+	__u64 length = now - frame->began;
+
+	add(&s->calls, 1);
+	add(&s->length, length);
+	add(&s->ran, t->ran - frame->ran);
+	add(&s->preempted, t->preempted - frame->preempted);
+	__sync_fetch_and_add(&s->bands[band(length)], 1);
+}
+
+/* Takes the frame at `place` out; those above it now lie in other nodes. */
+static __always_inline void take_out(struct thread *t, __u32 place)
+{
+	__u32 parent = place ? frame_at(t, place - 1)->node : 0;
+
+	for (int i = 0; i < DEPTH && place + 1 < t->depth; i++, place++) {
+		struct frame *frame = frame_at(t, place);
+
+		*frame = *frame_at(t, place + 1);
+		frame->node = child(parent, frame->section);
+		parent = frame->node;
+	}
+	t->depth--;
+}
+
+SEC("uprobe")
+int end(struct pt_regs *ctx)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx), now = bpf_ktime_get_ns();
+	__u32 section = (__u32)cookie;
+	struct section *s = bpf_map_lookup_elem(&sections, &section);
+	struct thread *t = record_of(bpf_get_current_task_btf(), now);
+	__u32 place;
+
+	if (!t || !s)
+		return 0;
+	account(t, now);
+	if (cookie & IS_FUNCTION)
+		drop_left(t, REGS_SP(ctx) - RETURN_ADDRESS);
+	place = t->depth;
+	for (int i = 0; i < DEPTH && place; i++) {
+		place--;
+		if (frame_at(t, place)->section != section)
+			continue;
+		count(s, t, frame_at(t, place), now);
+		take_out(t, place);
+		return 0;
+	}
+	add(&s->unbegun, 1);
+	return 0;
+}
+
+static __always_inline void account_cpu(bool was_idle, __u64 now, bool switches)
+{
+	struct cpu *cpu = bpf_map_lookup_elem(&cpus, &zero);
+	__u64 since;
+
+	if (!cpu)
+		return;
+	since = __sync_lock_test_and_set(&cpu->since, now);
+	if (since && now > since)
+		add(was_idle ? &cpu->idle : &cpu->busy, now - since);
+	cpu->switches += switches;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct thread *t;
+
+	account_cpu(prev->pid == 0, now, true);
+	t = bpf_task_storage_get(&threads, prev, 0, 0);
+	if (t && t->runs) {
+		account(t, now);
+		t->runs = 0;
+		t->left = now;
+		t->was_preempted = preempt || prev->__state == 0;
+	}
+	if (next->pid == 0)
+		return 0;
+	t = record_of(next, now);
+	if (t && !t->runs) {
+		t->runs = 1;
+		t->since = now;
+		if (t->was_preempted)
+			t->preempted += now - t->left;
+	}
+	return 0;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child_task)
+{
+	__u32 tgid = parent->tgid, child_tgid = child_task->tgid;
+	__u8 one = 1;
+
+	/* A thread has its process's number and is watched with it. */
+	if (child_tgid != tgid && bpf_map_lookup_elem(&watched, &tgid))
+		bpf_map_update_elem(&watched, &child_tgid, &one, BPF_ANY);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(on_exit, struct task_struct *task)
+{
+	struct thread *t = bpf_task_storage_get(&threads, task, 0, 0);
+
+	if (!t)
+		return 0;
+	account(t, bpf_ktime_get_ns());
+	/* No stack is above the highest address: all functions are left. */
+	drop_left(t, ~0ULL);
+	for (int i = 0; i < DEPTH; i++) {
+		__u32 section = frame_at(t, i)->section;
+		struct section *s;
+
+		if ((__u32)i >= t->depth)
+			break;
+		s = bpf_map_lookup_elem(&sections, &section);
+		if (s)
+			add(&s->unended, 1);
+	}
+	t->depth = 0;
+	return 0;
+}
+
+/* Run on each CPU by the loader: brings the sums up to the present for whatever runs there. */
+SEC("raw_tp")
+int flush(void *ctx)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *t;
+
+	account_cpu(task->pid == 0, now, false);
+	t = record_of(task, now);
+	if (t && t->runs)
+		account(t, now);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

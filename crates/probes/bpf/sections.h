@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* What `sections.bpf.c` and `src/sections/maps.rs` both know. */
+#pragma once
+
+#define SECTIONS 256    /* sections at a time */
+#define NODES 4096      /* stacks of sections that may occur */
+#define DEPTH 16        /* sections that a thread may have open */
+#define PROCESSES 16384 /* watched at a time */
+
+/* Lengths in bands, sixteen to each doubling, up to 2^44 ns (4.9 hours). */
+#define BANDS 672
+
+/* The cookie of a probe: the number of its section, and these. */
+#define IS_FUNCTION (1ULL << 32) /* begins and ends with a frame of the stack */
+
+/* Calls of one section, on one CPU. */
+struct section {
+	__u64 calls;     /* that have ended */
+	__u64 begun;
+	__u64 length;    /* of those that ended, ns */
+	__u64 ran;       /* of that, on a CPU, ns */
+	__u64 preempted; /* of that, ready to run and not running, ns */
+	__u64 unended;   /* begun, and left by another way or cut off by the thread's end */
+	__u64 unbegun;   /* ended, and begun before anybody watched */
+	__u64 too_deep;  /* begun when the thread had DEPTH sections open */
+	__u32 bands[BANDS];
+};
+
+/* What one CPU did, ns. */
+struct cpu {
+	__u64 since;
+	__u64 busy;
+	__u64 idle;
+	__u64 switches;
+};

@@ -1,0 +1,38 @@
+//! Builds the kernel's half: each `bpf/*.bpf.c` becomes an object that is part of the program.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn main() {
+    println!("cargo:rerun-if-changed=bpf");
+    println!("cargo:rerun-if-env-changed=CLANG");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    compile("sections", &out);
+}
+
+fn compile(name: &str, out: &Path) {
+    let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
+    let headers = env::var("DEP_BPF_INCLUDE").expect("libbpf-sys tells where its headers are");
+    let architecture = match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
+        Ok("x86_64") => "x86",
+        Ok("aarch64") => "arm64",
+        other => panic!("no probes for {other:?}: build without the feature `bpf`"),
+    };
+    let status = Command::new(&clang)
+        // v3 has atomic exchanges; every kernel since 5.12 takes it.
+        .args(["-g", "-O2", "-target", "bpf", "-mcpu=v3", "-Wall", "-Werror"])
+        .arg(format!("-D__TARGET_ARCH_{architecture}"))
+        .arg(format!("-I{headers}"))
+        .args(["-c", &format!("bpf/{name}.bpf.c"), "-o"])
+        .arg(out.join(format!("{name}.bpf.o")))
+        .status();
+    match status {
+        Ok(status) if status.success() => {}
+        Ok(status) => panic!("{clang} could not compile bpf/{name}.bpf.c ({status})"),
+        Err(error) => panic!(
+            "{clang} cannot be run ({error}): install it (Debian: apt install clang), or name one in \
+             CLANG"
+        ),
+    }
+}

@@ -1,0 +1,113 @@
+//! What can go wrong with probes.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a program cannot be watched.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// The kernel does not let us.
+    #[error("the kernel does not let this user load eBPF programs ({source})")]
+    Denied {
+        /// Its answer.
+        source: libbpf_rs::Error,
+    },
+    /// The kernel does not describe its own types.
+    #[error("this kernel has no description of its types (/sys/kernel/btf/vmlinux is missing)")]
+    NoBtf,
+    /// The kernel refused something else.
+    #[error("the kernel refused to {what}: {source}")]
+    Refused {
+        /// What it was to do.
+        what: String,
+        /// Its answer.
+        source: libbpf_rs::Error,
+    },
+    /// How a place was written.
+    #[error("`{text}` names no place in a program: {why}")]
+    Syntax {
+        /// As written.
+        text: String,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// There is no such program or library.
+    #[error("there is no program or library `{0}`: not a file, not in PATH, not among the libraries")]
+    NoFile(String),
+    /// It cannot be read.
+    #[error("{} cannot be read: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// It is no program.
+    #[error("{} is no ELF program or library: {why}", path.display())]
+    NotElf {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// It has no such function.
+    #[error("{} has no function `{symbol}`{}", path.display(), near(like, *stripped))]
+    NoSymbol {
+        /// The file.
+        path: PathBuf,
+        /// As asked for.
+        symbol: String,
+        /// Names that are like it.
+        like: Vec<String>,
+        /// It has no table of its own symbols.
+        stripped: bool,
+    },
+    /// A pattern fits too many functions.
+    #[error("`{pattern}` fits {found} functions; at most {most} can be watched at a time")]
+    TooMany {
+        /// As written.
+        pattern: String,
+        /// How many.
+        found: usize,
+        /// How many may be.
+        most: usize,
+    },
+    /// An address that no code is at.
+    #[error("{} has no code at {offset:#x}", path.display())]
+    NoCode {
+        /// The file.
+        path: PathBuf,
+        /// The address.
+        offset: u64,
+    },
+}
+
+fn near(like: &[String], stripped: bool) -> String {
+    match like {
+        [] if stripped => ": its symbols were stripped".to_owned(),
+        [] => String::new(),
+        names => format!(": is it one of {}?", names.join(", ")),
+    }
+}
+
+impl ProbeError {
+    /// What to try next.
+    pub const fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Denied { .. } => Some(
+                "run it as root, or give the program what it needs: `setcap \
+                 cap_bpf,cap_perfmon,cap_sys_ptrace+ep nightwatt`",
+            ),
+            Self::NoBtf => Some("use a kernel built with CONFIG_DEBUG_INFO_BTF=y, as Debian's are"),
+            Self::NoSymbol { stripped: true, .. } => {
+                Some("name an address instead, as `objdump -d` shows it: `PROGRAM:0x1234`")
+            }
+            Self::Syntax { .. } => Some(
+                "PROGRAM:FUNCTION, PROGRAM:FUNCTION+OFFSET or PROGRAM:0xADDRESS, with a path, a \
+                 program in PATH, or a library such as libc.so.6",
+            ),
+            Self::TooMany { .. } => Some("write more of the name"),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Functions in ELF files: names to places, and what a probe costs there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSegment, ObjectSymbol, SymbolKind};
+
+use crate::error::ProbeError;
+use crate::target::{Point, resolve_file};
+
+/// Functions that one pattern may fit.
+const MOST: usize = 64;
+
+/// Names told where none fits.
+const TOLD: usize = 3;
+
+/// A place in a file that a probe can be attached to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file.
+    pub path: PathBuf,
+    /// Bytes from its beginning.
+    pub offset: u64,
+    /// The function's name as its author wrote it, or the address.
+    pub name: String,
+    /// What stands there.
+    pub instruction: InstructionKind,
+}
+
+/// How the kernel gets past the instruction that a probe replaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InstructionKind {
+    /// Does nothing: skipped.
+    Nop,
+    /// `push`: the kernel does it itself.
+    Push,
+    /// Any other: run out of line and stepped through, which is some twenty times dearer.
+    Stepped,
+}
+
+/// All functions that a point names.
+pub fn function_entries(point: &Point) -> Result<Vec<Place>, ProbeError> {
+    let path = resolve_file(&point.program)?;
+    let data = fs::read(&path)
+        .map_err(|source| ProbeError::Unreadable { path: path.clone(), source })?;
+    let elf: ElfFile64<'_, Endianness> = ElfFile64::parse(&*data)
+        .map_err(|error| ProbeError::NotElf { path: path.clone(), why: error.to_string() })?;
+    let found = if point.symbol.is_empty() {
+        vec![(format!("{:#x}", point.offset), point.offset)]
+    } else {
+        matching(&elf, &path, &point.symbol)?
+    };
+    let place = |(name, address): (String, u64)| {
+        let address = if point.symbol.is_empty() { address } else { address + point.offset };
+        let offset = file_offset(&elf, address)
+            .ok_or_else(|| ProbeError::NoCode { path: path.clone(), offset: address })?;
+        let code = usize::try_from(offset).ok().and_then(|at| data.get(at..)).unwrap_or_default();
+        let name = match point.offset {
+            offset if offset > 0 && !point.symbol.is_empty() => format!("{name}+{offset:#x}"),
+            _ => name,
+        };
+        Ok(Place { path: path.clone(), offset, name, instruction: instruction_kind(code) })
+    };
+    found.into_iter().map(place).collect()
+}
+
+/// Functions by name, as it stands in the file or as its author wrote it; `*` stands for anything.
+fn matching(
+    elf: &ElfFile64<'_, Endianness>,
+    path: &Path,
+    wanted: &str,
+) -> Result<Vec<(String, u64)>, ProbeError> {
+    let symbols = || elf.symbols().chain(elf.dynamic_symbols());
+    let functions = symbols()
+        .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition())
+        .filter_map(|symbol| Some((symbol.name().ok()?, symbol.address())));
+    let mut found: Vec<(String, u64)> = Vec::new();
+    let mut like = Vec::new();
+    for (raw, address) in functions {
+        let name = demangled(raw);
+        if fits(wanted, raw) || fits(wanted, &name) || fits(wanted, without_arguments(&name)) {
+            // A function has several names, and stands in both tables.
+            if found.iter().all(|(_, other)| *other != address) {
+                found.push((name, address));
+            }
+        } else if like.len() < TOLD && name.contains(wanted.trim_matches('*')) {
+            like.push(name);
+        }
+    }
+    if found.is_empty() {
+        let stripped = elf.symbols().next().is_none();
+        return Err(ProbeError::NoSymbol {
+            path: path.to_owned(),
+            symbol: wanted.to_owned(),
+            like,
+            stripped,
+        });
+    }
+    if found.len() > MOST {
+        let pattern = wanted.to_owned();
+        return Err(ProbeError::TooMany { pattern, found: found.len(), most: MOST });
+    }
+    found.sort_by_key(|(_, address)| *address);
+    Ok(found)
+}
+
+/// As its author wrote it. A name that no compiler changed stays.
+fn demangled(raw: &str) -> String {
+    if let Ok(name) = rustc_demangle::try_demangle(raw) {
+        // Without the hash that tells instances apart.
+        return format!("{name:#}");
+    }
+    let symbol = cpp_demangle::Symbol::new(raw).ok();
+    symbol.and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| raw.to_owned())
+}
+
+/// `ns::work(int)` is `ns::work`.
+fn without_arguments(name: &str) -> &str {
+    name.split('(').next().filter(|name| !name.is_empty()).unwrap_or(name)
+}
+
+/// Does a pattern with `*` fit?
+fn fits(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
+        return false;
+    };
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else { return rest.is_empty() };
+    for part in parts {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+fn file_offset(elf: &ElfFile64<'_, Endianness>, address: u64) -> Option<u64> {
+    elf.segments().find_map(|segment| {
+        let inside = address.checked_sub(segment.address())?;
+        let (offset, length) = segment.file_range();
+        (inside < length).then_some(offset + inside)
+    })
+}
+
+/// What the first bytes of `code` are.
+pub fn instruction_kind(code: &[u8]) -> InstructionKind {
+    match code {
+        // nop; nopl of any length; endbr64 is one of its forms.
+        [0x90, ..] | [0x66, 0x90, ..] | [0x0f, 0x1f, ..] | [0x66, 0x0f, 0x1f, ..] => {
+            InstructionKind::Nop
+        }
+        // push of a register, with and without REX.
+        [0x50..=0x57, ..] | [0x41, 0x50..=0x57, ..] => InstructionKind::Push,
+        _ => InstructionKind::Stepped,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_fit_as_in_a_shell() {
+        for (pattern, name) in
+            [("work", "work"), ("wo*", "work"), ("*rk", "work"), ("w*r*", "work"), ("*", "")]
+        {
+            assert!(fits(pattern, name), "{pattern} {name}");
+        }
+        for (pattern, name) in [("work", "works"), ("wo", "work"), ("*rk", "works"), ("w*x*", "work")]
+        {
+            assert!(!fits(pattern, name), "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn names_are_read_as_their_authors_wrote_them() {
+        assert_eq!(demangled("_ZN2ns4workEi"), "ns::work(int)");
+        assert_eq!(without_arguments("ns::work(int)"), "ns::work");
+        assert_eq!(demangled("_ZN4prog4work17h0123456789abcdefE"), "prog::work");
+        assert_eq!(demangled("work"), "work");
+    }
+
+    #[test]
+    fn a_program_finds_its_own_functions_and_says_what_is_like_a_missing_one() {
+        let me = std::env::current_exe().unwrap().display().to_string();
+        let point = |symbol: &str| Point { program: me.clone(), symbol: symbol.to_owned(), offset: 0 };
+        let found = function_entries(&point("nightwatt_probes::places::without_arguments"));
+        assert!(matches!(&found, Ok(places) if places.len() == 1), "{found:?}");
+        let missing = function_entries(&point("without_argument")).unwrap_err();
+        assert!(missing.to_string().contains("places::without_arguments"), "{missing}");
+        let many = function_entries(&point("core::*"));
+        assert!(matches!(many, Err(ProbeError::TooMany { .. })), "{many:?}");
+    }
+}

@@ -1,0 +1,221 @@
+//! The kernel's half of `caliper`: loaded, attached, read.
+
+mod maps;
+
+use std::path::Path;
+use std::time::Duration;
+
+use libbpf_rs::{
+    ErrorKind, Link, Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramInput, ProgramMut,
+    UprobeOpts,
+};
+use nightwatt_model::sections::{Node, Tree, Usage};
+
+use crate::error::ProbeError;
+use crate::places::Place;
+
+pub use maps::Calls;
+
+/// Aligned as libbpf reads it.
+#[repr(C, align(8))]
+struct Aligned<T: ?Sized>(T);
+
+static PROGRAM: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/sections.bpf.o")));
+
+/// The cookie's bit of a function (`IS_FUNCTION` in `bpf/sections.h`).
+const IS_FUNCTION: u64 = 1 << 32;
+
+/// `BPF_F_TEST_RUN_ON_CPU`: the program runs on the CPU that is named.
+const ON_CPU: u32 = 1;
+
+/// Whose threads are watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watch {
+    /// The processes that this one starts from now on, and theirs.
+    Children,
+    /// A process and those that it starts from now on.
+    Process(u32),
+    /// All.
+    Everybody,
+}
+
+/// Probes in place. They are taken out when this is dropped, and by the kernel if we are killed.
+pub struct SectionProbes {
+    object: Object,
+    links: Vec<Link>,
+    cpus: usize,
+}
+
+impl SectionProbes {
+    /// Loads the programs. Nothing is counted before [`Self::start`].
+    pub fn load(watch: Watch) -> Result<Self, ProbeError> {
+        if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+            return Err(ProbeError::NoBtf);
+        }
+        // What goes wrong is told by our errors.
+        libbpf_rs::set_print(None);
+        let opened = ObjectBuilder::default()
+            .name("sections")
+            .and_then(|builder| builder.open_memory(&PROGRAM.0));
+        let object = opened.and_then(libbpf_rs::OpenObject::load).map_err(|source| {
+            if source.kind() == ErrorKind::PermissionDenied {
+                ProbeError::Denied { source }
+            } else {
+                refused("load its programs")(source)
+            }
+        })?;
+        let cpus = libbpf_rs::num_possible_cpus().map_err(refused("count its CPUs"))?;
+        let probes = Self { object, links: Vec::new(), cpus };
+        probes.watch(watch)?;
+        Ok(probes)
+    }
+
+    fn watch(&self, watch: Watch) -> Result<(), ProbeError> {
+        let (pid, how) = match watch {
+            Watch::Children => (std::process::id(), 2),
+            Watch::Process(pid) => (pid, 1),
+            Watch::Everybody => return self.set_watch_all(),
+        };
+        let cannot = refused("take the process to watch");
+        self.map("watched").update(&pid.to_ne_bytes(), &[how], MapFlags::ANY).map_err(cannot)
+    }
+
+    fn set_watch_all(&self) -> Result<(), ProbeError> {
+        let bss = self.map("sections.bss");
+        let zero = 0_u32.to_ne_bytes();
+        let cannot = || refused("watch everybody");
+        let mut value = bss.lookup(&zero, MapFlags::ANY).map_err(cannot())?.unwrap_or_default();
+        value.iter_mut().take(4).for_each(|byte| *byte = 1);
+        bss.update(&zero, &value, MapFlags::ANY).map_err(cannot())
+    }
+
+    /// Watches the scheduler. Sections attached before and after this count from here on.
+    pub fn start(&mut self) -> Result<(), ProbeError> {
+        for name in ["on_switch", "on_fork", "on_exit"] {
+            let link = self.program(name).attach_trace();
+            self.links.push(link.map_err(refused("watch the scheduler"))?);
+        }
+        Ok(())
+    }
+
+    /// A function is section number `section`: from its entry to its return.
+    pub fn attach_function(&mut self, section: u32, place: &Place) -> Result<(), ProbeError> {
+        let cookie = u64::from(section) | IS_FUNCTION;
+        // The return first: an entry without one would be counted as left by another way.
+        self.attach("end", place, cookie, true)?;
+        self.attach("begin", place, cookie, false)
+    }
+
+    /// Section number `section` begins at a place.
+    pub fn attach_begin(&mut self, section: u32, place: &Place) -> Result<(), ProbeError> {
+        self.attach("begin", place, section.into(), false)
+    }
+
+    /// Section number `section` ends at a place.
+    pub fn attach_end(&mut self, section: u32, place: &Place) -> Result<(), ProbeError> {
+        self.attach("end", place, section.into(), false)
+    }
+
+    fn attach(
+        &mut self,
+        program: &str,
+        place: &Place,
+        cookie: u64,
+        retprobe: bool,
+    ) -> Result<(), ProbeError> {
+        let options = UprobeOpts { cookie, retprobe, ..UprobeOpts::default() };
+        let offset = usize::try_from(place.offset).unwrap_or(usize::MAX);
+        let everybody = -1;
+        let link = self.program(program).attach_uprobe_with_opts(
+            everybody,
+            &place.path,
+            offset,
+            options,
+        );
+        let what = || format!("put a probe at {} in {}", place.name, place.path.display());
+        self.links.push(link.map_err(|source| ProbeError::Refused { what: what(), source })?);
+        Ok(())
+    }
+
+    /// CPU time so far, up to this moment on every CPU.
+    pub fn usage(&mut self) -> Result<Usage, ProbeError> {
+        self.flush()?;
+        let cpus = self.per_cpu("cpus", 0)?;
+        let mut usage = Usage::default();
+        for cpu in cpus.iter().map(|value| maps::Cpu::of(value)) {
+            usage.busy += Duration::from_nanos(cpu.busy);
+            usage.idle += Duration::from_nanos(cpu.idle);
+        }
+        for node in 0..self.nodes()? {
+            let ns = self.per_cpu("node_time", node)?.iter().map(|value| maps::word(value, 0)).sum();
+            usage.nodes.push(Duration::from_nanos(ns));
+        }
+        Ok(usage)
+    }
+
+    /// Runs on each CPU what brings its sums up to the present.
+    fn flush(&mut self) -> Result<(), ProbeError> {
+        let cpus = self.cpus as u32;
+        let program = self.program("flush");
+        for cpu in 0..cpus {
+            let input = ProgramInput { cpu, flags: ON_CPU, ..ProgramInput::default() };
+            // A CPU that is offline has nothing to add.
+            if let Err(error) = program.test_run(input)
+                && cpu == 0
+            {
+                return Err(refused("bring its sums up to date")(error));
+            }
+        }
+        Ok(())
+    }
+
+    fn nodes(&self) -> Result<u32, ProbeError> {
+        let value = self
+            .map("sections.data")
+            .lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(refused("tell its sums"))?;
+        let nodes = value.map_or(1, |value| maps::half_word(&value, 0));
+        Ok(nodes.clamp(1, maps::NODES))
+    }
+
+    /// Which stacks of sections occurred.
+    pub fn tree(&self) -> Result<Tree, ProbeError> {
+        let map = self.map("tree");
+        let mut tree = Tree::default();
+        for key in map.keys() {
+            let number = map.lookup(&key, MapFlags::ANY).map_err(refused("tell its stacks"))?;
+            let Some(number) = number else { continue };
+            let key = maps::word(&key, 0);
+            let node = Node { parent: (key >> 32) as usize, section: key as u32 as usize };
+            tree.insert(maps::half_word(&number, 0) as usize, node);
+        }
+        Ok(tree)
+    }
+
+    /// Calls of a section so far.
+    pub fn calls(&self, section: u32) -> Result<Calls, ProbeError> {
+        let values = self.per_cpu("sections", section)?;
+        Ok(values.iter().fold(Calls::default(), |sum, value| sum.and(&Calls::of(value))))
+    }
+
+    fn per_cpu(&self, map: &str, key: u32) -> Result<Vec<Vec<u8>>, ProbeError> {
+        let values = self.map(map).lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY);
+        Ok(values.map_err(refused("tell its sums"))?.unwrap_or_default())
+    }
+
+    fn map(&self, name: &str) -> Map<'_> {
+        let mut maps = self.object.maps();
+        maps.find(|map| map.name() == name).expect("bpf/sections.bpf.c has a map of that name")
+    }
+
+    fn program(&mut self, name: &str) -> ProgramMut<'_> {
+        let mut programs = self.object.progs_mut();
+        programs
+            .find(|program| program.name() == name)
+            .expect("bpf/sections.bpf.c has a program of that name")
+    }
+}
+
+fn refused(what: &'static str) -> impl Fn(libbpf_rs::Error) -> ProbeError {
+    move |source| ProbeError::Refused { what: what.to_owned(), source }
+}

@@ -1,0 +1,101 @@
+//! What stands in the maps: the structs of `bpf/sections.h`.
+
+use std::time::Duration;
+
+use nightwatt_model::sections::bands;
+
+/// Stacks that may occur (`NODES`).
+pub(super) const NODES: u32 = 4096;
+
+/// Sections at a time (`SECTIONS`).
+pub(super) const SECTIONS: usize = 256;
+
+/// Bands of lengths (`BANDS`).
+const BANDS: usize = 672;
+
+/// Eight bytes of a value, by the number of the word.
+pub(super) fn word(value: &[u8], number: usize) -> u64 {
+    let bytes = value.get(8 * number..8 * number + 8);
+    bytes.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes)
+}
+
+/// Four bytes of a value, at a place in bytes.
+pub(super) fn half_word(value: &[u8], at: usize) -> u32 {
+    let bytes = value.get(at..at + 4);
+    bytes.and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes)
+}
+
+/// `struct cpu`.
+pub(super) struct Cpu {
+    pub(super) busy: u64,
+    pub(super) idle: u64,
+}
+
+impl Cpu {
+    pub(super) fn of(value: &[u8]) -> Self {
+        Self { busy: word(value, 1), idle: word(value, 2) }
+    }
+}
+
+/// Calls of a section.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Calls {
+    /// That have ended.
+    pub ended: u64,
+    /// That have begun while they were watched.
+    pub begun: u64,
+    /// Wall-clock time of those that ended.
+    pub length: Duration,
+    /// Of that, on a CPU. What is nested counts in each.
+    pub ran: Duration,
+    /// Of that, ready to run while the CPU was somebody else's.
+    pub preempted: Duration,
+    /// Left by another way: `longjmp`, an exception, the end of their thread.
+    pub unended: u64,
+    /// Ended without having begun while they were watched.
+    pub unbegun: u64,
+    /// Begun inside of so many others that there was no room to count them.
+    pub too_deep: u64,
+    /// How many by length, in [`bands`].
+    pub bands: Vec<u64>,
+}
+
+impl Calls {
+    /// `struct section` of one CPU.
+    pub(super) fn of(value: &[u8]) -> Self {
+        let time = |number| Duration::from_nanos(word(value, number));
+        Self {
+            ended: word(value, 0),
+            begun: word(value, 1),
+            length: time(2),
+            ran: time(3),
+            preempted: time(4),
+            unended: word(value, 5),
+            unbegun: word(value, 6),
+            too_deep: word(value, 7),
+            bands: (0..BANDS).map(|band| half_word(value, 64 + 4 * band).into()).collect(),
+        }
+    }
+
+    /// Those of two CPUs.
+    pub(super) fn and(mut self, other: &Self) -> Self {
+        self.ended += other.ended;
+        self.begun += other.begun;
+        self.length += other.length;
+        self.ran += other.ran;
+        self.preempted += other.preempted;
+        self.unended += other.unended;
+        self.unbegun += other.unbegun;
+        self.too_deep += other.too_deep;
+        self.bands.resize(BANDS, 0);
+        for (sum, more) in self.bands.iter_mut().zip(&other.bands) {
+            *sum += more;
+        }
+        self
+    }
+
+    /// The length that so much of the calls did not exceed; at most a sixteenth too long.
+    pub fn quantile(&self, share: f64) -> Option<Duration> {
+        bands::quantile(&self.bands, share)
+    }
+}
