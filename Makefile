@@ -51,82 +51,82 @@ help:
 	@echo 'make ci          all of this that must pass before a change goes in'
 
 demo:
-	@tools/need rust cc
+	@tools/need rust cc bpf
 	@cargo build --release --locked -p nightwatt-cli
 	@cargo run --release --locked --quiet -p nightwatt-cli -- demo $(ARGS)
 
 test:
-	@tools/need rust cc
+	@tools/need rust cc bpf
 	@cargo test --workspace --locked --no-fail-fast $(ARGS)
 
 cache-tests:
 	@tools/cache-tests $(ARGS)
 
 bench:
-	@tools/need rust cc
+	@tools/need rust cc bpf
 	@cargo bench --workspace --bench '*' --locked $(ARGS)
 
 policies:
-	@tools/need rust cc
+	@tools/need rust cc bpf
 	@cargo test -p nightwatt-lab --test policies --locked -- --nocapture --test-threads 1 $(ARGS)
 
 bench-analyze:
-	@tools/need rust cc python3
+	@tools/need rust cc bpf python3
 	@benches/analyze/run $(ARGS)
 
 bench-analyze-memory:
-	@tools/need rust cc python3
+	@tools/need rust cc bpf python3
 	@benches/analyze/memory $(ARGS)
 
 bench-front-door:
-	@tools/need rust cc nginx python3 strace varnish wrk
+	@tools/need rust cc bpf nginx python3 strace varnish wrk
 	@benches/front-door/run $(ARGS)
 
 bench-load:
-	@tools/need rust cc nginx python3
+	@tools/need rust cc bpf nginx python3
 	@benches/load/run $(ARGS)
 
 bench-meters:
-	@tools/need rust cc
+	@tools/need rust cc bpf
 	@cargo run --release --locked --quiet -p nightwatt-bench-meters -- $(ARGS)
 
 bench-fleet:
-	@tools/need rust cc
+	@tools/need rust cc bpf
 	@benches/fleet/run $(ARGS)
 
 lint:
-	@tools/need rust cc
+	@tools/need rust cc bpf
 	@cargo fmt --all --check
 	@cargo fmt --manifest-path fuzz/Cargo.toml --check
 	@cargo clippy --workspace --all-targets --locked -- -D warnings
 	@cargo xtask tidy
 
 doc:
-	@tools/need rust cc
+	@tools/need rust cc bpf
 	@RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --locked
 
 licences:
-	@tools/need rust cc
+	@tools/need rust cc bpf
 	@tools/licences
 
 fuzz:
-	@tools/need rust cc c++
+	@tools/need rust cc bpf c++
 	@tools/fuzz --asan $(FUZZ_SECONDS) $(ARGS)
 
 fuzz-smoke:
-	@tools/need rust cc c++
+	@tools/need rust cc bpf c++
 	@tools/fuzz 10 $(ARGS)
 
 garbage:
-	@tools/need rust cc
+	@tools/need rust cc bpf
 	@cargo test --release --locked -p nightwatt-cli --test hostile -- --ignored --exact --nocapture garbage::a_million_generated_requests_leave_no_trace
 
 soak:
-	@tools/need rust cc
+	@tools/need rust cc bpf
 	@SOAK_MINUTES=$(MINUTES) cargo test --release --locked -p nightwatt-cli --test hostile -- --ignored --exact --nocapture soak::nothing_is_lost_and_nothing_is_doubled
 
 test-vm:
-	@tools/need rust cc python3 vm
+	@tools/need rust cc bpf python3 vm
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) cargo test --locked -p nightwatt-cli --test machine -- --ignored --nocapture --test-threads 1 $(ARGS)
 
 test-static:

@@ -2,6 +2,7 @@
 
 mod agent;
 mod calibrate;
+#[cfg(feature = "bpf")]
 mod caliper;
 mod doctor;
 mod fleet;
@@ -22,6 +23,7 @@ use crate::written::{self, WaitingChoice};
 
 pub(crate) use agent::{AgentArgs, AgentConfigArgs, AgentOrder, AgentStep, AnnounceWhat, AskArgs};
 pub(crate) use calibrate::{AlignArgs, Calibrate, CalibrateArgs, StatesArgs, Sync};
+#[cfg(feature = "bpf")]
 pub(crate) use caliper::CaliperArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use fleet::{FleetArgs, FleetPublishedArgs, FleetStep};
@@ -48,6 +50,7 @@ pub(crate) enum Command {
     #[command(after_help = measure::RUN_EXAMPLES)]
     Run(RunArgs),
     /// Say how much energy sections of a program's code take
+    #[cfg(feature = "bpf")]
     #[command(after_help = caliper::CALIPER_EXAMPLES)]
     Caliper(CaliperArgs),
     /// Record what meters say, for as long as wanted

@@ -69,6 +69,7 @@ fn run(command: &Command) -> Result<ExitStatus, Failure> {
         Command::Export(args) => commands::export::run(args),
         Command::Calibrate(args) => commands::calibrate::run(args),
         Command::Run(args) => commands::run::run(args),
+        #[cfg(feature = "bpf")]
         Command::Caliper(args) => commands::caliper::run(args),
         Command::Serve(args) => commands::serve::run(args),
         Command::Agent(args) => commands::agent::run(args),

@@ -34,9 +34,6 @@ use energies::Energies;
 pub use nightwatt_probes::ProbeError as PlaceError;
 pub use result::{CaliperReport, ChannelTotal, Preempted, SectionEnergy, SectionReport};
 
-/// Sections at a time: what the kernel's half has room for.
-pub const MOST_SECTIONS: usize = 256;
-
 /// How often is looked whether a process that is not ours is still there.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
@@ -149,8 +146,8 @@ fn sections(specs: &[SectionSpec]) -> Result<Vec<Section>, Error> {
             }
         }
     }
-    if sections.len() > MOST_SECTIONS {
-        return Err(Error::TooManySections { found: sections.len(), most: MOST_SECTIONS });
+    if sections.len() > SectionProbes::MOST {
+        return Err(Error::TooManySections { found: sections.len(), most: SectionProbes::MOST });
     }
     Ok(sections)
 }

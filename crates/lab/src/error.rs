@@ -38,6 +38,7 @@ pub enum Error {
     #[error(transparent)]
     Meter(#[from] nightwatt_meters::MeterError),
     /// A program cannot be watched.
+    #[cfg(feature = "bpf")]
     #[error(transparent)]
     Probe(#[from] nightwatt_probes::ProbeError),
     /// More sections than there is room for.
@@ -253,6 +254,7 @@ impl Error {
     /// What to try next.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
+            #[cfg(feature = "bpf")]
             Self::Probe(error) => error.hint(),
             Self::Empty(_) => Some(
                 "name an access log in the Combined or Common format, or leave `--log` out for a generated day",

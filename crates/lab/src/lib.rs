@@ -4,6 +4,7 @@
 
 pub mod analyze;
 pub mod calibrate;
+#[cfg(feature = "bpf")]
 pub mod caliper;
 mod channel;
 pub mod cross;

@@ -92,6 +92,8 @@ pub struct Usage {
     pub busy: Duration,
     /// Of all CPUs that did nothing.
     pub idle: Duration,
+    /// Of all CPUs of a virtual machine that its host did not let run; it is in neither of the others.
+    pub stolen: Duration,
     /// Of each node; nodes that are not there yet have none.
     pub nodes: Vec<Duration>,
 }
@@ -105,6 +107,7 @@ impl Usage {
         Self {
             busy: self.busy.saturating_sub(earlier.busy),
             idle: self.idle.saturating_sub(earlier.idle),
+            stolen: self.stolen.saturating_sub(earlier.stolen),
             nodes: nodes.map(|(place, time)| time.saturating_sub(before(place))).collect(),
         }
     }
@@ -228,7 +231,7 @@ mod tests {
     }
 
     fn usage(busy: u64, nodes: &[u64]) -> Usage {
-        Usage { busy: Duration::from_millis(busy), idle: Duration::ZERO, nodes: millis(nodes) }
+        Usage { busy: Duration::from_millis(busy), nodes: millis(nodes), ..Usage::default() }
     }
 
     /// a, a;b, b, a;b;a

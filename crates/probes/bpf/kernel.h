@@ -39,11 +39,30 @@ enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct xol_area {
+	unsigned long vaddr;
+};
+
+struct uprobes_state {
+	struct xol_area *xol_area;
+};
+
+struct mm_struct {
+	struct uprobes_state uprobes_state;
+};
+
+struct sched_entity {
+	__u64 sum_exec_runtime;
+};
+
 struct task_struct {
 	int pid;
 	int tgid;
 	unsigned int __state;
+	struct sched_entity se;
+	struct mm_struct *mm;
 };
+
 
 #pragma clang attribute pop
 
@@ -54,6 +73,8 @@ struct pt_regs {
 		cs, flags, sp, ss;
 };
 #define REGS_SP(ctx) ((ctx)->sp)
+/* Where a function that has just been entered will return to. */
+#define RETURNS_TO(ctx, to) bpf_probe_read_user(to, sizeof(*(to)), (void *)(ctx)->sp)
 /* A call pushes its return address: at the return the stack is by this much shorter. */
 #define RETURN_ADDRESS 8
 #elif defined(__TARGET_ARCH_arm64)
@@ -65,6 +86,7 @@ struct user_pt_regs {
 };
 struct pt_regs;
 #define REGS_SP(ctx) (((const struct user_pt_regs *)(ctx))->sp)
+#define RETURNS_TO(ctx, to) (*(to) = ((const struct user_pt_regs *)(ctx))->regs[30], 0)
 #define RETURN_ADDRESS 0
 #else
 #error "no probes for this architecture"

@@ -32,6 +32,7 @@ struct thread {
 	__u64 ran;       /* running time so far, ns */
 	__u64 preempted; /* time for which it wanted to run and did not, ns */
 	__u64 left;      /* when it was taken off its CPU, ns */
+	__u64 robbed;    /* what a hypervisor took and is in no node yet, ns */
 	__u32 depth;
 	__u32 runs;          /* on a CPU now */
 	__u32 was_preempted; /* it wanted to go on running when it was taken off */
@@ -101,13 +102,20 @@ static __always_inline struct frame *frame_at(struct thread *t, __u32 place)
 	return &t->frames[place & (DEPTH - 1)];
 }
 
+/* The stack pointer of the innermost section. */
+static __always_inline __u64 node_sp(struct thread *t)
+{
+	return frame_at(t, t->depth - 1)->sp;
+}
+
 static __always_inline __u32 node_of(struct thread *t)
 {
 	return t->depth == 0 ? 0 : frame_at(t, t->depth - 1)->node;
 }
 
-/* Gives the time since the last call to the node the thread is in. */
-static __always_inline void account(struct thread *t, __u64 now)
+/* Gives the time since the last call, less what a hypervisor has taken of it, to the node the thread
+ * is in. */
+static __always_inline void account(struct thread *t, __u64 now, __u64 robbed)
 {
 	__u64 since = __sync_lock_test_and_set(&t->since, now);
 	__u32 node = node_of(t);
@@ -118,10 +126,25 @@ static __always_inline void account(struct thread *t, __u64 now)
 		t->since = since;
 		return;
 	}
-	add(&t->ran, now - since);
+	/* Nobody knows in which section it was, if there were several since the thread came here. */
+	robbed += t->robbed;
+	t->robbed = 0;
+	if (robbed > now - since) {
+		t->robbed = robbed - (now - since);
+		robbed = now - since;
+	}
+	add(&t->ran, now - since - robbed);
+	add(&t->preempted, robbed);
 	time = bpf_map_lookup_elem(&node_time, &node);
 	if (time)
-		add(time, now - since);
+		add(time, now - since - robbed);
+}
+
+/* It runs from now on. */
+static __always_inline void runs(struct thread *t, __u64 now)
+{
+	t->runs = 1;
+	t->since = now;
 }
 
 /* The node below `parent`. Node 0 where there is no room for one more. */
@@ -160,10 +183,8 @@ static __always_inline struct thread *record_of(struct task_struct *task, __u64 
 	if (t || !is_watched(task->tgid))
 		return t;
 	t = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (t) {
-		t->since = now;
-		t->runs = 1;
-	}
+	if (t)
+		runs(t, now);
 	return t;
 }
 
@@ -200,14 +221,19 @@ static __always_inline __u32 band(__u64 length)
 	return found < BANDS ? found : BANDS - 1;
 }
 
-/* Frames below `sp` are of functions that were left by another way: longjmp, an exception. */
-static __always_inline void drop_left(struct thread *t, __u64 sp)
+/* Frames below `sp` are of functions that were left by another way: longjmp, an exception. So is one
+ * at `sp`, unless the function that is entered there is its last call and returns for both. */
+static __always_inline void drop_left(struct thread *t, __u64 sp, bool keeps_last)
 {
 	for (int i = 0; i < DEPTH; i++) {
 		__u32 depth = t->depth, section;
 		struct section *s;
+		__u64 top;
 
-		if (depth == 0 || frame_at(t, depth - 1)->sp >= sp)
+		if (depth == 0)
+			return;
+		top = frame_at(t, depth - 1)->sp;
+		if (top > sp || (top == sp && keeps_last))
 			return;
 		section = frame_at(t, depth - 1)->section;
 		s = bpf_map_lookup_elem(&sections, &section);
@@ -215,6 +241,17 @@ static __always_inline void drop_left(struct thread *t, __u64 sp)
 			add(&s->unended, 1);
 		t->depth = depth - 1;
 	}
+}
+
+/* Is a function entered as the last thing that another one does, which is watched too? Then it will
+ * return to where the kernel lets the other one return to. */
+static __always_inline bool is_last_call(struct pt_regs *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct xol_area *area = BPF_CORE_READ(task, mm, uprobes_state.xol_area);
+	__u64 to = 0;
+
+	return area && !RETURNS_TO(ctx, &to) && to == BPF_CORE_READ(area, vaddr);
 }
 
 SEC("uprobe")
@@ -228,9 +265,9 @@ int begin(struct pt_regs *ctx)
 
 	if (!t || !s)
 		return 0;
-	account(t, now);
-	if (cookie & IS_FUNCTION)
-		drop_left(t, REGS_SP(ctx));
+	account(t, now, 0);
+	if (cookie & IS_FUNCTION && t->depth && node_sp(t) <= REGS_SP(ctx))
+		drop_left(t, REGS_SP(ctx), is_last_call(ctx));
 	top = t->depth;
 	if (top >= DEPTH) {
 		add(&s->too_deep, 1);
@@ -287,9 +324,9 @@ int end(struct pt_regs *ctx)
 
 	if (!t || !s)
 		return 0;
-	account(t, now);
+	account(t, now, 0);
 	if (cookie & IS_FUNCTION)
-		drop_left(t, REGS_SP(ctx) - RETURN_ADDRESS);
+		drop_left(t, REGS_SP(ctx) - RETURN_ADDRESS, true);
 	place = t->depth;
 	for (int i = 0; i < DEPTH && place; i++) {
 		place--;
@@ -303,29 +340,43 @@ int end(struct pt_regs *ctx)
 	return 0;
 }
 
-static __always_inline void account_cpu(bool was_idle, __u64 now, bool switches)
+static __always_inline void account_cpu(struct cpu *cpu, bool was_idle, __u64 now, __u64 robbed)
 {
-	struct cpu *cpu = bpf_map_lookup_elem(&cpus, &zero);
-	__u64 since;
+	__u64 since = __sync_lock_test_and_set(&cpu->since, now);
 
-	if (!cpu)
+	if (!since || now <= since)
 		return;
-	since = __sync_lock_test_and_set(&cpu->since, now);
-	if (since && now > since)
-		add(was_idle ? &cpu->idle : &cpu->busy, now - since);
-	cpu->switches += switches;
+	if (robbed > now - since)
+		robbed = now - since;
+	add(&cpu->stolen, robbed);
+	add(was_idle ? &cpu->idle : &cpu->busy, now - since - robbed);
+}
+
+/* What a hypervisor took away while the task that leaves was here. The scheduler keeps it out of its
+ * books, which are up to date at this moment; it is told to us in no other way. */
+static __always_inline __u64 robbed_of(struct cpu *cpu, struct task_struct *prev, __u64 now)
+{
+	__u64 ran = prev->se.sum_exec_runtime - cpu->ran, here = now - cpu->came;
+
+	return cpu->came && prev->pid && here > ran ? here - ran : 0;
 }
 
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = bpf_ktime_get_ns(), robbed;
+	struct cpu *cpu = bpf_map_lookup_elem(&cpus, &zero);
 	struct thread *t;
 
-	account_cpu(prev->pid == 0, now, true);
+	if (!cpu)
+		return 0;
+	robbed = robbed_of(cpu, prev, now);
+	account_cpu(cpu, prev->pid == 0, now, robbed);
+	cpu->came = now;
+	cpu->ran = next->se.sum_exec_runtime;
 	t = bpf_task_storage_get(&threads, prev, 0, 0);
 	if (t && t->runs) {
-		account(t, now);
+		account(t, now, robbed);
 		t->runs = 0;
 		t->left = now;
 		t->was_preempted = preempt || prev->__state == 0;
@@ -334,8 +385,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		return 0;
 	t = record_of(next, now);
 	if (t && !t->runs) {
-		t->runs = 1;
-		t->since = now;
+		runs(t, now);
 		if (t->was_preempted)
 			t->preempted += now - t->left;
 	}
@@ -361,20 +411,9 @@ int BPF_PROG(on_exit, struct task_struct *task)
 
 	if (!t)
 		return 0;
-	account(t, bpf_ktime_get_ns());
-	/* No stack is above the highest address: all functions are left. */
-	drop_left(t, ~0ULL);
-	for (int i = 0; i < DEPTH; i++) {
-		__u32 section = frame_at(t, i)->section;
-		struct section *s;
-
-		if ((__u32)i >= t->depth)
-			break;
-		s = bpf_map_lookup_elem(&sections, &section);
-		if (s)
-			add(&s->unended, 1);
-	}
-	t->depth = 0;
+	account(t, bpf_ktime_get_ns(), 0);
+	/* No stack is above the highest address: whatever is open is left. */
+	drop_left(t, ~0ULL, false);
 	return 0;
 }
 
@@ -384,12 +423,14 @@ int flush(void *ctx)
 {
 	__u64 now = bpf_ktime_get_ns();
 	struct task_struct *task = bpf_get_current_task_btf();
+	struct cpu *cpu = bpf_map_lookup_elem(&cpus, &zero);
 	struct thread *t;
 
-	account_cpu(task->pid == 0, now, false);
+	if (cpu)
+		account_cpu(cpu, task->pid == 0, now, 0);
 	t = record_of(task, now);
 	if (t && t->runs)
-		account(t, now);
+		account(t, now, 0);
 	return 0;
 }
 

@@ -31,5 +31,7 @@ struct cpu {
 	__u64 since;
 	__u64 busy;
 	__u64 idle;
-	__u64 switches;
+	__u64 stolen; /* taken away by the hypervisor */
+	__u64 came;   /* when the present task came */
+	__u64 ran;    /* what that had run by then, by the scheduler's books */
 };

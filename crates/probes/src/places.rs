@@ -185,10 +185,10 @@ mod tests {
     fn a_program_finds_its_own_functions_and_says_what_is_like_a_missing_one() {
         let me = std::env::current_exe().unwrap().display().to_string();
         let point = |symbol: &str| Point { program: me.clone(), symbol: symbol.to_owned(), offset: 0 };
-        let found = function_entries(&point("nightwatt_probes::places::without_arguments"));
+        let found = function_entries(&point("nightwatt_probes::places::function_entries"));
         assert!(matches!(&found, Ok(places) if places.len() == 1), "{found:?}");
-        let missing = function_entries(&point("without_argument")).unwrap_err();
-        assert!(missing.to_string().contains("places::without_arguments"), "{missing}");
+        let missing = function_entries(&point("function_entrie")).unwrap_err();
+        assert!(missing.to_string().contains("places::function_entries"), "{missing}");
         let many = function_entries(&point("core::*"));
         assert!(matches!(many, Err(ProbeError::TooMany { .. })), "{many:?}");
     }

@@ -47,6 +47,9 @@ pub struct SectionProbes {
 }
 
 impl SectionProbes {
+    /// Sections at a time: what the kernel's half has room for.
+    pub const MOST: usize = maps::SECTIONS as usize;
+
     /// Loads the programs. Nothing is counted before [`Self::start`].
     pub fn load(watch: Watch) -> Result<Self, ProbeError> {
         if !Path::new("/sys/kernel/btf/vmlinux").exists() {
@@ -145,6 +148,7 @@ impl SectionProbes {
         for cpu in cpus.iter().map(|value| maps::Cpu::of(value)) {
             usage.busy += Duration::from_nanos(cpu.busy);
             usage.idle += Duration::from_nanos(cpu.idle);
+            usage.stolen += Duration::from_nanos(cpu.stolen);
         }
         for node in 0..self.nodes()? {
             let ns = self.per_cpu("node_time", node)?.iter().map(|value| maps::word(value, 0)).sum();

@@ -33,7 +33,9 @@ impl FromStr for Point {
     fn from_str(text: &str) -> Result<Self, ProbeError> {
         let wrong = |why| ProbeError::Syntax { text: text.to_owned(), why };
         // C++ has colons of its own: the first single one divides.
-        let single = |&(at, _): &(usize, &str)| !text[at + 1..].starts_with(':');
+        let single = |&(at, _): &(usize, &str)| {
+            !text[at + 1..].starts_with(':') && !text[..at].ends_with(':')
+        };
         let colon = text.match_indices(':').find(single).map(|(at, _)| at);
         let (program, place) = colon
             .map(|at| (&text[..at], &text[at + 1..]))

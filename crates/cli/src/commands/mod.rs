@@ -3,6 +3,7 @@
 pub(crate) mod agent;
 pub(crate) mod analyze;
 pub(crate) mod calibrate;
+#[cfg(feature = "bpf")]
 pub(crate) mod caliper;
 pub(crate) mod check;
 pub(crate) mod demo;

@@ -34,7 +34,7 @@ pub enum CountedBy {
 
 /// What a command used.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Used {
+pub(crate) struct Used {
     pub(super) time: CpuTime,
     pub(super) by: CountedBy,
     /// Processes of it that still ran when it ended.

@@ -8,7 +8,7 @@ use nightwatt_model::sections::bands;
 pub(super) const NODES: u32 = 4096;
 
 /// Sections at a time (`SECTIONS`).
-pub(super) const SECTIONS: usize = 256;
+pub(super) const SECTIONS: u32 = 256;
 
 /// Bands of lengths (`BANDS`).
 const BANDS: usize = 672;
@@ -29,11 +29,12 @@ pub(super) fn half_word(value: &[u8], at: usize) -> u32 {
 pub(super) struct Cpu {
     pub(super) busy: u64,
     pub(super) idle: u64,
+    pub(super) stolen: u64,
 }
 
 impl Cpu {
     pub(super) fn of(value: &[u8]) -> Self {
-        Self { busy: word(value, 1), idle: word(value, 2) }
+        Self { busy: word(value, 1), idle: word(value, 2), stolen: word(value, 3) }
     }
 }
 

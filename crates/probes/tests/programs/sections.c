@@ -1,0 +1,106 @@
+/* What the tests watch. `sections WHAT [N]`; each prints what it knows of itself. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SECTION __attribute__((noinline, noclone))
+
+static uint64_t ran(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void run_for(uint64_t ns)
+{
+	uint64_t end = ran() + ns;
+
+	while (ran() < end)
+		;
+}
+
+/* Each has something of its own in it, so that no two become one. */
+SECTION void nothing(void) { __asm__ volatile("nop"); }
+SECTION void heavy(uint64_t ns) { run_for(ns); __asm__ volatile("nop"); }
+SECTION void light(uint64_t ns) { run_for(ns); }
+SECTION void outer(uint64_t ns) { run_for(ns); light(ns); run_for(ns); }
+SECTION int down(int n)
+{
+	run_for(100000);
+	return n ? 1 + down(n - 1) : 0;
+}
+
+static jmp_buf back;
+SECTION void jumps(void) { longjmp(back, 1); }
+SECTION void sleeps(void) { usleep(50000); }
+
+static uint64_t in_heavy, in_light;
+
+static void *alternate(void *rounds)
+{
+	for (long n = (long)rounds; n; n--) {
+		uint64_t begin = ran(), middle;
+
+		heavy(7500000);
+		middle = ran();
+		light(2500000);
+		__sync_fetch_and_add(&in_heavy, middle - begin);
+		__sync_fetch_and_add(&in_light, ran() - middle);
+	}
+	return NULL;
+}
+
+int main(int count, char **arguments)
+{
+	const char *what = count > 1 ? arguments[1] : "";
+	long n = count > 2 ? atol(arguments[2]) : 1;
+
+	if (!strcmp(what, "count")) {
+		for (; n; n--)
+			nothing();
+	} else if (!strcmp(what, "threads")) {
+		pthread_t threads[8];
+
+		for (int i = 0; i < 8; i++)
+			pthread_create(&threads[i], NULL, alternate, (void *)n);
+		for (int i = 0; i < 8; i++)
+			pthread_join(threads[i], NULL);
+		printf("%llu %llu\n", (unsigned long long)in_heavy, (unsigned long long)in_light);
+	} else if (!strcmp(what, "nested")) {
+		for (; n; n--)
+			outer(1000000);
+	} else if (!strcmp(what, "recursion")) {
+		down(n);
+	} else if (!strcmp(what, "jump")) {
+		for (; n; n--) {
+			if (!setjmp(back))
+				jumps();
+			nothing();
+		}
+	} else if (!strcmp(what, "sleep")) {
+		sleeps();
+	} else if (!strcmp(what, "fork")) {
+		for (; n; n--)
+			if (!fork()) {
+				nothing();
+				_exit(0);
+			}
+		while (wait(NULL) > 0)
+			;
+	} else if (!strcmp(what, "exit")) {
+		down(0);
+		heavy(1000);
+		return 3;
+	} else {
+		return 2;
+	}
+	return 0;
+}

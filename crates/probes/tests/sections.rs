@@ -1,0 +1,208 @@
+//! Probes in this very kernel, on a program that knows what it does.
+//!
+//! Without root, or where the kernel lets nobody load programs, each says `skipped: <reason>`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use nightwatt_model::sections::Tree;
+use nightwatt_probes::{Calls, Point, ProbeError, SectionProbes, Watch, function_entries};
+
+/// The program: a file for each test, since probes are in files and tests run side by side.
+struct Program(tempfile::TempDir);
+
+impl Program {
+    fn build() -> Self {
+        static BUILT: OnceLock<Vec<u8>> = OnceLock::new();
+        let program = Self(tempfile::tempdir().unwrap());
+        let code = BUILT.get_or_init(|| {
+            let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/sections.c");
+            let built =
+                Command::new("cc").args(["-O1", "-pthread", source, "-o"]).arg(program.path()).status();
+            assert!(built.unwrap().success());
+            fs::read(program.path()).unwrap()
+        });
+        fs::write(program.path(), code).unwrap();
+        fs::set_permissions(program.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        program
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("sections")
+    }
+
+    /// Runs it to its end and gives the figures it prints.
+    fn run(&self, arguments: &[&str]) -> Vec<f64> {
+        let output = Command::new(self.path()).args(arguments).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.split_whitespace().map(|word| word.parse().unwrap()).collect()
+    }
+
+    /// Probes on functions of it. None, with the reason told, where this kernel or user cannot.
+    fn watched(&self, watch: Watch, functions: &[&'static str]) -> Option<Watched> {
+        let mut probes = match SectionProbes::load(watch) {
+            Ok(probes) => probes,
+            Err(error @ (ProbeError::Denied { .. } | ProbeError::NoBtf)) => {
+                println!("skipped: {error}");
+                return None;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        probes.start().unwrap();
+        for (number, function) in (0..).zip(functions) {
+            let point =
+                Point { program: self.path().display().to_string(), symbol: (*function).into(), offset: 0 };
+            let places = function_entries(&point).unwrap();
+            probes.attach_function(number, &places[0]).unwrap();
+        }
+        Some(Watched { probes, functions: functions.to_vec() })
+    }
+}
+
+/// Probes on functions of the program.
+struct Watched {
+    probes: SectionProbes,
+    functions: Vec<&'static str>,
+}
+
+impl Watched {
+    fn number(&self, function: &str) -> usize {
+        self.functions.iter().position(|it| *it == function).unwrap()
+    }
+
+    fn calls(&self, function: &str) -> Calls {
+        self.probes.calls(self.number(function) as u32).unwrap()
+    }
+
+    /// CPU time in a function, with what it calls and without.
+    fn cpu(&mut self, function: &str) -> (Duration, Duration) {
+        let used = self.probes.usage().unwrap();
+        let tree: Tree = self.probes.tree().unwrap();
+        let number = self.number(function);
+        (tree.inclusive(number, &used.nodes), tree.exclusive(number, &used.nodes))
+    }
+}
+
+#[test]
+fn a_million_calls_are_counted_to_the_last() {
+    let program = Program::build();
+    let Some(watched) = program.watched(Watch::Children, &["nothing"]) else { return };
+    program.run(&["count", "1000000"]);
+    let calls = watched.calls("nothing");
+    assert_eq!((calls.begun, calls.ended, calls.unended), (1_000_000, 1_000_000, 0));
+    assert_eq!(calls.bands.iter().sum::<u64>(), 1_000_000);
+}
+
+#[test]
+fn threads_that_take_each_others_cpus_away_are_charged_what_they_ran() {
+    let program = Program::build();
+    let Some(mut watched) = program.watched(Watch::Children, &["heavy", "light"]) else { return };
+    let told = program.run(&["threads", "20"]);
+    // What a hypervisor takes from the machine is told when a thread leaves its CPU, and nobody knows
+    // in which of the two functions it was.
+    let stolen = watched.probes.usage().unwrap().stolen.as_nanos() as f64;
+    for (function, told_ns) in [("heavy", told[0]), ("light", told[1])] {
+        let (cpu, _) = watched.cpu(function);
+        let off = (cpu.as_nanos() as f64 - told_ns).abs();
+        assert!(off < 0.01 * told_ns + stolen, "{function}: {cpu:?} of {told_ns} ns, {stolen} stolen");
+        let calls = watched.calls(function);
+        assert_eq!((calls.ended, calls.unended), (160, 0));
+        // Eight threads on fewer CPUs: what is left of the length is that they had to wait for one.
+        assert_eq!(calls.ran, cpu, "each call has ended, so both count the same time");
+        let waited = calls.length - calls.ran - calls.preempted;
+        assert!(waited * 100 < calls.length, "{waited:?} of {:?} is unexplained", calls.length);
+    }
+}
+
+#[test]
+fn what_is_nested_is_in_both_and_belongs_to_the_inner_one() {
+    let program = Program::build();
+    let Some(mut watched) = program.watched(Watch::Children, &["outer", "light"]) else { return };
+    program.run(&["nested", "50"]);
+    let ((outer, itself), (light, light_itself)) = (watched.cpu("outer"), watched.cpu("light"));
+    assert_eq!(outer, itself + light);
+    assert_eq!(light, light_itself);
+    // It runs for 1 ms before the inner one and 1 ms behind it, and that runs for 1 ms.
+    assert!(itself >= Duration::from_millis(100) && light >= Duration::from_millis(50));
+    assert_eq!((watched.calls("outer").ended, watched.calls("light").ended), (50, 50));
+}
+
+#[test]
+fn recursion_is_counted_call_by_call_and_its_time_once() {
+    let program = Program::build();
+    let Some(mut watched) = program.watched(Watch::Children, &["down"]) else { return };
+    program.run(&["recursion", "9"]);
+    let calls = watched.calls("down");
+    assert_eq!((calls.ended, calls.too_deep), (10, 0));
+    let (cpu, _) = watched.cpu("down");
+    // The first call lasts as long as all ten run; summed over calls it is some five times that.
+    assert!(calls.ran > cpu * 5 && calls.ran < cpu * 6, "{cpu:?} {:?}", calls.ran);
+}
+
+#[test]
+fn calls_inside_of_sixteen_others_are_told_and_not_invented() {
+    let program = Program::build();
+    let Some(watched) = program.watched(Watch::Children, &["down"]) else { return };
+    program.run(&["recursion", "19"]);
+    let calls = watched.calls("down");
+    assert_eq!((calls.begun, calls.too_deep), (16, 4));
+    // Four returns come before those of the sixteen, and take their places.
+    assert_eq!((calls.ended, calls.unbegun), (16, 4));
+}
+
+#[test]
+fn whoever_leaves_by_longjmp_is_told_and_confuses_nothing() {
+    let program = Program::build();
+    let Some(watched) = program.watched(Watch::Children, &["jumps", "nothing"]) else { return };
+    program.run(&["jump", "100"]);
+    let (jumps, nothing) = (watched.calls("jumps"), watched.calls("nothing"));
+    assert_eq!((jumps.begun, jumps.ended, jumps.unended), (100, 0, 100));
+    assert_eq!((nothing.begun, nothing.ended, nothing.unended), (100, 100, 0));
+}
+
+#[test]
+fn whoever_waits_runs_no_longer_for_it() {
+    let program = Program::build();
+    let Some(mut watched) = program.watched(Watch::Children, &["sleeps"]) else { return };
+    program.run(&["sleep"]);
+    let (cpu, _) = watched.cpu("sleeps");
+    let calls = watched.calls("sleeps");
+    assert!(calls.length >= Duration::from_millis(50));
+    assert!(calls.ran == cpu && calls.length - calls.ran - calls.preempted >= Duration::from_millis(40));
+}
+
+#[test]
+fn children_count_and_strangers_do_not() {
+    let program = Program::build();
+    let me = Watch::Process(std::process::id());
+    let Some(children) = program.watched(Watch::Children, &["nothing"]) else { return };
+    // Another watcher of the same functions, side by side, for a process that never calls them.
+    let stranger = Command::new("sleep").arg("60").spawn().unwrap();
+    let Some(others) = program.watched(Watch::Process(stranger.id()), &["nothing"]) else { return };
+    let Some(mine) = program.watched(me, &["nothing"]) else { return };
+    let Some(all) = program.watched(Watch::Everybody, &["nothing"]) else { return };
+    program.run(&["fork", "20"]);
+    let mut stranger = stranger;
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+    let ended = |watched: &Watched| watched.calls("nothing").ended;
+    assert_eq!((ended(&children), ended(&mine), ended(&others), ended(&all)), (20, 20, 0, 20));
+}
+
+#[test]
+fn every_cpu_is_busy_or_idle_all_the_time() {
+    let program = Program::build();
+    let Some(mut watched) = program.watched(Watch::Children, &["nothing"]) else { return };
+    let before = watched.probes.usage().unwrap();
+    let begin = std::time::Instant::now();
+    program.run(&["nested", "100"]);
+    let used = watched.probes.usage().unwrap().since(&before);
+    let all = begin.elapsed() * std::thread::available_parallelism().unwrap().get() as u32;
+    let ratio = (used.busy + used.idle + used.stolen).as_secs_f64() / all.as_secs_f64();
+    assert!((ratio - 1.0).abs() < 0.02, "{ratio}");
+    assert!(used.nodes.iter().sum::<Duration>() <= used.busy);
+}
