@@ -19,6 +19,7 @@ typedef __u16 __be16;
 typedef __u32 __be32;
 typedef __u32 __wsum;
 typedef _Bool bool;
+#define NULL ((void *)0)
 #define true 1
 #define false 0
 

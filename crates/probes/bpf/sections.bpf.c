@@ -140,11 +140,26 @@ static __always_inline void account(struct thread *t, __u64 now, __u64 robbed)
 		add(time, now - since - robbed);
 }
 
-/* It runs from now on. */
-static __always_inline void runs(struct thread *t, __u64 now)
+/* A thread's books at one moment: `since`, `ran` and `preempted` that belong together, though the
+ * thread may be taken off its CPU between any two instructions of ours. */
+static __always_inline void read_books(const struct thread *t, struct frame *books)
+{
+	for (int i = 0; i < 4; i++) {
+		books->began = *(volatile const __u64 *)&t->since;
+		books->ran = *(volatile const __u64 *)&t->ran;
+		books->preempted = *(volatile const __u64 *)&t->preempted;
+		if (books->began == *(volatile const __u64 *)&t->since)
+			return;
+	}
+}
+
+/* It runs from now on, and did not before. */
+static __always_inline void comes(struct thread *t, __u64 now)
 {
 	t->runs = 1;
 	t->since = now;
+	if (t->was_preempted)
+		t->preempted += now - t->left;
 }
 
 /* The node below `parent`. Node 0 where there is no room for one more. */
@@ -175,16 +190,22 @@ static __always_inline bool is_watched(__u32 tgid)
 	return how && *how == 1;
 }
 
-/* The record of a thread that runs now; none where nobody watches its process. */
+/* The record of a thread that runs from now on or does already; none where nobody watches its process. */
 static __always_inline struct thread *record_of(struct task_struct *task, __u64 now)
 {
 	struct thread *t = bpf_task_storage_get(&threads, task, 0, 0);
 
-	if (t || !is_watched(task->tgid))
+	if (t) {
+		/* Now and then the kernel has not told us that a thread came to its CPU. */
+		if (!t->runs)
+			comes(t, now);
 		return t;
+	}
+	if (!is_watched(task->tgid))
+		return NULL;
 	t = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (t)
-		runs(t, now);
+		comes(t, now);
 	return t;
 }
 
@@ -275,11 +296,9 @@ int begin(struct pt_regs *ctx)
 	}
 	add(&s->begun, 1);
 	frame = frame_at(t, top);
-	frame->began = now;
+	read_books(t, frame);
 	/* A section that is no function has no place on the stack: nothing drops it. */
 	frame->sp = cookie & IS_FUNCTION ? REGS_SP(ctx) : ~0ULL;
-	frame->ran = t->ran;
-	frame->preempted = t->preempted;
 	frame->section = section;
 	frame->node = child(node_of(t), section);
 	t->depth = top + 1;
@@ -287,14 +306,17 @@ int begin(struct pt_regs *ctx)
 }
 
 static __always_inline void count(struct section *s, const struct thread *t,
-				  const struct frame *frame, __u64 now)
+				  const struct frame *frame)
 {
-	__u64 length = now - frame->began;
+	struct frame end = {};
+	__u64 length;
 
+	read_books(t, &end);
+	length = end.began - frame->began;
 	add(&s->calls, 1);
 	add(&s->length, length);
-	add(&s->ran, t->ran - frame->ran);
-	add(&s->preempted, t->preempted - frame->preempted);
+	add(&s->ran, end.ran - frame->ran);
+	add(&s->preempted, end.preempted - frame->preempted);
 	__sync_fetch_and_add(&s->bands[band(length)], 1);
 }
 
@@ -332,7 +354,7 @@ int end(struct pt_regs *ctx)
 		place--;
 		if (frame_at(t, place)->section != section)
 			continue;
-		count(s, t, frame_at(t, place), now);
+		count(s, t, frame_at(t, place));
 		take_out(t, place);
 		return 0;
 	}
@@ -381,14 +403,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		t->left = now;
 		t->was_preempted = preempt || prev->__state == 0;
 	}
-	if (next->pid == 0)
-		return 0;
-	t = record_of(next, now);
-	if (t && !t->runs) {
-		runs(t, now);
-		if (t->was_preempted)
-			t->preempted += now - t->left;
-	}
+	if (next->pid)
+		record_of(next, now);
 	return 0;
 }
 
@@ -428,7 +444,8 @@ int flush(void *ctx)
 
 	if (cpu)
 		account_cpu(cpu, task->pid == 0, now, 0);
-	t = record_of(task, now);
+	/* Between the scheduler's word and its deed the thread that leaves is still here. */
+	t = bpf_task_storage_get(&threads, task, 0, 0);
 	if (t && t->runs)
 		account(t, now, 0);
 	return 0;
