@@ -121,7 +121,8 @@ pub fn run(
     attach(&mut probes, &sections)?;
     let (sender, events) = channel();
     let sampler = start(meters, options.interval, &sender)?;
-    let course = follow(options, running, (&mut probes, &mut energies), &sampler, (sender, &events))?;
+    let course =
+        follow(options, running, (&mut probes, &mut energies), &sampler, (sender, &events))?;
     let usage = probes.usage()?;
     let (measured, _) = sampler.finish(course.end);
     for event in events.try_iter() {
@@ -136,7 +137,8 @@ fn sections(specs: &[SectionSpec]) -> Result<Vec<Section>, Error> {
     for spec in specs {
         match spec {
             SectionSpec::Function(point) => {
-                let function = |begin: Place| Section { name: begin.name.clone(), begin, end: None };
+                let function =
+                    |begin: Place| Section { name: begin.name.clone(), begin, end: None };
                 sections.extend(function_entries(point)?.into_iter().map(function));
             }
             SectionSpec::Between(start, end) => {
@@ -160,7 +162,9 @@ fn single(point: &Point) -> Result<Place, Error> {
             names: places.into_iter().take(3).map(|place| place.name).collect(),
         });
     }
-    places.pop().ok_or_else(|| Error::SeveralPlaces { text: point.symbol.clone(), names: Vec::new() })
+    places
+        .pop()
+        .ok_or_else(|| Error::SeveralPlaces { text: point.symbol.clone(), names: Vec::new() })
 }
 
 fn attach(probes: &mut SectionProbes, sections: &[Section]) -> Result<(), Error> {
@@ -273,5 +277,8 @@ fn report(
         .map(|number| probes.calls(number))
         .collect::<Result<Vec<_>, _>>()?;
     let used = usage.since(energies.begun());
-    Ok(CaliperReport::of(options, &result::Seen { sections, calls, tree, used, energies, measured, course }))
+    Ok(CaliperReport::of(
+        options,
+        &result::Seen { sections, calls, tree, used, energies, measured, course },
+    ))
 }

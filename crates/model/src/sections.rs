@@ -260,12 +260,7 @@ mod tests {
         let mut shares = Shares::new(Watts(10.0));
         let before = usage(0, &[]);
         // A second at 30 W: 10 J idle, 20 J dynamic. Two CPUs, 1.6 s busy, of that 1.2 and 0.4.
-        shares.share(
-            Joules(30.0),
-            Duration::from_secs(1),
-            &before,
-            &usage(2000, &[0, 1200, 400]),
-        );
+        shares.share(Joules(30.0), Duration::from_secs(1), &before, &usage(2000, &[0, 1200, 400]));
         let close = |one: Joules, joules: f64| (one.get() - joules).abs() < 1e-9;
         assert!(close(shares.idle(), 10.0));
         assert!(close(shares.nodes()[1], 12.0) && close(shares.nodes()[2], 4.0));

@@ -32,7 +32,9 @@ pub enum ProbeError {
         why: &'static str,
     },
     /// There is no such program or library.
-    #[error("there is no program or library `{0}`: not a file, not in PATH, not among the libraries")]
+    #[error(
+        "there is no program or library `{0}`: not a file, not in PATH, not among the libraries"
+    )]
     NoFile(String),
     /// It cannot be read.
     #[error("{} cannot be read: {source}", path.display())]

@@ -9,6 +9,6 @@ mod sections;
 mod target;
 
 pub use error::ProbeError;
-pub use places::{Place, function_entries, instruction_kind, InstructionKind};
+pub use places::{InstructionKind, Place, function_entries, instruction_kind};
 pub use sections::{Calls, SectionProbes, Watch};
 pub use target::{Point, resolve_file};

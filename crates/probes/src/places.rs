@@ -42,8 +42,8 @@ pub enum InstructionKind {
 /// All functions that a point names.
 pub fn function_entries(point: &Point) -> Result<Vec<Place>, ProbeError> {
     let path = resolve_file(&point.program)?;
-    let data = fs::read(&path)
-        .map_err(|source| ProbeError::Unreadable { path: path.clone(), source })?;
+    let data =
+        fs::read(&path).map_err(|source| ProbeError::Unreadable { path: path.clone(), source })?;
     let elf: ElfFile64<'_, Endianness> = ElfFile64::parse(&*data)
         .map_err(|error| ProbeError::NotElf { path: path.clone(), why: error.to_string() })?;
     let found = if point.symbol.is_empty() {
@@ -167,7 +167,8 @@ mod tests {
         {
             assert!(fits(pattern, name), "{pattern} {name}");
         }
-        for (pattern, name) in [("work", "works"), ("wo", "work"), ("*rk", "works"), ("w*x*", "work")]
+        for (pattern, name) in
+            [("work", "works"), ("wo", "work"), ("*rk", "works"), ("w*x*", "work")]
         {
             assert!(!fits(pattern, name), "{pattern} {name}");
         }
@@ -184,7 +185,8 @@ mod tests {
     #[test]
     fn a_program_finds_its_own_functions_and_says_what_is_like_a_missing_one() {
         let me = std::env::current_exe().unwrap().display().to_string();
-        let point = |symbol: &str| Point { program: me.clone(), symbol: symbol.to_owned(), offset: 0 };
+        let point =
+            |symbol: &str| Point { program: me.clone(), symbol: symbol.to_owned(), offset: 0 };
         let found = function_entries(&point("nightwatt_probes::places::function_entries"));
         assert!(matches!(&found, Ok(places) if places.len() == 1), "{found:?}");
         let missing = function_entries(&point("function_entrie")).unwrap_err();

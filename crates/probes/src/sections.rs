@@ -20,7 +20,8 @@ pub use maps::Calls;
 #[repr(C, align(8))]
 struct Aligned<T: ?Sized>(T);
 
-static PROGRAM: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/sections.bpf.o")));
+static PROGRAM: &Aligned<[u8]> =
+    &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/sections.bpf.o")));
 
 /// The cookie's bit of a function (`IS_FUNCTION` in `bpf/sections.h`).
 const IS_FUNCTION: u64 = 1 << 32;
@@ -129,12 +130,8 @@ impl SectionProbes {
         let options = UprobeOpts { cookie, retprobe, ..UprobeOpts::default() };
         let offset = usize::try_from(place.offset).unwrap_or(usize::MAX);
         let everybody = -1;
-        let link = self.program(program).attach_uprobe_with_opts(
-            everybody,
-            &place.path,
-            offset,
-            options,
-        );
+        let link =
+            self.program(program).attach_uprobe_with_opts(everybody, &place.path, offset, options);
         let what = || format!("put a probe at {} in {}", place.name, place.path.display());
         self.links.push(link.map_err(|source| ProbeError::Refused { what: what(), source })?);
         Ok(())
@@ -151,7 +148,8 @@ impl SectionProbes {
             usage.stolen += Duration::from_nanos(cpu.stolen);
         }
         for node in 0..self.nodes()? {
-            let ns = self.per_cpu("node_time", node)?.iter().map(|value| maps::word(value, 0)).sum();
+            let ns =
+                self.per_cpu("node_time", node)?.iter().map(|value| maps::word(value, 0)).sum();
             usage.nodes.push(Duration::from_nanos(ns));
         }
         Ok(usage)

@@ -7,14 +7,8 @@ use std::str::FromStr;
 use crate::error::ProbeError;
 
 /// Where libraries are, where no path is given; the loader's cache knows no others on most systems.
-const LIBRARIES: [&str; 6] = [
-    "/lib/x86_64-linux-gnu",
-    "/lib/aarch64-linux-gnu",
-    "/lib64",
-    "/usr/lib64",
-    "/lib",
-    "/usr/lib",
-];
+const LIBRARIES: [&str; 6] =
+    ["/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 
 /// A place, as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,9 +85,8 @@ mod tests {
 
     #[test]
     fn places_are_read_as_they_are_written() {
-        let owned = |program: &str, symbol: &str, offset| {
-            (program.to_owned(), symbol.to_owned(), offset)
-        };
+        let owned =
+            |program: &str, symbol: &str, offset| (program.to_owned(), symbol.to_owned(), offset);
         assert_eq!(point("./prog:work"), owned("./prog", "work", 0));
         assert_eq!(point("./prog:work+0x10"), owned("./prog", "work", 16));
         assert_eq!(point("libc.so.6:0x28a90"), owned("libc.so.6", "", 0x28a90));

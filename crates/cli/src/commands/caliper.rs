@@ -47,13 +47,14 @@ pub(crate) fn run(args: &CaliperArgs) -> Result<ExitStatus, Failure> {
 fn sections(args: &CaliperArgs) -> Result<Vec<SectionSpec>, Failure> {
     if args.start.len() != args.end.len() {
         let (starts, ends) = (args.start.len(), args.end.len());
-        return Err(Failure::saying(format!("{starts} --start and {ends} --end do not make pairs"))
-            .hint("the n-th --start and the n-th --end belong together"));
+        return Err(Failure::saying(format!(
+            "{starts} --start and {ends} --end do not make pairs"
+        ))
+        .hint("the n-th --start and the n-th --end belong together"));
     }
     let point = |text: &String| {
-        text.parse().map_err(|error: caliper::PlaceError| {
-            Failure::failed(&error).maybe_hint(error.hint())
-        })
+        text.parse()
+            .map_err(|error: caliper::PlaceError| Failure::failed(&error).maybe_hint(error.hint()))
     };
     let functions = args.function.iter().map(|text| Ok(SectionSpec::Function(point(text)?)));
     let pairs = args.start.iter().zip(&args.end);

@@ -7,6 +7,7 @@ mod analyze;
 mod analyze_edges;
 mod bad_input;
 mod calibrate;
+mod caliper;
 mod client;
 mod control;
 mod crashes;

@@ -220,10 +220,7 @@ impl Seen<'_> {
             p99_s: calls.quantile(0.99).map(seconds),
             on_cpu_s: seconds(self.tree.inclusive(number, &self.used.nodes)),
             self_s: seconds(self.tree.exclusive(number, &self.used.nodes)),
-            off_cpu: Preempted {
-                preempted_s: seconds(calls.preempted),
-                waited_s: seconds(waited),
-            },
+            off_cpu: Preempted { preempted_s: seconds(calls.preempted), waited_s: seconds(waited) },
             energy: self
                 .channels()
                 .map(|(of, channel, total)| self.energy(number, (of, channel, &total)))

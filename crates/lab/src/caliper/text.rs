@@ -20,7 +20,16 @@ impl CaliperReport {
         let _ = writeln!(
             text,
             " {:<NAME$} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>11} {:>8} {:>10} {:>7}",
-            "section", "calls", "mean", "p50", "p99", "on CPU", "preempted", "J", "±", "J/call",
+            "section",
+            "calls",
+            "mean",
+            "p50",
+            "p99",
+            "on CPU",
+            "preempted",
+            "J",
+            "±",
+            "J/call",
             "share"
         );
         let channel = self.main_channel();
@@ -42,7 +51,12 @@ impl CaliperReport {
             let _ = writeln!(
                 text,
                 " {name:<NAME$} {:>10} {:>10} {:>10} {:>10} {on_cpu:>10} {:>10} {:>11}",
-                "", "", "", "", "", figure(joules)
+                "",
+                "",
+                "",
+                "",
+                "",
+                figure(joules)
             );
         };
         row("(in no section)", &seconds(watched), channel.outside_j.get());

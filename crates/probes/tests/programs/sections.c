@@ -87,6 +87,12 @@ int main(int count, char **arguments)
 		}
 	} else if (!strcmp(what, "sleep")) {
 		sleeps();
+	} else if (!strcmp(what, "wait")) {
+		/* Where a probe would be, for whoever wants to look; until somebody says something. */
+		printf("%p\n", (void *)nothing);
+		fflush(stdout);
+		getchar();
+		nothing();
 	} else if (!strcmp(what, "fork")) {
 		for (; n; n--)
 			if (!fork()) {

@@ -1,0 +1,165 @@
+//! `nightwatt caliper` on a program that knows what it does.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::harness::{eventually, nightwatt, program, told};
+
+/// The breakpoint that stands where a probe is.
+const BREAKPOINT: u8 = 0xcc;
+
+/// The program, built for one test.
+struct Bench(TempDir);
+
+impl Bench {
+    /// None where probes cannot be loaded.
+    fn new() -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: only root may load programs into the kernel");
+            return None;
+        }
+        let bench = Self(tempfile::tempdir().unwrap());
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../probes/tests/programs/sections.c");
+        let arguments = ["-O1", "-pthread", source, "-o"];
+        let built = Command::new("cc").args(arguments).arg(bench.path()).status();
+        assert!(built.unwrap().success());
+        Some(bench)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("sections")
+    }
+
+    /// `PROGRAM:function`.
+    fn at(&self, function: &str) -> String {
+        format!("{}:{function}", self.path().display())
+    }
+
+    /// The report on a run of it.
+    fn report(&self, options: &[&str], arguments: &[&str]) -> Value {
+        let out = self.0.path().join("report.json");
+        let (out_name, path) = (out.display().to_string(), self.path().display().to_string());
+        let before = ["caliper", "--json", "-o", &out_name];
+        nightwatt(&[&before, options, &["--", &path], arguments].concat());
+        serde_json::from_str(&fs::read_to_string(out).unwrap()).unwrap()
+    }
+}
+
+#[test]
+fn a_report_tells_calls_times_and_where_all_the_energy_went() {
+    let Some(bench) = Bench::new() else { return };
+    let (heavy, light) = (bench.at("heavy"), bench.at("light"));
+    let report = bench.report(&["-f", &heavy, "-f", &light], &["threads", "10"]);
+    let sections = report["sections"].as_array().unwrap();
+    let named: Vec<&Value> = sections.iter().map(|section| &section["name"]).collect();
+    assert_eq!(named, ["heavy", "light"]);
+    for section in sections {
+        assert_eq!((&section["calls"], &section["unended"]), (&80.into(), &0.into()));
+        // Whatever the load: quantiles in their order, and nobody ran for longer than it took.
+        let figure = |key: &str| section[key].as_f64().unwrap();
+        assert!(figure("p50_s") <= figure("p99_s"));
+        assert!(figure("on_cpu_s") <= figure("mean_s") * 80.0 * 1.001);
+    }
+    // Three to one, as the program has it.
+    let ran = |section: usize| sections[section]["on_cpu_s"].as_f64().unwrap();
+    assert!((ran(0) / ran(1) / 3.0 - 1.0).abs() < 0.1, "{} {}", ran(0), ran(1));
+    for channel in report["channels"].as_array().unwrap() {
+        let part = |key: &str| channel[key].as_f64().unwrap();
+        let parts = part("sections_j") + part("outside_j") + part("others_j") + part("idle_j");
+        assert!((parts / part("joules") - 1.0).abs() < 1e-9, "{channel}");
+    }
+    let joules = |section: usize| sections[section]["energy"][0]["joules"].as_f64().unwrap();
+    let all = report["channels"][0]["sections_j"].as_f64().unwrap();
+    assert!(((joules(0) + joules(1)) / all - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_pair_of_places_is_a_section_and_patterns_are_several() {
+    let Some(bench) = Bench::new() else { return };
+    let (start, end, pattern) = (bench.at("outer"), bench.at("light"), bench.at("*ea*y"));
+    let options = ["--start", &start, "--end", &end, "-f", &pattern];
+    let report = bench.report(&options, &["nested", "20"]);
+    let sections = report["sections"].as_array().unwrap();
+    assert_eq!(
+        (&sections[0]["name"], &sections[1]["name"]),
+        (&"heavy".into(), &"outer..light".into())
+    );
+    // From the entry of the one to the entry of the other, within it: a millisecond of running each.
+    assert_eq!((&sections[0]["calls"], &sections[1]["calls"]), (&0.into(), &20.into()));
+    assert!(sections[1]["on_cpu_s"].as_f64() >= Some(0.02));
+    let warnings = report["warnings"].to_string();
+    assert!(warnings.contains("heavy was never called"), "{warnings}");
+}
+
+#[test]
+fn the_commands_exit_status_is_ours() {
+    let Some(bench) = Bench::new() else { return };
+    let (path, heavy) = (bench.path().display().to_string(), bench.at("heavy"));
+    let output = nightwatt(&["caliper", "-f", &heavy, "--", &path, "exit"]);
+    assert_eq!(output.status.code(), Some(3), "{}", told(&output));
+    let text = told(&output);
+    assert!(text.contains("the command ended with exit status 3"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_watched_is_told_with_what_helps() {
+    let Some(bench) = Bench::new() else { return };
+    let path = bench.path().display().to_string();
+    let stripped = bench.0.path().join("stripped").display().to_string();
+    assert!(Command::new("strip").args(["-o", &stripped, &path]).status().unwrap().success());
+    let (nope, bad) = (bench.at("nope"), format!("{stripped}:heavy"));
+    for (options, says, helps) in [
+        (vec!["-f", &nope], "has no function `nope`", ""),
+        (vec!["-f", &bad], "its symbols were stripped", "PROGRAM:0x1234"),
+        (vec!["-f", "heavy"], "names no place in a program", "PROGRAM:FUNCTION"),
+        (vec!["-f", "./nowhere:heavy"], "no program or library `./nowhere`", ""),
+        (vec!["--start", &path], "1 --start and 0 --end do not make pairs", "n-th"),
+        (vec!["--start", &nope, "--end", &nope], "has no function `nope`", ""),
+    ] {
+        let output = nightwatt(&[&["caliper"], options.as_slice(), &["--", &path]].concat());
+        let text = told(&output);
+        assert_eq!(output.status.code(), Some(125), "{text}");
+        assert!(text.contains(says) && text.contains(helps), "{text}");
+    }
+}
+
+#[test]
+fn whoever_is_killed_leaves_no_probe_behind() {
+    let Some(bench) = Bench::new() else { return };
+    let mut waits = Command::new(bench.path());
+    let mut waits = waits.arg("wait").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut address = String::new();
+    BufReader::new(waits.stdout.take().unwrap()).read_line(&mut address).unwrap();
+    let address = u64::from_str_radix(address.trim().trim_start_matches("0x"), 16).unwrap();
+    let memory = format!("/proc/{}/mem", waits.id());
+    let first_byte = || {
+        let mut memory = File::open(&memory).unwrap();
+        let mut byte = [0];
+        memory.seek(SeekFrom::Start(address)).unwrap();
+        memory.read_exact(&mut byte).unwrap();
+        byte[0]
+    };
+    let before = first_byte();
+    let pid = waits.id().to_string();
+    let watcher = || {
+        let mut command = program();
+        command.args(["caliper", "-f", &bench.at("nothing"), "-p", &pid]).stderr(Stdio::null());
+        command.spawn().unwrap()
+    };
+    // Two of them: what one leaves, the other keeps.
+    let (mut one, mut other) = (watcher(), watcher());
+    eventually("a probe", || (first_byte() == BREAKPOINT).then_some(()));
+    one.kill().unwrap();
+    one.wait().unwrap();
+    eventually("the other's probe", || (first_byte() == BREAKPOINT).then_some(()));
+    other.kill().unwrap();
+    other.wait().unwrap();
+    eventually("no probe", || (first_byte() == before).then_some(()));
+    drop(waits.stdin.take());
+    assert!(waits.wait().unwrap().success());
+}
