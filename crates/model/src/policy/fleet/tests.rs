@@ -243,6 +243,53 @@ fn a_server_that_drains_answers_what_it_has_and_is_replaced() {
 }
 
 #[test]
+fn a_request_offered_again_waits_where_a_new_one_is_refused() {
+    let mut play = Play::new(settings(vec![kind(2, 1, 5000)]), "baseline");
+    play.ready(5000, 0);
+    assert_eq!(play.arrive(6000), Route::To(0));
+    play.pool.failed(ms(6001), 0, &mut play.actions);
+    // There is no line, and the other server starts.
+    assert_eq!(play.arrive(6002), Route::Refuse);
+    assert_eq!(play.pool.offer_again(ms(6003), &mut play.actions), Route::Wait);
+    assert_eq!(play.done(), [SwitchOn(0), SwitchOn(1)]);
+    play.ready(11_001, 1);
+    assert_eq!(play.done(), [Take(1)]);
+    play.pool.returned(ms(12_000), 0, &mut play.actions);
+    assert_eq!(play.arrive(12_001), Route::To(0));
+}
+
+#[test]
+fn a_closed_pool_drains_to_nothing_and_an_open_one_begins_anew() {
+    let mut play = Play::new(settings(vec![kind(3, 1, 5000)]), "always-on 2");
+    play.ready(5000, 0);
+    play.ready(5000, 1);
+    play.arrive(5001);
+    play.done();
+    play.pool.close(ms(5002), &mut play.actions);
+    assert_eq!(play.done(), [SwitchOff(1)]);
+    assert_eq!(play.arrive(5003), Route::Refuse);
+    assert!(!play.pool.start(ms(5003), 2, &mut play.actions));
+    play.complete(5011, 0);
+    assert_eq!(play.done(), [SwitchOff(0)]);
+    // One that comes on by itself is not kept.
+    play.ready(5012, 2);
+    assert_eq!(play.done(), [SwitchOff(2)]);
+    play.pool.open(ms(6000), &mut play.actions);
+    assert_eq!(play.done(), [SwitchOn(0), SwitchOn(1)]);
+}
+
+#[test]
+fn what_nobody_waits_for_switches_nothing_on() {
+    let mut play = Play::new(settings(vec![kind(2, 1, 0)]), "baseline");
+    play.done();
+    assert_eq!(play.pool.take_spare(ms(1)), Some(0));
+    assert_eq!(play.pool.take_spare(ms(1)), None);
+    assert_eq!(play.done(), []);
+    assert!(play.pool.start(ms(2), 1, &mut play.actions));
+    assert_eq!(play.done(), [SwitchOn(1)]);
+}
+
+#[test]
 fn wear_is_spread_over_all_or_left_to_the_last() {
     let ons = |wear| {
         let settings = FleetSettings { wear, ..settings(vec![kind(5, 1, 0)]) };
@@ -393,7 +440,7 @@ struct Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = (0_u64..200, 0_u8..12, 0_u32..6).prop_map(|(wait_ms, what, server)| Step {
+    let step = (0_u64..200, 0_u8..20, 0_u32..6).prop_map(|(wait_ms, what, server)| Step {
         wait_ms,
         what,
         server,
@@ -459,6 +506,34 @@ proptest! {
                 11 if step.wait_ms > 90 => {
                     play.pool.drain(ms(now), step.server, &mut play.actions);
                 }
+                12 => {
+                    offered += 1;
+                    match play.pool.offer_again(ms(now), &mut play.actions) {
+                        Route::To(server) => has[server as usize] += 1,
+                        Route::Wait => waits += 1,
+                        Route::Refuse => {
+                            prop_assert!(play.pool.is_closed());
+                            refused += 1;
+                        }
+                    }
+                }
+                13 => {
+                    if let Some(server) = play.pool.take_spare(ms(now)) {
+                        offered += 1;
+                        has[server as usize] += 1;
+                    }
+                }
+                14 if waits > 0 => {
+                    waits -= 1;
+                    lost += 1;
+                    play.pool.leave_line();
+                }
+                15 => play.pool.returned(ms(now), step.server, &mut play.actions),
+                16 => {
+                    play.pool.start(ms(now), step.server, &mut play.actions);
+                }
+                17 if step.wait_ms > 170 => play.pool.close(ms(now), &mut play.actions),
+                17 | 18 => play.pool.open(ms(now), &mut play.actions),
                 _ => {}
             }
             for action in play.done() {
@@ -480,6 +555,7 @@ proptest! {
             }
             let in_phase = |wanted| phases.iter().filter(|it| **it == wanted).count() as u32;
             prop_assert_eq!(pool.on(), in_phase(Phase::On));
+            prop_assert!(!pool.is_closed() || pool.on() == 0);
             prop_assert_eq!(pool.starting(), in_phase(Phase::Starting));
             prop_assert_eq!(pool.busy(), has.iter().filter(|it| **it > 0).count() as u32);
             prop_assert_eq!(pool.waiting(), waits);
