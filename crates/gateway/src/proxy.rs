@@ -26,6 +26,7 @@ use crate::gateway::Gateway;
 use crate::hit::{Found, from_store, head_of};
 use crate::hold::{Held, Spool, hold};
 use crate::journal::WakeCause;
+use crate::pool::{Placed, ServerPool};
 use crate::question;
 use crate::refresh;
 use crate::site::Site;
@@ -400,7 +401,10 @@ impl Asked<'_> {
                 return self.cache_answer(now, Answered::Cache);
             }
         }
-        self.through(found, (Spool::new(body, 0), exchange), phase, Answered::Server).await
+        // What waits in a pool's line is spooled meanwhile.
+        let pools = self.site().pool.is_some();
+        let room = if pools { self.gateway.config.limits.spool_bytes } else { 0 };
+        self.through(found, (Spool::new(body, room), exchange), phase, Answered::Server).await
     }
 
     /// Somebody else's request for the same, if that may be waited for.
@@ -428,13 +432,23 @@ impl Asked<'_> {
         mut phase: watch::Receiver<Phase>,
         mut answered: Answered,
     ) -> (Response<Answer>, Answered) {
+        let pool = self.site().pool.as_ref();
+        if let Some(pool) = pool {
+            let again = answered == Answered::Held;
+            match self.placed(pool, again, &exchange, &mut spool).await {
+                Ok(waited) if waited => answered = Answered::Held,
+                Ok(_) => {}
+                Err(answer) => return answer,
+            }
+        }
         let (gateway, facts, parts) = (self.gateway, self.facts, self.parts);
         let boarded = key.as_ref().filter(|_| self.is_anybodys());
         let flight = Mutex::new(boarded.and_then(|key| self.site().flights.board(key)));
         let (site, sake) = (self.index, Sake::Of(self.class));
         let forwarding = Forwarding { gateway, site, facts, parts, key, found, flight, sake };
         let supervisor = &self.site().supervisor;
-        for attempt in 1..=ATTEMPTS {
+        let attempts = ATTEMPTS + pool.map_or(0, |pool| pool.servers.len() as u32);
+        for attempt in 1..=attempts {
             let broken = match forwarding.run(spool, Arc::clone(&exchange)).await {
                 Ok(response) => return (response, answered),
                 Err(NotForwarded::Stale(response)) => return (response, Answered::Stale),
@@ -452,15 +466,33 @@ impl Asked<'_> {
                     false
                 }
             };
+            if let Some(pool) = pool.filter(|_| attempt < attempts) {
+                // A server that is well may have it, or the same one if it is.
+                let next = exchange.anew();
+                drop(exchange);
+                exchange = next;
+                pool.count_resent();
+                match self.placed(pool, true, &exchange, &mut spool).await {
+                    Ok(waited) if waited => answered = Answered::Held,
+                    Ok(_) => {}
+                    Err(answer) => {
+                        let stale = forwarding.stale_without_server();
+                        return stale.map_or(answer, |stale| (stale, Answered::Stale));
+                    }
+                }
+                continue;
+            }
             // A connection can break under a server that is well: that is no reason to wait.
             if broken && attempt == 1 {
                 continue;
             }
             if let Some(stale) = forwarding.stale_without_server() {
-                supervisor.unreachable();
+                if pool.is_none() {
+                    supervisor.unreachable();
+                }
                 return (stale, Answered::Stale);
             }
-            if attempt == ATTEMPTS || gateway.observe {
+            if attempt == attempts || gateway.observe {
                 break;
             }
             if self.is_back().await {
@@ -477,6 +509,35 @@ impl Asked<'_> {
             };
         }
         Self::unavailable(supervisor.status().blocked_for)
+    }
+
+    /// Finds a place in the pool for an exchange; says whether that took a wait, or gives the answer
+    /// for a request that has none.
+    async fn placed(
+        &self,
+        pool: &Arc<ServerPool>,
+        again: bool,
+        exchange: &Exchange,
+        spool: &mut Spool,
+    ) -> Result<bool, (Response<Answer>, Answered)> {
+        let deadline = self.facts.arrived.mono + self.gateway.config.limits.hold;
+        let (seat, waited) = match pool.place(again, spool, deadline).await {
+            Placed::At(seat) => (seat, false),
+            Placed::Waited(seat) => (seat, true),
+            Placed::Refused => {
+                let text = "All servers are busy, and so many wait already. Please come back soon.";
+                let after = Duration::from_secs(1).max(pool.may_have_room_in());
+                let answer = answers::later(StatusCode::SERVICE_UNAVAILABLE, after, text);
+                return Err((answer, Answered::Unavailable));
+            }
+            Placed::TooLong => {
+                let text = "No server had a place in time.";
+                let answer = answers::sentence(StatusCode::GATEWAY_TIMEOUT, text);
+                return Err((answer, Answered::Timeout));
+            }
+        };
+        exchange.sit(seat);
+        Ok(waited)
     }
 
     /// Has the server probed. If it is said to be awake: true, after as long as a server that has just

@@ -29,7 +29,7 @@ use crate::metrics::ServerTally;
 
 /// The ledger, and what was learned, are written at least this often while the supervisor has
 /// anything to do at all.
-const CHECKPOINT_EVERY: Duration = Duration::from_mins(15);
+pub(crate) const CHECKPOINT_EVERY: Duration = Duration::from_mins(15);
 
 /// Any policy.
 pub(crate) type AnyPolicy = Box<dyn SleepPolicy + Send>;
@@ -247,6 +247,24 @@ impl Supervisor {
         self.with(|managed, _| managed.manager.end_as_guest(now));
     }
 
+    /// An exchange with this server of a pool begins.
+    pub(crate) fn take(&self) {
+        let now = self.clock.now();
+        self.with(|managed, _| {
+            managed.manager.begin();
+            managed.manager.works(now, true);
+        });
+    }
+
+    /// It is over.
+    pub(crate) fn release(&self) {
+        let now = self.clock.now();
+        self.with(|managed, _| {
+            managed.manager.end(now);
+            managed.manager.works(now, managed.manager.in_flight() > 0);
+        });
+    }
+
     /// Begins an exchange that nobody asked for, if the server is awake and not about to sleep.
     pub(crate) fn try_begin_background(&self) -> bool {
         self.with(|managed, _| managed.manager.begin_background())
@@ -272,6 +290,17 @@ impl Supervisor {
     /// The server could not be reached although it should be awake.
     pub(crate) fn unreachable(&self) {
         self.report(Report::Unreachable);
+    }
+
+    /// It may be up again.
+    pub(crate) fn stirred(&self) {
+        self.report(Report::Stirred);
+    }
+
+    /// How long a server that failed is not tried again.
+    pub(crate) fn blocked_for(&self) -> Duration {
+        let now = self.clock.now().mono;
+        self.lock().manager.lifecycle().blocked_until().since(now)
     }
 
     /// What the server runs on sleeps: so does the server.

@@ -48,12 +48,7 @@ impl Pool {
 
     /// Switches on this very server, whatever the policy says: it is looked at as any other once it is
     /// on. False if it is not off, or the pool is closed.
-    pub fn start(
-        &mut self,
-        now: impl Into<Nanos>,
-        server: u32,
-        actions: &mut Vec<Action>,
-    ) -> bool {
+    pub fn start(&mut self, now: impl Into<Nanos>, server: u32, actions: &mut Vec<Action>) -> bool {
         if self.closed || self.phase(server) != Some(Phase::Off) {
             return false;
         }
