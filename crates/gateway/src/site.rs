@@ -92,9 +92,10 @@ impl Site {
         tasks: &mut Vec<JoinHandle<()>>,
     ) -> Result<Self, StartError> {
         let Common { config, clock, options } = common;
-        let pool = match site.server.is_empty() {
-            true => None,
-            false => Some(ServerPool::open(site, common, servers, tasks)?),
+        let pool = if site.server.is_empty() {
+            None
+        } else {
+            Some(ServerPool::open(site, common, servers, tasks)?)
         };
         let scenario = scenario(site, common, pool.as_deref());
         let settings = settings(site, &scenario);

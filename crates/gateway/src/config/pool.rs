@@ -202,6 +202,12 @@ impl ServerConfig {
         self.probe.clone().unwrap_or_else(|| self.origin.probe())
     }
 
+    /// When a wake command without an answer is given again, to a server of this kind.
+    pub(crate) fn wake_timeout(&self, kind: &Kind) -> Duration {
+        let usual = (kind.switch_on * 3).max(Duration::from_secs(10));
+        self.wake_timeout.unwrap_or(usual)
+    }
+
     /// Is it a part of this machine, or nothing but a rehearsal?
     pub(crate) fn is_on_this_machine(&self) -> bool {
         self.power.as_ref().is_some_and(ControllerConfig::is_on_this_machine)
@@ -274,12 +280,6 @@ impl SiteConfig {
             transition_price: Joules(pool.transition_price_j),
             overflow_share: pool.overflow_share,
         }
-    }
-
-    /// What binds a server of the pool: its wake time-out, if it has none of its own.
-    pub(crate) fn wake_timeout_of(&self, server: &ServerConfig, kind: &Kind) -> Duration {
-        let usual = (kind.switch_on * 3).max(Duration::from_secs(10));
-        server.wake_timeout.unwrap_or(usual)
     }
 
     /// Checks servers and pool; `figures` is the scenario's server.

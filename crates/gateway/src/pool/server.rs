@@ -96,7 +96,7 @@ impl PoolServer {
             shelf: None,
             meters: Meters::new(meter.clone(), None, hours),
         };
-        let wake_timeout = site.wake_timeout_of(server, kind);
+        let wake_timeout = server.wake_timeout(kind);
         let mind = (settings(server, kind, wake_timeout), Box::new(AlwaysOn) as _);
         let (supervisor, task) = Supervisor::start(&server.name, clock, mind, hands, records);
         tasks.push(task);

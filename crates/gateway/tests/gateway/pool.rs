@@ -423,6 +423,21 @@ fn every_request_is_answered_once_whatever_happens_to_the_servers() {
 }
 
 #[test]
+fn the_example_of_the_documentation_is_a_pool_of_two_kinds() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/fleet.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut blocks = text.split("```toml\n").skip(1).filter_map(|it| it.split("```").next());
+    let example = blocks.find(|it| it.contains("[[site.server]]")).expect("an example");
+    let config = Config::parse(example, "fleet.md").unwrap_or_else(|error| panic!("{error}"));
+    let settings = config.site[0].fleet_settings(&config.scenario.server);
+    let counts: Vec<u32> = settings.kinds.iter().map(|kind| kind.servers).collect();
+    assert_eq!(counts, [1, 1]);
+    // 100 ms at 50 and at 400 requests/s.
+    let places: Vec<u32> = settings.kinds.iter().map(|kind| kind.places).collect();
+    assert_eq!(places, [5, 40]);
+}
+
+#[test]
 fn mistakes_in_a_pool_point_at_their_line() {
     let wrong = |text: &str| {
         let text = format!(

@@ -39,7 +39,7 @@ pub(crate) fn send(
                 tasks.spawn(async move {
                     let asked = clock.now().mono;
                     let target = format!("/{number}");
-                    let got = clock.timeout(Duration::from_secs(60), ask(to, &target)).await;
+                    let got = clock.timeout(Duration::from_mins(1), ask(to, &target)).await;
                     let took = clock.now().mono.since(asked);
                     let outcome = match got {
                         Ok(Ok((status, body))) if status == 503 || body == target => {
@@ -55,7 +55,9 @@ pub(crate) fn send(
             }
             tasks.join_all().await;
             let mut all = vec![Outcome::Lost("nothing was told".to_owned()); count];
-            outcomes.try_iter().for_each(|(number, outcome)| all[number] = outcome);
+            for (number, outcome) in outcomes.try_iter() {
+                all[number] = outcome;
+            }
             all
         })
     })

@@ -97,7 +97,7 @@ impl Stage {
         let running = Gateway::start(config.clone(), clock.clone(), options);
         let running = Some(running.unwrap_or_else(|error| panic!("{error}")));
         let stage = Self { dir, clock: clock.clone(), config, running };
-        let deadline = clock.now().mono + Duration::from_secs(60);
+        let deadline = clock.now().mono + Duration::from_mins(1);
         while stage.status().pool.is_none_or(|pool| pool.on == 0) {
             assert!(clock.now().mono < deadline, "the first server does not start");
             clock.sleep(Duration::from_millis(50)).await;
@@ -187,14 +187,14 @@ fn compare(length: Duration, policy: &str, may_differ: f64) {
         let simulated = simulate(&stage.config, &arrivals);
         let begin = clock.now().mono + BEFORE;
         let load = load::send(stage.address(), &clock, begin, arrivals.clone());
-        clock.sleep_until(begin + Mono::from(arrivals[0]).0).await;
+        let first = begin + Mono::from(arrivals[0]).0;
+        clock.sleep_until(first).await;
         let opened = stage.status().ledger;
-        let last = begin + Mono::from(arrivals[arrivals.len() - 1]).0;
-        clock.sleep_until(last + SERVICE).await;
+        let end = begin + Mono::from(arrivals[arrivals.len() - 1]).0 + SERVICE;
+        clock.sleep_until(end).await;
         let status = stage.status();
         let outcomes = over(load).await;
-        let span = last.since(begin) - Mono::from(arrivals[0]).0 + SERVICE;
-        let live = Live::between(&opened, &status.ledger, span);
+        let live = Live::between(&opened, &status.ledger, end.since(first));
         tell(policy, &live, &simulated, &outcomes, &status);
         let lost: Vec<_> =
             outcomes.iter().filter(|it| !matches!(it, Outcome::Answered(200, _))).collect();
