@@ -1,6 +1,9 @@
 //! A request, from its head to its answer.
 
+mod placing;
+
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -26,7 +29,6 @@ use crate::gateway::Gateway;
 use crate::hit::{Found, from_store, head_of};
 use crate::hold::{Held, Spool, hold};
 use crate::journal::WakeCause;
-use crate::pool::{Placed, ServerPool};
 use crate::question;
 use crate::refresh;
 use crate::site::Site;
@@ -427,19 +429,24 @@ impl Asked<'_> {
     /// reported, and waited for.
     async fn through(
         &self,
-        (key, found): (Option<CacheKey>, Option<Found>),
+        (mut key, mut found): (Option<CacheKey>, Option<Found>),
         (mut spool, mut exchange): (Spool, Arc<Exchange>),
         mut phase: watch::Receiver<Phase>,
         mut answered: Answered,
     ) -> (Response<Answer>, Answered) {
         let pool = self.site().pool.as_ref();
-        if let Some(pool) = pool {
-            let again = answered == Answered::Held;
-            match self.placed(pool, again, &exchange, &mut spool).await {
-                Ok(waited) if waited => answered = Answered::Held,
-                Ok(_) => {}
-                Err(answer) => return answer,
+        match self.first_place(&exchange, &mut spool, &mut answered).await {
+            // Somebody may have fetched the same meanwhile.
+            Ok(true) => {
+                (key, found) = self.look_again((key, found));
+                if let Some(now) =
+                    found.as_ref().filter(|it| Self::cached(Some(it)) == Cached::Fresh)
+                {
+                    return self.cache_answer(now, answered);
+                }
             }
+            Ok(false) => {}
+            Err(answer) => return answer,
         }
         let (gateway, facts, parts) = (self.gateway, self.facts, self.parts);
         let boarded = key.as_ref().filter(|_| self.is_anybodys());
@@ -449,37 +456,19 @@ impl Asked<'_> {
         let supervisor = &self.site().supervisor;
         let attempts = ATTEMPTS + pool.map_or(0, |pool| pool.servers.len() as u32);
         for attempt in 1..=attempts {
-            let broken = match forwarding.run(spool, Arc::clone(&exchange)).await {
-                Ok(response) => return (response, answered),
-                Err(NotForwarded::Stale(response)) => return (response, Answered::Stale),
-                Err(NotForwarded::Answer(response)) => {
-                    let refused = response.status().is_client_error();
-                    let how = if refused { Answered::Refused } else { Answered::Unavailable };
-                    return (response, how);
-                }
-                Err(NotForwarded::Broken(back)) => {
-                    spool = back;
-                    true
-                }
-                Err(NotForwarded::Unreachable(back)) => {
-                    spool = back;
-                    false
-                }
+            let broken;
+            (spool, broken) = match settled(forwarding.run(spool, Arc::clone(&exchange)).await) {
+                ControlFlow::Continue(back) => back,
+                ControlFlow::Break((response, how)) => return (response, how.unwrap_or(answered)),
             };
-            if let Some(pool) = pool.filter(|_| attempt < attempts) {
-                // A server that is well may have it, or the same one if it is.
-                let next = exchange.anew();
-                drop(exchange);
-                exchange = next;
-                pool.count_resent();
-                match self.placed(pool, true, &exchange, &mut spool).await {
-                    Ok(waited) if waited => answered = Answered::Held,
-                    Ok(_) => {}
+            if pool.is_some() && attempt < attempts {
+                exchange = match self.elsewhere(exchange, &mut spool, &mut answered).await {
+                    Ok(next) => next,
                     Err(answer) => {
                         let stale = forwarding.stale_without_server();
                         return stale.map_or(answer, |stale| (stale, Answered::Stale));
                     }
-                }
+                };
                 continue;
             }
             // A connection can break under a server that is well: that is no reason to wait.
@@ -487,9 +476,7 @@ impl Asked<'_> {
                 continue;
             }
             if let Some(stale) = forwarding.stale_without_server() {
-                if pool.is_none() {
-                    supervisor.unreachable();
-                }
+                supervisor.unreachable();
                 return (stale, Answered::Stale);
             }
             if attempt == attempts || gateway.observe {
@@ -511,35 +498,6 @@ impl Asked<'_> {
         Self::unavailable(supervisor.status().blocked_for)
     }
 
-    /// Finds a place in the pool for an exchange; says whether that took a wait, or gives the answer
-    /// for a request that has none.
-    async fn placed(
-        &self,
-        pool: &Arc<ServerPool>,
-        again: bool,
-        exchange: &Exchange,
-        spool: &mut Spool,
-    ) -> Result<bool, (Response<Answer>, Answered)> {
-        let deadline = self.facts.arrived.mono + self.gateway.config.limits.hold;
-        let (seat, waited) = match pool.place(again, spool, deadline).await {
-            Placed::At(seat) => (seat, false),
-            Placed::Waited(seat) => (seat, true),
-            Placed::Refused => {
-                let text = "All servers are busy, and so many wait already. Please come back soon.";
-                let after = Duration::from_secs(1).max(pool.may_have_room_in());
-                let answer = answers::later(StatusCode::SERVICE_UNAVAILABLE, after, text);
-                return Err((answer, Answered::Unavailable));
-            }
-            Placed::TooLong => {
-                let text = "No server had a place in time.";
-                let answer = answers::sentence(StatusCode::GATEWAY_TIMEOUT, text);
-                return Err((answer, Answered::Timeout));
-            }
-        };
-        exchange.sit(seat);
-        Ok(waited)
-    }
-
     /// Has the server probed. If it is said to be awake: true, after as long as a server that has just
     /// woken may take until it listens.
     async fn is_back(&self) -> bool {
@@ -559,5 +517,23 @@ impl Asked<'_> {
         let after = after.max(Duration::from_secs(1));
         let text = "The server cannot be reached, or does not wake. It will be tried again.";
         (answers::later(StatusCode::SERVICE_UNAVAILABLE, after, text), Answered::Unavailable)
+    }
+}
+
+/// What came back of a request that was not answered, and whether its connection broke; or the answer,
+/// and how it was given if that was not by the server.
+fn settled(
+    outcome: Result<Response<Answer>, NotForwarded>,
+) -> ControlFlow<(Response<Answer>, Option<Answered>), (Spool, bool)> {
+    match outcome {
+        Ok(response) => ControlFlow::Break((response, None)),
+        Err(NotForwarded::Stale(response)) => ControlFlow::Break((response, Some(Answered::Stale))),
+        Err(NotForwarded::Answer(response)) => {
+            let refused = response.status().is_client_error();
+            let how = if refused { Answered::Refused } else { Answered::Unavailable };
+            ControlFlow::Break((response, Some(how)))
+        }
+        Err(NotForwarded::Broken(back)) => ControlFlow::Continue((back, true)),
+        Err(NotForwarded::Unreachable(back)) => ControlFlow::Continue((back, false)),
     }
 }

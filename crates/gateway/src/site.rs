@@ -101,25 +101,11 @@ impl Site {
         let settings = settings(site, &scenario);
         let observe = options.observe;
         let waiting_page = waiting_page(site)?;
-        let controller = match (controller, &pool) {
-            (_, Some(pool)) => Some(Box::new(Whole(Arc::clone(pool))) as _),
-            (Some(controller), None) => Some(controller),
-            (None, None) => build_controller(site, common)?,
+        let (hands, guest) = match &pool {
+            Some(pool) => (Whole::hands(pool), None),
+            None => hands(site, common, controller, machine)?,
         };
-        let (controller, guest) = if observe && pool.is_none() {
-            let listens = probe::Config::tcp(&site.origin.authority);
-            let listens = Probe::new(listens, (*clock).clone());
-            (Box::new(HandsOff { real: controller, listens }) as _, None)
-        } else {
-            machine::stand_on(machine, &site.name, controller)
-        };
-        let whole = pool.as_ref().map(|_| probe::Config::Controller);
-        let probe = whole.unwrap_or_else(|| site.probe_config());
-        let probes_http = matches!(probe, probe::Config::Http(_));
-        let probe = Probe::new(probe, (*clock).clone());
-        let alone = pool.is_none() && !observe;
-        let neighbour = alone.then(|| neighbour(site, clock)).flatten();
-        let hands = Hands { controller, probe, neighbour };
+        let probes_http = pool.is_none() && matches!(site.probe_config(), probe::Config::Http(_));
         let (journal, memory) = journal(site, common, "ledger")?;
         let (policy, shelf): (AnyPolicy, _) = if observe || pool.is_some() && !site.pool.sleeps {
             (Box::new(AlwaysOn), None)
@@ -136,11 +122,8 @@ impl Site {
             pool.belongs_to(&supervisor);
         }
         // Of a pool nothing is foretold.
-        let shadow = if observe && pool.is_none() {
-            Some(shadow(site, common, settings, tasks)?)
-        } else {
-            None
-        };
+        let alone = observe && pool.is_none();
+        let shadow = alone.then(|| shadow(site, common, settings, tasks)).transpose()?;
         let origin = Arc::new(OriginPool::new(
             &site.origin.authority,
             config.limits.connect_timeout,
@@ -216,6 +199,30 @@ fn scenario(site: &SiteConfig, common: &Common<'_>, pool: Option<&ServerPool>) -
         scenario.server = Server { on_w, off_w, switch_j, wake_time, ..scenario.server };
     }
     scenario
+}
+
+/// How the only server of a site is reached.
+fn hands(
+    site: &SiteConfig,
+    common: &Common<'_>,
+    controller: Option<Box<dyn Controller>>,
+    machine: Option<&Machine>,
+) -> Result<(Hands, Option<machine::Guest>), StartError> {
+    let Common { clock, options, .. } = common;
+    let controller = match controller {
+        Some(controller) => Some(controller),
+        None => build_controller(site, common)?,
+    };
+    let (controller, guest) = if options.observe {
+        let listens = probe::Config::tcp(&site.origin.authority);
+        let listens = Probe::new(listens, (*clock).clone());
+        (Box::new(HandsOff { real: controller, listens }) as _, None)
+    } else {
+        machine::stand_on(machine, &site.name, controller)
+    };
+    let probe = Probe::new(site.probe_config(), (*clock).clone());
+    let neighbour = if options.observe { None } else { neighbour(site, clock) };
+    Ok((Hands { controller, probe, neighbour }, guest))
 }
 
 fn shadow(

@@ -3,15 +3,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nightwatt_power::probe::{self, Probe};
 use nightwatt_power::{Controller, Observed, Work};
 
 use super::ServerPool;
+use crate::supervisor::Hands;
 
 /// So long is waited for the first look at all servers.
 pub(super) const FIRST_LOOK: Duration = Duration::from_secs(5);
 
 /// Awake as long as a server is on or can be switched on; asleep if all were put to sleep.
 pub(crate) struct Whole(pub(crate) Arc<ServerPool>);
+
+impl Whole {
+    /// How it is reached.
+    pub(crate) fn hands(pool: &Arc<ServerPool>) -> Hands {
+        Hands {
+            controller: Box::new(Self(Arc::clone(pool))),
+            probe: Probe::new(probe::Config::Controller, pool.clock.clone()),
+            neighbour: None,
+        }
+    }
+}
 
 impl std::fmt::Debug for Whole {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
