@@ -7,7 +7,7 @@ use nightwatt_gateway::control::{Order, Reply};
 use tokio::task::JoinHandle;
 
 use crate::client::{Ask, Got, ask, get, post};
-use crate::origin::{Act, ok};
+use crate::origin::{Act, Seen, ok};
 use crate::stage::{Machine, Setup, Stage, asleep, awake, secs};
 
 const FOUR: &[&str] = &["a", "b", "c", "d"];
@@ -188,6 +188,43 @@ fn a_server_that_takes_no_connections_is_replaced_and_comes_back_when_it_answers
         stage.pass(secs(40)).await;
         assert_ne!(stage.duties()[3], "failed");
         assert_eq!(stage.ask(get("/2")).await.status, 200);
+    });
+}
+
+#[test]
+fn what_a_server_had_that_froze_goes_to_another_as_soon_as_a_look_tells() {
+    four().play(async |stage| {
+        stage.at(6).await;
+        takes(stage, 1);
+        stage.members[0].origin.script(|_| vec![Act::Body, Act::Take(secs(1000))]);
+        let put = |body: &str| ask("PUT", "/1").field("Content-Length", "1").with_body(body);
+        let got = ask_beside(stage, get("/1")).await;
+        let body = ask_beside(stage, put("x")).await;
+        // It keeps its connections, and answers nobody: the look after 10 s tells.
+        stage.members[0].power.go_down();
+        assert_eq!(got.await.unwrap().status, 200);
+        assert!(stage.now().0.as_secs() < 30, "no time-out was waited for: {:?}", stage.now());
+        assert_eq!(body.await.unwrap().status, 200);
+        let bodies: Vec<String> = stage.members[1].origin.seen().iter().map(Seen::text).collect();
+        assert_eq!(bodies, ["x", ""], "`b` was started for the one in line");
+    });
+}
+
+#[test]
+fn in_shadow_mode_all_servers_that_answer_serve_and_none_is_switched() {
+    let setup = awake().observing().pool(FOUR, ONE_EACH, "watch = \"0\"");
+    setup.play(async |stage| {
+        stage.at(200).await;
+        assert_eq!(stage.duties(), ["on", "on", "on", "on"]);
+        takes(stage, 2);
+        let first = ask_beside(stage, get("/1")).await;
+        let second = ask_beside(stage, get("/2")).await;
+        assert_eq!(first.await.unwrap().status, 200);
+        assert_eq!(second.await.unwrap().status, 200);
+        stage.order(Order::Sleep { site: Some("b".to_owned()) }).await;
+        stage.at(400).await;
+        let calls = stage.members.iter().map(|it| it.power.calls());
+        assert!(calls.into_iter().all(|it| (it.wakes, it.sleeps) == (0, 0)));
     });
 }
 
