@@ -321,6 +321,11 @@ impl SiteConfig {
                 let text = format!("two kinds are called `{}`", kind.name);
                 return wrong(at("name"), text);
             }
+            if !self.pool_servers().iter().any(|(number, _)| *number == index) {
+                let text =
+                    format!("no `[[site.server]]` is of the kind `{}`: leave it out", kind.name);
+                return wrong(at("name"), text);
+            }
         }
         self.check_policy(figures)
     }

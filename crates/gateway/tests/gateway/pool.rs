@@ -498,6 +498,19 @@ fn mistakes_in_a_pool_point_at_their_line() {
     assert!(kind.contains("f:8:") && kind.contains("there is none"), "{kind}");
     let slow = wrong("[site.pool]\nresponse_time = \"1ms\"");
     assert!(slow.contains("f:5:") && slow.contains("response_time"), "{slow}");
+    let unused = wrong(
+        "[[site.pool.kind]]\nname = \"x\"\n[[site.pool.kind]]\nname = \"y\"\n[[site.server]]\n\
+         name = \"two\"\norigin = \"http://a\"\npower.simulated = {}\nkind = \"x\"",
+    );
+    assert!(unused.contains("`kind` is missing"), "{unused}");
+    let of_x = Config::parse(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\nname = \"a\"\n[[site.pool.kind]]\nname = \"x\"\n\
+         [[site.pool.kind]]\nname = \"y\"\n[[site.server]]\nname = \"two\"\norigin = \"http://a\"\n\
+         power.simulated = {}\nkind = \"x\"",
+        "f",
+    );
+    let of_x = of_x.unwrap_err().to_string();
+    assert!(of_x.contains("f:7:") && of_x.contains("of the kind `y`"), "{of_x}");
     let share = wrong("pool.overflow_share = 2");
     assert!(share.contains("f:4:") && share.contains("between 0 and 1"), "{share}");
     let lonely = Config::parse(

@@ -8,7 +8,7 @@ use nightwatt_power::ControllerConfig;
 use serde_json::{Value, json};
 
 use super::{controller, on, probed, row};
-use crate::figures::{counted, percent, time};
+use crate::figures::{counted, time};
 
 /// Pool, kinds and servers.
 pub(super) fn rows(text: &mut String, site: &SiteConfig, scenario: &Scenario) {
@@ -85,7 +85,6 @@ pub(super) fn as_json(site: &SiteConfig, scenario: &Scenario) -> Option<Value> {
         "policy": site.pool.policy.to_string(),
         "sleeps": site.pool.sleeps,
         "response_time": duration_text::format(site.pool.response_time),
-        "overflow": percent(site.pool.overflow_share),
         "settings": settings,
         "servers": site.server.iter().map(server).collect::<Vec<_>>(),
     }))
