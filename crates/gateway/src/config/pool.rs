@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::{
     MachineConfig, MeterConfig, Origin, SiteConfig, Wrong, cache, check_name, default_good_bye,
-    default_sleep_timeout, default_watch, machine, wrong,
+    default_sleep_timeout, default_wake_timeout, default_watch, machine, wrong,
 };
 
 /// How many of a site's servers are on, and which of them takes a request.
@@ -103,7 +103,8 @@ pub struct ServerConfig {
     /// How to tell that it is awake; default: any answer to `GET /` but 502, 503, 504.
     pub probe: Option<probe::Config>,
     /// A wake command without an answer by then is given again, and another server is switched on in
-    /// its place; default: three times the kind's `wake_time`, 10 s at least.
+    /// its place; default: three times the kind's `wake_time`, 10 s at least, and 2 min at least if it
+    /// runs `on` a machine.
     #[serde(default, deserialize_with = "cache::given")]
     pub wake_timeout: Option<Duration>,
     /// A sleep command that has not silenced it by then has failed.
@@ -205,7 +206,9 @@ impl ServerConfig {
     /// When a wake command without an answer is given again, to a server of this kind.
     pub(crate) fn wake_timeout(&self, kind: &Kind) -> Duration {
         let usual = (kind.switch_on * 3).max(Duration::from_secs(10));
-        self.wake_timeout.unwrap_or(usual)
+        // Its machine may have to be woken first, and nobody says here how long that takes.
+        let least = if self.on.is_some() { default_wake_timeout() } else { Duration::ZERO };
+        self.wake_timeout.unwrap_or(usual.max(least))
     }
 
     /// Is it a part of this machine, or nothing but a rehearsal?

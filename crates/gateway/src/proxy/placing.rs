@@ -59,7 +59,10 @@ impl Asked<'_> {
         exchange: &Exchange,
         spool: &mut Spool,
     ) -> Result<bool, (Response<Answer>, Answered)> {
-        let deadline = self.facts.arrived.mono + self.gateway.config.limits.hold;
+        // Who was with a server for long has not waited in line for long.
+        let now = self.gateway.clock.now().mono;
+        let since = if again { now } else { self.facts.arrived.mono };
+        let deadline = since + self.gateway.config.limits.hold;
         let (seat, waited) = match pool.place(again, spool, deadline).await {
             Placed::At(seat) => (seat, false),
             Placed::Waited(seat) => (seat, true),

@@ -369,6 +369,66 @@ fn the_operator_wakes_keeps_awake_and_puts_to_sleep_single_servers() {
 }
 
 #[test]
+fn a_server_that_will_not_sleep_serves_on_and_is_told_again() {
+    let setup = asleep().power(|power| power.fail_sleeps = 1);
+    setup.pool(FOUR, ONE_EACH, "watch = \"0\"").play(async |stage| {
+        stage.at(6).await;
+        stage.order(Order::Wake { site: Some("c".to_owned()) }).await;
+        // On at 11; told to sleep 20 s later, and it refuses.
+        stage.at(33).await;
+        let c = stage.pool().servers[2].clone();
+        assert_eq!((c.duty.as_str(), c.state.as_str()), ("on", "awake"));
+        stage.at(200).await;
+        assert_eq!(stage.pool().servers[2].state, "asleep");
+        assert_eq!(stage.members[2].power.calls().sleeps, 2);
+    });
+}
+
+#[test]
+fn servers_on_a_machine_are_woken_after_it_and_it_sleeps_when_the_last_does() {
+    let setup = asleep().pool(&["a", "b"], ONE_EACH, "watch = \"0\"").with(|config| {
+        let text = r#"
+            listen = ["127.0.0.1:0"]
+            [[machine]]
+            name = "metal"
+            power.simulated = { wake_time = "10s", sleep_time = "5s" }
+            probe = "controller"
+            linger = "30s"
+            watch = "0"
+            server.min_on = "0"
+            [[site]]
+            name = "x"
+            origin = "http://a"
+            power.simulated = {}
+        "#;
+        config.machine = Config::parse(text, "test").unwrap().machine;
+        for server in &mut config.site[0].server {
+            server.on = Some("metal".to_owned());
+        }
+    });
+    setup.play(async |stage| {
+        stage.at(9).await;
+        assert_eq!(
+            (stage.machines()[0].state.as_str(), stage.duties()[0].as_str()),
+            ("waking", "starting")
+        );
+        stage.at(16).await;
+        assert_eq!(stage.duties(), ["on", "off"]);
+        // The whole pool: the machine follows 30 s after it.
+        stage.order(Order::Sleep { site: Some("blog".to_owned()) }).await;
+        stage.at(40).await;
+        assert_eq!(
+            (stage.machines()[0].state.as_str(), stage.duties()),
+            ("awake", vec!["off".to_owned(); 2])
+        );
+        stage.at(70).await;
+        assert_eq!(stage.machines()[0].state, "asleep");
+        assert_eq!(stage.ask(get("/1")).await.how(), (200, "held"));
+        assert_eq!(stage.now().0.as_secs(), 85);
+    });
+}
+
+#[test]
 fn what_the_policy_has_learned_survives_a_restart() {
     let pool =
         "policy = \"predictive\"\n[[site.pool.kind]]\nname = \"x\"\nplaces = 1\nwake_time = \"2s\"";
