@@ -11,6 +11,8 @@ VM_REQUIRED ?= 1
 ARCH ?= arm64
 # How long the soak takes.
 MINUTES ?= 10
+# How long the plan of the live pool takes.
+POOL_MINUTES ?= 20
 
 # A shell that has not been restarted since rustup was installed does not find it yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -20,7 +22,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-fleet bench-front-door bench-load bench-meters policies fuzz fuzz-smoke lint doc licences garbage soak test-vm test-static ci
+.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-fleet bench-front-door bench-load bench-meters policies fuzz fuzz-smoke lint doc licences garbage soak soak-pool test-vm test-static ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS="--help")'
@@ -45,6 +47,7 @@ help:
 	@echo 'make fuzz-smoke  each fuzz target for 10 s'
 	@echo 'make garbage     a million generated requests against the gateway (GARBAGE_REQUESTS, GARBAGE_SEED)'
 	@echo 'make soak        MINUTES=$(MINUTES) of mixed load while the server is killed, frozen, asleep (SOAK_SEED)'
+	@echo 'make soak-pool   four real servers for POOL_MINUTES=$(POOL_MINUTES) beside their simulation; then drained and killed (POOL_POLICY)'
 	@echo 'make test-vm     the proxy before machines that truly suspend (QEMU guests; needs root; MACHINE_CYCLES)'
 	@echo 'make test-static'
 	@echo '                 a static binary for arm64 serves a request, under QEMU (ARCH=amd64 for the other)'
@@ -124,6 +127,10 @@ garbage:
 soak:
 	@tools/need rust cc bpf
 	@SOAK_MINUTES=$(MINUTES) cargo test --release --locked -p nightwatt-cli --test hostile -- --ignored --exact --nocapture soak::nothing_is_lost_and_nothing_is_doubled
+
+soak-pool:
+	@tools/need rust cc
+	@POOL_MINUTES=$(POOL_MINUTES) cargo test --locked -p nightwatt-gateway --test pool_live -- --ignored --nocapture --test-threads 1 long
 
 test-vm:
 	@tools/need rust cc bpf python3 vm

@@ -6,6 +6,7 @@ mod cache;
 mod machine;
 mod meter;
 mod network;
+mod pool;
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -25,6 +26,7 @@ pub use self::machine::MachineConfig;
 pub(crate) use self::machine::bottom_up;
 pub use self::meter::MeterConfig;
 pub use self::network::Network;
+pub use self::pool::{KindConfig, PoolConfig, ServerConfig};
 use crate::authority::Authority;
 use crate::error::ConfigError;
 
@@ -157,8 +159,15 @@ pub struct SiteConfig {
     /// Host names; none: whatever no other site has.
     #[serde(default)]
     pub hosts: Vec<String>,
-    /// The server: `http://10.0.0.5:8080`.
+    /// The server: `http://10.0.0.5:8080`; of a pool, its first one.
+    #[serde(default)]
     pub origin: Origin,
+    /// Several servers instead of one.
+    #[serde(default)]
+    pub server: Vec<ServerConfig>,
+    /// How many of them are on.
+    #[serde(default)]
+    pub pool: PoolConfig,
     /// The machine that the server runs on: woken before it, and asleep only while it sleeps.
     pub on: Option<String>,
     /// How the server is woken and put to sleep; if left out, it sleeps with the machine it is `on`.
@@ -208,7 +217,7 @@ pub struct SiteConfig {
 }
 
 /// `http://host:port`, nothing behind it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Origin {
     /// Name or address, with port: for connecting and for `Host`, if the client sent none.
     pub authority: String,
@@ -232,6 +241,15 @@ impl<'de> Deserialize<'de> for Origin {
             return Err(wrong());
         }
         Ok(Self { authority: format!("{host}:{port}") })
+    }
+}
+
+impl Origin {
+    /// Up with any answer to `GET /` but 502, 503 and 504.
+    pub(crate) fn probe(&self) -> probe::Config {
+        let authority = &self.authority;
+        probe::Config::http(&format!("http://{authority}/"))
+            .unwrap_or_else(|_| probe::Config::tcp(authority))
     }
 }
 
@@ -283,9 +301,15 @@ impl Config {
 
     /// Reads and checks the text of a file; `name` is what errors call it.
     pub fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
-        let config: Self =
+        let mut config: Self =
             toml::from_str(text).map_err(|error| ConfigError::syntax(name, text, &error))?;
         config.check().map_err(|(key, message)| ConfigError::value(name, text, &key, message))?;
+        for site in &mut config.site {
+            // What is asked of the site as a whole, the first server stands for.
+            if let Some(first) = site.server.first() {
+                site.origin = first.origin.clone();
+            }
+        }
         Ok(config)
     }
 
@@ -320,6 +344,8 @@ impl Config {
             site.check(&mut taken).map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
             machine::check_on(site.on.as_deref(), &self.machine)
                 .map_err(|text| (format!("site.{index}.on"), text))?;
+            site.check_pool(&self.scenario_of(site).server, &self.machine, &mut taken)
+                .map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
         }
         Ok(())
     }
@@ -375,11 +401,7 @@ impl SiteConfig {
     /// How to tell that its server is awake. Unless it says so itself: any answer to `GET /` but 502,
     /// 503 and 504.
     pub fn probe_config(&self) -> probe::Config {
-        self.probe.clone().unwrap_or_else(|| {
-            let authority = &self.origin.authority;
-            probe::Config::http(&format!("http://{authority}/"))
-                .unwrap_or_else(|_| probe::Config::tcp(authority))
-        })
+        self.probe.clone().unwrap_or_else(|| self.origin.probe())
     }
 
     /// Is the server a part of this machine, or nothing but a rehearsal?
@@ -398,7 +420,12 @@ impl SiteConfig {
 
     fn check(&self, taken: &mut HashSet<String>) -> Result<(), Wrong> {
         check_name(&self.name, taken)?;
-        if self.power.is_none() && self.on.is_none() {
+        if self.server.is_empty() && self.origin.authority.is_empty() {
+            let text = "`origin` is missing: where does the server answer? Write \
+                        `origin = \"http://10.0.0.5:8080\"`, or a `[[site.server]]` for each of several";
+            return wrong("origin", text);
+        }
+        if self.server.is_empty() && self.power.is_none() && self.on.is_none() {
             let text = "`power` is missing: how is the server woken and put to sleep? Write a table as \
                         `[site.power.process]` below it, or `on = \"MACHINE\"` if it sleeps with a \
                         `[[machine]]`";

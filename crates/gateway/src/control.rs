@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use nightwatt_httpcache::Purge;
 use nightwatt_httpcache::purge::Place;
+use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::policy::manager;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -197,6 +198,15 @@ fn obey(gateway: &Gateway, order: &Order) -> Reply {
     };
     if gateway.observe {
         return Reply::Error("in shadow mode (--observe) servers are left alone".to_owned());
+    }
+    let mut pools = gateway.sites.iter().filter_map(|it| Some((it, it.pool.as_ref()?)));
+    let member = pools.find_map(|(it, pool)| Some((it, pool, pool.called(site.as_deref()?)?)));
+    if let Some((whole, pool, server)) = member {
+        if order != manager::Order::Sleep && whole.supervisor.phase_now() != Phase::Awake {
+            whole.supervisor.order(manager::Order::Wake);
+        }
+        pool.order(server, order);
+        return Reply::Done;
     }
     let machine = gateway.machines.iter().find(|machine| Some(&*machine.name) == site.as_deref());
     let server = match machine {

@@ -132,6 +132,14 @@ pub enum StartError {
         /// Why.
         source: nightwatt_power::ConfigError,
     },
+    /// A pool that cannot be.
+    #[error("site `{site}`: {source}")]
+    Pool {
+        /// Of which site.
+        site: String,
+        /// Why.
+        source: nightwatt_model::policy::fleet::FleetError,
+    },
     /// No thread for a meter.
     #[error("cannot begin to read a meter: {source}")]
     Meter {
@@ -163,7 +171,7 @@ impl StartError {
             Self::Meter { .. } => {
                 Some("the system gives no more threads or descriptors: raise their limits")
             }
-            Self::Listen { .. } | Self::Power { .. } => None,
+            Self::Listen { .. } | Self::Power { .. } | Self::Pool { .. } => None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! One exchange with the server: the request on its way there, the answer on its way back, and what
 //! the cache keeps of it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -23,7 +23,8 @@ use crate::flights::Flight;
 use crate::gateway::Gateway;
 use crate::hit::{Found, from_store, head_of};
 use crate::hold::Spool;
-use crate::origin::{Failure, Loan, OriginError};
+use crate::origin::{Failure, Loan, OriginError, OriginPool};
+use crate::pool::Seat;
 use crate::question;
 use crate::site::Site;
 use crate::store::{Collecting, Object, Sake, Ticket};
@@ -42,6 +43,8 @@ pub(crate) const RETRY_EVERY: Duration = Duration::from_millis(500);
 pub(crate) struct Exchange {
     supervisor: Arc<Supervisor>,
     sake: ExchangeFor,
+    /// Its place, if the site has a pool of servers.
+    seat: OnceLock<Seat>,
 }
 
 /// For whom an exchange is.
@@ -68,14 +71,49 @@ impl Exchange {
     }
 
     fn new(supervisor: &Arc<Supervisor>, sake: ExchangeFor) -> Arc<Self> {
-        Arc::new(Self { supervisor: Arc::clone(supervisor), sake })
+        Arc::new(Self { supervisor: Arc::clone(supervisor), sake, seat: OnceLock::new() })
     }
 
     /// Begins one that nobody asked for, and that is no use of the server, if that is awake and not
     /// about to sleep.
-    pub(crate) fn begin_background(supervisor: &Arc<Supervisor>) -> Option<Arc<Self>> {
+    pub(crate) fn begin_background(site: &Site) -> Option<Arc<Self>> {
+        let supervisor = &site.supervisor;
         let begun = || Self::new(supervisor, ExchangeFor::Background);
-        supervisor.try_begin_background().then(begun)
+        let exchange = supervisor.try_begin_background().then(begun)?;
+        if let Some(pool) = &site.pool {
+            exchange.sit(pool.spare()?);
+        }
+        Some(exchange)
+    }
+
+    /// Another one for the same request, at another server.
+    pub(crate) fn anew(&self) -> Arc<Self> {
+        self.supervisor.begin();
+        let sake = match self.sake {
+            ExchangeFor::Guest => ExchangeFor::Guest,
+            _ => ExchangeFor::Client,
+        };
+        Self::new(&self.supervisor, sake)
+    }
+
+    /// It has this place from now on.
+    pub(crate) fn sit(&self, seat: Seat) {
+        let _ = self.seat.set(seat);
+    }
+
+    /// Its place, if the site has a pool of servers and it has got one.
+    pub(crate) fn seat(&self) -> Option<&Seat> {
+        self.seat.get()
+    }
+
+    /// What comes of `work`, or nothing if its server failed meanwhile.
+    async fn unless_lost<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let Some(seat) = self.seat() else { return Some(work.await) };
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = seat.lost() => None,
+        }
     }
 }
 
@@ -97,8 +135,7 @@ impl Watcher for Arc<Exchange> {
 
 /// Gives a connection back when the answer has passed whole, and the request before it.
 struct Lent {
-    gateway: Arc<Gateway>,
-    site: usize,
+    origin: Arc<OriginPool>,
     loan: Option<Loan>,
     sending: Arc<Sending>,
 }
@@ -108,7 +145,7 @@ impl Watcher for Lent {
 
     fn ended(&mut self) {
         if let Some(loan) = self.loan.take().filter(|_| self.sending.is_whole()) {
-            self.gateway.sites[self.site].origin.put_back(loan);
+            self.origin.put_back(loan);
         }
     }
 }
@@ -191,16 +228,27 @@ impl Forwarding<'_> {
             let copy = repeatable.then(|| spool.kept.clone());
             let (request, validating) = self.question(spool, validates, &sending);
             let ticket = self.ticket();
-            let sent = self.site().origin.send(request, &sending, repeatable).await;
+            let origin = Arc::clone(exchange.seat().map_or(&self.site().origin, Seat::origin));
+            let sent = origin.send(request, &sending, repeatable);
+            let sent = if repeatable { exchange.unless_lost(sent).await } else { Some(sent.await) };
             let (response, loan) = match sent {
-                Ok(answer) => answer,
-                Err(failure) => return Err(self.failed(failure, copy, &sending)),
+                Some(Ok(answer)) => answer,
+                Some(Err(failure)) => {
+                    if let Some(seat) = exchange.seat() {
+                        seat.failed(&failure.error);
+                    }
+                    return Err(self.failed(failure, copy, &sending));
+                }
+                None => return Err(NotForwarded::Broken(Spool::again(copy.unwrap_or_default()))),
             };
+            if let Some(seat) = exchange.seat() {
+                seat.answered();
+            }
             if let Some(copy) = copy {
                 let unmatched = validating
                     && response.status() == StatusCode::NOT_MODIFIED
                     && self.confirmed(response.headers()).is_none();
-                if unmatched || self.still_starting(response.status()) {
+                if unmatched || self.still_starting(response.status(), &exchange) {
                     validates &= !unmatched;
                     spool = Spool::again(copy);
                     self.gateway.clock.parked(self.gateway.clock.sleep(RETRY_EVERY)).await;
@@ -212,8 +260,7 @@ impl Forwarding<'_> {
             }
             let times = Times { requested, received: self.now() };
             let limit = self.gateway.config.limits.origin_timeout;
-            let gateway = Arc::clone(self.gateway);
-            let lent = Lent { gateway, site: self.site, loan: Some(loan), sending };
+            let lent = Lent { origin, loan: Some(loan), sending };
             return Ok(self.answer(
                 response.map(|body| Answer::of_origin(body, &self.gateway.clock, limit)),
                 times,
@@ -264,11 +311,13 @@ impl Forwarding<'_> {
 
     /// 502 and the like in a server's first seconds are not shown to anybody. A probe by HTTP has
     /// waited for these seconds to pass: what is answered after it is meant.
-    fn still_starting(&self, status: StatusCode) -> bool {
+    fn still_starting(&self, status: StatusCode, exchange: &Exchange) -> bool {
         let site = self.site();
-        matches!(status.as_u16(), 502..=504)
-            && !site.probes_http
-            && site.supervisor.woke_within(STARTING)
+        let may = || match exchange.seat() {
+            Some(seat) => seat.may_still_start(STARTING),
+            None => !site.probes_http && site.supervisor.woke_within(STARTING),
+        };
+        matches!(status.as_u16(), 502..=504) && may()
     }
 
     fn confirmed(&self, headers: &HeaderMap) -> Option<&Found> {

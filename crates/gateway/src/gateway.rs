@@ -23,6 +23,7 @@ use crate::listen;
 use crate::machine::Machine;
 use crate::metering::{self, Feed, Metering};
 use crate::metrics::{ConnectionTally, RequestTally};
+use crate::pool::Fittings;
 use crate::refresh;
 use crate::site::{Common, Site};
 use crate::warm_up;
@@ -153,7 +154,16 @@ impl Gateway {
             let meter = feed(&site.name, site.meter.as_ref(), &options, &clock, &mut metering)?;
             let meters = [meter, proxy_meter.clone()];
             let machine = called(site.on.as_deref(), &machines);
-            sites.push(Site::open(site, &common, (controller, meters), machine, drivers)?);
+            let mut servers = Vec::new();
+            for server in &site.server {
+                let controller = controllers.remove(&server.name);
+                let meter =
+                    feed(&server.name, server.meter.as_ref(), &options, &clock, &mut metering)?;
+                let machine = called(server.on.as_deref(), &machines);
+                servers.push(Fittings { controller, meter, machine });
+            }
+            let own = (controller, meters);
+            sites.push(Site::open(site, &common, own, machine, servers, drivers)?);
         }
         Ok(Self {
             hosts: hosts(&config),

@@ -40,7 +40,7 @@ impl Spool {
     }
 
     /// Reads until the body ends or the room is used up. Errors are left for whoever reads on.
-    async fn fill(&mut self) {
+    pub(crate) async fn fill(&mut self) {
         while self.room > 0
             && let Some(rest) = &mut self.rest
         {

@@ -61,6 +61,8 @@ pub enum WakeCause {
     Policy,
     /// The operator.
     Operator,
+    /// The pool that it belongs to needed it.
+    Pool,
     /// A server on this machine was to be woken.
     Guest {
         /// Its name.
@@ -70,7 +72,7 @@ pub enum WakeCause {
 
 impl WakeCause {
     /// Every word that [`WakeCause::as_str`] gives.
-    pub const NAMES: [&str; 5] = ["request", "crawl-window", "policy", "operator", "guest"];
+    pub const NAMES: [&str; 6] = ["request", "crawl-window", "policy", "operator", "pool", "guest"];
 
     /// What it is, in a word.
     pub const fn as_str(&self) -> &'static str {
@@ -79,6 +81,7 @@ impl WakeCause {
             Self::CrawlWindow => "crawl-window",
             Self::Policy => "policy",
             Self::Operator => "operator",
+            Self::Pool => "pool",
             Self::Guest { .. } => "guest",
         }
     }

@@ -34,7 +34,7 @@ pub enum LessonsError {
     #[error("it cannot be read: {0}")]
     Unreadable(#[from] std::io::Error),
     /// There is far too much of it.
-    #[error("it is longer than {LONGEST} bytes")]
+    #[error("it is longer than anything that was learned")]
     Long,
     /// It is not what was written, or cannot have been learned.
     #[error("it is damaged: {0}")]
@@ -151,7 +151,7 @@ impl Shelf {
         now: Wall,
         durable: bool,
     ) -> (Option<Self>, Option<Lessons>) {
-        let shelf = Self { site: site.to_owned(), path, durable };
+        let shelf = Self::at(site, path, durable);
         match shelf.load(now) {
             Ok(None) => (Some(shelf), None),
             Ok(Some(lessons)) => {
@@ -164,18 +164,28 @@ impl Shelf {
         }
     }
 
+    /// The one in this place, for lessons of any kind.
+    pub(crate) fn at(site: &str, path: PathBuf, durable: bool) -> Self {
+        Self { site: site.to_owned(), path, durable }
+    }
+
     fn load(&self, now: Wall) -> Result<Option<Lessons>, LessonsError> {
+        self.bytes(LONGEST)?.map(|text| read(&text, now)).transpose()
+    }
+
+    /// What is stored, if anything is; no more than one byte beyond the `longest` that it may have.
+    pub(crate) fn bytes(&self, longest: usize) -> Result<Option<Vec<u8>>, LessonsError> {
         let file = match File::open(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
         let mut text = Vec::new();
-        file.take(LONGEST as u64 + 1).read_to_end(&mut text)?;
-        read(&text, now).map(Some)
+        file.take(longest as u64 + 1).read_to_end(&mut text)?;
+        Ok(Some(text))
     }
 
     /// Whatever is wrong with the file, nobody loses it.
-    fn put_aside(self, why: &LessonsError) -> Option<Self> {
+    pub(crate) fn put_aside(self, why: &LessonsError) -> Option<Self> {
         let (site, hint) = (&self.site, why.hint());
         let (file, aside) = (self.path.display(), with_ending(&self.path, ".bad"));
         match std::fs::rename(&self.path, &aside) {
@@ -200,17 +210,24 @@ impl Shelf {
 
     /// Stores them in the place of what was there. Complains, and goes on, if that cannot be done.
     pub(crate) fn store(&self, lessons: &Lessons) {
-        if let Err(error) = self.replace(lessons) {
+        if let Ok(text) = write(lessons) {
+            self.put(&text);
+        }
+    }
+
+    /// The same, of lessons as they are written.
+    pub(crate) fn put(&self, text: &[u8]) {
+        if let Err(error) = self.replace(text) {
             let (site, file) = (&self.site, self.path.display());
             tracing::error!(site, %file, %error, "what was learned could not be stored");
         }
     }
 
     /// At no moment is there no whole file.
-    fn replace(&self, lessons: &Lessons) -> std::io::Result<()> {
+    fn replace(&self, text: &[u8]) -> std::io::Result<()> {
         let new = with_ending(&self.path, ".new");
         let mut file = File::create(&new)?;
-        file.write_all(&write(lessons)?)?;
+        file.write_all(text)?;
         if self.durable {
             file.sync_data()?;
         }

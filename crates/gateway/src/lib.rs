@@ -32,6 +32,7 @@ mod machine;
 pub mod metering;
 mod metrics;
 mod origin;
+mod pool;
 mod proxy;
 mod proxy_protocol;
 mod question;

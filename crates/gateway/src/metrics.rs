@@ -5,6 +5,7 @@
 //! configuration.
 
 mod machines;
+mod pools;
 mod process;
 mod tally;
 
@@ -52,7 +53,8 @@ struct Scraped<'a> {
 
 impl<'a> Scraped<'a> {
     fn of(site: &'a Site) -> Self {
-        let since_start = site.ledger(&site.supervisor.bill_since_start());
+        let own = site.supervisor.bill_since_start();
+        let since_start = site.whole_ledger(&own, |it| it.supervisor.bill_since_start());
         Self { site, status: site.status(), since_start }
     }
 
@@ -85,6 +87,7 @@ impl Gateway {
         }
         write_ledgers(&mut page, &sites);
         machines::write(&mut page, &self.machines);
+        pools::write(&mut page, &sites);
         if self.observe {
             write_shadows(&mut page, &sites);
         }
@@ -198,7 +201,7 @@ fn write_wakeups(page: &mut Exposition, sites: &[Scraped<'_>]) {
     let wakeups = counter(
         "nightwatt_wakeups_total",
         &["site", "cause"],
-        "Wake-ups begun, by cause: `request`, `crawl-window`, `policy`, `operator`, `guest`.",
+        "Wake-ups begun, by cause: `request`, `crawl-window`, `policy`, `operator`, `pool`, `guest`.",
     );
     page.family(wakeups, |samples| {
         for it in sites {

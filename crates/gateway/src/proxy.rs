@@ -1,6 +1,9 @@
 //! A request, from its head to its answer.
 
+mod placing;
+
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -400,7 +403,10 @@ impl Asked<'_> {
                 return self.cache_answer(now, Answered::Cache);
             }
         }
-        self.through(found, (Spool::new(body, 0), exchange), phase, Answered::Server).await
+        // What waits in a pool's line is spooled meanwhile.
+        let pools = self.site().pool.is_some();
+        let room = if pools { self.gateway.config.limits.spool_bytes } else { 0 };
+        self.through(found, (Spool::new(body, room), exchange), phase, Answered::Server).await
     }
 
     /// Somebody else's request for the same, if that may be waited for.
@@ -423,35 +429,48 @@ impl Asked<'_> {
     /// reported, and waited for.
     async fn through(
         &self,
-        (key, found): (Option<CacheKey>, Option<Found>),
+        (mut key, mut found): (Option<CacheKey>, Option<Found>),
         (mut spool, mut exchange): (Spool, Arc<Exchange>),
         mut phase: watch::Receiver<Phase>,
         mut answered: Answered,
     ) -> (Response<Answer>, Answered) {
+        let pool = self.site().pool.as_ref();
+        match self.first_place(&exchange, &mut spool, &mut answered).await {
+            // Somebody may have fetched the same meanwhile.
+            Ok(true) => {
+                (key, found) = self.look_again((key, found));
+                if let Some(now) =
+                    found.as_ref().filter(|it| Self::cached(Some(it)) == Cached::Fresh)
+                {
+                    return self.cache_answer(now, answered);
+                }
+            }
+            Ok(false) => {}
+            Err(answer) => return answer,
+        }
         let (gateway, facts, parts) = (self.gateway, self.facts, self.parts);
         let boarded = key.as_ref().filter(|_| self.is_anybodys());
         let flight = Mutex::new(boarded.and_then(|key| self.site().flights.board(key)));
         let (site, sake) = (self.index, Sake::Of(self.class));
         let forwarding = Forwarding { gateway, site, facts, parts, key, found, flight, sake };
         let supervisor = &self.site().supervisor;
-        for attempt in 1..=ATTEMPTS {
-            let broken = match forwarding.run(spool, Arc::clone(&exchange)).await {
-                Ok(response) => return (response, answered),
-                Err(NotForwarded::Stale(response)) => return (response, Answered::Stale),
-                Err(NotForwarded::Answer(response)) => {
-                    let refused = response.status().is_client_error();
-                    let how = if refused { Answered::Refused } else { Answered::Unavailable };
-                    return (response, how);
-                }
-                Err(NotForwarded::Broken(back)) => {
-                    spool = back;
-                    true
-                }
-                Err(NotForwarded::Unreachable(back)) => {
-                    spool = back;
-                    false
-                }
+        let attempts = ATTEMPTS + pool.map_or(0, |pool| pool.servers.len() as u32);
+        for attempt in 1..=attempts {
+            let broken;
+            (spool, broken) = match settled(forwarding.run(spool, Arc::clone(&exchange)).await) {
+                ControlFlow::Continue(back) => back,
+                ControlFlow::Break((response, how)) => return (response, how.unwrap_or(answered)),
             };
+            if pool.is_some() && attempt < attempts {
+                exchange = match self.elsewhere(exchange, &mut spool, &mut answered).await {
+                    Ok(next) => next,
+                    Err(answer) => {
+                        let stale = forwarding.stale_without_server();
+                        return stale.map_or(answer, |stale| (stale, Answered::Stale));
+                    }
+                };
+                continue;
+            }
             // A connection can break under a server that is well: that is no reason to wait.
             if broken && attempt == 1 {
                 continue;
@@ -460,7 +479,7 @@ impl Asked<'_> {
                 supervisor.unreachable();
                 return (stale, Answered::Stale);
             }
-            if attempt == ATTEMPTS || gateway.observe {
+            if attempt == attempts || gateway.observe {
                 break;
             }
             if self.is_back().await {
@@ -498,5 +517,23 @@ impl Asked<'_> {
         let after = after.max(Duration::from_secs(1));
         let text = "The server cannot be reached, or does not wake. It will be tried again.";
         (answers::later(StatusCode::SERVICE_UNAVAILABLE, after, text), Answered::Unavailable)
+    }
+}
+
+/// What came back of a request that was not answered, and whether its connection broke; or the answer,
+/// and how it was given if that was not by the server.
+fn settled(
+    outcome: Result<Response<Answer>, NotForwarded>,
+) -> ControlFlow<(Response<Answer>, Option<Answered>), (Spool, bool)> {
+    match outcome {
+        Ok(response) => ControlFlow::Break((response, None)),
+        Err(NotForwarded::Stale(response)) => ControlFlow::Break((response, Some(Answered::Stale))),
+        Err(NotForwarded::Answer(response)) => {
+            let refused = response.status().is_client_error();
+            let how = if refused { Answered::Refused } else { Answered::Unavailable };
+            ControlFlow::Break((response, Some(how)))
+        }
+        Err(NotForwarded::Broken(back)) => ControlFlow::Continue((back, true)),
+        Err(NotForwarded::Unreachable(back)) => ControlFlow::Continue((back, false)),
     }
 }

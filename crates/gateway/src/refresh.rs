@@ -103,9 +103,9 @@ pub(crate) async fn run(gateway: Arc<Gateway>, site: usize) {
 /// Renews what is wished for now, one after the other, as long as the server is awake.
 pub(crate) async fn renew(gateway: &Arc<Gateway>, site: usize) {
     let _debt = gateway.clock.owe();
-    let (refresher, supervisor) = (&gateway.sites[site].refresher, &gateway.sites[site].supervisor);
+    let refresher = &gateway.sites[site].refresher;
     for wish in refresher.take() {
-        if let Some(exchange) = Exchange::begin_background(supervisor) {
+        if let Some(exchange) = Exchange::begin_background(&gateway.sites[site]) {
             fetch(gateway, site, &wish, exchange).await;
         }
         refresher.done(&wish.key);

@@ -34,6 +34,7 @@ use crate::machine::{self, Machine};
 use crate::metering::{Feed, Meters};
 use crate::metrics::{RequestTally, WarmUpTally};
 use crate::origin::OriginPool;
+use crate::pool::{Fittings, ServerPool, Whole};
 use crate::refresh::Refresher;
 use crate::shadow::{HandsOff, Shadow};
 use crate::store::Store;
@@ -48,6 +49,8 @@ pub(crate) struct Site {
     pub(crate) supervisor: Arc<Supervisor>,
     pub(crate) shadow: Option<Shadow>,
     pub(crate) origin: Arc<OriginPool>,
+    /// Several servers in the place of one.
+    pub(crate) pool: Option<Arc<ServerPool>>,
     pub(crate) store: Arc<Store>,
     pub(crate) rules: Rules,
     pub(crate) refresher: Refresher,
@@ -85,39 +88,42 @@ impl Site {
         common: &Common<'_>,
         (controller, meters): (Option<Box<dyn Controller>>, [Option<Feed>; 2]),
         machine: Option<&Machine>,
+        servers: Vec<Fittings<'_>>,
         tasks: &mut Vec<JoinHandle<()>>,
     ) -> Result<Self, StartError> {
         let Common { config, clock, options } = common;
-        let scenario = config.scenario_of(site).clone();
+        let pool = if site.server.is_empty() {
+            None
+        } else {
+            Some(ServerPool::open(site, common, servers, tasks)?)
+        };
+        let scenario = scenario(site, common, pool.as_deref());
         let settings = settings(site, &scenario);
         let observe = options.observe;
         let waiting_page = waiting_page(site)?;
-        let controller = match controller {
-            Some(controller) => Some(controller),
-            None => build_controller(site, common)?,
+        let (hands, guest) = match &pool {
+            Some(pool) => (Whole::hands(pool), None),
+            None => hands(site, common, controller, machine)?,
         };
-        let (controller, guest) = if observe {
-            let listens = probe::Config::tcp(&site.origin.authority);
-            let listens = Probe::new(listens, (*clock).clone());
-            (Box::new(HandsOff { real: controller, listens }) as _, None)
-        } else {
-            machine::stand_on(machine, &site.name, controller)
-        };
-        let probe = site.probe_config();
-        let probes_http = matches!(probe, probe::Config::Http(_));
-        let probe = Probe::new(probe, (*clock).clone());
-        let neighbour = if observe { None } else { neighbour(site, clock) };
-        let hands = Hands { controller, probe, neighbour };
+        let probes_http = pool.is_none() && matches!(site.probe_config(), probe::Config::Http(_));
         let (journal, memory) = journal(site, common, "ledger")?;
-        let (policy, shelf): (AnyPolicy, _) =
-            if observe { (Box::new(AlwaysOn), None) } else { policy(site, common) };
+        let (policy, shelf): (AnyPolicy, _) = if observe || pool.is_some() && !site.pool.sleeps {
+            (Box::new(AlwaysOn), None)
+        } else {
+            policy(site, &scenario, common)
+        };
         let feeding = feeding(site, common, &meters);
         let records = Records { journal, memory, shelf, meters: feeding };
         let mind = (settings.clone(), policy);
         let (supervisor, task) = Supervisor::start(&site.name, clock, mind, hands, records);
         tasks.push(task);
         tasks.extend(guest.map(|guest| tokio::spawn(guest.follow(Arc::clone(&supervisor)))));
-        let shadow = if observe { Some(shadow(site, common, settings, tasks)?) } else { None };
+        if let Some(pool) = &pool {
+            pool.belongs_to(&supervisor);
+        }
+        // Of a pool nothing is foretold.
+        let alone = observe && pool.is_none();
+        let shadow = alone.then(|| shadow(site, common, settings, tasks)).transpose()?;
         let origin = Arc::new(OriginPool::new(
             &site.origin.authority,
             config.limits.connect_timeout,
@@ -130,6 +136,7 @@ impl Site {
             supervisor,
             shadow,
             origin,
+            pool,
             store: Arc::new(Store::new(scenario.cache.size_mb << 20)),
             rules: site.cache.rules(&scenario.cache),
             refresher: Refresher::default(),
@@ -172,10 +179,50 @@ impl Site {
         }
     }
 
+    /// Name of the policy by which its servers are switched, if it has several.
+    pub(crate) fn pool_policy(&self) -> String {
+        self.config.pool.policy.to_string()
+    }
+
     /// Power of the proxy.
     pub(crate) fn proxy_power(&self) -> Watts {
         self.scenario.proxy_power()
     }
+}
+
+/// The scenario of a site. The server that a pool keeps for last is the one that its sleep policy
+/// weighs.
+fn scenario(site: &SiteConfig, common: &Common<'_>, pool: Option<&ServerPool>) -> Scenario {
+    let mut scenario = common.config.scenario_of(site).clone();
+    if let Some(last) = pool.map(ServerPool::used_first) {
+        let Server { on_w, off_w, switch_j, wake_time, .. } = last.as_server();
+        scenario.server = Server { on_w, off_w, switch_j, wake_time, ..scenario.server };
+    }
+    scenario
+}
+
+/// How the only server of a site is reached.
+fn hands(
+    site: &SiteConfig,
+    common: &Common<'_>,
+    controller: Option<Box<dyn Controller>>,
+    machine: Option<&Machine>,
+) -> Result<(Hands, Option<machine::Guest>), StartError> {
+    let Common { clock, options, .. } = common;
+    let controller = match controller {
+        Some(controller) => Some(controller),
+        None => build_controller(site, common)?,
+    };
+    let (controller, guest) = if options.observe {
+        let listens = probe::Config::tcp(&site.origin.authority);
+        let listens = Probe::new(listens, (*clock).clone());
+        (Box::new(HandsOff { real: controller, listens }) as _, None)
+    } else {
+        machine::stand_on(machine, &site.name, controller)
+    };
+    let probe = Probe::new(site.probe_config(), (*clock).clone());
+    let neighbour = if options.observe { None } else { neighbour(site, clock) };
+    Ok((Hands { controller, probe, neighbour }, guest))
 }
 
 fn shadow(
@@ -187,7 +234,7 @@ fn shadow(
     // Requests and visits are counted from now on: so are sleeps and joules.
     let (journal, _) = journal(site, common, "shadow")?;
     // What is learned of requests is as true without it: it is the same file.
-    let (policy, shelf) = policy(site, common);
+    let (policy, shelf) = policy(site, common.config.scenario_of(site), common);
     let records = Records { journal, memory: Memory::default(), shelf, meters: Meters::default() };
     let server = &common.config.scenario_of(site).server;
     let mind = (settings, policy);
@@ -198,7 +245,7 @@ fn shadow(
 }
 
 /// A server that slept does not know its connections any more: none is used again.
-async fn drop_stale(origin: Arc<OriginPool>, mut phase: watch::Receiver<Phase>) {
+pub(crate) async fn drop_stale(origin: Arc<OriginPool>, mut phase: watch::Receiver<Phase>) {
     while phase.changed().await.is_ok() {
         if *phase.borrow_and_update() != Phase::Awake {
             origin.close_idle();
@@ -275,8 +322,11 @@ fn journal(site: &SiteConfig, common: &Common<'_>, kind: &str) -> Result<Opened,
 }
 
 /// The site's policy with what it has learned before, and where it is to store that.
-fn policy(site: &SiteConfig, common: &Common<'_>) -> (AnyPolicy, Option<Shelf>) {
-    let scenario = common.config.scenario_of(site);
+fn policy(
+    site: &SiteConfig,
+    scenario: &Scenario,
+    common: &Common<'_>,
+) -> (AnyPolicy, Option<Shelf>) {
     if !scenario.policy.learns() {
         return (scenario.policy.build(&scenario.terms()), None);
     }

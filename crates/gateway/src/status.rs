@@ -1,5 +1,7 @@
 //! What `nightwatt status` shows.
 
+mod pool;
+
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -12,6 +14,7 @@ use nightwatt_model::quantity::Watts;
 use nightwatt_model::time::Mono;
 use serde::{Deserialize, Serialize};
 
+pub use self::pool::{PoolStatus, ServerStatus};
 use crate::access::Answered;
 use crate::gateway::Gateway;
 use crate::machine::Machine;
@@ -111,6 +114,9 @@ pub struct SiteStatus {
     pub hours: Vec<HourStatus>,
     /// Shadow mode: what would have been.
     pub shadow: Option<ShadowStatus>,
+    /// Its servers, if it has several; `ledger` is their sum then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolStatus>,
 }
 
 /// A meter that feeds a ledger.
@@ -167,6 +173,9 @@ pub struct LedgerStatus {
     pub asleep_s: f64,
     /// Nobody watched: billed as awake.
     pub unobserved_s: f64,
+    /// Of the seconds awake, those with requests; known of servers of pools only.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub busy_s: f64,
     /// Sleeps begun.
     pub sleeps: u64,
     /// Wake-ups answered.
@@ -254,9 +263,14 @@ impl Site {
             delayed_visits,
             sla: server.sla,
             cache: self.store.size(),
-            ledger: self.ledger(&server.memory.bill),
+            ledger: self.whole_ledger(&server.memory.bill, |it| it.supervisor.status().memory.bill),
             meters: self.meters(server.now),
-            hours: server.hours.iter().map(|hour| self.hour(hour)).collect(),
+            // Of a pool, each server has its own.
+            hours: match self.pool {
+                None => server.hours.iter().map(|hour| self.hour(hour)).collect(),
+                Some(_) => Vec::new(),
+            },
+            pool: self.pool.as_ref().map(|pool| pool.report(self.pool_policy())),
             shadow: shadow.map(|(shadow, status)| {
                 let WouldDelay { requests, delayed_requests, visits, delayed_visits } =
                     shadow.would_delay();
@@ -272,6 +286,7 @@ impl Site {
         let [server, proxy] = &self.meters;
         let basis = Basis {
             states: self.power_states(),
+            busy: Watts::ZERO,
             uncertainty: self.scenario.server.uncertainty,
             proxy: self.proxy_power(),
             meters: [server.as_ref(), proxy.as_ref()],
@@ -295,6 +310,7 @@ impl Machine {
         let machine = self.supervisor.status();
         let basis = Basis {
             states: self.server.power_states(),
+            busy: Watts::ZERO,
             uncertainty: self.server.uncertainty,
             // Its sites have the proxy on their bills.
             proxy: Watts::ZERO,
@@ -320,6 +336,8 @@ impl Machine {
 /// What turns the times and counts of a bill into joules.
 struct Basis<'a> {
     states: PowerStates,
+    /// What it draws beyond `on` while it has requests.
+    busy: Watts,
     /// How far they may be off.
     uncertainty: f64,
     proxy: Watts,
@@ -333,7 +351,8 @@ impl Basis<'_> {
             |joules| Energy::modelled(joules, self.uncertainty, "power states of the scenario");
         let [of_server, of_proxy] = self.meters;
         let span = bill.span();
-        let server = modelled(bill.server_modelled(&self.states));
+        let busy = self.busy * uncovered_busy(bill);
+        let server = modelled(bill.server_modelled(&self.states) + busy);
         let (server, server_parts) = whole(&bill.server_metered, of_server, span, &server);
         let proxy = modelled(bill.proxy_modelled(self.proxy));
         let (proxy, proxy_parts) = whole(&bill.proxy_metered, of_proxy, span, &proxy);
@@ -342,16 +361,32 @@ impl Basis<'_> {
             awake_s: bill.on.as_secs_f64(),
             asleep_s: bill.off.as_secs_f64(),
             unobserved_s: bill.unobserved.as_secs_f64(),
+            busy_s: bill.busy.as_secs_f64(),
             sleeps: bill.cycles,
             wakeups: bill.wakeups,
             server,
             server_parts,
             proxy,
             proxy_parts,
-            always_on: modelled(bill.always_on(&self.states)),
+            always_on: modelled(bill.always_on(&self.states) + self.busy * bill.busy),
             saving: bill.saving(&self.states, self.proxy),
         }
     }
+}
+
+/// The time with requests that no meter covered, as far as that is known: meters do not tell the time
+/// with requests from the rest of the time awake.
+fn uncovered_busy(bill: &Bill) -> Duration {
+    if bill.on.is_zero() {
+        return Duration::ZERO;
+    }
+    let covered = bill.server_metered.on.as_secs_f64() / bill.on.as_secs_f64();
+    bill.busy.mul_f64((1.0 - covered).clamp(0.0, 1.0))
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+fn is_zero(value: &f64) -> bool {
+    *value <= 0.0
 }
 
 /// What was measured and what is modelled of a time, together.

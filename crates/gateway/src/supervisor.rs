@@ -1,6 +1,7 @@
 //! Drives the power manager of one server: runs its timers, carries out its commands, writes its
 //! journal, and tells those who wait when the server is awake.
 
+mod exchanges;
 mod hands;
 mod look;
 
@@ -29,7 +30,7 @@ use crate::metrics::ServerTally;
 
 /// The ledger, and what was learned, are written at least this often while the supervisor has
 /// anything to do at all.
-const CHECKPOINT_EVERY: Duration = Duration::from_mins(15);
+pub(crate) const CHECKPOINT_EVERY: Duration = Duration::from_mins(15);
 
 /// Any policy.
 pub(crate) type AnyPolicy = Box<dyn SleepPolicy + Send>;
@@ -219,45 +220,6 @@ impl Supervisor {
         })
     }
 
-    /// Begins an exchange with the server if it is awake: for a held request.
-    pub(crate) fn try_begin(&self) -> bool {
-        self.with(|managed, _| {
-            let awake = managed.manager.phase() == Phase::Awake;
-            if awake {
-                managed.manager.begin();
-            }
-            awake
-        })
-    }
-
-    /// Begins an exchange, whatever is known of the server.
-    pub(crate) fn begin(&self) {
-        self.with(|managed, _| managed.manager.begin());
-    }
-
-    /// An exchange is over.
-    pub(crate) fn end(&self) {
-        let now = self.clock.now();
-        self.with(|managed, _| managed.manager.end(now));
-    }
-
-    /// An exchange is over whose client may not wake the server.
-    pub(crate) fn end_as_guest(&self) {
-        let now = self.clock.now();
-        self.with(|managed, _| managed.manager.end_as_guest(now));
-    }
-
-    /// Begins an exchange that nobody asked for, if the server is awake and not about to sleep.
-    pub(crate) fn try_begin_background(&self) -> bool {
-        self.with(|managed, _| managed.manager.begin_background())
-    }
-
-    /// An exchange that nobody asked for is over.
-    pub(crate) fn end_background(&self) {
-        let now = self.clock.now();
-        self.with(|managed, _| managed.manager.end_background(now));
-    }
-
     /// Whether now is a good time for exchanges that nobody asked for; can be waited on.
     pub(crate) fn free(&self) -> watch::Receiver<bool> {
         self.free.subscribe()
@@ -272,6 +234,17 @@ impl Supervisor {
     /// The server could not be reached although it should be awake.
     pub(crate) fn unreachable(&self) {
         self.report(Report::Unreachable);
+    }
+
+    /// It may be up again.
+    pub(crate) fn stirred(&self) {
+        self.report(Report::Stirred);
+    }
+
+    /// How long a server that failed is not tried again.
+    pub(crate) fn blocked_for(&self) -> Duration {
+        let now = self.clock.now().mono;
+        self.lock().manager.lifecycle().blocked_until().since(now)
     }
 
     /// What the server runs on sleeps: so does the server.

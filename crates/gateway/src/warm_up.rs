@@ -168,8 +168,12 @@ impl<'a> Period<'a> {
                 // The supervisor has ended, and so will this task.
                 std::future::pending::<()>().await;
             }
-            if let Some(exchange) = Exchange::begin_background(supervisor) {
+            if let Some(exchange) = Exchange::begin_background(self.site()) {
                 return exchange;
+            }
+            if self.site().pool.is_some() {
+                // No server of the pool has a place to spare, and nobody tells when one has.
+                self.gateway.clock.sleep(AFTER_WAKING).await;
             }
         }
     }

@@ -47,6 +47,9 @@ pub struct Bill {
     pub cycles: u64,
     /// Wake-ups answered.
     pub wakeups: u64,
+    /// Of the time awake, that in which it had requests; told of the servers of pools only.
+    #[serde(default, skip_serializing_if = "Duration::is_zero")]
+    pub busy: Duration,
     /// What of it a meter of the server covered.
     #[serde(default, skip_serializing_if = "Metered::is_nothing")]
     pub server_metered: Metered,
@@ -101,6 +104,7 @@ impl Bill {
             unobserved: self.unobserved.saturating_sub(earlier.unobserved),
             cycles: self.cycles.saturating_sub(earlier.cycles),
             wakeups: self.wakeups.saturating_sub(earlier.wakeups),
+            busy: self.busy.saturating_sub(earlier.busy),
             server_metered: self.server_metered.since(&earlier.server_metered),
             proxy_metered: self.proxy_metered.since(&earlier.proxy_metered),
         }
@@ -169,6 +173,8 @@ pub struct Ledger {
     meters: [Option<Pending>; 2],
     /// When the present hour began, and the settled bill then.
     hour: (Mono, Bill),
+    /// Since when the server has had requests, as far as that is told and not on the settled bill.
+    busy_since: Option<Mono>,
 }
 
 impl Ledger {
@@ -181,7 +187,16 @@ impl Ledger {
             stretches: VecDeque::from([first]),
             meters: [None, None],
             hour: (now, bill),
+            busy_since: None,
         }
+    }
+
+    /// From now on the server has requests, or has none any more.
+    pub fn works(&mut self, now: Mono, works: bool) {
+        if let Some(since) = self.busy_since.take() {
+            self.settled.busy += now.since(since);
+        }
+        self.busy_since = works.then_some(now);
     }
 
     /// A meter will say what this part uses.
@@ -229,6 +244,7 @@ impl Ledger {
     /// The bill as of now. Time for which a meter has yet to speak is on it as modelled.
     pub fn bill(&self, now: Mono) -> Bill {
         let mut bill = self.settled;
+        bill.busy += self.busy_since.map_or(Duration::ZERO, |since| now.since(since));
         let ends = self.stretches.iter().skip(1).map(|next| next.from).chain([Mono::NEVER]);
         for (stretch, end) in self.stretches.iter().zip(ends) {
             let from = stretch.from.max(self.settled_to);

@@ -31,7 +31,7 @@ const ONLY: [(&str, &[&str]); 8] = [
 ];
 
 /// For tests, benchmarks, or as an option.
-const AT_WILL: [(&str, &str); 1] = [("sim", "traffic")];
+const AT_WILL: [(&str, &str); 2] = [("sim", "traffic"), ("gateway", "sim")];
 
 const PREFIX: &str = "nightwatt-";
 

@@ -1,5 +1,7 @@
 //! `nightwatt check`: what a configuration means.
 
+mod pool;
+
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -104,23 +106,24 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
         site.hosts.join(", ")
     };
     row(text, "hosts", &hosts);
-    row(text, "origin", &format!("http://{}", site.origin.authority));
-    on(text, site.on.as_deref());
-    match &site.power {
-        Some(power) => drivers(text, power),
-        None => row(text, "controller", "none of its own: it sleeps with its machine"),
+    if site.server.is_empty() {
+        row(text, "origin", &format!("http://{}", site.origin.authority));
+        on(text, site.on.as_deref());
+        controller(text, site.power.as_ref());
+        row(text, "awake if", &awake_if(site));
+        row(text, "policy", &policy.to_string());
+        let power = format!(
+            "{} W awake, {} W asleep, {} J per sleep (± {}); proxy {} W",
+            server.on_w,
+            server.off_w,
+            server.switch_j,
+            percent(server.uncertainty),
+            proxy.power_w
+        );
+        row(text, "power", &power);
+    } else {
+        pool::rows(text, site, scenario);
     }
-    row(text, "awake if", &awake_if(site));
-    row(text, "policy", &policy.to_string());
-    let power = format!(
-        "{} W awake, {} W asleep, {} J per sleep (± {}); proxy {} W",
-        server.on_w,
-        server.off_w,
-        server.switch_j,
-        percent(server.uncertainty),
-        proxy.power_w
-    );
-    row(text, "power", &power);
     if let Some(meter) = &site.meter {
         row(text, "meter", &meter_words(meter));
     }
@@ -168,6 +171,13 @@ fn meter_words(meter: &MeterConfig) -> String {
     format!("{}{every}{pick}", meter.words())
 }
 
+fn controller(text: &mut String, power: Option<&ControllerConfig>) {
+    match power {
+        Some(power) => drivers(text, power),
+        None => row(text, "controller", "none of its own: it sleeps with its machine"),
+    }
+}
+
 fn on(text: &mut String, machine: Option<&str>) {
     if let Some(machine) = machine {
         row(text, "on", &format!("the machine {machine}, which is woken first"));
@@ -190,10 +200,12 @@ fn drivers(text: &mut String, power: &ControllerConfig) {
 
 /// What may surprise its author.
 fn risks(config: &Config, site: &SiteConfig) -> Vec<String> {
+    let servers =
+        site.server.iter().filter_map(|it| Some(it.power.as_ref()?.risks(it.probe.as_ref())));
     let power = site.power.as_ref().map(|power| power.risks(site.probe.as_ref()));
     let cache = site.cache.risks().into_iter().map(str::to_owned);
     let power = power.into_iter().flatten();
-    power.chain(same_machine(config, site)).chain(cache).collect()
+    power.chain(servers.flatten()).chain(same_machine(config, site)).chain(cache).collect()
 }
 
 /// Another site or machine that puts to sleep what this one does.
@@ -268,6 +280,7 @@ fn as_json(config: &Config, site: &SiteConfig) -> Value {
         "grace_asleep": duration_text::format(site.cache.rules(&scenario.cache).grace_while_asleep),
         "careful": risks(config, site),
         "meter": site.meter.as_ref().map(meter_words),
+        "pool": pool::as_json(site, scenario),
         "scenario": scenario,
     })
 }

@@ -66,6 +66,11 @@ struct Introduction {
 impl Introduction {
     fn of(config: &Config, observe: bool) -> Self {
         let sites = config.site.iter().map(|site| {
+            if !site.server.is_empty() {
+                let names: Vec<&str> = site.server.iter().map(|it| it.name.as_str()).collect();
+                let controller = format!("of each of {}", names.join(" "));
+                return (site.name.clone(), site.pool.policy.to_string(), controller);
+            }
             let policy = config.scenario_of(site).policy.to_string();
             let controller = match (&site.power, &site.on) {
                 (Some(power), None) => power.name(),

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use nightwatt_gateway::status::{
-    HourStatus, LedgerStatus, MachineStatus, MeterStatus, ShadowStatus, SiteStatus, Status,
+    HourStatus, LedgerStatus, MachineStatus, MeterStatus, PoolStatus, ServerStatus, ShadowStatus,
+    SiteStatus, Status,
 };
 
 use crate::ExitStatus;
@@ -87,13 +88,12 @@ fn row(text: &mut String, name: &str, value: &str) {
 
 fn site_rows(text: &mut String, it: &SiteStatus) {
     let state = it.state.replace('-', " ");
-    let _ = writeln!(
-        text,
-        "{}: {state} for {} (policy {})",
-        it.name,
-        seconds(it.state_for_s),
-        it.policy
-    );
+    let policy = it.pool.as_ref().map_or(&it.policy, |pool| &pool.policy);
+    let _ =
+        writeln!(text, "{}: {state} for {} (policy {policy})", it.name, seconds(it.state_for_s));
+    if let Some(pool) = &it.pool {
+        pool_rows(text, pool);
+    }
     if let Some(time) = it.learned_from_s {
         row(text, "learned from", &format!("{} of requests", seconds(time)));
     }
@@ -142,6 +142,68 @@ fn site_rows(text: &mut String, it: &SiteStatus) {
     }
     if let Some(shadow) = &it.shadow {
         shadow_rows(text, shadow);
+    }
+    for server in it.pool.iter().flat_map(|pool| &pool.servers) {
+        server_rows(text, server);
+    }
+}
+
+fn pool_rows(text: &mut String, pool: &PoolStatus) {
+    let starting = match pool.starting {
+        0 => String::new(),
+        some => format!(", {some} starting"),
+    };
+    let failed = match pool.servers.iter().filter(|it| it.duty == "failed").count() {
+        0 => String::new(),
+        some => format!(", {some} failed"),
+    };
+    let servers = counted(pool.servers.len() as u64, "server");
+    row(text, "pool", &format!("{} of {servers} on{starting}{failed}", pool.on));
+    let line = format!(
+        "{} wait now; since start {} waited, {} refused, {} sent again",
+        counted(pool.waiting.into(), "request"),
+        count(pool.waited),
+        count(pool.refused),
+        count(pool.resent)
+    );
+    row(text, "line", &line);
+}
+
+fn server_rows(text: &mut String, it: &ServerStatus) {
+    let kind = if it.kind.is_empty() { String::new() } else { format!(" ({})", it.kind) };
+    let _ = writeln!(
+        text,
+        "  {}{kind}: {}; {} for {}",
+        it.name,
+        it.duty,
+        it.state.replace('-', " "),
+        seconds(it.state_for_s)
+    );
+    let mut inner = String::new();
+    if it.in_flight > 0 {
+        row(&mut inner, "now", &format!("{} of {} places taken", it.in_flight, it.places));
+    }
+    if it.failed > 0 {
+        let times = counted(it.failed, "time");
+        row(&mut inner, "failed", &format!("taken out of the pool {times} since the start"));
+    }
+    failing(&mut inner, it.failures, it.retry_after_s);
+    let ledger = &it.ledger;
+    let times = format!(
+        "{} awake ({} busy), {} asleep; {}, {}; {}",
+        seconds(ledger.awake_s),
+        seconds(ledger.busy_s),
+        seconds(ledger.asleep_s),
+        counted(ledger.sleeps, "sleep"),
+        counted(ledger.wakeups, "wake-up"),
+        energy(&ledger.server)
+    );
+    row(&mut inner, "ledger", &times);
+    for meter in &it.meters {
+        row(&mut inner, &format!("{} meter", meter.of), &meter_words(meter));
+    }
+    for line in inner.lines() {
+        let _ = writeln!(text, "  {line}");
     }
 }
 

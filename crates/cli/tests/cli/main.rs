@@ -21,6 +21,7 @@ mod load;
 mod measure;
 mod meter_checks;
 mod observe;
+mod pool;
 mod published;
 mod real_logs;
 mod replay;

@@ -19,6 +19,7 @@ mod metrics;
 mod operator;
 mod origin;
 mod passing;
+mod pool;
 mod short_way;
 mod site_rules;
 mod sleeping;

@@ -405,6 +405,13 @@ fn rows(page: &Page) -> BTreeSet<String> {
     page.families.iter().map(row).collect()
 }
 
+/// Every server of the pool has one duty.
+fn accounts_for_servers(page: &Page) {
+    let duties = page.samples.iter().filter(|it| it.0.starts_with("nightwatt_pool_servers{"));
+    let count: f64 = duties.map(|(_, value)| *value).sum();
+    assert!((count - 2.0).abs() < 1e-9, "{count}");
+}
+
 /// The values of labels that the configuration does not choose.
 fn label_values(page: &Page) -> BTreeSet<String> {
     let labels = page.samples.keys().filter_map(|series| series.split_once('{'));
@@ -434,6 +441,11 @@ fn the_documentation_lists_every_metric_and_no_other() {
     });
     on(&["metal"], "", busy()).play(async |stage| {
         needed.extend(rows(&scrape(stage).await));
+    });
+    busy().pool(&["one", "two"], "", "").play(async |stage| {
+        let page = scrape(stage).await;
+        needed.extend(rows(&page));
+        accounts_for_servers(&page);
     });
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
     let text = std::fs::read_to_string(path).unwrap();

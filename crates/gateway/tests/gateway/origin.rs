@@ -50,6 +50,8 @@ pub(crate) enum Act {
     Say(Vec<u8>),
     /// Says whatever it hears, to the end of the connection.
     Echo,
+    /// Lets so much time pass.
+    Take(std::time::Duration),
     /// Waits until the test opens the gate.
     Await(Gate),
     /// Closes the connection.
@@ -317,6 +319,10 @@ impl Origin {
                             return;
                         }
                     },
+                    Act::Take(time) => {
+                        let clock = &self.0.clock;
+                        clock.parked(clock.sleep(time)).await;
+                    }
                     Act::Await(gate) => gate.pass().await,
                     Act::Close => return,
                     Act::Hang => std::future::pending().await,

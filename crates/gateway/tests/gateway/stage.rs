@@ -10,7 +10,7 @@ use nightwatt_clock::Clock;
 use nightwatt_gateway::control::{Order, Reply, ask as order};
 use nightwatt_gateway::journal::{self, Record};
 use nightwatt_gateway::metering::Feed;
-use nightwatt_gateway::status::{MachineStatus, SiteStatus};
+use nightwatt_gateway::status::{MachineStatus, PoolStatus, SiteStatus};
 use nightwatt_gateway::{Config, Extras, Gateway, Options, Running, StartError};
 use nightwatt_model::policy::sleep::PolicyChoice;
 use nightwatt_model::time::{Mono, Wall};
@@ -46,10 +46,16 @@ pub(crate) async fn settle(clock: &Clock) {
 #[derive(Debug, Clone)]
 pub(crate) struct Machine {
     pub(crate) power: Simulated,
-    origin: Origin,
+    pub(crate) origin: Origin,
 }
 
 impl Machine {
+    /// It goes down as if its power had failed, and closes what is open.
+    pub(crate) async fn dies(&self) {
+        self.power.go_down();
+        self.origin.down().await;
+    }
+
     fn follow(&self) {
         if self.power.is_up() {
             self.origin.up();
@@ -101,6 +107,17 @@ pub(crate) struct Setup {
     changes: Vec<Change>,
     probe: Option<&'static str>,
     meters: HashMap<String, Feed>,
+    pool: Option<Members>,
+}
+
+/// Several servers instead of one.
+#[derive(Clone, Copy)]
+struct Members {
+    names: &'static [&'static str],
+    /// `[site.pool]`.
+    pool: &'static str,
+    /// More of each server.
+    each: &'static str,
 }
 
 /// The server sleeps, time is virtual.
@@ -112,6 +129,7 @@ pub(crate) fn asleep() -> Setup {
         changes: Vec::new(),
         probe: Some("controller"),
         meters: HashMap::new(),
+        pool: None,
     }
 }
 
@@ -140,6 +158,18 @@ impl Setup {
 
     pub(crate) fn with(mut self, change: impl FnOnce(&mut Config) + 'static) -> Self {
         self.changes.push(Box::new(change));
+        self
+    }
+
+    /// The site has servers of these names instead of one, each with an origin and simulated power as
+    /// the one would have.
+    pub(crate) fn pool(
+        mut self,
+        names: &'static [&'static str],
+        pool: &'static str,
+        each: &'static str,
+    ) -> Self {
+        self.pool = Some(Members { names, pool, each });
         self
     }
 
@@ -188,13 +218,31 @@ impl Setup {
         });
     }
 
-    fn config(&mut self, dir: &std::path::Path, origin: SocketAddr) -> Config {
+    fn config(&mut self, dir: &std::path::Path, origins: &[SocketAddr]) -> Config {
+        let origin = origins[0];
         let probe = match self.probe {
             None => String::new(),
             Some("tcp") => format!("probe = \"tcp {origin}\""),
             Some(probe) => format!("probe = \"{probe}\""),
         };
         let dir = dir.display();
+        let server = match self.pool {
+            None => {
+                format!(
+                    "origin = \"http://{origin}\"\npower.simulated = {{}}\nwatch = \"0\"\n{probe}"
+                )
+            }
+            Some(Members { names, pool, each }) => {
+                let server = |(name, origin): (&&str, &SocketAddr)| {
+                    format!(
+                        "[[site.server]]\nname = \"{name}\"\norigin = \"http://{origin}\"\n\
+                         power.simulated = {{}}\nprobe = \"controller\"\n{each}\n"
+                    )
+                };
+                let servers: String = names.iter().zip(origins).map(server).collect();
+                format!("[site.pool]\n{pool}\n{servers}")
+            }
+        };
         let text = format!(
             r#"
             listen = ["127.0.0.1:0"]
@@ -208,10 +256,7 @@ impl Setup {
 
             [[site]]
             name = "blog"
-            origin = "http://{origin}"
-            power.simulated = {{}}
-            watch = "0"
-            {probe}
+            {server}
             "#
         );
         let mut config = Config::parse(&text, "test").unwrap();
@@ -228,6 +273,9 @@ pub(crate) struct Stage {
     pub(crate) origin: Origin,
     pub(crate) power: Simulated,
     machine: Machine,
+    /// The servers of a pool; the first is `machine`.
+    pub(crate) members: Vec<Machine>,
+    names: &'static [&'static str],
     config: Config,
     observe: bool,
     meters: HashMap<String, Feed>,
@@ -238,21 +286,38 @@ pub(crate) struct Stage {
 impl Stage {
     fn set(mut setup: Setup, clock: Clock) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let origin = Origin::new(&clock);
-        let config = setup.config(dir.path(), origin.address());
+        let names = setup.pool.map_or(&["blog"][..], |pool| pool.names);
+        let origins: Vec<Origin> = names.iter().map(|_| Origin::new(&clock)).collect();
+        let addresses: Vec<SocketAddr> = origins.iter().map(Origin::address).collect();
+        let config = setup.config(dir.path(), &addresses);
         let context = Context {
             clock: clock.clone(),
             state_dir: dir.path().to_owned(),
             site: "blog".to_owned(),
         };
-        let power = setup.power.build(&context).unwrap();
-        let machine = Machine { power: power.clone(), origin: origin.clone() };
-        machine.follow();
+        let members: Vec<Machine> = origins
+            .into_iter()
+            .map(|origin| Machine { power: setup.power.build(&context).unwrap(), origin })
+            .collect();
+        members.iter().for_each(Machine::follow);
+        let machine = members[0].clone();
+        let (power, origin) = (machine.power.clone(), machine.origin.clone());
         let observe = setup.observe;
         let meters = setup.meters;
         let running = None;
-        let mut stage =
-            Self { clock, origin, power, machine, config, observe, meters, running, dir };
+        let mut stage = Self {
+            clock,
+            origin,
+            power,
+            machine,
+            members,
+            names,
+            config,
+            observe,
+            meters,
+            running,
+            dir,
+        };
         stage.start();
         stage
     }
@@ -267,11 +332,17 @@ impl Stage {
         let boxed: Box<dyn Controller> = Box::new(self.machine.clone());
         // A site that sleeps with its machine has none.
         let has_power = self.config.site[0].power.is_some();
-        let controllers = has_power.then(|| ("blog".to_owned(), boxed));
+        let mut controllers: HashMap<String, Box<dyn Controller>> =
+            has_power.then(|| ("blog".to_owned(), boxed)).into_iter().collect();
+        for (name, member) in self.names.iter().zip(&self.members) {
+            if self.config.site[0].server.iter().any(|it| it.name == **name) {
+                controllers.insert((*name).to_owned(), Box::new(member.clone()));
+            }
+        }
         let options = Options {
             observe: self.observe,
             durable: false,
-            controllers: controllers.into_iter().collect(),
+            controllers,
             meters: self.meters.clone(),
         };
         Gateway::start(self.config.clone(), self.clock.clone(), options)
@@ -322,6 +393,16 @@ impl Stage {
 
     pub(crate) fn status(&self) -> SiteStatus {
         self.running().gateway.status().sites.remove(0)
+    }
+
+    /// What the pool is doing.
+    pub(crate) fn pool(&self) -> PoolStatus {
+        self.status().pool.expect("a pool")
+    }
+
+    /// What each server is to the pool.
+    pub(crate) fn duties(&self) -> Vec<String> {
+        self.pool().servers.into_iter().map(|it| it.duty).collect()
     }
 
     /// What the machines are doing.

@@ -4,7 +4,7 @@ use std::net::{IpAddr, ToSocketAddrs};
 
 use nightwatt_clock::Clock;
 use nightwatt_gateway::Config;
-use nightwatt_gateway::config::{MachineConfig, SiteConfig};
+use nightwatt_gateway::config::{MachineConfig, ServerConfig, SiteConfig};
 use nightwatt_power::probe::{self, Probe};
 use nightwatt_power::{Context, Controller, ControllerConfig, DriverConfig};
 
@@ -41,12 +41,31 @@ impl<'a> Target<'a> {
     /// All that a configuration has.
     pub fn all(config: &'a Config) -> Vec<Self> {
         let machines = config.machine.iter().map(Self::machine);
-        machines.chain(config.site.iter().map(Self::site)).collect()
+        machines.chain(config.site.iter().flat_map(Self::of_site)).collect()
     }
 
     fn machine(machine: &'a MachineConfig) -> Self {
         let (power, probe) = (Some(&machine.power), machine.probe.clone());
         Self { name: &machine.name, power, host: probe.host(), probe, origin: None }
+    }
+
+    /// The server of a site, or each of its pool.
+    fn of_site(site: &'a SiteConfig) -> Vec<Self> {
+        if site.server.is_empty() {
+            return vec![Self::site(site)];
+        }
+        let server = |server: &'a ServerConfig| {
+            let probe = server.probe_config();
+            let origin = probe::Config::tcp(&server.origin.authority).host();
+            Self {
+                name: &server.name,
+                power: server.power.as_ref(),
+                host: origin.or_else(|| probe.host()),
+                probe,
+                origin: Some(server.origin.authority.clone()),
+            }
+        };
+        site.server.iter().map(server).collect()
     }
 
     fn site(site: &'a SiteConfig) -> Self {

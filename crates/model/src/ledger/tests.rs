@@ -258,3 +258,17 @@ proptest::proptest! {
         proptest::prop_assert!((bill.server_metered.joules.get() - 50.0 * covered).abs() < 1e-6);
     }
 }
+
+#[test]
+fn the_bill_tells_how_long_the_server_had_requests() {
+    let mut ledger = Ledger::resume(Bill::default(), Billing::On, Mono::ZERO);
+    ledger.works(Mono::from_secs(10), true);
+    assert_eq!(ledger.bill(Mono::from_secs(15)).busy, Duration::from_secs(5));
+    ledger.works(Mono::from_secs(20), false);
+    ledger.works(Mono::from_secs(50), true);
+    ledger.works(Mono::from_secs(53), false);
+    let bill = ledger.bill(Mono::from_secs(60));
+    assert_eq!((bill.on, bill.busy), (Duration::from_mins(1), Duration::from_secs(13)));
+    let resumed = Ledger::resume(bill, Billing::On, Mono::ZERO).bill(Mono::from_secs(1));
+    assert_eq!(resumed.busy, Duration::from_secs(13));
+}

@@ -296,6 +296,11 @@ impl<P: SleepPolicy> PowerManager<P> {
         self.reconsider(now);
     }
 
+    /// From now on the server has requests, or has none any more: for the bill of one in a pool.
+    pub fn works(&mut self, now: Now, works: bool) {
+        self.ledger.works(now.mono, works);
+    }
+
     /// A request that was held is gone before the server woke (its client gave up, or it waited too
     /// long). It was delayed all the same.
     pub fn gave_up(&mut self, now: Now, id: u64) {

@@ -1,5 +1,6 @@
 //! The state machine.
 
+mod live;
 mod switching;
 
 use std::cmp::Reverse;
@@ -95,6 +96,8 @@ pub struct Pool {
     /// What servers that are starting could serve meanwhile.
     made_up: u64,
     min_on: u64,
+    /// Nothing is on, and nothing is switched on.
+    closed: bool,
 }
 
 fn span_ns(span: Duration) -> u64 {
@@ -169,6 +172,7 @@ impl Pool {
             overflowed: 0,
             made_up: 0,
             min_on: span_ns(settings.min_on),
+            closed: false,
             switching,
             settings,
         };
@@ -272,6 +276,11 @@ impl Pool {
             Some(Phase::Off) => self.bench.leave(server),
             _ => return,
         }
+        self.came(at, server, actions);
+    }
+
+    /// A server is on from now.
+    fn came(&mut self, at: u64, server: u32, actions: &mut Vec<Action>) {
         self.come_on(at, server);
         self.serve_line(at, server, actions);
         // Who was started for nothing stays for as long as starting took, whatever the policy.
@@ -466,7 +475,7 @@ impl Pool {
             self.take(at, server);
             return Route::To(server);
         }
-        if self.waiting < self.settings.line {
+        if !self.closed && self.waiting < self.settings.line {
             self.waiting += 1;
             Route::Wait
         } else {

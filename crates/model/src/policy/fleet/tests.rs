@@ -243,6 +243,53 @@ fn a_server_that_drains_answers_what_it_has_and_is_replaced() {
 }
 
 #[test]
+fn a_request_offered_again_waits_where_a_new_one_is_refused() {
+    let mut play = Play::new(settings(vec![kind(2, 1, 5000)]), "baseline");
+    play.ready(5000, 0);
+    assert_eq!(play.arrive(6000), Route::To(0));
+    play.pool.failed(ms(6001), 0, &mut play.actions);
+    // There is no line, and the other server starts.
+    assert_eq!(play.arrive(6002), Route::Refuse);
+    assert_eq!(play.pool.offer_again(ms(6003), &mut play.actions), Route::Wait);
+    assert_eq!(play.done(), [SwitchOn(0), SwitchOn(1)]);
+    play.ready(11_001, 1);
+    assert_eq!(play.done(), [Take(1)]);
+    play.pool.returned(ms(12_000), 0, &mut play.actions);
+    assert_eq!(play.arrive(12_001), Route::To(0));
+}
+
+#[test]
+fn a_closed_pool_drains_to_nothing_and_an_open_one_begins_anew() {
+    let mut play = Play::new(settings(vec![kind(3, 1, 5000)]), "always-on 2");
+    play.ready(5000, 0);
+    play.ready(5000, 1);
+    play.arrive(5001);
+    play.done();
+    play.pool.close(ms(5002), &mut play.actions);
+    assert_eq!(play.done(), [SwitchOff(1)]);
+    assert_eq!(play.arrive(5003), Route::Refuse);
+    assert!(!play.pool.start(ms(5003), 2, &mut play.actions));
+    play.complete(5011, 0);
+    assert_eq!(play.done(), [SwitchOff(0)]);
+    // One that comes on by itself is not kept.
+    play.ready(5012, 2);
+    assert_eq!(play.done(), [SwitchOff(2)]);
+    play.pool.open(ms(6000), &mut play.actions);
+    assert_eq!(play.done(), [SwitchOn(0), SwitchOn(1)]);
+}
+
+#[test]
+fn what_nobody_waits_for_switches_nothing_on() {
+    let mut play = Play::new(settings(vec![kind(2, 1, 0)]), "baseline");
+    play.done();
+    assert_eq!(play.pool.take_spare(ms(1)), Some(0));
+    assert_eq!(play.pool.take_spare(ms(1)), None);
+    assert_eq!(play.done(), []);
+    assert!(play.pool.start(ms(2), 1, &mut play.actions));
+    assert_eq!(play.done(), [SwitchOn(1)]);
+}
+
+#[test]
 fn wear_is_spread_over_all_or_left_to_the_last() {
     let ons = |wear| {
         let settings = FleetSettings { wear, ..settings(vec![kind(5, 1, 0)]) };
@@ -392,8 +439,85 @@ struct Step {
     server: u32,
 }
 
+/// What became of requests, kept by the test.
+#[derive(Debug, Default)]
+struct Books {
+    /// By server.
+    has: [u32; 6],
+    offered: u32,
+    refused: u32,
+    lost: u32,
+    answered: u32,
+    waits: u32,
+}
+
+impl Books {
+    fn accounted(&self) -> u32 {
+        self.refused + self.lost + self.answered + self.waits + self.has.iter().sum::<u32>()
+    }
+
+    fn take(&mut self, play: &mut Play, step: &Step, now: u64) {
+        let server = step.server as usize;
+        match step.what {
+            0..=5 => {
+                self.offered += 1;
+                match play.arrive(now) {
+                    Route::To(server) => self.has[server as usize] += 1,
+                    Route::Wait => self.waits += 1,
+                    Route::Refuse => self.refused += 1,
+                }
+            }
+            6..=8 if self.has[server] > 0 => {
+                self.has[server] -= 1;
+                self.answered += 1;
+                play.complete(now, step.server);
+            }
+            9 => play.ready(now, step.server),
+            10 if step.wait_ms > 150 => {
+                self.lost += std::mem::take(&mut self.has[server]);
+                play.pool.failed(ms(now), step.server, &mut play.actions);
+            }
+            11 if step.wait_ms > 100 => {
+                play.pool.repaired(ms(now), step.server, &mut play.actions);
+            }
+            11 if step.wait_ms > 90 => {
+                play.pool.drain(ms(now), step.server, &mut play.actions);
+            }
+            12 => {
+                self.offered += 1;
+                match play.pool.offer_again(ms(now), &mut play.actions) {
+                    Route::To(server) => self.has[server as usize] += 1,
+                    Route::Wait => self.waits += 1,
+                    Route::Refuse => {
+                        assert!(play.pool.is_closed());
+                        self.refused += 1;
+                    }
+                }
+            }
+            13 => {
+                if let Some(server) = play.pool.take_spare(ms(now)) {
+                    self.offered += 1;
+                    self.has[server as usize] += 1;
+                }
+            }
+            14 if self.waits > 0 => {
+                self.waits -= 1;
+                self.lost += 1;
+                play.pool.leave_line();
+            }
+            15 => play.pool.returned(ms(now), step.server, &mut play.actions),
+            16 => {
+                play.pool.start(ms(now), step.server, &mut play.actions);
+            }
+            17 if step.wait_ms > 170 => play.pool.close(ms(now), &mut play.actions),
+            17 | 18 => play.pool.open(ms(now), &mut play.actions),
+            _ => {}
+        }
+    }
+}
+
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = (0_u64..200, 0_u8..12, 0_u32..6).prop_map(|(wait_ms, what, server)| Step {
+    let step = (0_u64..200, 0_u8..20, 0_u32..6).prop_map(|(wait_ms, what, server)| Step {
         wait_ms,
         what,
         server,
@@ -423,70 +547,43 @@ proptest! {
         };
         let places = [2, 2, 2, 2, 1, 1];
         let mut play = Play::new(settings, choice);
-        let mut has = [0_u32; 6];
-        let (mut now, mut offered, mut refused, mut lost, mut answered, mut waits) =
-            (0, 0_u32, 0, 0, 0, 0_u32);
+        let mut books = Books::default();
+        let mut now = 0;
         for step in steps {
             now += step.wait_ms;
             play.wait(now);
             for action in play.done() {
                 let SwitchOff(server) = action else { continue };
-                prop_assert_eq!(has[server as usize], 0);
+                prop_assert_eq!(books.has[server as usize], 0);
             }
-            let server = step.server as usize;
-            match step.what {
-                0..=5 => {
-                    offered += 1;
-                    match play.arrive(now) {
-                        Route::To(server) => has[server as usize] += 1,
-                        Route::Wait => waits += 1,
-                        Route::Refuse => refused += 1,
-                    }
-                }
-                6..=8 if has[server] > 0 => {
-                    has[server] -= 1;
-                    answered += 1;
-                    play.complete(now, step.server);
-                }
-                9 => play.ready(now, step.server),
-                10 if step.wait_ms > 150 => {
-                    lost += std::mem::take(&mut has[server]);
-                    play.pool.failed(ms(now), step.server, &mut play.actions);
-                }
-                11 if step.wait_ms > 100 => {
-                    play.pool.repaired(ms(now), step.server, &mut play.actions);
-                }
-                11 if step.wait_ms > 90 => {
-                    play.pool.drain(ms(now), step.server, &mut play.actions);
-                }
-                _ => {}
-            }
+            books.take(&mut play, &step, now);
             for action in play.done() {
                 match action {
                     Take(server) => {
-                        waits -= 1;
-                        has[server as usize] += 1;
+                        books.waits -= 1;
+                        books.has[server as usize] += 1;
                     }
                     SwitchOn(_) => {}
-                    SwitchOff(server) => prop_assert_eq!(has[server as usize], 0),
+                    SwitchOff(server) => prop_assert_eq!(books.has[server as usize], 0),
                 }
             }
             let pool = &play.pool;
             let phases: Vec<Phase> = (0..6).map(|server| pool.phase(server).unwrap()).collect();
             for server in 0..6 {
                 let serves = matches!(phases[server], Phase::On | Phase::Draining);
-                prop_assert!(has[server] <= places[server]);
-                prop_assert!(serves || has[server] == 0, "{phases:?} {has:?}");
+                prop_assert!(books.has[server] <= places[server]);
+                prop_assert!(serves || books.has[server] == 0, "{phases:?} {books:?}");
             }
             let in_phase = |wanted| phases.iter().filter(|it| **it == wanted).count() as u32;
             prop_assert_eq!(pool.on(), in_phase(Phase::On));
+            prop_assert!(!pool.is_closed() || pool.on() == 0);
             prop_assert_eq!(pool.starting(), in_phase(Phase::Starting));
-            prop_assert_eq!(pool.busy(), has.iter().filter(|it| **it > 0).count() as u32);
-            prop_assert_eq!(pool.waiting(), waits);
-            prop_assert_eq!(offered, refused + lost + answered + waits + has.iter().sum::<u32>());
+            prop_assert_eq!(pool.busy(), books.has.iter().filter(|it| **it > 0).count() as u32);
+            prop_assert_eq!(pool.waiting(), books.waits);
+            prop_assert_eq!(books.offered, books.accounted());
             // Nobody waits while a server that is on has a place.
-            let room = (0..6).any(|it| phases[it] == Phase::On && has[it] < places[it]);
-            prop_assert!(!(room && waits > 0));
+            let room = (0..6).any(|it| phases[it] == Phase::On && books.has[it] < places[it]);
+            prop_assert!(!(room && books.waits > 0));
             let sum = pool.tallies(ms(now)).iter().fold(Tally::default(), |a, b| a.plus(b));
             prop_assert!(sum.busy <= sum.on);
             prop_assert!(sum.on + sum.starting <= Duration::from_millis(now) * 6);

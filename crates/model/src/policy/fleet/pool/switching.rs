@@ -34,6 +34,12 @@ impl Pool {
 
     /// Switches on and off towards what the policy wants now.
     pub(super) fn steer(&mut self, at: u64, actions: &mut Vec<Action>) {
+        if self.closed {
+            while let Some(idle) = self.line_up.last(IDLE) {
+                self.switch_off(at, idle, actions);
+            }
+            return;
+        }
         let (least, most) = match &mut self.switching {
             Switching::Keep { always_on, .. } => (*always_on, NEVER),
             Switching::Predictive(policy) => {
@@ -97,7 +103,13 @@ impl Pool {
 
     /// Switches the next server on; says which, if there is one.
     pub(super) fn switch_on(&mut self, at: u64, actions: &mut Vec<Action>) -> Option<u32> {
-        let server = self.bench.first(0)?;
+        let server = self.bench.first(0).filter(|_| !self.closed)?;
+        self.switch_on_this(at, server, actions);
+        Some(server)
+    }
+
+    /// Switches on a server that is off.
+    pub(super) fn switch_on_this(&mut self, at: u64, server: u32, actions: &mut Vec<Action>) {
         self.bench.leave(server);
         actions.push(Action::SwitchOn(server));
         let kind = *self.kind_of(server);
@@ -111,7 +123,6 @@ impl Pool {
             self.starting += 1;
             self.made_up += kind.served_while_starting();
         }
-        Some(server)
     }
 
     pub(super) fn come_on(&mut self, at: u64, server: u32) {
@@ -132,7 +143,7 @@ impl Pool {
     /// Those who wait in line go to a server that has just come on.
     pub(super) fn serve_line(&mut self, at: u64, server: u32, actions: &mut Vec<Action>) {
         let places = self.servers[server as usize].places;
-        while self.waiting > 0 && self.servers[server as usize].requests < places {
+        while self.waiting > 0 && self.servers[server as usize].requests < places && !self.closed {
             self.waiting -= 1;
             self.take(at, server);
             actions.push(Action::Take(server));

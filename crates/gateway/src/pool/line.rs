@@ -1,0 +1,87 @@
+//! The line: requests that wait until a server has a place.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use nightwatt_clock::Clock;
+use nightwatt_model::time::Mono;
+use tokio::sync::oneshot;
+
+use super::{Seat, ServerPool};
+use crate::hold::Spool;
+
+/// What became of a request that wanted a place.
+pub(crate) enum Placed {
+    /// It has one.
+    At(Seat),
+    /// It has one, after some waiting.
+    Waited(Seat),
+    /// There is none, and no room to wait.
+    Refused,
+    /// It waited for too long.
+    TooLong,
+}
+
+impl ServerPool {
+    /// Finds a place for a request, and waits in line for one until `deadline` if it must; its body is
+    /// spooled meanwhile. Not refused is what a server or the gateway had `again`.
+    pub(crate) async fn place(
+        self: &Arc<Self>,
+        again: bool,
+        spool: &mut Spool,
+        deadline: Mono,
+    ) -> Placed {
+        self.has_begun().await;
+        let (id, receiver) = match self.route(again) {
+            Ok(seat) => return Placed::At(seat),
+            Err(None) => {
+                self.counts.refused.fetch_add(1, Ordering::Relaxed);
+                return Placed::Refused;
+            }
+            Err(Some(waiter)) => waiter,
+        };
+        self.counts.waited.fetch_add(1, Ordering::Relaxed);
+        let in_line = InLine { pool: self, id };
+        match self.clock.until(deadline, wait(receiver, spool, &self.clock)).await {
+            Ok(Some(seat)) => {
+                std::mem::forget(in_line);
+                Placed::Waited(seat)
+            }
+            Ok(None) | Err(_) => Placed::TooLong,
+        }
+    }
+
+    /// Counts a request that one server failed, and another is to answer.
+    pub(crate) fn count_resent(&self) {
+        self.counts.resent.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Leaves the line when its request is gone.
+struct InLine<'a> {
+    pool: &'a Arc<ServerPool>,
+    id: u64,
+}
+
+impl Drop for InLine<'_> {
+    fn drop(&mut self) {
+        self.pool.with(|state, _| {
+            if let Some(place) = state.line.iter().position(|waiter| waiter.id == self.id) {
+                state.line.remove(place);
+                state.pool.leave_line();
+            }
+        });
+    }
+}
+
+async fn wait(mut seat: oneshot::Receiver<Seat>, spool: &mut Spool, clock: &Clock) -> Option<Seat> {
+    tokio::select! {
+        biased;
+        seat = &mut seat => return seat.ok(),
+        () = spool.fill() => {}
+    }
+    // Nothing comes from the client any more: only time can help.
+    let seat = clock.parked(seat).await;
+    clock.parked(clock.turn()).await;
+    seat.ok()
+}

@@ -1,0 +1,212 @@
+//! One server of a pool, under supervision.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use nightwatt_clock::Clock;
+use nightwatt_model::policy::fleet::Kind;
+use nightwatt_model::policy::lifecycle::Patience;
+use nightwatt_model::policy::manager::Settings;
+use nightwatt_model::policy::sleep::AlwaysOn;
+use nightwatt_model::scenario::{Scenario, Server};
+use nightwatt_power::neighbour::Neighbour;
+use nightwatt_power::probe::{self, Probe};
+use nightwatt_power::{Context, Controller};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::authority::Authority;
+use crate::config::{ServerConfig, SiteConfig};
+use crate::error::StartError;
+use crate::journal::Journal;
+use crate::machine::{self, Machine};
+use crate::metering::{Feed, Meters};
+use crate::origin::OriginPool;
+use crate::shadow::HandsOff;
+use crate::site::{Common, drop_stale};
+use crate::supervisor::{Hands, Records, Supervisor};
+
+/// A server of a pool.
+pub(crate) struct PoolServer {
+    pub(crate) supervisor: Arc<Supervisor>,
+    pub(crate) origin: Arc<OriginPool>,
+    /// What it draws and can do.
+    pub(crate) kind: Kind,
+    /// Name of its kind; empty if it has none.
+    pub(crate) kind_name: String,
+    /// How far its watts may be off, as a share of them.
+    pub(crate) uncertainty: f64,
+    /// What its meter says.
+    pub(crate) meter: Option<Feed>,
+    /// It should be awake so long after it was told to wake.
+    pub(super) wake_timeout: Duration,
+    /// It is tried again so long after it went away.
+    pub(super) retry: Duration,
+    /// Counts its failures.
+    pub(super) term: watch::Sender<u64>,
+    /// Failures since it last answered.
+    pub(super) strikes: AtomicU32,
+    /// Its probe can tell a server that answers from one that merely listens.
+    pub(super) probes_http: bool,
+}
+
+/// What a server is handed besides its configuration.
+#[derive(Default)]
+pub(crate) struct Fittings<'a> {
+    /// In the place of the configured one.
+    pub(crate) controller: Option<Box<dyn Controller>>,
+    pub(crate) meter: Option<Feed>,
+    /// What it stands on.
+    pub(crate) machine: Option<&'a Machine>,
+}
+
+impl PoolServer {
+    /// Opens a server: its ledger, its controller; looks whether it is awake.
+    pub(crate) fn open(
+        server: &ServerConfig,
+        (site, kind, kind_name): (&SiteConfig, &Kind, &str),
+        common: &Common<'_>,
+        fittings: Fittings<'_>,
+        tasks: &mut Vec<JoinHandle<()>>,
+    ) -> Result<Self, StartError> {
+        let Common { config, clock, options } = common;
+        let Fittings { controller, meter, machine } = fittings;
+        let (controller, guest) = controller_of(server, common, controller, machine)?;
+        let probe = server.probe_config();
+        let probes_http = matches!(probe, probe::Config::Http(_));
+        let away = !server.is_on_this_machine() && !options.observe;
+        let hands = Hands {
+            controller,
+            probe: Probe::new(probe, (*clock).clone()),
+            neighbour: away.then(|| neighbour(server, clock)).flatten(),
+        };
+        let path = config.state_dir.join(format!("{}.ledger.jsonl", server.name));
+        let opened = Journal::open(&path, clock.now().wall, options.durable);
+        let (journal, memory) =
+            opened.map_err(|source| StartError::File { path: path.clone(), source })?;
+        let hours = match &meter {
+            Some(_) => crate::journal::read(&path).unwrap_or_default(),
+            None => Vec::new(),
+        };
+        let hours = hours.into_iter().filter_map(|record| record.hour).collect();
+        let records = Records {
+            journal: Some(journal),
+            memory,
+            shelf: None,
+            meters: Meters::new(meter.clone(), None, hours),
+        };
+        let wake_timeout = server.wake_timeout(kind);
+        let mind = (settings(server, kind, wake_timeout), Box::new(AlwaysOn) as _);
+        let (supervisor, task) = Supervisor::start(&server.name, clock, mind, hands, records);
+        tasks.push(task);
+        tasks.extend(guest.map(|guest| tokio::spawn(guest.follow(Arc::clone(&supervisor)))));
+        let limits = &config.limits;
+        let origin = OriginPool::new(
+            &server.origin.authority,
+            limits.connect_timeout,
+            limits.origin_timeout,
+            clock,
+        );
+        let origin = Arc::new(origin);
+        tasks.push(tokio::spawn(drop_stale(Arc::clone(&origin), supervisor.phase())));
+        let kind =
+            if server.on.is_some() && kind_name.is_empty() { on_others_bill(kind) } else { *kind };
+        Ok(Self {
+            supervisor,
+            origin,
+            kind,
+            kind_name: kind_name.to_owned(),
+            uncertainty: config.scenario_of(site).server.uncertainty,
+            meter,
+            wake_timeout,
+            retry: server.retry,
+            term: watch::Sender::new(0),
+            strikes: AtomicU32::new(0),
+            probes_http,
+        })
+    }
+
+    /// One of its kind as the scenario of a site would have it; `on_w` is idle.
+    pub(crate) fn as_server(&self) -> Server {
+        Server {
+            on_w: self.kind.idle.get(),
+            off_w: self.kind.off.get(),
+            switch_j: self.kind.switch.get(),
+            wake_time: self.kind.switch_on,
+            ..Server::default()
+        }
+    }
+
+    pub(super) fn answered(&self) {
+        self.strikes.store(0, Ordering::Relaxed);
+    }
+
+    /// Failures since it last answered, this one too.
+    pub(super) fn struck(&self) -> u32 {
+        self.strikes.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+    }
+}
+
+/// What stands on a machine draws what that draws, unless it is said what it draws itself.
+fn on_others_bill(kind: &Kind) -> Kind {
+    use nightwatt_model::quantity::{Joules, Watts};
+    Kind { idle: Watts::ZERO, busy: Watts::ZERO, off: Watts::ZERO, switch: Joules(0.0), ..*kind }
+}
+
+type Controlled = (Box<dyn Controller>, Option<machine::Guest>);
+
+fn controller_of(
+    server: &ServerConfig,
+    common: &Common<'_>,
+    controller: Option<Box<dyn Controller>>,
+    machine: Option<&Machine>,
+) -> Result<Controlled, StartError> {
+    let Common { config, clock, options } = common;
+    let context = Context {
+        clock: (*clock).clone(),
+        state_dir: config.state_dir.clone(),
+        site: server.name.clone(),
+    };
+    let configured = || {
+        let built = server.power.as_ref().map(|power| power.build(&context)).transpose();
+        built.map_err(|source| StartError::Power { site: server.name.clone(), source })
+    };
+    let own = match controller {
+        Some(controller) => Some(controller),
+        None => configured()?,
+    };
+    if options.observe {
+        let listens = Probe::new(probe::Config::tcp(&server.origin.authority), (*clock).clone());
+        return Ok((Box::new(HandsOff { real: own, listens }), None));
+    }
+    Ok(machine::stand_on(machine, &server.name, own))
+}
+
+/// It is there for the pool, and promises nothing of its own.
+fn settings(server: &ServerConfig, kind: &Kind, wake_timeout: Duration) -> Settings {
+    Settings {
+        sla: None,
+        min_on: Duration::ZERO,
+        quiet: Duration::ZERO,
+        wake_time: kind.switch_on,
+        grace: Duration::ZERO,
+        patience: Patience {
+            wake_timeout,
+            back_off: server.retry,
+            sleep_timeout: server.sleep_timeout,
+            watch_every: server.watch,
+            watch_asleep_every: server.watch_asleep(),
+            good_bye: server.good_bye,
+            ..Patience::default()
+        },
+        ..Settings::of(&Scenario::default())
+    }
+}
+
+/// The server on the wire.
+fn neighbour(server: &ServerConfig, clock: &Clock) -> Option<Neighbour> {
+    let authority = Authority::parse(&server.origin.authority)?;
+    let host = authority.host.trim_start_matches('[').trim_end_matches(']');
+    Some(Neighbour::new(host, clock.clone()))
+}

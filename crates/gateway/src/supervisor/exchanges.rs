@@ -1,0 +1,64 @@
+//! Exchanges with the server: while one is under way it is kept awake.
+
+use nightwatt_model::policy::lifecycle::Phase;
+
+use super::Supervisor;
+
+impl Supervisor {
+    /// Begins an exchange with the server if it is awake: for a held request.
+    pub(crate) fn try_begin(&self) -> bool {
+        self.with(|managed, _| {
+            let awake = managed.manager.phase() == Phase::Awake;
+            if awake {
+                managed.manager.begin();
+            }
+            awake
+        })
+    }
+
+    /// Begins an exchange, whatever is known of the server.
+    pub(crate) fn begin(&self) {
+        self.with(|managed, _| managed.manager.begin());
+    }
+
+    /// An exchange is over.
+    pub(crate) fn end(&self) {
+        let now = self.clock.now();
+        self.with(|managed, _| managed.manager.end(now));
+    }
+
+    /// An exchange is over whose client may not wake the server.
+    pub(crate) fn end_as_guest(&self) {
+        let now = self.clock.now();
+        self.with(|managed, _| managed.manager.end_as_guest(now));
+    }
+
+    /// An exchange with this server of a pool begins.
+    pub(crate) fn take(&self) {
+        let now = self.clock.now();
+        self.with(|managed, _| {
+            managed.manager.begin();
+            managed.manager.works(now, true);
+        });
+    }
+
+    /// It is over.
+    pub(crate) fn release(&self) {
+        let now = self.clock.now();
+        self.with(|managed, _| {
+            managed.manager.end(now);
+            managed.manager.works(now, managed.manager.in_flight() > 0);
+        });
+    }
+
+    /// Begins an exchange that nobody asked for, if the server is awake and not about to sleep.
+    pub(crate) fn try_begin_background(&self) -> bool {
+        self.with(|managed, _| managed.manager.begin_background())
+    }
+
+    /// An exchange that nobody asked for is over.
+    pub(crate) fn end_background(&self) {
+        let now = self.clock.now();
+        self.with(|managed, _| managed.manager.end_background(now));
+    }
+}
