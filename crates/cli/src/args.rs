@@ -22,7 +22,10 @@ use crate::written::{self, WaitingChoice};
 pub(crate) use agent::{AgentArgs, AgentConfigArgs, AgentOrder, AgentStep, AnnounceWhat, AskArgs};
 pub(crate) use calibrate::{AlignArgs, Calibrate, CalibrateArgs, StatesArgs, Sync};
 pub(crate) use doctor::DoctorArgs;
-pub(crate) use fleet::{FleetArgs, FleetPublishedArgs, FleetStep};
+pub(crate) use fleet::{
+    FleetArgs, FleetCopiesArgs, FleetFitArgs, FleetPlanArgs, FleetPublishedArgs, FleetServerArgs,
+    FleetSizeArgs, FleetStep,
+};
 pub(crate) use load::{ArrivalKind, LoadArgs};
 pub(crate) use measure::{ExportArgs, MeterArgs, MetersArgs, RecordArgs, RunArgs};
 

@@ -1,15 +1,17 @@
-//! When requests arrive: constant, Poisson, in bursts (MMPP), along a profile such as a day, or at
-//! the times of a trace.
+//! When requests arrive: constant, Poisson, in bursts (MMPP), along a profile such as a day, by the
+//! counts of a log, or at the times of a trace.
 //!
 //! [`Arrivals`] is the process, [`Arrivals::times`] one realisation of it: ascending seconds since
 //! the start, made one by one as they are asked for. The same process and seed give the same times,
 //! on any machine and number of threads. Rates are in 1/s, times and lengths in seconds.
 
 mod bursts;
+mod counts;
 mod profile;
 mod trace;
 
 pub use bursts::Bursts;
+pub use counts::Counts;
 pub use profile::Profile;
 pub use trace::Trace;
 
@@ -50,6 +52,9 @@ pub enum ArrivalsError {
     /// A profile without a single step.
     #[error("the profile has no steps; give one rate or more")]
     NoSteps,
+    /// Counts that are all zero.
+    #[error("nothing arrives: all counts are 0")]
+    Nothing,
     /// A peak that the sine cannot have.
     #[error("the peak is {0} times the mean; with a sine it lies between 1 and 2")]
     Peak(f64),
@@ -74,6 +79,8 @@ pub enum Arrivals {
     Bursts(Bursts),
     /// A Poisson process whose rate follows a profile, such as a day.
     Profile(Profile),
+    /// So many in each second, or other steps.
+    Counts(Counts),
     /// At these times, and then no more.
     Trace(Trace),
 }
@@ -110,12 +117,13 @@ impl Arrivals {
             Self::Constant(rate) | Self::Poisson(rate) => Some(rate.0),
             Self::Bursts(bursts) => Some(bursts.mean_rate()),
             Self::Profile(profile) => Some(profile.mean_rate()),
+            Self::Counts(counts) => Some(counts.mean_rate()),
             Self::Trace(trace) => trace.mean_rate(),
         }
     }
 
-    /// One realisation: seconds since the start, ascending. It ends only where a trace or a profile
-    /// that does not repeat ends.
+    /// One realisation: seconds since the start, ascending. It ends only where counts, a trace or a
+    /// profile that does not repeat end.
     ///
     /// Constant arrivals and traces have nothing random and ignore the seed.
     pub fn times(&self, seed: u64) -> Times {
@@ -126,6 +134,7 @@ impl Arrivals {
             }
             Self::Bursts(bursts) => Kind::Bursts(Box::new(bursts.start(seed))),
             Self::Profile(profile) => Kind::Profile(profile.clone().start(seed)),
+            Self::Counts(counts) => Kind::Counts(counts.clone().start(seed)),
             Self::Trace(trace) => Kind::Trace { trace: trace.clone(), next: 0 },
         })
     }
@@ -141,6 +150,7 @@ enum Kind {
     Poisson { rate: f64, now: f64, random: ChaCha8Rng },
     Bursts(Box<bursts::State>),
     Profile(profile::State),
+    Counts(counts::State),
     Trace { trace: Trace, next: usize },
 }
 
@@ -162,6 +172,7 @@ impl Iterator for Times {
             }
             Kind::Bursts(state) => Some(state.next()),
             Kind::Profile(state) => state.next(),
+            Kind::Counts(state) => state.next(),
             Kind::Trace { trace, next } => {
                 let time = trace.time(*next)?;
                 *next += 1;
