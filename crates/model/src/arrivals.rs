@@ -129,9 +129,7 @@ impl Arrivals {
     pub fn times(&self, seed: u64) -> Times {
         Times(match self {
             Self::Constant(rate) => Kind::Constant { rate: rate.0, next: 0 },
-            Self::Poisson(rate) => {
-                Kind::Poisson { rate: rate.0, now: 0.0, random: stream(seed, 0) }
-            }
+            Self::Poisson(rate) => Kind::Poisson(Box::new(Poisson::start(rate.0, seed))),
             Self::Bursts(bursts) => Kind::Bursts(Box::new(bursts.start(seed))),
             Self::Profile(profile) => Kind::Profile(profile.clone().start(seed)),
             Self::Counts(counts) => Kind::Counts(counts.clone().start(seed)),
@@ -147,11 +145,47 @@ pub struct Times(Kind);
 #[derive(Debug, Clone)]
 enum Kind {
     Constant { rate: f64, next: u64 },
-    Poisson { rate: f64, now: f64, random: ChaCha8Rng },
+    Poisson(Box<Poisson>),
     Bursts(Box<bursts::State>),
     Profile(profile::State),
     Counts(counts::State),
     Trace { trace: Trace, next: usize },
+}
+
+/// Gaps drawn at a time: a loop that does nothing else draws them in half the time.
+const GAPS: usize = 64;
+
+#[derive(Debug, Clone)]
+struct Poisson {
+    rate: f64,
+    now: f64,
+    gaps: [f64; GAPS],
+    next: usize,
+    random: ChaCha8Rng,
+}
+
+impl Poisson {
+    fn start(rate: f64, seed: u64) -> Self {
+        Self { rate, now: 0.0, gaps: [0.0; GAPS], next: GAPS, random: stream(seed, 0) }
+    }
+
+    #[inline]
+    fn next(&mut self) -> f64 {
+        if self.next == GAPS {
+            self.draw();
+        }
+        self.now += self.gaps[self.next];
+        self.next += 1;
+        self.now
+    }
+
+    #[inline(never)]
+    fn draw(&mut self) {
+        for gap in &mut self.gaps {
+            *gap = exponential(&mut self.random) / self.rate;
+        }
+        self.next = 0;
+    }
 }
 
 impl Iterator for Times {
@@ -166,10 +200,7 @@ impl Iterator for Times {
                 *next += 1;
                 Some(time)
             }
-            Kind::Poisson { rate, now, random } => {
-                *now += exponential(random) / *rate;
-                Some(*now)
-            }
+            Kind::Poisson(state) => Some(state.next()),
             Kind::Bursts(state) => Some(state.next()),
             Kind::Profile(state) => state.next(),
             Kind::Counts(state) => state.next(),

@@ -1,7 +1,7 @@
 //! The default policy for pools over the requests that NASA's server had in July and August 1995,
 //! beside the better of `always-on N` and `delayed-off d`: energy + price x transitions.
 //!
-//! `make bench-nasa`, or `cargo bench -p nightwatt-sim --bench nasa [-- SERVERS...]`. Needs
+//! `make bench-nasa`, or `cargo bench -p nightwatt-sim --bench nasa [-- SERVERS | SERVERS:SLA_MS:START_S ...]`. Needs
 //! `nasa_requests_per_second.txt.gz` (`NIGHTWATT_DATA`). Ends with an error where a bound is broken.
 //!
 //! **Written down before anything was run.**
@@ -84,10 +84,14 @@ fn main() {
         fill(&july, &words[1..]);
         return;
     }
-    let wanted = |servers: u32| words.is_empty() || words.contains(&servers.to_string());
+    // `5`, or one cell: `100:10:60`.
+    let wanted = |servers: u32, sla_ms: u64, start: u64| {
+        let cell = format!("{servers}:{sla_ms}:{start}");
+        words.is_empty() || words.iter().any(|it| *it == cell || *it == servers.to_string())
+    };
     let mut cells = Vec::new();
-    for (servers, days, sla_ms, copies) in COPIES.into_iter().filter(|it| wanted(it.0)) {
-        for start in STARTS {
+    for (servers, days, sla_ms, copies) in COPIES {
+        for start in STARTS.into_iter().filter(|start| wanted(servers, sla_ms, *start)) {
             let arrivals = |month: &Counts| superposed(month, copies, days);
             cells.push(Cell {
                 servers,
@@ -164,9 +168,9 @@ fn fill(july: &Counts, wanted: &[String]) {
             let cell = Cell { servers, sla_ms, start: 1, august: arrivals.clone(), july: arrivals };
             let all = FleetChoice::AlwaysOn { servers };
             if cell.play(&cell.july, all, 0.0).refused <= 0.5 * LIMIT {
-                low = copies
+                low = copies;
             } else {
-                high = copies
+                high = copies;
             }
         }
         println!("({servers}, {days}, {sla_ms}, {low}),");
@@ -208,16 +212,18 @@ impl Cell {
     /// Each price: ratio and line.
     fn contest(&self) -> Vec<(f64, String)> {
         let mut tried: Vec<(FleetChoice, Score)> = Vec::new();
-        let mut attempt = |choice: FleetChoice| {
-            if !tried.iter().any(|it| it.0 == choice) {
+        let step = self.servers.div_ceil(20);
+        let numbers = (1..=self.servers / step).rev().map(|n| always_on(n * step));
+        let delays = (-1..=8).rev().map(|half| delayed_off(10_f64.powf(0.5 * f64::from(half))));
+        for row in [numbers.collect::<Vec<_>>(), delays.collect()] {
+            for choice in row {
                 let score = self.play(&self.july, choice, 0.0);
                 tried.push((choice, score));
+                // Fewer or shorter refuses still more.
+                if score.refused > LIMIT {
+                    break;
+                }
             }
-        };
-        let step = self.servers.div_ceil(20);
-        (1..=self.servers / step).for_each(|n| attempt(always_on(n * step)));
-        for exponent in -1..=8 {
-            attempt(delayed_off(10_f64.powf(0.5 * f64::from(exponent))));
         }
         let mut lines = Vec::new();
         for price in PRICES {
@@ -234,12 +240,10 @@ impl Cell {
                     }
                 }
             }
-            let (theirs, fitted) =
-                *best(tried.iter(), price).expect("all servers on keep the limit");
+            let (theirs, _) = *best(tried.iter(), price).expect("all servers on keep the limit");
             let shown = self.play(&self.august, theirs, 0.0);
             let ours = self.play(&self.august, FleetChoice::Predictive, price);
             let ratio = ours.cost(price) / shown.cost(price);
-            let _ = fitted;
             lines.push((
                 ratio,
                 format!(

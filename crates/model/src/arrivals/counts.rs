@@ -137,12 +137,12 @@ mod tests {
         let given = [3, 0, 5000, 1];
         let times: Vec<f64> = Arrivals::Counts(counts(&given)).times(7).collect();
         assert!(times.is_sorted());
-        let within = |step: f64| times.iter().filter(move |it| (**it / 2.0).floor() == step);
-        let found = [0.0, 1.0, 2.0, 3.0].map(|step| within(step).count());
+        let within = |step: usize| times.iter().filter(move |it| (**it / 2.0) as usize == step);
+        let found = [0, 1, 2, 3].map(|step| within(step).count());
         assert_eq!(found, [3, 0, 5000, 1]);
         // Of 5000 uniform times the empirical distribution is within 1.95 / sqrt(5000) but for one in
         // a thousand (Kolmogorov and Smirnov).
-        let distance = within(2.0)
+        let distance = within(2)
             .enumerate()
             .map(|(rank, time)| ((time - 4.0) / 2.0 - (rank as f64 + 0.5) / 5000.0).abs())
             .fold(0.0, f64::max);

@@ -18,12 +18,19 @@ struct Measure {
     title: &'static str,
     unit: &'static str,
     of: fn(&Row) -> f64,
+    /// Kinds of servers differ in it by so much that against the rate it is drawn by ratio.
+    by_ratio: bool,
 }
 
 const MEASURES: [Measure; 3] = [
-    Measure { title: "Servers on", unit: "", of: |row| row.servers_on.mean },
-    Measure { title: "Energy of a day", unit: "Wh", of: |row| row.wh_per_day.mean },
-    Measure { title: "Transitions an hour", unit: "", of: |row| row.transitions_per_hour.mean },
+    Measure { title: "Servers on", unit: "", of: |row| row.servers_on.mean, by_ratio: false },
+    Measure { title: "Energy of a day", unit: "Wh", of: |row| row.wh_per_day.mean, by_ratio: true },
+    Measure {
+        title: "Transitions an hour",
+        unit: "",
+        of: |row| row.transitions_per_hour.mean,
+        by_ratio: false,
+    },
 ];
 
 fn choice(row: &Row) -> Option<FleetChoice> {
@@ -66,7 +73,11 @@ impl PlanResult {
             let chart = Chart::new(
                 format!("{} against the rate", measure.title),
                 Axis::new("Rate", "requests/s", Scale::FromZero),
-                Axis::new(measure.title, measure.unit, Scale::FromZero),
+                Axis::new(
+                    measure.title,
+                    measure.unit,
+                    if measure.by_ratio { Scale::Log } else { Scale::FromZero },
+                ),
             )
             .description("The mean of all replications, for each pool and policy.");
             names.iter().fold(chart, |chart, (pool, policy)| {
@@ -187,10 +198,10 @@ impl PlanResult {
             front.sort_by(|a, b| {
                 a.transitions_per_hour.mean.total_cmp(&b.transitions_per_hour.mean)
             });
-            let series = Series::new(format!("{pool}, Pareto front"), Kind::Step);
-            chart = chart.series(front.into_iter().fold(series, |series, row| {
-                series.labelled(row.transitions_per_hour.mean, row.wh_per_day.mean, &row.policy)
-            }));
+            let points =
+                front.iter().map(|row| (row.transitions_per_hour.mean, row.wh_per_day.mean));
+            let series = Series::new(format!("{pool}, Pareto front"), Kind::Step).points(points);
+            chart = chart.series(series);
         }
         chart
     }
