@@ -60,6 +60,7 @@ impl PerSecond {
             self.add(at).ok_or_else(|| Error::TooLong { name: log.name().to_owned() })?;
         }
         self.malformed += log.counts().malformed;
+        self.trim();
         Ok(())
     }
 
@@ -106,21 +107,39 @@ impl PerSecond {
         if self.counts.is_empty() {
             self.begins = at;
         }
-        if at < self.begins {
-            // Rotated logs come in any order.
-            let before = usize::try_from(self.begins.checked_sub(at)?).ok()?;
-            if before + self.counts.len() > MOST_SECONDS {
-                return None;
-            }
-            self.counts.splice(..0, std::iter::repeat_n(0, before));
-            self.begins = at;
+        if self.place(at).is_none() {
+            // What was made for earlier seconds may not be needed.
+            self.trim();
+            self.place(at)?;
         }
-        let second = usize::try_from(at.checked_sub(self.begins)?).ok()?;
-        if second >= MOST_SECONDS {
-            return None;
-        }
+        let second = usize::try_from(at - self.begins).ok()?;
         self.add_at(second, 1);
         Some(())
+    }
+
+    /// Makes a place for this second.
+    fn place(&mut self, at: i64) -> Option<()> {
+        let len = self.counts.len();
+        if at < self.begins {
+            // Rotated logs come in any order. Twice as long each time, so that a log that runs backwards
+            // is not moved for each of its lines.
+            let before = usize::try_from(self.begins.checked_sub(at)?).ok()?;
+            let most = MOST_SECONDS.checked_sub(len).filter(|most| before <= *most)?;
+            let room = before.max(len).min(most);
+            self.begins = self.begins.checked_sub(i64::try_from(room).ok()?)?;
+            self.counts.splice(..0, std::iter::repeat_n(0, room));
+        }
+        usize::try_from(at.checked_sub(self.begins)?)
+            .ok()
+            .filter(|second| *second < MOST_SECONDS)
+            .map(drop)
+    }
+
+    /// From the first request on.
+    fn trim(&mut self) {
+        let first = self.counts.iter().position(|count| *count > 0).unwrap_or(0);
+        self.counts.drain(..first);
+        self.begins += first as i64;
     }
 
     fn add_at(&mut self, second: usize, count: u32) {
@@ -163,6 +182,19 @@ mod tests {
         assert_eq!((seconds.counts.as_slice(), seconds.malformed), (&[1, 0, 2, 0, 1][..], 1));
         // 2012-03-03T06:00:01Z.
         assert_eq!((seconds.begins, seconds.requests()), (1_330_754_401, 4));
+    }
+
+    #[test]
+    fn a_log_that_runs_backwards_is_counted_as_one_that_does_not() {
+        let lines: Vec<String> = (0..60).map(|it| line(&format!("06:00:{it:02}"))).collect();
+        let told = |lines: &[String]| {
+            let mut seconds = PerSecond::default();
+            seconds.add_log(&mut log(&lines.concat())).unwrap();
+            seconds
+        };
+        let backwards: Vec<String> = lines.iter().rev().cloned().collect();
+        assert_eq!(told(&lines), told(&backwards));
+        assert_eq!(told(&backwards).counts, [1; 60]);
     }
 
     #[test]

@@ -294,4 +294,19 @@ mod tests {
         }
         assert!(point("200").is_err() && point("-1=1s").is_err() && point("1=0").is_err());
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_points_or_a_reason(text in "[0-9a-z.,; \n\"#eE+-]{0,60}|\\PC{0,40}") {
+            let reason = match points(&text) {
+                Ok(points) => {
+                    proptest::prop_assert!(!points.is_empty());
+                    proptest::prop_assert!(points.iter().all(|it| it.arrivals.get().is_finite()));
+                    None
+                }
+                Err(why) => Some(why),
+            };
+            proptest::prop_assert!(reason.is_none_or(|why| why.contains("write requests a second")));
+        }
+    }
 }
