@@ -139,7 +139,8 @@ impl PerSecond {
     fn trim(&mut self) {
         let first = self.counts.iter().position(|count| *count > 0).unwrap_or(0);
         self.counts.drain(..first);
-        self.begins += first as i64;
+        // At most 400 days.
+        self.begins = self.begins.saturating_add_unsigned(first as u64);
     }
 
     fn add_at(&mut self, second: usize, count: u32) {
