@@ -42,7 +42,8 @@ const AUGUST: usize = 2_381_545;
 const JULY_DAYS: usize = 27;
 const AUGUST_DAYS: std::ops::Range<usize> = 3..31;
 
-/// Servers, days that are played, SLA in ms, copies.
+/// Servers, days that are played, SLA in ms, copies: by `-- fill SERVERS`, but for a hundred, where they
+/// are told from those of twenty.
 const COPIES: [(u32, usize, u64, usize); 6] = [
     (5, 2, 10, 110),
     (5, 2, 100, 379),
