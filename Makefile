@@ -22,7 +22,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-fleet bench-front-door bench-load bench-meters policies fuzz fuzz-smoke lint doc licences garbage soak soak-pool test-vm test-static ci
+.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-fleet bench-front-door bench-load bench-meters bench-nasa policies fuzz fuzz-smoke lint doc licences garbage soak soak-pool test-vm test-static ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS="--help")'
@@ -39,6 +39,7 @@ help:
 	@echo 'make bench-meters'
 	@echo '                 reading five energy counters beside a bare loop (ARGS=30: seconds of each run)'
 	@echo 'make bench-fleet the fleet simulator beside SimPy and Ciw on one queue (ARGS=50000: arrivals for them)'
+	@echo 'make bench-nasa  the default policy of pools over two months of NASA'"'"'s requests (ARGS=5: servers; hours for all)'
 	@echo 'make policies    every policy figure over the real logs, beside the best fixed time-out'
 	@echo 'make lint        format, clippy, house rules'
 	@echo 'make doc         the API documentation'
@@ -92,6 +93,10 @@ bench-load:
 bench-meters:
 	@tools/need rust cc bpf
 	@cargo run --release --locked --quiet -p nightwatt-bench-meters -- $(ARGS)
+
+bench-nasa:
+	@tools/need rust cc bpf
+	@cargo bench --locked --quiet -p nightwatt-sim --bench nasa -- $(ARGS)
 
 bench-fleet:
 	@tools/need rust cc bpf

@@ -1,4 +1,5 @@
-//! Logs of any bytes, plain or gzipped: every line is counted once, and packing changes nothing.
+//! Logs of any bytes, plain or gzipped: every line is counted once, and packing changes nothing. As
+//! counts per second they are read or refused.
 
 #![no_main]
 
@@ -7,10 +8,11 @@ use std::io::{Cursor, Write as _};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use libfuzzer_sys::fuzz_target;
-use nightwatt_traffic::LogReader;
 use nightwatt_traffic::reader::Counts;
+use nightwatt_traffic::{LogReader, PerSecond};
 
 fuzz_target!(|log: &[u8]| {
+    count(log);
     let Some((plain, whole)) = read(log.to_vec()) else { return };
     let sorts = [plain.requests, plain.bad_requests, plain.malformed, plain.directives];
     assert_eq!(plain.lines, sorts.iter().sum::<u64>(), "{plain:?}");
@@ -23,6 +25,20 @@ fuzz_target!(|log: &[u8]| {
     assert_eq!(plain.lines, ends as u64 + u64::from(open));
     assert_eq!(read(gzipped(log)), Some((plain, true)));
 });
+
+/// As a file of counts, and second by second as a log.
+fn count(log: &[u8]) {
+    let mut counts = PerSecond::default();
+    if counts.add_counts("fuzz", Cursor::new(log.to_vec())).is_ok() && !is_packed(log) {
+        assert!(counts.counts.len() <= log.len().div_ceil(2));
+    }
+    if let Ok(mut reader) = LogReader::new("fuzz", Cursor::new(log.to_vec())) {
+        let mut seconds = PerSecond::default();
+        if seconds.add_log(&mut reader).is_ok() {
+            assert_eq!(seconds.requests(), reader.counts().requests);
+        }
+    }
+}
 
 /// What was met, and whether it was read to its end; none where the format is not for us.
 fn read(log: Vec<u8>) -> Option<(Counts, bool)> {

@@ -26,7 +26,10 @@ pub(crate) use calibrate::{AlignArgs, Calibrate, CalibrateArgs, StatesArgs, Sync
 #[cfg(feature = "bpf")]
 pub(crate) use caliper::CaliperArgs;
 pub(crate) use doctor::DoctorArgs;
-pub(crate) use fleet::{FleetArgs, FleetPublishedArgs, FleetStep};
+pub(crate) use fleet::{
+    FleetArgs, FleetCopiesArgs, FleetFitArgs, FleetPlanArgs, FleetPublishedArgs, FleetServerArgs,
+    FleetSizeArgs, FleetStep,
+};
 pub(crate) use load::{ArrivalKind, LoadArgs};
 pub(crate) use measure::{ExportArgs, MeterArgs, MetersArgs, RecordArgs, RunArgs};
 

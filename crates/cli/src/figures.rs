@@ -5,18 +5,11 @@ use std::time::Duration;
 use nightwatt_model::duration_text;
 use nightwatt_model::energy::{Energy, Provenance};
 use nightwatt_model::quantity::{JOULES_PER_KWH, Joules};
+use nightwatt_report::grouped;
 
 /// Thousands apart: `1,234,567`.
 pub(crate) fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    grouped(n as f64, 0)
 }
 
 /// `1 request`, `2 requests`.

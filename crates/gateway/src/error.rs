@@ -31,12 +31,14 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    pub(crate) fn syntax(name: &str, text: &str, error: &toml::de::Error) -> Self {
+    /// What the parser says of a file of this name and text.
+    pub fn syntax(name: &str, text: &str, error: &toml::de::Error) -> Self {
         Self::at(name, text, error.span(), error.message().to_owned())
     }
 
-    /// A value that is of the right type and wrong all the same: looks for the line of its key.
-    pub(crate) fn value(name: &str, text: &str, key: &str, message: String) -> Self {
+    /// A value that is of the right type and wrong all the same: looks for the line of its `key`, with
+    /// dots, elements of arrays by their number: `site.1.scenario.server.on_w`.
+    pub fn value(name: &str, text: &str, key: &str, message: String) -> Self {
         Self::at(name, text, find_key(text, key), message)
     }
 

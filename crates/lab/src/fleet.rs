@@ -1,3 +1,71 @@
 //! `nightwatt fleet`: pools of servers, simulated under the policies that run them.
 
+mod curves;
+pub mod fit;
+mod jobs;
+pub mod plan;
 pub mod published;
+pub mod size;
+
+use std::path::PathBuf;
+
+use nightwatt_gateway::ConfigError;
+use nightwatt_model::arrivals::{Arrivals, ArrivalsError};
+use nightwatt_model::policy::fleet::{FleetChoice, FleetError, FleetSettings, Pool};
+use nightwatt_model::queueing::QueueingError;
+use nightwatt_model::time::{Mono, Nanos};
+use nightwatt_sim::fleet::{Outcome, Service, ServiceError, Window, run};
+
+/// Why a pool cannot be simulated.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A plan with something wrong in it.
+    #[error(transparent)]
+    Plan(#[from] ConfigError),
+    /// A queue without a steady state.
+    #[error(transparent)]
+    Queueing(#[from] QueueingError),
+    /// A pool that cannot be.
+    #[error(transparent)]
+    Fleet(#[from] FleetError),
+    /// Arrivals that cannot be.
+    #[error(transparent)]
+    Arrivals(#[from] ArrivalsError),
+    /// Service times that cannot be.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    /// A log that cannot be read.
+    #[error(transparent)]
+    Log(#[from] nightwatt_traffic::Error),
+    /// A file that cannot be read.
+    #[error("cannot read {path}: {source}; check that it is there and may be read")]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Points that are none.
+    #[error("{0}")]
+    Points(String),
+    /// Values on the command line that do not go together.
+    #[error("{0}")]
+    Flags(String),
+    /// No pool keeps the promise.
+    #[error("{0}")]
+    TooFew(String),
+}
+
+/// One pool under one policy, from a seed; policies with the same seed meet the same requests.
+fn play(
+    settings: &FleetSettings,
+    choice: FleetChoice,
+    (arrivals, service): (&Arrivals, &Service),
+    seed: u64,
+    window: Window,
+) -> Result<Outcome, Error> {
+    let pool = Pool::new(settings.clone(), choice, Mono::ZERO)?;
+    let times = arrivals.times(seed).map(Nanos::from_secs);
+    // Arrivals have streams 0 and the last of a seed.
+    Ok(run(pool, times, service.start(seed, 1)?, window))
+}

@@ -25,7 +25,7 @@ fn main() {
         println!("{} {}", taken.as_secs_f64(), outcome.mean_response().as_secs_f64());
         return;
     }
-    let most: u64 = words.first().map_or(10_000_000, |it| it.parse().expect("how many arrivals"));
+    let most: u64 = words.first().map_or(100_000_000, |it| it.parse().expect("how many arrivals"));
     println!(
         "{:<18} {:>7} {:>11} {:>9} {:>14} {:>8} {:>9}",
         "policy", "servers", "arrivals", "ms", "ns/arrival", "mean on", "refused"

@@ -116,15 +116,12 @@ pub fn run(
     let ends = window.warm_up.saturating_add(window.counted);
     let all = ends.saturating_add(window.cool_down);
     let (mut number, mut last) = (0, Nanos::ZERO);
-    let mut arrivals = arrivals.into_iter();
+    let mut arrivals = arrivals.into_iter().map(Into::into).take_while(|at| *at != Nanos::NEVER);
     let (mut opened, mut closed) = (None, None);
-    while number < all
-        && let Some(at) = arrivals.next()
-    {
-        let at: Nanos = at.into();
-        if at == Nanos::NEVER {
-            break;
-        }
+    let mut next = if all > 0 { arrivals.next() } else { None };
+    while let Some(at) = next {
+        // Known early, so that the processor need not wait for it when this one is done.
+        next = if number + 1 < all { arrivals.next() } else { None };
         run.until(at);
         if number == window.warm_up {
             opened = Some(run.mark(at));

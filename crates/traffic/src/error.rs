@@ -65,6 +65,26 @@ pub enum Error {
         /// Names of all formats.
         formats: String,
     },
+    /// A file of counts with something else in it.
+    #[error(
+        "{name} begins like a file of counts, and number {place} is none; write whole numbers with white \
+         space between them, one for each second"
+    )]
+    NoCounts {
+        /// Path as given.
+        name: String,
+        /// Which number, from 1.
+        place: u64,
+    },
+    /// Longer than can be counted second by second.
+    #[error(
+        "{name} has requests more than 400 days from the others; is a date in it wrong? Else count a \
+         shorter part"
+    )]
+    TooLong {
+        /// Path as given.
+        name: String,
+    },
     /// No format has this name.
     #[error("there is no log format `{0}`; try one of {formats}", formats = format_names())]
     NoSuchFormat(String),

@@ -105,6 +105,11 @@ impl LogReader {
         self.parser.as_ref().map(LineParser::format)
     }
 
+    /// As it was given.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// What was met so far.
     pub const fn counts(&self) -> &Counts {
         &self.counts

@@ -119,6 +119,11 @@ fn arrivals(args: &LoadArgs, plan: &Plan) -> Value {
             "peak": args.when.peak,
             "day_s": profile.length(),
         }),
+        Arrivals::Counts(counts) => json!({
+            "kind": "counts",
+            "rate": counts.mean_rate(),
+            "requests": counts.total(),
+        }),
         Arrivals::Trace(trace) => json!({
             "kind": "trace",
             "requests": trace.len(),

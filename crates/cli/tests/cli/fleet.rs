@@ -1,8 +1,161 @@
 //! Pools of servers.
 
+use std::path::Path;
+use std::process::Command;
+
 use serde_json::Value;
 
-use crate::harness::{nightwatt, told};
+use crate::harness::{NIGHTWATT, nightwatt, shared_data, told};
+
+fn json(args: &[&str]) -> Value {
+    let output = nightwatt(args);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let said = String::from_utf8(output.stderr.clone()).unwrap();
+    let silent = said.lines().all(|line| line.starts_with("warning: "));
+    assert!(silent, "no progress under --json: {}", told(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The plan that the documentation shows.
+fn example() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples/fleet.toml");
+    path.display().to_string()
+}
+
+#[test]
+fn the_plan_of_the_documentation_is_simulated_and_written_in_every_form() {
+    let folder = tempfile::tempdir().unwrap();
+    let (page, tables) = (folder.path().join("f.html"), folder.path().join("tables"));
+    let (html, csv) = (page.display().to_string(), tables.display().to_string());
+    let short = ["--requests", "1000", "--replications", "2"];
+    let plan = example();
+    let args = [&["fleet", &plan, "--json", "--html", &html, "--csv", &csv][..], &short].concat();
+    let said = json(&args);
+    assert_eq!((&said["schema"], &said["provenance"]), (&1.into(), &"modelled".into()));
+    let rows = said["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2 * 5 * (1 + 1 + 10 + 5));
+    assert_eq!(rows.iter().filter(|row| row["cheapest"] == true).count(), 2 * 5);
+    let page = std::fs::read_to_string(page).unwrap();
+    for chart in ["Pareto front", "tower server, 50 ms", "Energy against transitions"] {
+        assert!(page.contains(chart), "{chart}");
+    }
+    let table = std::fs::read_to_string(tables.join("policies.csv")).unwrap();
+    assert_eq!(table.lines().count(), 1 + rows.len());
+    assert!(tables.join("servers.csv").exists() && tables.join("response-times.csv").exists());
+    let text = told(&nightwatt(&[&["fleet", &plan][..], &short].concat()));
+    for words in ["always-on 10", "cheapest: ", "Raspberry Pi; poisson at 300.0 requests/s"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
+fn the_number_of_processors_does_not_change_the_result() {
+    let plan = example();
+    let args = ["fleet", &plan, "--json", "--requests", "500", "--replications", "2"];
+    let all = nightwatt(&args);
+    let bound = Command::new("taskset").args(["-c", "0", NIGHTWATT]).args(args).output();
+    match bound {
+        Ok(bound) if bound.status.success() => assert_eq!(all.stdout, bound.stdout),
+        _ => println!("skipped: there is no taskset"),
+    }
+}
+
+#[test]
+fn one_kind_of_server_needs_no_plan() {
+    let said = json(&[
+        "fleet",
+        "--rate",
+        "300,600",
+        "--servers",
+        "8",
+        "--policy",
+        "always-on 2..3",
+        "--policy",
+        "predictive",
+        "--requests",
+        "2000",
+        "--json",
+        "--switch-on",
+        "0",
+    ]);
+    let policies: Vec<_> = said["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["policy"].as_str().unwrap())
+        .collect();
+    assert_eq!(policies, ["always-on 2", "always-on 3", "predictive"].repeat(2));
+    let wrong = nightwatt(&["fleet", "--rate", "300", "--policy", "sometimes"]);
+    assert_eq!(wrong.status.code(), Some(2), "{}", told(&wrong));
+    assert!(told(&wrong).contains("`sometimes` is not a fleet policy"), "{}", told(&wrong));
+    let nothing = nightwatt(&["fleet"]);
+    assert_eq!(nothing.status.code(), Some(2), "{}", told(&nothing));
+    assert!(told(&nothing).contains("nothing arrives"), "{}", told(&nothing));
+}
+
+#[test]
+fn a_mistake_in_a_plan_is_shown_where_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plan.toml");
+    let good = std::fs::read_to_string(example()).unwrap();
+    std::fs::write(&path, good.replace("\"baseline\"", "\"base line\"")).unwrap();
+    let wrong = nightwatt(&["fleet", &path.display().to_string()]);
+    let said = told(&wrong);
+    assert_eq!(wrong.status.code(), Some(2), "{said}");
+    assert!(said.contains("plan.toml:12:3: `base line` is not a fleet policy"), "{said}");
+}
+
+#[test]
+fn a_service_rate_is_fitted_to_points_of_a_file_and_of_options() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("points.csv");
+    std::fs::write(&file, "rate,response [ms]\n0,10\n50,15\n").unwrap();
+    let file = file.display().to_string();
+    let said = json(&["fleet", "fit", &file, "--sla", "25ms", "--json"]);
+    let rate = said["service_rate"].as_f64().unwrap();
+    assert!((rate - 100.0).abs() < 1e-3, "{rate}");
+    assert_eq!((&said["sla"]["places"], &said["schema"]), (&2.into(), &1.into()));
+    let text = told(&nightwatt(&["fleet", "fit", "--point", "200=10ms", "--sla", "10ms"]));
+    for words in ["service rate 261.8/s", "at most 2 at a time", "warning: one point"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    std::fs::write(&file, "200,10\n").unwrap();
+    let wrong = nightwatt(&["fleet", "fit", &file]);
+    assert_eq!(wrong.status.code(), Some(2), "{}", told(&wrong));
+    assert!(told(&wrong).contains("line 1 has a time without a unit"), "{}", told(&wrong));
+}
+
+#[test]
+fn a_pool_is_sized_for_a_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let counts = folder.path().join("counts");
+    // Half an hour of 10 requests a second and half an hour of none, four times.
+    let hour = ["10 ".repeat(1800), "0 ".repeat(1800)].concat();
+    std::fs::write(&counts, hour.repeat(4)).unwrap();
+    let counts = counts.display().to_string();
+    let args =
+        ["fleet", "size", &counts, "--sla", "500ms", "--service-rate", "4", "--switch-on", "1s"];
+    let said = json(&[&args[..], &["--json"]].concat());
+    let kind = &said["kinds"][0];
+    // 10 a second fill two and a half of them, each with two places.
+    let servers = kind["servers"].as_u64().unwrap();
+    assert!((3..=8).contains(&servers), "{kind}");
+    assert!(kind["refused_all_on"].as_f64().unwrap() <= 0.005, "{kind}");
+    assert!(kind["refused"].as_f64().unwrap() <= 0.01, "{kind}");
+    let (ours, all_on) = (&kind["kwh_per_year"], &kind["kwh_per_year_all_on"]);
+    assert!(ours.as_f64().unwrap() < 0.8 * all_on.as_f64().unwrap(), "{kind}");
+    let text = told(&nightwatt(&args));
+    assert!(text.contains("Take 4 servers, switched by") && text.contains("EUR"), "{text}");
+    assert!(text.contains("warning: 4.0 hours are little to tell a year from"), "{text}");
+    let hopeless = nightwatt(&[&args[..], &["--refused", "0"]].concat());
+    assert!(hopeless.status.code() != Some(101), "{}", told(&hopeless));
+    if let Some(data) = shared_data() {
+        let nasa = data.join("logs/nasa_requests_per_second.txt.gz").display().to_string();
+        let said =
+            json(&["fleet", "size", &nasa, "--days", "1", "--json", "--service-rate", "100"]);
+        assert_eq!(said["requests"], 64_715, "the first day of July 1995");
+    }
+}
 
 #[test]
 fn the_published_claims_are_set_beside_ours() {

@@ -10,10 +10,12 @@ mod text;
 
 use std::time::Duration;
 
-use nightwatt_model::policy::fleet::FleetError;
-use nightwatt_model::quantity::{PerSecond, Watts};
+use nightwatt_model::policy::fleet::Kind;
+use nightwatt_model::quantity::{Joules, PerSecond, Watts};
 use nightwatt_model::queueing::{QueueingError, ResponsePoint, fit_service};
 use serde::Serialize;
+
+use super::Error;
 
 pub use self::policies::PolicyRow;
 
@@ -22,20 +24,6 @@ const SCHEMA: u32 = 1;
 
 /// Response time that the simulated pools promise.
 const PROMISED: Duration = Duration::from_millis(10);
-
-/// Why there is no comparison.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A queue without a steady state.
-    #[error(transparent)]
-    Queueing(#[from] QueueingError),
-    /// A pool that cannot be.
-    #[error(transparent)]
-    Fleet(#[from] FleetError),
-    /// A service law or an arrival process that cannot be.
-    #[error("{0}")]
-    Traffic(String),
-}
 
 /// A kind of server, as published.
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +65,20 @@ impl Server {
     fn service(&self) -> Result<PerSecond, QueueingError> {
         let point = ResponsePoint { arrivals: self.at_10_ms, mean_response: PROMISED };
         fit_service(&[point]).map(|fit| fit.service)
+    }
+
+    /// One of them, for what follows from the queue alone.
+    fn kind(&self) -> Result<Kind, QueueingError> {
+        Ok(Kind {
+            servers: 1,
+            service: self.service()?,
+            places: 1,
+            idle: self.idle,
+            busy: self.peak,
+            off: Watts(0.0),
+            switch: Joules(0.0),
+            switch_on: Duration::ZERO,
+        })
     }
 
     /// Power at this share of its service rate, on the straight line from idle to peak.

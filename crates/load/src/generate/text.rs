@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use nightwatt_report::grouped;
+
 use super::report::{LoadReport, Quantiles};
 
 /// A table that fits 80 columns.
@@ -102,15 +104,7 @@ fn row(name: &str, times: &Quantiles) -> String {
 }
 
 fn thousands(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    grouped(n as f64, 0)
 }
 
 fn bytes(bytes: u64) -> String {

@@ -1,7 +1,7 @@
 //! What happens next.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use nightwatt_model::time::Nanos;
 
@@ -33,17 +33,28 @@ impl Event {
     }
 }
 
+/// Places from the end at which a new event is looked for.
+const STEPS: usize = 16;
+
 /// Events to come. The next one is kept apart from the others: it is looked at far more often than it
-/// changes, and many an event comes and goes as the only one.
+/// changes, and many an event comes and goes as the only one. Of the others, those that belong at or
+/// near the end of a list in order are put there: all of them where servers are few, or where services
+/// take the same time. The rest is in a heap.
 #[derive(Debug)]
 pub(super) struct Agenda {
     next: Event,
-    later: BinaryHeap<Reverse<Event>>,
+    /// In order.
+    list: VecDeque<Event>,
+    heap: BinaryHeap<Reverse<Event>>,
 }
 
 impl Agenda {
     pub(super) fn new() -> Self {
-        Self { next: Event::NEVER, later: BinaryHeap::with_capacity(1024) }
+        Self {
+            next: Event::NEVER,
+            list: VecDeque::with_capacity(1024),
+            heap: BinaryHeap::with_capacity(1024),
+        }
     }
 
     /// When something happens next; [`Nanos::NEVER`] if nothing does.
@@ -55,19 +66,46 @@ impl Agenda {
     #[inline]
     pub(super) fn push(&mut self, event: Event) {
         if event >= self.next {
-            self.later.push(Reverse(event));
+            self.push_later(event);
         } else {
             let next = std::mem::replace(&mut self.next, event);
             if next != Event::NEVER {
-                self.later.push(Reverse(next));
+                self.list.push_front(next);
             }
+        }
+    }
+
+    #[inline]
+    fn push_later(&mut self, event: Event) {
+        let len = self.list.len();
+        let least = len.saturating_sub(STEPS);
+        let mut place = len;
+        while place > least && self.list[place - 1] > event {
+            place -= 1;
+        }
+        if place == len {
+            self.list.push_back(event);
+        } else if place > least || place == 0 {
+            self.list.insert(place, event);
+        } else {
+            self.heap.push(Reverse(event));
         }
     }
 
     /// The next event, which must be due.
     #[inline]
     pub(super) fn pop(&mut self) -> Event {
-        let next = self.later.pop().map_or(Event::NEVER, |event| event.0);
+        let listed = self.list.front().copied().unwrap_or(Event::NEVER);
+        let next = match self.heap.peek() {
+            Some(&Reverse(event)) if event < listed => {
+                self.heap.pop();
+                event
+            }
+            _ => {
+                self.list.pop_front();
+                listed
+            }
+        };
         std::mem::replace(&mut self.next, next)
     }
 }

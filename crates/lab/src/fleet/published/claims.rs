@@ -7,6 +7,7 @@ use nightwatt_model::queueing::Station;
 
 use super::policies::single;
 use super::{Claim, Error, Figure, PI, STANDARD, Server};
+use crate::fleet::curves;
 
 /// Closed forms are exact; a simulation of a million requests is good to a hundredth.
 const HUNDREDTH: f64 = 0.01;
@@ -33,12 +34,7 @@ pub(super) fn service_rates(arrivals: u64) -> Result<Claim, Error> {
 
 /// So many servers keep `target` at this rate, shared evenly, and draw this.
 fn needed(server: &Server, rate: f64, target: Duration) -> Result<(f64, Watts), Error> {
-    let service = server.service()?;
-    let each = Station::md1(service).rate_within(target)?;
-    // A rate that fills servers to the last digit needs no further one for that digit.
-    let servers = (rate / each.get() - 1e-9).ceil().max(1.0);
-    let utilisation = rate / servers / service.get();
-    Ok((servers, server.power(utilisation) * servers))
+    Ok(curves::needed(&server.kind()?, rate, target)?)
 }
 
 /// V2: servers and watts for 1,000 requests/s at 5 ms.

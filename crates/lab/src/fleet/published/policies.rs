@@ -1,21 +1,16 @@
 //! V5: the policies, simulated with the published parameters.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 use nightwatt_model::arrivals::{Arrivals, Rate};
-use nightwatt_model::policy::fleet::{FleetChoice, FleetSettings, Kind, Pool, Wear};
+use nightwatt_model::policy::fleet::{FleetChoice, FleetSettings, Kind, Wear};
 use nightwatt_model::quantity::{Joules, PerSecond, Watts};
 use nightwatt_model::queueing::places_within;
-use nightwatt_model::time::{Mono, Nanos};
-use nightwatt_sim::fleet::{Outcome, Service, Window, run};
+use nightwatt_sim::fleet::{Outcome, Service, Window};
 use serde::Serialize;
 
 use super::{Claim, Error, Figure, PI, PROMISED, STANDARD, Server};
+use crate::fleet::{self, jobs};
 
 /// Requests at each end that do not count, as published.
 const CUT: u64 = 10_000;
@@ -92,12 +87,8 @@ fn play(kind: Kind, choice: FleetChoice, rate: f64, window: Window) -> Result<Ou
         transition_price: Joules(0.0),
         overflow_share: 0.01,
     };
-    let wrong = |error: &dyn std::fmt::Display| Error::Traffic(error.to_string());
-    let pool = Pool::new(settings, choice, Mono::ZERO)?;
-    let rate = Rate::new(rate).map_err(|error| wrong(&error))?;
-    let arrivals = Arrivals::Poisson(rate).times(SEED).map(Nanos::from_secs);
-    let service = Service::Deterministic.start(SEED, 1).map_err(|error| wrong(&error))?;
-    Ok(run(pool, arrivals, service, window))
+    let arrivals = Arrivals::Poisson(Rate::new(rate)?);
+    fleet::play(&settings, choice, (&arrivals, &Service::Deterministic), SEED, window)
 }
 
 /// Mean response time in ms of one server with an endless queue.
@@ -128,43 +119,16 @@ fn row(server: &Server, rate: u32, choice: FleetChoice, arrivals: u64) -> Result
 }
 
 /// Every policy at every rate for both kinds, on all cores; the order does not depend on them.
-pub(super) fn simulate(
-    arrivals: u64,
-    mut tell: impl FnMut(u64, u64),
-) -> Result<Vec<PolicyRow>, Error> {
+pub(super) fn simulate(arrivals: u64, tell: impl FnMut(u64, u64)) -> Result<Vec<PolicyRow>, Error> {
     let mut jobs = Vec::new();
     for server in [PI, STANDARD] {
         for rate in RATES {
             jobs.extend(choices().into_iter().map(|choice| (server, rate, choice)));
         }
     }
-    let rows = Mutex::new(Vec::with_capacity(jobs.len()));
-    let next = AtomicUsize::new(0);
-    let (done, told) = mpsc::channel();
-    let work = |done: mpsc::Sender<()>| {
-        while let Some((server, rate, choice)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let row = row(server, *rate, *choice, arrivals);
-            let key = (server.name == STANDARD.name, *rate, choice.to_string());
-            rows.lock().unwrap_or_else(PoisonError::into_inner).push((key, row));
-            // Nobody minds when nobody listens any more.
-            let _ = done.send(());
-        }
-    };
-    let threads = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            let done = done.clone();
-            scope.spawn(|| work(done));
-        }
-        drop(done);
-        for (finished, ()) in told.iter().enumerate() {
-            tell(finished as u64 + 1, jobs.len() as u64);
-        }
-    });
-    let mut rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let place = |policy: &str| choices().iter().position(|it| it.to_string() == policy);
-    rows.sort_by_key(|((standard, rate, policy), _)| (*standard, *rate, place(policy)));
-    rows.into_iter().map(|(_, row)| row).collect()
+    let work =
+        |&(server, rate, choice): &(Server, u32, FleetChoice)| row(&server, rate, choice, arrivals);
+    jobs::all(&jobs, work, tell).into_iter().collect()
 }
 
 /// V5: what the curves say.

@@ -1,0 +1,168 @@
+//! `nightwatt fleet plan.toml`: pools, traffic and policies, every one of them with every other.
+//!
+//! Each combination is simulated several times with seeds of its own, on all cores; policies meet the
+//! same requests (common random numbers). The result does not depend on the number of cores. Memory
+//! holds the requests in the pools, one row per combination and repetition, and the counts of logs.
+
+mod charts;
+mod file;
+mod page;
+mod policies;
+mod result;
+mod text;
+mod traffic;
+
+use std::time::Duration;
+
+use nightwatt_model::policy::fleet::{FleetChoice, FleetSettings, Kind};
+use nightwatt_model::queueing::ServiceFit;
+use nightwatt_sim::fleet::{Outcome, Service, Window};
+
+pub use self::file::{ArrivalKind, ArrivalsFile, PlanFile, ServerFile, ServiceText, Time};
+pub use self::policies::PolicyList;
+pub use self::result::{Estimate, PlanResult, Row, ServerRow};
+pub use self::traffic::{Copies, Traffic, of_logs};
+use super::{Error, curves, jobs, play};
+
+/// Everything that is to be simulated.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Response time that is promised.
+    pub sla: Duration,
+    /// Each with each pool and each traffic.
+    pub policies: Vec<FleetChoice>,
+    /// Each with each traffic.
+    pub pools: Vec<PoolPlan>,
+    /// Kinds of servers, as written down.
+    pub servers: Vec<ServerPlan>,
+    /// What arrives.
+    pub traffic: Vec<Traffic>,
+    /// How often and how long.
+    pub sampling: Sampling,
+    /// For servers and watts by the queue alone.
+    pub response_times: Vec<Duration>,
+}
+
+/// A kind of server.
+#[derive(Debug, Clone)]
+pub struct ServerPlan {
+    /// As tables call it.
+    pub name: String,
+    /// What it can do, and draws.
+    pub kind: Kind,
+    /// How its service times are distributed.
+    pub service: Service,
+    /// Where its service rate was fitted.
+    pub fit: Option<ServiceFit>,
+}
+
+/// A pool.
+#[derive(Debug, Clone)]
+pub struct PoolPlan {
+    /// As tables call it.
+    pub name: String,
+    /// Its servers and what binds them.
+    pub settings: FleetSettings,
+    /// How service times are distributed.
+    pub service: Service,
+}
+
+/// How sure the figures are to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sampling {
+    /// Independent repetitions.
+    pub replications: u32,
+    /// Requests that each counts, of processes without an end.
+    pub requests: u64,
+    /// Requests before them that do not count.
+    pub warm_up: u64,
+    /// Of the first repetition.
+    pub seed: u64,
+}
+
+/// One simulation.
+struct Job<'a> {
+    pool: &'a PoolPlan,
+    traffic: &'a Traffic,
+    choice: FleetChoice,
+    seed: u64,
+}
+
+/// What remains of one simulation.
+#[derive(Debug, Clone)]
+struct Figures {
+    watts: f64,
+    transitions_per_hour: f64,
+    servers_on: f64,
+    most_on: u32,
+    refused: f64,
+    mean_response_ms: f64,
+    p99_response_ms: f64,
+    requests_per_joule: f64,
+    /// Servers of each kind that are on.
+    on_by_kind: Vec<f64>,
+}
+
+impl Figures {
+    fn of(outcome: &Outcome) -> Self {
+        let millis = |time: Duration| time.as_secs_f64() * 1e3;
+        let span = outcome.span.as_secs_f64();
+        Self {
+            watts: outcome.mean_power().get(),
+            transitions_per_hour: outcome.transitions_per_server_hour()
+                * f64::from(outcome.servers),
+            servers_on: outcome.mean_on(),
+            most_on: outcome.most_on,
+            refused: outcome.refused_share(),
+            mean_response_ms: millis(outcome.mean_response()),
+            p99_response_ms: millis(outcome.responses.quantile(0.99).unwrap_or_default()),
+            requests_per_joule: outcome.requests_per_joule(),
+            on_by_kind: outcome.tallies.iter().map(|it| it.on.as_secs_f64() / span).collect(),
+        }
+    }
+}
+
+impl Plan {
+    /// How many simulations it takes.
+    pub fn simulations(&self) -> u64 {
+        let rows = self.pools.len() * self.traffic.len() * self.policies.len();
+        rows as u64 * u64::from(self.sampling.replications)
+    }
+
+    /// Does it. `tell` is told how many simulations of how many are done.
+    pub fn run(&self, tell: impl FnMut(u64, u64)) -> Result<PlanResult, Error> {
+        let mut jobs = Vec::new();
+        for pool in &self.pools {
+            for traffic in &self.traffic {
+                for choice in &self.policies {
+                    for replication in 0..self.sampling.replications {
+                        let seed = self.sampling.seed.wrapping_add(u64::from(replication));
+                        jobs.push(Job { pool, traffic, choice: *choice, seed });
+                    }
+                }
+            }
+        }
+        let figures: Result<Vec<Figures>, Error> =
+            jobs::all(&jobs, |job| self.one(job), tell).into_iter().collect();
+        let curves = curves::of(&self.servers, &self.response_times, self.highest_rate())?;
+        Ok(PlanResult::new(self, &figures?, curves))
+    }
+
+    fn one(&self, job: &Job<'_>) -> Result<Figures, Error> {
+        let Sampling { requests, warm_up, .. } = self.sampling;
+        let window = if job.traffic.ends {
+            Window::ALL
+        } else {
+            Window { warm_up, counted: requests, cool_down: warm_up / 2 }
+        };
+        let streams = (&job.traffic.arrivals, &job.pool.service);
+        play(&job.pool.settings, job.choice, streams, job.seed, window).map(|it| Figures::of(&it))
+    }
+
+    fn highest_rate(&self) -> f64 {
+        self.traffic.iter().map(|traffic| traffic.rate).fold(0.0, f64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests;

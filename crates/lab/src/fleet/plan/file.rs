@@ -1,0 +1,522 @@
+//! The plan as a TOML file. Every table refuses keys it does not know; errors name file, line and what
+//! would be right.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nightwatt_gateway::ConfigError;
+use nightwatt_model::arrivals::{Arrivals, Bursts, Profile, Rate};
+use nightwatt_model::duration_text;
+use nightwatt_model::policy::fleet::{FleetChoice, FleetSettings, Kind, Wear};
+use nightwatt_model::quantity::{Joules, PerSecond, Watts};
+use nightwatt_model::queueing::{ResponsePoint, fit_service, places_within};
+use nightwatt_sim::fleet::Service;
+use serde::Deserialize;
+
+use super::policies::PolicyList;
+use super::traffic::{self, Copies, Traffic};
+use super::{Plan, PoolPlan, Sampling, ServerPlan};
+use crate::fleet::Error;
+
+/// The whole file.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanFile {
+    /// Response time that is promised: a server takes no more requests than it can answer within it.
+    #[serde(with = "duration_text")]
+    pub sla: Duration,
+    /// Share of requests that may be refused, 0 to 1.
+    #[serde(default = "one_in_a_hundred")]
+    pub refused: f64,
+    /// What sparing a server one transition is worth, J.
+    #[serde(default)]
+    pub transition_price_j: f64,
+    /// A server stays on at least so long.
+    #[serde(default, with = "duration_text")]
+    pub min_on: Duration,
+    /// Requests that may wait until a server has a place.
+    #[serde(default)]
+    pub line: u32,
+    /// Which server of a kind is switched next.
+    #[serde(default)]
+    pub wear: Wear,
+    /// All kinds in one pool; else each kind is a pool of its own.
+    #[serde(default)]
+    pub together: bool,
+    /// Policies, each with one parameter or many: see [`PolicyList`].
+    pub policies: Vec<String>,
+    /// Independent repetitions; intervals come from their spread.
+    #[serde(default = "five")]
+    pub replications: u32,
+    /// Requests that each counts, of processes without an end.
+    #[serde(default = "hundred_thousand")]
+    pub requests: u64,
+    /// Requests before them that do not count; default: a twentieth.
+    pub warm_up: Option<u64>,
+    /// Of the first repetition.
+    #[serde(default = "first")]
+    pub seed: u64,
+    /// Response times of the charts of servers and watts against the rate.
+    #[serde(default = "published_times")]
+    pub response_times: Vec<Time>,
+    /// Kinds of servers.
+    #[serde(default)]
+    pub server: Vec<ServerFile>,
+    /// What arrives: one or more.
+    #[serde(default)]
+    pub arrivals: Vec<ArrivalsFile>,
+}
+
+/// A duration in a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct Time(#[serde(with = "duration_text")] pub Duration);
+
+/// Like servers.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerFile {
+    /// As tables call it.
+    pub name: String,
+    /// How many there are.
+    pub servers: u32,
+    /// Requests a second that one can serve; or `points`.
+    pub service_rate: Option<f64>,
+    /// Measured pairs of a rate and the mean response time at it, that a service rate is fitted to:
+    /// `[[200, "10ms"]]`.
+    pub points: Option<Vec<(f64, Time)>>,
+    /// How service times are distributed.
+    #[serde(default)]
+    pub service: ServiceText,
+    /// Power when off, W.
+    #[serde(default)]
+    pub off_w: f64,
+    /// Power when on and idle, W.
+    pub idle_w: f64,
+    /// Power when serving, W.
+    pub busy_w: f64,
+    /// Energy of a cycle of off and on, J.
+    #[serde(default)]
+    pub switch_j: f64,
+    /// From the command to switch on until it serves.
+    #[serde(default, with = "duration_text")]
+    pub switch_on: Duration,
+}
+
+/// `deterministic`, `exponential` or `log-normal 0.5` (standard deviation over mean).
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct ServiceText(pub Service);
+
+impl Default for ServiceText {
+    fn default() -> Self {
+        Self(Service::Deterministic)
+    }
+}
+
+impl TryFrom<String> for ServiceText {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl std::str::FromStr for ServiceText {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let service = match words[..] {
+            ["deterministic"] => Some(Service::Deterministic),
+            ["exponential"] => Some(Service::Exponential),
+            ["log-normal", variation] => variation
+                .parse()
+                .ok()
+                .filter(|it: &f64| *it >= 0.0 && it.is_finite())
+                .map(|variation| Service::LogNormal { variation }),
+            _ => None,
+        };
+        service.map(Self).ok_or_else(|| {
+            format!(
+                "`{text}` is no distribution of service times: write `deterministic`, `exponential`, or \
+                 `log-normal 0.5` with the standard deviation over the mean"
+            )
+        })
+    }
+}
+
+/// What arrives.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArrivalsFile {
+    /// As tables call it; default: by what it is.
+    pub name: Option<String>,
+    /// Which process.
+    pub kind: ArrivalKind,
+    /// Mean requests a second, each for a run of its own.
+    #[serde(default)]
+    pub rates: Vec<f64>,
+    /// `day`: the peak over the mean, 1 to 2.
+    #[serde(default = "usual_peak")]
+    pub peak: f64,
+    /// `day`: its length.
+    #[serde(default = "a_day", with = "duration_text")]
+    pub day: Duration,
+    /// `bursts`: rate in a burst over the mean rate.
+    #[serde(default = "five_times")]
+    pub burst_factor: f64,
+    /// `bursts`: share of the time in bursts.
+    #[serde(default = "a_tenth")]
+    pub burst_share: f64,
+    /// `bursts`: mean length of one.
+    #[serde(default = "ten_seconds", with = "duration_text")]
+    pub burst_length: Duration,
+    /// `log`: access logs, or files of counts per second; from the plan's folder on.
+    #[serde(default)]
+    pub files: Vec<PathBuf>,
+    /// `log`: so many copies on top of each other, shifted by whole days and up to 30 minutes.
+    #[serde(default = "one")]
+    pub copies: u32,
+    /// `log`: only the first so many days of the copies together.
+    pub days: Option<u32>,
+}
+
+/// Which process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ArrivalKind {
+    /// Independent of each other.
+    Poisson,
+    /// Evenly spaced.
+    Constant,
+    /// A rate that jumps between two values.
+    Bursts,
+    /// A sine that repeats.
+    Day,
+    /// The seconds of a log.
+    Log,
+}
+
+const fn one_in_a_hundred() -> f64 {
+    0.01
+}
+
+fn published_times() -> Vec<Time> {
+    [5, 10, 50].map(|millis| Time(Duration::from_millis(millis))).to_vec()
+}
+
+const fn usual_peak() -> f64 {
+    1.8
+}
+
+const fn a_day() -> Duration {
+    Duration::from_hours(24)
+}
+
+const fn five_times() -> f64 {
+    5.0
+}
+
+const fn a_tenth() -> f64 {
+    0.1
+}
+
+const fn ten_seconds() -> Duration {
+    Duration::from_secs(10)
+}
+
+const fn one() -> u32 {
+    1
+}
+
+const fn first() -> u64 {
+    1
+}
+
+const fn five() -> u32 {
+    5
+}
+
+const fn hundred_thousand() -> u64 {
+    100_000
+}
+
+/// Why a file is no plan.
+enum Refusal {
+    /// A key, with dots, and what is wrong with its value.
+    Value(String, String),
+    /// What does not lie in one value.
+    Other(Error),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+fn wrong(key: impl Into<String>, message: &(impl std::fmt::Display + ?Sized)) -> Refusal {
+    Refusal::Value(key.into(), message.to_string())
+}
+
+impl PlanFile {
+    /// Without policies, servers and arrivals yet, and all else as where a file leaves it out.
+    pub fn keeping(sla: Duration) -> Self {
+        Self {
+            sla,
+            refused: one_in_a_hundred(),
+            transition_price_j: 0.0,
+            min_on: Duration::ZERO,
+            line: 0,
+            wear: Wear::default(),
+            together: false,
+            policies: Vec::new(),
+            replications: five(),
+            requests: hundred_thousand(),
+            warm_up: None,
+            seed: first(),
+            response_times: published_times(),
+            server: Vec::new(),
+            arrivals: Vec::new(),
+        }
+    }
+
+    /// Reads a plan. Logs are named from `folder` on, and read now.
+    pub fn read(name: &str, text: &str, folder: &Path) -> Result<Plan, Error> {
+        let file: Self =
+            toml::from_str(text).map_err(|error| ConfigError::syntax(name, text, &error))?;
+        file.resolve(folder).map_err(|wrong| match wrong {
+            Refusal::Value(key, message) => ConfigError::value(name, text, &key, message).into(),
+            Refusal::Other(error) => error,
+        })
+    }
+
+    /// A plan that was not written as a file; logs are named from here on.
+    pub fn plan(self) -> Result<Plan, Error> {
+        self.resolve(Path::new("")).map_err(|wrong| match wrong {
+            Refusal::Value(_, message) => Error::Flags(message),
+            Refusal::Other(error) => error,
+        })
+    }
+
+    fn resolve(self, folder: &Path) -> Result<Plan, Refusal> {
+        self.check()?;
+        let mut policies = Vec::new();
+        for (index, text) in self.policies.iter().enumerate() {
+            let list: Result<PolicyList, String> = text.parse();
+            policies.extend(list.map_err(|why| wrong(format!("policies.{index}"), &why))?.0);
+        }
+        let servers: Result<Vec<ServerPlan>, Refusal> = (self.server.iter().enumerate())
+            .map(|(index, server)| server.plan(index, self.sla))
+            .collect();
+        let servers = servers?;
+        let mut traffic = Vec::new();
+        for (index, arrivals) in self.arrivals.iter().enumerate() {
+            traffic.extend(arrivals.traffic(index, folder)?);
+        }
+        self.pools(policies, servers, traffic)
+    }
+
+    /// What no single value shows.
+    fn check(&self) -> Result<(), Refusal> {
+        if !(0.0..=1.0).contains(&self.refused) {
+            return Err(wrong("refused", "a share lies between 0 and 1"));
+        }
+        if !(self.transition_price_j >= 0.0 && self.transition_price_j.is_finite()) {
+            return Err(wrong("transition_price_j", "a price is 0 or more"));
+        }
+        if self.policies.is_empty() {
+            return Err(wrong("policies", "name at least one policy, as in `[\"predictive\"]`"));
+        }
+        if !(1..=1000).contains(&self.replications) {
+            return Err(wrong("replications", "choose 1 to 1000"));
+        }
+        if self.requests == 0 {
+            return Err(wrong("requests", "count at least one request"));
+        }
+        if self.server.is_empty() {
+            return Err(wrong("server", "there is no `[[server]]`: name at least one kind"));
+        }
+        if self.arrivals.is_empty() {
+            return Err(wrong("arrivals", "there is no `[[arrivals]]`: say what arrives"));
+        }
+        Ok(())
+    }
+
+    fn pools(
+        self,
+        policies: Vec<FleetChoice>,
+        servers: Vec<ServerPlan>,
+        traffic: Vec<Traffic>,
+    ) -> Result<Plan, Refusal> {
+        let Self { sla, refused, min_on, line, wear, together, .. } = self;
+        let price = Joules(self.transition_price_j);
+        let settings = |kinds: Vec<Kind>| FleetSettings {
+            kinds,
+            min_on,
+            line,
+            wear,
+            transition_price: price,
+            overflow_share: refused,
+        };
+        let pools = if together {
+            let odd = servers.iter().position(|it| it.service != servers[0].service);
+            if let Some(odd) = odd {
+                let message = "servers that are `together` have one distribution of service times";
+                return Err(wrong(format!("server.{odd}.service"), message));
+            }
+            let names: Vec<&str> = servers.iter().map(|it| it.name.as_str()).collect();
+            vec![PoolPlan {
+                name: names.join(" + "),
+                settings: settings(servers.iter().map(|it| it.kind).collect()),
+                service: servers[0].service.clone(),
+            }]
+        } else {
+            let alone = |it: &ServerPlan| PoolPlan {
+                name: it.name.clone(),
+                settings: settings(vec![it.kind]),
+                service: it.service.clone(),
+            };
+            servers.iter().map(alone).collect()
+        };
+        let Self { replications, requests, warm_up, seed, .. } = self;
+        Ok(Plan {
+            sla,
+            policies,
+            pools,
+            servers,
+            traffic,
+            sampling: Sampling {
+                replications,
+                requests,
+                warm_up: warm_up.unwrap_or(requests / 20),
+                seed,
+            },
+            response_times: self.response_times.iter().map(|time| time.0).collect(),
+        })
+    }
+}
+
+impl ServerFile {
+    fn plan(&self, index: usize, sla: Duration) -> Result<ServerPlan, Refusal> {
+        let at = |key: &str| format!("server.{index}.{key}");
+        let fitted = |points: &[(f64, Time)]| {
+            let point = |&(rate, Time(mean_response)): &(f64, Time)| ResponsePoint {
+                arrivals: PerSecond(rate),
+                mean_response,
+            };
+            let points: Vec<ResponsePoint> = points.iter().map(point).collect();
+            fit_service(&points).map_err(|error| wrong(at("points"), &error))
+        };
+        let (service, fit) = match (self.service_rate, &self.points) {
+            (Some(rate), None) => (PerSecond(rate), None),
+            (None, Some(points)) => {
+                let fit = fitted(points)?;
+                (fit.service, Some(fit))
+            }
+            (Some(_), Some(_)) => {
+                return Err(wrong(at("points"), "give `service_rate` or `points`, not both"));
+            }
+            (None, None) => {
+                let message = "say how fast it is: `service_rate = 261.8`, or measured `points = [[200, \
+                               \"10ms\"]]`";
+                return Err(wrong(format!("server.{index}"), message));
+            }
+        };
+        let key = if fit.is_some() { "points" } else { "service_rate" };
+        let places = places_within(service, sla).map_err(|error| wrong(at(key), &error))?;
+        for (key, value) in [
+            ("off_w", self.off_w),
+            ("idle_w", self.idle_w),
+            ("busy_w", self.busy_w),
+            ("switch_j", self.switch_j),
+        ] {
+            if !(value >= 0.0 && value.is_finite()) {
+                return Err(wrong(at(key), "watts and joules are 0 or more"));
+            }
+        }
+        if !(1..=100_000).contains(&self.servers) {
+            return Err(wrong(at("servers"), "choose 1 to 100000"));
+        }
+        let kind = Kind {
+            servers: self.servers,
+            service,
+            places,
+            idle: Watts(self.idle_w),
+            busy: Watts(self.busy_w),
+            off: Watts(self.off_w),
+            switch: Joules(self.switch_j),
+            switch_on: self.switch_on,
+        };
+        Ok(ServerPlan { name: self.name.clone(), kind, service: self.service.0.clone(), fit })
+    }
+}
+
+impl ArrivalsFile {
+    /// Of this kind, without rates and files yet.
+    pub fn of(kind: ArrivalKind) -> Self {
+        Self {
+            name: None,
+            kind,
+            rates: Vec::new(),
+            peak: usual_peak(),
+            day: a_day(),
+            burst_factor: five_times(),
+            burst_share: a_tenth(),
+            burst_length: ten_seconds(),
+            files: Vec::new(),
+            copies: one(),
+            days: None,
+        }
+    }
+
+    fn traffic(&self, index: usize, folder: &Path) -> Result<Vec<Traffic>, Refusal> {
+        if self.kind != ArrivalKind::Log {
+            return self.processes(index);
+        }
+        if self.files.is_empty() {
+            let message = "name the log: `files = [\"access.log.gz\"]`";
+            return Err(wrong(format!("arrivals.{index}.files"), message));
+        }
+        if !(1..=1_000_000).contains(&self.copies) {
+            return Err(wrong(format!("arrivals.{index}.copies"), "choose 1 to 1000000"));
+        }
+        let copies = Copies { copies: self.copies, days: self.days };
+        let files: Vec<PathBuf> = self.files.iter().map(|file| folder.join(file)).collect();
+        let mut log = traffic::of_logs(&files, copies)?;
+        log.name = self.name.clone().unwrap_or(log.name);
+        Ok(vec![log])
+    }
+
+    /// A run for each rate.
+    fn processes(&self, index: usize) -> Result<Vec<Traffic>, Refusal> {
+        if self.rates.is_empty() {
+            let message = "say how much arrives: `rates = [300, 600]`, or a `log` with `files`";
+            return Err(wrong(format!("arrivals.{index}.rates"), message));
+        }
+        let process = |rate: f64| {
+            let at = |error: nightwatt_model::arrivals::ArrivalsError| {
+                wrong(format!("arrivals.{index}.rates"), &error)
+            };
+            let rate = Rate::new(rate).map_err(at)?;
+            let (word, arrivals) = match self.kind {
+                ArrivalKind::Constant => ("constant", Arrivals::Constant(rate)),
+                ArrivalKind::Bursts => {
+                    let length = self.burst_length.as_secs_f64();
+                    let bursts = Bursts::new(rate, self.burst_factor, self.burst_share, length)
+                        .map_err(|error| wrong(format!("arrivals.{index}.kind"), &error))?;
+                    ("bursts", Arrivals::Bursts(bursts))
+                }
+                ArrivalKind::Day => {
+                    let day = Profile::day(rate, self.peak, self.day.as_secs_f64())
+                        .map_err(|error| wrong(format!("arrivals.{index}.peak"), &error))?;
+                    ("day", Arrivals::Profile(day))
+                }
+                ArrivalKind::Poisson | ArrivalKind::Log => ("poisson", Arrivals::Poisson(rate)),
+            };
+            let name = self.name.clone().unwrap_or_else(|| word.to_owned());
+            Ok(Traffic { name, rate: rate.get(), arrivals, ends: false })
+        };
+        self.rates.iter().map(|rate| process(*rate)).collect()
+    }
+}

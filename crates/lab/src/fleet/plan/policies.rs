@@ -1,0 +1,107 @@
+//! Policies with lists of parameters, as plans have them.
+
+use std::time::Duration;
+
+use nightwatt_model::duration_text;
+use nightwatt_model::policy::fleet::FleetChoice;
+
+/// What can be written, for messages.
+const FORMS: &str = "`predictive`, `baseline`, `always-on 1..10`, `delayed-off 10ms 1s 100s`, or \
+                     `hybrid 2 4 1s 10s` (every number with every time)";
+
+/// Most policies that one line may stand for.
+const MOST: usize = 1000;
+
+/// A policy, or several that differ in their parameters: `always-on 1..10`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyList(pub Vec<FleetChoice>);
+
+impl std::str::FromStr for PolicyList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is not a fleet policy: choose {FORMS}");
+        let mut words = text.split([' ', ',']).filter(|word| !word.is_empty());
+        let name = words.next().ok_or_else(wrong)?;
+        let (mut numbers, mut delays) = (Vec::new(), Vec::new());
+        for word in words {
+            if let Some(more) = whole_numbers(word) {
+                numbers.extend(more);
+            } else {
+                delays.push(duration_text::parse(word).map_err(|_| wrong())?);
+            }
+            if numbers.len() * delays.len().max(1) > MOST || delays.len() > MOST {
+                return Err(format!("`{text}` stands for more than {MOST} policies"));
+            }
+        }
+        let list = of(name, &numbers, &delays).filter(|list| !list.is_empty());
+        list.map(Self).ok_or_else(wrong)
+    }
+}
+
+fn of(name: &str, numbers: &[u32], delays: &[Duration]) -> Option<Vec<FleetChoice>> {
+    let always_on = |servers: &u32| FleetChoice::AlwaysOn { servers: *servers };
+    let delayed = |delay: &Duration| FleetChoice::DelayedOff { delay: *delay };
+    let hybrid = |servers: &u32| {
+        let servers = *servers;
+        delays.iter().map(move |delay| FleetChoice::Hybrid { servers, delay: *delay })
+    };
+    Some(match (name, numbers, delays) {
+        ("predictive", [], []) => vec![FleetChoice::Predictive],
+        ("baseline", [], []) => vec![FleetChoice::Baseline],
+        ("always-on", _, []) => numbers.iter().map(always_on).collect(),
+        ("delayed-off", [], _) => delays.iter().map(delayed).collect(),
+        ("hybrid", _, _) => numbers.iter().flat_map(hybrid).collect(),
+        _ => return None,
+    })
+}
+
+/// `3`, or `1..10`; a bare 0 is a number.
+fn whole_numbers(word: &str) -> Option<Vec<u32>> {
+    if let Some((first, last)) = word.split_once("..") {
+        let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
+        let most = first.saturating_add(MOST as u32);
+        return (first <= last).then(|| (first..=last.min(most)).collect());
+    }
+    Some(vec![word.parse().ok()?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(text: &str) -> Vec<String> {
+        let PolicyList(list) = text.parse().unwrap();
+        list.iter().map(FleetChoice::to_string).collect()
+    }
+
+    #[test]
+    fn a_line_stands_for_every_parameter_in_it() {
+        assert_eq!(
+            listed("always-on 1..3 7"),
+            ["always-on 1", "always-on 2", "always-on 3", "always-on 7"]
+        );
+        assert_eq!(listed("delayed-off 10ms, 1s"), ["delayed-off 10ms", "delayed-off 1s"]);
+        let hybrids = ["hybrid 2 1s", "hybrid 2 10s", "hybrid 4 1s", "hybrid 4 10s"];
+        assert_eq!(listed("hybrid 2 4 1s 10s"), hybrids);
+        assert_eq!(listed("predictive"), ["predictive"]);
+        assert_eq!(listed("baseline"), ["baseline"]);
+    }
+
+    #[test]
+    fn what_is_no_policy_says_what_is() {
+        for bad in [
+            "",
+            "always-on",
+            "always-on 3..1",
+            "delayed-off 3",
+            "hybrid 1s",
+            "predictive 1",
+            "oracle 2",
+        ] {
+            let said = bad.parse::<PolicyList>().unwrap_err();
+            assert!(said.contains("always-on 1..10"), "{said}");
+        }
+        assert!("always-on 1..4000000000".parse::<PolicyList>().unwrap_err().contains("more than"));
+    }
+}

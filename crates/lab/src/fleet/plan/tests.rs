@@ -1,0 +1,164 @@
+use std::path::Path;
+
+use super::*;
+
+const PLAN: &str = r#"
+sla = "10ms"
+policies = ["predictive", "always-on 1..3", "delayed-off 1s 10s"]
+replications = 3
+requests = 5000
+transition_price_j = 5
+
+[[server]]
+name = "small"
+servers = 6
+points = [[200, "10ms"]]
+idle_w = 2
+busy_w = 2
+
+[[server]]
+name = "large"
+servers = 3
+service_rate = 505.5
+idle_w = 81
+busy_w = 97.5
+
+[[arrivals]]
+kind = "poisson"
+rates = [300, 600]
+"#;
+
+fn plan(text: &str) -> Result<Plan, Error> {
+    PlanFile::read("plan.toml", text, Path::new(""))
+}
+
+fn ran(text: &str) -> PlanResult {
+    plan(text).unwrap().run(|_, _| ()).unwrap()
+}
+
+#[test]
+fn every_pool_meets_every_traffic_under_every_policy() {
+    let result = ran(PLAN);
+    assert_eq!(result.rows.len(), 2 * 2 * 6);
+    for row in &result.rows {
+        // Small servers draw 2 W whenever they are on.
+        if row.pool == "small" {
+            assert!((row.watts.mean / (2.0 * row.servers_on.mean) - 1.0).abs() < 1e-9, "{row:?}");
+        }
+        assert!(row.mean_response_ms.mean <= 10.0 && row.p99_response_ms.mean <= 10.1, "{row:?}");
+        let half = row.wh_per_day.half_width.unwrap();
+        assert!(half < 0.2 * row.wh_per_day.mean, "{row:?}");
+        let cost = row.watts.mean + 5.0 * row.transitions_per_hour.mean / 3600.0;
+        assert!((row.cost_w.mean / cost - 1.0).abs() < 1e-9);
+    }
+    // 261.8 is what a point at 200/s and 10 ms makes of M/D/1.
+    assert!((result.servers[0].service_rate - 261.8).abs() < 0.01);
+    assert_eq!((result.servers[0].places, result.servers[1].places), (2, 5));
+}
+
+#[test]
+fn the_front_is_what_nobody_beats_and_the_cheapest_lies_on_it() {
+    let result = ran(PLAN);
+    for rows in result.groups() {
+        assert_eq!(rows.iter().filter(|row| row.cheapest).count(), 1);
+        for row in rows {
+            let at = |row: &Row| (row.watts.mean, row.transitions_per_hour.mean);
+            let beaten = rows.iter().any(|other| {
+                let (other, own) = (at(other), at(row));
+                other.0 <= own.0 && other.1 <= own.1 && other != own
+            });
+            // All keep the limit here: there are servers enough.
+            assert!(row.keeps_limit && row.pareto != beaten, "{row:?}");
+            assert!(!row.cheapest || row.pareto, "less of both never costs more: {row:?}");
+        }
+    }
+}
+
+#[test]
+fn the_same_plan_gives_the_same_result_and_another_seed_another() {
+    let (first, again) = (ran(PLAN), ran(PLAN));
+    assert_eq!(first, again);
+    let other = ran(&format!("seed = 2\n{PLAN}"));
+    assert_ne!(first.rows, other.rows);
+    // The intervals of both overlap: the same truth.
+    for (a, b) in first.rows.iter().zip(&other.rows) {
+        let (a, b) = (a.servers_on, b.servers_on);
+        let widths = a.half_width.unwrap() + b.half_width.unwrap();
+        assert!((a.mean - b.mean).abs() <= 1.5 * widths + 1e-9, "{a:?} {b:?}");
+    }
+}
+
+#[test]
+fn kinds_together_are_used_by_energy_per_request() {
+    let result = ran(&format!("together = true\n{PLAN}"));
+    assert_eq!(result.rows.len(), 2 * 6);
+    for row in result.rows.iter().filter(|row| row.rate < 400.0) {
+        assert_eq!(row.pool, "small + large");
+        assert!(row.on_by_kind[0] > 1.0 && row.on_by_kind[1] < 0.01, "{row:?}");
+    }
+}
+
+#[test]
+fn mistakes_are_told_with_their_line() {
+    let said = |from: &str, to: &str| {
+        let text = PLAN.replace(from, to);
+        assert_ne!(text, PLAN, "{from}");
+        plan(&text).unwrap_err().to_string()
+    };
+    for (from, to, expected) in [
+        ("sla = \"10ms\"", "sla = \"1ms\"", "plan.toml:11:1: a response within 1ms"),
+        ("replications = 3", "replications = 0", "plan.toml:4:1: choose 1 to 1000"),
+        ("always-on 1..3", "always-on", "plan.toml:3:27: `always-on` is not a fleet policy"),
+        ("idle_w = 2\n", "idle_w = -2\n", "plan.toml:12:1: watts and joules are 0 or more"),
+        ("service_rate = 505.5", "", "plan.toml:15:1: say how fast it is"),
+        ("rates = [300, 600]", "rates = [300, -1]", "plan.toml:24:1: the rate is -1"),
+        ("rates = [300, 600]", "", "plan.toml:22:1: say how much arrives"),
+        ("kind = \"poisson\"", "kind = \"fish\"", "plan.toml:23:8: unknown variant `fish`"),
+        ("servers = 6", "server = 6", "plan.toml:10:1: unknown field `server`"),
+    ] {
+        let said = said(from, to);
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    let empty = plan("sla = \"10ms\"\npolicies = [\"baseline\"]\n").unwrap_err().to_string();
+    assert!(empty.contains("there is no `[[server]]`"), "{empty}");
+}
+
+#[test]
+fn a_log_is_played_whole_and_counts_per_second_too() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("counts"), "3 0 1\n".repeat(40)).unwrap();
+    let text = PLAN.replace(
+        "kind = \"poisson\"\nrates = [300, 600]",
+        "kind = \"log\"\nfiles = [\"counts\"]\ncopies = 2",
+    );
+    let plan = PlanFile::read("p", &text, folder.path()).unwrap();
+    assert_eq!(plan.traffic.len(), 1);
+    assert_eq!(plan.traffic[0].name, "2 x counts");
+    assert!((plan.traffic[0].rate - 2.0 * 4.0 / 3.0).abs() < 1e-12);
+    let result = plan.run(|_, _| ()).unwrap();
+    assert_eq!(result.rows.len(), 2 * 6);
+    let missing = text.replace("counts", "gone");
+    let said = PlanFile::read("p", &missing, folder.path()).unwrap_err().to_string();
+    assert!(said.contains("cannot open log") && said.contains("gone"), "{said}");
+}
+
+#[test]
+fn the_page_has_every_published_chart() {
+    let page = ran(PLAN).document(String::new()).to_html();
+    for chart in [
+        "Servers on against the rate",
+        "Energy of a day against the rate",
+        "Transitions an hour against the rate",
+        "Servers on against the number always on: small",
+        "Energy of a day against the delay of switching off: large",
+        "Energy against transitions: poisson at 300 requests/s",
+        "Requests a second per watt against the rate",
+        "Power against the rate",
+        "Pareto front",
+        "large, 50 ms",
+    ] {
+        assert!(page.contains(chart), "{chart}");
+    }
+    // A large server needs 2 ms for one request, a small one 3.8.
+    assert!(page.contains("small, 5 ms"));
+}

@@ -1,0 +1,318 @@
+//! `nightwatt fleet size`: how many servers of which kind, by which policy, for a log and a promise.
+//!
+//! First how many: of each kind the fewest that, all always on, refuse no more than half of what is
+//! allowed, so that switching has room for the other half. Then by which policy: the cheapest that keeps
+//! the limit, energy + price x transitions, of those below. All of it is played on the whole log; fixed
+//! parameters are therefore chosen with hindsight, `predictive` is not.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use nightwatt_model::electricity::{Electricity, Tariff};
+use nightwatt_model::policy::fleet::{FleetChoice, FleetSettings};
+use nightwatt_report::grouped;
+use nightwatt_sim::fleet::Window;
+use serde::Serialize;
+
+use super::plan::{Plan, PlanResult, PoolPlan, Row, Traffic};
+use super::{Error, jobs, play};
+
+/// Version of the JSON form.
+const SCHEMA: u32 = 1;
+/// More servers are not tried.
+const MOST_SERVERS: u32 = 16_384;
+/// Time-outs that are tried, in seconds.
+const DELAYS: [u64; 6] = [1, 10, 60, 300, 1800, 7200];
+/// Shares of the servers that are tried as a number always on.
+const TENTHS: u32 = 10;
+const HOURS_OF_YEAR: f64 = 365.25 * 24.0;
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SizeResult {
+    /// Version of this form.
+    pub schema: u32,
+    /// What arrives.
+    pub traffic: String,
+    /// Requests of it that were played.
+    pub requests: u64,
+    /// Seconds that they span.
+    pub span_s: f64,
+    /// Mean requests a second.
+    pub rate: f64,
+    /// Each kind of server, the cheapest first.
+    pub kinds: Vec<SizedKind>,
+    /// What the energy costs.
+    pub electricity: Electricity,
+    /// Everything that was simulated.
+    pub simulated: PlanResult,
+}
+
+/// A kind of server for this traffic.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SizedKind {
+    /// Its name.
+    pub server: String,
+    /// How many are needed.
+    pub servers: u32,
+    /// Share refused if all of them were always on.
+    pub refused_all_on: f64,
+    /// The cheapest policy that keeps the limit, if there is one.
+    pub policy: Option<String>,
+    /// Servers on in the mean under it.
+    pub servers_on: f64,
+    /// Energy of a year under it, kWh; a year like this log.
+    pub kwh_per_year: f64,
+    /// What that costs, where the price is the same at any hour.
+    pub cost_per_year: Option<f64>,
+    /// The same with all of them always on.
+    pub kwh_per_year_all_on: f64,
+    /// Share refused under the policy.
+    pub refused: f64,
+    /// On and off events of each server in a day.
+    pub transitions_per_server_day: f64,
+}
+
+/// Finds it. The plan names kinds of servers (their numbers do not count), one traffic that ends, and
+/// what binds them; `tell` is told how many simulations of how many are done.
+pub fn run(
+    plan: &Plan,
+    electricity: &Electricity,
+    mut tell: impl FnMut(u64, u64),
+) -> Result<SizeResult, Error> {
+    let [traffic] = &plan.traffic[..] else {
+        return Err(Error::Flags(
+            "one log, or several that are one, are sized for at a time".to_owned(),
+        ));
+    };
+    let seed = plan.sampling.seed;
+    let sized = jobs::all(&plan.pools, |pool| fewest(pool, traffic, seed), |_, _| ());
+    let sized: Vec<(u32, f64)> = sized.into_iter().collect::<Result<_, _>>()?;
+    let mut pools = plan.clone();
+    for (pool, (servers, _)) in pools.pools.iter_mut().zip(&sized) {
+        pool.settings.kinds[0].servers = *servers;
+    }
+    for (server, (servers, _)) in pools.servers.iter_mut().zip(&sized) {
+        server.kind.servers = *servers;
+    }
+    // Each pool has a list of its own: by its number of servers.
+    let mut rows = Vec::new();
+    let mut simulated: Option<PlanResult> = None;
+    let all: usize = sized.iter().map(|(servers, _)| policies(*servers).len()).sum();
+    let mut before = 0;
+    for (pool, (servers, _)) in pools.pools.iter().zip(&sized) {
+        let one = Plan {
+            pools: vec![pool.clone()],
+            policies: policies(*servers),
+            sampling: super::plan::Sampling { replications: 1, ..plan.sampling },
+            ..pools.clone()
+        };
+        let result = one.run(|done, _| tell(before + done, all as u64))?;
+        before += one.policies.len() as u64;
+        rows.extend(result.rows.iter().cloned());
+        simulated.get_or_insert(result);
+    }
+    let mut simulated =
+        simulated.ok_or_else(|| Error::Flags("name a kind of server".to_owned()))?;
+    simulated.rows = rows;
+    let mut kinds: Vec<(f64, SizedKind)> = pools
+        .pools
+        .iter()
+        .zip(&sized)
+        .map(|(pool, sized)| kind(pool, *sized, &simulated.rows, electricity))
+        .collect();
+    kinds.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (requests, span_s) = match &traffic.arrivals {
+        nightwatt_model::arrivals::Arrivals::Counts(counts) => (counts.total(), counts.length()),
+        _ => (plan.sampling.requests, plan.sampling.requests as f64 / traffic.rate),
+    };
+    Ok(SizeResult {
+        schema: SCHEMA,
+        traffic: traffic.name.clone(),
+        requests,
+        span_s,
+        rate: traffic.rate,
+        kinds: kinds.into_iter().map(|(_, kind)| kind).collect(),
+        electricity: electricity.clone(),
+        simulated,
+    })
+}
+
+/// What is tried with so many servers.
+fn policies(servers: u32) -> Vec<FleetChoice> {
+    let mut list = vec![FleetChoice::Predictive, FleetChoice::Baseline];
+    for tenth in 1..=TENTHS {
+        let choice = FleetChoice::AlwaysOn { servers: (servers * tenth).div_ceil(TENTHS) };
+        if !list.contains(&choice) {
+            list.push(choice);
+        }
+    }
+    let delays = DELAYS.map(|secs| FleetChoice::DelayedOff { delay: Duration::from_secs(secs) });
+    list.extend(delays);
+    list
+}
+
+/// The fewest that, always on, refuse no more than half of what is allowed; and how much they refuse.
+fn fewest(pool: &PoolPlan, traffic: &Traffic, seed: u64) -> Result<(u32, f64), Error> {
+    let allowed = 0.5 * pool.settings.overflow_share;
+    let refused = |servers: u32| {
+        let mut settings: FleetSettings = pool.settings.clone();
+        settings.kinds[0].servers = servers;
+        // All there from the beginning.
+        settings.kinds[0].switch_on = Duration::ZERO;
+        let streams = (&traffic.arrivals, &pool.service);
+        let choice = FleetChoice::AlwaysOn { servers };
+        play(&settings, choice, streams, seed, Window::ALL).map(|outcome| outcome.refused_share())
+    };
+    // The mean load is served by no fewer.
+    let load = traffic.rate / pool.settings.kinds[0].service.get();
+    let mut low = (load * (1.0 - allowed)).floor().clamp(0.0, f64::from(MOST_SERVERS)) as u32;
+    let mut high = (low + 1).max((load * 1.5).min(f64::from(MOST_SERVERS)) as u32);
+    let mut share = refused(high)?;
+    while share > allowed {
+        if high >= MOST_SERVERS {
+            return Err(Error::TooFew(format!(
+                "even {MOST_SERVERS} of {} refuse {:.1} %; take faster servers, or allow more time or more \
+                 refused requests",
+                pool.name,
+                100.0 * share
+            )));
+        }
+        (low, high) = (high, high.saturating_mul(2).min(MOST_SERVERS));
+        share = refused(high)?;
+    }
+    while high - low > 1 {
+        let middle = low.midpoint(high);
+        let found = refused(middle)?;
+        if found <= allowed {
+            (high, share) = (middle, found);
+        } else {
+            low = middle;
+        }
+    }
+    Ok((high, share))
+}
+
+/// A kind and its cost in watts, infinite where no policy keeps the limit.
+fn kind(
+    pool: &PoolPlan,
+    (servers, refused_all_on): (u32, f64),
+    rows: &[Row],
+    electricity: &Electricity,
+) -> (f64, SizedKind) {
+    let of_pool = || rows.iter().filter(|row| row.pool == pool.name);
+    let all_on = FleetChoice::AlwaysOn { servers }.to_string();
+    let year = |row: &Row| row.watts.mean * HOURS_OF_YEAR / 1e3;
+    let best = of_pool().find(|row| row.cheapest);
+    let kwh_per_year = best.map_or(f64::NAN, year);
+    let sized = SizedKind {
+        server: pool.name.clone(),
+        servers,
+        refused_all_on,
+        policy: best.map(|row| row.policy.clone()),
+        servers_on: best.map_or(f64::NAN, |row| row.servers_on.mean),
+        kwh_per_year,
+        cost_per_year: electricity.price_per_kwh.flat().map(|price| price * kwh_per_year),
+        kwh_per_year_all_on: of_pool().find(|row| row.policy == all_on).map_or(f64::NAN, year),
+        refused: best.map_or(f64::NAN, |row| row.refused.mean),
+        transitions_per_server_day: best
+            .map_or(f64::NAN, |row| 24.0 * row.transitions_per_hour.mean / f64::from(servers)),
+    };
+    (best.map_or(f64::INFINITY, |row| row.cost_w.mean), sized)
+}
+
+impl SizeResult {
+    /// For a terminal: the answer in a sentence, then all that was tried.
+    pub fn text(&self) -> String {
+        let mut text = self.answer();
+        let _ = write!(
+            text,
+            "\n\n{:<20} {:>7} {:<18} {:>10} {:>9} {:>13} {:>8} {:>12}\n",
+            "kind",
+            "servers",
+            "policy",
+            "servers on",
+            "kWh/year",
+            "all on: kWh",
+            "refused",
+            "switched/day"
+        );
+        for kind in &self.kinds {
+            let _ = writeln!(
+                text,
+                "{:<20} {:>7} {:<18} {:>10} {:>9} {:>13} {:>7}% {:>12}",
+                kind.server,
+                kind.servers,
+                kind.policy.as_deref().unwrap_or("none keeps the limit"),
+                grouped(kind.servers_on, 2),
+                grouped(kind.kwh_per_year, 0),
+                grouped(kind.kwh_per_year_all_on, 0),
+                grouped(100.0 * kind.refused, 2),
+                grouped(kind.transitions_per_server_day, 1)
+            );
+        }
+        let _ = write!(
+            text,
+            "\nModelled: the watts that were given x the times that the policy makes of {} requests in {}\n\
+             (a year is told as one like it). `--json` has every policy that was tried.",
+            grouped(self.requests as f64, 0),
+            days(self.span_s)
+        );
+        text
+    }
+
+    /// One paragraph.
+    pub fn answer(&self) -> String {
+        let limit = 100.0 * self.simulated.refused_limit;
+        let Some(best) = self.kinds.first().filter(|kind| kind.policy.is_some()) else {
+            return format!(
+                "No policy that was tried keeps the refused requests at {limit} %: shorten the time to \
+                 start, let requests wait (`--line`), or keep all servers on."
+            );
+        };
+        let money = best.cost_per_year.map_or(String::new(), |cost| {
+            format!(" ({} {})", grouped(cost, 2), self.electricity.currency)
+        });
+        let what = if best.server == "server" {
+            format!("{} server{}", best.servers, if best.servers == 1 { "" } else { "s" })
+        } else {
+            format!("{} of {}", best.servers, best.server)
+        };
+        let saved = 1.0 - best.kwh_per_year / best.kwh_per_year_all_on;
+        format!(
+            "Take {what}, switched by `{}`: {:.2} are on in the mean and use {} kWh a year{money},\n\
+             {:.0} % less than if all were always on. {:.2} % of the requests are refused (allowed: {limit} \
+             %), all others\nanswered within {:.0} ms; each server is switched {:.1} times a day.",
+            best.policy.as_deref().unwrap_or_default(),
+            best.servers_on,
+            grouped(best.kwh_per_year, 1),
+            100.0 * saved,
+            100.0 * best.refused,
+            1e3 * self.simulated.sla_s,
+            best.transitions_per_server_day
+        )
+    }
+
+    /// What to think twice about.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if let Tariff::ByHour(_) = self.electricity.price_per_kwh {
+            warnings.push(
+                "prices differ by hour: no money is told, since the log is superposed by seconds"
+                    .to_owned(),
+            );
+        }
+        if self.span_s < 7.0 * 86_400.0 {
+            warnings.push(format!("{} are little to tell a year from", days(self.span_s)));
+        }
+        warnings
+    }
+}
+
+fn days(seconds: f64) -> String {
+    if seconds < 172_800.0 {
+        format!("{:.1} hours", seconds / 3600.0)
+    } else {
+        format!("{:.1} days", seconds / 86_400.0)
+    }
+}
