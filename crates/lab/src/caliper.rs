@@ -105,7 +105,8 @@ pub fn run(
     let sections = sections(&options.sections)?;
     let watch = match options.target {
         Target::Command(_) => Watch::Children,
-        Target::Process(pid) => Watch::Process(pid),
+        Target::Process(pid) if is_there(pid) => Watch::Process(pid),
+        Target::Process(pid) => return Err(Error::NoProcess(pid)),
     };
     let mut probes = SectionProbes::load(watch)?;
     let host = Host::default();
@@ -137,6 +138,9 @@ fn sections(specs: &[SectionSpec]) -> Result<Vec<Section>, Error> {
     for spec in specs {
         match spec {
             SectionSpec::Function(point) => {
+                if !point.symbol.is_empty() && point.offset > 0 {
+                    return Err(Error::NoEntry(point.symbol.clone()));
+                }
                 let function =
                     |begin: Place| Section { name: begin.name.clone(), begin, end: None };
                 sections.extend(function_entries(point)?.into_iter().map(function));
@@ -148,6 +152,15 @@ fn sections(specs: &[SectionSpec]) -> Result<Vec<Section>, Error> {
             }
         }
     }
+    // Two patterns may fit one function; one probe there is enough.
+    let mut seen = Vec::new();
+    sections.retain(|section: &Section| {
+        let ends = section.end.as_ref().map(|end| (end.path.clone(), end.offset));
+        let place = (section.begin.path.clone(), section.begin.offset, ends);
+        let is_new = !seen.contains(&place);
+        seen.push(place);
+        is_new
+    });
     if sections.len() > SectionProbes::MOST {
         return Err(Error::TooManySections { found: sections.len(), most: SectionProbes::MOST });
     }
@@ -260,8 +273,13 @@ fn follow(
     })
 }
 
+/// Is it a process (no thread of one), and not over?
 fn is_there(pid: u32) -> bool {
-    std::path::Path::new(&format!("/proc/{pid}")).exists()
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let field =
+        |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let is_process = field("Tgid").is_some_and(|tgid| tgid.trim() == pid.to_string());
+    is_process && field("State").is_some_and(|state| !state.trim().starts_with(['Z', 'X']))
 }
 
 fn report(

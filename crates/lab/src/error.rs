@@ -49,6 +49,12 @@ pub enum Error {
         /// As there may be.
         most: usize,
     },
+    /// A function that is not to be watched from its entry.
+    #[error("a function begins at its entry: `{0}` cannot have an offset")]
+    NoEntry(String),
+    /// There is no such process.
+    #[error("there is no process {0}: it has ended, or is a thread of another one")]
+    NoProcess(u32),
     /// Where one place is needed.
     #[error("`{text}` fits several functions ({}): a section begins at one place and ends at one", names.join(", "))]
     SeveralPlaces {
@@ -256,6 +262,8 @@ impl Error {
         match self {
             #[cfg(feature = "bpf")]
             Self::Probe(error) => error.hint(),
+            Self::NoEntry(_) => Some("`--start` and `--end` take places within functions"),
+            Self::NoProcess(_) => Some("`ps` lists processes; `-p` takes the number of one"),
             Self::Empty(_) => Some(
                 "name an access log in the Combined or Common format, or leave `--log` out for a generated day",
             ),

@@ -56,13 +56,24 @@ struct sched_entity {
 	__u64 sum_exec_runtime;
 };
 
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct signal_struct {
+	atomic_t live;
+};
+
 struct task_struct {
 	int pid;
 	int tgid;
 	unsigned int __state;
 	struct sched_entity se;
 	struct mm_struct *mm;
+	struct signal_struct *signal;
 };
+
+struct linux_binprm;
 
 
 #pragma clang attribute pop

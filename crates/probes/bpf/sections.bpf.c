@@ -33,6 +33,10 @@ struct thread {
 	__u64 preempted; /* time for which it wanted to run and did not, ns */
 	__u64 left;      /* when it was taken off its CPU, ns */
 	__u64 robbed;    /* what a hypervisor took and is in no node yet, ns */
+	__u64 booked;    /* by the scheduler's books it had run for so long when it left, ns */
+	__u64 ran_then;  /* and by ours */
+	__u32 node_then; /* where it was then */
+	__u32 unseen;    /* it came since, and nobody told */
 	__u32 depth;
 	__u32 runs;          /* on a CPU now */
 	__u32 was_preempted; /* it wanted to go on running when it was taken off */
@@ -117,12 +121,14 @@ static __always_inline __u32 node_of(struct thread *t)
  * is in. */
 static __always_inline void account(struct thread *t, __u64 now, __u64 robbed)
 {
-	__u64 since = __sync_lock_test_and_set(&t->since, now);
 	__u32 node = node_of(t);
-	__u64 *time;
+	__u64 *time, since;
 
+	/* Somebody who interrupted us has been faster; likewise below. */
+	if (now <= t->since)
+		return;
+	since = __sync_lock_test_and_set(&t->since, now);
 	if (now <= since) {
-		/* Somebody who interrupted us has been faster. */
 		t->since = since;
 		return;
 	}
@@ -171,6 +177,8 @@ static __always_inline __u32 child(__u32 parent, __u32 section)
 
 	if (known)
 		return *known;
+	if (nodes >= NODES)
+		return 0;
 	node = __sync_fetch_and_add(&nodes, 1);
 	if (node >= NODES)
 		return 0;
@@ -196,9 +204,11 @@ static __always_inline struct thread *record_of(struct task_struct *task, __u64 
 	struct thread *t = bpf_task_storage_get(&threads, task, 0, 0);
 
 	if (t) {
-		/* Now and then the kernel has not told us that a thread came to its CPU. */
-		if (!t->runs)
+		/* See `repair`. */
+		if (!t->runs) {
+			t->unseen = 1;
 			comes(t, now);
+		}
 		return t;
 	}
 	if (!is_watched(task->tgid))
@@ -316,7 +326,9 @@ static __always_inline void count(struct section *s, const struct thread *t,
 	add(&s->calls, 1);
 	add(&s->length, length);
 	add(&s->ran, end.ran - frame->ran);
-	add(&s->preempted, end.preempted - frame->preempted);
+	/* What was taken for preemption may have turned out to be running. */
+	if (end.preempted > frame->preempted)
+		add(&s->preempted, end.preempted - frame->preempted);
 	__sync_fetch_and_add(&s->bands[band(length)], 1);
 }
 
@@ -362,6 +374,23 @@ int end(struct pt_regs *ctx)
 	return 0;
 }
 
+/* A kernel may keep switches away from us: that of our test machine tells of none away from a thread of
+ * its process 1, so that whoever follows one comes unseen. What a thread then ran before we saw it is
+ * the difference between the scheduler's books, exact at the moment at which it leaves, and ours; and
+ * it ran it where it was when it left last, since no probe was hit in between. */
+static __always_inline void repair(struct thread *t, __u64 booked)
+{
+	__u64 theirs = booked - t->booked, ours = t->ran - t->ran_then;
+	__u64 *time = bpf_map_lookup_elem(&node_time, &t->node_then);
+
+	if (!t->unseen || theirs <= ours || !time)
+		return;
+	add(&t->ran, theirs - ours);
+	add(time, theirs - ours);
+	if (t->was_preempted && t->preempted >= theirs - ours)
+		add(&t->preempted, ours - theirs);
+}
+
 static __always_inline void account_cpu(struct cpu *cpu, bool was_idle, __u64 now, __u64 robbed)
 {
 	__u64 since = __sync_lock_test_and_set(&cpu->since, now);
@@ -380,7 +409,7 @@ static __always_inline __u64 robbed_of(struct cpu *cpu, struct task_struct *prev
 {
 	__u64 ran = prev->se.sum_exec_runtime - cpu->ran, here = now - cpu->came;
 
-	return cpu->came && prev->pid && here > ran ? here - ran : 0;
+	return prev->pid && cpu->pid == prev->pid && here > ran ? here - ran : 0;
 }
 
 SEC("tp_btf/sched_switch")
@@ -396,15 +425,28 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	account_cpu(cpu, prev->pid == 0, now, robbed);
 	cpu->came = now;
 	cpu->ran = next->se.sum_exec_runtime;
+	cpu->pid = next->pid;
 	t = bpf_task_storage_get(&threads, prev, 0, 0);
-	if (t && t->runs) {
+	if (t) {
+		if (!t->runs) {
+			t->unseen = 1;
+			comes(t, now);
+		}
 		account(t, now, robbed);
+		repair(t, prev->se.sum_exec_runtime);
+		t->booked = prev->se.sum_exec_runtime;
+		t->ran_then = t->ran;
+		t->node_then = node_of(t);
+		t->unseen = 0;
 		t->runs = 0;
 		t->left = now;
 		t->was_preempted = preempt || prev->__state == 0;
 	}
-	if (next->pid)
-		record_of(next, now);
+	if (next->pid == 0)
+		return 0;
+	t = record_of(next, now);
+	if (t)
+		t->unseen = 0;
 	return 0;
 }
 
@@ -420,16 +462,38 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child_task
 	return 0;
 }
 
+/* No stack is above the highest address: whatever is open is left. */
+static __always_inline void drop_all(struct task_struct *task)
+{
+	struct thread *t = bpf_task_storage_get(&threads, task, 0, 0);
+	__u64 now = bpf_ktime_get_ns();
+
+	if (!t)
+		return;
+	if (!t->runs) {
+		t->unseen = 1;
+		comes(t, now);
+	}
+	account(t, now, 0);
+	drop_left(t, ~0ULL, false);
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm *binprm)
+{
+	drop_all(task);
+	return 0;
+}
+
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
 {
-	struct thread *t = bpf_task_storage_get(&threads, task, 0, 0);
+	__u32 tgid = task->tgid;
 
-	if (!t)
-		return 0;
-	account(t, bpf_ktime_get_ns(), 0);
-	/* No stack is above the highest address: whatever is open is left. */
-	drop_left(t, ~0ULL, false);
+	drop_all(task);
+	/* The last of its threads: the number may soon be somebody else's. */
+	if (task->signal->live.counter == 0)
+		bpf_map_delete_elem(&watched, &tgid);
 	return 0;
 }
 

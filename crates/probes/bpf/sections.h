@@ -34,4 +34,5 @@ struct cpu {
 	__u64 stolen; /* taken away by the hypervisor */
 	__u64 came;   /* when the present task came */
 	__u64 ran;    /* what that had run by then, by the scheduler's books */
+	__u64 pid;    /* who that is */
 };

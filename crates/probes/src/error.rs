@@ -98,7 +98,8 @@ impl ProbeError {
         match self {
             Self::Denied { .. } => Some(
                 "run it as root, or give the program what it needs: `setcap \
-                 cap_bpf,cap_perfmon,cap_sys_ptrace+ep nightwatt`",
+                 cap_bpf,cap_perfmon,cap_sys_admin+ep nightwatt` (kernels before 6.16 do without \
+                 the last)",
             ),
             Self::NoBtf => Some("use a kernel built with CONFIG_DEBUG_INFO_BTF=y, as Debian's are"),
             Self::NoSymbol { stripped: true, .. } => {

@@ -74,7 +74,10 @@ fn matching(
     let symbols = || elf.symbols().chain(elf.dynamic_symbols());
     let functions = symbols()
         .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition())
-        .filter_map(|symbol| Some((symbol.name().ok()?, symbol.address())));
+        .filter_map(|symbol| Some((symbol.name().ok()?, symbol.address())))
+        // Parts that a compiler has moved away are jumped to, not called: there is no return address
+        // where a return probe would write, but somebody's variable.
+        .filter(|(name, _)| !name.contains(".cold"));
     let mut found: Vec<(String, u64)> = Vec::new();
     let mut like = Vec::new();
     for (raw, address) in functions {

@@ -95,7 +95,7 @@ impl SectionProbes {
 
     /// Watches the scheduler. Sections attached before and after this count from here on.
     pub fn start(&mut self) -> Result<(), ProbeError> {
-        for name in ["on_switch", "on_fork", "on_exit"] {
+        for name in ["on_switch", "on_fork", "on_exec", "on_exit"] {
             let link = self.program(name).attach_trace();
             self.links.push(link.map_err(refused("watch the scheduler"))?);
         }
@@ -133,7 +133,13 @@ impl SectionProbes {
         let link =
             self.program(program).attach_uprobe_with_opts(everybody, &place.path, offset, options);
         let what = || format!("put a probe at {} in {}", place.name, place.path.display());
-        self.links.push(link.map_err(|source| ProbeError::Refused { what: what(), source })?);
+        self.links.push(link.map_err(|source| {
+            if source.kind() == ErrorKind::PermissionDenied {
+                ProbeError::Denied { source }
+            } else {
+                ProbeError::Refused { what: what(), source }
+            }
+        })?);
         Ok(())
     }
 

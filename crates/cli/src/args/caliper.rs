@@ -56,6 +56,7 @@ pub(super) const CALIPER_EXAMPLES: &str = "Examples:
   nightwatt caliper --start ./prog:begin --end ./prog:done -p 4711 --for 1m
   nightwatt caliper -f libz.so.1:deflate --json -o energy.json -- gzip -k big.tar
 
-Needs root, or CAP_BPF and CAP_PERFMON. A call costs the program about a microsecond, and some 20 if
+A function that an exception or a panic may leave must not be watched with -f: the program would be
+aborted. Needs root, or CAP_BPF, CAP_PERFMON and, from Linux 6.16 on, CAP_SYS_ADMIN. A call costs the program about a microsecond, and some 20 if
 the function begins with an instruction that the kernel has to step through: the report says so. Exit
 status: the command's, as `nightwatt run` has it; 125 if nightwatt itself failed.";

@@ -113,9 +113,11 @@ fn what_cannot_be_watched_is_told_with_what_helps() {
     let stripped = bench.0.path().join("stripped").display().to_string();
     assert!(Command::new("strip").args(["-o", &stripped, &path]).status().unwrap().success());
     let (nope, bad) = (bench.at("nope"), format!("{stripped}:heavy"));
+    let inside = bench.at("heavy+0x4");
     for (options, says, helps) in [
         (vec!["-f", &nope], "has no function `nope`", ""),
         (vec!["-f", &bad], "its symbols were stripped", "PROGRAM:0x1234"),
+        (vec!["-f", &inside], "`heavy` cannot have an offset", "--start"),
         (vec!["-f", "heavy"], "names no place in a program", "PROGRAM:FUNCTION"),
         (vec!["-f", "./nowhere:heavy"], "no program or library `./nowhere`", ""),
         (vec!["--start", &path], "1 --start and 0 --end do not make pairs", "n-th"),
@@ -126,6 +128,15 @@ fn what_cannot_be_watched_is_told_with_what_helps() {
         assert_eq!(output.status.code(), Some(125), "{text}");
         assert!(text.contains(says) && text.contains(helps), "{text}");
     }
+}
+
+#[test]
+fn a_process_that_is_not_there_is_no_empty_report() {
+    let Some(bench) = Bench::new() else { return };
+    let heavy = bench.at("heavy");
+    let output = nightwatt(&["caliper", "-f", &heavy, "-p", "4194304"]);
+    assert_eq!(output.status.code(), Some(125), "{}", told(&output));
+    assert!(told(&output).contains("no process 4194304"), "{}", told(&output));
 }
 
 #[test]

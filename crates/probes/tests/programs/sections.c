@@ -40,6 +40,7 @@ SECTION int down(int n)
 
 static jmp_buf back;
 SECTION void jumps(void) { longjmp(back, 1); }
+SECTION void launch(const char *self) { execl(self, self, "nested", "20", NULL); }
 SECTION void sleeps(void) { usleep(50000); }
 
 static uint64_t in_heavy, in_light;
@@ -94,13 +95,15 @@ int main(int count, char **arguments)
 		getchar();
 		nothing();
 	} else if (!strcmp(what, "fork")) {
-		for (; n; n--)
+		for (; n; n--) {
 			if (!fork()) {
 				nothing();
 				_exit(0);
 			}
-		while (wait(NULL) > 0)
-			;
+			wait(NULL);
+		}
+	} else if (!strcmp(what, "exec")) {
+		launch(arguments[0]);
 	} else if (!strcmp(what, "exit")) {
 		down(0);
 		heavy(1000);
