@@ -122,6 +122,14 @@ impl Arrivals {
         }
     }
 
+    /// Seconds after which rates repeat themselves: of a profile that does so.
+    pub fn period(&self) -> Option<f64> {
+        match self {
+            Self::Profile(profile) if profile.repeats() => Some(profile.length()),
+            _ => None,
+        }
+    }
+
     /// One realisation: seconds since the start, ascending. It ends only where counts, a trace or a
     /// profile that does not repeat end.
     ///

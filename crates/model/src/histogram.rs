@@ -91,6 +91,12 @@ impl Histogram {
         Some(Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
     }
 
+    /// How many were longer, but for those that were so by less than [`RELATIVE_ERROR`].
+    pub fn above(&self, time: Duration) -> u64 {
+        let class = class(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        self.counts[class + 1..].iter().sum()
+    }
+
     /// The smallest time that at least the share `q` (0 to 1) of all do not exceed, by nearest rank;
     /// at most [`RELATIVE_ERROR`] of it more. `None` when there are none.
     pub fn quantile(&self, q: f64) -> Option<Duration> {
@@ -112,6 +118,16 @@ mod tests {
 
     use super::*;
     use crate::stats::percentile;
+
+    #[test]
+    fn what_was_longer_is_counted_to_within_a_class() {
+        let mut times = Histogram::default();
+        (1..=1000).for_each(|ms| times.record(Duration::from_millis(ms)));
+        let above = times.above(Duration::from_millis(900));
+        // Classes are 1/256 wide: of the hundred above 900 ms at most the four next ones are left out.
+        assert!((96..=100).contains(&above), "{above}");
+        assert_eq!((times.above(Duration::ZERO), times.above(Duration::MAX)), (1000, 0));
+    }
 
     #[test]
     fn classes_have_no_gaps_and_do_not_overlap() {

@@ -96,6 +96,7 @@ struct Figures {
     servers_on: f64,
     most_on: u32,
     refused: f64,
+    late: f64,
     mean_response_ms: f64,
     p99_response_ms: f64,
     requests_per_joule: f64,
@@ -104,7 +105,7 @@ struct Figures {
 }
 
 impl Figures {
-    fn of(outcome: &Outcome) -> Self {
+    fn of(outcome: &Outcome, sla: Duration) -> Self {
         let millis = |time: Duration| time.as_secs_f64() * 1e3;
         let span = outcome.span.as_secs_f64();
         Self {
@@ -114,6 +115,7 @@ impl Figures {
             servers_on: outcome.mean_on(),
             most_on: outcome.most_on,
             refused: outcome.refused_share(),
+            late: outcome.responses.above(sla) as f64 / outcome.arrivals.max(1) as f64,
             mean_response_ms: millis(outcome.mean_response()),
             p99_response_ms: millis(outcome.responses.quantile(0.99).unwrap_or_default()),
             requests_per_joule: outcome.requests_per_joule(),
@@ -153,10 +155,15 @@ impl Plan {
         let window = if job.traffic.ends {
             Window::ALL
         } else {
-            Window { warm_up, counted: requests, cool_down: warm_up / 2 }
+            // A part of a day says nothing of a day.
+            let whole =
+                job.traffic.arrivals.period().map_or(1.0, |period| period * job.traffic.rate);
+            let counted = (requests as f64 / whole).ceil() * whole;
+            Window { warm_up, counted: counted as u64, cool_down: warm_up / 2 }
         };
         let streams = (&job.traffic.arrivals, &job.pool.service);
-        play(&job.pool.settings, job.choice, streams, job.seed, window).map(|it| Figures::of(&it))
+        play(&job.pool.settings, job.choice, streams, job.seed, window)
+            .map(|it| Figures::of(&it, self.sla))
     }
 
     fn highest_rate(&self) -> f64 {

@@ -55,7 +55,7 @@ pub struct SizedKind {
     pub server: String,
     /// How many are needed.
     pub servers: u32,
-    /// Share refused if all of them were always on.
+    /// Share refused or late if all of them were always on.
     pub refused_all_on: f64,
     /// The cheapest policy that keeps the limit, if there is one.
     pub policy: Option<String>,
@@ -69,6 +69,8 @@ pub struct SizedKind {
     pub kwh_per_year_all_on: f64,
     /// Share refused under the policy.
     pub refused: f64,
+    /// Share answered later than promised.
+    pub late: f64,
     /// On and off events of each server in a day.
     pub transitions_per_server_day: f64,
 }
@@ -86,7 +88,7 @@ pub fn run(
         ));
     };
     let seed = plan.sampling.seed;
-    let sized = jobs::all(&plan.pools, |pool| fewest(pool, traffic, seed), |_, _| ());
+    let sized = jobs::all(&plan.pools, |pool| fewest(pool, traffic, (plan.sla, seed)), |_, _| ());
     let sized: Vec<(u32, f64)> = sized.into_iter().collect::<Result<_, _>>()?;
     let mut pools = plan.clone();
     for (pool, (servers, _)) in pools.pools.iter_mut().zip(&sized) {
@@ -152,8 +154,13 @@ fn policies(servers: u32) -> Vec<FleetChoice> {
     list
 }
 
-/// The fewest that, always on, refuse no more than half of what is allowed; and how much they refuse.
-fn fewest(pool: &PoolPlan, traffic: &Traffic, seed: u64) -> Result<(u32, f64), Error> {
+/// The fewest that, always on, refuse or answer late no more than half of what is allowed; and how much
+/// that is.
+fn fewest(
+    pool: &PoolPlan,
+    traffic: &Traffic,
+    (sla, seed): (Duration, u64),
+) -> Result<(u32, f64), Error> {
     let allowed = 0.5 * pool.settings.overflow_share;
     let refused = |servers: u32| {
         let mut settings: FleetSettings = pool.settings.clone();
@@ -162,7 +169,10 @@ fn fewest(pool: &PoolPlan, traffic: &Traffic, seed: u64) -> Result<(u32, f64), E
         settings.kinds[0].switch_on = Duration::ZERO;
         let streams = (&traffic.arrivals, &pool.service);
         let choice = FleetChoice::AlwaysOn { servers };
-        play(&settings, choice, streams, seed, Window::ALL).map(|outcome| outcome.refused_share())
+        play(&settings, choice, streams, seed, Window::ALL).map(|outcome| {
+            let late = outcome.responses.above(sla) as f64 / outcome.arrivals.max(1) as f64;
+            outcome.refused_share() + late
+        })
     };
     // The mean load is served by no fewer.
     let load = traffic.rate / pool.settings.kinds[0].service.get();
@@ -172,7 +182,7 @@ fn fewest(pool: &PoolPlan, traffic: &Traffic, seed: u64) -> Result<(u32, f64), E
     while share > allowed {
         if high >= MOST_SERVERS {
             return Err(Error::TooFew(format!(
-                "even {MOST_SERVERS} of {} refuse {:.1} %; take faster servers, or allow more time or more \
+                "even {MOST_SERVERS} of {} refuse, or answer late, {:.1} %; take faster servers, or allow more time or more \
                  refused requests",
                 pool.name,
                 100.0 * share
@@ -215,6 +225,7 @@ fn kind(
         cost_per_year: electricity.price_per_kwh.flat().map(|price| price * kwh_per_year),
         kwh_per_year_all_on: of_pool().find(|row| row.policy == all_on).map_or(f64::NAN, year),
         refused: best.map_or(f64::NAN, |row| row.refused.mean),
+        late: best.map_or(f64::NAN, |row| row.late.mean),
         transitions_per_server_day: best
             .map_or(f64::NAN, |row| 24.0 * row.transitions_per_hour.mean / f64::from(servers)),
     };
@@ -266,7 +277,7 @@ impl SizeResult {
         let limit = 100.0 * self.simulated.refused_limit;
         let Some(best) = self.kinds.first().filter(|kind| kind.policy.is_some()) else {
             return format!(
-                "No policy that was tried keeps the refused requests at {limit} %: shorten the time to \
+                "No policy that was tried keeps what is refused or late at {limit} %: shorten the time to \
                  start, let requests wait (`--line`), or keep all servers on."
             );
         };
@@ -278,16 +289,17 @@ impl SizeResult {
         } else {
             format!("{} of {}", best.servers, best.server)
         };
+        let missed = if best.late > 0.0 { "refused or late" } else { "refused" };
         let saved = 1.0 - best.kwh_per_year / best.kwh_per_year_all_on;
         format!(
             "Take {what}, switched by `{}`: {:.2} are on in the mean and use {} kWh a year{money},\n\
-             {:.0} % less than if all were always on. {:.2} % of the requests are refused (allowed: {limit} \
+             {:.0} % less than if all were always on. {:.2} % of the requests are {missed} (allowed: {limit} \
              %), all others\nanswered within {:.0} ms; each server is switched {:.1} times a day.",
             best.policy.as_deref().unwrap_or_default(),
             best.servers_on,
             grouped(best.kwh_per_year, 1),
             100.0 * saved,
-            100.0 * best.refused,
+            100.0 * (best.refused + best.late),
             1e3 * self.simulated.sla_s,
             best.transitions_per_server_day
         )

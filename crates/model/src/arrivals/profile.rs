@@ -70,6 +70,11 @@ impl Profile {
         if time < 0.0 { 0.0 } else { self.rate((time / self.step) as usize).unwrap_or(0.0) }
     }
 
+    /// Does it begin anew after its last step?
+    pub const fn repeats(&self) -> bool {
+        self.repeats
+    }
+
     /// Seconds from the first step's start to the last one's end.
     pub fn length(&self) -> f64 {
         self.step * self.rates.len() as f64

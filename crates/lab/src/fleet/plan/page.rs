@@ -11,7 +11,7 @@ impl PlanResult {
     pub fn document(&self, generated: String) -> Document {
         let mut document = Document::new("Pools of servers, switched by policies");
         document.subtitle = Text::from(format!(
-            "Answers within {:.0} ms, at most {} % of the requests refused; {} replications",
+            "Answers within {:.0} ms, at most {} % of the requests refused or late; {} replications",
             1e3 * self.sla_s,
             100.0 * self.refused_limit,
             self.replications

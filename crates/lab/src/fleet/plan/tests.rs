@@ -162,3 +162,44 @@ fn the_page_has_every_published_chart() {
     // A large server needs 2 ms for one request, a small one 3.8.
     assert!(page.contains("small, 5 ms"));
 }
+
+#[test]
+fn who_waits_in_line_for_longer_than_was_promised_is_late_and_no_policy_is_chosen_for_it() {
+    // One server of 100/s, asked 150 times a second, with room for all to wait: nobody is refused.
+    let text = PLAN
+        .replace(
+            "policies = [\"predictive\", \"always-on 1..3\", \"delayed-off 1s 10s\"]",
+            "policies = [\"always-on 1\"]\nline = 1000000",
+        )
+        .replace("servers = 6\npoints = [[200, \"10ms\"]]", "servers = 1\nservice_rate = 100")
+        .replace("rates = [300, 600]", "rates = [150]");
+    let result = ran(&text);
+    let small = result.rows.iter().find(|row| row.pool == "small").unwrap();
+    assert!(small.refused.mean < 1e-9 && small.late.mean > 0.9, "{small:?}");
+    assert!(!small.keeps_limit && !small.cheapest);
+    assert!(result.text().contains("later than promised"));
+}
+
+#[test]
+fn of_a_day_whole_days_count() {
+    let day = |requests: &str| {
+        let text = PLAN
+            .replace("requests = 5000", requests)
+            .replace(
+                "policies = [\"predictive\", \"always-on 1..3\", \"delayed-off 1s 10s\"]",
+                "policies = [\"always-on 3\"]",
+            )
+            .replace(
+                "kind = \"poisson\"\nrates = [300, 600]",
+                "kind = \"day\"\nrates = [10]\npeak = 2",
+            )
+            .replace("busy_w = 97.5", "busy_w = 162");
+        ran(&text).rows.iter().find(|row| row.pool == "large").unwrap().watts.mean
+    };
+    // 81 W more for each server that is busy, and 10 / 505.5 of one is, over a day; in the first hours
+    // of it, which begin at nothing, hardly any.
+    let watts = 3.0 * 81.0 + 81.0 * 10.0 / 505.5;
+    // The end lies in the trough, where the last requests may be half an hour late.
+    let found = day("requests = 5000");
+    assert!((found - watts).abs() < 0.1, "{found} {watts}");
+}

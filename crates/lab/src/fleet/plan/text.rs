@@ -31,12 +31,17 @@ impl PlanResult {
             for row in rows {
                 let _ = writeln!(text, "{}", line(row));
             }
+            for row in rows.iter().filter(|row| row.late.mean > 0.0) {
+                let late = 100.0 * row.late.mean;
+                let _ =
+                    writeln!(text, "  `{}` answers {late:.3} % later than promised", row.policy);
+            }
             let _ = writeln!(text, "{}", self.advice(rows));
         }
         let _ = write!(
             text,
             "\n+ no other that keeps the limit has less energy without more transitions; * of these the \
-             cheapest.\n! refuses more than allowed. Energy is modelled, from the watts that were given; ± is \
+             cheapest.\n! more than allowed is refused or late. Energy is modelled, from the watts that were given; ± is \
              the 95 %\ninterval of the simulation alone ({} replications).",
             self.replications
         );
@@ -50,7 +55,7 @@ impl PlanResult {
             String::new()
         };
         format!(
-            "Answers within {:.0} ms of service and waiting, {} % of the requests may be refused{price}",
+            "Answers within {:.0} ms of service and waiting, {} % of the requests may be refused or late{price}",
             1e3 * self.sla_s,
             100.0 * self.refused_limit
         )
@@ -60,7 +65,8 @@ impl PlanResult {
     pub(super) fn advice(&self, rows: &[Row]) -> String {
         let Some(best) = rows.iter().find(|row| row.cheapest) else {
             return format!(
-                "  none of these refuses {} % or less: take more or faster servers",
+                "  none of these refuses, or answers late, {} % or less: take more or faster servers, or promise \
+                 less",
                 100.0 * self.refused_limit
             );
         };
