@@ -168,6 +168,15 @@ static __always_inline void comes(struct thread *t, __u64 now)
 		t->preempted += now - t->left;
 }
 
+/* It is here, so it has come: perhaps nobody told (see `repair`). */
+static __always_inline void is_here(struct thread *t, __u64 now)
+{
+	if (t->runs)
+		return;
+	t->unseen = 1;
+	comes(t, now);
+}
+
 /* The node below `parent`. Node 0 where there is no room for one more. */
 static __always_inline __u32 child(__u32 parent, __u32 section)
 {
@@ -204,11 +213,7 @@ static __always_inline struct thread *record_of(struct task_struct *task, __u64 
 	struct thread *t = bpf_task_storage_get(&threads, task, 0, 0);
 
 	if (t) {
-		/* See `repair`. */
-		if (!t->runs) {
-			t->unseen = 1;
-			comes(t, now);
-		}
+		is_here(t, now);
 		return t;
 	}
 	if (!is_watched(task->tgid))
@@ -428,10 +433,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	cpu->pid = next->pid;
 	t = bpf_task_storage_get(&threads, prev, 0, 0);
 	if (t) {
-		if (!t->runs) {
-			t->unseen = 1;
-			comes(t, now);
-		}
+		is_here(t, now);
 		account(t, now, robbed);
 		repair(t, prev->se.sum_exec_runtime);
 		t->booked = prev->se.sum_exec_runtime;
@@ -470,10 +472,7 @@ static __always_inline void drop_all(struct task_struct *task)
 
 	if (!t)
 		return;
-	if (!t->runs) {
-		t->unseen = 1;
-		comes(t, now);
-	}
+	is_here(t, now);
 	account(t, now, 0);
 	drop_left(t, ~0ULL, false);
 }
