@@ -392,6 +392,13 @@ static __always_inline void repair(struct thread *t, __u64 booked)
 		return;
 	add(&t->ran, theirs - ours);
 	add(time, theirs - ours);
+	/* Sections that began since are none of those in which it ran that. */
+	for (__u32 i = 0; i < DEPTH && i < t->depth; i++) {
+		struct frame *frame = frame_at(t, i);
+
+		if (frame->began > t->left)
+			frame->ran += theirs - ours;
+	}
 	if (t->was_preempted && t->preempted >= theirs - ours)
 		add(&t->preempted, ours - theirs);
 }
