@@ -8,7 +8,9 @@ fn main() {
     println!("cargo:rerun-if-changed=bpf");
     println!("cargo:rerun-if-env-changed=CLANG");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    compile("sections", &out);
+    for name in ["disk", "sections"] {
+        compile(name, &out);
+    }
 }
 
 fn compile(name: &str, out: &Path) {

@@ -27,6 +27,7 @@ pub mod sections;
 pub mod sla;
 pub mod spectrum;
 pub mod stats;
+pub mod storage;
 pub mod time;
 pub mod uncertainty;
 pub mod visit;

@@ -28,6 +28,7 @@ enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
@@ -36,6 +37,8 @@ enum {
 	BPF_NOEXIST = 1,
 };
 enum { BPF_F_NO_PREALLOC = 1 };
+/* Of `task_struct.flags`: a thread of the kernel's own. */
+enum { PF_KTHREAD = 0x00200000 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -67,6 +70,10 @@ struct signal_struct {
 struct task_struct {
 	int pid;
 	int tgid;
+	unsigned int flags;
+	__u64 start_time;
+	struct task_struct *group_leader;
+	char comm[16];
 	unsigned int __state;
 	struct sched_entity se;
 	struct mm_struct *mm;

@@ -1,13 +1,17 @@
-//! eBPF: when threads are in which section of code, and for how long they ran there.
+//! eBPF: when threads are in which section of code and for how long they ran there ([`SectionProbes`]);
+//! whose bytes go to which device ([`DiskProbes`]).
 //!
-//! The kernel's half (`bpf/`) sums up; this half loads it, attaches it to programs, and reads the sums.
-//! What they mean for energy is pure and lives in `model::sections`.
+//! The kernel's half (`bpf/`) sums up; this half loads it, attaches it, and reads the sums. What they
+//! mean for energy is pure and lives in `model::sections` and `model::storage`.
 
+mod disk;
 mod error;
+mod loaded;
 mod places;
 mod sections;
 mod target;
 
+pub use disk::{DiskProbes, Lost, News};
 pub use error::ProbeError;
 pub use places::{InstructionKind, Place, function_entries, instruction_kind};
 pub use sections::{Calls, SectionProbes, Watch};

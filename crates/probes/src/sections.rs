@@ -2,23 +2,16 @@
 
 mod maps;
 
-use std::path::Path;
 use std::time::Duration;
 
-use libbpf_rs::{
-    ErrorKind, Link, Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramInput, ProgramMut,
-    UprobeOpts,
-};
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, ProgramInput, UprobeOpts};
 use nightwatt_model::sections::{Node, Tree, Usage};
 
 use crate::error::ProbeError;
+use crate::loaded::{Aligned, Loaded, half_word, refused, word};
 use crate::places::Place;
 
 pub use maps::Calls;
-
-/// Aligned as libbpf reads it.
-#[repr(C, align(8))]
-struct Aligned<T: ?Sized>(T);
 
 static PROGRAM: &Aligned<[u8]> =
     &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/sections.bpf.o")));
@@ -42,8 +35,7 @@ pub enum Watch {
 
 /// Probes in place. They are taken out when this is dropped, and by the kernel if we are killed.
 pub struct SectionProbes {
-    object: Object,
-    links: Vec<Link>,
+    loaded: Loaded,
     cpus: usize,
 }
 
@@ -53,23 +45,9 @@ impl SectionProbes {
 
     /// Loads the programs. Nothing is counted before [`Self::start`].
     pub fn load(watch: Watch) -> Result<Self, ProbeError> {
-        if !Path::new("/sys/kernel/btf/vmlinux").exists() {
-            return Err(ProbeError::NoBtf);
-        }
-        // What goes wrong is told by our errors.
-        libbpf_rs::set_print(None);
-        let opened = ObjectBuilder::default()
-            .name("sections")
-            .and_then(|builder| builder.open_memory(&PROGRAM.0));
-        let object = opened.and_then(libbpf_rs::OpenObject::load).map_err(|source| {
-            if source.kind() == ErrorKind::PermissionDenied {
-                ProbeError::Denied { source }
-            } else {
-                refused("load its programs")(source)
-            }
-        })?;
+        let loaded = Loaded::load("sections", PROGRAM, |_| Ok(()))?;
         let cpus = libbpf_rs::num_possible_cpus().map_err(refused("count its CPUs"))?;
-        let probes = Self { object, links: Vec::new(), cpus };
+        let probes = Self { loaded, cpus };
         probes.watch(watch)?;
         Ok(probes)
     }
@@ -81,11 +59,11 @@ impl SectionProbes {
             Watch::Everybody => return self.set_watch_all(),
         };
         let cannot = refused("take the process to watch");
-        self.map("watched").update(&pid.to_ne_bytes(), &[how], MapFlags::ANY).map_err(cannot)
+        self.loaded.map("watched").update(&pid.to_ne_bytes(), &[how], MapFlags::ANY).map_err(cannot)
     }
 
     fn set_watch_all(&self) -> Result<(), ProbeError> {
-        let bss = self.map("sections.bss");
+        let bss = self.loaded.map("sections.bss");
         let zero = 0_u32.to_ne_bytes();
         let cannot = || refused("watch everybody");
         let mut value = bss.lookup(&zero, MapFlags::ANY).map_err(cannot())?.unwrap_or_default();
@@ -95,11 +73,7 @@ impl SectionProbes {
 
     /// Watches the scheduler. Sections attached before and after this count from here on.
     pub fn start(&mut self) -> Result<(), ProbeError> {
-        for name in ["on_switch", "on_fork", "on_exec", "on_exit"] {
-            let link = self.program(name).attach_trace();
-            self.links.push(link.map_err(refused("watch the scheduler"))?);
-        }
-        Ok(())
+        self.loaded.attach(&["on_switch", "on_fork", "on_exec", "on_exit"], "watch the scheduler")
     }
 
     /// A function is section number `section`: from its entry to its return.
@@ -130,10 +104,14 @@ impl SectionProbes {
         let options = UprobeOpts { cookie, retprobe, ..UprobeOpts::default() };
         let offset = usize::try_from(place.offset).unwrap_or(usize::MAX);
         let everybody = -1;
-        let link =
-            self.program(program).attach_uprobe_with_opts(everybody, &place.path, offset, options);
+        let link = self.loaded.program(program).attach_uprobe_with_opts(
+            everybody,
+            &place.path,
+            offset,
+            options,
+        );
         let what = || format!("put a probe at {} in {}", place.name, place.path.display());
-        self.links.push(link.map_err(|source| {
+        self.loaded.links.push(link.map_err(|source| {
             if source.kind() == ErrorKind::PermissionDenied {
                 ProbeError::Denied { source }
             } else {
@@ -154,8 +132,7 @@ impl SectionProbes {
             usage.stolen += Duration::from_nanos(cpu.stolen);
         }
         for node in 0..self.nodes()? {
-            let ns =
-                self.per_cpu("node_time", node)?.iter().map(|value| maps::word(value, 0)).sum();
+            let ns = self.per_cpu("node_time", node)?.iter().map(|value| word(value, 0)).sum();
             usage.nodes.push(Duration::from_nanos(ns));
         }
         Ok(usage)
@@ -164,7 +141,7 @@ impl SectionProbes {
     /// Runs on each CPU what brings its sums up to the present.
     fn flush(&mut self) -> Result<(), ProbeError> {
         let cpus = self.cpus as u32;
-        let program = self.program("flush");
+        let program = self.loaded.program("flush");
         for cpu in 0..cpus {
             let input = ProgramInput { cpu, flags: ON_CPU, ..ProgramInput::default() };
             // A CPU that is offline has nothing to add.
@@ -179,23 +156,24 @@ impl SectionProbes {
 
     fn nodes(&self) -> Result<u32, ProbeError> {
         let value = self
+            .loaded
             .map("sections.data")
             .lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)
             .map_err(refused("tell its sums"))?;
-        let nodes = value.map_or(1, |value| maps::half_word(&value, 0));
+        let nodes = value.map_or(1, |value| half_word(&value, 0));
         Ok(nodes.clamp(1, maps::NODES))
     }
 
     /// Which stacks of sections occurred.
     pub fn tree(&self) -> Result<Tree, ProbeError> {
-        let map = self.map("tree");
+        let map = self.loaded.map("tree");
         let mut tree = Tree::default();
         for key in map.keys() {
             let number = map.lookup(&key, MapFlags::ANY).map_err(refused("tell its stacks"))?;
             let Some(number) = number else { continue };
-            let key = maps::word(&key, 0);
+            let key = word(&key, 0);
             let node = Node { parent: (key >> 32) as usize, section: key as u32 as usize };
-            tree.insert(maps::half_word(&number, 0) as usize, node);
+            tree.insert(half_word(&number, 0) as usize, node);
         }
         Ok(tree)
     }
@@ -207,23 +185,7 @@ impl SectionProbes {
     }
 
     fn per_cpu(&self, map: &str, key: u32) -> Result<Vec<Vec<u8>>, ProbeError> {
-        let values = self.map(map).lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY);
+        let values = self.loaded.map(map).lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY);
         Ok(values.map_err(refused("tell its sums"))?.unwrap_or_default())
     }
-
-    fn map(&self, name: &str) -> Map<'_> {
-        let mut maps = self.object.maps();
-        maps.find(|map| map.name() == name).expect("bpf/sections.bpf.c has a map of that name")
-    }
-
-    fn program(&mut self, name: &str) -> ProgramMut<'_> {
-        let mut programs = self.object.progs_mut();
-        programs
-            .find(|program| program.name() == name)
-            .expect("bpf/sections.bpf.c has a program of that name")
-    }
-}
-
-fn refused(what: &'static str) -> impl Fn(libbpf_rs::Error) -> ProbeError {
-    move |source| ProbeError::Refused { what: what.to_owned(), source }
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use nightwatt_model::sections::bands;
 
+use crate::loaded::{half_word, word};
+
 /// Stacks that may occur (`NODES`).
 pub(super) const NODES: u32 = 4096;
 
@@ -12,18 +14,6 @@ pub(super) const SECTIONS: u32 = 256;
 
 /// Bands of lengths (`BANDS`).
 const BANDS: usize = 672;
-
-/// Eight bytes of a value, by the number of the word.
-pub(super) fn word(value: &[u8], number: usize) -> u64 {
-    let bytes = value.get(8 * number..8 * number + 8);
-    bytes.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes)
-}
-
-/// Four bytes of a value, at a place in bytes.
-pub(super) fn half_word(value: &[u8], at: usize) -> u32 {
-    let bytes = value.get(at..at + 4);
-    bytes.and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes)
-}
 
 /// `struct cpu`.
 pub(super) struct Cpu {

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* Whose bytes go to which device, also when the kernel sends them long after.
+ *
+ * Who makes a folio of the page cache dirty owns it until it is sent to the device, which somebody
+ * else does: a flusher, a journal, whoever calls fsync. Requests are looked at where file systems hand
+ * them to the block layer, since there the pages still tell whose they are.
+ */
+#include "kernel.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "disk.h"
+#include "storage.h"
+
+struct holding {
+	struct owner owner;
+	__u32 dirty;    /* bytes */
+	__u16 by_block; /* the file system tells of each block */
+	__u16 mixed;    /* some of its pages are somebody else's: see `pages` */
+};
+
+/* Folio -> whose it is. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, PAGES);
+	__type(key, __u64);
+	__type(value, struct holding);
+} folios SEC(".maps");
+
+/* Page of a folio that several have written to -> whose it is. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, PAGES);
+	__type(key, __u64);
+	__type(value, struct owner);
+} pages SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, SUMS);
+	__type(key, struct whose);
+	__type(value, struct sums);
+} sums SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, FILES);
+	__type(key, struct file);
+	__type(value, struct known);
+} files SEC(".maps");
+
+/* Too large for the stack of a program. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct known);
+} blank SEC(".maps");
+
+struct lost lost;
+/* Set by the loader. */
+__u32 page_shift = 12;
+
+static const __u32 zero = 0;
+
+/* A request has no more pages than this: 256 MiB. */
+#define MOST_PARTS (1 << 16)
+
+static __always_inline void add(__u64 *sum, __u64 much)
+{
+	__sync_fetch_and_add(sum, much);
+}
+
+static __always_inline struct owner owner_of(struct task_struct *task)
+{
+	__u64 start = BPF_CORE_READ(task, group_leader, start_time);
+
+	/* In units of a microsecond and a bit: two processes of one number are further apart. */
+	return (struct owner){ .tgid = task->tgid, .started = start >> 10 };
+}
+
+static __always_inline bool same(struct owner one, struct owner other)
+{
+	return one.tgid == other.tgid && one.started == other.started;
+}
+
+/* The sums of a process in a file; none where there is no room for one more. */
+static __always_inline struct sums *sums_of(struct owner owner, struct file file, __u64 bytes)
+{
+	struct whose whose = { .file = file, .owner = owner };
+	struct sums *known = bpf_map_lookup_elem(&sums, &whose), fresh = {};
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (!known) {
+		/* Later the process may have gone; a thread is named as its process. */
+		if ((__u32)task->tgid == owner.tgid)
+			BPF_CORE_READ_STR_INTO(&fresh.command, task, group_leader, comm);
+		bpf_map_update_elem(&sums, &whose, &fresh, BPF_NOEXIST);
+		known = bpf_map_lookup_elem(&sums, &whose);
+	}
+	if (known)
+		known->last = bpf_ktime_get_ns();
+	else
+		add(&lost.sums, bytes);
+	return known;
+}
+
+/* A file's path from the root of its file system, as far as there is room. */
+static __always_inline void name(struct known *known, struct inode *inode)
+{
+	struct hlist_node *alias = BPF_CORE_READ(inode, i_dentry.first);
+	struct dentry *dentry, *parent;
+
+	known->named = 0;
+	if (!alias)
+		return;
+	dentry = (void *)alias - bpf_core_field_offset(struct dentry, d_u.d_alias);
+	for (__u32 step = 0; step < STEPS; step++) {
+		parent = BPF_CORE_READ(dentry, d_parent);
+		if (!parent || parent == dentry)
+			return;
+		bpf_probe_read_kernel_str(known->path[step], STEP, BPF_CORE_READ(dentry, d_name.name));
+		known->named = step + 1;
+		dentry = parent;
+	}
+}
+
+static __always_inline struct known *known_of(struct file file, struct inode *inode)
+{
+	struct known *known = bpf_map_lookup_elem(&files, &file), *fresh;
+
+	if (known || !inode)
+		return known;
+	fresh = bpf_map_lookup_elem(&blank, &zero);
+	if (!fresh)
+		return NULL;
+	fresh->last = (struct owner){};
+	fresh->wrote = fresh->read = 0;
+	name(fresh, inode);
+	bpf_map_update_elem(&files, &file, fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&files, &file);
+}
+
+/* A file where its file system keeps it. */
+static __always_inline struct file file_of(struct inode *inode)
+{
+	struct block_device *device = BPF_CORE_READ(inode, i_sb, s_bdev);
+
+	return (struct file){
+		.inode = BPF_CORE_READ(inode, i_ino),
+		.device = device ? BPF_CORE_READ(device, bd_dev) : BPF_CORE_READ(inode, i_sb, s_dev),
+	};
+}
+
+/* The one who runs now has made so many bytes of a folio dirty, of the page `page`. */
+static __always_inline void dirtied(struct folio *folio, struct page *page, struct inode *inode,
+				    __u32 bytes, bool by_block)
+{
+	struct owner owner = owner_of(bpf_get_current_task_btf());
+	__u64 key = (__u64)folio, page_key = (__u64)page;
+	struct holding *held = bpf_map_lookup_elem(&folios, &key);
+	struct file file = file_of(inode);
+	struct known *known;
+	struct sums *s;
+
+	if (held && by_block) {
+		__sync_fetch_and_add(&held->dirty, bytes);
+		if (!same(held->owner, owner)) {
+			held->mixed = 1;
+			if (bpf_map_update_elem(&pages, &page_key, &owner, BPF_ANY))
+				add(&lost.pages, bytes);
+		}
+	} else {
+		struct holding fresh = { .owner = owner, .dirty = bytes, .by_block = by_block };
+
+		if (bpf_map_update_elem(&folios, &key, &fresh, BPF_ANY))
+			add(&lost.pages, bytes);
+	}
+	known = known_of(file, inode);
+	if (known)
+		known->last = owner;
+	s = sums_of(owner, file, 0);
+	if (s)
+		add(&s->dirtied, bytes);
+}
+
+/* ext4's journal is written by a thread of its own. */
+static __always_inline bool is_journal(struct task_struct *task)
+{
+	return task->comm[0] == 'j' && task->comm[1] == 'b' && task->comm[2] == 'd' &&
+	       task->comm[3] == '2';
+}
+
+static __always_inline bool is_regular(struct inode *inode)
+{
+	return (BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFREG;
+}
+
+/* A block becomes dirty: ext4 and others that keep heads of blocks. Of a device's own pages nobody is
+ * the owner. */
+SEC("tp_btf/block_dirty_buffer")
+int BPF_PROG(on_block, struct buffer_head *bh)
+{
+	struct folio *folio;
+	struct inode *inode;
+	__u64 offset;
+
+	if (bh->b_state & 1 << BH_DIRTY)
+		return 0;
+	folio = (struct folio *)BPF_CORE_READ(bh, b_page);
+	inode = folio ? BPF_CORE_READ(folio, mapping, host) : NULL;
+	if (!inode || !is_regular(inode))
+		return 0;
+	offset = (__u64)BPF_CORE_READ(bh, b_data) & (folio_size(folio, page_shift) - 1);
+	dirtied(folio, page_behind(folio, offset >> page_shift), inode, bh->b_size, true);
+	return 0;
+}
+
+/* A folio becomes dirty. Where its blocks were told before, that is known. */
+SEC("tp_btf/writeback_dirty_folio")
+int BPF_PROG(on_folio, struct folio *folio, struct address_space *mapping)
+{
+	struct inode *inode = mapping ? BPF_CORE_READ(mapping, host) : NULL;
+	__u64 key = (__u64)folio;
+	struct holding *held;
+
+	if (!inode || !is_regular(inode))
+		return 0;
+	held = bpf_map_lookup_elem(&folios, &key);
+	if (held && held->by_block)
+		return 0;
+	dirtied(folio, (struct page *)folio, inode, folio_size(folio, page_shift), false);
+	return 0;
+}
+
+/* A folio leaves the page cache: what is dirty of it is never written. */
+SEC("tp_btf/mm_filemap_delete_from_page_cache")
+int BPF_PROG(on_delete, struct folio *folio)
+{
+	__u64 key = (__u64)folio;
+	struct holding *held = bpf_map_lookup_elem(&folios, &key);
+	struct inode *inode;
+	struct sums *s;
+
+	if (!held)
+		return 0;
+	inode = BPF_CORE_READ(folio, mapping, host);
+	if (inode && held->dirty) {
+		s = sums_of(held->owner, file_of(inode), held->dirty);
+		if (s)
+			add(&s->dropped, held->dirty);
+	}
+	bpf_map_delete_elem(&folios, &key);
+	return 0;
+}
+
+/* A request, while it is looked through. */
+struct walk {
+	const struct bio_vec *vectors;
+	__u32 left;   /* bytes of the request */
+	__u32 vector;
+	__u32 done;   /* bytes of that vector */
+	__u32 device;
+	struct owner me;
+	bool is_read;
+	bool is_kernel; /* sent by a thread of the kernel's own */
+	bool is_journal;
+	bool is_meta;
+	bool counted;   /* as a burst */
+};
+
+/* Who made a part of a folio dirty, which is sent away now. */
+static __always_inline struct owner taken(struct folio *folio, struct page *page, __u32 bytes,
+					  struct known *known)
+{
+	__u64 key = (__u64)folio, page_key = (__u64)page;
+	struct holding *held = bpf_map_lookup_elem(&folios, &key);
+	struct owner owner = known ? known->last : (struct owner){}, *other;
+
+	if (!held)
+		return owner;
+	owner = held->owner;
+	if (held->mixed) {
+		other = bpf_map_lookup_elem(&pages, &page_key);
+		if (other) {
+			owner = *other;
+			bpf_map_delete_elem(&pages, &page_key);
+		}
+	}
+	if (held->dirty <= bytes)
+		bpf_map_delete_elem(&folios, &key);
+	else
+		__sync_fetch_and_add(&held->dirty, -bytes);
+	return owner;
+}
+
+static __always_inline bool begins_burst(__u64 *last, struct walk *walk)
+{
+	__u64 now = bpf_ktime_get_ns(), before = *last;
+
+	*last = now;
+	if (walk->counted || now - before <= BURST_NS)
+		return false;
+	walk->counted = true;
+	return true;
+}
+
+/* The file whose folio this is; none of what is no file's. */
+static __always_inline struct inode *inode_of(struct folio *folio)
+{
+	struct address_space *mapping = BPF_CORE_READ(folio, mapping);
+	struct inode *inode;
+
+	/* The lowest bits mark what is no file's: memory of a process. */
+	if (!mapping || (__u64)mapping & 3)
+		return NULL;
+	inode = BPF_CORE_READ(mapping, host);
+	/* Pages of the kernel's own use the place for something else. */
+	return inode && BPF_CORE_READ(inode, i_mapping) == mapping ? inode : NULL;
+}
+
+/* Counts so many bytes of a folio in a request for writing. */
+static __always_inline void wrote(struct walk *walk, struct folio *folio, struct page *page, __u32 bytes)
+{
+	bool from_cache = in_writeback(folio);
+	struct inode *inode = inode_of(folio);
+	struct file file = { .device = walk->device };
+	struct owner nobody = {};
+	struct known *known = NULL;
+	struct owner owner;
+	struct sums *s;
+
+	if (!walk->is_meta && from_cache && inode && is_regular(inode)) {
+		struct file its = file_of(inode);
+
+		known = known_of(its, inode);
+		owner = taken(folio, page, bytes, known);
+		if (its.device != walk->device && BPF_CORE_READ(inode, i_sb, s_bdev)) {
+			/* A device below the one that the file system is on. */
+			s = sums_of(nobody, file, bytes);
+			if (s)
+				add(&s->stacked, bytes);
+			return;
+		}
+		file.inode = its.inode;
+		s = sums_of(owner, file, bytes);
+		if (!s)
+			return;
+		add(&s->written, bytes);
+		if (known && begins_burst(&known->wrote, walk))
+			add(&s->bursts, 1);
+		return;
+	}
+	if (!walk->is_kernel && !walk->is_meta && !from_cache) {
+		s = sums_of(walk->me, file, bytes);
+		if (!s)
+			return;
+		add(&s->direct, bytes);
+		if (!walk->counted) {
+			walk->counted = true;
+			add(&s->bursts, 1);
+		}
+		return;
+	}
+	s = sums_of(nobody, file, bytes);
+	if (!s)
+		return;
+	if (walk->is_journal)
+		add(&s->journal, bytes);
+	else if (from_cache && !inode)
+		add(&s->swap, bytes);
+	else
+		add(&s->metadata, bytes);
+}
+
+static __always_inline void was_read(struct walk *walk, struct folio *folio, __u32 bytes)
+{
+	struct inode *inode = inode_of(folio);
+	struct file file = { .device = walk->device };
+	struct known *known = NULL;
+	struct sums *s;
+
+	if (inode && is_regular(inode)) {
+		file.inode = BPF_CORE_READ(inode, i_ino);
+		known = known_of(file, inode);
+	}
+	s = sums_of(walk->me, file, bytes);
+	if (!s)
+		return;
+	add(&s->read, bytes);
+	if (known ? begins_burst(&known->read, walk) : !walk->counted) {
+		walk->counted = true;
+		add(&s->reads, 1);
+	}
+}
+
+static __always_inline bool is_mixed(struct folio *folio)
+{
+	__u64 key = (__u64)folio;
+	struct holding *held = bpf_map_lookup_elem(&folios, &key);
+
+	return held && held->mixed;
+}
+
+/* Counts what a request holds of one folio, and goes on behind it. Ends the loop with 1. */
+static long step(__u32 number, struct walk *walk)
+{
+	struct bio_vec vector;
+	struct folio *folio;
+	struct page *page;
+	__u64 offset, in_folio, size;
+	__u32 bytes;
+
+	if (!walk->left)
+		return 1;
+	if (bpf_probe_read_kernel(&vector, sizeof(vector), &walk->vectors[walk->vector]))
+		return 1;
+	if (walk->done >= vector.bv_len) {
+		walk->vector++;
+		walk->done = 0;
+		return 0;
+	}
+	offset = vector.bv_offset + walk->done;
+	page = page_behind(vector.bv_page, offset >> page_shift);
+	folio = folio_of(page);
+	size = folio_size(folio, page_shift);
+	in_folio = (pages_between(folio, page) << page_shift) + (offset & ((1ULL << page_shift) - 1));
+	bytes = vector.bv_len - walk->done;
+	/* A folio of several owners goes page by page. */
+	if (in_folio < size && bytes > size - in_folio)
+		bytes = size - in_folio;
+	if (is_mixed(folio) && bytes > (1ULL << page_shift) - (offset & ((1ULL << page_shift) - 1)))
+		bytes = (1ULL << page_shift) - (offset & ((1ULL << page_shift) - 1));
+	if (bytes > walk->left)
+		bytes = walk->left;
+	if (walk->is_read)
+		was_read(walk, folio, bytes);
+	else
+		wrote(walk, folio, page, bytes);
+	walk->left -= bytes;
+	walk->done += bytes;
+	return 0;
+}
+
+SEC("tp_btf/block_bio_queue")
+int BPF_PROG(on_request, struct bio *bio)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 op = bio->bi_opf & 0xff;
+	struct walk walk = {
+		.vectors = bio->bi_io_vec,
+		.left = bio->bi_iter.bi_size,
+		.vector = bio->bi_iter.bi_idx,
+		.done = bio->bi_iter.bi_bvec_done,
+		.device = BPF_CORE_READ(bio, bi_bdev, bd_dev),
+		.me = owner_of(task),
+		.is_read = op == REQ_OP_READ,
+		.is_kernel = task->flags & PF_KTHREAD,
+		.is_journal = is_journal(task),
+		.is_meta = bio->bi_opf & 1 << bpf_core_enum_value(enum req_flag_bits, __REQ_META),
+	};
+
+	if (op != REQ_OP_READ && op != REQ_OP_WRITE && op != REQ_OP_ZONE_APPEND)
+		return 0;
+	bpf_loop(MOST_PARTS, step, &walk, 0);
+	if (walk.left)
+		add(&lost.sums, walk.left);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

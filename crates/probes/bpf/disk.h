@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* What `disk.bpf.c` and `src/disk/maps.rs` both know. */
+#pragma once
+
+#define SUMS 16384  /* pairs of a process and a file at a time */
+#define FILES 16384 /* files whose names and last requests are remembered */
+#define PAGES 1     /* the loader says how many folios may be dirty */
+
+/* Names on the way to a file, the file's own first. */
+#define STEPS 8
+#define STEP 48
+
+/* Requests of one file further apart are two bursts. */
+#define BURST_NS 100000000ULL
+
+/* Whose bytes: a process, or nobody's (0, 0). */
+struct owner {
+	__u32 tgid;
+	__u32 started; /* tells it from an earlier process of that number */
+};
+
+/* A file on a device; inode 0 is what belongs to no file. */
+struct file {
+	__u64 inode;
+	__u32 device;
+	__u32 unused;
+};
+
+struct whose {
+	struct file file;
+	struct owner owner;
+};
+
+/* Bytes of one process in one file. They only grow. */
+struct sums {
+	__u64 dirtied;   /* pages made dirty */
+	__u64 dropped;   /* of these, gone before they were written */
+	__u64 written;   /* of these, sent to the device */
+	__u64 direct;    /* written past the page cache */
+	__u64 read;
+	__u64 journal;
+	__u64 metadata;
+	__u64 swap;
+	__u64 stacked;   /* of another device that lies on this one */
+	__u64 bursts;    /* of writing */
+	__u64 reads;     /* bursts of reading */
+	__u64 last;      /* when it was changed last, ns */
+	char command[16];
+};
+
+/* What is remembered of a file. */
+struct known {
+	struct owner last;   /* who made something of it dirty last */
+	__u64 wrote;         /* when something of it was sent to the device last, ns */
+	__u64 read;          /* or read from it */
+	__u32 named;         /* steps that are known; STEPS: perhaps not all */
+	__u32 unused;
+	char path[STEPS][STEP];
+};
+
+/* What found no room. */
+struct lost {
+	__u64 sums;  /* bytes that are in no sum */
+	__u64 pages; /* bytes that were dirtied and whose owner may be told wrongly */
+};

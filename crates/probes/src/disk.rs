@@ -1,0 +1,122 @@
+//! The kernel's half of `disk`: loaded, attached, read.
+
+mod maps;
+
+use std::collections::HashMap;
+use std::fs;
+use std::time::Duration;
+
+use libbpf_rs::{MapCore, MapFlags, OpenObject};
+use nightwatt_model::storage::{File, Traffic, Whose};
+use nightwatt_model::time::Mono;
+
+use crate::error::ProbeError;
+use crate::loaded::{Aligned, Loaded, refused};
+
+pub use maps::Lost;
+
+static PROGRAM: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/disk.bpf.o")));
+
+/// What nobody touched for so long leaves the kernel's table, so that there is room for others.
+const FORGET_AFTER: Duration = Duration::from_secs(60);
+
+/// Folios that may be dirty at a time, whatever the machine's memory.
+const MOST_DIRTY: u64 = 4 << 20;
+
+/// Probes in place. They are taken out when this is dropped, and by the kernel if we are killed.
+pub struct DiskProbes {
+    loaded: Loaded,
+    /// What was told of each pair of a process and a file that the kernel's table still holds.
+    told: HashMap<Whose, Traffic>,
+}
+
+/// What a process has done to a file since it was told last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct News {
+    /// Who, and to what.
+    pub whose: Whose,
+    /// The process's command, as the kernel keeps it; empty where it is not known.
+    pub command: String,
+    /// What it did.
+    pub traffic: Traffic,
+}
+
+impl DiskProbes {
+    /// Loads the programs. Nothing is counted before [`Self::start`].
+    pub fn load() -> Result<Self, ProbeError> {
+        let loaded = Loaded::load("disk", PROGRAM, prepare)?;
+        Ok(Self { loaded, told: HashMap::new() })
+    }
+
+    /// From here on it counts.
+    pub fn start(&mut self) -> Result<(), ProbeError> {
+        // Requests last: whose pages they carry is to be known by then.
+        let programs = ["on_block", "on_folio", "on_delete", "on_request"];
+        self.loaded.attach(&programs, "watch the page cache and the block layer")
+    }
+
+    /// What happened since this was asked last, by `CLOCK_MONOTONIC`.
+    pub fn news(&mut self, now: Mono) -> Result<Vec<News>, ProbeError> {
+        let cannot = || refused("tell its sums");
+        let map = self.loaded.map("sums");
+        let mut news = Vec::new();
+        for key in map.keys() {
+            let Some(value) = map.lookup(&key, MapFlags::ANY).map_err(cannot())? else { continue };
+            let is_old = now.since(maps::last(&value)) > FORGET_AFTER;
+            let value = if is_old {
+                // Whatever was added in between comes with it.
+                match map.lookup_and_delete(&key).map_err(cannot())? {
+                    Some(value) => value,
+                    None => continue,
+                }
+            } else {
+                value
+            };
+            let (whose, sums) = (maps::whose(&key), maps::traffic(&value));
+            let before =
+                if is_old { self.told.remove(&whose) } else { self.told.insert(whose, sums) };
+            let traffic = sums.since(&before.unwrap_or_default());
+            if traffic != Traffic::default() {
+                news.push(News { whose, command: maps::command(&value), traffic });
+            }
+        }
+        Ok(news)
+    }
+
+    /// A file's path from the root of its file system; whether that is all of it. None where it was
+    /// forgotten, or has no name.
+    pub fn path(&self, file: File) -> Result<Option<(String, bool)>, ProbeError> {
+        let known = self.loaded.map("files").lookup(&maps::file_key(file), MapFlags::ANY);
+        Ok(known.map_err(refused("tell a file's name"))?.and_then(|value| maps::path(&value)))
+    }
+
+    /// What found no room, since the beginning.
+    pub fn lost(&self) -> Result<Lost, ProbeError> {
+        let bss = self.loaded.map("disk.bss").lookup(&0_u32.to_ne_bytes(), MapFlags::ANY);
+        Ok(Lost::of(&bss.map_err(refused("tell what it lost"))?.unwrap_or_default()))
+    }
+}
+
+/// Room for as many dirty pages as this machine's memory lets there be.
+fn prepare(object: &mut OpenObject) -> Result<(), libbpf_rs::Error> {
+    let page = rustix::param::page_size() as u64;
+    let most = (memory() / page / 2).clamp(1 << 16, MOST_DIRTY) as u32;
+    for mut map in object.maps_mut() {
+        if map.name() == "folios" || map.name() == "pages" {
+            map.set_max_entries(most)?;
+        } else if map.name() == "disk.data"
+            && let Some(page_shift) = map.initial_value_mut()
+        {
+            page_shift[..4].copy_from_slice(&page.trailing_zeros().to_ne_bytes());
+        }
+    }
+    Ok(())
+}
+
+/// The machine's memory, bytes.
+fn memory() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(1 << 20) << 10
+}

@@ -1,0 +1,271 @@
+//! Whose bytes go to which device, in this very kernel, on a file system of our own on a loop device.
+//!
+//! Without root, loop devices, or where the kernel lets nobody load programs, each says
+//! `skipped: <reason>`.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::linux::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::OnceLock;
+
+use nightwatt_clock::meter::monotonic;
+use nightwatt_model::storage::{Device, Process, Traffic, Whose};
+use nightwatt_probes::{DiskProbes, Lost, ProbeError};
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+
+/// A file system on a loop device, and a program that writes.
+struct Disk {
+    folder: tempfile::TempDir,
+    device: Device,
+    loop_device: String,
+}
+
+impl Disk {
+    /// None, with the reason told, where there can be none.
+    fn new(file_system: &str, mebibytes: u64) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: only root may mount file systems");
+            return None;
+        }
+        let mkfs = format!("mkfs.{file_system}");
+        if !Path::new("/usr/sbin").join(&mkfs).exists() && !Path::new("/sbin").join(&mkfs).exists()
+        {
+            println!("skipped: there is no {mkfs}");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("image");
+        fs::File::create(&image).unwrap().set_len(mebibytes * MIB).unwrap();
+        let quiet: &[&str] = if file_system == "ext4" {
+            // Or the kernel goes on to lay out tables while we count.
+            &["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0"]
+        } else {
+            &["-q"]
+        };
+        run(Command::new(mkfs).args(quiet).arg(&image));
+        let found =
+            Command::new("losetup").args(["--find", "--show"]).arg(&image).output().unwrap();
+        if !found.status.success() {
+            println!("skipped: {}", String::from_utf8_lossy(&found.stderr).trim());
+            return None;
+        }
+        let loop_device = String::from_utf8(found.stdout).unwrap().trim().to_owned();
+        let rdev = fs::metadata(&loop_device).unwrap().st_rdev();
+        let device = Device::new(rustix::fs::major(rdev), rustix::fs::minor(rdev));
+        let mount = folder.path().join("mount");
+        fs::create_dir(&mount).unwrap();
+        run(Command::new("mount").arg(&loop_device).arg(&mount));
+        Some(Self { folder, device, loop_device })
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join("mount").join(name)
+    }
+
+    /// The program at work: on which file, how much.
+    fn start(&self, what: &str, name: &str, bytes: u64, part: &[&str]) -> Child {
+        let kib = (bytes / KIB).to_string();
+        let mut command = Command::new(writer(self.folder.path()));
+        command.arg(what).arg(self.file(name)).arg(kib).args(part).spawn().unwrap()
+    }
+
+    /// All that is dirty goes to the device.
+    fn sync(&self) {
+        run(Command::new("sync").arg("-f").arg(self.file(".")));
+    }
+
+    /// Bytes written to the device and read from it so far, by the kernel's own books.
+    fn told_by_kernel(&self) -> (u64, u64) {
+        let name = self.loop_device.trim_start_matches("/dev/");
+        let text = fs::read_to_string(format!("/sys/block/{name}/stat")).unwrap();
+        let fields: Vec<u64> = text.split_whitespace().map(|it| it.parse().unwrap()).collect();
+        (fields[6] * 512, fields[2] * 512)
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.file(".")).status();
+        let _ = Command::new("losetup").arg("--detach").arg(&self.loop_device).status();
+    }
+}
+
+fn run(command: &mut Command) {
+    let status = command.status().unwrap();
+    assert!(status.success(), "{command:?}: {status}");
+}
+
+fn writer(folder: &Path) -> PathBuf {
+    static BUILT: OnceLock<Vec<u8>> = OnceLock::new();
+    let path = folder.join("writer");
+    BUILT.get_or_init(|| {
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/writer.c");
+        run(Command::new("cc").args(["-O1", source, "-o"]).arg(&path));
+        fs::read(&path).unwrap()
+    });
+    if !path.exists() {
+        fs::write(&path, BUILT.get().unwrap()).unwrap();
+        run(Command::new("chmod").arg("+x").arg(&path));
+    }
+    path
+}
+
+/// Probes that count. None, with the reason told, where this kernel or user cannot.
+fn watching() -> Option<DiskProbes> {
+    let mut probes = match DiskProbes::load() {
+        Ok(probes) => probes,
+        Err(error @ (ProbeError::Denied { .. } | ProbeError::NoBtf)) => {
+            println!("skipped: {error}");
+            return None;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    probes.start().unwrap();
+    Some(probes)
+}
+
+/// What was done to a device since probes were asked last.
+struct Seen(HashMap<Whose, (String, Traffic)>);
+
+impl Seen {
+    fn of(probes: &mut DiskProbes, device: Device) -> Self {
+        assert_eq!(probes.lost().unwrap(), Lost::default());
+        let news = probes.news(monotonic()).unwrap();
+        let on_it = news.into_iter().filter(|it| it.whose.file.device == device);
+        Self(on_it.map(|it| (it.whose, (it.command, it.traffic))).collect())
+    }
+
+    /// By a process.
+    fn by(&self, pid: u32) -> Traffic {
+        let its = self.0.iter().filter(|(whose, _)| whose.process.pid == pid);
+        its.fold(Traffic::default(), |sum, (_, (_, traffic))| sum.and(traffic))
+    }
+
+    /// By all.
+    fn sum(&self) -> Traffic {
+        self.0.values().fold(Traffic::default(), |sum, (_, traffic)| sum.and(traffic))
+    }
+}
+
+/// Within one percent.
+fn close(found: u64, expected: u64) -> bool {
+    found.abs_diff(expected) as f64 <= 0.01 * expected as f64
+}
+
+#[test]
+fn whoever_wrote_has_the_bytes_though_others_send_them_after_it_has_gone() {
+    let (Some(disk), Some(mut probes)) = (Disk::new("ext4", 400), watching()) else { return };
+    disk.sync();
+    let before = disk.told_by_kernel();
+    Seen::of(&mut probes, disk.device);
+    let works = [
+        ("small", "small", 20 * MIB, 20 * MIB),
+        ("large", "large", 40 * MIB, 40 * MIB),
+        ("fsync", "fsync", 10 * MIB, 10 * MIB),
+        ("direct", "direct", 16 * MIB, 16 * MIB),
+        ("mmap", "mmap", 12 * MIB, 12 * MIB),
+        ("rename", "renamed", 9 * MIB, 9 * MIB),
+        ("unlink", "unlinked", 14 * MIB, 0),
+        ("truncate", "cut", 10 * MIB, 5 * MIB),
+        ("twice", "twice", 8 * MIB, 8 * MIB),
+    ];
+    let mut running: Vec<_> =
+        works.iter().map(|(what, name, bytes, _)| disk.start(what, name, *bytes, &[])).collect();
+    for child in &mut running {
+        assert!(child.wait().unwrap().success());
+    }
+    disk.sync();
+    let seen = Seen::of(&mut probes, disk.device);
+    for ((what, _, bytes, on_device), child) in works.iter().zip(&running) {
+        let traffic = seen.by(child.id());
+        let found = traffic.written + traffic.direct;
+        assert!(close(found, *on_device), "{what}: {found} of {on_device} bytes, {traffic:?}");
+        let kept = traffic.dirtied - traffic.dropped;
+        let cached = if *what == "direct" { 0 } else { *on_device };
+        assert!(close(kept, cached), "{what} of {bytes}: {traffic:?}");
+        assert!(*on_device == 0 || traffic.bursts > 0, "{what}: {traffic:?}");
+    }
+    let kernel = disk.told_by_kernel().0 - before.0;
+    let sum = seen.sum();
+    assert!(close(sum.to_device(), kernel), "{sum:?} of {kernel}");
+    assert!(sum.journal > 0 && sum.journal + sum.metadata < 4 * MIB, "{sum:?}");
+}
+
+#[test]
+fn of_one_file_that_several_write_each_has_its_own_blocks() {
+    let (Some(disk), Some(mut probes)) = (Disk::new("ext4", 200), watching()) else { return };
+    let parts = ["0", "1", "2", "3"];
+    let mut running: Vec<_> =
+        parts.iter().map(|part| disk.start("shared", "shared", 64 * MIB, &[part, "4"])).collect();
+    for child in &mut running {
+        assert!(child.wait().unwrap().success());
+    }
+    disk.sync();
+    let seen = Seen::of(&mut probes, disk.device);
+    for child in &running {
+        let traffic = seen.by(child.id());
+        assert!(close(traffic.written, 16 * MIB), "{traffic:?}");
+    }
+}
+
+#[test]
+fn whoever_reads_has_what_was_read_and_the_file_has_a_name() {
+    let (Some(disk), Some(mut probes)) = (Disk::new("ext4", 200), watching()) else { return };
+    fs::create_dir_all(disk.file("some/where")).unwrap();
+    let mut child = disk.start("large", "some/where/deep", 24 * MIB, &[]);
+    assert!(child.wait().unwrap().success());
+    disk.sync();
+    fs::write("/proc/sys/vm/drop_caches", "1").unwrap();
+    let before = disk.told_by_kernel();
+    Seen::of(&mut probes, disk.device);
+    let mut child = disk.start("read", "some/where/deep", 0, &[]);
+    assert!(child.wait().unwrap().success());
+    let seen = Seen::of(&mut probes, disk.device);
+    let inode = fs::metadata(disk.file("some/where/deep")).unwrap().st_ino();
+    let (whose, (command, traffic)) =
+        seen.0.iter().find(|(whose, _)| whose.file.inode == inode).unwrap();
+    assert_eq!((whose.process.pid, command.as_str()), (child.id(), "writer"));
+    assert!(close(traffic.read, 24 * MIB) && traffic.read_bursts > 0, "{traffic:?}");
+    let path = probes.path(whose.file).unwrap();
+    assert_eq!(path, Some(("some/where/deep".to_owned(), true)));
+    let kernel = disk.told_by_kernel().1 - before.1;
+    assert!(close(seen.sum().read, kernel), "{:?} of {kernel}", seen.sum());
+}
+
+#[test]
+fn on_a_file_system_that_tells_of_no_blocks_folios_do() {
+    let (Some(disk), Some(mut probes)) = (Disk::new("xfs", 400), watching()) else { return };
+    let before = disk.told_by_kernel();
+    let mut running = [
+        disk.start("small", "small", 24 * MIB, &[]),
+        disk.start("large", "large", 32 * MIB, &[]),
+        disk.start("unlink", "gone", 10 * MIB, &[]),
+    ];
+    for child in &mut running {
+        assert!(child.wait().unwrap().success());
+    }
+    disk.sync();
+    let seen = Seen::of(&mut probes, disk.device);
+    let written: Vec<u64> = running.iter().map(|child| seen.by(child.id()).written).collect();
+    assert!(close(written[0], 24 * MIB) && close(written[1], 32 * MIB), "{written:?}");
+    assert_eq!(written[2], 0);
+    let kernel = disk.told_by_kernel().0 - before.0;
+    assert!(close(seen.sum().to_device(), kernel), "{:?} of {kernel}", seen.sum());
+}
+
+#[test]
+fn what_was_dirty_before_anybody_watched_is_nobodys() {
+    let Some(disk) = Disk::new("ext4", 200) else { return };
+    let mut child = disk.start("large", "before", 8 * MIB, &[]);
+    assert!(child.wait().unwrap().success());
+    let Some(mut probes) = watching() else { return };
+    disk.sync();
+    let seen = Seen::of(&mut probes, disk.device);
+    assert_eq!(seen.by(child.id()), Traffic::default());
+    let nobody = seen.by(Process::NOBODY.pid);
+    assert!(nobody.written <= 8 * MIB && close(nobody.written, 8 * MIB), "{nobody:?}");
+}
