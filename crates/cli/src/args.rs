@@ -4,6 +4,8 @@ mod agent;
 mod calibrate;
 #[cfg(feature = "bpf")]
 mod caliper;
+#[cfg(feature = "bpf")]
+mod disk;
 mod doctor;
 mod fleet;
 mod load;
@@ -25,6 +27,8 @@ pub(crate) use agent::{AgentArgs, AgentConfigArgs, AgentOrder, AgentStep, Announ
 pub(crate) use calibrate::{AlignArgs, Calibrate, CalibrateArgs, StatesArgs, Sync};
 #[cfg(feature = "bpf")]
 pub(crate) use caliper::CaliperArgs;
+#[cfg(feature = "bpf")]
+pub(crate) use disk::DiskArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use fleet::{
     FleetArgs, FleetCopiesArgs, FleetFitArgs, FleetPlanArgs, FleetPublishedArgs, FleetServerArgs,
@@ -56,6 +60,10 @@ pub(crate) enum Command {
     #[cfg(feature = "bpf")]
     #[command(after_help = caliper::CALIPER_EXAMPLES)]
     Caliper(CaliperArgs),
+    /// Say whose bytes go to which disk, deferred writes included, and what that takes
+    #[cfg(feature = "bpf")]
+    #[command(after_help = disk::DISK_EXAMPLES)]
+    Disk(DiskArgs),
     /// Record what meters say, for as long as wanted
     #[command(after_help = measure::RECORD_EXAMPLES)]
     Record(RecordArgs),

@@ -10,7 +10,7 @@ use crate::args::Args;
 const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Measure: how many joules something takes",
-        &["run", "caliper", "record", "export", "meters", "calibrate"],
+        &["run", "caliper", "disk", "record", "export", "meters", "calibrate"],
     ),
     ("Model: what a service could do without", &["analyze", "fleet"]),
     (

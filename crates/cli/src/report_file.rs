@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
+use serde::Serialize;
+
 use crate::errors::Failure;
 use crate::output;
 
@@ -25,6 +27,24 @@ impl<'a> Output<'a> {
                 Err(error) => Err(cannot_write(path, &error)),
             },
         }
+    }
+
+    /// Writes a report: as JSON, or in words with its warnings behind it.
+    pub(crate) fn write_report(
+        &mut self,
+        report: &impl Serialize,
+        json: bool,
+        words: &str,
+        warnings: &[String],
+    ) -> Result<(), Failure> {
+        let text = if json {
+            serde_json::to_string(report)
+                .map_err(|error| Failure::because("cannot write the result as JSON", &error))?
+        } else {
+            let warnings = warnings.iter().map(|warning| format!("\n warning: {warning}"));
+            words.to_owned() + &warnings.collect::<String>()
+        };
+        self.write(text)
     }
 
     /// Writes them, and a line's end.

@@ -6,6 +6,8 @@ use std::time::Duration;
 use nightwatt_load::{CacheRule, Waiting};
 use nightwatt_meters::{MeterError, MeterSpec};
 use nightwatt_model::duration_text;
+#[cfg(feature = "bpf")]
+use nightwatt_model::storage::Class;
 
 /// `50ms`, `5s`, `1h30m`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
@@ -34,6 +36,17 @@ pub(crate) fn factor(text: &str) -> Result<f64, String> {
         Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
         _ => Err("write a number above 0, as in `10` or `0.5`".to_owned()),
     }
+}
+
+/// A device and its kind: `vda=nvme`.
+#[cfg(feature = "bpf")]
+pub(crate) fn device_class(text: &str) -> Result<(String, Class), String> {
+    let (device, kind) =
+        text.split_once('=').ok_or("write a device and its kind, as in `vda=nvme`")?;
+    let classes = [Class::Hdd, Class::SataSsd, Class::Nvme];
+    let class = classes.into_iter().find(|class| class.name() == kind);
+    let class = class.ok_or_else(|| format!("`{kind}` is none of hdd, sata-ssd, nvme"))?;
+    Ok((device.trim_start_matches("/dev/").to_owned(), class))
 }
 
 /// Two times, the shorter one first: `30s,5m`.

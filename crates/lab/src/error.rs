@@ -55,6 +55,14 @@ pub enum Error {
     /// There is no such process.
     #[error("there is no process {0}: it has ended, or is a thread of another one")]
     NoProcess(u32),
+    /// A device that is named and not there.
+    #[error("there is no block device `{name}`: there are {}", names.join(", "))]
+    NoDevice {
+        /// As written.
+        name: String,
+        /// Those there are.
+        names: Vec<String>,
+    },
     /// Where one place is needed.
     #[error("`{text}` fits several functions ({}): a section begins at one place and ends at one", names.join(", "))]
     SeveralPlaces {

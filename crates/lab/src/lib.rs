@@ -9,6 +9,8 @@ pub mod caliper;
 mod channel;
 pub mod cross;
 pub mod demo;
+#[cfg(feature = "bpf")]
+pub mod disk;
 pub mod doctor;
 mod error;
 pub mod export;

@@ -38,13 +38,19 @@ impl Device {
     }
 }
 
-/// A file on a device; inode 0 is what belongs to no file.
+/// A file on a device; inode 0 is what belongs to no file, [`File::STACKED`] what was done for devices
+/// that lie on this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct File {
     /// Where.
     pub device: Device,
     /// Its number there.
     pub inode: u64,
+}
+
+impl File {
+    /// The number of what was done for devices that lie on this one.
+    pub const STACKED: u64 = u64::MAX;
 }
 
 /// A process; pid 0 is nobody.
@@ -89,8 +95,10 @@ pub struct Traffic {
     pub metadata: u64,
     /// Memory of processes, swapped out.
     pub swap: u64,
-    /// For another device that lies on this one.
+    /// Written for another device that lies on this one.
     pub stacked: u64,
+    /// Read for another device that lies on this one.
+    pub stacked_read: u64,
     /// Bursts of writing.
     pub bursts: u64,
     /// Bursts of reading.
@@ -101,6 +109,11 @@ impl Traffic {
     /// All that went to the device.
     pub const fn to_device(&self) -> u64 {
         self.written + self.direct + self.journal + self.metadata + self.swap + self.stacked
+    }
+
+    /// All that came from the device.
+    pub const fn from_device(&self) -> u64 {
+        self.read + self.stacked_read
     }
 
     /// What was done since an earlier count of the same.
@@ -126,6 +139,7 @@ impl Traffic {
             metadata: both(self.metadata, other.metadata),
             swap: both(self.swap, other.swap),
             stacked: both(self.stacked, other.stacked),
+            stacked_read: both(self.stacked_read, other.stacked_read),
             bursts: both(self.bursts, other.bursts),
             read_bursts: both(self.read_bursts, other.read_bursts),
         }
@@ -152,10 +166,29 @@ pub struct StorageModel {
 impl StorageModel {
     /// What that traffic took.
     pub fn energy(&self, traffic: &Traffic) -> Energy {
-        let joules = self.burst * traffic.bursts as f64
-            + self.byte * traffic.to_device() as f64
-            + self.read_burst * traffic.read_bursts as f64
-            + self.read_byte * traffic.read as f64;
+        self.modelled(self.of_writing(traffic) + self.of_reading(traffic))
+    }
+
+    /// What is done to a device that lies on this one takes its share of what that made this one do: by
+    /// bytes written, and by bytes read. `all` is what was done to the other in all, `below` what came
+    /// of it here.
+    pub fn energy_from_above(&self, traffic: &Traffic, all: &Traffic, below: &Traffic) -> Energy {
+        let share =
+            |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+        let writing = self.of_writing(below) * share(traffic.to_device(), all.to_device());
+        let reading = self.of_reading(below) * share(traffic.from_device(), all.from_device());
+        self.modelled(writing + reading)
+    }
+
+    fn of_writing(&self, traffic: &Traffic) -> Joules {
+        self.burst * traffic.bursts as f64 + self.byte * traffic.to_device() as f64
+    }
+
+    fn of_reading(&self, traffic: &Traffic) -> Joules {
+        self.read_burst * traffic.read_bursts as f64 + self.read_byte * traffic.from_device() as f64
+    }
+
+    fn modelled(&self, joules: Joules) -> Energy {
         Energy::modelled(joules, self.relative, self.origin.as_str())
     }
 }
@@ -224,6 +257,11 @@ mod tests {
         // Two files of 1 MB: 2 x (0.5 + 2) J.
         let traffic = Traffic { written: 2_000_000, bursts: 2, ..Traffic::default() };
         assert!((model.energy(&traffic).joules.get() - 5.0).abs() < 1e-9);
+        // Half of what another device had done here is half of what that took.
+        let above = Traffic { direct: 500, read: 1, ..Traffic::default() };
+        let all = Traffic { direct: 600, journal: 400, read: 1, ..Traffic::default() };
+        let half = model.energy_from_above(&above, &all, &traffic);
+        assert!((half.joules.get() - 2.5).abs() < 1e-9);
         // What was never written took nothing.
         let dropped = Traffic { dirtied: 1 << 20, dropped: 1 << 20, ..Traffic::default() };
         assert_eq!(model.energy(&dropped).joules, Joules::ZERO);

@@ -103,9 +103,7 @@ static __always_inline struct sums *sums_of(struct owner owner, struct file file
 		bpf_map_update_elem(&sums, &whose, &fresh, BPF_NOEXIST);
 		known = bpf_map_lookup_elem(&sums, &whose);
 	}
-	if (known)
-		known->last = bpf_ktime_get_ns();
-	else
+	if (!known)
 		add(&lost.sums, bytes);
 	return known;
 }
@@ -185,8 +183,10 @@ static __always_inline void dirtied(struct folio *folio, struct page *page, stru
 	if (known)
 		known->last = owner;
 	s = sums_of(owner, file, 0);
-	if (s)
-		add(&s->dirtied, bytes);
+	if (!s)
+		return;
+	add(&s->dirtied, bytes);
+	s->last = bpf_ktime_get_ns();
 }
 
 /* ext4's journal is written by a thread of its own. */
@@ -252,8 +252,10 @@ int BPF_PROG(on_delete, struct folio *folio)
 	inode = BPF_CORE_READ(folio, mapping, host);
 	if (inode && held->dirty) {
 		s = sums_of(held->owner, file_of(inode), held->dirty);
-		if (s)
+		if (s) {
 			add(&s->dropped, held->dirty);
+			s->last = bpf_ktime_get_ns();
+		}
 	}
 	bpf_map_delete_elem(&folios, &key);
 	return 0;
@@ -266,12 +268,13 @@ struct walk {
 	__u32 vector;
 	__u32 done;   /* bytes of that vector */
 	__u32 device;
+	__u64 now;
 	struct owner me;
 	bool is_read;
 	bool is_kernel; /* sent by a thread of the kernel's own */
 	bool is_journal;
 	bool is_meta;
-	bool counted;   /* as a burst */
+	bool is_stacked; /* a device that lies on this one has sent it on */
 };
 
 /* Who made a part of a folio dirty, which is sent away now. */
@@ -299,15 +302,12 @@ static __always_inline struct owner taken(struct folio *folio, struct page *page
 	return owner;
 }
 
-static __always_inline bool begins_burst(__u64 *last, struct walk *walk)
+/* Counts a burst if the last request of the same was long ago. */
+static __always_inline void count_burst(__u64 *bursts, __u64 *last, struct walk *walk)
 {
-	__u64 now = bpf_ktime_get_ns(), before = *last;
-
-	*last = now;
-	if (walk->counted || now - before <= BURST_NS)
-		return false;
-	walk->counted = true;
-	return true;
+	if (walk->now - *last > BURST_NS)
+		add(bursts, 1);
+	*last = walk->now;
 }
 
 /* The file whose folio this is; none of what is no file's. */
@@ -324,79 +324,74 @@ static __always_inline struct inode *inode_of(struct folio *folio)
 	return inode && BPF_CORE_READ(inode, i_mapping) == mapping ? inode : NULL;
 }
 
+/* Counts bytes of the page cache that go to their file. */
+static __always_inline void wrote_back(struct walk *walk, struct folio *folio, struct page *page,
+				       struct inode *inode, __u32 bytes)
+{
+	struct file file = file_of(inode);
+	struct known *known = known_of(file, inode);
+	struct owner owner = taken(folio, page, bytes, known);
+	struct sums *s;
+
+	file.device = walk->device;
+	s = sums_of(owner, file, bytes);
+	if (!s)
+		return;
+	add(&s->written, bytes);
+	s->last = walk->now;
+	if (known)
+		count_burst(&s->bursts, &known->wrote, walk);
+}
+
 /* Counts so many bytes of a folio in a request for writing. */
 static __always_inline void wrote(struct walk *walk, struct folio *folio, struct page *page, __u32 bytes)
 {
 	bool from_cache = in_writeback(folio);
 	struct inode *inode = inode_of(folio);
-	struct file file = { .device = walk->device };
+	struct file no_file = { .device = walk->device, .inode = walk->is_stacked ? STACKED : 0 };
 	struct owner nobody = {};
-	struct known *known = NULL;
-	struct owner owner;
+	bool is_direct = !walk->is_kernel && !walk->is_meta && !from_cache;
 	struct sums *s;
 
-	if (!walk->is_meta && from_cache && inode && is_regular(inode)) {
-		struct file its = file_of(inode);
-
-		known = known_of(its, inode);
-		owner = taken(folio, page, bytes, known);
-		if (its.device != walk->device && BPF_CORE_READ(inode, i_sb, s_bdev)) {
-			/* A device below the one that the file system is on. */
-			s = sums_of(nobody, file, bytes);
-			if (s)
-				add(&s->stacked, bytes);
-			return;
-		}
-		file.inode = its.inode;
-		s = sums_of(owner, file, bytes);
-		if (!s)
-			return;
-		add(&s->written, bytes);
-		if (known && begins_burst(&known->wrote, walk))
-			add(&s->bursts, 1);
+	if (!walk->is_stacked && !walk->is_meta && from_cache && inode && is_regular(inode)) {
+		wrote_back(walk, folio, page, inode, bytes);
 		return;
 	}
-	if (!walk->is_kernel && !walk->is_meta && !from_cache) {
-		s = sums_of(walk->me, file, bytes);
-		if (!s)
-			return;
-		add(&s->direct, bytes);
-		if (!walk->counted) {
-			walk->counted = true;
-			add(&s->bursts, 1);
-		}
-		return;
-	}
-	s = sums_of(nobody, file, bytes);
+	s = sums_of(is_direct && !walk->is_stacked ? walk->me : nobody, no_file, bytes);
 	if (!s)
 		return;
-	if (walk->is_journal)
+	if (walk->is_stacked)
+		add(&s->stacked, bytes);
+	else if (is_direct)
+		add(&s->direct, bytes);
+	else if (walk->is_journal)
 		add(&s->journal, bytes);
 	else if (from_cache && !inode)
 		add(&s->swap, bytes);
 	else
 		add(&s->metadata, bytes);
+	count_burst(&s->bursts, &s->sent, walk);
+	s->last = walk->now;
 }
 
 static __always_inline void was_read(struct walk *walk, struct folio *folio, __u32 bytes)
 {
 	struct inode *inode = inode_of(folio);
-	struct file file = { .device = walk->device };
+	struct file file = { .device = walk->device, .inode = walk->is_stacked ? STACKED : 0 };
+	struct owner nobody = {};
 	struct known *known = NULL;
 	struct sums *s;
 
-	if (inode && is_regular(inode)) {
+	if (!walk->is_stacked && inode && is_regular(inode)) {
 		file.inode = BPF_CORE_READ(inode, i_ino);
 		known = known_of(file, inode);
 	}
-	s = sums_of(walk->me, file, bytes);
+	s = sums_of(walk->is_stacked ? nobody : walk->me, file, bytes);
 	if (!s)
 		return;
-	add(&s->read, bytes);
-	if (known ? begins_burst(&known->read, walk) : !walk->counted) {
-		walk->counted = true;
-		add(&s->reads, 1);
-	}
+	add(walk->is_stacked ? &s->stacked_read : &s->read, bytes);
+	count_burst(&s->reads, known ? &known->read : &s->fetched, walk);
+	s->last = walk->now;
 }
 
 static __always_inline bool is_mixed(struct folio *folio)
@@ -458,10 +453,12 @@ int BPF_PROG(on_request, struct bio *bio)
 		.vector = bio->bi_iter.bi_idx,
 		.done = bio->bi_iter.bi_bvec_done,
 		.device = BPF_CORE_READ(bio, bi_bdev, bd_dev),
+		.now = bpf_ktime_get_ns(),
 		.me = owner_of(task),
 		.is_read = op == REQ_OP_READ,
 		.is_kernel = task->flags & PF_KTHREAD,
 		.is_journal = is_journal(task),
+		.is_stacked = bio->bi_flags & 1 << BIO_CLONED,
 		.is_meta = bio->bi_opf & 1 << bpf_core_enum_value(enum req_flag_bits, __REQ_META),
 	};
 

@@ -19,6 +19,9 @@ struct owner {
 	__u32 started; /* tells it from an earlier process of that number */
 };
 
+/* What was done for a device above is that file's. */
+#define STACKED (~0ULL)
+
 /* A file on a device; inode 0 is what belongs to no file. */
 struct file {
 	__u64 inode;
@@ -41,10 +44,14 @@ struct sums {
 	__u64 journal;
 	__u64 metadata;
 	__u64 swap;
-	__u64 stacked;   /* of another device that lies on this one */
+	__u64 stacked;   /* of another device that lies on this one: written */
+	__u64 stacked_read;
 	__u64 bursts;    /* of writing */
 	__u64 reads;     /* bursts of reading */
 	__u64 last;      /* when it was changed last, ns */
+	/* When there was a request last of what has no file to remember that. */
+	__u64 sent;
+	__u64 fetched;
 	char command[16];
 };
 

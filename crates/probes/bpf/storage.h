@@ -7,7 +7,7 @@
 #define S_IFREG 0100000
 
 /* Numbers that no kernel since 5.10 has changed; the loader could not relocate a flag of a word. */
-enum { BH_DIRTY = 1 };
+enum { BH_DIRTY = 1, BIO_CLONED = 1 };
 
 enum req_op { REQ_OP_READ = 0, REQ_OP_WRITE = 1, REQ_OP_ZONE_APPEND = 7 };
 enum req_flag_bits { __REQ_META = 12 };
@@ -96,6 +96,7 @@ struct bvec_iter {
 struct bio {
 	struct block_device *bi_bdev;
 	unsigned int bi_opf;
+	unsigned short bi_flags;
 	struct bvec_iter bi_iter;
 	struct bio_vec *bi_io_vec;
 };

@@ -18,7 +18,7 @@ pub use maps::Lost;
 static PROGRAM: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/disk.bpf.o")));
 
 /// What nobody touched for so long leaves the kernel's table, so that there is room for others.
-const FORGET_AFTER: Duration = Duration::from_secs(60);
+const FORGET_AFTER: Duration = Duration::from_mins(1);
 
 /// Folios that may be dirty at a time, whatever the machine's memory.
 const MOST_DIRTY: u64 = 4 << 20;

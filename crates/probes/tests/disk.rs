@@ -156,38 +156,53 @@ fn close(found: u64, expected: u64) -> bool {
     found.abs_diff(expected) as f64 <= 0.01 * expected as f64
 }
 
+/// How many times as much is written as in a short test (`make soak-disk`).
+fn scale() -> u64 {
+    std::env::var("NIGHTWATT_DISK_SCALE").map_or(1, |text| text.parse().unwrap())
+}
+
 #[test]
 fn whoever_wrote_has_the_bytes_though_others_send_them_after_it_has_gone() {
-    let (Some(disk), Some(mut probes)) = (Disk::new("ext4", 400), watching()) else { return };
+    let mib = scale() * MIB;
+    let (Some(disk), Some(mut probes)) = (Disk::new("ext4", 400 * scale()), watching()) else {
+        return;
+    };
     disk.sync();
     let before = disk.told_by_kernel();
     Seen::of(&mut probes, disk.device);
-    let works = [
-        ("small", "small", 20 * MIB, 20 * MIB),
-        ("large", "large", 40 * MIB, 40 * MIB),
-        ("fsync", "fsync", 10 * MIB, 10 * MIB),
-        ("direct", "direct", 16 * MIB, 16 * MIB),
-        ("mmap", "mmap", 12 * MIB, 12 * MIB),
-        ("rename", "renamed", 9 * MIB, 9 * MIB),
-        ("unlink", "unlinked", 14 * MIB, 0),
-        ("truncate", "cut", 10 * MIB, 5 * MIB),
-        ("twice", "twice", 8 * MIB, 8 * MIB),
+    // What each writes, and what of that is to reach the device.
+    let works: [(&str, &str, &[&str], u64, u64); 11] = [
+        ("small", "small", &[], 20 * mib, 20 * mib),
+        ("large", "large", &[], 40 * mib, 40 * mib),
+        ("fsync", "fsync", &[], 10 * mib, 10 * mib),
+        ("direct", "direct", &[], 16 * mib, 16 * mib),
+        ("mmap", "mmap", &[], 12 * mib, 12 * mib),
+        ("rename", "renamed", &[], 9 * mib, 9 * mib),
+        ("unlink", "unlinked", &[], 14 * mib, 0),
+        ("truncate", "cut", &[], 10 * mib, 5 * mib),
+        ("twice", "twice", &[], 8 * mib, 8 * mib),
+        ("shared", "shared", &["0", "2"], 16 * mib, 8 * mib),
+        ("shared", "shared", &["1", "2"], 16 * mib, 8 * mib),
     ];
-    let mut running: Vec<_> =
-        works.iter().map(|(what, name, bytes, _)| disk.start(what, name, *bytes, &[])).collect();
+    let mut running: Vec<Child> = works
+        .iter()
+        .map(|(what, name, part, bytes, _)| disk.start(what, name, *bytes, part))
+        .collect();
     for child in &mut running {
         assert!(child.wait().unwrap().success());
     }
     disk.sync();
     let seen = Seen::of(&mut probes, disk.device);
-    for ((what, _, bytes, on_device), child) in works.iter().zip(&running) {
+    for ((what, _, _, bytes, on_device), child) in works.iter().zip(&running) {
         let traffic = seen.by(child.id());
         let found = traffic.written + traffic.direct;
         assert!(close(found, *on_device), "{what}: {found} of {on_device} bytes, {traffic:?}");
+        // Where memory is short, something is written before it is written to again or deleted.
         let kept = traffic.dirtied - traffic.dropped;
         let cached = if *what == "direct" { 0 } else { *on_device };
-        assert!(close(kept, cached), "{what} of {bytes}: {traffic:?}");
-        assert!(*on_device == 0 || traffic.bursts > 0, "{what}: {traffic:?}");
+        assert!(close(kept, cached) || kept > cached, "{what} of {bytes}: {traffic:?}");
+        // Of several writers of one file, the one whose bytes come first has begun the burst.
+        assert!(*on_device == 0 || *what == "shared" || traffic.bursts > 0, "{what}: {traffic:?}");
     }
     let kernel = disk.told_by_kernel().0 - before.0;
     let sum = seen.sum();

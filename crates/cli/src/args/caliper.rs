@@ -57,6 +57,7 @@ pub(super) const CALIPER_EXAMPLES: &str = "Examples:
   nightwatt caliper -f libz.so.1:deflate --json -o energy.json -- gzip -k big.tar
 
 A function that an exception or a panic may leave must not be watched with -f: the program would be
-aborted. Needs root, or CAP_BPF, CAP_PERFMON and, from Linux 6.16 on, CAP_SYS_ADMIN. A call costs the program about a microsecond, and some 20 if
-the function begins with an instruction that the kernel has to step through: the report says so. Exit
-status: the command's, as `nightwatt run` has it; 125 if nightwatt itself failed.";
+aborted. Needs root, or CAP_BPF, CAP_PERFMON and, from Linux 6.16 on, CAP_SYS_ADMIN. A call costs the
+program about a microsecond, and some 20 if the function begins with an instruction that the kernel
+has to step through: the report says so. Exit status: the command's, as `nightwatt run` has it; 125 if
+nightwatt itself failed.";

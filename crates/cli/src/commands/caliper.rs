@@ -1,6 +1,6 @@
 //! `nightwatt caliper`: how much energy sections of code take.
 
-use nightwatt_lab::caliper::{self, CaliperOptions, CaliperReport, SectionSpec, Target};
+use nightwatt_lab::caliper::{self, CaliperOptions, SectionSpec, Target};
 use nightwatt_lab::run::Running;
 
 use super::run::{cannot_run, failed};
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &CaliperArgs) -> Result<ExitStatus, Failure> {
         }
     };
     let report = caliper::run(&options, &running, tell).map_err(|error| cannot_run(&error))?;
-    output.write(written(&report, args.json)?).map_err(failed)?;
+    output.write_report(&report, args.json, &report.text(), &report.warnings).map_err(failed)?;
     Ok(match report.exit_status {
         0 => ExitStatus::Success,
         status => ExitStatus::Of(status),
@@ -60,13 +60,4 @@ fn sections(args: &CaliperArgs) -> Result<Vec<SectionSpec>, Failure> {
     let pairs = args.start.iter().zip(&args.end);
     let pairs = pairs.map(|(start, end)| Ok(SectionSpec::Between(point(start)?, point(end)?)));
     functions.chain(pairs).collect()
-}
-
-fn written(report: &CaliperReport, json: bool) -> Result<String, Failure> {
-    if json {
-        return serde_json::to_string(report)
-            .map_err(|error| failed(Failure::because("cannot write the result as JSON", &error)));
-    }
-    let warnings = report.warnings.iter().map(|warning| format!("\n warning: {warning}"));
-    Ok(report.text() + &warnings.collect::<String>())
 }

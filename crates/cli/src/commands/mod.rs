@@ -7,6 +7,8 @@ pub(crate) mod calibrate;
 pub(crate) mod caliper;
 pub(crate) mod check;
 pub(crate) mod demo;
+#[cfg(feature = "bpf")]
+pub(crate) mod disk;
 pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod fleet;

@@ -3,7 +3,7 @@
 use std::io;
 
 use nightwatt_lab::Error;
-use nightwatt_lab::run::{self, RunOptions, RunReport, Running, Step};
+use nightwatt_lab::run::{self, RunOptions, Running, Step};
 
 use crate::ExitStatus;
 use crate::args::RunArgs;
@@ -43,20 +43,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
         }
     };
     let report = run::run(&options, &running, tell).map_err(|error| cannot_run(&error))?;
-    output.write(written(&report, args.json)?).map_err(failed)?;
+    output.write_report(&report, args.json, &report.text(), &report.warnings).map_err(failed)?;
     Ok(match report.exit_status {
         0 => ExitStatus::Success,
         status => ExitStatus::Of(status),
     })
-}
-
-fn written(report: &RunReport, json: bool) -> Result<String, Failure> {
-    if json {
-        return serde_json::to_string(report)
-            .map_err(|error| failed(Failure::because("cannot write the result as JSON", &error)));
-    }
-    let warnings = report.warnings.iter().map(|warning| format!("\n warning: {warning}"));
-    Ok(report.text() + &warnings.collect::<String>())
 }
 
 pub(super) fn failed(failure: Failure) -> Failure {

@@ -17,7 +17,7 @@ const STEP: usize = 48;
 const PATH: usize = 32;
 
 /// Where the command stands in `struct sums`.
-const COMMAND: usize = 96;
+const COMMAND: usize = 120;
 
 /// What found no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -63,14 +63,15 @@ pub(super) fn traffic(value: &[u8]) -> Traffic {
         metadata: word(value, 6),
         swap: word(value, 7),
         stacked: word(value, 8),
-        bursts: word(value, 9),
-        read_bursts: word(value, 10),
+        stacked_read: word(value, 9),
+        bursts: word(value, 10),
+        read_bursts: word(value, 11),
     }
 }
 
 /// When a sum was changed last.
 pub(super) fn last(value: &[u8]) -> Mono {
-    Mono(Duration::from_nanos(word(value, 11)))
+    Mono(Duration::from_nanos(word(value, 12)))
 }
 
 pub(super) fn command(value: &[u8]) -> String {
