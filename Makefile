@@ -22,7 +22,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-fleet bench-front-door bench-load bench-meters bench-nasa policies fuzz fuzz-smoke lint doc licences garbage soak soak-pool test-vm test-static ci
+.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-fleet bench-front-door bench-load bench-meters bench-nasa policies fuzz fuzz-smoke lint doc licences garbage soak soak-disk soak-pool test-vm test-static ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS="--help")'
@@ -48,6 +48,7 @@ help:
 	@echo 'make fuzz-smoke  each fuzz target for 10 s'
 	@echo 'make garbage     a million generated requests against the gateway (GARBAGE_REQUESTS, GARBAGE_SEED)'
 	@echo 'make soak        MINUTES=$(MINUTES) of mixed load while the server is killed, frozen, asleep (SOAK_SEED)'
+	@echo 'make soak-disk   eleven processes that write 3.3 GB in every way, beside the kernel'"'"'s own books (needs root)'
 	@echo 'make soak-pool   four real servers for POOL_MINUTES=$(POOL_MINUTES) beside their simulation; then drained and killed (POOL_POLICY)'
 	@echo 'make test-vm     the proxy before machines that truly suspend (QEMU guests; needs root; MACHINE_CYCLES)'
 	@echo 'make test-static'
@@ -136,6 +137,10 @@ soak:
 soak-pool:
 	@tools/need rust cc
 	@POOL_MINUTES=$(POOL_MINUTES) cargo test --locked -p nightwatt-gateway --test pool_live -- --ignored --nocapture --test-threads 1 long
+
+soak-disk:
+	@tools/need rust cc bpf disks
+	@NIGHTWATT_DISK_SCALE=20 cargo test --locked -p nightwatt-probes --test disk
 
 test-vm:
 	@tools/need rust cc bpf python3 vm

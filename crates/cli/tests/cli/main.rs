@@ -12,6 +12,7 @@ mod client;
 mod control;
 mod crashes;
 mod demo;
+mod disk;
 mod failing_servers;
 mod fleet;
 mod guide;

@@ -1,0 +1,150 @@
+//! `nightwatt disk` on the disk that temporary files are on.
+
+use std::fs;
+use std::os::linux::fs::MetadataExt;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::harness::{NIGHTWATT, eventually, nightwatt, program, told};
+
+const MIB: u64 = 1 << 20;
+
+/// A folder on a disk. None where there is none, or where probes cannot be loaded.
+fn folder() -> Option<TempDir> {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root may load programs into the kernel");
+        return None;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    if rustix::fs::major(fs::metadata(folder.path()).unwrap().st_dev()) == 0 {
+        println!("skipped: temporary files are on no block device");
+        return None;
+    }
+    Some(folder)
+}
+
+/// A shell's word for writing so many MiB.
+fn dd(file: &Path, mebibytes: u64) -> String {
+    format!("dd if=/dev/zero of={} bs=1M count={mebibytes} 2>/dev/null", file.display())
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// The rows of files with that name at the end of their path.
+fn rows<'a>(report: &'a Value, name: &str) -> Vec<&'a Value> {
+    let rows = report["rows"].as_array().unwrap();
+    rows.iter().filter(|row| row["path"].as_str().is_some_and(|it| it.ends_with(name))).collect()
+}
+
+#[test]
+fn what_a_command_wrote_is_on_the_disk_and_in_the_log() {
+    let Some(folder) = folder() else { return };
+    let (written, deleted) = (folder.path().join("written.bin"), folder.path().join("deleted.bin"));
+    let (out, log) = (folder.path().join("report.json"), folder.path().join("log.jsonl"));
+    let work =
+        format!("{}; {}; rm {}; exit 3", dd(&written, 24), dd(&deleted, 12), deleted.display());
+    let (out_name, log_name) = (out.display().to_string(), log.display().to_string());
+    let options = ["disk", "--json", "--sync", "-I", "200ms", "-o", &out_name, "--log", &log_name];
+    let output = nightwatt(&[&options[..], &["--", "sh", "-c", &work]].concat());
+    assert_eq!(output.status.code(), Some(3), "{}", told(&output));
+    let report = json(&out);
+    let [row] = rows(&report, "/written.bin")[..] else { panic!("{report}") };
+    assert_eq!(row["command"], "dd");
+    assert_eq!(
+        (row["dirtied"].as_u64(), row["written"].as_u64()),
+        (Some(24 * MIB), Some(24 * MIB))
+    );
+    assert_eq!(row["on_device_percent"], 100.0);
+    let [gone] = rows(&report, "/deleted.bin")[..] else { panic!("{report}") };
+    assert_eq!((gone["dropped"].as_u64(), gone["written"].as_u64()), (Some(12 * MIB), Some(0)));
+    // The log says the same, piece by piece.
+    let lines = fs::read_to_string(&log).unwrap();
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let inode = &row["inode"];
+    let its = lines.iter().filter(|line| line["inode"] == *inode && line["pid"] == row["pid"]);
+    assert_eq!(its.map(|line| line["written"].as_u64().unwrap()).sum::<u64>(), 24 * MIB);
+}
+
+#[test]
+fn joules_come_with_the_kind_of_the_device_and_are_modelled() {
+    let Some(folder) = folder() else { return };
+    let (file, out) = (folder.path().join("file.bin"), folder.path().join("report.json"));
+    let report = |options: &[&str]| {
+        let out_name = out.display().to_string();
+        let begin = ["disk", "--json", "--sync", "-o", &out_name];
+        let output = nightwatt(&[&begin, options, &["--", "sh", "-c", &dd(&file, 16)]].concat());
+        assert!(output.status.success(), "{}", told(&output));
+        json(&out)
+    };
+    let device = rows(&report(&[]), "/file.bin")[0]["device"].as_str().unwrap().to_owned();
+    let hdd = report(&["--class", &format!("{device}=hdd")]);
+    let row = rows(&hdd, "/file.bin")[0];
+    // 2.5 W for as long as 16 MiB take at 180 MB/s, and for 12 ms a burst.
+    let bursts = row["bursts"].as_f64().unwrap();
+    let expected = 2.5 * (16.0 * 1_048_576.0 / 180e6 + 0.012 * bursts);
+    assert!((row["joules"].as_f64().unwrap() / expected - 1.0).abs() < 1e-6, "{row}");
+    let devices = hdd["devices"].as_array().unwrap();
+    let its = devices.iter().find(|it| it["device"] == device.as_str()).unwrap();
+    assert_eq!(its["provenance"]["kind"], "modelled");
+}
+
+#[test]
+fn a_kind_or_a_device_that_there_is_not_is_named() {
+    let wrong = nightwatt(&["disk", "--class", "vda=tape", "--", "true"]);
+    assert!(told(&wrong).contains("hdd, sata-ssd, nvme"), "{}", told(&wrong));
+    let Some(_folder) = folder() else { return };
+    let missing = nightwatt(&["disk", "--class", "sdzz=hdd", "--", "true"]);
+    assert!(told(&missing).contains("no block device `sdzz`"), "{}", told(&missing));
+    assert_eq!(missing.status.code(), Some(125));
+}
+
+#[test]
+fn whoever_may_not_is_told_what_is_missing() {
+    let Some(folder) = folder() else { return };
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        println!("skipped: there is no setpriv");
+        return;
+    }
+    // The program's own folder may be closed to others.
+    let copy = folder.path().join("nightwatt");
+    fs::copy(NIGHTWATT, &copy).unwrap();
+    fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
+    let output = Command::new("setpriv")
+        .args(["--reuid", "65534", "--clear-groups"])
+        .arg(&copy)
+        .args(["disk", "--for", "1s"])
+        .output()
+        .unwrap();
+    let text = told(&output);
+    assert!(text.contains("does not let this user") && text.contains("cap_bpf"), "{text}");
+}
+
+#[test]
+fn it_ends_at_sigint_with_its_figures() {
+    let Some(_folder) = folder() else { return };
+    let child = program()
+        .args(["disk", "--json", "-o", "-"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
+    // It is loaded when it holds programs.
+    let holds = || {
+        let folder = fs::read_dir(format!("/proc/{}/fd", child.id())).ok()?;
+        let links = folder.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+        (links.filter(|link| link.to_string_lossy().contains("bpf_link")).count() == 4)
+            .then_some(())
+    };
+    eventually("its programs are attached", holds);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["schema"], 1);
+}
