@@ -3,14 +3,17 @@
 //! Without root, or where the kernel lets nobody load programs, each says `skipped: <reason>`.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use nightwatt_clock::meter::monotonic;
-use nightwatt_model::sections::Tree;
+use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_model::quantity::{Joules, Watts};
+use nightwatt_model::sections::{Shares, Tree};
+use nightwatt_model::time::Mono;
 use nightwatt_probes::{Calls, Point, ProbeError, SectionProbes, Watch, function_entries};
 
 /// The program: a file for each test, since probes are in files and tests run side by side.
@@ -129,6 +132,65 @@ fn threads_that_take_each_others_cpus_away_are_charged_what_they_ran() {
         assert!(calls.ran <= cpu && calls.ran > cpu.mul_f64(0.98), "{:?} of {cpu:?}", calls.ran);
         let explained = (calls.ran + calls.preempted).as_secs_f64() / calls.length.as_secs_f64();
         assert!((explained - 1.0).abs() < 0.01, "{explained} of {:?}", calls.length);
+    }
+}
+
+/// Watts of a busy CPU, by what the program does at that time: the line is scripted.
+const HEAVY_W: f64 = 12.0;
+const LIGHT_W: f64 = 4.0;
+const IDLE_W: f64 = 7.0;
+
+/// Joules between two moments, given how long CPUs were busy then and when `heavy` and `light` took
+/// turns.
+fn scripted(turns: &[f64], from: f64, to: f64, busy: Duration) -> Joules {
+    let overlap = |begin: f64, end: f64| (to.min(end) - from.max(begin)).max(0.0);
+    let heavy: f64 = turns.chunks(3).map(|turn| overlap(turn[0], turn[1])).sum();
+    let light: f64 = turns.chunks(3).map(|turn| overlap(turn[1], turn[2])).sum();
+    let known = heavy + light;
+    let watts = if known > 0.0 { (HEAVY_W * heavy + LIGHT_W * light) / known } else { LIGHT_W };
+    Joules(IDLE_W * (to - from) * 1e-9 + watts * busy.as_secs_f64())
+}
+
+#[test]
+fn what_each_function_drew_by_a_scripted_meter_is_told_within_two_percent() {
+    let program = Program::build();
+    let Some(mut watched) = program.watched(Watch::Children, &["heavy", "light"]) else { return };
+    let child = Command::new(program.path()).args(["phases", "2"]).stdout(Stdio::piped()).spawn();
+    let mut child = child.unwrap();
+    // As a meter that is read every 5 ms has it.
+    let mut readings = Vec::new();
+    let mut deadline = monotonic();
+    let stop = Stop::new().unwrap();
+    while child.try_wait().unwrap().is_none() {
+        readings.push((monotonic(), watched.probes.usage().unwrap()));
+        deadline = (deadline + Duration::from_millis(5)).max(monotonic());
+        stop.wait_until(deadline);
+    }
+    let mut told = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut told).unwrap();
+    let turns: Vec<f64> = told.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    let mut shares = Shares::new(Watts(IDLE_W));
+    for pair in readings.windows(2) {
+        let [(from, before), (to, after)] = pair else { unreachable!() };
+        let ns = |at: &Mono| at.0.as_nanos() as f64;
+        let busy = after.since(before).busy;
+        let joules = scripted(&turns, ns(from), ns(to), busy);
+        shares.share(joules, to.since(*from), before, after);
+    }
+    let tree = watched.probes.tree().unwrap();
+    for (section, watts, ran) in [("heavy", HEAVY_W, 3.0), ("light", LIGHT_W, 1.0)] {
+        let joules: f64 = {
+            let nodes: Vec<f64> = shares.nodes().iter().map(|joules| joules.get()).collect();
+            tree.inclusive(watched.number(section), &nodes)
+        };
+        // By its own clock each ran for so long in all; what a hypervisor took may be missing.
+        let expected = watts * ran;
+        println!("{section}: {joules:.3} J found, {expected:.3} J expected");
+        let missing = watts * watched.may_miss(Duration::ZERO).as_secs_f64();
+        assert!(
+            (joules - expected).abs() < 0.02 * expected + missing,
+            "{section}: {joules} of {expected} J"
+        );
     }
 }
 

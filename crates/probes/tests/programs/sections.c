@@ -19,6 +19,14 @@ static uint64_t ran(void)
 	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+static uint64_t now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 static void run_for(uint64_t ns)
 {
 	uint64_t end = ran() + ns;
@@ -75,6 +83,15 @@ int main(int count, char **arguments)
 		for (int i = 0; i < 8; i++)
 			pthread_join(threads[i], NULL);
 		printf("%llu %llu\n", (unsigned long long)in_heavy, (unsigned long long)in_light);
+	} else if (!strcmp(what, "phases")) {
+		/* When each of them begins and ends, by the clock that probes have. */
+		for (; n; n--) {
+			printf("%llu ", (unsigned long long)now());
+			heavy(1500000000);
+			printf("%llu ", (unsigned long long)now());
+			light(500000000);
+			printf("%llu ", (unsigned long long)now());
+		}
 	} else if (!strcmp(what, "nested")) {
 		for (; n; n--)
 			outer(1000000);
