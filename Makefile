@@ -22,7 +22,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-fleet bench-front-door bench-load bench-meters bench-nasa policies fuzz fuzz-smoke lint doc licences garbage soak soak-disk soak-pool test-vm test-static ci
+.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-caliper bench-disk bench-fleet bench-front-door bench-load bench-meters bench-nasa policies fuzz fuzz-smoke lint doc licences garbage soak soak-disk soak-pool test-vm test-static ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS="--help")'
@@ -38,6 +38,8 @@ help:
 	@echo 'make bench-load  nightwatt load beside oha against nginx (ARGS="--seconds 5 --rates 200 2000")'
 	@echo 'make bench-meters'
 	@echo '                 reading five energy counters beside a bare loop (ARGS=30: seconds of each run)'
+	@echo 'make bench-caliper what a watched call costs, beside a pair of probes that does nothing (needs root)'
+	@echo 'make bench-disk  what watching disks costs gcc, grep, bzip2 and cp (needs root)'
 	@echo 'make bench-fleet the fleet simulator beside SimPy and Ciw on one queue (ARGS=50000: arrivals for them)'
 	@echo 'make bench-nasa  the default policy of pools over two months of NASA'"'"'s requests (ARGS=5: servers; hours for all)'
 	@echo 'make policies    every policy figure over the real logs, beside the best fixed time-out'
@@ -98,6 +100,14 @@ bench-meters:
 bench-nasa:
 	@tools/need rust cc bpf
 	@cargo bench --locked --quiet -p nightwatt-sim --bench nasa -- $(ARGS)
+
+bench-caliper:
+	@tools/need rust cc bpf
+	@cargo bench --locked --quiet -p nightwatt-probes --bench overhead
+
+bench-disk:
+	@tools/need rust cc bpf bzip2
+	@cargo bench --locked --quiet -p nightwatt-probes --bench disk
 
 bench-fleet:
 	@tools/need rust cc bpf

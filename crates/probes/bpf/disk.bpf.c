@@ -15,6 +15,7 @@
 #include "storage.h"
 
 struct holding {
+	struct file file;
 	struct owner owner;
 	__u32 dirty;    /* bytes */
 	__u16 by_block; /* the file system tells of each block */
@@ -78,7 +79,7 @@ static __always_inline void add(__u64 *sum, __u64 much)
 
 static __always_inline struct owner owner_of(struct task_struct *task)
 {
-	__u64 start = BPF_CORE_READ(task, group_leader, start_time);
+	__u64 start = task->group_leader->start_time;
 
 	/* In units of a microsecond and a bit: two processes of one number are further apart. */
 	return (struct owner){ .tgid = task->tgid, .started = start >> 10 };
@@ -162,11 +163,12 @@ static __always_inline void dirtied(struct folio *folio, struct page *page, stru
 	struct owner owner = owner_of(bpf_get_current_task_btf());
 	__u64 key = (__u64)folio, page_key = (__u64)page;
 	struct holding *held = bpf_map_lookup_elem(&folios, &key);
-	struct file file = file_of(inode);
+	struct file file;
 	struct known *known;
 	struct sums *s;
 
 	if (held && by_block) {
+		file = held->file;
 		__sync_fetch_and_add(&held->dirty, bytes);
 		if (!same(held->owner, owner)) {
 			held->mixed = 1;
@@ -176,12 +178,13 @@ static __always_inline void dirtied(struct folio *folio, struct page *page, stru
 	} else {
 		struct holding fresh = { .owner = owner, .dirty = bytes, .by_block = by_block };
 
+		file = fresh.file = file_of(inode);
 		if (bpf_map_update_elem(&folios, &key, &fresh, BPF_ANY))
 			add(&lost.pages, bytes);
+		known = known_of(file, inode);
+		if (known)
+			known->last = owner;
 	}
-	known = known_of(file, inode);
-	if (known)
-		known->last = owner;
 	s = sums_of(owner, file, 0);
 	if (!s)
 		return;
@@ -212,9 +215,12 @@ int BPF_PROG(on_block, struct buffer_head *bh)
 
 	if (bh->b_state & 1 << BH_DIRTY)
 		return 0;
+	/* Read as numbers where there is arithmetic, which the verifier allows on no pointer of the kernel's. */
 	folio = (struct folio *)BPF_CORE_READ(bh, b_page);
-	inode = folio ? BPF_CORE_READ(folio, mapping, host) : NULL;
-	if (!inode || !is_regular(inode))
+	if (!bh->b_page || !bh->b_page->mapping)
+		return 0;
+	inode = bh->b_page->mapping->host;
+	if (!inode || (inode->i_mode & S_IFMT) != S_IFREG)
 		return 0;
 	offset = (__u64)BPF_CORE_READ(bh, b_data) & (folio_size(folio, page_shift) - 1);
 	dirtied(folio, page_behind(folio, offset >> page_shift), inode, bh->b_size, true);
@@ -244,14 +250,12 @@ int BPF_PROG(on_delete, struct folio *folio)
 {
 	__u64 key = (__u64)folio;
 	struct holding *held = bpf_map_lookup_elem(&folios, &key);
-	struct inode *inode;
 	struct sums *s;
 
 	if (!held)
 		return 0;
-	inode = BPF_CORE_READ(folio, mapping, host);
-	if (inode && held->dirty) {
-		s = sums_of(held->owner, file_of(inode), held->dirty);
+	if (held->dirty) {
+		s = sums_of(held->owner, held->file, held->dirty);
 		if (s) {
 			add(&s->dropped, held->dirty);
 			s->last = bpf_ktime_get_ns();
