@@ -24,7 +24,7 @@ use crate::scenario::ScenarioArgs;
 use crate::written::{self, WaitingChoice};
 
 pub(crate) use agent::{AgentArgs, AgentConfigArgs, AgentOrder, AgentStep, AnnounceWhat, AskArgs};
-pub(crate) use calibrate::{AlignArgs, Calibrate, CalibrateArgs, StatesArgs, Sync};
+pub(crate) use calibrate::{AlignArgs, Calibrate, CalibrateArgs, StatesArgs, StorageArgs, Sync};
 #[cfg(feature = "bpf")]
 pub(crate) use caliper::CaliperArgs;
 #[cfg(feature = "bpf")]

@@ -1,5 +1,7 @@
 //! Values as people write them on the command line.
 
+#[cfg(feature = "bpf")]
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -47,6 +49,14 @@ pub(crate) fn device_class(text: &str) -> Result<(String, Class), String> {
     let class = classes.into_iter().find(|class| class.name() == kind);
     let class = class.ok_or_else(|| format!("`{kind}` is none of hdd, sata-ssd, nvme"))?;
     Ok((device.trim_start_matches("/dev/").to_owned(), class))
+}
+
+/// A device and the file of its model: `sda=disk.json`.
+#[cfg(feature = "bpf")]
+pub(crate) fn device_model(text: &str) -> Result<(String, PathBuf), String> {
+    let (device, file) =
+        text.split_once('=').ok_or("write a device and a file, as in `sda=disk.json`")?;
+    Ok((device.trim_start_matches("/dev/").to_owned(), file.into()))
 }
 
 /// Two times, the shorter one first: `30s,5m`.

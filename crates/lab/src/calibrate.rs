@@ -1,7 +1,9 @@
 //! `nightwatt calibrate`: figures of this machine, from measurements. The mathematics is in
 //! `model::calibrate`; here are the experiments and the files.
 
+mod recorded;
 pub mod states;
+pub mod storage;
 pub mod sync;
 pub mod utilisation;
 

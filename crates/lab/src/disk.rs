@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
 use nightwatt_meters::Host;
-use nightwatt_model::storage::{Books, Class, File, Process};
+use nightwatt_model::storage::{Books, Class, File, Process, StorageModel};
 use nightwatt_model::time::Mono;
 use nightwatt_probes::{DiskProbes, News};
 
@@ -44,6 +44,8 @@ pub struct DiskOptions {
     pub sync: bool,
     /// Kinds of devices, by their names, where the kernel does not tell or tells wrongly.
     pub classes: BTreeMap<String, Class>,
+    /// What devices take, by their names, where that was measured.
+    pub models: BTreeMap<String, StorageModel>,
 }
 
 /// What is told at each look.
@@ -76,7 +78,7 @@ pub fn run(
 ) -> Result<DiskReport, Error> {
     let host = Host::default();
     let mut probes = DiskProbes::load()?;
-    let devices = Devices::find(&host, &options.classes)?;
+    let devices = Devices::find(&host, &options.classes, &options.models)?;
     probes.start()?;
     let begin = monotonic();
     let mut session =

@@ -12,6 +12,8 @@
 
 mod books;
 
+use serde::{Deserialize, Serialize};
+
 use crate::energy::Energy;
 use crate::quantity::Joules;
 
@@ -147,7 +149,8 @@ impl Traffic {
 }
 
 /// What a device's work takes above its idle state.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StorageModel {
     /// w0, of a burst of writing.
     pub burst: Joules,
@@ -194,7 +197,7 @@ impl StorageModel {
 }
 
 /// Kinds of devices, for which there are figures before anybody has measured one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
     /// A disk that turns.

@@ -41,6 +41,8 @@ pub(crate) enum Calibrate {
         #[arg(long)]
         json: bool,
     },
+    /// What a disk takes for a write, and for each byte of it: from a recording, or from a table
+    Storage(StorageArgs),
     /// A DAQ's log on this machine's clock, by a line that both see
     Sync {
         /// Which step
@@ -84,6 +86,39 @@ pub(crate) struct StatesArgs {
     /// Shortest and longest time from the sleep command to the wake command
     #[arg(long, value_name = "TIME,TIME", default_value = "30s,5m", requires = "drive", value_parser = written::times)]
     pub(crate) off: (Duration, Duration),
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `calibrate storage`.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("writes_from").required(true).args(["table", "log"]))]
+pub(crate) struct StorageArgs {
+    /// Writes: CSV with the columns `bytes,joules`, the idle disk's energy left out; `-` for stdin
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) table: Option<PathBuf>,
+    /// A recording, with options as the meter `file` has them: `disk.parquet`, `log.csv,mean=100ms`
+    #[arg(long, value_name = "RECORDING", requires = "writes", value_parser = written::recording)]
+    pub(crate) log: Option<MeterSpec>,
+    /// When writes were issued, and their bytes: CSV, a time and a number a line
+    #[arg(long, value_name = "FILE", requires = "log", value_hint = ValueHint::FilePath)]
+    pub(crate) writes: Option<PathBuf>,
+    /// The channel of the recording [default: the only one]
+    #[arg(long, value_name = "NAME", requires = "log")]
+    pub(crate) channel: Option<String>,
+    /// Time before a write from which the idle power is taken
+    #[arg(long, value_name = "TIME", default_value = "10s", requires = "log", value_parser = written::measuring_time)]
+    pub(crate) baseline: Duration,
+    /// A write's work is over when power has been down for so long
+    #[arg(long, value_name = "TIME", default_value = "3s", requires = "log", value_parser = written::measuring_time)]
+    pub(crate) quiet: Duration,
+    /// It begins within so long after the write was issued
+    #[arg(long, value_name = "TIME", default_value = "1m", requires = "log", value_parser = written::measuring_time)]
+    pub(crate) patience: Duration,
+    /// Write the model of this disk here, for `disk --model DEVICE=FILE`
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

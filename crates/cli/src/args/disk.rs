@@ -27,6 +27,9 @@ pub(crate) struct DiskArgs {
     /// What kind of device one is: `vda=nvme`; kinds: `hdd`, `sata-ssd`, `nvme`
     #[arg(long, value_name = "DEVICE=KIND", value_parser = written::device_class)]
     pub(crate) class: Vec<(String, Class)>,
+    /// What a device takes, as `calibrate storage -o FILE` has found: `sda=disk.json`
+    #[arg(long, value_name = "DEVICE=FILE", value_parser = written::device_model)]
+    pub(crate) model: Vec<(String, PathBuf)>,
     /// Write a line of JSON for each process and file that did something between two looks
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) log: Option<PathBuf>,

@@ -1,11 +1,12 @@
 //! `nightwatt calibrate`: figures of this machine, with their errors.
 
 mod states;
+mod storage;
 mod sync;
 
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::Write;
+use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<ExitStatus, Failure> {
             let options = UtilisationOptions { meter, channel, step: *step };
             calibrate_utilisation(&options, output.as_deref(), *json)
         }
+        Calibrate::Storage(args) => storage::run(args),
         Calibrate::Sync { step } => sync::run(step),
     }
 }
@@ -70,6 +72,16 @@ fn calibrate_utilisation(
         writeln!(file, "{text}").map_err(|error| cannot_write(path, &error))?;
     }
     Ok(ExitStatus::Success)
+}
+
+/// A table's text.
+fn read(table: &Path) -> std::io::Result<String> {
+    if table == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().lock().read_to_string(&mut text)?;
+        return Ok(text);
+    }
+    fs::read_to_string(table)
 }
 
 /// Creates a file; one that is there already may be somebody's calibration.

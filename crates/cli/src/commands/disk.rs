@@ -1,11 +1,13 @@
 //! `nightwatt disk`: whose bytes go to which device, and what that takes.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nightwatt_lab::disk::{self, DiskOptions, DiskReport, DiskRow, Watcher};
 use nightwatt_lab::run::Running;
+use nightwatt_model::storage::StorageModel;
 use serde::Serialize;
 
 use super::run::{cannot_run, failed};
@@ -27,6 +29,7 @@ pub(crate) fn run(args: &DiskArgs) -> Result<ExitStatus, Failure> {
         interval: args.interval,
         sync: args.sync,
         classes: args.class.iter().cloned().collect(),
+        models: args.model.iter().map(model).collect::<Result<_, _>>().map_err(failed)?,
     };
     let mut output = Output::open(args.output.as_deref()).map_err(failed)?;
     let mut shown = Shown { live: args.live, log: log(args).map_err(failed)? };
@@ -43,6 +46,19 @@ pub(crate) fn run(args: &DiskArgs) -> Result<ExitStatus, Failure> {
         0 => ExitStatus::Success,
         status => ExitStatus::Of(status),
     })
+}
+
+/// What `calibrate storage` has found of a device.
+fn model((device, path): &(String, PathBuf)) -> Result<(String, StorageModel), Failure> {
+    let hint = "`nightwatt calibrate storage -o FILE` writes such a file";
+    let text = fs::read_to_string(path).map_err(|error| {
+        Failure::because(format!("cannot read {}", path.display()), &error).hint(hint)
+    })?;
+    let model = serde_json::from_str(&text).map_err(|error| {
+        let what = format!("{} is no model of a disk", path.display());
+        Failure::because(what, &error).hint(hint)
+    })?;
+    Ok((device.clone(), model))
 }
 
 fn log(args: &DiskArgs) -> Result<Option<BufWriter<File>>, Failure> {

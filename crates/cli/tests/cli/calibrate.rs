@@ -353,3 +353,111 @@ fn power_states_are_found_from_a_recording_and_the_times_of_its_sleeps() {
     let nothing = nightwatt(&["calibrate", "states"]);
     assert_eq!(nothing.status.code(), Some(2), "{}", told(&nothing));
 }
+
+/// A disk that draws 5 W idle and 7.5 W at work: 0.4 s for each write and 0.01 s for each megabyte, some
+/// seconds after it was issued; so w0 = 1 J and w1 = 25 mJ/MB. A meter says its mean power every 100 ms,
+/// with noise of a known size.
+fn disk_at_work(writes: &[(f64, u64)], noise_w: f64) -> String {
+    let mut log = String::from("time,watts\n");
+    let (end, mut state) = (writes.last().unwrap().0 + 60.0, 7_u64);
+    for tick in 1..=(end * 10.0) as u32 {
+        let (from, to) = (f64::from(tick - 1) / 10.0, f64::from(tick) / 10.0);
+        let busy: f64 = writes
+            .iter()
+            .map(|&(at, bytes)| {
+                let begin = at + 5.03;
+                let finish = begin + 0.4 + 0.01 * bytes as f64 / 1e6;
+                (to.min(finish) - from.max(begin)).max(0.0)
+            })
+            .sum();
+        // A sum of twelve uniform numbers less six is nearly normal, of deviation 1.
+        let mut uniform = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        let normal: f64 = (0..12).map(|_| uniform()).sum::<f64>() - 6.0;
+        writeln!(log, "{to:.1},{:.4}", 5.0 + 2.5 * busy / (to - from) + noise_w * normal).unwrap();
+    }
+    log
+}
+
+#[test]
+fn what_a_disk_takes_for_writes_is_found_from_a_recording_and_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let sizes = [10_000_000, 50_000_000, 200_000_000, 400_000_000_u64];
+    let writes: Vec<(f64, u64)> =
+        (0..24).map(|n| (20.0 + 40.0 * f64::from(n), sizes[n as usize % 4])).collect();
+    fs::write(path("log.csv"), disk_at_work(&writes, 0.05)).unwrap();
+    let mut table = String::from("issued,bytes\n");
+    writes.iter().for_each(|(at, bytes)| writeln!(table, "{at},{bytes}").unwrap());
+    fs::write(path("writes.csv"), table).unwrap();
+    let (log, writes, model) =
+        (format!("{},mean=100ms", path("log.csv")), path("writes.csv"), path("model"));
+    let output = nightwatt(&[
+        "calibrate",
+        "storage",
+        "--log",
+        &log,
+        "--writes",
+        &writes,
+        "-o",
+        &model,
+        "--json",
+    ]);
+    assert!(output.status.success(), "{}", told(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for (name, truth, within) in [("per_write", 1.0, 0.1), ("per_byte", 25e-9, 0.5e-9)] {
+        let it = &found["fit"][name];
+        let [low, high] = [0, 1].map(|end| it["interval"][end].as_f64().unwrap());
+        // A quarter wider than stated: a true interval would miss one time in twenty.
+        let slack = (high - low) / 8.0;
+        assert!(low - slack < truth && truth < high + slack, "{name}: {it}");
+        assert!((it["value"].as_f64().unwrap() - truth).abs() < within, "{name}: {it}");
+    }
+    assert_eq!(found["writes"].as_array().unwrap().len(), 24);
+    // Other sizes than those that were fitted, by the model in the file: within 6 %.
+    let model: Value = serde_json::from_str(&fs::read_to_string(model).unwrap()).unwrap();
+    let figure = |name: &str| model[name].as_f64().unwrap();
+    for bytes in [5e6, 30e6, 120e6, 350e6] {
+        let (says, truth) = (figure("burst") + figure("byte") * bytes, 1.0 + 25e-9 * bytes);
+        assert!((says / truth - 1.0).abs() < 0.06, "{bytes}: {says} of {truth} J");
+    }
+}
+
+#[test]
+fn writes_that_left_no_mark_are_told_and_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let writes: Vec<(f64, u64)> =
+        (0..6).map(|n| (20.0 + 40.0 * f64::from(n), 100_000_000 * (n as u64 % 2 + 1))).collect();
+    fs::write(path("log.csv"), disk_at_work(&writes, 0.01)).unwrap();
+    // One more that was never written: deleted before.
+    let mut table: String = writes.iter().map(|(at, bytes)| format!("{at},{bytes}\n")).collect();
+    table.push_str("265,1000\n");
+    fs::write(path("writes.csv"), table).unwrap();
+    let (log, writes) = (format!("{},mean=100ms", path("log.csv")), path("writes.csv"));
+    let options = ["calibrate", "storage", "--log", &log, "--writes", &writes, "--patience", "10s"];
+    let output = nightwatt(&options);
+    let text = told(&output);
+    assert!(text.contains("1 of 7 writes are left out") && text.contains("did not rise"), "{text}");
+}
+
+#[test]
+fn a_table_of_writes_gives_the_line_through_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("table.csv").display().to_string();
+    // 0.5 J and 10 mJ/MB, on the line but for 10 mJ up and down.
+    fs::write(&table, "bytes,joules\n1000000,0.52\n1000000,0.50\n100000000,1.51\n100000000,1.49\n")
+        .unwrap();
+    let output = nightwatt(&["calibrate", "storage", &table, "--json"]);
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let value = |name: &str| found["fit"][name]["value"].as_f64().unwrap();
+    assert!((value("per_byte") - 0.99 / 99e6).abs() < 1e-12, "{found}");
+    assert!((value("per_write") - 0.50).abs() < 1e-9, "{found}");
+    fs::write(&table, "bytes,joules\nmany,1\n").unwrap();
+    let text = told(&nightwatt(&["calibrate", "storage", &table]));
+    assert!(text.contains("line 2") && text.contains("bytes"), "{text}");
+}

@@ -48,15 +48,22 @@ pub(super) struct Devices {
     /// Where file systems are mounted: device, root within the file system, place.
     mounts: HashMap<Device, Vec<(String, String)>>,
     classes: BTreeMap<String, Class>,
+    models: BTreeMap<String, StorageModel>,
 }
 
 impl Devices {
-    /// Looks for them. `classes` is what the user says of some, by their names.
-    pub(super) fn find(host: &Host, classes: &BTreeMap<String, Class>) -> Result<Self, Error> {
-        let mut devices = Self { classes: classes.clone(), ..Self::default() };
+    /// Looks for them. `classes` and `models` are what the user says of some, by their names.
+    pub(super) fn find(
+        host: &Host,
+        classes: &BTreeMap<String, Class>,
+        models: &BTreeMap<String, StorageModel>,
+    ) -> Result<Self, Error> {
+        let (classes, models) = (classes.clone(), models.clone());
+        let mut devices = Self { classes, models, ..Self::default() };
         devices.look(host)?;
         let is_there = |name: &String| devices.known.values().any(|known| known.name == *name);
-        if let Some(missing) = classes.keys().find(|name| !is_there(name)) {
+        let mut named = devices.classes.keys().chain(devices.models.keys());
+        if let Some(missing) = named.find(|name| !is_there(name)) {
             let names = devices.known.values().map(|known| known.name.clone()).collect();
             return Err(Error::NoDevice { name: missing.clone(), names });
         }
@@ -70,9 +77,12 @@ impl Devices {
             let Some((device, name, told)) = diskstats_line(line) else { continue };
             let fresh = || {
                 let name = name.replace('!', "/");
-                let class = self.classes.get(&name).copied().or_else(|| class(host, device));
+                let class = self.classes.get(&name).or_else(|| self.classes.get(&disk_of(&name)));
+                let class = class.copied().or_else(|| kind(host, device));
                 let lies_on = lies_on(host, device);
-                let model = class.map(Class::assumed);
+                // A partition is its disk's.
+                let measured = self.models.get(&name).or_else(|| self.models.get(&disk_of(&name)));
+                let model = measured.cloned().or_else(|| class.map(Class::assumed));
                 Known { name, model, class, lies_on, first: told, last: told }
             };
             let known = self.known.entry(device).or_insert_with(fresh);
@@ -134,13 +144,20 @@ fn diskstats_line(line: &str) -> Option<(Device, &str, (u64, u64))> {
     Some((device, fields.get(2)?, (number(9)? * SECTOR, number(5)? * SECTOR)))
 }
 
+/// The disk of a partition by its name: `sda1` is on `sda`, `nvme0n1p2` on `nvme0n1`.
+fn disk_of(partition: &str) -> String {
+    let stem = partition.trim_end_matches(|it: char| it.is_ascii_digit());
+    let before = stem.strip_suffix('p').filter(|it| it.ends_with(|it: char| it.is_ascii_digit()));
+    before.unwrap_or(stem).to_owned()
+}
+
 fn folder(device: Device) -> String {
     format!("/sys/dev/block/{}:{}", device.major(), device.minor())
 }
 
 /// What kind of device it is, as far as the kernel says. That of a virtual machine's disk nobody in it
 /// knows.
-fn class(host: &Host, device: Device) -> Option<Class> {
+fn kind(host: &Host, device: Device) -> Option<Class> {
     let folder = folder(device);
     // A partition is of its disk's kind.
     let disk = if host.path(format!("{folder}/partition")).exists() {
@@ -266,7 +283,8 @@ mod tests {
     #[test]
     fn devices_are_known_by_kind_and_by_what_they_lie_on() {
         let root = machine();
-        let devices = Devices::find(&Host::at(root.path()), &BTreeMap::new()).unwrap();
+        let devices =
+            Devices::find(&Host::at(root.path()), &BTreeMap::new(), &BTreeMap::new()).unwrap();
         let class = |major, minor| devices.get(Device::new(major, minor)).unwrap().class;
         assert_eq!(class(8, 0), Some(Class::Hdd));
         assert_eq!(class(8, 1), Some(Class::Hdd));
@@ -274,12 +292,18 @@ mod tests {
         assert_eq!(class(253, 0), None, "it is none of its own");
         assert_eq!(devices.above(Device::new(8, 1)), [Device::new(253, 0)]);
         assert_eq!(devices.name(Device::new(9, 9)), "9:9");
+        for (partition, disk) in
+            [("sda1", "sda"), ("nvme0n1p2", "nvme0n1"), ("mmcblk0p1", "mmcblk0")]
+        {
+            assert_eq!(disk_of(partition), disk);
+        }
     }
 
     #[test]
     fn paths_begin_where_the_file_system_is_mounted() {
         let root = machine();
-        let devices = Devices::find(&Host::at(root.path()), &BTreeMap::new()).unwrap();
+        let devices =
+            Devices::find(&Host::at(root.path()), &BTreeMap::new(), &BTreeMap::new()).unwrap();
         let mapped = Device::new(253, 0);
         assert_eq!(devices.path(Device::new(8, 1), "var/log", true), "/var/log");
         assert_eq!(devices.path(mapped, "sub/x", true), "/mnt/sub/x");
@@ -290,7 +314,7 @@ mod tests {
     fn a_device_that_is_not_there_has_no_kind() {
         let root = machine();
         let classes = BTreeMap::from([("sdz".to_owned(), Class::Hdd)]);
-        let error = Devices::find(&Host::at(root.path()), &classes).unwrap_err();
+        let error = Devices::find(&Host::at(root.path()), &classes, &BTreeMap::new()).unwrap_err();
         assert!(error.to_string().contains("sdz"), "{error}");
     }
 
@@ -298,7 +322,7 @@ mod tests {
     fn the_kernels_books_count_from_the_first_look() {
         let root = machine();
         let host = Host::at(root.path());
-        let mut devices = Devices::find(&host, &BTreeMap::new()).unwrap();
+        let mut devices = Devices::find(&host, &BTreeMap::new(), &BTreeMap::new()).unwrap();
         put(root.path(), "proc/diskstats", "8 0 sda 9 0 107 0 9 0 210 0 0 0 0\n");
         devices.look(&host).unwrap();
         assert_eq!(devices.get(Device::new(8, 0)).unwrap().by_kernel(), (10 * 512, 7 * 512));

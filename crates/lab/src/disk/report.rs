@@ -187,7 +187,7 @@ impl DiskReport {
         let nameless: Vec<&str> = self
             .devices
             .iter()
-            .filter(|device| device.class.is_none() && device.lies_on.is_empty())
+            .filter(|device| device.joules.is_none() && device.lies_on.is_empty())
             .map(|device| device.device.as_str())
             .collect();
         if !nameless.is_empty() {

@@ -1,8 +1,6 @@
 //! `nightwatt calibrate states`: what a machine draws awake and asleep, and what a sleep costs.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -16,7 +14,7 @@ use nightwatt_model::calibrate::states::StatesFit;
 use nightwatt_model::calibrate::states::drive::{Drive, DrivePlan, Phase};
 use nightwatt_model::time::Mono;
 
-use super::failed;
+use super::{failed, read};
 use crate::ExitStatus;
 use crate::args::StatesArgs;
 use crate::errors::Failure;
@@ -121,15 +119,6 @@ fn of_table(table: &Path, json: bool) -> Result<ExitStatus, Failure> {
         output::say(&states_text(&fit))?;
     }
     Ok(ExitStatus::Success)
-}
-
-fn read(table: &Path) -> std::io::Result<String> {
-    if table == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().lock().read_to_string(&mut text)?;
-        return Ok(text);
-    }
-    fs::read_to_string(table)
 }
 
 fn states_text(fit: &StatesFit) -> String {

@@ -1,0 +1,74 @@
+//! `nightwatt calibrate storage`: what a disk takes for a write.
+
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::Path;
+
+use nightwatt_lab::calibrate::storage::{self, LogOptions, StorageFound};
+use nightwatt_model::calibrate::storage::ActivityRule;
+
+use super::{cannot_write, create, failed, read};
+use crate::ExitStatus;
+use crate::args::StorageArgs;
+use crate::errors::Failure;
+use crate::output;
+
+/// Fits, tells.
+pub(super) fn run(args: &StorageArgs) -> Result<ExitStatus, Failure> {
+    let file = args.output.as_deref().map(create).transpose()?;
+    let found = match (&args.table, &args.log, &args.writes) {
+        (Some(table), ..) => storage::of_table(&text_of(table)?),
+        (None, Some(log), Some(writes)) => storage::of_log(&LogOptions {
+            log: log.clone(),
+            channel: args.channel.clone(),
+            writes: writes.clone(),
+            rule: ActivityRule {
+                baseline: args.baseline,
+                quiet: args.quiet,
+                patience: args.patience,
+                ..ActivityRule::default()
+            },
+        }),
+        // Not with the groups of the command line.
+        _ => return Err(Failure::saying("there is nothing to calibrate from").into_usage()),
+    };
+    let found = found.map_err(|error| failed(&error))?;
+    if let Some((path, mut file)) = args.output.as_deref().zip(file) {
+        let text = serde_json::to_string_pretty(&found.model)
+            .map_err(|error| Failure::because("cannot write the model as JSON", &error))?;
+        writeln!(file, "{text}").map_err(|error| cannot_write(path, &error))?;
+    }
+    output::say_result(&found, args.json, || text(&found), &found.warnings)?;
+    Ok(ExitStatus::Success)
+}
+
+fn text_of(table: &Path) -> Result<String, Failure> {
+    read(table).map_err(|error| {
+        Failure::because(format!("cannot read {}", table.display()), &error)
+            .hint("name a CSV file with the columns `bytes,joules`, or `-` for stdin")
+    })
+}
+
+fn text(found: &StorageFound) -> String {
+    let fit = &found.fit;
+    let mut text = format!("measured by {}, {} writes\n", found.measured_by, fit.writes);
+    // Per megabyte: a byte's own figure has too many zeros to be read.
+    let mb = |joules: f64| joules * 1e6;
+    let (w0, w1) = (&fit.per_write, &fit.per_byte);
+    let rows = [
+        ("a write (w0), J", w0.value.get(), (w0.interval.0.get(), w0.interval.1.get())),
+        (
+            "a megabyte (w1), J",
+            mb(w1.value.get()),
+            (mb(w1.interval.0.get()), mb(w1.interval.1.get())),
+        ),
+    ];
+    // Writing to a String cannot fail.
+    for (name, value, (low, high)) in rows {
+        let _ = writeln!(text, "{name:<20}{value:>12.5}   95 %: {low:.5} to {high:.5}");
+    }
+    let _ = writeln!(text, "{:<20}{:>12.5}", "spread, J", fit.residual_sd.get());
+    let (least, most) = fit.covered;
+    let _ = write!(text, "sizes seen: {least} to {most} bytes");
+    text
+}
