@@ -239,7 +239,7 @@ fn a_server_that_lets_nobody_in_for_a_moment_stays_in_the_pool_and_one_that_goes
     let pool = ONE_EACH.replace("delayed-off 20s", "always-on 2").leak();
     asleep().pool(FOUR, pool, "watch = \"0\"").play(async |stage| {
         stage.at(6).await;
-        let crowd = stage.members[0].origin.shut_out().await;
+        stage.members[0].origin.shut_out().await;
         let ask_patiently = async |path: &str| {
             let mut client = stage.begin(get(path)).await;
             client.lets_time_pass();
@@ -250,11 +250,11 @@ fn a_server_that_lets_nobody_in_for_a_moment_stays_in_the_pool_and_one_that_goes
         assert_eq!(ask_patiently("/1").await.status, 200, "it was not sent, so another has it");
         assert_eq!((stage.duties()[0].as_str(), stage.pool().servers[0].failed), ("on", 0));
         // It is well again, and answers: that is forgotten.
-        drop(crowd);
+        stage.members[0].origin.down().await;
         stage.members[0].origin.up();
         assert_eq!(stage.ask(get("/2")).await.status, 200);
         assert_eq!(seen(&stage.members), [1, 1, 0, 0]);
-        let _crowd = stage.members[0].origin.shut_out().await;
+        stage.members[0].origin.shut_out().await;
         assert_eq!(ask_patiently("/3").await.status, 200);
         assert_eq!(stage.pool().servers[0].failed, 0);
         assert_eq!(ask_patiently("/4").await.status, 200);
