@@ -48,8 +48,8 @@ impl Ahead {
                         let _ = sender.send(part);
                         return;
                     }
-                    let Ok(takes) = taken.acquire_many(weight(&part)).await else { return };
-                    takes.forget();
+                    let Ok(permit) = taken.acquire_many(weight(&part)).await else { return };
+                    permit.forget();
                     let broke = part.is_err();
                     if sender.send(part).is_err() || broke {
                         return;

@@ -85,7 +85,7 @@ impl Books {
             }
             12 => {
                 self.offered += 1;
-                let shunned = (step.wait_ms % 2 == 0).then_some(step.server);
+                let shunned = step.wait_ms.is_multiple_of(2).then_some(step.server);
                 let has_room = |it: usize| {
                     play.pool.phase(it as u32) == Some(Phase::On) && self.has[it] < PLACES[it]
                 };
