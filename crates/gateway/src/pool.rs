@@ -368,8 +368,10 @@ impl ServerPool {
     fn came(&self, state: &mut State, now: Mono, number: u32) {
         state.note(number, |card| (card.late_at, card.back_at) = (Mono::NEVER, Mono::NEVER));
         if state.pool.phase(number) == Some(Duty::Failed) {
-            let server = self.server(number).supervisor.name();
-            tracing::info!(site = &*self.site, server, "a server is back in the pool");
+            if !state.pool.is_held_off(number) {
+                let server = self.server(number).supervisor.name();
+                tracing::info!(site = &*self.site, server, "a server is back in the pool");
+            }
             state.pool.returned(now, number, &mut state.actions);
         } else {
             state.pool.ready(now, number, &mut state.actions);
