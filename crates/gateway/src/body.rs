@@ -1,5 +1,7 @@
 //! Bodies on their way through.
 
+mod ahead;
+
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,6 +17,7 @@ use nightwatt_clock::Clock;
 use nightwatt_http1::{BadBody, BodyError, Incoming, Refusal};
 use nightwatt_model::time::Mono;
 
+use self::ahead::Ahead;
 use crate::forward::Exchange;
 
 /// What happens to a response while it passes: it is counted, kept for the cache, and at its end
@@ -36,6 +39,7 @@ pub(crate) struct Answer {
 enum Source {
     Whole(Option<Bytes>),
     Origin(FromOrigin, Silence),
+    Ahead(Ahead),
 }
 
 impl Answer {
@@ -51,6 +55,16 @@ impl Answer {
     /// The server's answer. It is given up when nothing comes for `limit`.
     pub(crate) fn of_origin(body: FromOrigin, clock: &Clock, limit: Duration) -> Self {
         Self { source: Source::Origin(body, Silence::new(clock, limit)), watcher: None }
+    }
+
+    /// The same, but read from the server as fast as it comes, up to [`AHEAD`](ahead::AHEAD) before the client reads:
+    /// the server is `done` when it has said all, not when the client has read all.
+    pub(crate) fn ahead(self, done: impl FnOnce() + Send + 'static) -> Self {
+        if self.is_end_stream() {
+            done();
+            return self;
+        }
+        Self { source: Source::Ahead(Ahead::of(self, done)), watcher: None }
     }
 
     /// Adds a watcher outside of the one there is.
@@ -97,6 +111,7 @@ impl http_body::Body for Answer {
                 Poll::Pending if silence.poll_too_long(cx) => Some(Err(TooSilent.into())),
                 Poll::Pending => return Poll::Pending,
             },
+            Source::Ahead(ahead) => std::task::ready!(ahead.poll_frame(cx)),
         };
         if let Some(watcher) = &mut this.watcher {
             if let Some(Ok(frame)) = &frame
@@ -127,6 +142,7 @@ impl http_body::Body for Answer {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64)
             }
             Source::Origin(body, _) => body.size_hint(),
+            Source::Ahead(ahead) => ahead.left.map_or_else(SizeHint::new, SizeHint::with_exact),
         }
     }
 }
@@ -136,6 +152,7 @@ impl Source {
         match self {
             Self::Whole(bytes) => bytes.is_none(),
             Self::Origin(body, _) => body.is_end_stream(),
+            Self::Ahead(ahead) => ahead.left == Some(0),
         }
     }
 }

@@ -397,6 +397,21 @@ impl Limits {
     }
 }
 
+/// Between two looks at what sleeps, unless it is `given`: as often as while it is awake if that says
+/// no word to it, since it is a part of this machine or somebody else is asked. Of what has no
+/// controller the machine's is meant.
+fn watch_asleep(
+    given: Option<Duration>,
+    watch: Duration,
+    power: Option<&ControllerConfig>,
+    probe: Option<&probe::Config>,
+) -> Duration {
+    let asks_others = power.is_none_or(|power| !power.asks_the_server());
+    let is_quiet = power.is_some_and(ControllerConfig::is_on_this_machine)
+        || asks_others && matches!(probe, Some(probe::Config::Controller));
+    given.unwrap_or(if is_quiet { watch } else { Duration::ZERO })
+}
+
 impl SiteConfig {
     /// How to tell that its server is awake. Unless it says so itself: any answer to `GET /` but 502,
     /// 503 and 504.
@@ -412,10 +427,8 @@ impl SiteConfig {
     /// Between two looks at the server while it sleeps; zero: none. A machine of its own is left in
     /// peace unless its configuration says otherwise: what is sent to it may wake it.
     pub fn watch_asleep(&self) -> Duration {
-        let asks_others = self.power.as_ref().is_none_or(|power| !power.asks_the_server());
-        let is_quiet = self.is_on_this_machine()
-            || asks_others && matches!(self.probe, Some(probe::Config::Controller));
-        self.watch_asleep.unwrap_or(if is_quiet { self.watch } else { Duration::ZERO })
+        let power = self.power.as_ref();
+        watch_asleep(self.watch_asleep, self.watch, power, self.probe.as_ref())
     }
 
     fn check(&self, taken: &mut HashSet<String>) -> Result<(), Wrong> {

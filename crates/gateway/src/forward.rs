@@ -106,6 +106,13 @@ impl Exchange {
         self.seat.get()
     }
 
+    /// The server has answered all; its place is free if it has the whole request too.
+    fn server_is_done(&self, sending: &Sending) {
+        if let Some(seat) = self.seat().filter(|_| sending.is_whole()) {
+            seat.leave();
+        }
+    }
+
     /// What comes of `work`, or nothing if its server failed meanwhile.
     async fn unless_lost<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let Some(seat) = self.seat() else { return Some(work.await) };
@@ -260,14 +267,16 @@ impl Forwarding<'_> {
             }
             let times = Times { requested, received: self.now() };
             let limit = self.gateway.config.limits.origin_timeout;
+            let response = response.map(|body| {
+                let body = Answer::of_origin(body, &self.gateway.clock, limit);
+                if exchange.seat().is_none() {
+                    return body;
+                }
+                let (exchange, sending) = (Arc::clone(&exchange), Arc::clone(&sending));
+                body.ahead(move || exchange.server_is_done(&sending))
+            });
             let lent = Lent { origin, loan: Some(loan), sending };
-            return Ok(self.answer(
-                response.map(|body| Answer::of_origin(body, &self.gateway.clock, limit)),
-                times,
-                (validating, ticket),
-                lent,
-                exchange,
-            ));
+            return Ok(self.answer(response, times, (validating, ticket), lent, exchange));
         }
     }
 
@@ -293,6 +302,9 @@ impl Forwarding<'_> {
             tracing::warn!(site = %self.site().name, id = %self.facts.id, "the server switched protocols unasked");
             let text = "The server switched to another protocol, which nobody had asked for.";
             return crate::answers::sentence(StatusCode::BAD_GATEWAY, text);
+        }
+        if let Some(seat) = exchange.seat() {
+            seat.becomes_tunnel();
         }
         let upgrading = hyper::upgrade::on(&mut response);
         let (clock, idle) = (self.gateway.clock.clone(), self.gateway.config.limits.tunnel_idle);
@@ -463,7 +475,7 @@ impl Forwarding<'_> {
     }
 
     /// A stored answer in the place of an error, where that is allowed.
-    fn stale_instead(&self) -> Option<Response<Answer>> {
+    pub(crate) fn stale_instead(&self) -> Option<Response<Answer>> {
         self.stale_on(&[Occasion::OriginFails])
     }
 

@@ -4,6 +4,8 @@
 //! The file is replaced as a whole at each checkpoint and at the end; a crash leaves the last whole
 //! one. What cannot be taken up is kept aside, and the policy learns anew.
 
+pub mod pool;
+
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};

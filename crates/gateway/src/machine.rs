@@ -4,7 +4,6 @@
 //! A machine is a server under supervision as others are; what is awake on it counts as an exchange with
 //! it. So its ledger, its failures and its timers are those of any server.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nightwatt_model::policy::lifecycle::{Patience, Phase};
@@ -16,12 +15,12 @@ use nightwatt_power::probe::Probe;
 use nightwatt_power::{Context, Controller, Error, News, Observed, Work};
 use tokio::task::JoinHandle;
 
-use crate::config::{Config, MachineConfig};
+use crate::config::MachineConfig;
 use crate::error::StartError;
-use crate::journal::{Journal, WakeCause};
-use crate::metering::{Feed, Meters};
+use crate::journal::WakeCause;
+use crate::metering::Feed;
 use crate::site::Common;
-use crate::supervisor::{Hands, Records, Supervisor};
+use crate::supervisor::{Hands, Supervisor};
 
 /// A machine under supervision.
 pub(crate) struct Machine {
@@ -42,7 +41,7 @@ impl Machine {
         below: Option<&Self>,
         tasks: &mut Vec<JoinHandle<()>>,
     ) -> Result<Self, StartError> {
-        let Common { config, clock, options } = common;
+        let Common { config, clock, .. } = common;
         let context = Context {
             clock: (*clock).clone(),
             state_dir: config.state_dir.clone(),
@@ -63,21 +62,7 @@ impl Machine {
             probe: Probe::new(machine.probe.clone(), (*clock).clone()),
             neighbour: neighbour.map(|host| Neighbour::new(host, (*clock).clone())),
         };
-        let path = ledger_path(config, &machine.name);
-        let opened = Journal::open(&path, clock.now().wall, options.durable);
-        let (journal, memory) =
-            opened.map_err(|source| StartError::File { path: path.clone(), source })?;
-        let hours = match &meter {
-            Some(_) => crate::journal::read(&path).unwrap_or_default(),
-            None => Vec::new(),
-        };
-        let hours = hours.into_iter().filter_map(|record| record.hour).collect();
-        let records = Records {
-            journal: Some(journal),
-            memory,
-            shelf: None,
-            meters: Meters::new(meter.clone(), None, hours),
-        };
+        let records = common.records(&machine.name, [meter.clone(), None])?;
         let server = machine.server.clone().unwrap_or_else(|| config.scenario.server.clone());
         let mind = (settings(machine, &server), Box::new(Timeout { idle: machine.linger }) as _);
         let (supervisor, task) = Supervisor::start(&machine.name, clock, mind, hands, records);
@@ -105,10 +90,6 @@ fn settings(machine: &MachineConfig, server: &Server) -> Settings {
         },
         ..Settings::of(&Scenario::default())
     }
-}
-
-fn ledger_path(config: &Config, name: &str) -> PathBuf {
-    config.state_dir.join(format!("{name}.ledger.jsonl"))
 }
 
 /// What stands on a machine, as that machine knows it.

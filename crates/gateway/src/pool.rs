@@ -16,8 +16,8 @@
 //! pool's lock, since its end is told to the pool.
 
 mod drive;
-mod lessons;
 mod line;
+mod orders;
 mod seat;
 mod server;
 mod whole;
@@ -36,8 +36,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use self::drive::Drive;
-use self::lessons::Place;
-pub(crate) use self::line::Placed;
+pub(crate) use self::line::{Offer, Placed};
 pub(crate) use self::seat::Seat;
 pub(crate) use self::server::{Fittings, PoolServer};
 pub(crate) use self::whole::Whole;
@@ -45,6 +44,7 @@ use crate::config::SiteConfig;
 use crate::error::StartError;
 use crate::journal::WakeCause;
 use crate::lessons::Shelf;
+use crate::lessons::pool::Place;
 use crate::site::Common;
 use crate::supervisor::Supervisor;
 
@@ -85,8 +85,18 @@ pub(crate) struct PoolStatus {
     pub(crate) waited: u64,
     pub(crate) refused: u64,
     pub(crate) resent: u64,
-    /// What each server is to the pool, and how often it failed since the start.
-    pub(crate) duties: Vec<(Duty, u64)>,
+    /// Of each server.
+    pub(crate) servers: Vec<InPool>,
+}
+
+/// What a server is to its pool.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InPool {
+    pub(crate) duty: Duty,
+    /// The operator wants it off.
+    pub(crate) held_off: bool,
+    /// So often it failed since the start.
+    pub(crate) failed: u64,
 }
 
 struct State {
@@ -171,7 +181,8 @@ impl ServerPool {
             let (place, lessons) = Place::open(place);
             shelf = place;
             if let Some(lessons) = lessons {
-                pool.resume(&lessons);
+                let stopped = lessons.stopped(clock.now().wall);
+                pool.resume(&lessons.lessons, stopped);
             }
         }
         let state = State {
@@ -331,10 +342,12 @@ impl ServerPool {
             };
             match (phase, duty) {
                 (Phase::Awake, Duty::Starting) => self.came(state, now, number),
-                // Somebody else woke it, or it would not sleep.
-                (Phase::Awake, Duty::Off) if was != Phase::Awake => self.came(state, now, number),
-                (Phase::Awake, Duty::Failed) if was != Phase::Awake => {
+                // Somebody else woke it, or it would not sleep, or it is well again.
+                (Phase::Awake, Duty::Off | Duty::Failed) if was != Phase::Awake => {
                     self.came(state, now, number);
+                    if state.pool.is_held_off(number) {
+                        self.came_although_held_off(number, was);
+                    }
                 }
                 (Phase::Asleep | Phase::Failed, Duty::On | Duty::Draining) => {
                     self.fail(state, now, number, "it went away");
@@ -355,8 +368,10 @@ impl ServerPool {
     fn came(&self, state: &mut State, now: Mono, number: u32) {
         state.note(number, |card| (card.late_at, card.back_at) = (Mono::NEVER, Mono::NEVER));
         if state.pool.phase(number) == Some(Duty::Failed) {
-            let server = self.server(number).supervisor.name();
-            tracing::info!(site = &*self.site, server, "a server is back in the pool");
+            if !state.pool.is_held_off(number) {
+                let server = self.server(number).supervisor.name();
+                tracing::info!(site = &*self.site, server, "a server is back in the pool");
+            }
             state.pool.returned(now, number, &mut state.actions);
         } else {
             state.pool.ready(now, number, &mut state.actions);
@@ -384,32 +399,6 @@ impl ServerPool {
                 }
                 self.tick_cards(state, now);
             }
-        });
-    }
-
-    /// The operator wants this server on, off, or awake for a while.
-    pub(crate) fn order(self: &Arc<Self>, number: u32, order: Order) {
-        let supervisor = &self.server(number).supervisor;
-        self.with(|state, now| {
-            match order {
-                Order::Sleep => {
-                    state.note(number, |card| card.pinned_until = Mono::ZERO);
-                    match state.pool.phase(number) {
-                        Some(Duty::On) => state.pool.drain(now, number, &mut state.actions),
-                        Some(Duty::Off) => supervisor.order(Order::Sleep),
-                        _ => {}
-                    }
-                    return;
-                }
-                Order::StayAwake(time) => {
-                    state.note(number, |card| card.pinned_until = now + time);
-                }
-                Order::Wake => {}
-            }
-            // Whoever looks after it knows better than the pause after its failure.
-            supervisor.order(Order::Wake);
-            state.pool.repaired(now, number, &mut state.actions);
-            state.pool.start(now, number, &mut state.actions);
         });
     }
 
@@ -446,9 +435,10 @@ impl ServerPool {
     /// Looks at it.
     pub(crate) fn status(&self) -> PoolStatus {
         let state = self.lock();
-        let duty = |number: usize| {
-            let duty = state.pool.phase(number as u32).unwrap_or(Duty::Failed);
-            (duty, state.cards[number].term)
+        let in_pool = |number: usize| InPool {
+            duty: state.pool.phase(number as u32).unwrap_or(Duty::Failed),
+            held_off: state.pool.is_held_off(number as u32),
+            failed: state.cards[number].term,
         };
         PoolStatus {
             on: state.pool.on(),
@@ -457,20 +447,21 @@ impl ServerPool {
             waited: self.counts.waited.load(Ordering::Relaxed),
             refused: self.counts.refused.load(Ordering::Relaxed),
             resent: self.counts.resent.load(Ordering::Relaxed),
-            duties: (0..self.servers.len()).map(duty).collect(),
+            servers: (0..self.servers.len()).map(in_pool).collect(),
         }
     }
 
-    /// Asks the pool for a place for a request, or for one `again` that a server had.
+    /// Asks the pool for a place for a request.
     fn route(
         self: &Arc<Self>,
-        again: bool,
+        offer: Offer,
     ) -> Result<Seat, Option<(u64, oneshot::Receiver<Seat>)>> {
         self.with(|state, now| {
-            let route = if again {
-                state.pool.offer_again(now, &mut state.actions)
-            } else {
-                state.pool.arrive(now, &mut state.actions)
+            let actions = &mut state.actions;
+            let route = match offer {
+                Offer::New => state.pool.arrive(now, actions),
+                Offer::Held => state.pool.offer_again(now, None, actions),
+                Offer::FailedAt(server) => state.pool.offer_again(now, Some(server), actions),
             };
             match route {
                 Route::To(server) => Ok(self.seat(state, server)),
@@ -478,10 +469,10 @@ impl ServerPool {
                     let (seat, receiver) = oneshot::channel();
                     state.next_waiter += 1;
                     let waiter = Waiter { id: state.next_waiter, seat };
-                    if again {
-                        state.line.push_front(waiter);
-                    } else {
+                    if offer == Offer::New {
                         state.line.push_back(waiter);
+                    } else {
+                        state.line.push_front(waiter);
                     }
                     Err(Some((state.next_waiter, receiver)))
                 }
@@ -505,7 +496,10 @@ impl State {
     /// No server is on, or could be.
     fn nobody_left(&self) -> bool {
         let all = 0..self.cards.len() as u32;
-        all.into_iter().all(|number| self.pool.phase(number) == Some(Duty::Failed))
+        let is_off_by_order =
+            |number| self.pool.is_held_off(number) && self.pool.phase(number) == Some(Duty::Off);
+        let has_failed = |number| self.pool.phase(number) == Some(Duty::Failed);
+        all.into_iter().all(|number| has_failed(number) || is_off_by_order(number))
     }
 
     /// Whether all servers have gone, or one has come, since this was asked last.

@@ -446,7 +446,7 @@ impl Asked<'_> {
                 }
             }
             Ok(false) => {}
-            Err(answer) => return answer,
+            Err(answer) => return self.without_place(self.look_again((key, found)), answer),
         }
         let (gateway, facts, parts) = (self.gateway, self.facts, self.parts);
         let boarded = key.as_ref().filter(|_| self.is_anybodys());

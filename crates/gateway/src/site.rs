@@ -1,6 +1,6 @@
 //! One site: its server under supervision, its cache, what it knows of its clients.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -28,6 +28,7 @@ use crate::authority::Authority;
 use crate::config::{Config, SiteConfig};
 use crate::error::StartError;
 use crate::flights::Flights;
+use crate::gateway::file;
 use crate::journal::Journal;
 use crate::lessons::Shelf;
 use crate::machine::{self, Machine};
@@ -81,6 +82,30 @@ pub(crate) struct Common<'a> {
     pub(crate) options: &'a super::Options,
 }
 
+impl Common<'_> {
+    /// Opens the ledger of the site, server or machine of this name, and goes on where it ended. With a
+    /// meter of the server or of the proxy, also with the hours that it tells of.
+    pub(crate) fn records(
+        &self,
+        name: &str,
+        [server, proxy]: [Option<Feed>; 2],
+    ) -> Result<Records, StartError> {
+        let path = self.config.state_dir.join(format!("{name}.ledger.jsonl"));
+        let (journal, memory) = self.journal(&path)?;
+        let mut hours = Vec::new();
+        if server.is_some() || proxy.is_some() {
+            let records = crate::journal::read(&path).unwrap_or_default();
+            hours.extend(records.into_iter().filter_map(|record| record.hour));
+        }
+        let meters = Meters::new(server, proxy, hours);
+        Ok(Records { journal: Some(journal), memory, shelf: None, meters })
+    }
+
+    fn journal(&self, path: &Path) -> Result<(Journal, Memory), StartError> {
+        Journal::open(path, self.clock.now().wall, self.options.durable).map_err(file(path))
+    }
+}
+
 impl Site {
     /// Opens a site: its ledger, its controller; looks whether its server is awake.
     pub(crate) fn open(
@@ -106,14 +131,13 @@ impl Site {
             None => hands(site, common, controller, machine)?,
         };
         let probes_http = pool.is_none() && matches!(site.probe_config(), probe::Config::Http(_));
-        let (journal, memory) = journal(site, common, "ledger")?;
+        let records = common.records(&site.name, meters.clone())?;
         let (policy, shelf): (AnyPolicy, _) = if observe || pool.is_some() && !site.pool.sleeps {
             (Box::new(AlwaysOn), None)
         } else {
             policy(site, &scenario, common)
         };
-        let feeding = feeding(site, common, &meters);
-        let records = Records { journal, memory, shelf, meters: feeding };
+        let records = Records { shelf, ..records };
         let mind = (settings.clone(), policy);
         let (supervisor, task) = Supervisor::start(&site.name, clock, mind, hands, records);
         tasks.push(task);
@@ -232,7 +256,8 @@ fn shadow(
     tasks: &mut Vec<JoinHandle<()>>,
 ) -> Result<Shadow, StartError> {
     // Requests and visits are counted from now on: so are sleeps and joules.
-    let (journal, _) = journal(site, common, "shadow")?;
+    let path = common.config.state_dir.join(format!("{}.shadow.jsonl", site.name));
+    let journal = Some(common.journal(&path)?.0);
     // What is learned of requests is as true without it: it is the same file.
     let (policy, shelf) = policy(site, common.config.scenario_of(site), common);
     let records = Records { journal, memory: Memory::default(), shelf, meters: Meters::default() };
@@ -294,31 +319,6 @@ fn build_controller(
 ) -> Result<Option<Box<dyn Controller>>, StartError> {
     let built = site.power.as_ref().map(|power| power.build(&context(site, common)));
     built.transpose().map_err(|source| StartError::Power { site: site.name.clone(), source })
-}
-
-/// The meters of a site's bill, and the hours that its journal tells of.
-fn feeding(site: &SiteConfig, common: &Common<'_>, feeds: &[Option<Feed>; 2]) -> Meters {
-    let [server, proxy] = feeds.clone();
-    let mut hours = Vec::new();
-    if server.is_some() || proxy.is_some() {
-        let records = crate::journal::read(&ledger_path(site, common, "ledger"));
-        hours.extend(records.unwrap_or_default().into_iter().filter_map(|record| record.hour));
-    }
-    Meters::new(server, proxy, hours)
-}
-
-fn ledger_path(site: &SiteConfig, common: &Common<'_>, kind: &str) -> PathBuf {
-    common.config.state_dir.join(format!("{}.{kind}.jsonl", site.name))
-}
-
-type Opened = (Option<Journal>, Memory);
-
-fn journal(site: &SiteConfig, common: &Common<'_>, kind: &str) -> Result<Opened, StartError> {
-    let path = ledger_path(site, common, kind);
-    let now = common.clock.now().wall;
-    Journal::open(&path, now, common.options.durable)
-        .map(|(journal, memory)| (Some(journal), memory))
-        .map_err(|source| StartError::File { path, source })
 }
 
 /// The site's policy with what it has learned before, and where it is to store that.

@@ -73,6 +73,8 @@ struct Managed {
     /// Who asked for the wake-up that is under way or about to be.
     askers: Vec<(u64, WakeCause)>,
     scratch: Vec<Action>,
+    /// Exchanges of a pool's server that are tunnels.
+    tunnels: u32,
     /// What was last told of [`PowerManager::is_free`].
     free: bool,
     /// Why the server said last that it would not sleep.
@@ -133,6 +135,7 @@ impl Supervisor {
             armed: Mono::ZERO,
             askers: Vec::new(),
             scratch: Vec::new(),
+            tunnels: 0,
             free: false,
             inhibited_by: None,
         };
@@ -284,6 +287,7 @@ impl Supervisor {
         managed.book(now, false);
         let hours = managed.meters.hours();
         let inhibited_by = managed.inhibited_by.clone();
+        let tunnels = managed.tunnels;
         let server = &mut managed.manager;
         SupervisorStatus {
             hours,
@@ -295,6 +299,7 @@ impl Supervisor {
             memory: server.memory(now),
             sla: server.sla_counts(now),
             in_flight: server.in_flight(),
+            tunnels,
             held: server.held(),
             hindrance: server.kept_awake_by(now),
             wake_loops: server.wake_loops(),

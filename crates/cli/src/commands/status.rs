@@ -173,15 +173,21 @@ fn server_rows(text: &mut String, it: &ServerStatus) {
     let kind = if it.kind.is_empty() { String::new() } else { format!(" ({})", it.kind) };
     let _ = writeln!(
         text,
-        "  {}{kind}: {}; {} for {}",
+        "  {}{kind}: {}{}; {} for {}",
         it.name,
         it.duty,
+        if it.held_off { " by order" } else { "" },
         it.state.replace('-', " "),
         seconds(it.state_for_s)
     );
     let mut inner = String::new();
+    let tunnels = match it.tunnels {
+        0 => String::new(),
+        some => format!(", {} open", counted(some.into(), "tunnel")),
+    };
     if it.in_flight > 0 {
-        row(&mut inner, "now", &format!("{} of {} places taken", it.in_flight, it.places));
+        let taken = it.in_flight.saturating_sub(it.tunnels);
+        row(&mut inner, "now", &format!("{taken} of {} places taken{tunnels}", it.places));
     }
     if it.failed > 0 {
         let times = counted(it.failed, "time");

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::{
     MeterConfig, Wrong, cache, check_name, check_waits, default_good_bye, default_grace,
-    default_sleep_timeout, default_wake_timeout, default_watch, wrong,
+    default_sleep_timeout, default_wake_timeout, default_watch, watch_asleep, wrong,
 };
 
 /// A machine that carries servers, or other machines: a host of guests, a guest with containers, or
@@ -64,10 +64,7 @@ const SHORTEST_LINGER: Duration = Duration::from_secs(2);
 impl MachineConfig {
     /// Between two looks at it while it sleeps; zero: none.
     pub fn watch_asleep(&self) -> Duration {
-        let asks_others = !self.power.asks_the_server();
-        let is_quiet = self.power.is_on_this_machine()
-            || asks_others && matches!(self.probe, probe::Config::Controller);
-        self.watch_asleep.unwrap_or(if is_quiet { self.watch } else { Duration::ZERO })
+        watch_asleep(self.watch_asleep, self.watch, Some(&self.power), Some(&self.probe))
     }
 
     pub(super) fn check(&self, taken: &mut HashSet<String>) -> Result<(), Wrong> {

@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::{
     MachineConfig, MeterConfig, Origin, SiteConfig, Wrong, cache, check_name, default_good_bye,
-    default_sleep_timeout, default_wake_timeout, default_watch, machine, wrong,
+    default_sleep_timeout, default_wake_timeout, default_watch, machine, watch_asleep, wrong,
 };
 
 /// How many of a site's servers are on, and which of them takes a request.
@@ -218,10 +218,8 @@ impl ServerConfig {
 
     /// Between two looks at it while it sleeps; zero: none. As [`SiteConfig::watch_asleep`].
     pub fn watch_asleep(&self) -> Duration {
-        let asks_others = self.power.as_ref().is_none_or(|power| !power.asks_the_server());
-        let is_quiet = self.is_on_this_machine()
-            || asks_others && matches!(self.probe, Some(probe::Config::Controller));
-        self.watch_asleep.unwrap_or(if is_quiet { self.watch } else { Duration::ZERO })
+        let power = self.power.as_ref();
+        watch_asleep(self.watch_asleep, self.watch, power, self.probe.as_ref())
     }
 
     fn check(&self, taken: &mut HashSet<String>) -> Result<(), Wrong> {

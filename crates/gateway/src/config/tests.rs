@@ -425,6 +425,13 @@ fn a_sleeper_is_looked_at_if_somebody_else_can_tell() {
         );
         let machine = Config::parse(&machine, "test").unwrap().machine.remove(0);
         assert_eq!(site.watch_asleep(), machine.watch_asleep());
+        let pooled = power.replace("[site.", "[site.server.");
+        let pooled = format!(
+            "listen = [\"127.0.0.1:0\"]\n[[site]]\nname = \"web\"\n[[site.server]]\nname = \"one\"\n\
+             origin = \"http://10.0.0.2\"\nprobe = \"controller\"\n{pooled}"
+        );
+        let pooled = Config::parse(&pooled, "test").unwrap().site.remove(0).server.remove(0);
+        assert_eq!(site.watch_asleep(), pooled.watch_asleep());
         site.watch_asleep()
     };
     let agent = "[site.power.sleep.agent]\naddress = \"10.0.0.2\"\nkey = \"/k\"\n";

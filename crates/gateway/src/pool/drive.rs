@@ -7,9 +7,9 @@ use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::policy::manager::Order;
 use nightwatt_model::time::Mono;
 
-use super::lessons::{self, Place};
 use super::whole::FIRST_LOOK;
 use super::{ServerPool, State};
+use crate::lessons::pool::{self, Place};
 use crate::supervisor::CHECKPOINT_EVERY;
 
 /// Drives the pool; stores what its policy has learned when it ends.
@@ -52,7 +52,7 @@ impl Drive {
         let lessons = self.pool.lock().pool.lessons();
         if let (Some(place), Some(lessons)) = (&self.shelf, lessons) {
             let servers = self.pool.servers.len();
-            place.store(&lessons::write(&lessons, servers, now.wall));
+            place.store(&pool::write(&lessons, servers, now.wall));
         }
     }
 }

@@ -22,17 +22,28 @@ pub(crate) enum Placed {
     TooLong,
 }
 
+/// How a request is offered to the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Offer {
+    /// It has just arrived, and may be refused.
+    New,
+    /// It was held for the pool to wake: that is not for nothing.
+    Held,
+    /// This server had it, and failed.
+    FailedAt(u32),
+}
+
 impl ServerPool {
     /// Finds a place for a request, and waits in line for one until `deadline` if it must; its body is
-    /// spooled meanwhile. Not refused is what a server or the gateway had `again`.
+    /// spooled meanwhile.
     pub(crate) async fn place(
         self: &Arc<Self>,
-        again: bool,
+        offer: Offer,
         spool: &mut Spool,
         deadline: Mono,
     ) -> Placed {
         self.has_begun().await;
-        let (id, receiver) = match self.route(again) {
+        let (id, receiver) = match self.route(offer) {
             Ok(seat) => return Placed::At(seat),
             Err(None) => {
                 self.counts.refused.fetch_add(1, Ordering::Relaxed);

@@ -1,18 +1,33 @@
 //! A request's place at a server.
 
-use std::sync::Arc;
+use std::io::ErrorKind;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::{PoolServer, ServerPool};
+use nightwatt_model::time::Mono;
+
+use super::{PoolServer, ServerPool, State};
 use crate::origin::{OriginError, OriginPool};
 
-/// A place at a server, from the moment at which the pool gave it to the end of the exchange. While it
-/// lasts the server is not put to sleep.
+/// A place at a server, from the moment at which the pool gave it until the server has done its part, or
+/// the exchange is over. While it lasts the server is not put to sleep.
 pub(crate) struct Seat {
     pool: Arc<ServerPool>,
     server: u32,
     /// The server's term: once that is over it has failed, and the pool knows nothing of this seat.
     term: u64,
+    takes: Mutex<Takes>,
+}
+
+/// What a seat takes of its server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    /// A place.
+    Place,
+    /// No place, but it keeps the server awake.
+    Tunnel,
+    /// Nothing any more.
+    Nothing,
 }
 
 impl std::fmt::Debug for Seat {
@@ -25,11 +40,16 @@ impl Seat {
     /// The pool's lock may be held.
     pub(super) fn take(pool: &Arc<ServerPool>, server: u32, term: u64) -> Self {
         pool.server(server).supervisor.take();
-        Self { pool: Arc::clone(pool), server, term }
+        Self { pool: Arc::clone(pool), server, term, takes: Mutex::new(Takes::Place) }
     }
 
     fn at(&self) -> &PoolServer {
         self.pool.server(self.server)
+    }
+
+    /// The number of its server.
+    pub(crate) const fn server(&self) -> u32 {
+        self.server
     }
 
     /// Connections to its server.
@@ -53,15 +73,16 @@ impl Seat {
         self.at().answered();
     }
 
-    /// Its server did not answer: it is looked at. One that takes no connections is out of the pool
-    /// until it does.
+    /// Its server did not answer: it is looked at. One that refuses connections, or lets nobody in
+    /// twice, is out of the pool until it answers.
     pub(crate) fn failed(&self, error: &OriginError) {
         match error {
             OriginError::Exhausted(_) => return,
-            OriginError::Unreachable(..) => self.pool.with(|state, now| {
-                if state.cards[self.server as usize].term == self.term {
-                    self.pool.fail(state, now, self.server, "it cannot be connected to");
-                }
+            // It may just be busy: the look tells, or the next one that is not let in.
+            OriginError::Unreachable(_, error)
+                if error.kind() == ErrorKind::TimedOut && !self.at().shuts_out_again() => {}
+            OriginError::Unreachable(..) => self.tell(|state, now| {
+                self.pool.fail(state, now, self.server, "it cannot be connected to");
             }),
             OriginError::Broken(_) | OriginError::TimedOut(_) => {}
         }
@@ -69,13 +90,50 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.at().supervisor.release();
+impl Seat {
+    fn now_takes(&self, takes: Takes) -> Takes {
+        let mut mine = self.takes.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut mine, takes)
+    }
+
+    /// Tells the pool, unless the server's term is over.
+    fn tell(&self, what: impl FnOnce(&mut State, Mono)) {
         self.pool.with(|state, now| {
             if state.cards[self.server as usize].term == self.term {
-                state.pool.complete(now, self.server, &mut state.actions);
+                what(state, now);
             }
         });
+    }
+
+    /// The server and the client were put through to each other: the place is free, but the server is
+    /// not put to sleep before the end.
+    pub(crate) fn becomes_tunnel(&self) {
+        if self.now_takes(Takes::Tunnel) == Takes::Place {
+            self.at().supervisor.tunnel_opened();
+            self.tell(|state, now| state.pool.tunnel(now, self.server, &mut state.actions));
+        }
+    }
+
+    /// The server has done its part, though the client may not have read all of it.
+    pub(crate) fn leave(&self) {
+        match self.now_takes(Takes::Nothing) {
+            Takes::Place => {
+                self.at().supervisor.release();
+                self.tell(|state, now| state.pool.complete(now, self.server, &mut state.actions));
+            }
+            Takes::Tunnel => {
+                self.at().supervisor.tunnel_closed();
+                self.tell(|state, now| {
+                    state.pool.tunnel_ended(now, self.server, &mut state.actions);
+                });
+            }
+            Takes::Nothing => {}
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.leave();
     }
 }

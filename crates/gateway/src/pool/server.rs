@@ -1,7 +1,7 @@
 //! One server of a pool, under supervision.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
@@ -10,6 +10,7 @@ use nightwatt_model::policy::lifecycle::Patience;
 use nightwatt_model::policy::manager::Settings;
 use nightwatt_model::policy::sleep::AlwaysOn;
 use nightwatt_model::scenario::{Scenario, Server};
+use nightwatt_model::time::Mono;
 use nightwatt_power::neighbour::Neighbour;
 use nightwatt_power::probe::{self, Probe};
 use nightwatt_power::{Context, Controller};
@@ -19,13 +20,15 @@ use tokio::task::JoinHandle;
 use crate::authority::Authority;
 use crate::config::{ServerConfig, SiteConfig};
 use crate::error::StartError;
-use crate::journal::Journal;
 use crate::machine::{self, Machine};
-use crate::metering::{Feed, Meters};
+use crate::metering::Feed;
 use crate::origin::OriginPool;
 use crate::shadow::HandsOff;
 use crate::site::{Common, drop_stale};
-use crate::supervisor::{Hands, Records, Supervisor};
+use crate::supervisor::{Hands, Supervisor};
+
+/// No time.
+const NEVER: u64 = u64::MAX;
 
 /// A server of a pool.
 pub(crate) struct PoolServer {
@@ -47,6 +50,11 @@ pub(crate) struct PoolServer {
     pub(super) term: watch::Sender<u64>,
     /// Failures since it last answered.
     pub(super) strikes: AtomicU32,
+    clock: Clock,
+    /// A connection that is not taken within this time has failed.
+    connect_timeout: Duration,
+    /// When that happened first since it last answered, ns of monotonic time; or [`NEVER`].
+    shut_out_at: AtomicU64,
     /// Its probe can tell a server that answers from one that merely listens.
     pub(super) probes_http: bool,
 }
@@ -81,21 +89,7 @@ impl PoolServer {
             probe: Probe::new(probe, (*clock).clone()),
             neighbour: away.then(|| neighbour(server, clock)).flatten(),
         };
-        let path = config.state_dir.join(format!("{}.ledger.jsonl", server.name));
-        let opened = Journal::open(&path, clock.now().wall, options.durable);
-        let (journal, memory) =
-            opened.map_err(|source| StartError::File { path: path.clone(), source })?;
-        let hours = match &meter {
-            Some(_) => crate::journal::read(&path).unwrap_or_default(),
-            None => Vec::new(),
-        };
-        let hours = hours.into_iter().filter_map(|record| record.hour).collect();
-        let records = Records {
-            journal: Some(journal),
-            memory,
-            shelf: None,
-            meters: Meters::new(meter.clone(), None, hours),
-        };
+        let records = common.records(&server.name, [meter.clone(), None])?;
         let wake_timeout = server.wake_timeout(kind);
         let mind = (settings(server, kind, wake_timeout), Box::new(AlwaysOn) as _);
         let (supervisor, task) = Supervisor::start(&server.name, clock, mind, hands, records);
@@ -123,6 +117,9 @@ impl PoolServer {
             retry: server.retry,
             term: watch::Sender::new(0),
             strikes: AtomicU32::new(0),
+            clock: (*clock).clone(),
+            connect_timeout: limits.connect_timeout,
+            shut_out_at: AtomicU64::new(NEVER),
             probes_http,
         })
     }
@@ -140,6 +137,22 @@ impl PoolServer {
 
     pub(super) fn answered(&self) {
         self.strikes.store(0, Ordering::Relaxed);
+        self.shut_out_at.store(NEVER, Ordering::Relaxed);
+    }
+
+    /// A connection was not taken in time. Is that one more than a moment's crowd? Those that were tried
+    /// at the same time as the first say nothing new.
+    pub(super) fn shuts_out_again(&self) -> bool {
+        let nanos = |at: Mono| u64::try_from(at.0.as_nanos()).unwrap_or(NEVER);
+        let now = self.clock.now().mono;
+        let began = nanos(Mono(now.0.saturating_sub(self.connect_timeout)));
+        match self.shut_out_at.load(Ordering::Relaxed) {
+            NEVER => {
+                self.shut_out_at.store(nanos(now), Ordering::Relaxed);
+                false
+            }
+            first => first <= began,
+        }
     }
 
     /// Failures since it last answered, this one too.

@@ -1,17 +1,21 @@
 //! Where a site has several servers: a place for a request, and another when a server has failed.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{Response, StatusCode};
+use nightwatt_httpcache::CacheKey;
+use nightwatt_model::policy::admission::Cached;
 
 use super::Asked;
 use crate::access::Answered;
 use crate::answers;
 use crate::body::Answer;
-use crate::forward::Exchange;
+use crate::forward::{Exchange, Forwarding};
+use crate::hit::Found;
 use crate::hold::Spool;
-use crate::pool::{Placed, ServerPool};
+use crate::pool::{Offer, Placed, ServerPool};
+use crate::store::Sake;
 
 impl Asked<'_> {
     /// Finds a place for an exchange, if its site has a pool; says whether that took a wait.
@@ -23,16 +27,33 @@ impl Asked<'_> {
     ) -> Result<bool, (Response<Answer>, Answered)> {
         let Some(pool) = &self.site().pool else { return Ok(false) };
         // Who was held for the pool to wake is not sent away now.
-        let again = *answered == Answered::Held;
-        let waited = self.placed(pool, again, exchange, spool).await?;
+        let offer = if *answered == Answered::Held { Offer::Held } else { Offer::New };
+        let waited = self.placed(pool, offer, exchange, spool).await?;
         if waited {
             *answered = Answered::Held;
         }
         Ok(waited)
     }
 
-    /// Another exchange for a request whose server has failed: with a server that is well, which may be
-    /// the same.
+    /// The answer to a request that found no place: a stored one, if that may be given when a server
+    /// fails, or else the one that says so.
+    pub(super) fn without_place(
+        &self,
+        (key, found): (Option<CacheKey>, Option<Found>),
+        refused: (Response<Answer>, Answered),
+    ) -> (Response<Answer>, Answered) {
+        if let Some(found) = found.as_ref().filter(|it| Self::cached(Some(it)) == Cached::Fresh) {
+            // Somebody has fetched the same meanwhile.
+            return self.cache_answer(found, Answered::Cache);
+        }
+        let (gateway, facts, parts) = (self.gateway, self.facts, self.parts);
+        let (site, flight, sake) = (self.index, Mutex::new(None), Sake::Of(self.class));
+        let forwarding = Forwarding { gateway, site, facts, parts, key, found, flight, sake };
+        forwarding.stale_instead().map_or(refused, |stale| (stale, Answered::Stale))
+    }
+
+    /// Another exchange for a request whose server has failed: with another server, or with the same one
+    /// if it is well and no other has a place.
     pub(super) async fn elsewhere(
         &self,
         exchange: Arc<Exchange>,
@@ -40,10 +61,11 @@ impl Asked<'_> {
         answered: &mut Answered,
     ) -> Result<Arc<Exchange>, (Response<Answer>, Answered)> {
         let next = exchange.anew();
+        let offer = exchange.seat().map_or(Offer::Held, |seat| Offer::FailedAt(seat.server()));
         drop(exchange);
         if let Some(pool) = &self.site().pool {
             pool.count_resent();
-            if self.placed(pool, true, &next, spool).await? {
+            if self.placed(pool, offer, &next, spool).await? {
                 *answered = Answered::Held;
             }
         }
@@ -55,15 +77,15 @@ impl Asked<'_> {
     async fn placed(
         &self,
         pool: &Arc<ServerPool>,
-        again: bool,
+        offer: Offer,
         exchange: &Exchange,
         spool: &mut Spool,
     ) -> Result<bool, (Response<Answer>, Answered)> {
         // Who was with a server for long has not waited in line for long.
         let now = self.gateway.clock.now().mono;
-        let since = if again { now } else { self.facts.arrived.mono };
+        let since = if offer == Offer::New { self.facts.arrived.mono } else { now };
         let deadline = since + self.gateway.config.limits.hold;
-        let (seat, waited) = match pool.place(again, spool, deadline).await {
+        let (seat, waited) = match pool.place(offer, spool, deadline).await {
             Placed::At(seat) => (seat, false),
             Placed::Waited(seat) => (seat, true),
             Placed::Refused => {

@@ -7,7 +7,7 @@ use nightwatt_model::quantity::{Joules, Watts};
 use serde::{Deserialize, Serialize};
 
 use super::{Basis, LedgerStatus, MeterStatus, Parts};
-use crate::pool::{PoolServer, ServerPool};
+use crate::pool::{InPool, PoolServer, ServerPool};
 use crate::site::Site;
 
 /// The servers of a site.
@@ -40,12 +40,16 @@ pub struct ServerStatus {
     pub kind: String,
     /// What it is to the pool: `off`, `starting`, `on`, `draining` or `failed`.
     pub duty: String,
+    /// The operator put it to sleep: it stays off until it is woken by order.
+    pub held_off: bool,
     /// Its state: `awake`, `asleep`, ...
     pub state: String,
     /// For so many seconds.
     pub state_for_s: f64,
     /// Exchanges with it under way.
     pub in_flight: u32,
+    /// Those of them that are tunnels (WebSocket): they take no place.
+    pub tunnels: u32,
     /// Requests that it gets at a time, at most.
     pub places: u32,
     /// Times since the start that it was taken out of the pool because it failed.
@@ -81,7 +85,7 @@ impl ServerPool {
     /// Looks at the pool and each of its servers.
     pub(crate) fn report(&self, policy: String) -> PoolStatus {
         let pool = self.status();
-        let servers = self.servers.iter().zip(&pool.duties);
+        let servers = self.servers.iter().zip(&pool.servers);
         PoolStatus {
             policy,
             on: pool.on,
@@ -90,24 +94,24 @@ impl ServerPool {
             waited: pool.waited,
             refused: pool.refused,
             resent: pool.resent,
-            servers: servers
-                .map(|(server, (duty, failed))| server.status(*duty, *failed))
-                .collect(),
+            servers: servers.map(|(server, in_pool)| server.status(*in_pool)).collect(),
         }
     }
 }
 
 impl PoolServer {
-    fn status(&self, duty: Duty, failed: u64) -> ServerStatus {
+    fn status(&self, InPool { duty, held_off, failed }: InPool) -> ServerStatus {
         let server = self.supervisor.status();
         let meters = self.meter.as_ref().map(|feed| feed.status(Part::Server, server.now));
         ServerStatus {
             name: self.supervisor.name().to_owned(),
             kind: self.kind_name.clone(),
             duty: word(duty).to_owned(),
+            held_off,
             state: server.phase.as_str().to_owned(),
             state_for_s: server.in_phase.as_secs_f64(),
             in_flight: server.in_flight,
+            tunnels: server.tunnels,
             places: self.kind.places,
             failed,
             failures: server.failures,

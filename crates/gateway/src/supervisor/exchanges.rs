@@ -1,8 +1,16 @@
 //! Exchanges with the server: while one is under way it is kept awake.
 
 use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_model::time::Now;
 
-use super::Supervisor;
+use super::{Managed, Supervisor};
+
+impl Managed {
+    /// Has a pool's server requests now?
+    fn works(&mut self, now: Now) {
+        self.manager.works(now, self.manager.in_flight() > self.tunnels);
+    }
+}
 
 impl Supervisor {
     /// Begins an exchange with the server if it is awake: for a held request.
@@ -47,7 +55,26 @@ impl Supervisor {
         let now = self.clock.now();
         self.with(|managed, _| {
             managed.manager.end(now);
-            managed.manager.works(now, managed.manager.in_flight() > 0);
+            managed.works(now);
+        });
+    }
+
+    /// It became a tunnel: that keeps the server awake, but is no work.
+    pub(crate) fn tunnel_opened(&self) {
+        let now = self.clock.now();
+        self.with(|managed, _| {
+            managed.tunnels += 1;
+            managed.works(now);
+        });
+    }
+
+    /// The tunnel was closed.
+    pub(crate) fn tunnel_closed(&self) {
+        let now = self.clock.now();
+        self.with(|managed, _| {
+            managed.tunnels -= 1;
+            managed.manager.end(now);
+            managed.works(now);
         });
     }
 

@@ -26,6 +26,8 @@ pub(crate) struct SupervisorStatus {
     pub(crate) sla: Option<(u64, u64)>,
     /// Exchanges under way.
     pub(crate) in_flight: u32,
+    /// Those of them that are tunnels, if it is one of a pool.
+    pub(crate) tunnels: u32,
     /// Requests held.
     pub(crate) held: usize,
     /// What keeps it awake.

@@ -20,6 +20,7 @@ mod operator;
 mod origin;
 mod passing;
 mod pool;
+mod pool_trouble;
 mod short_way;
 mod site_rules;
 mod sleeping;

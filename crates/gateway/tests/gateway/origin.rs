@@ -265,6 +265,21 @@ impl Origin {
         }
     }
 
+    /// Its queue of connections is full until it goes down: nobody is let in, and nobody refused.
+    pub(crate) async fn shut_out(&self) {
+        self.down().await;
+        let port =
+            socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        port.set_reuse_address(true).unwrap();
+        port.bind(&self.0.address.into()).unwrap();
+        port.listen(0).unwrap();
+        let queue = (port, std::net::TcpStream::connect(self.0.address).unwrap());
+        self.state().listening = Some(tokio::spawn(async move {
+            std::future::pending::<()>().await;
+            drop(queue);
+        }));
+    }
+
     /// Closes open connections, and goes on listening.
     pub(crate) async fn hang_up(&self) {
         let tasks = std::mem::take(&mut self.state().serving);

@@ -10,10 +10,10 @@ use crate::client::{Ask, Got, ask, get, post};
 use crate::origin::{Act, Seen, ok};
 use crate::stage::{Machine, Setup, Stage, asleep, awake, secs};
 
-const FOUR: &[&str] = &["a", "b", "c", "d"];
+pub(crate) const FOUR: &[&str] = &["a", "b", "c", "d"];
 
 /// One request at a time each; 5 s to wake, 5 s to fall asleep.
-const ONE_EACH: &str = r#"
+pub(crate) const ONE_EACH: &str = r#"
     policy = "delayed-off 20s"
     line = 3
     wear = "by-number"
@@ -28,12 +28,12 @@ const ONE_EACH: &str = r#"
     wake_time = "5s"
 "#;
 
-fn four() -> Setup {
+pub(crate) fn four() -> Setup {
     asleep().pool(FOUR, ONE_EACH, "watch = \"10s\"")
 }
 
 /// Every server takes so many seconds for an answer.
-fn takes(stage: &Stage, seconds: u64) {
+pub(crate) fn takes(stage: &Stage, seconds: u64) {
     for member in &stage.members {
         member.origin.script(move |seen| {
             let says = ok(&format!("this is {}", seen.target)).bytes();
@@ -43,12 +43,12 @@ fn takes(stage: &Stage, seconds: u64) {
 }
 
 /// Sends a request, and reads its answer as soon as it comes, whatever the story does meanwhile.
-async fn ask_beside(stage: &Stage, request: Ask) -> JoinHandle<Got> {
+pub(crate) async fn ask_beside(stage: &Stage, request: Ask) -> JoinHandle<Got> {
     let mut client = stage.begin(request).await;
     tokio::spawn(async move { client.answer().await })
 }
 
-fn seen(members: &[Machine]) -> Vec<usize> {
+pub(crate) fn seen(members: &[Machine]) -> Vec<usize> {
     members.iter().map(|it| it.origin.seen().len()).collect()
 }
 
@@ -97,50 +97,6 @@ fn what_finds_neither_a_place_nor_room_in_line_is_refused_and_counted() {
         }
         assert_eq!(stage.pool().refused, 2);
         assert_eq!(stage.pool().waiting, 0);
-    });
-}
-
-#[test]
-fn a_server_is_not_put_to_sleep_in_the_middle_of_an_exchange() {
-    four().play(async |stage| {
-        stage.at(6).await;
-        takes(stage, 30);
-        let client = ask_beside(stage, get("/1")).await;
-        let order = Order::Sleep { site: Some("a".to_owned()) };
-        assert!(matches!(stage.order(order).await, Reply::Done));
-        // Another takes its place; it finishes what it has, and goes.
-        assert_eq!(stage.duties(), ["draining", "starting", "off", "off"]);
-        stage.at(35).await;
-        assert_eq!(stage.members[0].power.calls().sleeps, 0);
-        assert_eq!(client.await.unwrap().status, 200);
-        assert_eq!(stage.now().0.as_secs(), 36);
-        stage.at(37).await;
-        assert_eq!(stage.duties(), ["off", "on", "off", "off"]);
-        assert_eq!(stage.members[0].power.calls().sleeps, 1);
-    });
-}
-
-#[test]
-fn a_tunnel_keeps_its_server_from_sleeping() {
-    four().play(async |stage| {
-        stage.at(6).await;
-        stage.members[0].origin.script(|_| {
-            let head =
-                "HTTP/1.1 101 Switching Protocols\r\nUpgrade: chat\r\nConnection: upgrade\r\n\r\n";
-            vec![Act::Say(head.as_bytes().to_vec()), Act::Echo]
-        });
-        let upgrade = get("/chat").field("Connection", "upgrade").field("Upgrade", "chat");
-        let mut tunnel = stage.begin(upgrade).await;
-        assert_eq!(tunnel.head().await.status, 101);
-        tunnel.lets_time_pass();
-        let order = Order::Sleep { site: Some("a".to_owned()) };
-        stage.order(order).await;
-        stage.at(200).await;
-        assert_eq!(stage.duties()[0], "draining");
-        assert_eq!(stage.members[0].power.calls().sleeps, 0);
-        tunnel.leave().await;
-        stage.at(201).await;
-        assert_eq!(stage.duties()[0], "off");
     });
 }
 
@@ -257,7 +213,8 @@ fn a_pool_of_which_no_server_wakes_is_one_server_that_does_not_wake() {
     });
 }
 
-trait Done {
+/// What an order came to.
+pub(crate) trait Done {
     fn done(&self) -> &'static str;
 }
 
@@ -346,25 +303,6 @@ fn a_pool_may_sleep_as_a_whole_and_is_woken_by_a_request() {
         let got = stage.ask(get("/2")).await;
         assert_eq!((got.how(), stage.now().0.as_secs()), ((200, "held"), 125));
         assert_eq!(stage.pool().on, 1);
-    });
-}
-
-#[test]
-fn the_operator_wakes_keeps_awake_and_puts_to_sleep_single_servers() {
-    four().play(async |stage| {
-        stage.at(6).await;
-        let to = |name: &str| Some(name.to_owned());
-        stage.order(Order::Wake { site: to("c") }).await;
-        stage.at(12).await;
-        assert_eq!(stage.duties(), ["on", "off", "on", "off"]);
-        stage.at(60).await;
-        assert_eq!(stage.duties(), ["on", "off", "off", "off"], "nobody needed it");
-        stage.order(Order::StayAwake { site: to("d"), seconds: 300 }).await;
-        stage.at(200).await;
-        let d = &stage.pool().servers[3];
-        assert_eq!((d.duty.as_str(), d.state.as_str()), ("off", "awake"));
-        stage.at(400).await;
-        assert_eq!(stage.pool().servers[3].state, "asleep");
     });
 }
 

@@ -10,8 +10,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_gateway::control::{Order, ask};
-use nightwatt_gateway::status::{LedgerStatus, SiteStatus};
+use nightwatt_gateway::control::{Order, Reply, ask};
+use nightwatt_gateway::status::{LedgerStatus, PoolStatus, SiteStatus};
 use nightwatt_gateway::{Config, Gateway, Options, Running};
 use nightwatt_model::arrivals::{Arrivals, Profile};
 use nightwatt_model::policy::fleet::Pool;
@@ -97,12 +97,21 @@ impl Stage {
         let running = Gateway::start(config.clone(), clock.clone(), options);
         let running = Some(running.unwrap_or_else(|error| panic!("{error}")));
         let stage = Self { dir, clock: clock.clone(), config, running };
-        let deadline = clock.now().mono + Duration::from_mins(1);
-        while stage.status().pool.is_none_or(|pool| pool.on == 0) {
-            assert!(clock.now().mono < deadline, "the first server does not start");
-            clock.sleep(Duration::from_millis(50)).await;
-        }
+        stage.when("the first server is on", |pool| pool.on > 0).await;
         stage
+    }
+
+    /// Waits until that is so; panics when it clearly will not be. No test rests on this time.
+    async fn when(&self, what: &str, so: impl Fn(&PoolStatus) -> bool) {
+        let deadline = self.clock.now().mono + Duration::from_mins(1);
+        while !so(&self.pool()) {
+            assert!(self.clock.now().mono < deadline, "{what}: {:#?}", self.pool());
+            self.clock.sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    fn pool(&self) -> PoolStatus {
+        self.status().pool.expect("a pool")
     }
 
     fn running(&self) -> &Running {
@@ -118,7 +127,8 @@ impl Stage {
     }
 
     async fn order(&self, order: Order) {
-        ask(&self.config.control_socket(), &order).await.expect("the gateway answers");
+        let reply = ask(&self.config.control_socket(), &order).await.expect("the gateway answers");
+        assert!(matches!(reply, Reply::Done), "{order:?}: {reply:?}");
     }
 
     /// The process that a server is, if it runs.
@@ -132,11 +142,8 @@ impl Stage {
 
     async fn stop(&mut self) {
         self.order(Order::Sleep { site: None }).await;
-        let deadline = self.clock.now().mono + Duration::from_secs(10);
-        while self.status().pool.is_some_and(|it| it.servers.iter().any(|it| it.state == "awake")) {
-            assert!(self.clock.now().mono < deadline, "the pool does not sleep");
-            self.clock.sleep(Duration::from_millis(50)).await;
-        }
+        let sleeps = |pool: &PoolStatus| pool.servers.iter().all(|it| it.state != "awake");
+        self.when("the pool sleeps", sleeps).await;
         if let Some(running) = self.running.take() {
             running.stop().await;
         }
@@ -297,20 +304,31 @@ fn trouble(length: Duration) {
         while at < begin + length {
             clock.sleep_until(at).await;
             at = at + Duration::from_secs(4);
-            let pool = stage.status().pool.expect("a pool");
+            let pool = stage.pool();
             let on = pool.servers.iter().filter(|it| it.duty == "on");
             // The busiest: it is in the middle of something.
             let Some(victim) = on.max_by_key(|it| it.in_flight) else { continue };
+            let now = |pool: &PoolStatus| {
+                pool.servers.iter().find(|it| it.name == victim.name).expect("it").clone()
+            };
             if (killed + drained) % 2 == 0 {
                 stage.order(Order::Sleep { site: Some(victim.name.clone()) }).await;
+                let sleeps = |pool: &PoolStatus| now(pool).state == "asleep";
+                stage.when("the drained server sleeps", sleeps).await;
+                let asleep = now(&stage.pool());
+                assert!(asleep.held_off && asleep.duty == "off", "{asleep:?}");
+                assert_eq!(asleep.failed, victim.failed, "it went in good order");
+                stage.order(Order::Wake { site: Some(victim.name.clone()) }).await;
                 drained += 1;
             } else if let Some(pid) = stage.process(&victim.name) {
                 kill_process(pid, Signal::KILL).expect("it can be killed");
+                let noticed = |pool: &PoolStatus| now(pool).failed > victim.failed;
+                stage.when("the killed server is out of the pool", noticed).await;
                 killed += 1;
             }
         }
         let outcomes = over(load).await;
-        let pool = stage.status().pool.expect("a pool");
+        let pool = stage.pool();
         println!(
             "{} requests while {drained} servers were drained and {killed} killed: resent {}, waited {}",
             outcomes.len(),
@@ -320,8 +338,10 @@ fn trouble(length: Duration) {
         let lost: Vec<_> =
             outcomes.iter().filter(|it| !matches!(it, Outcome::Answered(200, _))).collect();
         assert!(lost.is_empty(), "{} lost: {:?}", lost.len(), &lost[..lost.len().min(5)]);
+        assert_eq!(outcomes.len(), arrivals.len());
         assert!(killed > 1 && drained > 1, "nothing happened");
-        assert!(pool.servers.iter().map(|it| it.failed).sum::<u64>() >= killed);
+        assert_eq!((pool.refused, pool.waiting), (0, 0));
+        assert!(pool.servers.iter().all(|it| it.in_flight == 0), "{:#?}", pool.servers);
         stage.stop().await;
     });
 }

@@ -10,6 +10,10 @@ use serde::{Deserialize, Serialize};
 pub(super) const LEAD: usize = 2;
 /// Smoothing factors 1/2, 1/4, ... 1/128.
 const FACTORS: usize = 7;
+/// More requests do not come in a bin.
+const MOST: f64 = 1e15;
+/// The slowest of them rests on about so many bins.
+const MEMORY: u32 = 1 << FACTORS;
 /// A forecast's square error counts this much less than the next one's.
 const KEPT: f64 = 0.98;
 
@@ -76,6 +80,24 @@ impl Forecast {
         }
     }
 
+    /// Can this have come of counts?
+    pub(super) fn is_sound(&self) -> bool {
+        // Trends overshoot means four times; of squares, as of their weights, fifty come together.
+        let trial = |it: &Trial| {
+            it.ahead.iter().all(|it| (0.0..=4.0 * MOST).contains(it))
+                && (0.0..=1e3 * MOST * MOST).contains(&it.squares)
+        };
+        self.smooth.iter().flat_map(|(a, b)| [a, b]).all(|it| (0.0..=MOST).contains(it))
+            && self.level.iter().chain(&self.trend).all(trial)
+            && (0.0..=100.0).contains(&self.weight)
+    }
+
+    /// So many bins have passed unseen: the mean rests on so many fewer, and once on none the next bin
+    /// makes it anew. How well each way of forecasting did stays.
+    pub(super) fn age(&mut self, unseen: u32) {
+        self.bins = self.bins.min(MEMORY).saturating_sub(unseen);
+    }
+
     /// The bin after the next; `None` before the first errors are known.
     pub(super) fn ahead(&self) -> Option<Expected> {
         if self.weight == 0.0 {
@@ -111,6 +133,26 @@ mod tests {
         // 10 and 30 in an order without pattern (the parity of the bits of a counter).
         let noise = after((0..2000_u32).map(|n| if n.count_ones() % 2 == 0 { 10.0 } else { 30.0 }));
         assert!((noise.mean - 20.0).abs() < 2.0 && (noise.error - 10.0).abs() < 1.0, "{noise:?}");
+    }
+
+    #[test]
+    fn a_rate_that_nobody_watched_for_long_is_learned_anew_and_after_a_moment_goes_on() {
+        let ahead_of_silence_after = |unseen| {
+            let mut forecast = Forecast::default();
+            (0..500_u32)
+                .for_each(|n| forecast.add(if n.count_ones() % 2 == 0 { 90.0 } else { 110.0 }));
+            forecast.age(unseen);
+            forecast.add(0.0);
+            forecast.ahead().unwrap()
+        };
+        let at_once = ahead_of_silence_after(0);
+        assert!(at_once.mean > 90.0, "one bin says little: {at_once:?}");
+        let next_day = ahead_of_silence_after(100_000);
+        assert!(next_day.mean == 0.0, "{next_day:?}");
+        // What the noise was like is still known.
+        assert!((next_day.error - 10.0).abs() < 2.0, "{next_day:?}");
+        let between = ahead_of_silence_after(126).mean;
+        assert!((50.0..90.0).contains(&between), "two bins and this one: {between}");
     }
 
     #[test]

@@ -17,6 +17,9 @@ const KEPT: f32 = 0.99;
 /// Gaps of all levels count as so many of a level that has seen none.
 const SHARED: f32 = 2.0;
 
+/// More than any cost: a gap costs 33 at most, and all before it a hundred times as much.
+const MOST: f32 = 1e4;
+
 /// Time-outs in break-even times: powers of the root of two, from 1/32 to 32.
 fn trial(index: usize) -> f32 {
     2.0_f32.powf(0.5 * (index as f32 - 10.0))
@@ -30,6 +33,11 @@ pub(super) struct Costs {
 }
 
 impl Costs {
+    /// Can this have come of gaps?
+    pub(super) fn is_sound(&self) -> bool {
+        self.of.iter().chain([&self.gaps]).all(|it| (0.0..MOST).contains(it))
+    }
+
     fn add(&mut self, gap: f32) {
         for (index, cost) in self.of.iter_mut().enumerate() {
             let out = trial(index);

@@ -46,8 +46,12 @@ struct Server {
     kind: u32,
     /// Waiting and in service.
     requests: u32,
+    /// Requests that became [tunnels](Pool::tunnel): they take no place, and keep it from going off.
+    tunnels: u32,
     /// Of its kind.
     places: u32,
+    /// The operator wants it off: it is not to be had, or is about to go.
+    held_off: bool,
     /// In this phase since; draining does not interrupt being on.
     phase_since: u64,
     /// Busy or idle since.
@@ -89,6 +93,8 @@ pub struct Pool {
     on: u32,
     starting: u32,
     busy: u32,
+    /// Servers that are on until others have taken their place.
+    leaving: u32,
     /// Requests in the common line.
     waiting: u32,
     /// Requests that found no place since servers are starting, less those that these make up for.
@@ -168,6 +174,7 @@ impl Pool {
             on: 0,
             starting: 0,
             busy: 0,
+            leaving: 0,
             waiting: 0,
             overflowed: 0,
             made_up: 0,
@@ -183,7 +190,9 @@ impl Pool {
                     phase: Phase::Off,
                     kind: kind as u32,
                     requests: 0,
+                    tunnels: 0,
                     places: pool.settings.kinds[kind].places,
+                    held_off: false,
                     phase_since: at,
                     since: at,
                     timer: NEVER,
@@ -204,10 +213,10 @@ impl Pool {
         self.steer(now.into().0, actions);
     }
 
-    /// Goes on with what a pool like this has learned before.
-    pub fn resume(&mut self, lessons: &FleetLessons) {
+    /// Goes on with what a pool like this has learned until it was stopped, so long ago.
+    pub fn resume(&mut self, lessons: &FleetLessons, stopped: Duration) {
         if let Switching::Predictive(policy) = &mut self.switching {
-            policy.resume(lessons);
+            policy.resume(lessons, stopped);
         }
     }
 
@@ -273,7 +282,7 @@ impl Pool {
             Some(Phase::Starting) => {
                 self.no_longer_starting(at, server);
             }
-            Some(Phase::Off) => self.bench.leave(server),
+            Some(Phase::Off) if !self.is_held_off(server) => self.bench.leave(server),
             _ => return,
         }
         self.came(at, server, actions);
@@ -308,7 +317,7 @@ impl Pool {
             }
         }
         let it = &mut self.servers[server as usize];
-        (it.phase, it.phase_since) = (Phase::Failed, at);
+        (it.phase, it.phase_since, it.tunnels) = (Phase::Failed, at, 0);
         self.replace(at, actions);
     }
 
@@ -319,20 +328,6 @@ impl Pool {
             let it = &mut self.servers[server as usize];
             (it.phase, it.phase_since) = (Phase::Off, at);
             self.sit(server);
-            self.replace(at, actions);
-        }
-    }
-
-    /// A server takes no further requests, and is switched off when it has answered those it has.
-    /// Once off it may be switched on again like any other; [`failed`](Self::failed) keeps it off.
-    pub fn drain(&mut self, now: impl Into<Nanos>, server: u32, actions: &mut Vec<Action>) {
-        if self.phase(server) == Some(Phase::On) {
-            let at = now.into().0;
-            self.step_down(server);
-            self.servers[server as usize].phase = Phase::Draining;
-            if self.servers[server as usize].requests == 0 {
-                self.switch_off(at, server, actions);
-            }
             self.replace(at, actions);
         }
     }
@@ -434,8 +429,11 @@ impl Pool {
         &self.settings.kinds[self.servers[server as usize].kind as usize]
     }
 
-    /// Among those that are off.
+    /// Among those that are off and may be switched on.
     fn sit(&mut self, server: u32) {
+        if self.is_held_off(server) {
+            return;
+        }
         self.bench.enter(server, self.servers[server as usize].kind as usize);
         self.bench.mark(0, server, true);
     }
@@ -491,10 +489,18 @@ impl Pool {
         self.busy -= 1;
     }
 
-    /// A server has nothing more to do.
+    /// A server has no requests any more.
     #[inline]
     fn fell_idle(&mut self, at: u64, server: u32, open: bool, actions: &mut Vec<Action>) {
         self.busy_fell(at);
+        if self.servers[server as usize].tunnels == 0 {
+            self.may_go_off(at, server, open, actions);
+        }
+    }
+
+    /// Nothing keeps a server on any more but the policy.
+    #[inline]
+    fn may_go_off(&mut self, at: u64, server: u32, open: bool, actions: &mut Vec<Action>) {
         if !open {
             self.switch_off(at, server, actions);
             self.replace(at, actions);

@@ -10,6 +10,8 @@
 //!   when it is not, its past [gaps](super::gaps) say; and less long, if z has fallen below 0
 //!   because more might find no place than do.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::FleetSettings;
@@ -39,6 +41,15 @@ pub struct FleetLessons {
     /// Length of the forecast's bins, ns: lessons of other bins say nothing of these.
     bin_ns: u64,
     headroom: f64,
+}
+
+impl FleetLessons {
+    /// Can this have been learned? What is read from a file need not.
+    pub fn is_sound(&self) -> bool {
+        self.gaps.iter().chain([&self.all_gaps]).all(Costs::is_sound)
+            && self.forecast.is_sound()
+            && self.headroom.is_finite()
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -241,14 +252,14 @@ impl Predictive {
         }
     }
 
-    pub(super) fn resume(&mut self, lessons: &FleetLessons) {
+    /// Goes on with what was learned until so long ago.
+    pub(super) fn resume(&mut self, lessons: &FleetLessons, stopped: Duration) {
         self.gaps.resume((&lessons.gaps, lessons.all_gaps));
-        if lessons.headroom.is_finite() {
-            self.headroom = lessons.headroom.clamp(HEADROOM.1, HEADROOM.2);
-        }
-        // The rate before a restart says little of the rate after it; how rates change, more.
-        if self.bin == Some(lessons.bin_ns) {
+        self.headroom = lessons.headroom.clamp(HEADROOM.1, HEADROOM.2);
+        if let Some(bin) = self.bin.filter(|bin| *bin == lessons.bin_ns) {
             self.forecast = lessons.forecast;
+            let unseen = stopped.as_nanos() / u128::from(bin);
+            self.forecast.age(u32::try_from(unseen).unwrap_or(u32::MAX));
         }
     }
 }

@@ -2,16 +2,23 @@
 
 use std::cmp::Reverse;
 
-use super::{IDLE, NEVER, OPEN, Pool, Switching};
+use super::{IDLE, NEVER, OPEN, Pool, Server, Switching};
 use crate::policy::fleet::{Action, Phase};
 use crate::time::Nanos;
+
+impl Server {
+    /// It has nothing to do, and nobody is put through to it.
+    pub(super) const fn is_idle(&self) -> bool {
+        self.requests == 0 && self.tunnels == 0
+    }
+}
 
 impl Pool {
     /// Switches an idle server off if its time has come, or sees to it that it is looked at then.
     pub(super) fn consider(&mut self, at: u64, server: u32, actions: &mut Vec<Action>) {
         let Switching::Keep { always_on, delay } = self.switching else { return };
         let it = &self.servers[server as usize];
-        if it.phase != Phase::On || it.requests > 0 || self.on <= always_on {
+        if it.phase != Phase::On || !it.is_idle() || self.staying() <= always_on {
             return;
         }
         let due = it.since.saturating_add(delay).max(it.phase_since.saturating_add(self.min_on));
@@ -43,7 +50,7 @@ impl Pool {
         let (least, most) = match &mut self.switching {
             Switching::Keep { always_on, .. } => (*always_on, NEVER),
             Switching::Predictive(policy) => {
-                policy.review(self.busy, self.on);
+                policy.review(self.busy, self.on - self.leaving);
                 (policy.target, if policy.off_due <= at { 0 } else { NEVER })
             }
             Switching::Schedule(schedule) => {
@@ -51,7 +58,8 @@ impl Pool {
                 (wanted, u64::from(wanted))
             }
         };
-        while self.on + self.starting < least && self.switch_on(at, actions).is_some() {}
+        while self.staying() + self.starting < least && self.switch_on(at, actions).is_some() {}
+        self.part_with_leaving(at, least, actions);
         match self.switching {
             Switching::Keep { always_on, .. } => self.shed_spare(at, always_on, actions),
             _ if most == NEVER => {}
@@ -66,7 +74,7 @@ impl Pool {
 
     /// Servers that were idle while they had to stay, and now there are more than have to.
     pub(super) fn shed_spare(&mut self, at: u64, always_on: u32, actions: &mut Vec<Action>) {
-        if self.on <= always_on {
+        if self.staying() <= always_on {
             return;
         }
         if let Some(server) = self.line_up.last(IDLE)
@@ -79,7 +87,7 @@ impl Pool {
     pub(super) fn shed_unneeded(&mut self, at: u64, actions: &mut Vec<Action>) {
         loop {
             let Switching::Predictive(policy) = &mut self.switching else { return };
-            policy.review(self.busy, self.on);
+            policy.review(self.busy, self.on - self.leaving);
             if policy.off_due > at || !self.last_goes_off(at, actions) {
                 return;
             }
@@ -88,7 +96,13 @@ impl Pool {
 
     /// Switches the last idle server off, if it may; else a timer will see to it.
     pub(super) fn last_goes_off(&mut self, at: u64, actions: &mut Vec<Action>) -> bool {
-        let Some(server) = self.line_up.last(IDLE) else { return false };
+        let Some(server) = self.line_up.last(IDLE) else {
+            // Those without requests have tunnels: the end of the last of these looks again.
+            if let Switching::Predictive(policy) = &mut self.switching {
+                policy.off_due = NEVER;
+            }
+            return false;
+        };
         let may = self.servers[server as usize].phase_since.saturating_add(self.min_on);
         if may > at {
             self.look_at(server, may);
@@ -161,7 +175,9 @@ impl Pool {
 
     /// A server that is on takes no further requests.
     pub(super) fn step_down(&mut self, server: u32) {
-        if self.servers[server as usize].phase == Phase::On {
+        let it = &self.servers[server as usize];
+        if it.phase == Phase::On {
+            self.leaving -= u32::from(it.held_off);
             self.line_up.leave(server);
             self.on -= 1;
         }
@@ -183,6 +199,35 @@ impl Pool {
         actions.push(Action::SwitchOff(server));
         if let Switching::Predictive(policy) = &mut self.switching {
             policy.review(self.busy, self.on);
+        }
+    }
+
+    /// Servers that are on and not about to leave.
+    pub(super) const fn staying(&self) -> u32 {
+        self.on - self.leaving
+    }
+
+    /// Servers that are to be off leave as soon as as many others as the policy wants are on, or none is
+    /// coming.
+    fn part_with_leaving(&mut self, at: u64, least: u32, actions: &mut Vec<Action>) {
+        if self.leaving == 0 || self.staying() < least && self.starting > 0 {
+            return;
+        }
+        for server in 0..self.servers.len() as u32 {
+            if self.is_held_off(server) {
+                self.drain(at, server, actions);
+            }
+        }
+    }
+
+    /// A server takes no further requests, and is switched off when it has answered those it has.
+    pub(super) fn drain(&mut self, at: u64, server: u32, actions: &mut Vec<Action>) {
+        if self.phase(server) == Some(Phase::On) {
+            self.step_down(server);
+            self.servers[server as usize].phase = Phase::Draining;
+            if self.servers[server as usize].is_idle() {
+                self.switch_off(at, server, actions);
+            }
         }
     }
 
