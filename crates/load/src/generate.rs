@@ -26,7 +26,7 @@ mod worker;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
@@ -125,12 +125,13 @@ pub enum Border {
 
 /// Sends all of `plan`, or what is due until `stop` is told; waits for the answers and reports.
 ///
-/// Every request leaves one [`Sample`], in batches to `samples` if wanted. `progress` is told twice a
-/// second; `border` when the time that counts begins and ends.
+/// Every request but those skipped leaves one [`Sample`], in batches to `samples` if wanted: if that is
+/// full, sending waits. `progress` is told twice a second; `border` when the time that counts begins and
+/// ends.
 pub fn generate(
     plan: &Plan,
     stop: &Stop,
-    samples: Option<&Sender<Vec<Sample>>>,
+    samples: Option<&SyncSender<Vec<Sample>>>,
     mut progress: impl FnMut(Sending),
     mut border: impl FnMut(Border),
 ) -> Result<LoadReport, Error> {

@@ -5,7 +5,7 @@ mod plan;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::Path;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -166,9 +166,12 @@ fn nothing_answered(plan: &Plan, report: &LoadReport) -> Failure {
         .hint(format!("does `curl -v {url}` get an answer?"))
 }
 
+/// Batches of rows that may wait for the disk, a thousand rows each: some 30 MB.
+const BATCHES: usize = 256;
+
 /// Writes rows in a thread of its own, so that no request waits for a disk.
 struct Writer {
-    samples: Sender<Vec<Sample>>,
+    samples: SyncSender<Vec<Sample>>,
     thread: JoinHandle<io::Result<()>>,
     path: std::path::PathBuf,
 }
@@ -176,7 +179,7 @@ struct Writer {
 impl Writer {
     fn start(path: &Path, mix: &Mix) -> Result<Self, Failure> {
         let file = File::create(path).map_err(|error| unwritten(path, &error))?;
-        let (samples, inbox): (_, Receiver<Vec<Sample>>) = mpsc::channel();
+        let (samples, inbox): (_, Receiver<Vec<Sample>>) = mpsc::sync_channel(BATCHES);
         let mix = mix.clone();
         let write = move || {
             let mut rows = Rows::new(BufWriter::new(file))?;

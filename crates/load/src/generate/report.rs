@@ -10,6 +10,7 @@ use super::sample::Fault;
 use super::schedule::Window;
 use super::server::ServerReport;
 use super::tally::{Counts, Tally};
+use super::worker::OWED;
 use super::{Plan, limits};
 
 /// Version of the JSON form.
@@ -143,7 +144,7 @@ pub struct Client {
     pub descriptors: u64,
     /// Did something of the client's own, and not the server, make the figures what they are?
     pub was_the_bottleneck: bool,
-    /// What: `send_lag`, `cpu`, `descriptors`, `ports`, `connections`.
+    /// What: `send_lag`, `cpu`, `descriptors`, `ports`, `connections`, `rate`.
     pub limits: Vec<&'static str>,
 }
 
@@ -278,6 +279,14 @@ fn found(
             tally.waited,
             share * 100.0,
             plan.connections
+        )));
+    }
+    if tally.skipped > 0 || tally.left_behind {
+        let rest = if tally.left_behind { ", and the rest was not even gone through" } else { "" };
+        found.push(("rate", format!(
+            "{WAS}, or the server much slower than the rate: {} requests were skipped when their time \
+             came, since {OWED} waited already{rest}; lower the rate",
+            tally.skipped
         )));
     }
     found

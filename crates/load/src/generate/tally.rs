@@ -15,7 +15,7 @@ pub struct Counts {
     pub answered: u64,
     /// Sent, and no whole answer.
     pub failed: u64,
-    /// Never sent: no connection was free in time, or the run was ended.
+    /// Never sent: no connection was free in time, or the run was ended, or too many waited already.
     pub unsent: u64,
 }
 
@@ -23,7 +23,7 @@ impl Counts {
     fn add(&mut self, sample: &Sample) {
         match sample.fault {
             None => self.answered += 1,
-            Some(Fault::Unsent) => self.unsent += 1,
+            Some(Fault::Unsent | Fault::Skipped) => self.unsent += 1,
             Some(_) => self.failed += 1,
         }
     }
@@ -71,6 +71,10 @@ pub(super) struct Tally {
     /// The client's own limits were met, counted or not.
     pub(super) descriptors: u64,
     pub(super) ports: u64,
+    /// What was owed went beyond what may wait.
+    pub(super) skipped: u64,
+    /// More was due than could be gone through.
+    pub(super) left_behind: bool,
     pub(super) cpu: Cpu,
     told: (u64, u64),
 }
@@ -87,6 +91,7 @@ impl Tally {
         self.all.add(sample);
         self.descriptors += u64::from(sample.fault == Some(Fault::Descriptors));
         self.ports += u64::from(sample.fault == Some(Fault::Ports));
+        self.skipped += u64::from(sample.fault == Some(Fault::Skipped));
         self.sent_within += u64::from(sample.sent.is_some_and(|sent| window.holds(sent)));
         let is_within = sample.fault.is_none() && window.holds(sample.end);
         self.answered_within += u64::from(is_within);
@@ -144,5 +149,7 @@ impl Tally {
         self.most_open += other.most_open;
         self.descriptors += other.descriptors;
         self.ports += other.ports;
+        self.skipped += other.skipped;
+        self.left_behind |= other.left_behind;
     }
 }
