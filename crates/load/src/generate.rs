@@ -101,6 +101,8 @@ impl Plan {
 pub struct Sending {
     /// Time since the start.
     pub elapsed: Duration,
+    /// When the last request will have been due, where that is known.
+    pub end: Option<Duration>,
     /// Requests that were due so far.
     pub due: u64,
     /// Requests that are over: answered, failed, or never sent.
@@ -135,7 +137,8 @@ pub fn generate(
     mut progress: impl FnMut(Sending),
     mut border: impl FnMut(Border),
 ) -> Result<LoadReport, Error> {
-    let window = Window::of(plan);
+    let end = plan.end(stop);
+    let window = Window::of(plan, end);
     let room = limits::prepare(plan)?;
     let threads = plan.threads();
     let live = Live::default();
@@ -162,7 +165,7 @@ pub fn generate(
                 Error::Threads(error)
             })?);
         }
-        watch(start, window, &finished, &live, &mut progress, &mut border);
+        watch((start, end), window, &finished, &live, &mut progress, &mut border);
         let joined = handles.into_iter().map(|handle| handle.join().map_err(|_| Error::Panicked));
         joined.collect::<Result<Vec<Result<Tally, Error>>, Error>>()
     })?;
@@ -173,7 +176,7 @@ pub fn generate(
 
 /// Tells what there is to tell until all threads are done.
 fn watch(
-    start: Mono,
+    (start, end): (Mono, Option<Duration>),
     window: Window,
     finished: &Stop,
     live: &Live,
@@ -201,7 +204,7 @@ fn watch(
             tell = now + TELL_EVERY;
             let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
             let (due, done) = (load(&live.due), load(&live.done));
-            progress(Sending { elapsed: now.since(start), due, done });
+            progress(Sending { elapsed: now.since(start), end, due, done });
         }
     }
 }

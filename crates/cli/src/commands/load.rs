@@ -7,10 +7,9 @@ use std::io::{self, BufWriter};
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use nightwatt_load::generate::{
-    self, Border, LoadReport, Mix, Plan, Rows, Sample, Schedule, Sending, ServerIs, ServerWatch,
+    self, Border, LoadReport, Mix, Plan, Rows, Sample, Sending, ServerIs, ServerWatch,
 };
 use serde_json::{Value, json};
 
@@ -33,8 +32,8 @@ pub(crate) fn run(args: &LoadArgs) -> Result<ExitStatus, Failure> {
         output::complain(&announcement(args, &plan));
     }
     let mut progress = Progress::by_time(args.found.json);
-    let end = end_of(&plan);
     let tell = |sending: Sending| {
+        let end = sending.end.unwrap_or_default();
         let left = end.saturating_sub(sending.elapsed);
         let done = (sending.elapsed.min(end), end);
         let done = (done.0.as_millis() as u64, done.1.as_millis() as u64);
@@ -147,15 +146,6 @@ fn announcement(args: &LoadArgs, plan: &Plan) -> String {
         count(plan.mix.len() as u64),
         if plan.mix.len() == 1 { "" } else { "s" }
     )
-}
-
-/// When the last request is due.
-fn end_of(plan: &Plan) -> Duration {
-    let end = plan.until.time.filter(|_| plan.until.requests.is_none());
-    end.unwrap_or_else(|| {
-        let schedule = Schedule::new(&plan.arrivals, &plan.mix, plan.seed, plan.until);
-        schedule.last().map_or(Duration::ZERO, |due| due.at)
-    })
 }
 
 fn nothing_answered(plan: &Plan, report: &LoadReport) -> Failure {

@@ -161,7 +161,7 @@ impl LoadReport {
         for one in tallies {
             tally.join(one);
         }
-        let counted = window.length(elapsed);
+        let counted = window.length(elapsed, tally.stopped);
         let per_second = |count: u64| match counted.as_secs_f64() {
             0.0 => 0.0,
             seconds => count as f64 / seconds,

@@ -1,5 +1,7 @@
 //! What a thread counts.
 
+use std::time::Duration;
+
 use nightwatt_model::histogram::Histogram;
 
 use super::limits::Cpu;
@@ -73,6 +75,8 @@ pub(super) struct Tally {
     pub(super) ports: u64,
     /// What was owed went beyond what may wait.
     pub(super) skipped: u64,
+    /// When it was told to send no more.
+    pub(super) stopped: Option<Duration>,
     /// More was due than could be gone through.
     pub(super) left_behind: bool,
     pub(super) cpu: Cpu,
@@ -151,5 +155,6 @@ impl Tally {
         self.ports += other.ports;
         self.skipped += other.skipped;
         self.left_behind |= other.left_behind;
+        self.stopped = self.stopped.max(other.stopped);
     }
 }

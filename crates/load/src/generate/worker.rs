@@ -127,6 +127,7 @@ impl<'a> Worker<'a> {
         // Time does not count before the start; if it is stopped before, nothing is due.
         if stop.wait_until(self.start) == Woken::Stopped {
             self.schedule = None;
+            self.tally.stopped = Some(Duration::ZERO);
         }
         loop {
             self.send_due();
@@ -456,6 +457,7 @@ impl<'a> Worker<'a> {
     /// Sends no more. What was due already is gone through as far as that takes but a moment.
     fn stop(&mut self) {
         let now = self.now();
+        self.tally.stopped = Some(now);
         if let Some(mut schedule) = self.schedule.take() {
             let mut due = std::iter::from_fn(|| schedule.next_if(|due| due.at <= now));
             for due in due.by_ref().take(self.owed) {
