@@ -166,9 +166,8 @@ impl LoadReport {
             0.0 => 0.0,
             seconds => count as f64 / seconds,
         };
-        let lag = Quantiles::of(&tally.lag);
         let busiest: Vec<f64> = tallies.iter().map(|one| one.cpu.busiest).collect();
-        let found = found(plan, &tally, &lag, &busiest);
+        let found = found(plan, &tally, &busiest);
         let mut warnings: Vec<String> = found.iter().map(|(_, text)| text.clone()).collect();
         warnings.extend(doubts(&tally, ended_early));
         Self {
@@ -188,7 +187,7 @@ impl LoadReport {
             latency_s: Quantiles::of(&tally.latency),
             service_s: Quantiles::of(&tally.service),
             first_byte_s: Quantiles::of(&tally.first_byte),
-            send_lag_s: lag,
+            send_lag_s: Quantiles::of(&tally.lag),
             quantile_error: RELATIVE_ERROR,
             statuses: by_class(&tally),
             errors: by_kind(&tally),
@@ -230,17 +229,14 @@ fn by_kind(tally: &Tally) -> BTreeMap<&'static str, u64> {
 }
 
 /// The client's limits that were met, with what to try.
-fn found(
-    plan: &Plan,
-    tally: &Tally,
-    lag: &Quantiles,
-    busiest: &[f64],
-) -> Vec<(&'static str, String)> {
+fn found(plan: &Plan, tally: &Tally, busiest: &[f64]) -> Vec<(&'static str, String)> {
     const WAS: &str = "the client was the bottleneck";
     let mut found = Vec::new();
-    if lag.p99.is_some_and(|p99| p99 > plan.lag_limit.as_secs_f64()) && tally.waited == 0 {
+    let lag = Quantiles::of(&tally.own_lag);
+    if lag.p99.is_some_and(|p99| p99 > plan.lag_limit.as_secs_f64()) {
+        let them = if tally.waited == 0 { "requests" } else { "requests that found a connection" };
         found.push(("send_lag", format!(
-            "{WAS}: of 100 requests one left {:.2} ms late or later, the latest {:.2} ms; lower the \
+            "{WAS}: of 100 {them} one left {:.2} ms late or later, the latest {:.2} ms; lower the \
              rate, give it a processor of its own, or send from another machine",
             lag.p99.unwrap_or(0.0) * 1e3,
             lag.max.unwrap_or(0.0) * 1e3
@@ -318,4 +314,81 @@ fn doubts(tally: &Tally, ended_early: bool) -> Vec<String> {
         doubts.push("it was ended early: these are the figures up to then".to_owned());
     }
     doubts
+}
+
+#[cfg(test)]
+mod tests {
+    use nightwatt_model::arrivals::{Arrivals, Rate};
+
+    use super::*;
+    use crate::generate::{Carrier, Dress, Mix, Sample, Until, Wanted};
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// A request that was due at a time, left so much later and was answered 5 ms after that.
+    fn answered(intended: Duration, lag: Duration, waited: bool) -> Sample {
+        let sent = intended + lag;
+        Sample {
+            number: 0,
+            wanted: 0,
+            intended,
+            sent: Some(sent),
+            first_byte: Some(sent + 4 * MS),
+            end: sent + 5 * MS,
+            status: 200,
+            bytes: 2,
+            fault: None,
+            carrier: Carrier::Kept,
+            waited,
+            counted: true,
+        }
+    }
+
+    fn report(samples: &[Sample]) -> LoadReport {
+        let mix = Mix::weighted(&[Wanted::page("http://127.0.0.1:9/")], &Dress::default()).unwrap();
+        let plan = Plan {
+            arrivals: Arrivals::Constant(Rate::new(1000.0).unwrap()),
+            mix,
+            seed: 1,
+            until: Until { time: Some(Duration::from_secs(1)), requests: None },
+            warm_up: Duration::ZERO,
+            cool_down: Duration::ZERO,
+            timeout: Duration::from_secs(1),
+            connections: 64,
+            keep_alive: true,
+            threads: None,
+            lag_limit: MS,
+        };
+        let window = Window::of(&plan, plan.until.time);
+        let mut tally = Tally::default();
+        for sample in samples {
+            tally.due(true);
+            tally.add(sample, window);
+        }
+        LoadReport::of(&plan, window, &[tally], 1024, Duration::from_secs(1), false)
+    }
+
+    fn every_ms(lag: impl Fn(u64) -> (Duration, bool)) -> Vec<Sample> {
+        let one = |n| {
+            let (lag, waited) = lag(n);
+            answered(Duration::from_millis(n), lag, waited)
+        };
+        (0..1000).map(one).collect()
+    }
+
+    #[test]
+    fn one_request_that_waits_for_a_connection_does_not_hide_that_all_leave_late() {
+        let late = every_ms(|n| (3 * MS, n == 500));
+        assert_eq!(report(&late).client.limits, ["send_lag", "connections"]);
+        assert!(report(&late).warnings[0].contains("requests that found a connection"));
+        // Those that wait are late by the server's doing, and say nothing of this machine.
+        let waiting = every_ms(|n| if n % 2 == 0 { (9 * MS, true) } else { (MS / 10, false) });
+        let waiting = report(&waiting);
+        assert_eq!(waiting.client.limits, ["connections"]);
+        assert!(waiting.send_lag_s.p99.unwrap() >= 0.009, "{:?}", waiting.send_lag_s);
+        // 1 % later than the limit is what is allowed.
+        let few = |late| report(&every_ms(|n| (if n < late { 3 * MS } else { MS / 10 }, false)));
+        assert_eq!(few(10).client.limits, [""; 0]);
+        assert_eq!(few(11).client.limits, ["send_lag"]);
+    }
 }

@@ -63,6 +63,8 @@ pub(super) struct Tally {
     /// From the intended time to the first byte of the answer.
     pub(super) first_byte: Histogram,
     pub(super) lag: Histogram,
+    /// Of those that had not to wait for a connection: what is late about them is this machine's doing.
+    pub(super) own_lag: Histogram,
     /// Sent within the time that counts, whenever they were due.
     pub(super) sent_within: u64,
     /// Whole answers that came within that time.
@@ -108,6 +110,9 @@ impl Tally {
         self.bytes += sample.bytes;
         if let Some(lag) = sample.lag() {
             self.lag.record(lag);
+            if !sample.waited {
+                self.own_lag.record(lag);
+            }
         }
         if let Some(first) = sample.first_byte {
             self.first_byte.record(first.saturating_sub(sample.intended));
@@ -147,6 +152,7 @@ impl Tally {
         self.service.add(&other.service);
         self.first_byte.add(&other.first_byte);
         self.lag.add(&other.lag);
+        self.own_lag.add(&other.own_lag);
         self.sent_within += other.sent_within;
         self.answered_within += other.answered_within;
         self.opened += other.opened;
