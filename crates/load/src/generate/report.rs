@@ -19,9 +19,6 @@ pub const SCHEMA: u32 = 1;
 /// A thread that uses this much of a processor has nothing left for what comes next.
 const BUSY: f64 = 0.95;
 
-/// So large a share of failed requests makes the percentiles of the answered ones doubtful.
-const MANY_FAILED: f64 = 0.01;
-
 /// What a run of the generator brought. Only requests that were due between warm-up and cool-down
 /// count, but for [`run`](Self::run) and the connections.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -87,6 +84,9 @@ pub struct Rates {
 pub struct Quantiles {
     /// How many times.
     pub count: u64,
+    /// Requests that count and have no such time, because they failed or were never sent: the figures
+    /// are those of the others, and look better than it was.
+    pub missing: u64,
     /// Their mean.
     pub mean: Option<f64>,
     /// Median.
@@ -102,10 +102,11 @@ pub struct Quantiles {
 }
 
 impl Quantiles {
-    fn of(times: &Histogram) -> Self {
+    fn of(times: &Histogram, due: u64) -> Self {
         let at = |q| times.quantile(q).map(|time| time.as_secs_f64());
         Self {
             count: times.count(),
+            missing: due.saturating_sub(times.count()),
             mean: times.mean().map(|mean| mean.as_secs_f64()),
             p50: at(0.5),
             p90: at(0.9),
@@ -161,6 +162,7 @@ impl LoadReport {
         for one in tallies {
             tally.join(one);
         }
+        let times = |times: &Histogram| Quantiles::of(times, tally.counted.due);
         let counted = window.length(elapsed, tally.stopped);
         let per_second = |count: u64| match counted.as_secs_f64() {
             0.0 => 0.0,
@@ -184,10 +186,10 @@ impl LoadReport {
                 sent: per_second(tally.sent_within),
                 answered: per_second(tally.answered_within),
             },
-            latency_s: Quantiles::of(&tally.latency),
-            service_s: Quantiles::of(&tally.service),
-            first_byte_s: Quantiles::of(&tally.first_byte),
-            send_lag_s: Quantiles::of(&tally.lag),
+            latency_s: times(&tally.latency),
+            service_s: times(&tally.service),
+            first_byte_s: times(&tally.first_byte),
+            send_lag_s: times(&tally.lag),
             quantile_error: RELATIVE_ERROR,
             statuses: by_class(&tally),
             errors: by_kind(&tally),
@@ -232,7 +234,7 @@ fn by_kind(tally: &Tally) -> BTreeMap<&'static str, u64> {
 fn found(plan: &Plan, tally: &Tally, busiest: &[f64]) -> Vec<(&'static str, String)> {
     const WAS: &str = "the client was the bottleneck";
     let mut found = Vec::new();
-    let lag = Quantiles::of(&tally.own_lag);
+    let lag = Quantiles::of(&tally.own_lag, tally.counted.due);
     if lag.p99.is_some_and(|p99| p99 > plan.lag_limit.as_secs_f64()) {
         let them = if tally.waited == 0 { "requests" } else { "requests that found a connection" };
         found.push(("send_lag", format!(
@@ -277,13 +279,19 @@ fn found(plan: &Plan, tally: &Tally, busiest: &[f64]) -> Vec<(&'static str, Stri
             plan.connections
         )));
     }
-    if tally.skipped > 0 || tally.left_behind {
-        let rest = if tally.left_behind { ", and the rest was not even gone through" } else { "" };
-        found.push(("rate", format!(
-            "{WAS}, or the server much slower than the rate: {} requests were skipped when their time \
-             came, since {OWED} waited already{rest}; lower the rate",
-            tally.skipped
-        )));
+    let mut beyond = Vec::new();
+    if tally.skipped > 0 {
+        let skipped = tally.skipped;
+        beyond.push(format!("{skipped} requests were skipped, since {OWED} waited already"));
+    }
+    if tally.left_behind {
+        beyond.push("more was due than could even be gone through".to_owned());
+    }
+    if !beyond.is_empty() {
+        let beyond = beyond.join(", and ");
+        let text =
+            format!("{WAS}, or the server much slower than the rate: {beyond}; lower the rate");
+        found.push(("rate", text));
     }
     found
 }
@@ -303,11 +311,12 @@ fn doubts(tally: &Tally, ended_early: bool) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if share_of(failed + unsent, due) > MANY_FAILED {
+    if failed + unsent > 0 {
         doubts.push(format!(
-            "{} of {due} requests have no whole answer: the percentiles are those of the others, \
-             and look better than it was",
-            failed + unsent
+            "{} of {due} requests ({:.2} %) have no whole answer: the percentiles are those of the \
+             others, and look better than it was",
+            failed + unsent,
+            100.0 * share_of(failed + unsent, due)
         ));
     }
     if ended_early {
@@ -374,6 +383,32 @@ mod tests {
             answered(Duration::from_millis(n), lag, waited)
         };
         (0..1000).map(one).collect()
+    }
+
+    #[test]
+    fn percentiles_of_those_answered_say_so_if_a_single_one_was_not() {
+        let mut samples = every_ms(|_| (MS / 10, false));
+        let all = report(&samples);
+        assert_eq!((all.latency_s.missing, all.send_lag_s.missing, all.warnings.len()), (0, 0, 0));
+        assert!(!super::super::text(&all).contains('*'), "{}", super::super::text(&all));
+        // One was sent and began to be answered, one was never sent.
+        samples[3].fault = Some(Fault::Short);
+        let unsent =
+            Sample { sent: None, first_byte: None, fault: Some(Fault::Unsent), ..samples[4] };
+        samples[4] = unsent;
+        let most = report(&samples);
+        let missing = [&most.latency_s, &most.service_s, &most.first_byte_s, &most.send_lag_s];
+        assert_eq!(
+            missing.map(|it| (it.count, it.missing)),
+            [(998, 2), (998, 2), (999, 1), (999, 1)]
+        );
+        assert!(most.warnings[0].starts_with("2 of 1000 requests (0.20 %) have no whole answer"));
+        let text = super::super::text(&most);
+        assert!(text.contains("\nlatency, from due *"), "{text}");
+        assert!(
+            text.contains("\n* of those that have such a time: 2 of 1,000 requests failed"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -108,7 +108,12 @@ fn a_run_at_a_rate_that_nobody_keeps_ends_when_nothing_could_be_answered_in_time
     let report = generate(&hasty, &Stop::new().unwrap(), None, |_| (), |_| ()).unwrap();
     assert!(!report.ended_early && report.run.due < 100_000_000, "{:?}", report.run);
     assert!(report.client.limits.contains(&"rate"), "{:?}", report.client);
-    assert!(report.warnings.iter().any(|it| it.contains("not even gone through")));
+    assert!(
+        report
+            .warnings
+            .iter()
+            .any(|it| it.contains("more was due than could even be gone through"))
+    );
 }
 
 #[test]
