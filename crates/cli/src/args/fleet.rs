@@ -52,7 +52,7 @@ pub(crate) struct FleetPlanArgs {
     pub(crate) log: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) copies: FleetCopiesArgs,
-    /// A policy, with all its parameters: predictive, baseline, 'always-on 1..10', 'delayed-off 1s 10s', 'hybrid 2 4 1s' [default: all of them, roughly]
+    /// A policy, with all its parameters: predictive, baseline, 'always-on 1..10', 'delayed-off 1s 10s', 'hybrid 2 4 1s', oracle [default: all of them but the oracle, roughly]
     #[arg(long = "policy", value_name = "POLICY")]
     pub(crate) policies: Vec<String>,
     /// Independent repetitions, from which the intervals come [default: 5]
@@ -84,7 +84,7 @@ pub(crate) struct FleetServerArgs {
     /// Or measured: a rate and the mean response time at it, as often as wanted: 200=10ms
     #[arg(long = "point", value_name = "RATE=TIME", value_parser = fit::point)]
     pub(crate) points: Vec<ResponsePoint>,
-    /// How service times are distributed: deterministic, exponential, 'log-normal 0.5'
+    /// How service times are distributed: deterministic, exponential, 'log-normal 0.5', 'empirical FILE'
     #[arg(long, value_name = "LAW", default_value = "deterministic")]
     pub(crate) service: ServiceText,
     /// Watts when off

@@ -344,6 +344,63 @@ fn a_run_without_arrivals_is_empty() {
     assert_eq!((outcome.arrivals, outcome.span), (0, Duration::ZERO));
 }
 
+/// Runs an oracle over Poisson arrivals at 3/s.
+fn foreseen(settings: &FleetSettings, always_on: u32, seed: u64) -> Outcome {
+    let window = Window { counted: 5000, ..Window::ALL };
+    let service = || times(&Service::Exponential, seed);
+    let schedule = oracle(settings, always_on, poisson(3.0, seed), service(), window).unwrap();
+    let pool = Pool::scheduled(settings.clone(), schedule, Mono::ZERO).unwrap();
+    run(pool, poisson(3.0, seed), service(), window)
+}
+
+#[test]
+fn nobody_costs_less_than_the_oracle_and_refuses_as_few() {
+    let cost = |settings: &FleetSettings, outcome: &Outcome| {
+        let price = settings.transition_price * outcome.tally().transitions() as f64;
+        (outcome.energy + price).get() / outcome.span.as_secs_f64()
+    };
+    for (seed, starting) in [(1, 0), (2, 2), (3, 20)] {
+        // A cycle costs 7 J and twice 1 J of price, and 1.75 W are saved: gaps above 5.1 s pay.
+        let starting = Kind { switch_on: Duration::from_secs(starting), ..kind(20, 1) };
+        let settings = settings(vec![starting], 0);
+        let oracle = foreseen(&settings, 0, seed);
+        // In the first start alone nobody can be there in time.
+        assert!(oracle.refused <= 100 && oracle.tally().switched_off > 50, "{}", oracle.refused);
+        for choice in POLICIES.into_iter().chain(["always-on 20", "delayed-off 5s"]) {
+            let window = Window { counted: 5000, ..Window::ALL };
+            let service = times(&Service::Exponential, seed);
+            let other = run(pool(settings.clone(), choice), poisson(3.0, seed), service, window);
+            let (ours, theirs) = (cost(&settings, &oracle), cost(&settings, &other));
+            assert!(ours <= theirs || other.refused > oracle.refused, "{choice}: {ours}, {theirs}");
+        }
+        // What is to stay on costs more.
+        assert!(cost(&settings, &foreseen(&settings, 10, seed)) > cost(&settings, &oracle));
+    }
+}
+
+#[test]
+fn an_oracle_is_on_when_it_has_to_be_as_worked_out_by_hand() {
+    // 7 J a cycle and 2 J of price at 1.75 W saved: gaps above 5.14 s pay. It takes 2 s to start.
+    let starting = Kind { switch_on: Duration::from_secs(2), ..kind(2, 1) };
+    let settings = settings(vec![starting], 0);
+    // Each takes a second; from 10.5 to 11 two are busy, and to 11.5 one is.
+    let arrivals = || [10_000, 10_500, 15_000, 30_000].map(|at| Mono(Duration::from_millis(at)));
+    let service = || times(&Service::Deterministic, 1);
+    let schedule = oracle(&settings, 0, arrivals(), service(), Window::ALL).unwrap();
+    let millis = |at| Mono(Duration::from_millis(at));
+    let expected =
+        [(0, 0), (8000, 1), (8500, 2), (11_000, 1), (16_000, 0), (28_000, 1), (31_000, 0)];
+    assert_eq!(schedule.steps(), expected.map(|(at, on)| (millis(at), on)));
+    let pool = Pool::scheduled(settings.clone(), schedule, Mono::ZERO).unwrap();
+    let outcome = run(pool, arrivals(), service(), Window::ALL);
+    assert_eq!((outcome.refused, outcome.tally().busy), (0, Duration::from_secs(4)));
+    // One on from 10 to 16, one from 10.5 to 11, and one from 30 to 31.
+    assert_eq!(outcome.tally().on, Duration::from_millis(7500));
+    let two = FleetSettings { kinds: vec![starting, kind(1, 1)], ..settings };
+    let unlike = oracle(&two, 0, arrivals(), service(), Window::ALL).unwrap_err();
+    assert!(unlike.to_string().contains("2 kinds"), "{unlike}");
+}
+
 #[test]
 fn a_longer_delay_switches_less_and_a_further_server_always_on_too() {
     let transitions = |choice: &str| {

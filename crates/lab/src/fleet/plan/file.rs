@@ -7,13 +7,14 @@ use std::time::Duration;
 use nightwatt_gateway::ConfigError;
 use nightwatt_model::arrivals::{Arrivals, Bursts, Profile, Rate};
 use nightwatt_model::duration_text;
-use nightwatt_model::policy::fleet::{FleetChoice, FleetSettings, Kind, Wear};
+use nightwatt_model::policy::fleet::{FleetSettings, Kind, Wear};
 use nightwatt_model::quantity::{Joules, PerSecond, Watts};
 use nightwatt_model::queueing::{ResponsePoint, fit_service, places_within};
 use nightwatt_sim::fleet::Service;
 use serde::Deserialize;
 
-use super::policies::PolicyList;
+use super::policies::{Policy, PolicyList};
+use super::service::{self, ServiceText};
 use super::traffic::{self, Copies, Traffic};
 use super::{Plan, PoolPlan, Sampling, ServerPlan};
 use crate::fleet::Error;
@@ -79,7 +80,7 @@ pub struct ServerFile {
     pub name: String,
     /// How many there are.
     pub servers: u32,
-    /// Requests a second that one can serve; or `points`.
+    /// Requests a second that one can serve; or `points`; default: what measured service times say.
     pub service_rate: Option<f64>,
     /// Measured pairs of a rate and the mean response time at it, that a service rate is fitted to:
     /// `[[200, "10ms"]]`.
@@ -100,49 +101,6 @@ pub struct ServerFile {
     /// From the command to switch on until it serves.
     #[serde(default, with = "duration_text")]
     pub switch_on: Duration,
-}
-
-/// `deterministic`, `exponential` or `log-normal 0.5` (standard deviation over mean).
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(try_from = "String")]
-pub struct ServiceText(pub Service);
-
-impl Default for ServiceText {
-    fn default() -> Self {
-        Self(Service::Deterministic)
-    }
-}
-
-impl TryFrom<String> for ServiceText {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl std::str::FromStr for ServiceText {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let words: Vec<&str> = text.split_whitespace().collect();
-        let service = match words[..] {
-            ["deterministic"] => Some(Service::Deterministic),
-            ["exponential"] => Some(Service::Exponential),
-            ["log-normal", variation] => variation
-                .parse()
-                .ok()
-                .filter(|it: &f64| *it >= 0.0 && it.is_finite())
-                .map(|variation| Service::LogNormal { variation }),
-            _ => None,
-        };
-        service.map(Self).ok_or_else(|| {
-            format!(
-                "`{text}` is no distribution of service times: write `deterministic`, `exponential`, or \
-                 `log-normal 0.5` with the standard deviation over the mean"
-            )
-        })
-    }
 }
 
 /// What arrives.
@@ -307,7 +265,7 @@ impl PlanFile {
             policies.extend(list.map_err(|why| wrong(format!("policies.{index}"), &why))?.0);
         }
         let servers: Result<Vec<ServerPlan>, Refusal> = (self.server.iter().enumerate())
-            .map(|(index, server)| server.plan(index, self.sla))
+            .map(|(index, server)| server.plan(index, self.sla, folder))
             .collect();
         let servers = servers?;
         let mut traffic = Vec::new();
@@ -345,7 +303,7 @@ impl PlanFile {
 
     fn pools(
         self,
-        policies: Vec<FleetChoice>,
+        policies: Vec<Policy>,
         servers: Vec<ServerPlan>,
         traffic: Vec<Traffic>,
     ) -> Result<Plan, Refusal> {
@@ -359,6 +317,10 @@ impl PlanFile {
             transition_price: price,
             overflow_share: refused,
         };
+        if together && servers.len() > 1 && policies.iter().any(Policy::foresees) {
+            let message = "`oracle` is for servers that are all alike: take it out, or `together`";
+            return Err(wrong("together", message));
+        }
         let pools = if together {
             let odd = servers.iter().position(|it| it.service != servers[0].service);
             if let Some(odd) = odd {
@@ -398,8 +360,9 @@ impl PlanFile {
 }
 
 impl ServerFile {
-    fn plan(&self, index: usize, sla: Duration) -> Result<ServerPlan, Refusal> {
+    fn plan(&self, index: usize, sla: Duration, folder: &Path) -> Result<ServerPlan, Refusal> {
         let at = |key: &str| format!("server.{index}.{key}");
+        let law = self.service.read(folder).map_err(|why| wrong(at("service"), &why))?;
         let fitted = |points: &[(f64, Time)]| {
             let point = |&(rate, Time(mean_response)): &(f64, Time)| ResponsePoint {
                 arrivals: PerSecond(rate),
@@ -408,22 +371,29 @@ impl ServerFile {
             let points: Vec<ResponsePoint> = points.iter().map(point).collect();
             fit_service(&points).map_err(|error| wrong(at("points"), &error))
         };
-        let (service, fit) = match (self.service_rate, &self.points) {
-            (Some(rate), None) => (PerSecond(rate), None),
-            (None, Some(points)) => {
+        let (service, fit) = match (self.service_rate, &self.points, &law) {
+            (Some(rate), None, _) => (PerSecond(rate), None),
+            (None, Some(points), _) => {
                 let fit = fitted(points)?;
                 (fit.service, Some(fit))
             }
-            (Some(_), Some(_)) => {
+            (Some(_), Some(_), _) => {
                 return Err(wrong(at("points"), "give `service_rate` or `points`, not both"));
             }
-            (None, None) => {
+            (None, None, Service::Empirical(times)) => {
+                (PerSecond(1.0 / service::mean(times)), None)
+            }
+            (None, None, _) => {
                 let message = "say how fast it is: `service_rate = 261.8`, or measured `points = [[200, \
                                \"10ms\"]]`";
                 return Err(wrong(format!("server.{index}"), message));
             }
         };
-        let key = if fit.is_some() { "points" } else { "service_rate" };
+        let key = match (self.service_rate, &fit) {
+            (Some(_), _) => "service_rate",
+            (None, Some(_)) => "points",
+            (None, None) => "service",
+        };
         let places = places_within(service, sla).map_err(|error| wrong(at(key), &error))?;
         for (key, value) in [
             ("off_w", self.off_w),
@@ -448,7 +418,7 @@ impl ServerFile {
             switch: Joules(self.switch_j),
             switch_on: self.switch_on,
         };
-        Ok(ServerPlan { name: self.name.clone(), kind, service: self.service.0.clone(), fit })
+        Ok(ServerPlan { name: self.name.clone(), kind, service: law, fit })
     }
 }
 

@@ -75,6 +75,82 @@ fn the_front_is_what_nobody_beats_and_the_cheapest_lies_on_it() {
 }
 
 #[test]
+fn the_oracle_costs_least_and_is_nothing_to_choose() {
+    let longer = PLAN.replace("requests = 5000", "requests = 50000");
+    let oracle = "\"predictive\", \"baseline\", \"oracle\"";
+    let result = ran(&longer.replace("\"predictive\"", oracle));
+    for rows in result.groups() {
+        let (oracle, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.foresees);
+        let [oracle] = oracle[..] else { panic!("{rows:?}") };
+        assert_eq!((oracle.policy.as_str(), others.len()), ("oracle 1", 7));
+        assert!(oracle.keeps_limit && !oracle.cheapest && !oracle.pareto);
+        for row in others.iter().filter(|row| row.keeps_limit) {
+            // These servers have several places, so it may miss the least by a little (seen: 0.5 %);
+            // with one, tests of the simulator say that nobody costs less.
+            assert!(oracle.cost_w.mean <= 1.02 * row.cost_w.mean, "{oracle:?} {row:?}");
+        }
+        assert_eq!(others.iter().filter(|row| row.cheapest).count(), 1);
+    }
+    assert!(result.text().contains("\no oracle 1 ") && result.text().contains("nothing to choose"));
+    assert!(!ran(PLAN).text().contains("oracle"));
+    let together = format!("together = true\n{}", PLAN.replace("\"predictive\"", "\"oracle\""));
+    let said = plan(&together).unwrap_err().to_string();
+    assert!(said.contains("plan.toml:1:1: `oracle` is for servers that are all alike"), "{said}");
+}
+
+#[test]
+fn measured_service_times_are_drawn_as_often_as_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    // 1, 1, 1 and 5 ms: 2 ms in the mean, 7 ms^2 in the mean square.
+    std::fs::write(folder.path().join("times"), "service [ms]\n1\n1\n5\n1\n").unwrap();
+    let text = r#"
+sla = "10ms"
+refused = 1
+line = 1000000
+policies = ["always-on 1"]
+replications = 20
+requests = 20000
+
+[[server]]
+name = "measured"
+servers = 1
+service = "empirical times"
+idle_w = 1
+busy_w = 2
+
+[[arrivals]]
+kind = "poisson"
+rates = [250]
+"#;
+    let read = |text: &str| PlanFile::read("plan.toml", text, folder.path());
+    let result = read(text).unwrap().run(|_, _| ()).unwrap();
+    assert!((result.servers[0].service_rate - 500.0).abs() < 1e-9, "{:?}", result.servers);
+    // Pollaczek and Khinchine: 2 ms, and 250/s x 7 ms^2 / (2 (1 - 1/2)) of waiting.
+    let found = result.rows[0].mean_response_ms;
+    let off = (found.mean - 3.75) / found.half_width.unwrap();
+    // Twice the 95 % interval of 20 runs: one in 2000 lies beyond.
+    assert!(off.abs() < 2.0, "{found:?}");
+    // With a rate of its own only the proportions count.
+    let faster = text.replace("servers = 1\n", "servers = 1\nservice_rate = 1000\n");
+    assert!((read(&faster).unwrap().servers[0].kind.service.get() - 1000.0).abs() < 1e-9);
+
+    let said = |text: &str| read(text).unwrap_err().to_string();
+    let gone = said(&text.replace("empirical times", "empirical gone.csv"));
+    assert!(
+        gone.contains("plan.toml:12:1: cannot read ") && gone.contains("gone.csv: No such file"),
+        "{gone}"
+    );
+    std::fs::write(folder.path().join("times"), "1ms\nsoon\n").unwrap();
+    let soon = said(text);
+    assert!(
+        soon.contains("plan.toml:12:1: ") && soon.contains("times: line 2 is no time"),
+        "{soon}"
+    );
+    let nameless = said(&text.replace("empirical times", "empirical"));
+    assert!(nameless.contains("`empirical FILE`"), "{nameless}");
+}
+
+#[test]
 fn the_same_plan_gives_the_same_result_and_another_seed_another() {
     let (first, again) = (ran(PLAN), ran(PLAN));
     assert_eq!(first, again);

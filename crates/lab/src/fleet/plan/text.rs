@@ -45,6 +45,9 @@ impl PlanResult {
              the 95 %\ninterval of the simulation alone ({} replications).",
             self.replications
         );
+        if self.rows.iter().any(|row| row.foresees) {
+            text.push_str("\nThe oracle (o) knows every request to come: it is nothing to choose.");
+        }
         text
     }
 
@@ -103,6 +106,7 @@ fn line(row: &Row) -> String {
         (true, ..) => '*',
         (_, true, _) => '+',
         (_, _, false) => '!',
+        _ if row.foresees => 'o',
         _ => ' ',
     };
     format!(
