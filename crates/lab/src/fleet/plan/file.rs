@@ -217,6 +217,24 @@ fn wrong(key: impl Into<String>, message: &(impl std::fmt::Display + ?Sized)) ->
     Refusal::Value(key.into(), message.to_string())
 }
 
+/// The first of names that is there twice: the places of both, and it.
+fn same_name<'a>(names: impl Iterator<Item = &'a str>) -> Option<(usize, usize, &'a str)> {
+    let names: Vec<&str> = names.collect();
+    names.iter().enumerate().find_map(|(again, name)| {
+        let first = names[..again].iter().position(|other| other == name)?;
+        Some((first, again, *name))
+    })
+}
+
+fn twice(table: &str, first: usize, again: usize, name: &str) -> String {
+    format!(
+        "`{table}` {} and {} are both called `{name}`, and their rows could not be told apart; give \
+         each a `name` of its own",
+        first + 1,
+        again + 1
+    )
+}
+
 impl PlanFile {
     /// Without policies, servers and arrivals yet, and all else as where a file leaves it out.
     pub fn keeping(sla: Duration) -> Self {
@@ -259,20 +277,54 @@ impl PlanFile {
 
     fn resolve(self, folder: &Path) -> Result<Plan, Refusal> {
         self.check()?;
-        let mut policies = Vec::new();
-        for (index, text) in self.policies.iter().enumerate() {
-            let list: Result<PolicyList, String> = text.parse();
-            policies.extend(list.map_err(|why| wrong(format!("policies.{index}"), &why))?.0);
-        }
+        let policies = self.policies()?;
         let servers: Result<Vec<ServerPlan>, Refusal> = (self.server.iter().enumerate())
             .map(|(index, server)| server.plan(index, self.sla, folder))
             .collect();
         let servers = servers?;
-        let mut traffic = Vec::new();
-        for (index, arrivals) in self.arrivals.iter().enumerate() {
-            traffic.extend(arrivals.traffic(index, folder)?);
+        let names = servers.iter().map(|it| it.name.as_str());
+        if let Some((first, again, name)) = same_name(names) {
+            let message = twice("[[server]]", first, again, name);
+            return Err(wrong(format!("server.{again}.name"), &message));
         }
+        let traffic = self.traffic(folder)?;
         self.pools(policies, servers, traffic)
+    }
+
+    /// All policies, each once: rows of the same name would be taken for one.
+    fn policies(&self) -> Result<Vec<Policy>, Refusal> {
+        let mut policies: Vec<(Policy, &str)> = Vec::new();
+        for (index, text) in self.policies.iter().enumerate() {
+            let at = |why: String| wrong(format!("policies.{index}"), &why);
+            let list: PolicyList = text.parse().map_err(at)?;
+            for policy in list.0 {
+                if let Some((_, before)) = policies.iter().find(|(other, _)| *other == policy) {
+                    return Err(at(format!(
+                        "`{policy}` is in `{before}` and again in `{text}`; name it once"
+                    )));
+                }
+                policies.push((policy, text));
+            }
+        }
+        Ok(policies.into_iter().map(|(policy, _)| policy).collect())
+    }
+
+    /// All that arrives. Charts draw the rates of one name as one line.
+    fn traffic(&self, folder: &Path) -> Result<Vec<Traffic>, Refusal> {
+        let mut all = Vec::new();
+        let mut names: Vec<String> = Vec::new();
+        for (index, arrivals) in self.arrivals.iter().enumerate() {
+            let traffic = arrivals.traffic(index, folder)?;
+            names.extend(traffic.first().map(|it| it.name.clone()));
+            if let Some((first, again, name)) = same_name(names.iter().map(String::as_str)) {
+                let message = twice("[[arrivals]]", first, again, name);
+                // Where there is no name, it is by what the table is called.
+                let key = if arrivals.name.is_some() { ".name" } else { "" };
+                return Err(wrong(format!("arrivals.{index}{key}"), &message));
+            }
+            all.extend(traffic);
+        }
+        Ok(all)
     }
 
     /// What no single value shows.
@@ -487,6 +539,11 @@ impl ArrivalsFile {
             let name = self.name.clone().unwrap_or_else(|| word.to_owned());
             Ok(Traffic { name, rate: rate.get(), arrivals, ends: false })
         };
+        let again = |at: usize| self.rates[..at].contains(&self.rates[at]);
+        if let Some(at) = (0..self.rates.len()).find(|at| again(*at)) {
+            let message = format!("the rate {} is there twice; name it once", self.rates[at]);
+            return Err(wrong(format!("arrivals.{index}.rates"), &message));
+        }
         self.rates.iter().map(|rate| process(*rate)).collect()
     }
 }

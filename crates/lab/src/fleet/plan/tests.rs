@@ -175,6 +175,12 @@ fn kinds_together_are_used_by_energy_per_request() {
 }
 
 #[test]
+fn a_kind_may_be_called_as_two_together_are() {
+    let text = ran(&PLAN.replace("\"small\"", "\"a + b\"")).text();
+    assert!(text.contains("% less than all servers idling") && !text.contains("inf"), "{text}");
+}
+
+#[test]
 fn mistakes_are_told_with_their_line() {
     let said = |from: &str, to: &str| {
         let text = PLAN.replace(from, to);
@@ -191,6 +197,31 @@ fn mistakes_are_told_with_their_line() {
         ("rates = [300, 600]", "", "plan.toml:22:1: say how much arrives"),
         ("kind = \"poisson\"", "kind = \"fish\"", "plan.toml:23:8: unknown variant `fish`"),
         ("servers = 6", "server = 6", "plan.toml:10:1: unknown field `server`"),
+        (
+            "name = \"large\"",
+            "name = \"small\"",
+            "plan.toml:16:1: `[[server]]` 1 and 2 are both called `small`",
+        ),
+        (
+            "always-on 1..3",
+            "delayed-off 10s",
+            "plan.toml:3:46: `delayed-off 10s` is in `delayed-off 10s` and again in `delayed-off 1s 10s`",
+        ),
+        (
+            "rates = [300, 600]",
+            "rates = [300, 600, 300]",
+            "plan.toml:24:1: the rate 300 is there twice",
+        ),
+        (
+            "rates = [300, 600]",
+            "rates = [300]\n[[arrivals]]\nkind = \"poisson\"\nrates = [600]",
+            "plan.toml:25:1: `[[arrivals]]` 1 and 2 are both called `poisson`",
+        ),
+        (
+            "rates = [300, 600]",
+            "name = \"web\"\nrates = [300]\n[[arrivals]]\nkind = \"bursts\"\nname = \"web\"\nrates = [300]",
+            "plan.toml:28:1: `[[arrivals]]` 1 and 2 are both called `web`",
+        ),
     ] {
         let said = said(from, to);
         assert!(said.contains(expected), "{expected}: {said}");

@@ -74,7 +74,9 @@ impl PlanResult {
             );
         };
         let all_on: f64 = (self.servers.iter())
-            .filter(|server| best.pool.split(" + ").any(|name| name == server.name))
+            .filter(|server| {
+                best.pool == server.name || best.pool.split(" + ").any(|it| it == server.name)
+            })
             .map(|server| f64::from(server.servers) * server.watts[1])
             .sum();
         let saved = 100.0 * (1.0 - best.watts.mean / all_on);
