@@ -50,6 +50,14 @@ pub enum Error {
     /// Points that are none.
     #[error("{0}")]
     Points(String),
+    /// A value of a plan that was not written as a file.
+    #[error("`{key}`: {message}")]
+    Value {
+        /// Where it would be in a file, with dots.
+        key: String,
+        /// What is wrong with it, and what would be right.
+        message: String,
+    },
     /// Values on the command line that do not go together.
     #[error("{0}")]
     Flags(String),

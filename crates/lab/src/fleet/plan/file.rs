@@ -270,7 +270,7 @@ impl PlanFile {
     /// A plan that was not written as a file; logs are named from here on.
     pub fn plan(self) -> Result<Plan, Error> {
         self.resolve(Path::new("")).map_err(|wrong| match wrong {
-            Refusal::Value(_, message) => Error::Flags(message),
+            Refusal::Value(key, message) => Error::Value { key, message },
             Refusal::Other(error) => error,
         })
     }
