@@ -81,6 +81,7 @@ impl Estimate {
 }
 
 /// A pool with a traffic under a policy.
+#[expect(clippy::struct_excessive_bools, reason = "each is a column of a table, for itself")]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// The pool.
