@@ -25,7 +25,7 @@ pub(crate) struct FleetArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum FleetStep {
     /// How many servers of which kind, by which policy, for a log and a response time
-    Size(FleetSizeArgs),
+    Size(Box<FleetSizeArgs>),
     /// What one server can do, from measured response times
     Fit(FleetFitArgs),
     /// The published claims about pools of small servers: ours beside theirs
