@@ -102,7 +102,7 @@ pub(crate) enum Command {
     Published(PublishedArgs),
     /// Simulate pools of servers that are switched on and off by a policy
     #[command(after_help = fleet::EXAMPLES)]
-    Fleet(FleetArgs),
+    Fleet(Box<FleetArgs>),
     /// See a day of traffic meet a server that sleeps, and the bill
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(DemoArgs),

@@ -11,10 +11,12 @@ use std::path::PathBuf;
 
 use nightwatt_gateway::ConfigError;
 use nightwatt_model::arrivals::{Arrivals, ArrivalsError};
-use nightwatt_model::policy::fleet::{FleetChoice, FleetError, FleetSettings, Pool};
+use nightwatt_model::policy::fleet::{FleetError, FleetSettings, Pool};
 use nightwatt_model::queueing::QueueingError;
 use nightwatt_model::time::{Mono, Nanos};
-use nightwatt_sim::fleet::{Outcome, Service, ServiceError, Window, run};
+use nightwatt_sim::fleet::{Outcome, Service, ServiceError, Window, oracle, run};
+
+use self::plan::Policy;
 
 /// Why a pool cannot be simulated.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +50,14 @@ pub enum Error {
     /// Points that are none.
     #[error("{0}")]
     Points(String),
+    /// A value of a plan that was not written as a file.
+    #[error("`{key}`: {message}")]
+    Value {
+        /// Where it would be in a file, with dots.
+        key: String,
+        /// What is wrong with it, and what would be right.
+        message: String,
+    },
     /// Values on the command line that do not go together.
     #[error("{0}")]
     Flags(String),
@@ -59,13 +69,21 @@ pub enum Error {
 /// One pool under one policy, from a seed; policies with the same seed meet the same requests.
 fn play(
     settings: &FleetSettings,
-    choice: FleetChoice,
+    policy: impl Into<Policy>,
     (arrivals, service): (&Arrivals, &Service),
     seed: u64,
     window: Window,
 ) -> Result<Outcome, Error> {
-    let pool = Pool::new(settings.clone(), choice, Mono::ZERO)?;
-    let times = arrivals.times(seed).map(Nanos::from_secs);
+    let times = || arrivals.times(seed).map(Nanos::from_secs);
     // Arrivals have streams 0 and the last of a seed.
-    Ok(run(pool, times, service.start(seed, 1)?, window))
+    let service = service.start(seed, 1)?;
+    let settings = settings.clone();
+    let pool = match policy.into() {
+        Policy::Live(choice) => Pool::new(settings, choice, Mono::ZERO)?,
+        Policy::Oracle { always_on } => {
+            let schedule = oracle(&settings, always_on, times(), service.clone(), window)?;
+            Pool::scheduled(settings, schedule, Mono::ZERO)?
+        }
+    };
+    Ok(run(pool, times(), service, window))
 }

@@ -26,7 +26,7 @@ mod worker;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
@@ -101,6 +101,8 @@ impl Plan {
 pub struct Sending {
     /// Time since the start.
     pub elapsed: Duration,
+    /// When the last request will have been due, where that is known.
+    pub end: Option<Duration>,
     /// Requests that were due so far.
     pub due: u64,
     /// Requests that are over: answered, failed, or never sent.
@@ -125,16 +127,18 @@ pub enum Border {
 
 /// Sends all of `plan`, or what is due until `stop` is told; waits for the answers and reports.
 ///
-/// Every request leaves one [`Sample`], in batches to `samples` if wanted. `progress` is told twice a
-/// second; `border` when the time that counts begins and ends.
+/// Every request but those skipped leaves one [`Sample`], in batches to `samples` if wanted: if that is
+/// full, sending waits. `progress` is told twice a second; `border` when the time that counts begins and
+/// ends.
 pub fn generate(
     plan: &Plan,
     stop: &Stop,
-    samples: Option<&Sender<Vec<Sample>>>,
+    samples: Option<&SyncSender<Vec<Sample>>>,
     mut progress: impl FnMut(Sending),
     mut border: impl FnMut(Border),
 ) -> Result<LoadReport, Error> {
-    let window = Window::of(plan);
+    let end = plan.end(stop);
+    let window = Window::of(plan, end);
     let room = limits::prepare(plan)?;
     let threads = plan.threads();
     let live = Live::default();
@@ -161,7 +165,7 @@ pub fn generate(
                 Error::Threads(error)
             })?);
         }
-        watch(start, window, &finished, &live, &mut progress, &mut border);
+        watch((start, end), window, &finished, &live, &mut progress, &mut border);
         let joined = handles.into_iter().map(|handle| handle.join().map_err(|_| Error::Panicked));
         joined.collect::<Result<Vec<Result<Tally, Error>>, Error>>()
     })?;
@@ -172,7 +176,7 @@ pub fn generate(
 
 /// Tells what there is to tell until all threads are done.
 fn watch(
-    start: Mono,
+    (start, end): (Mono, Option<Duration>),
     window: Window,
     finished: &Stop,
     live: &Live,
@@ -200,7 +204,7 @@ fn watch(
             tell = now + TELL_EVERY;
             let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
             let (due, done) = (load(&live.due), load(&live.done));
-            progress(Sending { elapsed: now.since(start), due, done });
+            progress(Sending { elapsed: now.since(start), end, due, done });
         }
     }
 }

@@ -9,6 +9,7 @@
 
 mod agenda;
 mod interval;
+mod oracle;
 mod service;
 
 use std::collections::VecDeque;
@@ -21,6 +22,7 @@ use nightwatt_model::time::{Mono, Nanos};
 
 use self::agenda::{Agenda, Event, READY};
 pub use self::interval::Interval;
+pub use self::oracle::oracle;
 use self::service::Demand;
 pub use self::service::{Service, ServiceError, ServiceTimes};
 

@@ -25,7 +25,7 @@ pub(crate) struct FleetArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum FleetStep {
     /// How many servers of which kind, by which policy, for a log and a response time
-    Size(FleetSizeArgs),
+    Size(Box<FleetSizeArgs>),
     /// What one server can do, from measured response times
     Fit(FleetFitArgs),
     /// The published claims about pools of small servers: ours beside theirs
@@ -36,30 +36,29 @@ pub(crate) enum FleetStep {
 #[derive(Debug, clap::Args)]
 pub(crate) struct FleetPlanArgs {
     /// Pools, traffic and policies as a TOML file; or the options below for one kind of server
-    #[arg(value_name = "PLAN", value_hint = ValueHint::FilePath,
-        conflicts_with_all = ["rates", "log", "service_rate", "points", "policies"])]
+    #[arg(value_name = "PLAN", value_hint = ValueHint::FilePath)]
     pub(crate) file: Option<PathBuf>,
     /// Poisson arrivals a second; several are a run each: `300,600`
     #[arg(long = "rate", value_name = "N", value_delimiter = ',', value_parser = written::factor, conflicts_with = "log")]
     pub(crate) rates: Vec<f64>,
     #[command(flatten)]
     pub(crate) server: FleetServerArgs,
-    /// Servers there are
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub(crate) servers: u32,
+    /// Servers there are [default: 20]
+    #[arg(long, value_name = "N")]
+    pub(crate) servers: Option<u32>,
     /// Access log, or counts per second; several are one
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) log: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) copies: FleetCopiesArgs,
-    /// A policy, with all its parameters: predictive, baseline, 'always-on 1..10', 'delayed-off 1s 10s', 'hybrid 2 4 1s' [default: all of them, roughly]
+    /// A policy, with all its parameters: predictive, baseline, 'always-on 1..10', 'delayed-off 1s 10s', 'hybrid 2 4 1s', oracle [default: all of them but the oracle, roughly]
     #[arg(long = "policy", value_name = "POLICY")]
     pub(crate) policies: Vec<String>,
     /// Independent repetitions, from which the intervals come [default: 5]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) replications: Option<u32>,
-    /// Requests that each counts [default: 100000, or all of a log]
-    #[arg(long, value_name = "N")]
+    /// Requests that each counts; of a log all do [default: 100000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
     /// Seed of the first repetition: same seed, same result [default: 1]
     #[arg(long, value_name = "N")]
@@ -84,44 +83,89 @@ pub(crate) struct FleetServerArgs {
     /// Or measured: a rate and the mean response time at it, as often as wanted: 200=10ms
     #[arg(long = "point", value_name = "RATE=TIME", value_parser = fit::point)]
     pub(crate) points: Vec<ResponsePoint>,
-    /// How service times are distributed: deterministic, exponential, 'log-normal 0.5'
-    #[arg(long, value_name = "LAW", default_value = "deterministic")]
-    pub(crate) service: ServiceText,
-    /// Watts when off
-    #[arg(long, value_name = "W", default_value_t = 0.0)]
-    pub(crate) off: f64,
-    /// Watts when on and idle
-    #[arg(long, value_name = "W", default_value_t = 1.8)]
-    pub(crate) idle: f64,
-    /// Watts when serving
-    #[arg(long, value_name = "W", default_value_t = 2.2)]
-    pub(crate) busy: f64,
-    /// Joules of a cycle of off and on
-    #[arg(long, value_name = "J", default_value_t = 10.0)]
-    pub(crate) switch_j: f64,
-    /// Time to start
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = written::duration)]
-    pub(crate) switch_on: Duration,
-    /// Every request is to be answered within this
-    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = written::some_time)]
-    pub(crate) sla: Duration,
-    /// Share of requests that may be refused, 0 to 1
-    #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
-    pub(crate) refused: f64,
-    /// What sparing a server one transition is worth, J
-    #[arg(long, value_name = "J", default_value_t = 0.0)]
-    pub(crate) transition_price: f64,
-    /// Requests that may wait until a server has a place
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) line: u32,
+    /// How service times are distributed: deterministic, exponential, 'log-normal 0.5', 'empirical FILE' [default: deterministic]
+    #[arg(long, value_name = "LAW")]
+    pub(crate) service: Option<ServiceText>,
+    /// Watts when off [default: 0]
+    #[arg(long, value_name = "W")]
+    pub(crate) off: Option<f64>,
+    /// Watts when on and idle [default: 1.8]
+    #[arg(long, value_name = "W")]
+    pub(crate) idle: Option<f64>,
+    /// Watts when serving [default: 2.2]
+    #[arg(long, value_name = "W")]
+    pub(crate) busy: Option<f64>,
+    /// Joules of a cycle of off and on [default: 10]
+    #[arg(long, value_name = "J")]
+    pub(crate) switch_j: Option<f64>,
+    /// Time to start [default: 5s]
+    #[arg(long, value_name = "TIME", value_parser = written::duration)]
+    pub(crate) switch_on: Option<Duration>,
+    /// Every request is to be answered within this [default: 10ms]
+    #[arg(long, value_name = "TIME", value_parser = written::some_time)]
+    pub(crate) sla: Option<Duration>,
+    /// Share of requests that may be refused, 0 to 1 [default: 0.01]
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) refused: Option<f64>,
+    /// What sparing a server one transition is worth, J [default: 0]
+    #[arg(long, value_name = "J")]
+    pub(crate) transition_price: Option<f64>,
+    /// Requests that may wait until a server has a place [default: 0]
+    #[arg(long, value_name = "N")]
+    pub(crate) line: Option<u32>,
+}
+
+/// Which of some options were given.
+fn named<const N: usize>(options: [(&'static str, bool); N]) -> Vec<&'static str> {
+    options.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect()
+}
+
+impl FleetPlanArgs {
+    /// The options for a pool without a plan that were given.
+    pub(crate) fn given(&self) -> Vec<&'static str> {
+        let own = named([
+            ("--rate", !self.rates.is_empty()),
+            ("--log", !self.log.is_empty()),
+            ("--servers", self.servers.is_some()),
+            ("--policy", !self.policies.is_empty()),
+        ]);
+        [own, self.server.given(), self.copies.given()].concat()
+    }
+}
+
+impl FleetServerArgs {
+    /// Those that were given.
+    pub(crate) fn given(&self) -> Vec<&'static str> {
+        named([
+            ("--service-rate", self.service_rate.is_some()),
+            ("--point", !self.points.is_empty()),
+            ("--service", self.service.is_some()),
+            ("--off", self.off.is_some()),
+            ("--idle", self.idle.is_some()),
+            ("--busy", self.busy.is_some()),
+            ("--switch-j", self.switch_j.is_some()),
+            ("--switch-on", self.switch_on.is_some()),
+            ("--sla", self.sla.is_some()),
+            ("--refused", self.refused.is_some()),
+            ("--transition-price", self.transition_price.is_some()),
+            ("--line", self.line.is_some()),
+        ])
+    }
+}
+
+impl FleetCopiesArgs {
+    /// Those that were given.
+    pub(crate) fn given(&self) -> Vec<&'static str> {
+        named([("--copies", self.copies.is_some()), ("--days", self.days.is_some())])
+    }
 }
 
 /// How a log is made larger and shorter.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FleetCopiesArgs {
-    /// Copies of the log on top of each other, shifted by whole days and up to 30 minutes
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) copies: u32,
+    /// Copies of the log on top of each other, shifted by whole days and up to 30 minutes [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) copies: Option<u32>,
     /// Only the first so many days
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) days: Option<u32>,

@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_lab::fleet::plan::{
-    ArrivalKind, ArrivalsFile, Copies, Plan, PlanFile, PlanResult, ServerFile, Time, of_logs,
+    ArrivalKind, ArrivalsFile, Copies, Plan, PlanFile, PlanResult, ServerFile, ServiceText, Time,
+    of_logs,
 };
 use nightwatt_lab::fleet::{Error, fit, published, size};
 use nightwatt_model::scenario::Scenario;
@@ -27,6 +29,31 @@ const USUAL: [&str; 4] =
 /// The published small server.
 const SERVICE_RATE: f64 = 261.8;
 
+/// So many where nobody says how many.
+const SERVERS: u32 = 20;
+
+/// Options, and what they are called in a plan.
+const KEYS: [(&str, &str); 18] = [
+    ("--rate", "rates"),
+    ("--log", "files"),
+    ("--copies", "copies"),
+    ("--days", "days"),
+    ("--policy", "policies"),
+    ("--servers", "servers"),
+    ("--service-rate", "service_rate"),
+    ("--point", "points"),
+    ("--service", "service"),
+    ("--off", "off_w"),
+    ("--idle", "idle_w"),
+    ("--busy", "busy_w"),
+    ("--switch-j", "switch_j"),
+    ("--switch-on", "switch_on"),
+    ("--sla", "sla"),
+    ("--refused", "refused"),
+    ("--transition-price", "transition_price_j"),
+    ("--line", "line"),
+];
+
 /// Does one step.
 pub(crate) fn run(args: &FleetArgs) -> Result<ExitStatus, Failure> {
     match &args.step {
@@ -41,6 +68,15 @@ pub(crate) fn run(args: &FleetArgs) -> Result<ExitStatus, Failure> {
 fn failure(error: &Error) -> Failure {
     match error {
         Error::TooFew(_) => Failure::failed(error),
+        // Only plans made of options have such: `server.0.idle_w` was `--idle`.
+        Error::Value { key, message } => {
+            let of_key = |part| KEYS.iter().find(|(_, key)| *key == part);
+            let option =
+                key.rsplit('.').find_map(of_key).map_or(key.as_str(), |(option, _)| option);
+            // Any rate above 0 is one; that it is too low for the response time is all that can be.
+            let also = if option == "--service-rate" { "`--sla`, " } else { "" };
+            Failure::usage(&Error::Flags(format!("{also}`{option}`: {message}")))
+        }
         _ => Failure::usage(error),
     }
 }
@@ -64,19 +100,46 @@ fn told<T>(
 
 fn simulate(args: &FleetPlanArgs) -> Result<ExitStatus, Failure> {
     let mut plan = match &args.file {
-        Some(path) => read(path)?,
+        Some(path) => {
+            alone(path, &args.given())?;
+            read(path)?
+        }
         None => of_flags(args)?,
     };
+    let is_log = plan.traffic.iter().all(|traffic| traffic.ends);
     let sampling = &mut plan.sampling;
     if let Some(requests) = args.requests {
-        (sampling.requests, sampling.warm_up) = (requests.max(1), requests / 20);
+        if is_log {
+            return Err(Failure::saying("`--requests` does not apply: a log is played whole")
+                .into_usage()
+                .hint(
+                    "leave it out; `--days N` (`days` in a plan) plays the first days of a log",
+                ));
+        }
+        (sampling.requests, sampling.warm_up) = (requests, requests / 20);
     }
-    sampling.replications = args.replications.unwrap_or(sampling.replications).max(1);
+    sampling.replications = args.replications.unwrap_or(sampling.replications);
     sampling.seed = args.seed.unwrap_or(sampling.seed);
     let result = told(args.json, |tell| plan.run(tell))?;
     output::say_result(&result, args.json, || result.text(), &[])?;
     write(args, &result)?;
     Ok(ExitStatus::Success)
+}
+
+/// What a plan says is not said by options, too: it is not clear which would count.
+fn alone(plan: &Path, given: &[&str]) -> Result<(), Failure> {
+    if given.is_empty() {
+        return Ok(());
+    }
+    let keys = KEYS.iter().filter(|(option, _)| given.contains(option)).map(|(_, key)| *key);
+    let keys: Vec<String> = keys.map(|key| format!("`{key}`")).collect();
+    let options: Vec<String> = given.iter().map(|option| format!("`{option}`")).collect();
+    let what = format!(
+        "{} beside a plan would be ignored: options are for pools without one",
+        options.join(", ")
+    );
+    let hint = format!("write {} into {}, or leave the plan out", keys.join(", "), plan.display());
+    Err(Failure::saying(what).into_usage().hint(hint))
 }
 
 /// After the result was said: a path that cannot be written loses nothing.
@@ -121,7 +184,12 @@ fn of_flags(args: &FleetPlanArgs) -> Result<Plan, Failure> {
             .into_usage()
             .hint("`nightwatt fleet plan.toml`, `--rate 300,600` or `--log access.log`; `--help` has examples"));
     }
-    let mut file = file_of(&args.server, args.servers);
+    if let (true, [option, ..]) = (args.log.is_empty(), &args.copies.given()[..]) {
+        return Err(Failure::saying(format!("`{option}` is about a log, and there is none"))
+            .into_usage()
+            .hint(format!("name one with `--log FILE`, or leave `{option}` out")));
+    }
+    let mut file = file_of(&args.server, args.servers.unwrap_or(SERVERS));
     if !args.policies.is_empty() {
         file.policies.clone_from(&args.policies);
     }
@@ -133,26 +201,30 @@ fn of_flags(args: &FleetPlanArgs) -> Result<Plan, Failure> {
 fn file_of(args: &FleetServerArgs, servers: u32) -> PlanFile {
     let points: Vec<(f64, Time)> =
         args.points.iter().map(|it| (it.arrivals.get(), Time(it.mean_response))).collect();
-    let rate = points.is_empty().then_some(args.service_rate.unwrap_or(SERVICE_RATE));
+    // Measured service times have a rate of their own.
+    let is_measured = matches!(args.service, Some(ServiceText::Empirical(_)));
+    let usual = (points.is_empty() && !is_measured).then_some(SERVICE_RATE);
+    let rate = args.service_rate.or(usual);
     let server = ServerFile {
         name: "server".to_owned(),
         servers,
         service_rate: rate,
-        points: rate.is_none().then_some(points),
-        service: args.service.clone(),
-        off_w: args.off,
-        idle_w: args.idle,
-        busy_w: args.busy,
-        switch_j: args.switch_j,
-        switch_on: args.switch_on,
+        points: (!points.is_empty()).then_some(points),
+        service: args.service.clone().unwrap_or_default(),
+        off_w: args.off.unwrap_or(0.0),
+        idle_w: args.idle.unwrap_or(1.8),
+        busy_w: args.busy.unwrap_or(2.2),
+        switch_j: args.switch_j.unwrap_or(10.0),
+        switch_on: args.switch_on.unwrap_or(Duration::from_secs(5)),
     };
+    let usual = PlanFile::keeping(args.sla.unwrap_or(Duration::from_millis(10)));
     PlanFile {
-        refused: args.refused,
-        transition_price_j: args.transition_price,
-        line: args.line,
+        refused: args.refused.unwrap_or(usual.refused),
+        transition_price_j: args.transition_price.unwrap_or(usual.transition_price_j),
+        line: args.line.unwrap_or(usual.line),
         policies: USUAL.map(str::to_owned).to_vec(),
         server: vec![server],
-        ..PlanFile::keeping(args.sla)
+        ..usual
     }
 }
 
@@ -161,7 +233,7 @@ fn arrivals(rates: &[f64], log: &[PathBuf], copies: &FleetCopiesArgs) -> Arrival
     ArrivalsFile {
         rates: rates.to_vec(),
         files: log.to_vec(),
-        copies: copies.copies,
+        copies: copies.copies.unwrap_or(1),
         days: copies.days,
         ..ArrivalsFile::of(kind)
     }
@@ -181,6 +253,7 @@ fn size_up(args: &FleetSizeArgs) -> Result<ExitStatus, Failure> {
             file.plan().map_err(|error| failure(&error))?
         }
         Some(path) => {
+            alone(path, &args.server.given())?;
             let mut plan = read(path)?;
             if plan.pools.iter().any(|pool| pool.settings.kinds.len() > 1) {
                 return Err(Failure::saying(
@@ -189,7 +262,7 @@ fn size_up(args: &FleetSizeArgs) -> Result<ExitStatus, Failure> {
                 .into_usage()
                 .hint("take `together` out of the plan: each kind is then a pool of its own"));
             }
-            let copies = Copies { copies: args.copies.copies, days: args.copies.days };
+            let copies = Copies { copies: args.copies.copies.unwrap_or(1), days: args.copies.days };
             plan.traffic = vec![of_logs(&args.logs, copies).map_err(|error| failure(&error))?];
             plan
         }

@@ -5,12 +5,11 @@ mod plan;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::Path;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use nightwatt_load::generate::{
-    self, Border, LoadReport, Mix, Plan, Rows, Sample, Schedule, Sending, ServerIs, ServerWatch,
+    self, Border, LoadReport, Mix, Plan, Rows, Sample, Sending, ServerIs, ServerWatch,
 };
 use serde_json::{Value, json};
 
@@ -33,8 +32,8 @@ pub(crate) fn run(args: &LoadArgs) -> Result<ExitStatus, Failure> {
         output::complain(&announcement(args, &plan));
     }
     let mut progress = Progress::by_time(args.found.json);
-    let end = end_of(&plan);
     let tell = |sending: Sending| {
+        let end = sending.end.unwrap_or_default();
         let left = end.saturating_sub(sending.elapsed);
         let done = (sending.elapsed.min(end), end);
         let done = (done.0.as_millis() as u64, done.1.as_millis() as u64);
@@ -149,15 +148,6 @@ fn announcement(args: &LoadArgs, plan: &Plan) -> String {
     )
 }
 
-/// When the last request is due.
-fn end_of(plan: &Plan) -> Duration {
-    let end = plan.until.time.filter(|_| plan.until.requests.is_none());
-    end.unwrap_or_else(|| {
-        let schedule = Schedule::new(&plan.arrivals, &plan.mix, plan.seed, plan.until);
-        schedule.last().map_or(Duration::ZERO, |due| due.at)
-    })
-}
-
 fn nothing_answered(plan: &Plan, report: &LoadReport) -> Failure {
     let reasons: Vec<String> =
         report.errors.iter().map(|(why, n)| format!("{} {why}", count(*n))).collect();
@@ -166,9 +156,12 @@ fn nothing_answered(plan: &Plan, report: &LoadReport) -> Failure {
         .hint(format!("does `curl -v {url}` get an answer?"))
 }
 
+/// Batches of rows that may wait for the disk, a thousand rows each: some 30 MB.
+const BATCHES: usize = 256;
+
 /// Writes rows in a thread of its own, so that no request waits for a disk.
 struct Writer {
-    samples: Sender<Vec<Sample>>,
+    samples: SyncSender<Vec<Sample>>,
     thread: JoinHandle<io::Result<()>>,
     path: std::path::PathBuf,
 }
@@ -176,7 +169,7 @@ struct Writer {
 impl Writer {
     fn start(path: &Path, mix: &Mix) -> Result<Self, Failure> {
         let file = File::create(path).map_err(|error| unwritten(path, &error))?;
-        let (samples, inbox): (_, Receiver<Vec<Sample>>) = mpsc::channel();
+        let (samples, inbox): (_, Receiver<Vec<Sample>>) = mpsc::sync_channel(BATCHES);
         let mix = mix.clone();
         let write = move || {
             let mut rows = Rows::new(BufWriter::new(file))?;

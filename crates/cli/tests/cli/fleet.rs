@@ -106,6 +106,79 @@ fn a_mistake_in_a_plan_is_shown_where_it_is() {
 }
 
 #[test]
+fn what_would_be_ignored_is_refused_with_what_to_do() {
+    let plan = example();
+    let said = |args: &[&str]| {
+        let output = nightwatt(&[&["fleet"], args].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+        told(&output)
+    };
+    let beside = [
+        ["--rate", "300", "rates"],
+        ["--servers", "5", "servers"],
+        ["--policy", "baseline", "policies"],
+        ["--service-rate", "5", "service_rate"],
+        ["--service", "exponential", "service"],
+        ["--off", "1", "off_w"],
+        ["--idle", "1", "idle_w"],
+        ["--busy", "1", "busy_w"],
+        ["--switch-j", "1", "switch_j"],
+        ["--switch-on", "1s", "switch_on"],
+        ["--sla", "1s", "sla"],
+        ["--refused", "0.5", "refused"],
+        ["--transition-price", "1", "transition_price_j"],
+        ["--line", "1", "line"],
+        ["--copies", "2", "copies"],
+        ["--days", "2", "days"],
+    ];
+    for [option, value, key] in beside {
+        let said = said(&[&plan, option, value]);
+        assert!(said.contains(&format!("`{option}` beside a plan would be ignored")), "{said}");
+        assert!(said.contains(&format!("hint: write `{key}` into ")), "{said}");
+    }
+    let both = said(&["size", &plan, "--plan", &plan, "--sla", "1s", "--idle", "1"]);
+    assert!(both.contains("`--idle`, `--sla` beside a plan"), "{both}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let counts = folder.path().join("counts");
+    std::fs::write(&counts, "3 ".repeat(100)).unwrap();
+    let counts = counts.display().to_string();
+    let whole = said(&["--log", &counts, "--requests", "50"]);
+    assert!(whole.contains("`--requests` does not apply: a log is played whole"), "{whole}");
+    assert!(whole.contains("`--days N`"), "{whole}");
+    let no_log = said(&["--rate", "300", "--copies", "2"]);
+    assert!(no_log.contains("`--copies` is about a log, and there is none"), "{no_log}");
+    for option in ["--replications", "--requests"] {
+        let none = said(&["--rate", "300", option, "0"]);
+        assert!(none.contains(option) && none.contains("0 is not in 1.."), "{none}");
+    }
+}
+
+#[test]
+fn a_wrong_value_is_told_by_the_option_that_it_came_from() {
+    for (option, value, why) in [
+        ("--rate", "300,600,300", "the rate 300 is there twice"),
+        ("--refused", "2", "a share lies between 0 and 1"),
+        ("--idle", "NaN", "watts and joules are 0 or more"),
+        ("--switch-j", "inf", "watts and joules are 0 or more"),
+        ("--transition-price", "inf", "a price is 0 or more"),
+        ("--servers", "0", "choose 1 to 100000"),
+        ("--policy", "sometimes", "`sometimes` is not a fleet policy"),
+        ("--service", "empirical /no/such/file", "cannot read /no/such/file"),
+    ] {
+        let rate: &[&str] = if option == "--rate" { &[] } else { &["--rate", "300"] };
+        let output = nightwatt(&[&["fleet", option, value], rate].concat());
+        let said = told(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(&format!("error: `{option}`: {why}")), "{option}: {said}");
+        assert!(!said.contains("server.0") && !said.contains("arrivals.0"), "{said}");
+    }
+    // What nobody can serve in time lies in both.
+    let late = told(&nightwatt(&["fleet", "--rate", "300", "--sla", "1ms"]));
+    assert!(late.contains("`--sla`, `--service-rate`: a response within 1ms"), "{late}");
+}
+
+#[test]
 fn a_service_rate_is_fitted_to_points_of_a_file_and_of_options() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("points.csv");
@@ -147,8 +220,29 @@ fn a_pool_is_sized_for_a_log() {
     let text = told(&nightwatt(&args));
     assert!(text.contains("Take 4 servers, switched by") && text.contains("EUR"), "{text}");
     assert!(text.contains("warning: 4.0 hours are little to tell a year from"), "{text}");
+    // The first requests come while the servers start, so that any policy refuses some of them.
     let hopeless = nightwatt(&[&args[..], &["--refused", "0"]].concat());
-    assert!(hopeless.status.code() != Some(101), "{}", told(&hopeless));
+    let said = told(&hopeless);
+    assert_eq!(hopeless.status.code(), Some(0), "{said}");
+    assert!(
+        said.contains("No policy that was tried keeps what is refused or late at 0 %: "),
+        "{said}"
+    );
+    assert!(said.contains("none keeps the limit") && !said.contains("Take "), "{said}");
+    let said = json(&[&args[..], &["--refused", "0", "--json"]].concat());
+    let kind = &said["kinds"][0];
+    assert_eq!((&kind["policy"], &kind["refused_all_on"]), (&Value::Null, &0.0.into()), "{kind}");
+    let rows = said["simulated"]["rows"].as_array().unwrap();
+    assert!(rows.iter().all(|row| row["refused"]["mean"].as_f64() > Some(0.0)), "{rows:?}");
+    // 4/s each: 16,384 of them answer 65,536 a second.
+    std::fs::write(&counts, "100000 100000").unwrap();
+    let hopeless = nightwatt(&args);
+    let said = told(&hopeless);
+    assert_eq!(hopeless.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("even 16384 of server refuse") && said.contains("hint: take faster"),
+        "{said}"
+    );
     if let Some(data) = shared_data() {
         let nasa = data.join("logs/nasa_requests_per_second.txt.gz").display().to_string();
         let said =

@@ -236,7 +236,7 @@ pub fn points(text: &str) -> Result<Vec<ResponsePoint>, String> {
 }
 
 /// Seconds of the unit that a heading names: `response [ms]`, `time_s`.
-fn unit_of(heading: &str) -> Option<f64> {
+pub(super) fn unit_of(heading: &str) -> Option<f64> {
     let last = heading.split([',', ';', '\t']).next_back()?;
     let is_letter = |c: char| !c.is_ascii_alphabetic();
     last.split(is_letter).filter(|word| !word.is_empty()).find_map(|word| match word {

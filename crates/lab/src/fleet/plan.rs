@@ -2,25 +2,28 @@
 //!
 //! Each combination is simulated several times with seeds of its own, on all cores; policies meet the
 //! same requests (common random numbers). The result does not depend on the number of cores. Memory
-//! holds the requests in the pools, one row per combination and repetition, and the counts of logs.
+//! holds the requests in the pools, one row per combination and repetition, the counts of logs, and the
+//! switchings of an oracle.
 
 mod charts;
 mod file;
 mod page;
 mod policies;
 mod result;
+mod service;
 mod text;
 mod traffic;
 
 use std::time::Duration;
 
-use nightwatt_model::policy::fleet::{FleetChoice, FleetSettings, Kind};
+use nightwatt_model::policy::fleet::{FleetSettings, Kind};
 use nightwatt_model::queueing::ServiceFit;
 use nightwatt_sim::fleet::{Outcome, Service, Window};
 
-pub use self::file::{ArrivalKind, ArrivalsFile, PlanFile, ServerFile, ServiceText, Time};
-pub use self::policies::PolicyList;
+pub use self::file::{ArrivalKind, ArrivalsFile, PlanFile, ServerFile, Time};
+pub use self::policies::{Policy, PolicyList};
 pub use self::result::{Estimate, PlanResult, Row, ServerRow};
+pub use self::service::ServiceText;
 pub use self::traffic::{Copies, Traffic, of_logs};
 use super::{Error, curves, jobs, play};
 
@@ -30,7 +33,7 @@ pub struct Plan {
     /// Response time that is promised.
     pub sla: Duration,
     /// Each with each pool and each traffic.
-    pub policies: Vec<FleetChoice>,
+    pub policies: Vec<Policy>,
     /// Each with each traffic.
     pub pools: Vec<PoolPlan>,
     /// Kinds of servers, as written down.
@@ -84,7 +87,7 @@ pub struct Sampling {
 struct Job<'a> {
     pool: &'a PoolPlan,
     traffic: &'a Traffic,
-    choice: FleetChoice,
+    policy: Policy,
     seed: u64,
 }
 
@@ -136,10 +139,10 @@ impl Plan {
         let mut jobs = Vec::new();
         for pool in &self.pools {
             for traffic in &self.traffic {
-                for choice in &self.policies {
+                for policy in &self.policies {
                     for replication in 0..self.sampling.replications {
                         let seed = self.sampling.seed.wrapping_add(u64::from(replication));
-                        jobs.push(Job { pool, traffic, choice: *choice, seed });
+                        jobs.push(Job { pool, traffic, policy: *policy, seed });
                     }
                 }
             }
@@ -162,7 +165,7 @@ impl Plan {
             Window { warm_up, counted: counted as u64, cool_down: warm_up / 2 }
         };
         let streams = (&job.traffic.arrivals, &job.pool.service);
-        play(&job.pool.settings, job.choice, streams, job.seed, window)
+        play(&job.pool.settings, job.policy, streams, job.seed, window)
             .map(|it| Figures::of(&it, self.sla))
     }
 

@@ -14,7 +14,7 @@ use nightwatt_report::grouped;
 use nightwatt_sim::fleet::Window;
 use serde::Serialize;
 
-use super::plan::{Plan, PlanResult, PoolPlan, Row, Traffic};
+use super::plan::{Plan, PlanResult, Policy, PoolPlan, Row, Traffic};
 use super::{Error, jobs, play};
 
 /// Version of the JSON form.
@@ -105,7 +105,7 @@ pub fn run(
     for (pool, (servers, _)) in pools.pools.iter().zip(&sized) {
         let one = Plan {
             pools: vec![pool.clone()],
-            policies: policies(*servers),
+            policies: policies(*servers).into_iter().map(Policy::from).collect(),
             sampling: super::plan::Sampling { replications: 1, ..plan.sampling },
             ..pools.clone()
         };

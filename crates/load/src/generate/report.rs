@@ -10,6 +10,7 @@ use super::sample::Fault;
 use super::schedule::Window;
 use super::server::ServerReport;
 use super::tally::{Counts, Tally};
+use super::worker::OWED;
 use super::{Plan, limits};
 
 /// Version of the JSON form.
@@ -17,9 +18,6 @@ pub const SCHEMA: u32 = 1;
 
 /// A thread that uses this much of a processor has nothing left for what comes next.
 const BUSY: f64 = 0.95;
-
-/// So large a share of failed requests makes the percentiles of the answered ones doubtful.
-const MANY_FAILED: f64 = 0.01;
 
 /// What a run of the generator brought. Only requests that were due between warm-up and cool-down
 /// count, but for [`run`](Self::run) and the connections.
@@ -86,6 +84,9 @@ pub struct Rates {
 pub struct Quantiles {
     /// How many times.
     pub count: u64,
+    /// Requests that count and have no such time, because they failed or were never sent: the figures
+    /// are those of the others, and look better than it was.
+    pub missing: u64,
     /// Their mean.
     pub mean: Option<f64>,
     /// Median.
@@ -101,10 +102,11 @@ pub struct Quantiles {
 }
 
 impl Quantiles {
-    fn of(times: &Histogram) -> Self {
+    fn of(times: &Histogram, due: u64) -> Self {
         let at = |q| times.quantile(q).map(|time| time.as_secs_f64());
         Self {
             count: times.count(),
+            missing: due.saturating_sub(times.count()),
             mean: times.mean().map(|mean| mean.as_secs_f64()),
             p50: at(0.5),
             p90: at(0.9),
@@ -143,7 +145,7 @@ pub struct Client {
     pub descriptors: u64,
     /// Did something of the client's own, and not the server, make the figures what they are?
     pub was_the_bottleneck: bool,
-    /// What: `send_lag`, `cpu`, `descriptors`, `ports`, `connections`.
+    /// What: `send_lag`, `cpu`, `descriptors`, `ports`, `connections`, `rate`.
     pub limits: Vec<&'static str>,
 }
 
@@ -160,14 +162,14 @@ impl LoadReport {
         for one in tallies {
             tally.join(one);
         }
-        let counted = window.length(elapsed);
+        let times = |times: &Histogram| Quantiles::of(times, tally.counted.due);
+        let counted = window.length(elapsed, tally.stopped);
         let per_second = |count: u64| match counted.as_secs_f64() {
             0.0 => 0.0,
             seconds => count as f64 / seconds,
         };
-        let lag = Quantiles::of(&tally.lag);
         let busiest: Vec<f64> = tallies.iter().map(|one| one.cpu.busiest).collect();
-        let found = found(plan, &tally, &lag, &busiest);
+        let found = found(plan, &tally, &busiest);
         let mut warnings: Vec<String> = found.iter().map(|(_, text)| text.clone()).collect();
         warnings.extend(doubts(&tally, ended_early));
         Self {
@@ -184,10 +186,10 @@ impl LoadReport {
                 sent: per_second(tally.sent_within),
                 answered: per_second(tally.answered_within),
             },
-            latency_s: Quantiles::of(&tally.latency),
-            service_s: Quantiles::of(&tally.service),
-            first_byte_s: Quantiles::of(&tally.first_byte),
-            send_lag_s: lag,
+            latency_s: times(&tally.latency),
+            service_s: times(&tally.service),
+            first_byte_s: times(&tally.first_byte),
+            send_lag_s: times(&tally.lag),
             quantile_error: RELATIVE_ERROR,
             statuses: by_class(&tally),
             errors: by_kind(&tally),
@@ -229,17 +231,14 @@ fn by_kind(tally: &Tally) -> BTreeMap<&'static str, u64> {
 }
 
 /// The client's limits that were met, with what to try.
-fn found(
-    plan: &Plan,
-    tally: &Tally,
-    lag: &Quantiles,
-    busiest: &[f64],
-) -> Vec<(&'static str, String)> {
+fn found(plan: &Plan, tally: &Tally, busiest: &[f64]) -> Vec<(&'static str, String)> {
     const WAS: &str = "the client was the bottleneck";
     let mut found = Vec::new();
-    if lag.p99.is_some_and(|p99| p99 > plan.lag_limit.as_secs_f64()) && tally.waited == 0 {
+    let lag = Quantiles::of(&tally.own_lag, tally.counted.due);
+    if lag.p99.is_some_and(|p99| p99 > plan.lag_limit.as_secs_f64()) {
+        let them = if tally.waited == 0 { "requests" } else { "requests that found a connection" };
         found.push(("send_lag", format!(
-            "{WAS}: of 100 requests one left {:.2} ms late or later, the latest {:.2} ms; lower the \
+            "{WAS}: of 100 {them} one left {:.2} ms late or later, the latest {:.2} ms; lower the \
              rate, give it a processor of its own, or send from another machine",
             lag.p99.unwrap_or(0.0) * 1e3,
             lag.max.unwrap_or(0.0) * 1e3
@@ -280,6 +279,20 @@ fn found(
             plan.connections
         )));
     }
+    let mut beyond = Vec::new();
+    if tally.skipped > 0 {
+        let skipped = tally.skipped;
+        beyond.push(format!("{skipped} requests were skipped, since {OWED} waited already"));
+    }
+    if tally.left_behind {
+        beyond.push("more was due than could even be gone through".to_owned());
+    }
+    if !beyond.is_empty() {
+        let beyond = beyond.join(", and ");
+        let text =
+            format!("{WAS}, or the server much slower than the rate: {beyond}; lower the rate");
+        found.push(("rate", text));
+    }
     found
 }
 
@@ -298,15 +311,119 @@ fn doubts(tally: &Tally, ended_early: bool) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if share_of(failed + unsent, due) > MANY_FAILED {
+    if failed + unsent > 0 {
         doubts.push(format!(
-            "{} of {due} requests have no whole answer: the percentiles are those of the others, \
-             and look better than it was",
-            failed + unsent
+            "{} of {due} requests ({:.2} %) have no whole answer: the percentiles are those of the \
+             others, and look better than it was",
+            failed + unsent,
+            100.0 * share_of(failed + unsent, due)
         ));
     }
     if ended_early {
         doubts.push("it was ended early: these are the figures up to then".to_owned());
     }
     doubts
+}
+
+#[cfg(test)]
+mod tests {
+    use nightwatt_model::arrivals::{Arrivals, Rate};
+
+    use super::*;
+    use crate::generate::{Carrier, Dress, Mix, Sample, Until, Wanted};
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// A request that was due at a time, left so much later and was answered 5 ms after that.
+    fn answered(intended: Duration, lag: Duration, waited: bool) -> Sample {
+        let sent = intended + lag;
+        Sample {
+            number: 0,
+            wanted: 0,
+            intended,
+            sent: Some(sent),
+            first_byte: Some(sent + 4 * MS),
+            end: sent + 5 * MS,
+            status: 200,
+            bytes: 2,
+            fault: None,
+            carrier: Carrier::Kept,
+            waited,
+            counted: true,
+        }
+    }
+
+    fn report(samples: &[Sample]) -> LoadReport {
+        let mix = Mix::weighted(&[Wanted::page("http://127.0.0.1:9/")], &Dress::default()).unwrap();
+        let plan = Plan {
+            arrivals: Arrivals::Constant(Rate::new(1000.0).unwrap()),
+            mix,
+            seed: 1,
+            until: Until { time: Some(Duration::from_secs(1)), requests: None },
+            warm_up: Duration::ZERO,
+            cool_down: Duration::ZERO,
+            timeout: Duration::from_secs(1),
+            connections: 64,
+            keep_alive: true,
+            threads: None,
+            lag_limit: MS,
+        };
+        let window = Window::of(&plan, plan.until.time);
+        let mut tally = Tally::default();
+        for sample in samples {
+            tally.due(true);
+            tally.add(sample, window);
+        }
+        LoadReport::of(&plan, window, &[tally], 1024, Duration::from_secs(1), false)
+    }
+
+    fn every_ms(lag: impl Fn(u64) -> (Duration, bool)) -> Vec<Sample> {
+        let one = |n| {
+            let (lag, waited) = lag(n);
+            answered(Duration::from_millis(n), lag, waited)
+        };
+        (0..1000).map(one).collect()
+    }
+
+    #[test]
+    fn percentiles_of_those_answered_say_so_if_a_single_one_was_not() {
+        let mut samples = every_ms(|_| (MS / 10, false));
+        let all = report(&samples);
+        assert_eq!((all.latency_s.missing, all.send_lag_s.missing, all.warnings.len()), (0, 0, 0));
+        assert!(!super::super::text(&all).contains('*'), "{}", super::super::text(&all));
+        // One was sent and began to be answered, one was never sent.
+        samples[3].fault = Some(Fault::Short);
+        let unsent =
+            Sample { sent: None, first_byte: None, fault: Some(Fault::Unsent), ..samples[4] };
+        samples[4] = unsent;
+        let most = report(&samples);
+        let missing = [&most.latency_s, &most.service_s, &most.first_byte_s, &most.send_lag_s];
+        assert_eq!(
+            missing.map(|it| (it.count, it.missing)),
+            [(998, 2), (998, 2), (999, 1), (999, 1)]
+        );
+        assert!(most.warnings[0].starts_with("2 of 1000 requests (0.20 %) have no whole answer"));
+        let text = super::super::text(&most);
+        assert!(text.contains("\nlatency, from due *"), "{text}");
+        assert!(
+            text.contains("\n* of those that have such a time: 2 of 1,000 requests failed"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn one_request_that_waits_for_a_connection_does_not_hide_that_all_leave_late() {
+        let late = every_ms(|n| (3 * MS, n == 500));
+        assert_eq!(report(&late).client.limits, ["send_lag", "connections"]);
+        assert!(report(&late).warnings[0].contains("requests that found a connection"));
+        // Those that wait are late by the server's doing, and say nothing of this machine.
+        let waiting = every_ms(|n| if n % 2 == 0 { (9 * MS, true) } else { (MS / 10, false) });
+        let waiting = report(&waiting);
+        assert_eq!(waiting.client.limits, ["connections"]);
+        assert!(waiting.send_lag_s.p99.unwrap() >= 0.009, "{:?}", waiting.send_lag_s);
+        // 1 % later than the limit is what is allowed.
+        let few = |late| report(&every_ms(|n| (if n < late { 3 * MS } else { MS / 10 }, false)));
+        assert_eq!(few(10).client.limits, [""; 0]);
+        assert_eq!(few(11).client.limits, ["send_lag"]);
+    }
 }

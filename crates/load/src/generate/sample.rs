@@ -10,6 +10,8 @@ use serde::Serialize;
 pub enum Fault {
     /// Never sent: no connection was free before its time was over, or the run ended before.
     Unsent,
+    /// Never sent: when its time came, as many others as may wait were waiting already.
+    Skipped,
     /// Nobody listens there.
     Refused,
     /// The connection could not be made for another reason: no route, no such network.
@@ -36,8 +38,9 @@ pub enum Fault {
 
 impl Fault {
     /// All of them, in the order of their discriminants.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Unsent,
+        Self::Skipped,
         Self::Refused,
         Self::Unreachable,
         Self::ConnectTimeout,
@@ -55,6 +58,7 @@ impl Fault {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unsent => "unsent",
+            Self::Skipped => "skipped",
             Self::Refused => "refused",
             Self::Unreachable => "unreachable",
             Self::ConnectTimeout => "connect_timeout",

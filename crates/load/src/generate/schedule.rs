@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nightwatt_clock::meter::Stop;
 use nightwatt_model::arrivals::{Arrivals, Times};
 
 use super::Plan;
@@ -44,6 +45,39 @@ impl Schedule {
     }
 }
 
+impl Plan {
+    /// When the last request has had its share of the time: so that requests over that time are the
+    /// rate, it is when the next one would have been due, which is not sent. Where arrivals end, it is
+    /// the mean of their gaps after the last one.
+    ///
+    /// It may take going through all requests, until `stop` is told. `None` where nothing says when:
+    /// without an end, or if all are due at once.
+    pub fn end(&self, stop: &Stop) -> Option<Duration> {
+        let Until { time, requests } = self.until;
+        if requests.is_none() && !matches!(self.arrivals, Arrivals::Trace(_)) {
+            return time;
+        }
+        let until = Until { time: None, requests: requests.map(|sent| sent.saturating_add(1)) };
+        let dues = Schedule::new(&self.arrivals, &self.mix, self.seed, until);
+        let mut ends = (Duration::MAX, Duration::ZERO);
+        let mut count = 0_u64;
+        for due in dues.take_while(|_| !stop.is_stopped()) {
+            if time.is_some_and(|time| due.at >= time) {
+                return time;
+            }
+            if requests == Some(count) && due.at > ends.1 {
+                return Some(due.at);
+            }
+            ends = (ends.0.min(due.at), due.at);
+            count += 1;
+        }
+        let span = ends.1.saturating_sub(ends.0);
+        let gap = Some(span).filter(|span| !span.is_zero())?.div_f64((count - 1) as f64);
+        let end = ends.1 + gap;
+        Some(time.map_or(end, |time| time.min(end)))
+    }
+}
+
 impl Iterator for Schedule {
     type Item = Due;
 
@@ -73,17 +107,9 @@ pub struct Window {
 }
 
 impl Window {
-    /// What the plan's warm-up and cool-down leave. Where the end is not known beforehand, it is found
-    /// by going through all requests; arrivals without an end have no cool-down.
-    pub fn of(plan: &Plan) -> Self {
-        let has_last = plan.until.requests.is_some() || matches!(plan.arrivals, Arrivals::Trace(_));
-        // The last request still counts.
-        let after = |due: Due| due.at + Duration::from_nanos(1);
-        let end = if has_last {
-            Some(plan.schedule().last().map_or(Duration::ZERO, after))
-        } else {
-            plan.until.time
-        };
+    /// What the plan's warm-up and cool-down leave, if it ends at `end`; without an end there is no
+    /// cool-down.
+    pub fn of(plan: &Plan, end: Option<Duration>) -> Self {
         Self { from: plan.warm_up, to: end.map(|end| end.saturating_sub(plan.cool_down)) }
     }
 
@@ -92,9 +118,10 @@ impl Window {
         at >= self.from && self.to.is_none_or(|to| at < to)
     }
 
-    /// Its length, if the run lasts as long as planned; less if it ended at `ended`.
-    pub fn length(&self, ended: Duration) -> Duration {
-        let to = self.to.map_or(ended, |to| to.min(ended));
+    /// Its length, where the last request was over at `elapsed`, and no more were sent from `stopped`
+    /// on if it was stopped.
+    pub fn length(&self, elapsed: Duration, stopped: Option<Duration>) -> Duration {
+        let to = self.to.unwrap_or(elapsed).min(stopped.unwrap_or(Duration::MAX));
         to.saturating_sub(self.from)
     }
 }

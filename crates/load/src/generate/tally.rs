@@ -1,5 +1,7 @@
 //! What a thread counts.
 
+use std::time::Duration;
+
 use nightwatt_model::histogram::Histogram;
 
 use super::limits::Cpu;
@@ -15,7 +17,7 @@ pub struct Counts {
     pub answered: u64,
     /// Sent, and no whole answer.
     pub failed: u64,
-    /// Never sent: no connection was free in time, or the run was ended.
+    /// Never sent: no connection was free in time, or the run was ended, or too many waited already.
     pub unsent: u64,
 }
 
@@ -23,7 +25,7 @@ impl Counts {
     fn add(&mut self, sample: &Sample) {
         match sample.fault {
             None => self.answered += 1,
-            Some(Fault::Unsent) => self.unsent += 1,
+            Some(Fault::Unsent | Fault::Skipped) => self.unsent += 1,
             Some(_) => self.failed += 1,
         }
     }
@@ -61,6 +63,8 @@ pub(super) struct Tally {
     /// From the intended time to the first byte of the answer.
     pub(super) first_byte: Histogram,
     pub(super) lag: Histogram,
+    /// Of those that had not to wait for a connection: what is late about them is this machine's doing.
+    pub(super) own_lag: Histogram,
     /// Sent within the time that counts, whenever they were due.
     pub(super) sent_within: u64,
     /// Whole answers that came within that time.
@@ -71,6 +75,12 @@ pub(super) struct Tally {
     /// The client's own limits were met, counted or not.
     pub(super) descriptors: u64,
     pub(super) ports: u64,
+    /// What was owed went beyond what may wait.
+    pub(super) skipped: u64,
+    /// When it was told to send no more.
+    pub(super) stopped: Option<Duration>,
+    /// More was due than could be gone through.
+    pub(super) left_behind: bool,
     pub(super) cpu: Cpu,
     told: (u64, u64),
 }
@@ -87,6 +97,7 @@ impl Tally {
         self.all.add(sample);
         self.descriptors += u64::from(sample.fault == Some(Fault::Descriptors));
         self.ports += u64::from(sample.fault == Some(Fault::Ports));
+        self.skipped += u64::from(sample.fault == Some(Fault::Skipped));
         self.sent_within += u64::from(sample.sent.is_some_and(|sent| window.holds(sent)));
         let is_within = sample.fault.is_none() && window.holds(sample.end);
         self.answered_within += u64::from(is_within);
@@ -99,6 +110,9 @@ impl Tally {
         self.bytes += sample.bytes;
         if let Some(lag) = sample.lag() {
             self.lag.record(lag);
+            if !sample.waited {
+                self.own_lag.record(lag);
+            }
         }
         if let Some(first) = sample.first_byte {
             self.first_byte.record(first.saturating_sub(sample.intended));
@@ -138,11 +152,15 @@ impl Tally {
         self.service.add(&other.service);
         self.first_byte.add(&other.first_byte);
         self.lag.add(&other.lag);
+        self.own_lag.add(&other.own_lag);
         self.sent_within += other.sent_within;
         self.answered_within += other.answered_within;
         self.opened += other.opened;
         self.most_open += other.most_open;
         self.descriptors += other.descriptors;
         self.ports += other.ports;
+        self.skipped += other.skipped;
+        self.left_behind |= other.left_behind;
+        self.stopped = self.stopped.max(other.stopped);
     }
 }

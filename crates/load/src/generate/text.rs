@@ -76,7 +76,7 @@ fn write_answers(text: &mut String, report: &LoadReport) {
 fn write_times(text: &mut String, report: &LoadReport) {
     let _ = writeln!(
         text,
-        "\nms                       mean      p50      p90      p99    p99.9      max"
+        "\nms                        mean      p50      p90      p99    p99.9      max"
     );
     for (name, times) in [
         ("latency, from due", &report.latency_s),
@@ -86,16 +86,23 @@ fn write_times(text: &mut String, report: &LoadReport) {
     ] {
         let _ = writeln!(text, "{}", row(name, times));
     }
-    let _ = writeln!(
-        text,
-        "(percentiles of answered requests, at most {:.1} % too high)",
-        report.quantile_error * 100.0
-    );
+    let _ =
+        writeln!(text, "(percentiles are at most {:.1} % too high)", report.quantile_error * 100.0);
+    if report.latency_s.missing > 0 {
+        let _ = writeln!(
+            text,
+            "* of those that have such a time: {} of {} requests failed or were never sent,\n  and with them \
+             it would look worse",
+            thousands(report.latency_s.missing),
+            thousands(report.requests.due)
+        );
+    }
 }
 
 fn row(name: &str, times: &Quantiles) -> String {
     let Quantiles { mean, p50, p90, p99, p99_9, max, .. } = *times;
-    let mut row = format!("{name:<20}");
+    let name = if times.missing > 0 { format!("{name} *") } else { name.to_owned() };
+    let mut row = format!("{name:<21}");
     for time in [mean, p50, p90, p99, p99_9, max] {
         let figure = time.map_or("-".to_owned(), |time| format!("{:.3}", time * 1e3));
         let _ = write!(row, " {figure:>8}");

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::iter::{Peekable, Skip, StepBy};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
@@ -35,6 +35,12 @@ const EVENTS: usize = 64;
 /// Samples handed over at once.
 const BATCH: usize = 1024;
 
+/// Requests that may wait for connections, of all threads together: what comes due beyond is skipped.
+pub(super) const OWED: usize = 1_000_000;
+
+/// Requests whose time has come, between two looks at answers and at whether it was stopped.
+const BURST: usize = 256;
+
 /// Once it is stopped, what is under way has so long.
 const DRAIN: Duration = Duration::from_secs(1);
 
@@ -59,11 +65,13 @@ pub(super) struct Worker<'a> {
     under_way: usize,
     /// Due, and without a connection.
     queue: VecDeque<Due>,
+    /// Of which there may be so many.
+    owed: usize,
     /// Nothing times out before this.
     earliest: Duration,
     buffer: Box<[u8]>,
     tally: Tally,
-    samples: Option<Sender<Vec<Sample>>>,
+    samples: Option<SyncSender<Vec<Sample>>>,
     batch: Vec<Sample>,
 }
 
@@ -74,7 +82,7 @@ impl<'a> Worker<'a> {
         (number, threads): (usize, usize),
         window: Window,
         start: Mono,
-        samples: Option<Sender<Vec<Sample>>>,
+        samples: Option<SyncSender<Vec<Sample>>>,
     ) -> Result<Self, Error> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC);
         let epoll = epoll.map_err(|errno| Error::Threads(errno.into()))?;
@@ -94,6 +102,7 @@ impl<'a> Worker<'a> {
             open: 0,
             under_way: 0,
             queue: VecDeque::new(),
+            owed: OWED.div_ceil(threads),
             earliest: Duration::MAX,
             buffer: vec![0; BUFFER].into(),
             tally: Tally::default(),
@@ -118,6 +127,7 @@ impl<'a> Worker<'a> {
         // Time does not count before the start; if it is stopped before, nothing is due.
         if stop.wait_until(self.start) == Woken::Stopped {
             self.schedule = None;
+            self.tally.stopped = Some(Duration::ZERO);
         }
         loop {
             self.send_due();
@@ -125,6 +135,7 @@ impl<'a> Worker<'a> {
                 self.stop();
                 drained = self.now() + DRAIN;
             }
+            self.leave_behind();
             self.tell(live);
             let next = self.schedule.as_mut().and_then(|schedule| schedule.peek());
             let next = next.map_or(Duration::MAX, |due| due.at);
@@ -167,19 +178,36 @@ impl<'a> Worker<'a> {
         live.done.fetch_add(done, Ordering::Relaxed);
     }
 
-    /// Sends all whose time has come.
+    /// Sends those whose time has come: not more at once than keeps it from answers, and from being
+    /// stopped, for a moment.
     fn send_due(&mut self) {
-        while let Some(schedule) = &mut self.schedule {
-            let Some(due) = schedule.peek().copied() else { return };
-            if due.at > monotonic().since(self.start) {
-                return;
-            }
-            schedule.next();
+        for _ in 0..BURST {
+            let now = self.now();
+            let Some(schedule) = &mut self.schedule else { return };
+            let Some(due) = schedule.next_if(|due| due.at <= now) else { return };
             self.tally.due(self.window.holds(due.at));
             // Those that wait already go first.
-            if !self.queue.is_empty() || !self.place(due, false) {
-                self.enqueue(due);
+            if self.queue.is_empty() && self.place(due, false) {
+                continue;
             }
+            if self.queue.len() < self.owed {
+                self.enqueue(due);
+            } else {
+                let counted = self.window.holds(due.at);
+                let skipped = Sample { counted, ..Self::over(due, Some(Fault::Skipped)) };
+                self.tally.add(&skipped, self.window);
+            }
+        }
+    }
+
+    /// A rate may be so high that going through what is due takes longer than the run. When nothing of
+    /// the rest could be answered in time any more, it is left alone.
+    fn leave_behind(&mut self) {
+        let over = self.plan.until.time.map(|end| end.saturating_add(self.plan.timeout));
+        if over.is_some_and(|over| self.now() >= over)
+            && self.schedule.take().is_some_and(|mut schedule| schedule.peek().is_some())
+        {
+            self.tally.left_behind = true;
         }
     }
 
@@ -426,14 +454,17 @@ impl<'a> Worker<'a> {
         self.serve_queue();
     }
 
-    /// Sends no more.
+    /// Sends no more. What was due already is gone through as far as that takes but a moment.
     fn stop(&mut self) {
         let now = self.now();
+        self.tally.stopped = Some(now);
         if let Some(mut schedule) = self.schedule.take() {
-            while let Some(due) = schedule.next_if(|due| due.at <= now) {
+            let mut due = std::iter::from_fn(|| schedule.next_if(|due| due.at <= now));
+            for due in due.by_ref().take(self.owed) {
                 self.tally.due(self.window.holds(due.at));
-                self.queue.push_back(due);
+                self.never_sent(due);
             }
+            self.tally.left_behind |= due.next().is_some();
         }
         while let Some(due) = self.queue.pop_front() {
             self.never_sent(due);

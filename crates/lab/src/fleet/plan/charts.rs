@@ -56,9 +56,9 @@ impl PlanResult {
         let mut names: Vec<(&str, &str)> = Vec::new();
         for row in &self.rows {
             let name = (row.pool.as_str(), row.policy.as_str());
-            let has_parameter =
-                !matches!(choice(row), Some(FleetChoice::Predictive | FleetChoice::Baseline));
-            if !has_parameter && !names.contains(&name) {
+            let is_plain = row.foresees
+                || matches!(choice(row), Some(FleetChoice::Predictive | FleetChoice::Baseline));
+            if is_plain && !names.contains(&name) {
                 names.push(name);
             }
         }
@@ -175,7 +175,8 @@ impl PlanResult {
             .filter(|it| it[0].traffic == traffic && it[0].rate.to_bits() == rate.to_bits())
         {
             let pool = &rows[0].pool;
-            for family in ["always-on", "delayed-off", "hybrid", "baseline", "predictive"] {
+            for family in ["always-on", "delayed-off", "hybrid", "baseline", "predictive", "oracle"]
+            {
                 let mut of_family = rows
                     .iter()
                     .filter(|row| row.policy.split(' ').next() == Some(family))

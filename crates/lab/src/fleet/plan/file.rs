@@ -7,13 +7,14 @@ use std::time::Duration;
 use nightwatt_gateway::ConfigError;
 use nightwatt_model::arrivals::{Arrivals, Bursts, Profile, Rate};
 use nightwatt_model::duration_text;
-use nightwatt_model::policy::fleet::{FleetChoice, FleetSettings, Kind, Wear};
+use nightwatt_model::policy::fleet::{FleetSettings, Kind, Wear};
 use nightwatt_model::quantity::{Joules, PerSecond, Watts};
 use nightwatt_model::queueing::{ResponsePoint, fit_service, places_within};
 use nightwatt_sim::fleet::Service;
 use serde::Deserialize;
 
-use super::policies::PolicyList;
+use super::policies::{Policy, PolicyList};
+use super::service::{self, ServiceText};
 use super::traffic::{self, Copies, Traffic};
 use super::{Plan, PoolPlan, Sampling, ServerPlan};
 use crate::fleet::Error;
@@ -79,7 +80,7 @@ pub struct ServerFile {
     pub name: String,
     /// How many there are.
     pub servers: u32,
-    /// Requests a second that one can serve; or `points`.
+    /// Requests a second that one can serve; or `points`; default: what measured service times say.
     pub service_rate: Option<f64>,
     /// Measured pairs of a rate and the mean response time at it, that a service rate is fitted to:
     /// `[[200, "10ms"]]`.
@@ -100,49 +101,6 @@ pub struct ServerFile {
     /// From the command to switch on until it serves.
     #[serde(default, with = "duration_text")]
     pub switch_on: Duration,
-}
-
-/// `deterministic`, `exponential` or `log-normal 0.5` (standard deviation over mean).
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(try_from = "String")]
-pub struct ServiceText(pub Service);
-
-impl Default for ServiceText {
-    fn default() -> Self {
-        Self(Service::Deterministic)
-    }
-}
-
-impl TryFrom<String> for ServiceText {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl std::str::FromStr for ServiceText {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let words: Vec<&str> = text.split_whitespace().collect();
-        let service = match words[..] {
-            ["deterministic"] => Some(Service::Deterministic),
-            ["exponential"] => Some(Service::Exponential),
-            ["log-normal", variation] => variation
-                .parse()
-                .ok()
-                .filter(|it: &f64| *it >= 0.0 && it.is_finite())
-                .map(|variation| Service::LogNormal { variation }),
-            _ => None,
-        };
-        service.map(Self).ok_or_else(|| {
-            format!(
-                "`{text}` is no distribution of service times: write `deterministic`, `exponential`, or \
-                 `log-normal 0.5` with the standard deviation over the mean"
-            )
-        })
-    }
 }
 
 /// What arrives.
@@ -259,6 +217,24 @@ fn wrong(key: impl Into<String>, message: &(impl std::fmt::Display + ?Sized)) ->
     Refusal::Value(key.into(), message.to_string())
 }
 
+/// The first of names that is there twice: the places of both, and it.
+fn same_name<'a>(names: impl Iterator<Item = &'a str>) -> Option<(usize, usize, &'a str)> {
+    let names: Vec<&str> = names.collect();
+    names.iter().enumerate().find_map(|(again, name)| {
+        let first = names[..again].iter().position(|other| other == name)?;
+        Some((first, again, *name))
+    })
+}
+
+fn twice(table: &str, first: usize, again: usize, name: &str) -> String {
+    format!(
+        "`{table}` {} and {} are both called `{name}`, and their rows could not be told apart; give \
+         each a `name` of its own",
+        first + 1,
+        again + 1
+    )
+}
+
 impl PlanFile {
     /// Without policies, servers and arrivals yet, and all else as where a file leaves it out.
     pub fn keeping(sla: Duration) -> Self {
@@ -294,27 +270,61 @@ impl PlanFile {
     /// A plan that was not written as a file; logs are named from here on.
     pub fn plan(self) -> Result<Plan, Error> {
         self.resolve(Path::new("")).map_err(|wrong| match wrong {
-            Refusal::Value(_, message) => Error::Flags(message),
+            Refusal::Value(key, message) => Error::Value { key, message },
             Refusal::Other(error) => error,
         })
     }
 
     fn resolve(self, folder: &Path) -> Result<Plan, Refusal> {
         self.check()?;
-        let mut policies = Vec::new();
-        for (index, text) in self.policies.iter().enumerate() {
-            let list: Result<PolicyList, String> = text.parse();
-            policies.extend(list.map_err(|why| wrong(format!("policies.{index}"), &why))?.0);
-        }
+        let policies = self.policies()?;
         let servers: Result<Vec<ServerPlan>, Refusal> = (self.server.iter().enumerate())
-            .map(|(index, server)| server.plan(index, self.sla))
+            .map(|(index, server)| server.plan(index, self.sla, folder))
             .collect();
         let servers = servers?;
-        let mut traffic = Vec::new();
-        for (index, arrivals) in self.arrivals.iter().enumerate() {
-            traffic.extend(arrivals.traffic(index, folder)?);
+        let names = servers.iter().map(|it| it.name.as_str());
+        if let Some((first, again, name)) = same_name(names) {
+            let message = twice("[[server]]", first, again, name);
+            return Err(wrong(format!("server.{again}.name"), &message));
         }
+        let traffic = self.traffic(folder)?;
         self.pools(policies, servers, traffic)
+    }
+
+    /// All policies, each once: rows of the same name would be taken for one.
+    fn policies(&self) -> Result<Vec<Policy>, Refusal> {
+        let mut policies: Vec<(Policy, &str)> = Vec::new();
+        for (index, text) in self.policies.iter().enumerate() {
+            let at = |why: String| wrong(format!("policies.{index}"), &why);
+            let list: PolicyList = text.parse().map_err(at)?;
+            for policy in list.0 {
+                if let Some((_, before)) = policies.iter().find(|(other, _)| *other == policy) {
+                    return Err(at(format!(
+                        "`{policy}` is in `{before}` and again in `{text}`; name it once"
+                    )));
+                }
+                policies.push((policy, text));
+            }
+        }
+        Ok(policies.into_iter().map(|(policy, _)| policy).collect())
+    }
+
+    /// All that arrives. Charts draw the rates of one name as one line.
+    fn traffic(&self, folder: &Path) -> Result<Vec<Traffic>, Refusal> {
+        let mut all = Vec::new();
+        let mut names: Vec<String> = Vec::new();
+        for (index, arrivals) in self.arrivals.iter().enumerate() {
+            let traffic = arrivals.traffic(index, folder)?;
+            names.extend(traffic.first().map(|it| it.name.clone()));
+            if let Some((first, again, name)) = same_name(names.iter().map(String::as_str)) {
+                let message = twice("[[arrivals]]", first, again, name);
+                // Where there is no name, it is by what the table is called.
+                let key = if arrivals.name.is_some() { ".name" } else { "" };
+                return Err(wrong(format!("arrivals.{index}{key}"), &message));
+            }
+            all.extend(traffic);
+        }
+        Ok(all)
     }
 
     /// What no single value shows.
@@ -345,7 +355,7 @@ impl PlanFile {
 
     fn pools(
         self,
-        policies: Vec<FleetChoice>,
+        policies: Vec<Policy>,
         servers: Vec<ServerPlan>,
         traffic: Vec<Traffic>,
     ) -> Result<Plan, Refusal> {
@@ -359,6 +369,10 @@ impl PlanFile {
             transition_price: price,
             overflow_share: refused,
         };
+        if together && servers.len() > 1 && policies.iter().any(Policy::foresees) {
+            let message = "`oracle` is for servers that are all alike: take it out, or `together`";
+            return Err(wrong("together", message));
+        }
         let pools = if together {
             let odd = servers.iter().position(|it| it.service != servers[0].service);
             if let Some(odd) = odd {
@@ -398,8 +412,9 @@ impl PlanFile {
 }
 
 impl ServerFile {
-    fn plan(&self, index: usize, sla: Duration) -> Result<ServerPlan, Refusal> {
+    fn plan(&self, index: usize, sla: Duration, folder: &Path) -> Result<ServerPlan, Refusal> {
         let at = |key: &str| format!("server.{index}.{key}");
+        let law = self.service.read(folder).map_err(|why| wrong(at("service"), &why))?;
         let fitted = |points: &[(f64, Time)]| {
             let point = |&(rate, Time(mean_response)): &(f64, Time)| ResponsePoint {
                 arrivals: PerSecond(rate),
@@ -408,22 +423,29 @@ impl ServerFile {
             let points: Vec<ResponsePoint> = points.iter().map(point).collect();
             fit_service(&points).map_err(|error| wrong(at("points"), &error))
         };
-        let (service, fit) = match (self.service_rate, &self.points) {
-            (Some(rate), None) => (PerSecond(rate), None),
-            (None, Some(points)) => {
+        let (service, fit) = match (self.service_rate, &self.points, &law) {
+            (Some(rate), None, _) => (PerSecond(rate), None),
+            (None, Some(points), _) => {
                 let fit = fitted(points)?;
                 (fit.service, Some(fit))
             }
-            (Some(_), Some(_)) => {
+            (Some(_), Some(_), _) => {
                 return Err(wrong(at("points"), "give `service_rate` or `points`, not both"));
             }
-            (None, None) => {
+            (None, None, Service::Empirical(times)) => {
+                (PerSecond(1.0 / service::mean(times)), None)
+            }
+            (None, None, _) => {
                 let message = "say how fast it is: `service_rate = 261.8`, or measured `points = [[200, \
                                \"10ms\"]]`";
                 return Err(wrong(format!("server.{index}"), message));
             }
         };
-        let key = if fit.is_some() { "points" } else { "service_rate" };
+        let key = match (self.service_rate, &fit) {
+            (Some(_), _) => "service_rate",
+            (None, Some(_)) => "points",
+            (None, None) => "service",
+        };
         let places = places_within(service, sla).map_err(|error| wrong(at(key), &error))?;
         for (key, value) in [
             ("off_w", self.off_w),
@@ -448,7 +470,7 @@ impl ServerFile {
             switch: Joules(self.switch_j),
             switch_on: self.switch_on,
         };
-        Ok(ServerPlan { name: self.name.clone(), kind, service: self.service.0.clone(), fit })
+        Ok(ServerPlan { name: self.name.clone(), kind, service: law, fit })
     }
 }
 
@@ -517,6 +539,11 @@ impl ArrivalsFile {
             let name = self.name.clone().unwrap_or_else(|| word.to_owned());
             Ok(Traffic { name, rate: rate.get(), arrivals, ends: false })
         };
+        let again = |at: usize| self.rates[..at].contains(&self.rates[at]);
+        if let Some(at) = (0..self.rates.len()).find(|at| again(*at)) {
+            let message = format!("the rate {} is there twice; name it once", self.rates[at]);
+            return Err(wrong(format!("arrivals.{index}.rates"), &message));
+        }
         self.rates.iter().map(|rate| process(*rate)).collect()
     }
 }

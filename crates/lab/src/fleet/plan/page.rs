@@ -170,6 +170,7 @@ fn cells(row: &Row) -> Vec<Cell> {
     let verdict = match (row.cheapest, row.pareto, row.keeps_limit) {
         (true, ..) => "cheapest",
         (_, true, _) => "Pareto front",
+        (_, _, true) if row.foresees => "knows what is to come",
         (_, _, true) => "keeps the limit",
         _ => "refuses too many",
     };

@@ -6,15 +6,49 @@ use nightwatt_model::duration_text;
 use nightwatt_model::policy::fleet::FleetChoice;
 
 /// What can be written, for messages.
-const FORMS: &str = "`predictive`, `baseline`, `always-on 1..10`, `delayed-off 10ms 1s 100s`, or \
-                     `hybrid 2 4 1s 10s` (every number with every time)";
+const FORMS: &str = "`predictive`, `baseline`, `always-on 1..10`, `delayed-off 10ms 1s 100s`, \
+                     `hybrid 2 4 1s 10s` (every number with every time), or `oracle`";
 
 /// Most policies that one line may stand for.
 const MOST: usize = 1000;
 
+/// What a plan may have a pool run by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// What a live pool can have, too.
+    Live(FleetChoice),
+    /// The yardstick: a schedule made from the very requests that are to come, for like servers.
+    Oracle {
+        /// So many stay on.
+        always_on: u32,
+    },
+}
+
+impl Policy {
+    /// Does it know what is to come? Then it is nothing to choose.
+    pub const fn foresees(&self) -> bool {
+        matches!(self, Self::Oracle { .. })
+    }
+}
+
+impl From<FleetChoice> for Policy {
+    fn from(choice: FleetChoice) -> Self {
+        Self::Live(choice)
+    }
+}
+
+impl std::fmt::Display for Policy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Live(choice) => choice.fmt(f),
+            Self::Oracle { always_on } => write!(f, "oracle {always_on}"),
+        }
+    }
+}
+
 /// A policy, or several that differ in their parameters: `always-on 1..10`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PolicyList(pub Vec<FleetChoice>);
+pub struct PolicyList(pub Vec<Policy>);
 
 impl std::str::FromStr for PolicyList {
     type Err = String;
@@ -39,21 +73,27 @@ impl std::str::FromStr for PolicyList {
     }
 }
 
-fn of(name: &str, numbers: &[u32], delays: &[Duration]) -> Option<Vec<FleetChoice>> {
+fn of(name: &str, numbers: &[u32], delays: &[Duration]) -> Option<Vec<Policy>> {
     let always_on = |servers: &u32| FleetChoice::AlwaysOn { servers: *servers };
     let delayed = |delay: &Duration| FleetChoice::DelayedOff { delay: *delay };
     let hybrid = |servers: &u32| {
         let servers = *servers;
         delays.iter().map(move |delay| FleetChoice::Hybrid { servers, delay: *delay })
     };
-    Some(match (name, numbers, delays) {
+    let choices: Vec<FleetChoice> = match (name, numbers, delays) {
+        // As many stay on as under the others that do not say.
+        ("oracle", [], []) => return Some(vec![Policy::Oracle { always_on: 1 }]),
+        ("oracle", _, []) => {
+            return Some(numbers.iter().map(|it| Policy::Oracle { always_on: *it }).collect());
+        }
         ("predictive", [], []) => vec![FleetChoice::Predictive],
         ("baseline", [], []) => vec![FleetChoice::Baseline],
         ("always-on", _, []) => numbers.iter().map(always_on).collect(),
         ("delayed-off", [], _) => delays.iter().map(delayed).collect(),
         ("hybrid", _, _) => numbers.iter().flat_map(hybrid).collect(),
         _ => return None,
-    })
+    };
+    Some(choices.into_iter().map(Policy::from).collect())
 }
 
 /// `3`, or `1..10`; a bare 0 is a number.
@@ -72,7 +112,7 @@ mod tests {
 
     fn listed(text: &str) -> Vec<String> {
         let PolicyList(list) = text.parse().unwrap();
-        list.iter().map(FleetChoice::to_string).collect()
+        list.iter().map(Policy::to_string).collect()
     }
 
     #[test]
@@ -86,6 +126,8 @@ mod tests {
         assert_eq!(listed("hybrid 2 4 1s 10s"), hybrids);
         assert_eq!(listed("predictive"), ["predictive"]);
         assert_eq!(listed("baseline"), ["baseline"]);
+        assert_eq!(listed("oracle"), ["oracle 1"]);
+        assert_eq!(listed("oracle 0 2..3"), ["oracle 0", "oracle 2", "oracle 3"]);
     }
 
     #[test]
@@ -97,7 +139,7 @@ mod tests {
             "delayed-off 3",
             "hybrid 1s",
             "predictive 1",
-            "oracle 2",
+            "oracle 1s",
         ] {
             let said = bad.parse::<PolicyList>().unwrap_err();
             assert!(said.contains("always-on 1..10"), "{said}");

@@ -81,6 +81,7 @@ impl Estimate {
 }
 
 /// A pool with a traffic under a policy.
+#[expect(clippy::struct_excessive_bools, reason = "each is a column of a table, for itself")]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// The pool.
@@ -123,6 +124,8 @@ pub struct Row {
     pub pareto: bool,
     /// The cheapest of its pool and traffic that keeps the limit.
     pub cheapest: bool,
+    /// It knows what is to come: a yardstick, and neither on the front nor the cheapest.
+    pub foresees: bool,
 }
 
 impl PlanResult {
@@ -133,14 +136,15 @@ impl PlanResult {
         for pool in &plan.pools {
             for traffic in &plan.traffic {
                 let from = rows.len();
-                for choice in &plan.policies {
+                for policy in &plan.policies {
                     let Some(runs) = figures.next() else { continue };
                     let price = settings.transition_price.get();
                     let mut row = Row::of(runs, price);
                     row.keeps_limit = row.refused.mean + row.late.mean <= settings.overflow_share;
                     row.pool.clone_from(&pool.name);
                     row.traffic.clone_from(&traffic.name);
-                    (row.rate, row.policy) = (traffic.rate, choice.to_string());
+                    (row.rate, row.policy) = (traffic.rate, policy.to_string());
+                    row.foresees = policy.foresees();
                     rows.push(row);
                 }
                 mark(&mut rows[from..]);
@@ -217,6 +221,7 @@ impl Row {
             keeps_limit: false,
             pareto: false,
             cheapest: false,
+            foresees: false,
         }
     }
 }
@@ -224,13 +229,14 @@ impl Row {
 /// The front and the cheapest of rows that share pool and traffic.
 fn mark(rows: &mut [Row]) {
     let of = |row: &Row| (row.watts.mean, row.transitions_per_hour.mean);
-    let kept: Vec<(f64, f64)> = rows.iter().filter(|row| row.keeps_limit).map(of).collect();
+    let to_choose = |row: &Row| row.keeps_limit && !row.foresees;
+    let kept: Vec<(f64, f64)> = rows.iter().filter(|row| to_choose(row)).map(of).collect();
     let beats = |a: (f64, f64), b: (f64, f64)| a.0 <= b.0 && a.1 <= b.1 && a != b;
-    for row in rows.iter_mut().filter(|row| row.keeps_limit) {
+    for row in rows.iter_mut().filter(|row| to_choose(row)) {
         row.pareto = !kept.iter().any(|other| beats(*other, of(row)));
     }
     let cost = |row: &&mut Row| row.cost_w.mean;
-    let kept = rows.iter_mut().filter(|row| row.keeps_limit);
+    let kept = rows.iter_mut().filter(|row| to_choose(row));
     if let Some(best) = kept.min_by(|a, b| cost(a).total_cmp(&cost(b))) {
         best.cheapest = true;
     }

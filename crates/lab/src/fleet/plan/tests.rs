@@ -39,8 +39,42 @@ fn ran(text: &str) -> PlanResult {
 #[test]
 fn every_pool_meets_every_traffic_under_every_policy() {
     let result = ran(PLAN);
-    assert_eq!(result.rows.len(), 2 * 2 * 6);
+    let met: Vec<(&str, &str, f64, &str)> = (result.rows.iter())
+        .map(|row| (row.pool.as_str(), row.traffic.as_str(), row.rate, row.policy.as_str()))
+        .collect();
+    let mut expected = Vec::new();
+    for pool in ["small", "large"] {
+        for rate in [300.0, 600.0] {
+            for policy in [
+                "predictive",
+                "always-on 1",
+                "always-on 2",
+                "always-on 3",
+                "delayed-off 1s",
+                "delayed-off 10s",
+            ] {
+                expected.push((pool, "poisson", rate, policy));
+            }
+        }
+    }
+    assert_eq!(met, expected);
     for row in &result.rows {
+        let served = row.rate * (1.0 - row.refused.mean);
+        // 81 W of each that is on, 16.5 W more of each that serves: 1 / 505.5 s for a request. Of three
+        // times 5000 requests the number in a time is known to 0.8 %.
+        if row.pool == "large" {
+            let busy = (row.watts.mean - 81.0 * row.servers_on.mean) / 16.5;
+            assert!((busy * 505.5 / served - 1.0).abs() < 0.04, "{busy} busy: {row:?}");
+        }
+        let per_joule = served / row.watts.mean;
+        assert!((row.requests_per_joule.mean / per_joule - 1.0).abs() < 0.04, "{row:?}");
+        if let Some(least) = row.policy.strip_prefix("always-on ") {
+            let least: f64 = least.parse().unwrap();
+            assert!(row.servers_on.mean >= least - 1e-9 && row.most_on >= least as u32, "{row:?}");
+        }
+        if (row.pool.as_str(), row.policy.as_str()) == ("large", "always-on 3") {
+            assert_eq!((row.most_on, row.transitions_per_hour.mean), (3, 0.0), "there are no more");
+        }
         // Small servers draw 2 W whenever they are on.
         if row.pool == "small" {
             assert!((row.watts.mean / (2.0 * row.servers_on.mean) - 1.0).abs() < 1e-9, "{row:?}");
@@ -60,8 +94,10 @@ fn every_pool_meets_every_traffic_under_every_policy() {
 fn the_front_is_what_nobody_beats_and_the_cheapest_lies_on_it() {
     let result = ran(PLAN);
     for rows in result.groups() {
-        assert_eq!(rows.iter().filter(|row| row.cheapest).count(), 1);
+        let cheapest: Vec<&Row> = rows.iter().filter(|row| row.cheapest).collect();
+        let [best] = cheapest[..] else { panic!("{cheapest:?}") };
         for row in rows {
+            assert!(best.cost_w.mean <= row.cost_w.mean, "{best:?} {row:?}");
             let at = |row: &Row| (row.watts.mean, row.transitions_per_hour.mean);
             let beaten = rows.iter().any(|other| {
                 let (other, own) = (at(other), at(row));
@@ -72,6 +108,82 @@ fn the_front_is_what_nobody_beats_and_the_cheapest_lies_on_it() {
             assert!(!row.cheapest || row.pareto, "less of both never costs more: {row:?}");
         }
     }
+}
+
+#[test]
+fn the_oracle_costs_least_and_is_nothing_to_choose() {
+    let longer = PLAN.replace("requests = 5000", "requests = 50000");
+    let oracle = "\"predictive\", \"baseline\", \"oracle\"";
+    let result = ran(&longer.replace("\"predictive\"", oracle));
+    for rows in result.groups() {
+        let (oracle, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.foresees);
+        let [oracle] = oracle[..] else { panic!("{rows:?}") };
+        assert_eq!((oracle.policy.as_str(), others.len()), ("oracle 1", 7));
+        assert!(oracle.keeps_limit && !oracle.cheapest && !oracle.pareto);
+        for row in others.iter().filter(|row| row.keeps_limit) {
+            // These servers have several places, so it may miss the least by a little (seen: 0.5 %);
+            // with one, tests of the simulator say that nobody costs less.
+            assert!(oracle.cost_w.mean <= 1.02 * row.cost_w.mean, "{oracle:?} {row:?}");
+        }
+        assert_eq!(others.iter().filter(|row| row.cheapest).count(), 1);
+    }
+    assert!(result.text().contains("\no oracle 1 ") && result.text().contains("nothing to choose"));
+    assert!(!ran(PLAN).text().contains("oracle"));
+    let together = format!("together = true\n{}", PLAN.replace("\"predictive\"", "\"oracle\""));
+    let said = plan(&together).unwrap_err().to_string();
+    assert!(said.contains("plan.toml:1:1: `oracle` is for servers that are all alike"), "{said}");
+}
+
+#[test]
+fn measured_service_times_are_drawn_as_often_as_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    // 1, 1, 1 and 5 ms: 2 ms in the mean, 7 ms^2 in the mean square.
+    std::fs::write(folder.path().join("times"), "service [ms]\n1\n1\n5\n1\n").unwrap();
+    let text = r#"
+sla = "10ms"
+refused = 1
+line = 1000000
+policies = ["always-on 1"]
+replications = 20
+requests = 20000
+
+[[server]]
+name = "measured"
+servers = 1
+service = "empirical times"
+idle_w = 1
+busy_w = 2
+
+[[arrivals]]
+kind = "poisson"
+rates = [250]
+"#;
+    let read = |text: &str| PlanFile::read("plan.toml", text, folder.path());
+    let result = read(text).unwrap().run(|_, _| ()).unwrap();
+    assert!((result.servers[0].service_rate - 500.0).abs() < 1e-9, "{:?}", result.servers);
+    // Pollaczek and Khinchine: 2 ms, and 250/s x 7 ms^2 / (2 (1 - 1/2)) of waiting.
+    let found = result.rows[0].mean_response_ms;
+    let off = (found.mean - 3.75) / found.half_width.unwrap();
+    // Twice the 95 % interval of 20 runs: one in 2000 lies beyond.
+    assert!(off.abs() < 2.0, "{found:?}");
+    // With a rate of its own only the proportions count.
+    let faster = text.replace("servers = 1\n", "servers = 1\nservice_rate = 1000\n");
+    assert!((read(&faster).unwrap().servers[0].kind.service.get() - 1000.0).abs() < 1e-9);
+
+    let said = |text: &str| read(text).unwrap_err().to_string();
+    let gone = said(&text.replace("empirical times", "empirical gone.csv"));
+    assert!(
+        gone.contains("plan.toml:12:1: cannot read ") && gone.contains("gone.csv: No such file"),
+        "{gone}"
+    );
+    std::fs::write(folder.path().join("times"), "1ms\nsoon\n").unwrap();
+    let soon = said(text);
+    assert!(
+        soon.contains("plan.toml:12:1: ") && soon.contains("times: line 2 is no time"),
+        "{soon}"
+    );
+    let nameless = said(&text.replace("empirical times", "empirical"));
+    assert!(nameless.contains("`empirical FILE`"), "{nameless}");
 }
 
 #[test]
@@ -99,6 +211,12 @@ fn kinds_together_are_used_by_energy_per_request() {
 }
 
 #[test]
+fn a_kind_may_be_called_as_two_together_are() {
+    let text = ran(&PLAN.replace("\"small\"", "\"a + b\"")).text();
+    assert!(text.contains("% less than all servers idling") && !text.contains("inf"), "{text}");
+}
+
+#[test]
 fn mistakes_are_told_with_their_line() {
     let said = |from: &str, to: &str| {
         let text = PLAN.replace(from, to);
@@ -115,6 +233,31 @@ fn mistakes_are_told_with_their_line() {
         ("rates = [300, 600]", "", "plan.toml:22:1: say how much arrives"),
         ("kind = \"poisson\"", "kind = \"fish\"", "plan.toml:23:8: unknown variant `fish`"),
         ("servers = 6", "server = 6", "plan.toml:10:1: unknown field `server`"),
+        (
+            "name = \"large\"",
+            "name = \"small\"",
+            "plan.toml:16:1: `[[server]]` 1 and 2 are both called `small`",
+        ),
+        (
+            "always-on 1..3",
+            "delayed-off 10s",
+            "plan.toml:3:46: `delayed-off 10s` is in `delayed-off 10s` and again in `delayed-off 1s 10s`",
+        ),
+        (
+            "rates = [300, 600]",
+            "rates = [300, 600, 300]",
+            "plan.toml:24:1: the rate 300 is there twice",
+        ),
+        (
+            "rates = [300, 600]",
+            "rates = [300]\n[[arrivals]]\nkind = \"poisson\"\nrates = [600]",
+            "plan.toml:25:1: `[[arrivals]]` 1 and 2 are both called `poisson`",
+        ),
+        (
+            "rates = [300, 600]",
+            "name = \"web\"\nrates = [300]\n[[arrivals]]\nkind = \"bursts\"\nname = \"web\"\nrates = [300]",
+            "plan.toml:28:1: `[[arrivals]]` 1 and 2 are both called `web`",
+        ),
     ] {
         let said = said(from, to);
         assert!(said.contains(expected), "{expected}: {said}");

@@ -45,6 +45,9 @@ impl PlanResult {
              the 95 %\ninterval of the simulation alone ({} replications).",
             self.replications
         );
+        if self.rows.iter().any(|row| row.foresees) {
+            text.push_str("\nThe oracle (o) knows every request to come: it is nothing to choose.");
+        }
         text
     }
 
@@ -71,7 +74,9 @@ impl PlanResult {
             );
         };
         let all_on: f64 = (self.servers.iter())
-            .filter(|server| best.pool.split(" + ").any(|name| name == server.name))
+            .filter(|server| {
+                best.pool == server.name || best.pool.split(" + ").any(|it| it == server.name)
+            })
             .map(|server| f64::from(server.servers) * server.watts[1])
             .sum();
         let saved = 100.0 * (1.0 - best.watts.mean / all_on);
@@ -103,6 +108,7 @@ fn line(row: &Row) -> String {
         (true, ..) => '*',
         (_, true, _) => '+',
         (_, _, false) => '!',
+        _ if row.foresees => 'o',
         _ => ' ',
     };
     format!(

@@ -1,11 +1,13 @@
 //! What a server does must not change when requests are due, nor hide in the figures.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
-use nightwatt_load::generate::{COLUMNS, Dress, Mix, Plan, Rows, Schedule, Until};
+use nightwatt_load::generate::{
+    COLUMNS, Dress, Mix, Plan, Rows, Schedule, Sending, Until, generate,
+};
 use nightwatt_model::arrivals::Arrivals;
 use nightwatt_model::histogram::RELATIVE_ERROR;
 use nightwatt_model::stats::percentile;
@@ -65,6 +67,53 @@ fn requests_leave_when_due_although_nobody_has_been_answered() {
     assert_eq!((report.requests.answered, report.connections.most_open), (40, 40));
     let last = samples[39].sent.unwrap();
     assert!(samples.iter().all(|sample| sample.end >= last && !sample.waited));
+}
+
+#[test]
+fn a_rate_that_nobody_keeps_can_be_stopped_and_what_is_skipped_is_told() {
+    let (never, silence) = mpsc::channel::<()>();
+    let silence = Mutex::new(silence);
+    let address = serve(move |_, _, _| {
+        let _ = silence.lock().unwrap().recv();
+        Reply::Close
+    });
+    // More falls due in a second than can be gone through in minutes.
+    let hasty = Plan { until: Until::default(), connections: 1, ..plan(address, 1e10, 0) };
+    let stop = Stop::new().unwrap();
+    let tell = |sending: Sending| {
+        if sending.due > 2_000_000 {
+            stop.stop();
+        }
+    };
+    let report = generate(&hasty, &stop, None, tell, |_| ()).unwrap();
+    drop(never);
+    let run = report.run;
+    assert!(report.ended_early && run.due > 2_000_000, "{run:?}");
+    assert_eq!(run.due, run.answered + run.failed + run.unsent);
+    assert_eq!(run.failed, 1, "one was sent, and nobody answered it");
+    // A million may wait; as many again are looked at when it is stopped.
+    let skipped = report.errors["skipped"];
+    assert!(skipped > 0 && run.due - skipped <= 2_000_001, "{run:?}, {skipped} skipped");
+    assert!(report.client.limits.contains(&"rate"), "{:?}", report.client);
+    assert!(report.warnings.iter().any(|it| it.contains("requests were skipped")));
+}
+
+#[test]
+fn a_run_at_a_rate_that_nobody_keeps_ends_when_nothing_could_be_answered_in_time_any_more() {
+    let address = serve(|_, _, _| Reply::Answer(ok("hi")));
+    let short = Duration::from_millis(10);
+    // A hundred million are due within it.
+    let until = Until { time: Some(short), requests: None };
+    let hasty = Plan { until, timeout: short, ..plan(address, 1e10, 0) };
+    let report = generate(&hasty, &Stop::new().unwrap(), None, |_| (), |_| ()).unwrap();
+    assert!(!report.ended_early && report.run.due < 100_000_000, "{:?}", report.run);
+    assert!(report.client.limits.contains(&"rate"), "{:?}", report.client);
+    assert!(
+        report
+            .warnings
+            .iter()
+            .any(|it| it.contains("more was due than could even be gone through"))
+    );
 }
 
 #[test]

@@ -109,7 +109,8 @@ fn run(plan: &Plan) -> (LoadReport, Vec<Sample>) {
 }
 
 fn run_until(plan: &Plan, stop: &Stop) -> (LoadReport, Vec<Sample>) {
-    let (sender, inbox) = mpsc::channel();
+    // Room for more batches than any test makes: they are read afterwards.
+    let (sender, inbox) = mpsc::sync_channel(10_000);
     let report = generate(plan, stop, Some(&sender), |_| (), |_| ()).unwrap();
     drop(sender);
     let mut samples: Vec<Sample> = inbox.iter().flatten().collect();

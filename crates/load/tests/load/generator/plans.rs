@@ -5,7 +5,7 @@ use std::time::Duration;
 use nightwatt_clock::meter::Stop;
 use nightwatt_load::Error;
 use nightwatt_load::generate::{Dress, Due, Mix, Plan, Schedule, Until, Wanted, Window, generate};
-use nightwatt_model::arrivals::Arrivals;
+use nightwatt_model::arrivals::{Arrivals, Trace};
 
 use super::{Reply, ok, page, plan, rate, run, serve};
 
@@ -71,14 +71,73 @@ fn warm_up_and_cool_down_leave_the_middle() {
     let timed = Until { time: Some(10 * second), requests: None };
     let timed =
         Plan { until: timed, warm_up: second, cool_down: 2 * second, ..plan(address, 1.0, 1) };
-    let window = Window::of(&timed);
+    let end = |plan: &Plan| plan.end(&Stop::new().unwrap());
+    let window = Window::of(&timed, end(&timed));
     assert_eq!(window, Window { from: second, to: Some(8 * second) });
     assert!(window.holds(second) && !window.holds(8 * second) && !window.holds(second / 2));
-    assert_eq!(window.length(20 * second), 7 * second);
-    assert_eq!(window.length(3 * second), 2 * second, "ended early");
-    // Ten requests, one a second: the last is due after nine, and counts.
-    let counted = Window::of(&plan(address, 1.0, 10));
-    assert!(counted.holds(9 * second) && !counted.holds(10 * second));
+    assert_eq!(window.length(20 * second, None), 7 * second);
+    assert_eq!(window.length(4 * second, Some(3 * second)), 2 * second, "ended early");
+    assert_eq!(Window::of(&timed, None).length(4 * second, None), 3 * second, "no known end");
+}
+
+#[test]
+fn so_many_requests_last_until_the_next_would_be_due() {
+    let address = "127.0.0.1:9".parse().unwrap();
+    let secs = |plan: &Plan| plan.end(&Stop::new().unwrap()).map(|end| end.as_secs_f64());
+    // Ten a second: the first at 0, the tenth at 0.9, and then a gap like the others.
+    assert_eq!(secs(&plan(address, 10.0, 10)), Some(1.0));
+    assert_eq!(secs(&plan(address, 10.0, 1)), Some(0.1));
+    let until = |time: u64, requests| Until { time: Some(Duration::from_secs(time)), requests };
+    let constant = |until| Plan { until, ..plan(address, 10.0, 0) };
+    assert_eq!(secs(&constant(until(3, Some(20)))), Some(2.0));
+    assert_eq!(secs(&constant(until(3, Some(40)))), Some(3.0));
+    assert_eq!(secs(&constant(until(3, None))), Some(3.0));
+    // Who does not want to know any more is not kept.
+    let stop = Stop::new().unwrap();
+    stop.stop();
+    assert!(plan(address, 10.0, u64::MAX).end(&stop).is_none());
+    // For a Poisson process with the time t_4 of its fourth arrival, 3 / t_4 is the rate in the mean.
+    let poisson = |seed| {
+        let arrivals = Arrivals::Poisson(rate(10.0));
+        let plan = Plan { arrivals, seed, ..plan(address, 1.0, 3) };
+        3.0 / secs(&plan).unwrap()
+    };
+    // With three requests the bias of 3 / t_3 would be a half.
+    let mean = (0..4000).map(poisson).sum::<f64>() / 4000.0;
+    // 3 / t_4: variance of 1 / Gamma(4) is 1 / 18, so 9 x 100 / 18 here; four standard errors.
+    let error = 4.0 * (9.0 * 100.0 / 18.0 / 4000.0_f64).sqrt();
+    println!("seeds 0 to 3999: {mean:.2}/s of 10");
+    assert!((mean - 10.0).abs() < error, "{mean} +- {error}");
+}
+
+#[test]
+fn a_trace_lasts_for_a_mean_gap_after_its_last_time() {
+    let address = "127.0.0.1:9".parse().unwrap();
+    let end = |times: &[f64], until| {
+        let arrivals = Arrivals::Trace(Trace::new(times.to_vec()).unwrap());
+        let plan = Plan { arrivals, until, ..plan(address, 1.0, 0) };
+        plan.end(&Stop::new().unwrap()).map(|end| end.as_secs_f64())
+    };
+    let all = Until::default();
+    let two = Until { requests: Some(2), ..all };
+    let short = Until { time: Some(Duration::from_millis(2500)), ..all };
+    assert_eq!(end(&[0.0, 1.0, 2.0], all), Some(3.0));
+    assert_eq!(end(&[0.0, 1.0, 2.0], short), Some(2.5));
+    // The third comes 3 s later, but it is not sent.
+    assert_eq!(end(&[0.0, 1.0, 4.0], two), Some(4.0));
+    // No rate is to be had from one moment.
+    assert_eq!(end(&[7.0], all), None);
+    assert_eq!(end(&[7.0, 7.0, 7.0], two), None);
+}
+
+#[test]
+fn a_number_of_requests_is_sent_at_the_rate_that_was_asked_for() {
+    let address = serve(|_, _, _| Reply::Answer(ok("hi")));
+    for requests in [1, 2, 20] {
+        let (report, _) = run(&plan(address, 100.0, requests));
+        assert_eq!(report.requests.due, requests);
+        assert!((report.rate.due - 100.0).abs() < 1e-6, "{requests}: {:?}", report.rate);
+    }
 }
 
 #[test]

@@ -30,6 +30,9 @@ pub enum FleetError {
     /// No servers, or too many.
     #[error("the pool has {0} servers: give it 1 to {MOST_SERVERS}")]
     Servers(u64),
+    /// An oracle for unlike servers.
+    #[error("an oracle is for servers that are all alike, and here are {0} kinds in one pool")]
+    Unlike(usize),
     /// A figure of a kind that cannot be.
     #[error("kind {kind} (counted from 1): {what}")]
     Kind {
