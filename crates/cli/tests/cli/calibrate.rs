@@ -392,7 +392,9 @@ fn what_a_disk_takes_for_writes_is_found_from_a_recording_and_used() {
         (0..24).map(|n| (20.0 + 40.0 * f64::from(n), sizes[n as usize % 4])).collect();
     fs::write(path("log.csv"), disk_at_work(&writes, 0.05)).unwrap();
     let mut table = String::from("issued,bytes\n");
-    writes.iter().for_each(|(at, bytes)| writeln!(table, "{at},{bytes}").unwrap());
+    for (at, bytes) in &writes {
+        writeln!(table, "{at},{bytes}").unwrap();
+    }
     fs::write(path("writes.csv"), table).unwrap();
     let (log, writes, model) =
         (format!("{},mean=100ms", path("log.csv")), path("writes.csv"), path("model"));
@@ -435,8 +437,11 @@ fn writes_that_left_no_mark_are_told_and_left_out() {
         (0..6).map(|n| (20.0 + 40.0 * f64::from(n), 100_000_000 * (n as u64 % 2 + 1))).collect();
     fs::write(path("log.csv"), disk_at_work(&writes, 0.01)).unwrap();
     // One more that was never written: deleted before.
-    let mut table: String = writes.iter().map(|(at, bytes)| format!("{at},{bytes}\n")).collect();
-    table.push_str("265,1000\n");
+    let mut table = String::new();
+    let lost = (265.0, 1000);
+    for (at, bytes) in writes.iter().chain([&lost]) {
+        writeln!(table, "{at},{bytes}").unwrap();
+    }
     fs::write(path("writes.csv"), table).unwrap();
     let (log, writes) = (format!("{},mean=100ms", path("log.csv")), path("writes.csv"));
     let options = ["calibrate", "storage", "--log", &log, "--writes", &writes, "--patience", "10s"];

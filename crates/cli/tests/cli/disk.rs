@@ -133,7 +133,7 @@ fn it_ends_at_sigint_with_its_figures() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    let pid = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
     // It is loaded when it holds programs.
     let holds = || {
         let folder = fs::read_dir(format!("/proc/{}/fd", child.id())).ok()?;

@@ -62,8 +62,8 @@ impl Devices {
         let mut devices = Self { classes, models, ..Self::default() };
         devices.look(host)?;
         let is_there = |name: &String| devices.known.values().any(|known| known.name == *name);
-        let mut named = devices.classes.keys().chain(devices.models.keys());
-        if let Some(missing) = named.find(|name| !is_there(name)) {
+        let mut asked_for = devices.classes.keys().chain(devices.models.keys());
+        if let Some(missing) = asked_for.find(|name| !is_there(name)) {
             let names = devices.known.values().map(|known| known.name.clone()).collect();
             return Err(Error::NoDevice { name: missing.clone(), names });
         }
