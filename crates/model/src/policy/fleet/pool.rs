@@ -464,11 +464,13 @@ impl Pool {
 
     #[cold]
     fn overflow(&mut self, at: u64, actions: &mut Vec<Action>) -> Route {
-        if let Switching::Predictive(policy) = &mut self.switching {
-            policy.overflowed(at, self.on);
-        }
-        self.overflowed += 1;
-        if self.overflowed > self.made_up
+        let starts = match &mut self.switching {
+            Switching::Predictive(policy) => policy.overflowed(at, self.busy, self.on),
+            _ => true,
+        };
+        self.overflowed += u64::from(starts);
+        if starts
+            && self.overflowed > self.made_up
             && let Some(server) = self.switch_on(at, actions)
             && self.servers[server as usize].phase == Phase::On
         {

@@ -54,6 +54,12 @@ pub(super) struct Predictive {
     allowed: f64,
     arrived: u64,
     overflowed: u64,
+    /// Requests that may still find no place without a server being switched on for them.
+    credit: f64,
+    debt: f64,
+    over: u64,
+    /// Is there any? Then a level is needed while it is wanted, and else while it is busy, too.
+    spends: bool,
     /// Work of one request in servers x seconds is 1 / rate; rates by place in order of preference,
     /// as pairs of a rate and how many servers have it.
     rates: Vec<(f64, u32)>,
@@ -87,6 +93,10 @@ impl Predictive {
             allowed: settings.overflow_share.max(1e-9),
             arrived: 0,
             overflowed: 0,
+            credit: 0.0,
+            debt: 0.0,
+            over: 0,
+            spends: false,
             rates: preferred
                 .iter()
                 .map(|&kind| (settings.kinds[kind].service.get(), settings.kinds[kind].servers))
@@ -108,17 +118,45 @@ impl Predictive {
         over
     }
 
-    /// A request found no place, with so many servers on.
-    pub(super) fn overflowed(&mut self, at: u64, on: u32) {
+    /// A request found no place, with so many servers on. Is a server to be switched on for it?
+    pub(super) fn overflowed(&mut self, at: u64, busy: u32, on: u32) -> bool {
         self.overflowed += 1;
+        self.over += 1;
+        self.credit -= 1.0;
+        if self.spends && self.credit >= 0.0 && on >= self.target {
+            return false;
+        }
+        if self.spends {
+            self.needs(at, busy, self.target, false);
+        }
         self.gaps.ends(on + 1, at);
         self.gaps.begins(on + 1, at);
+        true
+    }
+
+    /// How many servers are needed with so many busy.
+    #[inline]
+    fn needed(&self, busy: u32) -> u32 {
+        if self.spends { self.target } else { self.target.max(busy) }
+    }
+
+    /// Other servers are needed from now.
+    fn needs(&mut self, at: u64, busy: u32, target: u32, spends: bool) {
+        let before = self.needed(busy);
+        (self.target, self.spends) = (target, spends);
+        let after = self.needed(busy);
+        for level in before + 1..=after {
+            self.gaps.ends(level, at);
+        }
+        for level in after + 1..=before {
+            self.gaps.begins(level, at);
+        }
     }
 
     /// So many servers are busy, one more than before; so many are on.
     #[inline]
     pub(super) fn rose(&mut self, at: u64, busy: u32, on: u32) {
-        if busy > self.target {
+        if busy > self.target && !self.spends {
             self.gaps.ends(busy, at);
         }
         if busy >= on {
@@ -129,7 +167,7 @@ impl Predictive {
     /// So many servers were busy, and one is no more.
     #[inline]
     pub(super) fn fell(&mut self, at: u64, busy_before: u32, on: u32) {
-        if busy_before > self.target {
+        if busy_before > self.target && !self.spends {
             self.gaps.begins(busy_before, at);
         }
         if busy_before == on {
@@ -139,7 +177,7 @@ impl Predictive {
 
     /// A server became ready: as long as it is not needed, that begins now.
     pub(super) fn came_on(&mut self, at: u64, busy: u32, on: u32) {
-        if busy.max(self.target) < on {
+        if self.needed(busy) < on {
             self.gaps.begins(on, at);
         }
         self.review(busy, on);
@@ -176,26 +214,22 @@ impl Predictive {
             self.forecast.add(self.count as f64);
             (1..bins).for_each(|_| self.forecast.add(0.0));
         }
+        self.debt = (self.debt + self.over as f64 - self.allowed * self.count as f64).max(0.0);
+        self.over = 0;
         self.count = 0;
         self.bin_ends += bins * bin;
         self.learn_headroom();
         let wanted = self.wanted(bin as f64 / 1e9);
-        let before = self.target.max(busy);
-        let after = wanted.max(busy);
-        for level in before + 1..=after {
-            self.gaps.ends(level, at);
-        }
-        for level in after + 1..=before {
-            self.gaps.begins(level, at);
-        }
-        self.target = wanted;
+        self.credit = self.forecast.ahead().map_or(0.0, |it| it.mean) * self.allowed * (1.0 + BURST);
+        self.needs(at, busy, wanted, self.credit >= 1.0);
     }
 
     /// Moves z by the share of requests that found no place, whenever there were enough to tell.
     fn learn_headroom(&mut self) {
         let allowed = self.arrived as f64 * self.allowed;
         if allowed >= 1.0 {
-            let above = self.overflowed as f64 / allowed - 1.0;
+            let aim = if self.debt > 0.0 { 0.5 } else { 1.0 };
+            let above = self.overflowed as f64 / allowed / aim - 1.0;
             let (_, least, most) = HEADROOM;
             self.headroom = (self.headroom + STEP * above.min(BURST)).clamp(least, most);
             (self.arrived, self.overflowed) = (0, 0);
