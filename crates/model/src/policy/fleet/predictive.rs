@@ -58,6 +58,7 @@ pub(super) struct Predictive {
     credit: f64,
     debt: f64,
     over: u64,
+    scale: f64,
     /// Is there any? Then a level is needed while it is wanted, and else while it is busy, too.
     spends: bool,
     /// Work of one request in servers x seconds is 1 / rate; rates by place in order of preference,
@@ -83,8 +84,11 @@ impl Predictive {
             let break_even = if saved > 0.0 { 1e9 * cost / saved } else { f64::INFINITY };
             (break_even, kind.switch_on.as_nanos() as f64)
         });
+        let levels: Vec<(f64, f64)> = levels.collect();
+        let scale = bin.map_or(1.0, |bin| (levels[0].0 / bin as f64).max(1.0));
         Self {
-            gaps: Gaps::new(levels),
+            scale,
+            gaps: Gaps::new(levels.into_iter()),
             forecast: Forecast::default(),
             bin,
             bin_ends: bin.map_or(NEVER, |bin| at.saturating_add(bin)),
@@ -220,7 +224,8 @@ impl Predictive {
         self.bin_ends += bins * bin;
         self.learn_headroom();
         let wanted = self.wanted(bin as f64 / 1e9);
-        self.credit = self.forecast.ahead().map_or(0.0, |it| it.mean) * self.allowed * (1.0 + BURST);
+        let add = self.forecast.ahead().map_or(0.0, |it| it.mean) * self.allowed * (1.0 + BURST);
+        self.credit = (self.credit.max(0.0) + add).min(add * self.scale);
         self.needs(at, busy, wanted, self.credit >= 1.0);
     }
 
@@ -231,7 +236,7 @@ impl Predictive {
             let aim = if self.debt > 0.0 { 0.5 } else { 1.0 };
             let above = self.overflowed as f64 / allowed / aim - 1.0;
             let (_, least, most) = HEADROOM;
-            self.headroom = (self.headroom + STEP * above.min(BURST)).clamp(least, most);
+            self.headroom = (self.headroom + STEP / self.scale * above.min(BURST)).clamp(least, most);
             (self.arrived, self.overflowed) = (0, 0);
         }
     }
