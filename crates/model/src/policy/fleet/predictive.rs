@@ -236,7 +236,7 @@ impl Predictive {
             let aim = if self.debt > 0.0 { 0.5 } else { 1.0 };
             let above = self.overflowed as f64 / allowed / aim - 1.0;
             let (_, least, most) = HEADROOM;
-            self.headroom = (self.headroom + (STEP / self.scale * above).min(STEP * BURST)).clamp(least, most);
+            self.headroom = (self.headroom + (STEP / self.scale.sqrt() * above).min(STEP * BURST)).clamp(least, most);
             (self.arrived, self.overflowed) = (0, 0);
         }
     }
