@@ -25,7 +25,7 @@ const FORGOTTEN: u64 = 1000;
 /// How far z moves for as many overflows more than allowed as are allowed; so many times more count
 /// no further, since one burst is one thing to learn.
 const STEP: f64 = 0.05;
-const BURST: f64 = 4.0;
+const BURST: f64 = 8.0;
 /// z before anything was learned, and the ends of its range.
 const HEADROOM: (f64, f64, f64) = (1.0, -2.0, 8.0);
 
@@ -224,7 +224,7 @@ impl Predictive {
         self.bin_ends += bins * bin;
         self.learn_headroom();
         let wanted = self.wanted(bin as f64 / 1e9);
-        let add = self.forecast.ahead().map_or(0.0, |it| it.mean) * self.allowed * (1.0 + BURST);
+        let add = self.forecast.ahead().map_or(0.0, |it| it.mean) * self.allowed * 5.0;
         self.credit = (self.credit.max(0.0) + add).min(add * self.scale);
         self.needs(at, busy, wanted, self.credit >= 1.0);
     }
