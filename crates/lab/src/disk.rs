@@ -79,6 +79,7 @@ pub fn run(
     let host = Host::default();
     let mut probes = DiskProbes::load()?;
     let devices = Devices::find(&host, &options.classes, &options.models)?;
+    probes.set_carriers(&devices.carriers())?;
     probes.start()?;
     let begin = monotonic();
     let mut session =
@@ -140,6 +141,9 @@ impl Session<'_> {
 
     /// Takes what the kernel has summed up into the books, and tells whoever wants to know.
     fn look(&mut self, watcher: &mut dyn Watcher) -> Result<(), Error> {
+        // File systems and devices come and go.
+        self.devices.look(&self.host)?;
+        self.probes.set_carriers(&self.devices.carriers())?;
         let news = self.probes.news(monotonic())?;
         let mut rows = Vec::new();
         for mut one in news {
@@ -162,11 +166,15 @@ impl Session<'_> {
 
     /// Where the file of a row is, if that is not known yet.
     fn path(&mut self, one: &News) -> Result<Option<String>, Error> {
-        if [0, File::STACKED].contains(&one.whose.file.inode) || self.books.is_named(one.whose) {
+        let file = one.whose.file;
+        if file.inode == File::ITSELF {
+            return Ok(Some(format!("/dev/{}", self.devices.name(file.device))));
+        }
+        if !file.is_named() || self.books.is_named(one.whose) {
             return Ok(None);
         }
-        let path = self.probes.path(one.whose.file)?;
-        Ok(path.map(|(path, is_whole)| self.devices.path(one.whose.file.device, &path, is_whole)))
+        let path = self.probes.path(file)?;
+        Ok(path.map(|(path, is_whole)| self.devices.path(file.device, &path, is_whole)))
     }
 
     fn row_of(&self, one: &News, path: Option<String>) -> DiskRow {
@@ -180,8 +188,7 @@ impl Session<'_> {
         DiskRow::of(&row, &self.devices, None)
     }
 
-    fn report(&mut self, finished: Option<&Finished>) -> Result<DiskReport, Error> {
-        self.devices.look(&self.host)?;
+    fn report(&self, finished: Option<&Finished>) -> Result<DiskReport, Error> {
         let end = finished.map_or_else(monotonic, |finished| finished.end.max(self.begin));
         let lost = self.probes.lost()?;
         let (elapsed, books) = (end.since(self.begin), &self.books);

@@ -48,11 +48,31 @@ pub struct File {
     pub device: Device,
     /// Its number there.
     pub inode: u64,
+    /// Tells it from an earlier file of that number; 0 where nobody knows.
+    pub generation: u32,
 }
 
 impl File {
     /// The number of what was done for devices that lie on this one.
     pub const STACKED: u64 = u64::MAX;
+
+    /// The number of a device itself, written to without a file system.
+    pub const ITSELF: u64 = u64::MAX - 1;
+
+    /// What belongs to no file of a device.
+    pub const fn none_on(device: Device) -> Self {
+        Self { device, inode: 0, generation: 0 }
+    }
+
+    /// What was done to a device for those that lie on it.
+    pub const fn stacked_on(device: Device) -> Self {
+        Self { device, inode: Self::STACKED, generation: 0 }
+    }
+
+    /// Is it a file's own, with a name that can be asked for?
+    pub const fn is_named(self) -> bool {
+        self.inode != 0 && self.inode != Self::STACKED && self.inode != Self::ITSELF
+    }
 }
 
 /// A process; pid 0 is nobody.

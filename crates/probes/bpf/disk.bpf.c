@@ -17,9 +17,17 @@
 struct holding {
 	struct file file;
 	struct owner owner;
-	__u32 dirty;    /* bytes */
-	__u16 by_block; /* the file system tells of each block */
-	__u16 mixed;    /* some of its pages are somebody else's: see `pages` */
+	__u32 dirty;   /* bytes */
+	bool by_block; /* the file system tells of each block */
+	bool mixed;    /* some of its pages are somebody else's: see `pages` */
+	bool sent;     /* something of it has been written */
+	bool unused;
+};
+
+/* Where in which file: unlike its address, that of a folio stays when the kernel moves it. */
+struct place {
+	__u64 mapping;
+	__u64 index;
 };
 
 /* Folio -> whose it is. */
@@ -27,7 +35,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, PAGES);
-	__type(key, __u64);
+	__type(key, struct place);
 	__type(value, struct holding);
 } folios SEC(".maps");
 
@@ -36,7 +44,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, PAGES);
-	__type(key, __u64);
+	__type(key, struct place);
 	__type(value, struct owner);
 } pages SEC(".maps");
 
@@ -47,6 +55,23 @@ struct {
 	__type(key, struct whose);
 	__type(value, struct sums);
 } sums SEC(".maps");
+
+/* What found no room there: by process and device, and if there are too many processes, by device. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, FOLDED);
+	__type(key, struct whose);
+	__type(value, struct sums);
+} folded SEC(".maps");
+
+/* Devices that others lie on as a whole. The loader says which. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, CARRIERS);
+	__type(key, __u32);
+	__type(value, __u8);
+} carriers SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -90,20 +115,32 @@ static __always_inline bool same(struct owner one, struct owner other)
 	return one.tgid == other.tgid && one.started == other.started;
 }
 
-/* The sums of a process in a file; none where there is no room for one more. */
+static __always_inline struct sums *fresh_sums(void *map, struct whose *whose)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct sums fresh = {};
+
+	/* Later the process may have gone; a thread is named as its process. */
+	if ((__u32)task->tgid == whose->owner.tgid)
+		BPF_CORE_READ_STR_INTO(&fresh.command, task, group_leader, comm);
+	bpf_map_update_elem(map, whose, &fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(map, whose);
+}
+
+/* The sums of a process in a file; of all its files on that device where there is no room for more. */
 static __always_inline struct sums *sums_of(struct owner owner, struct file file, __u64 bytes)
 {
 	struct whose whose = { .file = file, .owner = owner };
-	struct sums *known = bpf_map_lookup_elem(&sums, &whose), fresh = {};
-	struct task_struct *task = bpf_get_current_task_btf();
+	struct sums *known = bpf_map_lookup_elem(&sums, &whose);
 
-	if (!known) {
-		/* Later the process may have gone; a thread is named as its process. */
-		if ((__u32)task->tgid == owner.tgid)
-			BPF_CORE_READ_STR_INTO(&fresh.command, task, group_leader, comm);
-		bpf_map_update_elem(&sums, &whose, &fresh, BPF_NOEXIST);
-		known = bpf_map_lookup_elem(&sums, &whose);
-	}
+	if (!known)
+		known = fresh_sums(&sums, &whose);
+	if (known)
+		return known;
+	whose.file = (struct file){ .device = file.device };
+	known = bpf_map_lookup_elem(&folded, &whose);
+	if (!known)
+		known = fresh_sums(&folded, &whose);
 	if (!known)
 		add(&lost.sums, bytes);
 	return known;
@@ -138,11 +175,15 @@ static __always_inline struct known *known_of(struct file file, struct inode *in
 	fresh = bpf_map_lookup_elem(&blank, &zero);
 	if (!fresh)
 		return NULL;
-	fresh->last = (struct owner){};
 	fresh->wrote = fresh->read = 0;
 	name(fresh, inode);
 	bpf_map_update_elem(&files, &file, fresh, BPF_NOEXIST);
 	return bpf_map_lookup_elem(&files, &file);
+}
+
+static __always_inline bool is_of_kind(struct inode *inode, __u32 kind)
+{
+	return (BPF_CORE_READ(inode, i_mode) & S_IFMT) == kind;
 }
 
 /* A file where its file system keeps it. */
@@ -150,40 +191,53 @@ static __always_inline struct file file_of(struct inode *inode)
 {
 	struct block_device *device = BPF_CORE_READ(inode, i_sb, s_bdev);
 
+	if (is_of_kind(inode, S_IFBLK))
+		return (struct file){ .inode = ITSELF, .device = BPF_CORE_READ(inode, i_rdev) };
 	return (struct file){
 		.inode = BPF_CORE_READ(inode, i_ino),
 		.device = device ? BPF_CORE_READ(device, bd_dev) : BPF_CORE_READ(inode, i_sb, s_dev),
+		.generation = BPF_CORE_READ(inode, i_generation),
 	};
 }
 
-/* The one who runs now has made so many bytes of a folio dirty, of the page `page`. */
-static __always_inline void dirtied(struct folio *folio, struct page *page, struct inode *inode,
+static __always_inline struct place place_of(struct folio *folio)
+{
+	return (struct place){
+		.mapping = (__u64)BPF_CORE_READ(folio, mapping),
+		.index = BPF_CORE_READ(folio, index),
+	};
+}
+
+/* The one who runs now has made so many bytes of a folio dirty, in its page number `page`. */
+static __always_inline void dirtied(struct folio *folio, __u64 page, struct inode *inode,
 				    __u32 bytes, bool by_block)
 {
-	struct owner owner = owner_of(bpf_get_current_task_btf());
-	__u64 key = (__u64)folio, page_key = (__u64)page;
-	struct holding *held = bpf_map_lookup_elem(&folios, &key);
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct owner owner = owner_of(task);
+	struct place place = place_of(folio);
+	struct holding *held = bpf_map_lookup_elem(&folios, &place);
 	struct file file;
-	struct known *known;
 	struct sums *s;
 
+	/* A journal that keeps files' contents writes them back for whoever made them. */
+	if (held && task->flags & PF_KTHREAD)
+		return;
 	if (held && by_block) {
 		file = held->file;
 		__sync_fetch_and_add(&held->dirty, bytes);
 		if (!same(held->owner, owner)) {
-			held->mixed = 1;
-			if (bpf_map_update_elem(&pages, &page_key, &owner, BPF_ANY))
+			held->mixed = true;
+			place.index += page;
+			if (bpf_map_update_elem(&pages, &place, &owner, BPF_ANY))
 				add(&lost.pages, bytes);
 		}
 	} else {
 		struct holding fresh = { .owner = owner, .dirty = bytes, .by_block = by_block };
 
 		file = fresh.file = file_of(inode);
-		if (bpf_map_update_elem(&folios, &key, &fresh, BPF_ANY))
+		if (bpf_map_update_elem(&folios, &place, &fresh, BPF_ANY))
 			add(&lost.pages, bytes);
-		known = known_of(file, inode);
-		if (known)
-			known->last = owner;
+		known_of(file, inode);
 	}
 	s = sums_of(owner, file, 0);
 	if (!s)
@@ -197,11 +251,6 @@ static __always_inline bool is_journal(struct task_struct *task)
 {
 	return task->comm[0] == 'j' && task->comm[1] == 'b' && task->comm[2] == 'd' &&
 	       task->comm[3] == '2';
-}
-
-static __always_inline bool is_regular(struct inode *inode)
-{
-	return (BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFREG;
 }
 
 /* A block becomes dirty: ext4 and others that keep heads of blocks. Of a device's own pages nobody is
@@ -223,45 +272,65 @@ int BPF_PROG(on_block, struct buffer_head *bh)
 	if (!inode || (inode->i_mode & S_IFMT) != S_IFREG)
 		return 0;
 	offset = (__u64)BPF_CORE_READ(bh, b_data) & (folio_size(folio, page_shift) - 1);
-	dirtied(folio, page_behind(folio, offset >> page_shift), inode, bh->b_size, true);
+	dirtied(folio, offset >> page_shift, inode, bh->b_size, true);
 	return 0;
 }
 
-/* A folio becomes dirty. Where its blocks were told before, that is known. */
+/* A folio becomes dirty. Where its blocks were told before, that is known. Of a device's own pages
+ * those count that a process writes itself. */
 SEC("tp_btf/writeback_dirty_folio")
 int BPF_PROG(on_folio, struct folio *folio, struct address_space *mapping)
 {
 	struct inode *inode = mapping ? BPF_CORE_READ(mapping, host) : NULL;
-	__u64 key = (__u64)folio;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct place place = place_of(folio);
 	struct holding *held;
 
-	if (!inode || !is_regular(inode))
+	if (!inode || (!is_of_kind(inode, S_IFREG) &&
+		       (!is_of_kind(inode, S_IFBLK) || task->flags & PF_KTHREAD)))
 		return 0;
-	held = bpf_map_lookup_elem(&folios, &key);
+	held = bpf_map_lookup_elem(&folios, &place);
 	if (held && held->by_block)
 		return 0;
-	dirtied(folio, (struct page *)folio, inode, folio_size(folio, page_shift), false);
+	dirtied(folio, 0, inode, folio_size(folio, page_shift), false);
 	return 0;
 }
 
-/* A folio leaves the page cache: what is dirty of it is never written. */
+static long forget_page(__u32 number, struct place *place)
+{
+	struct place page = { .mapping = place->mapping, .index = place->index + number };
+
+	bpf_map_delete_elem(&pages, &page);
+	return 0;
+}
+
+/* Forgets whose a folio is. */
+static __always_inline void forget(struct holding *held, struct folio *folio, struct place *place)
+{
+	if (held->mixed)
+		bpf_loop(folio_size(folio, page_shift) >> page_shift, forget_page, place, 0);
+	bpf_map_delete_elem(&folios, place);
+}
+
+/* A folio leaves the page cache: what is dirty of it is never written. Where only folios are told, one
+ * that was written may have had clean parts, and nothing is left of it. */
 SEC("tp_btf/mm_filemap_delete_from_page_cache")
 int BPF_PROG(on_delete, struct folio *folio)
 {
-	__u64 key = (__u64)folio;
-	struct holding *held = bpf_map_lookup_elem(&folios, &key);
+	struct place place = place_of(folio);
+	struct holding *held = bpf_map_lookup_elem(&folios, &place);
 	struct sums *s;
 
 	if (!held)
 		return 0;
-	if (held->dirty) {
+	if (held->dirty && (held->by_block || !held->sent)) {
 		s = sums_of(held->owner, held->file, held->dirty);
 		if (s) {
 			add(&s->dropped, held->dirty);
 			s->last = bpf_ktime_get_ns();
 		}
 	}
-	bpf_map_delete_elem(&folios, &key);
+	forget(held, folio, &place);
 	return 0;
 }
 
@@ -279,28 +348,30 @@ struct walk {
 	bool is_journal;
 	bool is_meta;
 	bool is_stacked; /* a device that lies on this one has sent it on */
+	bool is_held;    /* the device is a file system's, or another device's */
 };
 
-/* Who made a part of a folio dirty, which is sent away now. */
-static __always_inline struct owner taken(struct folio *folio, struct page *page, __u32 bytes,
-					  struct known *known)
+/* Who made a part of a folio dirty, which is sent away now; nobody where that was before we watched. */
+static __always_inline struct owner taken(struct folio *folio, __u64 page, __u32 bytes)
 {
-	__u64 key = (__u64)folio, page_key = (__u64)page;
-	struct holding *held = bpf_map_lookup_elem(&folios, &key);
-	struct owner owner = known ? known->last : (struct owner){}, *other;
+	struct place place = place_of(folio), page_place = place;
+	struct holding *held = bpf_map_lookup_elem(&folios, &place);
+	struct owner owner = {}, *other;
 
 	if (!held)
 		return owner;
 	owner = held->owner;
+	page_place.index += page;
 	if (held->mixed) {
-		other = bpf_map_lookup_elem(&pages, &page_key);
+		other = bpf_map_lookup_elem(&pages, &page_place);
 		if (other) {
 			owner = *other;
-			bpf_map_delete_elem(&pages, &page_key);
+			bpf_map_delete_elem(&pages, &page_place);
 		}
 	}
+	held->sent = true;
 	if (held->dirty <= bytes)
-		bpf_map_delete_elem(&folios, &key);
+		forget(held, folio, &place);
 	else
 		__sync_fetch_and_add(&held->dirty, -bytes);
 	return owner;
@@ -328,16 +399,32 @@ static __always_inline struct inode *inode_of(struct folio *folio)
 	return inode && BPF_CORE_READ(inode, i_mapping) == mapping ? inode : NULL;
 }
 
+/* Of a file system on several devices, or on one that is not its own, the device carries the bytes. */
+static __always_inline void carried(struct walk *walk, __u32 bytes)
+{
+	struct file stacked = { .device = walk->device, .inode = STACKED };
+	struct owner nobody = {};
+	struct sums *s = sums_of(nobody, stacked, bytes);
+
+	if (!s)
+		return;
+	add(walk->is_read ? &s->stacked_read : &s->stacked, bytes);
+	count_burst(walk->is_read ? &s->reads : &s->bursts,
+		    walk->is_read ? &s->fetched : &s->sent, walk);
+	s->last = walk->now;
+}
+
 /* Counts bytes of the page cache that go to their file. */
-static __always_inline void wrote_back(struct walk *walk, struct folio *folio, struct page *page,
+static __always_inline void wrote_back(struct walk *walk, struct folio *folio, __u64 page,
 				       struct inode *inode, __u32 bytes)
 {
 	struct file file = file_of(inode);
 	struct known *known = known_of(file, inode);
-	struct owner owner = taken(folio, page, bytes, known);
+	struct owner owner = taken(folio, page, bytes);
 	struct sums *s;
 
-	file.device = walk->device;
+	if (file.device != walk->device)
+		carried(walk, bytes);
 	s = sums_of(owner, file, bytes);
 	if (!s)
 		return;
@@ -348,7 +435,7 @@ static __always_inline void wrote_back(struct walk *walk, struct folio *folio, s
 }
 
 /* Counts so many bytes of a folio in a request for writing. */
-static __always_inline void wrote(struct walk *walk, struct folio *folio, struct page *page, __u32 bytes)
+static __always_inline void wrote(struct walk *walk, struct folio *folio, __u64 page, __u32 bytes)
 {
 	bool from_cache = in_writeback(folio);
 	struct inode *inode = inode_of(folio);
@@ -357,7 +444,11 @@ static __always_inline void wrote(struct walk *walk, struct folio *folio, struct
 	bool is_direct = !walk->is_kernel && !walk->is_meta && !from_cache;
 	struct sums *s;
 
-	if (!walk->is_stacked && !walk->is_meta && from_cache && inode && is_regular(inode)) {
+	/* The journal's thread sends files' contents too, before what tells of them; and what a journal
+	 * kept whole is sent to its place as the journal's blocks are. */
+	if (!walk->is_stacked && inode &&
+	    ((is_of_kind(inode, S_IFREG) && (walk->is_meta ? !walk->is_journal : from_cache)) ||
+	     (is_of_kind(inode, S_IFBLK) && from_cache && !walk->is_meta && !walk->is_held))) {
 		wrote_back(walk, folio, page, inode, bytes);
 		return;
 	}
@@ -386,8 +477,10 @@ static __always_inline void was_read(struct walk *walk, struct folio *folio, __u
 	struct known *known = NULL;
 	struct sums *s;
 
-	if (!walk->is_stacked && inode && is_regular(inode)) {
-		file.inode = BPF_CORE_READ(inode, i_ino);
+	if (!walk->is_stacked && inode && is_of_kind(inode, S_IFREG)) {
+		file = file_of(inode);
+		if (file.device != walk->device)
+			carried(walk, bytes);
 		known = known_of(file, inode);
 	}
 	s = sums_of(walk->is_stacked ? nobody : walk->me, file, bytes);
@@ -400,8 +493,8 @@ static __always_inline void was_read(struct walk *walk, struct folio *folio, __u
 
 static __always_inline bool is_mixed(struct folio *folio)
 {
-	__u64 key = (__u64)folio;
-	struct holding *held = bpf_map_lookup_elem(&folios, &key);
+	struct place place = place_of(folio);
+	struct holding *held = bpf_map_lookup_elem(&folios, &place);
 
 	return held && held->mixed;
 }
@@ -412,7 +505,7 @@ static long step(__u32 number, struct walk *walk)
 	struct bio_vec vector;
 	struct folio *folio;
 	struct page *page;
-	__u64 offset, in_folio, size;
+	__u64 offset, in_folio, in_page, size;
 	__u32 bytes;
 
 	if (!walk->left)
@@ -428,22 +521,37 @@ static long step(__u32 number, struct walk *walk)
 	page = page_behind(vector.bv_page, offset >> page_shift);
 	folio = folio_of(page);
 	size = folio_size(folio, page_shift);
-	in_folio = (pages_between(folio, page) << page_shift) + (offset & ((1ULL << page_shift) - 1));
+	in_page = offset & ((1ULL << page_shift) - 1);
+	in_folio = (pages_between(folio, page) << page_shift) + in_page;
 	bytes = vector.bv_len - walk->done;
 	/* A folio of several owners goes page by page. */
 	if (in_folio < size && bytes > size - in_folio)
 		bytes = size - in_folio;
-	if (is_mixed(folio) && bytes > (1ULL << page_shift) - (offset & ((1ULL << page_shift) - 1)))
-		bytes = (1ULL << page_shift) - (offset & ((1ULL << page_shift) - 1));
+	if (is_mixed(folio) && bytes > (1ULL << page_shift) - in_page)
+		bytes = (1ULL << page_shift) - in_page;
 	if (bytes > walk->left)
 		bytes = walk->left;
 	if (walk->is_read)
 		was_read(walk, folio, bytes);
 	else
-		wrote(walk, folio, page, bytes);
+		wrote(walk, folio, in_folio >> page_shift, bytes);
 	walk->left -= bytes;
 	walk->done += bytes;
 	return 0;
+}
+
+/* Zeroes that a device is to write have no pages. */
+static __always_inline void wrote_zeroes(struct walk *walk)
+{
+	struct file no_file = { .device = walk->device };
+	struct owner nobody = {};
+	struct sums *s = sums_of(walk->is_kernel ? nobody : walk->me, no_file, walk->left);
+
+	if (!s)
+		return;
+	add(walk->is_kernel ? &s->metadata : &s->direct, walk->left);
+	count_burst(&s->bursts, &s->sent, walk);
+	s->last = walk->now;
 }
 
 SEC("tp_btf/block_bio_queue")
@@ -459,14 +567,22 @@ int BPF_PROG(on_request, struct bio *bio)
 		.device = BPF_CORE_READ(bio, bi_bdev, bd_dev),
 		.now = bpf_ktime_get_ns(),
 		.me = owner_of(task),
-		.is_read = op == REQ_OP_READ,
+		.is_read = op == bpf_core_enum_value(enum req_op, REQ_OP_READ),
 		.is_kernel = task->flags & PF_KTHREAD,
 		.is_journal = is_journal(task),
-		.is_stacked = bio->bi_flags & 1 << BIO_CLONED,
+		.is_held = BPF_CORE_READ(bio, bi_bdev, bd_holder) != NULL,
 		.is_meta = bio->bi_opf & 1 << bpf_core_enum_value(enum req_flag_bits, __REQ_META),
 	};
 
-	if (op != REQ_OP_READ && op != REQ_OP_WRITE && op != REQ_OP_ZONE_APPEND)
+	/* Processes send such requests too, with buffers that were registered before. */
+	if (bio->bi_flags & 1 << BIO_CLONED)
+		walk.is_stacked = walk.is_kernel || bpf_map_lookup_elem(&carriers, &walk.device);
+	if (op == bpf_core_enum_value(enum req_op, REQ_OP_WRITE_ZEROES)) {
+		wrote_zeroes(&walk);
+		return 0;
+	}
+	if (!walk.is_read && op != bpf_core_enum_value(enum req_op, REQ_OP_WRITE) &&
+	    op != bpf_core_enum_value(enum req_op, REQ_OP_ZONE_APPEND))
 		return 0;
 	bpf_loop(MOST_PARTS, step, &walk, 0);
 	if (walk.left)

@@ -2,13 +2,15 @@
 /* What `disk.bpf.c` and `src/disk/maps.rs` both know. */
 #pragma once
 
-#define SUMS 16384  /* pairs of a process and a file at a time */
-#define FILES 16384 /* files whose names and last requests are remembered */
-#define PAGES 1     /* the loader says how many folios may be dirty */
+#define SUMS 65536    /* pairs of a process and a file at a time */
+#define FOLDED 8192   /* pairs of a process and a device, for when there is no room for more files */
+#define FILES 16384   /* files whose names and last requests are remembered */
+#define PAGES 1       /* the loader says how many folios may be dirty */
+#define CARRIERS 1024 /* devices that others lie on */
 
-/* Names on the way to a file, the file's own first. */
+/* Names on the way to a file, the file's own first; longer ones are cut. */
 #define STEPS 8
-#define STEP 48
+#define STEP 64
 
 /* Requests of one file further apart are two bursts. */
 #define BURST_NS 100000000ULL
@@ -21,12 +23,14 @@ struct owner {
 
 /* What was done for a device above is that file's. */
 #define STACKED (~0ULL)
+/* And that of whoever writes to a device without a file system is this one's. */
+#define ITSELF (~0ULL - 1)
 
 /* A file on a device; inode 0 is what belongs to no file. */
 struct file {
 	__u64 inode;
 	__u32 device;
-	__u32 unused;
+	__u32 generation; /* tells it from an earlier file of that number */
 };
 
 struct whose {
@@ -57,7 +61,6 @@ struct sums {
 
 /* What is remembered of a file. */
 struct known {
-	struct owner last;   /* who made something of it dirty last */
 	__u64 wrote;         /* when something of it was sent to the device last, ns */
 	__u64 read;          /* or read from it */
 	__u32 named;         /* steps that are known; STEPS: perhaps not all */

@@ -6,10 +6,13 @@
 #define S_IFMT 0170000
 #define S_IFREG 0100000
 
-/* Numbers that no kernel since 5.10 has changed; the loader could not relocate a flag of a word. */
+#define S_IFBLK 0060000
+
+/* Numbers that no kernel since 5.10 has changed; these have no names that the loader could look up. */
 enum { BH_DIRTY = 1, BIO_CLONED = 1 };
 
-enum req_op { REQ_OP_READ = 0, REQ_OP_WRITE = 1, REQ_OP_ZONE_APPEND = 7 };
+/* The values are those of the running kernel. */
+enum req_op { REQ_OP_READ = 0, REQ_OP_WRITE = 1, REQ_OP_ZONE_APPEND = 7, REQ_OP_WRITE_ZEROES = 9 };
 enum req_flag_bits { __REQ_META = 12 };
 enum pageflags { PG_writeback = 1, PG_head = 6 };
 
@@ -28,6 +31,7 @@ struct address_space;
 
 struct block_device {
 	__u32 bd_dev;
+	void *bd_holder;
 };
 
 struct inode {
@@ -35,6 +39,8 @@ struct inode {
 	struct super_block *i_sb;
 	struct address_space *i_mapping;
 	unsigned long i_ino;
+	__u32 i_rdev;
+	__u32 i_generation;
 	struct hlist_head i_dentry;
 };
 
@@ -64,8 +70,14 @@ struct page {
 	unsigned long compound_head;
 };
 
+/* Since 7.1: where the head is, or a mask that leads there. */
+struct page___new {
+	unsigned long compound_info;
+};
+
 struct folio {
 	struct address_space *mapping;
+	unsigned long index;
 	unsigned int _nr_pages;
 };
 
@@ -129,9 +141,19 @@ static __always_inline __u64 pages_between(const void *first, const void *page)
 
 static __always_inline struct folio *folio_of(struct page *page)
 {
-	unsigned long head = BPF_CORE_READ(page, compound_head);
+	struct page___new *new = (void *)page;
+	unsigned long head;
 
-	return (struct folio *)(head & 1 ? head - 1 : (unsigned long)page);
+	if (bpf_core_field_exists(new->compound_info))
+		head = BPF_CORE_READ(new, compound_info);
+	else
+		head = BPF_CORE_READ(page, compound_head);
+	if (!(head & 1))
+		return (struct folio *)page;
+	/* No page is that high: all ones above are a mask's. */
+	if (head >> 32 == 0xffffffff)
+		return (struct folio *)((unsigned long)page & head);
+	return (struct folio *)(head - 1);
 }
 
 /* Bytes of a folio. */

@@ -7,7 +7,7 @@ use std::fs;
 use std::time::Duration;
 
 use libbpf_rs::{MapCore, MapFlags, OpenObject};
-use nightwatt_model::storage::{File, Traffic, Whose};
+use nightwatt_model::storage::{Device, File, Traffic, Whose};
 use nightwatt_model::time::Mono;
 
 use crate::error::ProbeError;
@@ -17,8 +17,11 @@ pub use maps::Lost;
 
 static PROGRAM: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/disk.bpf.o")));
 
-/// What nobody touched for so long leaves the kernel's table, so that there is room for others.
+/// What nobody touched for so long leaves the kernel's table, so that there is room for others; and when
+/// more than so many are in it, what nobody touched for a moment.
 const FORGET_AFTER: Duration = Duration::from_mins(1);
+const FEW: usize = 8192;
+const MOMENT: Duration = Duration::from_secs(2);
 
 /// Folios that may be dirty at a time, whatever the machine's memory.
 const MOST_DIRTY: u64 = 4 << 20;
@@ -27,8 +30,11 @@ const MOST_DIRTY: u64 = 4 << 20;
 pub struct DiskProbes {
     loaded: Loaded,
     /// What was told of each pair of a process and a file that the kernel's table still holds.
-    told: HashMap<Whose, Traffic>,
+    told: [HashMap<Whose, Traffic>; 2],
 }
+
+/// Which table of the kernel's half a sum is in.
+const TABLES: [&str; 2] = ["sums", "folded"];
 
 /// What a process has done to a file since it was told last.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +51,7 @@ impl DiskProbes {
     /// Loads the programs. Nothing is counted before [`Self::start`].
     pub fn load() -> Result<Self, ProbeError> {
         let loaded = Loaded::load("disk", PROGRAM, prepare)?;
-        Ok(Self { loaded, told: HashMap::new() })
+        Ok(Self { loaded, told: [HashMap::new(), HashMap::new()] })
     }
 
     /// From here on it counts.
@@ -55,29 +61,42 @@ impl DiskProbes {
         self.loaded.attach(&programs, "watch the page cache and the block layer")
     }
 
+    /// These devices carry others as a whole (device mapper, RAID): what processes send on to them is
+    /// not theirs a second time.
+    pub fn set_carriers(&self, devices: &[Device]) -> Result<(), ProbeError> {
+        let map = self.loaded.map("carriers");
+        for device in devices {
+            let set = map.update(&device.0.to_ne_bytes(), &[1], MapFlags::ANY);
+            set.map_err(refused("take the devices that carry others"))?;
+        }
+        Ok(())
+    }
+
     /// What happened since this was asked last, by `CLOCK_MONOTONIC`.
     pub fn news(&mut self, now: Mono) -> Result<Vec<News>, ProbeError> {
-        let cannot = || refused("tell its sums");
-        let map = self.loaded.map("sums");
         let mut news = Vec::new();
-        for key in map.keys() {
-            let Some(value) = map.lookup(&key, MapFlags::ANY).map_err(cannot())? else { continue };
-            let is_old = now.since(maps::last(&value)) > FORGET_AFTER;
-            let value = if is_old {
-                // Whatever was added in between comes with it.
-                match map.lookup_and_delete(&key).map_err(cannot())? {
-                    Some(value) => value,
-                    None => continue,
+        for (table, told) in TABLES.into_iter().zip(&mut self.told) {
+            let map = self.loaded.map(table);
+            // All keys before anything is taken out: that would begin the table anew. (Reading in
+            // batches is no way: libbpf-rs 0.27 takes a batch that is not full for the last one, and the
+            // kernel fills none beyond a bucket's end.)
+            let keys: Vec<Vec<u8>> = map.keys().collect();
+            let patience = if keys.len() > FEW { MOMENT } else { FORGET_AFTER };
+            for key in keys {
+                let value = map.lookup(&key, MapFlags::ANY).map_err(refused("tell its sums"))?;
+                let Some(mut value) = value else { continue };
+                let is_old = now.since(maps::last(&value)) > patience;
+                if is_old {
+                    // Whatever was added in between comes with it.
+                    let last = map.lookup_and_delete(&key).map_err(refused("tell its sums"))?;
+                    value = last.unwrap_or(value);
                 }
-            } else {
-                value
-            };
-            let (whose, sums) = (maps::whose(&key), maps::traffic(&value));
-            let before =
-                if is_old { self.told.remove(&whose) } else { self.told.insert(whose, sums) };
-            let traffic = sums.since(&before.unwrap_or_default());
-            if traffic != Traffic::default() {
-                news.push(News { whose, command: maps::command(&value), traffic });
+                let (whose, sums) = (maps::whose(&key), maps::traffic(&value));
+                let before = if is_old { told.remove(&whose) } else { told.insert(whose, sums) };
+                let traffic = sums.since(&before.unwrap_or_default());
+                if traffic != Traffic::default() {
+                    news.push(News { whose, command: maps::command(&value), traffic });
+                }
             }
         }
         Ok(news)

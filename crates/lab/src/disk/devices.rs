@@ -88,11 +88,25 @@ impl Devices {
             let known = self.known.entry(device).or_insert_with(fresh);
             known.last = told;
             if name.starts_with("loop") {
-                // Tied to a file while we watch, perhaps to another one than before.
-                known.lies_on = lies_on(host, device);
+                // Tied to a file while we watch, perhaps to another one than before; what is let go of
+                // was tied to the last one.
+                known.lies_on = lies_on(host, device).or_else(|| known.lies_on.take());
             }
         }
-        self.mounts = mounts(&host.read("/proc/self/mountinfo").unwrap_or_default());
+        let text = host.read("/proc/self/mountinfo").unwrap_or_default();
+        for (device, name, source) in without_device(&text) {
+            let below = self.named(&source);
+            let fresh = || Known {
+                name,
+                model: None,
+                class: None,
+                lies_on: below.map(|below| LiesOn::Devices(vec![below])),
+                first: (0, 0),
+                last: (0, 0),
+            };
+            self.known.entry(device).or_insert_with(fresh);
+        }
+        self.mounts = mounts(&text);
         Ok(())
     }
 
@@ -108,9 +122,22 @@ impl Devices {
         )
     }
 
+    fn named(&self, name: &str) -> Option<Device> {
+        self.known.iter().find(|(_, known)| known.name == name).map(|(device, _)| *device)
+    }
+
+    /// Devices that others lie on as a whole, by way of the kernel's block layer.
+    pub(super) fn carriers(&self) -> Vec<Device> {
+        let on_devices = |(device, known): (&Device, &Known)| match &known.lies_on {
+            Some(LiesOn::Devices(below)) if device.major() > 0 => Some(below.clone()),
+            _ => None,
+        };
+        self.known.iter().filter_map(on_devices).flatten().collect()
+    }
+
     /// The device whose file this is, if it is a loop device's.
     pub(super) fn loop_on(&self, file: File) -> Option<Device> {
-        let lies_here = |known: &Known| known.lies_on == Some(LiesOn::File(file));
+        let lies_here = |known: &Known| matches!(&known.lies_on, Some(LiesOn::File(image)) if is_same(*image, file));
         self.known.iter().find(|(_, known)| lies_here(known)).map(|(device, _)| *device)
     }
 
@@ -134,6 +161,25 @@ impl Devices {
         });
         found.unwrap_or(path)
     }
+}
+
+/// The same file, as far as it is known which of that number.
+fn is_same(one: File, other: File) -> bool {
+    one.device == other.device && one.inode == other.inode
+}
+
+/// File systems that have a number of their own and no device of that number (btrfs): number, name, and
+/// the name of the device they were mounted from.
+fn without_device(text: &str) -> Vec<(Device, String, String)> {
+    let of_line = |line: &str| {
+        let (before, behind) = line.split_once(" - ")?;
+        let (major, minor) = before.split(' ').nth(2)?.split_once(':')?;
+        let mut fields = behind.split(' ');
+        let (kind, source) = (fields.next()?, fields.next()?.strip_prefix("/dev/")?);
+        let device = Device::new(major.parse().ok()?, minor.parse().ok()?);
+        (device.major() == 0).then(|| (device, format!("{kind}{}", device.minor()), source.into()))
+    };
+    text.lines().filter_map(of_line).collect()
 }
 
 /// Device, name, bytes written and read.
@@ -186,7 +232,7 @@ fn lies_on(host: &Host, device: Device) -> Option<LiesOn> {
         let file = std::fs::metadata(host.path(path)).ok()?;
         let dev = file.st_dev();
         let device = Device::new(rustix::fs::major(dev), rustix::fs::minor(dev));
-        return Some(LiesOn::File(File { device, inode: file.st_ino() }));
+        return Some(LiesOn::File(File { device, inode: file.st_ino(), generation: 0 }));
     }
     let slaves = host.list(format!("{folder}/slaves")).ok()?;
     let numbers = |slave: &PathBuf| {
@@ -256,7 +302,9 @@ mod tests {
             "proc/self/mountinfo",
             "30 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
              31 1 253:0 /sub /srv/my\\040data rw - ext4 /dev/dm-0 rw\n\
-             32 1 253:0 / /mnt rw - ext4 /dev/dm-0 rw\n",
+             32 1 253:0 / /mnt rw - ext4 /dev/dm-0 rw\n\
+             33 1 0:45 / /pool rw shared:1 - btrfs /dev/nvme0n1 rw\n\
+             34 1 0:46 / /proc rw - proc proc rw\n",
         );
         let disk = "sys/devices/pci/ata1/block/sda";
         at(&format!("{disk}/queue/rotational"), "1\n");
@@ -291,7 +339,12 @@ mod tests {
         assert_eq!(class(259, 0), Some(Class::Nvme));
         assert_eq!(class(253, 0), None, "it is none of its own");
         assert_eq!(devices.above(Device::new(8, 1)), [Device::new(253, 0)]);
+        assert_eq!(devices.carriers(), [Device::new(8, 1)]);
         assert_eq!(devices.name(Device::new(9, 9)), "9:9");
+        // A file system with no device of its number.
+        let pool = devices.get(Device::new(0, 45)).unwrap();
+        assert_eq!(pool.lies_on, Some(LiesOn::Devices(vec![Device::new(259, 0)])));
+        assert!(devices.get(Device::new(0, 46)).is_none());
         for (partition, disk) in
             [("sda1", "sda"), ("nvme0n1p2", "nvme0n1"), ("mmcblk0p1", "mmcblk0")]
         {

@@ -1,5 +1,6 @@
 //! What came of it: a row for each process and file, and one for each device.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use nightwatt_model::energy::{Energy, Provenance};
@@ -127,7 +128,7 @@ impl DiskRow {
             pid: (row.whose.process != Process::NOBODY).then_some(row.whose.process.pid),
             command: row.command.clone(),
             device: devices.name(file.device),
-            inode: (file.inode > 0 && file.inode != File::STACKED).then_some(file.inode),
+            inode: file.is_named().then_some(file.inode),
             path: row.path.clone(),
             folded: row.folded,
             carries,
@@ -147,7 +148,7 @@ impl DiskRow {
 
     /// What belongs to devices, not to a file that somebody knows.
     fn is_systems(&self) -> bool {
-        self.pid.is_none() && self.inode.is_none() && self.folded == 0
+        self.pid.is_none() && self.inode.is_none() && self.path.is_none() && self.folded == 0
     }
 }
 
@@ -160,14 +161,15 @@ impl DiskReport {
         devices: &Devices,
         lost: Lost,
     ) -> Self {
-        let row = |row: &Row| DiskRow::of(row, devices, energy(row, books, devices).as_ref());
+        let sums = Sums::of(books, devices);
+        let row = |row: &Row| DiskRow::of(row, devices, sums.energy(row).as_ref());
         let mut rows: Vec<DiskRow> =
             books.rows().map(row).filter(|row| !row.is_systems()).collect();
         rows.sort_by(|one, other| {
             let size = |row: &DiskRow| row.written.max(row.dirtied) + row.direct + row.read;
             (size(other), other.pid).cmp(&(size(one), one.pid))
         });
-        let all = |device: &Device| DeviceReport::of(*device, books, devices);
+        let all = |device: &Device| DeviceReport::of(*device, books, &sums);
         let mut report = Self {
             schema: SCHEMA,
             command: options.command.iter().map(|it| it.to_string_lossy().into_owned()).collect(),
@@ -179,6 +181,13 @@ impl DiskReport {
             warnings: Vec::new(),
         };
         report.warnings = report.warned(lost);
+        let past = books.devices().into_iter().filter(|device| sums.is_past_the_cache(*device));
+        for name in past.map(|device| devices.name(device)) {
+            report.warnings.push(format!(
+                "{name} does its work past the page cache of the disk below: that is `stacked` there, \
+                 and its energy in no row"
+            ));
+        }
         report
     }
 
@@ -222,50 +231,95 @@ impl DiskReport {
     }
 }
 
-/// What a row took; none where that is not known, or is in the rows of a device that lies on this one.
-fn energy(row: &Row, books: &Books, devices: &Devices) -> Option<Energy> {
-    let file = row.whose.file;
-    let known = devices.get(file.device)?;
-    if devices.loop_on(file).is_some_and(|above| books.of_device(above).to_device() > 0) {
-        return None;
-    }
-    match &known.lies_on {
-        None => Some(known.model.as_ref()?.energy(&row.traffic)),
-        Some(LiesOn::File(image)) => {
-            let model = devices.get(image.device)?.model.as_ref()?;
-            let below = of_file(books, *image);
-            let all = books.of_device(file.device);
-            Some(model.energy_from_above(&row.traffic, &all, &below))
-        }
-        Some(LiesOn::Devices(below)) => {
-            let parts = below.iter().map(|below| from_above(row, *below, books, devices));
-            let parts: Vec<Energy> = parts.collect::<Option<_>>()?;
-            let joules = parts.iter().fold(Joules::ZERO, |sum, part| sum + part.joules);
-            let first = parts.into_iter().next()?;
-            let relative = first.uncertainty.get() / first.joules.get().max(f64::MIN_POSITIVE);
-            Some(Energy { joules, uncertainty: Joules(joules.get() * relative), ..first })
-        }
-    }
+/// What was done to each device and to each loop device's file, added up once.
+struct Sums<'a> {
+    devices: &'a Devices,
+    of_devices: HashMap<Device, Traffic>,
+    /// Of loop devices, by the loop device.
+    of_images: HashMap<Device, Traffic>,
+    stacked: HashMap<Device, Traffic>,
 }
 
-/// What a row of a device took on one that it lies on, beside others that lie there.
-fn from_above(row: &Row, below: Device, books: &Books, devices: &Devices) -> Option<Energy> {
-    let model = devices.get(below)?.model.as_ref()?;
-    let above = devices.above(below);
-    let all = above.iter().fold(Traffic::default(), |sum, it| sum.and(&books.of_device(*it)));
-    let stacked = books.stacked_on(below);
-    Some(model.energy_from_above(&row.traffic, &all, &stacked))
-}
+impl<'a> Sums<'a> {
+    fn of(books: &Books, devices: &'a Devices) -> Self {
+        let mut sums = Self {
+            devices,
+            of_devices: HashMap::new(),
+            of_images: HashMap::new(),
+            stacked: HashMap::new(),
+        };
+        let add = |sum: &mut HashMap<Device, Traffic>, device: Device, traffic: &Traffic| {
+            let entry = sum.entry(device).or_default();
+            *entry = entry.and(traffic);
+        };
+        for row in books.rows() {
+            let file = row.whose.file;
+            add(&mut sums.of_devices, file.device, &row.traffic);
+            if file.inode == File::STACKED {
+                add(&mut sums.stacked, file.device, &row.traffic);
+            } else if let Some(above) = devices.loop_on(file) {
+                add(&mut sums.of_images, above, &row.traffic);
+            }
+        }
+        sums
+    }
 
-/// All that was done to one file.
-fn of_file(books: &Books, file: File) -> Traffic {
-    let of_it = books.rows().filter(|row| row.whose.file == file);
-    of_it.fold(Traffic::default(), |sum, row| sum.and(&row.traffic))
+    fn of_device(&self, device: Device) -> Traffic {
+        self.of_devices.get(&device).copied().unwrap_or_default()
+    }
+
+    /// Did processes do something to this loop device of which nothing is seen in its file? Then it
+    /// goes past the page cache below.
+    fn is_past_the_cache(&self, device: Device) -> bool {
+        let lies_on_file = |known: &Known| matches!(known.lies_on, Some(LiesOn::File(_)));
+        let moved = |traffic: &Traffic| traffic.to_device() + traffic.from_device() > 0;
+        self.devices.get(device).is_some_and(lies_on_file)
+            && moved(&self.of_device(device))
+            && !self.of_images.get(&device).is_some_and(moved)
+    }
+
+    /// What a row took; none where that is not known, or is in the rows of a device that lies on this
+    /// one.
+    fn energy(&self, row: &Row) -> Option<Energy> {
+        let file = row.whose.file;
+        let known = self.devices.get(file.device)?;
+        let above = self.devices.loop_on(file);
+        if above.is_some_and(|above| self.of_devices.contains_key(&above)) {
+            return None;
+        }
+        match &known.lies_on {
+            None => Some(known.model.as_ref()?.energy(&row.traffic)),
+            Some(LiesOn::File(image)) => {
+                let model = self.devices.get(image.device)?.model.as_ref()?;
+                let below = self.of_images.get(&file.device)?;
+                let all = self.of_device(file.device);
+                Some(model.energy_from_above(&row.traffic, &all, below))
+            }
+            Some(LiesOn::Devices(below)) => {
+                let parts = below.iter().map(|below| self.from_above(row, *below));
+                let parts: Vec<Energy> = parts.collect::<Option<_>>()?;
+                let joules = parts.iter().fold(Joules::ZERO, |sum, part| sum + part.joules);
+                let uncertainty =
+                    parts.iter().fold(Joules::ZERO, |sum, part| sum + part.uncertainty);
+                Some(Energy { joules, uncertainty, ..parts.into_iter().next()? })
+            }
+        }
+    }
+
+    /// What a row of a device took on one that it lies on, beside others that lie there.
+    fn from_above(&self, row: &Row, below: Device) -> Option<Energy> {
+        let model = self.devices.get(below)?.model.as_ref()?;
+        let above = self.devices.above(below);
+        let all = above.iter().fold(Traffic::default(), |sum, it| sum.and(&self.of_device(*it)));
+        let stacked = self.stacked.get(&below).copied().unwrap_or_default();
+        Some(model.energy_from_above(&row.traffic, &all, &stacked))
+    }
 }
 
 impl DeviceReport {
-    fn of(device: Device, books: &Books, devices: &Devices) -> Self {
-        let all = books.of_device(device);
+    fn of(device: Device, books: &Books, sums: &Sums) -> Self {
+        let devices = sums.devices;
+        let all = sums.of_device(device);
         let known = devices.get(device);
         let (kernel_written, kernel_read) = known.map_or((0, 0), Known::by_kernel);
         let unattributed = books

@@ -11,10 +11,11 @@ use crate::loaded::{half_word, word};
 
 /// Steps of a path, and bytes of each.
 const STEPS: usize = 8;
-const STEP: usize = 48;
+const STEP: usize = 64;
 
-/// Where the path begins in `struct known`.
-const PATH: usize = 32;
+/// Where in `struct known` the number of steps stands, and where the path begins.
+const NAMED: usize = 16;
+const PATH: usize = 24;
 
 /// Where the command stands in `struct sums`.
 const COMMAND: usize = 120;
@@ -38,7 +39,11 @@ impl Lost {
 /// `struct whose`.
 pub(super) fn whose(key: &[u8]) -> Whose {
     Whose {
-        file: File { inode: word(key, 0), device: Device(half_word(key, 8)) },
+        file: File {
+            inode: word(key, 0),
+            device: Device(half_word(key, 8)),
+            generation: half_word(key, 12),
+        },
         process: Process { pid: half_word(key, 16), started: half_word(key, 20) },
     }
 }
@@ -48,6 +53,7 @@ pub(super) fn file_key(file: File) -> [u8; 16] {
     let mut key = [0; 16];
     key[..8].copy_from_slice(&file.inode.to_ne_bytes());
     key[8..12].copy_from_slice(&file.device.0.to_ne_bytes());
+    key[12..].copy_from_slice(&file.generation.to_ne_bytes());
     key
 }
 
@@ -80,10 +86,13 @@ pub(super) fn command(value: &[u8]) -> String {
 
 /// The path of `struct known`, and whether that is all of it.
 pub(super) fn path(value: &[u8]) -> Option<(String, bool)> {
-    let steps = (half_word(value, 24) as usize).min(STEPS);
+    let steps = (half_word(value, NAMED) as usize).min(STEPS);
     let step = |number: usize| {
         let begin = PATH + STEP * number;
-        text(value.get(begin..begin + STEP).unwrap_or_default())
+        let bytes = value.get(begin..begin + STEP).unwrap_or_default();
+        // What is as long as there is room was longer.
+        let cut = if bytes.iter().take(STEP - 1).all(|byte| *byte != 0) { "..." } else { "" };
+        text(bytes) + cut
     };
     let path: Vec<String> = (0..steps).rev().map(step).collect();
     (steps > 0).then(|| (path.join("/"), steps < STEPS))

@@ -89,6 +89,19 @@ int main(int count, char **arguments)
 		snprintf(other, sizeof(other), "%s.new", path);
 		if (rename(path, other))
 			fail("rename");
+	} else if (!strcmp(what, "many")) {
+		/* A file for each block, beside the one that is named. */
+		char *piece = block(BLOCK, 3), other[4096];
+
+		for (long n = 0; n * BLOCK < bytes; n++) {
+			snprintf(other, sizeof(other), "%s.%ld", path, n);
+			file = open(other, O_WRONLY | O_CREAT, 0644);
+			if (file < 0 || write(file, piece, BLOCK) != BLOCK || close(file))
+				fail(other);
+		}
+	} else if (!strcmp(what, "append")) {
+		lseek(file, 0, SEEK_END);
+		pour(file, 4096, bytes);
 	} else if (!strcmp(what, "read")) {
 		char *piece = block(1 << 16, 0);
 
