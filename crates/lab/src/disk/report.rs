@@ -296,7 +296,7 @@ impl<'a> Sums<'a> {
                 Some(model.energy_from_above(&row.traffic, &all, below))
             }
             Some(LiesOn::Devices(below)) => {
-                let parts = below.iter().map(|below| self.from_above(row, *below));
+                let parts = below.iter().map(|below| self.carried_by(row, *below));
                 let parts: Vec<Energy> = parts.collect::<Option<_>>()?;
                 let joules = parts.iter().fold(Joules::ZERO, |sum, part| sum + part.joules);
                 let uncertainty =
@@ -307,7 +307,7 @@ impl<'a> Sums<'a> {
     }
 
     /// What a row of a device took on one that it lies on, beside others that lie there.
-    fn from_above(&self, row: &Row, below: Device) -> Option<Energy> {
+    fn carried_by(&self, row: &Row, below: Device) -> Option<Energy> {
         let model = self.devices.get(below)?.model.as_ref()?;
         let above = self.devices.above(below);
         let all = above.iter().fold(Traffic::default(), |sum, it| sum.and(&self.of_device(*it)));
