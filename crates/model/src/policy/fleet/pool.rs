@@ -91,6 +91,8 @@ pub struct Pool {
     busy: u32,
     /// Requests in the common line.
     waiting: u32,
+    /// Since when somebody has been waiting.
+    waits_since: u64,
     /// Requests that found no place since servers are starting, less those that these make up for.
     overflowed: u64,
     /// What servers that are starting could serve meanwhile.
@@ -169,6 +171,7 @@ impl Pool {
             starting: 0,
             busy: 0,
             waiting: 0,
+            waits_since: NEVER,
             overflowed: 0,
             made_up: 0,
             min_on: span_ns(settings.min_on),
@@ -226,7 +229,7 @@ impl Pool {
         if let Switching::Predictive(policy) = &mut self.switching
             && policy.arrived(at, self.busy)
         {
-            self.steer(at, actions);
+            self.bin_is_over(at, actions);
         }
         match self.line_up.first(OPEN) {
             Some(server) => {
@@ -349,10 +352,13 @@ impl Pool {
                 self.consider(at, server, actions);
             }
         }
-        if let Switching::Predictive(policy) = &mut self.switching {
-            policy.tick(at, self.busy);
+        if let Switching::Predictive(policy) = &mut self.switching
+            && policy.tick(at, self.busy)
+        {
+            self.bin_is_over(at, actions);
+        } else {
+            self.steer(at, actions);
         }
-        self.steer(at, actions);
     }
 
     /// When [`tick`](Self::tick) is to be called, unless something happens before; it may come too
@@ -362,7 +368,7 @@ impl Pool {
         let timer = self.timers.peek().map_or(NEVER, |timer| timer.0.0);
         match &self.switching {
             Switching::Keep { .. } => Nanos(timer),
-            Switching::Predictive(policy) => Nanos(timer.min(policy.due())),
+            Switching::Predictive(policy) => Nanos(timer.min(policy.due(self.waiting))),
             Switching::Schedule(schedule) => Nanos(timer).min(schedule.due().into()),
         }
     }
@@ -464,11 +470,13 @@ impl Pool {
 
     #[cold]
     fn overflow(&mut self, at: u64, actions: &mut Vec<Action>) -> Route {
-        if let Switching::Predictive(policy) = &mut self.switching {
-            policy.overflowed(at, self.on);
-        }
-        self.overflowed += 1;
-        if self.overflowed > self.made_up
+        let starts = match &mut self.switching {
+            Switching::Predictive(policy) => policy.overflowed(at, self.busy, self.on),
+            _ => true,
+        };
+        self.overflowed += u64::from(starts);
+        if starts
+            && self.overflowed > self.made_up
             && let Some(server) = self.switch_on(at, actions)
             && self.servers[server as usize].phase == Phase::On
         {
@@ -476,11 +484,19 @@ impl Pool {
             return Route::To(server);
         }
         if !self.closed && self.waiting < self.settings.line {
-            self.waiting += 1;
+            self.wait(at);
             Route::Wait
         } else {
             Route::Refuse
         }
+    }
+
+    /// One more in the line.
+    fn wait(&mut self, at: u64) {
+        if self.waiting == 0 {
+            self.waits_since = at;
+        }
+        self.waiting += 1;
     }
 
     #[inline]

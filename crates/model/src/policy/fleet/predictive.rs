@@ -5,15 +5,19 @@
 //!   fills, R + z sqrt(R + e^2) are wanted (square-root staffing: W. Whitt, "Understanding the
 //!   efficiency of multi-server service systems", Management Science 38, 1992), where e is the error
 //!   of past forecasts in servers. z is not chosen: it follows the share of requests that found no
-//!   place, up where that is above what the operator allows and down where it is below.
-//! - **When one goes off.** The n-th server is needed while n are busy or wanted. How long it stays
-//!   when it is not, its past [gaps](super::gaps) say; and less long, if z has fallen below 0
-//!   because more might find no place than do.
+//!   place, up where that is above what the operator allows and down where it is below. What was too
+//!   many is made up for: until then half of what is allowed is aimed at.
+//! - **A request that finds no place** switches nothing on as long as z sees to the share of them: only
+//!   so many that there must be a [surge](SURGE), or where hardly any is allowed.
+//! - **When one goes off.** The n-th server is needed while n are wanted, and then also while n are
+//!   busy. How long it stays when it is not, its past
+//!   [gaps](super::gaps) say; and less long, if z has fallen below 0 because more might find no place
+//!   than do.
 
 use serde::{Deserialize, Serialize};
 
 use super::FleetSettings;
-use super::forecast::{Forecast, LEAD};
+use super::forecast::{Expected, Forecast, LEAD};
 use super::gaps::{Costs, Gaps};
 
 /// Never.
@@ -22,10 +26,13 @@ const NEVER: u64 = u64::MAX;
 const SHORTEST_BIN: u64 = 1_000_000_000;
 /// After so many empty bins the past no longer tells the rate.
 const FORGOTTEN: u64 = 1000;
-/// How far z moves for as many overflows more than allowed as are allowed; so many times more count
-/// no further, since one burst is one thing to learn.
+/// How far z moves for as many overflows more than allowed as are allowed.
 const STEP: f64 = 0.05;
-const BURST: f64 = 4.0;
+/// So many times as many overflows as are allowed are no chance but a surge: a server is switched on.
+/// More of them in a bin move z no further, since one burst is one thing to learn.
+const SURGE: f64 = 8.0;
+/// Bins in a break-even time, at most: a longer surge is answered, whatever a start costs.
+const MOST_BINS: f64 = 256.0;
 /// z before anything was learned, and the ends of its range.
 const HEADROOM: (f64, f64, f64) = (1.0, -2.0, 8.0);
 
@@ -52,8 +59,17 @@ pub(super) struct Predictive {
     /// z of square-root staffing.
     headroom: f64,
     allowed: f64,
+    /// Since z moved last.
     arrived: u64,
     overflowed: u64,
+    /// Overflows above what was allowed, not yet made up for.
+    excess: f64,
+    /// Overflows that are still no surge.
+    lenience: f64,
+    /// Is an overflow no reason to switch a server on?
+    lenient: bool,
+    /// Bins that a server must be off for to pay for a cycle.
+    break_even: f64,
     /// Work of one request in servers x seconds is 1 / rate; rates by place in order of preference,
     /// as pairs of a rate and how many servers have it.
     rates: Vec<(f64, u32)>,
@@ -77,8 +93,11 @@ impl Predictive {
             let break_even = if saved > 0.0 { 1e9 * cost / saved } else { f64::INFINITY };
             (break_even, kind.switch_on.as_nanos() as f64)
         });
+        let levels: Vec<(f64, f64)> = levels.collect();
+        let break_even = levels.iter().map(|it| it.0).fold(0.0, f64::max);
         Self {
-            gaps: Gaps::new(levels),
+            break_even: bin.map_or(1.0, |bin| (break_even / bin as f64).clamp(1.0, MOST_BINS)),
+            gaps: Gaps::new(levels.into_iter()),
             forecast: Forecast::default(),
             bin,
             bin_ends: bin.map_or(NEVER, |bin| at.saturating_add(bin)),
@@ -87,6 +106,9 @@ impl Predictive {
             allowed: settings.overflow_share.max(1e-9),
             arrived: 0,
             overflowed: 0,
+            excess: 0.0,
+            lenience: 0.0,
+            lenient: false,
             rates: preferred
                 .iter()
                 .map(|&kind| (settings.kinds[kind].service.get(), settings.kinds[kind].servers))
@@ -108,17 +130,42 @@ impl Predictive {
         over
     }
 
-    /// A request found no place, with so many servers on.
-    pub(super) fn overflowed(&mut self, at: u64, on: u32) {
+    /// A request found no place, with so many servers on. Is one to be switched on for it?
+    pub(super) fn overflowed(&mut self, at: u64, busy: u32, on: u32) -> bool {
         self.overflowed += 1;
+        self.lenience -= 1.0;
+        if self.lenient && self.lenience >= 0.0 && on >= self.target {
+            return false;
+        }
+        self.needs(at, busy, self.target, false);
         self.gaps.ends(on + 1, at);
         self.gaps.begins(on + 1, at);
+        true
+    }
+
+    /// How many servers are needed with so many busy.
+    #[inline]
+    fn needed(&self, busy: u32) -> u32 {
+        if self.lenient { self.target } else { self.target.max(busy) }
+    }
+
+    /// From now on so many are wanted.
+    fn needs(&mut self, at: u64, busy: u32, target: u32, lenient: bool) {
+        let before = self.needed(busy);
+        (self.target, self.lenient) = (target, lenient);
+        let after = self.needed(busy);
+        for level in before + 1..=after {
+            self.gaps.ends(level, at);
+        }
+        for level in after + 1..=before {
+            self.gaps.begins(level, at);
+        }
     }
 
     /// So many servers are busy, one more than before; so many are on.
     #[inline]
     pub(super) fn rose(&mut self, at: u64, busy: u32, on: u32) {
-        if busy > self.target {
+        if busy > self.target && !self.lenient {
             self.gaps.ends(busy, at);
         }
         if busy >= on {
@@ -129,7 +176,7 @@ impl Predictive {
     /// So many servers were busy, and one is no more.
     #[inline]
     pub(super) fn fell(&mut self, at: u64, busy_before: u32, on: u32) {
-        if busy_before > self.target {
+        if busy_before > self.target && !self.lenient {
             self.gaps.begins(busy_before, at);
         }
         if busy_before == on {
@@ -139,7 +186,7 @@ impl Predictive {
 
     /// A server became ready: as long as it is not needed, that begins now.
     pub(super) fn came_on(&mut self, at: u64, busy: u32, on: u32) {
-        if busy.max(self.target) < on {
+        if self.needed(busy) < on {
             self.gaps.begins(on, at);
         }
         self.review(busy, on);
@@ -153,17 +200,24 @@ impl Predictive {
 
     /// When something is to be done although nothing happens.
     #[inline]
-    pub(super) fn due(&self) -> u64 {
-        // While more than one is wanted, silence has to be noticed.
-        let bin = if self.target > 1 { self.bin_ends } else { NEVER };
+    pub(super) fn due(&self, waiting: u32) -> u64 {
+        // While more than one is wanted, silence has to be noticed; and who waits in the line.
+        let bin = if self.target > 1 || waiting > 0 { self.bin_ends } else { NEVER };
         self.off_due.min(bin)
     }
 
-    /// The time has come, perhaps, to close a bin.
-    pub(super) fn tick(&mut self, at: u64, busy: u32) {
-        if at >= self.bin_ends {
+    /// The time has come, perhaps, to close a bin; says whether it has.
+    pub(super) fn tick(&mut self, at: u64, busy: u32) -> bool {
+        let over = at >= self.bin_ends;
+        if over {
             self.close(at, busy);
         }
+        over
+    }
+
+    /// Does `since` lie a bin back?
+    pub(super) fn is_a_bin_ago(&self, at: u64, since: u64) -> bool {
+        self.bin.is_some_and(|bin| at.saturating_sub(since) >= bin)
     }
 
     #[cold]
@@ -179,25 +233,27 @@ impl Predictive {
         self.count = 0;
         self.bin_ends += bins * bin;
         self.learn_headroom();
-        let wanted = self.wanted(bin as f64 / 1e9);
-        let before = self.target.max(busy);
-        let after = wanted.max(busy);
-        for level in before + 1..=after {
-            self.gaps.ends(level, at);
-        }
-        for level in after + 1..=before {
-            self.gaps.begins(level, at);
-        }
-        self.target = wanted;
+        let expected = self.forecast.ahead();
+        let wanted = expected.map_or(1, |it| self.wanted(it, bin as f64 / 1e9));
+        // A surge that is over within a break-even time is not worth a start.
+        let surge = expected.map_or(0.0, |it| SURGE * self.allowed * it.mean);
+        self.lenience = (self.lenience.max(0.0) + surge).min(surge * self.break_even);
+        self.needs(at, busy, wanted, self.lenience >= 1.0);
     }
 
     /// Moves z by the share of requests that found no place, whenever there were enough to tell.
+    ///
+    /// By less where a break-even time has many bins, lest chance switch servers in each: so many steps
+    /// in any direction lead as far as one (a random walk).
     fn learn_headroom(&mut self) {
         let allowed = self.arrived as f64 * self.allowed;
         if allowed >= 1.0 {
-            let above = self.overflowed as f64 / allowed - 1.0;
+            let overflowed = self.overflowed as f64;
+            self.excess = (self.excess + overflowed - allowed).max(0.0);
+            let aim = if self.excess > 0.0 { 0.5 * allowed } else { allowed };
+            let step = STEP / self.break_even.sqrt() * (overflowed / aim - 1.0);
             let (_, least, most) = HEADROOM;
-            self.headroom = (self.headroom + STEP * above.min(BURST)).clamp(least, most);
+            self.headroom = (self.headroom + step.min(STEP * SURGE)).clamp(least, most);
             (self.arrived, self.overflowed) = (0, 0);
         }
     }
@@ -209,8 +265,7 @@ impl Predictive {
     }
 
     /// Servers for the forecast rate.
-    fn wanted(&self, bin_s: f64) -> u32 {
-        let Some(expected) = self.forecast.ahead() else { return 1 };
+    fn wanted(&self, expected: Expected, bin_s: f64) -> u32 {
         let (rate, error) = (expected.mean / bin_s, expected.error / bin_s);
         let (mut servers, mut load) = (0, rate);
         for &(service, count) in &self.rates {

@@ -18,7 +18,7 @@ impl Pool {
         if self.closed {
             return Route::Refuse;
         }
-        self.waiting += 1;
+        self.wait(at);
         if self.starting == 0 {
             self.replace(at, actions);
         }

@@ -32,6 +32,21 @@ impl Pool {
         }
     }
 
+    /// The predictive policy may want another number of servers.
+    #[cold]
+    pub(super) fn bin_is_over(&mut self, at: u64, actions: &mut Vec<Action>) {
+        // Who found no place has waited in the line for as long as a start takes: requests may hold
+        // their places for longer than the rate of service says, and then nobody gets one soon.
+        if let Switching::Predictive(policy) = &self.switching
+            && self.waiting > 0
+            && self.starting == 0
+            && policy.is_a_bin_ago(at, self.waits_since)
+        {
+            self.switch_on(at, actions);
+        }
+        self.steer(at, actions);
+    }
+
     /// Switches on and off towards what the policy wants now.
     pub(super) fn steer(&mut self, at: u64, actions: &mut Vec<Action>) {
         if self.closed {
