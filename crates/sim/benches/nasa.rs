@@ -17,6 +17,7 @@
 //! - A transition's price is 20 or 200 J: 11 or 111 s of idling.
 //! - Bounds: 1.0 in the geometric mean over all cells, 1.03 in each.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,22 +37,25 @@ const STARTS: [u64; 4] = [1, 5, 15, 60];
 const PRICES: [f64; 2] = [20.0, 200.0];
 const BOUND_EACH: f64 = 1.03;
 const BOUND_MEAN: f64 = 1.0;
-const DAY: usize = 86_400;
+const HOUR: usize = 3600;
+const DAY: usize = 24 * HOUR;
 /// The archive's July ends at this second, and its August begins; whole days of each.
 const AUGUST: usize = 2_381_545;
 const JULY_DAYS: usize = 27;
-const AUGUST_DAYS: std::ops::Range<usize> = 3..31;
+const AUGUST_DAYS: Range<usize> = 3..31;
 
-/// Servers, days that are played, SLA in ms, copies: by `-- fill SERVERS`, but for a hundred, where they
-/// are told from those of twenty.
-const COPIES: [(u32, usize, u64, usize); 6] = [
-    (5, 2, 10, 110),
-    (5, 2, 100, 379),
-    (20, 1, 10, 1003),
-    (20, 1, 100, 1589),
-    (100, 1, 10, 7000),
-    (100, 1, 100, 8000),
+/// Servers, hours that are played, SLA in ms, copies: by `-- fill SERVERS`.
+const COPIES: [(u32, Range<usize>, u64, usize); 6] = [
+    (5, 0..48, 10, 110),
+    (5, 0..48, 100, 379),
+    (20, 0..24, 10, 1003),
+    (20, 0..24, 100, 1589),
+    (100, HUNDRED, 10, 7000),
+    (100, HUNDRED, 100, 8000),
 ];
+/// A whole day of a hundred servers has half a billion requests, and fitting plays it twenty times for
+/// each cell: these hours have the rise from the night to near the peak, and 21 % of a day's requests.
+const HUNDRED: Range<usize> = 5..11;
 
 /// A pool with its traffic.
 struct Cell {
@@ -91,9 +95,9 @@ fn main() {
         words.is_empty() || words.iter().any(|it| *it == cell || *it == servers.to_string())
     };
     let mut cells = Vec::new();
-    for (servers, days, sla_ms, copies) in COPIES {
+    for (servers, hours, sla_ms, copies) in COPIES {
         for start in STARTS.into_iter().filter(|start| wanted(servers, sla_ms, *start)) {
-            let arrivals = |month: &Counts| superposed(month, copies, days);
+            let arrivals = |month: &Counts| superposed(month, copies, hours.clone());
             cells.push(Cell {
                 servers,
                 sla_ms,
@@ -149,23 +153,31 @@ fn part(log: &[u32], from: usize, days: usize) -> Counts {
     Counts::new(&log[from..from + days * DAY], 1.0).expect("requests")
 }
 
-/// The first days of so many copies on top of each other, each shifted by whole days and up to half an
+/// These hours of so many copies on top of each other, each shifted by whole days and up to half an
 /// hour.
-fn superposed(month: &Counts, copies: usize, days: usize) -> Arrivals {
-    let shift = |copy: usize| (copy * DAY).wrapping_add(copy * 1103 % 1801);
-    let shifts: Vec<usize> = (0..copies).map(shift).collect();
-    Arrivals::Counts(month.superposed(&shifts).part(0, days * DAY).expect("requests"))
+fn superposed(month: &Counts, copies: usize, hours: Range<usize>) -> Arrivals {
+    let counts = month.counts();
+    let mut sum = vec![0; hours.len() * HOUR];
+    for copy in 0..copies {
+        let shift = copy * DAY + copy * 1103 % 1801;
+        // A whole number of months ahead, so that it can be shifted back.
+        let first = hours.start * HOUR + counts.len() - shift % counts.len();
+        for (step, sum) in sum.iter_mut().enumerate() {
+            *sum += counts[(first + step) % counts.len()];
+        }
+    }
+    Arrivals::Counts(Counts::new(sum, 1.0).expect("requests"))
 }
 
 /// Prints how many copies fill each pool: `COPIES`.
 fn fill(july: &Counts, wanted: &[String]) {
-    for (servers, days, sla_ms, _) in
+    for (servers, hours, sla_ms, _) in
         COPIES.into_iter().filter(|it| wanted.contains(&it.0.to_string()))
     {
         let (mut low, mut high) = (10 * servers as usize, 100 * servers as usize);
         while high - low > 1.max(low / 100) {
             let copies = low.midpoint(high);
-            let arrivals = superposed(july, copies, 1);
+            let arrivals = superposed(july, copies, hours.clone());
             let cell = Cell { servers, sla_ms, start: 1, august: arrivals.clone(), july: arrivals };
             let all = FleetChoice::AlwaysOn { servers };
             if cell.play(&cell.july, all, 0.0).refused <= 0.5 * LIMIT {
@@ -174,7 +186,7 @@ fn fill(july: &Counts, wanted: &[String]) {
                 high = copies;
             }
         }
-        println!("({servers}, {days}, {sla_ms}, {low}),");
+        println!("({servers}, {hours:?}, {sla_ms}, {low}),");
     }
 }
 
@@ -217,11 +229,16 @@ impl Cell {
         let numbers = (1..=self.servers / step).rev().map(|n| always_on(n * step));
         let delays = (-1..=8).rev().map(|half| delayed_off(10_f64.powf(0.5 * f64::from(half))));
         for row in [numbers.collect::<Vec<_>>(), delays.collect()] {
+            let (mut least, mut risen) = (f64::INFINITY, 0);
             for choice in row {
                 let score = self.play(&self.july, choice, 0.0);
                 tried.push((choice, score));
-                // Fewer or shorter refuses still more.
-                if score.refused > LIMIT {
+                // Fewer or shorter refuse still more, and switch still more, which costs least at the
+                // lowest price: who is past the best at that is past it at any.
+                let cost = score.cost(PRICES[0]);
+                risen = if cost < least { 0 } else { risen + 1 };
+                least = least.min(cost);
+                if score.refused > LIMIT || risen == 2 {
                     break;
                 }
             }
@@ -232,9 +249,14 @@ impl Cell {
             for is_delay in [false, true] {
                 let of_kind =
                     |it: &FleetChoice| matches!(it, FleetChoice::DelayedOff { .. }) == is_delay;
+                let of_all = best(tried.iter(), price).expect("all servers on keep the limit").1;
                 let Some(best) = best(tried.iter().filter(|it| of_kind(&it.0)), price) else {
                     continue;
                 };
+                // Finer steps are worth a few hundredths.
+                if best.1.cost(price) > 1.1 * of_all.cost(price) {
+                    continue;
+                }
                 for finer in near(best.0, self.servers, step) {
                     if !tried.iter().any(|it| it.0 == finer) {
                         tried.push((finer, self.play(&self.july, finer, 0.0)));

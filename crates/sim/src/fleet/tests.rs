@@ -410,3 +410,18 @@ fn the_predictive_policy_costs_no_more_than_the_best_fitted_one_over_days() {
     assert!(predictive <= 1.03 * fitted, "{predictive} for {fitted} of {best}");
     assert!(refused <= 0.012, "{refused}");
 }
+
+#[test]
+fn the_predictive_policy_has_as_many_on_as_the_share_that_may_be_refused_needs_and_few_more() {
+    for share in [0.001, 0.01, 0.05] {
+        let kind = Kind { switch_on: Duration::from_secs(5), ..kind(30, 1) };
+        let settings = FleetSettings { overflow_share: share, ..settings(vec![kind], 0) };
+        let window = Window { warm_up: 50_000, counted: 200_000, cool_down: 0 };
+        let service = times(&Service::Exponential, 1);
+        let outcome = run(pool(settings, "predictive"), poisson(10.0, 1), service, window);
+        let enough = (1..).find(|&servers| erlang_b(servers, 10.0).unwrap() <= share).unwrap();
+        let (on, refused) = (outcome.mean_on(), outcome.refused_share());
+        assert!(on <= f64::from(enough) + 1.5, "{on} for {enough}");
+        assert!((0.3 * share..=share).contains(&refused), "{refused} for {share}");
+    }
+}

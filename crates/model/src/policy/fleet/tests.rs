@@ -1,3 +1,5 @@
+mod predictive;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -354,60 +356,6 @@ fn what_cannot_be_a_pool_is_refused() {
     assert!(matches!(refused(vec![slow]), FleetError::Kind { kind: 1, .. }));
     let source = Kind { idle: Watts(-1.0), ..kind(1, 1, 0) };
     assert!(refused(vec![source]).to_string().contains("watts"));
-}
-
-/// Requests at a steady pace: `rate` a second, each served in 10 ms, from `from` to `to` seconds.
-fn load(play: &mut Play, (from, to): (u64, u64), rate: u64) {
-    let mut served = std::collections::VecDeque::new();
-    for n in 0..(to - from) * rate {
-        let at = from * 1000 + n * 1000 / rate;
-        while let Some(&(done, server)) = served.front().filter(|(done, _)| *done <= at) {
-            play.wait(done);
-            play.complete(done, server);
-            served.pop_front();
-        }
-        play.wait(at);
-        if let Route::To(server) = play.arrive(at) {
-            served.push_back((at + 10, server));
-        }
-        for action in play.done() {
-            if let SwitchOn(server) = action {
-                // For these tests a start ends at once, but the policy does not know that.
-                play.ready(at, server);
-            }
-        }
-    }
-    for (done, server) in served {
-        play.wait(done);
-        play.complete(done, server);
-    }
-}
-
-#[test]
-fn the_predictive_policy_wants_what_the_forecast_rate_fills_and_lets_go_afterwards() {
-    let mut play = Play::new(settings(vec![kind(20, 1, 2000)]), "predictive");
-    play.ready(0, 0);
-    // 500/s at 100/s for each server: five, and some headroom.
-    load(&mut play, (0, 120), 500);
-    assert!((5..=9).contains(&play.pool.on()), "{}", play.pool.on());
-    // Silence: 10 J a cycle at 1.5 W saved break even after 6.7 s, so all but one are gone in a minute.
-    play.wait(240_000);
-    assert_eq!(play.pool.on(), 1);
-    // And then there is nothing left to wake up for.
-    assert_eq!(play.pool.next_timer(), Nanos::NEVER);
-}
-
-#[test]
-fn what_was_learned_survives_a_restart() {
-    let mut play = Play::new(settings(vec![kind(20, 1, 2000)]), "predictive");
-    play.ready(0, 0);
-    load(&mut play, (0, 60), 300);
-    let lessons = play.pool.lessons().unwrap();
-    let json = serde_json::to_string(&lessons).unwrap();
-    let mut again = Play::new(settings(vec![kind(20, 1, 2000)]), "predictive");
-    again.pool.resume(&serde_json::from_str(&json).unwrap());
-    assert_eq!(again.pool.lessons(), Some(lessons));
-    assert_eq!(Play::new(settings(vec![kind(2, 1, 0)]), "baseline").pool.lessons(), None);
 }
 
 #[test]

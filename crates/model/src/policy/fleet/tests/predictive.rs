@@ -1,0 +1,100 @@
+//! What the default policy learns.
+
+use super::*;
+
+/// Requests at a steady pace: `rate` a second, each served in 10 ms, from `from` to `to` seconds.
+fn load(play: &mut Play, (from, to): (u64, u64), rate: u64) {
+    let mut served = std::collections::VecDeque::new();
+    for n in 0..(to - from) * rate {
+        let at = from * 1000 + n * 1000 / rate;
+        while let Some(&(done, server)) = served.front().filter(|(done, _)| *done <= at) {
+            play.wait(done);
+            play.complete(done, server);
+            served.pop_front();
+        }
+        play.wait(at);
+        if let Route::To(server) = play.arrive(at) {
+            served.push_back((at + 10, server));
+        }
+        for action in play.done() {
+            match action {
+                // For these tests a start ends at once, but the policy does not know that.
+                SwitchOn(server) => play.ready(at, server),
+                Take(server) => served.push_back((at + 10, server)),
+                SwitchOff(_) => {}
+            }
+        }
+    }
+    for (done, server) in served {
+        play.wait(done);
+        play.complete(done, server);
+    }
+}
+
+#[test]
+fn the_predictive_policy_wants_what_the_forecast_rate_fills_and_lets_go_afterwards() {
+    let mut play = Play::new(settings(vec![kind(20, 1, 2000)]), "predictive");
+    play.ready(0, 0);
+    // 500/s at 100/s for each server: five, and some headroom.
+    load(&mut play, (0, 120), 500);
+    assert!((5..=9).contains(&play.pool.on()), "{}", play.pool.on());
+    // Silence: 10 J a cycle at 1.5 W saved break even after 6.7 s, so all but one are gone in a minute.
+    play.wait(240_000);
+    assert_eq!(play.pool.on(), 1);
+    // And then there is nothing left to wake up for.
+    assert_eq!(play.pool.next_timer(), Nanos::NEVER);
+}
+
+/// A pool that got used to 500 requests/s (a thousand while a server starts), with all that is on busy
+/// from then on.
+fn busy_at_500(overflow_share: f64, line: u32) -> Play {
+    let settings = FleetSettings { overflow_share, line, ..settings(vec![kind(20, 1, 2000)]) };
+    let mut play = Play::new(settings, "predictive");
+    play.ready(0, 0);
+    load(&mut play, (0, 120), 500);
+    for _ in 0..play.pool.on() {
+        assert!(matches!(play.arrive(120_001), Route::To(_)));
+    }
+    assert_eq!((play.done(), play.pool.on()), (vec![], play.pool.busy()));
+    play
+}
+
+#[test]
+fn who_may_be_turned_away_starts_nothing_but_a_surge_does() {
+    // Ten of a thousand may be refused; eight times as many are a surge, if it lasts for the 6.7 s in
+    // which 10 J of a cycle are saved at 1.5 W: three and a third starts. One is on its way by then.
+    let mut play = busy_at_500(0.01, 0);
+    let refused = (1..2000).find(|_| {
+        assert_eq!(play.arrive(120_001), Route::Refuse);
+        !play.done().is_empty()
+    });
+    assert_eq!(refused, Some(267));
+    // Where nobody may be, the first one starts a server.
+    let mut play = busy_at_500(0.0, 0);
+    assert_eq!(play.arrive(120_001), Route::Refuse);
+    assert!(matches!(play.done()[..], [SwitchOn(_)]));
+}
+
+#[test]
+fn who_waits_in_the_line_for_as_long_as_a_start_takes_gets_a_server() {
+    // Requests hold their places for good, as a WebSocket may; hardly anything arrives any more.
+    let mut play = busy_at_500(0.01, 10);
+    assert_eq!((play.arrive(120_001), play.done()), (Route::Wait, vec![]));
+    play.wait(122_000);
+    assert_eq!(play.done(), []);
+    play.wait(124_001);
+    assert!(matches!(play.done()[..], [SwitchOn(_)]));
+}
+
+#[test]
+fn what_was_learned_survives_a_restart() {
+    let mut play = Play::new(settings(vec![kind(20, 1, 2000)]), "predictive");
+    play.ready(0, 0);
+    load(&mut play, (0, 60), 300);
+    let lessons = play.pool.lessons().unwrap();
+    let json = serde_json::to_string(&lessons).unwrap();
+    let mut again = Play::new(settings(vec![kind(20, 1, 2000)]), "predictive");
+    again.pool.resume(&serde_json::from_str(&json).unwrap());
+    assert_eq!(again.pool.lessons(), Some(lessons));
+    assert_eq!(Play::new(settings(vec![kind(2, 1, 0)]), "baseline").pool.lessons(), None);
+}
