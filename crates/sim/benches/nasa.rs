@@ -54,8 +54,8 @@ const COPIES: [(u32, Range<usize>, u64, usize); 6] = [
     (100, HUNDRED, 100, 8000),
 ];
 /// A whole day of a hundred servers has half a billion requests, and fitting plays it twenty times for
-/// each cell: these hours have the rise from the night to near the peak, and 21 % of a day's requests.
-const HUNDRED: Range<usize> = 5..11;
+/// each cell: in these hours the night's rate grows to thrice as many, with 14 % of a day's requests.
+const HUNDRED: Range<usize> = 6..10;
 
 /// A pool with its traffic.
 struct Cell {

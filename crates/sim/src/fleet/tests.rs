@@ -406,7 +406,7 @@ fn the_predictive_policy_costs_no_more_than_the_best_fitted_one_over_days() {
     let (_, best) = kept.min_by(|a, b| a.0.0.total_cmp(&b.0.0)).unwrap();
     let (fitted, _) = days(&best, 2);
     let (predictive, refused) = days("predictive", 2);
-    // Seen: 0.994, with 1.00 % refused.
+    // Seen: 0.998, with 0.67 % refused.
     assert!(predictive <= 1.03 * fitted, "{predictive} for {fitted} of {best}");
     assert!(refused <= 0.012, "{refused}");
 }
@@ -419,7 +419,8 @@ fn the_predictive_policy_has_as_many_on_as_the_share_that_may_be_refused_needs_a
         let window = Window { warm_up: 50_000, counted: 200_000, cool_down: 0 };
         let service = times(&Service::Exponential, 1);
         let outcome = run(pool(settings, "predictive"), poisson(10.0, 1), service, window);
-        let enough = (1..).find(|&servers| erlang_b(servers, 10.0).unwrap() <= share).unwrap();
+        // Erlang's loss formula.
+        let enough = (1..30).find(|&servers| erlang_b(servers, 10.0).unwrap() <= share).unwrap();
         let (on, refused) = (outcome.mean_on(), outcome.refused_share());
         assert!(on <= f64::from(enough) + 1.5, "{on} for {enough}");
         assert!((0.3 * share..=share).contains(&refused), "{refused} for {share}");

@@ -4,28 +4,28 @@ use super::*;
 
 /// Requests at a steady pace: `rate` a second, each served in 10 ms, from `from` to `to` seconds.
 fn load(play: &mut Play, (from, to): (u64, u64), rate: u64) {
-    let mut served = std::collections::VecDeque::new();
+    let mut answers = std::collections::VecDeque::new();
     for n in 0..(to - from) * rate {
         let at = from * 1000 + n * 1000 / rate;
-        while let Some(&(done, server)) = served.front().filter(|(done, _)| *done <= at) {
+        while let Some(&(done, server)) = answers.front().filter(|(done, _)| *done <= at) {
             play.wait(done);
             play.complete(done, server);
-            served.pop_front();
+            answers.pop_front();
         }
         play.wait(at);
         if let Route::To(server) = play.arrive(at) {
-            served.push_back((at + 10, server));
+            answers.push_back((at + 10, server));
         }
         for action in play.done() {
             match action {
                 // For these tests a start ends at once, but the policy does not know that.
                 SwitchOn(server) => play.ready(at, server),
-                Take(server) => served.push_back((at + 10, server)),
+                Take(server) => answers.push_back((at + 10, server)),
                 SwitchOff(_) => {}
             }
         }
     }
-    for (done, server) in served {
+    for (done, server) in answers {
         play.wait(done);
         play.complete(done, server);
     }
@@ -48,7 +48,7 @@ fn the_predictive_policy_wants_what_the_forecast_rate_fills_and_lets_go_afterwar
 /// A pool that got used to 500 requests/s (a thousand while a server starts), with all that is on busy
 /// from then on.
 fn busy_at_500(overflow_share: f64, line: u32) -> Play {
-    let settings = FleetSettings { overflow_share, line, ..settings(vec![kind(20, 1, 2000)]) };
+    let settings = FleetSettings { line, overflow_share, ..settings(vec![kind(20, 1, 2000)]) };
     let mut play = Play::new(settings, "predictive");
     play.ready(0, 0);
     load(&mut play, (0, 120), 500);
