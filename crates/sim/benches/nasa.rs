@@ -50,8 +50,8 @@ const COPIES: [(u32, Range<usize>, u64, usize); 6] = [
     (5, 0..48, 100, 379),
     (20, 0..24, 10, 1003),
     (20, 0..24, 100, 1589),
-    (100, HUNDRED, 10, 7000),
-    (100, HUNDRED, 100, 8000),
+    (100, HUNDRED, 10, 8643),
+    (100, HUNDRED, 100, 10054),
 ];
 /// A whole day of a hundred servers has half a billion requests, and fitting plays it twenty times for
 /// each cell: in these hours the night's rate grows to thrice as many, with 14 % of a day's requests.
@@ -174,7 +174,7 @@ fn fill(july: &Counts, wanted: &[String]) {
     for (servers, hours, sla_ms, _) in
         COPIES.into_iter().filter(|it| wanted.contains(&it.0.to_string()))
     {
-        let (mut low, mut high) = (10 * servers as usize, 100 * servers as usize);
+        let (mut low, mut high) = (10 * servers as usize, 200 * servers as usize);
         while high - low > 1.max(low / 100) {
             let copies = low.midpoint(high);
             let arrivals = superposed(july, copies, hours.clone());
