@@ -229,16 +229,14 @@ impl Cell {
         let numbers = (1..=self.servers / step).rev().map(|n| always_on(n * step));
         let delays = (-1..=8).rev().map(|half| delayed_off(10_f64.powf(0.5 * f64::from(half))));
         for row in [numbers.collect::<Vec<_>>(), delays.collect()] {
-            let (mut least, mut risen) = (f64::INFINITY, 0);
+            let mut least = f64::INFINITY;
             for choice in row {
                 let score = self.play(&self.july, choice, 0.0);
                 tried.push((choice, score));
-                // Fewer or shorter refuse still more, and switch still more, which costs least at the
-                // lowest price: who is past the best at that is past it at any.
-                let cost = score.cost(PRICES[0]);
-                risen = if cost < least { 0 } else { risen + 1 };
-                least = least.min(cost);
-                if score.refused > LIMIT || risen == 2 {
+                // Fewer or shorter refuse still more, and switch still more: enough where that alone
+                // costs more than the best of all, at the lower price and so at the higher.
+                least = least.min(score.cost(PRICES[0]));
+                if score.refused > LIMIT || PRICES[0] * score.transitions > least {
                     break;
                 }
             }
