@@ -41,7 +41,7 @@ help:
 	@echo 'make bench-caliper what a watched call costs, beside a pair of probes that does nothing (needs root)'
 	@echo 'make bench-disk  what watching disks costs gcc, grep, bzip2 and cp (needs root)'
 	@echo 'make bench-fleet the fleet simulator beside SimPy and Ciw on one queue (ARGS=50000: arrivals for them)'
-	@echo 'make bench-nasa  the default policy of pools over two months of NASA'"'"'s requests (ARGS=5: servers; hours for all)'
+	@echo 'make bench-nasa  the default policy of pools over two months of NASA'"'"'s requests (ARGS=5: servers; up to an hour of CPU time for all)'
 	@echo 'make policies    every policy figure over the real logs, beside the best fixed time-out'
 	@echo 'make lint        format, clippy, house rules'
 	@echo 'make doc         the API documentation'

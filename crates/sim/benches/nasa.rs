@@ -16,6 +16,8 @@
 //!   hurricane stopped the server before).
 //! - A transition's price is 20 or 200 J: 11 or 111 s of idling.
 //! - Bounds: 1.0 in the geometric mean over all cells, 1.03 in each.
+//!
+//! Later: of a hundred servers only some hours are played ([`HUNDRED`]).
 
 use std::ops::Range;
 use std::path::PathBuf;
