@@ -10,6 +10,7 @@
 //! sums are read, and `model::sections` shares out what it saw.
 
 mod energies;
+mod folded;
 mod result;
 mod text;
 
@@ -31,6 +32,7 @@ use crate::run::child::{self, Finished};
 use crate::run::{Running, measure_idle};
 use energies::Energies;
 
+pub use folded::StackReport;
 pub use nightwatt_probes::ProbeError as PlaceError;
 pub use result::{CaliperReport, ChannelTotal, Preempted, SectionEnergy, SectionReport};
 

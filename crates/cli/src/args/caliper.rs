@@ -42,6 +42,9 @@ pub(crate) struct CaliperArgs {
     /// Where the figures go; `-`: stdout [default: stderr]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
+    /// Write stacks of sections with their energy, uJ, for flame graphs
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) folded: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -54,6 +57,7 @@ pub(super) const CALIPER_EXAMPLES: &str = "Examples:
   nightwatt caliper --function ./prog:work -- ./prog
   nightwatt caliper -f './prog:ns::*' --idle 5s -- ./prog --fast
   nightwatt caliper --start ./prog:begin --end ./prog:done -p 4711 --for 1m
+  nightwatt caliper -f './prog:*' --folded prog.folded -- ./prog && flamegraph.pl prog.folded
   nightwatt caliper -f libz.so.1:deflate --json -o energy.json -- gzip -k big.tar
 
 A function that an exception or a panic may leave must not be watched with -f: the program would be

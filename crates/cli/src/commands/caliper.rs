@@ -26,7 +26,10 @@ pub(crate) fn run(args: &CaliperArgs) -> Result<ExitStatus, Failure> {
         meters: meters::chosen(&args.meters),
         interval: args.interval,
     };
+    // Made first, so that paths that cannot be written do not cost the figures.
     let mut output = Output::open(args.output.as_deref()).map_err(failed)?;
+    let folded = args.folded.as_deref().map(|path| Output::open(Some(path)));
+    let folded = folded.transpose().map_err(failed)?;
     let running = Running::new()
         .map_err(|error| failed(Failure::because("cannot prepare to run a command", &error)))?;
     signals::forward(&running).map_err(failed)?;
@@ -37,6 +40,9 @@ pub(crate) fn run(args: &CaliperArgs) -> Result<ExitStatus, Failure> {
         }
     };
     let report = caliper::run(&options, &running, tell).map_err(|error| cannot_run(&error))?;
+    if let Some(mut folded) = folded {
+        folded.write(report.folded().trim_end().to_owned()).map_err(failed)?;
+    }
     output.write_report(&report, args.json, &report.text(), &report.warnings).map_err(failed)?;
     Ok(match report.exit_status {
         0 => ExitStatus::Success,

@@ -175,3 +175,31 @@ fn whoever_is_killed_leaves_no_probe_behind() {
     drop(waits.stdin.take());
     assert!(waits.wait().unwrap().success());
 }
+
+#[test]
+fn stacks_of_sections_have_their_energy_for_flame_graphs() {
+    let Some(bench) = Bench::new() else { return };
+    let (outer, light) = (bench.at("outer"), bench.at("light"));
+    let folded = bench.0.path().join("folded").display().to_string();
+    let report =
+        bench.report(&["-f", &outer, "-f", &light, "--folded", &folded], &["nested", "100"]);
+    // All stacks together are what the channel has in sections and outside of them.
+    let channel = &report["channels"][0];
+    let stacks = report["stacks"].as_array().unwrap();
+    let sum: f64 = stacks.iter().map(|stack| stack["joules"][0].as_f64().unwrap()).sum();
+    let expected = channel["sections_j"].as_f64().unwrap() + channel["outside_j"].as_f64().unwrap();
+    assert!((sum - expected).abs() < 1e-9 * expected, "{sum} of {expected} J");
+    let text = fs::read_to_string(folded).unwrap();
+    let microjoules = |stack: &str| -> f64 {
+        let line = text.lines().find(|line| line.rsplit_once(' ').unwrap().0 == stack);
+        line.unwrap_or_else(|| panic!("{stack}: {text}"))
+            .rsplit_once(' ')
+            .unwrap()
+            .1
+            .parse()
+            .unwrap()
+    };
+    // `outer` runs twice as long by itself as in `light`.
+    let ratio = microjoules("sections;outer") / microjoules("sections;outer;light");
+    assert!((ratio - 2.0).abs() < 0.2, "{text}");
+}

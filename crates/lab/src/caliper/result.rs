@@ -11,6 +11,7 @@ use nightwatt_probes::{Calls, InstructionKind};
 use serde::Serialize;
 
 use super::energies::{Energies, OneChannel};
+use super::folded::StackReport;
 use super::{CaliperOptions, Course, Section, Target};
 
 /// Version of the JSON form.
@@ -35,6 +36,8 @@ pub struct CaliperReport {
     pub outside_s: f64,
     /// Each section, in the order in which they were asked for.
     pub sections: Vec<SectionReport>,
+    /// Every stack of sections in which something ran.
+    pub stacks: Vec<StackReport>,
     /// Every channel of every meter, and how its energy was shared out. Channels may contain each
     /// other: never sum them.
     pub channels: Vec<ChannelTotal>,
@@ -165,6 +168,7 @@ impl CaliperReport {
             outside_s: seen.used.nodes.first().copied().unwrap_or_default().as_secs_f64(),
             warnings: warnings(&sections, &channels, seen),
             sections,
+            stacks: seen.stacks(),
             channels,
         }
     }
@@ -177,7 +181,7 @@ impl CaliperReport {
 }
 
 impl Seen<'_> {
-    fn channels(&self) -> impl Iterator<Item = (&Channel, &OneChannel, ChannelTotal)> {
+    pub(super) fn channels(&self) -> impl Iterator<Item = (&Channel, &OneChannel, ChannelTotal)> {
         self.energies.channels().filter_map(|(meter, place, channel)| {
             let measured = self.measured.get(meter)?;
             let of = measured.channels.get(place)?;
