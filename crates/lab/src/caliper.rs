@@ -15,6 +15,7 @@ mod result;
 mod text;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -98,13 +99,28 @@ enum Event {
     Ended(Result<Finished, Error>),
 }
 
-/// Measures. `step` is told for how long the idle machine is measured, before it is.
+/// What is told before it is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Return probes go into a program that an exception or a panic may unwind, and then abort it.
+    MayAbort {
+        /// The program or library.
+        file: PathBuf,
+    },
+    /// The idle machine is measured for so long.
+    Idle(Duration),
+}
+
+/// Measures. `step` is told what comes next.
 pub fn run(
     options: &CaliperOptions,
     running: &Running,
-    step: impl FnOnce(Duration),
+    mut step: impl FnMut(Step),
 ) -> Result<CaliperReport, Error> {
     let sections = sections(&options.sections)?;
+    for file in may_abort(&sections) {
+        step(Step::MayAbort { file });
+    }
     let watch = match options.target {
         Target::Command(_) => Watch::Children,
         Target::Process(pid) if is_there(pid) => Watch::Process(pid),
@@ -116,7 +132,7 @@ pub fn run(
     let mut meters = options.meters.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     let mut idle = None;
     if let Some(time) = options.idle {
-        step(time);
+        step(Step::Idle(time));
         idle = Some(measure_idle(&mut meters, time, options.interval, running)?);
         running.go_on()?;
     }
@@ -132,6 +148,18 @@ pub fn run(
         energies.event(&event, &usage);
     }
     report(options, &sections, &probes, &energies, (&usage, &measured), &course)
+}
+
+/// Files with functions that are watched from entry to return, and whose stacks may be unwound.
+fn may_abort(sections: &[Section]) -> Vec<PathBuf> {
+    let functions = sections.iter().filter(|section| section.end.is_none());
+    let mut files: Vec<PathBuf> = functions
+        .filter(|section| section.begin.may_unwind)
+        .map(|section| section.begin.path.clone())
+        .collect();
+    files.sort();
+    files.dedup();
+    files
 }
 
 /// Places of all sections; a pattern may stand for several.

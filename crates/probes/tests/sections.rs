@@ -66,6 +66,7 @@ impl Program {
                 offset: 0,
             };
             let places = function_entries(&point).unwrap();
+            assert!(!places[0].may_unwind, "C has no exceptions");
             probes.attach_function(number, &places[0]).unwrap();
         }
         Some(Watched { probes, functions: functions.to_vec() })

@@ -1,6 +1,6 @@
 //! `nightwatt caliper`: how much energy sections of code take.
 
-use nightwatt_lab::caliper::{self, CaliperOptions, SectionSpec, Target};
+use nightwatt_lab::caliper::{self, CaliperOptions, SectionSpec, Step, Target};
 use nightwatt_lab::run::Running;
 
 use super::run::{cannot_run, failed};
@@ -33,11 +33,17 @@ pub(crate) fn run(args: &CaliperArgs) -> Result<ExitStatus, Failure> {
     let running = Running::new()
         .map_err(|error| failed(Failure::because("cannot prepare to run a command", &error)))?;
     signals::forward(&running).map_err(failed)?;
-    let tell = |time| {
-        if !args.json {
+    let tell = |step| match step {
+        Step::MayAbort { file } => output::complain(&format!(
+            "careful: {} knows exceptions or panics, and one that leaves a watched function aborts the \
+             program; --start and --end are safe",
+            file.display()
+        )),
+        Step::Idle(time) if !args.json => {
             let time = figures::time(time);
             output::complain(&format!("measuring the idle machine for {time}"));
         }
+        Step::Idle(_) => {}
     };
     let report = caliper::run(&options, &running, tell).map_err(|error| cannot_run(&error))?;
     if let Some(mut folded) = folded {
