@@ -40,7 +40,7 @@ struct thread {
 	__u32 depth;
 	__u32 runs;          /* on a CPU now */
 	__u32 was_preempted; /* it wanted to go on running when it was taken off */
-	__u32 unused;
+	__u32 beyond;        /* functions entered when there was no room, and not yet left */
 	struct frame frames[DEPTH];
 };
 
@@ -307,8 +307,11 @@ int begin(struct pt_regs *ctx)
 	top = t->depth;
 	if (top >= DEPTH) {
 		add(&s->too_deep, 1);
+		if (cookie & IS_FUNCTION)
+			t->beyond++;
 		return 0;
 	}
+	t->beyond = 0;
 	add(&s->begun, 1);
 	frame = frame_at(t, top);
 	read_books(t, frame);
@@ -357,6 +360,7 @@ int end(struct pt_regs *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx), now = bpf_ktime_get_ns();
 	__u32 section = (__u32)cookie;
+	__u64 sp = cookie & IS_FUNCTION ? REGS_SP(ctx) - RETURN_ADDRESS : ~0ULL;
 	struct section *s = bpf_map_lookup_elem(&sections, &section);
 	struct thread *t = record_of(bpf_get_current_task_btf(), now);
 	__u32 place;
@@ -365,11 +369,17 @@ int end(struct pt_regs *ctx)
 		return 0;
 	account(t, now, 0);
 	if (cookie & IS_FUNCTION)
-		drop_left(t, REGS_SP(ctx) - RETURN_ADDRESS, true);
+		drop_left(t, sp, true);
+	/* It was entered when there was no room: what is open is further up the stack. */
+	if (cookie & IS_FUNCTION && t->beyond && t->depth && node_sp(t) > sp) {
+		t->beyond--;
+		return 0;
+	}
 	place = t->depth;
 	for (int i = 0; i < DEPTH && place; i++) {
 		place--;
-		if (frame_at(t, place)->section != section)
+		/* A call ends where it began. */
+		if (frame_at(t, place)->section != section || frame_at(t, place)->sp != sp)
 			continue;
 		count(s, t, frame_at(t, place));
 		take_out(t, place);
