@@ -320,13 +320,13 @@ fn report(
     (usage, measured): (&Usage, &[Measured]),
     course: &Course,
 ) -> Result<CaliperReport, Error> {
-    let tree = probes.tree()?;
+    let (tree, is_full) = (probes.tree()?, probes.is_full()?);
     let calls = (0..sections.len() as u32)
         .map(|number| probes.calls(number))
         .collect::<Result<Vec<_>, _>>()?;
     let used = usage.since(energies.begun());
     Ok(CaliperReport::of(
         options,
-        &result::Seen { sections, calls, tree, used, energies, measured, course },
+        &result::Seen { sections, calls, tree, is_full, used, energies, measured, course },
     ))
 }

@@ -186,7 +186,8 @@ static __always_inline __u32 child(__u32 parent, __u32 section)
 
 	if (known)
 		return *known;
-	if (nodes >= NODES)
+	/* One more than there is room for tells that there was none. */
+	if (nodes > NODES)
 		return 0;
 	node = __sync_fetch_and_add(&nodes, 1);
 	if (node >= NODES)

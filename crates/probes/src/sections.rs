@@ -154,14 +154,23 @@ impl SectionProbes {
         Ok(())
     }
 
+    /// Were there more stacks of sections than there is room for? What ran in those beyond counts as
+    /// outside of all sections.
+    pub fn is_full(&self) -> Result<bool, ProbeError> {
+        Ok(self.wanted_nodes()? > maps::NODES)
+    }
+
     fn nodes(&self) -> Result<u32, ProbeError> {
+        Ok(self.wanted_nodes()?.clamp(1, maps::NODES))
+    }
+
+    fn wanted_nodes(&self) -> Result<u32, ProbeError> {
         let value = self
             .loaded
             .map("sections.data")
             .lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)
             .map_err(refused("tell its sums"))?;
-        let nodes = value.map_or(1, |value| half_word(&value, 0));
-        Ok(nodes.clamp(1, maps::NODES))
+        Ok(value.map_or(1, |value| half_word(&value, 0)))
     }
 
     /// Which stacks of sections occurred.

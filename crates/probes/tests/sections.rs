@@ -233,8 +233,22 @@ fn calls_inside_of_sixteen_others_are_told_and_not_invented() {
     assert_eq!((calls.ended, calls.unbegun), (16, 0));
     // Of twenty calls, each 0.1 ms longer than the one inside of it, the sixteen outermost last for
     // 2.0 + 1.9 + .. + 0.5 ms. Would the inner four end those, it were 0.4 ms less for each.
-    let least = Duration::from_millis(20) - watched.may_miss(Duration::from_millis(20));
+    let told = Duration::from_millis(20);
+    let least = told.saturating_sub(watched.may_miss(told));
     assert!(calls.ran >= least, "{:?}", calls.ran);
+}
+
+#[test]
+fn more_stacks_than_there_is_room_for_are_told() {
+    let program = Program::build();
+    let Some(watched) = program.watched(Watch::Children, &["left", "right"]) else { return };
+    // A stack for each way down a tree of so many levels: 2^12 - 1, then 2^13 - 1; room is for 4,095.
+    program.run(&["tree", "11"]);
+    assert!(!watched.probes.is_full().unwrap());
+    program.run(&["tree", "12"]);
+    assert!(watched.probes.is_full().unwrap());
+    let ended = ["left", "right"].map(|function| watched.calls(function).ended);
+    assert_eq!(ended.iter().sum::<u64>(), 4095 + 8191);
 }
 
 #[test]

@@ -140,6 +140,7 @@ pub(super) struct Seen<'a> {
     pub(super) sections: &'a [Section],
     pub(super) calls: Vec<Calls>,
     pub(super) tree: Tree,
+    pub(super) is_full: bool,
     pub(super) used: Usage,
     pub(super) energies: &'a Energies,
     pub(super) measured: &'a [Measured],
@@ -273,6 +274,13 @@ fn warnings(sections: &[SectionReport], channels: &[ChannelTotal], seen: &Seen<'
         warnings.push(
             "the idle power is not known: whoever runs bears the idle machine's energy too. \
              `--idle 5s` measures it first"
+                .to_owned(),
+        );
+    }
+    if seen.is_full {
+        warnings.push(
+            "there were more than 4,096 stacks of sections: what ran in those beyond counts as in no \
+             section. Watch fewer functions at a time"
                 .to_owned(),
         );
     }

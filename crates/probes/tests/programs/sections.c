@@ -46,6 +46,26 @@ SECTION int down(int n)
 	return n ? 1 + down(n - 1) : 0;
 }
 
+/* As many stacks as there are ways through a tree. */
+SECTION void right(int n);
+SECTION void left(int n)
+{
+	if (n) {
+		left(n - 1);
+		right(n - 1);
+	}
+	__asm__ volatile("nop");
+}
+
+SECTION void right(int n)
+{
+	if (n) {
+		left(n - 1);
+		right(n - 1);
+	}
+	__asm__ volatile("nop; nop");
+}
+
 static jmp_buf back;
 SECTION void jumps(void) { longjmp(back, 1); }
 SECTION void launch(const char *self) { execl(self, self, "nested", "20", NULL); }
@@ -97,6 +117,8 @@ int main(int count, char **arguments)
 			outer(1000000);
 	} else if (!strcmp(what, "recursion")) {
 		down(n);
+	} else if (!strcmp(what, "tree")) {
+		left(n);
 	} else if (!strcmp(what, "jump")) {
 		for (; n; n--) {
 			if (!setjmp(back))
