@@ -366,6 +366,8 @@ impl Pool {
         let timer = self.timers.peek().map_or(NEVER, |timer| timer.0.0);
         match &self.switching {
             Switching::Keep { .. } => Nanos(timer),
+            // A pool that is closed waits for nothing but its servers.
+            Switching::Predictive(_) if self.closed => Nanos(timer),
             Switching::Predictive(policy) => Nanos(timer.min(policy.due(self.waiting))),
             Switching::Schedule(schedule) => Nanos(timer).min(schedule.due().into()),
         }

@@ -7,8 +7,9 @@
 //!   of past forecasts in servers. z is not chosen: it follows the share of requests that found no
 //!   place, up where that is above what the operator allows and down where it is below. What was too
 //!   many is made up for: until then half of what is allowed is aimed at.
-//! - **A request that finds no place** switches nothing on as long as z sees to the share of them: only
-//!   so many that there must be a [surge](SURGE), or where hardly any is allowed.
+//! - **A request that finds no place** switches nothing on where it is refused, as long as z sees to the
+//!   share of them: only so many that there must be a [surge](SURGE), or where hardly any is allowed.
+//!   Where requests wait in a line, each that has to switches a server on.
 //! - **When one goes off.** The n-th server is needed while n are wanted, and then also while n are
 //!   busy. How long it stays when it is not, its past
 //!   [gaps](super::gaps) say; and less long, if z has fallen below 0 because more might find no place
@@ -33,6 +34,8 @@ const STEP: f64 = 0.05;
 /// So many times as many overflows as are allowed are no chance but a surge: a server is switched on.
 /// More of them in a bin move z no further, since one burst is one thing to learn.
 const SURGE: f64 = 8.0;
+/// So many times more than what is no surge yet may have to be made up for.
+const MOST_EXCESS: f64 = 4.0;
 /// Bins in a break-even time, at most: a longer surge is answered, whatever a start costs.
 const MOST_BINS: f64 = 256.0;
 /// z before anything was learned, and the ends of its range.
@@ -75,8 +78,11 @@ pub(super) struct Predictive {
     overflowed: u64,
     /// Overflows above what was allowed, not yet made up for.
     excess: f64,
-    /// Overflows that are still no surge.
+    /// Overflows that are still no surge, and how many such may be in store.
     lenience: f64,
+    most_lenience: f64,
+    /// May requests go without a place at all, rather than wait in a line?
+    refuses: bool,
     /// Is an overflow no reason to switch a server on?
     lenient: bool,
     /// Bins that a server must be off for to pay for a cycle.
@@ -119,6 +125,8 @@ impl Predictive {
             overflowed: 0,
             excess: 0.0,
             lenience: 0.0,
+            most_lenience: 0.0,
+            refuses: settings.line == 0,
             lenient: false,
             rates: preferred
                 .iter()
@@ -248,8 +256,12 @@ impl Predictive {
         let wanted = expected.map_or(1, |it| self.wanted(it, bin as f64 / 1e9));
         // A surge that is over within a break-even time is not worth a start.
         let surge = expected.map_or(0.0, |it| SURGE * self.allowed * it.mean);
-        self.lenience = (self.lenience.max(0.0) + surge).min(surge * self.break_even);
-        self.needs(at, busy, wanted, self.lenience >= 1.0);
+        self.most_lenience = surge * self.break_even;
+        self.lenience = (self.lenience.max(0.0) + surge).min(self.most_lenience);
+        // z sees to the share only as long as it can: where requests take longer than servers are said
+        // to need for them, no z is enough.
+        let sees_to_it = self.excess <= self.most_lenience;
+        self.needs(at, busy, wanted, self.refuses && sees_to_it && self.lenience >= 1.0);
     }
 
     /// Moves z by the share of requests that found no place, whenever there were enough to tell.
@@ -260,7 +272,9 @@ impl Predictive {
         let allowed = self.arrived as f64 * self.allowed;
         if allowed >= 1.0 {
             let overflowed = self.overflowed as f64;
-            self.excess = (self.excess + overflowed - allowed).max(0.0);
+            // A surge that no server could have answered is not to be made up for in days.
+            let most = MOST_EXCESS * self.most_lenience.max(1.0);
+            self.excess = (self.excess + overflowed - allowed).clamp(0.0, most);
             let aim = if self.excess > 0.0 { 0.5 * allowed } else { allowed };
             let step = STEP / self.break_even.sqrt() * (overflowed / aim - 1.0);
             let (_, least, most) = HEADROOM;

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::{IDLE, NEVER, OPEN, Pool, Server, Switching};
+use super::{IDLE, NEVER, OPEN, Pool, Server, Switching, span_ns};
 use crate::policy::fleet::{Action, Phase};
 use crate::time::Nanos;
 
@@ -118,7 +118,13 @@ impl Pool {
             }
             return false;
         };
-        let may = self.servers[server as usize].phase_since.saturating_add(self.min_on);
+        // One that was started has to be of use for as long as that took; else it would go off in the
+        // instant in which it is ready, where little matters less than a start.
+        let stays = match self.switching {
+            Switching::Predictive(_) => span_ns(self.kind_of(server).switch_on).max(self.min_on),
+            _ => self.min_on,
+        };
+        let may = self.servers[server as usize].phase_since.saturating_add(stays);
         if may > at {
             self.look_at(server, may);
             if let Switching::Predictive(policy) = &mut self.switching {

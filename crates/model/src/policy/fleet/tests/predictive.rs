@@ -76,14 +76,32 @@ fn who_may_be_turned_away_starts_nothing_but_a_surge_does() {
 }
 
 #[test]
-fn who_waits_in_the_line_for_as_long_as_a_start_takes_gets_a_server() {
-    // Requests hold their places for good, as a WebSocket may; hardly anything arrives any more.
+fn who_has_to_wait_in_the_line_gets_a_server() {
     let mut play = busy_at_500(0.01, 10);
-    assert_eq!((play.arrive(120_001), play.done()), (Route::Wait, vec![]));
-    play.wait(122_000);
-    assert_eq!(play.done(), []);
-    play.wait(124_001);
+    assert_eq!(play.arrive(120_001), Route::Wait);
     assert!(matches!(play.done()[..], [SwitchOn(_)]));
+}
+
+#[test]
+fn a_server_that_was_started_is_of_use_for_as_long_as_that_took() {
+    // A start pays after 6.7 s at most, and takes 20.
+    let mut play = Play::new(settings(vec![kind(2, 1, 20_000)]), "predictive");
+    play.ready(0, 0);
+    // So much less is refused than may be that z is at its end, and little matters less than a start.
+    load(&mut play, (0, 20_000), 5);
+    let at = 20_000_001;
+    assert!(matches!(play.arrive(at), Route::To(_)));
+    let mut done = Vec::new();
+    for _ in 0..2000 {
+        play.arrive(at);
+        done.extend(play.done());
+    }
+    let [SwitchOn(server), ..] = done[..] else { panic!("{done:?}") };
+    play.wait(at + 20_000);
+    play.ready(at + 20_000, server);
+    assert!(!play.done().contains(&SwitchOff(server)));
+    play.wait(at + 39_999);
+    assert!(!play.done().contains(&SwitchOff(server)));
 }
 
 #[test]
