@@ -73,7 +73,8 @@ fn requests_that_come_together_wake_it_once_and_are_all_answered() {
 fn what_is_under_way_is_finished_before_it_stops() {
     // Longer than a busy machine takes to start the program that asks for the status.
     let slow = "exec NIGHTWATT origin --listen ORIGIN --ttl 0 --delay 5s";
-    let house = House::build(&Plan { power: process(slow), ..Plan::default() });
+    let probe = "probe = \"tcp ORIGIN\"\nwatch = \"0\"".to_owned();
+    let house = House::build(&Plan { power: process(slow), site: probe, ..Plan::default() });
     let mut gateway = house.serve(&[]);
     let mut stream = connect(gateway.address).unwrap();
     stream.write_all(&head("GET", "/slow", "")).unwrap();
