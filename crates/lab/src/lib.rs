@@ -6,6 +6,8 @@ pub mod analyze;
 pub mod calibrate;
 #[cfg(feature = "bpf")]
 pub mod caliper;
+#[cfg(feature = "bpf")]
+mod cells;
 mod channel;
 pub mod cross;
 pub mod demo;

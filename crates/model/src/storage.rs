@@ -64,11 +64,6 @@ impl File {
         Self { device, inode: 0, generation: 0 }
     }
 
-    /// What was done to a device for those that lie on it.
-    pub const fn stacked_on(device: Device) -> Self {
-        Self { device, inode: Self::STACKED, generation: 0 }
-    }
-
     /// Is it a file's own, with a name that can be asked for?
     pub const fn is_named(self) -> bool {
         self.inode != 0 && self.inode != Self::STACKED && self.inode != Self::ITSELF

@@ -170,7 +170,7 @@ static __always_inline struct known *known_of(struct file file, struct inode *in
 {
 	struct known *known = bpf_map_lookup_elem(&files, &file), *fresh;
 
-	if (known || !inode)
+	if (known)
 		return known;
 	fresh = bpf_map_lookup_elem(&blank, &zero);
 	if (!fresh)

@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
+use crate::cells::end_of;
+
 use super::result::{CaliperReport, ChannelTotal, SectionReport};
 
-/// Names longer than this are cut in front: what tells functions apart stands behind.
+/// Names longer than this are cut.
 const NAME: usize = 32;
 
 impl CaliperReport {
@@ -91,7 +93,7 @@ impl SectionReport {
         let _ = writeln!(
             text,
             " {:<NAME$} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {joules:>11} {sure:>8} {:>10} {:>7}",
-            short(&self.name),
+            end_of(&self.name, NAME),
             self.calls,
             time(self.mean_s),
             time(self.p50_s),
@@ -102,15 +104,6 @@ impl SectionReport {
             share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", 100.0 * share)),
         );
     }
-}
-
-fn short(name: &str) -> String {
-    let length = name.chars().count();
-    if length <= NAME {
-        return name.to_owned();
-    }
-    let kept: String = name.chars().skip(length - NAME + 2).collect();
-    format!("..{kept}")
 }
 
 /// Joules with five digits that count.

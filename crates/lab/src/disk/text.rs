@@ -2,11 +2,13 @@
 
 use std::fmt::Write;
 
+use crate::cells::end_of;
+
 use super::report::{DeviceReport, DiskReport, DiskRow};
 
 /// Rows that people are shown; `--json` has all.
 const ROWS: usize = 30;
-/// Paths longer than this are cut in front: what tells files apart stands behind.
+/// Paths longer than this are cut.
 const PATH: usize = 40;
 
 impl DiskReport {
@@ -67,7 +69,7 @@ impl DiskRow {
         let _ = writeln!(
             text,
             " {command:<15} {pid:>7} {:<PATH$} {:<8} {:>9} {:>9} {percent:>6} {:>9} {:>9} {:>10}",
-            cut(&self.what()),
+            end_of(&self.what(), PATH),
             self.device,
             size(self.dirtied),
             size(self.written),
@@ -112,16 +114,6 @@ impl DeviceReport {
             self.uncertainty_j.map(figure).unwrap_or_default(),
         );
     }
-}
-
-/// The end of a long path.
-fn cut(path: &str) -> String {
-    let length = path.chars().count();
-    if length <= PATH {
-        return path.to_owned();
-    }
-    let kept: String = path.chars().skip(length - PATH + 2).collect();
-    format!("..{kept}")
 }
 
 /// `12.3 MB`; nothing of nothing.

@@ -106,12 +106,6 @@ impl Books {
         of_it.fold(Traffic::default(), |sum, row| sum.and(&row.traffic))
     }
 
-    /// What was done to a device for those that lie on it.
-    pub fn stacked_on(&self, device: Device) -> Traffic {
-        let whose = Whose { file: File::stacked_on(device), process: Process::NOBODY };
-        self.rows.get(&(whose, false)).map(|row| row.traffic).unwrap_or_default()
-    }
-
     /// Devices that something was done to.
     pub fn devices(&self) -> Vec<Device> {
         let mut devices: Vec<Device> =
