@@ -1,10 +1,12 @@
-"""What the scripts of tools/vm share: reasons to skip, commands that must succeed, locks."""
+"""What the scripts of tools/vm share: reasons to skip, commands that must succeed, locks, the cache."""
 
 import contextlib
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Servers and file system tools are there, and not in everybody's PATH.
@@ -33,6 +35,35 @@ def locked(path):
     with open(path, "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def need(*programs):
+    """Says what is missing, and what installs it."""
+    missing = [program for program in programs if not shutil.which(program)]
+    if missing:
+        raise Skip(f"{', '.join(missing)} not found; `tools/need vm` installs what the guest needs")
+
+
+def cache():
+    """Where products are kept: $NIGHTWATT_VM_CACHE or ~/.cache/nightwatt/vm."""
+    path = os.environ.get("NIGHTWATT_VM_CACHE") or os.path.expanduser("~/.cache/nightwatt/vm")
+    os.makedirs(path, exist_ok=True)
+    return path
+
+
+def once(name, make):
+    """The product `name` of the cache; `make(path)` makes it where it is missing."""
+    final = os.path.join(cache(), name)
+    if not os.path.exists(final):
+        with locked(os.path.join(cache(), f".{name.split('-')[0]}.lock")):
+            if not os.path.exists(final):
+                with tempfile.TemporaryDirectory(dir=cache()) as work:
+                    # apt and mmdebstrap drop privileges on the way.
+                    os.chmod(work, 0o755)
+                    product = os.path.join(work, "product")
+                    make(product)
+                    os.rename(product, final)
+    return final
 
 
 def main(program, work):

@@ -1,9 +1,8 @@
-"""Kernel, initramfs and root file systems of the test machine, built once and kept in a cache.
+"""Initramfs and root file systems of the test machine, built once and kept in a cache.
 
-Nothing is installed on the host: the kernel package is downloaded and unpacked, the Debian root is
-made by mmdebstrap in a folder. Both come from the mirrors that apt is set up with here. The cache
-is $NIGHTWATT_VM_CACHE or ~/.cache/nightwatt/vm; each product's name carries a hash of what it was
-made from, so a changed recipe makes a new one and never meets an old one.
+Nothing is installed on the host: the Debian root is made by mmdebstrap in a folder, from the mirror
+that apt is set up with here. Each product's name carries a hash of what it was made from, so a
+changed recipe makes a new one and never meets an old one.
 """
 
 import glob
@@ -11,15 +10,12 @@ import hashlib
 import os
 import shutil
 import subprocess
-import tempfile
 
-from common import HERE, Failure, Skip, locked, run
+import kernels
+from common import HERE, Failure, Skip, need, once, run
 
 BUSYBOX = "/usr/bin/busybox"
 FILES = os.path.join(HERE, "guest-files")
-# The cloud flavour is the same kernel with fewer drivers, S3 and S4 among what is left: 27 MB to
-# fetch in place of 71, and LZ4 in place of XZ, which takes an emulated machine longer to unpack.
-KERNEL = "linux-image-cloud-amd64"
 # In the order of loading; what they depend on is found by depmod.
 EARLY_MODULES = ["virtio_pci", "virtio_blk", "virtio_net", "virtio_rng", "ext4", "button", "evdev"]
 # For a userspace that asks for more: systemd's automounts, a firewall in the guest, containers.
@@ -39,18 +35,6 @@ UNWANTED_UNITS = [
 ROOTS = ("busybox", "debian")
 
 
-def cache():
-    path = os.environ.get("NIGHTWATT_VM_CACHE") or os.path.expanduser("~/.cache/nightwatt/vm")
-    os.makedirs(path, exist_ok=True)
-    return path
-
-
-def need(*programs):
-    missing = [program for program in programs if not shutil.which(program)]
-    if missing:
-        raise Skip(f"{', '.join(missing)} not found; `tools/need vm` installs what the guest needs")
-
-
 def digest(*things):
     """A short hash of files (by content) and of texts."""
     state = hashlib.sha256()
@@ -66,70 +50,9 @@ def digest(*things):
     return state.hexdigest()[:12]
 
 
-def once(name, make):
-    """The product `name` of the cache; `make(path)` makes it where it is missing."""
-    final = os.path.join(cache(), name)
-    if not os.path.exists(final):
-        with locked(os.path.join(cache(), f".{name.split('-')[0]}.lock")):
-            if not os.path.exists(final):
-                with tempfile.TemporaryDirectory(dir=cache()) as work:
-                    # apt and mmdebstrap drop privileges on the way.
-                    os.chmod(work, 0o755)
-                    product = os.path.join(work, "product")
-                    make(product)
-                    os.rename(product, final)
-    return final
-
-
-def kernel():
-    """The folder of the unpacked kernel: `vmlinuz`, `version`, `lib/modules/VERSION`."""
-    kept = glob.glob(os.path.join(cache(), "kernel-*"))
-    # A newer kernel on the mirror is no reason to fetch one again: remove the cache for that.
-    return kept[0] if kept else once("kernel-debian", fetch_kernel)
-
-
-def fetch_kernel(product):
-    need("apt-get", "dpkg-deb")
-    work = os.path.dirname(product)
-
-    def download():
-        depends = run("apt-cache", "depends", "--important", KERNEL)
-        package = [line.split()[-1] for line in depends.splitlines() if "linux-image-" in line][-1]
-        run("apt-get", "download", "-qq", package, cwd=work)
-
-    try:
-        try:
-            download()
-        except (Failure, IndexError):
-            # A fresh machine has no lists of packages yet, and an old one has lists of what is gone.
-            run("apt-get", "update", "-qq")
-            download()
-    except (Failure, IndexError) as reason:
-        raise Skip(f"cannot fetch {KERNEL} from the Debian mirror: {reason}") from reason
-    tree = os.path.join(work, "tree")
-    run("dpkg-deb", "-x", glob.glob(os.path.join(work, "linux-image-*.deb"))[0], tree)
-    version = os.path.basename(glob.glob(os.path.join(tree, "boot", "vmlinuz-*"))[0])[len("vmlinuz-"):]
-    # depmod wants lib/modules, trixie's packages have usr/lib/modules.
-    if not os.path.isdir(os.path.join(tree, "lib")):
-        os.rename(os.path.join(tree, "usr", "lib"), os.path.join(tree, "lib"))
-    run(BUSYBOX, "depmod", "-b", tree, version)
-    os.makedirs(os.path.join(product, "lib", "modules"))
-    # Not unpacked to ELF: QEMU loads that as ROM, and writes it over the sleeping kernel on wake-up.
-    os.rename(os.path.join(tree, "boot", f"vmlinuz-{version}"), os.path.join(product, "vmlinuz"))
-    os.rename(os.path.join(tree, "lib", "modules", version),
-              os.path.join(product, "lib", "modules", version))
-    with open(os.path.join(product, "version"), "w") as file:
-        file.write(version)
-
-
-def kernel_version():
-    with open(os.path.join(kernel(), "version")) as file:
-        return file.read()
-
-
 def modules(wanted):
     """The files of these modules and of all they depend on, in an order that loads."""
-    folder = os.path.join(kernel(), "lib", "modules", kernel_version())
+    folder = os.path.join(kernels.folder(), "lib", "modules", kernels.version())
     depends = {}
     with open(os.path.join(folder, "modules.dep")) as file:
         for line in file:
@@ -155,7 +78,7 @@ def modules(wanted):
 def put_modules(tree, wanted):
     """Copies modules into a root; gives their paths there."""
     folder, order = modules(wanted)
-    home = os.path.join("lib", "modules", kernel_version())
+    home = os.path.join("lib", "modules", kernels.version())
     for name in order:
         target = os.path.join(tree, home, name)
         os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -181,7 +104,7 @@ def archive(tree, out):
 
 
 def initramfs():
-    need(BUSYBOX)
+    need(kernels.BUSYBOX)
     init = os.path.join(FILES, "init")
 
     def make(product):
@@ -195,7 +118,7 @@ def initramfs():
             file.write("\n".join(paths) + "\n")
         archive(tree, product)
 
-    return once(f"initramfs-{digest(init, kernel_version(), BUSYBOX, str(EARLY_MODULES))}", make)
+    return once(f"initramfs-{digest(init, kernels.version(), BUSYBOX, str(EARLY_MODULES))}", make)
 
 
 def file_system(tree, megabytes, product):
@@ -241,8 +164,8 @@ def busybox_root(product):
         with open(os.path.join(etc, name), "w") as file:
             file.write(text)
     os.chmod(os.path.join(etc, "acpi", "PWRF", "00000080"), 0o755)
-    run(BUSYBOX, "depmod", "-b", tree, kernel_version())
-    file_system(tree, 64, product)
+    run(BUSYBOX, "depmod", "-b", tree, kernels.version())
+    file_system(tree, 512, product)
 
 
 def debian_root(product):
@@ -258,7 +181,7 @@ def debian_root(product):
         raise Skip(f"cannot build the Debian root: {reason}") from reason
     put_test_files(tree)
     # systemd reads the binary index, which busybox does not write.
-    run("chroot", tree, "depmod", kernel_version())
+    run("chroot", tree, "depmod", kernels.version())
     for name in os.listdir(FILES):
         if name.endswith(".service"):
             shutil.copy(os.path.join(FILES, name), os.path.join(tree, "etc", "systemd", "system"))
@@ -299,7 +222,7 @@ def root(kind):
     need("mke2fs", BUSYBOX)
     recipe = os.path.join(HERE, "images.py")
     make = {"busybox": busybox_root, "debian": debian_root}[kind]
-    return once(f"{kind}-{digest(recipe, FILES, kernel_version())}", make)
+    return once(f"{kind}-{digest(recipe, FILES, kernels.version())}", make)
 
 
 def swap(megabytes):

@@ -155,7 +155,10 @@ static __always_inline void name(struct known *known, struct inode *inode)
 	known->named = 0;
 	if (!alias)
 		return;
-	dentry = (void *)alias - bpf_core_field_offset(struct dentry, d_u.d_alias);
+	if (bpf_core_field_exists(struct dentry___new, d_alias))
+		dentry = (void *)alias - bpf_core_field_offset(struct dentry___new, d_alias);
+	else
+		dentry = (void *)alias - bpf_core_field_offset(struct dentry, d_u.d_alias);
 	for (__u32 step = 0; step < STEPS; step++) {
 		parent = BPF_CORE_READ(dentry, d_parent);
 		if (!parent || parent == dentry)
@@ -563,7 +566,7 @@ int BPF_PROG(on_request, struct bio *bio)
 		.vectors = bio->bi_io_vec,
 		.left = bio->bi_iter.bi_size,
 		.vector = bio->bi_iter.bi_idx,
-		.done = bio->bi_iter.bi_bvec_done,
+		.done = done_of(bio),
 		.device = BPF_CORE_READ(bio, bi_bdev, bd_dev),
 		.now = bpf_ktime_get_ns(),
 		.me = owner_of(task),

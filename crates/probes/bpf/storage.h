@@ -65,6 +65,11 @@ struct dentry {
 	} d_u;
 };
 
+/* Since 7.3 the union has no name. */
+struct dentry___new {
+	struct hlist_node d_alias;
+};
+
 struct page {
 	struct address_space *mapping;
 	unsigned long compound_head;
@@ -105,6 +110,11 @@ struct bvec_iter {
 	unsigned int bi_bvec_done;
 };
 
+/* Since 7.3. */
+struct bvec_iter___new {
+	unsigned int bi_offset;
+};
+
 struct bio {
 	struct block_device *bi_bdev;
 	unsigned int bi_opf;
@@ -137,6 +147,16 @@ static __always_inline struct page *page_behind(const void *page, __u64 number)
 static __always_inline __u64 pages_between(const void *first, const void *page)
 {
 	return (__u64)(page - first) / bpf_core_type_size(struct page);
+}
+
+/* Bytes of its present vector that a request has behind it. */
+static __always_inline unsigned int done_of(struct bio *bio)
+{
+	struct bvec_iter___new *new = (void *)&bio->bi_iter;
+
+	if (bpf_core_field_exists(new->bi_offset))
+		return BPF_CORE_READ(new, bi_offset);
+	return BPF_CORE_READ(bio, bi_iter.bi_bvec_done);
 }
 
 static __always_inline struct folio *folio_of(struct page *page)

@@ -15,6 +15,14 @@ pub enum ProbeError {
     /// The kernel does not describe its own types.
     #[error("this kernel has no description of its types (/sys/kernel/btf/vmlinux is missing)")]
     NoBtf,
+    /// It takes the programs not as they are: it is newer than we know, or lacks something.
+    #[error("this kernel does not take our eBPF programs ({source}): {}", said.join("; "))]
+    NotLoaded {
+        /// Its answer.
+        source: libbpf_rs::Error,
+        /// What the loader and the verifier said last.
+        said: Vec<String>,
+    },
     /// The kernel refused something else.
     #[error("the kernel refused to {what}: {source}")]
     Refused {
@@ -100,6 +108,10 @@ impl ProbeError {
                 "run it as root, or give the program what it needs: `setcap \
                  cap_bpf,cap_perfmon,cap_sys_admin+ep nightwatt` (kernels before 6.16 do without \
                  the last)",
+            ),
+            Self::NotLoaded { .. } => Some(
+                "please report it with this text and `uname -r`; docs/caliper.md names the kernels \
+                 that are tested",
             ),
             Self::NoBtf => Some("use a kernel built with CONFIG_DEBUG_INFO_BTF=y, as Debian's are"),
             Self::NoSymbol { stripped: true, .. } => {

@@ -1,8 +1,11 @@
 //! The kernel's half of whatever it is: loaded, found by name, attached, read.
 
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use libbpf_rs::{ErrorKind, Link, Map, MapCore, Object, ObjectBuilder, OpenObject, ProgramMut};
+use libbpf_rs::{
+    ErrorKind, Link, Map, MapCore, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramMut,
+};
 
 use crate::error::ProbeError;
 
@@ -27,8 +30,8 @@ impl Loaded {
         if !Path::new("/sys/kernel/btf/vmlinux").exists() {
             return Err(ProbeError::NoBtf);
         }
-        // What goes wrong is told by our errors.
-        libbpf_rs::set_print(None);
+        complaints().clear();
+        libbpf_rs::set_print(Some((PrintLevel::Warn, hear)));
         let opened =
             ObjectBuilder::default().name(name).and_then(|builder| builder.open_memory(&code.0));
         let loaded = opened.and_then(|mut object| {
@@ -36,10 +39,12 @@ impl Loaded {
             object.load()
         });
         let object = loaded.map_err(|source| {
-            if source.kind() == ErrorKind::PermissionDenied {
+            let complaints = complaints();
+            // A verifier that refuses a program says so by the same number.
+            if source.kind() == ErrorKind::PermissionDenied && !complaints.contains("LOAD LOG") {
                 ProbeError::Denied { source }
             } else {
-                refused("load its programs")(source)
+                ProbeError::NotLoaded { source, said: said(&complaints) }
             }
         })?;
         Ok(Self { object, links: Vec::new() })
@@ -69,6 +74,27 @@ impl Loaded {
             .find(|program| program.name() == name)
             .expect("the object has a program of that name")
     }
+}
+
+/// What libbpf said since it was asked last: the verifier's log, and which program it is of.
+fn complaints() -> MutexGuard<'static, String> {
+    static COMPLAINTS: Mutex<String> = Mutex::new(String::new());
+    COMPLAINTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn hear(_: PrintLevel, text: String) {
+    complaints().push_str(&text);
+}
+
+/// The lines that tell why: of a verifier's log of thousands, those before its statistics.
+fn said(complaints: &str) -> Vec<String> {
+    let is_reason = |line: &&str| {
+        let noise =
+            ["-- ", "processed ", "verification time", "stack depth", "libbpf: failed to load"];
+        !line.trim().is_empty() && !noise.iter().any(|noise| line.starts_with(noise))
+    };
+    let log: Vec<&str> = complaints.lines().filter(is_reason).collect();
+    log[log.len().saturating_sub(4)..].iter().map(|line| (*line).to_owned()).collect()
 }
 
 pub(crate) fn refused(what: &'static str) -> impl Fn(libbpf_rs::Error) -> ProbeError {

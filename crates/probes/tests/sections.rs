@@ -2,12 +2,11 @@
 //!
 //! Without root, or where the kernel lets nobody load programs, each says `skipped: <reason>`.
 
-use std::fs;
+mod programs;
+
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
@@ -21,19 +20,8 @@ struct Program(tempfile::TempDir);
 
 impl Program {
     fn build() -> Self {
-        static BUILT: OnceLock<Vec<u8>> = OnceLock::new();
         let program = Self(tempfile::tempdir().unwrap());
-        let code = BUILT.get_or_init(|| {
-            let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/sections.c");
-            let built = Command::new("cc")
-                .args(["-O1", "-pthread", source, "-o"])
-                .arg(program.path())
-                .status();
-            assert!(built.unwrap().success());
-            fs::read(program.path()).unwrap()
-        });
-        fs::write(program.path(), code).unwrap();
-        fs::set_permissions(program.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        programs::put("sections", program.0.path());
         program
     }
 
@@ -127,7 +115,7 @@ fn threads_that_take_each_others_cpus_away_are_charged_what_they_ran() {
             "{function}: {cpu:?} of {told:?}, {bound:?} may be missing"
         );
         let calls = watched.calls(function);
-        assert_eq!((calls.ended, calls.unended), (160, 0));
+        assert_eq!((calls.begun, calls.ended, calls.unended, calls.unbegun), (160, 160, 0, 0));
         // Eight threads on fewer CPUs: what is left of the length is that they had to wait for one.
         // Of what ran unseen is known where, and no more in which call.
         assert!(calls.ran <= cpu && calls.ran > cpu.mul_f64(0.98), "{:?} of {cpu:?}", calls.ran);
@@ -218,9 +206,14 @@ fn recursion_is_counted_call_by_call_and_its_time_once() {
     program.run(&["recursion", "9"]);
     let calls = watched.calls("down");
     assert_eq!((calls.ended, calls.too_deep), (10, 0));
+    let used = watched.probes.usage().unwrap();
+    let tree = watched.probes.tree().unwrap();
+    // What runs in the n-th call of it runs in each of those around it, and on a CPU once.
+    let nested: Duration =
+        (0..).zip(&used.nodes).map(|(node, time)| *time * tree.path(node).len() as u32).sum();
+    assert!(nested.abs_diff(calls.ran) < nested.mul_f64(0.01), "{nested:?} {:?}", calls.ran);
     let (cpu, _) = watched.cpu("down");
-    // The first call lasts as long as all ten run; summed over calls it is some five times that.
-    assert!(calls.ran > cpu * 5 && calls.ran < cpu * 6, "{cpu:?} {:?}", calls.ran);
+    assert_eq!(cpu, used.nodes[1..].iter().sum());
 }
 
 #[test]
