@@ -82,6 +82,7 @@ fn complaints() -> MutexGuard<'static, String> {
     COMPLAINTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "what libbpf-rs calls takes a String")]
 fn hear(_: PrintLevel, text: String) {
     complaints().push_str(&text);
 }
