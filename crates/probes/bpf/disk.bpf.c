@@ -577,9 +577,9 @@ int BPF_PROG(on_request, struct bio *bio)
 		.is_meta = bio->bi_opf & 1 << bpf_core_enum_value(enum req_flag_bits, __REQ_META),
 	};
 
-	/* Processes send such requests too, with buffers that were registered before. */
-	if (bio->bi_flags & 1 << BIO_CLONED)
-		walk.is_stacked = walk.is_kernel || bpf_map_lookup_elem(&carriers, &walk.device);
+	/* Processes send clones too, with buffers that were registered before. */
+	walk.is_stacked = (bio->bi_flags & 1 << BIO_CLONED && walk.is_kernel) ||
+			  bpf_map_lookup_elem(&carriers, &walk.device);
 	if (op == bpf_core_enum_value(enum req_op, REQ_OP_WRITE_ZEROES)) {
 		wrote_zeroes(&walk);
 		return 0;

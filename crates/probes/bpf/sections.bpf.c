@@ -88,6 +88,17 @@ struct {
 	__type(value, struct cpu);
 } cpus SEC(".maps");
 
+/* Programs that nobody puts there. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} none SEC(".maps");
+
+/* Nobody sets it, which the compiler does not know. */
+const volatile __u32 never = 0;
+
 /* How many nodes there are; node 0 always is. */
 __u32 nodes = 1;
 /* Set by the loader before anything is attached. */
@@ -293,6 +304,16 @@ static __always_inline bool is_last_call(struct pt_regs *ctx)
 	return area && !RETURNS_TO(ctx, &to) && to == BPF_CORE_READ(area, vaddr);
 }
 
+/* Since 6.13 kernels give a program with 64 bytes of variables or more one stack per CPU, which is sound
+ * where it cannot be interrupted by itself. A uprobe can: the thread is preempted, and the next one on
+ * the same CPU writes over its variables (7.3 dies of it). A program that could call another one in its
+ * place keeps its variables on the thread's own stack; ours could, and never does. */
+static __always_inline void on_own_stack(void *ctx)
+{
+	if (never)
+		bpf_tail_call(ctx, &none, 0);
+}
+
 SEC("uprobe")
 int begin(struct pt_regs *ctx)
 {
@@ -302,6 +323,7 @@ int begin(struct pt_regs *ctx)
 	struct thread *t = record_of(bpf_get_current_task_btf(), now);
 	struct frame *frame;
 
+	on_own_stack(ctx);
 	if (!t || !s)
 		return 0;
 	account(t, now, 0);
@@ -368,6 +390,7 @@ int end(struct pt_regs *ctx)
 	struct thread *t = record_of(bpf_get_current_task_btf(), now);
 	__u32 place;
 
+	on_own_stack(ctx);
 	if (!t || !s)
 		return 0;
 	account(t, now, 0);

@@ -21,8 +21,13 @@ const MIB: u64 = 1024 * KIB;
 /// A file system on a loop device, and a program that writes.
 struct Disk {
     folder: tempfile::TempDir,
+    /// What the file system lies on.
     device: Device,
+    /// The loop device, which is that or what lies below.
+    below: Device,
     loop_device: String,
+    /// The name of a mapped device in between.
+    mapped: Option<String>,
 }
 
 impl Disk {
@@ -33,28 +38,42 @@ impl Disk {
 
     /// After a command has been run on its image.
     fn tuned(file_system: &str, mebibytes: u64, tune: &[&str]) -> Option<Self> {
+        let disk = Self::bare(mebibytes, &format!("mkfs.{file_system}"))?;
+        let loop_device = disk.loop_device.clone();
+        disk.mounted(file_system, &loop_device, tune)
+    }
+
+    /// On a device of the device mapper that lies on the loop device, by a table with `{}` for that.
+    fn mapped(file_system: &str, mebibytes: u64, table: &str) -> Option<Self> {
+        let mut disk = Self::bare(mebibytes, "dmsetup")?;
+        let name = disk.loop_device.replace("/dev/", "nightwatt-");
+        let table = table.replace("{}", &disk.loop_device);
+        let mut command = Command::new("dmsetup");
+        let made = command.args(["create", &name, "--table", &table]).output().unwrap();
+        if !made.status.success() {
+            println!("skipped: {}", String::from_utf8_lossy(&made.stderr).trim());
+            return None;
+        }
+        run(Command::new("dmsetup").arg("mknodes"));
+        let path = format!("/dev/mapper/{name}");
+        disk.device = number_of(&path);
+        disk.mapped = Some(name);
+        disk.mounted(file_system, &path, &[])
+    }
+
+    /// A loop device, if we may and have the program.
+    fn bare(mebibytes: u64, program: &str) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             println!("skipped: only root may mount file systems");
             return None;
         }
-        let mkfs = format!("mkfs.{file_system}");
-        if Command::new(&mkfs).arg("-V").output().is_err() {
-            println!("skipped: there is no {mkfs}");
+        if Command::new(program).arg("--version").output().is_err() {
+            println!("skipped: there is no {program}");
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
         let image = folder.path().join("image");
         fs::File::create(&image).unwrap().set_len(mebibytes * MIB).unwrap();
-        let quiet: &[&str] = if file_system == "ext4" {
-            // Or the kernel goes on to lay out tables while we count.
-            &["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0"]
-        } else {
-            &["-q"]
-        };
-        run(Command::new(mkfs).args(quiet).arg(&image));
-        if let [program, arguments @ ..] = tune {
-            run(Command::new(program).args(arguments).arg(&image).stdout(Stdio::null()));
-        }
         let found =
             Command::new("losetup").args(["--find", "--show"]).arg(&image).output().unwrap();
         if !found.status.success() {
@@ -62,12 +81,25 @@ impl Disk {
             return None;
         }
         let loop_device = String::from_utf8(found.stdout).unwrap().trim().to_owned();
-        let rdev = fs::metadata(&loop_device).unwrap().st_rdev();
-        let device = Device::new(rustix::fs::major(rdev), rustix::fs::minor(rdev));
-        let mount = folder.path().join("mount");
+        let below = number_of(&loop_device);
+        Some(Self { folder, device: below, below, loop_device, mapped: None })
+    }
+
+    fn mounted(self, file_system: &str, device: &str, tune: &[&str]) -> Option<Self> {
+        let quiet: &[&str] = if file_system == "ext4" {
+            // Or the kernel goes on to lay out tables while we count.
+            &["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0"]
+        } else {
+            &["-q"]
+        };
+        run(Command::new(format!("mkfs.{file_system}")).args(quiet).arg(device));
+        if let [program, arguments @ ..] = tune {
+            run(Command::new(program).args(arguments).arg(device).stdout(Stdio::null()));
+        }
+        let mount = self.folder.path().join("mount");
         fs::create_dir(&mount).unwrap();
-        run(Command::new("mount").arg(&loop_device).arg(&mount));
-        Some(Self { folder, device, loop_device })
+        run(Command::new("mount").arg(device).arg(&mount));
+        Some(self)
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -97,9 +129,18 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.file(".")).status();
+        // Some tests have done so.
+        let _ = Command::new("umount").arg(self.file(".")).stderr(Stdio::null()).status();
+        if let Some(name) = &self.mapped {
+            let _ = Command::new("dmsetup").args(["remove", "--retry", name]).status();
+        }
         let _ = Command::new("losetup").arg("--detach").arg(&self.loop_device).status();
     }
+}
+
+fn number_of(device: &str) -> Device {
+    let rdev = fs::metadata(device).unwrap().st_rdev();
+    Device::new(rustix::fs::major(rdev), rustix::fs::minor(rdev))
 }
 
 fn run(command: &mut Command) {
@@ -268,6 +309,77 @@ fn on_a_file_system_that_tells_of_no_blocks_folios_do() {
     assert_eq!(written[2], 0);
     let kernel = disk.told_by_kernel().0 - before.0;
     assert!(close(seen.sum().to_device(), kernel), "{:?} of {kernel}", seen.sum());
+}
+
+#[test]
+fn on_btrfs_whoever_wrote_has_the_bytes_of_files_and_the_device_those_of_the_rest() {
+    let (Some(disk), Some(mut probes)) = (Disk::new("btrfs", 600), watching()) else { return };
+    let before = disk.told_by_kernel();
+    let mut running = [
+        disk.start("large", "large", 32 * MIB, &[]),
+        disk.start("direct", "direct", 8 * MIB, &[]),
+        disk.start("unlink", "gone", 10 * MIB, &[]),
+    ];
+    for child in &mut running {
+        assert!(child.wait().unwrap().success());
+    }
+    disk.sync();
+    let news = probes.news(monotonic()).unwrap();
+    let by = |child: &Child| {
+        let its = news.iter().filter(|it| it.whose.process.pid == child.id());
+        its.fold(Traffic::default(), |sum, it| sum.and(&it.traffic))
+    };
+    let [large, direct, gone] = running.each_ref().map(by);
+    assert!(close(large.written, 32 * MIB), "{large:?}");
+    // Newer kernels take it through the page cache, for the sake of its checksums.
+    assert!(close(direct.direct + direct.written, 8 * MIB), "{direct:?}");
+    assert_eq!(gone.written, 0);
+    let kernel = disk.told_by_kernel().0 - before.0;
+    // The files' own device is the subvolume's, which no disk is; what they sent is carried by the disk.
+    let on_it = news.iter().filter(|it| it.whose.file.device == disk.device);
+    let sum = on_it.fold(Traffic::default(), |sum, it| sum.and(&it.traffic));
+    assert!(close(sum.to_device(), kernel), "{sum:?} of {kernel}");
+}
+
+/// What a stacked device passes on is its files', and the device below has it once.
+fn a_mapped_device_passes_on(table: &str) {
+    let Some(disk) = Disk::mapped("ext4", 300, table) else { return };
+    let Some(mut probes) = watching() else { return };
+    probes.set_carriers(&[disk.below]).unwrap();
+    let before = disk.told_by_kernel();
+    let mut running =
+        [disk.start("large", "large", 32 * MIB, &[]), disk.start("direct", "direct", 8 * MIB, &[])];
+    for child in &mut running {
+        assert!(child.wait().unwrap().success());
+    }
+    disk.sync();
+    let kernel = disk.told_by_kernel().0 - before.0;
+    assert_eq!(probes.lost().unwrap(), Lost::default());
+    let news = probes.news(monotonic()).unwrap();
+    let on = |device: Device| {
+        let its = news.iter().filter(|it| it.whose.file.device == device);
+        Seen(its.map(|it| (it.whose, (it.command.clone(), it.traffic))).collect())
+    };
+    let (above, below) = (on(disk.device), on(disk.below));
+    let [large, direct] = running.each_ref().map(|child| above.by(child.id()));
+    assert!(close(large.written, 32 * MIB), "{large:?}");
+    assert!(close(direct.direct, 8 * MIB), "{direct:?}");
+    assert!(close(above.sum().to_device(), kernel), "{:?} of {kernel}", above.sum());
+    // Nobody's: who wrote has it above.
+    assert!(close(below.sum().stacked, kernel), "{:?} of {kernel}", below.sum());
+    assert_eq!(below.sum().to_device(), below.sum().stacked, "{:?}", below.sum());
+}
+
+#[test]
+fn what_a_linear_device_passes_on_is_counted_above_and_carried_below() {
+    // Two halves, the second one first.
+    a_mapped_device_passes_on("0 307200 linear {} 307200\n307200 307200 linear {} 0");
+}
+
+#[test]
+fn what_an_encrypted_device_passes_on_is_counted_above_and_carried_below() {
+    let key = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+    a_mapped_device_passes_on(&format!("0 614400 crypt aes-xts-plain64 {key} 0 {{}} 0"));
 }
 
 #[test]
