@@ -3,12 +3,14 @@
 //! Two sides. [`machine`] looks at the machine that is to sleep, and runs on it. [`proxy`] looks from the
 //! machine that stays awake at those that its configuration names. Nothing is changed, by either (but that an agent's
 //! driver begins its file of the last announcement in the state directory, if there is none).
-//! [`cycle`] tries it out.
+//! [`cycle`] tries it out. [`probes`] is about another thing: what the kernel lets eBPF do.
 
 pub mod cycle;
 mod ethtool;
 pub mod machine;
 mod ping;
+#[cfg(feature = "bpf")]
+pub mod probes;
 pub mod proxy;
 mod route;
 

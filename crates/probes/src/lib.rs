@@ -7,12 +7,14 @@
 mod disk;
 mod error;
 mod loaded;
+mod offers;
 mod places;
 mod sections;
 mod target;
 
 pub use disk::{DiskProbes, Lost, News};
 pub use error::ProbeError;
+pub use offers::{Offer, offers};
 pub use places::{InstructionKind, Place, function_entries, instruction_kind};
 pub use sections::{Calls, SectionProbes, Watch};
 pub use target::{Point, resolve_file};

@@ -24,6 +24,9 @@ pub(crate) struct DoctorArgs {
     /// No sleep and no wake-up takes longer
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration_text::parse, requires = "cycle")]
     pub(crate) patience: Duration,
+    /// What this kernel lets `caliper` and `disk` do (eBPF), tried one by one
+    #[arg(long, conflicts_with = "config")]
+    pub(crate) probes: bool,
     /// Write JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -33,6 +36,7 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   sudo nightwatt doctor                               on the machine that is to sleep
   nightwatt doctor -c /etc/nightwatt.toml             on the proxy: every server, asked once
+  sudo nightwatt doctor --probes                      which eBPF probes this kernel takes
   nightwatt doctor -c /etc/nightwatt.toml --cycle 5   sleep and wake five times, and how long each takes
 
 No machine is changed, but for `--cycle`, which needs the gateway stopped. Exits with 1 if something is bad.";

@@ -36,6 +36,9 @@ struct CycleReport {
 
 /// Looks, and says what was found.
 pub(crate) fn run(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
+    if args.probes {
+        return probes(args);
+    }
     let place = Place::default();
     let Some(path) = &args.config else {
         let findings = machine::examine(&place);
@@ -57,6 +60,18 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
         }
     };
     say(args, runtime.block_on(proxy::examine(&targets, &config, &place, &clock, tell)))
+}
+
+#[cfg(feature = "bpf")]
+fn probes(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
+    let findings = nightwatt_lab::doctor::probes::examine();
+    say(args, vec![Findings { name: "this kernel".to_owned(), findings }])
+}
+
+#[cfg(not(feature = "bpf"))]
+fn probes(_: &DoctorArgs) -> Result<ExitStatus, Failure> {
+    Err(Failure::saying("this nightwatt was built without eBPF".to_owned())
+        .hint("`cargo build --features bpf`; static binaries have none".to_owned()))
 }
 
 fn say(args: &DoctorArgs, machines: Vec<Findings>) -> Result<ExitStatus, Failure> {

@@ -1,0 +1,108 @@
+//! What this kernel offers: found out by trying it, since neither its version nor its configuration
+//! tells what whoever runs it has switched off.
+
+use std::fs;
+use std::path::Path;
+
+use libbpf_rs::{Link, MapType, ProgramMut, UprobeMultiOpts, UprobeOpts};
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object};
+
+use crate::loaded::{Aligned, Loaded};
+use crate::places::file_offset;
+
+static PROGRAMS: &Aligned<[u8]> =
+    &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/offers.bpf.o")));
+
+/// Something that a kernel may offer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    /// What it is called in the kernel's documentation.
+    pub name: &'static str,
+    /// What needs it; empty where nothing does.
+    pub used_by: &'static [&'static str],
+    /// The kernel's answer, where it does not work.
+    pub refused: Option<String>,
+}
+
+impl Offer {
+    /// Does it work here, for this user?
+    pub const fn works(&self) -> bool {
+        self.refused.is_none()
+    }
+}
+
+/// How a program is put where it is called.
+type Attach = fn(&ProgramMut<'_>) -> Result<Option<Link>, libbpf_rs::Error>;
+
+/// Tries all that we use, and what others may miss.
+pub fn offers() -> Vec<Offer> {
+    let btf = Path::new("/sys/kernel/btf/vmlinux");
+    let mut offers = vec![Offer {
+        name: "BTF of the kernel",
+        used_by: &["caliper", "disk"],
+        refused: (!btf.exists()).then(|| format!("there is no {}", btf.display())),
+    }];
+    let programs: [(&str, &str, &'static [&'static str], Attach); 9] = [
+        ("uprobe", "uprobe", &["caliper"], |program| at_own_entry(program, false).map(Some)),
+        ("uretprobe", "uprobe", &["caliper"], |program| at_own_entry(program, true).map(Some)),
+        ("uprobe_multi", "uprobe_multi", &["caliper"], |program| at_own_entries(program).map(Some)),
+        ("tp_btf", "tp_btf", &["caliper", "disk"], |program| program.attach_trace().map(Some)),
+        ("raw_tp run on a CPU", "raw_tp", &["caliper"], |_| Ok(None)),
+        ("tracepoint", "tracepoint", &[], |program| program.attach().map(Some)),
+        ("fentry", "fentry", &[], |program| program.attach_trace().map(Some)),
+        ("kprobe", "kprobe", &[], |program| program.attach_kprobe(false, "vfs_read").map(Some)),
+        ("perf_event", "perf_event", &["caliper --sample"], |_| Ok(None)),
+    ];
+    for (name, program, used_by, attach) in programs {
+        offers.push(Offer { name, used_by, refused: tried(program, attach).err() });
+    }
+    for (name, kind, used_by) in [
+        ("task storage", MapType::TaskStorage, ["caliper"].as_slice()),
+        ("ring buffer", MapType::RingBuf, &["caliper --events", "caliper --markers"]),
+    ] {
+        let refused = match kind.is_supported() {
+            Ok(true) => None,
+            Ok(false) => Some("not in this kernel".to_owned()),
+            Err(error) => Some(error.to_string()),
+        };
+        offers.push(Offer { name, used_by, refused });
+    }
+    offers
+}
+
+/// Loads one program, puts it in place and takes it out again.
+fn tried(name: &str, attach: Attach) -> Result<(), String> {
+    let name = format!("try_{name}");
+    let mut loaded = Loaded::load("offers", PROGRAMS, |object| {
+        for mut program in object.progs_mut() {
+            let is_it = program.name() == name.as_str();
+            program.set_autoload(is_it);
+        }
+        Ok(())
+    })
+    .map_err(|error| error.to_string())?;
+    attach(&loaded.program(&name)).map(drop).map_err(|error| format!("{error:#}"))
+}
+
+/// Our own program's first instruction, which has been run already.
+fn own_entry() -> Result<(std::path::PathBuf, usize), libbpf_rs::Error> {
+    let missing = || libbpf_rs::Error::from(std::io::Error::from(std::io::ErrorKind::NotFound));
+    let path = std::env::current_exe().map_err(libbpf_rs::Error::from)?;
+    let data = fs::read(&path).map_err(libbpf_rs::Error::from)?;
+    let elf: ElfFile64<'_, Endianness> = ElfFile64::parse(&*data).map_err(|_| missing())?;
+    let offset = file_offset(&elf, elf.entry()).ok_or_else(missing)?;
+    Ok((path, usize::try_from(offset).map_err(|_| missing())?))
+}
+
+fn at_own_entry(program: &ProgramMut<'_>, retprobe: bool) -> Result<Link, libbpf_rs::Error> {
+    let (path, offset) = own_entry()?;
+    let options = UprobeOpts { retprobe, ..UprobeOpts::default() };
+    program.attach_uprobe_with_opts(-1, path, offset, options)
+}
+
+fn at_own_entries(program: &ProgramMut<'_>) -> Result<Link, libbpf_rs::Error> {
+    let (path, offset) = own_entry()?;
+    let options = UprobeMultiOpts { offsets: vec![offset], ..UprobeMultiOpts::default() };
+    program.attach_uprobe_multi_with_opts(-1, path, "", options)
+}
