@@ -46,7 +46,7 @@ pub fn offers() -> Vec<Offer> {
     let programs: [(&str, &str, &'static [&'static str], Attach); 9] = [
         ("uprobe", "uprobe", &["caliper"], |program| at_own_entry(program, false).map(Some)),
         ("uretprobe", "uprobe", &["caliper"], |program| at_own_entry(program, true).map(Some)),
-        ("uprobe_multi", "uprobe_multi", &["caliper"], |program| at_own_entries(program).map(Some)),
+        ("uprobe_multi", "uprobe_multi", &[], |program| at_own_entries(program).map(Some)),
         ("tp_btf", "tp_btf", &["caliper", "disk"], |program| program.attach_trace().map(Some)),
         ("raw_tp run on a CPU", "raw_tp", &["caliper"], |_| Ok(None)),
         ("tracepoint", "tracepoint", &[], |program| program.attach().map(Some)),
