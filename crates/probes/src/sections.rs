@@ -2,12 +2,15 @@
 
 mod maps;
 
+use std::path::Path;
 use std::time::Duration;
 
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, ProgramInput, UprobeOpts};
 use nightwatt_model::sections::{Node, Tree, Usage};
 
+use crate::body::Body;
 use crate::error::ProbeError;
+use crate::go::GoRuntime;
 use crate::loaded::{Aligned, Loaded, half_word, refused, word};
 use crate::places::Place;
 
@@ -18,6 +21,10 @@ static PROGRAM: &Aligned<[u8]> =
 
 /// The cookie's bit of a function (`IS_FUNCTION` in `bpf/sections.h`).
 const IS_FUNCTION: u64 = 1 << 32;
+
+/// And those of an end at an instruction, and of Go (`AT_RETURN`, `IN_GO`).
+const AT_RETURN: u64 = 1 << 33;
+const IN_GO: u64 = 1 << 34;
 
 /// `BPF_F_TEST_RUN_ON_CPU`: the program runs on the CPU that is named.
 const ON_CPU: u32 = 1;
@@ -37,6 +44,7 @@ pub enum Watch {
 pub struct SectionProbes {
     loaded: Loaded,
     cpus: usize,
+    go: Vec<GoRuntime>,
 }
 
 impl SectionProbes {
@@ -47,7 +55,7 @@ impl SectionProbes {
     pub fn load(watch: Watch) -> Result<Self, ProbeError> {
         let loaded = Loaded::load("sections", PROGRAM, |_| Ok(()))?;
         let cpus = libbpf_rs::num_possible_cpus().map_err(refused("count its CPUs"))?;
-        let probes = Self { loaded, cpus };
+        let probes = Self { loaded, cpus, go: Vec::new() };
         probes.watch(watch)?;
         Ok(probes)
     }
@@ -84,14 +92,45 @@ impl SectionProbes {
         self.attach("begin", place, cookie, false)
     }
 
+    /// Follows the goroutines of a Go program. Comes before what is attached to functions of it.
+    pub fn attach_go(&mut self, runtime: GoRuntime) -> Result<(), ProbeError> {
+        let GoRuntime { path, leaves, comes, ends, .. } = &runtime;
+        for (program, offsets) in [("go_comes", comes), ("go_ends", ends), ("go_leaves", leaves)] {
+            for &offset in offsets {
+                self.attach_at(program, path, (offset, "Go's runtime"), 0, false)?;
+            }
+        }
+        self.go.push(runtime);
+        Ok(())
+    }
+
+    /// A function is section number `section`: from its entry to the instructions at which it ends.
+    pub fn attach_body(
+        &mut self,
+        section: u32,
+        place: &Place,
+        body: &Body,
+    ) -> Result<(), ProbeError> {
+        let cookie = self.cookie(section, place) | IS_FUNCTION | AT_RETURN;
+        for &end in &body.ends {
+            self.attach_at("end", &place.path, (end, &place.name), cookie, false)?;
+        }
+        self.attach("begin", place, cookie, false)
+    }
+
     /// Section number `section` begins at a place.
     pub fn attach_begin(&mut self, section: u32, place: &Place) -> Result<(), ProbeError> {
-        self.attach("begin", place, section.into(), false)
+        self.attach("begin", place, self.cookie(section, place), false)
     }
 
     /// Section number `section` ends at a place.
     pub fn attach_end(&mut self, section: u32, place: &Place) -> Result<(), ProbeError> {
-        self.attach("end", place, section.into(), false)
+        self.attach("end", place, self.cookie(section, place), false)
+    }
+
+    fn cookie(&self, section: u32, place: &Place) -> u64 {
+        let is_go = self.go.iter().any(|go| go.path == place.path && go.text.contains(&place.offset));
+        u64::from(section) | if is_go { IN_GO } else { 0 }
     }
 
     fn attach(
@@ -101,16 +140,23 @@ impl SectionProbes {
         cookie: u64,
         retprobe: bool,
     ) -> Result<(), ProbeError> {
+        self.attach_at(program, &place.path, (place.offset, &place.name), cookie, retprobe)
+    }
+
+    fn attach_at(
+        &mut self,
+        program: &str,
+        path: &Path,
+        (offset, name): (u64, &str),
+        cookie: u64,
+        retprobe: bool,
+    ) -> Result<(), ProbeError> {
         let options = UprobeOpts { cookie, retprobe, ..UprobeOpts::default() };
-        let offset = usize::try_from(place.offset).unwrap_or(usize::MAX);
+        let at = usize::try_from(offset).unwrap_or(usize::MAX);
         let everybody = -1;
-        let link = self.loaded.program(program).attach_uprobe_with_opts(
-            everybody,
-            &place.path,
-            offset,
-            options,
-        );
-        let what = || format!("put a probe at {} in {}", place.name, place.path.display());
+        let program = self.loaded.program(program);
+        let link = program.attach_uprobe_with_opts(everybody, path, at, options);
+        let what = || format!("put a probe at {name} in {}", path.display());
         self.loaded.links.push(link.map_err(|source| {
             if source.kind() == ErrorKind::PermissionDenied {
                 ProbeError::Denied { source }
