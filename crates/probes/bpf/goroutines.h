@@ -34,7 +34,8 @@ struct aside {
 	__u32 beyond;
 	struct frame frames[DEPTH];
 };
-_Static_assert(sizeof(struct thread) - __builtin_offsetof(struct thread, aside) == sizeof(struct aside),
+_Static_assert(sizeof(struct thread) ==
+		       __builtin_offsetof(struct thread, aside) + sizeof(struct aside),
 	       "what is put aside is the end of a thread's record");
 
 struct {

@@ -82,7 +82,8 @@ fn body(
         .map(|range| Some(Piece { address: range.start, code: code_at(elf, data, range)? }))
         .collect();
     let understood = pieces.and_then(|pieces| {
-        let ways = ways_out(&pieces).ok()?;
+        let begin = function.range.start + place.offset - file_offset(elf, function.range.start)?;
+        let ways = ways_out(begin, &pieces).ok()?;
         let ends = ways.at.iter().map(|at| file_offset(elf, *at)).collect::<Option<_>>()?;
         Some(Body { ends, unsure: ways.unsure })
     });

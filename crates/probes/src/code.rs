@@ -40,11 +40,10 @@ pub(crate) struct WaysOut {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NotUnderstood;
 
-/// Where a function is left. `pieces` begins with the one that is called.
-pub(crate) fn ways_out(pieces: &[Piece<'_>]) -> Result<WaysOut, NotUnderstood> {
+/// Where a function is left that begins at `begin`: whoever jumps there has left it and begins anew.
+pub(crate) fn ways_out(begin: u64, pieces: &[Piece<'_>]) -> Result<WaysOut, NotUnderstood> {
     let mut ways = WaysOut::default();
     let (mut begins, mut targets) = (BTreeSet::new(), Vec::new());
-    let entry = pieces.first().ok_or(NotUnderstood)?.address;
     for piece in pieces {
         let mut past: Vec<Instruction> = Vec::new();
         for instruction in instructions(*piece) {
@@ -56,7 +55,7 @@ pub(crate) fn ways_out(pieces: &[Piece<'_>]) -> Result<WaysOut, NotUnderstood> {
             let to = branch_target(&instruction);
             let inside = to.filter(|to| pieces.iter().any(|piece| piece.range().contains(to)));
             targets.extend(inside.filter(|_| instruction.mnemonic() != Mnemonic::Call));
-            let stays = inside.is_some_and(|to| to != entry);
+            let stays = inside.is_some_and(|to| to != begin);
             match (instruction.mnemonic(), to) {
                 (Mnemonic::Ret, _) => ways.at.push(at),
                 (Mnemonic::Jmp, Some(_)) if !stays => ways.at.push(at),
@@ -160,7 +159,7 @@ mod tests {
     fn ways(pieces: &[(u64, &[u8])]) -> Result<(Vec<u64>, usize), NotUnderstood> {
         let pieces: Vec<Piece<'_>> =
             pieces.iter().map(|&(address, code)| Piece { address, code }).collect();
-        ways_out(&pieces).map(|ways| (ways.at, ways.unsure))
+        ways_out(0x1000, &pieces).map(|ways| (ways.at, ways.unsure))
     }
 
     #[test]
@@ -178,6 +177,14 @@ mod tests {
         // What is jumped to is a part of the function that was moved away; it jumps back and returns.
         let cold = [0x31, 0xc0, 0xc3, 0xe9, 0xfc, 0xef, 0xff, 0xff];
         assert_eq!(ways(&[(0x1000, &code), (0x2000, &cold)]), Ok((vec![0x2002], 0)));
+    }
+
+    #[test]
+    fn a_jump_to_the_beginning_is_a_call_and_one_to_a_look_at_the_stack_before_it_is_not() {
+        // jmp 0x1000; jmp 0xff0, within another piece
+        let code = [0xeb, 0xfe, 0xeb, 0xec];
+        let before = [0x90; 8];
+        assert_eq!(ways(&[(0x1000, &code), (0xff0, &before)]), Ok((vec![0x1000], 0)));
     }
 
     #[test]
@@ -216,7 +223,6 @@ mod tests {
         // An instruction that goes on behind the function's end; one that there is not.
         assert_eq!(ways(&[(0x1000, &[0xb8, 0xc3])]), Err(NotUnderstood));
         assert_eq!(ways(&[(0x1000, &[0x06, 0xc3])]), Err(NotUnderstood));
-        assert_eq!(ways(&[]), Err(NotUnderstood));
     }
 
     #[test]

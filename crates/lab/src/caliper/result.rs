@@ -79,6 +79,11 @@ pub struct SectionReport {
     pub energy: Vec<SectionEnergy>,
     /// How the kernel gets past the probe: `nop`, `push`, or `stepped`, which is dear.
     pub probe: &'static str,
+    /// How it is seen that a function returns: by a return `probe`, or at `instructions`. None of what
+    /// lies between two places.
+    pub returns: Option<&'static str>,
+    /// Jumps that may leave it and are not watched: calls that do are `unended`.
+    pub unwatched_jumps: usize,
 }
 
 /// Why a thread did not run.

@@ -109,9 +109,9 @@ func main() {
 	case "count":
 		w := &worker{}
 		each(n, func(int) {
-			for i := 0; i < 100; i++ {
+			for i := 0; i < 20; i++ {
 				w.Work(i)
-				if i%10 == 0 {
+				if i%5 == 0 {
 					runtime.Gosched()
 				}
 			}
