@@ -36,8 +36,8 @@ use energies::Energies;
 
 pub use folded::StackReport;
 pub use nightwatt_probes::ProbeError as PlaceError;
-pub use returns::Returns;
 pub use result::{CaliperReport, ChannelTotal, Preempted, SectionEnergy, SectionReport};
+pub use returns::Returns;
 
 /// How often is looked whether a process that is not ours is still there.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -179,8 +179,12 @@ fn sections(specs: &[SectionSpec]) -> Result<Vec<Section>, Error> {
                 if !point.symbol.is_empty() && point.offset > 0 {
                     return Err(Error::NoEntry(point.symbol.clone()));
                 }
-                let function =
-                    |begin: Place| Section { name: begin.name.clone(), begin, end: None, body: None };
+                let function = |begin: Place| Section {
+                    name: begin.name.clone(),
+                    begin,
+                    end: None,
+                    body: None,
+                };
                 sections.extend(function_entries(point)?.into_iter().map(function));
             }
             SectionSpec::Between(start, end) => {

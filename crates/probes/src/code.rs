@@ -81,8 +81,11 @@ fn instructions(piece: Piece<'_>) -> impl Iterator<Item = Instruction> {
 
 /// Where a direct jump or call goes.
 fn branch_target(instruction: &Instruction) -> Option<u64> {
-    matches!(instruction.op0_kind(), OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64)
-        .then(|| instruction.near_branch_target())
+    matches!(
+        instruction.op0_kind(),
+        OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64
+    )
+    .then(|| instruction.near_branch_target())
 }
 
 /// Does an indirect jump go to a place of a table, within the function (a `switch`), or to another
@@ -232,7 +235,8 @@ mod tests {
         assert_eq!(behind(&[0x49, 0x3b, 0x66, 0x10, 0x0f, 0x86, 0, 1, 0, 0, 0x55]), 10);
         // LEAQ -0x198(SP), R12; CMPQ R12, 16(R14); JBE (short); PUSHQ BP
         let large = [
-            0x4c, 0x8d, 0xa4, 0x24, 0x68, 0xfe, 0xff, 0xff, 0x4d, 0x3b, 0x66, 0x10, 0x76, 0x20, 0x55,
+            0x4c, 0x8d, 0xa4, 0x24, 0x68, 0xfe, 0xff, 0xff, 0x4d, 0x3b, 0x66, 0x10, 0x76, 0x20,
+            0x55,
         ];
         assert_eq!(behind(&large), 14);
         // ADDQ (AX), BX; RET: it needs no stack.

@@ -101,8 +101,8 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
 
 /// The runtime of a Go program; none of a program in another language.
 pub fn go_runtime(path: &Path) -> Result<Option<GoRuntime>, ProbeError> {
-    let data =
-        fs::read(path).map_err(|source| ProbeError::Unreadable { path: path.to_owned(), source })?;
+    let data = fs::read(path)
+        .map_err(|source| ProbeError::Unreadable { path: path.to_owned(), source })?;
     let elf: ElfFile64<'_, Endianness> = ElfFile64::parse(&*data)
         .map_err(|error| ProbeError::NotElf { path: path.to_owned(), why: error.to_string() })?;
     let Some(table) = table(&elf) else { return Ok(None) };

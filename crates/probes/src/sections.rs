@@ -129,7 +129,8 @@ impl SectionProbes {
     }
 
     fn cookie(&self, section: u32, place: &Place) -> u64 {
-        let is_go = self.go.iter().any(|go| go.path == place.path && go.text.contains(&place.offset));
+        let is_go =
+            self.go.iter().any(|go| go.path == place.path && go.text.contains(&place.offset));
         u64::from(section) | if is_go { IN_GO } else { 0 }
     }
 

@@ -22,13 +22,11 @@ impl Program {
         let source = format!("{}/tests/programs/{source}", env!("CARGO_MANIFEST_DIR"));
         let mut command = Command::new(compiler);
         command.args(arguments).arg("-o").arg(program.path()).arg(source);
-        match command.env("GOFLAGS", "").env("GO111MODULE", "off").status() {
-            Ok(status) => assert!(status.success()),
-            Err(_) => {
-                println!("skipped: no {compiler}");
-                return None;
-            }
-        }
+        let Ok(status) = command.env("GOFLAGS", "").env("GO111MODULE", "off").status() else {
+            println!("skipped: no {compiler}");
+            return None;
+        };
+        assert!(status.success());
         Some(program)
     }
 
@@ -157,7 +155,11 @@ fn goroutines_that_move_between_threads_are_charged_what_they_ran() {
             assert!(cpu.abs_diff(told) < bound, "{function}: {cpu:?} of {told:?} ({bound:?})");
             assert_eq!(watched.counts(function), [120, 120, 0, 0]);
             let calls = watched.calls(function);
-            assert!(calls.ran <= cpu && calls.ran > cpu.mul_f64(0.97), "{:?} of {cpu:?}", calls.ran);
+            assert!(
+                calls.ran <= cpu && calls.ran > cpu.mul_f64(0.97),
+                "{:?} of {cpu:?}",
+                calls.ran
+            );
         }
     }
 }

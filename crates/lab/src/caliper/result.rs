@@ -240,6 +240,8 @@ impl Seen<'_> {
                 InstructionKind::Push => "push",
                 InstructionKind::Stepped => "stepped",
             },
+            returns: section.returns(),
+            unwatched_jumps: section.body.as_ref().map_or(0, |body| body.unsure),
         }
     }
 
@@ -325,6 +327,19 @@ impl SectionReport {
             warnings.push(format!(
                 "{name} begins with an instruction that the kernel has to step through: each call \
                  costs some 20 us more. Build it with -fpatchable-function-entry=5, or use markers"
+            ));
+        }
+        if self.returns == Some("instructions") && all > 0 {
+            warnings.push(format!(
+                "the kernel has to step through the instructions at which {name} returns: each call \
+                 costs some 20 us more, which are not in its figures"
+            ));
+        }
+        if self.unwatched_jumps > 0 && self.unended > 0 {
+            warnings.push(format!(
+                "{} jumps in {name} may lead out of it and are not watched: calls that end there are \
+                 among those that were left by another way",
+                self.unwatched_jumps
             ));
         }
         let interval = channels.iter().map(|channel| channel.interval_s).fold(0.0, f64::max);

@@ -15,6 +15,17 @@ pub enum Returns {
     Instructions,
 }
 
+impl Section {
+    /// What the report says of it.
+    pub(super) fn returns(&self) -> Option<&'static str> {
+        match (&self.end, &self.body) {
+            (Some(_), _) => None,
+            (None, Some(_)) => Some("instructions"),
+            (None, None) => Some("probe"),
+        }
+    }
+}
+
 /// Of the Go programs among what is watched.
 pub(super) fn runtimes(sections: &[Section]) -> Result<Vec<GoRuntime>, Error> {
     let mut paths: Vec<_> = sections.iter().map(|section| &section.begin.path).collect();
