@@ -43,6 +43,7 @@ pub fn function_bodies(places: &[&Place]) -> Result<Vec<Body>, ProbeError> {
 struct Function {
     name: String,
     range: Range<u64>,
+    is_go: bool,
 }
 
 fn functions(elf: &ElfFile64<'_, Endianness>) -> Vec<Function> {
@@ -51,11 +52,13 @@ fn functions(elf: &ElfFile64<'_, Endianness>) -> Vec<Function> {
         .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0)
         .filter_map(|symbol| {
             let range = symbol.address()..symbol.address().checked_add(symbol.size())?;
-            Some(Function { name: symbol.name().ok()?.to_owned(), range })
+            Some(Function { name: symbol.name().ok()?.to_owned(), range, is_go: false })
         });
     let of_go = go::table(elf).and_then(|table| go::functions(elf, table)).unwrap_or_default();
-    let of_go = of_go.into_iter().map(|it| Function { name: it.name, range: it.range });
-    named.chain(of_go).collect()
+    let of_go =
+        of_go.into_iter().map(|it| Function { name: it.name, range: it.range, is_go: true });
+    // Go's are named by ELF, too.
+    of_go.chain(named).collect()
 }
 
 fn body(
@@ -83,7 +86,9 @@ fn body(
         .collect();
     let understood = pieces.and_then(|pieces| {
         let begin = function.range.start + place.offset - file_offset(elf, function.range.start)?;
-        let ways = ways_out(begin, &pieces).ok()?;
+        // Go passes its entries twice.
+        let first = if function.is_go { begin } else { function.range.start };
+        let ways = ways_out(&(first..=begin), &pieces).ok()?;
         let ends = ways.at.iter().map(|at| file_offset(elf, *at)).collect::<Option<_>>()?;
         Some(Body { ends, unsure: ways.unsure })
     });

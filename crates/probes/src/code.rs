@@ -5,7 +5,7 @@
 //! to where an instruction was found to begin.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
@@ -40,8 +40,11 @@ pub(crate) struct WaysOut {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NotUnderstood;
 
-/// Where a function is left that begins at `begin`: whoever jumps there has left it and begins anew.
-pub(crate) fn ways_out(begin: u64, pieces: &[Piece<'_>]) -> Result<WaysOut, NotUnderstood> {
+/// Where a function is left: whoever jumps to where it `begins_at` has left it and begins anew.
+pub(crate) fn ways_out(
+    begins_at: &RangeInclusive<u64>,
+    pieces: &[Piece<'_>],
+) -> Result<WaysOut, NotUnderstood> {
     let mut ways = WaysOut::default();
     let (mut begins, mut targets) = (BTreeSet::new(), Vec::new());
     for piece in pieces {
@@ -55,7 +58,7 @@ pub(crate) fn ways_out(begin: u64, pieces: &[Piece<'_>]) -> Result<WaysOut, NotU
             let to = branch_target(&instruction);
             let inside = to.filter(|to| pieces.iter().any(|piece| piece.range().contains(to)));
             targets.extend(inside.filter(|_| instruction.mnemonic() != Mnemonic::Call));
-            let stays = inside.is_some_and(|to| to != begin);
+            let stays = inside.is_some_and(|to| !begins_at.contains(&to));
             match (instruction.mnemonic(), to) {
                 (Mnemonic::Ret, _) => ways.at.push(at),
                 (Mnemonic::Jmp, Some(_)) if !stays => ways.at.push(at),
@@ -162,7 +165,7 @@ mod tests {
     fn ways(pieces: &[(u64, &[u8])]) -> Result<(Vec<u64>, usize), NotUnderstood> {
         let pieces: Vec<Piece<'_>> =
             pieces.iter().map(|&(address, code)| Piece { address, code }).collect();
-        ways_out(0x1000, &pieces).map(|ways| (ways.at, ways.unsure))
+        ways_out(&(0x1000..=0x1000), &pieces).map(|ways| (ways.at, ways.unsure))
     }
 
     #[test]

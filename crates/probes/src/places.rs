@@ -41,6 +41,8 @@ pub enum InstructionKind {
     Nop,
     /// `push`: the kernel does it itself.
     Push,
+    /// A jump or call to a place that it names: the kernel does it itself.
+    Jump,
     /// Any other: run out of line and stepped through, which is some twenty times dearer.
     Stepped,
 }
@@ -166,16 +168,19 @@ fn fits(pattern: &str, name: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// How far behind an address the probe has to be, where a function of Go's begins there.
+/// How far behind an address the probe has to be, where a function of Go's begins there, or may be.
 fn behind_entry(
     elf: &ElfFile64<'_, Endianness>,
     data: &[u8],
     of_go: &[GoFunction],
     address: u64,
 ) -> u64 {
-    let function = of_go.iter().find(|function| function.range.start == address);
-    let code = function.and_then(|function| code_at(elf, data, &function.range));
-    code.map_or(0, |code| behind_stack_check(Piece { address, code }))
+    if let Some(function) = of_go.iter().find(|function| function.range.start == address) {
+        let code = code_at(elf, data, &function.range);
+        return code.map_or(0, |code| behind_stack_check(Piece { address, code }));
+    }
+    let begin = file_offset(elf, address).and_then(|begin| usize::try_from(begin).ok());
+    begin.and_then(|begin| data.get(begin..)).map_or(0, behind_mark)
 }
 
 /// The bytes of code between two addresses.
@@ -198,17 +203,30 @@ pub(crate) fn file_offset(elf: &ElfFile64<'_, Endianness>, address: u64) -> Opti
     })
 }
 
-/// What the first bytes of `code` are.
+/// What the first bytes of `code` are. Kernels before 6.16 or so step through longer `nop`s.
 pub fn instruction_kind(code: &[u8]) -> InstructionKind {
     match code {
-        // nop; nopl of any length; endbr64 is one of its forms.
+        // nop; nopl of any length. endbr64 is none to the kernel (6.18).
         [0x90, ..] | [0x66, 0x90, ..] | [0x0f, 0x1f, ..] | [0x66, 0x0f, 0x1f, ..] => {
             InstructionKind::Nop
         }
         // push of a register, with and without REX.
         [0x50..=0x57, ..] | [0x41, 0x50..=0x57, ..] => InstructionKind::Push,
+        // jmp, call, conditional jumps.
+        [0xe8 | 0xe9 | 0xeb | 0x70..=0x7f, ..] | [0x0f, 0x80..=0x8f, ..] => InstructionKind::Jump,
         _ => InstructionKind::Stepped,
     }
+}
+
+/// Compilers mark where indirect calls may lead (`-fcf-protection`).
+const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+
+/// How far behind the entry the first instruction is that the kernel need not step through, if there is
+/// but a mark before it. It is a `push`: to no other would it do to be sure that no loop comes by it.
+fn behind_mark(code: &[u8]) -> u64 {
+    let behind = code.strip_prefix(&ENDBR64);
+    let is_push = behind.is_some_and(|it| instruction_kind(it) == InstructionKind::Push);
+    if is_push { ENDBR64.len() as u64 } else { 0 }
 }
 
 #[cfg(test)]
@@ -227,6 +245,28 @@ mod tests {
         {
             assert!(!fits(pattern, name), "{pattern} {name}");
         }
+    }
+
+    #[test]
+    fn what_the_kernel_need_not_step_through_is_known() {
+        // As measured on Linux 6.18: 0.3 us each for the first, 15 for the others.
+        for (code, kind) in [
+            (&[0x0f, 0x1f, 0x44, 0, 0][..], InstructionKind::Nop),
+            (&[0x55], InstructionKind::Push),
+            (&[0x41, 0x57], InstructionKind::Push),
+            (&[0xeb, 0], InstructionKind::Jump),
+            (&[0x74, 0], InstructionKind::Jump),
+            (&[0x0f, 0x84, 0, 0, 0, 0], InstructionKind::Jump),
+            (&ENDBR64, InstructionKind::Stepped),
+            (&[0x48, 0x83, 0xec, 8], InstructionKind::Stepped),
+            (&[0xc3], InstructionKind::Stepped),
+        ] {
+            assert_eq!(instruction_kind(code), kind, "{code:x?}");
+        }
+        // endbr64; push %rbp, and endbr64; xor %eax, %eax
+        assert_eq!(behind_mark(&[0xf3, 0x0f, 0x1e, 0xfa, 0x55]), 4);
+        assert_eq!(behind_mark(&[0xf3, 0x0f, 0x1e, 0xfa, 0x31, 0xc0]), 0);
+        assert_eq!(behind_mark(&[0x55]), 0);
     }
 
     #[test]

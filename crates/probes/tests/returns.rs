@@ -110,14 +110,19 @@ impl Watched {
 
 #[test]
 fn whoever_is_left_by_an_exception_lives_on_and_is_told() {
-    let Some(program) = Program::build("c++", &["-O2"], "unwinds.cc") else { return };
-    let functions = ["throws", "passes", "returns", "last_call"];
-    let Some(watched) = program.watched(&functions) else { return };
-    program.run(1, &["1000"]);
-    assert_eq!(watched.counts("throws"), [1000, 500, 500, 0]);
-    assert_eq!(watched.counts("passes"), [1000, 500, 500, 0]);
-    assert_eq!(watched.counts("returns"), [1000, 1000, 0, 0]);
-    assert_eq!(watched.counts("last_call"), [1000, 1000, 0, 0]);
+    // The second begins each function with an `endbr64`.
+    for protection in ["none", "full"] {
+        let protection = format!("-fcf-protection={protection}");
+        let arguments = ["-O2", &protection];
+        let Some(program) = Program::build("c++", &arguments, "unwinds.cc") else { return };
+        let functions = ["throws", "passes", "returns", "last_call"];
+        let Some(watched) = program.watched(&functions) else { return };
+        program.run(1, &["1000"]);
+        assert_eq!(watched.counts("throws"), [1000, 500, 500, 0]);
+        assert_eq!(watched.counts("passes"), [1000, 500, 500, 0]);
+        assert_eq!(watched.counts("returns"), [1000, 1000, 0, 0]);
+        assert_eq!(watched.counts("last_call"), [1000, 1000, 0, 0]);
+    }
 }
 
 #[test]

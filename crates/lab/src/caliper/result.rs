@@ -77,7 +77,7 @@ pub struct SectionReport {
     pub off_cpu: Preempted,
     /// Its energy by every channel, in the order of `channels`.
     pub energy: Vec<SectionEnergy>,
-    /// How the kernel gets past the probe: `nop`, `push`, or `stepped`, which is dear.
+    /// How the kernel gets past the probe: `nop`, `push`, `jump`, or `stepped`, which is dear.
     pub probe: &'static str,
     /// How it is seen that a function returns: by a return `probe`, or at `instructions`. None of what
     /// lies between two places.
@@ -238,6 +238,7 @@ impl Seen<'_> {
             probe: match section.begin.instruction {
                 InstructionKind::Nop => "nop",
                 InstructionKind::Push => "push",
+                InstructionKind::Jump => "jump",
                 InstructionKind::Stepped => "stepped",
             },
             returns: section.returns(),
