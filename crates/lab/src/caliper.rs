@@ -228,20 +228,23 @@ fn attach(
     go: Vec<GoRuntime>,
 ) -> Result<(), Error> {
     probes.start()?;
-    for runtime in go {
-        probes.attach_go(runtime)?;
-    }
-    for (number, section) in (0..).zip(sections) {
-        match (&section.end, &section.body) {
-            (None, None) => probes.attach_function(number, &section.begin)?,
-            (None, Some(body)) => probes.attach_body(number, &section.begin, body)?,
-            (Some(end), _) => {
-                probes.attach_end(number, end)?;
-                probes.attach_begin(number, &section.begin)?;
+    let all = |probes: &mut SectionProbes| {
+        for runtime in go {
+            probes.attach_go(runtime)?;
+        }
+        for (number, section) in (0..).zip(sections) {
+            match (&section.end, &section.body) {
+                (None, None) => probes.attach_function(number, &section.begin)?,
+                (None, Some(body)) => probes.attach_body(number, &section.begin, body)?,
+                (Some(end), _) => {
+                    probes.attach_end(number, end)?;
+                    probes.attach_begin(number, &section.begin)?;
+                }
             }
         }
-    }
-    Ok(())
+        Ok(())
+    };
+    Ok(probes.together(all)?)
 }
 
 /// Sends on what a meter says.

@@ -1,11 +1,12 @@
 //! The kernel's half of `caliper`: loaded, attached, read.
 
+mod attach;
 mod maps;
 
 use std::path::Path;
 use std::time::Duration;
 
-use libbpf_rs::{ErrorKind, MapCore, MapFlags, ProgramInput, UprobeOpts};
+use libbpf_rs::{MapCore, MapFlags, ProgramInput};
 use nightwatt_model::sections::{Node, Tree, Usage};
 
 use crate::body::Body;
@@ -13,6 +14,7 @@ use crate::error::ProbeError;
 use crate::go::GoRuntime;
 use crate::loaded::{Aligned, Loaded, half_word, refused, word};
 use crate::places::Place;
+use attach::Probe;
 
 pub use maps::Calls;
 
@@ -45,6 +47,8 @@ pub struct SectionProbes {
     loaded: Loaded,
     cpus: usize,
     go: Vec<GoRuntime>,
+    multi: bool,
+    together: Option<Vec<Probe>>,
 }
 
 impl SectionProbes {
@@ -53,9 +57,9 @@ impl SectionProbes {
 
     /// Loads the programs. Nothing is counted before [`Self::start`].
     pub fn load(watch: Watch) -> Result<Self, ProbeError> {
-        let loaded = Loaded::load("sections", PROGRAM, |_| Ok(()))?;
+        let (loaded, multi) = attach::load("sections", PROGRAM)?;
         let cpus = libbpf_rs::num_possible_cpus().map_err(refused("count its CPUs"))?;
-        let probes = Self { loaded, cpus, go: Vec::new() };
+        let probes = Self { loaded, cpus, go: Vec::new(), multi, together: None };
         probes.watch(watch)?;
         Ok(probes)
     }
@@ -77,6 +81,19 @@ impl SectionProbes {
         let mut value = bss.lookup(&zero, MapFlags::ANY).map_err(cannot())?.unwrap_or_default();
         value.iter_mut().take(4).for_each(|byte| *byte = 1);
         bss.update(&zero, &value, MapFlags::ANY).map_err(cannot())
+    }
+
+    /// Attaches all that `what` attaches at once, where the kernel can (since 6.6): each time that probes
+    /// are taken out takes its time, not each of them.
+    pub fn together(
+        &mut self,
+        what: impl FnOnce(&mut Self) -> Result<(), ProbeError>,
+    ) -> Result<(), ProbeError> {
+        self.together = Some(Vec::new());
+        let done = what(self);
+        let probes = self.together.take().unwrap_or_default();
+        done?;
+        self.loaded.attach_probes(&probes, self.multi)
     }
 
     /// Watches the scheduler. Sections attached before and after this count from here on.
@@ -136,7 +153,7 @@ impl SectionProbes {
 
     fn attach(
         &mut self,
-        program: &str,
+        program: &'static str,
         place: &Place,
         cookie: u64,
         retprobe: bool,
@@ -146,26 +163,25 @@ impl SectionProbes {
 
     fn attach_at(
         &mut self,
-        program: &str,
+        program: &'static str,
         path: &Path,
         (offset, name): (u64, &str),
         cookie: u64,
         retprobe: bool,
     ) -> Result<(), ProbeError> {
-        let options = UprobeOpts { cookie, retprobe, ..UprobeOpts::default() };
-        let at = usize::try_from(offset).unwrap_or(usize::MAX);
-        let everybody = -1;
-        let program = self.loaded.program(program);
-        let link = program.attach_uprobe_with_opts(everybody, path, at, options);
-        let what = || format!("put a probe at {name} in {}", path.display());
-        self.loaded.links.push(link.map_err(|source| {
-            if source.kind() == ErrorKind::PermissionDenied {
-                ProbeError::Denied { source }
-            } else {
-                ProbeError::Refused { what: what(), source }
-            }
-        })?);
-        Ok(())
+        let probe = Probe {
+            program,
+            path: path.to_owned(),
+            offset,
+            name: name.to_owned(),
+            cookie,
+            retprobe,
+        };
+        if let Some(probes) = &mut self.together {
+            probes.push(probe);
+            return Ok(());
+        }
+        self.loaded.attach_probes(&[probe], self.multi)
     }
 
     /// CPU time so far, up to this moment on every CPU.
