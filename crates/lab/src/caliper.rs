@@ -12,6 +12,7 @@
 mod energies;
 mod folded;
 mod result;
+mod returns;
 mod text;
 
 use std::ffi::OsString;
@@ -26,7 +27,7 @@ use nightwatt_meters::{Host, MeterSpec};
 use nightwatt_model::sample::Piece;
 use nightwatt_model::sections::Usage;
 use nightwatt_model::time::Mono;
-use nightwatt_probes::{Place, Point, SectionProbes, Watch, function_entries};
+use nightwatt_probes::{Body, GoRuntime, Place, Point, SectionProbes, Watch, function_entries};
 
 use crate::error::Error;
 use crate::run::child::{self, Finished};
@@ -36,6 +37,7 @@ use energies::Energies;
 pub use folded::StackReport;
 pub use nightwatt_probes::ProbeError as PlaceError;
 pub use result::{CaliperReport, ChannelTotal, Preempted, SectionEnergy, SectionReport};
+pub use returns::Returns;
 
 /// How often is looked whether a process that is not ours is still there.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -63,6 +65,8 @@ pub enum Target {
 pub struct CaliperOptions {
     /// The sections.
     pub sections: Vec<SectionSpec>,
+    /// How it is seen that functions return.
+    pub returns: Returns,
     /// Whose.
     pub target: Target,
     /// Stop after so long.
@@ -82,6 +86,8 @@ pub(crate) struct Section {
     begin: Place,
     /// None of a function.
     end: Option<Place>,
+    /// The instructions at which a function ends; none where a return probe tells.
+    body: Option<Body>,
 }
 
 /// What came of the target.
@@ -117,7 +123,9 @@ pub fn run(
     running: &Running,
     mut step: impl FnMut(Step),
 ) -> Result<CaliperReport, Error> {
-    let sections = sections(&options.sections)?;
+    let mut sections = sections(&options.sections)?;
+    let go = returns::runtimes(&sections)?;
+    returns::find(&mut sections, options.returns, &go)?;
     for file in may_abort(&sections) {
         step(Step::MayAbort { file });
     }
@@ -137,7 +145,7 @@ pub fn run(
         running.go_on()?;
     }
     let mut energies = Energies::new(&meters, idle.as_deref());
-    attach(&mut probes, &sections)?;
+    attach(&mut probes, &sections, go)?;
     let (sender, events) = channel();
     let sampler = start(meters, options.interval, &sender)?;
     let course =
@@ -154,7 +162,7 @@ pub fn run(
 fn may_abort(sections: &[Section]) -> Vec<PathBuf> {
     let functions = sections.iter().filter(|section| section.end.is_none());
     let mut files: Vec<PathBuf> = functions
-        .filter(|section| section.begin.may_unwind)
+        .filter(|section| section.begin.may_unwind && section.body.is_none())
         .map(|section| section.begin.path.clone())
         .collect();
     files.sort();
@@ -171,14 +179,18 @@ fn sections(specs: &[SectionSpec]) -> Result<Vec<Section>, Error> {
                 if !point.symbol.is_empty() && point.offset > 0 {
                     return Err(Error::NoEntry(point.symbol.clone()));
                 }
-                let function =
-                    |begin: Place| Section { name: begin.name.clone(), begin, end: None };
+                let function = |begin: Place| Section {
+                    name: begin.name.clone(),
+                    begin,
+                    end: None,
+                    body: None,
+                };
                 sections.extend(function_entries(point)?.into_iter().map(function));
             }
             SectionSpec::Between(start, end) => {
                 let (begin, end) = (single(start)?, single(end)?);
                 let name = format!("{}..{}", begin.name, end.name);
-                sections.push(Section { name, begin, end: Some(end) });
+                sections.push(Section { name, begin, end: Some(end), body: None });
             }
         }
     }
@@ -210,18 +222,29 @@ fn single(point: &Point) -> Result<Place, Error> {
         .ok_or_else(|| Error::SeveralPlaces { text: point.symbol.clone(), names: Vec::new() })
 }
 
-fn attach(probes: &mut SectionProbes, sections: &[Section]) -> Result<(), Error> {
+fn attach(
+    probes: &mut SectionProbes,
+    sections: &[Section],
+    go: Vec<GoRuntime>,
+) -> Result<(), Error> {
     probes.start()?;
-    for (number, section) in (0..).zip(sections) {
-        match &section.end {
-            None => probes.attach_function(number, &section.begin)?,
-            Some(end) => {
-                probes.attach_end(number, end)?;
-                probes.attach_begin(number, &section.begin)?;
+    let all = |probes: &mut SectionProbes| {
+        for runtime in go {
+            probes.attach_go(runtime)?;
+        }
+        for (number, section) in (0..).zip(sections) {
+            match (&section.end, &section.body) {
+                (None, None) => probes.attach_function(number, &section.begin)?,
+                (None, Some(body)) => probes.attach_body(number, &section.begin, body)?,
+                (Some(end), _) => {
+                    probes.attach_end(number, end)?;
+                    probes.attach_begin(number, &section.begin)?;
+                }
             }
         }
-    }
-    Ok(())
+        Ok(())
+    };
+    Ok(probes.together(all)?)
 }
 
 /// Sends on what a meter says.

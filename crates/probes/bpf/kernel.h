@@ -93,6 +93,12 @@ struct pt_regs {
 		cs, flags, sp, ss;
 };
 #define REGS_SP(ctx) ((ctx)->sp)
+/* Where Go keeps the goroutine while code of its own runs. */
+#define REGS_G(ctx) ((ctx)->r14)
+/* Where its runtime has what it changes from and to, at the probes of `goroutines.h`. */
+#define REGS_AX(ctx) ((ctx)->ax)
+#define REGS_BX(ctx) ((ctx)->bx)
+#define REGS_DX(ctx) ((ctx)->dx)
 /* Where a function that has just been entered will return to. */
 #define RETURNS_TO(ctx, to) bpf_probe_read_user(to, sizeof(*(to)), (void *)(ctx)->sp)
 /* A call pushes its return address: at the return the stack is by this much shorter. */
@@ -106,6 +112,11 @@ struct user_pt_regs {
 };
 struct pt_regs;
 #define REGS_SP(ctx) (((const struct user_pt_regs *)(ctx))->sp)
+#define REGS_G(ctx) (((const struct user_pt_regs *)(ctx))->regs[28])
+/* There are no probes at its runtime yet. */
+#define REGS_AX(ctx) 0
+#define REGS_BX(ctx) 0
+#define REGS_DX(ctx) 0
 #define RETURNS_TO(ctx, to) (*(to) = ((const struct user_pt_regs *)(ctx))->regs[30], 0)
 #define RETURN_ADDRESS 0
 #else

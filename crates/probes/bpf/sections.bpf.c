@@ -16,6 +16,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "own_stack.h"
 #include "sections.h"
 
 struct frame {
@@ -40,6 +41,9 @@ struct thread {
 	__u32 depth;
 	__u32 runs;          /* on a CPU now */
 	__u32 was_preempted; /* it wanted to go on running when it was taken off */
+	__u64 g;             /* the goroutine it runs */
+	__u64 since_g;       /* and since when, ns */
+	__u32 aside;         /* see `struct aside` */
 	__u32 beyond;        /* functions entered when there was no room, and not yet left */
 	struct frame frames[DEPTH];
 };
@@ -87,17 +91,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct cpu);
 } cpus SEC(".maps");
-
-/* Programs that nobody puts there. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u32);
-} none SEC(".maps");
-
-/* Nobody sets it, which the compiler does not know. */
-const volatile __u32 never = 0;
 
 /* How many nodes there are; node 0 always is. */
 __u32 nodes = 1;
@@ -293,6 +286,14 @@ static __always_inline void drop_left(struct thread *t, __u64 sp, bool keeps_las
 	}
 }
 
+#include "goroutines.h"
+
+/* Where on its stack a function is that is entered or left here; 0 if that cannot be told. */
+static __always_inline __u64 place_of(struct pt_regs *ctx, __u64 cookie)
+{
+	return cookie & IN_GO ? place_in_go(REGS_G(ctx), REGS_SP(ctx)) : REGS_SP(ctx);
+}
+
 /* Is a function entered as the last thing that another one does, which is watched too? Then it will
  * return to where the kernel lets the other one return to. */
 static __always_inline bool is_last_call(struct pt_regs *ctx)
@@ -304,31 +305,25 @@ static __always_inline bool is_last_call(struct pt_regs *ctx)
 	return area && !RETURNS_TO(ctx, &to) && to == BPF_CORE_READ(area, vaddr);
 }
 
-/* Since 6.13 kernels give a program with 64 bytes of variables or more one stack per CPU, which is sound
- * where it cannot be interrupted by itself. A uprobe can: the thread is preempted, and the next one on
- * the same CPU writes over its variables (7.3 dies of it). A program that could call another one in its
- * place keeps its variables on the thread's own stack; ours could, and never does. */
-static __always_inline void on_own_stack(void *ctx)
-{
-	if (never)
-		bpf_tail_call(ctx, &none, 0);
-}
-
 SEC("uprobe")
 int begin(struct pt_regs *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx), now = bpf_ktime_get_ns();
 	__u32 section = (__u32)cookie, top;
 	struct section *s = bpf_map_lookup_elem(&sections, &section);
-	struct thread *t = record_of(bpf_get_current_task_btf(), now);
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *t = record_of(task, now);
+	__u64 sp = place_of(ctx, cookie);
 	struct frame *frame;
 
 	on_own_stack(ctx);
-	if (!t || !s)
+	if (!t || !s || !sp)
 		return 0;
 	account(t, now, 0);
-	if (cookie & IS_FUNCTION && t->depth && node_sp(t) <= REGS_SP(ctx))
-		drop_left(t, REGS_SP(ctx), is_last_call(ctx));
+	if (cookie & IN_GO)
+		runs_goroutine(t, task->tgid, REGS_G(ctx), now);
+	if (cookie & IS_FUNCTION && t->depth && node_sp(t) <= sp)
+		drop_left(t, sp, is_last_call(ctx));
 	top = t->depth;
 	if (top >= DEPTH) {
 		add(&s->too_deep, 1);
@@ -341,7 +336,7 @@ int begin(struct pt_regs *ctx)
 	frame = frame_at(t, top);
 	read_books(t, frame);
 	/* A section that is no function has no place on the stack: nothing drops it. */
-	frame->sp = cookie & IS_FUNCTION ? REGS_SP(ctx) : ~0ULL;
+	frame->sp = cookie & IS_FUNCTION ? sp : ~0ULL;
 	frame->section = section;
 	frame->node = child(node_of(t), section);
 	t->depth = top + 1;
@@ -385,15 +380,22 @@ int end(struct pt_regs *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx), now = bpf_ktime_get_ns();
 	__u32 section = (__u32)cookie;
-	__u64 sp = cookie & IS_FUNCTION ? REGS_SP(ctx) - RETURN_ADDRESS : ~0ULL;
+	__u64 sp = place_of(ctx, cookie);
 	struct section *s = bpf_map_lookup_elem(&sections, &section);
-	struct thread *t = record_of(bpf_get_current_task_btf(), now);
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *t = record_of(task, now);
 	__u32 place;
 
 	on_own_stack(ctx);
-	if (!t || !s)
+	if (!t || !s || !sp)
 		return 0;
 	account(t, now, 0);
+	if (cookie & IN_GO)
+		runs_goroutine(t, task->tgid, REGS_G(ctx), now);
+	if (!(cookie & IS_FUNCTION))
+		sp = ~0ULL;
+	else if (!(cookie & AT_RETURN))
+		sp -= RETURN_ADDRESS;
 	if (cookie & IS_FUNCTION)
 		drop_left(t, sp, true);
 	/* It was entered when there was no room: what is open is further up the stack. */
@@ -428,11 +430,11 @@ static __always_inline void repair(struct thread *t, __u64 booked)
 		return;
 	add(&t->ran, theirs - ours);
 	add(time, theirs - ours);
-	/* Sections that began since are none of those in which it ran that. */
+	/* Sections that began or came with a goroutine since are none of those in which it ran that. */
 	for (__u32 i = 0; i < DEPTH && i < t->depth; i++) {
 		struct frame *frame = frame_at(t, i);
 
-		if (frame->began > t->left)
+		if (frame->began > t->left || t->since_g > t->left)
 			frame->ran += theirs - ours;
 	}
 	if (t->was_preempted && t->preempted >= theirs - ours)
@@ -518,12 +520,14 @@ static __always_inline void drop_all(struct task_struct *task)
 	is_here(t, now);
 	account(t, now, 0);
 	drop_left(t, ~0ULL, false);
+	t->g = 0;
 }
 
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm *binprm)
 {
 	drop_all(task);
+	drop_goroutines(task->tgid);
 	return 0;
 }
 
@@ -534,8 +538,10 @@ int BPF_PROG(on_exit, struct task_struct *task)
 
 	drop_all(task);
 	/* The last of its threads: the number may soon be somebody else's. */
-	if (task->signal->live.counter == 0)
-		bpf_map_delete_elem(&watched, &tgid);
+	if (task->signal->live.counter != 0)
+		return 0;
+	bpf_map_delete_elem(&watched, &tgid);
+	drop_goroutines(tgid);
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 #define SECTIONS 256    /* sections at a time */
 #define NODES 4096      /* stacks of sections that may occur */
 #define DEPTH 16        /* sections that a thread may have open */
+#define GOROUTINES 65536 /* off their threads in a section at a time */
 #define PROCESSES 16384 /* watched at a time */
 
 /* Lengths in bands, sixteen to each doubling, up to 2^44 ns (4.9 hours). */
@@ -12,6 +13,8 @@
 
 /* The cookie of a probe: the number of its section, and these. */
 #define IS_FUNCTION (1ULL << 32) /* begins and ends with a frame of the stack */
+#define AT_RETURN (1ULL << 33)   /* ends at an instruction: the return address is on the stack yet */
+#define IN_GO (1ULL << 34)       /* in code that Go compiled: on a goroutine's stack */
 
 /* Calls of one section, on one CPU. */
 struct section {

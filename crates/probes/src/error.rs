@@ -72,6 +72,40 @@ pub enum ProbeError {
         /// It has no table of its own symbols.
         stripped: bool,
     },
+    /// A Go program has no such function.
+    #[error("{} has no function `{symbol}`{}", path.display(), near(like, false))]
+    NoGoSymbol {
+        /// The file.
+        path: PathBuf,
+        /// As asked for.
+        symbol: String,
+        /// Names that are like it.
+        like: Vec<String>,
+    },
+    /// A Go program whose runtime is not one that we know.
+    #[error("goroutines of {} cannot be followed: {why} is not as it should be", path.display())]
+    UnknownGo {
+        /// The file.
+        path: PathBuf,
+        /// What was looked for.
+        why: &'static str,
+    },
+    /// Nothing tells where a function ends.
+    #[error("{} does not tell how long `{name}` is: its returns are not known", path.display())]
+    NoLength {
+        /// The file.
+        path: PathBuf,
+        /// The function.
+        name: String,
+    },
+    /// A function with something in it that is no code.
+    #[error("the code of `{name}` in {} is not understood: its returns are not known", path.display())]
+    NotUnderstood {
+        /// The file.
+        path: PathBuf,
+        /// The function.
+        name: String,
+    },
     /// A pattern fits too many functions.
     #[error("`{pattern}` fits {found} functions; at most {most} can be watched at a time")]
     TooMany {
@@ -121,6 +155,14 @@ impl ProbeError {
                 "PROGRAM:FUNCTION, PROGRAM:FUNCTION+OFFSET or PROGRAM:0xADDRESS, with a path, a \
                  program in PATH, or a library such as libc.so.6",
             ),
+            Self::NoGoSymbol { .. } => Some(
+                "Go builds small functions into their callers: write //go:noinline above it, or build \
+                 with -gcflags=-l",
+            ),
+            Self::UnknownGo { .. } => Some("build the program with Go 1.18 or later"),
+            Self::NoLength { .. } | Self::NotUnderstood { .. } => {
+                Some("watch it from one place to another (--start, --end)")
+            }
             Self::TooMany { .. } => Some("write more of the name"),
             _ => None,
         }

@@ -4,16 +4,21 @@
 //! The kernel's half (`bpf/`) sums up; this half loads it, attaches it, and reads the sums. What they
 //! mean for energy is pure and lives in `model::sections` and `model::storage`.
 
+mod body;
+mod code;
 mod disk;
 mod error;
+mod go;
 mod loaded;
 mod offers;
 mod places;
 mod sections;
 mod target;
 
+pub use body::{Body, function_bodies};
 pub use disk::{DiskProbes, Lost, News};
 pub use error::ProbeError;
+pub use go::{GoRuntime, go_runtime};
 pub use offers::{Offer, offers};
 pub use places::{InstructionKind, Place, function_entries, instruction_kind};
 pub use sections::{Calls, SectionProbes, Watch};

@@ -1,12 +1,15 @@
 //! Functions in ELF files: names to places, and what a probe costs there.
 
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 
+use crate::code::{Piece, behind_stack_check};
 use crate::error::ProbeError;
+use crate::go::{self, GoFunction};
 use crate::target::{Point, resolve_file};
 
 /// Functions that one pattern may fit.
@@ -38,6 +41,8 @@ pub enum InstructionKind {
     Nop,
     /// `push`: the kernel does it itself.
     Push,
+    /// A jump or call to a place that it names: the kernel does it itself.
+    Jump,
     /// Any other: run out of line and stepped through, which is some twenty times dearer.
     Stepped,
 }
@@ -49,17 +54,19 @@ pub fn function_entries(point: &Point) -> Result<Vec<Place>, ProbeError> {
         fs::read(&path).map_err(|source| ProbeError::Unreadable { path: path.clone(), source })?;
     let elf: ElfFile64<'_, Endianness> = ElfFile64::parse(&*data)
         .map_err(|error| ProbeError::NotElf { path: path.clone(), why: error.to_string() })?;
+    let of_go = go::table(&elf).map(|table| go::functions(&elf, table).unwrap_or_default());
     let found = if point.symbol.is_empty() {
         vec![(format!("{:#x}", point.offset), point.offset)]
     } else {
-        matching(&elf, &path, &point.symbol)?
+        matching(&elf, of_go.as_deref(), &path, &point.symbol)?
     };
     // What is to be done on the way of an exception: C, Go and Fortran have no such tables.
     let table = elf.section_by_name(".gcc_except_table");
     let may_unwind = table.is_some_and(|table| table.size() > 0);
     let place = |(name, address): (String, u64)| {
         let address = if point.symbol.is_empty() { address } else { address + point.offset };
-        let offset = file_offset(&elf, address)
+        let behind = behind_entry(&elf, &data, of_go.as_deref().unwrap_or_default(), address);
+        let offset = file_offset(&elf, address + behind)
             .ok_or_else(|| ProbeError::NoCode { path: path.clone(), offset: address })?;
         let code = usize::try_from(offset).ok().and_then(|at| data.get(at..)).unwrap_or_default();
         let name = match point.offset {
@@ -75,6 +82,7 @@ pub fn function_entries(point: &Point) -> Result<Vec<Place>, ProbeError> {
 /// Functions by name, as it stands in the file or as its author wrote it; `*` stands for anything.
 fn matching(
     elf: &ElfFile64<'_, Endianness>,
+    of_go: Option<&[GoFunction]>,
     path: &Path,
     wanted: &str,
 ) -> Result<Vec<(String, u64)>, ProbeError> {
@@ -85,6 +93,17 @@ fn matching(
         // Parts that a compiler has moved away are jumped to, not called: there is no return address
         // where a return probe would write, but somebody's variable.
         .filter(|(name, _)| !name.contains(".cold"));
+    // A stripped Go program has a table of its own.
+    let by_go = of_go.filter(|_| elf.symbols().next().is_none()).unwrap_or_default();
+    let by_go = by_go.iter().map(|function| (&*function.name, function.range.start));
+    let functions: Vec<(&str, u64)> = functions
+        .chain(by_go)
+        // What assembly calls by another convention, and what that calls.
+        .filter(|(name, _)| of_go.is_none() || name.strip_suffix(".abi0").is_none())
+        .collect();
+    // `main.(*T).Work` is a name of Go's, and fits `main.(*Thing).Work` as a pattern.
+    let exact = functions.iter().any(|(raw, _)| *raw == wanted);
+    let functions = functions.into_iter().filter(|(raw, _)| !exact || *raw == wanted);
     let mut found: Vec<(String, u64)> = Vec::new();
     let mut like = Vec::new();
     for (raw, address) in functions {
@@ -97,6 +116,10 @@ fn matching(
         } else if like.len() < TOLD && name.contains(wanted.trim_matches('*')) {
             like.push(name);
         }
+    }
+    if found.is_empty() && of_go.is_some() {
+        let (path, symbol) = (path.to_owned(), wanted.to_owned());
+        return Err(ProbeError::NoGoSymbol { path, symbol, like });
     }
     if found.is_empty() {
         let stripped = elf.symbols().next().is_none();
@@ -145,6 +168,33 @@ fn fits(pattern: &str, name: &str) -> bool {
     rest.ends_with(last)
 }
 
+/// How far behind an address the probe has to be, where a function of Go's begins there, or may be.
+fn behind_entry(
+    elf: &ElfFile64<'_, Endianness>,
+    data: &[u8],
+    of_go: &[GoFunction],
+    address: u64,
+) -> u64 {
+    if let Some(function) = of_go.iter().find(|function| function.range.start == address) {
+        let code = code_at(elf, data, &function.range);
+        return code.map_or(0, |code| behind_stack_check(Piece { address, code }));
+    }
+    let begin = file_offset(elf, address).and_then(|begin| usize::try_from(begin).ok());
+    begin.and_then(|begin| data.get(begin..)).map_or(0, behind_mark)
+}
+
+/// The bytes of code between two addresses.
+pub(crate) fn code_at<'a>(
+    elf: &ElfFile64<'_, Endianness>,
+    data: &'a [u8],
+    range: &Range<u64>,
+) -> Option<&'a [u8]> {
+    let begin = usize::try_from(file_offset(elf, range.start)?).ok()?;
+    let length = usize::try_from(range.end.checked_sub(range.start)?).ok()?;
+    data.get(begin..begin.checked_add(length)?)
+}
+
+/// Where in the file an address is.
 pub(crate) fn file_offset(elf: &ElfFile64<'_, Endianness>, address: u64) -> Option<u64> {
     elf.segments().find_map(|segment| {
         let inside = address.checked_sub(segment.address())?;
@@ -153,17 +203,30 @@ pub(crate) fn file_offset(elf: &ElfFile64<'_, Endianness>, address: u64) -> Opti
     })
 }
 
-/// What the first bytes of `code` are.
+/// What the first bytes of `code` are. Kernels before 6.16 or so step through longer `nop`s.
 pub fn instruction_kind(code: &[u8]) -> InstructionKind {
     match code {
-        // nop; nopl of any length; endbr64 is one of its forms.
+        // nop; nopl of any length. endbr64 is none to the kernel (6.18).
         [0x90, ..] | [0x66, 0x90, ..] | [0x0f, 0x1f, ..] | [0x66, 0x0f, 0x1f, ..] => {
             InstructionKind::Nop
         }
         // push of a register, with and without REX.
         [0x50..=0x57, ..] | [0x41, 0x50..=0x57, ..] => InstructionKind::Push,
+        // jmp, call, conditional jumps.
+        [0xe8 | 0xe9 | 0xeb | 0x70..=0x7f, ..] | [0x0f, 0x80..=0x8f, ..] => InstructionKind::Jump,
         _ => InstructionKind::Stepped,
     }
+}
+
+/// Compilers mark where indirect calls may lead (`-fcf-protection`).
+const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+
+/// How far behind the entry the first instruction is that the kernel need not step through, if there is
+/// but a mark before it. It is a `push`: to no other would it do to be sure that no loop comes by it.
+fn behind_mark(code: &[u8]) -> u64 {
+    let behind = code.strip_prefix(&ENDBR64);
+    let is_push = behind.is_some_and(|it| instruction_kind(it) == InstructionKind::Push);
+    if is_push { ENDBR64.len() as u64 } else { 0 }
 }
 
 #[cfg(test)]
@@ -182,6 +245,28 @@ mod tests {
         {
             assert!(!fits(pattern, name), "{pattern} {name}");
         }
+    }
+
+    #[test]
+    fn what_the_kernel_need_not_step_through_is_known() {
+        // As measured on Linux 6.18: 0.3 us each for the first, 15 for the others.
+        for (code, kind) in [
+            (&[0x0f, 0x1f, 0x44, 0, 0][..], InstructionKind::Nop),
+            (&[0x55], InstructionKind::Push),
+            (&[0x41, 0x57], InstructionKind::Push),
+            (&[0xeb, 0], InstructionKind::Jump),
+            (&[0x74, 0], InstructionKind::Jump),
+            (&[0x0f, 0x84, 0, 0, 0, 0], InstructionKind::Jump),
+            (&ENDBR64, InstructionKind::Stepped),
+            (&[0x48, 0x83, 0xec, 8], InstructionKind::Stepped),
+            (&[0xc3], InstructionKind::Stepped),
+        ] {
+            assert_eq!(instruction_kind(code), kind, "{code:x?}");
+        }
+        // endbr64; push %rbp, and endbr64; xor %eax, %eax
+        assert_eq!(behind_mark(&[0xf3, 0x0f, 0x1e, 0xfa, 0x55]), 4);
+        assert_eq!(behind_mark(&[0xf3, 0x0f, 0x1e, 0xfa, 0x31, 0xc0]), 0);
+        assert_eq!(behind_mark(&[0x55]), 0);
     }
 
     #[test]

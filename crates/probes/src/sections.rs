@@ -1,15 +1,20 @@
 //! The kernel's half of `caliper`: loaded, attached, read.
 
+mod attach;
 mod maps;
 
+use std::path::Path;
 use std::time::Duration;
 
-use libbpf_rs::{ErrorKind, MapCore, MapFlags, ProgramInput, UprobeOpts};
+use libbpf_rs::{MapCore, MapFlags, ProgramInput};
 use nightwatt_model::sections::{Node, Tree, Usage};
 
+use crate::body::Body;
 use crate::error::ProbeError;
+use crate::go::GoRuntime;
 use crate::loaded::{Aligned, Loaded, half_word, refused, word};
 use crate::places::Place;
+use attach::Probe;
 
 pub use maps::Calls;
 
@@ -18,6 +23,10 @@ static PROGRAM: &Aligned<[u8]> =
 
 /// The cookie's bit of a function (`IS_FUNCTION` in `bpf/sections.h`).
 const IS_FUNCTION: u64 = 1 << 32;
+
+/// And those of an end at an instruction, and of Go (`AT_RETURN`, `IN_GO`).
+const AT_RETURN: u64 = 1 << 33;
+const IN_GO: u64 = 1 << 34;
 
 /// `BPF_F_TEST_RUN_ON_CPU`: the program runs on the CPU that is named.
 const ON_CPU: u32 = 1;
@@ -37,6 +46,9 @@ pub enum Watch {
 pub struct SectionProbes {
     loaded: Loaded,
     cpus: usize,
+    go: Vec<GoRuntime>,
+    multi: bool,
+    together: Option<Vec<Probe>>,
 }
 
 impl SectionProbes {
@@ -45,9 +57,9 @@ impl SectionProbes {
 
     /// Loads the programs. Nothing is counted before [`Self::start`].
     pub fn load(watch: Watch) -> Result<Self, ProbeError> {
-        let loaded = Loaded::load("sections", PROGRAM, |_| Ok(()))?;
+        let (loaded, multi) = attach::load("sections", PROGRAM)?;
         let cpus = libbpf_rs::num_possible_cpus().map_err(refused("count its CPUs"))?;
-        let probes = Self { loaded, cpus };
+        let probes = Self { loaded, cpus, go: Vec::new(), multi, together: None };
         probes.watch(watch)?;
         Ok(probes)
     }
@@ -71,6 +83,19 @@ impl SectionProbes {
         bss.update(&zero, &value, MapFlags::ANY).map_err(cannot())
     }
 
+    /// Attaches all that `what` attaches at once, where the kernel can (since 6.6): each time that probes
+    /// are taken out takes its time, not each of them.
+    pub fn together(
+        &mut self,
+        what: impl FnOnce(&mut Self) -> Result<(), ProbeError>,
+    ) -> Result<(), ProbeError> {
+        self.together = Some(Vec::new());
+        let done = what(self);
+        let probes = self.together.take().unwrap_or_default();
+        done?;
+        self.loaded.attach_probes(&probes, self.multi)
+    }
+
     /// Watches the scheduler. Sections attached before and after this count from here on.
     pub fn start(&mut self) -> Result<(), ProbeError> {
         self.loaded.attach(&["on_switch", "on_fork", "on_exec", "on_exit"], "watch the scheduler")
@@ -84,41 +109,79 @@ impl SectionProbes {
         self.attach("begin", place, cookie, false)
     }
 
+    /// Follows the goroutines of a Go program. Comes before what is attached to functions of it.
+    pub fn attach_go(&mut self, runtime: GoRuntime) -> Result<(), ProbeError> {
+        let GoRuntime { path, leaves, comes, ends, .. } = &runtime;
+        for (program, offsets) in [("go_comes", comes), ("go_ends", ends), ("go_leaves", leaves)] {
+            for &offset in offsets {
+                self.attach_at(program, path, (offset, "Go's runtime"), 0, false)?;
+            }
+        }
+        self.go.push(runtime);
+        Ok(())
+    }
+
+    /// A function is section number `section`: from its entry to the instructions at which it ends.
+    pub fn attach_body(
+        &mut self,
+        section: u32,
+        place: &Place,
+        body: &Body,
+    ) -> Result<(), ProbeError> {
+        let cookie = self.cookie(section, place) | IS_FUNCTION | AT_RETURN;
+        for &end in &body.ends {
+            self.attach_at("end", &place.path, (end, &place.name), cookie, false)?;
+        }
+        self.attach("begin", place, cookie, false)
+    }
+
     /// Section number `section` begins at a place.
     pub fn attach_begin(&mut self, section: u32, place: &Place) -> Result<(), ProbeError> {
-        self.attach("begin", place, section.into(), false)
+        self.attach("begin", place, self.cookie(section, place), false)
     }
 
     /// Section number `section` ends at a place.
     pub fn attach_end(&mut self, section: u32, place: &Place) -> Result<(), ProbeError> {
-        self.attach("end", place, section.into(), false)
+        self.attach("end", place, self.cookie(section, place), false)
+    }
+
+    fn cookie(&self, section: u32, place: &Place) -> u64 {
+        let is_go =
+            self.go.iter().any(|go| go.path == place.path && go.text.contains(&place.offset));
+        u64::from(section) | if is_go { IN_GO } else { 0 }
     }
 
     fn attach(
         &mut self,
-        program: &str,
+        program: &'static str,
         place: &Place,
         cookie: u64,
         retprobe: bool,
     ) -> Result<(), ProbeError> {
-        let options = UprobeOpts { cookie, retprobe, ..UprobeOpts::default() };
-        let offset = usize::try_from(place.offset).unwrap_or(usize::MAX);
-        let everybody = -1;
-        let link = self.loaded.program(program).attach_uprobe_with_opts(
-            everybody,
-            &place.path,
+        self.attach_at(program, &place.path, (place.offset, &place.name), cookie, retprobe)
+    }
+
+    fn attach_at(
+        &mut self,
+        program: &'static str,
+        path: &Path,
+        (offset, name): (u64, &str),
+        cookie: u64,
+        retprobe: bool,
+    ) -> Result<(), ProbeError> {
+        let probe = Probe {
+            program,
+            path: path.to_owned(),
             offset,
-            options,
-        );
-        let what = || format!("put a probe at {} in {}", place.name, place.path.display());
-        self.loaded.links.push(link.map_err(|source| {
-            if source.kind() == ErrorKind::PermissionDenied {
-                ProbeError::Denied { source }
-            } else {
-                ProbeError::Refused { what: what(), source }
-            }
-        })?);
-        Ok(())
+            name: name.to_owned(),
+            cookie,
+            retprobe,
+        };
+        if let Some(probes) = &mut self.together {
+            probes.push(probe);
+            return Ok(());
+        }
+        self.loaded.attach_probes(&[probe], self.multi)
     }
 
     /// CPU time so far, up to this moment on every CPU.

@@ -5,9 +5,29 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueHint;
+use nightwatt_lab::caliper::Returns;
 
 use super::MeterArgs;
 use crate::written;
+
+/// How it is seen that functions return.
+#[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
+pub(crate) enum ReturnsArg {
+    /// By return probes, but for Go
+    #[default]
+    Auto,
+    /// At the instructions at which they do; each costs the program some 20 us
+    Instructions,
+}
+
+impl From<ReturnsArg> for Returns {
+    fn from(argument: ReturnsArg) -> Self {
+        match argument {
+            ReturnsArg::Auto => Self::Auto,
+            ReturnsArg::Instructions => Self::Instructions,
+        }
+    }
+}
 
 /// `caliper`.
 #[derive(Debug, clap::Args)]
@@ -25,6 +45,10 @@ pub(crate) struct CaliperArgs {
     /// And ends here
     #[arg(long, value_name = "PROGRAM:PLACE")]
     pub(crate) end: Vec<String>,
+    /// How it is seen that functions return: `auto`, by return probes, but for Go; `instructions`, where
+    /// exceptions or panics may leave them, or stacks are switched
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub(crate) returns: ReturnsArg,
     /// A process that runs already, and what it starts from now on [until it ends, or Ctrl-C]
     #[arg(short, long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
@@ -58,10 +82,11 @@ pub(super) const CALIPER_EXAMPLES: &str = "Examples:
   nightwatt caliper -f './prog:ns::*' --idle 5s -- ./prog --fast
   nightwatt caliper --start ./prog:begin --end ./prog:done -p 4711 --for 1m
   nightwatt caliper -f './prog:*' --folded prog.folded -- ./prog && flamegraph.pl prog.folded
+  nightwatt caliper -f './server:main.(*Cache).Get' -p 4711
   nightwatt caliper -f libz.so.1:deflate --json -o energy.json -- gzip -k big.tar
 
-A function that an exception or a panic may leave must not be watched with -f: the program would be
-aborted. Needs root, or CAP_BPF, CAP_PERFMON and, from Linux 6.16 on, CAP_SYS_ADMIN. A call costs the
+A function that an exception or a panic may leave must not be watched with -f alone: the program would
+be aborted; --returns instructions is safe, and Go programs are watched so in any case. Needs root, or CAP_BPF, CAP_PERFMON and, from Linux 6.16 on, CAP_SYS_ADMIN. A call costs the
 program about a microsecond, and some 20 if the function begins with an instruction that the kernel
 has to step through: the report says so. Exit status: the command's, as `nightwatt run` has it; 125 if
 nightwatt itself failed.";

@@ -17,6 +17,7 @@ use crate::signals;
 pub(crate) fn run(args: &CaliperArgs) -> Result<ExitStatus, Failure> {
     let options = CaliperOptions {
         sections: sections(args).map_err(failed)?,
+        returns: args.returns.into(),
         target: match args.pid {
             Some(pid) => Target::Process(pid),
             None => Target::Command(args.command.clone()),
@@ -36,7 +37,7 @@ pub(crate) fn run(args: &CaliperArgs) -> Result<ExitStatus, Failure> {
     let tell = |step| match step {
         Step::MayAbort { file } => output::complain(&format!(
             "careful: {} knows exceptions or panics, and one that leaves a watched function aborts the \
-             program; --start and --end are safe",
+             program; `--returns instructions` is safe, and so are --start and --end",
             file.display()
         )),
         Step::Idle(time) if !args.json => {

@@ -98,6 +98,56 @@ fn a_pair_of_places_is_a_section_and_patterns_are_several() {
 }
 
 #[test]
+fn returns_are_seen_at_instructions_where_that_is_asked_for() {
+    let Some(bench) = Bench::new() else { return };
+    let (outer, light) = (bench.at("outer"), bench.at("light"));
+    let options = ["-f", &outer, "-f", &light, "--returns", "instructions"];
+    let report = bench.report(&options, &["nested", "20"]);
+    for section in report["sections"].as_array().unwrap() {
+        assert_eq!((&section["calls"], &section["unended"]), (&20.into(), &0.into()));
+        assert_eq!(section["returns"], "instructions");
+    }
+    let warnings = report["warnings"].to_string();
+    assert!(
+        warnings.contains("step through the instructions at which outer returns"),
+        "{warnings}"
+    );
+}
+
+#[test]
+fn goroutines_are_watched_and_functions_that_are_built_in_are_told_to_be() {
+    if Bench::new().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (path, out) = (folder.path().join("goroutines"), folder.path().join("report.json"));
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../probes/tests/programs/goroutines.go");
+    let mut go = Command::new("go");
+    go.args(["build", "-o"]).arg(&path).arg(source).env("GO111MODULE", "off").env("GOFLAGS", "");
+    let Ok(status) = go.status() else {
+        println!("skipped: no go");
+        return;
+    };
+    assert!(status.success());
+    let (path, out) = (path.display().to_string(), out.display().to_string());
+    let (work, missing) = (format!("{path}:main.(*worker).Work"), format!("{path}:main.built_in"));
+    let run = |function| {
+        nightwatt(&["caliper", "--json", "-o", &out, "-f", function, "--", &path, "count", "500"])
+    };
+    let output = run(&work);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let report: Value = serde_json::from_str(&fs::read_to_string(&out).unwrap()).unwrap();
+    let section = &report["sections"][0];
+    assert_eq!((&section["calls"], &section["unended"]), (&10_000.into(), &0.into()));
+    assert_eq!(section["returns"], "instructions");
+    let text = told(&run(&missing));
+    assert!(
+        text.contains("has no function `main.built_in`") && text.contains("noinline"),
+        "{text}"
+    );
+}
+
+#[test]
 fn the_commands_exit_status_is_ours() {
     let Some(bench) = Bench::new() else { return };
     let (path, heavy) = (bench.path().display().to_string(), bench.at("heavy"));

@@ -77,8 +77,13 @@ pub struct SectionReport {
     pub off_cpu: Preempted,
     /// Its energy by every channel, in the order of `channels`.
     pub energy: Vec<SectionEnergy>,
-    /// How the kernel gets past the probe: `nop`, `push`, or `stepped`, which is dear.
+    /// How the kernel gets past the probe: `nop`, `push`, `jump`, or `stepped`, which is dear.
     pub probe: &'static str,
+    /// How it is seen that a function returns: by a return `probe`, or at `instructions`. None of what
+    /// lies between two places.
+    pub returns: Option<&'static str>,
+    /// Jumps that may leave it and are not watched: calls that do are `unended`.
+    pub unwatched_jumps: usize,
 }
 
 /// Why a thread did not run.
@@ -233,8 +238,11 @@ impl Seen<'_> {
             probe: match section.begin.instruction {
                 InstructionKind::Nop => "nop",
                 InstructionKind::Push => "push",
+                InstructionKind::Jump => "jump",
                 InstructionKind::Stepped => "stepped",
             },
+            returns: section.returns(),
+            unwatched_jumps: section.body.as_ref().map_or(0, |body| body.unsure),
         }
     }
 
@@ -320,6 +328,19 @@ impl SectionReport {
             warnings.push(format!(
                 "{name} begins with an instruction that the kernel has to step through: each call \
                  costs some 20 us more. Build it with -fpatchable-function-entry=5, or use markers"
+            ));
+        }
+        if self.returns == Some("instructions") && all > 0 {
+            warnings.push(format!(
+                "the kernel has to step through the instructions at which {name} returns: each call \
+                 costs some 20 us more, which are not in its figures"
+            ));
+        }
+        if self.unwatched_jumps > 0 && self.unended > 0 {
+            warnings.push(format!(
+                "{} jumps in {name} may lead out of it and are not watched: calls that end there are \
+                 among those that were left by another way",
+                self.unwatched_jumps
             ));
         }
         let interval = channels.iter().map(|channel| channel.interval_s).fold(0.0, f64::max);

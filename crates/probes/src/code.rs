@@ -1,0 +1,248 @@
+//! Machine code of functions: where they are left, and where a Go function's work begins.
+//!
+//! A probe that is put anywhere but at the beginning of an instruction breaks the program. So the code
+//! is decoded from one end of the function to the other, and believed only if every branch in it leads
+//! to where an instruction was found to begin.
+
+use std::collections::BTreeSet;
+use std::ops::{Range, RangeInclusive};
+
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+
+/// Instructions before an indirect jump in which is looked for where it goes.
+const LOOKED_BACK: usize = 12;
+
+/// One piece of a function. Compilers move what is seldom needed away from the rest.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Piece<'a> {
+    /// As the file counts.
+    pub(crate) address: u64,
+    /// From there on.
+    pub(crate) code: &'a [u8],
+}
+
+impl Piece<'_> {
+    fn range(&self) -> Range<u64> {
+        self.address..self.address + self.code.len() as u64
+    }
+}
+
+/// How a function is left.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct WaysOut {
+    /// Addresses of instructions that leave it: returns, and jumps to other functions (last calls).
+    pub(crate) at: Vec<u64>,
+    /// Jumps that may leave it and may not.
+    pub(crate) unsure: usize,
+}
+
+/// Code that is not understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NotUnderstood;
+
+/// Where a function is left: whoever jumps to where it `begins_at` has left it and begins anew.
+pub(crate) fn ways_out(
+    begins_at: &RangeInclusive<u64>,
+    pieces: &[Piece<'_>],
+) -> Result<WaysOut, NotUnderstood> {
+    let mut ways = WaysOut::default();
+    let (mut begins, mut targets) = (BTreeSet::new(), Vec::new());
+    for piece in pieces {
+        let mut past: Vec<Instruction> = Vec::new();
+        for instruction in instructions(*piece) {
+            let at = instruction.ip();
+            if instruction.is_invalid() || instruction.next_ip() > piece.range().end {
+                return Err(NotUnderstood);
+            }
+            begins.insert(at);
+            let to = branch_target(&instruction);
+            let inside = to.filter(|to| pieces.iter().any(|piece| piece.range().contains(to)));
+            targets.extend(inside.filter(|_| instruction.mnemonic() != Mnemonic::Call));
+            let stays = inside.is_some_and(|to| !begins_at.contains(&to));
+            match (instruction.mnemonic(), to) {
+                (Mnemonic::Ret, _) => ways.at.push(at),
+                (Mnemonic::Jmp, Some(_)) if !stays => ways.at.push(at),
+                (Mnemonic::Jmp, None) => match goes_to_table(&instruction, &past) {
+                    Some(true) => {}
+                    Some(false) => ways.at.push(at),
+                    None => ways.unsure += 1,
+                },
+                // Only some of the times that it is come by.
+                (mnemonic, Some(_)) if mnemonic != Mnemonic::Call && !stays => ways.unsure += 1,
+                _ => {}
+            }
+            past.push(instruction);
+        }
+    }
+    if targets.iter().all(|to| begins.contains(to)) { Ok(ways) } else { Err(NotUnderstood) }
+}
+
+fn instructions(piece: Piece<'_>) -> impl Iterator<Item = Instruction> {
+    let mut decoder = Decoder::with_ip(64, piece.code, piece.address, DecoderOptions::NONE);
+    std::iter::from_fn(move || decoder.can_decode().then(|| decoder.decode()))
+}
+
+/// Where a direct jump or call goes.
+fn branch_target(instruction: &Instruction) -> Option<u64> {
+    matches!(
+        instruction.op0_kind(),
+        OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64
+    )
+    .then(|| instruction.near_branch_target())
+}
+
+/// Does an indirect jump go to a place of a table, within the function (a `switch`), or to another
+/// function? Nobody knows where what it jumps by comes from further back, or from elsewhere.
+fn goes_to_table(jump: &Instruction, past: &[Instruction]) -> Option<bool> {
+    // `notrack`: a compiler that marks where jumps may go did not mark where this one does.
+    if jump.segment_prefix() == Register::DS {
+        return Some(true);
+    }
+    if jump.op0_kind() == OpKind::Memory {
+        return Some(jump.memory_index() != Register::None);
+    }
+    let by = number(jump.op0_register());
+    let sets = |past: &&Instruction| {
+        past.op_count() > 0
+            && past.op0_kind() == OpKind::Register
+            && number(past.op0_register()) == by
+            && !matches!(past.mnemonic(), Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Push)
+    };
+    let set = past.iter().rev().take(LOOKED_BACK).find(sets)?;
+    let from = if set.op_count() > 1 { set.op1_kind() } else { return None };
+    match (set.mnemonic(), from) {
+        // The table's address, and what stands in it.
+        (Mnemonic::Add, OpKind::Register) => Some(true),
+        (Mnemonic::Mov | Mnemonic::Movsxd, OpKind::Memory) => {
+            Some(set.memory_index() != Register::None)
+        }
+        (Mnemonic::Mov | Mnemonic::Lea, _) => Some(false),
+        _ => None,
+    }
+}
+
+/// A register's number, whether all of it is named or its lower half, which clears the upper one.
+fn number(register: Register) -> Option<u32> {
+    let within = |first: Register, last: Register| {
+        let (number, first) = (register as u32, first as u32);
+        (first..=last as u32).contains(&number).then(|| number - first)
+    };
+    within(Register::RAX, Register::R15).or_else(|| within(Register::EAX, Register::R15D))
+}
+
+/// How far behind the entry of a Go function its work begins. At the entry it looks whether its stack
+/// is long enough; if it is not, it has it copied to a longer one and begins anew, so that the entry
+/// itself is passed twice.
+pub(crate) fn behind_stack_check(piece: Piece<'_>) -> u64 {
+    let mut compared = false;
+    for instruction in instructions(piece).take(8) {
+        let g = |operand: u32| {
+            instruction.op_kind(operand) == OpKind::Memory
+                && instruction.memory_base() == Register::R14
+        };
+        match instruction.mnemonic() {
+            Mnemonic::Cmp if g(1) => compared = true,
+            // A frame so large that the address could wrap around.
+            Mnemonic::Lea | Mnemonic::Mov | Mnemonic::Sub | Mnemonic::Jb => {}
+            Mnemonic::Jbe if compared => return instruction.next_ip() - piece.address,
+            _ => return 0,
+        }
+    }
+    0
+}
+
+/// The addresses of a piece's instructions that fit.
+pub(crate) fn find(piece: Piece<'_>, fits: impl Fn(&Instruction) -> bool) -> Option<u64> {
+    let found = instructions(piece).take_while(|it| !it.is_invalid()).find(|it| fits(it));
+    found.map(|instruction| instruction.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes as GNU as 2.40 and Go's assembler make them of what stands beside.
+    fn ways(pieces: &[(u64, &[u8])]) -> Result<(Vec<u64>, usize), NotUnderstood> {
+        let pieces: Vec<Piece<'_>> =
+            pieces.iter().map(|&(address, code)| Piece { address, code }).collect();
+        ways_out(&(0x1000..=0x1000), &pieces).map(|ways| (ways.at, ways.unsure))
+    }
+
+    #[test]
+    fn every_return_is_found_and_bytes_that_look_like_one_are_not() {
+        // mov $0xc3, %eax; ret; repz ret; ret $8
+        let code = [0xb8, 0xc3, 0, 0, 0, 0xc3, 0xf3, 0xc3, 0xc2, 8, 0];
+        assert_eq!(ways(&[(0x1000, &code)]), Ok((vec![0x1005, 0x1006, 0x1008], 0)));
+    }
+
+    #[test]
+    fn a_jump_to_another_function_is_an_end_and_one_within_is_not() {
+        // jmp 0x1004; nop; nop; jmp 0x2000
+        let code = [0xeb, 2, 0x90, 0x90, 0xe9, 0xf7, 0x0f, 0, 0];
+        assert_eq!(ways(&[(0x1000, &code)]), Ok((vec![0x1004], 0)));
+        // What is jumped to is a part of the function that was moved away; it jumps back and returns.
+        let cold = [0x31, 0xc0, 0xc3, 0xe9, 0xfc, 0xef, 0xff, 0xff];
+        assert_eq!(ways(&[(0x1000, &code), (0x2000, &cold)]), Ok((vec![0x2002], 0)));
+    }
+
+    #[test]
+    fn a_jump_to_the_beginning_is_a_call_and_one_to_a_look_at_the_stack_before_it_is_not() {
+        // jmp 0x1000; jmp 0xff0, within another piece
+        let code = [0xeb, 0xfe, 0xeb, 0xec];
+        let before = [0x90; 8];
+        assert_eq!(ways(&[(0x1000, &code), (0xff0, &before)]), Ok((vec![0x1000], 0)));
+    }
+
+    #[test]
+    fn a_conditional_jump_out_is_told_and_no_end() {
+        // je 0x2000; ret
+        let code = [0x0f, 0x84, 0xfa, 0x0f, 0, 0, 0xc3];
+        assert_eq!(ways(&[(0x1000, &code)]), Ok((vec![0x1006], 1)));
+    }
+
+    #[test]
+    fn a_switch_is_no_way_out_and_a_pointer_to_a_function_is() {
+        for (code, is_end, is_unsure) in [
+            // movslq (%rdx,%rax,4), %rax; add %rdx, %rax; jmp *%rax
+            (&[0x48, 0x63, 0x04, 0x82, 0x48, 0x01, 0xd0, 0xff, 0xe0][..], false, false),
+            // notrack jmp *%rax
+            (&[0x3e, 0xff, 0xe0], false, false),
+            // jmp *0x2000(,%rax,8)
+            (&[0xff, 0x24, 0xc5, 0, 0x20, 0, 0], false, false),
+            // jmp *0x18(%rax)
+            (&[0xff, 0x60, 0x18], true, false),
+            // mov 0x18(%rax), %rax; jmp *%rax
+            (&[0x48, 0x8b, 0x40, 0x18, 0xff, 0xe0], true, false),
+            // jmp *%rax, which the caller gave
+            (&[0xff, 0xe0], false, true),
+        ] {
+            let (at, unsure) = ways(&[(0x1000, code)]).unwrap();
+            assert_eq!((at.len(), unsure), (is_end.into(), is_unsure.into()), "{code:x?}");
+        }
+    }
+
+    #[test]
+    fn code_with_data_in_it_gets_no_probes() {
+        // jmp 0x1003; one byte of data, which swallows the ret behind it
+        let code = [0xeb, 1, 0xb8, 0xc3, 0x90, 0x90, 0x90, 0xc3];
+        assert_eq!(ways(&[(0x1000, &code)]), Err(NotUnderstood));
+        // An instruction that goes on behind the function's end; one that there is not.
+        assert_eq!(ways(&[(0x1000, &[0xb8, 0xc3])]), Err(NotUnderstood));
+        assert_eq!(ways(&[(0x1000, &[0x06, 0xc3])]), Err(NotUnderstood));
+    }
+
+    #[test]
+    fn a_go_function_begins_behind_the_look_at_its_stack() {
+        let behind = |code: &[u8]| behind_stack_check(Piece { address: 0x1000, code });
+        // CMPQ SP, 16(R14); JBE; PUSHQ BP
+        assert_eq!(behind(&[0x49, 0x3b, 0x66, 0x10, 0x0f, 0x86, 0, 1, 0, 0, 0x55]), 10);
+        // LEAQ -0x198(SP), R12; CMPQ R12, 16(R14); JBE (short); PUSHQ BP
+        let large = [
+            0x4c, 0x8d, 0xa4, 0x24, 0x68, 0xfe, 0xff, 0xff, 0x4d, 0x3b, 0x66, 0x10, 0x76, 0x20,
+            0x55,
+        ];
+        assert_eq!(behind(&large), 14);
+        // ADDQ (AX), BX; RET: it needs no stack.
+        assert_eq!(behind(&[0x48, 0x03, 0x18, 0x48, 0x89, 0xd8, 0xc3]), 0);
+    }
+}

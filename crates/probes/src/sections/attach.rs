@@ -1,0 +1,106 @@
+//! Probes put in one by one, or many at once.
+
+use std::path::PathBuf;
+
+use libbpf_rs::{ErrorKind, Link, ProgramAttachType, UprobeMultiOpts, UprobeOpts};
+
+use crate::error::ProbeError;
+use crate::loaded::{Aligned, Loaded};
+
+/// Programs that are attached to places in files.
+const AT_PLACES: [&str; 5] = ["begin", "end", "go_comes", "go_ends", "go_leaves"];
+
+/// One that is to be put in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Probe {
+    pub(super) program: &'static str,
+    pub(super) path: PathBuf,
+    /// Bytes from its beginning.
+    pub(super) offset: u64,
+    /// The place's name, for whoever reads of it.
+    pub(super) name: String,
+    pub(super) cookie: u64,
+    pub(super) retprobe: bool,
+}
+
+/// Loads programs, so that they can be attached to many places at once if the kernel can do that.
+pub(super) fn load(name: &str, code: &Aligned<[u8]>) -> Result<(Loaded, bool), ProbeError> {
+    let with = |multi| {
+        Loaded::load(name, code, |object| {
+            let programs = object.progs_mut();
+            for mut program in
+                programs.filter(|it| multi && AT_PLACES.iter().any(|at| it.name() == *at))
+            {
+                program.set_attach_type(ProgramAttachType::TraceUprobeMulti);
+            }
+            Ok(())
+        })
+    };
+    let mut loaded = with(true)?;
+    // A kernel that cannot does not come so far as to look at the file, which is none.
+    let offsets = UprobeMultiOpts { offsets: vec![0], ..UprobeMultiOpts::default() };
+    let begin = loaded.program("begin");
+    let tried = begin.attach_uprobe_multi_with_opts(-1, "/", "", offsets);
+    let can = tried.err().is_some_and(|error| error.kind() != ErrorKind::InvalidInput);
+    if can { Ok((loaded, true)) } else { Ok((with(false)?, false)) }
+}
+
+impl Loaded {
+    /// Puts probes in, in their order but for those that go in at once with an earlier one.
+    pub(super) fn attach_probes(
+        &mut self,
+        probes: &[Probe],
+        multi: bool,
+    ) -> Result<(), ProbeError> {
+        let mut groups: Vec<Vec<&Probe>> = Vec::new();
+        for probe in probes {
+            let with = |group: &&mut Vec<&Probe>| {
+                let first = group[0];
+                multi
+                    && (first.program, &first.path, first.retprobe)
+                        == (probe.program, &probe.path, probe.retprobe)
+            };
+            match groups.iter_mut().find(with) {
+                Some(group) => group.push(probe),
+                None => groups.push(vec![probe]),
+            }
+        }
+        // Beginnings last: one without an end would be counted as left by another way.
+        groups.sort_by_key(|group| group[0].program == "begin");
+        for group in groups {
+            let link = self.attach_group(&group, multi);
+            let link = link.map_err(|source| {
+                if source.kind() == ErrorKind::PermissionDenied {
+                    return ProbeError::Denied { source };
+                }
+                let others = if group.len() > 1 { " and other places" } else { "" };
+                let (name, path) = (&group[0].name, group[0].path.display());
+                ProbeError::Refused {
+                    what: format!("put a probe at {name}{others} in {path}"),
+                    source,
+                }
+            })?;
+            self.links.push(link);
+        }
+        Ok(())
+    }
+
+    fn attach_group(&mut self, group: &[&Probe], multi: bool) -> Result<Link, libbpf_rs::Error> {
+        let Probe { program, path, cookie, retprobe, .. } = group[0];
+        let offset = |probe: &Probe| usize::try_from(probe.offset).unwrap_or(usize::MAX);
+        let program = self.program(program);
+        let everybody = -1;
+        if !multi {
+            let options =
+                UprobeOpts { cookie: *cookie, retprobe: *retprobe, ..UprobeOpts::default() };
+            return program.attach_uprobe_with_opts(everybody, path, offset(group[0]), options);
+        }
+        let options = UprobeMultiOpts {
+            offsets: group.iter().map(|probe| offset(probe)).collect(),
+            cookies: group.iter().map(|probe| probe.cookie).collect(),
+            retprobe: *retprobe,
+            ..UprobeMultiOpts::default()
+        };
+        program.attach_uprobe_multi_with_opts(everybody, path, "", options)
+    }
+}
