@@ -88,6 +88,15 @@ struct {
 	__type(value, struct cpu);
 } cpus SEC(".maps");
 
+/* Calls that have ended, for who wants each. Not made unless somebody does. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} calls SEC(".maps");
+
+/* Known when the verifier looks: what is off costs nothing. */
+const volatile struct settings settings SEC(".rodata.settings") = {};
+
 /* How many nodes there are; node 0 always is. */
 __u32 nodes = 1;
 /* Set by the loader before anything is attached. */
@@ -258,6 +267,49 @@ static __always_inline __u32 band(__u64 length)
 	return found < BANDS ? found : BANDS - 1;
 }
 
+/* Tells of the call at `place`, which has just ended. Waking the reader for each would cost more than
+ * the rest: it looks by itself once in a while, and is woken when much has come. */
+static __always_inline void tell(struct thread *t, __u32 place, const struct frame *used, bool is_left)
+{
+	const struct frame *frame = frame_at(t, place);
+	__u64 whose = bpf_get_current_pid_tgid(), flags = BPF_RB_NO_WAKEUP;
+	struct cpu *cpu = bpf_map_lookup_elem(&cpus, &zero);
+	struct call *call;
+
+	if (!cpu)
+		return;
+	call = bpf_ringbuf_reserve(&calls, sizeof(*call), 0);
+	if (!call) {
+		add(&cpu->lost, 1);
+		return;
+	}
+	call->began = frame->began;
+	call->ended = used->began;
+	call->ran = used->ran;
+	call->preempted = used->preempted;
+	call->pid = whose >> 32;
+	call->tid = (__u32)whose;
+	call->section = frame->section;
+	call->outer = place ? frame_at(t, place - 1)->section : NO_SECTION;
+	call->depth = place;
+	call->is_left = is_left;
+	if (++cpu->told >= settings.wake_after) {
+		cpu->told = 0;
+		flags = BPF_RB_FORCE_WAKEUP;
+	}
+	bpf_ringbuf_submit(call, flags);
+}
+
+/* What the thread has used since `frame` began; `began` becomes the present. */
+static __always_inline void used_since(const struct thread *t, const struct frame *frame,
+				       struct frame *used)
+{
+	read_books(t, used);
+	used->ran -= frame->ran;
+	/* What was taken for preemption may have turned out to be running. */
+	used->preempted = used->preempted > frame->preempted ? used->preempted - frame->preempted : 0;
+}
+
 /* Frames below `sp` are of functions that were left by another way: longjmp, an exception. So is one
  * at `sp`, unless the function that is entered there is its last call and returns for both. */
 static __always_inline void drop_left(struct thread *t, __u64 sp, bool keeps_last)
@@ -276,6 +328,12 @@ static __always_inline void drop_left(struct thread *t, __u64 sp, bool keeps_las
 		s = bpf_map_lookup_elem(&sections, &section);
 		if (s)
 			add(&s->unended, 1);
+		if (settings.tell_calls) {
+			struct frame used = {};
+
+			used_since(t, frame_at(t, depth - 1), &used);
+			tell(t, depth - 1, &used, true);
+		}
 		t->depth = depth - 1;
 	}
 }
@@ -324,21 +382,21 @@ int begin(struct pt_regs *ctx)
 	return 0;
 }
 
-static __always_inline void count(struct section *s, const struct thread *t,
-				  const struct frame *frame)
+/* The call at `place` has ended. */
+static __always_inline void count(struct section *s, struct thread *t, __u32 place)
 {
-	struct frame end = {};
+	struct frame *frame = frame_at(t, place), used = {};
 	__u64 length;
 
-	read_books(t, &end);
-	length = end.began - frame->began;
+	used_since(t, frame, &used);
+	length = used.began - frame->began;
 	add(&s->calls, 1);
 	add(&s->length, length);
-	add(&s->ran, end.ran - frame->ran);
-	/* What was taken for preemption may have turned out to be running. */
-	if (end.preempted > frame->preempted)
-		add(&s->preempted, end.preempted - frame->preempted);
+	add(&s->ran, used.ran);
+	add(&s->preempted, used.preempted);
 	__sync_fetch_and_add(&s->bands[band(length)], 1);
+	if (settings.tell_calls)
+		tell(t, place, &used, false);
 }
 
 /* Takes the frame at `place` out; those above it now lie in other nodes. */
@@ -382,7 +440,7 @@ int end(struct pt_regs *ctx)
 		/* A call ends where it began. */
 		if (frame_at(t, place)->section != section || frame_at(t, place)->sp != sp)
 			continue;
-		count(s, t, frame_at(t, place));
+		count(s, t, place);
 		take_out(t, place);
 		return 0;
 	}

@@ -14,5 +14,5 @@ mod target;
 pub use disk::{DiskProbes, Lost, News};
 pub use error::ProbeError;
 pub use places::{InstructionKind, Place, function_entries, instruction_kind};
-pub use sections::{Calls, SectionProbes, Watch};
+pub use sections::{CallEvents, Calls, SectionProbes, Watch};
 pub use target::{Point, resolve_file};
