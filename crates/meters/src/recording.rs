@@ -19,6 +19,7 @@
 mod lines;
 mod parts;
 mod rows;
+mod table;
 
 use std::fs::{self, File};
 use std::io;
@@ -37,6 +38,7 @@ use crate::sampler::{Opened, Sample, Sink};
 pub(crate) use parts::Groups;
 pub(crate) use rows::gap_named;
 pub use rows::{Names, Row};
+pub use table::{Cells, Table};
 
 /// How a recording is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,20 +8,17 @@ use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
 use nightwatt_model::time::Mono;
-use parquet::basic::Compression;
 use parquet::column::reader::{ColumnReader, get_typed_column_reader};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
 use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
 use super::rows::{Names, Row, gap_name, gap_named};
+use super::table::{Cells, META, Table};
 use super::{Writer, create};
 use crate::error::MeterError;
 
@@ -38,20 +35,8 @@ const SCHEMA: &str = "message nightwatt {
     optional binary gap (STRING);
 }";
 
-/// What [`super::Meta`] is written under.
-const META: &str = "nightwatt";
-/// What is known at the end only.
-const END: &str = "nightwatt.end";
-
 /// Rows of a row group.
 const GROUP: usize = 65_536;
-
-fn failed(path: &Path) -> impl Fn(ParquetError) -> MeterError {
-    move |error| MeterError::Io {
-        what: format!("write {}", path.display()),
-        error: io::Error::other(error),
-    }
-}
 
 fn unreadable(path: &Path) -> impl Fn(ParquetError) -> MeterError {
     move |error| MeterError::reading(path, io::Error::other(error))
@@ -88,7 +73,7 @@ pub(super) struct Parts {
 
 /// The part that is being written.
 struct Part {
-    file: PartFile,
+    file: Table,
     place: PathBuf,
     ends: Mono,
 }
@@ -129,14 +114,14 @@ impl Parts {
             closed => {
                 let place = self.folder.join(format!("part-{:05}.parquet", self.number));
                 self.number += 1;
-                let file = PartFile::create(&place.with_extension("open"), &self.meta)?;
+                let file = Table::create(&place.with_extension("open"), SCHEMA, &self.meta)?;
                 let first = self.rows.first().map_or(0, |row| row.mono_ns);
                 let first = Mono(Duration::from_nanos(first.unsigned_abs()));
                 let ends = first + self.part;
                 closed.insert(Part { file, place, ends })
             }
         };
-        part.file.write(&self.rows, &self.names)?;
+        part.file.write(&cells_of(&self.rows, &self.names))?;
         self.rows.clear();
         Ok(())
     }
@@ -169,82 +154,23 @@ impl Writer for Parts {
     }
 }
 
-/// A Parquet file that is being written.
-struct PartFile {
-    writer: SerializedFileWriter<File>,
-    path: PathBuf,
-}
-
-impl PartFile {
-    fn create(path: &Path, meta: &str) -> Result<Self, MeterError> {
-        let schema = parse_message_type(SCHEMA).map_err(failed(path))?;
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::SNAPPY)
-            .set_key_value_metadata(Some(vec![KeyValue::new(META.to_owned(), meta.to_owned())]))
-            .build();
-        let file = create(path)?;
-        let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))
-            .map_err(failed(path))?;
-        Ok(Self { writer, path: path.to_owned() })
-    }
-
-    fn write(&mut self, rows: &[Row], names: &Names) -> Result<(), MeterError> {
-        let mut group = self.writer.next_row_group().map_err(failed(&self.path))?;
-        write_columns(&mut group, rows, names).map_err(failed(&self.path))?;
-        group.close().map(drop).map_err(failed(&self.path))
-    }
-
-    /// On disk when it returns.
-    fn close(mut self, end: Option<&Value>) -> Result<PathBuf, MeterError> {
-        if let Some(end) = end {
-            self.writer.append_key_value_metadata(KeyValue::new(END.to_owned(), end.to_string()));
-        }
-        self.writer.finish().map_err(failed(&self.path))?;
-        let synced = self.writer.inner().sync_all();
-        synced.map_err(|error| MeterError::Io {
-            what: format!("write {}", self.path.display()),
-            error,
-        })?;
-        Ok(self.path)
-    }
-}
-
-fn write_columns(
-    group: &mut SerializedRowGroupWriter<'_, File>,
-    rows: &[Row],
-    names: &Names,
-) -> Result<(), ParquetError> {
-    let required = |value: fn(&Row) -> i64| rows.iter().map(move |row| Some(value(row)));
-    let text = |text: &str| ByteArray::from(text.as_bytes().to_vec());
-    write::<Int64Type>(group, required(|row| row.time_ns), false)?;
-    write::<Int64Type>(group, required(|row| row.mono_ns), false)?;
-    let meters = rows.iter().map(|row| Some(text(names.get(row.name).0)));
-    write::<ByteArrayType>(group, meters, false)?;
-    let channels = rows.iter().map(|row| Some(text(names.get(row.name).1)));
-    write::<ByteArrayType>(group, channels, false)?;
-    write::<DoubleType>(group, rows.iter().map(|row| row.watts), true)?;
-    write::<Int64Type>(group, rows.iter().map(|row| row.counter), true)?;
-    write::<DoubleType>(group, rows.iter().map(|row| row.over_s), true)?;
-    write::<DoubleType>(group, rows.iter().map(|row| row.joules), true)?;
-    write::<DoubleType>(group, rows.iter().map(|row| row.covers_s), true)?;
-    write::<ByteArrayType>(group, rows.iter().map(|row| row.gap.map(|it| text(gap_name(it)))), true)
-}
-
-/// Writes the next column.
-fn write<T: DataType>(
-    group: &mut SerializedRowGroupWriter<'_, File>,
-    cells: impl Iterator<Item = Option<T::T>>,
-    optional: bool,
-) -> Result<(), ParquetError> {
-    let (mut values, mut levels) = (Vec::new(), Vec::new());
-    for cell in cells {
-        levels.push(i16::from(cell.is_some()));
-        values.extend(cell);
-    }
-    let column = group.next_column()?;
-    let mut column = column.ok_or_else(|| ParquetError::General("too many columns".to_owned()))?;
-    column.typed::<T>().write_batch(&values, optional.then_some(levels.as_slice()), None)?;
-    column.close()
+/// A group of rows, column by column.
+fn cells_of<'a>(rows: &[Row], names: &'a Names) -> [Cells<'a>; 10] {
+    let int64 = |value: fn(&Row) -> Option<i64>| Cells::Int64(rows.iter().map(value).collect());
+    let double = |value: fn(&Row) -> Option<f64>| Cells::Double(rows.iter().map(value).collect());
+    let name = |row: &Row| names.get(row.name);
+    [
+        int64(|row| Some(row.time_ns)),
+        int64(|row| Some(row.mono_ns)),
+        Cells::Text(rows.iter().map(|row| Some(name(row).0)).collect()),
+        Cells::Text(rows.iter().map(|row| Some(name(row).1)).collect()),
+        double(|row| row.watts),
+        int64(|row| row.counter),
+        double(|row| row.over_s),
+        double(|row| row.joules),
+        double(|row| row.covers_s),
+        Cells::Text(rows.iter().map(|row| row.gap.map(gap_name)).collect()),
+    ]
 }
 
 /// Joins the parts beside `path` into it, and removes them; says how many there were.
@@ -277,10 +203,10 @@ pub(super) fn join(path: &Path, end: Option<&Value>) -> Result<usize, MeterError
         })?;
         let file = match &mut joined {
             Some(file) => file,
-            none => none.insert(PartFile::create(&joining, &meta)?),
+            none => none.insert(Table::create(&joining, SCHEMA, &meta)?),
         };
         for rows in rows.chunks(GROUP) {
-            file.write(rows, &names)?;
+            file.write(&cells_of(rows, &names))?;
         }
     }
     if let Some(file) = joined {
