@@ -25,6 +25,8 @@ pub(crate) fn run(args: &CaliperArgs) -> Result<ExitStatus, Failure> {
         idle: args.idle,
         meters: meters::chosen(&args.meters),
         interval: args.interval,
+        events: args.events.clone(),
+        live: args.live,
     };
     // Made first, so that paths that cannot be written do not cost the figures.
     let mut output = Output::open(args.output.as_deref()).map_err(failed)?;
@@ -44,12 +46,19 @@ pub(crate) fn run(args: &CaliperArgs) -> Result<ExitStatus, Failure> {
             output::complain(&format!("measuring the idle machine for {time}"));
         }
         Step::Idle(_) => {}
+        Step::Live(report) => output::renew(&report.text()),
     };
     let report = caliper::run(&options, &running, tell).map_err(|error| cannot_run(&error))?;
     if let Some(mut folded) = folded {
         folded.write(report.folded().trim_end().to_owned()).map_err(failed)?;
     }
     output.write_report(&report, args.json, &report.text(), &report.warnings).map_err(failed)?;
+    if let Some(error) = report.events.as_ref().and_then(|events| events.error.as_ref()) {
+        return Err(failed(Failure::saying(error.clone()).hint(
+            "the figures are whole, and the calls are lost: `--events` names a file on a disk with \
+             room for some 30 bytes for each call",
+        )));
+    }
     Ok(match report.exit_status {
         0 => ExitStatus::Success,
         status => ExitStatus::Of(status),

@@ -11,9 +11,6 @@ use super::{SectionProbes, maps};
 use crate::error::ProbeError;
 use crate::loaded::refused;
 
-/// Calls that are taken at a time.
-const MOST: usize = 1 << 16;
-
 /// Calls that end, each by itself. There is one reader of a ring.
 pub struct CallEvents {
     ring: RingBuffer<'static>,
@@ -22,6 +19,9 @@ pub struct CallEvents {
 }
 
 impl CallEvents {
+    /// Calls that are taken at a time, at most.
+    pub const MOST: usize = 1 << 16;
+
     pub(super) fn of(probes: &SectionProbes) -> Result<Self, ProbeError> {
         let cannot = || refused("tell each call");
         let map = probes.loaded.map("calls");
@@ -39,9 +39,9 @@ impl CallEvents {
         Ok(Self { ring, file, taken })
     }
 
-    /// Those that have ended since, not all at a time; none where there are none.
+    /// Those that have ended since; if there are [`Self::MOST`], there may be more.
     pub fn take(&mut self) -> Result<Vec<CallEvent>, ProbeError> {
-        let result = self.ring.consume_raw_n(MOST);
+        let result = self.ring.consume_raw_n(Self::MOST);
         if result < 0 {
             let error = libbpf_rs::Error::from_raw_os_error(-result);
             return Err(refused("tell each call")(error));
