@@ -1,8 +1,12 @@
-//! Every call into a file: a thread takes them out of the kernel's ring and writes them down as Parquet.
+//! Every call into a file: one thread takes them out of the kernel's ring, another writes them down as
+//! Parquet.
 //!
 //! ```text
-//! ring ─► waiting until a meter has spoken again ─► rows with their joules ─► group of rows ─► file
+//! ring ─► batches ─► waiting until a meter has spoken again ─► rows with their joules ─► groups ─► file
 //! ```
+//!
+//! Taking is quick, and writing may have to wait for a disk. When batches pile up, the ring fills, and
+//! the kernel counts what it cannot tell: memory is bounded, and nothing is lost unsaid.
 //!
 //! | column | unit | |
 //! |---|---|---|
@@ -21,6 +25,7 @@ use std::fmt::Write;
 use std::fs;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -32,7 +37,7 @@ use nightwatt_meters::sampler::Opened;
 use nightwatt_meters::{Host, MeterError};
 use nightwatt_model::sections::{CallEvent, Rates};
 use nightwatt_model::time::Mono;
-use nightwatt_probes::{CallEvents, SectionProbes};
+use nightwatt_probes::{CallEvents, ProbeError, SectionProbes};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -44,6 +49,9 @@ pub(super) const RING: u32 = 16 << 20;
 
 /// The ring is looked at at the latest after this time; sooner where much comes.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Batches of at most [`CallEvents::MOST`] calls that wait to be written.
+const BATCHES: usize = 64;
 
 /// Calls that wait for a meter; beyond that the oldest are written without their energy.
 const MOST_WAITING: usize = 1 << 20;
@@ -115,12 +123,14 @@ pub(super) struct Recording {
     path: PathBuf,
     file: Unfinished,
     stop: Stop,
-    thread: Option<JoinHandle<Result<Worker, Error>>>,
+    threads: Option<(Reader, JoinHandle<Result<Worker, Error>>)>,
 }
+
+/// The thread that takes calls out of the ring.
+type Reader = JoinHandle<Result<(), ProbeError>>;
 
 /// The thread that writes.
 struct Worker {
-    events: CallEvents,
     table: Table,
     sections: Vec<String>,
     rates: AllRates,
@@ -165,8 +175,8 @@ impl Prepared {
     ) -> Result<Recording, Error> {
         let cannot = |source| Error::System { what: "start to write down calls", source };
         let stop = Stop::new().map_err(cannot)?;
+        let (batches, taken) = sync_channel(BATCHES);
         let worker = Worker {
-            events: probes.events()?,
             table: self.table,
             sections: sections.iter().map(|section| section.name.clone()).collect(),
             rates,
@@ -176,10 +186,12 @@ impl Prepared {
             written: 0,
             without_joules: 0,
         };
-        let theirs = stop.clone();
-        let thread = thread::Builder::new().name("calls".to_owned());
-        let thread = thread.spawn(move || worker.run(&theirs)).map_err(cannot)?;
-        Ok(Recording { path: self.path, file: self.file, stop, thread: Some(thread) })
+        let (theirs, mut events) = (stop.clone(), probes.events()?);
+        let named = |name: &str| thread::Builder::new().name(name.to_owned());
+        let writer = named("calls to disk").spawn(move || worker.run(&taken)).map_err(cannot)?;
+        let read = move || read(&mut events, &batches, &theirs);
+        let reader = named("calls").spawn(read).map_err(cannot)?;
+        Ok(Recording { path: self.path, file: self.file, stop, threads: Some((reader, writer)) })
     }
 }
 
@@ -187,11 +199,14 @@ impl Recording {
     /// Writes what is left. What went wrong is in the report: there is more to it than these calls.
     pub(super) fn finish(mut self, probes: &SectionProbes) -> Result<EventsReport, Error> {
         self.stop.stop();
-        let thread = self.thread.take().expect("it is taken here only");
-        let worker = thread.join().unwrap_or_else(|_| {
-            let source = std::io::Error::other("the thread panicked");
-            Err(Error::System { what: "write down calls", source })
-        });
+        let (reader, writer) = self.threads.take().expect("they are taken here only");
+        let panicked = || {
+            let source = std::io::Error::other("a thread panicked");
+            Error::System { what: "write down calls", source }
+        };
+        let read = reader.join().map_or_else(|_| Err(panicked()), |read| Ok(read?));
+        let worker = writer.join().unwrap_or_else(|_| Err(panicked()));
+        let worker = worker.and_then(|worker| read.map(|()| worker));
         let lost = probes.events_lost()?;
         let mut report = EventsReport {
             file: self.path.display().to_string(),
@@ -221,32 +236,48 @@ impl Recording {
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        if let Some(thread) = self.thread.take() {
+        if let Some((reader, writer)) = self.threads.take() {
             self.stop.stop();
-            let _ = thread.join();
+            let _ = (reader.join(), writer.join());
+        }
+    }
+}
+
+/// Takes calls out of the ring until it is stopped, and those that are in it then.
+fn read(
+    events: &mut CallEvents,
+    batches: &SyncSender<Vec<CallEvent>>,
+    stop: &Stop,
+) -> Result<(), ProbeError> {
+    loop {
+        let woken = stop.readable_until(events.as_fd(), monotonic() + LOOK_EVERY);
+        loop {
+            let calls = events.take()?;
+            let are_all = calls.len() < CallEvents::MOST;
+            // An empty one, too: a meter may have spoken. Nobody writes any more: why not is told by who did.
+            if batches.send(calls).is_err() {
+                return Ok(());
+            }
+            if are_all {
+                break;
+            }
+        }
+        if woken == Woken::Stopped {
+            return Ok(());
         }
     }
 }
 
 impl Worker {
-    fn run(mut self, stop: &Stop) -> Result<Self, Error> {
-        loop {
-            let woken = stop.readable_until(self.events.as_fd(), monotonic() + LOOK_EVERY);
-            loop {
-                let calls = self.events.take()?;
-                let are_all = calls.len() < CallEvents::MOST;
-                self.waiting.extend(calls);
-                self.write(false)?;
-                if are_all {
-                    break;
-                }
-            }
-            if woken == Woken::Stopped {
-                self.write(true)?;
-                self.write_group()?;
-                return Ok(self);
-            }
+    /// To the last batch.
+    fn run(mut self, batches: &Receiver<Vec<CallEvent>>) -> Result<Self, Error> {
+        for calls in batches {
+            self.waiting.extend(calls);
+            self.write(false)?;
         }
+        self.write(true)?;
+        self.write_group()?;
+        Ok(self)
     }
 
     /// Writes those whose energy is known by now, or all.

@@ -20,7 +20,7 @@ pub struct CallEvents {
 
 impl CallEvents {
     /// Calls that are taken at a time, at most.
-    pub const MOST: usize = 1 << 16;
+    pub const MOST: usize = 1 << 14;
 
     pub(super) fn of(probes: &SectionProbes) -> Result<Self, ProbeError> {
         let cannot = || refused("tell each call");
