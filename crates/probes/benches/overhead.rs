@@ -22,7 +22,7 @@ const KINDS: [&str; 3] = ["nop", "push", "slow"];
 const RATES: [u64; 3] = [1_000, 10_000, 100_000];
 const ROUNDS: usize = 7;
 /// As `caliper --events` has it.
-const RING: u32 = 16 << 20;
+const RING: u32 = 32 << 20;
 
 /// Who watches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -108,7 +108,7 @@ fn build(folder: &Path) -> PathBuf {
 }
 
 /// As `caliper --events` has it.
-const RING: u32 = 16 << 20;
+const RING: u32 = 32 << 20;
 
 #[test]
 fn of_three_hundred_thousand_calls_each_is_told_once() {

@@ -44,8 +44,8 @@ use serde_json::{Value, json};
 use super::{CaliperOptions, Section, Target};
 use crate::error::Error;
 
-/// Bytes of the kernel's ring: 250,000 calls, which is 2.5 s of the most that probes are good for.
-pub(super) const RING: u32 = 16 << 20;
+/// Bytes of the kernel's ring: 500,000 calls, which is 5 s of 100,000 calls a second.
+pub(super) const RING: u32 = 32 << 20;
 
 /// The ring is looked at at the latest after this time; sooner where much comes.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

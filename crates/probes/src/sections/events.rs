@@ -69,8 +69,9 @@ pub(super) fn prepare(object: &mut OpenObject, ring: Option<u32>) -> Result<(), 
         } else if map.name() == ".rodata.settings"
             && let (Some(settings), Some(bytes)) = (map.initial_value_mut(), ring)
         {
-            // The reader is woken while half of the ring is free, whichever CPUs have filled the other.
-            let wake_after = (bytes as usize / maps::CALL / cpus / 2).max(1) as u32;
+            // The reader is woken while most of the ring is free, whichever CPUs have filled the rest: on
+            // a busy machine it has to wait for a CPU.
+            let wake_after = (bytes as usize / maps::CALL / cpus / 4).max(1) as u32;
             settings[..4].copy_from_slice(&1_u32.to_ne_bytes());
             settings[4..8].copy_from_slice(&wake_after.to_ne_bytes());
         }
