@@ -35,6 +35,7 @@ use nightwatt_clock::meter::{Stamp, Stop, Woken, monotonic};
 use nightwatt_meters::recording::{self, Cells, Table};
 use nightwatt_meters::sampler::Opened;
 use nightwatt_meters::{Host, MeterError};
+use nightwatt_model::quantity::Joules;
 use nightwatt_model::sections::{CallEvent, Rates};
 use nightwatt_model::time::Mono;
 use nightwatt_probes::{CallEvents, ProbeError, SectionProbes};
@@ -300,7 +301,7 @@ impl Worker {
             }
             let mut is_known = true;
             for (rates, joules) in rates.iter().zip(&mut self.joules) {
-                let of_call = rates.joules(call).map(|joules| joules.get());
+                let of_call = rates.joules(call).map(Joules::get);
                 is_known &= of_call.is_some();
                 joules.push(of_call);
             }
