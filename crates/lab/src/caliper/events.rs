@@ -22,7 +22,6 @@
 
 use std::collections::VecDeque;
 use std::fmt::Write;
-use std::fs;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -32,7 +31,7 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::{Stamp, Stop, Woken, monotonic};
-use nightwatt_meters::recording::{self, Cells, Table};
+use nightwatt_meters::recording::{self, Cells, PartedTable};
 use nightwatt_meters::sampler::Opened;
 use nightwatt_meters::{Host, MeterError};
 use nightwatt_model::quantity::Joules;
@@ -60,6 +59,9 @@ const MOST_WAITING: usize = 1 << 20;
 /// Rows of a row group.
 const GROUP: usize = 65_536;
 
+/// After a SIGKILL no more than this is lost.
+const PART: Duration = Duration::from_mins(1);
+
 /// Version of the columns.
 const SCHEMA: u32 = 1;
 
@@ -74,7 +76,7 @@ pub struct EventsReport {
     pub lost: u64,
     /// Written without the energy of each channel: nobody read that meter then.
     pub without_joules: u64,
-    /// Why the file could not be written; it has been removed.
+    /// Why the file could not be written. What was whole by then is beside it, in parts.
     pub error: Option<String>,
 }
 
@@ -101,28 +103,10 @@ impl EventsReport {
 /// What a busy CPU drew by each channel.
 pub(super) type AllRates = Arc<Mutex<Vec<Rates>>>;
 
-/// A file that nobody can read yet: it is removed unless it is kept.
-struct Unfinished(Option<PathBuf>);
-
-impl Unfinished {
-    fn keep(&mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            // There is nothing else to try.
-            let _ = fs::remove_file(path);
-        }
-    }
-}
-
-/// Calls that are being written down. Dropped before it is finished, it leaves no file.
+/// Calls that are being written down. Dropped before it is finished, it leaves no file, and what was
+/// whole of it in parts.
 pub(super) struct Recording {
     path: PathBuf,
-    file: Unfinished,
     stop: Stop,
     threads: Option<(Reader, JoinHandle<Result<Worker, Error>>)>,
 }
@@ -132,7 +116,7 @@ type Reader = JoinHandle<Result<(), ProbeError>>;
 
 /// The thread that writes.
 struct Worker {
-    table: Table,
+    table: PartedTable,
     sections: Vec<String>,
     rates: AllRates,
     waiting: VecDeque<CallEvent>,
@@ -146,9 +130,8 @@ struct Worker {
 
 /// A file for calls that is there, and holds none yet.
 pub(super) struct Prepared {
-    table: Table,
+    table: PartedTable,
     path: PathBuf,
-    file: Unfinished,
     channels: usize,
 }
 
@@ -162,9 +145,8 @@ impl Prepared {
     ) -> Result<Self, Error> {
         let columns = columns(meters);
         let meta = meta(options, sections, meters, &columns).to_string();
-        let table = Table::create(path, &schema(&columns), &meta)?;
-        let file = Unfinished(Some(path.to_owned()));
-        Ok(Self { table, path: path.to_owned(), file, channels: columns.len() })
+        let table = PartedTable::create(path, PART, schema(&columns), meta)?;
+        Ok(Self { table, path: path.to_owned(), channels: columns.len() })
     }
 
     /// From now on what ends is written down.
@@ -192,7 +174,7 @@ impl Prepared {
         let writer = named("calls to disk").spawn(move || worker.run(&taken)).map_err(cannot)?;
         let read = move || read(&mut events, &batches, &theirs);
         let reader = named("calls").spawn(read).map_err(cannot)?;
-        Ok(Recording { path: self.path, file: self.file, stop, threads: Some((reader, writer)) })
+        Ok(Recording { path: self.path, stop, threads: Some((reader, writer)) })
     }
 }
 
@@ -222,14 +204,11 @@ impl Recording {
             let end = json!({
                 "calls": report.written, "lost": lost, "without_joules": report.without_joules,
             });
-            Ok(worker.table.close(Some(&end))?)
+            Ok(worker.table.finish(Some(&end))?)
         });
-        match closed {
-            Ok(_) => self.file.keep(),
-            Err(error) => {
-                report.written = 0;
-                report.error = Some(error.to_string());
-            }
+        if let Err(error) = closed {
+            report.written = 0;
+            report.error = Some(error.to_string());
         }
         Ok(report)
     }
@@ -287,6 +266,13 @@ impl Worker {
         let clocks = now.wall_ns.saturating_sub(nanos(now.mono.0));
         while self.settle(clocks, all) {
             self.write_group()?;
+        }
+        // A part is begun with its first rows.
+        if !self.table.is_open() || self.table.is_due() {
+            self.write_group()?;
+        }
+        if self.table.is_due() {
+            self.table.end_part()?;
         }
         Ok(())
     }

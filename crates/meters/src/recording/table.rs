@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parquet::basic::Compression;
+use parquet::column::writer::ColumnCloseResult;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
+use parquet::file::metadata::{KeyValue, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::TypePtr;
 use serde_json::Value;
 
 use super::create;
@@ -34,7 +36,7 @@ pub enum Cells<'a> {
 }
 
 /// A Parquet file that is being written. Nobody can read it before it is closed.
-pub struct Table {
+pub(super) struct Table {
     writer: SerializedFileWriter<File>,
     path: PathBuf,
 }
@@ -49,20 +51,49 @@ fn failed(path: &Path) -> impl Fn(ParquetError) -> MeterError {
 impl Table {
     /// Creates a file that must not be there yet. `schema` is a Parquet message type, `meta` what the
     /// file is of.
-    pub fn create(path: &Path, schema: &str, meta: &str) -> Result<Self, MeterError> {
+    pub(super) fn create(path: &Path, schema: &str, meta: &str) -> Result<Self, MeterError> {
         let schema = parse_message_type(schema).map_err(failed(path))?;
+        let meta = vec![KeyValue::new(META.to_owned(), meta.to_owned())];
+        Self::create_like(path, Arc::new(schema), Some(meta))
+    }
+
+    fn create_like(
+        path: &Path,
+        schema: TypePtr,
+        meta: Option<Vec<KeyValue>>,
+    ) -> Result<Self, MeterError> {
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
-            .set_key_value_metadata(Some(vec![KeyValue::new(META.to_owned(), meta.to_owned())]))
+            .set_key_value_metadata(meta)
             .build();
         let file = create(path)?;
-        let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))
-            .map_err(failed(path))?;
+        let writer =
+            SerializedFileWriter::new(file, schema, Arc::new(properties)).map_err(failed(path))?;
         Ok(Self { writer, path: path.to_owned() })
     }
 
+    /// Takes over all groups of another table of the same schema, as they are.
+    fn append(&mut self, file: &File, metadata: &ParquetMetaData) -> Result<(), ParquetError> {
+        for group in metadata.row_groups() {
+            let mut copy = self.writer.next_row_group()?;
+            for column in group.columns() {
+                let close = ColumnCloseResult {
+                    bytes_written: column.compressed_size().unsigned_abs(),
+                    rows_written: group.num_rows().unsigned_abs(),
+                    metadata: column.clone(),
+                    bloom_filter: None,
+                    column_index: None,
+                    offset_index: None,
+                };
+                copy.append_column(file, close)?;
+            }
+            copy.close()?;
+        }
+        Ok(())
+    }
+
     /// Writes a group of rows: all columns, in the order of the schema.
-    pub fn write(&mut self, columns: &[Cells<'_>]) -> Result<(), MeterError> {
+    pub(super) fn write(&mut self, columns: &[Cells<'_>]) -> Result<(), MeterError> {
         let schema = self.writer.schema_descr();
         let is_optional: Vec<bool> =
             schema.columns().iter().map(|column| column.max_def_level() > 0).collect();
@@ -74,7 +105,7 @@ impl Table {
     }
 
     /// Whole, and on disk, when it returns.
-    pub fn close(mut self, end: Option<&Value>) -> Result<PathBuf, MeterError> {
+    pub(super) fn close(mut self, end: Option<&Value>) -> Result<(), MeterError> {
         if let Some(end) = end {
             self.writer.append_key_value_metadata(KeyValue::new(END.to_owned(), end.to_string()));
         }
@@ -83,9 +114,37 @@ impl Table {
         synced.map_err(|error| MeterError::Io {
             what: format!("write {}", self.path.display()),
             error,
-        })?;
-        Ok(self.path)
+        })
     }
+}
+
+/// Joins tables into one, group by group: nothing is unpacked. The first says what they are of.
+pub(super) fn splice(
+    tables: &[PathBuf],
+    path: &Path,
+    end: Option<&Value>,
+) -> Result<(), MeterError> {
+    let mut joined: Option<Table> = None;
+    for table in tables {
+        let unreadable = |error| MeterError::reading(table, io::Error::other(error));
+        let file = File::open(table).map_err(|error| MeterError::reading(table, error))?;
+        let metadata = ParquetMetaDataReader::new().parse_and_finish(&file).map_err(unreadable)?;
+        let of_file = metadata.file_metadata();
+        let schema = of_file.schema_descr().root_schema_ptr();
+        let joined = match &mut joined {
+            Some(joined) if joined.writer.schema_descr().root_schema_ptr() == schema => joined,
+            Some(_) => {
+                let error = io::Error::new(io::ErrorKind::InvalidData, "it has other columns");
+                return Err(MeterError::reading(table, error));
+            }
+            none => {
+                let meta = of_file.key_value_metadata().cloned();
+                none.insert(Table::create_like(path, schema, meta)?)
+            }
+        };
+        joined.append(&file, &metadata).map_err(failed(path))?;
+    }
+    joined.map_or(Ok(()), |joined| joined.close(end))
 }
 
 fn write_column(
