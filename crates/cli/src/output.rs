@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
+use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 
 use crate::errors::Failure;
@@ -51,6 +52,37 @@ pub(crate) fn complain(text: &str) {
     let _ = writeln!(io::stderr(), "{}", printable(text));
 }
 
+/// Moves to the top of the terminal and clears it.
+const CLEAR: &str = "\x1b[H\x1b[2J";
+
+/// Shows a table on stderr where the one before stood, if that is a terminal; else below it. Nothing
+/// about the terminal is changed that somebody would have to set right again.
+pub(crate) fn renew(table: &str) {
+    let mut stderr = io::stderr().lock();
+    let (clear, table) = match tcgetwinsize(&stderr) {
+        Ok(size) => (CLEAR, fitted(table, size.ws_row.into(), size.ws_col.into())),
+        Err(_) => ("", Cow::Borrowed(table)),
+    };
+    let _ = writeln!(stderr, "{clear}{}", printable(&table));
+}
+
+/// As much of a table as a terminal of so many rows and columns shows without moving on. One that does
+/// not tell its size says 0.
+fn fitted(table: &str, rows: usize, columns: usize) -> Cow<'_, str> {
+    if rows < 4 || columns < 4 {
+        return Cow::Borrowed(table);
+    }
+    let lines: Vec<&str> = table.trim_end_matches('\n').lines().collect();
+    let cut = |line: &&str| line.chars().take(columns).collect::<String>();
+    // The line's end behind the last of them takes one.
+    let room = rows - 1;
+    let mut shown: Vec<String> = lines.iter().take(room).map(cut).collect();
+    if lines.len() > room {
+        shown[room - 1] = cut(&format!(" ... and {} more lines", lines.len() - room + 1).as_str());
+    }
+    Cow::Owned(shown.join("\n"))
+}
+
 /// Names come from files, devices and the command line: none may steer the terminal.
 fn printable(text: &str) -> Cow<'_, str> {
     let steers = |c: char| c.is_control() && c != '\n' && c != '\t';
@@ -58,4 +90,18 @@ fn printable(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     text.chars().map(|c| if steers(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_cut_to_what_a_terminal_shows() {
+        let table = "one\ntwo two two two two\nthree\nfour\nfive\n";
+        assert_eq!(fitted(table, 24, 80), "one\ntwo two two two two\nthree\nfour\nfive");
+        assert_eq!(fitted(table, 4, 12), "one\ntwo two two \n ... and 3 m");
+        assert_eq!(fitted(table, 6, 8), "one\ntwo two \nthree\nfour\nfive");
+        assert_eq!(fitted(table, 0, 0), table, "its size is not known");
+    }
 }

@@ -10,7 +10,9 @@
 //! sums are read, and `model::sections` shares out what it saw.
 
 mod energies;
+mod events;
 mod folded;
+mod live;
 mod result;
 mod returns;
 mod text;
@@ -33,8 +35,12 @@ use crate::error::Error;
 use crate::run::child::{self, Finished};
 use crate::run::{Running, measure_idle};
 use energies::Energies;
+use events::Prepared;
+use live::{Live, Look};
 
+pub use events::EventsReport;
 pub use folded::StackReport;
+pub use live::{LiveReport, LiveSection};
 pub use nightwatt_probes::ProbeError as PlaceError;
 pub use result::{CaliperReport, ChannelTotal, Preempted, SectionEnergy, SectionReport};
 pub use returns::Returns;
@@ -77,6 +83,10 @@ pub struct CaliperOptions {
     pub meters: Vec<MeterSpec>,
     /// Time between two readings.
     pub interval: Option<Duration>,
+    /// Write down each call, into a Parquet file that must not be there yet.
+    pub events: Option<PathBuf>,
+    /// Tell each second what the sections do ([`Step::Live`]).
+    pub live: bool,
 }
 
 /// A section that is watched.
@@ -105,8 +115,8 @@ enum Event {
     Ended(Result<Finished, Error>),
 }
 
-/// What is told before it is done.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What is told before it is done, and while it runs.
+#[derive(Debug, Clone, PartialEq)]
 pub enum Step {
     /// Return probes go into a program that an exception or a panic may unwind, and then abort it.
     MayAbort {
@@ -115,6 +125,8 @@ pub enum Step {
     },
     /// The idle machine is measured for so long.
     Idle(Duration),
+    /// What the sections do.
+    Live(LiveReport),
 }
 
 /// Measures. `step` is told what comes next.
@@ -134,28 +146,86 @@ pub fn run(
         Target::Process(pid) if is_there(pid) => Watch::Process(pid),
         Target::Process(pid) => return Err(Error::NoProcess(pid)),
     };
-    let mut probes = SectionProbes::load(watch)?;
+    let mut probes = match &options.events {
+        Some(_) => SectionProbes::load_with_events(watch, events::RING)?,
+        None => SectionProbes::load(watch)?,
+    };
     let host = Host::default();
     let open = |spec: &MeterSpec| Opened::open(&host, spec);
     let mut meters = options.meters.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let prepare = |path: &PathBuf| Prepared::create(path, options, &sections, &meters);
+    let calls = options.events.as_ref().map(prepare).transpose()?;
     let mut idle = None;
     if let Some(time) = options.idle {
         step(Step::Idle(time));
         idle = Some(measure_idle(&mut meters, time, options.interval, running)?);
         running.go_on()?;
     }
-    let mut energies = Energies::new(&meters, idle.as_deref());
+    let energies = Energies::new(&meters, idle.as_deref());
+    let start_calls = |calls: Prepared| calls.start(&probes, &sections, energies.rates());
+    let calls = calls.map(start_calls).transpose()?;
     attach(&mut probes, &sections, go)?;
+    let main = main_channel(&meters);
     let (sender, events) = channel();
     let sampler = start(meters, options.interval, &sender)?;
-    let course =
-        follow(options, running, (&mut probes, &mut energies), &sampler, (sender, &events))?;
-    let usage = probes.usage()?;
+    let mut books = Books { probes, energies, live: None, main };
+    if options.live {
+        books.live = Some(books.live(&sections));
+    }
+    let course = follow(options, running, (&mut books, &mut step), &sampler, (sender, &events))?;
+    let Books { mut probes, mut energies, .. } = books;
+    let (usage, at) = (probes.usage()?, monotonic());
     let (measured, _) = sampler.finish(course.end);
     for event in events.try_iter() {
-        energies.event(&event, &usage);
+        energies.event(&event, &usage, at);
     }
-    report(options, &sections, &probes, &energies, (&usage, &measured), &course)
+    let calls = calls.map(|calls| calls.finish(&probes)).transpose()?;
+    report(options, &sections, &probes, &energies, (&usage, &measured), (&course, calls))
+}
+
+/// What is kept while the target runs.
+struct Books {
+    probes: SectionProbes,
+    energies: Energies,
+    live: Option<Live>,
+    /// The channel that tables show: its number, meter and name.
+    main: Option<(usize, String)>,
+}
+
+/// Of the whole machine, if there is one.
+fn main_channel(meters: &[Opened]) -> Option<(usize, String)> {
+    let channels = meters.iter().flat_map(|meter| {
+        meter.channels().iter().map(move |channel| {
+            (channel.scope.is_whole(), format!("{}/{}", meter.name(), channel.name))
+        })
+    });
+    let channels: Vec<(bool, String)> = channels.collect();
+    let main = channels.iter().position(|(is_whole, _)| *is_whole).unwrap_or(0);
+    channels.into_iter().nth(main).map(|(_, name)| (main, name))
+}
+
+impl Books {
+    fn live(&self, sections: &[Section]) -> Live {
+        let names = sections.iter().map(|section| section.name.clone()).collect();
+        Live::new(names, self.main.as_ref().map(|(_, name)| name.clone()), monotonic())
+    }
+
+    /// What the sections do, if that is to be told now.
+    fn look(&mut self) -> Result<Option<LiveReport>, Error> {
+        let Some(live) = self.live.as_mut().filter(|live| live.due() <= monotonic()) else {
+            return Ok(None);
+        };
+        let usage = self.probes.usage()?.since(self.energies.begun());
+        let calls = (0..live.sections() as u32).map(|number| self.probes.calls(number));
+        let calls = calls.collect::<Result<Vec<_>, _>>()?;
+        let tree = self.probes.tree()?;
+        let main = self.main.as_ref().and_then(|(place, _)| self.energies.channels().nth(*place));
+        let joules = main.map_or(&[][..], |(.., channel)| channel.shares.nodes());
+        let read_at = main.map_or(Mono::ZERO, |(.., channel)| channel.read_at);
+        let now = monotonic();
+        let look = Look { now, calls, tree: &tree, usage: &usage, joules, read_at };
+        Ok(Some(live.report(&look)))
+    }
 }
 
 /// Files with functions that are watched from entry to return, and whose stacks may be unwound.
@@ -279,13 +349,13 @@ fn start(
 fn follow(
     options: &CaliperOptions,
     running: &Running,
-    (probes, energies): (&mut SectionProbes, &mut Energies),
+    (books, step): (&mut Books, &mut impl FnMut(Step)),
     sampler: &Sampler,
     (sender, events): (Sender<Event>, &Receiver<Event>),
 ) -> Result<Course, Error> {
     let begin = monotonic();
     sampler.begin(begin);
-    energies.begin(probes.usage()?);
+    books.energies.begin(books.probes.usage()?, monotonic());
     thread::scope(|scope| {
         if let Target::Command(command) = &options.target {
             scope.spawn(move || {
@@ -297,7 +367,8 @@ fn follow(
         let mut taken = Usage::default();
         let mut taken_at = Mono::ZERO;
         loop {
-            match events.recv_timeout(LOOK_EVERY) {
+            let due = books.live.as_ref().map_or(LOOK_EVERY, |live| live.due().since(monotonic()));
+            match events.recv_timeout(due.min(LOOK_EVERY)) {
                 Ok(Event::Ended(finished)) => {
                     let finished = finished?;
                     return Ok(Course { begin, end: finished.end, finished: Some(finished) });
@@ -305,12 +376,15 @@ fn follow(
                 Ok(event) => {
                     // Channels of one meter speak at once.
                     if monotonic().since(taken_at) > Duration::from_micros(500) {
-                        taken = probes.usage()?;
+                        taken = books.probes.usage()?;
                         taken_at = monotonic();
                     }
-                    energies.event(&event, &taken);
+                    books.energies.event(&event, &taken, taken_at);
                 }
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            }
+            if let Some(report) = books.look()? {
+                step(Step::Live(report));
             }
             let is_over = deadline.is_some_and(|deadline| monotonic() >= deadline);
             match options.target {
@@ -341,7 +415,7 @@ fn report(
     probes: &SectionProbes,
     energies: &Energies,
     (usage, measured): (&Usage, &[Measured]),
-    course: &Course,
+    (course, events): (&Course, Option<EventsReport>),
 ) -> Result<CaliperReport, Error> {
     let (tree, is_full) = (probes.tree()?, probes.is_full()?);
     let calls = (0..sections.len() as u32)
@@ -350,6 +424,6 @@ fn report(
     let used = usage.since(energies.begun());
     Ok(CaliperReport::of(
         options,
-        &result::Seen { sections, calls, tree, is_full, used, energies, measured, course },
+        &result::Seen { sections, calls, tree, is_full, used, energies, measured, course, events },
     ))
 }

@@ -17,8 +17,10 @@
 //! | `gap` | | why nothing is known since the reading before |
 
 mod lines;
+mod parted;
 mod parts;
 mod rows;
+mod table;
 
 use std::fs::{self, File};
 use std::io;
@@ -34,9 +36,11 @@ use serde_json::Value;
 
 use crate::error::MeterError;
 use crate::sampler::{Opened, Sample, Sink};
+pub use parted::PartedTable;
 pub(crate) use parts::Groups;
 pub(crate) use rows::gap_named;
 pub use rows::{Names, Row};
+pub use table::Cells;
 
 /// How a recording is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,9 +14,13 @@
 //!
 //! So all parts add up to what the meter saw, whatever ran at once.
 
+mod events;
+
 use std::time::Duration;
 
 use crate::quantity::{Joules, Watts};
+
+pub use events::{CallEvent, Rates};
 
 /// A stack of sections that occurred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,8 +135,15 @@ impl Shares {
         Self { idle_power: Watts(idle_power.get().max(0.0)), ..Self::default() }
     }
 
-    /// Splits what the meter saw in `time`, in which the CPU time grew from `before` to `after`.
-    pub fn share(&mut self, joules: Joules, time: Duration, before: &Usage, after: &Usage) {
+    /// Splits what the meter saw in `time`, in which the CPU time grew from `before` to `after`; says
+    /// what a busy CPU drew above the idle machine.
+    pub fn share(
+        &mut self,
+        joules: Joules,
+        time: Duration,
+        before: &Usage,
+        after: &Usage,
+    ) -> Watts {
         let idle = Joules((self.idle_power * time).get().min(joules.get().max(0.0)));
         let dynamic = joules - idle;
         let used = after.since(before);
@@ -154,6 +165,7 @@ impl Shares {
         self.idle += idle;
         self.shared += joules;
         self.slices += 1;
+        if busy > 0.0 { Watts(dynamic.get() / busy) } else { Watts::ZERO }
     }
 
     /// Of each node.

@@ -38,6 +38,10 @@ enum {
 	BPF_NOEXIST = 1,
 };
 enum { BPF_F_NO_PREALLOC = 1 };
+enum {
+	BPF_RB_NO_WAKEUP = 1,
+	BPF_RB_FORCE_WAKEUP = 2,
+};
 /* Of `task_struct.flags`: a thread of the kernel's own. */
 enum { PF_KTHREAD = 0x00200000 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };

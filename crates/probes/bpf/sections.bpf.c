@@ -264,6 +264,18 @@ static __always_inline __u32 band(__u64 length)
 	return found < BANDS ? found : BANDS - 1;
 }
 
+#include "calls.h"
+
+/* What the thread has used since `frame` began; `began` becomes the present. */
+static __always_inline void used_since(const struct thread *t, const struct frame *frame,
+				       struct frame *used)
+{
+	read_books(t, used);
+	used->ran -= frame->ran;
+	/* What was taken for preemption may have turned out to be running. */
+	used->preempted = used->preempted > frame->preempted ? used->preempted - frame->preempted : 0;
+}
+
 /* Frames below `sp` are of functions that were left by another way: longjmp, an exception. So is one
  * at `sp`, unless the function that is entered there is its last call and returns for both. */
 static __always_inline void drop_left(struct thread *t, __u64 sp, bool keeps_last)
@@ -282,6 +294,12 @@ static __always_inline void drop_left(struct thread *t, __u64 sp, bool keeps_las
 		s = bpf_map_lookup_elem(&sections, &section);
 		if (s)
 			add(&s->unended, 1);
+		if (settings.tell_calls) {
+			struct frame used = {};
+
+			used_since(t, frame_at(t, depth - 1), &used);
+			tell(t, depth - 1, &used, true);
+		}
 		t->depth = depth - 1;
 	}
 }
@@ -343,21 +361,21 @@ int begin(struct pt_regs *ctx)
 	return 0;
 }
 
-static __always_inline void count(struct section *s, const struct thread *t,
-				  const struct frame *frame)
+/* The call at `place` has ended. */
+static __always_inline void count(struct section *s, struct thread *t, __u32 place)
 {
-	struct frame end = {};
+	struct frame *frame = frame_at(t, place), used = {};
 	__u64 length;
 
-	read_books(t, &end);
-	length = end.began - frame->began;
+	used_since(t, frame, &used);
+	length = used.began - frame->began;
 	add(&s->calls, 1);
 	add(&s->length, length);
-	add(&s->ran, end.ran - frame->ran);
-	/* What was taken for preemption may have turned out to be running. */
-	if (end.preempted > frame->preempted)
-		add(&s->preempted, end.preempted - frame->preempted);
+	add(&s->ran, used.ran);
+	add(&s->preempted, used.preempted);
 	__sync_fetch_and_add(&s->bands[band(length)], 1);
+	if (settings.tell_calls)
+		tell(t, place, &used, false);
 }
 
 /* Takes the frame at `place` out; those above it now lie in other nodes. */
@@ -409,7 +427,7 @@ int end(struct pt_regs *ctx)
 		/* A call ends where it began. */
 		if (frame_at(t, place)->section != section || frame_at(t, place)->sp != sp)
 			continue;
-		count(s, t, frame_at(t, place));
+		count(s, t, place);
 		take_out(t, place);
 		return 0;
 	}

@@ -38,4 +38,28 @@ struct cpu {
 	__u64 came;   /* when the present task came */
 	__u64 ran;    /* what that had run by then, by the scheduler's books */
 	__u64 pid;    /* who that is */
+	__u64 lost;   /* calls that ended and could not be told: the reader was too slow */
+	__u64 told;   /* calls that were told since the reader was woken last */
+};
+
+/* A call that has ended, as it is told to who wants each. */
+struct call {
+	__u64 began;     /* ns */
+	__u64 ended;     /* ns; when it was seen to have been left, if it was left by another way */
+	__u64 ran;       /* ns, likewise below */
+	__u64 preempted;
+	__u32 pid;
+	__u32 tid;
+	__u32 section;
+	__u32 outer;     /* the section around it, or NO_SECTION */
+	__u32 depth;     /* how many there were around it */
+	__u32 is_left;   /* by another way than its end */
+};
+
+#define NO_SECTION 0xffffffffU
+
+/* What the loader sets before the programs are loaded. */
+struct settings {
+	__u32 tell_calls; /* each call that ends is told */
+	__u32 wake_after; /* so many on one CPU wake the reader */
 };

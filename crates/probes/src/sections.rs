@@ -1,12 +1,13 @@
 //! The kernel's half of `caliper`: loaded, attached, read.
 
 mod attach;
+mod events;
 mod maps;
 
 use std::path::Path;
 use std::time::Duration;
 
-use libbpf_rs::{MapCore, MapFlags, ProgramInput};
+use libbpf_rs::{MapCore, MapFlags, OpenObject, ProgramInput};
 use nightwatt_model::sections::{Node, Tree, Usage};
 
 use crate::body::Body;
@@ -16,6 +17,7 @@ use crate::loaded::{Aligned, Loaded, half_word, refused, word};
 use crate::places::Place;
 use attach::Probe;
 
+pub use events::CallEvents;
 pub use maps::Calls;
 
 static PROGRAM: &Aligned<[u8]> =
@@ -57,7 +59,18 @@ impl SectionProbes {
 
     /// Loads the programs. Nothing is counted before [`Self::start`].
     pub fn load(watch: Watch) -> Result<Self, ProbeError> {
-        let (loaded, multi) = attach::load("sections", PROGRAM)?;
+        Self::load_with(watch, None)
+    }
+
+    /// The same, and each call that ends will be told ([`Self::events`]) by way of a ring of so many
+    /// bytes: a power of two, and a page at least.
+    pub fn load_with_events(watch: Watch, ring: u32) -> Result<Self, ProbeError> {
+        Self::load_with(watch, Some(ring))
+    }
+
+    fn load_with(watch: Watch, ring: Option<u32>) -> Result<Self, ProbeError> {
+        let prepare = |object: &mut OpenObject| events::prepare(object, ring);
+        let (loaded, multi) = attach::load("sections", PROGRAM, prepare)?;
         let cpus = libbpf_rs::num_possible_cpus().map_err(refused("count its CPUs"))?;
         let probes = Self { loaded, cpus, go: Vec::new(), multi, together: None };
         probes.watch(watch)?;
@@ -254,6 +267,17 @@ impl SectionProbes {
     pub fn calls(&self, section: u32) -> Result<Calls, ProbeError> {
         let values = self.per_cpu("sections", section)?;
         Ok(values.iter().fold(Calls::default(), |sum, value| sum.and(&Calls::of(value))))
+    }
+
+    /// Reads calls as they end. To be asked for once, and of probes that were loaded with events.
+    pub fn events(&self) -> Result<CallEvents, ProbeError> {
+        CallEvents::of(self)
+    }
+
+    /// Calls that have ended and were not told, since the ring was full.
+    pub fn events_lost(&self) -> Result<u64, ProbeError> {
+        let cpus = self.per_cpu("cpus", 0)?;
+        Ok(cpus.iter().map(|value| maps::Cpu::of(value).lost).sum())
     }
 
     fn per_cpu(&self, map: &str, key: u32) -> Result<Vec<Vec<u8>>, ProbeError> {

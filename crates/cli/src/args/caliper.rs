@@ -63,6 +63,13 @@ pub(crate) struct CaliperArgs {
     /// Time between two readings [default: what suits the meter]
     #[arg(short = 'I', long, value_name = "TIME", value_parser = written::measuring_time)]
     pub(crate) interval: Option<Duration>,
+    /// Write down every call as Parquet: section, thread, begin, length, CPU time, joules. The file must
+    /// not be there yet
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) events: Option<PathBuf>,
+    /// Show each second what the sections do
+    #[arg(long)]
+    pub(crate) live: bool,
     /// Where the figures go; `-`: stdout [default: stderr]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
@@ -81,6 +88,8 @@ pub(super) const CALIPER_EXAMPLES: &str = "Examples:
   nightwatt caliper --function ./prog:work -- ./prog
   nightwatt caliper -f './prog:ns::*' --idle 5s -- ./prog --fast
   nightwatt caliper --start ./prog:begin --end ./prog:done -p 4711 --for 1m
+  nightwatt caliper -f ./prog:work --live -p 4711
+  nightwatt caliper -f ./prog:work --events calls.parquet -- ./prog
   nightwatt caliper -f './prog:*' --folded prog.folded -- ./prog && flamegraph.pl prog.folded
   nightwatt caliper -f './server:main.(*Cache).Get' -p 4711
   nightwatt caliper -f libz.so.1:deflate --json -o energy.json -- gzip -k big.tar

@@ -26,6 +26,8 @@ pub(crate) fn run(args: &CaliperArgs) -> Result<ExitStatus, Failure> {
         idle: args.idle,
         meters: meters::chosen(&args.meters),
         interval: args.interval,
+        events: args.events.clone(),
+        live: args.live,
     };
     // Made first, so that paths that cannot be written do not cost the figures.
     let mut output = Output::open(args.output.as_deref()).map_err(failed)?;
@@ -45,12 +47,20 @@ pub(crate) fn run(args: &CaliperArgs) -> Result<ExitStatus, Failure> {
             output::complain(&format!("measuring the idle machine for {time}"));
         }
         Step::Idle(_) => {}
+        Step::Live(report) => output::renew(&report.text()),
     };
     let report = caliper::run(&options, &running, tell).map_err(|error| cannot_run(&error))?;
     if let Some(mut folded) = folded {
         folded.write(report.folded().trim_end().to_owned()).map_err(failed)?;
     }
     output.write_report(&report, args.json, &report.text(), &report.warnings).map_err(failed)?;
+    if let Some(error) = report.events.as_ref().and_then(|events| events.error.as_ref()) {
+        return Err(failed(Failure::saying(error.clone()).hint(
+            "the figures are whole. Name a file on a disk with room: some 16 bytes for each call, and \
+             as much again while the parts are joined. If FILE.parts is there, it holds the calls up \
+             to the last whole minute: `nightwatt record -o FILE --recover` joins them",
+        )));
+    }
     Ok(match report.exit_status {
         0 => ExitStatus::Success,
         status => ExitStatus::Of(status),

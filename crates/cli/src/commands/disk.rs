@@ -1,7 +1,7 @@
 //! `nightwatt disk`: whose bytes go to which device, and what that takes.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,9 +17,6 @@ use crate::errors::Failure;
 use crate::output;
 use crate::report_file::Output;
 use crate::signals;
-
-/// Moves to the top of the terminal and clears it.
-const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// Watches and reports.
 pub(crate) fn run(args: &DiskArgs) -> Result<ExitStatus, Failure> {
@@ -104,8 +101,7 @@ impl Watcher for Shown {
     }
 
     fn report(&mut self, report: &DiskReport) -> io::Result<()> {
-        let clear = if io::stderr().is_terminal() { CLEAR } else { "" };
-        output::complain(&format!("{clear}{}", report.text()));
+        output::renew(&report.text());
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -14,11 +14,11 @@ use crate::harness::{eventually, nightwatt, program, told};
 const BREAKPOINT: u8 = 0xcc;
 
 /// The program, built for one test.
-struct Bench(TempDir);
+pub(crate) struct Bench(TempDir);
 
 impl Bench {
     /// None where probes cannot be loaded.
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             println!("skipped: only root may load programs into the kernel");
             return None;
@@ -31,17 +31,22 @@ impl Bench {
         Some(bench)
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.0.path().join("sections")
     }
 
+    /// Where it is built.
+    pub(crate) fn folder(&self) -> &Path {
+        self.0.path()
+    }
+
     /// `PROGRAM:function`.
-    fn at(&self, function: &str) -> String {
+    pub(crate) fn at(&self, function: &str) -> String {
         format!("{}:{function}", self.path().display())
     }
 
     /// The report on a run of it.
-    fn report(&self, options: &[&str], arguments: &[&str]) -> Value {
+    pub(crate) fn report(&self, options: &[&str], arguments: &[&str]) -> Value {
         let out = self.0.path().join("report.json");
         let (out_name, path) = (out.display().to_string(), self.path().display().to_string());
         let before = ["caliper", "--json", "-o", &out_name];

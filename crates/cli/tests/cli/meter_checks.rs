@@ -149,7 +149,7 @@ fn meters_that_are_recorded_together_are_calibrated_against_each_other() {
 }
 
 /// A Python that reads Parquet by other hands than ours, and what it reads with.
-fn python() -> Option<(String, &'static str)> {
+pub(crate) fn python() -> Option<(String, &'static str)> {
     let named = std::env::var("NIGHTWATT_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let has = |library: &&str| {
         let mut import = Command::new(&named);

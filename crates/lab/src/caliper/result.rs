@@ -11,6 +11,7 @@ use nightwatt_probes::{Calls, InstructionKind};
 use serde::Serialize;
 
 use super::energies::{Energies, OneChannel};
+use super::events::EventsReport;
 use super::folded::StackReport;
 use super::{CaliperOptions, Course, Section, Target};
 
@@ -41,6 +42,8 @@ pub struct CaliperReport {
     /// Every channel of every meter, and how its energy was shared out. Channels may contain each
     /// other: never sum them.
     pub channels: Vec<ChannelTotal>,
+    /// What became of each call, where that was asked for.
+    pub events: Option<EventsReport>,
     /// What the reader has to know.
     pub warnings: Vec<String>,
 }
@@ -150,6 +153,7 @@ pub(super) struct Seen<'a> {
     pub(super) energies: &'a Energies,
     pub(super) measured: &'a [Measured],
     pub(super) course: &'a Course,
+    pub(super) events: Option<EventsReport>,
 }
 
 impl CaliperReport {
@@ -176,6 +180,7 @@ impl CaliperReport {
             sections,
             stacks: seen.stacks(),
             channels,
+            events: seen.events.clone(),
         }
     }
 
@@ -292,6 +297,7 @@ fn warnings(sections: &[SectionReport], channels: &[ChannelTotal], seen: &Seen<'
                 .to_owned(),
         );
     }
+    warnings.extend(seen.events.iter().flat_map(EventsReport::warnings));
     for section in sections {
         warnings.extend(section.warnings(channels));
     }

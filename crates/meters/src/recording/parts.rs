@@ -6,23 +6,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nightwatt_clock::meter::monotonic;
-use nightwatt_model::time::Mono;
-use parquet::basic::Compression;
 use parquet::column::reader::{ColumnReader, get_typed_column_reader};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
-use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
+use super::Writer;
+use super::parted::{PartedTable, folder, lock};
 use super::rows::{Names, Row, gap_name, gap_named};
-use super::{Writer, create};
+use super::table::{self, Cells, META, Table};
 use crate::error::MeterError;
 
 const SCHEMA: &str = "message nightwatt {
@@ -38,59 +33,18 @@ const SCHEMA: &str = "message nightwatt {
     optional binary gap (STRING);
 }";
 
-/// What [`super::Meta`] is written under.
-const META: &str = "nightwatt";
-/// What is known at the end only.
-const END: &str = "nightwatt.end";
-
 /// Rows of a row group.
 const GROUP: usize = 65_536;
-
-fn failed(path: &Path) -> impl Fn(ParquetError) -> MeterError {
-    move |error| MeterError::Io {
-        what: format!("write {}", path.display()),
-        error: io::Error::other(error),
-    }
-}
 
 fn unreadable(path: &Path) -> impl Fn(ParquetError) -> MeterError {
     move |error| MeterError::reading(path, io::Error::other(error))
 }
 
-/// Where the parts of a recording are.
-fn folder(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".parts");
-    name.into()
-}
-
-/// Keeps others from the parts; an error if others keep us.
-fn lock(folder: &Path) -> Result<File, MeterError> {
-    let file = File::open(folder).map_err(|error| MeterError::reading(folder, error))?;
-    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| MeterError::Io {
-        what: format!("use {}: somebody is recording there", folder.display()),
-        error: error.into(),
-    })?;
-    Ok(file)
-}
-
+/// Rows of meters, on their way into a table.
 pub(super) struct Parts {
-    folder: PathBuf,
-    /// Held while parts are written: nobody joins them meanwhile.
-    _lock: File,
-    part: Duration,
+    table: PartedTable,
     names: Names,
-    meta: String,
     rows: Vec<Row>,
-    open: Option<Part>,
-    number: u32,
-}
-
-/// The part that is being written.
-struct Part {
-    file: PartFile,
-    place: PathBuf,
-    ends: Mono,
 }
 
 impl Parts {
@@ -100,52 +54,16 @@ impl Parts {
         names: Names,
         meta: String,
     ) -> Result<Self, MeterError> {
-        // To be joined at the end: whether that can be is better known now.
-        create(path)?;
-        fs::remove_file(path).map_err(|error| MeterError::reading(path, error))?;
-        let folder = folder(path);
-        fs::create_dir(&folder).map_err(|error| {
-            let what = match error.kind() {
-                io::ErrorKind::AlreadyExists => format!(
-                    "record: {} holds parts of another recording; unless that still runs, `nightwatt \
-                     record -o {} --recover` joins them",
-                    folder.display(),
-                    path.display()
-                ),
-                _ => format!("make {}", folder.display()),
-            };
-            MeterError::Io { what, error }
-        })?;
-        let lock = lock(&folder)?;
-        Ok(Self { folder, _lock: lock, part, names, meta, rows: Vec::new(), open: None, number: 0 })
+        let table = PartedTable::create(path, part, SCHEMA.to_owned(), meta)?;
+        Ok(Self { table, names, rows: Vec::new() })
     }
 
     fn write_group(&mut self) -> Result<(), MeterError> {
-        if self.rows.is_empty() {
-            return Ok(());
+        if !self.rows.is_empty() {
+            self.table.write(&cells_of(&self.rows, &self.names))?;
+            self.rows.clear();
         }
-        let part = match &mut self.open {
-            Some(part) => part,
-            closed => {
-                let place = self.folder.join(format!("part-{:05}.parquet", self.number));
-                self.number += 1;
-                let file = PartFile::create(&place.with_extension("open"), &self.meta)?;
-                let first = self.rows.first().map_or(0, |row| row.mono_ns);
-                let first = Mono(Duration::from_nanos(first.unsigned_abs()));
-                let ends = first + self.part;
-                closed.insert(Part { file, place, ends })
-            }
-        };
-        part.file.write(&self.rows, &self.names)?;
-        self.rows.clear();
         Ok(())
-    }
-
-    fn close_part(&mut self) -> Result<(), MeterError> {
-        self.write_group()?;
-        let Some(part) = self.open.take() else { return Ok(()) };
-        let open = part.file.close(None)?;
-        fs::rename(&open, &part.place).map_err(|error| MeterError::reading(&open, error))
     }
 }
 
@@ -154,97 +72,39 @@ impl Writer for Parts {
         for rows in rows.chunks(GROUP) {
             self.rows.extend_from_slice(rows);
             // A part is begun with its first rows.
-            if self.open.is_none() || self.rows.len() >= GROUP {
+            if !self.table.is_open() || self.rows.len() >= GROUP {
                 self.write_group()?;
             }
         }
-        if self.open.as_ref().is_some_and(|part| monotonic() >= part.ends) {
-            self.close_part()?;
+        if self.table.is_due() {
+            self.close()?;
         }
         Ok(())
     }
 
     fn close(&mut self) -> Result<(), MeterError> {
-        self.close_part()
+        self.write_group()?;
+        self.table.end_part()
     }
 }
 
-/// A Parquet file that is being written.
-struct PartFile {
-    writer: SerializedFileWriter<File>,
-    path: PathBuf,
-}
-
-impl PartFile {
-    fn create(path: &Path, meta: &str) -> Result<Self, MeterError> {
-        let schema = parse_message_type(SCHEMA).map_err(failed(path))?;
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::SNAPPY)
-            .set_key_value_metadata(Some(vec![KeyValue::new(META.to_owned(), meta.to_owned())]))
-            .build();
-        let file = create(path)?;
-        let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))
-            .map_err(failed(path))?;
-        Ok(Self { writer, path: path.to_owned() })
-    }
-
-    fn write(&mut self, rows: &[Row], names: &Names) -> Result<(), MeterError> {
-        let mut group = self.writer.next_row_group().map_err(failed(&self.path))?;
-        write_columns(&mut group, rows, names).map_err(failed(&self.path))?;
-        group.close().map(drop).map_err(failed(&self.path))
-    }
-
-    /// On disk when it returns.
-    fn close(mut self, end: Option<&Value>) -> Result<PathBuf, MeterError> {
-        if let Some(end) = end {
-            self.writer.append_key_value_metadata(KeyValue::new(END.to_owned(), end.to_string()));
-        }
-        self.writer.finish().map_err(failed(&self.path))?;
-        let synced = self.writer.inner().sync_all();
-        synced.map_err(|error| MeterError::Io {
-            what: format!("write {}", self.path.display()),
-            error,
-        })?;
-        Ok(self.path)
-    }
-}
-
-fn write_columns(
-    group: &mut SerializedRowGroupWriter<'_, File>,
-    rows: &[Row],
-    names: &Names,
-) -> Result<(), ParquetError> {
-    let required = |value: fn(&Row) -> i64| rows.iter().map(move |row| Some(value(row)));
-    let text = |text: &str| ByteArray::from(text.as_bytes().to_vec());
-    write::<Int64Type>(group, required(|row| row.time_ns), false)?;
-    write::<Int64Type>(group, required(|row| row.mono_ns), false)?;
-    let meters = rows.iter().map(|row| Some(text(names.get(row.name).0)));
-    write::<ByteArrayType>(group, meters, false)?;
-    let channels = rows.iter().map(|row| Some(text(names.get(row.name).1)));
-    write::<ByteArrayType>(group, channels, false)?;
-    write::<DoubleType>(group, rows.iter().map(|row| row.watts), true)?;
-    write::<Int64Type>(group, rows.iter().map(|row| row.counter), true)?;
-    write::<DoubleType>(group, rows.iter().map(|row| row.over_s), true)?;
-    write::<DoubleType>(group, rows.iter().map(|row| row.joules), true)?;
-    write::<DoubleType>(group, rows.iter().map(|row| row.covers_s), true)?;
-    write::<ByteArrayType>(group, rows.iter().map(|row| row.gap.map(|it| text(gap_name(it)))), true)
-}
-
-/// Writes the next column.
-fn write<T: DataType>(
-    group: &mut SerializedRowGroupWriter<'_, File>,
-    cells: impl Iterator<Item = Option<T::T>>,
-    optional: bool,
-) -> Result<(), ParquetError> {
-    let (mut values, mut levels) = (Vec::new(), Vec::new());
-    for cell in cells {
-        levels.push(i16::from(cell.is_some()));
-        values.extend(cell);
-    }
-    let column = group.next_column()?;
-    let mut column = column.ok_or_else(|| ParquetError::General("too many columns".to_owned()))?;
-    column.typed::<T>().write_batch(&values, optional.then_some(levels.as_slice()), None)?;
-    column.close()
+/// A group of rows, column by column.
+fn cells_of<'a>(rows: &[Row], names: &'a Names) -> [Cells<'a>; 10] {
+    let int64 = |value: fn(&Row) -> Option<i64>| Cells::Int64(rows.iter().map(value).collect());
+    let double = |value: fn(&Row) -> Option<f64>| Cells::Double(rows.iter().map(value).collect());
+    let name = |row: &Row| names.get(row.name);
+    [
+        int64(|row| Some(row.time_ns)),
+        int64(|row| Some(row.mono_ns)),
+        Cells::Text(rows.iter().map(|row| Some(name(row).0)).collect()),
+        Cells::Text(rows.iter().map(|row| Some(name(row).1)).collect()),
+        double(|row| row.watts),
+        int64(|row| row.counter),
+        double(|row| row.over_s),
+        double(|row| row.joules),
+        double(|row| row.covers_s),
+        Cells::Text(rows.iter().map(|row| row.gap.map(gap_name)).collect()),
+    ]
 }
 
 /// Joins the parts beside `path` into it, and removes them; says how many there were.
@@ -260,8 +120,6 @@ pub(super) fn join(path: &Path, end: Option<&Value>) -> Result<usize, MeterError
         let error = io::Error::new(io::ErrorKind::NotFound, "there are no whole parts in it");
         return Err(MeterError::reading(&folder, error));
     };
-    let meta = read(first, |_, _, _| ())?.unwrap_or_default();
-    let mut joined = None;
     let joining = path.with_extension("joining");
     // What an earlier attempt has left, that was killed or met a full disk.
     if let Err(error) = fs::remove_file(&joining)
@@ -269,22 +127,10 @@ pub(super) fn join(path: &Path, end: Option<&Value>) -> Result<usize, MeterError
     {
         return Err(MeterError::reading(&joining, error));
     }
-    for part in &parts {
-        let mut names = Names::default();
-        let mut rows = Vec::new();
-        read(part, |meter, channel, row| {
-            rows.push(Row { name: names.place(meter, channel), ..*row });
-        })?;
-        let file = match &mut joined {
-            Some(file) => file,
-            none => none.insert(PartFile::create(&joining, &meta)?),
-        };
-        for rows in rows.chunks(GROUP) {
-            file.write(rows, &names)?;
-        }
-    }
-    if let Some(file) = joined {
-        file.close(end)?;
+    match Groups::open(first) {
+        Ok(groups) => join_rows(&parts, &joining, &groups.meta().unwrap_or_default(), end)?,
+        // Of something else than meters.
+        Err(_) => table::splice(&parts, &joining, end)?,
     }
     if path.exists() {
         let error = io::Error::from(io::ErrorKind::AlreadyExists);
@@ -293,6 +139,27 @@ pub(super) fn join(path: &Path, end: Option<&Value>) -> Result<usize, MeterError
     fs::rename(&joining, path).map_err(|error| MeterError::reading(&joining, error))?;
     fs::remove_dir_all(&folder).map_err(|error| MeterError::reading(&folder, error))?;
     Ok(parts.len())
+}
+
+/// Rows of small groups in groups of a good size, part by part.
+fn join_rows(
+    parts: &[PathBuf],
+    joining: &Path,
+    meta: &str,
+    end: Option<&Value>,
+) -> Result<(), MeterError> {
+    let mut joined = Table::create(joining, SCHEMA, meta)?;
+    for part in parts {
+        let mut names = Names::default();
+        let mut rows = Vec::new();
+        read(part, |meter, channel, row| {
+            rows.push(Row { name: names.place(meter, channel), ..*row });
+        })?;
+        for rows in rows.chunks(GROUP) {
+            joined.write(&cells_of(rows, &names))?;
+        }
+    }
+    joined.close(end)
 }
 
 /// Reads every row; returns the metadata.

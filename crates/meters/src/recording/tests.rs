@@ -122,6 +122,79 @@ fn who_is_killed_loses_at_most_the_open_part() {
     assert!(nothing.contains("r.parquet.parts"), "{nothing}");
 }
 
+/// A table that holds no readings of meters, in parts that last no time at all.
+fn calls(path: &Path) -> PartedTable {
+    let schema = "message calls { required int64 at; optional binary name (STRING); }".to_owned();
+    PartedTable::create(path, Duration::ZERO, schema, r#"{"of":"calls"}"#.to_owned()).unwrap()
+}
+
+fn write_calls(table: &mut PartedTable, first: i64) {
+    let at = Cells::Int64((first..first + 1000).map(Some).collect());
+    let name = Cells::Text((0..1000).map(|n| (n % 3 > 0).then_some("work")).collect());
+    table.write(&[at, name]).unwrap();
+}
+
+/// The sum of `at`, how many have a name, and the metadata, by another reader than ours.
+fn read_calls(path: &Path) -> (i64, usize, Vec<(String, Option<String>)>) {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::RowAccessor;
+    let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+    let (mut sum, mut named) = (0, 0);
+    for row in reader.get_row_iter(None).unwrap() {
+        let row = row.unwrap();
+        sum += row.get_long(0).unwrap();
+        named += usize::from(row.get_string(1).is_ok_and(|name| name == "work"));
+    }
+    let pairs = reader.metadata().file_metadata().key_value_metadata().unwrap();
+    let pair = |pair: &parquet::file::metadata::KeyValue| (pair.key.clone(), pair.value.clone());
+    (sum, named, pairs.iter().map(pair).collect())
+}
+
+#[test]
+fn a_table_of_something_else_is_joined_of_its_parts_or_recovered() {
+    let (fixture, _) = meters();
+    let path = fixture.host.path("calls.parquet");
+    let mut table = calls(&path);
+    for part in 0..3 {
+        write_calls(&mut table, 1000 * part);
+        assert!(table.is_due());
+        table.end_part().unwrap();
+    }
+    // This one has no end when it is dropped, as if its writer had failed.
+    write_calls(&mut table, 1_000_000);
+    drop(table);
+    assert_eq!(recover(&path).unwrap(), 3);
+    // 0 + 1 + .. + 2999; two of three have a name, and of 1000 so 666.
+    let (sum, named, pairs) = read_calls(&path);
+    assert_eq!((sum, named), (4_498_500, 3 * 666));
+    assert!(pairs.contains(&("nightwatt".to_owned(), Some(r#"{"of":"calls"}"#.to_owned()))));
+    assert!(!pairs.iter().any(|(key, _)| key == "nightwatt.end"));
+
+    let path = fixture.host.path("whole.parquet");
+    let mut table = calls(&path);
+    write_calls(&mut table, 0);
+    table.end_part().unwrap();
+    write_calls(&mut table, 1000);
+    table.finish(Some(&serde_json::json!({"lost": 0}))).unwrap();
+    let (sum, named, pairs) = read_calls(&path);
+    assert_eq!((sum, named), (1_999_000, 2 * 666));
+    let end = ("nightwatt.end".to_owned(), Some(r#"{"lost":0}"#.to_owned()));
+    assert!(pairs.contains(&end), "{pairs:?}");
+    assert!(!fixture.host.path("whole.parquet.parts").exists());
+}
+
+#[test]
+fn a_table_of_nothing_is_whole_and_one_that_fails_at_once_leaves_nothing() {
+    let (fixture, _) = meters();
+    let path = fixture.host.path("calls.parquet");
+    let mut table = calls(&path);
+    write_calls(&mut table, 0);
+    drop(table);
+    assert!(!path.exists() && !fixture.host.path("calls.parquet.parts").exists());
+    calls(&path).finish(None).unwrap();
+    assert_eq!((read_calls(&path).0, read_calls(&path).1), (0, 0));
+}
+
 #[test]
 fn nothing_is_written_over() {
     let (fixture, meters) = meters();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use libbpf_rs::{ErrorKind, Link, ProgramAttachType, UprobeMultiOpts, UprobeOpts};
+use libbpf_rs::{ErrorKind, Link, OpenObject, ProgramAttachType, UprobeMultiOpts, UprobeOpts};
 
 use crate::error::ProbeError;
 use crate::loaded::{Aligned, Loaded};
@@ -24,9 +24,15 @@ pub(super) struct Probe {
 }
 
 /// Loads programs, so that they can be attached to many places at once if the kernel can do that.
-pub(super) fn load(name: &str, code: &Aligned<[u8]>) -> Result<(Loaded, bool), ProbeError> {
+/// `prepare` may set what cannot be changed later.
+pub(super) fn load(
+    name: &str,
+    code: &Aligned<[u8]>,
+    prepare: impl Fn(&mut OpenObject) -> Result<(), libbpf_rs::Error>,
+) -> Result<(Loaded, bool), ProbeError> {
     let with = |multi| {
         Loaded::load(name, code, |object| {
+            prepare(object)?;
             let programs = object.progs_mut();
             for mut program in
                 programs.filter(|it| multi && AT_PLACES.iter().any(|at| it.name() == *at))

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use nightwatt_model::sections::bands;
+use nightwatt_model::sections::{CallEvent, bands};
+use nightwatt_model::time::Mono;
 
 use crate::loaded::{half_word, word};
 
@@ -20,11 +21,41 @@ pub(super) struct Cpu {
     pub(super) busy: u64,
     pub(super) idle: u64,
     pub(super) stolen: u64,
+    pub(super) lost: u64,
 }
 
 impl Cpu {
     pub(super) fn of(value: &[u8]) -> Self {
-        Self { busy: word(value, 1), idle: word(value, 2), stolen: word(value, 3) }
+        Self {
+            busy: word(value, 1),
+            idle: word(value, 2),
+            stolen: word(value, 3),
+            lost: word(value, 7),
+        }
+    }
+}
+
+/// Bytes that a call takes in the ring: `struct call` and the ring's own.
+pub(super) const CALL: usize = 56 + 8;
+
+/// `NO_SECTION`.
+const NO_SECTION: u32 = u32::MAX;
+
+/// `struct call`.
+pub(super) fn call_event(value: &[u8]) -> CallEvent {
+    let time = |number| Duration::from_nanos(word(value, number));
+    let number = |place: usize| half_word(value, 32 + 4 * place);
+    CallEvent {
+        begin: Mono(time(0)),
+        end: Mono(time(1)),
+        ran: time(2),
+        preempted: time(3),
+        pid: number(0),
+        tid: number(1),
+        section: number(2) as usize,
+        outer: Some(number(3)).filter(|outer| *outer != NO_SECTION).map(|outer| outer as usize),
+        depth: number(4),
+        is_left: number(5) != 0,
     }
 }
 

@@ -1,0 +1,213 @@
+//! What sections do now, while the program runs.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use nightwatt_model::sections::{Tree, Usage};
+use nightwatt_model::time::Mono;
+use nightwatt_probes::Calls;
+
+use crate::cells::end_of;
+
+use super::text::{NAME, figure, seconds};
+
+/// Between two tables.
+pub(super) const RENEWED_EVERY: Duration = Duration::from_secs(1);
+
+/// What sections did since the last look, and since the beginning.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LiveReport {
+    /// Since the beginning, s.
+    pub elapsed_s: f64,
+    /// Whose joules: meter and channel.
+    pub channel: Option<String>,
+    /// Each section, in the order in which they were asked for.
+    pub sections: Vec<LiveSection>,
+}
+
+/// One section.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LiveSection {
+    /// Function, or first and last place.
+    pub name: String,
+    /// Calls that have ended so far.
+    pub calls: u64,
+    /// Calls that ended a second, since the last look.
+    pub calls_per_s: f64,
+    /// CPU time since the last look, of one CPU's: 2 is two of them.
+    pub cpus: f64,
+    /// Mean wall-clock time of those that ended since the last look, s.
+    pub mean_s: Option<f64>,
+    /// Power between the last two readings of the meter, W.
+    pub watts: Option<f64>,
+    /// Energy so far, J.
+    pub joules: Option<f64>,
+}
+
+/// All that is seen at one look.
+pub(super) struct Look<'a> {
+    pub(super) now: Mono,
+    pub(super) calls: Vec<Calls>,
+    pub(super) tree: &'a Tree,
+    pub(super) usage: &'a Usage,
+    /// By node, of the channel that is shown.
+    pub(super) joules: &'a [nightwatt_model::quantity::Joules],
+    /// Up to when.
+    pub(super) read_at: Mono,
+}
+
+/// What was seen at the last look.
+pub(super) struct Live {
+    names: Vec<String>,
+    channel: Option<String>,
+    begin: Mono,
+    before: Mono,
+    read_before: Mono,
+    sections: Vec<Before>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Before {
+    calls: u64,
+    length: Duration,
+    on_cpu: Duration,
+    joules: f64,
+    watts: Option<f64>,
+}
+
+impl Live {
+    pub(super) fn new(names: Vec<String>, channel: Option<String>, begin: Mono) -> Self {
+        let sections = vec![Before::default(); names.len()];
+        Self { names, channel, begin, before: begin, read_before: begin, sections }
+    }
+
+    /// How many sections there are.
+    pub(super) fn sections(&self) -> usize {
+        self.names.len()
+    }
+
+    /// When the next table is due.
+    pub(super) fn due(&self) -> Mono {
+        self.before + RENEWED_EVERY
+    }
+
+    /// The table after a look.
+    pub(super) fn report(&mut self, look: &Look<'_>) -> LiveReport {
+        let elapsed = look.now.since(self.before).as_secs_f64().max(1e-9);
+        let between = look.read_at.since(self.read_before);
+        let mut rows = Vec::new();
+        for (number, (name, before)) in self.names.iter().zip(&mut self.sections).enumerate() {
+            let Some(calls) = look.calls.get(number) else { continue };
+            let on_cpu: Duration = look.tree.inclusive(number, &look.usage.nodes);
+            let joules = look.tree.inclusive(number, look.joules).get();
+            // Meters may speak less often than we do.
+            if !between.is_zero() {
+                before.watts = Some((joules - before.joules) / between.as_secs_f64());
+                before.joules = joules;
+            }
+            let ended = calls.ended.saturating_sub(before.calls);
+            let length = calls.length.saturating_sub(before.length).as_secs_f64();
+            let has_meter = self.channel.is_some();
+            rows.push(LiveSection {
+                name: name.clone(),
+                calls: calls.ended,
+                calls_per_s: ended as f64 / elapsed,
+                cpus: on_cpu.saturating_sub(before.on_cpu).as_secs_f64() / elapsed,
+                mean_s: (ended > 0).then(|| length / ended as f64),
+                watts: before.watts.filter(|_| has_meter),
+                joules: has_meter.then_some(joules),
+            });
+            (before.calls, before.length, before.on_cpu) = (calls.ended, calls.length, on_cpu);
+        }
+        (self.before, self.read_before) = (look.now, look.read_at.max(self.read_before));
+        LiveReport {
+            elapsed_s: look.now.since(self.begin).as_secs_f64(),
+            channel: self.channel.clone(),
+            sections: rows,
+        }
+    }
+}
+
+impl LiveReport {
+    /// A row for each section.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let by =
+            self.channel.as_ref().map_or_else(String::new, |channel| format!(", by {channel}"));
+        // Writing to a String cannot fail, here and below.
+        let _ = writeln!(text, "\n Sections after {:.0} s{by}:\n", self.elapsed_s);
+        let _ = writeln!(
+            text,
+            " {:<NAME$} {:>11} {:>11} {:>8} {:>10} {:>9} {:>11}",
+            "section", "calls", "calls/s", "on CPU", "mean", "W", "J"
+        );
+        for section in &self.sections {
+            let shown = |value: Option<f64>, show: fn(f64) -> String| {
+                value.map_or_else(|| "-".to_owned(), show)
+            };
+            let _ = writeln!(
+                text,
+                " {:<NAME$} {:>11} {:>11.0} {:>8} {:>10} {:>9} {:>11}",
+                end_of(&section.name, NAME),
+                section.calls,
+                section.calls_per_s,
+                format!("{:.1} %", 100.0 * section.cpus),
+                shown(section.mean_s, seconds),
+                shown(section.watts, |watts| format!("{watts:.3}")),
+                shown(section.joules, figure),
+            );
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nightwatt_model::quantity::Joules;
+    use nightwatt_model::sections::Node;
+
+    use super::*;
+
+    fn at(ms: u64) -> Mono {
+        Mono(Duration::from_millis(ms))
+    }
+
+    #[test]
+    fn a_look_tells_what_was_since_the_last_one_and_watts_between_readings() {
+        let mut tree = Tree::default();
+        // `outer`, and `inner` in it.
+        tree.insert(1, Node { parent: 0, section: 0 });
+        tree.insert(2, Node { parent: 1, section: 1 });
+        let names = ["outer", "inner"].map(str::to_owned).to_vec();
+        let mut live = Live::new(names, Some("plug/power".to_owned()), at(1000));
+        let mut look = |now, ended, cpu: [u64; 3], joules: [f64; 3], read_at| {
+            let calls = Calls {
+                ended,
+                length: Duration::from_millis(10) * ended as u32,
+                ..Calls::default()
+            };
+            let nodes = cpu.map(Duration::from_millis).to_vec();
+            live.report(&Look {
+                now: at(now),
+                calls: vec![calls.clone(), calls],
+                tree: &tree,
+                usage: &Usage { nodes, ..Usage::default() },
+                joules: &joules.map(Joules),
+                read_at: at(read_at),
+            })
+        };
+        look(2000, 50, [0, 200, 300], [0.0, 1.0, 2.0], 2000);
+        // 100 more in 2 s; the inner one ran for 1 s of them, both for 3 s; a reading after 1 s.
+        let report = look(4000, 150, [9, 2200, 1300], [0.0, 2.0, 5.0], 3000);
+        let [outer, inner] = report.sections.as_slice() else { panic!("{report:?}") };
+        assert_eq!((outer.calls, outer.calls_per_s, outer.mean_s), (150, 50.0, Some(0.01)));
+        assert_eq!((outer.cpus, inner.cpus), (1.5, 0.5));
+        assert_eq!((outer.watts, inner.watts), (Some(4.0), Some(3.0)));
+        assert_eq!((outer.joules, inner.joules), (Some(7.0), Some(5.0)));
+        // No call, no reading: the last power is the newest that is known.
+        let report = look(5000, 150, [9, 2200, 1300], [0.0, 2.0, 5.0], 3000);
+        let outer = &report.sections[0];
+        assert_eq!((outer.calls_per_s, outer.mean_s, outer.watts), (0.0, None, Some(4.0)));
+        assert!(report.text().contains(" outer  "), "{}", report.text());
+    }
+}
