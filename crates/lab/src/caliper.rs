@@ -29,7 +29,9 @@ use nightwatt_meters::{Host, MeterSpec};
 use nightwatt_model::sample::Piece;
 use nightwatt_model::sections::Usage;
 use nightwatt_model::time::Mono;
-use nightwatt_probes::{Body, GoRuntime, Place, Point, SectionProbes, Watch, function_entries};
+use nightwatt_probes::{
+    Body, Extras, GoRuntime, Place, Point, SectionProbes, Watch, function_entries,
+};
 
 use crate::error::Error;
 use crate::run::child::{self, Finished};
@@ -146,10 +148,8 @@ pub fn run(
         Target::Process(pid) if is_there(pid) => Watch::Process(pid),
         Target::Process(pid) => return Err(Error::NoProcess(pid)),
     };
-    let mut probes = match &options.events {
-        Some(_) => SectionProbes::load_with_events(watch, events::RING)?,
-        None => SectionProbes::load(watch)?,
-    };
+    let calls = options.events.as_ref().map(|_| events::RING);
+    let mut probes = SectionProbes::load_with(watch, Extras { calls, go: !go.is_empty() })?;
     let host = Host::default();
     let open = |spec: &MeterSpec| Opened::open(&host, spec);
     let mut meters = options.meters.iter().map(open).collect::<Result<Vec<_>, _>>()?;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use libbpf_rs::{Link, Object, ObjectBuilder, UprobeOpts};
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_probes::{Place, Point, SectionProbes, Watch, function_entries};
+use nightwatt_probes::{Extras, Place, Point, SectionProbes, Watch, function_entries};
 
 #[repr(C, align(8))]
 struct Aligned<T: ?Sized>(T);
@@ -110,7 +110,10 @@ impl Bench {
             }
             Watcher::Caliper | Watcher::Events => {
                 let probes = match watcher {
-                    Watcher::Events => SectionProbes::load_with_events(Watch::Children, RING),
+                    Watcher::Events => SectionProbes::load_with(
+                        Watch::Children,
+                        Extras { calls: Some(RING), ..Extras::default() },
+                    ),
                     _ => SectionProbes::load(Watch::Children),
                 };
                 let mut probes = probes.expect("it loads");

@@ -40,7 +40,8 @@ _Static_assert(sizeof(struct thread) ==
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
+	/* Room made beforehand: what is made on the way runs out where thousands are put aside at once.
+	 * The loader makes it one where no Go is watched. */
 	__uint(max_entries, GOROUTINES);
 	__type(key, struct goroutine);
 	__type(value, struct aside);

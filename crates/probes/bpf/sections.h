@@ -5,7 +5,7 @@
 #define SECTIONS 256    /* sections at a time */
 #define NODES 4096      /* stacks of sections that may occur */
 #define DEPTH 16        /* sections that a thread may have open */
-#define GOROUTINES 65536 /* off their threads in a section at a time */
+#define GOROUTINES 32768 /* off their threads in a section at a time */
 #define PROCESSES 16384 /* watched at a time */
 
 /* Lengths in bands, sixteen to each doubling, up to 2^44 ns (4.9 hours). */

@@ -21,5 +21,5 @@ pub use error::ProbeError;
 pub use go::{GoRuntime, go_runtime};
 pub use offers::{Offer, offers};
 pub use places::{InstructionKind, Place, function_entries, instruction_kind};
-pub use sections::{CallEvents, Calls, SectionProbes, Watch};
+pub use sections::{CallEvents, Calls, Extras, SectionProbes, Watch};
 pub use target::{Point, resolve_file};

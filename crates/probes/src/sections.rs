@@ -33,6 +33,17 @@ const IN_GO: u64 = 1 << 34;
 /// `BPF_F_TEST_RUN_ON_CPU`: the program runs on the CPU that is named.
 const ON_CPU: u32 = 1;
 
+/// What costs something even where it is not used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Extras {
+    /// Each call that ends is told ([`SectionProbes::events`]) by way of a ring of so many bytes: a
+    /// power of two, and a page at least.
+    pub calls: Option<u32>,
+    /// Go programs are watched ([`SectionProbes::attach_go`]): memory for goroutines that are off their
+    /// threads, some 25 MB.
+    pub go: bool,
+}
+
 /// Whose threads are watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watch {
@@ -59,17 +70,19 @@ impl SectionProbes {
 
     /// Loads the programs. Nothing is counted before [`Self::start`].
     pub fn load(watch: Watch) -> Result<Self, ProbeError> {
-        Self::load_with(watch, None)
+        Self::load_with(watch, Extras::default())
     }
 
-    /// The same, and each call that ends will be told ([`Self::events`]) by way of a ring of so many
-    /// bytes: a power of two, and a page at least.
-    pub fn load_with_events(watch: Watch, ring: u32) -> Result<Self, ProbeError> {
-        Self::load_with(watch, Some(ring))
-    }
-
-    fn load_with(watch: Watch, ring: Option<u32>) -> Result<Self, ProbeError> {
-        let prepare = |object: &mut OpenObject| events::prepare(object, ring);
+    /// The same, with what is not always wanted.
+    pub fn load_with(watch: Watch, extras: Extras) -> Result<Self, ProbeError> {
+        let prepare = |object: &mut OpenObject| {
+            for mut map in object.maps_mut() {
+                if map.name() == "goroutines" && !extras.go {
+                    map.set_max_entries(1)?;
+                }
+            }
+            events::prepare(object, extras.calls)
+        };
         let (loaded, multi) = attach::load("sections", PROGRAM, prepare)?;
         let cpus = libbpf_rs::num_possible_cpus().map_err(refused("count its CPUs"))?;
         let probes = Self { loaded, cpus, go: Vec::new(), multi, together: None };

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
 use nightwatt_model::sections::CallEvent;
-use nightwatt_probes::{CallEvents, Point, ProbeError, SectionProbes, Watch, function_entries};
+use nightwatt_probes::{
+    CallEvents, Extras, Point, ProbeError, SectionProbes, Watch, function_entries,
+};
 use std::os::fd::AsFd;
 
 /// The program of `sections.rs`, and probes on functions of it.
@@ -23,7 +25,10 @@ struct Watched {
 impl Watched {
     /// None, with the reason told, where this kernel or user cannot.
     fn new(functions: &[&'static str], ring: u32) -> Option<Self> {
-        let mut probes = match SectionProbes::load_with_events(Watch::Children, ring) {
+        let mut probes = match SectionProbes::load_with(
+            Watch::Children,
+            Extras { calls: Some(ring), ..Extras::default() },
+        ) {
             Ok(probes) => probes,
             Err(error @ (ProbeError::Denied { .. } | ProbeError::NoBtf)) => {
                 println!("skipped: {error}");

@@ -40,7 +40,7 @@ impl Disk {
     fn tuned(file_system: &str, mebibytes: u64, tune: &[&str]) -> Option<Self> {
         let disk = Self::bare(mebibytes, &format!("mkfs.{file_system}"))?;
         let loop_device = disk.loop_device.clone();
-        disk.mounted(file_system, &loop_device, tune)
+        Some(disk.mounted(file_system, &loop_device, tune))
     }
 
     /// On a device of the device mapper that lies on the loop device, by a table with `{}` for that.
@@ -58,7 +58,7 @@ impl Disk {
         let path = format!("/dev/mapper/{name}");
         disk.device = number_of(&path);
         disk.mapped = Some(name);
-        disk.mounted(file_system, &path, &[])
+        Some(disk.mounted(file_system, &path, &[]))
     }
 
     /// A loop device, if we may and have the program.
@@ -85,7 +85,7 @@ impl Disk {
         Some(Self { folder, device: below, below, loop_device, mapped: None })
     }
 
-    fn mounted(self, file_system: &str, device: &str, tune: &[&str]) -> Option<Self> {
+    fn mounted(self, file_system: &str, device: &str, tune: &[&str]) -> Self {
         let quiet: &[&str] = if file_system == "ext4" {
             // Or the kernel goes on to lay out tables while we count.
             &["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0"]
@@ -99,7 +99,7 @@ impl Disk {
         let mount = self.folder.path().join("mount");
         fs::create_dir(&mount).unwrap();
         run(Command::new("mount").arg(device).arg(&mount));
-        Some(self)
+        self
     }
 
     fn file(&self, name: &str) -> PathBuf {

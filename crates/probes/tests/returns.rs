@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use nightwatt_model::sections::Tree;
 use nightwatt_probes::{
-    Calls, Point, ProbeError, SectionProbes, Watch, function_bodies, function_entries, go_runtime,
+    Calls, Extras, Point, ProbeError, SectionProbes, Watch, function_bodies, function_entries,
+    go_runtime,
 };
 
 /// A program built for one test.
@@ -56,14 +57,15 @@ impl Program {
 }
 
 fn watched(path: &Path, functions: &[&'static str]) -> Option<Watched> {
-    let mut probes = match SectionProbes::load(Watch::Children) {
-        Ok(probes) => probes,
-        Err(error @ (ProbeError::Denied { .. } | ProbeError::NoBtf)) => {
-            println!("skipped: {error}");
-            return None;
-        }
-        Err(error) => panic!("{error}"),
-    };
+    let mut probes =
+        match SectionProbes::load_with(Watch::Children, Extras { go: true, ..Extras::default() }) {
+            Ok(probes) => probes,
+            Err(error @ (ProbeError::Denied { .. } | ProbeError::NoBtf)) => {
+                println!("skipped: {error}");
+                return None;
+            }
+            Err(error) => panic!("{error}"),
+        };
     probes.start().unwrap();
     if let Some(runtime) = go_runtime(path).unwrap() {
         probes.attach_go(runtime).unwrap();
