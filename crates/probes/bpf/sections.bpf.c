@@ -103,9 +103,11 @@ static __always_inline void add(__u64 *sum, __u64 much)
 	__sync_fetch_and_add(sum, much);
 }
 
-/* The mask changes no number that can occur; it shows the verifier that none leaves the array. */
+/* The mask changes no number that can occur; it shows the verifier that none leaves the array, if the
+ * compiler does not know better and leaves it out. */
 static __always_inline struct frame *frame_at(struct thread *t, __u32 place)
 {
+	__asm__ volatile("" : "+r"(place));
 	return &t->frames[place & (DEPTH - 1)];
 }
 
