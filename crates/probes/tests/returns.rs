@@ -191,7 +191,7 @@ fn a_goroutine_that_waits_uses_no_cpu() {
         let (cpu, calls) = (watched.cpu("main.waits"), watched.calls("main.waits"));
         // All wait at a time, on few threads, for 50 ms.
         assert!(calls.length > Duration::from_millis(50) * 2000, "{:?}", calls.length);
-        assert!(cpu < Duration::from_millis(500) && calls.ran <= cpu, "{cpu:?} {:?}", calls.ran);
+        assert!(cpu < calls.length / 20 && calls.ran <= cpu, "{cpu:?} {:?}", calls.ran);
     }
 }
 
