@@ -221,9 +221,9 @@ impl Books {
         let tree = self.probes.tree()?;
         let main = self.main.as_ref().and_then(|(place, _)| self.energies.channels().nth(*place));
         let joules = main.map_or(&[][..], |(.., channel)| channel.shares.nodes());
-        let read_at = main.map_or(Mono::ZERO, |(.., channel)| channel.read_at);
+        let covered = main.map_or(Duration::ZERO, |(.., channel)| channel.covered);
         let now = monotonic();
-        let look = Look { now, calls, tree: &tree, usage: &usage, joules, read_at };
+        let look = Look { now, calls, tree: &tree, usage: &usage, joules, covered };
         Ok(Some(live.report(&look)))
     }
 }

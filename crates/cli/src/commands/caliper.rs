@@ -56,7 +56,7 @@ pub(crate) fn run(args: &CaliperArgs) -> Result<ExitStatus, Failure> {
     output.write_report(&report, args.json, &report.text(), &report.warnings).map_err(failed)?;
     if let Some(error) = report.events.as_ref().and_then(|events| events.error.as_ref()) {
         return Err(failed(Failure::saying(error.clone()).hint(
-            "the figures are whole. Name a file on a disk with room: some 16 bytes for each call, and \
+            "the figures are whole. Name a file on a disk with room: some 20 bytes for each call, and \
              as much again while the parts are joined. If FILE.parts is there, it holds the calls up \
              to the last whole minute: `nightwatt record -o FILE --recover` joins them",
         )));

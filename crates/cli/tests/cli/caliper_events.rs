@@ -77,7 +77,7 @@ fn polars_or_duckdb_find_in_a_file_of_calls_what_the_table_tells() {
         // CPU between them is not known.
         let joules = section["energy"][0]["joules"].as_f64().unwrap();
         let ratio = found[5].as_f64().unwrap() / joules;
-        assert!((ratio - 1.0).abs() < 0.1, "{ratio} of {joules} J");
+        assert!((ratio - 1.0).abs() < 0.2, "{ratio} of {joules} J");
     }
 }
 
@@ -200,7 +200,7 @@ fn without_a_terminal_live_tables_follow_each_other() {
     let options = ["caliper", "--live", "-f", &heavy, "-m", "model", "-I", "100ms"];
     let output = nightwatt(&[&options[..], &["--", &path, "phases", "1"]].concat());
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(text.contains("Sections after 1 s, by model/machine:"), "{text}");
+    assert!(text.contains("Sections after ") && text.contains(" s, by model/machine:"), "{text}");
     assert!(!text.contains('\x1b'), "{text}");
     // The last word is the report.
     let (live, report) = text.rsplit_once("\n Sections of ").unwrap();

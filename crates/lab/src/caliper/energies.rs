@@ -1,6 +1,7 @@
 //! Each channel's energy by section, reading by reading.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use nightwatt_meters::sampler::Opened;
 use nightwatt_model::quantity::Watts;
@@ -28,8 +29,8 @@ pub(super) struct OneChannel {
     place: usize,
     /// CPU time at its last reading.
     last: Usage,
-    /// When that was.
-    pub(super) read_at: Mono,
+    /// The time of which `shares` has the energy.
+    pub(super) covered: Duration,
 }
 
 impl Energies {
@@ -46,7 +47,7 @@ impl Energies {
                 shares,
                 place: place - 1,
                 last: Usage::default(),
-                read_at: Mono::ZERO,
+                covered: Duration::ZERO,
             }
         };
         let of_meter = |meter: &Opened| meter.channels().iter().map(|_| one()).collect();
@@ -65,7 +66,6 @@ impl Energies {
         self.rates.lock().unwrap_or_else(PoisonError::into_inner).fill(Rates::since(at));
         for channel in self.meters.iter_mut().flatten() {
             channel.last = usage.clone();
-            channel.read_at = at;
         }
         self.begun = usage;
     }
@@ -82,6 +82,7 @@ impl Energies {
         let Some(channel) = channel else { return };
         let watts = match piece {
             Piece::Covers { joules, time } => {
+                channel.covered += time;
                 Some(channel.shares.share(joules, time, &channel.last, usage))
             }
             // Nothing is known of the time up to here.
@@ -89,7 +90,6 @@ impl Energies {
             Piece::Ignored => return,
         };
         channel.last = usage.clone();
-        channel.read_at = at;
         if let Some(rates) =
             self.rates.lock().unwrap_or_else(PoisonError::into_inner).get_mut(channel.place)
         {

@@ -52,8 +52,8 @@ pub(super) struct Look<'a> {
     pub(super) usage: &'a Usage,
     /// By node, of the channel that is shown.
     pub(super) joules: &'a [nightwatt_model::quantity::Joules],
-    /// Up to when.
-    pub(super) read_at: Mono,
+    /// Of so much time.
+    pub(super) covered: Duration,
 }
 
 /// What was seen at the last look.
@@ -62,7 +62,7 @@ pub(super) struct Live {
     channel: Option<String>,
     begin: Mono,
     before: Mono,
-    read_before: Mono,
+    covered: Duration,
     sections: Vec<Before>,
 }
 
@@ -78,7 +78,7 @@ struct Before {
 impl Live {
     pub(super) fn new(names: Vec<String>, channel: Option<String>, begin: Mono) -> Self {
         let sections = vec![Before::default(); names.len()];
-        Self { names, channel, begin, before: begin, read_before: begin, sections }
+        Self { names, channel, begin, before: begin, covered: Duration::ZERO, sections }
     }
 
     /// How many sections there are.
@@ -94,7 +94,7 @@ impl Live {
     /// The table after a look.
     pub(super) fn report(&mut self, look: &Look<'_>) -> LiveReport {
         let elapsed = look.now.since(self.before).as_secs_f64().max(1e-9);
-        let between = look.read_at.since(self.read_before);
+        let between = look.covered.saturating_sub(self.covered);
         let mut rows = Vec::new();
         for (number, (name, before)) in self.names.iter().zip(&mut self.sections).enumerate() {
             let Some(calls) = look.calls.get(number) else { continue };
@@ -119,7 +119,7 @@ impl Live {
             });
             (before.calls, before.length, before.on_cpu) = (calls.ended, calls.length, on_cpu);
         }
-        (self.before, self.read_before) = (look.now, look.read_at.max(self.read_before));
+        (self.before, self.covered) = (look.now, look.covered);
         LiveReport {
             elapsed_s: look.now.since(self.begin).as_secs_f64(),
             channel: self.channel.clone(),
@@ -180,7 +180,7 @@ mod tests {
         tree.insert(2, Node { parent: 1, section: 1 });
         let names = ["outer", "inner"].map(str::to_owned).to_vec();
         let mut live = Live::new(names, Some("plug/power".to_owned()), at(1000));
-        let mut look = |now, ended, cpu: [u64; 3], joules: [f64; 3], read_at| {
+        let mut look = |now, ended, cpu: [u64; 3], joules: [f64; 3], covered| {
             let calls = Calls {
                 ended,
                 length: Duration::from_millis(10) * ended as u32,
@@ -193,19 +193,21 @@ mod tests {
                 tree: &tree,
                 usage: &Usage { nodes, ..Usage::default() },
                 joules: &joules.map(Joules),
-                read_at: at(read_at),
+                covered: Duration::from_millis(covered),
             })
         };
-        look(2000, 50, [0, 200, 300], [0.0, 1.0, 2.0], 2000);
+        let report = look(1500, 10, [0, 100, 100], [0.0; 3], 0);
+        assert_eq!(report.sections[0].watts, None, "no meter has told of any time yet");
+        look(2000, 50, [0, 200, 300], [0.0, 1.0, 2.0], 1000);
         // 100 more in 2 s; the inner one ran for 1 s of them, both for 3 s; a reading after 1 s.
-        let report = look(4000, 150, [9, 2200, 1300], [0.0, 2.0, 5.0], 3000);
+        let report = look(4000, 150, [9, 2200, 1300], [0.0, 2.0, 5.0], 2000);
         let [outer, inner] = report.sections.as_slice() else { panic!("{report:?}") };
         assert_eq!((outer.calls, outer.calls_per_s, outer.mean_s), (150, 50.0, Some(0.01)));
         assert_eq!((outer.cpus, inner.cpus), (1.5, 0.5));
         assert_eq!((outer.watts, inner.watts), (Some(4.0), Some(3.0)));
         assert_eq!((outer.joules, inner.joules), (Some(7.0), Some(5.0)));
         // No call, no reading: the last power is the newest that is known.
-        let report = look(5000, 150, [9, 2200, 1300], [0.0, 2.0, 5.0], 3000);
+        let report = look(5000, 150, [9, 2200, 1300], [0.0, 2.0, 5.0], 2000);
         let outer = &report.sections[0];
         assert_eq!((outer.calls_per_s, outer.mean_s, outer.watts), (0.0, None, Some(4.0)));
         assert!(report.text().contains(" outer  "), "{}", report.text());
