@@ -23,6 +23,9 @@ pub enum ProbeError {
         /// Its answer.
         source: libbpf_rs::Error,
     },
+    /// The kernel does not let us sample.
+    #[error("the kernel does not let this user sample what runs ({0})")]
+    NoSamples(io::Error),
     /// How a place was written.
     #[error("`{text}` names no place in a program: {why}")]
     Syntax {
@@ -100,6 +103,10 @@ impl ProbeError {
                 "run it as root, or give the program what it needs: `setcap \
                  cap_bpf,cap_perfmon,cap_sys_admin+ep nightwatt` (kernels before 6.16 do without \
                  the last)",
+            ),
+            Self::NoSamples(_) => Some(
+                "run it as root, or give the program what it needs: `setcap cap_perfmon+ep \
+                 nightwatt`; or `sudo sysctl kernel.perf_event_paranoid=-1`",
             ),
             Self::NoBtf => Some("use a kernel built with CONFIG_DEBUG_INFO_BTF=y, as Debian's are"),
             Self::NoSymbol { stripped: true, .. } => {

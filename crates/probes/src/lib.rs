@@ -1,5 +1,6 @@
 //! eBPF: when threads are in which section of code and for how long they ran there ([`SectionProbes`]);
-//! whose bytes go to which device ([`DiskProbes`]).
+//! whose bytes go to which device ([`DiskProbes`]). And, without eBPF, what runs on each CPU at fixed
+//! times ([`Samples`]).
 //!
 //! The kernel's half (`bpf/`) sums up; this half loads it, attaches it, and reads the sums. What they
 //! mean for energy is pure and lives in `model::sections` and `model::storage`.
@@ -8,11 +9,14 @@ mod disk;
 mod error;
 mod loaded;
 mod places;
+mod samples;
 mod sections;
+mod symbols;
 mod target;
 
 pub use disk::{DiskProbes, Lost, News};
 pub use error::ProbeError;
 pub use places::{InstructionKind, Place, function_entries, instruction_kind};
+pub use samples::{Function, Sample, Samples};
 pub use sections::{Calls, SectionProbes, Watch};
 pub use target::{Point, resolve_file};

@@ -116,7 +116,7 @@ fn matching(
 }
 
 /// As its author wrote it. A name that no compiler changed stays.
-fn demangled(raw: &str) -> String {
+pub(crate) fn demangled(raw: &str) -> String {
     if let Ok(name) = rustc_demangle::try_demangle(raw) {
         // Without the hash that tells instances apart.
         return format!("{name:#}");
@@ -145,7 +145,7 @@ fn fits(pattern: &str, name: &str) -> bool {
     rest.ends_with(last)
 }
 
-fn file_offset(elf: &ElfFile64<'_, Endianness>, address: u64) -> Option<u64> {
+pub(crate) fn file_offset(elf: &ElfFile64<'_, Endianness>, address: u64) -> Option<u64> {
     elf.segments().find_map(|segment| {
         let inside = address.checked_sub(segment.address())?;
         let (offset, length) = segment.file_range();
