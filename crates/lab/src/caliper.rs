@@ -12,6 +12,7 @@
 mod energies;
 mod folded;
 mod result;
+pub mod sampled;
 mod text;
 
 use std::ffi::OsString;
@@ -94,7 +95,7 @@ struct Course {
 /// What the threads tell the one that keeps the books.
 enum Event {
     /// A meter said something.
-    Sample { meter: usize, channel: usize, piece: Piece },
+    Sample { meter: usize, channel: usize, at: Mono, piece: Piece },
     /// The command ended.
     Ended(Result<Finished, Error>),
 }
@@ -232,9 +233,9 @@ struct Teller {
 
 impl Sink for Teller {
     fn take(&mut self, sample: &Sample) {
-        let Sample { channel, piece, .. } = *sample;
+        let Sample { channel, piece, mono: at, .. } = *sample;
         // Nobody listens any more: the figures are complete.
-        let _ = self.events.send(Event::Sample { meter: self.meter, channel, piece });
+        let _ = self.events.send(Event::Sample { meter: self.meter, channel, at, piece });
     }
 }
 

@@ -8,7 +8,16 @@ use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSymbol, SymbolKind};
 
 use crate::error::ProbeError;
-use crate::places::{demangled, file_offset};
+use crate::places::{Place, demangled, file_offset};
+
+impl Place {
+    /// Does a function begin there whose name and length the file tells?
+    pub fn has_symbol(&self) -> Result<bool, ProbeError> {
+        let symbols = Symbols::read(&self.path)?;
+        let found = symbols.at(self.offset).map(|symbol| symbols.function(symbol));
+        Ok(found.is_some_and(|(_, begin)| begin == self.offset))
+    }
+}
 
 /// A function.
 #[derive(Debug, Clone)]

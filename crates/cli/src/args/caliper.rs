@@ -11,7 +11,7 @@ use crate::written;
 
 /// `caliper`.
 #[derive(Debug, clap::Args)]
-#[command(group(clap::ArgGroup::new("section").required(true).multiple(true).args(["function", "start"])))]
+#[command(group(clap::ArgGroup::new("section").required(true).multiple(true).args(["function", "start", "sample"])))]
 #[command(group(clap::ArgGroup::new("target").required(true).args(["pid", "command"])))]
 pub(crate) struct CaliperArgs {
     /// A function, from its entry to its return: `./prog:work`, `prog:ns::work`, `libc.so.6:qsort`;
@@ -25,6 +25,17 @@ pub(crate) struct CaliperArgs {
     /// And ends here
     #[arg(long, value_name = "PROGRAM:PLACE")]
     pub(crate) end: Vec<String>,
+    /// Sample what runs on each CPU, so often a second [default: 997], and put no probe anywhere:
+    /// the functions that are named with `-f`, or all that are seen
+    #[arg(
+        long,
+        value_name = "HZ",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "997",
+        value_parser = clap::value_parser!(u32).range(1..=10_000)
+    )]
+    pub(crate) sample: Option<u32>,
     /// A process that runs already, and what it starts from now on [until it ends, or Ctrl-C]
     #[arg(short, long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
@@ -58,6 +69,8 @@ pub(super) const CALIPER_EXAMPLES: &str = "Examples:
   nightwatt caliper -f './prog:ns::*' --idle 5s -- ./prog --fast
   nightwatt caliper --start ./prog:begin --end ./prog:done -p 4711 --for 1m
   nightwatt caliper -f './prog:*' --folded prog.folded -- ./prog && flamegraph.pl prog.folded
+  nightwatt caliper --sample -- ./prog
+  nightwatt caliper --sample=1999 -f ./prog:work -- ./prog
   nightwatt caliper -f libz.so.1:deflate --json -o energy.json -- gzip -k big.tar
 
 A function that an exception or a panic may leave must not be watched with -f: the program would be

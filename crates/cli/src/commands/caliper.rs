@@ -1,6 +1,6 @@
 //! `nightwatt caliper`: how much energy sections of code take.
 
-use nightwatt_lab::caliper::{self, CaliperOptions, SectionSpec, Step, Target};
+use nightwatt_lab::caliper::{self, CaliperOptions, SectionSpec, Step, Target, sampled};
 use nightwatt_lab::run::Running;
 
 use super::run::{cannot_run, failed};
@@ -45,12 +45,26 @@ pub(crate) fn run(args: &CaliperArgs) -> Result<ExitStatus, Failure> {
         }
         Step::Idle(_) => {}
     };
-    let report = caliper::run(&options, &running, tell).map_err(|error| cannot_run(&error))?;
-    if let Some(mut folded) = folded {
-        folded.write(report.folded().trim_end().to_owned()).map_err(failed)?;
+    let stacks;
+    let exit_status;
+    if let Some(hz) = args.sample {
+        let report = sampled::run(&options, hz, &running, tell);
+        let report = report.map_err(|error| cannot_run(&error))?;
+        output
+            .write_report(&report, args.json, &report.text(), &report.warnings)
+            .map_err(failed)?;
+        (stacks, exit_status) = (report.folded(), report.exit_status);
+    } else {
+        let report = caliper::run(&options, &running, tell).map_err(|error| cannot_run(&error))?;
+        output
+            .write_report(&report, args.json, &report.text(), &report.warnings)
+            .map_err(failed)?;
+        (stacks, exit_status) = (report.folded(), report.exit_status);
     }
-    output.write_report(&report, args.json, &report.text(), &report.warnings).map_err(failed)?;
-    Ok(match report.exit_status {
+    if let Some(mut folded) = folded {
+        folded.write(stacks.trim_end().to_owned()).map_err(failed)?;
+    }
+    Ok(match exit_status {
         0 => ExitStatus::Success,
         status => ExitStatus::Of(status),
     })

@@ -7,7 +7,7 @@ use crate::cells::end_of;
 use super::result::{CaliperReport, ChannelTotal, SectionReport};
 
 /// Names longer than this are cut.
-const NAME: usize = 32;
+pub(super) const NAME: usize = 32;
 
 impl CaliperReport {
     /// A row for each section, then where the rest of the energy went.
@@ -107,14 +107,14 @@ impl SectionReport {
 }
 
 /// Joules with five digits that count.
-fn figure(joules: f64) -> String {
+pub(super) fn figure(joules: f64) -> String {
     let digits = if joules > 0.0 { 4 - joules.log10().floor() as i32 } else { 2 };
     let digits = digits.clamp(0, 6) as usize;
     format!("{joules:.digits$}")
 }
 
 /// `1.234 ms`.
-fn seconds(time: f64) -> String {
+pub(super) fn seconds(time: f64) -> String {
     match time {
         _ if time >= 1.0 => format!("{time:.3} s"),
         _ if time >= 1e-3 => format!("{:.3} ms", time * 1e3),

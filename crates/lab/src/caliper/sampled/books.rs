@@ -1,0 +1,200 @@
+//! Each channel's energy by stack, reading by reading.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+use nightwatt_meters::sampler::Opened;
+use nightwatt_model::quantity::Watts;
+use nightwatt_model::sample::Piece;
+use nightwatt_model::samples::{SampledShares, Stacks, Tally};
+use nightwatt_model::sections::Usage;
+use nightwatt_model::time::Mono;
+use nightwatt_model::uncertainty::Mean;
+use nightwatt_probes::{Function, Sample, Samples};
+
+use super::{Event, Section};
+
+/// Where stacks of threads begin.
+const ROOTS: [&str; 7] =
+    ["_start", "main", "__libc_start_call_main", "start_thread", "clone", "__clone3", "clone3"];
+
+/// What is seen and what it takes.
+pub(super) struct Books {
+    tally: Tally,
+    pub(super) stacks: Stacks,
+    meters: Vec<Vec<OneChannel>>,
+    begun: Usage,
+    ended: Usage,
+    from: Mono,
+    /// What the numbers on stacks stand for: the sections that were asked for, else every function.
+    pub(super) sections: Vec<Named>,
+    asked: bool,
+    /// By function: which section it is.
+    section_of: Vec<Option<usize>>,
+    /// Samples of watched processes, and those whose stack was followed to its beginning.
+    pub(super) watched: u64,
+    pub(super) whole: u64,
+}
+
+/// A function that has a row.
+#[derive(Debug, Clone)]
+pub(super) struct Named {
+    pub(super) name: String,
+    pub(super) file: String,
+    /// See [`Function::begins`].
+    begins: Option<(u64, u64, u64)>,
+}
+
+/// Of one channel.
+pub(super) struct OneChannel {
+    pub(super) idle: Option<Mean>,
+    pub(super) shares: SampledShares,
+}
+
+impl Books {
+    /// `idle` is the idle power of every channel, in the order of meters and channels.
+    pub(super) fn new(
+        meters: &[Opened],
+        idle: Option<&[Option<Mean>]>,
+        period: Duration,
+        sections: &[Section],
+    ) -> Self {
+        let mut idle = idle.into_iter().flatten();
+        let mut one = || {
+            let idle = idle.next().copied().flatten();
+            let power = idle.map_or(Watts::ZERO, |idle| Watts(idle.mean));
+            OneChannel { idle, shares: SampledShares::new(power, period) }
+        };
+        let of_meter = |meter: &Opened| meter.channels().iter().map(|_| one()).collect();
+        Self {
+            tally: Tally::new(period),
+            stacks: Stacks::default(),
+            meters: meters.iter().map(of_meter).collect(),
+            begun: Usage::default(),
+            ended: Usage::default(),
+            from: Mono::ZERO,
+            sections: sections.iter().map(Named::of).collect(),
+            asked: !sections.is_empty(),
+            section_of: Vec::new(),
+            watched: 0,
+            whole: 0,
+        }
+    }
+
+    /// Were sections asked for?
+    pub(super) const fn asked(&self) -> bool {
+        self.asked
+    }
+
+    /// From here on it counts.
+    pub(super) fn begin(&mut self, at: Mono) {
+        self.begun = self.tally.until(at).clone();
+        self.from = at;
+        for channel in self.meters.iter_mut().flatten() {
+            channel.shares.skip_to(&self.begun);
+        }
+    }
+
+    /// Takes the samples that have come.
+    pub(super) fn read(&mut self, samples: &mut Samples) {
+        for (at, sample) in samples.read() {
+            match sample {
+                Sample::Idle => self.tally.idle(at),
+                Sample::Other => self.tally.other(at),
+                Sample::Watched(stack) => self.watched(at, &stack, samples.functions()),
+            }
+        }
+    }
+
+    fn watched(&mut self, at: Mono, stack: &[usize], functions: &[Function]) {
+        for function in functions.iter().skip(self.section_of.len()) {
+            let section = if self.asked {
+                self.sections.iter().position(|section| section.is(function))
+            } else {
+                self.sections.push(Named::seen(function));
+                Some(self.sections.len() - 1)
+            };
+            self.section_of.push(section);
+        }
+        if at >= self.from {
+            self.watched += 1;
+            self.whole += u64::from(is_whole(stack, functions));
+        }
+        let section = |&function: &usize| self.section_of.get(function).copied().flatten();
+        let number = self.stacks.number(stack.iter().filter_map(section));
+        self.tally.watched(at, number);
+    }
+
+    /// A meter said something.
+    pub(super) fn event(&mut self, event: &Event) {
+        let Event::Sample { meter, channel, at, piece } = *event else { return };
+        let channel = self.meters.get_mut(meter).and_then(|meter| meter.get_mut(channel));
+        let Some(channel) = channel else { return };
+        match piece {
+            Piece::Covers { joules, time } => {
+                channel.shares.share(joules, time, self.tally.until(at));
+            }
+            // Nothing is known of the time up to here.
+            Piece::Begins | Piece::Gap(_) => channel.shares.skip_to(self.tally.until(at)),
+            Piece::Ignored => {}
+        }
+    }
+
+    /// Nothing more will come.
+    pub(super) fn end(&mut self, at: Mono) {
+        self.ended = self.tally.until(at).clone();
+        for channel in self.meters.iter_mut().flatten() {
+            channel.shares.skip_to(&self.ended);
+        }
+    }
+
+    /// CPU time from the beginning to the end, by samples.
+    pub(super) fn used(&self) -> Usage {
+        self.ended.since(&self.begun)
+    }
+
+    /// Channel by channel, meter by meter.
+    pub(super) fn channels(&self) -> impl Iterator<Item = (usize, usize, &OneChannel)> {
+        self.meters.iter().enumerate().flat_map(|(meter, channels)| {
+            channels.iter().enumerate().map(move |(place, channel)| (meter, place, channel))
+        })
+    }
+}
+
+impl Named {
+    /// What was asked for.
+    fn of(section: &Section) -> Self {
+        let place = &section.begin;
+        let found = fs::metadata(&place.path).ok();
+        Self {
+            name: section.name.clone(),
+            file: place.path.display().to_string(),
+            begins: found.map(|found| (found.dev(), found.ino(), place.offset)),
+        }
+    }
+
+    /// What was seen.
+    fn seen(function: &Function) -> Self {
+        let (name, file) = (function.name.clone(), function.file.display().to_string());
+        Self { name, file, begins: function.begins }
+    }
+
+    fn is(&self, function: &Function) -> bool {
+        self.begins.is_some() && self.begins == function.begins
+    }
+}
+
+/// Was the stack followed to where its thread begins? Names of the C library's own functions are
+/// mostly not known: then its beginning is where that library calls somebody else.
+fn is_whole(stack: &[usize], functions: &[Function]) -> bool {
+    let mut seen = stack.iter().filter_map(|number| functions.get(*number)).peekable();
+    let Some(outermost) = seen.peek().copied() else { return false };
+    let is_libc = outermost.file.file_name().is_some_and(|name| {
+        name.as_encoded_bytes().starts_with(b"libc.") || name.as_encoded_bytes().starts_with(b"ld-")
+    });
+    seen.any(|function| {
+        ROOTS.contains(&&*function.name)
+            || is_libc && function.file != outermost.file && function.file.is_absolute()
+    })
+}
