@@ -169,6 +169,9 @@ fn sections(specs: &[SectionSpec]) -> Result<Vec<Section>, Error> {
     for spec in specs {
         match spec {
             SectionSpec::Function(point) => {
+                if point.usdt().is_some() {
+                    return Err(Error::NoFunction(point.symbol.clone()));
+                }
                 if !point.symbol.is_empty() && point.offset > 0 {
                     return Err(Error::NoEntry(point.symbol.clone()));
                 }

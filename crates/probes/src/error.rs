@@ -67,6 +67,16 @@ pub enum ProbeError {
         /// It has no table of its own symbols.
         stripped: bool,
     },
+    /// It has no such USDT probe.
+    #[error("{} has no USDT probe `{probe}`{}", path.display(), those(has))]
+    NoProbe {
+        /// The file.
+        path: PathBuf,
+        /// As asked for.
+        probe: String,
+        /// What it has.
+        has: Vec<String>,
+    },
     /// A pattern fits too many functions.
     #[error("`{pattern}` fits {found} functions; at most {most} can be watched at a time")]
     TooMany {
@@ -95,6 +105,13 @@ fn near(like: &[String], stripped: bool) -> String {
     }
 }
 
+fn those(has: &[String]) -> String {
+    match has {
+        [] => ": it was built without any".to_owned(),
+        names => format!("; it has {}", names.join(", ")),
+    }
+}
+
 impl ProbeError {
     /// What to try next.
     pub const fn hint(&self) -> Option<&'static str> {
@@ -113,8 +130,9 @@ impl ProbeError {
                 Some("name an address instead, as `objdump -d` shows it: `PROGRAM:0x1234`")
             }
             Self::Syntax { .. } => Some(
-                "PROGRAM:FUNCTION, PROGRAM:FUNCTION+OFFSET or PROGRAM:0xADDRESS, with a path, a \
-                 program in PATH, or a library such as libc.so.6",
+                "PROGRAM:FUNCTION, PROGRAM:FUNCTION+OFFSET, PROGRAM:0xADDRESS or \
+                 PROGRAM:usdt:PROVIDER:NAME, with a path, a program in PATH, or a library such as \
+                 libc.so.6",
             ),
             Self::TooMany { .. } => Some("write more of the name"),
             _ => None,

@@ -13,10 +13,11 @@ mod samples;
 mod sections;
 mod symbols;
 mod target;
+mod usdt;
 
 pub use disk::{DiskProbes, Lost, News};
 pub use error::ProbeError;
-pub use places::{InstructionKind, Place, function_entries, instruction_kind};
+pub use places::{InstructionKind, Location, Place, function_entries, instruction_kind};
 pub use samples::{Function, Sample, Samples};
 pub use sections::{Calls, SectionProbes, Watch};
 pub use target::{Point, resolve_file};

@@ -8,12 +8,22 @@ use object::{Endianness, Object, ObjectSection, ObjectSegment, ObjectSymbol, Sym
 
 use crate::error::ProbeError;
 use crate::target::{Point, resolve_file};
+use crate::usdt;
 
 /// Functions that one pattern may fit.
 const MOST: usize = 64;
 
 /// Names told where none fits.
 const TOLD: usize = 3;
+
+/// Where in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Location {
+    /// Bytes from its beginning.
+    pub offset: u64,
+    /// Where the program counts those who look, by which it knows that somebody does.
+    pub semaphore: Option<u64>,
+}
 
 /// A place in a file that a probe can be attached to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +32,10 @@ pub struct Place {
     pub path: PathBuf,
     /// Bytes from its beginning.
     pub offset: u64,
+    /// Of a USDT probe, see [`Location`].
+    pub semaphore: Option<u64>,
+    /// Where else the same USDT probe is.
+    pub also: Vec<Location>,
     /// The function's name as its author wrote it, or the address.
     pub name: String,
     /// What stands there.
@@ -29,6 +43,14 @@ pub struct Place {
     /// Are there functions in the file that exceptions or panics may leave? A return probe on one of
     /// them, or on what calls them, aborts the program when one does.
     pub may_unwind: bool,
+}
+
+impl Place {
+    /// All locations of it.
+    pub fn locations(&self) -> impl Iterator<Item = Location> {
+        let first = Location { offset: self.offset, semaphore: self.semaphore };
+        std::iter::once(first).chain(self.also.iter().copied())
+    }
 }
 
 /// How the kernel gets past the instruction that a probe replaces.
@@ -42,13 +64,16 @@ pub enum InstructionKind {
     Stepped,
 }
 
-/// All functions that a point names.
+/// All functions, or USDT probes, that a point names.
 pub fn function_entries(point: &Point) -> Result<Vec<Place>, ProbeError> {
     let path = resolve_file(&point.program)?;
     let data =
         fs::read(&path).map_err(|source| ProbeError::Unreadable { path: path.clone(), source })?;
     let elf: ElfFile64<'_, Endianness> = ElfFile64::parse(&*data)
         .map_err(|error| ProbeError::NotElf { path: path.clone(), why: error.to_string() })?;
+    if let Some(probe) = point.usdt() {
+        return usdt::probes(&elf, &data, &path, probe);
+    }
     let found = if point.symbol.is_empty() {
         vec![(format!("{:#x}", point.offset), point.offset)]
     } else {
@@ -67,7 +92,15 @@ pub fn function_entries(point: &Point) -> Result<Vec<Place>, ProbeError> {
             _ => name,
         };
         let instruction = instruction_kind(code);
-        Ok(Place { path: path.clone(), offset, name, instruction, may_unwind })
+        Ok(Place {
+            path: path.clone(),
+            offset,
+            semaphore: None,
+            also: Vec::new(),
+            name,
+            instruction,
+            may_unwind,
+        })
     };
     found.into_iter().map(place).collect()
 }
@@ -131,7 +164,7 @@ fn without_arguments(name: &str) -> &str {
 }
 
 /// Does a pattern with `*` fit?
-fn fits(pattern: &str, name: &str) -> bool {
+pub(crate) fn fits(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
         return false;

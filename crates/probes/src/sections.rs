@@ -9,7 +9,7 @@ use nightwatt_model::sections::{Node, Tree, Usage};
 
 use crate::error::ProbeError;
 use crate::loaded::{Aligned, Loaded, half_word, refused, word};
-use crate::places::Place;
+use crate::places::{Location, Place};
 
 pub use maps::Calls;
 
@@ -101,13 +101,28 @@ impl SectionProbes {
         cookie: u64,
         retprobe: bool,
     ) -> Result<(), ProbeError> {
-        let options = UprobeOpts { cookie, retprobe, ..UprobeOpts::default() };
-        let offset = usize::try_from(place.offset).unwrap_or(usize::MAX);
+        for location in place.locations() {
+            self.attach_at(program, place, location, cookie, retprobe)?;
+        }
+        Ok(())
+    }
+
+    fn attach_at(
+        &mut self,
+        program: &str,
+        place: &Place,
+        location: Location,
+        cookie: u64,
+        retprobe: bool,
+    ) -> Result<(), ProbeError> {
+        let in_file = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
+        let ref_ctr_offset = location.semaphore.map_or(0, in_file);
+        let options = UprobeOpts { cookie, retprobe, ref_ctr_offset, ..UprobeOpts::default() };
         let everybody = -1;
         let link = self.loaded.program(program).attach_uprobe_with_opts(
             everybody,
             &place.path,
-            offset,
+            in_file(location.offset),
             options,
         );
         let what = || format!("put a probe at {} in {}", place.name, place.path.display());

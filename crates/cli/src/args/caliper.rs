@@ -18,8 +18,8 @@ pub(crate) struct CaliperArgs {
     /// `*` stands for anything, and every function that fits is a section of its own
     #[arg(short, long, value_name = "PROGRAM:FUNCTION")]
     pub(crate) function: Vec<String>,
-    /// A section that begins here: `./prog:work`, `./prog:work+0x10`, `./prog:0x1139`. The n-th
-    /// `--start` and the n-th `--end` belong together
+    /// A section that begins here: `./prog:work`, `./prog:work+0x10`, `./prog:0x1139`, or a USDT probe,
+    /// `./prog:usdt:NAME`. The n-th `--start` and the n-th `--end` belong together
     #[arg(long, value_name = "PROGRAM:PLACE")]
     pub(crate) start: Vec<String>,
     /// And ends here

@@ -124,7 +124,9 @@ mod tests {
         assert_eq!(numbers[1], numbers[3]);
         assert_eq!(numbers[4], 0);
         let mut counts = vec![0_u32; stacks.tree().len()];
-        numbers.iter().for_each(|number| counts[*number] += 1);
+        for number in numbers {
+            counts[number] += 1;
+        }
         let sums = stacks.by_function(&counts);
         assert_eq!((sums[&7], sums[&1], sums[&2]), ((4, 0), (2, 1), (3, 3)));
     }
