@@ -56,7 +56,7 @@ pub enum ProbeError {
         why: String,
     },
     /// It has no such function.
-    #[error("{} has no function `{symbol}`{}", path.display(), near(like, *stripped))]
+    #[error("{} has no function `{symbol}`{}", path.display(), near(like, *stripped, looked))]
     NoSymbol {
         /// The file.
         path: PathBuf,
@@ -64,8 +64,10 @@ pub enum ProbeError {
         symbol: String,
         /// Names that are like it.
         like: Vec<String>,
-        /// It has no table of its own symbols.
+        /// It has no table of its own symbols, and none was found elsewhere.
         stripped: bool,
+        /// Where another was looked for.
+        looked: Vec<PathBuf>,
     },
     /// It has no such USDT probe.
     #[error("{} has no USDT probe `{probe}`{}", path.display(), those(has))]
@@ -97,9 +99,13 @@ pub enum ProbeError {
     },
 }
 
-fn near(like: &[String], stripped: bool) -> String {
+fn near(like: &[String], stripped: bool, looked: &[PathBuf]) -> String {
+    let looked: Vec<String> = looked.iter().map(|path| path.display().to_string()).collect();
     match like {
-        [] if stripped => ": its symbols were stripped".to_owned(),
+        [] if stripped && looked.is_empty() => ": its symbols were stripped".to_owned(),
+        [] if stripped => {
+            format!(": its symbols were stripped, and there are none in {}", looked.join(", "))
+        }
         [] => String::new(),
         names => format!(": is it one of {}?", names.join(", ")),
     }
@@ -126,9 +132,10 @@ impl ProbeError {
                  nightwatt`; or `sudo sysctl kernel.perf_event_paranoid=-1`",
             ),
             Self::NoBtf => Some("use a kernel built with CONFIG_DEBUG_INFO_BTF=y, as Debian's are"),
-            Self::NoSymbol { stripped: true, .. } => {
-                Some("name an address instead, as `objdump -d` shows it: `PROGRAM:0x1234`")
-            }
+            Self::NoSymbol { stripped: true, .. } => Some(
+                "install its debug symbols (on Debian, the package's name with -dbgsym or -dbg), or \
+                 name an address as `objdump -d` shows it: `PROGRAM:0x1234`",
+            ),
             Self::Syntax { .. } => Some(
                 "PROGRAM:FUNCTION, PROGRAM:FUNCTION+OFFSET, PROGRAM:0xADDRESS or \
                  PROGRAM:usdt:PROVIDER:NAME, with a path, a program in PATH, or a library such as \

@@ -5,6 +5,7 @@
 //! The kernel's half (`bpf/`) sums up; this half loads it, attaches it, and reads the sums. What they
 //! mean for energy is pure and lives in `model::sections` and `model::storage`.
 
+mod debug;
 mod disk;
 mod error;
 mod loaded;

@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use object::read::elf::ElfFile64;
-use object::{Endianness, Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+use object::{Endianness, Object, ObjectSection, ObjectSegment};
 
+use crate::debug;
 use crate::error::ProbeError;
 use crate::target::{Point, resolve_file};
 use crate::usdt;
@@ -111,16 +112,17 @@ fn matching(
     path: &Path,
     wanted: &str,
 ) -> Result<Vec<(String, u64)>, ProbeError> {
-    let symbols = || elf.symbols().chain(elf.dynamic_symbols());
-    let functions = symbols()
-        .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition())
-        .filter_map(|symbol| Some((symbol.name().ok()?, symbol.address())))
+    let functions = debug::functions(elf, path);
+    let named = functions
+        .found
+        .iter()
+        .map(|function| (&*function.name, function.address))
         // Parts that a compiler has moved away are jumped to, not called: there is no return address
         // where a return probe would write, but somebody's variable.
         .filter(|(name, _)| !name.contains(".cold"));
     let mut found: Vec<(String, u64)> = Vec::new();
     let mut like = Vec::new();
-    for (raw, address) in functions {
+    for (raw, address) in named {
         let name = demangled(raw);
         if fits(wanted, raw) || fits(wanted, &name) || fits(wanted, without_arguments(&name)) {
             // A function has several names, and stands in both tables.
@@ -132,12 +134,12 @@ fn matching(
         }
     }
     if found.is_empty() {
-        let stripped = elf.symbols().next().is_none();
         return Err(ProbeError::NoSymbol {
             path: path.to_owned(),
             symbol: wanted.to_owned(),
             like,
-            stripped,
+            stripped: functions.is_stripped,
+            looked: functions.looked,
         });
     }
     if found.len() > MOST {

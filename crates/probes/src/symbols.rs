@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
+use object::Endianness;
 use object::read::elf::ElfFile64;
-use object::{Endianness, Object, ObjectSymbol, SymbolKind};
 
+use crate::debug;
 use crate::error::ProbeError;
 use crate::places::{Place, demangled, file_offset};
 
@@ -43,21 +44,15 @@ impl Symbols {
         let elf: ElfFile64<'_, Endianness> = ElfFile64::parse(&*data).map_err(|error| {
             ProbeError::NotElf { path: path.to_owned(), why: error.to_string() }
         })?;
-        let functions = elf.symbols().chain(elf.dynamic_symbols()).filter(|symbol| {
-            symbol.kind() == SymbolKind::Text && symbol.is_definition() && symbol.address() > 0
-        });
+        let functions = debug::functions(&elf, path).found.into_iter();
         let mut found: Vec<(Symbol, (bool, usize, usize))> = functions
-            .filter_map(|symbol| {
-                let name = symbol.name().ok()?;
-                let begin = file_offset(&elf, symbol.address())?;
+            .filter_map(|function| {
+                let begin = file_offset(&elf, function.address)?;
+                let (end, name) = (begin + function.size, function.name);
                 // Of several names the one that is meant for others, and the plainest.
-                let plainness = (
-                    symbol.is_local(),
-                    name.bytes().take_while(|b| *b == b'_').count(),
-                    name.len(),
-                );
-                let end = begin + symbol.size();
-                Some((Symbol { begin, end, name: name.to_owned(), part_of: None }, plainness))
+                let underscores = name.bytes().take_while(|byte| *byte == b'_').count();
+                let plainness = (function.is_local, underscores, name.len());
+                Some((Symbol { begin, end, name, part_of: None }, plainness))
             })
             .collect();
         found.sort_by(|(one, first), (other, second)| {

@@ -80,9 +80,9 @@ fn samples_find_what_probes_find() {
     let by_probes = |section: usize| figure(&probed["sections"][section], "on_cpu_s");
     let expected = by_probes(0) / (by_probes(0) + by_probes(1));
     let of = |function: &str, key: &str| figure(row(&sampled, function), key);
-    let samples = of("heavy", "samples") + of("light", "samples");
-    assert!(samples > 500.0, "{samples}");
-    assert!(is_share(of("heavy", "samples") / samples, samples, expected));
+    let seen = of("heavy", "samples") + of("light", "samples");
+    assert!(seen > 500.0, "{seen}");
+    assert!(is_share(of("heavy", "samples") / seen, seen, expected));
     // So it is with energy. What a watt is worth changes little while this runs.
     let joules = |function: &str, key: &str| figure(&row(&sampled, function)["energy"][0], key);
     let found = joules("heavy", "joules") / (joules("heavy", "joules") + joules("light", "joules"));

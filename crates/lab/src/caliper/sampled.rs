@@ -62,10 +62,11 @@ pub fn run(
     let mut books = Books::new(&meters, idle.as_deref(), samples.period(), &sections);
     samples.start(watch)?;
     let (sender, events) = channel();
-    let sampler = super::start(meters, options.interval, &sender)?;
-    let course = follow(options, running, (&mut samples, &mut books), &sampler, (sender, &events))?;
+    let metering = super::start(meters, options.interval, &sender)?;
+    let course =
+        follow(options, running, (&mut samples, &mut books), &metering, (sender, &events))?;
     books.read(&mut samples);
-    let (measured, _) = sampler.finish(course.end);
+    let (measured, _) = metering.finish(course.end);
     for event in events.try_iter() {
         books.event(&event);
     }
@@ -81,11 +82,11 @@ fn follow(
     options: &CaliperOptions,
     running: &Running,
     (samples, books): (&mut Samples, &mut Books),
-    sampler: &Sampler,
+    metering: &Sampler,
     (sender, events): (Sender<Event>, &Receiver<Event>),
 ) -> Result<Course, Error> {
     let begin = monotonic();
-    sampler.begin(begin);
+    metering.begin(begin);
     books.read(samples);
     books.begin(begin);
     thread::scope(|scope| {
