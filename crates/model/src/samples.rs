@@ -13,5 +13,5 @@ mod stacks;
 
 pub use processes::{Frame, MappedFile, Processes, Seen};
 pub use record::{Mapping, Record};
-pub use shares::{SampledShares, interval};
-pub use stacks::{Stacks, Tally};
+pub use shares::{Busy, SampledShares, interval};
+pub use stacks::Stacks;

@@ -59,18 +59,19 @@ pub fn run(
         idle = Some(measure_idle(&mut meters, time, options.interval, running)?);
         running.go_on()?;
     }
-    let mut books = Books::new(&meters, idle.as_deref(), samples.period(), &sections);
+    let mut books = Books::new(&meters, idle.as_deref(), &sections);
     samples.start(watch)?;
     let (sender, events) = channel();
     let metering = super::start(meters, options.interval, &sender)?;
     let course =
         follow(options, running, (&mut samples, &mut books), &metering, (sender, &events))?;
+    books.end(course.end);
     books.read(&mut samples);
     let (measured, _) = metering.finish(course.end);
     for event in events.try_iter() {
         books.event(&event);
     }
-    books.end(course.end);
+    books.close();
     Ok(SampledReport::of(
         options,
         &result::Seen { books: &books, samples: &samples, measured: &measured, course: &course },

@@ -1,29 +1,53 @@
-//! Stacks that were seen, and how often by when.
+//! Stacks that were seen.
 
-use std::collections::{HashMap, VecDeque};
-use std::time::Duration;
+use std::collections::HashMap;
 
-use crate::sections::{Node, Tree, Usage};
-use crate::time::Mono;
+use crate::sections::{Node, Tree};
+
+/// Stacks that may be numbered: some 30 MB.
+const MOST: usize = 1 << 18;
 
 /// Numbers stacks of functions: nodes of a [`Tree`].
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Stacks {
     tree: Tree,
     numbers: HashMap<(usize, usize), usize>,
+    most: usize,
+    is_full: bool,
+}
+
+impl Default for Stacks {
+    fn default() -> Self {
+        Self { tree: Tree::default(), numbers: HashMap::new(), most: MOST, is_full: false }
+    }
 }
 
 impl Stacks {
-    /// The number of a stack, the outermost function first; 0 is the empty one.
+    /// The number of a stack, the outermost function first; 0 is the empty one. Where there is no room
+    /// for one more it is that of the part of it which is known.
     pub fn number(&mut self, functions: impl IntoIterator<Item = usize>) -> usize {
-        functions.into_iter().fold(0, |parent, section| {
+        let mut parent = 0;
+        for section in functions {
             let next = self.tree.len();
-            let number = *self.numbers.entry((parent, section)).or_insert(next);
-            if number == next {
-                self.tree.insert(number, Node { parent, section });
-            }
-            number
-        })
+            parent = match self.numbers.get(&(parent, section)) {
+                Some(known) => *known,
+                None if next >= self.most => {
+                    self.is_full = true;
+                    return parent;
+                }
+                None => {
+                    self.numbers.insert((parent, section), next);
+                    self.tree.insert(next, Node { parent, section });
+                    next
+                }
+            };
+        }
+        parent
+    }
+
+    /// Were there more stacks than there is room for?
+    pub const fn is_full(&self) -> bool {
+        self.is_full
     }
 
     /// All that were numbered.
@@ -53,64 +77,6 @@ impl Stacks {
     }
 }
 
-/// What one sample was of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What {
-    Idle,
-    Other,
-    Stack(usize),
-}
-
-/// Samples of all CPUs, as CPU time: each stands for one period.
-#[derive(Debug, Clone)]
-pub struct Tally {
-    period: Duration,
-    waiting: VecDeque<(Mono, What)>,
-    usage: Usage,
-}
-
-impl Tally {
-    /// Nothing counted yet.
-    pub fn new(period: Duration) -> Self {
-        Self { period, waiting: VecDeque::new(), usage: Usage::default() }
-    }
-
-    /// An idle CPU.
-    pub fn idle(&mut self, at: Mono) {
-        self.waiting.push_back((at, What::Idle));
-    }
-
-    /// Somebody whom nobody watches.
-    pub fn other(&mut self, at: Mono) {
-        self.waiting.push_back((at, What::Other));
-    }
-
-    /// Somebody who is watched, in a stack.
-    pub fn watched(&mut self, at: Mono, stack: usize) {
-        self.waiting.push_back((at, What::Stack(stack)));
-    }
-
-    /// What the samples up to that moment stand for. A moment before the last that was asked for is
-    /// taken for that one.
-    pub fn until(&mut self, moment: Mono) -> &Usage {
-        while let Some((_, what)) = self.waiting.pop_front_if(|(at, _)| *at <= moment) {
-            let usage = &mut self.usage;
-            match what {
-                What::Idle => usage.idle += self.period,
-                What::Other => usage.busy += self.period,
-                What::Stack(stack) => {
-                    usage.busy += self.period;
-                    if usage.nodes.len() <= stack {
-                        usage.nodes.resize(stack + 1, Duration::ZERO);
-                    }
-                    usage.nodes[stack] += self.period;
-                }
-            }
-        }
-        &self.usage
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,18 +98,11 @@ mod tests {
     }
 
     #[test]
-    fn samples_count_up_to_the_moment_that_is_asked_for() {
-        let at = |ms| Mono(Duration::from_millis(ms));
-        let mut tally = Tally::new(Duration::from_millis(1));
-        tally.watched(at(1), 2);
-        tally.other(at(2));
-        tally.idle(at(2));
-        tally.watched(at(3), 2);
-        let usage = tally.until(at(2)).clone();
-        let millis = Duration::from_millis;
-        assert_eq!((usage.busy, usage.idle, usage.nodes[2]), (millis(2), millis(1), millis(1)));
-        // The moment before was asked for too late.
-        assert_eq!(*tally.until(at(1)), usage);
-        assert_eq!(tally.until(at(3)).nodes[2], millis(2));
+    fn beyond_the_most_that_there_may_be_stacks_are_told_by_what_they_begin_with() {
+        let mut stacks = Stacks { most: 3, ..Stacks::default() };
+        assert_eq!(stacks.number([7, 1]), 2);
+        assert_eq!((stacks.number([7, 2]), stacks.is_full()), (1, true));
+        assert_eq!((stacks.number([7, 1, 5]), stacks.number([8])), (2, 0));
+        assert_eq!(stacks.tree().len(), 3);
     }
 }

@@ -2,13 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::time::Duration;
 
 use nightwatt_meters::sampler::Opened;
 use nightwatt_model::quantity::Watts;
 use nightwatt_model::sample::Piece;
-use nightwatt_model::samples::{SampledShares, Stacks, Tally};
-use nightwatt_model::sections::Usage;
+use nightwatt_model::samples::{Busy, SampledShares, Stacks};
 use nightwatt_model::time::Mono;
 use nightwatt_model::uncertainty::Mean;
 use nightwatt_probes::{Function, Sample, Samples};
@@ -21,19 +19,27 @@ const ROOTS: [&str; 7] =
 
 /// What is seen and what it takes.
 pub(super) struct Books {
-    tally: Tally,
     pub(super) stacks: Stacks,
     meters: Vec<Vec<OneChannel>>,
-    begun: Usage,
-    ended: Usage,
+    /// What counts: from when to when.
     from: Mono,
+    to: Mono,
+    pub(super) counts: Counts,
     /// What the numbers on stacks stand for: the sections that were asked for, else every function.
     pub(super) sections: Vec<Named>,
     asked: bool,
     /// By function: which section it is.
     section_of: Vec<Option<usize>>,
-    /// Samples of watched processes, and those whose stack was followed to its beginning.
-    pub(super) watched: u64,
+}
+
+/// Samples from the beginning to the end.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Counts {
+    pub(super) idle: u64,
+    pub(super) others: u64,
+    /// Of watched processes, by stack.
+    pub(super) of_stacks: Vec<u64>,
+    /// Of these, with a stack that was followed to its beginning.
     pub(super) whole: u64,
 }
 
@@ -57,28 +63,24 @@ impl Books {
     pub(super) fn new(
         meters: &[Opened],
         idle: Option<&[Option<Mean>]>,
-        period: Duration,
         sections: &[Section],
     ) -> Self {
         let mut idle = idle.into_iter().flatten();
         let mut one = || {
             let idle = idle.next().copied().flatten();
             let power = idle.map_or(Watts::ZERO, |idle| Watts(idle.mean));
-            OneChannel { idle, shares: SampledShares::new(power, period) }
+            OneChannel { idle, shares: SampledShares::new(power) }
         };
         let of_meter = |meter: &Opened| meter.channels().iter().map(|_| one()).collect();
         Self {
-            tally: Tally::new(period),
             stacks: Stacks::default(),
             meters: meters.iter().map(of_meter).collect(),
-            begun: Usage::default(),
-            ended: Usage::default(),
-            from: Mono::ZERO,
+            from: Mono::NEVER,
+            to: Mono::NEVER,
+            counts: Counts::default(),
             sections: sections.iter().map(Named::of).collect(),
             asked: !sections.is_empty(),
             section_of: Vec::new(),
-            watched: 0,
-            whole: 0,
         }
     }
 
@@ -89,25 +91,53 @@ impl Books {
 
     /// From here on it counts.
     pub(super) fn begin(&mut self, at: Mono) {
-        self.begun = self.tally.until(at).clone();
         self.from = at;
         for channel in self.meters.iter_mut().flatten() {
-            channel.shares.skip_to(&self.begun);
+            channel.shares.skip_to(at);
         }
+    }
+
+    /// What comes later does not count.
+    pub(super) fn end(&mut self, at: Mono) {
+        self.to = at;
     }
 
     /// Takes the samples that have come.
     pub(super) fn read(&mut self, samples: &mut Samples) {
         for (at, sample) in samples.read() {
-            match sample {
-                Sample::Idle => self.tally.idle(at),
-                Sample::Other => self.tally.other(at),
-                Sample::Watched(stack) => self.watched(at, &stack, samples.functions()),
+            let counts = self.from < at && at <= self.to;
+            let stack = match &sample {
+                Sample::Watched(stack) => Some(self.number(stack, samples.functions())),
+                _ => None,
+            };
+            if counts {
+                self.count(&sample, stack, samples.functions());
+            }
+            if sample != Sample::Idle {
+                for channel in self.meters.iter_mut().flatten() {
+                    channel.shares.take(Busy { at, stack });
+                }
             }
         }
     }
 
-    fn watched(&mut self, at: Mono, stack: &[usize], functions: &[Function]) {
+    fn count(&mut self, sample: &Sample, stack: Option<usize>, functions: &[Function]) {
+        let counts = &mut self.counts;
+        match (sample, stack) {
+            (Sample::Watched(functions_of), Some(stack)) => {
+                if counts.of_stacks.len() <= stack {
+                    counts.of_stacks.resize(stack + 1, 0);
+                }
+                counts.of_stacks[stack] += 1;
+                counts.whole += u64::from(is_whole(functions_of, functions));
+            }
+            (Sample::Idle, _) => counts.idle += 1,
+            _ => counts.others += 1,
+        }
+    }
+
+    /// The number of a stack of functions, or of the sections on it.
+    fn number(&mut self, stack: &[usize], functions: &[Function]) -> usize {
         for function in functions.iter().skip(self.section_of.len()) {
             let section = if self.asked {
                 self.sections.iter().position(|section| section.is(function))
@@ -117,13 +147,8 @@ impl Books {
             };
             self.section_of.push(section);
         }
-        if at >= self.from {
-            self.watched += 1;
-            self.whole += u64::from(is_whole(stack, functions));
-        }
         let section = |&function: &usize| self.section_of.get(function).copied().flatten();
-        let number = self.stacks.number(stack.iter().filter_map(section));
-        self.tally.watched(at, number);
+        self.stacks.number(stack.iter().filter_map(section))
     }
 
     /// A meter said something.
@@ -132,26 +157,18 @@ impl Books {
         let channel = self.meters.get_mut(meter).and_then(|meter| meter.get_mut(channel));
         let Some(channel) = channel else { return };
         match piece {
-            Piece::Covers { joules, time } => {
-                channel.shares.share(joules, time, self.tally.until(at));
-            }
+            Piece::Covers { joules, time } => channel.shares.share(joules, time, at),
             // Nothing is known of the time up to here.
-            Piece::Begins | Piece::Gap(_) => channel.shares.skip_to(self.tally.until(at)),
+            Piece::Begins | Piece::Gap(_) => channel.shares.skip_to(at),
             Piece::Ignored => {}
         }
     }
 
-    /// Nothing more will come.
-    pub(super) fn end(&mut self, at: Mono) {
-        self.ended = self.tally.until(at).clone();
+    /// Nothing more will come: what the meters saw last is shared too.
+    pub(super) fn close(&mut self) {
         for channel in self.meters.iter_mut().flatten() {
-            channel.shares.skip_to(&self.ended);
+            channel.shares.skip_to(self.to);
         }
-    }
-
-    /// CPU time from the beginning to the end, by samples.
-    pub(super) fn used(&self) -> Usage {
-        self.ended.since(&self.begun)
     }
 
     /// Channel by channel, meter by meter.

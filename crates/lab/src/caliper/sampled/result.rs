@@ -7,7 +7,6 @@ use nightwatt_meters::Channel;
 use nightwatt_meters::sampler::Measured;
 use nightwatt_model::quantity::Joules;
 use nightwatt_model::samples::interval;
-use nightwatt_model::sections::Usage;
 use nightwatt_probes::Samples;
 use serde::Serialize;
 
@@ -132,9 +131,8 @@ impl SampledReport {
             }
             Target::Process(pid) => (Vec::new(), Some(*pid)),
         };
-        let used = seen.books.used();
-        let samples = seen.counts(&used, elapsed);
-        let functions = seen.functions(&used);
+        let samples = seen.counts(elapsed);
+        let functions = seen.functions();
         Self {
             schema: SCHEMA,
             method: "sampled",
@@ -146,7 +144,7 @@ impl SampledReport {
             warnings: warnings(&functions, &channels, &samples, seen),
             samples,
             functions,
-            stacks: seen.stacks(&used),
+            stacks: seen.stacks(),
             channels,
             asked: seen.books.asked(),
         }
@@ -170,18 +168,16 @@ impl SampledReport {
 }
 
 impl Seen<'_> {
-    fn counts(&self, used: &Usage, elapsed: Duration) -> SampleCounts {
-        let period = self.samples.period();
-        let count = |time: Duration| time.div_duration_f64(period).round() as u64;
-        let (busy, idle) = (count(used.busy), count(used.idle));
-        let watched = count(used.nodes.iter().sum());
-        let due = count(elapsed) * self.samples.cpus() as u64;
+    fn counts(&self, elapsed: Duration) -> SampleCounts {
+        let counts = &self.books.counts;
+        let watched = counts.of_stacks.iter().sum();
+        let due = elapsed.div_duration_f64(self.samples.period()) * self.samples.cpus() as f64;
         SampleCounts {
             watched,
-            whole_stacks: self.books.whole.min(watched),
-            others: busy - watched,
-            idle,
-            missed: due.saturating_sub(busy + idle),
+            whole_stacks: counts.whole,
+            others: counts.others,
+            idle: counts.idle,
+            missed: (due as u64).saturating_sub(watched + counts.others + counts.idle),
             lost: self.samples.lost(),
             throttled: self.samples.throttled(),
         }
@@ -196,14 +192,9 @@ impl Seen<'_> {
         })
     }
 
-    fn functions(&self, used: &Usage) -> Vec<SampledFunction> {
+    fn functions(&self) -> Vec<SampledFunction> {
         let stacks = &self.books.stacks;
-        let periods: Vec<f64> = used
-            .nodes
-            .iter()
-            .map(|time| time.div_duration_f64(self.samples.period()).round())
-            .collect();
-        let counts = stacks.by_function(&periods);
+        let counts = stacks.by_function(&self.books.counts.of_stacks);
         let energies: Vec<_> = self
             .channels()
             .map(|(of, channel, total)| {
@@ -218,10 +209,10 @@ impl Seen<'_> {
             SampledFunction {
                 name: named.name.clone(),
                 file: named.file.clone(),
-                samples: all as u64,
-                self_samples: alone as u64,
-                on_cpu_s: all * period,
-                self_s: alone * period,
+                samples: all,
+                self_samples: alone,
+                on_cpu_s: all as f64 * period,
+                self_s: alone as f64 * period,
                 energy: energies
                     .iter()
                     .map(|(sums, of, channel, total)| {
@@ -271,12 +262,13 @@ impl Seen<'_> {
         }
     }
 
-    fn stacks(&self, used: &Usage) -> Vec<StackReport> {
+    fn stacks(&self) -> Vec<StackReport> {
+        let period = self.samples.period();
         let tree = self.books.stacks.tree();
         let name = |section: usize| Some(self.books.sections.get(section)?.name.clone());
-        let stack = |(node, time): (usize, &Duration)| StackReport {
+        let stack = |(node, count): (usize, &u64)| StackReport {
             sections: tree.path(node).into_iter().filter_map(name).collect(),
-            on_cpu_s: time.as_secs_f64(),
+            on_cpu_s: *count as f64 * period.as_secs_f64(),
             joules: self
                 .channels()
                 .map(|(_, channel, _)| {
@@ -284,7 +276,7 @@ impl Seen<'_> {
                 })
                 .collect(),
         };
-        let nodes = used.nodes.iter().enumerate().filter(|(_, time)| !time.is_zero());
+        let nodes = self.books.counts.of_stacks.iter().enumerate().filter(|(_, count)| **count > 0);
         let mut stacks: Vec<StackReport> = nodes.map(stack).collect();
         stacks.sort_by(|one, other| other.on_cpu_s.total_cmp(&one.on_cpu_s));
         stacks
@@ -317,6 +309,12 @@ fn warnings(
              (inlined)?",
             function.name, function.file, function.name
         ));
+    }
+    if seen.books.stacks.is_full() {
+        warnings.push(
+            "there were more than 262,144 stacks: those beyond are told without what they called last"
+                .to_owned(),
+        );
     }
     if samples.lost > 0 || samples.throttled > 0 {
         warnings.push(format!(
