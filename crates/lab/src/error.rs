@@ -59,7 +59,7 @@ pub enum Error {
     #[error("samples tell functions, and not where they begin or end")]
     SampledPair,
     /// A function that has no name in its file.
-    #[error("`{0}` is the beginning of no function whose length is known: samples cannot tell it")]
+    #[error("`{0}` is in no function whose name and length are known: samples cannot tell it")]
     SampledAddress(String),
     /// There is no such process.
     #[error("there is no process {0}: it has ended, or is a thread of another one")]

@@ -12,11 +12,11 @@ use crate::error::ProbeError;
 use crate::places::{Place, demangled, file_offset};
 
 impl Place {
-    /// Does a function begin there whose name and length the file tells?
-    pub fn has_symbol(&self) -> Result<bool, ProbeError> {
+    /// Where the function begins that it is in, in bytes from the file's beginning; none where the file
+    /// does not tell. A probe may be some bytes behind its function's beginning.
+    pub fn function(&self) -> Result<Option<u64>, ProbeError> {
         let symbols = Symbols::read(&self.path)?;
-        let found = symbols.at(self.offset).map(|symbol| symbols.function(symbol));
-        Ok(found.is_some_and(|(_, begin)| begin == self.offset))
+        Ok(symbols.at(self.offset).map(|symbol| symbols.function(symbol).1))
     }
 }
 

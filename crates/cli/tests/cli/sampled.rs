@@ -141,7 +141,7 @@ fn what_samples_cannot_tell_is_refused_with_what_helps() {
     let inside = bench.at("0x10");
     for (options, says, helps) in [
         (vec!["--start", &heavy, "--end", &light], "samples tell functions", "`--function`"),
-        (vec!["-f", &inside], "beginning of no function", "not stripped"),
+        (vec!["-f", &inside], "in no function", "not stripped"),
     ] {
         let output = nightwatt(&[&["caliper", "--sample"], &options[..], &["--", &path]].concat());
         assert_eq!(output.status.code(), Some(125), "{}", told(&output));

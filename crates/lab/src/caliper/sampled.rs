@@ -20,7 +20,7 @@ use nightwatt_probes::{Samples, Watch};
 use super::{CaliperOptions, Course, Event, Section, SectionSpec, Step, Target};
 use crate::error::Error;
 use crate::run::{Running, child, measure_idle};
-use books::Books;
+use books::{Books, Named};
 
 pub use result::{SampleCounts, SampledEnergy, SampledFunction, SampledReport};
 
@@ -39,11 +39,7 @@ pub fn run(
         return Err(Error::SampledPair);
     }
     let sections = super::sections(&options.sections)?;
-    for section in &sections {
-        if !section.begin.has_symbol()? {
-            return Err(Error::SampledAddress(section.name.clone()));
-        }
-    }
+    let sections = sections.iter().map(Named::of).collect::<Result<Vec<_>, _>>()?;
     let watch = match options.target {
         Target::Command(_) => Watch::Children,
         Target::Process(pid) if super::is_there(pid) => Watch::Process(pid),
@@ -59,7 +55,7 @@ pub fn run(
         idle = Some(measure_idle(&mut meters, time, options.interval, running)?);
         running.go_on()?;
     }
-    let mut books = Books::new(&meters, idle.as_deref(), &sections);
+    let mut books = Books::new(&meters, idle.as_deref(), sections);
     samples.start(watch)?;
     let (sender, events) = channel();
     let metering = super::start(meters, options.interval, &sender)?;

@@ -12,6 +12,7 @@ use nightwatt_model::uncertainty::Mean;
 use nightwatt_probes::{Function, Sample, Samples};
 
 use super::{Event, Section};
+use crate::error::Error;
 
 /// Where stacks of threads begin.
 const ROOTS: [&str; 7] =
@@ -63,7 +64,7 @@ impl Books {
     pub(super) fn new(
         meters: &[Opened],
         idle: Option<&[Option<Mean>]>,
-        sections: &[Section],
+        sections: Vec<Named>,
     ) -> Self {
         let mut idle = idle.into_iter().flatten();
         let mut one = || {
@@ -78,8 +79,8 @@ impl Books {
             from: Mono::NEVER,
             to: Mono::NEVER,
             counts: Counts::default(),
-            sections: sections.iter().map(Named::of).collect(),
             asked: !sections.is_empty(),
+            sections,
             section_of: Vec::new(),
         }
     }
@@ -181,14 +182,16 @@ impl Books {
 
 impl Named {
     /// What was asked for.
-    fn of(section: &Section) -> Self {
+    pub(super) fn of(section: &Section) -> Result<Self, Error> {
         let place = &section.begin;
+        let nobody = || Error::SampledAddress(section.name.clone());
+        let begin = place.function()?.ok_or_else(nobody)?;
         let found = fs::metadata(&place.path).ok();
-        Self {
+        Ok(Self {
             name: section.name.clone(),
             file: place.path.display().to_string(),
-            begins: found.map(|found| (found.dev(), found.ino(), place.offset)),
-        }
+            begins: found.map(|found| (found.dev(), found.ino(), begin)),
+        })
     }
 
     /// What was seen.
