@@ -15,6 +15,7 @@ mod folded;
 mod live;
 mod result;
 mod returns;
+pub mod sampled;
 mod text;
 
 use std::ffi::OsString;
@@ -112,7 +113,7 @@ struct Course {
 /// What the threads tell the one that keeps the books.
 enum Event {
     /// A meter said something.
-    Sample { meter: usize, channel: usize, piece: Piece },
+    Sample { meter: usize, channel: usize, at: Mono, piece: Piece },
     /// The command ended.
     Ended(Result<Finished, Error>),
 }
@@ -246,6 +247,9 @@ fn sections(specs: &[SectionSpec]) -> Result<Vec<Section>, Error> {
     for spec in specs {
         match spec {
             SectionSpec::Function(point) => {
+                if point.usdt().is_some() {
+                    return Err(Error::NoFunction(point.symbol.clone()));
+                }
                 if !point.symbol.is_empty() && point.offset > 0 {
                     return Err(Error::NoEntry(point.symbol.clone()));
                 }
@@ -325,9 +329,9 @@ struct Teller {
 
 impl Sink for Teller {
     fn take(&mut self, sample: &Sample) {
-        let Sample { channel, piece, .. } = *sample;
+        let Sample { channel, piece, mono: at, .. } = *sample;
         // Nobody listens any more: the figures are complete.
-        let _ = self.events.send(Event::Sample { meter: self.meter, channel, piece });
+        let _ = self.events.send(Event::Sample { meter: self.meter, channel, at, piece });
     }
 }
 

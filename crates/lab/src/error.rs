@@ -52,6 +52,15 @@ pub enum Error {
     /// A function that is not to be watched from its entry.
     #[error("a function begins at its entry: `{0}` cannot have an offset")]
     NoEntry(String),
+    /// What is no function is to be watched as one.
+    #[error("`{0}` is a place, and no function with an entry and a return")]
+    NoFunction(String),
+    /// Samples see functions, not places.
+    #[error("samples tell functions, and not where they begin or end")]
+    SampledPair,
+    /// A function that has no name in its file.
+    #[error("`{0}` is in no function whose name and length are known: samples cannot tell it")]
+    SampledAddress(String),
     /// There is no such process.
     #[error("there is no process {0}: it has ended, or is a thread of another one")]
     NoProcess(u32),
@@ -271,6 +280,11 @@ impl Error {
             #[cfg(feature = "bpf")]
             Self::Probe(error) => error.hint(),
             Self::NoEntry(_) => Some("`--start` and `--end` take places within functions"),
+            Self::NoFunction(_) => Some("`--start` and `--end` take USDT probes"),
+            Self::SampledPair => Some("with `--sample`, name functions with `--function`, or none"),
+            Self::SampledAddress(_) => {
+                Some("name functions of a program that was not stripped, or leave out `--sample`")
+            }
             Self::NoProcess(_) => Some("`ps` lists processes; `-p` takes the number of one"),
             Self::Empty(_) => Some(
                 "name an access log in the Combined or Common format, or leave `--log` out for a generated day",

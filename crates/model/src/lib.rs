@@ -22,6 +22,7 @@ pub mod power_model;
 pub mod quantity;
 pub mod queueing;
 pub mod sample;
+pub mod samples;
 pub mod scenario;
 pub mod sections;
 pub mod sla;

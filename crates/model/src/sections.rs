@@ -168,6 +168,30 @@ impl Shares {
         if busy > 0.0 { Watts(dynamic.get() / busy) } else { Watts::ZERO }
     }
 
+    /// Splits what the meter saw in `time` by samples of busy CPUs, each as much as another: in a node,
+    /// or in none that is watched.
+    pub fn share_by_samples(&mut self, joules: Joules, time: Duration, samples: &[Option<usize>]) {
+        let idle = Joules((self.idle_power * time).get().min(joules.get().max(0.0)));
+        let part = (joules - idle) * (1.0 / samples.len().max(1) as f64);
+        for node in samples {
+            match *node {
+                Some(node) => {
+                    if self.nodes.len() <= node {
+                        self.nodes.resize(node + 1, Joules::ZERO);
+                    }
+                    self.nodes[node] += part;
+                }
+                None => self.others += part,
+            }
+        }
+        if samples.is_empty() {
+            self.others += part;
+        }
+        self.idle += idle;
+        self.shared += joules;
+        self.slices += 1;
+    }
+
     /// Of each node.
     pub fn nodes(&self) -> &[Joules] {
         &self.nodes

@@ -31,6 +31,9 @@ pub enum ProbeError {
         /// Its answer.
         source: libbpf_rs::Error,
     },
+    /// The kernel does not let us sample.
+    #[error("the kernel does not let this user sample what runs ({0})")]
+    NoSamples(io::Error),
     /// How a place was written.
     #[error("`{text}` names no place in a program: {why}")]
     Syntax {
@@ -61,7 +64,7 @@ pub enum ProbeError {
         why: String,
     },
     /// It has no such function.
-    #[error("{} has no function `{symbol}`{}", path.display(), near(like, *stripped))]
+    #[error("{} has no function `{symbol}`{}", path.display(), near(like, *stripped, looked))]
     NoSymbol {
         /// The file.
         path: PathBuf,
@@ -69,11 +72,23 @@ pub enum ProbeError {
         symbol: String,
         /// Names that are like it.
         like: Vec<String>,
-        /// It has no table of its own symbols.
+        /// It has no table of its own symbols, and none was found elsewhere.
         stripped: bool,
+        /// Where another was looked for.
+        looked: Vec<PathBuf>,
+    },
+    /// It has no such USDT probe.
+    #[error("{} has no USDT probe `{probe}`{}", path.display(), those(has))]
+    NoProbe {
+        /// The file.
+        path: PathBuf,
+        /// As asked for.
+        probe: String,
+        /// What it has.
+        has: Vec<String>,
     },
     /// A Go program has no such function.
-    #[error("{} has no function `{symbol}`{}", path.display(), near(like, false))]
+    #[error("{} has no function `{symbol}`{}", path.display(), near(like, false, &[]))]
     NoGoSymbol {
         /// The file.
         path: PathBuf,
@@ -126,11 +141,22 @@ pub enum ProbeError {
     },
 }
 
-fn near(like: &[String], stripped: bool) -> String {
+fn near(like: &[String], stripped: bool, looked: &[PathBuf]) -> String {
+    let looked: Vec<String> = looked.iter().map(|path| path.display().to_string()).collect();
     match like {
-        [] if stripped => ": its symbols were stripped".to_owned(),
+        [] if stripped && looked.is_empty() => ": its symbols were stripped".to_owned(),
+        [] if stripped => {
+            format!(": its symbols were stripped, and there are none in {}", looked.join(", "))
+        }
         [] => String::new(),
         names => format!(": is it one of {}?", names.join(", ")),
+    }
+}
+
+fn those(has: &[String]) -> String {
+    match has {
+        [] => ": it was built without any".to_owned(),
+        names => format!("; it has {}", names.join(", ")),
     }
 }
 
@@ -147,13 +173,19 @@ impl ProbeError {
                 "please report it with this text and `uname -r`; docs/caliper.md names the kernels \
                  that are tested",
             ),
+            Self::NoSamples(_) => Some(
+                "run it as root, or give the program what it needs: `setcap cap_perfmon+ep \
+                 nightwatt`; or `sudo sysctl kernel.perf_event_paranoid=-1`",
+            ),
             Self::NoBtf => Some("use a kernel built with CONFIG_DEBUG_INFO_BTF=y, as Debian's are"),
-            Self::NoSymbol { stripped: true, .. } => {
-                Some("name an address instead, as `objdump -d` shows it: `PROGRAM:0x1234`")
-            }
+            Self::NoSymbol { stripped: true, .. } => Some(
+                "install its debug symbols (on Debian, the package's name with -dbgsym or -dbg), or \
+                 name an address as `objdump -d` shows it: `PROGRAM:0x1234`",
+            ),
             Self::Syntax { .. } => Some(
-                "PROGRAM:FUNCTION, PROGRAM:FUNCTION+OFFSET or PROGRAM:0xADDRESS, with a path, a \
-                 program in PATH, or a library such as libc.so.6",
+                "PROGRAM:FUNCTION, PROGRAM:FUNCTION+OFFSET, PROGRAM:0xADDRESS or \
+                 PROGRAM:usdt:PROVIDER:NAME, with a path, a program in PATH, or a library such as \
+                 libc.so.6",
             ),
             Self::NoGoSymbol { .. } => Some(
                 "Go builds small functions into their callers: write //go:noinline above it, or build \

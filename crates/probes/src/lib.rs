@@ -1,25 +1,31 @@
 //! eBPF: when threads are in which section of code and for how long they ran there ([`SectionProbes`]);
-//! whose bytes go to which device ([`DiskProbes`]).
+//! whose bytes go to which device ([`DiskProbes`]). And, without eBPF, what runs on each CPU at fixed
+//! times ([`Samples`]).
 //!
 //! The kernel's half (`bpf/`) sums up; this half loads it, attaches it, and reads the sums. What they
 //! mean for energy is pure and lives in `model::sections` and `model::storage`.
 
 mod body;
 mod code;
+mod debug;
 mod disk;
 mod error;
 mod go;
 mod loaded;
 mod offers;
 mod places;
+mod samples;
 mod sections;
+mod symbols;
 mod target;
+mod usdt;
 
 pub use body::{Body, function_bodies};
 pub use disk::{DiskProbes, Lost, News};
 pub use error::ProbeError;
 pub use go::{GoRuntime, go_runtime};
 pub use offers::{Offer, offers};
-pub use places::{InstructionKind, Place, function_entries, instruction_kind};
+pub use places::{InstructionKind, Location, Place, function_entries, instruction_kind};
+pub use samples::{Function, Sample, Samples};
 pub use sections::{CallEvents, Calls, Extras, SectionProbes, Watch};
 pub use target::{Point, resolve_file};

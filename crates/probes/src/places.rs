@@ -5,18 +5,36 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use object::read::elf::ElfFile64;
-use object::{Endianness, Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+use object::{Endianness, Object, ObjectSection, ObjectSegment};
 
 use crate::code::{Piece, behind_stack_check};
+use crate::debug;
 use crate::error::ProbeError;
 use crate::go::{self, GoFunction};
 use crate::target::{Point, resolve_file};
+use crate::usdt;
 
 /// Functions that one pattern may fit.
 const MOST: usize = 64;
 
 /// Names told where none fits.
 const TOLD: usize = 3;
+
+/// Where in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Location {
+    /// Bytes from its beginning.
+    pub offset: u64,
+    /// Where the program counts those who look, by which it knows that somebody does.
+    pub semaphore: Option<u64>,
+}
+
+impl Location {
+    /// Where nobody counts.
+    pub(crate) const fn at(offset: u64) -> Self {
+        Self { offset, semaphore: None }
+    }
+}
 
 /// A place in a file that a probe can be attached to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +43,10 @@ pub struct Place {
     pub path: PathBuf,
     /// Bytes from its beginning.
     pub offset: u64,
+    /// Of a USDT probe, see [`Location`].
+    pub semaphore: Option<u64>,
+    /// Where else the same USDT probe is.
+    pub also: Vec<Location>,
     /// The function's name as its author wrote it, or the address.
     pub name: String,
     /// What stands there.
@@ -32,6 +54,14 @@ pub struct Place {
     /// Are there functions in the file that exceptions or panics may leave? A return probe on one of
     /// them, or on what calls them, aborts the program when one does.
     pub may_unwind: bool,
+}
+
+impl Place {
+    /// All locations of it.
+    pub fn locations(&self) -> impl Iterator<Item = Location> {
+        let first = Location { offset: self.offset, semaphore: self.semaphore };
+        std::iter::once(first).chain(self.also.iter().copied())
+    }
 }
 
 /// How the kernel gets past the instruction that a probe replaces.
@@ -47,13 +77,16 @@ pub enum InstructionKind {
     Stepped,
 }
 
-/// All functions that a point names.
+/// All functions, or USDT probes, that a point names.
 pub fn function_entries(point: &Point) -> Result<Vec<Place>, ProbeError> {
     let path = resolve_file(&point.program)?;
     let data =
         fs::read(&path).map_err(|source| ProbeError::Unreadable { path: path.clone(), source })?;
     let elf: ElfFile64<'_, Endianness> = ElfFile64::parse(&*data)
         .map_err(|error| ProbeError::NotElf { path: path.clone(), why: error.to_string() })?;
+    if let Some(probe) = point.usdt() {
+        return usdt::probes(&elf, &data, &path, probe);
+    }
     let of_go = go::table(&elf).map(|table| go::functions(&elf, table).unwrap_or_default());
     let found = if point.symbol.is_empty() {
         vec![(format!("{:#x}", point.offset), point.offset)]
@@ -74,7 +107,15 @@ pub fn function_entries(point: &Point) -> Result<Vec<Place>, ProbeError> {
             _ => name,
         };
         let instruction = instruction_kind(code);
-        Ok(Place { path: path.clone(), offset, name, instruction, may_unwind })
+        Ok(Place {
+            path: path.clone(),
+            offset,
+            semaphore: None,
+            also: Vec::new(),
+            name,
+            instruction,
+            may_unwind,
+        })
     };
     found.into_iter().map(place).collect()
 }
@@ -86,17 +127,18 @@ fn matching(
     path: &Path,
     wanted: &str,
 ) -> Result<Vec<(String, u64)>, ProbeError> {
-    let symbols = || elf.symbols().chain(elf.dynamic_symbols());
-    let functions = symbols()
-        .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition())
-        .filter_map(|symbol| Some((symbol.name().ok()?, symbol.address())))
+    let symbols = debug::functions(elf, path);
+    let named = symbols
+        .found
+        .iter()
+        .map(|function| (&*function.name, function.address))
         // Parts that a compiler has moved away are jumped to, not called: there is no return address
         // where a return probe would write, but somebody's variable.
         .filter(|(name, _)| !name.contains(".cold"));
     // A stripped Go program has a table of its own.
-    let by_go = of_go.filter(|_| elf.symbols().next().is_none()).unwrap_or_default();
+    let by_go = of_go.filter(|_| symbols.is_stripped).unwrap_or_default();
     let by_go = by_go.iter().map(|function| (&*function.name, function.range.start));
-    let functions: Vec<(&str, u64)> = functions
+    let functions: Vec<(&str, u64)> = named
         .chain(by_go)
         // What assembly calls by another convention, and what that calls.
         .filter(|(name, _)| of_go.is_none() || name.strip_suffix(".abi0").is_none())
@@ -122,12 +164,12 @@ fn matching(
         return Err(ProbeError::NoGoSymbol { path, symbol, like });
     }
     if found.is_empty() {
-        let stripped = elf.symbols().next().is_none();
         return Err(ProbeError::NoSymbol {
             path: path.to_owned(),
             symbol: wanted.to_owned(),
             like,
-            stripped,
+            stripped: symbols.is_stripped,
+            looked: symbols.looked,
         });
     }
     if found.len() > MOST {
@@ -139,7 +181,7 @@ fn matching(
 }
 
 /// As its author wrote it. A name that no compiler changed stays.
-fn demangled(raw: &str) -> String {
+pub(crate) fn demangled(raw: &str) -> String {
     if let Ok(name) = rustc_demangle::try_demangle(raw) {
         // Without the hash that tells instances apart.
         return format!("{name:#}");
@@ -154,7 +196,7 @@ fn without_arguments(name: &str) -> &str {
 }
 
 /// Does a pattern with `*` fit?
-fn fits(pattern: &str, name: &str) -> bool {
+pub(crate) fn fits(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
         return false;

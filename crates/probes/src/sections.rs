@@ -14,7 +14,7 @@ use crate::body::Body;
 use crate::error::ProbeError;
 use crate::go::GoRuntime;
 use crate::loaded::{Aligned, Loaded, half_word, refused, word};
-use crate::places::Place;
+use crate::places::{Location, Place};
 use attach::Probe;
 
 pub use events::CallEvents;
@@ -140,7 +140,7 @@ impl SectionProbes {
         let GoRuntime { path, leaves, comes, ends, .. } = &runtime;
         for (program, offsets) in [("go_comes", comes), ("go_ends", ends), ("go_leaves", leaves)] {
             for &offset in offsets {
-                self.attach_at(program, path, (offset, "Go's runtime"), 0, false)?;
+                self.attach_at(program, path, (Location::at(offset), "Go's runtime"), 0, false)?;
             }
         }
         self.go.push(runtime);
@@ -156,7 +156,7 @@ impl SectionProbes {
     ) -> Result<(), ProbeError> {
         let cookie = self.cookie(section, place) | IS_FUNCTION | AT_RETURN;
         for &end in &body.ends {
-            self.attach_at("end", &place.path, (end, &place.name), cookie, false)?;
+            self.attach_at("end", &place.path, (Location::at(end), &place.name), cookie, false)?;
         }
         self.attach("begin", place, cookie, false)
     }
@@ -184,21 +184,24 @@ impl SectionProbes {
         cookie: u64,
         retprobe: bool,
     ) -> Result<(), ProbeError> {
-        self.attach_at(program, &place.path, (place.offset, &place.name), cookie, retprobe)
+        for location in place.locations() {
+            self.attach_at(program, &place.path, (location, &place.name), cookie, retprobe)?;
+        }
+        Ok(())
     }
 
     fn attach_at(
         &mut self,
         program: &'static str,
         path: &Path,
-        (offset, name): (u64, &str),
+        (location, name): (Location, &str),
         cookie: u64,
         retprobe: bool,
     ) -> Result<(), ProbeError> {
         let probe = Probe {
             program,
             path: path.to_owned(),
-            offset,
+            location,
             name: name.to_owned(),
             cookie,
             retprobe,

@@ -1,10 +1,12 @@
-//! Places in programs as users write them: `./prog:work`, `nginx:ngx_http_*`, `libc.so.6:0x28000`.
+//! Places in programs as users write them: `./prog:work`, `nginx:ngx_http_*`, `libc.so.6:0x28000`,
+//! `postgres:usdt:postgresql:transaction__start`.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::error::ProbeError;
+use crate::usdt;
 
 /// Where libraries are, where no path is given; the loader's cache knows no others on most systems.
 const LIBRARIES: [&str; 6] =
@@ -15,10 +17,17 @@ const LIBRARIES: [&str; 6] =
 pub struct Point {
     /// The program or library.
     pub program: String,
-    /// A function's name or a pattern; empty where `offset` is an address.
+    /// A function's name or a pattern; empty where `offset` is an address; `usdt:` and a probe's name.
     pub symbol: String,
     /// Bytes behind the function's beginning, or the address in the file's own count.
     pub offset: u64,
+}
+
+impl Point {
+    /// The USDT probe that it is.
+    pub fn usdt(&self) -> Option<&str> {
+        self.symbol.strip_prefix(usdt::PREFIX)
+    }
 }
 
 impl FromStr for Point {
@@ -39,6 +48,11 @@ impl FromStr for Point {
         }
         if place.is_empty() {
             return Err(wrong("behind the `:` comes a function or an address"));
+        }
+        if place.starts_with(usdt::PREFIX) {
+            // A name of its own, with nothing to be added.
+            let symbol = place.to_owned();
+            return Ok(Self { program: program.to_owned(), symbol, offset: 0 });
         }
         if let Some(address) = place.strip_prefix("0x") {
             let offset = u64::from_str_radix(address, 16)
@@ -93,6 +107,9 @@ mod tests {
         assert_eq!(point("prog:a::b<c>::d"), owned("prog", "a::b<c>::d", 0));
         assert_eq!(point("prog:Vector::operator+"), owned("prog", "Vector::operator+", 0));
         assert_eq!(point("prog:ns::*"), owned("prog", "ns::*", 0));
+        assert_eq!(point("prog:usdt:tests:a__b"), owned("prog", "usdt:tests:a__b", 0));
+        assert_eq!("prog:usdt:tests:a__b".parse::<Point>().unwrap().usdt(), Some("tests:a__b"));
+        assert_eq!("prog:usdt".parse::<Point>().unwrap().usdt(), None);
     }
 
     #[test]

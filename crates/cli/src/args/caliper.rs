@@ -31,15 +31,15 @@ impl From<ReturnsArg> for Returns {
 
 /// `caliper`.
 #[derive(Debug, clap::Args)]
-#[command(group(clap::ArgGroup::new("section").required(true).multiple(true).args(["function", "start"])))]
+#[command(group(clap::ArgGroup::new("section").required(true).multiple(true).args(["function", "start", "sample"])))]
 #[command(group(clap::ArgGroup::new("target").required(true).args(["pid", "command"])))]
 pub(crate) struct CaliperArgs {
     /// A function, from its entry to its return: `./prog:work`, `prog:ns::work`, `libc.so.6:qsort`;
     /// `*` stands for anything, and every function that fits is a section of its own
     #[arg(short, long, value_name = "PROGRAM:FUNCTION")]
     pub(crate) function: Vec<String>,
-    /// A section that begins here: `./prog:work`, `./prog:work+0x10`, `./prog:0x1139`. The n-th
-    /// `--start` and the n-th `--end` belong together
+    /// A section that begins here: `./prog:work`, `./prog:work+0x10`, `./prog:0x1139`, or a USDT probe,
+    /// `./prog:usdt:NAME`. The n-th `--start` and the n-th `--end` belong together
     #[arg(long, value_name = "PROGRAM:PLACE")]
     pub(crate) start: Vec<String>,
     /// And ends here
@@ -49,6 +49,18 @@ pub(crate) struct CaliperArgs {
     /// exceptions or panics may leave them, or stacks are switched
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub(crate) returns: ReturnsArg,
+    /// Sample what runs on each CPU, so often a second [default: 997], and put no probe anywhere:
+    /// the functions that are named with `-f`, or all that are seen
+    #[arg(
+        long,
+        value_name = "HZ",
+        conflicts_with_all = ["events", "live", "returns"],
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "997",
+        value_parser = clap::value_parser!(u32).range(1..=10_000)
+    )]
+    pub(crate) sample: Option<u32>,
     /// A process that runs already, and what it starts from now on [until it ends, or Ctrl-C]
     #[arg(short, long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
@@ -92,6 +104,8 @@ pub(super) const CALIPER_EXAMPLES: &str = "Examples:
   nightwatt caliper -f ./prog:work --events calls.parquet -- ./prog
   nightwatt caliper -f './prog:*' --folded prog.folded -- ./prog && flamegraph.pl prog.folded
   nightwatt caliper -f './server:main.(*Cache).Get' -p 4711
+  nightwatt caliper --sample -- ./prog
+  nightwatt caliper --sample=1999 -f ./prog:work -- ./prog
   nightwatt caliper -f libz.so.1:deflate --json -o energy.json -- gzip -k big.tar
 
 A function that an exception or a panic may leave must not be watched with -f alone: the program would

@@ -1,6 +1,6 @@
 //! `nightwatt caliper`: how much energy sections of code take.
 
-use nightwatt_lab::caliper::{self, CaliperOptions, SectionSpec, Step, Target};
+use nightwatt_lab::caliper::{self, CaliperOptions, SectionSpec, Step, Target, sampled};
 use nightwatt_lab::run::Running;
 
 use super::run::{cannot_run, failed};
@@ -49,19 +49,34 @@ pub(crate) fn run(args: &CaliperArgs) -> Result<ExitStatus, Failure> {
         Step::Idle(_) => {}
         Step::Live(report) => output::renew(&report.text()),
     };
-    let report = caliper::run(&options, &running, tell).map_err(|error| cannot_run(&error))?;
-    if let Some(mut folded) = folded {
-        folded.write(report.folded().trim_end().to_owned()).map_err(failed)?;
+    let (stacks, exit_status);
+    let mut calls_lost = None;
+    if let Some(hz) = args.sample {
+        let report = sampled::run(&options, hz, &running, tell);
+        let report = report.map_err(|error| cannot_run(&error))?;
+        output
+            .write_report(&report, args.json, &report.text(), &report.warnings)
+            .map_err(failed)?;
+        (stacks, exit_status) = (report.folded(), report.exit_status);
+    } else {
+        let report = caliper::run(&options, &running, tell).map_err(|error| cannot_run(&error))?;
+        output
+            .write_report(&report, args.json, &report.text(), &report.warnings)
+            .map_err(failed)?;
+        (stacks, exit_status) = (report.folded(), report.exit_status);
+        calls_lost = report.events.and_then(|events| events.error);
     }
-    output.write_report(&report, args.json, &report.text(), &report.warnings).map_err(failed)?;
-    if let Some(error) = report.events.as_ref().and_then(|events| events.error.as_ref()) {
-        return Err(failed(Failure::saying(error.clone()).hint(
+    if let Some(mut folded) = folded {
+        folded.write(stacks.trim_end().to_owned()).map_err(failed)?;
+    }
+    if let Some(error) = calls_lost {
+        return Err(failed(Failure::saying(error).hint(
             "the figures are whole. Name a file on a disk with room: some 20 bytes for each call, and \
              as much again while the parts are joined. If FILE.parts is there, it holds the calls up \
              to the last whole minute: `nightwatt record -o FILE --recover` joins them",
         )));
     }
-    Ok(match report.exit_status {
+    Ok(match exit_status {
         0 => ExitStatus::Success,
         status => ExitStatus::Of(status),
     })

@@ -172,7 +172,11 @@ fn what_cannot_be_watched_is_told_with_what_helps() {
     let inside = bench.at("heavy+0x4");
     for (options, says, helps) in [
         (vec!["-f", &nope], "has no function `nope`", ""),
-        (vec!["-f", &bad], "its symbols were stripped", "PROGRAM:0x1234"),
+        (
+            vec!["-f", &bad],
+            "its symbols were stripped, and there are none in /usr",
+            "PROGRAM:0x1234",
+        ),
         (vec!["-f", &inside], "`heavy` cannot have an offset", "--start"),
         (vec!["-f", "heavy"], "names no place in a program", "PROGRAM:FUNCTION"),
         (vec!["-f", "./nowhere:heavy"], "no program or library `./nowhere`", ""),

@@ -27,5 +27,6 @@ mod pool;
 mod published;
 mod real_logs;
 mod replay;
+mod sampled;
 mod sleep_and_wake;
 mod words;

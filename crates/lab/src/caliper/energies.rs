@@ -77,7 +77,7 @@ impl Energies {
 
     /// A meter said something; `usage` is the CPU time up to `at`, which is about now.
     pub(super) fn event(&mut self, event: &Event, usage: &Usage, at: Mono) {
-        let Event::Sample { meter, channel, piece } = *event else { return };
+        let Event::Sample { meter, channel, piece, .. } = *event else { return };
         let channel = self.meters.get_mut(meter).and_then(|meter| meter.get_mut(channel));
         let Some(channel) = channel else { return };
         let watts = match piece {

@@ -48,22 +48,30 @@ impl CaliperReport {
     /// A line for each stack, `program;outer;inner 1234`, as `flamegraph.pl`, inferno and speedscope
     /// read it: microjoules by the main channel, or microseconds of CPU time where there is none.
     pub fn folded(&self) -> String {
-        let program = self.command.first().map_or_else(
-            || self.pid.map_or_else(String::new, |pid| format!("process {pid}")),
-            |program| program.rsplit('/').next().unwrap_or(program).to_owned(),
-        );
-        let channel = self.main_channel();
-        let mut text = String::new();
-        for stack in &self.stacks {
-            let joules = channel.and_then(|channel| stack.joules.get(channel));
-            let value = joules.map_or(stack.on_cpu_s, |joules| joules.get()) * 1e6;
-            let frames =
-                stack.sections.iter().fold(program.replace(';', ":"), |frames, section| {
-                    frames + ";" + &section.replace(';', ":")
-                });
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "{frames} {value:.0}");
-        }
-        text
+        lines(&self.command, self.pid, &self.stacks, self.main_channel())
     }
+}
+
+/// See [`CaliperReport::folded`].
+pub(super) fn lines(
+    command: &[String],
+    pid: Option<u32>,
+    stacks: &[StackReport],
+    channel: Option<usize>,
+) -> String {
+    let program = command.first().map_or_else(
+        || pid.map_or_else(String::new, |pid| format!("process {pid}")),
+        |program| program.rsplit('/').next().unwrap_or(program).to_owned(),
+    );
+    let mut text = String::new();
+    for stack in stacks {
+        let joules = channel.and_then(|channel| stack.joules.get(channel));
+        let value = joules.map_or(stack.on_cpu_s, |joules| joules.get()) * 1e6;
+        let frames = stack.sections.iter().fold(program.replace(';', ":"), |frames, section| {
+            frames + ";" + &section.replace(';', ":")
+        });
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{frames} {value:.0}");
+    }
+    text
 }

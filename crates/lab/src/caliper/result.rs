@@ -6,7 +6,8 @@ use nightwatt_meters::sampler::Measured;
 use nightwatt_meters::{Channel, Scope};
 use nightwatt_model::energy::Provenance;
 use nightwatt_model::quantity::Joules;
-use nightwatt_model::sections::{Tree, Usage};
+use nightwatt_model::sections::{Shares, Tree, Usage};
+use nightwatt_model::uncertainty::Mean;
 use nightwatt_probes::{Calls, InstructionKind};
 use serde::Serialize;
 
@@ -143,6 +144,32 @@ pub struct ChannelTotal {
     pub interval_s: f64,
 }
 
+impl ChannelTotal {
+    pub(super) fn of(
+        measured: &Measured,
+        channel: &Channel,
+        shares: &Shares,
+        idle: Option<Mean>,
+    ) -> Self {
+        let outside = shares.nodes().first().copied().unwrap_or_default();
+        let all: Joules = shares.nodes().iter().copied().sum();
+        Self {
+            meter: measured.meter.clone(),
+            channel: channel.name.clone(),
+            scope: channel.scope,
+            provenance: channel.provenance(&measured.meter),
+            joules: shares.shared(),
+            sections_j: all - outside,
+            outside_j: outside,
+            others_j: shares.others(),
+            idle_j: shares.idle(),
+            idle_w: idle.map(|idle| idle.mean),
+            readings: shares.slices(),
+            interval_s: measured.interval.as_secs_f64(),
+        }
+    }
+}
+
 /// All that was seen.
 pub(super) struct Seen<'a> {
     pub(super) sections: &'a [Section],
@@ -196,23 +223,7 @@ impl Seen<'_> {
         self.energies.channels().filter_map(|(meter, place, channel)| {
             let measured = self.measured.get(meter)?;
             let of = measured.channels.get(place)?;
-            let shares = &channel.shares;
-            let outside = shares.nodes().first().copied().unwrap_or_default();
-            let all: Joules = shares.nodes().iter().copied().sum();
-            let total = ChannelTotal {
-                meter: measured.meter.clone(),
-                channel: of.name.clone(),
-                scope: of.scope,
-                provenance: of.provenance(&measured.meter),
-                joules: shares.shared(),
-                sections_j: all - outside,
-                outside_j: outside,
-                others_j: shares.others(),
-                idle_j: shares.idle(),
-                idle_w: channel.idle.map(|idle| idle.mean),
-                readings: shares.slices(),
-                interval_s: measured.interval.as_secs_f64(),
-            };
+            let total = ChannelTotal::of(measured, of, &channel.shares, channel.idle);
             Some((of, channel, total))
         })
     }
@@ -275,7 +286,8 @@ impl Seen<'_> {
     }
 }
 
-fn warnings(sections: &[SectionReport], channels: &[ChannelTotal], seen: &Seen<'_>) -> Vec<String> {
+/// What any of these reports may have to say of its meters.
+pub(super) fn of_meters(channels: &[ChannelTotal], measured: &[Measured]) -> Vec<String> {
     let mut warnings = Vec::new();
     if channels.iter().all(|channel| matches!(channel.provenance, Provenance::Modelled { .. })) {
         warnings.push(
@@ -290,6 +302,16 @@ fn warnings(sections: &[SectionReport], channels: &[ChannelTotal], seen: &Seen<'
                 .to_owned(),
         );
     }
+    for measured in measured {
+        if let Some(error) = &measured.last_error {
+            warnings.push(format!("{} failed at times: {error}", measured.meter));
+        }
+    }
+    warnings
+}
+
+fn warnings(sections: &[SectionReport], channels: &[ChannelTotal], seen: &Seen<'_>) -> Vec<String> {
+    let mut warnings = of_meters(channels, seen.measured);
     if seen.is_full {
         warnings.push(
             "there were more than 4,096 stacks of sections: what ran in those beyond counts as in no \
@@ -300,11 +322,6 @@ fn warnings(sections: &[SectionReport], channels: &[ChannelTotal], seen: &Seen<'
     warnings.extend(seen.events.iter().flat_map(EventsReport::warnings));
     for section in sections {
         warnings.extend(section.warnings(channels));
-    }
-    for measured in seen.measured {
-        if let Some(error) = &measured.last_error {
-            warnings.push(format!("{} failed at times: {error}", measured.meter));
-        }
     }
     warnings
 }

@@ -6,6 +6,7 @@ use libbpf_rs::{ErrorKind, Link, OpenObject, ProgramAttachType, UprobeMultiOpts,
 
 use crate::error::ProbeError;
 use crate::loaded::{Aligned, Loaded};
+use crate::places::Location;
 
 /// Programs that are attached to places in files.
 const AT_PLACES: [&str; 5] = ["begin", "end", "go_comes", "go_ends", "go_leaves"];
@@ -15,8 +16,7 @@ const AT_PLACES: [&str; 5] = ["begin", "end", "go_comes", "go_ends", "go_leaves"
 pub(super) struct Probe {
     pub(super) program: &'static str,
     pub(super) path: PathBuf,
-    /// Bytes from its beginning.
-    pub(super) offset: u64,
+    pub(super) location: Location,
     /// The place's name, for whoever reads of it.
     pub(super) name: String,
     pub(super) cookie: u64,
@@ -93,16 +93,24 @@ impl Loaded {
 
     fn attach_group(&mut self, group: &[&Probe], multi: bool) -> Result<Link, libbpf_rs::Error> {
         let Probe { program, path, cookie, retprobe, .. } = group[0];
-        let offset = |probe: &Probe| usize::try_from(probe.offset).unwrap_or(usize::MAX);
+        let in_file = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
+        let offset = |probe: &Probe| in_file(probe.location.offset);
+        // None is at the beginning of a file.
+        let semaphore = |probe: &Probe| probe.location.semaphore.map_or(0, in_file);
         let program = self.program(program);
         let everybody = -1;
         if !multi {
-            let options =
-                UprobeOpts { cookie: *cookie, retprobe: *retprobe, ..UprobeOpts::default() };
+            let options = UprobeOpts {
+                cookie: *cookie,
+                retprobe: *retprobe,
+                ref_ctr_offset: semaphore(group[0]),
+                ..UprobeOpts::default()
+            };
             return program.attach_uprobe_with_opts(everybody, path, offset(group[0]), options);
         }
         let options = UprobeMultiOpts {
             offsets: group.iter().map(|probe| offset(probe)).collect(),
+            ref_ctr_offsets: group.iter().map(|probe| semaphore(probe)).collect(),
             cookies: group.iter().map(|probe| probe.cookie).collect(),
             retprobe: *retprobe,
             ..UprobeMultiOpts::default()

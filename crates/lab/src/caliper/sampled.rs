@@ -1,0 +1,122 @@
+//! `nightwatt caliper --sample`: the energy of functions by samples, where a probe at each call is too
+//! dear or not allowed, or where nobody knows yet which functions to ask for.
+//!
+//! Each CPU tells at fixed times what runs there; the samples between two readings of a meter share
+//! what it saw (`model::samples`).
+
+mod books;
+mod result;
+mod text;
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use nightwatt_clock::meter::monotonic;
+use nightwatt_meters::Host;
+use nightwatt_meters::sampler::{Opened, Sampler};
+use nightwatt_probes::{Samples, Watch};
+
+use super::{CaliperOptions, Course, Event, Section, SectionSpec, Step, Target};
+use crate::error::Error;
+use crate::run::{Running, child, measure_idle};
+use books::{Books, Named};
+
+pub use result::{SampleCounts, SampledEnergy, SampledFunction, SampledReport};
+
+/// How often samples are read: there is room for those of a second.
+const READ_EVERY: Duration = Duration::from_millis(50);
+
+/// Samples so often each second on each CPU, and reports. `step` is told what comes next. Without
+/// sections, every function that was seen is one.
+pub fn run(
+    options: &CaliperOptions,
+    hz: u32,
+    running: &Running,
+    mut step: impl FnMut(Step),
+) -> Result<SampledReport, Error> {
+    if options.sections.iter().any(|section| matches!(section, SectionSpec::Between(..))) {
+        return Err(Error::SampledPair);
+    }
+    let sections = super::sections(&options.sections)?;
+    let sections = sections.iter().map(Named::of).collect::<Result<Vec<_>, _>>()?;
+    let watch = match options.target {
+        Target::Command(_) => Watch::Children,
+        Target::Process(pid) if super::is_there(pid) => Watch::Process(pid),
+        Target::Process(pid) => return Err(Error::NoProcess(pid)),
+    };
+    let mut samples = Samples::open(hz)?;
+    let host = Host::default();
+    let open = |spec: &_| Opened::open(&host, spec);
+    let mut meters = options.meters.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let mut idle = None;
+    if let Some(time) = options.idle {
+        step(Step::Idle(time));
+        idle = Some(measure_idle(&mut meters, time, options.interval, running)?);
+        running.go_on()?;
+    }
+    let mut books = Books::new(&meters, idle.as_deref(), sections);
+    samples.start(watch)?;
+    let (sender, events) = channel();
+    let metering = super::start(meters, options.interval, &sender)?;
+    let course =
+        follow(options, running, (&mut samples, &mut books), &metering, (sender, &events))?;
+    books.end(course.end);
+    books.read(&mut samples);
+    let (measured, _) = metering.finish(course.end);
+    for event in events.try_iter() {
+        books.event(&event);
+    }
+    books.close();
+    Ok(SampledReport::of(
+        options,
+        &result::Seen { books: &books, samples: &samples, measured: &measured, course: &course },
+    ))
+}
+
+/// Runs the target to its end, and keeps the books meanwhile.
+fn follow(
+    options: &CaliperOptions,
+    running: &Running,
+    (samples, books): (&mut Samples, &mut Books),
+    metering: &Sampler,
+    (sender, events): (Sender<Event>, &Receiver<Event>),
+) -> Result<Course, Error> {
+    let begin = monotonic();
+    metering.begin(begin);
+    books.read(samples);
+    books.begin(begin);
+    thread::scope(|scope| {
+        if let Target::Command(command) = &options.target {
+            scope.spawn(move || {
+                let ended = child::run(command, running, |_| ());
+                let _ = sender.send(Event::Ended(ended));
+            });
+        }
+        let deadline = options.time.map(|time| begin + time);
+        loop {
+            let event = events.recv_timeout(READ_EVERY);
+            books.read(samples);
+            match event {
+                Ok(Event::Ended(finished)) => {
+                    let finished = finished?;
+                    return Ok(Course { begin, end: finished.end, finished: Some(finished) });
+                }
+                Ok(event) => books.event(&event),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            }
+            let is_over = deadline.is_some_and(|deadline| monotonic() >= deadline);
+            match options.target {
+                Target::Command(_) if is_over => {
+                    running.interrupt(Some(rustix::process::Signal::TERM));
+                }
+                Target::Process(pid)
+                    if is_over || running.is_interrupted() || !super::is_there(pid) =>
+                {
+                    return Ok(Course { begin, end: monotonic(), finished: None });
+                }
+                _ => {}
+            }
+        }
+    })
+}

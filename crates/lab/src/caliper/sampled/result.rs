@@ -1,0 +1,326 @@
+//! What came of it: samples, CPU time and energy of each function, and how sure that is.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use nightwatt_meters::Channel;
+use nightwatt_meters::sampler::Measured;
+use nightwatt_model::quantity::Joules;
+use nightwatt_model::samples::interval;
+use nightwatt_probes::Samples;
+use serde::Serialize;
+
+use super::super::folded::{StackReport, lines};
+use super::super::result::{ChannelTotal, of_meters};
+use super::books::{Books, OneChannel};
+use super::{CaliperOptions, Course, Target};
+
+/// Version of the JSON form.
+const SCHEMA: u32 = 1;
+
+/// Less than this share of stacks that were followed to their beginning is warned of.
+const MOSTLY: f64 = 0.9;
+
+/// The energy of functions, by samples.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SampledReport {
+    /// Version of this form.
+    pub schema: u32,
+    /// `sampled`: no figure here was counted call by call.
+    pub method: &'static str,
+    /// The command and its arguments; empty of a process that ran already.
+    pub command: Vec<String>,
+    /// The process that ran already.
+    pub pid: Option<u32>,
+    /// The command's exit status, as a shell has it; 0 of a process that ran already.
+    pub exit_status: u8,
+    /// For how long it was watched, s.
+    pub elapsed_s: f64,
+    /// Time between two samples of a CPU, s. Each sample stands for so much CPU time.
+    pub period_s: f64,
+    /// How many there were.
+    pub samples: SampleCounts,
+    /// Functions that were asked for, in that order; else all that were seen, the dearest first.
+    pub functions: Vec<SampledFunction>,
+    /// Every stack that was seen, the most CPU time first.
+    pub stacks: Vec<StackReport>,
+    /// Every channel of every meter, and how its energy was shared out. Channels may contain each
+    /// other: never sum them.
+    pub channels: Vec<ChannelTotal>,
+    /// What the reader has to know.
+    pub warnings: Vec<String>,
+    #[serde(skip)]
+    asked: bool,
+}
+
+/// Samples of all CPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct SampleCounts {
+    /// Of watched processes.
+    pub watched: u64,
+    /// Of these, where the stack could be followed to its beginning.
+    pub whole_stacks: u64,
+    /// Of other processes.
+    pub others: u64,
+    /// Of idle CPUs.
+    pub idle: u64,
+    /// Due and never taken: a virtual machine's CPU was asleep or taken away, or interrupts were off.
+    pub missed: u64,
+    /// Records for which there was no room, samples or not.
+    pub lost: u64,
+    /// How often the kernel left samples out because they took too long.
+    pub throttled: u64,
+}
+
+/// One function.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SampledFunction {
+    /// Its name; `[file]` for what has none.
+    pub name: String,
+    /// The program or library it is in, or `[kernel]`.
+    pub file: String,
+    /// Samples in it and in what it calls, as far as stacks tell (`whole_stacks`).
+    pub samples: u64,
+    /// Samples in it alone; of a function that was asked for, in it and in what is no other such.
+    pub self_samples: u64,
+    /// CPU time that `samples` stand for, s.
+    pub on_cpu_s: f64,
+    /// CPU time that `self_samples` stand for, s.
+    pub self_s: f64,
+    /// Its energy by every channel, in the order of `channels`.
+    pub energy: Vec<SampledEnergy>,
+}
+
+/// Energy of a function by one channel, without the idle machine's part.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct SampledEnergy {
+    /// With what it calls, as far as stacks tell, J.
+    pub joules: Joules,
+    /// Where chance leaves that, by 95 %: sampled again, it may be as low as this, J.
+    pub low_j: Joules,
+    /// And as high as this, J.
+    pub high_j: Joules,
+    /// In it alone, J.
+    pub self_j: Joules,
+    /// Where chance leaves that, J.
+    pub self_low_j: Joules,
+    /// And up to, J.
+    pub self_high_j: Joules,
+    /// Expanded uncertainty of `joules` at 95 %, J: of the meter and of the idle power. That of the
+    /// samples is in the interval, and not in it.
+    pub uncertainty_j: Joules,
+    /// `joules` of all that was shared out but the idle part.
+    pub share: Option<f64>,
+}
+
+/// All that was seen.
+pub(super) struct Seen<'a> {
+    pub(super) books: &'a Books,
+    pub(super) samples: &'a Samples,
+    pub(super) measured: &'a [Measured],
+    pub(super) course: &'a Course,
+}
+
+impl SampledReport {
+    pub(super) fn of(options: &CaliperOptions, seen: &Seen<'_>) -> Self {
+        let elapsed = seen.course.end.since(seen.course.begin);
+        let channels: Vec<ChannelTotal> = seen.channels().map(|(.., total)| total).collect();
+        let (command, pid) = match &options.target {
+            Target::Command(command) => {
+                (command.iter().map(|it| it.to_string_lossy().into_owned()).collect(), None)
+            }
+            Target::Process(pid) => (Vec::new(), Some(*pid)),
+        };
+        let samples = seen.counts(elapsed);
+        let functions = seen.functions();
+        Self {
+            schema: SCHEMA,
+            method: "sampled",
+            command,
+            pid,
+            exit_status: seen.course.finished.as_ref().map_or(0, |run| run.ended.code()),
+            elapsed_s: elapsed.as_secs_f64(),
+            period_s: seen.samples.period().as_secs_f64(),
+            warnings: warnings(&functions, &channels, &samples, seen),
+            samples,
+            functions,
+            stacks: seen.stacks(),
+            channels,
+            asked: seen.books.asked(),
+        }
+    }
+
+    /// The channel that tables show: of the whole machine, if there is one.
+    pub fn main_channel(&self) -> Option<usize> {
+        let whole = self.channels.iter().position(|channel| channel.scope.is_whole());
+        whole.or_else(|| (!self.channels.is_empty()).then_some(0))
+    }
+
+    /// Were functions asked for?
+    pub(super) const fn asked(&self) -> bool {
+        self.asked
+    }
+
+    /// A line for each stack, as [`super::super::CaliperReport::folded`] has it.
+    pub fn folded(&self) -> String {
+        lines(&self.command, self.pid, &self.stacks, self.main_channel())
+    }
+}
+
+impl Seen<'_> {
+    fn counts(&self, elapsed: Duration) -> SampleCounts {
+        let counts = &self.books.counts;
+        let watched = counts.of_stacks.iter().sum();
+        let due = elapsed.div_duration_f64(self.samples.period()) * self.samples.cpus() as f64;
+        SampleCounts {
+            watched,
+            whole_stacks: counts.whole,
+            others: counts.others,
+            idle: counts.idle,
+            missed: (due as u64).saturating_sub(watched + counts.others + counts.idle),
+            lost: self.samples.lost(),
+            throttled: self.samples.throttled(),
+        }
+    }
+
+    fn channels(&self) -> impl Iterator<Item = (&Channel, &OneChannel, ChannelTotal)> {
+        self.books.channels().filter_map(|(meter, place, channel)| {
+            let measured = self.measured.get(meter)?;
+            let of = measured.channels.get(place)?;
+            let total = ChannelTotal::of(measured, of, channel.shares.shares(), channel.idle);
+            Some((of, channel, total))
+        })
+    }
+
+    fn functions(&self) -> Vec<SampledFunction> {
+        let stacks = &self.books.stacks;
+        let counts = stacks.by_function(&self.books.counts.of_stacks);
+        let energies: Vec<_> = self
+            .channels()
+            .map(|(of, channel, total)| {
+                let joules: Vec<f64> =
+                    channel.shares.shares().nodes().iter().map(|joules| joules.get()).collect();
+                (stacks.by_function(&joules), of, channel, total)
+            })
+            .collect();
+        let period = self.samples.period().as_secs_f64();
+        let function = |(number, named): (usize, &super::books::Named)| {
+            let (all, alone) = counts.get(&number).copied().unwrap_or_default();
+            SampledFunction {
+                name: named.name.clone(),
+                file: named.file.clone(),
+                samples: all,
+                self_samples: alone,
+                on_cpu_s: all as f64 * period,
+                self_s: alone as f64 * period,
+                energy: energies
+                    .iter()
+                    .map(|(sums, of, channel, total)| {
+                        self.energy(sum_of(sums, number), (of, channel, total))
+                    })
+                    .collect(),
+            }
+        };
+        let mut functions: Vec<SampledFunction> =
+            self.books.sections.iter().enumerate().map(function).collect();
+        if !self.books.asked() {
+            functions.retain(|function| function.samples > 0);
+            let dearness = |function: &SampledFunction| {
+                function.energy.first().map_or(function.self_s, |energy| energy.self_j.get())
+            };
+            functions.sort_by(|one, other| dearness(other).total_cmp(&dearness(one)));
+        }
+        functions
+    }
+
+    fn energy(
+        &self,
+        (joules, alone): (f64, f64),
+        (of, channel, total): (&Channel, &OneChannel, &ChannelTotal),
+    ) -> SampledEnergy {
+        let dynamic = total.joules.get() - total.idle_j.get();
+        let weight = channel.shares.weight();
+        let bounds = |joules: f64| {
+            let share = if dynamic > 0.0 { joules / dynamic } else { 0.0 };
+            let (low, high) = interval(share, weight);
+            (Joules(low * dynamic), Joules(high * dynamic))
+        };
+        let ((low_j, high_j), (self_low_j, self_high_j)) = (bounds(joules), bounds(alone));
+        let share = (dynamic > 0.0).then(|| joules / dynamic);
+        let time = self.course.end.since(self.course.begin);
+        let idle = channel.idle.and_then(|idle| idle.half_width).unwrap_or(0.0);
+        let baseline = idle * time.as_secs_f64() * share.unwrap_or(0.0);
+        SampledEnergy {
+            joules: Joules(joules),
+            low_j,
+            high_j,
+            self_j: Joules(alone),
+            self_low_j,
+            self_high_j,
+            uncertainty_j: Joules((joules * of.accuracy.relative).hypot(baseline)),
+            share,
+        }
+    }
+
+    fn stacks(&self) -> Vec<StackReport> {
+        let period = self.samples.period();
+        let tree = self.books.stacks.tree();
+        let name = |section: usize| Some(self.books.sections.get(section)?.name.clone());
+        let stack = |(node, count): (usize, &u64)| StackReport {
+            sections: tree.path(node).into_iter().filter_map(name).collect(),
+            on_cpu_s: *count as f64 * period.as_secs_f64(),
+            joules: self
+                .channels()
+                .map(|(_, channel, _)| {
+                    channel.shares.shares().nodes().get(node).copied().unwrap_or_default()
+                })
+                .collect(),
+        };
+        let nodes = self.books.counts.of_stacks.iter().enumerate().filter(|(_, count)| **count > 0);
+        let mut stacks: Vec<StackReport> = nodes.map(stack).collect();
+        stacks.sort_by(|one, other| other.on_cpu_s.total_cmp(&one.on_cpu_s));
+        stacks
+    }
+}
+
+fn sum_of(sums: &HashMap<usize, (f64, f64)>, number: usize) -> (f64, f64) {
+    sums.get(&number).copied().unwrap_or_default()
+}
+
+fn warnings(
+    functions: &[SampledFunction],
+    channels: &[ChannelTotal],
+    samples: &SampleCounts,
+    seen: &Seen<'_>,
+) -> Vec<String> {
+    let mut warnings = of_meters(channels, seen.measured);
+    let whole = samples.whole_stacks as f64;
+    if samples.watched > 0 && whole < MOSTLY * samples.watched as f64 {
+        warnings.push(format!(
+            "{:.0} % of the stacks could be followed to their beginning: the rest ran code without \
+             frame pointers, and what called that has too little energy `with calls`. Build with \
+             -fno-omit-frame-pointer",
+            100.0 * whole / samples.watched as f64
+        ));
+    }
+    for function in functions.iter().filter(|function| function.samples == 0) {
+        warnings.push(format!(
+            "{} was never seen: is {} the file that runs, and was {} built into its callers \
+             (inlined)?",
+            function.name, function.file, function.name
+        ));
+    }
+    if seen.books.stacks.is_full() {
+        warnings.push(
+            "there were more than 262,144 stacks: those beyond are told without what they called last"
+                .to_owned(),
+        );
+    }
+    if samples.lost > 0 || samples.throttled > 0 {
+        warnings.push(format!(
+            "{} records were lost, and {} times the kernel left samples out: sample less often",
+            samples.lost, samples.throttled
+        ));
+    }
+    warnings
+}

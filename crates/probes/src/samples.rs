@@ -1,0 +1,318 @@
+//! What runs on each CPU, asked at fixed times: a profile by the kernel's CPU clock.
+//!
+//! The kernel's profiler alone does it (`perf_event_open(2)`), without eBPF: it tells of samples, of
+//! processes and of the files that they map in one stream, so that whoever has long ended is known by
+//! its functions all the same.
+
+mod kernel;
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nightwatt_clock::meter::monotonic;
+use nightwatt_model::samples::{Frame, MappedFile, Mapping, Processes, Record, Seen};
+use nightwatt_model::time::Mono;
+use perf_event::events::Software;
+use perf_event::{Builder, Clock, SampleFlag, Sampler};
+
+use crate::error::ProbeError;
+use crate::sections::Watch;
+use crate::symbols::Symbols;
+use kernel::KernelSymbols;
+
+/// Room for records of one CPU between two times at which they are read. A sample takes 100 bytes, and
+/// 1,100 at most.
+const RING: usize = 1 << 20;
+
+/// A function that was seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    /// Its name, or `[file]` where nobody knows.
+    pub name: String,
+    /// The file it is in.
+    pub file: PathBuf,
+    /// Device and number of that file, and where in it the function begins; none where that is not
+    /// known.
+    pub begins: Option<(u64, u64, u64)>,
+}
+
+/// What a sample saw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sample {
+    /// An idle CPU.
+    Idle,
+    /// A process that nobody watches.
+    Other,
+    /// A watched process in these functions, the outermost first, by their numbers in
+    /// [`Samples::functions`].
+    Watched(Vec<usize>),
+}
+
+/// Samples of every CPU, until this is dropped.
+pub struct Samples {
+    rings: Vec<Sampler>,
+    period: Duration,
+    /// Records that were read and may have to wait for those of other CPUs.
+    waiting: Vec<(u64, Record)>,
+    processes: Processes,
+    kernel: KernelSymbols,
+    files: Vec<Option<LoadedFile>>,
+    functions: Vec<Function>,
+    numbers: HashMap<(usize, Option<usize>), usize>,
+    of_kernel: HashMap<usize, usize>,
+    lost: u64,
+    throttled: u64,
+}
+
+/// A file and its functions.
+struct LoadedFile {
+    path: PathBuf,
+    identity: (u64, u64),
+    symbols: Symbols,
+}
+
+impl Samples {
+    /// Samples so often each second. Nothing is counted before [`Self::start`].
+    pub fn open(hz: u32) -> Result<Self, ProbeError> {
+        let period = Duration::from_nanos(1_000_000_000 / u64::from(hz.max(1)));
+        let rings = online_cpus().into_iter().map(|cpu| ring(cpu, period));
+        let rings = rings.collect::<io::Result<Vec<Sampler>>>();
+        Ok(Self {
+            rings: rings.map_err(ProbeError::NoSamples)?,
+            period,
+            waiting: Vec::new(),
+            processes: Processes::default(),
+            kernel: KernelSymbols::read(),
+            files: Vec::new(),
+            functions: Vec::new(),
+            numbers: HashMap::new(),
+            of_kernel: HashMap::new(),
+            lost: 0,
+            throttled: 0,
+        })
+    }
+
+    /// Begins to look, at these processes. (Everybody is nobody here: it knows what it has seen
+    /// starting.)
+    pub fn start(&mut self, watch: Watch) -> Result<(), ProbeError> {
+        for ring in &mut self.rings {
+            ring.as_counter_mut().enable().map_err(ProbeError::NoSamples)?;
+        }
+        match watch {
+            Watch::Children => self.processes.watch_children_of(std::process::id()),
+            Watch::Process(pid) => {
+                let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(1, Iterator::count);
+                self.processes.watch(pid, threads as u32, mapped(pid));
+            }
+            Watch::Everybody => {}
+        }
+        Ok(())
+    }
+
+    /// The CPU time that each sample stands for.
+    pub const fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// CPUs that are looked at.
+    pub const fn cpus(&self) -> usize {
+        self.rings.len()
+    }
+
+    /// Functions that were seen.
+    pub fn functions(&self) -> &[Function] {
+        &self.functions
+    }
+
+    /// Records for which there was no room.
+    pub const fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// How often the kernel found that samples took too long, and left some out.
+    pub const fn throttled(&self) -> u64 {
+        self.throttled
+    }
+
+    /// All samples since the last time, in their order.
+    pub fn read(&mut self) -> Vec<(Mono, Sample)> {
+        // A record of one CPU may be older than what was read of another before: those that are newer
+        // than this wait until the next time.
+        let now = monotonic().0.as_nanos() as u64;
+        for ring in &mut self.rings {
+            while let Some(record) = ring.next_record() {
+                let parsed = Record::parse(record.ty(), record.misc(), &record.to_contiguous());
+                self.waiting.extend(parsed);
+            }
+        }
+        self.waiting.sort_by_key(|(time, _)| *time);
+        let ready = self.waiting.partition_point(|(time, _)| *time <= now);
+        let ready: Vec<(u64, Record)> = self.waiting.drain(..ready).collect();
+        ready.into_iter().filter_map(|(time, record)| self.take(time, record)).collect()
+    }
+
+    fn take(&mut self, time: u64, record: Record) -> Option<(Mono, Sample)> {
+        let sample = match self.processes.take(record) {
+            Seen::Idle => Sample::Idle,
+            Seen::Other => Sample::Other,
+            Seen::Watched(frames) => {
+                Sample::Watched(frames.into_iter().map(|frame| self.function(frame)).collect())
+            }
+            Seen::Lost(count) => {
+                self.lost += count;
+                return None;
+            }
+            Seen::Throttled => {
+                self.throttled += 1;
+                return None;
+            }
+            Seen::Nothing => return None,
+        };
+        Some((Mono(Duration::from_nanos(time)), sample))
+    }
+
+    /// The number of the function that a place is in.
+    fn function(&mut self, frame: Frame) -> usize {
+        let (file, offset) = match frame {
+            Frame::Kernel(address) => return self.kernel_function(address),
+            Frame::File { file, offset } => (file, offset),
+        };
+        while self.files.len() <= file {
+            let loaded = self.processes.files().get(self.files.len()).and_then(LoadedFile::load);
+            self.files.push(loaded);
+        }
+        let loaded = self.files[file].as_ref();
+        let symbol = loaded.and_then(|file| file.symbols.at(offset));
+        let next = self.functions.len();
+        let number = *self.numbers.entry((file, symbol)).or_insert(next);
+        if number == next {
+            let mapped = &self.processes.files()[file].name;
+            let path = loaded.map_or_else(|| PathBuf::from(mapped), |file| file.path.clone());
+            let named = symbol.zip(loaded).map(|(symbol, file)| {
+                let (name, begin) = file.symbols.function(symbol);
+                (name, (file.identity.0, file.identity.1, begin))
+            });
+            let (name, begins) = named
+                .map_or_else(|| (unnamed(mapped), None), |(name, begins)| (name, Some(begins)));
+            self.functions.push(Function { name, file: path, begins });
+        }
+        number
+    }
+
+    fn kernel_function(&mut self, address: u64) -> usize {
+        let (symbol, next) = (self.kernel.at(address), self.functions.len());
+        let number = *self.of_kernel.entry(symbol).or_insert(next);
+        if number == next {
+            let name = self.kernel.name(symbol).to_owned();
+            self.functions.push(Function { name, file: PathBuf::from("[kernel]"), begins: None });
+        }
+        number
+    }
+}
+
+/// `[libc.so.6]`, `[vdso]`.
+fn unnamed(mapped: &str) -> String {
+    let file = mapped.rsplit('/').next().unwrap_or(mapped);
+    if file.starts_with('[') { file.to_owned() } else { format!("[{file}]") }
+}
+
+impl LoadedFile {
+    /// None of what is no file, is there no more, or cannot be read.
+    fn load(mapped: &MappedFile) -> Option<Self> {
+        let name = Path::new(&mapped.name);
+        let in_its_root = || {
+            let root = PathBuf::from(format!("/proc/{}/root", mapped.pid));
+            Some(root.join(name.strip_prefix("/").ok()?))
+        };
+        // Another file may have taken its name; that of a container is to be found in its own root.
+        let is_it = |path: &PathBuf| fs::metadata(path).is_ok_and(|it| it.ino() == mapped.inode);
+        let path = Some(name.to_owned()).filter(|path| path.is_absolute() && is_it(path));
+        let path = path.or_else(|| in_its_root().filter(is_it))?;
+        let found = fs::metadata(&path).ok()?;
+        let symbols = Symbols::read(&path).ok()?;
+        Some(Self { path: name.to_owned(), identity: (found.dev(), found.ino()), symbols })
+    }
+}
+
+fn ring(cpu: usize, period: Duration) -> io::Result<Sampler> {
+    let mut builder = Builder::new(Software::CPU_CLOCK);
+    builder
+        .any_pid()
+        .one_cpu(cpu)
+        .include_kernel()
+        .include_hv()
+        .sample_period(period.as_nanos() as u64)
+        .sample(SampleFlag::IP | SampleFlag::TID | SampleFlag::TIME | SampleFlag::CALLCHAIN)
+        .exclude_callchain_kernel(true)
+        .sample_id_all(true)
+        .clockid(Clock::MONOTONIC)
+        .mmap(true)
+        .mmap2(true)
+        .comm(true)
+        .comm_exec(true)
+        .task(true);
+    builder.build()?.sampled(RING)
+}
+
+/// `0-3,6`; without a word from the kernel, the first.
+fn online_cpus() -> Vec<usize> {
+    let text = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse::<usize>().ok()?..=last.parse().ok()?)
+    };
+    let cpus: Vec<usize> = text.trim().split(',').filter_map(range).flatten().collect();
+    if cpus.is_empty() { vec![0] } else { cpus }
+}
+
+/// What a process that runs already may run code from.
+fn mapped(pid: u32) -> Vec<Mapping> {
+    let text = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    text.lines().filter_map(mapping).collect()
+}
+
+/// `7f00-7f40 r-xp 00001000 fe:01 1234    /usr/bin/prog`
+fn mapping(line: &str) -> Option<Mapping> {
+    let mut fields = line.splitn(6, ' ');
+    let (begin, end) = fields.next()?.split_once('-')?;
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    let (address, rights) = (hex(begin)?, fields.next()?);
+    let offset = hex(fields.next()?)?;
+    let (major, minor) = fields.next()?.split_once(':')?;
+    let inode = fields.next()?.parse().ok()?;
+    let name = fields.next().map_or("//anon", str::trim);
+    let name = if name.is_empty() { "//anon" } else { name }.to_owned();
+    let device = (hex(major)? as u32, hex(minor)? as u32);
+    let length = hex(end)?.checked_sub(address)?;
+    rights.contains('x').then_some(Mapping { address, length, offset, device, inode, name })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_run_is_found_in_a_list_of_mappings() {
+        let line = "55d0c7a4d000-55d0c7a4f000 r-xp 00002000 fe:01 1234        /usr/bin/my prog";
+        let found = mapping(line).unwrap();
+        assert_eq!((found.address, found.length, found.offset), (0x55d0_c7a4_d000, 0x2000, 0x2000));
+        assert_eq!(
+            (found.device, found.inode, &*found.name),
+            ((0xfe, 1), 1234, "/usr/bin/my prog")
+        );
+        assert_eq!(
+            mapping("55d0c7a4d000-55d0c7a4f000 r--p 00002000 fe:01 1234 /usr/bin/prog"),
+            None
+        );
+        let anonymous = mapping("7f0000000000-7f0000001000 r-xp 00000000 00:00 0 ").unwrap();
+        assert_eq!((anonymous.inode, &*anonymous.name), (0, "//anon"));
+        // Our own code is among what this process has.
+        let me = std::env::current_exe().unwrap();
+        let me = me.canonicalize().unwrap().display().to_string();
+        assert!(mapped(std::process::id()).iter().any(|mapping| mapping.name == me));
+    }
+}

@@ -1,0 +1,100 @@
+//! Which function of a file a place is in.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use object::Endianness;
+use object::read::elf::ElfFile64;
+
+use crate::debug;
+use crate::error::ProbeError;
+use crate::places::{Place, demangled, file_offset};
+
+impl Place {
+    /// Where the function begins that it is in, in bytes from the file's beginning; none where the file
+    /// does not tell. A probe may be some bytes behind its function's beginning.
+    pub fn function(&self) -> Result<Option<u64>, ProbeError> {
+        let symbols = Symbols::read(&self.path)?;
+        Ok(symbols.at(self.offset).map(|symbol| symbols.function(symbol).1))
+    }
+}
+
+/// A function.
+#[derive(Debug, Clone)]
+struct Symbol {
+    /// Bytes from the file's beginning.
+    begin: u64,
+    end: u64,
+    /// As the linker knows it.
+    name: String,
+    /// The function that this is a part of, which the compiler has moved away.
+    part_of: Option<usize>,
+}
+
+/// All functions of a file that have names.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Symbols(Vec<Symbol>);
+
+impl Symbols {
+    /// Of a program or library.
+    pub(crate) fn read(path: &Path) -> Result<Self, ProbeError> {
+        let data = fs::read(path)
+            .map_err(|source| ProbeError::Unreadable { path: path.to_owned(), source })?;
+        let elf: ElfFile64<'_, Endianness> = ElfFile64::parse(&*data).map_err(|error| {
+            ProbeError::NotElf { path: path.to_owned(), why: error.to_string() }
+        })?;
+        let functions = debug::functions(&elf, path).found.into_iter();
+        let mut found: Vec<(Symbol, (bool, usize, usize))> = functions
+            .filter_map(|function| {
+                let begin = file_offset(&elf, function.address)?;
+                let (end, name) = (begin + function.size, function.name);
+                // Of several names the one that is meant for others, and the plainest.
+                let underscores = name.bytes().take_while(|byte| *byte == b'_').count();
+                let plainness = (function.is_local, underscores, name.len());
+                Some((Symbol { begin, end, name, part_of: None }, plainness))
+            })
+            .collect();
+        found.sort_by(|(one, first), (other, second)| {
+            (one.begin, first, &one.name).cmp(&(other.begin, second, &other.name))
+        });
+        found.dedup_by_key(|(symbol, _)| symbol.begin);
+        let mut symbols = Self(found.into_iter().map(|(symbol, _)| symbol).collect());
+        symbols.end_at_the_next();
+        symbols.join_parts();
+        Ok(symbols)
+    }
+
+    /// Functions written in assembler may say nothing of their length.
+    fn end_at_the_next(&mut self) {
+        for place in 0..self.0.len() {
+            let next = self.0.get(place + 1).map(|next| next.begin);
+            let symbol = &mut self.0[place];
+            if symbol.end == symbol.begin {
+                symbol.end = next.unwrap_or(symbol.begin + 1);
+            }
+        }
+    }
+
+    fn join_parts(&mut self) {
+        let names: HashMap<String, usize> =
+            self.0.iter().enumerate().map(|(place, symbol)| (symbol.name.clone(), place)).collect();
+        for symbol in &mut self.0 {
+            let whole = symbol.name.split_once(".cold").map(|(whole, _)| whole);
+            symbol.part_of = whole.and_then(|whole| names.get(whole)).copied();
+        }
+    }
+
+    /// The function that a place is in, in bytes from the file's beginning.
+    pub(crate) fn at(&self, offset: u64) -> Option<usize> {
+        let behind = self.0.partition_point(|symbol| symbol.begin <= offset);
+        let place = behind.checked_sub(1)?;
+        let symbol = &self.0[place];
+        (offset < symbol.end).then_some(symbol.part_of.unwrap_or(place))
+    }
+
+    /// Its name as its author wrote it, and where it begins.
+    pub(crate) fn function(&self, place: usize) -> (String, u64) {
+        self.0.get(place).map_or_else(Default::default, |it| (demangled(&it.name), it.begin))
+    }
+}

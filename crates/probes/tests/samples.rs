@@ -1,0 +1,221 @@
+//! Samples by this very kernel, of a program that knows what it does.
+//!
+//! Where this user may not sample, each says `skipped: <reason>`.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_probes::{ProbeError, Sample, Samples, Watch};
+
+/// So far from the mean a normal variable lies once in 10^6, on either side.
+const ONCE_IN_A_MILLION: f64 = 4.9;
+
+const HZ: u32 = 997;
+
+/// The program, with frame pointers.
+struct Program(tempfile::TempDir);
+
+impl Program {
+    fn build(more: &[&str]) -> Self {
+        let program = Self(tempfile::tempdir().unwrap());
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/sections.c");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-O1", "-fno-omit-frame-pointer", "-pthread"]).args(more);
+        let built = compiler.arg(source).arg("-o").arg(program.path()).status();
+        assert!(built.unwrap().success());
+        program
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("sections")
+    }
+
+    /// Runs it to its end and gives the figures it prints.
+    fn run(&self, arguments: &[&str]) -> Vec<f64> {
+        let output = Command::new(self.path()).args(arguments).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.split_whitespace().map(|word| word.parse().unwrap()).collect()
+    }
+}
+
+/// Samples by what they saw.
+#[derive(Default)]
+struct Seen {
+    idle: u64,
+    other: u64,
+    /// Each stack, the outermost function first.
+    stacks: HashMap<Vec<String>, u64>,
+    all: u64,
+}
+
+impl Seen {
+    fn watched(&self) -> u64 {
+        self.stacks.values().sum()
+    }
+
+    /// With what it calls.
+    fn within(&self, function: &str) -> u64 {
+        let is_in = |stack: &[String]| stack.iter().any(|name| name == function);
+        self.stacks.iter().filter(|(stack, _)| is_in(stack)).map(|(_, count)| count).sum()
+    }
+}
+
+/// Samples while something goes on. None, with the reason told, where this user may not.
+fn sampled(watch: Watch, mut goes_on: impl FnMut() -> bool) -> Option<(Seen, Samples)> {
+    let mut samples = match Samples::open(HZ) {
+        Ok(samples) => samples,
+        Err(error @ ProbeError::NoSamples(_)) => {
+            println!("skipped: {error}");
+            return None;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    samples.start(watch).unwrap();
+    let stop = Stop::new().unwrap();
+    let mut seen = Seen::default();
+    let mut last = Duration::ZERO;
+    loop {
+        let goes_on = goes_on();
+        if goes_on {
+            stop.wait_until(monotonic() + Duration::from_millis(50));
+        }
+        for (time, sample) in samples.read() {
+            assert!(time.0 >= last, "in their order");
+            last = time.0;
+            seen.all += 1;
+            match sample {
+                Sample::Idle => seen.idle += 1,
+                Sample::Other => seen.other += 1,
+                Sample::Watched(stack) => {
+                    let name = |function: usize| samples.functions()[function].name.clone();
+                    *seen.stacks.entry(stack.into_iter().map(name).collect()).or_default() += 1;
+                }
+            }
+        }
+        if !goes_on {
+            assert_eq!((samples.lost(), samples.throttled()), (0, 0));
+            return Some((seen, samples));
+        }
+    }
+}
+
+/// While a thread of ours runs.
+fn during<T: Send>(watch: Watch, work: impl FnOnce() -> T + Send) -> Option<(Seen, Samples, T)> {
+    std::thread::scope(|scope| {
+        let (go, wait) = std::sync::mpsc::channel();
+        let worker = scope.spawn(move || wait.recv().ok().map(|()| work()));
+        let mut go = Some(go);
+        let seen = sampled(watch, || {
+            if let Some(go) = go.take() {
+                go.send(()).unwrap();
+            }
+            !worker.is_finished()
+        });
+        drop(go);
+        let told = worker.join().unwrap();
+        seen.map(|(seen, samples)| (seen, samples, told.unwrap()))
+    })
+}
+
+/// Is the share of `part` in `all` samples what it is to be, as far as chance allows?
+fn is_share(part: u64, all: u64, expected: f64) -> bool {
+    let (part, all) = (part as f64, all as f64);
+    let deviation = (all * expected * (1.0 - expected)).sqrt();
+    println!("{part} of {all}, {:.1} +- {deviation:.1} expected", all * expected);
+    (part - all * expected).abs() < ONCE_IN_A_MILLION * deviation + 1.0
+}
+
+#[test]
+fn threads_that_take_each_others_cpus_away_are_seen_as_often_as_they_run() {
+    let program = Program::build(&[]);
+    let Some((seen, samples, told)) = during(Watch::Children, || program.run(&["threads", "20"]))
+    else {
+        return;
+    };
+    let (heavy, light) = (seen.within("heavy"), seen.within("light"));
+    // By the threads' own clocks 1.2 s and 0.4 s.
+    let expected = told[0] / (told[0] + told[1]);
+    assert!(is_share(heavy, heavy + light, expected));
+    // Each stands for a period: what a hypervisor took cannot be seen.
+    let seen_for = samples.period().as_secs_f64() * (heavy + light) as f64;
+    assert!(seen_for < 1.1e-9 * (told[0] + told[1]), "{seen_for} s of {told:?}");
+    assert!(seen_for > 0.5e-9 * (told[0] + told[1]), "{seen_for} s of {told:?}");
+}
+
+#[test]
+fn what_is_nested_is_in_both_and_belongs_to_the_inner_one() {
+    let program = Program::build(&[]);
+    let Some((seen, ..)) = during(Watch::Children, || program.run(&["nested", "500"])) else {
+        return;
+    };
+    // 1 ms before the inner one, 1 ms behind it, and that runs for 1 ms.
+    let (outer, light) = (seen.within("outer"), seen.within("light"));
+    assert!(is_share(light, outer, 1.0 / 3.0));
+    assert!(seen.within("main") >= outer && outer > 500, "{outer} of {}", seen.watched());
+}
+
+#[test]
+fn children_that_live_for_milliseconds_are_seen_in_their_functions() {
+    let program = Program::build(&[]);
+    // A hundred, each 3 ms long, which have ended long before their samples are read.
+    let run = || (0..100).for_each(|_| drop(program.run(&["nested", "1"])));
+    let Some((seen, ..)) = during(Watch::Children, run) else { return };
+    assert!(is_share(seen.within("light"), seen.within("outer"), 1.0 / 3.0));
+    assert!(seen.within("outer") > 100, "{:?}", seen.stacks);
+    // Somebody else's children are not ours.
+    let Some((seen, ..)) = during(Watch::Process(1), || program.run(&["nested", "100"])) else {
+        return;
+    };
+    assert_eq!(seen.within("outer"), 0);
+    assert!(seen.other > 100, "{} of {}", seen.other, seen.all);
+}
+
+#[test]
+fn a_process_that_runs_already_is_known_by_its_functions() {
+    let program = Program::build(&[]);
+    let mut child = Command::new(program.path()).args(["nested", "300"]).spawn().unwrap();
+    let watch = Watch::Process(child.id());
+    let Some((seen, _)) = sampled(watch, || child.try_wait().unwrap().is_none()) else { return };
+    assert!(is_share(seen.within("light"), seen.within("outer"), 1.0 / 3.0));
+    child.wait().unwrap();
+}
+
+#[test]
+fn whoever_becomes_another_program_is_seen_in_that_one() {
+    let program = Program::build(&[]);
+    let Some((seen, ..)) = during(Watch::Children, || program.run(&["exec"])) else { return };
+    assert!(seen.within("outer") > 20, "{:?}", seen.stacks);
+    assert!(seen.stacks.keys().all(
+        |stack| !(stack.contains(&"outer".to_owned()) && stack.contains(&"launch".to_owned()))
+    ));
+}
+
+#[test]
+fn functions_of_a_library_are_known_by_their_names() {
+    let program = Program::build(&[]);
+    let Some((seen, samples, _)) = during(Watch::Children, || program.run(&["nested", "100"]))
+    else {
+        return;
+    };
+    let library = samples.functions().iter().find(|it| it.name.contains("clock_gettime"));
+    let library = library.unwrap_or_else(|| panic!("{:?}", samples.functions()));
+    assert!(seen.within(&library.name) > 0);
+    // Most of what it does it does in the kernel, on its own account.
+    assert!(samples.functions().iter().any(|it| it.file.as_os_str() == "[kernel]"));
+}
+
+#[test]
+fn every_cpu_is_seen_idle_or_busy_all_the_time() {
+    let begin = monotonic();
+    let program = Program::build(&[]);
+    let Some((seen, samples, _)) = during(Watch::Children, || program.run(&["nested", "200"]))
+    else {
+        return;
+    };
+    let most = monotonic().since(begin).div_duration_f64(samples.period()) * samples.cpus() as f64;
+    assert_eq!(seen.idle + seen.other + seen.watched(), seen.all);
+    assert!((seen.all as f64) < most + samples.cpus() as f64, "{} of {most}", seen.all);
+}
