@@ -11,8 +11,10 @@
 
 mod energies;
 mod folded;
+mod processes;
 mod result;
 mod text;
+mod watcher;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -32,6 +34,7 @@ use crate::error::Error;
 use crate::run::child::{self, Finished};
 use crate::run::{Running, measure_idle};
 use energies::Energies;
+use watcher::Watcher;
 
 pub use folded::StackReport;
 pub use nightwatt_probes::ProbeError as PlaceError;
@@ -61,8 +64,10 @@ pub enum Target {
 /// What is to be measured, and how.
 #[derive(Debug, Clone)]
 pub struct CaliperOptions {
-    /// The sections.
+    /// The sections that are probed.
     pub sections: Vec<SectionSpec>,
+    /// Those that programs mark themselves, instead.
+    pub markers: bool,
     /// Whose.
     pub target: Target,
     /// Stop after so long.
@@ -82,6 +87,20 @@ pub(crate) struct Section {
     begin: Place,
     /// None of a function.
     end: Option<Place>,
+}
+
+impl Section {
+    /// One that programs mark themselves: it is at no place of a file.
+    fn marked(name: &str) -> Self {
+        let instruction = nightwatt_probes::InstructionKind::Nop;
+        let (path, name) = (PathBuf::new(), name.to_owned());
+        let begin = Place { path, offset: 0, name: name.clone(), instruction, may_unwind: false };
+        Self { name, begin, end: None }
+    }
+
+    fn is_marked(&self) -> bool {
+        self.begin.path.as_os_str().is_empty()
+    }
 }
 
 /// What came of the target.
@@ -117,7 +136,7 @@ pub fn run(
     running: &Running,
     mut step: impl FnMut(Step),
 ) -> Result<CaliperReport, Error> {
-    let sections = sections(&options.sections)?;
+    let mut sections = sections(&options.sections)?;
     for file in may_abort(&sections) {
         step(Step::MayAbort { file });
     }
@@ -126,7 +145,7 @@ pub fn run(
         Target::Process(pid) if is_there(pid) => Watch::Process(pid),
         Target::Process(pid) => return Err(Error::NoProcess(pid)),
     };
-    let mut probes = SectionProbes::load(watch)?;
+    let mut watcher = Watcher::new(watch, options.markers)?;
     let host = Host::default();
     let open = |spec: &MeterSpec| Opened::open(&host, spec);
     let mut meters = options.meters.iter().map(open).collect::<Result<Vec<_>, _>>()?;
@@ -137,17 +156,19 @@ pub fn run(
         running.go_on()?;
     }
     let mut energies = Energies::new(&meters, idle.as_deref());
-    attach(&mut probes, &sections)?;
+    attach(&mut watcher.probes, &sections)?;
     let (sender, events) = channel();
     let sampler = start(meters, options.interval, &sender)?;
     let course =
-        follow(options, running, (&mut probes, &mut energies), &sampler, (sender, &events))?;
-    let usage = probes.usage()?;
+        follow(options, running, (&mut watcher, &mut energies), &sampler, (sender, &events))?;
+    let usage = watcher.usage()?;
+    watcher.finish();
+    sections.extend(watcher.marked());
     let (measured, _) = sampler.finish(course.end);
     for event in events.try_iter() {
         energies.event(&event, &usage);
     }
-    report(options, &sections, &probes, &energies, (&usage, &measured), &course)
+    report(options, &sections, &watcher, &energies, (&usage, &measured), &course)
 }
 
 /// Files with functions that are watched from entry to return, and whose stacks may be unwound.
@@ -256,17 +277,18 @@ fn start(
 fn follow(
     options: &CaliperOptions,
     running: &Running,
-    (probes, energies): (&mut SectionProbes, &mut Energies),
+    (watcher, energies): (&mut Watcher, &mut Energies),
     sampler: &Sampler,
     (sender, events): (Sender<Event>, &Receiver<Event>),
 ) -> Result<Course, Error> {
     let begin = monotonic();
     sampler.begin(begin);
-    energies.begin(probes.usage()?);
+    energies.begin(watcher.usage()?);
+    let environment = watcher.environment();
     thread::scope(|scope| {
         if let Target::Command(command) = &options.target {
             scope.spawn(move || {
-                let ended = child::run(command, running, |_| ());
+                let ended = child::run_with(command, &environment, running, |_| ());
                 let _ = sender.send(Event::Ended(ended));
             });
         }
@@ -274,7 +296,7 @@ fn follow(
         let mut taken = Usage::default();
         let mut taken_at = Mono::ZERO;
         loop {
-            match events.recv_timeout(LOOK_EVERY) {
+            match events.recv_timeout(watcher.patience()) {
                 Ok(Event::Ended(finished)) => {
                     let finished = finished?;
                     return Ok(Course { begin, end: finished.end, finished: Some(finished) });
@@ -282,12 +304,14 @@ fn follow(
                 Ok(event) => {
                     // Channels of one meter speak at once.
                     if monotonic().since(taken_at) > Duration::from_micros(500) {
-                        taken = probes.usage()?;
+                        taken = watcher.usage()?;
                         taken_at = monotonic();
                     }
                     energies.event(&event, &taken);
                 }
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    watcher.look()?
+                }
             }
             let is_over = deadline.is_some_and(|deadline| monotonic() >= deadline);
             match options.target {
@@ -315,18 +339,29 @@ fn is_there(pid: u32) -> bool {
 fn report(
     options: &CaliperOptions,
     sections: &[Section],
-    probes: &SectionProbes,
+    watcher: &Watcher,
     energies: &Energies,
     (usage, measured): (&Usage, &[Measured]),
     course: &Course,
 ) -> Result<CaliperReport, Error> {
-    let (tree, is_full) = (probes.tree()?, probes.is_full()?);
-    let calls = (0..sections.len() as u32)
-        .map(|number| probes.calls(number))
-        .collect::<Result<Vec<_>, _>>()?;
+    let (tree, is_full) = (watcher.tree()?, watcher.is_full()?);
+    let calls = (0..sections.len() as u32).map(|number| watcher.calls(number));
+    let (calls, lost) = calls.collect::<Result<(Vec<_>, Vec<_>), _>>()?;
+    let warnings = watcher.warnings()?;
     let used = usage.since(energies.begun());
     Ok(CaliperReport::of(
         options,
-        &result::Seen { sections, calls, tree, is_full, used, energies, measured, course },
+        &result::Seen {
+            sections,
+            calls,
+            lost,
+            tree,
+            is_full,
+            used,
+            energies,
+            measured,
+            course,
+            warnings,
+        },
     ))
 }

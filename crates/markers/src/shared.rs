@@ -236,7 +236,8 @@ fn begin_process() {
 
 /// Where somebody waits for our markers.
 fn reader() -> Option<Vec<u8>> {
-    let of_parent: Vec<u8> = READER.iter().flat_map(|four| four.load(Relaxed).to_ne_bytes()).collect();
+    let of_parent: Vec<u8> =
+        READER.iter().flat_map(|four| four.load(Relaxed).to_ne_bytes()).collect();
     let of_parent = CStr::from_bytes_until_nul(&of_parent).map(CStr::to_bytes).unwrap_or_default();
     let reader = if of_parent.is_empty() {
         std::env::var_os("NIGHTWATT_MARKERS")?.into_encoded_bytes()
@@ -287,10 +288,20 @@ fn report(file: c_int, reader: &[u8]) -> Option<c_int> {
         }
         let mut address: libc::sockaddr_un = mem::zeroed();
         address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-        ptr::copy_nonoverlapping(name.as_ptr(), address.sun_path.as_mut_ptr().add(1).cast(), name.len());
+        ptr::copy_nonoverlapping(
+            name.as_ptr(),
+            address.sun_path.as_mut_ptr().add(1).cast(),
+            name.len(),
+        );
         let patience = libc::timeval { tv_sec: 1, tv_usec: 0 };
         let size = size_of::<libc::timeval>() as libc::socklen_t;
-        libc::setsockopt(to, libc::SOL_SOCKET, libc::SO_SNDTIMEO, (&raw const patience).cast(), size);
+        libc::setsockopt(
+            to,
+            libc::SOL_SOCKET,
+            libc::SO_SNDTIMEO,
+            (&raw const patience).cast(),
+            size,
+        );
         let mut byte = *b"m";
         let mut text = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
         let mut rights = [0_u64; 8];
@@ -306,7 +317,8 @@ fn report(file: c_int, reader: &[u8]) -> Option<c_int> {
         (*header).cmsg_len = libc::CMSG_LEN(four) as _;
         ptr::write_unaligned(libc::CMSG_DATA(header).cast::<c_int>(), file);
         let length = mem::offset_of!(libc::sockaddr_un, sun_path) + reader.len();
-        let is_sent = libc::connect(to, (&raw const address).cast(), length as libc::socklen_t) == 0
+        let is_sent = libc::connect(to, (&raw const address).cast(), length as libc::socklen_t)
+            == 0
             && libc::sendmsg(to, &raw const message, libc::MSG_NOSIGNAL) == 1;
         if is_sent {
             return Some(to);

@@ -1,15 +1,19 @@
 //! The kernel's half of `caliper`: loaded, attached, read.
 
 mod maps;
+mod runs;
 
 use std::time::Duration;
 
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, ProgramInput, UprobeOpts};
+use nightwatt_model::markers::Run;
 use nightwatt_model::sections::{Node, Tree, Usage};
 
 use crate::error::ProbeError;
 use crate::loaded::{Aligned, Loaded, half_word, refused, word};
 use crate::places::Place;
+
+use runs::Runs;
 
 pub use maps::Calls;
 
@@ -35,6 +39,8 @@ pub enum Watch {
 
 /// Probes in place. They are taken out when this is dropped, and by the kernel if we are killed.
 pub struct SectionProbes {
+    /// Before the programs that fill it.
+    runs: Option<Runs>,
     loaded: Loaded,
     cpus: usize,
 }
@@ -45,11 +51,31 @@ impl SectionProbes {
 
     /// Loads the programs. Nothing is counted before [`Self::start`].
     pub fn load(watch: Watch) -> Result<Self, ProbeError> {
-        let loaded = Loaded::load("sections", PROGRAM, |_| Ok(()))?;
+        Self::of(Loaded::load("sections", PROGRAM, |_| Ok(()))?, watch)
+    }
+
+    /// The same, and [`Self::runs`] tells when threads run.
+    pub fn load_with_runs(watch: Watch) -> Result<Self, ProbeError> {
+        let mut probes = Self::of(Loaded::load("sections", PROGRAM, runs::prepare)?, watch)?;
+        probes.runs = Some(Runs::start(&probes.loaded)?);
+        Ok(probes)
+    }
+
+    fn of(loaded: Loaded, watch: Watch) -> Result<Self, ProbeError> {
         let cpus = libbpf_rs::num_possible_cpus().map_err(refused("count its CPUs"))?;
-        let probes = Self { loaded, cpus };
+        let probes = Self { runs: None, loaded, cpus };
         probes.watch(watch)?;
         Ok(probes)
+    }
+
+    /// When watched threads ran since the last time, up to the last call of [`Self::usage`] at least.
+    pub fn runs(&self) -> Result<Vec<Run>, ProbeError> {
+        self.runs.as_ref().map_or(Ok(Vec::new()), Runs::take)
+    }
+
+    /// Pieces of running time that nobody read in time.
+    pub fn lost_runs(&self) -> Result<u64, ProbeError> {
+        runs::lost(&self.loaded)
     }
 
     fn watch(&self, watch: Watch) -> Result<(), ProbeError> {

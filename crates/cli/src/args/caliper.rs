@@ -11,7 +11,7 @@ use crate::written;
 
 /// `caliper`.
 #[derive(Debug, clap::Args)]
-#[command(group(clap::ArgGroup::new("section").required(true).multiple(true).args(["function", "start"])))]
+#[command(group(clap::ArgGroup::new("section").required(true).multiple(true).args(["function", "start", "markers"])))]
 #[command(group(clap::ArgGroup::new("target").required(true).args(["pid", "command"])))]
 pub(crate) struct CaliperArgs {
     /// A function, from its entry to its return: `./prog:work`, `prog:ns::work`, `libc.so.6:qsort`;
@@ -25,6 +25,10 @@ pub(crate) struct CaliperArgs {
     /// And ends here
     #[arg(long, value_name = "PROGRAM:PLACE")]
     pub(crate) end: Vec<String>,
+    /// The sections that the program marks itself: `NIGHTWATT_BEGIN("parse")` in C, `section!("parse")`
+    /// in Rust, `with nightwatt.caliper("parse"):` in Python (docs/markers.md)
+    #[arg(long, conflicts_with_all = ["function", "start", "end"])]
+    pub(crate) markers: bool,
     /// A process that runs already, and what it starts from now on [until it ends, or Ctrl-C]
     #[arg(short, long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
@@ -57,6 +61,7 @@ pub(super) const CALIPER_EXAMPLES: &str = "Examples:
   nightwatt caliper --function ./prog:work -- ./prog
   nightwatt caliper -f './prog:ns::*' --idle 5s -- ./prog --fast
   nightwatt caliper --start ./prog:begin --end ./prog:done -p 4711 --for 1m
+  nightwatt caliper --markers -- ./prog
   nightwatt caliper -f './prog:*' --folded prog.folded -- ./prog && flamegraph.pl prog.folded
   nightwatt caliper -f libz.so.1:deflate --json -o energy.json -- gzip -k big.tar
 

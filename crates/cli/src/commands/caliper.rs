@@ -17,6 +17,7 @@ use crate::signals;
 pub(crate) fn run(args: &CaliperArgs) -> Result<ExitStatus, Failure> {
     let options = CaliperOptions {
         sections: sections(args).map_err(failed)?,
+        markers: args.markers,
         target: match args.pid {
             Some(pid) => Target::Process(pid),
             None => Target::Command(args.command.clone()),

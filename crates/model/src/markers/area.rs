@@ -41,7 +41,7 @@ const HEADS_AT: usize = 20_480;
 const HEAD_SIZE: usize = 128;
 
 /// Header, names and heads of rings.
-pub const FRONT: usize = 36_864;
+const FRONT: usize = 36_864;
 /// Records that a ring holds.
 pub const RECORDS: u64 = 65_536;
 const OWN_PAGE: u64 = 4096;
@@ -50,6 +50,9 @@ const RING: u64 = OWN_PAGE + RECORDS * RECORD;
 
 /// The size of the file.
 pub const SIZE: u64 = FRONT as u64 + RINGS as u64 * RING;
+
+/// Bytes of a file: where they begin, and how many.
+pub type Range = (u64, usize);
 
 /// Why a file is none that can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,9 +73,9 @@ fn half_word(bytes: &[u8], at: usize) -> u32 {
     bytes.map_or(0, u32::from_ne_bytes)
 }
 
-/// What stands in front of the rings, at one moment.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Front {
+/// What a file begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
     /// The process by its own word.
     pub process: u32,
     /// 0 while nobody reads.
@@ -81,14 +84,53 @@ pub struct Front {
     pub reader: u32,
     /// How often somebody has begun to.
     pub readings: u32,
-    /// Sections by number.
-    pub names: Vec<String>,
+    /// Names that are there.
+    pub sections: usize,
     /// Sections that there was no room for.
-    pub refused_sections: u32,
+    pub refused: u32,
     /// Calls in threads that there was no ring for.
     pub without_ring: u64,
-    /// Heads of rings.
-    pub heads: Vec<Head>,
+}
+
+impl Header {
+    /// How long it is.
+    pub const LENGTH: usize = 64;
+
+    /// Reads it.
+    pub fn read(bytes: &[u8]) -> Result<Self, Fault> {
+        if bytes.len() < Self::LENGTH || bytes[..8] != MAGIC {
+            return Err(Fault::NotMarkers);
+        }
+        match half_word(bytes, 8) {
+            VERSION => {}
+            other => return Err(Fault::Version(other)),
+        }
+        Ok(Self {
+            process: half_word(bytes, 12),
+            enabled: half_word(bytes, 16),
+            reader: half_word(bytes, 20),
+            readings: half_word(bytes, 40),
+            sections: (half_word(bytes, 24) as usize).min(SECTIONS),
+            refused: half_word(bytes, 28),
+            without_ring: word(bytes, 48),
+        })
+    }
+}
+
+/// Where the names of some sections stand.
+pub const fn names(from: usize, to: usize) -> Range {
+    let count = if from < to { to - from } else { 0 };
+    ((NAMES_AT + from * NAME_SIZE) as u64, count * NAME_SIZE)
+}
+
+/// Those names.
+pub fn names_of(bytes: &[u8]) -> impl Iterator<Item = String> {
+    bytes.as_chunks::<NAME_SIZE>().0.iter().map(|name| {
+        let end = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_SIZE);
+        let text = String::from_utf8_lossy(&name[..end]);
+        // It will be shown on a terminal and stand on a line.
+        text.chars().map(|it| if it.is_control() { '\u{fffd}' } else { it }).collect()
+    })
 }
 
 /// What a ring's head says.
@@ -102,41 +144,16 @@ pub struct Head {
     pub lost: u64,
 }
 
-impl Front {
-    /// Reads the first [`FRONT`] bytes of a file.
-    pub fn read(bytes: &[u8]) -> Result<Self, Fault> {
-        if bytes.len() < FRONT || bytes[..8] != MAGIC {
-            return Err(Fault::NotMarkers);
-        }
-        match half_word(bytes, 8) {
-            VERSION => {}
-            other => return Err(Fault::Version(other)),
-        }
-        let sections = (half_word(bytes, 24) as usize).min(SECTIONS);
-        let name = |number: usize| {
-            let at = NAMES_AT + number * NAME_SIZE;
-            let name = &bytes[at..at + NAME_SIZE];
-            let end = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_SIZE);
-            let text = String::from_utf8_lossy(&name[..end]);
-            // It will be shown on a terminal and stand on a line.
-            text.chars().map(|it| if it.is_control() { '\u{fffd}' } else { it }).collect()
-        };
-        let head = |number: usize| {
-            let at = HEADS_AT + number * HEAD_SIZE;
-            let owner = half_word(bytes, at);
-            Head { owner, written: word(bytes, at + 8), lost: word(bytes, at + 16) }
-        };
-        Ok(Self {
-            process: half_word(bytes, 12),
-            enabled: half_word(bytes, 16),
-            reader: half_word(bytes, 20),
-            readings: half_word(bytes, 40),
-            names: (0..sections).map(name).collect(),
-            refused_sections: half_word(bytes, 28),
-            without_ring: word(bytes, 48),
-            heads: (0..RINGS).map(head).collect(),
-        })
-    }
+/// Where the heads of all rings stand.
+pub const HEADS: Range = (HEADS_AT as u64, RINGS * HEAD_SIZE);
+
+/// Those heads.
+pub fn heads_of(bytes: &[u8]) -> impl Iterator<Item = Head> {
+    bytes.as_chunks::<HEAD_SIZE>().0.iter().map(|head| Head {
+        owner: half_word(head, 0),
+        written: word(head, 8),
+        lost: word(head, 16),
+    })
 }
 
 /// Where the reader says up to where it has read a ring.
@@ -144,13 +161,17 @@ pub const fn tail_at(ring: usize) -> u64 {
     (HEADS_AT + ring * HEAD_SIZE + 64) as u64
 }
 
-/// Where the calls that found no room stand, by section: [`SECTIONS`] words.
-pub const fn lost_at(ring: usize) -> u64 {
+const fn ring_at(ring: usize) -> u64 {
     FRONT as u64 + ring as u64 * RING
 }
 
-/// Those words.
-pub fn lost(bytes: &[u8]) -> Vec<u64> {
+/// Where the calls that found no room stand, by section.
+pub const fn lost(ring: usize) -> Range {
+    (ring_at(ring), SECTIONS * 8)
+}
+
+/// Those counts.
+pub fn lost_of(bytes: &[u8]) -> Vec<u64> {
     bytes.as_chunks().0.iter().take(SECTIONS).map(|it| u64::from_ne_bytes(*it)).collect()
 }
 
@@ -164,9 +185,6 @@ pub struct RingReader {
     /// Records that were overwritten, or claimed and never there.
     pub torn: u64,
 }
-
-/// Bytes of a file: where they begin, and how many.
-pub type Range = (u64, usize);
 
 impl RingReader {
     /// Reads from here on: what stands there was for another reader.
@@ -188,7 +206,7 @@ impl RingReader {
             self.read = written;
             return Vec::new();
         }
-        let records = lost_at(ring) + OWN_PAGE;
+        let records = ring_at(ring) + OWN_PAGE;
         let first = self.read % RECORDS;
         let whole = count.min(RECORDS - first);
         let range = |from: u64, count: u64| (records + from * RECORD, (count * RECORD) as usize);

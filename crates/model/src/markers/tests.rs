@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::area::{FRONT, Front, Head, MAGIC, RECORDS, RingReader};
+use super::area::{Head, Header, MAGIC, RECORDS, RingReader};
 use super::*;
 
 const ME: ThreadId = (7, 8);
@@ -37,8 +37,7 @@ fn the_time_that_others_had_the_cpu_is_in_the_length_and_not_in_the_cpu_time() {
     // On its CPU from 100 to 200 and, after somebody else, from 250 to 300. In section 0 from 150 to
     // 290, in section 1 inside of it from 180 to 260.
     let marks = [begin(150, 0), begin(180, 1), end(260, 1), end(290, 0)];
-    let merger =
-        merged(&marks, &[run(100, 200, Then::Preempted), run(250, 300, Then::Waits)]);
+    let merger = merged(&marks, &[run(100, 200, Then::Preempted), run(250, 300, Then::Waits)]);
     let (outer, inner) = (merger.calls(0), merger.calls(1));
     assert_eq!((outer.length, outer.ran, outer.preempted), (140, 90, 50));
     assert_eq!((inner.length, inner.ran, inner.preempted), (80, 30, 50));
@@ -112,9 +111,8 @@ fn sections_that_overlap_end_each_at_their_own_end() {
     let merger = merged(&marks, &[run(0, 60, Then::Waits)]);
     assert_eq!((merger.calls(0).ran, merger.calls(1).ran), (30, 40));
     let nodes = merger.usage(Usage::default()).nodes;
-    let paths: Vec<_> = (1..nodes.len())
-        .map(|node| (merger.tree().path(node), nodes[node].as_nanos()))
-        .collect();
+    let paths: Vec<_> =
+        (1..nodes.len()).map(|node| (merger.tree().path(node), nodes[node].as_nanos())).collect();
     assert_eq!(paths, [(vec![0], 10), (vec![0, 1], 20), (vec![1], 20)]);
 }
 
@@ -300,7 +298,7 @@ proptest! {
             for (offset, length) in reader.unread(1, written) {
                 for place in 0..length as u64 / 16 {
                     let number = from.wrapping_add(places);
-                    let at = offset - (area::lost_at(1) + 4096) + 16 * place;
+                    let at = offset - (area::lost(1).0 + 4096) + 16 * place;
                     prop_assert_eq!(at, number % RECORDS * 16);
                     let mut record = number.to_ne_bytes().to_vec();
                     record.extend(5_u32.to_ne_bytes());
@@ -319,21 +317,27 @@ proptest! {
 
 #[test]
 fn names_and_heads_are_read_and_what_is_no_such_file_is_told() {
-    let mut bytes = vec![0; FRONT];
-    assert_eq!(Front::read(&bytes), Err(area::Fault::NotMarkers));
+    let mut bytes = vec![0; 36_864];
+    assert_eq!(Header::read(&bytes), Err(area::Fault::NotMarkers));
     bytes[..8].copy_from_slice(&MAGIC);
     bytes[8] = 2;
-    assert_eq!(Front::read(&bytes), Err(area::Fault::Version(2)));
+    assert_eq!(Header::read(&bytes), Err(area::Fault::Version(2)));
     bytes[8] = 1;
     bytes[24] = 2;
+    assert_eq!(Header::read(&bytes[1..]), Err(area::Fault::NotMarkers));
+    assert_eq!(Header::read(&bytes).unwrap().sections, 2);
     bytes[4096..4101].copy_from_slice(b"parse");
     bytes[4160..4164].copy_from_slice(b"a\x1b[m");
+    let part = |(from, length): area::Range| &bytes[from as usize..from as usize + length];
+    let names: Vec<String> = area::names_of(part(area::names(0, 2))).collect();
+    assert_eq!(names, ["parse", "a\u{fffd}[m"]);
     // The third ring: thread 9 has written 5 records, and 2 calls found no room.
-    bytes[20_480 + 256] = 9;
-    bytes[20_480 + 256 + 8] = 5;
-    bytes[20_480 + 256 + 16] = 2;
-    let front = Front::read(&bytes).unwrap();
-    assert_eq!(front.names, ["parse", "a\u{fffd}[m"]);
-    assert_eq!(front.heads[2], Head { owner: 9, written: 5, lost: 2 });
-    assert_eq!(Front::read(&bytes[1..]), Err(area::Fault::NotMarkers));
+    let mut bytes = bytes.clone();
+    for (at, value) in [(0, 9), (8, 5), (16, 2)] {
+        bytes[20_480 + 256 + at] = value;
+    }
+    let (from, length) = area::HEADS;
+    let heads = &bytes[from as usize..from as usize + length];
+    let expected = Head { owner: 9, written: 5, lost: 2 };
+    assert_eq!(area::heads_of(heads).nth(2), Some(expected));
 }
