@@ -8,6 +8,7 @@ mod analyze_edges;
 mod bad_input;
 mod calibrate;
 mod caliper;
+mod caliper_markers;
 mod client;
 mod control;
 mod crashes;

@@ -8,14 +8,17 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, IoSliceMut, Read};
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
+use nightwatt_clock::meter::monotonic;
 use nightwatt_model::markers::area::{self, Header, RingReader};
 use nightwatt_model::markers::{Mark, Merger};
+use nightwatt_model::time::Mono;
 use rustix::fs::SealFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
+use super::LOOK_EVERY;
 use crate::error::Error;
 
 /// What the shared memory is called.
@@ -32,8 +35,8 @@ pub(super) struct Processes {
     /// Connected, and nothing said yet.
     callers: Vec<UnixStream>,
     processes: Vec<Process>,
-    /// One that ran already, until its memory is found.
-    wanted: Option<u32>,
+    /// One that ran already.
+    wanted: Option<Wanted>,
     sections: Sections,
     trouble: Trouble,
 }
@@ -53,6 +56,15 @@ pub(super) struct Trouble {
     pub(super) taken: bool,
     /// Processes that were read.
     pub(super) processes: u64,
+}
+
+/// A process that ran already: it does not report, its memory has to be found.
+struct Wanted {
+    number: u32,
+    /// When to look for more of it.
+    next: Mono,
+    /// What has been found, by inode: a file may be open several times.
+    found: Vec<u64>,
 }
 
 /// Sections by name.
@@ -136,7 +148,7 @@ impl Processes {
             address: format!("@{name}"),
             callers: Vec::new(),
             processes: Vec::new(),
-            wanted,
+            wanted: wanted.map(|number| Wanted { number, next: Mono::ZERO, found: Vec::new() }),
             sections: Sections::default(),
             trouble: Trouble::default(),
         })
@@ -218,25 +230,37 @@ impl Processes {
         self.processes.push(process);
     }
 
-    /// The memory of a process that ran already, once it has some.
+    /// The memory of a process that ran already, once it has some. A library may bring more of it.
     fn find_wanted(&mut self) {
-        let Some(number) = self.wanted else { return };
+        let Some(mut wanted) = self.wanted.take_if(|wanted| monotonic() >= wanted.next) else {
+            return;
+        };
+        let number = wanted.number;
         for entry in fs::read_dir(format!("/proc/{number}/fd")).into_iter().flatten().flatten() {
             let is_ours = fs::read_link(entry.path()).is_ok_and(|to| to.as_os_str() == NAME);
             let file = is_ours.then(|| File::options().read(true).write(true).open(entry.path()));
             let Some(Ok(file)) = file.filter(|file| file.as_ref().is_ok_and(is_memory)) else {
                 continue;
             };
+            let Ok(inode) = file.metadata().map(|metadata| metadata.ino()) else { continue };
+            if wanted.found.contains(&inode) {
+                continue;
+            }
             match self.begin_reading(number, file) {
                 Ok(Some(process)) => {
-                    self.wanted = None;
+                    wanted.found.push(inode);
                     self.adopt(process);
                 }
                 // Its parent's, or another's who reads it already.
                 Ok(None) => {}
-                Err(_) => self.trouble.strange += 1,
+                Err(_) => {
+                    wanted.found.push(inode);
+                    self.trouble.strange += 1;
+                }
             }
         }
+        wanted.next = monotonic() + LOOK_EVERY;
+        self.wanted = Some(wanted);
     }
 
     fn begin_reading(&mut self, number: u32, file: File) -> io::Result<Option<Process>> {

@@ -119,8 +119,7 @@ impl Header {
 
 /// Where the names of some sections stand.
 pub const fn names(from: usize, to: usize) -> Range {
-    let count = if from < to { to - from } else { 0 };
-    ((NAMES_AT + from * NAME_SIZE) as u64, count * NAME_SIZE)
+    ((NAMES_AT + from * NAME_SIZE) as u64, to.saturating_sub(from) * NAME_SIZE)
 }
 
 /// Those names.
