@@ -310,7 +310,7 @@ fn follow(
                     energies.event(&event, &taken);
                 }
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    watcher.look()?
+                    watcher.look()?;
                 }
             }
             let is_over = deadline.is_some_and(|deadline| monotonic() >= deadline);

@@ -1,10 +1,12 @@
 //! Memory that this process shares with whoever reads its markers. `include/nightwatt.h` is the same in
 //! C; `docs/markers.md` has the layout.
-// Shared memory, the C library's calls around it, and atomics within it are what this module is.
-#![allow(unsafe_code)]
+#![allow(
+    unsafe_code,
+    reason = "memory shared with another process, and the C library's calls around it"
+)]
 
 use std::cell::Cell;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -52,7 +54,7 @@ struct Front {
     unused_too: u32,
     without_ring: AtomicU64,
     unused_as_well: u64,
-    socket: [c_char; SOCKET],
+    socket: [AtomicU32; SOCKET / 4],
     rest: [u8; 4096 - 64 - SOCKET],
     names: [[u8; 64]; SECTIONS],
     heads: [Head; RINGS],
@@ -341,7 +343,7 @@ extern "C" fn child_begins() {
     unsafe {
         let is_read = (*front).enabled.load(Relaxed) != 0;
         for (place, four) in READER.iter().enumerate() {
-            let word = (&raw const (*front).socket).cast::<u32>().add(place).read();
+            let word = (*front).socket[place].load(Relaxed);
             four.store(if is_read { word } else { 0 }, Relaxed);
         }
         libc::munmap(front.cast(), size_of::<Front>());

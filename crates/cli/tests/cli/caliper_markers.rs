@@ -78,8 +78,8 @@ fn seconds(report: &Value, name: &str, of: &str) -> f64 {
 /// What a hypervisor took from the machine so far, s.
 fn stolen() -> f64 {
     let stat = fs::read_to_string("/proc/stat").unwrap();
-    let fields = stat.lines().next().unwrap().split_whitespace();
-    fields.skip(8).next().unwrap().parse::<f64>().unwrap() / 100.0
+    let mut fields = stat.lines().next().unwrap().split_whitespace();
+    fields.nth(8).unwrap().parse::<f64>().unwrap() / 100.0
 }
 
 /// Eight threads on fewer CPUs; each section's CPU time is told by the threads' own clocks.
@@ -222,7 +222,9 @@ fn a_process_that_runs_already_is_read_from_then_on_and_no_longer_than_somebody_
         command.args(["caliper", "--markers", "--json", "-p", &pid, "-o"]).arg(&out);
         let mut watcher = command.stderr(Stdio::null()).spawn().unwrap();
         eventually("a reader", || serving.is_read().then_some(()));
-        (0..rounds).for_each(|_| serving.ask("x"));
+        for _ in 0..rounds {
+            serving.ask("x");
+        }
         // With a child, which reports by itself.
         serving.ask("f");
         let signal = rustix::process::Signal::INT;
@@ -240,6 +242,25 @@ fn a_process_that_runs_already_is_read_from_then_on_and_no_longer_than_somebody_
     assert!(serving.child.wait().unwrap().success());
 }
 
+#[test]
+fn whoever_reads_and_is_killed_is_found_out_when_there_is_no_room_left() {
+    let Some(bench) = Bench::new() else { return };
+    let mut serving = Serving::new(&bench.c());
+    serving.ask("x");
+    let pid = serving.child.id().to_string();
+    let mut command = program();
+    command.args(["caliper", "--markers", "-p", &pid]).stderr(Stdio::null());
+    let mut watcher = command.spawn().unwrap();
+    eventually("a reader", || serving.is_read().then_some(()));
+    watcher.kill().unwrap();
+    watcher.wait().unwrap();
+    // 200,000 calls; a ring holds 32,767.
+    serving.ask("b");
+    assert!(!serving.is_read());
+    drop(serving.child.stdin.take());
+    serving.child.wait().unwrap();
+}
+
 /// What Rust is tested with: this very program, when it is told to by its environment.
 #[test]
 fn marks_for_the_test_below() {
@@ -255,7 +276,9 @@ fn marks_for_the_test_below() {
         }
     };
     let threads: Vec<_> = (0..4).map(|_| std::thread::spawn(work)).collect();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    for thread in threads {
+        thread.join().unwrap();
+    }
     let caught = std::panic::catch_unwind(|| {
         let _section = nightwatt_markers::section!("panics");
         std::panic::resume_unwind(Box::new(()));

@@ -34,7 +34,7 @@ pub(super) struct Processes {
     address: String,
     /// Connected, and nothing said yet.
     callers: Vec<UnixStream>,
-    processes: Vec<Process>,
+    read: Vec<Process>,
     /// One that ran already.
     wanted: Option<Wanted>,
     sections: Sections,
@@ -147,7 +147,7 @@ impl Processes {
             listener,
             address: format!("@{name}"),
             callers: Vec::new(),
-            processes: Vec::new(),
+            read: Vec::new(),
             wanted: wanted.map(|number| Wanted { number, next: Mono::ZERO, found: Vec::new() }),
             sections: Sections::default(),
             trouble: Trouble::default(),
@@ -181,19 +181,13 @@ impl Processes {
         }
         let mut looked = Looked::default();
         let (sections, trouble) = (&mut self.sections, &mut self.trouble);
-        self.processes.retain_mut(|process| {
+        self.read.retain_mut(|process| {
             // First, so that what it said last is read.
             let is_gone = process.is_gone();
-            match process.read(sections, trouble, merger) {
-                Ok(fullest) => {
-                    looked.fullest = looked.fullest.max(fullest);
-                    !is_gone
-                }
-                Err(_) => {
-                    trouble.strange += 1;
-                    false
-                }
-            }
+            let read = process.read(sections, trouble, merger);
+            trouble.strange += u64::from(read.is_err());
+            looked.fullest = looked.fullest.max(read.as_ref().copied().unwrap_or_default());
+            read.is_ok() && !is_gone
         });
         looked
     }
@@ -209,8 +203,10 @@ impl Processes {
         };
         let peer = rustix::net::sockopt::socket_peercred(&caller);
         let number = peer.ok().and_then(|peer| u32::try_from(peer.pid.as_raw_nonzero().get()).ok());
-        let me = set(&file, area::READER_AT, std::process::id());
-        match number.filter(|_| is_memory(&file) && me.is_ok() && header(&file).is_ok()) {
+        let is_ours = is_memory(&file)
+            && header(&file).is_ok()
+            && set(&file, area::READER_AT, std::process::id()).is_ok();
+        match number.filter(|_| is_ours) {
             Some(number) => self.adopt(Process {
                 number,
                 file,
@@ -227,7 +223,7 @@ impl Processes {
 
     fn adopt(&mut self, process: Process) {
         self.trouble.processes += 1;
-        self.processes.push(process);
+        self.read.push(process);
     }
 
     /// The memory of a process that ran already, once it has some. A library may bring more of it.
@@ -303,7 +299,7 @@ impl Processes {
 impl Drop for Processes {
     /// Whoever runs on does so without markers.
     fn drop(&mut self) {
-        for process in &self.processes {
+        for process in &self.read {
             // It may have gone.
             let _ = set(&process.file, area::ENABLED_AT, 0);
             let _ = set(&process.file, area::READER_AT, 0);

@@ -63,7 +63,9 @@ impl Watcher {
         let mut runs = self.probes.runs()?;
         runs.sort_by_key(|run| run.begin);
         let looked = markers.processes.look(&mut markers.merger);
-        runs.iter().for_each(|run| markers.merger.run(run));
+        for run in &runs {
+            markers.merger.run(run);
+        }
         markers.next = match looked.fullest {
             FULL.. => SOONEST,
             _ => (markers.next * 2).min(LATEST),

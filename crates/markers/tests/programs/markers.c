@@ -118,13 +118,15 @@ int main(int count, char **arguments)
 			NIGHTWATT_BEGIN("round");
 			run_for(20000000);
 			NIGHTWATT_END("round");
+			for (long i = 0; asked[0] == 'b' && i < 200000; i++) {
+				NIGHTWATT_BEGIN("burst");
+				NIGHTWATT_END("burst");
+			}
 			if (asked[0] == 'f' && !fork()) {
 				NIGHTWATT_BEGIN("child");
 				NIGHTWATT_END("child");
 				_exit(0);
 			}
-			if (asked[0] == '\n')
-				continue;
 			printf("done\n");
 			fflush(stdout);
 		}

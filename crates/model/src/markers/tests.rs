@@ -21,8 +21,12 @@ fn run(begin: u64, end: u64, then: Then) -> Run {
 
 fn merged(marks: &[Mark], runs: &[Run]) -> Merger {
     let mut merger = Merger::default();
-    marks.iter().for_each(|mark| merger.mark(ME, *mark));
-    runs.iter().for_each(|it| merger.run(it));
+    for mark in marks {
+        merger.mark(ME, *mark);
+    }
+    for run in runs {
+        merger.run(run);
+    }
     merger
 }
 
