@@ -114,6 +114,7 @@ class _Owner:
 class _Process:
     def __init__(self):
         self.file = os.memfd_create("nightwatt-markers", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        self.file_is = os.fstat(self.file).st_ino
         os.ftruncate(self.file, FRONT + RINGS * RING)
         fcntl.fcntl(self.file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         self.front = mmap.mmap(self.file, FRONT)
@@ -161,8 +162,17 @@ class _Process:
             if error.errno == errno.ESRCH:
                 self.words[_ENABLED] = 0
 
+    def has_file(self):
+        """Unless the program has closed all files and has another there."""
+        try:
+            return os.fstat(self.file).st_ino == self.file_is
+        except OSError:
+            return False
+
     def take_ring(self):
         me = threading.get_native_id()
+        if not self.has_file():
+            return None
         with _lock:
             for number in range(RINGS):
                 ring = HEADS_AT + 128 * number
@@ -204,9 +214,10 @@ def _child_begins():
     _reader_of_parent = ""
     if parent.words[_ENABLED]:
         _reader_of_parent = parent.front[64:172].split(b"\0")[0].decode()
-    os.close(parent.file)
-    if parent.connection is not None:
-        parent.connection.close()
+    if parent.has_file():
+        os.close(parent.file)
+        if parent.connection is not None:
+            parent.connection.close()
 
 
 if hasattr(os, "register_at_fork"):

@@ -32,8 +32,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -106,6 +108,8 @@ struct nightwatt_process {
 	int has_key;
 	int file;
 	int socket;
+	uint64_t file_is; /* inodes of both */
+	uint64_t socket_is;
 	uint32_t sections;
 	const char *names[NIGHTWATT_SECTIONS];
 	char reader[108]; /* of the parent, where that was read */
@@ -128,7 +132,7 @@ struct nightwatt_thread {
 extern struct nightwatt_process nightwatt_process;
 extern __thread struct nightwatt_thread nightwatt_thread;
 NIGHTWATT_SHARED struct nightwatt_process nightwatt_process = {
-	&nightwatt_process.first, 1, 0, NULL, PTHREAD_MUTEX_INITIALIZER, 0, 0, -1, -1, 0, {0}, {0},
+	&nightwatt_process.first, 1, 0, NULL, PTHREAD_MUTEX_INITIALIZER, 0, 0, -1, -1, 0, 0, 0, {0}, {0},
 };
 NIGHTWATT_SHARED __thread struct nightwatt_thread nightwatt_thread = {NULL, NULL, NULL};
 
@@ -136,6 +140,20 @@ static inline void nightwatt_name(struct nightwatt_front *front, uint32_t number
 {
 	strncpy(front->names[number], name, sizeof(front->names[number]) - 1);
 	__atomic_store_n(&front->sections, number + 1, __ATOMIC_RELEASE);
+}
+
+static inline uint64_t nightwatt_inode(int file)
+{
+	struct stat stat;
+
+	return file >= 0 && fstat(file, &stat) == 0 ? (uint64_t)stat.st_ino : 0;
+}
+
+/* Unless the program has closed all files and has another there. */
+static inline void nightwatt_close(int file, uint64_t is)
+{
+	if (is && nightwatt_inode(file) == is)
+		close(file);
 }
 
 /* Hands the memory to whoever waits for it there; within a second or not at all. */
@@ -207,9 +225,8 @@ static inline void nightwatt_child_begins(void)
 		memcpy(process->reader, process->front->socket, sizeof(process->reader) - 1);
 	process->enabled = &process->first;
 	munmap(process->front, sizeof(*process->front));
-	close(process->file);
-	if (process->socket >= 0)
-		close(process->socket);
+	nightwatt_close(process->file, process->file_is);
+	nightwatt_close(process->socket, process->socket_is);
 	process->front = NULL;
 	/* Not even mapped here. */
 	nightwatt_thread.front = NULL;
@@ -230,7 +247,9 @@ static inline struct nightwatt_front *nightwatt_share(int file)
 /* The first marker of a process. `lock` is held. */
 static inline void nightwatt_begin_process(struct nightwatt_process *process)
 {
-	const char *reader = process->reader[0] ? process->reader : getenv("NIGHTWATT_MARKERS");
+	/* Whoever has more rights than who called it does not listen to that. */
+	const char *named = getauxval(AT_SECURE) ? NULL : getenv("NIGHTWATT_MARKERS");
+	const char *reader = process->reader[0] ? process->reader : named;
 	struct nightwatt_front *front = NULL;
 	int file = (int)syscall(SYS_memfd_create, "nightwatt-markers", NIGHTWATT_MEMFD_FLAGS);
 
@@ -253,6 +272,7 @@ static inline void nightwatt_begin_process(struct nightwatt_process *process)
 		nightwatt_name(front, i, process->names[i]);
 	memcpy(front->magic, "NWMARKS", 8);
 	process->file = file;
+	process->file_is = nightwatt_inode(file);
 	process->socket = -1;
 	if (reader && strlen(reader) < sizeof(front->socket)) {
 		memcpy(front->socket, reader, strlen(reader) + 1);
@@ -262,6 +282,7 @@ static inline void nightwatt_begin_process(struct nightwatt_process *process)
 		if (process->socket < 0)
 			front->enabled = 0;
 	}
+	process->socket_is = nightwatt_inode(process->socket);
 	process->front = front;
 	__atomic_store_n(&process->enabled, &front->enabled, __ATOMIC_RELEASE);
 }
@@ -324,6 +345,8 @@ static inline int nightwatt_take_ring(struct nightwatt_thread *thread, struct ni
 	struct nightwatt_process *process = &nightwatt_process;
 	uint32_t me = (uint32_t)syscall(SYS_gettid);
 
+	if (nightwatt_inode(process->file) != process->file_is)
+		return 0;
 	for (uint32_t i = 0; i < NIGHTWATT_RINGS; i++) {
 		struct nightwatt_head *head = &front->heads[i];
 		uint32_t nobody = 0;

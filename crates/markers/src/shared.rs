@@ -82,6 +82,9 @@ static NEVER: AtomicU32 = AtomicU32::new(0);
 static FRONT: AtomicPtr<Front> = AtomicPtr::new(ptr::null_mut());
 static FILE: AtomicI32 = AtomicI32::new(-1);
 static REPORTED: AtomicI32 = AtomicI32::new(-1);
+/// Inodes of both.
+static FILE_IS: AtomicU64 = AtomicU64::new(0);
+static REPORTED_IS: AtomicU64 = AtomicU64::new(0);
 /// No `Mutex`: a child may be born while a thread of its parent holds it.
 static LOCK: AtomicU32 = AtomicU32::new(0);
 static NAMES: [AtomicPtr<u8>; SECTIONS] = [const { AtomicPtr::new(ptr::null_mut()) }; SECTIONS];
@@ -208,6 +211,7 @@ fn begin_process() {
         unsafe { libc::pthread_atfork(None, None, Some(child_begins)) };
     }
     FILE.store(file, Relaxed);
+    FILE_IS.store(inode(file), Relaxed);
     FRONT.store(front, Release);
     // SAFETY: `share` has mapped it, and nobody else knows of it yet.
     let shared = unsafe { &*front };
@@ -229,6 +233,7 @@ fn begin_process() {
         shared.enabled.store(1, Release);
         let reported = report(file, &reader);
         REPORTED.store(reported.unwrap_or(-1), Relaxed);
+        REPORTED_IS.store(reported.map_or(0, inode), Relaxed);
         if reported.is_none() {
             shared.enabled.store(0, Release);
         }
@@ -242,11 +247,32 @@ fn reader() -> Option<Vec<u8>> {
         READER.iter().flat_map(|four| four.load(Relaxed).to_ne_bytes()).collect();
     let of_parent = CStr::from_bytes_until_nul(&of_parent).map(CStr::to_bytes).unwrap_or_default();
     let reader = if of_parent.is_empty() {
+        // SAFETY: it only asks. Whoever has more rights than who called it does not listen to that.
+        if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+            return None;
+        }
         std::env::var_os("NIGHTWATT_MARKERS")?.into_encoded_bytes()
     } else {
         of_parent.to_vec()
     };
     (reader.len() < SOCKET).then_some(reader)
+}
+
+fn inode(file: c_int) -> u64 {
+    // SAFETY: a plain struct, for which all zeros are a value, and which lives until the call returns.
+    unsafe {
+        let mut stat: libc::stat = mem::zeroed();
+        if file >= 0 && libc::fstat(file, &raw mut stat) == 0 { stat.st_ino } else { 0 }
+    }
+}
+
+/// Unless the program has closed all files and has another there.
+fn close(file: &AtomicI32, is: &AtomicU64) {
+    let (file, is) = (file.swap(-1, Relaxed), is.swap(0, Relaxed));
+    if is != 0 && inode(file) == is {
+        // SAFETY: it is ours, and nobody else knows of it.
+        unsafe { libc::close(file) };
+    }
 }
 
 fn share() -> Option<(c_int, *mut Front)> {
@@ -347,12 +373,9 @@ extern "C" fn child_begins() {
             four.store(if is_read { word } else { 0 }, Relaxed);
         }
         libc::munmap(front.cast(), size_of::<Front>());
-        libc::close(FILE.swap(-1, Relaxed));
-        let reported = REPORTED.swap(-1, Relaxed);
-        if reported >= 0 {
-            libc::close(reported);
-        }
     }
+    close(&FILE, &FILE_IS);
+    close(&REPORTED, &REPORTED_IS);
     let _ = MINE.try_with(|mine| mine.0.set(None));
 }
 
@@ -422,6 +445,9 @@ fn prepare(owner: &Owner, kind: u32) -> Option<Mine> {
 }
 
 fn take_ring(front: *mut Front) -> Option<Mine> {
+    if inode(FILE.load(Relaxed)) != FILE_IS.load(Relaxed) {
+        return None;
+    }
     // SAFETY: it is mapped until this process ends; a child, which unmaps it, forgets it first.
     let heads: &'static [Head; RINGS] = unsafe { &(*front).heads };
     // SAFETY: it only asks.

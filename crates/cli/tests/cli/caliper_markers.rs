@@ -261,6 +261,17 @@ fn whoever_reads_and_is_killed_is_found_out_when_there_is_no_room_left() {
     serving.child.wait().unwrap();
 }
 
+#[test]
+fn a_program_that_closes_all_its_files_is_read_on_and_its_new_files_are_left_alone() {
+    let Some(bench) = Bench::new() else { return };
+    let (report, printed) = bench.report_on(&bench.c(), &["close", "500"]);
+    assert_eq!(report["exit_status"], 0);
+    // Blocks of the file that has the number of ours now.
+    assert_eq!(printed.trim(), "0");
+    assert_eq!(count(&report, "kept", "calls"), 501);
+    assert!(report["warnings"].to_string().contains("1 calls were not counted"), "{report}");
+}
+
 /// What Rust is tested with: this very program, when it is told to by its environment.
 #[test]
 fn marks_for_the_test_below() {

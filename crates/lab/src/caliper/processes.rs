@@ -92,6 +92,8 @@ struct Process {
     file: File,
     /// Ends with the process. None of one that we found by ourselves.
     connection: Option<UnixStream>,
+    /// The connection has ended: when to look whether the process has.
+    gone: Option<Mono>,
     /// Its sections by our numbers.
     sections: Vec<Option<u32>>,
     rings: Vec<RingReader>,
@@ -211,6 +213,7 @@ impl Processes {
                 number,
                 file,
                 connection: Some(caller),
+                gone: None,
                 sections: Vec::new(),
                 rings: vec![RingReader::default(); area::RINGS],
                 lost: vec![(0, vec![0; area::SECTIONS]); area::RINGS],
@@ -290,9 +293,17 @@ impl Processes {
         set(&file, area::READER_AT, std::process::id())?;
         set(&file, area::READINGS_AT, reading)?;
         set(&file, area::ENABLED_AT, reading)?;
-        let (refused, without_ring) = (header.refused, header.without_ring);
-        let (connection, sections) = (None, Vec::new());
-        Ok(Some(Process { number, file, connection, sections, rings, lost, refused, without_ring }))
+        Ok(Some(Process {
+            number,
+            file,
+            connection: None,
+            gone: None,
+            sections: Vec::new(),
+            rings,
+            lost,
+            refused: header.refused,
+            without_ring: header.without_ring,
+        }))
     }
 }
 
@@ -322,13 +333,27 @@ fn received(caller: &UnixStream) -> io::Result<Option<OwnedFd>> {
 }
 
 impl Process {
-    fn is_gone(&self) -> bool {
-        let Some(connection) = &self.connection else { return false };
-        let mut byte = [0];
-        match (&*connection).read(&mut byte) {
-            Ok(read) => read == 0,
-            Err(error) => error.kind() != ErrorKind::WouldBlock,
+    fn is_gone(&mut self) -> bool {
+        if let Some(connection) = &self.connection {
+            let mut byte = [0];
+            match (&*connection).read(&mut byte) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+                Ok(1..) => return false,
+                Ok(_) | Err(_) => {
+                    self.connection = None;
+                    self.gone = Some(Mono::ZERO);
+                }
+            }
         }
+        let Some(look) = self.gone else { return false };
+        if monotonic() < look {
+            return false;
+        }
+        // A program that closes all its files still has its memory; one that becomes another has not.
+        let maps = fs::read(format!("/proc/{}/maps", self.number)).unwrap_or_default();
+        let name = NAME.as_bytes();
+        self.gone = Some(monotonic() + LOOK_EVERY);
+        !maps.windows(name.len()).any(|part| part == name)
     }
 
     /// Takes what its threads have said. The most that was in a ring.

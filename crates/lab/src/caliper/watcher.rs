@@ -141,7 +141,8 @@ impl Watcher {
         for (count, what) in [
             (
                 trouble.without_ring,
-                "calls were not counted: more than 128 threads had markers at once",
+                "calls were not counted: more than 128 threads had markers at once, or the program had closed \
+                 all its files",
             ),
             (trouble.refused, "sections were left out: there is room for 256"),
             (trouble.torn, "records of markers made no sense and were left out"),

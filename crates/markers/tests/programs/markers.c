@@ -100,6 +100,36 @@ int main(int count, char **arguments)
 			wait(NULL);
 		}
 		NIGHTWATT_END("parent");
+	} else if (!strcmp(what, "close")) {
+		/* As daemons do; then files of its own, which nobody must write into. */
+		char name[] = "/tmp/nightwatt-markers-XXXXXX";
+		struct stat after;
+		pthread_t thread;
+		int file;
+
+		NIGHTWATT_BEGIN("kept");
+		for (int i = 3; i < 64; i++)
+			close(i);
+		file = mkstemp(name);
+		if (file != 3 || ftruncate(file, NIGHTWATT_SIZE) < 0 || dup(file) < 0)
+			return 2;
+		NIGHTWATT_END("kept");
+		/* No ring can be had for it. */
+		pthread_create(&thread, NULL, once, NULL);
+		pthread_join(thread, NULL);
+		for (; n; n--) {
+			NIGHTWATT_BEGIN("kept");
+			run_for(1000000);
+			NIGHTWATT_END("kept");
+		}
+		fstat(file, &after);
+		printf("%ld\n", (long)after.st_blocks);
+		unlink(name);
+		/* It has one that is none of ours there: a child leaves that alone. */
+		if (!fork())
+			_exit(lseek(3, 0, SEEK_CUR) < 0);
+		wait(&file);
+		return file != 0;
 	} else if (!strcmp(what, "unended")) {
 		NIGHTWATT_BEGIN("unended");
 		NIGHTWATT_END("unbegun");
