@@ -13,7 +13,7 @@ use nightwatt_model::markers::{Mark, Merger, Run, Then};
 use nightwatt_model::sections::Usage;
 
 /// Records of one ring that are looked at, so that an input is read quickly.
-const MOST: usize = 4096;
+const MOST: usize = 256;
 
 fuzz_target!(|bytes: &[u8]| {
     let sections = Header::read(bytes).map_or(256, |header| header.sections);
