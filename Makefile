@@ -22,7 +22,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-caliper bench-disk bench-fleet bench-front-door bench-load bench-meters bench-nasa policies fuzz fuzz-smoke lint doc licences garbage soak soak-disk soak-pool test-vm test-static ci
+.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-caliper bench-disk bench-fleet bench-front-door bench-load bench-markers bench-meters bench-nasa policies fuzz fuzz-smoke lint doc licences garbage soak soak-disk soak-pool test-vm test-static ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS="--help")'
@@ -36,6 +36,7 @@ help:
 	@echo 'make bench-front-door'
 	@echo '                 the proxy beside nginx, Varnish and a bare loop (ARGS="--quick")'
 	@echo 'make bench-load  nightwatt load beside oha against nginx (ARGS="--seconds 5 --rates 200 2000")'
+	@echo 'make bench-markers what a marker costs while nobody reads it, and while somebody does (needs root)'
 	@echo 'make bench-meters'
 	@echo '                 reading five energy counters beside a bare loop (ARGS=30: seconds of each run)'
 	@echo 'make bench-caliper what a watched call costs, beside a pair of probes that does nothing (needs root)'
@@ -93,6 +94,10 @@ bench-front-door:
 bench-load:
 	@tools/need rust cc bpf nginx python3
 	@benches/load/run $(ARGS)
+
+bench-markers:
+	@tools/need rust cc bpf python3
+	@benches/markers/run $(ARGS)
 
 bench-meters:
 	@tools/need rust cc bpf

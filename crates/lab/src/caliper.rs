@@ -13,10 +13,12 @@ mod energies;
 mod events;
 mod folded;
 mod live;
+mod processes;
 mod result;
 mod returns;
 pub mod sampled;
 mod text;
+mod watcher;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -40,6 +42,7 @@ use crate::run::{Running, measure_idle};
 use energies::Energies;
 use events::Prepared;
 use live::{Live, Look};
+use watcher::Watcher;
 
 pub use events::EventsReport;
 pub use folded::StackReport;
@@ -72,10 +75,12 @@ pub enum Target {
 /// What is to be measured, and how.
 #[derive(Debug, Clone)]
 pub struct CaliperOptions {
-    /// The sections.
+    /// The sections that are probed.
     pub sections: Vec<SectionSpec>,
     /// How it is seen that functions return.
     pub returns: Returns,
+    /// Those that programs mark themselves, instead.
+    pub markers: bool,
     /// Whose.
     pub target: Target,
     /// Stop after so long.
@@ -101,6 +106,28 @@ pub(crate) struct Section {
     end: Option<Place>,
     /// The instructions at which a function ends; none where a return probe tells.
     body: Option<Body>,
+}
+
+impl Section {
+    /// One that programs mark themselves: it is at no place of a file.
+    fn marked(name: &str) -> Self {
+        let instruction = nightwatt_probes::InstructionKind::Nop;
+        let (path, name) = (PathBuf::new(), name.to_owned());
+        let begin = Place {
+            path,
+            offset: 0,
+            semaphore: None,
+            also: Vec::new(),
+            name: name.clone(),
+            instruction,
+            may_unwind: false,
+        };
+        Self { name, begin, end: None, body: None }
+    }
+
+    fn is_marked(&self) -> bool {
+        self.begin.path.as_os_str().is_empty()
+    }
 }
 
 /// What came of the target.
@@ -149,8 +176,12 @@ pub fn run(
         Target::Process(pid) if is_there(pid) => Watch::Process(pid),
         Target::Process(pid) => return Err(Error::NoProcess(pid)),
     };
-    let calls = options.events.as_ref().map(|_| events::RING);
-    let mut probes = SectionProbes::load_with(watch, Extras { calls, go: !go.is_empty() })?;
+    let extras = Extras {
+        calls: options.events.as_ref().map(|_| events::RING),
+        go: !go.is_empty(),
+        runs: options.markers,
+    };
+    let mut watcher = Watcher::new(watch, extras)?;
     let host = Host::default();
     let open = |spec: &MeterSpec| Opened::open(&host, spec);
     let mut meters = options.meters.iter().map(open).collect::<Result<Vec<_>, _>>()?;
@@ -163,30 +194,32 @@ pub fn run(
         running.go_on()?;
     }
     let energies = Energies::new(&meters, idle.as_deref());
-    let start_calls = |calls: Prepared| calls.start(&probes, &sections, energies.rates());
+    let start_calls = |calls: Prepared| calls.start(&watcher.probes, &sections, energies.rates());
     let calls = calls.map(start_calls).transpose()?;
-    attach(&mut probes, &sections, go)?;
+    attach(&mut watcher.probes, &sections, go)?;
     let main = main_channel(&meters);
     let (sender, events) = channel();
     let sampler = start(meters, options.interval, &sender)?;
-    let mut books = Books { probes, energies, live: None, main };
+    let mut books = Books { watcher, energies, live: None, main };
     if options.live {
         books.live = Some(books.live(&sections));
     }
     let course = follow(options, running, (&mut books, &mut step), &sampler, (sender, &events))?;
-    let Books { mut probes, mut energies, .. } = books;
-    let (usage, at) = (probes.usage()?, monotonic());
+    let Books { mut watcher, mut energies, .. } = books;
+    let (usage, at) = (watcher.usage()?, monotonic());
+    watcher.finish();
+    sections.extend(watcher.marked());
     let (measured, _) = sampler.finish(course.end);
     for event in events.try_iter() {
         energies.event(&event, &usage, at);
     }
-    let calls = calls.map(|calls| calls.finish(&probes)).transpose()?;
-    report(options, &sections, &probes, &energies, (&usage, &measured), (&course, calls))
+    let calls = calls.map(|calls| calls.finish(&watcher.probes)).transpose()?;
+    report(options, &sections, &watcher, &energies, (&usage, &measured), (&course, calls))
 }
 
 /// What is kept while the target runs.
 struct Books {
-    probes: SectionProbes,
+    watcher: Watcher,
     energies: Energies,
     live: Option<Live>,
     /// The channel that tables show: its number, meter and name.
@@ -216,10 +249,10 @@ impl Books {
         let Some(live) = self.live.as_mut().filter(|live| live.due() <= monotonic()) else {
             return Ok(None);
         };
-        let usage = self.probes.usage()?.since(self.energies.begun());
-        let calls = (0..live.sections() as u32).map(|number| self.probes.calls(number));
-        let calls = calls.collect::<Result<Vec<_>, _>>()?;
-        let tree = self.probes.tree()?;
+        let usage = self.watcher.usage()?.since(self.energies.begun());
+        let calls = (0..live.sections() as u32).map(|number| Ok(self.watcher.calls(number)?.0));
+        let calls = calls.collect::<Result<Vec<_>, Error>>()?;
+        let tree = self.watcher.tree()?;
         let main = self.main.as_ref().and_then(|(place, _)| self.energies.channels().nth(*place));
         let joules = main.map_or(&[][..], |(.., channel)| channel.shares.nodes());
         let covered = main.map_or(Duration::ZERO, |(.., channel)| channel.covered);
@@ -359,11 +392,12 @@ fn follow(
 ) -> Result<Course, Error> {
     let begin = monotonic();
     sampler.begin(begin);
-    books.energies.begin(books.probes.usage()?, monotonic());
+    books.energies.begin(books.watcher.usage()?, monotonic());
+    let environment = books.watcher.environment();
     thread::scope(|scope| {
         if let Target::Command(command) = &options.target {
             scope.spawn(move || {
-                let ended = child::run(command, running, |_| ());
+                let ended = child::run_with(command, &environment, running, |_| ());
                 let _ = sender.send(Event::Ended(ended));
             });
         }
@@ -371,8 +405,9 @@ fn follow(
         let mut taken = Usage::default();
         let mut taken_at = Mono::ZERO;
         loop {
-            let due = books.live.as_ref().map_or(LOOK_EVERY, |live| live.due().since(monotonic()));
-            match events.recv_timeout(due.min(LOOK_EVERY)) {
+            let patience = books.watcher.patience();
+            let due = books.live.as_ref().map_or(patience, |live| live.due().since(monotonic()));
+            match events.recv_timeout(due.min(patience)) {
                 Ok(Event::Ended(finished)) => {
                     let finished = finished?;
                     return Ok(Course { begin, end: finished.end, finished: Some(finished) });
@@ -380,12 +415,14 @@ fn follow(
                 Ok(event) => {
                     // Channels of one meter speak at once.
                     if monotonic().since(taken_at) > Duration::from_micros(500) {
-                        taken = books.probes.usage()?;
+                        taken = books.watcher.usage()?;
                         taken_at = monotonic();
                     }
                     books.energies.event(&event, &taken, taken_at);
                 }
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    books.watcher.look()?;
+                }
             }
             if let Some(report) = books.look()? {
                 step(Step::Live(report));
@@ -416,18 +453,30 @@ fn is_there(pid: u32) -> bool {
 fn report(
     options: &CaliperOptions,
     sections: &[Section],
-    probes: &SectionProbes,
+    watcher: &Watcher,
     energies: &Energies,
     (usage, measured): (&Usage, &[Measured]),
     (course, events): (&Course, Option<EventsReport>),
 ) -> Result<CaliperReport, Error> {
-    let (tree, is_full) = (probes.tree()?, probes.is_full()?);
-    let calls = (0..sections.len() as u32)
-        .map(|number| probes.calls(number))
-        .collect::<Result<Vec<_>, _>>()?;
+    let (tree, is_full) = (watcher.tree()?, watcher.is_full()?);
+    let calls = (0..sections.len() as u32).map(|number| watcher.calls(number));
+    let (calls, lost) = calls.collect::<Result<(Vec<_>, Vec<_>), _>>()?;
+    let warnings = watcher.warnings()?;
     let used = usage.since(energies.begun());
     Ok(CaliperReport::of(
         options,
-        &result::Seen { sections, calls, tree, is_full, used, energies, measured, course, events },
+        &result::Seen {
+            sections,
+            calls,
+            lost,
+            tree,
+            is_full,
+            used,
+            energies,
+            measured,
+            course,
+            events,
+            warnings,
+        },
     ))
 }

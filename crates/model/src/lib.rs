@@ -15,6 +15,7 @@ pub mod energy;
 pub mod histogram;
 pub mod least_squares;
 pub mod ledger;
+pub mod markers;
 pub mod meter_check;
 pub mod policy;
 pub mod power_log;

@@ -44,6 +44,8 @@ enum {
 };
 /* Of `task_struct.flags`: a thread of the kernel's own. */
 enum { PF_KTHREAD = 0x00200000 };
+/* Of `task_struct.__state`: it will not come back. */
+enum { TASK_DEAD = 0x80 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)

@@ -92,6 +92,8 @@ struct {
 	__type(value, struct cpu);
 } cpus SEC(".maps");
 
+#include "runs.h"
+
 /* How many nodes there are; node 0 always is. */
 __u32 nodes = 1;
 /* Set by the loader before anything is attached. */
@@ -483,7 +485,7 @@ static __always_inline __u64 robbed_of(struct cpu *cpu, struct task_struct *prev
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	__u64 now = bpf_ktime_get_ns(), robbed;
+	__u64 now = bpf_ktime_get_ns(), robbed, since, ran;
 	struct cpu *cpu = bpf_map_lookup_elem(&cpus, &zero);
 	struct thread *t;
 
@@ -497,6 +499,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	t = bpf_task_storage_get(&threads, prev, 0, 0);
 	if (t) {
 		is_here(t, now);
+		since = t->since;
+		ran = t->ran;
 		account(t, now, robbed);
 		repair(t, prev->se.sum_exec_runtime);
 		t->booked = prev->se.sum_exec_runtime;
@@ -506,6 +510,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		t->runs = 0;
 		t->left = now;
 		t->was_preempted = preempt || prev->__state == 0;
+		tell_run(prev, since, now, t->ran - ran, then_of(prev, t->was_preempted));
 	}
 	if (next->pid == 0)
 		return 0;
@@ -531,13 +536,16 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child_task
 static __always_inline void drop_all(struct task_struct *task)
 {
 	struct thread *t = bpf_task_storage_get(&threads, task, 0, 0);
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = bpf_ktime_get_ns(), since, ran;
 
 	if (!t)
 		return;
 	is_here(t, now);
+	since = t->since;
+	ran = t->ran;
 	account(t, now, 0);
 	drop_left(t, ~0ULL, false);
+	tell_run(task, since, now, t->ran - ran, THEN_GONE);
 	t->g = 0;
 }
 
@@ -567,7 +575,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
 SEC("raw_tp")
 int flush(void *ctx)
 {
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = bpf_ktime_get_ns(), since, ran;
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct cpu *cpu = bpf_map_lookup_elem(&cpus, &zero);
 	struct thread *t;
@@ -576,8 +584,12 @@ int flush(void *ctx)
 		account_cpu(cpu, task->pid == 0, now, 0);
 	/* Between the scheduler's word and its deed the thread that leaves is still here. */
 	t = bpf_task_storage_get(&threads, task, 0, 0);
-	if (t && t->runs)
+	if (t && t->runs) {
+		since = t->since;
+		ran = t->ran;
 		account(t, now, 0);
+		tell_run(task, since, now, t->ran - ran, THEN_RUNS);
+	}
 	return 0;
 }
 

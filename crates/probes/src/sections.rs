@@ -3,11 +3,13 @@
 mod attach;
 mod events;
 mod maps;
+mod runs;
 
 use std::path::Path;
 use std::time::Duration;
 
 use libbpf_rs::{MapCore, MapFlags, OpenObject, ProgramInput};
+use nightwatt_model::markers::Run;
 use nightwatt_model::sections::{Node, Tree, Usage};
 
 use crate::body::Body;
@@ -16,6 +18,8 @@ use crate::go::GoRuntime;
 use crate::loaded::{Aligned, Loaded, half_word, refused, word};
 use crate::places::{Location, Place};
 use attach::Probe;
+
+use runs::Runs;
 
 pub use events::CallEvents;
 pub use maps::Calls;
@@ -42,6 +46,8 @@ pub struct Extras {
     /// Go programs are watched ([`SectionProbes::attach_go`]): memory for goroutines that are off their
     /// threads, some 25 MB.
     pub go: bool,
+    /// [`SectionProbes::runs`] tells when threads run.
+    pub runs: bool,
 }
 
 /// Whose threads are watched.
@@ -57,6 +63,8 @@ pub enum Watch {
 
 /// Probes in place. They are taken out when this is dropped, and by the kernel if we are killed.
 pub struct SectionProbes {
+    /// Before the programs that fill it.
+    runs: Option<Runs>,
     loaded: Loaded,
     cpus: usize,
     go: Vec<GoRuntime>,
@@ -81,13 +89,27 @@ impl SectionProbes {
                     map.set_max_entries(1)?;
                 }
             }
+            if extras.runs {
+                runs::prepare(object)?;
+            }
             events::prepare(object, extras.calls)
         };
         let (loaded, multi) = attach::load("sections", PROGRAM, prepare)?;
         let cpus = libbpf_rs::num_possible_cpus().map_err(refused("count its CPUs"))?;
-        let probes = Self { loaded, cpus, go: Vec::new(), multi, together: None };
+        let runs = extras.runs.then(|| Runs::start(&loaded)).transpose()?;
+        let probes = Self { runs, loaded, cpus, go: Vec::new(), multi, together: None };
         probes.watch(watch)?;
         Ok(probes)
+    }
+
+    /// When watched threads ran since the last time, up to the last call of [`Self::usage`] at least.
+    pub fn runs(&self) -> Result<Vec<Run>, ProbeError> {
+        self.runs.as_ref().map_or(Ok(Vec::new()), Runs::take)
+    }
+
+    /// Pieces of running time that nobody read in time.
+    pub fn lost_runs(&self) -> Result<u64, ProbeError> {
+        runs::lost(&self.loaded)
     }
 
     fn watch(&self, watch: Watch) -> Result<(), ProbeError> {

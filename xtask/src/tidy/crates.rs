@@ -10,7 +10,7 @@ use super::Finding;
 
 /// Crates may use those of the layers before their own.
 const LAYERS: [&[&str]; 6] = [
-    &["model", "clock"],
+    &["model", "clock", "markers"],
     &["agent"],
     &["traffic", "httpcache", "http1", "meters", "power", "probes", "transfer", "report"],
     &["gateway", "load", "sim"],
@@ -19,8 +19,9 @@ const LAYERS: [&[&str]; 6] = [
 ];
 
 /// Crates that may use less than their layer allows, or their neighbour.
-const ONLY: [(&str, &[&str]); 8] = [
+const ONLY: [(&str, &[&str]); 9] = [
     ("model", &[]),
+    ("markers", &[]),
     ("httpcache", &[]),
     ("http1", &["model", "clock"]),
     ("agent", &["model", "clock"]),

@@ -31,7 +31,7 @@ impl From<ReturnsArg> for Returns {
 
 /// `caliper`.
 #[derive(Debug, clap::Args)]
-#[command(group(clap::ArgGroup::new("section").required(true).multiple(true).args(["function", "start", "sample"])))]
+#[command(group(clap::ArgGroup::new("section").required(true).multiple(true).args(["function", "start", "markers", "sample"])))]
 #[command(group(clap::ArgGroup::new("target").required(true).args(["pid", "command"])))]
 pub(crate) struct CaliperArgs {
     /// A function, from its entry to its return: `./prog:work`, `prog:ns::work`, `libc.so.6:qsort`;
@@ -61,6 +61,10 @@ pub(crate) struct CaliperArgs {
         value_parser = clap::value_parser!(u32).range(1..=10_000)
     )]
     pub(crate) sample: Option<u32>,
+    /// The sections that the program marks itself: `NIGHTWATT_BEGIN("parse")` in C, `section!("parse")`
+    /// in Rust, `with nightwatt.caliper("parse"):` in Python (docs/markers.md)
+    #[arg(long, conflicts_with_all = ["function", "start", "end", "sample", "events", "live", "returns"])]
+    pub(crate) markers: bool,
     /// A process that runs already, and what it starts from now on [until it ends, or Ctrl-C]
     #[arg(short, long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
@@ -102,6 +106,7 @@ pub(super) const CALIPER_EXAMPLES: &str = "Examples:
   nightwatt caliper --start ./prog:begin --end ./prog:done -p 4711 --for 1m
   nightwatt caliper -f ./prog:work --live -p 4711
   nightwatt caliper -f ./prog:work --events calls.parquet -- ./prog
+  nightwatt caliper --markers -- ./prog
   nightwatt caliper -f './prog:*' --folded prog.folded -- ./prog && flamegraph.pl prog.folded
   nightwatt caliper -f './server:main.(*Cache).Get' -p 4711
   nightwatt caliper --sample -- ./prog

@@ -18,6 +18,7 @@ pub(crate) fn run(args: &CaliperArgs) -> Result<ExitStatus, Failure> {
     let options = CaliperOptions {
         sections: sections(args).map_err(failed)?,
         returns: args.returns.into(),
+        markers: args.markers,
         target: match args.pid {
             Some(pid) => Target::Process(pid),
             None => Target::Command(args.command.clone()),

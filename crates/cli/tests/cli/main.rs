@@ -9,6 +9,7 @@ mod bad_input;
 mod calibrate;
 mod caliper;
 mod caliper_events;
+mod caliper_markers;
 mod client;
 mod control;
 mod crashes;

@@ -66,6 +66,9 @@ pub struct SectionReport {
     pub unbegun: u64,
     /// Begun inside of 16 others, and not counted.
     pub too_deep: u64,
+    /// Marked by the program when nobody read its markers fast enough: counted, and nothing else is
+    /// known of them. Not in `calls`.
+    pub lost: u64,
     /// Wall-clock time of a call that ended, s: mean, and quantiles that are at most a sixteenth too
     /// high.
     pub mean_s: Option<f64>,
@@ -81,7 +84,8 @@ pub struct SectionReport {
     pub off_cpu: Preempted,
     /// Its energy by every channel, in the order of `channels`.
     pub energy: Vec<SectionEnergy>,
-    /// How the kernel gets past the probe: `nop`, `push`, `jump`, or `stepped`, which is dear.
+    /// How the kernel gets past the probe: `nop`, `push`, `jump`, or `stepped`, which is dear; `marker` of
+    /// a section that has none.
     pub probe: &'static str,
     /// How it is seen that a function returns: by a return `probe`, or at `instructions`. None of what
     /// lies between two places.
@@ -174,6 +178,7 @@ impl ChannelTotal {
 pub(super) struct Seen<'a> {
     pub(super) sections: &'a [Section],
     pub(super) calls: Vec<Calls>,
+    pub(super) lost: Vec<u64>,
     pub(super) tree: Tree,
     pub(super) is_full: bool,
     pub(super) used: Usage,
@@ -181,6 +186,7 @@ pub(super) struct Seen<'a> {
     pub(super) measured: &'a [Measured],
     pub(super) course: &'a Course,
     pub(super) events: Option<EventsReport>,
+    pub(super) warnings: Vec<String>,
 }
 
 impl CaliperReport {
@@ -241,6 +247,7 @@ impl Seen<'_> {
             unended: calls.unended,
             unbegun: calls.unbegun,
             too_deep: calls.too_deep,
+            lost: self.lost[number],
             mean_s: (calls.ended > 0).then(|| seconds(calls.length) / ended),
             p50_s: calls.quantile(0.5).map(seconds),
             p99_s: calls.quantile(0.99).map(seconds),
@@ -252,6 +259,7 @@ impl Seen<'_> {
                 .map(|(of, channel, total)| self.energy(number, (of, channel, &total)))
                 .collect(),
             probe: match section.begin.instruction {
+                _ if section.is_marked() => "marker",
                 InstructionKind::Nop => "nop",
                 InstructionKind::Push => "push",
                 InstructionKind::Jump => "jump",
@@ -320,6 +328,7 @@ fn warnings(sections: &[SectionReport], channels: &[ChannelTotal], seen: &Seen<'
         );
     }
     warnings.extend(seen.events.iter().flat_map(EventsReport::warnings));
+    warnings.extend(seen.warnings.iter().cloned());
     for section in sections {
         warnings.extend(section.warnings(channels));
     }
@@ -331,7 +340,7 @@ impl SectionReport {
         let mut warnings = Vec::new();
         let name = &self.name;
         let all = self.calls + self.open + self.unended + self.unbegun + self.too_deep;
-        if all == 0 {
+        if all == 0 && self.probe != "marker" {
             warnings.push(format!(
                 "{name} was never called: is {} the file that runs, and was {name} built into its \
                  callers (inlined)?",
@@ -342,6 +351,10 @@ impl SectionReport {
             (self.unended, "left by another way than their end (longjmp, an exception, an exit)"),
             (self.unbegun, "had begun before anybody watched"),
             (self.too_deep, "began inside of 16 others and were not counted"),
+            (
+                self.lost,
+                "were marked faster than they could be read: nothing but their number is known",
+            ),
         ] {
             if count > 0 {
                 warnings.push(format!("{count} calls of {name} {what}"));

@@ -91,9 +91,19 @@ pub(crate) fn run(
     running: &Running,
     begins: impl FnOnce(Mono),
 ) -> Result<Finished, Error> {
+    run_with(command, &[], running, begins)
+}
+
+/// The same, with something more in its environment.
+pub(crate) fn run_with(
+    command: &[OsString],
+    environment: &[(&str, String)],
+    running: &Running,
+    begins: impl FnOnce(Mono),
+) -> Result<Finished, Error> {
     let (program, arguments) = command.split_first().ok_or(Error::NoCommand)?;
     let mut command = Command::new(program);
-    command.args(arguments);
+    command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
     let cgroup = Cgroup::make();
     let counters = InstructionCounters::start();
     let busy_before = cpu_time::machine();

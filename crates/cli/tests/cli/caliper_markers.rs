@@ -1,0 +1,337 @@
+//! `nightwatt caliper --markers` on programs that mark their own sections.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::harness::{eventually, nightwatt, program, told};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// A folder for what a test builds and writes.
+struct Bench(TempDir);
+
+impl Bench {
+    /// None where probes cannot be loaded.
+    fn new() -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: only root may load programs into the kernel");
+            return None;
+        }
+        Some(Self(tempfile::tempdir().unwrap()))
+    }
+
+    /// The program, by this compiler with these arguments.
+    fn built(&self, compiler: &[&str]) -> PathBuf {
+        let program = self.0.path().join("markers");
+        let source = format!("{ROOT}/crates/markers/tests/programs/markers.c");
+        let built = Command::new(compiler[0])
+            .args(&compiler[1..])
+            .args(["-Wall", "-Wextra", "-Werror", "-O1", "-pthread"])
+            .arg(format!("-I{ROOT}/crates/markers/include"))
+            .args([&source, "-o"])
+            .arg(&program)
+            .status();
+        assert!(built.unwrap().success());
+        program
+    }
+
+    fn c(&self) -> PathBuf {
+        self.built(&["cc", "-std=gnu99"])
+    }
+
+    /// The report on a run of a command, and what that printed.
+    fn report(&self, options: &[&str], command: &[&str]) -> (Value, String) {
+        let out = self.0.path().join("report.json");
+        let out_name = out.display().to_string();
+        let before = ["caliper", "--markers", "--json", "-o", &out_name];
+        let output = nightwatt(&[&before, options, &["--"], command].concat());
+        let report = fs::read_to_string(out).unwrap_or_default();
+        let report = serde_json::from_str(&report).unwrap_or_else(|_| panic!("{}", told(&output)));
+        (report, String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn report_on(&self, path: &Path, arguments: &[&str]) -> (Value, String) {
+        let path = path.display().to_string();
+        self.report(&[], &[&[path.as_str()], arguments].concat())
+    }
+}
+
+fn section<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let sections = report["sections"].as_array().unwrap();
+    sections.iter().find(|it| it["name"] == name).unwrap_or_else(|| panic!("{name}: {report}"))
+}
+
+fn count(report: &Value, name: &str, of: &str) -> u64 {
+    section(report, name)[of].as_u64().unwrap()
+}
+
+fn seconds(report: &Value, name: &str, of: &str) -> f64 {
+    section(report, name)[of].as_f64().unwrap()
+}
+
+/// What a hypervisor took from the machine so far, s.
+fn stolen() -> f64 {
+    let stat = fs::read_to_string("/proc/stat").unwrap();
+    let mut fields = stat.lines().next().unwrap().split_whitespace();
+    fields.nth(8).unwrap().parse::<f64>().unwrap() / 100.0
+}
+
+/// Eight threads on fewer CPUs; each section's CPU time is told by the threads' own clocks.
+fn threads_are_charged_what_they_ran(bench: &Bench, path: &Path) {
+    let before = stolen();
+    let (report, printed) = bench.report_on(path, &["threads", "20"]);
+    // A tick of its own for what is not told in full ones.
+    let stolen = stolen() - before + 0.01;
+    let told: Vec<f64> =
+        printed.split_whitespace().map(|word| 1e-9 * word.parse::<f64>().unwrap()).collect();
+    for (name, told) in [("heavy", told[0]), ("light", told[1])] {
+        let ran = seconds(&report, name, "on_cpu_s");
+        assert!((ran - told).abs() < 0.01 * told + stolen, "{name}: {ran} of {told} s");
+        assert_eq!((count(&report, name, "calls"), count(&report, name, "lost")), (160, 0));
+        let preempted = section(&report, name)["off_cpu"]["preempted_s"].as_f64().unwrap();
+        assert!(preempted > ran, "four threads for each CPU: {preempted} of {ran} s");
+    }
+    let channel = &report["channels"][0];
+    let part = |key: &str| channel[key].as_f64().unwrap();
+    let parts = part("sections_j") + part("outside_j") + part("others_j") + part("idle_j");
+    assert!((parts / part("joules") - 1.0).abs() < 1e-9, "{channel}");
+}
+
+#[test]
+fn threads_that_take_each_others_cpus_away_are_charged_what_they_ran_in_their_markers() {
+    let Some(bench) = Bench::new() else { return };
+    threads_are_charged_what_they_ran(&bench, &bench.c());
+}
+
+#[test]
+fn the_same_header_serves_cplusplus() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.built(&["c++", "-x", "c++", "-std=c++11"]);
+    threads_are_charged_what_they_ran(&bench, &program);
+}
+
+#[test]
+fn a_million_calls_are_counted_to_the_last_whether_or_not_they_were_read_in_time() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.c();
+    // As fast as it can: far more than a ring holds before anybody looks.
+    let (report, _) = bench.report_on(&program, &["count", "1000000"]);
+    let (calls, lost) = (count(&report, "count", "calls"), count(&report, "count", "lost"));
+    assert_eq!(calls + lost, 1_000_000, "{calls} and {lost}");
+    assert_eq!((count(&report, "count", "unended"), count(&report, "count", "unbegun")), (0, 0));
+    let warnings = report["warnings"].to_string();
+    assert!(lost == 0 || warnings.contains("faster than they could be read"), "{warnings}");
+}
+
+#[test]
+fn children_that_are_gone_at_once_are_counted_and_do_not_write_into_their_parents_memory() {
+    let Some(bench) = Bench::new() else { return };
+    let (report, _) = bench.report_on(&bench.c(), &["fork", "100"]);
+    assert_eq!(count(&report, "child", "calls"), 100);
+    // The parent's own section is one call; each child ends one that it never began.
+    assert_eq!((count(&report, "parent", "calls"), count(&report, "parent", "unbegun")), (1, 100));
+    assert_eq!(count(&report, "parent", "unended"), 0);
+}
+
+#[test]
+fn threads_that_end_give_their_place_to_the_next() {
+    let Some(bench) = Bench::new() else { return };
+    // There is room for 128 at a time.
+    let (report, _) = bench.report_on(&bench.c(), &["again", "1000"]);
+    assert_eq!((count(&report, "once", "calls"), count(&report, "once", "lost")), (1000, 0));
+}
+
+#[test]
+fn what_is_never_ended_is_told_whether_the_program_ends_dies_or_becomes_another() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.c();
+    for (how, status) in [("1", 0), ("2", 134), ("3", 0)] {
+        let (report, _) = bench.report_on(&program, &["unended", how]);
+        assert_eq!(report["exit_status"], status);
+        let all = |name| ["calls", "unended", "unbegun"].map(|of| count(&report, name, of));
+        assert_eq!((all("unended"), all("unbegun")), ([0, 1, 0], [0, 0, 1]), "{how}");
+        // 20 ms by its own clock, and whatever a thread does until it is gone.
+        let ran = seconds(&report, "unended", "on_cpu_s");
+        assert!(ran > 0.018 && ran < 0.2, "{how}: {ran} s");
+        if how == "3" {
+            assert_eq!(count(&report, "heavy", "calls"), 16);
+        }
+    }
+}
+
+/// The program, which does a round whenever it is asked.
+struct Serving {
+    child: Child,
+    says: BufReader<ChildStdout>,
+}
+
+impl Serving {
+    fn new(program: &Path) -> Self {
+        let mut command = Command::new(program);
+        command.arg("serve").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let says = BufReader::new(child.stdout.take().unwrap());
+        let mut serving = Self { child, says };
+        serving.hear("ready");
+        serving
+    }
+
+    fn hear(&mut self, what: &str) {
+        let mut line = String::new();
+        self.says.read_line(&mut line).unwrap();
+        assert_eq!(line.trim(), what);
+    }
+
+    fn ask(&mut self, what: &str) {
+        self.child.stdin.as_ref().unwrap().write_all(what.as_bytes()).unwrap();
+        self.hear("done");
+    }
+
+    /// Does anybody read its markers? The word is in its memory, which every process can be asked for.
+    fn is_read(&self) -> bool {
+        let folder = format!("/proc/{}/fd", self.child.id());
+        let ours = fs::read_dir(folder).unwrap().flatten().find(|entry| {
+            let to = fs::read_link(entry.path()).unwrap_or_default();
+            to.to_string_lossy().contains("nightwatt-markers")
+        });
+        let mut front = [0; 20];
+        let mut file = fs::File::open(ours.expect("it has used a marker").path()).unwrap();
+        file.read_exact(&mut front).unwrap();
+        front[16..] != [0; 4]
+    }
+}
+
+#[test]
+fn a_process_that_runs_already_is_read_from_then_on_and_no_longer_than_somebody_reads() {
+    let Some(bench) = Bench::new() else { return };
+    let mut serving = Serving::new(&bench.c());
+    // Before anybody reads: these do not count.
+    serving.ask("x");
+    serving.ask("x");
+    assert!(!serving.is_read());
+    let pid = serving.child.id().to_string();
+    for rounds in [2_u64, 3] {
+        let out = bench.0.path().join(format!("{rounds}.json"));
+        let mut command = program();
+        command.args(["caliper", "--markers", "--json", "-p", &pid, "-o"]).arg(&out);
+        let mut watcher = command.stderr(Stdio::null()).spawn().unwrap();
+        eventually("a reader", || serving.is_read().then_some(()));
+        for _ in 0..rounds {
+            serving.ask("x");
+        }
+        // With a child, which reports by itself.
+        serving.ask("f");
+        let signal = rustix::process::Signal::INT;
+        let watching = rustix::process::Pid::from_child(&watcher);
+        // The child's call, and whatever else, is read at the end.
+        rustix::process::kill_process(watching, signal).unwrap();
+        watcher.wait().unwrap();
+        let report: Value = serde_json::from_str(&fs::read_to_string(out).unwrap()).unwrap();
+        assert_eq!(count(&report, "round", "calls"), rounds + 1);
+        let ran = seconds(&report, "round", "on_cpu_s");
+        assert!(ran > 0.018 * (rounds + 1) as f64, "{ran}");
+        assert!(!serving.is_read());
+    }
+    drop(serving.child.stdin.take());
+    assert!(serving.child.wait().unwrap().success());
+}
+
+#[test]
+fn whoever_reads_and_is_killed_is_found_out_when_there_is_no_room_left() {
+    let Some(bench) = Bench::new() else { return };
+    let mut serving = Serving::new(&bench.c());
+    serving.ask("x");
+    let pid = serving.child.id().to_string();
+    let mut command = program();
+    command.args(["caliper", "--markers", "-p", &pid]).stderr(Stdio::null());
+    let mut watcher = command.spawn().unwrap();
+    eventually("a reader", || serving.is_read().then_some(()));
+    watcher.kill().unwrap();
+    watcher.wait().unwrap();
+    // 200,000 calls; a ring holds 32,767.
+    serving.ask("b");
+    assert!(!serving.is_read());
+    drop(serving.child.stdin.take());
+    serving.child.wait().unwrap();
+}
+
+#[test]
+fn a_program_that_closes_all_its_files_is_read_on_and_its_new_files_are_left_alone() {
+    let Some(bench) = Bench::new() else { return };
+    let (report, printed) = bench.report_on(&bench.c(), &["close", "500"]);
+    assert_eq!(report["exit_status"], 0);
+    // Blocks of the file that has the number of ours now.
+    assert_eq!(printed.trim(), "0");
+    assert_eq!(count(&report, "kept", "calls"), 501);
+    assert!(report["warnings"].to_string().contains("1 calls were not counted"), "{report}");
+}
+
+/// What Rust is tested with: this very program, when it is told to by its environment.
+#[test]
+fn marks_for_the_test_below() {
+    if std::env::var_os("NIGHTWATT_TEST_MARKS").is_none() {
+        return;
+    }
+    let work = || {
+        for _ in 0..50 {
+            let _outer = nightwatt_markers::section!("outer");
+            let end = Instant::now() + Duration::from_micros(500);
+            while Instant::now() < end {}
+            let _inner = nightwatt_markers::section!("inner");
+        }
+    };
+    let threads: Vec<_> = (0..4).map(|_| std::thread::spawn(work)).collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    let caught = std::panic::catch_unwind(|| {
+        let _section = nightwatt_markers::section!("panics");
+        std::panic::resume_unwind(Box::new(()));
+    });
+    assert!(caught.is_err());
+}
+
+#[test]
+fn rust_marks_its_sections() {
+    let Some(bench) = Bench::new() else { return };
+    let me = std::env::current_exe().unwrap().display().to_string();
+    let folded = bench.0.path().join("folded").display().to_string();
+    let (report, _) = bench.report(
+        &["--folded", &folded],
+        &["env", "NIGHTWATT_TEST_MARKS=1", &me, "marks_for_the_test_below"],
+    );
+    let calls = ["outer", "inner", "panics"].map(|name| count(&report, name, "calls"));
+    assert_eq!(calls, [200, 200, 1]);
+    assert!(seconds(&report, "outer", "mean_s") >= 0.0005);
+    let stacks = fs::read_to_string(folded).unwrap();
+    assert!(stacks.contains("env;outer;inner "), "{stacks}");
+}
+
+#[test]
+fn python_marks_its_sections() {
+    let Some(bench) = Bench::new() else { return };
+    let program = format!("{ROOT}/python/tests/marks.py");
+    let (report, _) = bench.report(&[], &["python3", &program]);
+    let calls = ["outer", "inner", "decorated", "child"].map(|name| count(&report, name, "calls"));
+    // Four threads, 100 times; three children.
+    assert_eq!(calls, [400, 400, 400, 3]);
+    let own = seconds(&report, "outer", "on_cpu_s") - seconds(&report, "outer", "self_s");
+    let inner = seconds(&report, "inner", "on_cpu_s") + seconds(&report, "decorated", "on_cpu_s");
+    assert!((own - inner).abs() < 1e-9, "{own} {inner}");
+}
+
+#[test]
+fn a_program_without_markers_and_markers_with_probes_are_told() {
+    let Some(bench) = Bench::new() else { return };
+    let (report, _) = bench.report(&[], &["true"]);
+    assert!(report["warnings"].to_string().contains("has used a marker"), "{report}");
+    let output = nightwatt(&["caliper", "--markers", "-f", "sh:main", "--", "true"]);
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    assert!(told(&output).contains("cannot be used with"), "{}", told(&output));
+}

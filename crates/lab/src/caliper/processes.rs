@@ -1,0 +1,423 @@
+//! Processes that mark their own sections, and the memory that they share with us.
+//!
+//! That memory is a file, and it is read as one (`pread`), not mapped: whatever its owner does to it
+//! can then end no access of ours, and the reads come one after the other in the order they stand in.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, IoSliceMut, Read};
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+
+use nightwatt_clock::meter::monotonic;
+use nightwatt_model::markers::area::{self, Header, RingReader};
+use nightwatt_model::markers::{Mark, Merger};
+use nightwatt_model::time::Mono;
+use rustix::fs::SealFlags;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+
+use super::LOOK_EVERY;
+use crate::error::Error;
+
+/// What the shared memory is called.
+const NAME: &str = "/memfd:nightwatt-markers (deleted)";
+
+/// Sections by name, of all processes.
+const MOST: usize = 256;
+
+/// All of them.
+pub(super) struct Processes {
+    listener: UnixListener,
+    /// As in the environment of what we start: `@name`, an abstract address.
+    address: String,
+    /// Connected, and nothing said yet.
+    callers: Vec<UnixStream>,
+    read: Vec<Process>,
+    /// One that ran already.
+    wanted: Option<Wanted>,
+    sections: Sections,
+    trouble: Trouble,
+}
+
+/// What the reader has to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Trouble {
+    /// Calls in threads for which a process had no ring.
+    pub(super) without_ring: u64,
+    /// Sections that a process, or we, had no room for.
+    pub(super) refused: u64,
+    /// Records that made no sense.
+    pub(super) torn: u64,
+    /// Files that were none of the kind.
+    pub(super) strange: u64,
+    /// Another nightwatt reads the process.
+    pub(super) taken: bool,
+    /// Processes that were read.
+    pub(super) processes: u64,
+}
+
+/// A process that ran already: it does not report, its memory has to be found.
+struct Wanted {
+    number: u32,
+    /// When to look for more of it.
+    next: Mono,
+    /// What has been found, by inode: a file may be open several times.
+    found: Vec<u64>,
+}
+
+/// Sections by name.
+#[derive(Default)]
+struct Sections {
+    names: Vec<String>,
+    numbers: HashMap<String, u32>,
+}
+
+impl Sections {
+    /// None where there are too many.
+    fn number(&mut self, name: String) -> Option<u32> {
+        if let Some(number) = self.numbers.get(&name) {
+            return Some(*number);
+        }
+        let number = u32::try_from(self.names.len()).ok().filter(|_| self.names.len() < MOST)?;
+        self.names.push(name.clone());
+        self.numbers.insert(name, number);
+        Some(number)
+    }
+}
+
+struct Process {
+    number: u32,
+    file: File,
+    /// Ends with the process. None of one that we found by ourselves.
+    connection: Option<UnixStream>,
+    /// The connection has ended: when to look whether the process has.
+    gone: Option<Mono>,
+    /// Its sections by our numbers.
+    sections: Vec<Option<u32>>,
+    rings: Vec<RingReader>,
+    /// Calls that found no room, as told before: by ring in all, and by section.
+    lost: Vec<(u64, Vec<u64>)>,
+    refused: u32,
+    without_ring: u64,
+}
+
+/// What came of a look.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Looked {
+    /// The most records that were in a ring.
+    pub(super) fullest: u64,
+}
+
+fn bytes(file: &File, (from, length): area::Range) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    file.read_exact_at(&mut bytes, from)?;
+    Ok(bytes)
+}
+
+fn header(file: &File) -> io::Result<Header> {
+    let bytes = bytes(file, (0, Header::LENGTH))?;
+    Header::read(&bytes).map_err(|fault| io::Error::other(format!("{fault:?}")))
+}
+
+fn set(file: &File, at: u64, word: u32) -> io::Result<()> {
+    file.write_all_at(&word.to_ne_bytes(), at)
+}
+
+/// Only memory can be sealed, and what is sealed so keeps its size: reading it never waits.
+fn is_memory(file: &File) -> bool {
+    let sealed = rustix::fs::fcntl_get_seals(file);
+    sealed.is_ok_and(|seals| seals.contains(SealFlags::SHRINK))
+        && file.metadata().is_ok_and(|metadata| metadata.len() == area::SIZE)
+}
+
+impl Processes {
+    /// Listens. `wanted` is a process that runs already.
+    pub(super) fn new(wanted: Option<u32>) -> Result<Self, Error> {
+        let cannot = |source| Error::System { what: "listen for programs with markers", source };
+        let mut random = [0; 8];
+        File::open("/dev/urandom").and_then(|mut it| it.read_exact(&mut random)).map_err(cannot)?;
+        let name =
+            format!("nightwatt-markers-{}-{:016x}", std::process::id(), u64::from_ne_bytes(random));
+        // An abstract address leaves nothing behind when we are killed, and every user can reach it.
+        let listener = SocketAddr::from_abstract_name(&name)
+            .and_then(|address| UnixListener::bind_addr(&address))
+            .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+            .map_err(cannot)?;
+        Ok(Self {
+            listener,
+            address: format!("@{name}"),
+            callers: Vec::new(),
+            read: Vec::new(),
+            wanted: wanted.map(|number| Wanted { number, next: Mono::ZERO, found: Vec::new() }),
+            sections: Sections::default(),
+            trouble: Trouble::default(),
+        })
+    }
+
+    /// Where processes are to report.
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Names of sections by number.
+    pub(super) fn names(&self) -> &[String] {
+        &self.sections.names
+    }
+
+    pub(super) const fn trouble(&self) -> Trouble {
+        self.trouble
+    }
+
+    /// Takes what there is.
+    pub(super) fn look(&mut self, merger: &mut Merger) -> Looked {
+        self.find_wanted();
+        while let Ok((caller, _)) = self.listener.accept() {
+            if caller.set_nonblocking(true).is_ok() {
+                self.callers.push(caller);
+            }
+        }
+        for caller in std::mem::take(&mut self.callers) {
+            self.hear(caller);
+        }
+        let mut looked = Looked::default();
+        let (sections, trouble) = (&mut self.sections, &mut self.trouble);
+        self.read.retain_mut(|process| {
+            // First, so that what it said last is read.
+            let is_gone = process.is_gone();
+            let read = process.read(sections, trouble, merger);
+            trouble.strange += u64::from(read.is_err());
+            looked.fullest = looked.fullest.max(read.as_ref().copied().unwrap_or_default());
+            read.is_ok() && !is_gone
+        });
+        looked
+    }
+
+    fn hear(&mut self, caller: UnixStream) {
+        let file = match received(&caller) {
+            Ok(Some(file)) => File::from(file),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.callers.push(caller);
+                return;
+            }
+            Ok(None) | Err(_) => return,
+        };
+        let peer = rustix::net::sockopt::socket_peercred(&caller);
+        let number = peer.ok().and_then(|peer| u32::try_from(peer.pid.as_raw_nonzero().get()).ok());
+        let is_ours = is_memory(&file)
+            && header(&file).is_ok()
+            && set(&file, area::READER_AT, std::process::id()).is_ok();
+        match number.filter(|_| is_ours) {
+            Some(number) => self.adopt(Process {
+                number,
+                file,
+                connection: Some(caller),
+                gone: None,
+                sections: Vec::new(),
+                rings: vec![RingReader::default(); area::RINGS],
+                lost: vec![(0, vec![0; area::SECTIONS]); area::RINGS],
+                refused: 0,
+                without_ring: 0,
+            }),
+            None => self.trouble.strange += 1,
+        }
+    }
+
+    fn adopt(&mut self, process: Process) {
+        self.trouble.processes += 1;
+        self.read.push(process);
+    }
+
+    /// The memory of a process that ran already, once it has some. A library may bring more of it.
+    fn find_wanted(&mut self) {
+        let Some(mut wanted) = self.wanted.take_if(|wanted| monotonic() >= wanted.next) else {
+            return;
+        };
+        let number = wanted.number;
+        for entry in fs::read_dir(format!("/proc/{number}/fd")).into_iter().flatten().flatten() {
+            let is_ours = fs::read_link(entry.path()).is_ok_and(|to| to.as_os_str() == NAME);
+            let file = is_ours.then(|| File::options().read(true).write(true).open(entry.path()));
+            let Some(Ok(file)) = file.filter(|file| file.as_ref().is_ok_and(is_memory)) else {
+                continue;
+            };
+            let Ok(inode) = file.metadata().map(|metadata| metadata.ino()) else { continue };
+            if wanted.found.contains(&inode) {
+                continue;
+            }
+            match self.begin_reading(number, file) {
+                Ok(Some(process)) => {
+                    wanted.found.push(inode);
+                    self.adopt(process);
+                }
+                // Its parent's, or another's who reads it already.
+                Ok(None) => {}
+                Err(_) => {
+                    wanted.found.push(inode);
+                    self.trouble.strange += 1;
+                }
+            }
+        }
+        wanted.next = monotonic() + LOOK_EVERY;
+        self.wanted = Some(wanted);
+    }
+
+    fn begin_reading(&mut self, number: u32, file: File) -> io::Result<Option<Process>> {
+        let header = header(&file)?;
+        if header.process != number {
+            return Ok(None);
+        }
+        let is_read = header.enabled != 0
+            && header.reader != std::process::id()
+            && fs::exists(format!("/proc/{}", header.reader)).unwrap_or(true);
+        self.trouble.taken = is_read;
+        if is_read {
+            return Ok(None);
+        }
+        let heads: Vec<area::Head> = area::heads_of(&bytes(&file, area::HEADS)?).collect();
+        let mut rings = Vec::new();
+        let mut lost = Vec::new();
+        for (ring, head) in heads.into_iter().enumerate() {
+            let reader = RingReader::from(head);
+            file.write_all_at(&reader.tail().to_ne_bytes(), area::tail_at(ring))?;
+            rings.push(reader);
+            let counts = bytes(&file, area::lost(ring))?;
+            lost.push((head.lost, area::lost_of(&counts)));
+        }
+        // Its children are to report.
+        let address = [self.address.as_bytes(), &[0]].concat();
+        if address.len() <= area::SOCKET_SIZE {
+            file.write_all_at(&address, area::SOCKET_AT)?;
+        }
+        let reading = header.readings.wrapping_add(1).max(1);
+        set(&file, area::READER_AT, std::process::id())?;
+        set(&file, area::READINGS_AT, reading)?;
+        set(&file, area::ENABLED_AT, reading)?;
+        Ok(Some(Process {
+            number,
+            file,
+            connection: None,
+            gone: None,
+            sections: Vec::new(),
+            rings,
+            lost,
+            refused: header.refused,
+            without_ring: header.without_ring,
+        }))
+    }
+}
+
+impl Drop for Processes {
+    /// Whoever runs on does so without markers.
+    fn drop(&mut self) {
+        for process in &self.read {
+            // It may have gone.
+            let _ = set(&process.file, area::ENABLED_AT, 0);
+            let _ = set(&process.file, area::READER_AT, 0);
+        }
+    }
+}
+
+/// The file that a caller hands over; none if it has gone without.
+fn received(caller: &UnixStream) -> io::Result<Option<OwnedFd>> {
+    let mut byte = [0];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut rights = RecvAncillaryBuffer::new(&mut space);
+    let text = &mut [IoSliceMut::new(&mut byte)];
+    rustix::net::recvmsg(caller, text, &mut rights, RecvFlags::CMSG_CLOEXEC)?;
+    let file = rights.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+        _ => None,
+    });
+    Ok(file)
+}
+
+impl Process {
+    fn is_gone(&mut self) -> bool {
+        if let Some(connection) = &self.connection {
+            let mut byte = [0];
+            match (&*connection).read(&mut byte) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+                Ok(1..) => return false,
+                Ok(_) | Err(_) => {
+                    self.connection = None;
+                    self.gone = Some(Mono::ZERO);
+                }
+            }
+        }
+        let Some(look) = self.gone else { return false };
+        if monotonic() < look {
+            return false;
+        }
+        // A program that closes all its files still has its memory; one that becomes another has not.
+        let maps = fs::read(format!("/proc/{}/maps", self.number)).unwrap_or_default();
+        let name = NAME.as_bytes();
+        self.gone = Some(monotonic() + LOOK_EVERY);
+        !maps.windows(name.len()).any(|part| part == name)
+    }
+
+    /// Takes what its threads have said. The most that was in a ring.
+    fn read(
+        &mut self,
+        sections: &mut Sections,
+        trouble: &mut Trouble,
+        merger: &mut Merger,
+    ) -> io::Result<u64> {
+        let mut marks: Vec<(u32, Mark)> = Vec::new();
+        let mut fullest = 0;
+        let heads: Vec<area::Head> = area::heads_of(&bytes(&self.file, area::HEADS)?).collect();
+        for ((number, ring), head) in self.rings.iter_mut().enumerate().zip(&heads) {
+            if head.written == ring.tail() {
+                continue;
+            }
+            fullest = fullest.max(head.written.wrapping_sub(ring.tail()));
+            let torn = ring.torn;
+            for range in ring.unread(number, head.written) {
+                let records = bytes(&self.file, range)?;
+                ring.take(&records, area::SECTIONS, |owner, mark| marks.push((owner, mark)));
+            }
+            trouble.torn += ring.torn - torn;
+            self.file.write_all_at(&ring.tail().to_ne_bytes(), area::tail_at(number))?;
+        }
+        // Behind the records: each of their sections has its name by now.
+        let header = header(&self.file)?;
+        let names = bytes(&self.file, area::names(self.sections.len(), header.sections))?;
+        for name in area::names_of(&names) {
+            let number = sections.number(name);
+            trouble.refused += u64::from(number.is_none());
+            self.sections.push(number);
+        }
+        trouble.refused += u64::from(header.refused.saturating_sub(self.refused));
+        self.refused = header.refused;
+        trouble.without_ring += header.without_ring.saturating_sub(self.without_ring);
+        self.without_ring = header.without_ring;
+        for (thread, mark) in marks {
+            match self.sections.get(mark.section as usize) {
+                Some(Some(section)) => {
+                    merger.mark((self.number, thread), Mark { section: *section, ..mark });
+                }
+                Some(None) => {}
+                None => trouble.torn += 1,
+            }
+        }
+        self.count_lost(&heads, merger)?;
+        Ok(fullest)
+    }
+
+    fn count_lost(&mut self, heads: &[area::Head], merger: &mut Merger) -> io::Result<()> {
+        for ((ring, before), head) in self.lost.iter_mut().enumerate().zip(heads) {
+            if before.0 == head.lost {
+                continue;
+            }
+            let counts = area::lost_of(&bytes(&self.file, area::lost(ring))?);
+            for (section, (count, before)) in counts.iter().zip(&before.1).enumerate() {
+                let more = count.saturating_sub(*before);
+                if let Some(Some(section)) = self.sections.get(section).filter(|_| more > 0) {
+                    merger.lost(*section, more);
+                }
+            }
+            *before = (head.lost, counts);
+        }
+        Ok(())
+    }
+}
