@@ -4,8 +4,9 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use nightwatt_clock::meter::monotonic;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -281,8 +282,8 @@ fn marks_for_the_test_below() {
     let work = || {
         for _ in 0..50 {
             let _outer = nightwatt_markers::section!("outer");
-            let end = Instant::now() + Duration::from_micros(500);
-            while Instant::now() < end {}
+            let end = monotonic() + Duration::from_micros(500);
+            while monotonic() < end {}
             let _inner = nightwatt_markers::section!("inner");
         }
     };
