@@ -51,7 +51,7 @@ pub(super) const RING: u32 = 32 << 20;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Batches of at most [`CallEvents::MOST`] calls that wait to be written.
-const BATCHES: usize = 64;
+const BATCHES: usize = 32;
 
 /// Calls that wait for a meter; beyond that the oldest are written without their energy.
 const MOST_WAITING: usize = 1 << 20;
