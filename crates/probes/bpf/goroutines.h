@@ -122,6 +122,7 @@ int go_leaves(struct pt_regs *ctx)
 	__u64 now = bpf_ktime_get_ns(), g = REGS_AX(ctx);
 	struct thread *t = record_of(task, now);
 
+	own_stack(ctx);
 	if (!t || t->g != g)
 		return 0;
 	account(t, now, 0);
@@ -136,6 +137,7 @@ int go_comes(struct pt_regs *ctx)
 	__u64 now = bpf_ktime_get_ns(), g = REGS_DX(ctx), sp = 0;
 	struct thread *t = record_of(task, now);
 
+	own_stack(ctx);
 	if (!t)
 		return 0;
 	account(t, now, 0);
@@ -156,6 +158,7 @@ int go_ends(struct pt_regs *ctx)
 	__u64 now = bpf_ktime_get_ns();
 	struct thread *t = record_of(bpf_get_current_task_btf(), now);
 
+	own_stack(ctx);
 	if (!t)
 		return 0;
 	account(t, now, 0);

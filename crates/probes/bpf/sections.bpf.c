@@ -91,12 +91,28 @@ struct {
 	__type(value, struct cpu);
 } cpus SEC(".maps");
 
+/* Never filled: see `own_stack`. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} nowhere SEC(".maps");
+
 /* How many nodes there are; node 0 always is. */
 __u32 nodes = 1;
 /* Set by the loader before anything is attached. */
 __u32 watch_all = 0;
 
 static const __u32 zero = 0;
+
+/* Kernels since 6.13 keep the stack of a program like ours once per CPU. But a user's probe may be
+ * preempted, and the next one on that CPU writes into the same stack: seen on 7.3, where it led to calls
+ * lost and to an oops. A program that may call another one has its stack for itself. */
+static __always_inline void own_stack(void *ctx)
+{
+	bpf_tail_call(ctx, &nowhere, 0);
+}
 
 static __always_inline void add(__u64 *sum, __u64 much)
 {
@@ -315,6 +331,7 @@ int begin(struct pt_regs *ctx)
 	__u64 sp = place_of(ctx, cookie);
 	struct frame *frame;
 
+	own_stack(ctx);
 	if (!t || !s || !sp)
 		return 0;
 	account(t, now, 0);
@@ -384,6 +401,7 @@ int end(struct pt_regs *ctx)
 	struct thread *t = record_of(task, now);
 	__u32 place;
 
+	own_stack(ctx);
 	if (!t || !s || !sp)
 		return 0;
 	account(t, now, 0);
