@@ -7,6 +7,8 @@ ARGS ?=
 FUZZ_SECONDS ?= 300
 # 1: a machine that cannot start the guest fails the test; empty: it skips it.
 VM_REQUIRED ?= 1
+# Parts of names of the tests of probes that guests run; empty: all.
+PROBE_TESTS ?=
 # What a static binary is built for: arm64 or amd64.
 ARCH ?= arm64
 # How long the soak takes.
@@ -159,8 +161,8 @@ soak-disk:
 	@NIGHTWATT_DISK_SCALE=20 cargo test --locked -p nightwatt-probes --test disk
 
 test-vm:
-	@tools/need rust cc bpf disks python3 vm
-	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/probes
+	@tools/need rust cc bpf disks python3 sdt vm
+	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/probes $(PROBE_TESTS)
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) cargo test --locked -p nightwatt-cli --test machine -- --ignored --nocapture --test-threads 1 $(ARGS)
 
 test-static:

@@ -2,7 +2,9 @@
 //!
 //! Without root, or where the kernel lets nobody load programs, each says `skipped: <reason>`.
 
-use std::path::{Path, PathBuf};
+mod programs;
+
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -37,7 +39,7 @@ impl Watched {
             Err(error) => panic!("{error}"),
         };
         let folder = tempfile::tempdir().unwrap();
-        let program = build(folder.path());
+        let program = programs::put("sections", folder.path());
         probes.start().unwrap();
         for (number, function) in (0..).zip(functions) {
             let point = Point {
@@ -102,14 +104,6 @@ impl Watched {
             assert_eq!((length, ran, preempted), all, "{function}");
         }
     }
-}
-
-fn build(folder: &Path) -> PathBuf {
-    let program = folder.join("sections");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/sections.c");
-    let mut cc = Command::new("cc");
-    assert!(cc.args(["-O1", "-pthread", source, "-o"]).arg(&program).status().unwrap().success());
-    program
 }
 
 /// As `caliper --events` has it.

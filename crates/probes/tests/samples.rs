@@ -2,6 +2,8 @@
 //!
 //! Where this user may not sample, each says `skipped: <reason>`.
 
+mod programs;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::Command;
@@ -19,13 +21,9 @@ const HZ: u32 = 997;
 struct Program(tempfile::TempDir);
 
 impl Program {
-    fn build(more: &[&str]) -> Self {
+    fn build() -> Self {
         let program = Self(tempfile::tempdir().unwrap());
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/sections.c");
-        let mut compiler = Command::new("cc");
-        compiler.args(["-O1", "-fno-omit-frame-pointer", "-pthread"]).args(more);
-        let built = compiler.arg(source).arg("-o").arg(program.path()).status();
-        assert!(built.unwrap().success());
+        programs::put("sections", program.0.path());
         program
     }
 
@@ -130,7 +128,7 @@ fn is_share(part: u64, all: u64, expected: f64) -> bool {
 
 #[test]
 fn threads_that_take_each_others_cpus_away_are_seen_as_often_as_they_run() {
-    let program = Program::build(&[]);
+    let program = Program::build();
     let Some((seen, samples, told)) = during(Watch::Children, || program.run(&["threads", "20"]))
     else {
         return;
@@ -147,7 +145,7 @@ fn threads_that_take_each_others_cpus_away_are_seen_as_often_as_they_run() {
 
 #[test]
 fn what_is_nested_is_in_both_and_belongs_to_the_inner_one() {
-    let program = Program::build(&[]);
+    let program = Program::build();
     let Some((seen, ..)) = during(Watch::Children, || program.run(&["nested", "500"])) else {
         return;
     };
@@ -159,7 +157,7 @@ fn what_is_nested_is_in_both_and_belongs_to_the_inner_one() {
 
 #[test]
 fn children_that_live_for_milliseconds_are_seen_in_their_functions() {
-    let program = Program::build(&[]);
+    let program = Program::build();
     // A hundred, each 3 ms long, which have ended long before their samples are read.
     let run = || (0..100).for_each(|_| drop(program.run(&["nested", "1"])));
     let Some((seen, ..)) = during(Watch::Children, run) else { return };
@@ -175,7 +173,7 @@ fn children_that_live_for_milliseconds_are_seen_in_their_functions() {
 
 #[test]
 fn a_process_that_runs_already_is_known_by_its_functions() {
-    let program = Program::build(&[]);
+    let program = Program::build();
     let mut child = Command::new(program.path()).args(["nested", "300"]).spawn().unwrap();
     let watch = Watch::Process(child.id());
     let Some((seen, _)) = sampled(watch, || child.try_wait().unwrap().is_none()) else { return };
@@ -185,7 +183,7 @@ fn a_process_that_runs_already_is_known_by_its_functions() {
 
 #[test]
 fn whoever_becomes_another_program_is_seen_in_that_one() {
-    let program = Program::build(&[]);
+    let program = Program::build();
     let Some((seen, ..)) = during(Watch::Children, || program.run(&["exec"])) else { return };
     assert!(seen.within("outer") > 20, "{:?}", seen.stacks);
     assert!(seen.stacks.keys().all(
@@ -195,7 +193,7 @@ fn whoever_becomes_another_program_is_seen_in_that_one() {
 
 #[test]
 fn functions_of_a_library_are_known_by_their_names() {
-    let program = Program::build(&[]);
+    let program = Program::build();
     let Some((seen, samples, _)) = during(Watch::Children, || program.run(&["nested", "100"]))
     else {
         return;
@@ -210,7 +208,7 @@ fn functions_of_a_library_are_known_by_their_names() {
 #[test]
 fn every_cpu_is_seen_idle_or_busy_all_the_time() {
     let begin = monotonic();
-    let program = Program::build(&[]);
+    let program = Program::build();
     let Some((seen, samples, _)) = during(Watch::Children, || program.run(&["nested", "200"]))
     else {
         return;

@@ -5,6 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// With frame pointers for those that sample; they change nothing for the others.
+const FLAGS: [&str; 3] = ["-O1", "-fno-omit-frame-pointer", "-pthread"];
+
 /// The program of that name, in a folder: compiled, or taken from `NIGHTWATT_TEST_PROGRAMS`, where
 /// `tools/vm/probes` has put it for a guest that has no compiler.
 pub(crate) fn put(name: &str, folder: &Path) -> PathBuf {
@@ -18,7 +21,7 @@ pub(crate) fn put(name: &str, folder: &Path) -> PathBuf {
         return path;
     }
     let source = format!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/{}.c"), name);
-    let built = Command::new("cc").args(["-O1", "-pthread", &source, "-o"]).arg(&path).status();
+    let built = Command::new("cc").args(FLAGS).arg(&source).arg("-o").arg(&path).status();
     assert!(built.unwrap().success(), "{source}");
     path
 }
