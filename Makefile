@@ -24,7 +24,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-caliper bench-disk bench-fleet bench-front-door bench-load bench-markers bench-meters bench-nasa policies fuzz fuzz-smoke lint doc licences garbage soak soak-disk soak-pool test-vm test-static ci
+.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-load bench-markers bench-meters bench-nasa policies fuzz fuzz-smoke lint doc licences garbage soak soak-disk soak-pool test-vm test-static ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS="--help")'
@@ -42,6 +42,8 @@ help:
 	@echo 'make bench-meters'
 	@echo '                 reading five energy counters beside a bare loop (ARGS=30: seconds of each run)'
 	@echo 'make bench-caliper what a watched call costs, beside a pair of probes that does nothing (needs root)'
+	@echo 'make bench-caliper-loads'
+	@echo '                 what a handful of watched functions costs gcc, bzip2, nginx and PostgreSQL (needs root)'
 	@echo 'make bench-disk  what watching disks costs gcc, grep, bzip2 and cp (needs root)'
 	@echo 'make bench-fleet the fleet simulator beside SimPy and Ciw on one queue (ARGS=50000: arrivals for them)'
 	@echo 'make bench-nasa  the default policy of pools over two months of NASA'"'"'s requests (ARGS=5: servers; up to an hour of CPU time for all)'
@@ -112,6 +114,10 @@ bench-nasa:
 bench-caliper:
 	@tools/need rust cc bpf
 	@cargo bench --locked --quiet -p nightwatt-probes --bench overhead
+
+bench-caliper-loads:
+	@tools/need rust cc bpf bzip2 nginx postgresql
+	@cargo bench --locked --quiet -p nightwatt-probes --bench loads
 
 bench-disk:
 	@tools/need rust cc bpf bzip2

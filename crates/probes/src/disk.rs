@@ -119,10 +119,13 @@ impl DiskProbes {
 /// Room for as many dirty pages as this machine's memory lets there be.
 fn prepare(object: &mut OpenObject) -> Result<(), libbpf_rs::Error> {
     let page = rustix::param::page_size() as u64;
-    let most = (memory() / page / 2).clamp(1 << 16, MOST_DIRTY) as u32;
+    let most = (memory() * dirty_percent() / 100 / page).clamp(1 << 16, MOST_DIRTY) as u32;
     for mut map in object.maps_mut() {
-        if map.name() == "folios" || map.name() == "pages" {
+        if map.name() == "folios" {
             map.set_max_entries(most)?;
+        } else if map.name() == "pages" {
+            // Of folios that several have written to.
+            map.set_max_entries(most / 8)?;
         } else if map.name() == "disk.data"
             && let Some(page_shift) = map.initial_value_mut()
         {
@@ -130,6 +133,16 @@ fn prepare(object: &mut OpenObject) -> Result<(), libbpf_rs::Error> {
         }
     }
     Ok(())
+}
+
+/// How much of memory may be dirty at a time, and some more. Whoever writes on is made to wait then.
+fn dirty_percent() -> u64 {
+    let text = fs::read_to_string("/proc/sys/vm/dirty_ratio").unwrap_or_default();
+    match text.trim().parse() {
+        // The limit is one in bytes, or not known.
+        Ok(0) | Err(_) => 50,
+        Ok(percent) => (percent + 5).min(100),
+    }
 }
 
 /// The machine's memory, bytes.
