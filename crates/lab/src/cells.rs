@@ -1,11 +1,30 @@
 //! Cells of tables for people.
 
+/// A character of a name of whatever origin, on a terminal that it does not command.
+pub(crate) fn shown(c: char) -> char {
+    if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }
+}
+
 /// A long name cut in front: what tells names apart stands behind.
+#[cfg(feature = "bpf")]
 pub(crate) fn end_of(name: &str, most: usize) -> String {
     let length = name.chars().count();
+    let name = name.chars().map(shown);
     if length <= most {
-        return name.to_owned();
+        return name.collect();
     }
-    let kept: String = name.chars().skip(length - most + 2).collect();
+    let kept: String = name.skip(length - most + 2).collect();
     format!("..{kept}")
+}
+
+#[cfg(all(test, feature = "bpf"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_commands_no_terminal_and_keeps_its_end() {
+        assert_eq!(end_of("a\u{1b}[2Jb", 10), "a\u{fffd}[2Jb");
+        assert_eq!(end_of("/a/long/path/to/it", 10), "..th/to/it");
+        assert_eq!(end_of("ten chars.", 10), "ten chars.");
+    }
 }

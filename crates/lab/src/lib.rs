@@ -6,7 +6,6 @@ pub mod analyze;
 pub mod calibrate;
 #[cfg(feature = "bpf")]
 pub mod caliper;
-#[cfg(feature = "bpf")]
 mod cells;
 mod channel;
 pub mod cross;

@@ -9,6 +9,7 @@ use super::result::{Analysis, PolicyFigures};
 use super::tables::seconds;
 use super::wakers::Waker;
 use super::what_if::WhatIf;
+use crate::cells::shown;
 
 /// Rows of who wakes the server, on a terminal.
 const WAKERS: usize = 3;
@@ -306,7 +307,6 @@ fn ratio(some: u64, all: u64) -> f64 {
 
 /// A name of whatever origin on one line of a terminal that it does not command.
 fn cut(name: &str) -> String {
-    let shown = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
     let mut short: String = name.chars().take(NAME).map(shown).collect();
     if name.chars().nth(NAME).is_some() {
         short.push('…');

@@ -11,6 +11,9 @@ const ROWS: usize = 30;
 /// Paths longer than this are cut.
 const PATH: usize = 40;
 
+/// As long as the kernel has them.
+const COMMAND: usize = 15;
+
 impl DiskReport {
     /// The rows with the most bytes, then the devices.
     pub fn text(&self) -> String {
@@ -64,11 +67,11 @@ impl DiskReport {
 impl DiskRow {
     fn write(&self, text: &mut String) {
         let pid = self.pid.map(|pid| pid.to_string()).unwrap_or_default();
-        let command = if self.pid.is_none() { "(others)" } else { &self.command };
+        let command = if self.pid.is_none() { "(others)" } else { &end_of(&self.command, COMMAND) };
         let percent = self.on_device_percent.map(|it| format!("{it:.0}")).unwrap_or_default();
         let _ = writeln!(
             text,
-            " {command:<15} {pid:>7} {:<PATH$} {:<8} {:>9} {:>9} {percent:>6} {:>9} {:>9} {:>10}",
+            " {command:<COMMAND$} {pid:>7} {:<PATH$} {:<8} {:>9} {:>9} {percent:>6} {:>9} {:>9} {:>10}",
             end_of(&self.what(), PATH),
             self.device,
             size(self.dirtied),
