@@ -46,10 +46,4 @@ int try_kprobe(void *ctx)
 	return 0;
 }
 
-SEC("perf_event")
-int try_perf_event(void *ctx)
-{
-	return 0;
-}
-
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -10,6 +10,7 @@ use object::{Endianness, Object};
 
 use crate::loaded::{Aligned, Loaded};
 use crate::places::file_offset;
+use crate::samples::Samples;
 
 static PROGRAMS: &Aligned<[u8]> =
     &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/offers.bpf.o")));
@@ -19,8 +20,10 @@ static PROGRAMS: &Aligned<[u8]> =
 pub struct Offer {
     /// What it is called in the kernel's documentation.
     pub name: &'static str,
-    /// What needs it; empty where nothing does.
+    /// What uses it; empty where nothing does.
     pub used_by: &'static [&'static str],
+    /// They cannot do without.
+    pub is_needed: bool,
     /// The kernel's answer, where it does not work.
     pub refused: Option<String>,
 }
@@ -41,33 +44,42 @@ pub fn offers() -> Vec<Offer> {
     let mut offers = vec![Offer {
         name: "BTF of the kernel",
         used_by: &["caliper", "disk"],
+        is_needed: true,
         refused: (!btf.exists()).then(|| format!("there is no {}", btf.display())),
     }];
-    let programs: [(&str, &str, &'static [&'static str], Attach); 9] = [
+    let programs: [(&str, &str, &'static [&'static str], Attach); 8] = [
         ("uprobe", "uprobe", &["caliper"], |program| at_own_entry(program, false).map(Some)),
         ("uretprobe", "uprobe", &["caliper"], |program| at_own_entry(program, true).map(Some)),
-        ("uprobe_multi", "uprobe_multi", &[], |program| at_own_entries(program).map(Some)),
+        ("uprobe_multi", "uprobe_multi", &["caliper"], |program| at_own_entries(program).map(Some)),
         ("tp_btf", "tp_btf", &["caliper", "disk"], |program| program.attach_trace().map(Some)),
         ("raw_tp run on a CPU", "raw_tp", &["caliper"], |_| Ok(None)),
         ("tracepoint", "tracepoint", &[], |program| program.attach().map(Some)),
         ("fentry", "fentry", &[], |program| program.attach_trace().map(Some)),
         ("kprobe", "kprobe", &[], |program| program.attach_kprobe(false, "vfs_read").map(Some)),
-        ("perf_event", "perf_event", &["caliper --sample"], |_| Ok(None)),
     ];
     for (name, program, used_by, attach) in programs {
-        offers.push(Offer { name, used_by, refused: tried(program, attach).err() });
+        let refused = tried(program, attach).err();
+        // Without the one that puts many probes in at once, they go in one by one.
+        let is_needed = !used_by.is_empty() && name != "uprobe_multi";
+        offers.push(Offer { name, used_by, is_needed, refused });
     }
     for (name, kind, used_by) in [
         ("task storage", MapType::TaskStorage, ["caliper"].as_slice()),
-        ("ring buffer", MapType::RingBuf, &["caliper --events", "caliper --markers"]),
+        ("ring buffer", MapType::RingBuf, &["caliper"]),
     ] {
         let refused = match kind.is_supported() {
             Ok(true) => None,
             Ok(false) => Some("not in this kernel".to_owned()),
             Err(error) => Some(error.to_string()),
         };
-        offers.push(Offer { name, used_by, refused });
+        offers.push(Offer { name, used_by, is_needed: true, refused });
     }
+    offers.push(Offer {
+        name: "perf_event_open (CPU clock)",
+        used_by: &["caliper --sample"],
+        is_needed: true,
+        refused: Samples::open(1).err().map(|error| error.to_string()),
+    });
     offers
 }
 

@@ -10,13 +10,15 @@ pub fn examine() -> Vec<Finding> {
 }
 
 fn finding(offer: &Offer) -> Finding {
-    let needed = offer.used_by.join(", ");
+    let used = match offer.used_by {
+        [] => "not used".to_owned(),
+        users if offer.is_needed => format!("needed by {}", users.join(", ")),
+        users => format!("used by {} where there is one", users.join(", ")),
+    };
     match &offer.refused {
-        None if needed.is_empty() => Finding::good(offer.name, "works (not used)"),
-        None => Finding::good(offer.name, format!("works (used by {needed})")),
-        // What nothing needs is no loss.
-        Some(why) if needed.is_empty() => Finding::note(offer.name, format!("{why} (not used)")),
-        Some(why) => Finding::bad(offer.name, format!("{why} (used by {needed})"))
+        None => Finding::good(offer.name, format!("works ({used})")),
+        Some(why) if !offer.is_needed => Finding::note(offer.name, format!("{why} ({used})")),
+        Some(why) => Finding::bad(offer.name, format!("{why} ({used})"))
             .cure("docs/caliper.md says what it needs: rights, a kernel that describes its types, and which kernels are tested"),
     }
 }
@@ -28,11 +30,12 @@ mod tests {
 
     #[test]
     fn what_is_refused_is_bad_only_where_something_needs_it() {
-        let of = |used_by, refused: Option<&str>| {
-            finding(&Offer { name: "kprobe", used_by, refused: refused.map(str::to_owned) })
+        let of = |is_needed, refused: Option<&str>| {
+            let refused = refused.map(str::to_owned);
+            finding(&Offer { name: "kprobe", used_by: &["caliper"], is_needed, refused }).verdict
         };
-        assert_eq!(of(&["caliper"], Some("no")).verdict, Verdict::Bad);
-        assert_eq!(of(&[], Some("no")).verdict, Verdict::Note);
-        assert_eq!(of(&["caliper"], None).verdict, Verdict::Good);
+        assert_eq!(of(true, Some("no")), Verdict::Bad);
+        assert_eq!(of(false, Some("no")), Verdict::Note);
+        assert_eq!((of(true, None), of(false, None)), (Verdict::Good, Verdict::Good));
     }
 }
