@@ -15,6 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_probes::{InstructionKind, Place, SectionProbes, Watch, function_entries};
 use rustix::process::{Pid, Signal, kill_process};
 use wait4::Wait4;
@@ -319,11 +320,12 @@ fn end(child: &Child, signal: Signal) {
 }
 
 fn until(what: &str, is_there: impl Fn() -> bool) {
+    let stop = Stop::new().expect("a clock");
     for _ in 0..1000 {
         if is_there() {
             return;
         }
-        thread::sleep(Duration::from_millis(20));
+        stop.wait_until(monotonic() + Duration::from_millis(20));
     }
     panic!("{what} does not come up");
 }
