@@ -53,8 +53,8 @@ fn whoever_is_killed_while_watching_disks_leaves_nothing_in_the_kernel() {
     let mut watcher = Command::new(std::env::current_exe().unwrap());
     watcher.args(["--ignored", "--exact", "--nocapture", "watches_disks_until_it_is_killed"]);
     let mut watcher = watcher.stdout(Stdio::piped()).spawn().unwrap();
-    let lines = BufReader::new(watcher.stdout.take().unwrap()).lines();
-    assert!(lines.map_while(Result::ok).any(|line| line.ends_with("it watches")));
+    let output = BufReader::new(watcher.stdout.take().unwrap()).lines();
+    assert!(output.map_while(Result::ok).any(|line| line.ends_with("it watches")));
     let programs = held_by(watcher.id(), "prog_id");
     let links = held_by(watcher.id(), "link_id");
     assert!(programs.len() >= 4 && links.len() >= 4, "{programs:?} {links:?}");
