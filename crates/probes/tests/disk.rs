@@ -510,7 +510,7 @@ fn memory_of_maps() -> u64 {
 #[test]
 fn a_day_of_processes_and_files_that_come_and_go_leaves_no_more_in_the_maps() {
     let (Some(disk), Some(mut probes)) = (Disk::new("ext4", 300), watching()) else { return };
-    let hour = Duration::from_secs(3600);
+    let hour = Duration::from_hours(1);
     let mut after = Vec::new();
     for round in 0..24 {
         let mut running = [
