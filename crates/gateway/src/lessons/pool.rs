@@ -6,7 +6,7 @@ use nightwatt_model::policy::fleet::FleetLessons;
 use nightwatt_model::time::Wall;
 use serde::{Deserialize, Serialize};
 
-use super::{LessonsError, Shelf};
+use super::{LessonsError, Shelf, damaged, shown};
 
 /// The form.
 const VERSION: u64 = 1;
@@ -62,15 +62,14 @@ pub fn read(text: &[u8]) -> Result<PoolLessons, LessonsError> {
     if text.len() > LONGEST {
         return Err(LessonsError::Long);
     }
-    let damaged = |error: serde_json::Error| LessonsError::Damaged(error.to_string());
-    let head: Head = serde_json::from_slice(text).map_err(damaged)?;
+    let head: Head = serde_json::from_slice(text).map_err(|error| damaged(&error))?;
     if head.v != VERSION {
         return Err(LessonsError::Version(head.v));
     }
     if head.policy != POLICY {
-        return Err(LessonsError::Policy(head.policy));
+        return Err(LessonsError::Policy(shown(&head.policy)));
     }
-    let learned: PoolLessons = serde_json::from_slice(text).map_err(damaged)?;
+    let learned: PoolLessons = serde_json::from_slice(text).map_err(|error| damaged(&error))?;
     if !learned.lessons.is_sound() {
         return Err(LessonsError::Damaged(
             "it has numbers that nobody can have learned".to_owned(),
@@ -148,6 +147,15 @@ mod tests {
             assert!(text.contains(good), "{text}");
             let error = read(text.replacen(good, bad, 1).as_bytes()).unwrap_err();
             assert!(matches!(error, LessonsError::Damaged(_)), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_does_not_repeat_the_file() {
+        let long = "x".repeat(100_000);
+        for text in [format!("\"{long}\""), format!("{{\"v\":1,\"policy\":\"{long}\"}}")] {
+            let error = read(text.as_bytes()).unwrap_err().to_string();
+            assert!(error.len() < 1000, "{}", error.len());
         }
     }
 
