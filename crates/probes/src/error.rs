@@ -87,6 +87,14 @@ pub enum ProbeError {
         /// What it has.
         has: Vec<String>,
     },
+    /// Nobody can say where in the file a USDT probe's counter of those who look is.
+    #[error("the USDT probe `{probe}` of {} has its semaphore at no place of the file", path.display())]
+    NoSemaphore {
+        /// The file.
+        path: PathBuf,
+        /// The probe.
+        probe: String,
+    },
     /// A Go program has no such function.
     #[error("{} has no function `{symbol}`{}", path.display(), near(like, false, &[]))]
     NoGoSymbol {
@@ -153,10 +161,17 @@ fn near(like: &[String], stripped: bool, looked: &[PathBuf]) -> String {
     }
 }
 
+/// Of probes that a file has.
+const MOST_NAMED: usize = 20;
+
 fn those(has: &[String]) -> String {
     match has {
         [] => ": it was built without any".to_owned(),
-        names => format!("; it has {}", names.join(", ")),
+        names if names.len() <= MOST_NAMED => format!("; it has {}", names.join(", ")),
+        names => {
+            let (told, more) = (names[..MOST_NAMED].join(", "), names.len() - MOST_NAMED);
+            format!("; it has {told}, and {more} more (`readelf -n` lists them)")
+        }
     }
 }
 

@@ -9,6 +9,9 @@ use libbpf_rs::{
 
 use crate::error::ProbeError;
 
+/// `BPF_F_TEST_RUN_ON_CPU`: the program runs on the CPU that is named.
+pub(crate) const ON_CPU: u32 = 1;
+
 /// Aligned as libbpf reads it.
 #[repr(C, align(8))]
 pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);

@@ -4,11 +4,12 @@
 use std::fs;
 use std::path::Path;
 
-use libbpf_rs::{Link, MapType, ProgramMut, UprobeMultiOpts, UprobeOpts};
+use libbpf_rs::{Link, MapType, ProgramInput, ProgramMut, UprobeMultiOpts, UprobeOpts};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object};
 
-use crate::loaded::{Aligned, Loaded};
+use crate::error::ProbeError;
+use crate::loaded::{Aligned, Loaded, ON_CPU};
 use crate::places::file_offset;
 use crate::samples::Samples;
 
@@ -52,7 +53,7 @@ pub fn offers() -> Vec<Offer> {
         ("uretprobe", "uprobe", &["caliper"], |program| at_own_entry(program, true).map(Some)),
         ("uprobe_multi", "uprobe_multi", &["caliper"], |program| at_own_entries(program).map(Some)),
         ("tp_btf", "tp_btf", &["caliper", "disk"], |program| program.attach_trace().map(Some)),
-        ("raw_tp run on a CPU", "raw_tp", &["caliper"], |_| Ok(None)),
+        ("raw_tp run on a CPU", "raw_tp", &["caliper"], |program| run_here(program).map(|()| None)),
         ("tracepoint", "tracepoint", &[], |program| program.attach().map(Some)),
         ("fentry", "fentry", &[], |program| program.attach_trace().map(Some)),
         ("kprobe", "kprobe", &[], |program| program.attach_kprobe(false, "vfs_read").map(Some)),
@@ -69,6 +70,10 @@ pub fn offers() -> Vec<Offer> {
     ] {
         let refused = match kind.is_supported() {
             Ok(true) => None,
+            // Whoever may load nothing is told the same of everything.
+            Ok(false) if offers.iter().any(|it| it.is_needed && !it.works()) => {
+                Some("not in this kernel, or not for this user".to_owned())
+            }
             Ok(false) => Some("not in this kernel".to_owned()),
             Err(error) => Some(error.to_string()),
         };
@@ -93,8 +98,16 @@ fn tried(name: &str, attach: Attach) -> Result<(), String> {
         }
         Ok(())
     })
-    .map_err(|error| error.to_string())?;
+    .map_err(|error| match error {
+        ProbeError::Denied { source } => format!("the kernel refuses to load it ({source})"),
+        error => error.to_string(),
+    })?;
     attach(&loaded.program(&name)).map(drop).map_err(|error| format!("{error:#}"))
+}
+
+/// Runs a program on a CPU that is named.
+fn run_here(program: &ProgramMut<'_>) -> Result<(), libbpf_rs::Error> {
+    program.test_run(ProgramInput { flags: ON_CPU, ..ProgramInput::default() }).map(drop)
 }
 
 /// Our own program's first instruction, which has been run already.

@@ -1,5 +1,6 @@
 //! Functions in ELF files: names to places, and what a probe costs there.
 
+use std::collections::HashSet;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -147,12 +148,13 @@ fn matching(
     let exact = functions.iter().any(|(raw, _)| *raw == wanted);
     let functions = functions.into_iter().filter(|(raw, _)| !exact || *raw == wanted);
     let mut found: Vec<(String, u64)> = Vec::new();
+    let mut seen = HashSet::new();
     let mut like = Vec::new();
     for (raw, address) in functions {
         let name = demangled(raw);
         if fits(wanted, raw) || fits(wanted, &name) || fits(wanted, without_arguments(&name)) {
             // A function has several names, and stands in both tables.
-            if found.iter().all(|(_, other)| *other != address) {
+            if seen.insert(address) {
                 found.push((name, address));
             }
         } else if like.len() < TOLD && name.contains(wanted.trim_matches('*')) {

@@ -15,7 +15,7 @@ use nightwatt_model::sections::{Node, Tree, Usage};
 use crate::body::Body;
 use crate::error::ProbeError;
 use crate::go::GoRuntime;
-use crate::loaded::{Aligned, Loaded, half_word, refused, word};
+use crate::loaded::{Aligned, Loaded, ON_CPU, half_word, refused, word};
 use crate::places::{Location, Place};
 use attach::Probe;
 
@@ -33,9 +33,6 @@ const IS_FUNCTION: u64 = 1 << 32;
 /// And those of an end at an instruction, and of Go (`AT_RETURN`, `IN_GO`).
 const AT_RETURN: u64 = 1 << 33;
 const IN_GO: u64 = 1 << 34;
-
-/// `BPF_F_TEST_RUN_ON_CPU`: the program runs on the CPU that is named.
-const ON_CPU: u32 = 1;
 
 /// What costs something even where it is not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,6 +1,7 @@
 //! Probes that a program's authors have put into it (USDT, `<sys/sdt.h>`): places with names that stay
 //! the same from version to version. Each is a `nop`, described by a note in the file.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use object::read::elf::{ElfFile64, SectionHeader};
@@ -65,18 +66,23 @@ pub(crate) fn probes(
 ) -> Result<Vec<Place>, ProbeError> {
     let notes = notes(elf, data);
     let base = elf.section_by_name(".stapsdt.base").map(|section| section.address());
-    let mut places: Vec<(&Note, Place)> = Vec::new();
+    let mut places: Vec<Place> = Vec::new();
+    let mut known: HashMap<(&str, &str), usize> = HashMap::new();
     for note in notes.iter().filter(|note| note.is(wanted)) {
         let moved = base.map_or(0, |base| base.wrapping_sub(note.base));
         let address = note.address.wrapping_add(moved);
         let missing = || ProbeError::NoCode { path: path.to_owned(), offset: address };
         let offset = file_offset(elf, address).ok_or_else(missing)?;
         let semaphore = (note.semaphore != 0).then(|| note.semaphore.wrapping_add(moved));
-        let semaphore = semaphore.and_then(|address| file_offset(elf, address));
-        let known = |(other, _): &&mut (&Note, Place)| {
-            (&other.provider, &other.name) == (&note.provider, &note.name)
+        let in_file = |address| {
+            // Without it the program would skip the probe, and nobody would know why.
+            let probe = || format!("{}:{}", note.provider, note.name);
+            let missing = || ProbeError::NoSemaphore { path: path.to_owned(), probe: probe() };
+            file_offset(elf, address).ok_or_else(missing)
         };
-        if let Some((_, place)) = places.iter_mut().find(known) {
+        let semaphore = semaphore.map(in_file).transpose()?;
+        let index = *known.entry((&note.provider, &note.name)).or_insert(places.len());
+        if let Some(place) = places.get_mut(index) {
             place.also.push(Location { offset, semaphore });
             continue;
         }
@@ -90,7 +96,7 @@ pub(crate) fn probes(
             instruction: instruction_kind(code),
             may_unwind: false,
         };
-        places.push((note, place));
+        places.push(place);
     }
     if places.is_empty() {
         let mut has: Vec<String> =
@@ -100,7 +106,7 @@ pub(crate) fn probes(
         let (path, probe) = (path.to_owned(), wanted.to_owned());
         return Err(ProbeError::NoProbe { path, probe, has });
     }
-    Ok(places.into_iter().map(|(_, place)| place).collect())
+    Ok(places)
 }
 
 fn notes(elf: &ElfFile64<'_, Endianness>, data: &[u8]) -> Vec<Note> {

@@ -83,6 +83,10 @@ pub struct EventsReport {
 impl EventsReport {
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
+        if self.error.is_some() {
+            // What is told of a file that is there would be about none.
+            return warnings;
+        }
         if self.lost > 0 {
             warnings.push(format!(
                 "{} calls are not in {}: they ended faster than they could be written down. The \
