@@ -261,7 +261,7 @@ impl Processes {
         };
         let peer = rustix::net::sockopt::socket_peercred(&caller);
         let number = peer.ok().and_then(|peer| u32::try_from(peer.pid.as_raw_nonzero().get()).ok());
-        let header = header(&file).ok().filter(|_| is_memory(&file));
+        let header = is_memory(&file).then(|| header(&file).ok()).flatten();
         match number.zip(header) {
             Some((number, header)) if introduce(&file, number).is_ok() => self.adopt(Process {
                 number,
