@@ -361,9 +361,9 @@ fn more_processes_are_read_than_files_may_be_open_at_first() {
 #[test]
 fn libraries_that_share_an_inline_function_count_it_each_in_its_own_section() {
     let Some(bench) = Bench::new() else { return };
-    let library = ["c++", "-std=c++11", "-shared", "-fPIC"];
-    let one = bench.built_of("library.cc", "one.so", &library);
-    let other = bench.built_of("library.cc", "other.so", &[&library[..], &["-DOTHER"]].concat());
+    let library = ["c++", "-x", "c++", "-std=c++11", "-shared", "-fPIC"];
+    let one = bench.built_of("library.c", "one.so", &library);
+    let other = bench.built_of("library.c", "other.so", &[&library[..], &["-DOTHER"]].concat());
     let host = bench.built_of("host.c", "host", &["cc"]);
     let paths = [&host, &one, &other].map(|path| path.display().to_string());
     let (report, _) = bench.report(&[], &paths.each_ref().map(String::as_str));
@@ -394,12 +394,16 @@ fn a_program_that_may_write_no_large_files_runs_on() {
 
 #[test]
 fn a_library_with_markers_may_be_closed_while_threads_live_that_used_them() {
-    let bench = Bench(tempfile::tempdir().unwrap());
-    let library =
-        bench.built_of("library.cc", "one.so", &["c++", "-std=c++11", "-shared", "-fPIC"]);
+    let Some(bench) = Bench::new() else { return };
+    let library = bench.built_of("library.c", "one.so", &["cc", "-std=gnu99", "-shared", "-fPIC"]);
+    let library = library.display().to_string();
     // With what it has itself, and with that of the program.
     for options in [&["cc", "-std=gnu99"][..], &["cc", "-std=gnu99", "-rdynamic"]] {
-        unmeasured(Command::new(bench.built(options)).arg("plugin").arg(&library));
+        let program = bench.built(options);
+        unmeasured(Command::new(&program).args(["plugin", &library]));
+        let (report, _) = bench.report_on(&program, &["plugin", &library]);
+        assert_eq!(report["exit_status"], 0, "{report}");
+        assert_eq!(count(&report, "shared", "calls"), 21);
     }
 }
 
