@@ -284,14 +284,16 @@ fn a_program_that_closes_all_its_files_is_read_on_and_its_new_files_are_left_alo
 }
 
 #[test]
-fn a_daemon_that_has_closed_all_its_files_is_found_by_what_it_maps() {
+fn a_daemon_that_has_closed_all_its_files_is_found_by_what_it_maps_and_what_is_lost_is_told() {
     let Some(bench) = Bench::new() else { return };
     let mut command = Command::new(bench.c());
     command.args(["serve", "2"]);
     let mut serving = Serving::with(command);
     let pid = serving.child.id();
     let report = read_while(&bench, pid, || serving.ask("x"));
-    assert!(count(&report, "round", "calls") > 0, "{report}");
+    // Its thread had no place to write to before, and can get none.
+    assert_eq!(count(&report, "round", "calls"), 0);
+    assert!(report["warnings"].to_string().contains("had closed all its files"), "{report}");
 }
 
 /// The report on a process that runs already. It works until that is there.

@@ -220,7 +220,10 @@ impl Processes {
         loop {
             match self.listener.accept() {
                 Ok((caller, _)) if caller.set_nonblocking(true).is_ok() => {
-                    self.callers.push(caller)
+                    if self.trouble.processes == 0 && self.callers.is_empty() {
+                        allow_more_files();
+                    }
+                    self.callers.push(caller);
                 }
                 Ok(_) => {}
                 Err(error) => {
@@ -280,9 +283,6 @@ impl Processes {
     }
 
     fn adopt(&mut self, process: Process) {
-        if self.trouble.processes == 0 {
-            allow_more_files();
-        }
         self.trouble.processes += 1;
         self.trouble.other_clock += u64::from(!namespaces::is_shared(process.number, "time"));
         self.read.push(process);
