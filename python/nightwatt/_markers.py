@@ -22,14 +22,17 @@ HEADS_AT = 20480
 
 # Words of 32 bits in the front.
 _ENABLED = 4
-_READER = 5
 _NAMED = 6
 _REFUSED = 7
 _READINGS = 10
+_VISIBLE = 11
 # Words of 64 bits.
 _WITHOUT_RING = 6
 
 _BEGINS, _ENDS, _TAKES = 1, 2, 3
+
+# A thread that found no ring looks again at each so manieth call.
+_TRIES = 1024
 
 _clock = time.monotonic_ns
 # Where `enabled` is looked for; before there is memory to share, here.
@@ -42,6 +45,21 @@ _numbers = {}
 _process = None
 _reader_of_parent = ""
 _local = threading.local()
+
+
+def _above_standard(file):
+    """Not where a program that has closed its standard files believes these to be."""
+    if file > 2:
+        return file
+    try:
+        return fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(file)
+
+
+def _identity(file):
+    stat = os.fstat(file)
+    return stat.st_dev, stat.st_ino
 
 
 class _Ring:
@@ -113,11 +131,17 @@ class _Owner:
 
 class _Process:
     def __init__(self):
-        self.file = os.memfd_create("nightwatt-markers", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        self.file_is = os.fstat(self.file).st_ino
-        os.ftruncate(self.file, FRONT + RINGS * RING)
-        fcntl.fcntl(self.file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-        self.front = mmap.mmap(self.file, FRONT)
+        flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+        self.file = _above_standard(os.memfd_create("nightwatt-markers", flags))
+        try:
+            self.file_is = _identity(self.file)
+            os.ftruncate(self.file, FRONT + RINGS * RING)
+            seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+            fcntl.fcntl(self.file, fcntl.F_ADD_SEALS, seals)
+            self.front = mmap.mmap(self.file, FRONT)
+        except BaseException:
+            os.close(self.file)
+            raise
         self.words = memoryview(self.front)[:64].cast("I")
         self.connection = None
         self.words[2] = 1
@@ -126,19 +150,24 @@ class _Process:
             self.name(name, number)
         self.front[:8] = b"NWMARKS\0"
         reader = _reader_of_parent or os.environ.get("NIGHTWATT_MARKERS", "")
-        if reader.startswith("@") and 1 < len(reader.encode()) < 108:
-            self.front[64 : 64 + len(reader.encode())] = reader.encode()
+        address = os.fsencode(reader)
+        if reader.startswith("@") and 1 < len(address) < 108:
+            self.front[64 : 64 + len(address)] = address
             # From the first record on, whenever it is read.
             self.words[_READINGS] = self.words[_ENABLED] = 1
-            if not self.report(reader):
+            if not self.report(address):
                 self.words[_ENABLED] = 0
 
-    def report(self, reader):
+    def report(self, address):
         """Hands the memory to whoever waits for it there; within a second or not at all."""
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            file = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM).detach()
+            connection = socket.socket(fileno=_above_standard(file))
+        except OSError:
+            return False
         try:
             connection.settimeout(1)
-            connection.connect("\0" + reader[1:])
+            connection.connect(b"\0" + address[1:])
             socket.send_fds(connection, [b"m"], [self.file])
         except OSError:
             connection.close()
@@ -148,7 +177,7 @@ class _Process:
 
     def name(self, name, number):
         # Cut at 63 bytes; a character that is cut in the middle is shown as such.
-        text = name.encode()[:63]
+        text = name.encode(errors="replace")[:63]
         at = NAMES_AT + 64 * number
         self.front[at : at + len(text)] = text
         self.words[_NAMED] = number + 1
@@ -156,8 +185,8 @@ class _Process:
     def look_for_reader(self):
         """Whoever read may have been killed, and then nobody says that nobody reads."""
         try:
-            if self.words[_READER]:
-                os.kill(self.words[_READER], 0)
+            if self.words[_VISIBLE]:
+                os.kill(self.words[_VISIBLE], 0)
         except OSError as error:
             if error.errno == errno.ESRCH:
                 self.words[_ENABLED] = 0
@@ -165,7 +194,7 @@ class _Process:
     def has_file(self):
         """Unless the program has closed all files and has another there."""
         try:
-            return os.fstat(self.file).st_ino == self.file_is
+            return _identity(self.file) == self.file_is
         except OSError:
             return False
 
@@ -184,7 +213,12 @@ class _Process:
                 if owner or RECORDS - (written - read) < 2:
                     continue
                 struct.pack_into("=I", self.front, ring, me)
-                taken = _Ring(self, number)
+                try:
+                    taken = _Ring(self, number)
+                except (OSError, ValueError):
+                    # No file or no memory can be had: that is nothing to the program.
+                    struct.pack_into("=I", self.front, ring, 0)
+                    return None
                 taken.write(me | _TAKES << 32)
                 return taken
         return None
@@ -213,7 +247,7 @@ def _child_begins():
     _local = threading.local()
     _reader_of_parent = ""
     if parent.words[_ENABLED]:
-        _reader_of_parent = parent.front[64:172].split(b"\0")[0].decode()
+        _reader_of_parent = parent.front[64:172].split(b"\0")[0].decode(errors="surrogateescape")
     if parent.has_file():
         os.close(parent.file)
         if parent.connection is not None:
@@ -239,6 +273,11 @@ def _number(name):
 
 def _prepare(enabled, kind):
     """A ring of this process and this reading; none where all are taken, or nobody reads."""
+    if enabled and _process is not None and getattr(_local, "refused", 0) == enabled:
+        _local.tries += 1
+        if _local.tries % _TRIES:
+            _count_without_ring(_process, kind)
+            return None
     with _lock:
         _begin_process()
         process = _process
@@ -249,8 +288,9 @@ def _prepare(enabled, kind):
     if owner is None or owner.ring.process is not process:
         ring = process.take_ring()
         if ring is None:
-            if kind == _BEGINS:
-                memoryview(process.front)[:64].cast("Q")[_WITHOUT_RING] += 1
+            if getattr(_local, "refused", 0) != enabled:
+                _local.refused, _local.tries = enabled, 0
+            _count_without_ring(process, kind)
             return None
         _local.owner = owner = _Owner(ring)
         _local.ring = ring
@@ -261,6 +301,11 @@ def _prepare(enabled, kind):
         ring.open = 0
         ring.skipped = {}
     return ring
+
+
+def _count_without_ring(process, kind):
+    if kind == _BEGINS:
+        memoryview(process.front)[:64].cast("Q")[_WITHOUT_RING] += 1
 
 
 def _mark(name, kind):
@@ -278,14 +323,32 @@ def _mark(name, kind):
     ring.mark(number, kind)
 
 
+def _checked(name):
+    if not isinstance(name, str):
+        raise TypeError(f"a section's name is a str, not {type(name).__name__}")
+    return name
+
+
+def _is_done_when_it_returns(function):
+    import inspect
+
+    return not (
+        inspect.iscoroutinefunction(function)
+        or inspect.isgeneratorfunction(function)
+        or inspect.isasyncgenfunction(function)
+    )
+
+
 def begin(name):
     """The section of that name begins in this thread."""
+    _checked(name)
     if _words[_ENABLED]:
         _mark(name, _BEGINS)
 
 
 def end(name):
     """The last section of that name that began in this thread ends."""
+    _checked(name)
     if _words[_ENABLED]:
         _mark(name, _ENDS)
 
@@ -296,7 +359,7 @@ class caliper:
     __slots__ = ("name",)
 
     def __init__(self, name):
-        self.name = name
+        self.name = _checked(name)
 
     def __enter__(self):
         if _words[_ENABLED]:
@@ -309,6 +372,11 @@ class caliper:
         return False
 
     def __call__(self, function):
+        if not _is_done_when_it_returns(function):
+            raise TypeError(
+                f"{function!r} only makes what runs later (a coroutine or a generator), and that alone "
+                "would be measured: mark a part of its body without `await` and `yield`, by `with`"
+            )
         name = self.name
 
         @functools.wraps(function)

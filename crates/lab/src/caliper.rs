@@ -13,6 +13,7 @@ mod energies;
 mod events;
 mod folded;
 mod live;
+mod namespaces;
 mod processes;
 mod result;
 mod returns;

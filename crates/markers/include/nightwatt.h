@@ -10,6 +10,8 @@
  *
  *     { NIGHTWATT_SECTION("parse"); ... }  ends with the block, by exceptions too
  *
+ * Behind `case` it needs a block of its own: a jump past it would end what never began.
+ *
  * While nobody measures, a marker is two loads and a branch. While somebody does, it reads the clock
  * and writes 16 bytes into memory that this process shares with nightwatt; the kernel is not entered.
  * A marker never waits: where there is no room the call is counted and nothing else.
@@ -24,6 +26,7 @@
 #error "nightwatt.h is for Linux"
 #endif
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -34,6 +37,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -43,6 +47,11 @@
 #include <unistd.h>
 
 #ifdef __cplusplus
+/* What has to be cast differs between systems. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuseless-cast"
+#endif
 extern "C" {
 #endif
 
@@ -77,7 +86,7 @@ struct nightwatt_front {
 	uint32_t refused;  /* names that there was no room for */
 	uint64_t unused;
 	uint32_t readings; /* the reader's: how often somebody has begun to read */
-	uint32_t unused_too;
+	uint32_t visible;  /* the reader's: its process, if it is in this process's PID namespace */
 	uint64_t without_ring; /* calls in threads that found no ring */
 	uint64_t unused_as_well;
 	char socket[108]; /* the reader's: where children are to report */
@@ -96,7 +105,15 @@ struct nightwatt_ring {
 #define NIGHTWATT_SIZE \
 	(sizeof(struct nightwatt_front) + NIGHTWATT_RINGS * sizeof(struct nightwatt_ring))
 
-/* One of a process, however many files and libraries have this header in them. */
+/* A file of ours. Whether it is still there is told by what it is: a program may close all files. */
+struct nightwatt_file {
+	int number;
+	uint64_t device;
+	uint64_t inode;
+};
+
+/* One of a process, however many files and libraries have this header in them; and so the layout's
+ * version is in its name. */
 struct nightwatt_process {
 	/* Whether anybody reads: the shared word, or `first` before there is one. */
 	const volatile uint32_t *enabled;
@@ -106,10 +123,9 @@ struct nightwatt_process {
 	pthread_mutex_t lock;
 	pthread_key_t key;
 	int has_key;
-	int file;
-	int socket;
-	uint64_t file_is; /* inodes of both */
-	uint64_t socket_is;
+	uint32_t is_ready; /* for `lock` to be taken */
+	struct nightwatt_file file;
+	struct nightwatt_file socket;
 	uint32_t sections;
 	const char *names[NIGHTWATT_SECTIONS];
 	char reader[108]; /* of the parent, where that was read */
@@ -119,6 +135,8 @@ struct nightwatt_thread {
 	struct nightwatt_front *front; /* of whose ring it is */
 	struct nightwatt_head *head;
 	struct nightwatt_ring *ring;
+	uint32_t refused; /* the reading in which there was no ring for it */
+	uint32_t tries;   /* and how often it wanted one since */
 };
 
 /* Kernel ABI; headers hide them without _GNU_SOURCE. */
@@ -127,14 +145,34 @@ struct nightwatt_thread {
 #define NIGHTWATT_MEMFD_FLAGS (1 | 2) /* MFD_CLOEXEC | MFD_ALLOW_SEALING */
 
 #define NIGHTWATT_SHARED __attribute__((weak, visibility("default")))
-#define NIGHTWATT_NONE 0xffffffffu
+/* A thread that found no ring looks again at each so manieth call. */
+#define NIGHTWATT_TRIES 1024u
 
-extern struct nightwatt_process nightwatt_process;
-extern __thread struct nightwatt_thread nightwatt_thread;
-NIGHTWATT_SHARED struct nightwatt_process nightwatt_process = {
-	&nightwatt_process.first, 1, 0, NULL, PTHREAD_MUTEX_INITIALIZER, 0, 0, -1, -1, 0, 0, 0, {0}, {0},
+extern struct nightwatt_process nightwatt_process_v1;
+extern __thread struct nightwatt_thread nightwatt_thread_v1;
+NIGHTWATT_SHARED struct nightwatt_process nightwatt_process_v1 = {
+	&nightwatt_process_v1.first, 1, 0, NULL, PTHREAD_MUTEX_INITIALIZER, 0, 0, 0,
+	{-1, 0, 0}, {-1, 0, 0}, 0, {0}, {0},
 };
-NIGHTWATT_SHARED __thread struct nightwatt_thread nightwatt_thread = {NULL, NULL, NULL};
+NIGHTWATT_SHARED __thread struct nightwatt_thread nightwatt_thread_v1 = {NULL, NULL, NULL, 0, 0};
+
+/* Not there in programs that are linked statically, or by a C library before 2.34 without -ldl. */
+struct nightwatt_object {
+	const char *path;
+	void *base;
+	const char *symbol;
+	void *address;
+};
+extern int nightwatt_dladdr(const void *, struct nightwatt_object *) __asm__("dladdr")
+	__attribute__((weak));
+extern void *nightwatt_dlopen(const char *, int) __asm__("dlopen") __attribute__((weak));
+
+/* 0: nobody reads. */
+static inline uint32_t nightwatt_enabled(void)
+{
+	return __atomic_load_n(__atomic_load_n(&nightwatt_process_v1.enabled, __ATOMIC_ACQUIRE),
+			       __ATOMIC_RELAXED);
+}
 
 static inline void nightwatt_name(struct nightwatt_front *front, uint32_t number, const char *name)
 {
@@ -142,18 +180,44 @@ static inline void nightwatt_name(struct nightwatt_front *front, uint32_t number
 	__atomic_store_n(&front->sections, number + 1, __ATOMIC_RELEASE);
 }
 
-static inline uint64_t nightwatt_inode(int file)
+static inline struct nightwatt_file nightwatt_file_of(int number)
 {
+	struct nightwatt_file file = {-1, 0, 0};
 	struct stat stat;
 
-	return file >= 0 && fstat(file, &stat) == 0 ? (uint64_t)stat.st_ino : 0;
+	if (number >= 0 && fstat(number, &stat) == 0) {
+		file.number = number;
+		file.device = (uint64_t)stat.st_dev;
+		file.inode = (uint64_t)stat.st_ino;
+	}
+	return file;
 }
 
-/* Unless the program has closed all files and has another there. */
-static inline void nightwatt_close(int file, uint64_t is)
+/* Unless the program has closed all files, and may have another there. */
+static inline int nightwatt_is_there(const struct nightwatt_file *file)
 {
-	if (is && nightwatt_inode(file) == is)
+	struct nightwatt_file there = nightwatt_file_of(file->number);
+
+	return there.number >= 0 && there.device == file->device && there.inode == file->inode;
+}
+
+static inline void nightwatt_close(struct nightwatt_file *file)
+{
+	if (nightwatt_is_there(file))
+		close(file->number);
+	file->number = -1;
+}
+
+/* Not where a program that has closed its standard files believes these to be. */
+static inline int nightwatt_above_standard(int file)
+{
+	int above = file;
+
+	if (file >= 0 && file <= 2) {
+		above = fcntl(file, F_DUPFD_CLOEXEC, 3);
 		close(file);
+	}
+	return above;
 }
 
 /* Hands the memory to whoever waits for it there; within a second or not at all. */
@@ -172,7 +236,7 @@ static inline int nightwatt_report(int file, const char *reader)
 
 	if (length < 2 || length > sizeof(address.sun_path) || reader[0] != '@')
 		return -1;
-	to = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	to = nightwatt_above_standard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
 	if (to < 0)
 		return -1;
 	memset(&address, 0, sizeof(address));
@@ -200,8 +264,8 @@ static inline int nightwatt_report(int file, const char *reader)
 /* A thread that ends gives its ring to the next. */
 static inline void nightwatt_thread_ends(void *of)
 {
-	struct nightwatt_process *process = &nightwatt_process;
-	struct nightwatt_thread *thread = &nightwatt_thread;
+	struct nightwatt_process *process = &nightwatt_process_v1;
+	struct nightwatt_thread *thread = &nightwatt_thread_v1;
 
 	(void)of;
 	if (thread->head && thread->front == process->front) {
@@ -215,29 +279,58 @@ static inline void nightwatt_thread_ends(void *of)
 /* A child has memory of its own, from its first marker on. */
 static inline void nightwatt_child_begins(void)
 {
-	struct nightwatt_process *process = &nightwatt_process;
+	struct nightwatt_process *process = &nightwatt_process_v1;
+
+	int error = errno;
 
 	pthread_mutex_init(&process->lock, NULL);
 	if (!process->front)
 		return;
 	process->reader[0] = 0;
-	if (process->front->enabled)
+	if (__atomic_load_n(&process->front->enabled, __ATOMIC_RELAXED))
 		memcpy(process->reader, process->front->socket, sizeof(process->reader) - 1);
-	process->enabled = &process->first;
+	__atomic_store_n(&process->enabled, &process->first, __ATOMIC_RELEASE);
 	munmap(process->front, sizeof(*process->front));
-	nightwatt_close(process->file, process->file_is);
-	nightwatt_close(process->socket, process->socket_is);
+	nightwatt_close(&process->file);
+	nightwatt_close(&process->socket);
 	process->front = NULL;
 	/* Not even mapped here. */
-	nightwatt_thread.front = NULL;
-	nightwatt_thread.head = NULL;
+	nightwatt_thread_v1.front = NULL;
+	nightwatt_thread_v1.head = NULL;
+	nightwatt_thread_v1.refused = 0;
+	errno = error;
+}
+
+/* Keeps the library that has this in it, though its users close it: threads and forks call into it. */
+static inline void nightwatt_keep(const void *address)
+{
+	struct nightwatt_object object = {NULL, NULL, NULL, NULL};
+
+	if (nightwatt_dladdr && nightwatt_dlopen && nightwatt_dladdr(address, &object) && object.path)
+		(void)nightwatt_dlopen(object.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+/* Before `lock` is ever taken: a child that is born while another thread holds it has to make it anew.
+ * Nor is the loader to be asked while it is held, which a library's constructor may wait for. Threads
+ * that come here at once all do it, which hurts nobody. */
+static inline void nightwatt_make_ready(struct nightwatt_process *process)
+{
+	if (__atomic_load_n(&process->is_ready, __ATOMIC_ACQUIRE))
+		return;
+	nightwatt_keep(process);
+	nightwatt_keep((const void *)(uintptr_t)nightwatt_child_begins);
+	pthread_atfork(NULL, NULL, nightwatt_child_begins);
+	__atomic_store_n(&process->is_ready, 1, __ATOMIC_RELEASE);
 }
 
 static inline struct nightwatt_front *nightwatt_share(int file)
 {
+	struct rlimit most;
 	void *front;
 
-	if (ftruncate(file, NIGHTWATT_SIZE) < 0 ||
+	/* A larger one would kill the program (SIGXFSZ). */
+	if (getrlimit(RLIMIT_FSIZE, &most) < 0 || most.rlim_cur < NIGHTWATT_SIZE ||
+	    ftruncate(file, NIGHTWATT_SIZE) < 0 ||
 	    fcntl(file, NIGHTWATT_ADD_SEALS, NIGHTWATT_SEALS) < 0)
 		return NULL;
 	front = mmap(NULL, sizeof(struct nightwatt_front), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -251,7 +344,9 @@ static inline void nightwatt_begin_process(struct nightwatt_process *process)
 	const char *named = getauxval(AT_SECURE) ? NULL : getenv("NIGHTWATT_MARKERS");
 	const char *reader = process->reader[0] ? process->reader : named;
 	struct nightwatt_front *front = NULL;
-	int file = (int)syscall(SYS_memfd_create, "nightwatt-markers", NIGHTWATT_MEMFD_FLAGS);
+	int file = nightwatt_above_standard(
+		(int)syscall(SYS_memfd_create, "nightwatt-markers", NIGHTWATT_MEMFD_FLAGS));
+	int socket = -1;
 
 	process->never = 0;
 	if (file >= 0)
@@ -259,42 +354,43 @@ static inline void nightwatt_begin_process(struct nightwatt_process *process)
 	if (!front) {
 		if (file >= 0)
 			close(file);
-		process->enabled = &process->never;
+		__atomic_store_n(&process->enabled, &process->never, __ATOMIC_RELEASE);
 		return;
 	}
-	if (!process->has_key) {
+	if (!process->has_key)
 		process->has_key = pthread_key_create(&process->key, nightwatt_thread_ends) == 0;
-		pthread_atfork(NULL, NULL, nightwatt_child_begins);
-	}
 	front->version = 1;
 	front->process = (uint32_t)getpid();
 	for (uint32_t i = 0; i < process->sections; i++)
 		nightwatt_name(front, i, process->names[i]);
 	memcpy(front->magic, "NWMARKS", 8);
-	process->file = file;
-	process->file_is = nightwatt_inode(file);
-	process->socket = -1;
 	if (reader && strlen(reader) < sizeof(front->socket)) {
 		memcpy(front->socket, reader, strlen(reader) + 1);
 		/* From the first record on, whenever it is read. */
 		front->readings = front->enabled = 1;
-		process->socket = nightwatt_report(file, reader);
-		if (process->socket < 0)
+		socket = nightwatt_report(file, reader);
+		if (socket < 0)
 			front->enabled = 0;
 	}
-	process->socket_is = nightwatt_inode(process->socket);
+	process->file = nightwatt_file_of(file);
+	process->socket = nightwatt_file_of(socket);
 	process->front = front;
 	__atomic_store_n(&process->enabled, &front->enabled, __ATOMIC_RELEASE);
 }
 
-/* The number of a section in this process; `site` remembers it. */
-static inline uint32_t nightwatt_section(uint32_t *site, const char *name)
+/* The number of a section in this process; `site` remembers it, beside whose it is: libraries that know
+ * nothing of each other have each a process of their own here, and share the sites of C++'s inline
+ * functions. So it is the address of so manieth byte of that process. */
+static inline uint32_t nightwatt_section(uintptr_t *site, const char *name)
 {
-	struct nightwatt_process *process = &nightwatt_process;
-	uint32_t known = __atomic_load_n(site, __ATOMIC_RELAXED), number;
+	struct nightwatt_process *process = &nightwatt_process_v1;
+	uintptr_t known = __atomic_load_n(site, __ATOMIC_RELAXED) - (uintptr_t)process;
+	uint32_t number;
+	int error = errno;
 
-	if (known)
-		return known - 1;
+	if (known - 1 <= NIGHTWATT_SECTIONS)
+		return (uint32_t)(known - 1);
+	nightwatt_make_ready(process);
 	pthread_mutex_lock(&process->lock);
 	if (process->enabled == &process->first)
 		nightwatt_begin_process(process);
@@ -305,7 +401,8 @@ static inline uint32_t nightwatt_section(uint32_t *site, const char *name)
 		char *copy = strdup(name);
 
 		if (copy) {
-			process->names[process->sections++] = copy;
+			process->names[number] = copy;
+			__atomic_store_n(&process->sections, number + 1, __ATOMIC_RELEASE);
 			if (process->front)
 				nightwatt_name(process->front, number, copy);
 		}
@@ -313,10 +410,11 @@ static inline uint32_t nightwatt_section(uint32_t *site, const char *name)
 	if (number == process->sections) {
 		if (process->front)
 			process->front->refused++;
-		number = NIGHTWATT_NONE - 1;
+		number = NIGHTWATT_SECTIONS;
 	}
 	pthread_mutex_unlock(&process->lock);
-	__atomic_store_n(site, number + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(site, (uintptr_t)process + number + 1, __ATOMIC_RELAXED);
+	errno = error;
 	return number;
 }
 
@@ -344,22 +442,22 @@ static inline uint64_t nightwatt_room(const struct nightwatt_head *head)
 /* A ring for this thread. None if all are taken. */
 static inline int nightwatt_take_ring(struct nightwatt_thread *thread, struct nightwatt_front *front)
 {
-	struct nightwatt_process *process = &nightwatt_process;
+	struct nightwatt_process *process = &nightwatt_process_v1;
 	uint32_t me = (uint32_t)syscall(SYS_gettid);
 
-	if (nightwatt_inode(process->file) != process->file_is)
+	if (!nightwatt_is_there(&process->file))
 		return 0;
 	for (uint32_t i = 0; i < NIGHTWATT_RINGS; i++) {
 		struct nightwatt_head *head = &front->heads[i];
 		uint32_t nobody = 0;
 		void *ring;
 
-		if (head->owner || nightwatt_room(head) < 2 ||
+		if (__atomic_load_n(&head->owner, __ATOMIC_RELAXED) || nightwatt_room(head) < 2 ||
 		    !__atomic_compare_exchange_n(&head->owner, &nobody, me, 0, __ATOMIC_ACQUIRE,
 						 __ATOMIC_RELAXED))
 			continue;
 		ring = mmap(NULL, sizeof(struct nightwatt_ring), PROT_READ | PROT_WRITE, MAP_SHARED,
-			    process->file,
+			    process->file.number,
 			    (off_t)(sizeof(*front) + i * sizeof(struct nightwatt_ring)));
 		if (ring == MAP_FAILED) {
 			__atomic_store_n(&head->owner, 0, __ATOMIC_RELEASE);
@@ -382,28 +480,42 @@ static inline int nightwatt_take_ring(struct nightwatt_thread *thread, struct ni
 /* Whoever read may have been killed, and then nobody says that nobody reads. */
 static inline void nightwatt_look_for_reader(struct nightwatt_front *front)
 {
-	if (front->reader && kill((pid_t)front->reader, 0) < 0 && errno == ESRCH)
-		front->enabled = 0;
+	int error = errno;
+
+	if (front->visible && kill((pid_t)front->visible, 0) < 0 && errno == ESRCH)
+		__atomic_store_n(&front->enabled, 0, __ATOMIC_RELAXED);
+	errno = error;
 }
 
 /* Makes sure that this thread has a ring of this process and this reading. 0: nobody reads, or no room. */
 __attribute__((noinline, cold, unused)) static int nightwatt_prepare(struct nightwatt_thread *thread,
 								    uint32_t kind)
 {
-	struct nightwatt_process *process = &nightwatt_process;
+	struct nightwatt_process *process = &nightwatt_process_v1;
+	uint32_t enabled = nightwatt_enabled();
 	struct nightwatt_front *front;
-	uint32_t enabled;
+	int error = errno, has_ring;
 
+	if (!thread->head && enabled && thread->refused == enabled &&
+	    ++thread->tries % NIGHTWATT_TRIES) {
+		if (kind == 1)
+			__atomic_fetch_add(&process->front->without_ring, 1, __ATOMIC_RELAXED);
+		return 0;
+	}
 	/* A child of a process that had markers. */
+	nightwatt_make_ready(process);
 	pthread_mutex_lock(&process->lock);
 	if (process->enabled == &process->first)
 		nightwatt_begin_process(process);
 	front = process->front;
 	pthread_mutex_unlock(&process->lock);
-	enabled = *process->enabled;
+	enabled = nightwatt_enabled();
+	has_ring = enabled && (thread->head || nightwatt_take_ring(thread, front));
+	errno = error;
 	if (!enabled)
 		return 0;
-	if (!thread->head && !nightwatt_take_ring(thread, front)) {
+	if (!has_ring) {
+		thread->refused = enabled;
 		if (kind == 1)
 			__atomic_fetch_add(&front->without_ring, 1, __ATOMIC_RELAXED);
 		return 0;
@@ -431,8 +543,8 @@ __attribute__((noinline, cold, unused)) static void nightwatt_lose(struct nightw
 
 static inline void nightwatt_mark(uint32_t section, uint32_t kind)
 {
-	struct nightwatt_thread *thread = &nightwatt_thread;
-	uint32_t enabled = *nightwatt_process.enabled;
+	struct nightwatt_thread *thread = &nightwatt_thread_v1;
+	uint32_t enabled = nightwatt_enabled();
 
 	if (!enabled || section >= NIGHTWATT_SECTIONS)
 		return;
@@ -463,24 +575,24 @@ static inline void nightwatt_mark(uint32_t section, uint32_t kind)
 /* By name, for names that are made at run time; a lookup each time that somebody reads. */
 static inline void nightwatt_begin(const char *name)
 {
-	uint32_t site = 0;
+	uintptr_t site = 0;
 
-	if (*nightwatt_process.enabled)
+	if (nightwatt_enabled())
 		nightwatt_mark(nightwatt_section(&site, name), 1);
 }
 
 static inline void nightwatt_end(const char *name)
 {
-	uint32_t site = 0;
+	uintptr_t site = 0;
 
-	if (*nightwatt_process.enabled)
+	if (nightwatt_enabled())
 		nightwatt_mark(nightwatt_section(&site, name), 2);
 }
 
 #define NIGHTWATT_MARK(name, kind)                                                               \
 	do {                                                                                     \
-		static uint32_t nightwatt_site;                                                  \
-		if (__builtin_expect(*nightwatt_process.enabled != 0, 0))                        \
+		static uintptr_t nightwatt_site;                                                 \
+		if (__builtin_expect(nightwatt_enabled() != 0, 0))                               \
 			nightwatt_mark(nightwatt_section(&nightwatt_site, (name)), (kind));      \
 	} while (0)
 
@@ -490,17 +602,17 @@ static inline void nightwatt_end(const char *name)
 
 /* A section that ends with the block it stands in. */
 struct nightwatt_guard {
-	uint32_t *site;
+	uintptr_t *site;
 	const char *name;
 #ifdef __cplusplus
-	nightwatt_guard(uint32_t *a_site, const char *a_name) : site(a_site), name(a_name)
+	nightwatt_guard(uintptr_t *a_site, const char *a_name) : site(a_site), name(a_name)
 	{
-		if (__builtin_expect(*nightwatt_process.enabled != 0, 0))
+		if (__builtin_expect(nightwatt_enabled() != 0, 0))
 			nightwatt_mark(nightwatt_section(site, name), 1);
 	}
 	~nightwatt_guard()
 	{
-		if (__builtin_expect(*nightwatt_process.enabled != 0, 0))
+		if (__builtin_expect(nightwatt_enabled() != 0, 0))
 			nightwatt_mark(nightwatt_section(site, name), 2);
 	}
 	nightwatt_guard(const nightwatt_guard &) = delete;
@@ -512,28 +624,31 @@ struct nightwatt_guard {
 #define NIGHTWATT_JOIN(a, b) NIGHTWATT_JOIN_(a, b)
 #ifdef __cplusplus
 #define NIGHTWATT_SECTION(name)                                          \
-	static uint32_t NIGHTWATT_JOIN(nightwatt_site_, __LINE__);       \
+	static uintptr_t NIGHTWATT_JOIN(nightwatt_site_, __LINE__);      \
 	nightwatt_guard NIGHTWATT_JOIN(nightwatt_guard_, __LINE__)(      \
 		&NIGHTWATT_JOIN(nightwatt_site_, __LINE__), (name))
 }
+#ifndef __clang__
+#pragma GCC diagnostic pop
+#endif
 #else
-static inline struct nightwatt_guard nightwatt_enter(uint32_t *site, const char *name)
+static inline struct nightwatt_guard nightwatt_enter(uintptr_t *site, const char *name)
 {
 	struct nightwatt_guard guard = {site, name};
 
-	if (__builtin_expect(*nightwatt_process.enabled != 0, 0))
+	if (__builtin_expect(nightwatt_enabled() != 0, 0))
 		nightwatt_mark(nightwatt_section(site, name), 1);
 	return guard;
 }
 
 static inline void nightwatt_leave(const struct nightwatt_guard *guard)
 {
-	if (__builtin_expect(*nightwatt_process.enabled != 0, 0))
+	if (__builtin_expect(nightwatt_enabled() != 0, 0))
 		nightwatt_mark(nightwatt_section(guard->site, guard->name), 2);
 }
 
 #define NIGHTWATT_SECTION(name)                                                                  \
-	static uint32_t NIGHTWATT_JOIN(nightwatt_site_, __LINE__);                               \
+	static uintptr_t NIGHTWATT_JOIN(nightwatt_site_, __LINE__);                              \
 	__attribute__((cleanup(nightwatt_leave), unused)) struct nightwatt_guard NIGHTWATT_JOIN( \
 		nightwatt_guard_, __LINE__) =                                                    \
 		nightwatt_enter(&NIGHTWATT_JOIN(nightwatt_site_, __LINE__), (name))

@@ -5,13 +5,16 @@
     reason = "memory shared with another process, and the C library's calls around it"
 )]
 
+mod files;
+
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 use std::mem;
 use std::ptr;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
+use files::{Kept, above_standard, may_be_as_large_as, report};
 
 const SECTIONS: usize = 256;
 const RINGS: usize = 128;
@@ -51,7 +54,8 @@ struct Front {
     refused: AtomicU32,
     unused: u64,
     readings: AtomicU32,
-    unused_too: u32,
+    /// The reader's process, if it is in this one's PID namespace.
+    visible: AtomicU32,
     without_ring: AtomicU64,
     unused_as_well: u64,
     socket: [AtomicU32; SOCKET / 4],
@@ -80,11 +84,8 @@ static FIRST: AtomicU32 = AtomicU32::new(1);
 /// There is no memory to share.
 static NEVER: AtomicU32 = AtomicU32::new(0);
 static FRONT: AtomicPtr<Front> = AtomicPtr::new(ptr::null_mut());
-static FILE: AtomicI32 = AtomicI32::new(-1);
-static REPORTED: AtomicI32 = AtomicI32::new(-1);
-/// Inodes of both.
-static FILE_IS: AtomicU64 = AtomicU64::new(0);
-static REPORTED_IS: AtomicU64 = AtomicU64::new(0);
+static FILE: Kept = Kept::new();
+static REPORTED: Kept = Kept::new();
 /// No `Mutex`: a child may be born while a thread of its parent holds it.
 static LOCK: AtomicU32 = AtomicU32::new(0);
 static NAMES: [AtomicPtr<u8>; SECTIONS] = [const { AtomicPtr::new(ptr::null_mut()) }; SECTIONS];
@@ -92,7 +93,11 @@ static LENGTHS: [AtomicU32; SECTIONS] = [const { AtomicU32::new(0) }; SECTIONS];
 static NAMED: AtomicU32 = AtomicU32::new(0);
 /// The reader of the parent, where that was read.
 static READER: [AtomicU32; SOCKET / 4] = [const { AtomicU32::new(0) }; SOCKET / 4];
-static WATCHES_FORKS: AtomicU32 = AtomicU32::new(0);
+/// For `LOCK` to be taken.
+static IS_READY: AtomicU32 = AtomicU32::new(0);
+
+/// A thread that found no ring looks again at each so manieth call.
+const TRIES: u32 = 1024;
 
 /// Is it worth while to go on?
 #[inline]
@@ -135,13 +140,47 @@ impl Site {
 
     #[cold]
     fn ask(&self, name: &'static str) -> u32 {
-        let section = locked(|| number_of(name));
+        let section = keeping_error(|| locked(|| number_of(name)));
         self.0.store(section + 1, Relaxed);
         section
     }
 }
 
+/// A program may ask for `errno` after a marker.
+fn keeping_error<T>(action: impl FnOnce() -> T) -> T {
+    // SAFETY: it is this thread's, for as long as that lives.
+    unsafe {
+        let error = libc::__errno_location();
+        let before = *error;
+        let result = action();
+        *error = before;
+        result
+    }
+}
+
+/// Before `LOCK` is ever taken: a child that is born while another thread holds it has to open it. Nor
+/// is the loader to be asked while it is held, which a library's constructor may wait for. Threads that
+/// come here at once all do it, which hurts nobody.
+fn make_ready() {
+    if IS_READY.load(Acquire) == 0 {
+        // SAFETY: the handler does only what a child of a threaded process may do. Where this is part
+        // of a library, that stays though its users close it: forks call into it, and memory is mapped
+        // that nobody else would unmap. The loader writes the object and keeps its path.
+        unsafe {
+            let mut object: libc::Dl_info = mem::zeroed();
+            let me = (&raw const FIRST).cast::<c_void>();
+            if libc::dladdr(me, &raw mut object) != 0 && !object.dli_fname.is_null() {
+                let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
+                libc::dlopen(object.dli_fname, flags);
+            }
+            libc::pthread_atfork(None, None, Some(child_begins));
+        }
+        IS_READY.store(1, Release);
+    }
+}
+
 fn locked<T>(action: impl FnOnce() -> T) -> T {
+    make_ready();
     while LOCK.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
         std::thread::yield_now();
     }
@@ -206,12 +245,7 @@ fn begin_process() {
         ENABLED.store((&raw const NEVER).cast_mut(), Release);
         return;
     };
-    if WATCHES_FORKS.swap(1, Relaxed) == 0 {
-        // SAFETY: the handler does only what a child of a threaded process may do.
-        unsafe { libc::pthread_atfork(None, None, Some(child_begins)) };
-    }
-    FILE.store(file, Relaxed);
-    FILE_IS.store(inode(file), Relaxed);
+    FILE.keep(file);
     FRONT.store(front, Release);
     // SAFETY: `share` has mapped it, and nobody else knows of it yet.
     let shared = unsafe { &*front };
@@ -232,10 +266,9 @@ fn begin_process() {
         shared.readings.store(1, Relaxed);
         shared.enabled.store(1, Release);
         let reported = report(file, &reader);
-        REPORTED.store(reported.unwrap_or(-1), Relaxed);
-        REPORTED_IS.store(reported.map_or(0, inode), Relaxed);
-        if reported.is_none() {
-            shared.enabled.store(0, Release);
+        match reported {
+            Some(socket) => REPORTED.keep(socket),
+            None => shared.enabled.store(0, Release),
         }
     }
     ENABLED.store((&raw const shared.enabled).cast_mut(), Release);
@@ -258,34 +291,18 @@ fn reader() -> Option<Vec<u8>> {
     (reader.len() < SOCKET).then_some(reader)
 }
 
-fn inode(file: c_int) -> u64 {
-    // SAFETY: a plain struct, for which all zeros are a value, and which lives until the call returns.
-    unsafe {
-        let mut stat: libc::stat = mem::zeroed();
-        if file >= 0 && libc::fstat(file, &raw mut stat) == 0 { stat.st_ino } else { 0 }
-    }
-}
-
-/// Unless the program has closed all files and has another there.
-fn close(file: &AtomicI32, is: &AtomicU64) {
-    let (file, is) = (file.swap(-1, Relaxed), is.swap(0, Relaxed));
-    if is != 0 && inode(file) == is {
-        // SAFETY: it is ours, and nobody else knows of it.
-        unsafe { libc::close(file) };
-    }
-}
-
 fn share() -> Option<(c_int, *mut Front)> {
     let size = size_of::<Front>() + RINGS * size_of::<Ring>();
     // SAFETY: calls that make a file of our own and map it; each is checked.
     unsafe {
         let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-        let file = libc::memfd_create(c"nightwatt-markers".as_ptr(), flags);
+        let file = above_standard(libc::memfd_create(c"nightwatt-markers".as_ptr(), flags));
         if file < 0 {
             return None;
         }
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-        let is_sized = libc::ftruncate(file, libc::off_t::try_from(size).ok()?) == 0
+        let is_sized = may_be_as_large_as(size)
+            && libc::ftruncate(file, libc::off_t::try_from(size).ok()?) == 0
             && libc::fcntl(file, libc::F_ADD_SEALS, seals) == 0;
         let front = if is_sized { map(file, size_of::<Front>(), 0) } else { libc::MAP_FAILED };
         if front == libc::MAP_FAILED {
@@ -304,60 +321,12 @@ unsafe fn map(file: c_int, length: usize, from: usize) -> *mut c_void {
     unsafe { libc::mmap(ptr::null_mut(), length, access, libc::MAP_SHARED, file, from) }
 }
 
-/// Hands the memory to whoever waits for it there; within a second or not at all.
-fn report(file: c_int, reader: &[u8]) -> Option<c_int> {
-    let name = reader.strip_prefix(b"@").filter(|name| !name.is_empty())?;
-    // SAFETY: plain structs of the C library, for which all zeros are a value; what is passed lives
-    // until the calls return.
-    unsafe {
-        let to = libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
-        if to < 0 {
-            return None;
-        }
-        let mut address: libc::sockaddr_un = mem::zeroed();
-        address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-        ptr::copy_nonoverlapping(
-            name.as_ptr(),
-            address.sun_path.as_mut_ptr().add(1).cast(),
-            name.len(),
-        );
-        let patience = libc::timeval { tv_sec: 1, tv_usec: 0 };
-        let size = size_of::<libc::timeval>() as libc::socklen_t;
-        libc::setsockopt(
-            to,
-            libc::SOL_SOCKET,
-            libc::SO_SNDTIMEO,
-            (&raw const patience).cast(),
-            size,
-        );
-        let mut byte = *b"m";
-        let mut text = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
-        let mut rights = [0_u64; 8];
-        let mut message: libc::msghdr = mem::zeroed();
-        message.msg_iov = &raw mut text;
-        message.msg_iovlen = 1;
-        message.msg_control = rights.as_mut_ptr().cast();
-        let four = size_of::<c_int>() as u32;
-        message.msg_controllen = libc::CMSG_SPACE(four) as _;
-        let header = libc::CMSG_FIRSTHDR(&raw const message);
-        (*header).cmsg_level = libc::SOL_SOCKET;
-        (*header).cmsg_type = libc::SCM_RIGHTS;
-        (*header).cmsg_len = libc::CMSG_LEN(four) as _;
-        ptr::write_unaligned(libc::CMSG_DATA(header).cast::<c_int>(), file);
-        let length = mem::offset_of!(libc::sockaddr_un, sun_path) + reader.len();
-        let is_sent = libc::connect(to, (&raw const address).cast(), length as libc::socklen_t)
-            == 0
-            && libc::sendmsg(to, &raw const message, libc::MSG_NOSIGNAL) == 1;
-        if is_sent {
-            return Some(to);
-        }
-        libc::close(to);
-        None
-    }
-}
-
 /// A child has memory of its own, from its first marker on.
 extern "C" fn child_begins() {
+    keeping_error(forget_parent);
+}
+
+fn forget_parent() {
     LOCK.store(0, Release);
     let front = FRONT.swap(ptr::null_mut(), AcqRel);
     if front.is_null() {
@@ -374,9 +343,12 @@ extern "C" fn child_begins() {
         }
         libc::munmap(front.cast(), size_of::<Front>());
     }
-    close(&FILE, &FILE_IS);
-    close(&REPORTED, &REPORTED_IS);
-    let _ = MINE.try_with(|mine| mine.0.set(None));
+    FILE.close();
+    REPORTED.close();
+    let _ = MINE.try_with(|mine| {
+        mine.ring.set(None);
+        mine.refused.set(0);
+    });
 }
 
 /// The ring of a thread.
@@ -387,16 +359,23 @@ struct Mine {
     ring: &'static Ring,
 }
 
-struct Owner(Cell<Option<Mine>>);
+struct Owner {
+    ring: Cell<Option<Mine>>,
+    /// The reading in which there was no ring for it.
+    refused: Cell<u32>,
+    /// And how often it wanted one since.
+    tries: Cell<u32>,
+}
 
 thread_local! {
-    static MINE: Owner = const { Owner(Cell::new(None)) };
+    static MINE: Owner =
+        const { Owner { ring: Cell::new(None), refused: Cell::new(0), tries: Cell::new(0) } };
 }
 
 impl Drop for Owner {
     /// A thread that ends gives its ring to the next.
     fn drop(&mut self) {
-        if let Some(mine) = self.0.take().filter(|mine| mine.front == FRONT.load(Acquire)) {
+        if let Some(mine) = self.ring.take().filter(|mine| mine.front == FRONT.load(Acquire)) {
             // SAFETY: only this thread had a reference to it, and takes none any more.
             unsafe { libc::munmap(ptr::from_ref(mine.ring).cast_mut().cast(), size_of::<Ring>()) };
             mine.head.owner.store(0, Release);
@@ -408,7 +387,7 @@ fn mark(section: u32, kind: u32) {
     // A thread that is ending may have given its ring away already.
     let _ = MINE.try_with(|owner| {
         let enabled = enabled();
-        let ready = owner.0.get().filter(|mine| mine.head.reading.load(Relaxed) == enabled);
+        let ready = owner.ring.get().filter(|mine| mine.head.reading.load(Relaxed) == enabled);
         if let Some(mine) = ready.or_else(|| prepare(owner, kind)) {
             mine.mark(section, kind);
         }
@@ -418,17 +397,26 @@ fn mark(section: u32, kind: u32) {
 /// A ring of this process and this reading. None: nobody reads, or all are taken.
 #[cold]
 fn prepare(owner: &Owner, kind: u32) -> Option<Mine> {
-    // A child of a process that had markers.
-    locked(begin_process_once);
+    let is_refused = owner.ring.get().is_none() && owner.refused.get() == enabled();
+    if is_refused {
+        owner.tries.set(owner.tries.get().wrapping_add(1));
+    }
+    if !is_refused || owner.tries.get().is_multiple_of(TRIES) {
+        keeping_error(|| {
+            // A child of a process that had markers.
+            locked(begin_process_once);
+            if owner.ring.get().is_none() && enabled() != 0 {
+                owner.ring.set(take_ring(FRONT.load(Acquire)));
+            }
+        });
+    }
     let enabled = enabled();
     let front = FRONT.load(Acquire);
     if enabled == 0 || front.is_null() {
         return None;
     }
-    if owner.0.get().is_none() {
-        owner.0.set(take_ring(front));
-    }
-    let Some(mine) = owner.0.get() else {
+    let Some(mine) = owner.ring.get() else {
+        owner.refused.set(enabled);
         if kind == BEGINS {
             // SAFETY: it is mapped.
             unsafe { &*front }.without_ring.fetch_add(1, Relaxed);
@@ -445,9 +433,7 @@ fn prepare(owner: &Owner, kind: u32) -> Option<Mine> {
 }
 
 fn take_ring(front: *mut Front) -> Option<Mine> {
-    if inode(FILE.load(Relaxed)) != FILE_IS.load(Relaxed) {
-        return None;
-    }
+    let file = FILE.there().filter(|_| !front.is_null())?;
     // SAFETY: it is mapped until this process ends; a child, which unmaps it, forgets it first.
     let heads: &'static [Head; RINGS] = unsafe { &(*front).heads };
     // SAFETY: it only asks.
@@ -461,7 +447,7 @@ fn take_ring(front: *mut Front) -> Option<Mine> {
     let (length, from) = (size_of::<Ring>(), size_of::<Front>() + number * size_of::<Ring>());
     // SAFETY: the file has a ring there. A child does without it.
     let ring = unsafe {
-        let ring = map(FILE.load(Relaxed), length, from);
+        let ring = map(file, length, from);
         if ring == libc::MAP_FAILED {
             head.owner.store(0, Release);
             return None;
@@ -525,7 +511,7 @@ impl Mine {
         let skipped = &self.ring.skipped[section as usize];
         skipped.store(skipped.load(Relaxed) + 1, Relaxed);
         if more(&self.head.lost).is_multiple_of(65_536) {
-            self.look_for_reader();
+            keeping_error(|| self.look_for_reader());
         }
     }
 
@@ -534,7 +520,7 @@ impl Mine {
         // SAFETY: it is mapped; signal 0 only asks.
         unsafe {
             let front = &*self.front;
-            let reader = front.reader.load(Relaxed).cast_signed();
+            let reader = front.visible.load(Relaxed).cast_signed();
             if reader > 0 && libc::kill(reader, 0) < 0 && *libc::__errno_location() == libc::ESRCH {
                 front.enabled.store(0, Release);
             }

@@ -34,6 +34,13 @@ const BANDS: usize = 672;
 /// Marks of a thread that wait for the kernel to tell when it ran.
 const WAITING: usize = 1 << 20;
 
+/// And such marks of all threads of a process.
+const WAITING_IN_ALL: usize = 1 << 22;
+
+/// Threads of a process that the kernel has not told of yet. It may have 128 with rings at a time, and
+/// all may be gone before the next look.
+const SILENT: usize = 1 << 14;
+
 /// Sections begun where there was no room that are remembered until they end.
 const BEYOND: usize = 1024;
 
@@ -154,6 +161,11 @@ struct Thread {
 }
 
 impl Thread {
+    /// The kernel has not told of it.
+    const fn is_silent(&self) -> bool {
+        self.upto == 0
+    }
+
     fn node(&self) -> usize {
         self.frames.last().map_or(0, |frame| frame.node)
     }
@@ -162,8 +174,20 @@ impl Thread {
 /// Of all threads.
 #[derive(Debug, Default)]
 pub struct Merger {
-    threads: HashMap<ThreadId, Thread>,
+    processes: HashMap<u32, Process>,
+    /// Threads that have marks and that the kernel never told of.
+    untold: u64,
     books: Books,
+}
+
+/// What a process may say is bounded, whatever it says.
+#[derive(Debug, Default)]
+struct Process {
+    threads: HashMap<u32, Thread>,
+    /// Threads that are silent.
+    silent: usize,
+    /// Marks that wait.
+    waiting: usize,
 }
 
 /// What comes of it.
@@ -186,17 +210,28 @@ struct Piece {
 }
 
 impl Merger {
-    /// A thread said something. Of one thread the kernel's word is to come after its own.
-    pub fn mark(&mut self, thread: ThreadId, mark: Mark) {
-        let thread = self.threads.entry(thread).or_default();
+    /// A thread said something. Of one thread the kernel's word is to come after its own. False: it is
+    /// of more threads than can be believed.
+    pub fn mark(&mut self, (process, thread): ThreadId, mark: Mark) -> bool {
+        let process = self.processes.entry(process).or_default();
+        if !process.threads.contains_key(&thread) {
+            if process.silent >= SILENT {
+                return false;
+            }
+            process.silent += 1;
+        }
+        let thread = process.threads.entry(thread).or_default();
         thread.is_unsorted |= thread.waiting.back().is_some_and(|last| last.at > mark.at);
         thread.waiting.push_back(mark);
-        if thread.waiting.len() > WAITING
+        process.waiting += 1;
+        if (thread.waiting.len() > WAITING || process.waiting > WAITING_IN_ALL)
             && let Some(mark) = thread.waiting.pop_front()
         {
             // The kernel does not tell of it: what is known are its calls.
+            process.waiting -= 1;
             self.books.apply(thread, mark);
         }
+        true
     }
 
     /// Calls of a section that nobody wrote down.
@@ -206,40 +241,38 @@ impl Merger {
 
     /// The kernel said when a thread ran.
     pub fn run(&mut self, run: &Run) {
-        let thread = self.threads.entry(run.thread).or_default();
-        if std::mem::take(&mut thread.is_unsorted) {
-            thread.waiting.make_contiguous().sort_by_key(|mark| mark.at);
-        }
-        let begin = run.begin.max(thread.upto);
-        let mut piece = Piece { begin, end: run.end.max(begin), ran: run.ran, given: 0 };
-        while let Some(mark) = thread.waiting.pop_front_if(|mark| mark.at <= piece.end) {
-            // One that was written just before the thread was taken off its CPU comes late.
-            self.books.advance(thread, mark.at.max(thread.upto), &mut piece);
-            self.books.apply(thread, mark);
-        }
-        self.books.advance(thread, piece.end, &mut piece);
-        self.books.give(thread, piece.ran - piece.given);
-        thread.was_preempted = run.then == Then::Preempted;
-        if run.then == Then::Gone {
-            self.books.leave(thread);
-            // What is left was said by another that has its number now.
-            let waiting = std::mem::take(&mut thread.waiting);
-            if waiting.is_empty() {
-                self.threads.remove(&run.thread);
-            } else {
-                *thread = Thread { upto: piece.end, waiting, ..Thread::default() };
+        let (number, thread_number) = run.thread;
+        let process = self.processes.entry(number).or_default();
+        let is_known = process.threads.contains_key(&thread_number);
+        let thread = process.threads.entry(thread_number).or_default();
+        process.silent -= usize::from(is_known && thread.is_silent());
+        let waited = thread.waiting.len();
+        self.books.run(thread, run);
+        process.waiting -= waited - thread.waiting.len();
+        process.silent += usize::from(thread.is_silent());
+        if run.then == Then::Gone && thread.waiting.is_empty() {
+            process.silent -= usize::from(thread.is_silent());
+            process.threads.remove(&thread_number);
+            if process.threads.is_empty() {
+                self.processes.remove(&number);
             }
         }
     }
 
     /// Nothing more will come.
     pub fn finish(&mut self) {
-        for thread in self.threads.values_mut() {
+        for thread in self.processes.values_mut().flat_map(|it| it.threads.values_mut()) {
+            self.untold += u64::from(thread.is_silent());
             thread.waiting.make_contiguous().sort_by_key(|mark| mark.at);
             while let Some(mark) = thread.waiting.pop_front() {
                 self.books.apply(thread, mark);
             }
         }
+    }
+
+    /// Threads that said something, and of which the kernel never told when they ran: once all is known.
+    pub const fn untold(&self) -> u64 {
+        self.untold
     }
 
     /// CPU time so far, where `all` has that of all watched threads in its first node.
@@ -323,6 +356,29 @@ impl Books {
         thread.preempted += (to - thread.upto).saturating_sub(ran);
         thread.upto = to;
         self.give(thread, ran);
+    }
+
+    /// Books a piece of a thread's running time, and what it said up to its end.
+    fn run(&mut self, thread: &mut Thread, run: &Run) {
+        if std::mem::take(&mut thread.is_unsorted) {
+            thread.waiting.make_contiguous().sort_by_key(|mark| mark.at);
+        }
+        let begin = run.begin.max(thread.upto);
+        let mut piece = Piece { begin, end: run.end.max(begin), ran: run.ran, given: 0 };
+        while let Some(mark) = thread.waiting.pop_front_if(|mark| mark.at <= piece.end) {
+            // One that was written just before the thread was taken off its CPU comes late.
+            self.advance(thread, mark.at.max(thread.upto), &mut piece);
+            self.apply(thread, mark);
+        }
+        self.advance(thread, piece.end, &mut piece);
+        self.give(thread, piece.ran - piece.given);
+        thread.was_preempted = run.then == Then::Preempted;
+        if run.then == Then::Gone {
+            self.leave(thread);
+            // What is left was said by another that has its number now.
+            let waiting = std::mem::take(&mut thread.waiting);
+            *thread = Thread { upto: piece.end, waiting, ..Thread::default() };
+        }
     }
 
     fn apply(&mut self, thread: &mut Thread, mark: Mark) {

@@ -29,8 +29,13 @@ impl Bench {
 
     /// The program, by this compiler with these arguments.
     fn built(&self, compiler: &[&str]) -> PathBuf {
-        let program = self.0.path().join("markers");
-        let source = format!("{ROOT}/crates/markers/tests/programs/markers.c");
+        self.built_of("markers.c", "markers", compiler)
+    }
+
+    /// The program or library of that name.
+    fn built_of(&self, source: &str, name: &str, compiler: &[&str]) -> PathBuf {
+        let program = self.0.path().join(name);
+        let source = format!("{ROOT}/crates/markers/tests/programs/{source}");
         let built = Command::new(compiler[0])
             .args(&compiler[1..])
             .args(["-Wall", "-Wextra", "-Werror", "-O1", "-pthread"])
@@ -175,7 +180,12 @@ struct Serving {
 impl Serving {
     fn new(program: &Path) -> Self {
         let mut command = Command::new(program);
-        command.arg("serve").stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.arg("serve");
+        Self::with(command)
+    }
+
+    fn with(mut command: Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let says = BufReader::new(child.stdout.take().unwrap());
         let mut serving = Self { child, says };
@@ -273,6 +283,154 @@ fn a_program_that_closes_all_its_files_is_read_on_and_its_new_files_are_left_alo
     assert!(report["warnings"].to_string().contains("1 calls were not counted"), "{report}");
 }
 
+#[test]
+fn a_daemon_that_has_closed_all_its_files_is_found_by_what_it_maps_and_what_is_lost_is_told() {
+    let Some(bench) = Bench::new() else { return };
+    let mut command = Command::new(bench.c());
+    command.args(["serve", "2"]);
+    let mut serving = Serving::with(command);
+    let pid = serving.child.id();
+    let report = read_while(&bench, pid, || serving.ask("x"));
+    // Its thread had no place to write to before, and can get none.
+    assert_eq!(count(&report, "round", "calls"), 0);
+    assert!(report["warnings"].to_string().contains("had closed all its files"), "{report}");
+}
+
+/// The report on a process that runs already. It works until that is there.
+fn read_while(bench: &Bench, pid: u32, mut work: impl FnMut()) -> Value {
+    let out = bench.0.path().join("report.json");
+    let mut command = program();
+    command.args(["caliper", "--markers", "--json", "--for", "1s", "-p", &pid.to_string(), "-o"]);
+    let mut watcher = command.arg(&out).stderr(Stdio::null()).spawn().unwrap();
+    while watcher.try_wait().unwrap().is_none() {
+        work();
+    }
+    serde_json::from_str(&fs::read_to_string(out).unwrap()).unwrap()
+}
+
+/// In a PID namespace of its own.
+const CONTAINED: [&str; 4] = ["unshare", "--pid", "--fork", "--mount-proc"];
+
+#[test]
+fn the_first_thread_of_a_contained_process_is_charged_and_of_others_it_is_told() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.c().display().to_string();
+    let (report, _) = bench.report(&[], &[&CONTAINED[..], &[&program, "unended"]].concat());
+    let ran = seconds(&report, "unended", "on_cpu_s");
+    assert!(ran > 0.018 && ran < 0.2, "{ran} s");
+    let is_told = |report: &Value| report["warnings"].to_string().contains("by other numbers");
+    assert!(!is_told(&report), "{report}");
+    let (report, _) = bench.report(&[], &[&CONTAINED[..], &[&program, "threads", "2"]].concat());
+    assert!(is_told(&report), "{report}");
+}
+
+#[test]
+fn a_contained_process_that_runs_already_is_read() {
+    let Some(bench) = Bench::new() else { return };
+    let mut command = Command::new(CONTAINED[0]);
+    command.args(&CONTAINED[1..]).arg(bench.c()).arg("serve");
+    let mut serving = Serving::with(command);
+    let outer = serving.child.id();
+    let children = fs::read_to_string(format!("/proc/{outer}/task/{outer}/children")).unwrap();
+    let pid = children.trim().parse().unwrap();
+    let report = read_while(&bench, pid, || serving.ask("x"));
+    assert!(count(&report, "round", "calls") > 0, "{report}");
+    assert!(seconds(&report, "round", "on_cpu_s") > 0.018, "{report}");
+}
+
+#[test]
+fn more_processes_are_read_than_files_may_be_open_at_first() {
+    let Some(bench) = Bench::new() else { return };
+    let (program, out) = (bench.c().display().to_string(), bench.0.path().join("many.json"));
+    let nightwatt = crate::harness::program().get_program().to_owned();
+    // All are there at once: each waits for what it might be asked.
+    let all = "for i in $(seq 100); do (sleep 0.5 | $0 serve > /dev/null) & done; wait";
+    let limited = "ulimit -Sn 64; exec \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", limited, "sh"]).arg(nightwatt).args([
+        "caliper",
+        "--markers",
+        "--json",
+        "-o",
+    ]);
+    command.arg(&out).args(["--", "sh", "-c", all, &program]);
+    let output = command.output().unwrap();
+    let report = fs::read_to_string(out).unwrap_or_else(|_| panic!("{}", told(&output)));
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(count(&report, "begun", "calls"), 100, "{report}");
+}
+
+#[test]
+fn libraries_that_share_an_inline_function_count_it_each_in_its_own_section() {
+    let Some(bench) = Bench::new() else { return };
+    let library = ["c++", "-x", "c++", "-std=c++11", "-shared", "-fPIC"];
+    let one = bench.built_of("library.c", "one.so", &library);
+    let other = bench.built_of("library.c", "other.so", &[&library[..], &["-DOTHER"]].concat());
+    let host = bench.built_of("host.c", "host", &["cc"]);
+    let paths = [&host, &one, &other].map(|path| path.display().to_string());
+    let (report, _) = bench.report(&[], &paths.each_ref().map(String::as_str));
+    assert_eq!((count(&report, "shared", "calls"), count(&report, "other", "calls")), (20, 10));
+}
+
+/// What becomes of a program that nobody measures.
+fn unmeasured(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", told(&output));
+}
+
+#[test]
+fn a_child_of_a_process_whose_first_marker_is_being_made_can_mark() {
+    let bench = Bench(tempfile::tempdir().unwrap());
+    let program = bench.c();
+    for spins in 0..100 {
+        unmeasured(Command::new(&program).args(["race", &(400 * spins).to_string()]));
+    }
+}
+
+#[test]
+fn a_program_that_may_write_no_large_files_runs_on() {
+    let bench = Bench(tempfile::tempdir().unwrap());
+    let limited = "ulimit -f 100; exec \"$0\" count 10";
+    unmeasured(Command::new("sh").args(["-c", limited]).arg(bench.c()));
+}
+
+#[test]
+fn a_library_with_markers_may_be_closed_while_threads_live_that_used_them() {
+    let Some(bench) = Bench::new() else { return };
+    let library = bench.built_of("library.c", "one.so", &["cc", "-std=gnu99", "-shared", "-fPIC"]);
+    let library = library.display().to_string();
+    // With what it has itself, and with that of the program.
+    for options in [&["cc", "-std=gnu99"][..], &["cc", "-std=gnu99", "-rdynamic"]] {
+        let program = bench.built(options);
+        unmeasured(Command::new(&program).args(["plugin", &library]));
+        let (report, _) = bench.report_on(&program, &["plugin", &library]);
+        assert_eq!(report["exit_status"], 0, "{report}");
+        assert_eq!(count(&report, "shared", "calls"), 21);
+    }
+}
+
+#[test]
+fn markers_change_neither_errno_nor_the_standard_files() {
+    let bench = Bench(tempfile::tempdir().unwrap());
+    // Whoever was there has gone.
+    unmeasured(Command::new(bench.c()).arg("quiet").env("NIGHTWATT_MARKERS", "@nobody"));
+    let me = std::env::current_exe().unwrap();
+    let mut rust = Command::new(me);
+    rust.arg("quiet_for_the_test_above").env("NIGHTWATT_TEST_MARKS", "1");
+    unmeasured(rust.env("NIGHTWATT_MARKERS", "@nobody"));
+}
+
+/// The same of Rust: this very program, when it is told to by its environment.
+#[test]
+fn quiet_for_the_test_above() {
+    if std::env::var_os("NIGHTWATT_TEST_MARKS").is_none() {
+        return;
+    }
+    fs::metadata("/nowhere").unwrap_err();
+    drop(nightwatt_markers::section!("quiet"));
+    assert_eq!(std::io::Error::last_os_error().kind(), std::io::ErrorKind::NotFound);
+}
+
 /// What Rust is tested with: this very program, when it is told to by its environment.
 #[test]
 fn marks_for_the_test_below() {
@@ -325,6 +483,16 @@ fn python_marks_its_sections() {
     let own = seconds(&report, "outer", "on_cpu_s") - seconds(&report, "outer", "self_s");
     let inner = seconds(&report, "inner", "on_cpu_s") + seconds(&report, "decorated", "on_cpu_s");
     assert!((own - inner).abs() < 1e-9, "{own} {inner}");
+}
+
+#[test]
+fn python_bears_odd_names_and_threads_for_which_there_is_no_file() {
+    let Some(bench) = Bench::new() else { return };
+    let program = format!("{ROOT}/python/tests/refusals.py");
+    let (report, printed) = bench.report(&[], &["python3", &program]);
+    assert_eq!(report["exit_status"], 0, "{printed}");
+    assert_eq!((count(&report, "thread", "calls"), count(&report, "? odd", "calls")), (10, 2));
+    assert!(report["warnings"].to_string().contains("200 calls were not counted"), "{report}");
 }
 
 #[test]

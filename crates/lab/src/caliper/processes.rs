@@ -10,15 +10,18 @@ use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::PathBuf;
 
 use nightwatt_clock::meter::monotonic;
 use nightwatt_model::markers::area::{self, Header, RingReader};
 use nightwatt_model::markers::{Mark, Merger};
 use nightwatt_model::time::Mono;
 use rustix::fs::SealFlags;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags};
+use rustix::process::{Resource, Rlimit};
 
 use super::LOOK_EVERY;
+use super::namespaces;
 use crate::error::Error;
 
 /// What the shared memory is called.
@@ -52,6 +55,10 @@ pub(super) struct Trouble {
     pub(super) torn: u64,
     /// Files that were none of the kind.
     pub(super) strange: u64,
+    /// Processes, at the least, for which we had no file to open.
+    pub(super) unheard: u64,
+    /// Processes whose clock is not ours.
+    pub(super) other_clock: u64,
     /// Another nightwatt reads the process.
     pub(super) taken: bool,
     /// Processes that were read.
@@ -89,6 +96,8 @@ impl Sections {
 
 struct Process {
     number: u32,
+    /// Its number where it lives, by which it calls its first thread.
+    inside: u32,
     file: File,
     /// Ends with the process. None of one that we found by ourselves.
     connection: Option<UnixStream>,
@@ -132,6 +141,41 @@ fn is_memory(file: &File) -> bool {
         && file.metadata().is_ok_and(|metadata| metadata.len() == area::SIZE)
 }
 
+fn has_no_more_files(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE]
+        .iter()
+        .any(|it| code == Some(it.raw_os_error()))
+}
+
+/// A process takes two files. Not before the command has begun: it is to have the limit that it would
+/// have without us.
+fn allow_more_files() {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    // What we have is enough for most.
+    let _ =
+        rustix::process::setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+/// Files by which a process may have its memory open; where it has closed them, those that it maps.
+fn candidates(number: u32, is_found: bool) -> Vec<PathBuf> {
+    let open = fs::read_dir(format!("/proc/{number}/fd")).into_iter().flatten().flatten();
+    let open: Vec<PathBuf> = open
+        .map(|entry| entry.path())
+        .filter(|path| fs::read_link(path).is_ok_and(|to| to.as_os_str() == NAME))
+        .collect();
+    if is_found || !open.is_empty() {
+        return open;
+    }
+    let maps = fs::read(format!("/proc/{number}/maps")).unwrap_or_default();
+    let maps = String::from_utf8_lossy(&maps);
+    let ranges = maps.lines().filter(|line| line.ends_with(NAME)).filter_map(|line| {
+        let (from, to) = line.split_once(' ')?.0.split_once('-')?;
+        Some((from.trim_start_matches('0'), to.trim_start_matches('0')))
+    });
+    ranges.map(|(from, to)| format!("/proc/{number}/map_files/{from}-{to}").into()).collect()
+}
+
 impl Processes {
     /// Listens. `wanted` is a process that runs already.
     pub(super) fn new(wanted: Option<u32>) -> Result<Self, Error> {
@@ -173,9 +217,20 @@ impl Processes {
     /// Takes what there is.
     pub(super) fn look(&mut self, merger: &mut Merger) -> Looked {
         self.find_wanted();
-        while let Ok((caller, _)) = self.listener.accept() {
-            if caller.set_nonblocking(true).is_ok() {
-                self.callers.push(caller);
+        loop {
+            match self.listener.accept() {
+                Ok((caller, _)) if caller.set_nonblocking(true).is_ok() => {
+                    if self.trouble.processes == 0 && self.callers.is_empty() {
+                        allow_more_files();
+                    }
+                    self.callers.push(caller);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    let unheard = &mut self.trouble.unheard;
+                    *unheard = (*unheard).max(u64::from(has_no_more_files(&error)));
+                    break;
+                }
             }
         }
         for caller in std::mem::take(&mut self.callers) {
@@ -196,21 +251,24 @@ impl Processes {
 
     fn hear(&mut self, caller: UnixStream) {
         let file = match received(&caller) {
-            Ok(Some(file)) => File::from(file),
+            Ok(Heard::File(file)) => File::from(file),
+            Ok(Heard::NoRoom) => {
+                self.trouble.unheard += 1;
+                return;
+            }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 self.callers.push(caller);
                 return;
             }
-            Ok(None) | Err(_) => return,
+            Ok(Heard::Nothing) | Err(_) => return,
         };
         let peer = rustix::net::sockopt::socket_peercred(&caller);
         let number = peer.ok().and_then(|peer| u32::try_from(peer.pid.as_raw_nonzero().get()).ok());
-        let is_ours = is_memory(&file)
-            && header(&file).is_ok()
-            && set(&file, area::READER_AT, std::process::id()).is_ok();
-        match number.filter(|_| is_ours) {
-            Some(number) => self.adopt(Process {
+        let header = is_memory(&file).then(|| header(&file).ok()).flatten();
+        match number.zip(header) {
+            Some((number, header)) if introduce(&file, number).is_ok() => self.adopt(Process {
                 number,
+                inside: header.process,
                 file,
                 connection: Some(caller),
                 gone: None,
@@ -220,12 +278,13 @@ impl Processes {
                 refused: 0,
                 without_ring: 0,
             }),
-            None => self.trouble.strange += 1,
+            _ => self.trouble.strange += 1,
         }
     }
 
     fn adopt(&mut self, process: Process) {
         self.trouble.processes += 1;
+        self.trouble.other_clock += u64::from(!namespaces::is_shared(process.number, "time"));
         self.read.push(process);
     }
 
@@ -235,12 +294,9 @@ impl Processes {
             return;
         };
         let number = wanted.number;
-        for entry in fs::read_dir(format!("/proc/{number}/fd")).into_iter().flatten().flatten() {
-            let is_ours = fs::read_link(entry.path()).is_ok_and(|to| to.as_os_str() == NAME);
-            let file = is_ours.then(|| File::options().read(true).write(true).open(entry.path()));
-            let Some(Ok(file)) = file.filter(|file| file.as_ref().is_ok_and(is_memory)) else {
-                continue;
-            };
+        for path in candidates(number, !wanted.found.is_empty()) {
+            let file = File::options().read(true).write(true).open(path);
+            let Some(file) = file.ok().filter(is_memory) else { continue };
             let Ok(inode) = file.metadata().map(|metadata| metadata.ino()) else { continue };
             if wanted.found.contains(&inode) {
                 continue;
@@ -264,7 +320,7 @@ impl Processes {
 
     fn begin_reading(&mut self, number: u32, file: File) -> io::Result<Option<Process>> {
         let header = header(&file)?;
-        if header.process != number {
+        if Some(header.process) != namespaces::number_inside(number) {
             return Ok(None);
         }
         let is_read = header.enabled != 0
@@ -290,11 +346,12 @@ impl Processes {
             file.write_all_at(&address, area::SOCKET_AT)?;
         }
         let reading = header.readings.wrapping_add(1).max(1);
-        set(&file, area::READER_AT, std::process::id())?;
+        introduce(&file, number)?;
         set(&file, area::READINGS_AT, reading)?;
         set(&file, area::ENABLED_AT, reading)?;
         Ok(Some(Process {
             number,
+            inside: header.process,
             file,
             connection: None,
             gone: None,
@@ -318,18 +375,39 @@ impl Drop for Processes {
     }
 }
 
-/// The file that a caller hands over; none if it has gone without.
-fn received(caller: &UnixStream) -> io::Result<Option<OwnedFd>> {
+/// Who reads, for other readers and for the process, which looks whether we are there if it can.
+fn introduce(file: &File, number: u32) -> io::Result<()> {
+    let me = std::process::id();
+    let visible = if namespaces::is_shared(number, "pid") { me } else { 0 };
+    set(file, area::VISIBLE_AT, visible)?;
+    set(file, area::READER_AT, me)
+}
+
+/// What a caller says.
+enum Heard {
+    /// Here is its memory.
+    File(OwnedFd),
+    /// That was to come, and we had no file for it.
+    NoRoom,
+    /// It has gone without.
+    Nothing,
+}
+
+fn received(caller: &UnixStream) -> io::Result<Heard> {
     let mut byte = [0];
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut rights = RecvAncillaryBuffer::new(&mut space);
     let text = &mut [IoSliceMut::new(&mut byte)];
-    rustix::net::recvmsg(caller, text, &mut rights, RecvFlags::CMSG_CLOEXEC)?;
+    let message = rustix::net::recvmsg(caller, text, &mut rights, RecvFlags::CMSG_CLOEXEC)?;
     let file = rights.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut files) => files.next(),
         _ => None,
     });
-    Ok(file)
+    Ok(match file {
+        Some(file) => Heard::File(file),
+        None if message.flags.contains(ReturnFlags::CTRUNC) => Heard::NoRoom,
+        None => Heard::Nothing,
+    })
 }
 
 impl Process {
@@ -350,9 +428,13 @@ impl Process {
             return false;
         }
         // A program that closes all its files still has its memory; one that becomes another has not.
-        let maps = fs::read(format!("/proc/{}/maps", self.number)).unwrap_or_default();
+        let maps = fs::read(format!("/proc/{}/maps", self.number));
         let name = NAME.as_bytes();
         self.gone = Some(monotonic() + LOOK_EVERY);
+        if maps.as_ref().is_err_and(has_no_more_files) {
+            return false;
+        }
+        let maps = maps.unwrap_or_default();
         !maps.windows(name.len()).any(|part| part == name)
     }
 
@@ -394,7 +476,11 @@ impl Process {
         for (thread, mark) in marks {
             match self.sections.get(mark.section as usize) {
                 Some(Some(section)) => {
-                    merger.mark((self.number, thread), Mark { section: *section, ..mark });
+                    // The kernel tells of threads by their numbers here. Of one that lives in another
+                    // namespace, only the first thread's is known.
+                    let thread = if thread == self.inside { self.number } else { thread };
+                    let mark = Mark { section: *section, ..mark };
+                    trouble.torn += u64::from(!merger.mark((self.number, thread), mark));
                 }
                 Some(None) => {}
                 None => trouble.torn += 1,

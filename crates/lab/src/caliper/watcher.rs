@@ -147,6 +147,22 @@ impl Watcher {
             ),
             (trouble.refused, "sections were left out: there is room for 256"),
             (trouble.torn, "records of markers made no sense and were left out"),
+            (
+                trouble.unheard,
+                "processes or more with markers could not be read: nightwatt may not open more files. Raise \
+                 its limit (`ulimit -Hn`), or start fewer at once",
+            ),
+            (
+                trouble.other_clock,
+                "processes with markers have a clock of their own (a time namespace): their sections' lengths \
+                 are right and their CPU times are not",
+            ),
+            (
+                markers.merger.untold(),
+                "threads with markers are known to the kernel by other numbers (in a container's PID namespace \
+                 only a process's first thread is recognised), or it did not tell when they ran: their calls \
+                 have no CPU time and no joules",
+            ),
             (trouble.strange, "processes shared something that is no memory of markers"),
             (lost, "pieces of running time were lost: CPU times in sections are too small"),
         ] {

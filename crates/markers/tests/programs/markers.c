@@ -2,6 +2,7 @@
  * C and C++. */
 #include <nightwatt.h>
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <sys/wait.h>
 
@@ -55,6 +56,102 @@ static void *once(void *unused)
 	return NULL;
 }
 
+/* A child of this process that has a marker of its own. Its status. */
+static int child(void)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (!pid) {
+		alarm(5);
+		NIGHTWATT_BEGIN("child");
+		NIGHTWATT_END("child");
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	return status;
+}
+
+static int go;
+
+static void *once_told(void *unused)
+{
+	while (!__atomic_load_n(&go, __ATOMIC_ACQUIRE))
+		;
+	return once(unused);
+}
+
+/* The first marker of the process in one thread, while another forks. */
+static int race(long spins)
+{
+	pthread_t thread;
+	int status;
+
+	pthread_create(&thread, NULL, once_told, NULL);
+	usleep(200);
+	__atomic_store_n(&go, 1, __ATOMIC_RELEASE);
+	for (volatile long i = 0; i < spins; i++)
+		;
+	status = child();
+	pthread_join(thread, NULL);
+	return status;
+}
+
+static void *library;
+
+static void *works(void *unused)
+{
+	(void)unused;
+	((void (*)(void))dlsym(library, "work"))();
+	__atomic_store_n(&go, 1, __ATOMIC_RELEASE);
+	while (__atomic_load_n(&go, __ATOMIC_ACQUIRE) != 2)
+		usleep(1000);
+	return NULL;
+}
+
+/* A library that has markers is closed while a thread that used them lives; then markers of our own. */
+static int plugin(const char *path)
+{
+	pthread_t thread;
+	int before, status;
+
+	library = dlopen(path, RTLD_NOW);
+	if (!library)
+		return 2;
+	pthread_create(&thread, NULL, works, NULL);
+	while (!__atomic_load_n(&go, __ATOMIC_ACQUIRE))
+		usleep(1000);
+	dlclose(library);
+	__atomic_store_n(&go, 2, __ATOMIC_RELEASE);
+	pthread_join(thread, NULL);
+	once(NULL);
+	status = child();
+	before = dup(0);
+	for (int i = 0; i < 20; i++) {
+		library = dlopen(path, RTLD_NOW);
+		((void (*)(void))dlsym(library, "work"))();
+		dlclose(library);
+	}
+	/* No file is left open each time. */
+	return status ? status : dup(0) != before + 1;
+}
+
+/* Its standard files are closed, and nobody hears its report. */
+static int is_disturbed(void)
+{
+	for (int i = 0; i < 3; i++)
+		close(i);
+	errno = 0;
+	NIGHTWATT_BEGIN("quiet");
+	NIGHTWATT_END("quiet");
+	if (errno)
+		return 3;
+	for (int i = 0; i < 3; i++)
+		if (fcntl(i, F_GETFD) >= 0)
+			return 4;
+	return 0;
+}
+
 int main(int count, char **arguments)
 {
 	const char *what = count > 1 ? arguments[1] : "";
@@ -78,6 +175,12 @@ int main(int count, char **arguments)
 			if (pause)
 				run_for(pause);
 		}
+	} else if (!strcmp(what, "race")) {
+		return race(n) != 0;
+	} else if (!strcmp(what, "plugin")) {
+		return plugin(arguments[2]) != 0;
+	} else if (!strcmp(what, "quiet")) {
+		return is_disturbed();
 	} else if (!strcmp(what, "again")) {
 		/* More threads than there are rings, one after the other. */
 		for (; n; n--) {
@@ -142,6 +245,11 @@ int main(int count, char **arguments)
 		/* Rounds, each when it is asked for one; until nobody asks. A child's too. */
 		char asked[2];
 
+		/* As a daemon that has begun with its markers before it closed its files. */
+		NIGHTWATT_BEGIN("begun");
+		NIGHTWATT_END("begun");
+		for (int i = 3; n == 2 && i < 64; i++)
+			close(i);
 		printf("ready\n");
 		fflush(stdout);
 		while (fgets(asked, sizeof(asked), stdin)) {

@@ -25,6 +25,8 @@ pub const ENABLED_AT: u64 = 16;
 pub const READER_AT: u64 = 20;
 /// Where the number of readings so far stands.
 pub const READINGS_AT: u64 = 40;
+/// Where the reader's process number stands too, if the program can see it; else 0.
+pub const VISIBLE_AT: u64 = 44;
 /// Where the name of the reader's socket stands, for children.
 pub const SOCKET_AT: u64 = 64;
 /// And how long it may be, its zero included.
