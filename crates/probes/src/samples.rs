@@ -105,8 +105,7 @@ impl Samples {
         match watch {
             Watch::Children => self.processes.watch_children_of(std::process::id()),
             Watch::Process(pid) => {
-                let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(1, Iterator::count);
-                self.processes.watch(pid, threads as u32, mapped(pid));
+                self.processes.watch(pid, threads(pid), mapped(pid));
             }
             Watch::Everybody => {}
         }
@@ -267,6 +266,15 @@ fn online_cpus() -> Vec<usize> {
     };
     let cpus: Vec<usize> = text.trim().split(',').filter_map(range).flatten().collect();
     if cpus.is_empty() { vec![0] } else { cpus }
+}
+
+/// The threads that a process has.
+fn threads(pid: u32) -> Vec<u32> {
+    let found = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let threads: Vec<u32> =
+        found.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    // Without a word from the kernel, the first.
+    if threads.is_empty() { vec![pid] } else { threads }
 }
 
 /// What a process that runs already may run code from.
