@@ -1,7 +1,6 @@
 //! Which function of a file a place is in.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::Path;
 
 use object::Endianness;
@@ -10,6 +9,7 @@ use object::read::elf::ElfFile64;
 use crate::debug;
 use crate::error::ProbeError;
 use crate::places::{Place, demangled, file_offset};
+use crate::read::elf_file;
 
 impl Place {
     /// Where the function begins that it is in, in bytes from the file's beginning; none where the file
@@ -39,7 +39,7 @@ pub(crate) struct Symbols(Vec<Symbol>);
 impl Symbols {
     /// Of a program or library.
     pub(crate) fn read(path: &Path) -> Result<Self, ProbeError> {
-        let data = fs::read(path)
+        let data = elf_file(path)
             .map_err(|source| ProbeError::Unreadable { path: path.to_owned(), source })?;
         let elf: ElfFile64<'_, Endianness> = ElfFile64::parse(&*data).map_err(|error| {
             ProbeError::NotElf { path: path.to_owned(), why: error.to_string() }
