@@ -84,7 +84,6 @@ fn follow(
 ) -> Result<Course, Error> {
     let begin = monotonic();
     metering.begin(begin);
-    books.read(samples);
     books.begin(begin);
     thread::scope(|scope| {
         if let Target::Command(command) = &options.target {
