@@ -30,7 +30,7 @@ use kernel::KernelSymbols;
 /// 1,100 at most.
 const RING: usize = 1 << 20;
 
-/// With less it does not begin. Without CAP_IPC_LOCK, what all CPUs may take is
+/// With less it does not begin. Without `CAP_IPC_LOCK`, what all CPUs may take is
 /// `kernel.perf_event_mlock_kb` for each and `ulimit -l` for all together.
 const LEAST_RING: usize = 1 << 16;
 
