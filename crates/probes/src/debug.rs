@@ -5,13 +5,14 @@
 //! `.debug` there, and in the same folder below `/usr/lib/debug`. And as Fedora has them, packed within
 //! the file (`.gnu_debugdata`, mini debug info).
 
-use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use lzma_rust2::XzReader;
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection, ObjectSymbol, SymbolKind};
+
+use crate::read::elf_file;
 
 /// Where distributions put debug files.
 const ROOTS: [&str; 1] = ["/usr/lib/debug"];
@@ -55,7 +56,7 @@ fn functions_below(roots: &[PathBuf], elf: &ElfFile64<'_, Endianness>, path: &Pa
         return functions;
     }
     for candidate in candidates(roots, elf, path) {
-        let found = fs::read(&candidate).ok();
+        let found = elf_file(&candidate).ok();
         if found.is_some_and(|data| functions.take_separate(&data, elf)) {
             return functions;
         }
@@ -150,6 +151,7 @@ fn crc32(data: &[u8]) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::process::Command;
 
     use super::*;

@@ -34,6 +34,9 @@ pub enum ProbeError {
     /// The kernel does not let us sample.
     #[error("the kernel does not let this user sample what runs ({0})")]
     NoSamples(io::Error),
+    /// Its limit on locked memory is too low.
+    #[error("the kernel gives this user no room for samples, not even 64 KiB for each CPU ({0})")]
+    NoRoom(io::Error),
     /// How a place was written.
     #[error("`{text}` names no place in a program: {why}")]
     Syntax {
@@ -191,6 +194,11 @@ impl ProbeError {
             Self::NoSamples(_) => Some(
                 "run it as root, or give the program what it needs: `setcap cap_perfmon+ep \
                  nightwatt`; or `sudo sysctl kernel.perf_event_paranoid=-1`",
+            ),
+            Self::NoRoom(_) => Some(
+                "run it as root, or give the program what it needs: `setcap \
+                 cap_perfmon,cap_ipc_lock+ep nightwatt`; or raise `ulimit -l` or `sysctl \
+                 kernel.perf_event_mlock_kb`",
             ),
             Self::NoBtf => Some("use a kernel built with CONFIG_DEBUG_INFO_BTF=y, as Debian's are"),
             Self::NoSymbol { stripped: true, .. } => Some(

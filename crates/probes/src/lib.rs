@@ -14,6 +14,7 @@ mod go;
 mod loaded;
 mod offers;
 mod places;
+mod read;
 mod samples;
 mod sections;
 mod symbols;

@@ -1,7 +1,6 @@
 //! Functions in ELF files: names to places, and what a probe costs there.
 
 use std::collections::HashSet;
-use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +11,7 @@ use crate::code::{Piece, behind_stack_check};
 use crate::debug;
 use crate::error::ProbeError;
 use crate::go::{self, GoFunction};
+use crate::read::elf_file;
 use crate::target::{Point, resolve_file};
 use crate::usdt;
 
@@ -82,7 +82,7 @@ pub enum InstructionKind {
 pub fn function_entries(point: &Point) -> Result<Vec<Place>, ProbeError> {
     let path = resolve_file(&point.program)?;
     let data =
-        fs::read(&path).map_err(|source| ProbeError::Unreadable { path: path.clone(), source })?;
+        elf_file(&path).map_err(|source| ProbeError::Unreadable { path: path.clone(), source })?;
     let elf: ElfFile64<'_, Endianness> = ElfFile64::parse(&*data)
         .map_err(|error| ProbeError::NotElf { path: path.clone(), why: error.to_string() })?;
     if let Some(probe) = point.usdt() {

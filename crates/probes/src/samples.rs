@@ -11,9 +11,11 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
-use nightwatt_clock::meter::monotonic;
+use nightwatt_clock::meter::{Stop, Woken, monotonic};
 use nightwatt_model::samples::{Frame, MappedFile, Mapping, Processes, Record, Seen};
 use nightwatt_model::time::Mono;
 use perf_event::events::Software;
@@ -27,6 +29,13 @@ use kernel::KernelSymbols;
 /// Room for records of one CPU between two times at which they are read. A sample takes 100 bytes, and
 /// 1,100 at most.
 const RING: usize = 1 << 20;
+
+/// With less it does not begin. Without `CAP_IPC_LOCK`, what all CPUs may take is
+/// `kernel.perf_event_mlock_kb` for each and `ulimit -l` for all together.
+const LEAST_RING: usize = 1 << 16;
+
+/// How often the rings are emptied.
+const DRAIN_EVERY: Duration = Duration::from_millis(50);
 
 /// A function that was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,10 +63,11 @@ pub enum Sample {
 
 /// Samples of every CPU, until this is dropped.
 pub struct Samples {
-    rings: Vec<Sampler>,
+    rings: Arc<Mutex<Rings>>,
+    cpus: usize,
+    /// Ends the thread that empties the rings.
+    stop: Stop,
     period: Duration,
-    /// Records that were read and may have to wait for those of other CPUs.
-    waiting: Vec<(u64, Record)>,
     processes: Processes,
     kernel: KernelSymbols,
     files: Vec<Option<LoadedFile>>,
@@ -66,6 +76,14 @@ pub struct Samples {
     of_kernel: HashMap<usize, usize>,
     lost: u64,
     throttled: u64,
+}
+
+/// What the kernel writes to. A thread of its own empties them: whoever reads samples may be busy for
+/// seconds with the names of a large program.
+struct Rings {
+    of_cpus: Vec<Sampler>,
+    /// Records that were read and may have to wait for those of other CPUs.
+    waiting: Vec<(u64, Record)>,
 }
 
 /// A file and its functions.
@@ -79,12 +97,15 @@ impl Samples {
     /// Samples so often each second. Nothing is counted before [`Self::start`].
     pub fn open(hz: u32) -> Result<Self, ProbeError> {
         let period = Duration::from_nanos(1_000_000_000 / u64::from(hz.max(1)));
-        let rings = online_cpus().into_iter().map(|cpu| ring(cpu, period));
-        let rings = rings.collect::<io::Result<Vec<Sampler>>>();
+        let cpus = online_cpus();
+        let of_cpus = with_less_room(|room| {
+            cpus.iter().map(|cpu| ring(*cpu, period, room)).collect::<Result<Vec<Sampler>, _>>()
+        })?;
         Ok(Self {
-            rings: rings.map_err(ProbeError::NoSamples)?,
+            rings: Arc::new(Mutex::new(Rings { of_cpus, waiting: Vec::new() })),
+            cpus: cpus.len(),
+            stop: Stop::new().map_err(ProbeError::NoSamples)?,
             period,
-            waiting: Vec::new(),
             processes: Processes::default(),
             kernel: KernelSymbols::read(),
             files: Vec::new(),
@@ -99,14 +120,21 @@ impl Samples {
     /// Begins to look, at these processes. (Everybody is nobody here: it knows what it has seen
     /// starting.)
     pub fn start(&mut self, watch: Watch) -> Result<(), ProbeError> {
-        for ring in &mut self.rings {
+        for ring in &mut locked(&self.rings).of_cpus {
             ring.as_counter_mut().enable().map_err(ProbeError::NoSamples)?;
         }
+        let (rings, stop) = (Arc::clone(&self.rings), self.stop.clone());
+        let drain = move || {
+            while stop.wait_until(monotonic() + DRAIN_EVERY) == Woken::TimedOut {
+                locked(&rings).drain();
+            }
+        };
+        let thread = thread::Builder::new().name("samples".to_owned());
+        thread.spawn(drain).map_err(ProbeError::NoSamples)?;
         match watch {
             Watch::Children => self.processes.watch_children_of(std::process::id()),
             Watch::Process(pid) => {
-                let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(1, Iterator::count);
-                self.processes.watch(pid, threads as u32, mapped(pid));
+                self.processes.watch(pid, threads(pid), mapped(pid));
             }
             Watch::Everybody => {}
         }
@@ -120,7 +148,7 @@ impl Samples {
 
     /// CPUs that are looked at.
     pub const fn cpus(&self) -> usize {
-        self.rings.len()
+        self.cpus
     }
 
     /// Functions that were seen.
@@ -143,15 +171,7 @@ impl Samples {
         // A record of one CPU may be older than what was read of another before: those that are newer
         // than this wait until the next time.
         let now = monotonic().0.as_nanos() as u64;
-        for ring in &mut self.rings {
-            while let Some(record) = ring.next_record() {
-                let parsed = Record::parse(record.ty(), record.misc(), &record.to_contiguous());
-                self.waiting.extend(parsed);
-            }
-        }
-        self.waiting.sort_by_key(|(time, _)| *time);
-        let ready = self.waiting.partition_point(|(time, _)| *time <= now);
-        let ready: Vec<(u64, Record)> = self.waiting.drain(..ready).collect();
+        let ready = locked(&self.rings).take(now);
         ready.into_iter().filter_map(|(time, record)| self.take(time, record)).collect()
     }
 
@@ -214,6 +234,36 @@ impl Samples {
     }
 }
 
+impl Drop for Samples {
+    fn drop(&mut self) {
+        self.stop.stop();
+    }
+}
+
+impl Rings {
+    fn drain(&mut self) {
+        for ring in &mut self.of_cpus {
+            while let Some(record) = ring.next_record() {
+                let parsed = Record::parse(record.ty(), record.misc(), &record.to_contiguous());
+                self.waiting.extend(parsed);
+            }
+        }
+    }
+
+    /// All records up to now, in their order.
+    fn take(&mut self, now: u64) -> Vec<(u64, Record)> {
+        self.drain();
+        self.waiting.sort_by_key(|(time, _)| *time);
+        let ready = self.waiting.partition_point(|(time, _)| *time <= now);
+        self.waiting.drain(..ready).collect()
+    }
+}
+
+/// Nothing is left half done where somebody panics.
+fn locked(rings: &Mutex<Rings>) -> MutexGuard<'_, Rings> {
+    rings.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// `[libc.so.6]`, `[vdso]`.
 fn unnamed(mapped: &str) -> String {
     let file = mapped.rsplit('/').next().unwrap_or(mapped);
@@ -231,14 +281,35 @@ impl LoadedFile {
         // Another file may have taken its name; that of a container is to be found in its own root.
         let is_it = |path: &PathBuf| fs::metadata(path).is_ok_and(|it| it.ino() == mapped.inode);
         let path = Some(name.to_owned()).filter(|path| path.is_absolute() && is_it(path));
-        let path = path.or_else(|| in_its_root().filter(is_it))?;
+        let path = path.or_else(|| in_its_root().filter(is_it));
+        // Deleted or replaced, it can be read as long as it runs.
+        let path = path.or_else(|| as_it_runs(mapped.pid).find(is_it))?;
         let found = fs::metadata(&path).ok()?;
         let symbols = Symbols::read(&path).ok()?;
         Some(Self { path: name.to_owned(), identity: (found.dev(), found.ino()), symbols })
     }
 }
 
-fn ring(cpu: usize, period: Duration) -> io::Result<Sampler> {
+/// All that a process runs and has mapped, whatever became of the names.
+fn as_it_runs(pid: u32) -> impl Iterator<Item = PathBuf> {
+    let mapped = fs::read_dir(format!("/proc/{pid}/map_files")).into_iter().flatten().flatten();
+    std::iter::once(PathBuf::from(format!("/proc/{pid}/exe"))).chain(mapped.map(|it| it.path()))
+}
+
+/// Opens with half the room, and half of that, as long as the kernel does not give more.
+fn with_less_room<T>(
+    mut open: impl FnMut(usize) -> Result<T, ProbeError>,
+) -> Result<T, ProbeError> {
+    let mut room = RING;
+    loop {
+        match open(room) {
+            Err(ProbeError::NoRoom(_)) if room > LEAST_RING => room /= 2,
+            opened => return opened,
+        }
+    }
+}
+
+fn ring(cpu: usize, period: Duration, room: usize) -> Result<Sampler, ProbeError> {
     let mut builder = Builder::new(Software::CPU_CLOCK);
     builder
         .any_pid()
@@ -255,7 +326,11 @@ fn ring(cpu: usize, period: Duration) -> io::Result<Sampler> {
         .comm(true)
         .comm_exec(true)
         .task(true);
-    builder.build()?.sampled(RING)
+    let counter = builder.build().map_err(ProbeError::NoSamples)?;
+    counter.sampled(room).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => ProbeError::NoRoom(error),
+        _ => ProbeError::NoSamples(error),
+    })
 }
 
 /// `0-3,6`; without a word from the kernel, the first.
@@ -267,6 +342,15 @@ fn online_cpus() -> Vec<usize> {
     };
     let cpus: Vec<usize> = text.trim().split(',').filter_map(range).flatten().collect();
     if cpus.is_empty() { vec![0] } else { cpus }
+}
+
+/// The threads that a process has.
+fn threads(pid: u32) -> Vec<u32> {
+    let found = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let threads: Vec<u32> =
+        found.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    // Without a word from the kernel, the first.
+    if threads.is_empty() { vec![pid] } else { threads }
 }
 
 /// What a process that runs already may run code from.
@@ -294,6 +378,24 @@ fn mapping(line: &str) -> Option<Mapping> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_memory_may_not_be_locked_there_is_less_room() {
+        let refused = || ProbeError::NoRoom(io::ErrorKind::PermissionDenied.into());
+        let mut tried = Vec::new();
+        let opened = with_less_room(|room| {
+            tried.push(room);
+            if room <= 1 << 18 { Ok(room) } else { Err(refused()) }
+        });
+        assert_eq!((opened.unwrap(), tried), (1 << 18, vec![1 << 20, 1 << 19, 1 << 18]));
+        let mut last = 0;
+        let never = with_less_room::<()>(|room| {
+            last = room;
+            Err(refused())
+        });
+        assert!(matches!(never, Err(ProbeError::NoRoom(_))));
+        assert_eq!(last, 1 << 16);
+    }
 
     #[test]
     fn what_may_be_run_is_found_in_a_list_of_mappings() {

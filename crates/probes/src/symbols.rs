@@ -1,7 +1,6 @@
 //! Which function of a file a place is in.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::Path;
 
 use object::Endianness;
@@ -9,7 +8,9 @@ use object::read::elf::ElfFile64;
 
 use crate::debug;
 use crate::error::ProbeError;
+use crate::go;
 use crate::places::{Place, demangled, file_offset};
+use crate::read::elf_file;
 
 impl Place {
     /// Where the function begins that it is in, in bytes from the file's beginning; none where the file
@@ -39,16 +40,20 @@ pub(crate) struct Symbols(Vec<Symbol>);
 impl Symbols {
     /// Of a program or library.
     pub(crate) fn read(path: &Path) -> Result<Self, ProbeError> {
-        let data = fs::read(path)
+        let data = elf_file(path)
             .map_err(|source| ProbeError::Unreadable { path: path.to_owned(), source })?;
         let elf: ElfFile64<'_, Endianness> = ElfFile64::parse(&*data).map_err(|error| {
             ProbeError::NotElf { path: path.to_owned(), why: error.to_string() }
         })?;
-        let functions = debug::functions(&elf, path).found.into_iter();
+        let mut functions = debug::functions(&elf, path);
+        if functions.is_stripped {
+            functions.found.extend(of_go(&elf));
+        }
+        let functions = functions.found.into_iter();
         let mut found: Vec<(Symbol, (bool, usize, usize))> = functions
             .filter_map(|function| {
                 let begin = file_offset(&elf, function.address)?;
-                let (end, name) = (begin + function.size, function.name);
+                let (end, name) = (begin.saturating_add(function.size), function.name);
                 // Of several names the one that is meant for others, and the plainest.
                 let underscores = name.bytes().take_while(|byte| *byte == b'_').count();
                 let plainness = (function.is_local, underscores, name.len());
@@ -71,7 +76,7 @@ impl Symbols {
             let next = self.0.get(place + 1).map(|next| next.begin);
             let symbol = &mut self.0[place];
             if symbol.end == symbol.begin {
-                symbol.end = next.unwrap_or(symbol.begin + 1);
+                symbol.end = next.unwrap_or(symbol.begin.saturating_add(1));
             }
         }
     }
@@ -96,5 +101,47 @@ impl Symbols {
     /// Its name as its author wrote it, and where it begins.
     pub(crate) fn function(&self, place: usize) -> (String, u64) {
         self.0.get(place).map_or_else(Default::default, |it| (demangled(&it.name), it.begin))
+    }
+}
+
+/// A stripped Go program has a table of its own.
+fn of_go(elf: &ElfFile64<'_, Endianness>) -> Vec<debug::Function> {
+    let found = go::table(elf).and_then(|table| go::functions(elf, table)).unwrap_or_default();
+    let function = |it: go::GoFunction| debug::Function {
+        name: it.name,
+        address: it.range.start,
+        size: it.range.end.saturating_sub(it.range.start),
+        is_local: false,
+    };
+    found.into_iter().map(function).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    fn knows(path: &Path, name: &str) -> bool {
+        let symbols = Symbols::read(path).unwrap();
+        (0..symbols.0.len()).any(|place| symbols.function(place).0 == name)
+    }
+
+    #[test]
+    fn a_stripped_go_program_tells_its_functions() {
+        if Command::new("go").arg("version").output().is_err() {
+            println!("skipped: there is no go");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (source, program) = (folder.path().join("prog.go"), folder.path().join("prog"));
+        let text = "package main\n\n//go:noinline\nfunc work() { println(1) }\n\n\
+                    func main() { work() }\n";
+        std::fs::write(&source, text).unwrap();
+        let mut go = Command::new("go");
+        go.args(["build", "-ldflags=-s -w", "-o"]).arg(&program).arg(&source);
+        let output = go.env("GOCACHE", folder.path().join("cache")).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert!(knows(&program, "main.work"));
     }
 }

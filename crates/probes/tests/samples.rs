@@ -65,7 +65,7 @@ impl Seen {
 fn sampled(watch: Watch, mut goes_on: impl FnMut() -> bool) -> Option<(Seen, Samples)> {
     let mut samples = match Samples::open(HZ) {
         Ok(samples) => samples,
-        Err(error @ ProbeError::NoSamples(_)) => {
+        Err(error @ (ProbeError::NoSamples(_) | ProbeError::NoRoom(_))) => {
             println!("skipped: {error}");
             return None;
         }
@@ -178,6 +178,18 @@ fn a_process_that_runs_already_is_known_by_its_functions() {
     let watch = Watch::Process(child.id());
     let Some((seen, _)) = sampled(watch, || child.try_wait().unwrap().is_none()) else { return };
     assert!(is_share(seen.within("light"), seen.within("outer"), 1.0 / 3.0));
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_process_whose_file_was_deleted_is_known_by_its_functions() {
+    let program = Program::build();
+    let mut child = Command::new(program.path()).args(["nested", "300"]).spawn().unwrap();
+    std::fs::remove_file(program.path()).unwrap();
+    let watch = Watch::Process(child.id());
+    let Some((seen, _)) = sampled(watch, || child.try_wait().unwrap().is_none()) else { return };
+    assert!(is_share(seen.within("light"), seen.within("outer"), 1.0 / 3.0));
+    assert!(seen.within("outer") > 100, "{:?}", seen.stacks);
     child.wait().unwrap();
 }
 

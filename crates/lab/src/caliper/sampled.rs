@@ -8,6 +8,7 @@ mod books;
 mod result;
 mod text;
 
+use std::fs;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -56,11 +57,14 @@ pub fn run(
         running.go_on()?;
     }
     let mut books = Books::new(&meters, idle.as_deref(), sections);
+    let used_before = time_used(&options.target);
     samples.start(watch)?;
     let (sender, events) = channel();
     let metering = super::start(meters, options.interval, &sender)?;
     let course =
         follow(options, running, (&mut samples, &mut books), &metering, (sender, &events))?;
+    let used =
+        time_used(&options.target).zip(used_before).map(|(now, then)| now.saturating_sub(then));
     books.end(course.end);
     books.read(&mut samples);
     let (measured, _) = metering.finish(course.end);
@@ -70,7 +74,31 @@ pub fn run(
     books.close();
     Ok(SampledReport::of(
         options,
-        &result::Seen { books: &books, samples: &samples, measured: &measured, course: &course },
+        &result::Seen {
+            books: &books,
+            samples: &samples,
+            measured: &measured,
+            course: &course,
+            used,
+        },
+    ))
+}
+
+/// The CPU time that a process which ran already has used, while it is there.
+fn time_used(target: &Target) -> Option<Duration> {
+    let Target::Process(pid) = target else { return None };
+    cpu_time(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Of `/proc/PID/stat` (proc(5): fields 14 and 15). The second field is the command's name in brackets,
+/// and may contain anything.
+fn cpu_time(stat: &str) -> Option<Duration> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_ascii_whitespace().skip(11);
+    let mut next = || fields.next()?.parse::<u64>().ok();
+    let ticks = next()?.saturating_add(next()?);
+    Some(Duration::from_millis(
+        ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second(),
     ))
 }
 
@@ -84,7 +112,6 @@ fn follow(
 ) -> Result<Course, Error> {
     let begin = monotonic();
     metering.begin(begin);
-    books.read(samples);
     books.begin(begin);
     thread::scope(|scope| {
         if let Target::Command(command) = &options.target {
@@ -119,4 +146,17 @@ fn follow(
             }
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_is_found_behind_any_name() {
+        // Fields numbered as in proc(5): 14 is 250, 15 is 50; a tick is 10 ms on Linux.
+        let stat = "4242 (a) b ( c) S 1 4242 4242 0 -1 4194304 9 0 0 0 250 50 7 8 20 0 3 0 99";
+        assert_eq!(cpu_time(stat), Some(Duration::from_secs(3)));
+        assert_eq!(cpu_time("4242 (a"), None);
+    }
 }

@@ -1,6 +1,6 @@
 //! Who is watched, and what lies where in their memory.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::record::{Mapping, Record};
 
@@ -61,8 +61,9 @@ type Memory = BTreeMap<u64, Part>;
 #[derive(Debug, Clone, Default)]
 struct Process {
     memory: Memory,
-    /// The first of them may end before the others.
-    threads: u32,
+    /// Each by its number: one that starts or ends while they are listed is told of twice. The first
+    /// of them may end before the others.
+    threads: HashSet<u32>,
 }
 
 /// All processes that are watched.
@@ -81,10 +82,15 @@ impl Processes {
         self.parent = Some(pid);
     }
 
-    /// A process is watched, and what it starts from now on. It has so many threads, and `memory` is
-    /// what is mapped there already.
-    pub fn watch(&mut self, pid: u32, threads: u32, memory: Vec<Mapping>) {
-        self.watched.entry(pid).or_default().threads = threads;
+    /// A process is watched, and what it starts from now on. It has these threads, and `memory` is
+    /// what is mapped there already. Records from before both were listed may follow.
+    pub fn watch(
+        &mut self,
+        pid: u32,
+        threads: impl IntoIterator<Item = u32>,
+        memory: Vec<Mapping>,
+    ) {
+        self.watched.entry(pid).or_default().threads = threads.into_iter().collect();
         for mapping in memory {
             self.map(pid, mapping);
         }
@@ -109,17 +115,19 @@ impl Processes {
             Record::Exec { pid } => {
                 if let Some(process) = self.watched.get_mut(&pid) {
                     process.memory.clear();
+                    // Whichever thread did it is the only one now, and takes the first one's number.
+                    process.threads = HashSet::from([pid]);
                 }
                 Seen::Nothing
             }
-            Record::Fork { pid, parent } => {
-                self.fork(pid, parent);
+            Record::Fork { pid, parent, thread } => {
+                self.fork(pid, parent, thread);
                 Seen::Nothing
             }
-            Record::Exit { pid } => {
+            Record::Exit { pid, thread } => {
                 if let Some(process) = self.watched.get_mut(&pid) {
-                    process.threads = process.threads.saturating_sub(1);
-                    if process.threads == 0 {
+                    process.threads.remove(&thread);
+                    if process.threads.is_empty() {
                         self.watched.remove(&pid);
                     }
                 }
@@ -130,16 +138,17 @@ impl Processes {
         }
     }
 
-    fn fork(&mut self, pid: u32, parent: u32) {
+    fn fork(&mut self, pid: u32, parent: u32, thread: u32) {
+        let threads = HashSet::from([thread]);
         if pid == parent {
             if let Some(process) = self.watched.get_mut(&pid) {
-                process.threads += 1;
+                process.threads.insert(thread);
             }
         } else if let Some(process) = self.watched.get(&parent) {
             let memory = process.memory.clone();
-            self.watched.insert(pid, Process { memory, threads: 1 });
+            self.watched.insert(pid, Process { memory, threads });
         } else if self.parent == Some(parent) {
-            self.watched.insert(pid, Process { memory: Memory::new(), threads: 1 });
+            self.watched.insert(pid, Process { memory: Memory::new(), threads });
         }
     }
 
@@ -213,6 +222,18 @@ mod tests {
         Record::Map { pid, mapping: mapping(address, length, offset, inode) }
     }
 
+    fn fork(pid: u32, parent: u32) -> Record {
+        Record::Fork { pid, parent, thread: pid }
+    }
+
+    fn thread(pid: u32, thread: u32) -> Record {
+        Record::Fork { pid, parent: pid, thread }
+    }
+
+    fn exit(pid: u32, thread: u32) -> Record {
+        Record::Exit { pid, thread }
+    }
+
     fn at(pid: u32, user: &[u64]) -> Record {
         Record::Sample { pid, kernel: None, user: user.to_vec() }
     }
@@ -226,7 +247,7 @@ mod tests {
     fn watched() -> Processes {
         let mut processes = Processes::default();
         processes.watch_children_of(1);
-        processes.take(Record::Fork { pid: 2, parent: 1 });
+        processes.take(fork(2, 1));
         processes.take(map(2, 0x1000, 0x1000, 0x400, 11));
         processes
     }
@@ -249,19 +270,48 @@ mod tests {
     #[test]
     fn children_of_children_count_and_strangers_do_not() {
         let mut processes = watched();
-        processes.take(Record::Fork { pid: 3, parent: 2 });
+        processes.take(fork(3, 2));
         assert_eq!(processes.take(at(3, &[0x1100])), frames(&[(0, 0x500)]));
         processes.take(Record::Exec { pid: 3 });
         assert_eq!(processes.take(at(3, &[0x1100])), frames(&[]));
-        processes.take(Record::Fork { pid: 5, parent: 4 });
+        processes.take(fork(5, 4));
         for (pid, seen) in [(0, Seen::Idle), (1, Seen::Other), (4, Seen::Other), (5, Seen::Other)] {
             assert_eq!(processes.take(at(pid, &[0x1100])), seen);
         }
         // Its first thread may end before its second. Then its number may soon be somebody else's.
-        processes.take(Record::Fork { pid: 2, parent: 2 });
-        processes.take(Record::Exit { pid: 2 });
+        processes.take(thread(2, 20));
+        processes.take(exit(2, 2));
         assert_eq!(processes.take(at(2, &[0x1100])), frames(&[(0, 0x500)]));
-        processes.take(Record::Exit { pid: 2 });
+        processes.take(exit(2, 20));
+        assert_eq!(processes.take(at(2, &[0x1100])), Seen::Other);
+    }
+
+    #[test]
+    fn threads_that_come_and_go_while_they_are_listed_count_once() {
+        let mut processes = Processes::default();
+        // Of 21, 22 and 23 the records were written before the list was read: 21 had ended by then.
+        processes.watch(2, [2, 22, 23], vec![mapping(0x1000, 0x1000, 0x400, 11)]);
+        for record in [thread(2, 21), exit(2, 21), thread(2, 22), thread(2, 23)] {
+            processes.take(record);
+        }
+        // 20 ended before anybody looked, and its record came late.
+        for gone in [20, 22, 23] {
+            processes.take(exit(2, gone));
+        }
+        assert_eq!(processes.take(at(2, &[0x1100])), frames(&[(0, 0x500)]));
+        processes.take(exit(2, 2));
+        assert_eq!(processes.take(at(2, &[0x1100])), Seen::Other);
+    }
+
+    #[test]
+    fn a_thread_that_becomes_another_program_is_the_only_one_of_it() {
+        let mut processes = watched();
+        processes.take(thread(2, 20));
+        // The first thread ends, and 20 goes on under its number (`execve(2)`).
+        processes.take(exit(2, 2));
+        processes.take(Record::Exec { pid: 2 });
+        assert_eq!(processes.take(at(2, &[0x1100])), frames(&[]));
+        processes.take(exit(2, 2));
         assert_eq!(processes.take(at(2, &[0x1100])), Seen::Other);
     }
 

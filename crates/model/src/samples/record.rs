@@ -63,11 +63,15 @@ pub enum Record {
         pid: u32,
         /// By whom; by itself where it is a thread.
         parent: u32,
+        /// The thread.
+        thread: u32,
     },
     /// A thread ended.
     Exit {
         /// Of which process.
         pid: u32,
+        /// The thread.
+        thread: u32,
     },
     /// There was no room for so many records.
     Lost(u64),
@@ -117,8 +121,12 @@ impl Record {
             }
             3 if misc & EXEC != 0 => Self::Exec { pid: body.half()? },
             4 | 7 => {
-                let (pid, parent) = (body.half()?, body.half()?);
-                if kind == 7 { Self::Fork { pid, parent } } else { Self::Exit { pid } }
+                let (pid, parent, thread) = (body.half()?, body.half()?, body.half()?);
+                if kind == 7 {
+                    Self::Fork { pid, parent, thread }
+                } else {
+                    Self::Exit { pid, thread }
+                }
             }
             5 => Self::Throttled,
             10 => Self::map(body)?,
@@ -209,9 +217,11 @@ mod tests {
     #[test]
     fn a_new_name_is_no_new_program() {
         let of = |halves: &[u32]| [bytes(halves, &[5], &[]), trailer(5)].concat();
-        let started = Record::Fork { pid: 9, parent: 7 };
-        assert_eq!(Record::parse(7, 0, &of(&[9, 7, 9, 7])), Some((5, started)));
-        assert_eq!(Record::parse(4, 0, &of(&[7, 1, 7, 1])), Some((5, Record::Exit { pid: 7 })));
+        // pid, parent's pid, tid, parent's tid
+        let started = Record::Fork { pid: 9, parent: 7, thread: 10 };
+        assert_eq!(Record::parse(7, 0, &of(&[9, 7, 10, 8])), Some((5, started)));
+        let ended = Record::Exit { pid: 7, thread: 8 };
+        assert_eq!(Record::parse(4, 0, &of(&[7, 1, 8, 1])), Some((5, ended)));
         let name = [bytes(&[7, 7], &[], b"prog\0\0\0\0"), trailer(6)].concat();
         assert_eq!(Record::parse(3, 0, &name), None);
         assert_eq!(Record::parse(3, EXEC, &name), Some((6, Record::Exec { pid: 7 })));

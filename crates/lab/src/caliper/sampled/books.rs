@@ -1,7 +1,9 @@
 //! Each channel's energy by stack, reading by reading.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
 
 use nightwatt_meters::sampler::Opened;
 use nightwatt_model::quantity::Watts;
@@ -18,6 +20,10 @@ use crate::error::Error;
 const ROOTS: [&str; 7] =
     ["_start", "main", "__libc_start_call_main", "start_thread", "clone", "__clone3", "clone3"];
 
+/// Samples wait so long to be counted: of a command's end we learn some time after it, when its cgroup
+/// was read and removed.
+const HOLD: Duration = Duration::from_secs(2);
+
 /// What is seen and what it takes.
 pub(super) struct Books {
     pub(super) stacks: Stacks,
@@ -26,6 +32,8 @@ pub(super) struct Books {
     from: Mono,
     to: Mono,
     pub(super) counts: Counts,
+    /// Samples that may prove to be later than the end.
+    waiting: VecDeque<(Mono, Counted)>,
     /// What the numbers on stacks stand for: the sections that were asked for, else every function.
     pub(super) sections: Vec<Named>,
     asked: bool,
@@ -42,6 +50,30 @@ pub(super) struct Counts {
     pub(super) of_stacks: Vec<u64>,
     /// Of these, with a stack that was followed to its beginning.
     pub(super) whole: u64,
+}
+
+/// What a sample counts as.
+#[derive(Debug, Clone, Copy)]
+enum Counted {
+    Idle,
+    Other,
+    Watched { stack: usize, whole: bool },
+}
+
+impl Counts {
+    fn add(&mut self, sample: Counted) {
+        match sample {
+            Counted::Idle => self.idle += 1,
+            Counted::Other => self.others += 1,
+            Counted::Watched { stack, whole } => {
+                if self.of_stacks.len() <= stack {
+                    self.of_stacks.resize(stack + 1, 0);
+                }
+                self.of_stacks[stack] += 1;
+                self.whole += u64::from(whole);
+            }
+        }
+    }
 }
 
 /// A function that has a row.
@@ -79,6 +111,7 @@ impl Books {
             from: Mono::NEVER,
             to: Mono::NEVER,
             counts: Counts::default(),
+            waiting: VecDeque::new(),
             asked: !sections.is_empty(),
             sections,
             section_of: Vec::new(),
@@ -98,7 +131,7 @@ impl Books {
         }
     }
 
-    /// What comes later does not count.
+    /// What is later does not count, whether it has come already or comes yet.
     pub(super) fn end(&mut self, at: Mono) {
         self.to = at;
     }
@@ -106,14 +139,22 @@ impl Books {
     /// Takes the samples that have come.
     pub(super) fn read(&mut self, samples: &mut Samples) {
         for (at, sample) in samples.read() {
-            let counts = self.from < at && at <= self.to;
+            if at <= self.from {
+                continue;
+            }
             let stack = match &sample {
                 Sample::Watched(stack) => Some(self.number(stack, samples.functions())),
                 _ => None,
             };
-            if counts {
-                self.count(&sample, stack, samples.functions());
-            }
+            let counted = match (&sample, stack) {
+                (Sample::Watched(places), Some(stack)) => {
+                    Counted::Watched { stack, whole: is_whole(places, samples.functions()) }
+                }
+                (Sample::Idle, _) => Counted::Idle,
+                _ => Counted::Other,
+            };
+            self.waiting.push_back((at, counted));
+            self.count_to(Mono(at.0.saturating_sub(HOLD)));
             if sample != Sample::Idle {
                 for channel in self.meters.iter_mut().flatten() {
                     channel.shares.take(Busy { at, stack });
@@ -122,18 +163,11 @@ impl Books {
         }
     }
 
-    fn count(&mut self, sample: &Sample, stack: Option<usize>, functions: &[Function]) {
-        let counts = &mut self.counts;
-        match (sample, stack) {
-            (Sample::Watched(functions_of), Some(stack)) => {
-                if counts.of_stacks.len() <= stack {
-                    counts.of_stacks.resize(stack + 1, 0);
-                }
-                counts.of_stacks[stack] += 1;
-                counts.whole += u64::from(is_whole(functions_of, functions));
-            }
-            (Sample::Idle, _) => counts.idle += 1,
-            _ => counts.others += 1,
+    /// Counts those up to a moment that are no later than the end.
+    fn count_to(&mut self, moment: Mono) {
+        let moment = moment.min(self.to);
+        while let Some((_, sample)) = self.waiting.pop_front_if(|(at, _)| *at <= moment) {
+            self.counts.add(sample);
         }
     }
 
@@ -167,6 +201,7 @@ impl Books {
 
     /// Nothing more will come: what the meters saw last is shared too.
     pub(super) fn close(&mut self) {
+        self.count_to(self.to);
         for channel in self.meters.iter_mut().flatten() {
             channel.shares.skip_to(self.to);
         }
@@ -217,4 +252,25 @@ fn is_whole(stack: &[usize], functions: &[Function]) -> bool {
         ROOTS.contains(&&*function.name)
             || is_libc && function.file != outermost.file && function.file.is_absolute()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_that_came_before_the_end_was_known_and_are_later_do_not_count() {
+        let mut books = Books::new(&[], None, Vec::new());
+        let at = |seconds: u64| Mono(Duration::from_secs(seconds));
+        for second in 1..=10 {
+            books.waiting.push_back((at(second), Counted::Other));
+        }
+        books.count_to(at(8));
+        assert_eq!(books.counts.others, 8);
+        // It ended at 9 s, and whoever told it was late.
+        books.end(at(9));
+        books.waiting.push_back((at(11), Counted::Idle));
+        books.close();
+        assert_eq!((books.counts.others, books.counts.idle), (9, 0));
+    }
 }

@@ -21,6 +21,15 @@ const SCHEMA: u32 = 1;
 /// Less than this share of stacks that were followed to their beginning is warned of.
 const MOSTLY: f64 = 0.9;
 
+/// A larger share of samples in files that name nothing is warned of.
+const UNNAMED: f64 = 0.1;
+
+/// Files that a warning names.
+const TOLD: usize = 3;
+
+/// With so many samples due, a process that was never seen was missed.
+const SURELY: u32 = 20;
+
 /// The energy of functions, by samples.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SampledReport {
@@ -119,6 +128,8 @@ pub(super) struct Seen<'a> {
     pub(super) samples: &'a Samples,
     pub(super) measured: &'a [Measured],
     pub(super) course: &'a Course,
+    /// CPU time of a process that ran already, while it was watched.
+    pub(super) used: Option<Duration>,
 }
 
 impl SampledReport {
@@ -316,11 +327,79 @@ fn warnings(
                 .to_owned(),
         );
     }
-    if samples.lost > 0 || samples.throttled > 0 {
+    if let Some(used) = seen.used.filter(|used| *used > SURELY * seen.samples.period())
+        && samples.watched == 0
+    {
         warnings.push(format!(
-            "{} records were lost, and {} times the kernel left samples out: sample less often",
-            samples.lost, samples.throttled
+            "the process was never seen though it used {:.2} s of CPU time: what it took is among \
+             (other processes). Measure again, and report it if that helps nothing",
+            used.as_secs_f64()
+        ));
+    }
+    if !seen.books.asked() {
+        warnings.extend(unnamed(functions, samples.watched));
+    }
+    if samples.lost > 0 {
+        warnings.push(format!(
+            "{} records were lost. Processes that started then may be missing, with all that they \
+             took among (other processes), and functions of files that were mapped then: sample less \
+             often",
+            samples.lost
+        ));
+    }
+    if samples.throttled > 0 {
+        warnings.push(format!(
+            "{} times the kernel left samples out because they took too long: sample less often",
+            samples.throttled
         ));
     }
     warnings
+}
+
+/// Of files whose functions tell no names, if much was seen there.
+fn unnamed(functions: &[SampledFunction], watched: u64) -> Option<String> {
+    let is_unnamed = |function: &&SampledFunction| {
+        function.name.starts_with('[') && function.file.starts_with('/')
+    };
+    let mut found: Vec<&SampledFunction> = functions.iter().filter(is_unnamed).collect();
+    let samples: u64 = found.iter().map(|function| function.self_samples).sum();
+    if watched == 0 || samples as f64 <= UNNAMED * watched as f64 {
+        return None;
+    }
+    found.sort_by_key(|function| std::cmp::Reverse(function.self_samples));
+    let files: Vec<&str> = found.iter().take(TOLD).map(|function| &*function.file).collect();
+    Some(format!(
+        "{:.0} % of the samples were in functions without names, most of them in {}: install debug \
+         symbols (on Debian, the package's name with -dbgsym), or build without stripping. Was a file \
+         deleted or replaced, and its process has ended, start it anew from one that stays",
+        100.0 * samples as f64 / watched as f64,
+        files.join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn function(name: &str, file: &str, self_samples: u64) -> SampledFunction {
+        SampledFunction {
+            name: name.to_owned(),
+            file: file.to_owned(),
+            samples: self_samples,
+            self_samples,
+            on_cpu_s: 0.0,
+            self_s: 0.0,
+            energy: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn files_without_names_are_told_where_much_was_seen_there() {
+        let kernel = function("[kernel]", "[kernel]", 500);
+        let of =
+            |samples| unnamed(&[kernel.clone(), function("[prog]", "/opt/prog", samples)], 1000);
+        assert_eq!(of(100), None);
+        let warning = of(300).unwrap();
+        assert!(warning.starts_with("30 % ") && warning.contains("/opt/prog"), "{warning}");
+    }
 }
