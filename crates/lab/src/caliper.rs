@@ -22,6 +22,7 @@ mod text;
 mod watcher;
 
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -122,6 +123,7 @@ impl Section {
             name: name.clone(),
             instruction,
             may_unwind: false,
+            may_switch_stacks: false,
         };
         Self { name, begin, end: None, body: None }
     }
@@ -149,10 +151,14 @@ enum Event {
 /// What is told before it is done, and while it runs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Return probes go into a program that an exception or a panic may unwind, and then abort it.
+    /// Return probes go into a program that they may abort.
     MayAbort {
         /// The program or library.
         file: PathBuf,
+        /// It knows exceptions or panics, which unwind its stack.
+        by_unwinding: bool,
+        /// It knows how to give code another stack.
+        by_switching: bool,
     },
     /// The idle machine is measured for so long.
     Idle(Duration),
@@ -169,9 +175,7 @@ pub fn run(
     let mut sections = sections(&options.sections)?;
     let go = returns::runtimes(&sections)?;
     returns::find(&mut sections, options.returns, &go)?;
-    for file in may_abort(&sections) {
-        step(Step::MayAbort { file });
-    }
+    may_abort(&sections).into_iter().for_each(&mut step);
     let watch = match options.target {
         Target::Command(_) => Watch::Children,
         Target::Process(pid) if is_there(pid) => Watch::Process(pid),
@@ -257,22 +261,30 @@ impl Books {
         let main = self.main.as_ref().and_then(|(place, _)| self.energies.channels().nth(*place));
         let joules = main.map_or(&[][..], |(.., channel)| channel.shares.nodes());
         let covered = main.map_or(Duration::ZERO, |(.., channel)| channel.covered);
+        let told = main.map(|(.., channel)| channel.last.since(self.energies.begun()));
+        let told = told.unwrap_or_default();
         let now = monotonic();
-        let look = Look { now, calls, tree: &tree, usage: &usage, joules, covered };
+        let look = Look { now, calls, tree: &tree, usage: &usage, told: &told, joules, covered };
         Ok(Some(live.report(&look)))
     }
 }
 
-/// Files with functions that are watched from entry to return, and whose stacks may be unwound.
-fn may_abort(sections: &[Section]) -> Vec<PathBuf> {
-    let functions = sections.iter().filter(|section| section.end.is_none());
-    let mut files: Vec<PathBuf> = functions
-        .filter(|section| section.begin.may_unwind && section.body.is_none())
-        .map(|section| section.begin.path.clone())
+/// Files with functions that are watched from entry to return, and whose stacks may be unwound or
+/// switched.
+fn may_abort(sections: &[Section]) -> Vec<Step> {
+    let by_probe = sections.iter().filter(|section| section.has_return_probe());
+    let mut places: Vec<&Place> = by_probe
+        .map(|section| &section.begin)
+        .filter(|place| place.may_unwind || place.may_switch_stacks)
         .collect();
-    files.sort();
-    files.dedup();
-    files
+    places.sort_by_key(|place| &place.path);
+    places.dedup_by_key(|place| &place.path);
+    let step = |place: &Place| Step::MayAbort {
+        file: place.path.clone(),
+        by_unwinding: place.may_unwind,
+        by_switching: place.may_switch_stacks,
+    };
+    places.into_iter().map(step).collect()
 }
 
 /// Places of all sections; a pattern may stand for several.
@@ -302,6 +314,7 @@ fn sections(specs: &[SectionSpec]) -> Result<Vec<Section>, Error> {
             }
         }
     }
+    one_path_for_each_file(&mut sections);
     // Two patterns may fit one function; one probe there is enough.
     let mut seen = Vec::new();
     sections.retain(|section: &Section| {
@@ -315,6 +328,21 @@ fn sections(specs: &[SectionSpec]) -> Result<Vec<Section>, Error> {
         return Err(Error::TooManySections { found: sections.len(), most: SectionProbes::MOST });
     }
     Ok(sections)
+}
+
+/// A file may be named in several ways, and by links. The first is the one that is told.
+fn one_path_for_each_file(sections: &mut [Section]) {
+    let mut known: Vec<((u64, u64), PathBuf)> = Vec::new();
+    for section in sections {
+        for place in std::iter::once(&mut section.begin).chain(&mut section.end) {
+            let Ok(file) = place.path.metadata() else { continue };
+            let file = (file.dev(), file.ino());
+            match known.iter().find(|(other, _)| *other == file) {
+                Some((_, path)) => place.path.clone_from(path),
+                None => known.push((file, place.path.clone())),
+            }
+        }
+    }
 }
 
 fn single(point: &Point) -> Result<Place, Error> {

@@ -15,7 +15,23 @@
 struct g {
 	__u64 stack_lo;
 	__u64 stack_hi;
+	__u64 guards[2];
+	__u64 panics;
+	__u64 defers;
+	__u64 m; /* the thread that runs it */
 };
+
+/* And of a thread: what it runs on for the runtime itself, and for signals. */
+struct m {
+	__u64 g0;
+	__u64 others[8];
+	__u64 gsignal[2]; /* the first since Go 1.25, the second before; the other one points to no `g` */
+};
+
+/* No stack of a goroutine is as long. What runs on a thread's own stacks runs for the goroutine whose
+ * sections are open, deeper than all that is on its stack: it is that much lower. */
+#define ON_G0 (1ULL << 40)
+#define ON_GSIGNAL (2ULL << 40)
 
 /* `runtime.gobuf`, where a goroutine goes on. */
 struct gobuf {
@@ -59,11 +75,39 @@ static __always_inline __u64 place_in_go(__u64 g, __u64 sp)
 	return hi ? sp - hi : 0;
 }
 
+/* Is `g` no goroutine but one of a thread's own stacks? By how much that is lower. */
+static __always_inline __u64 is_on_own(__u64 g)
+{
+	__u64 m = 0;
+	struct m of = {};
+
+	bpf_probe_read_user(&m, sizeof(m), &((struct g *)g)->m);
+	if (!m || bpf_probe_read_user(&of, sizeof(of), (void *)m))
+		return 0;
+	if (of.g0 == g)
+		return ON_G0;
+	return of.gsignal[0] == g || of.gsignal[1] == g ? ON_GSIGNAL : 0;
+}
+
+/* Leaves what is open on the thread's own stacks, from which it goes on without a return. */
+static __always_inline void leave_own(struct thread *t)
+{
+	__u64 sp = t->depth ? node_sp(t) : 0;
+
+	if (sp <= -ON_G0 && sp > -4 * ON_G0)
+		drop_left(t, -ON_G0, false);
+}
+
 static __always_inline void put_aside(struct thread *t, __u32 tgid)
 {
 	struct goroutine key = {.g = t->g, .tgid = tgid};
-	__u32 depth = t->depth;
+	__u32 depth;
 
+	leave_own(t);
+	/* It ran none: nobody comes back for what is open. */
+	if (!t->g)
+		drop_left(t, ~0ULL, false);
+	depth = t->depth;
 	if (!depth)
 		return;
 	/* First of all: whoever interrupts us is to find none that are half put aside. */
@@ -114,6 +158,18 @@ static __always_inline void runs_goroutine(struct thread *t, __u32 tgid, __u64 g
 	t->since_g = now;
 	if (g)
 		take_up(t, tgid);
+}
+
+/* Where on its stack a function of Go's is that is entered or left by a thread; 0 if that cannot be
+ * told. The goroutine is followed to here. */
+static __always_inline __u64 follow(struct thread *t, __u32 tgid, __u64 g, __u64 sp, __u64 now)
+{
+	__u64 lower = t->g == g ? 0 : is_on_own(g);
+
+	if (!lower)
+		runs_goroutine(t, tgid, g, now);
+	sp = place_in_go(g, sp);
+	return sp ? sp - lower : 0;
 }
 
 SEC("uprobe")

@@ -308,12 +308,6 @@ static __always_inline void drop_left(struct thread *t, __u64 sp, bool keeps_las
 
 #include "goroutines.h"
 
-/* Where on its stack a function is that is entered or left here; 0 if that cannot be told. */
-static __always_inline __u64 place_of(struct pt_regs *ctx, __u64 cookie)
-{
-	return cookie & IN_GO ? place_in_go(REGS_G(ctx), REGS_SP(ctx)) : REGS_SP(ctx);
-}
-
 /* Is a function entered as the last thing that another one does, which is watched too? Then it will
  * return to where the kernel lets the other one return to. */
 static __always_inline bool is_last_call(struct pt_regs *ctx)
@@ -333,15 +327,15 @@ int begin(struct pt_regs *ctx)
 	struct section *s = bpf_map_lookup_elem(&sections, &section);
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *t = record_of(task, now);
-	__u64 sp = place_of(ctx, cookie);
+	__u64 sp = REGS_SP(ctx);
 	struct frame *frame;
 
 	on_own_stack(ctx);
-	if (!t || !s || !sp)
+	if (!t || !s)
 		return 0;
 	account(t, now, 0);
-	if (cookie & IN_GO)
-		runs_goroutine(t, task->tgid, REGS_G(ctx), now);
+	if (cookie & IN_GO && !(sp = follow(t, task->tgid, REGS_G(ctx), sp, now)))
+		return 0;
 	if (cookie & IS_FUNCTION && t->depth && node_sp(t) <= sp)
 		drop_left(t, sp, is_last_call(ctx));
 	top = t->depth;
@@ -400,18 +394,18 @@ int end(struct pt_regs *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx), now = bpf_ktime_get_ns();
 	__u32 section = (__u32)cookie;
-	__u64 sp = place_of(ctx, cookie);
+	__u64 sp = REGS_SP(ctx);
 	struct section *s = bpf_map_lookup_elem(&sections, &section);
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *t = record_of(task, now);
 	__u32 place;
 
 	on_own_stack(ctx);
-	if (!t || !s || !sp)
+	if (!t || !s)
 		return 0;
 	account(t, now, 0);
-	if (cookie & IN_GO)
-		runs_goroutine(t, task->tgid, REGS_G(ctx), now);
+	if (cookie & IN_GO && !(sp = follow(t, task->tgid, REGS_G(ctx), sp, now)))
+		return 0;
 	if (!(cookie & IS_FUNCTION))
 		sp = ~0ULL;
 	else if (!(cookie & AT_RETURN))
@@ -584,6 +578,12 @@ int flush(void *ctx)
 		account_cpu(cpu, task->pid == 0, now, 0);
 	/* Between the scheduler's word and its deed the thread that leaves is still here. */
 	t = bpf_task_storage_get(&threads, task, 0, 0);
+	/* Nobody has seen it come. One that is about to wait is left to who sees it wake. */
+	if (!t && task->pid && task->__state == 0 && is_watched(task->tgid)) {
+		t = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (t)
+			comes(t, now);
+	}
 	if (t && t->runs) {
 		since = t->since;
 		ran = t->ran;

@@ -61,6 +61,18 @@ fn functions(elf: &ElfFile64<'_, Endianness>) -> Vec<Function> {
     of_go.chain(named).collect()
 }
 
+/// The word at an address, as the loader will have put it there.
+fn word_at(elf: &ElfFile64<'_, Endianness>, data: &[u8], address: u64) -> Option<u64> {
+    let word = code_at(elf, data, &(address..address.checked_add(8)?))?;
+    let word = u64::from_le_bytes(word.try_into().ok()?);
+    if word != 0 {
+        return Some(word);
+    }
+    // In a program that may be at any address.
+    let mut moved = elf.dynamic_relocations()?;
+    moved.find(|(at, _)| *at == address).map(|(_, it)| it.addend().cast_unsigned())
+}
+
 fn body(
     elf: &ElfFile64<'_, Endianness>,
     data: &[u8],
@@ -88,7 +100,7 @@ fn body(
         let begin = function.range.start + place.offset - file_offset(elf, function.range.start)?;
         // Go passes its entries twice.
         let first = if function.is_go { begin } else { function.range.start };
-        let ways = ways_out(&(first..=begin), &pieces).ok()?;
+        let ways = ways_out(&(first..=begin), &pieces, |at| word_at(elf, data, at)).ok()?;
         let ends = ways.at.iter().map(|at| file_offset(elf, *at)).collect::<Option<_>>()?;
         Some(Body { ends, unsure: ways.unsure })
     });

@@ -41,13 +41,21 @@ pub(crate) struct WaysOut {
 pub(crate) struct NotUnderstood;
 
 /// Where a function is left: whoever jumps to where it `begins_at` has left it and begins anew.
+/// `word_at` tells what stands at an address of the file.
 pub(crate) fn ways_out(
     begins_at: &RangeInclusive<u64>,
     pieces: &[Piece<'_>],
+    word_at: impl Fn(u64) -> Option<u64>,
 ) -> Result<WaysOut, NotUnderstood> {
     let mut ways = WaysOut::default();
     let (mut begins, mut targets) = (BTreeSet::new(), Vec::new());
+    // Jumps by a pointer, and what nobody falls into: it must be a target, or a label that such a
+    // jump may lead to.
+    let (mut by_pointer, mut unreached) = (Vec::new(), Vec::new());
+    let is_within =
+        |to: u64| !begins_at.contains(&to) && pieces.iter().any(|it| it.range().contains(&to));
     for piece in pieces {
+        let mut falls_in = piece.address == pieces[0].address;
         let mut past: Vec<Instruction> = Vec::new();
         for instruction in instructions(*piece) {
             let at = instruction.ip();
@@ -55,6 +63,11 @@ pub(crate) fn ways_out(
                 return Err(NotUnderstood);
             }
             begins.insert(at);
+            if !falls_in && !is_padding(&instruction) {
+                unreached.push(at);
+                falls_in = true;
+            }
+            falls_in &= !matches!(instruction.mnemonic(), Mnemonic::Ret | Mnemonic::Jmp);
             let to = branch_target(&instruction);
             let inside = to.filter(|to| pieces.iter().any(|piece| piece.range().contains(to)));
             targets.extend(inside.filter(|_| instruction.mnemonic() != Mnemonic::Call));
@@ -62,10 +75,11 @@ pub(crate) fn ways_out(
             match (instruction.mnemonic(), to) {
                 (Mnemonic::Ret, _) => ways.at.push(at),
                 (Mnemonic::Jmp, Some(_)) if !stays => ways.at.push(at),
-                (Mnemonic::Jmp, None) => match goes_to_table(&instruction, &past) {
-                    Some(true) => {}
-                    Some(false) => ways.at.push(at),
-                    None => ways.unsure += 1,
+                (Mnemonic::Jmp, None) => match jump_by(&instruction, &past) {
+                    By::Label => {}
+                    By::Table(Some(table)) if word_at(table).is_some_and(is_within) => {}
+                    By::Pointer => by_pointer.push(at),
+                    By::Table(_) | By::Unknown => ways.unsure += 1,
                 },
                 // Only some of the times that it is come by.
                 (mnemonic, Some(_)) if mnemonic != Mnemonic::Call && !stays => ways.unsure += 1,
@@ -74,7 +88,24 @@ pub(crate) fn ways_out(
             past.push(instruction);
         }
     }
+    // `goto *label` looks like a last call. Where all code is come to without it, there is no label.
+    if unreached.iter().all(|at| targets.contains(at)) {
+        ways.at.extend(by_pointer);
+        ways.at.sort_unstable();
+    } else {
+        ways.unsure += by_pointer.len();
+    }
     if targets.iter().all(|to| begins.contains(to)) { Ok(ways) } else { Err(NotUnderstood) }
+}
+
+/// What compilers put between pieces of code, and behind what does not return.
+fn is_padding(instruction: &Instruction) -> bool {
+    matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3 | Mnemonic::Ud2)
+}
+
+/// Does an instruction begin there?
+pub(crate) fn has_instruction_at(piece: Piece<'_>, address: u64) -> bool {
+    find(piece, |instruction| instruction.ip() >= address).is_some_and(|found| found == address)
 }
 
 fn instructions(piece: Piece<'_>) -> impl Iterator<Item = Instruction> {
@@ -91,34 +122,65 @@ fn branch_target(instruction: &Instruction) -> Option<u64> {
     .then(|| instruction.near_branch_target())
 }
 
-/// Does an indirect jump go to a place of a table, within the function (a `switch`), or to another
-/// function? Nobody knows where what it jumps by comes from further back, or from elsewhere.
-fn goes_to_table(jump: &Instruction, past: &[Instruction]) -> Option<bool> {
+/// What an indirect jump goes by.
+enum By {
+    /// A place within the function, surely.
+    Label,
+    /// An entry of a table of addresses: of a `switch`, or of functions. Where it begins, if that is
+    /// known.
+    Table(Option<u64>),
+    /// A pointer, to another function most often.
+    Pointer,
+    /// It comes from further back, or from elsewhere.
+    Unknown,
+}
+
+fn jump_by(jump: &Instruction, past: &[Instruction]) -> By {
     // `notrack`: a compiler that marks where jumps may go did not mark where this one does.
     if jump.segment_prefix() == Register::DS {
-        return Some(true);
+        return By::Label;
     }
     if jump.op0_kind() == OpKind::Memory {
-        return Some(jump.memory_index() != Register::None);
+        return by_memory(jump, past);
     }
-    let by = number(jump.op0_register());
-    let sets = |past: &&Instruction| {
+    let Some((set, past)) = last_set(jump.op0_register(), past) else { return By::Unknown };
+    let from = if set.op_count() > 1 { set.op1_kind() } else { return By::Unknown };
+    match (set.mnemonic(), from) {
+        // The table's address, and the distance that stands in it.
+        (Mnemonic::Add, OpKind::Register) => By::Label,
+        (Mnemonic::Mov | Mnemonic::Movsxd, OpKind::Memory) => by_memory(set, past),
+        (Mnemonic::Mov | Mnemonic::Lea, _) => By::Pointer,
+        _ => By::Unknown,
+    }
+}
+
+/// By what stands in memory.
+fn by_memory(instruction: &Instruction, past: &[Instruction]) -> By {
+    if instruction.memory_index() == Register::None {
+        return By::Pointer;
+    }
+    let base = instruction.memory_base();
+    let begins = instruction.memory_displacement64();
+    if base == Register::None {
+        return By::Table(Some(begins));
+    }
+    let set = last_set(base, past).map(|(set, _)| set);
+    let set = set.filter(|set| set.mnemonic() == Mnemonic::Lea && set.is_ip_rel_memory_operand());
+    By::Table(set.map(|set| set.ip_rel_memory_address().wrapping_add(begins)))
+}
+
+/// What a register was set by last, and what was before that.
+fn last_set(register: Register, past: &[Instruction]) -> Option<(&Instruction, &[Instruction])> {
+    let by = number(register);
+    let sets = |past: &Instruction| {
         past.op_count() > 0
             && past.op0_kind() == OpKind::Register
             && number(past.op0_register()) == by
             && !matches!(past.mnemonic(), Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Push)
     };
-    let set = past.iter().rev().take(LOOKED_BACK).find(sets)?;
-    let from = if set.op_count() > 1 { set.op1_kind() } else { return None };
-    match (set.mnemonic(), from) {
-        // The table's address, and what stands in it.
-        (Mnemonic::Add, OpKind::Register) => Some(true),
-        (Mnemonic::Mov | Mnemonic::Movsxd, OpKind::Memory) => {
-            Some(set.memory_index() != Register::None)
-        }
-        (Mnemonic::Mov | Mnemonic::Lea, _) => Some(false),
-        _ => None,
-    }
+    let near = past.len().saturating_sub(LOOKED_BACK);
+    let at = near + past[near..].iter().rposition(sets)?;
+    Some((&past[at], &past[..at]))
 }
 
 /// A register's number, whether all of it is named or its lower half, which clears the upper one.
@@ -165,7 +227,14 @@ mod tests {
     fn ways(pieces: &[(u64, &[u8])]) -> Result<(Vec<u64>, usize), NotUnderstood> {
         let pieces: Vec<Piece<'_>> =
             pieces.iter().map(|&(address, code)| Piece { address, code }).collect();
-        ways_out(&(0x1000..=0x1000), &pieces).map(|ways| (ways.at, ways.unsure))
+        // A table of places within, one of functions, and nothing else.
+        let word_at = |address| match address {
+            0x2000 => Some(0x1002),
+            0x3000 => Some(0x5000),
+            0x4000 => Some(0x1000),
+            _ => None,
+        };
+        ways_out(&(0x1000..=0x1000), &pieces, word_at).map(|ways| (ways.at, ways.unsure))
     }
 
     #[test]
@@ -209,6 +278,14 @@ mod tests {
             (&[0x3e, 0xff, 0xe0], false, false),
             // jmp *0x2000(,%rax,8)
             (&[0xff, 0x24, 0xc5, 0, 0x20, 0, 0], false, false),
+            // jmp *0x3000(,%rax,8); jmp *0x4000(,%rax,8), of functions and of this one
+            (&[0xff, 0x24, 0xc5, 0, 0x30, 0, 0], false, true),
+            (&[0xff, 0x24, 0xc5, 0, 0x40, 0, 0], false, true),
+            // jmp *(%rdi,%rdx,8)
+            (&[0xff, 0x24, 0xd7], false, true),
+            // lea 0xff9(%rip), %rdx, to 0x2000 and to 0x3000; jmp *(%rdx,%rax,8)
+            (&[0x48, 0x8d, 0x15, 0xf9, 0x0f, 0, 0, 0xff, 0x24, 0xc2], false, false),
+            (&[0x48, 0x8d, 0x15, 0xf9, 0x1f, 0, 0, 0xff, 0x24, 0xc2], false, true),
             // jmp *0x18(%rax)
             (&[0xff, 0x60, 0x18], true, false),
             // mov 0x18(%rax), %rax; jmp *%rax
@@ -219,6 +296,25 @@ mod tests {
             let (at, unsure) = ways(&[(0x1000, code)]).unwrap();
             assert_eq!((at.len(), unsure), (is_end.into(), is_unsure.into()), "{code:x?}");
         }
+    }
+
+    #[test]
+    fn a_jump_to_a_label_that_a_pointer_holds_is_no_end() {
+        // jmp *(%rdi); nop; add %rsi, %rax; jmp *(%rdi); ret: a threaded interpreter.
+        let code = [0xff, 0x27, 0x90, 0x48, 0x01, 0xf0, 0xff, 0x27, 0xc3];
+        assert_eq!(ways(&[(0x1000, &code)]), Ok((vec![0x1008], 2)));
+        // je 0x1004; jmp *(%rdi); ret: all of it is come to.
+        let code = [0x74, 2, 0xff, 0x27, 0xc3];
+        assert_eq!(ways(&[(0x1000, &code)]), Ok((vec![0x1002, 0x1004], 0)));
+    }
+
+    #[test]
+    fn the_middle_of_an_instruction_is_no_beginning_of_one() {
+        // push %rbp; mov $0xc3, %eax; ret
+        let code = [0x55, 0xb8, 0xc3, 0, 0, 0, 0xc3];
+        let begins = |address| has_instruction_at(Piece { address: 0x1000, code: &code }, address);
+        let all: Vec<u64> = (0x1000..0x1009).filter(|address| begins(*address)).collect();
+        assert_eq!(all, [0x1000, 0x1001, 0x1006]);
     }
 
     #[test]

@@ -108,6 +108,17 @@ pub enum ProbeError {
         /// Names that are like it.
         like: Vec<String>,
     },
+    /// A Go program's function that follows other rules than those of Go.
+    #[error(
+        "`{symbol}` in {} is written in assembly: nobody knows where it keeps the goroutine",
+        path.display()
+    )]
+    GoAssembly {
+        /// The file.
+        path: PathBuf,
+        /// As asked for.
+        symbol: String,
+    },
     /// A Go program whose runtime is not one that we know.
     #[error("goroutines of {} cannot be followed: {why} is not as it should be", path.display())]
     UnknownGo {
@@ -141,6 +152,22 @@ pub enum ProbeError {
         found: usize,
         /// How many may be.
         most: usize,
+    },
+    /// An address within an instruction.
+    #[error(
+        "no instruction begins at {address:#x} in {}, {behind} bytes into `{name}`: a probe there would \
+         break the program",
+        path.display()
+    )]
+    NoInstruction {
+        /// The file.
+        path: PathBuf,
+        /// The address.
+        address: u64,
+        /// The function around it.
+        name: String,
+        /// Bytes from its beginning.
+        behind: u64,
     },
     /// An address that no code is at.
     #[error("{} has no code at {offset:#x}", path.display())]
@@ -214,6 +241,10 @@ impl ProbeError {
                 "Go builds small functions into their callers: write //go:noinline above it, or build \
                  with -gcflags=-l",
             ),
+            Self::GoAssembly { .. } => Some("watch the Go function that calls it"),
+            Self::NoInstruction { .. } => {
+                Some("`objdump -d` shows where instructions begin: take one of those addresses")
+            }
             Self::UnknownGo { .. } => Some("build the program with Go 1.18 or later"),
             Self::NoLength { .. } | Self::NotUnderstood { .. } => {
                 Some("watch it from one place to another (--start, --end)")

@@ -24,6 +24,10 @@ const MAGIC: [u32; 2] = [0xffff_fff0, 0xffff_fff1];
 /// And before: Go 1.2, 1.16.
 const OLD_MAGIC: [u32; 2] = [0xffff_fffb, 0xffff_fffa];
 
+/// Where a function's record has its flags, by the same, and the one of assembly (`funcFlagAsm`).
+const FLAGS: [usize; 2] = [37, 41];
+const ASSEMBLY: u8 = 1 << 2;
+
 /// Where `text` stands in the runtime's own record of the program (`.go.module`, from Go 1.26 on).
 const TEXT_IN_MODULE: usize = 22 * 8;
 
@@ -32,6 +36,8 @@ const TEXT_IN_MODULE: usize = 22 * 8;
 pub(crate) struct GoFunction {
     pub(crate) name: String,
     pub(crate) range: Range<u64>,
+    /// Written in assembly: who knows where it has its arguments and the goroutine?
+    pub(crate) is_assembly: bool,
 }
 
 /// Where in a Go program its runtime changes goroutines, in bytes from the file's beginning.
@@ -70,7 +76,9 @@ pub(crate) fn functions(elf: &ElfFile64<'_, Endianness>, table: &[u8]) -> Option
 
 /// The table's functions; `text` is what their addresses count from.
 fn parse(table: &[u8], text: u64) -> Option<Vec<GoFunction>> {
-    if !MAGIC.contains(&half(table, 0)?) || *table.get(7)? != 8 {
+    let magic = half(table, 0)?;
+    let flags = FLAGS[MAGIC.iter().position(|it| *it == magic)?];
+    if *table.get(7)? != 8 {
         return None;
     }
     let part = |number: usize| {
@@ -86,7 +94,8 @@ fn parse(table: &[u8], text: u64) -> Option<Vec<GoFunction>> {
         let name = names.get(half(record, 4)? as usize..)?;
         let name = name.split(|byte| *byte == 0).next()?;
         let name = String::from_utf8_lossy(name).into_owned();
-        Some(GoFunction { name, range: entry(number)?..entry(number + 1)? })
+        let is_assembly = record.get(flags)? & ASSEMBLY != 0;
+        Some(GoFunction { name, range: entry(number)?..entry(number + 1)?, is_assembly })
     };
     (0..count).map(one).collect()
 }
@@ -165,21 +174,28 @@ mod tests {
         }
         table.extend(b"main.work\0main.(*T).Do\0\0");
         // Entries and places of records, then the end of the last.
-        for half in [0_u32, 24, 0x40, 32, 0x60, 0] {
+        for half in [0_u32, 24, 0x40, 68, 0x60, 0] {
             table.extend(half.to_le_bytes());
         }
-        for half in [0_u32, 0, 0x40, 10] {
-            table.extend(half.to_le_bytes());
+        // Entry, name, eight words, the line, the function's kind, its flags: the second is assembly.
+        for (entry, name, flags) in [(0_u32, 0_u32, 3), (0x40, 10, 4)] {
+            table.extend([entry.to_le_bytes(), name.to_le_bytes()].concat());
+            table.extend([0; 33]);
+            table.extend([flags, 0, 0]);
         }
         table
     }
 
     #[test]
     fn functions_are_read_as_go_names_them() {
-        let function = |name: &str, range| GoFunction { name: name.to_owned(), range };
+        let function = |name: &str, range, is_assembly| GoFunction {
+            name: name.to_owned(),
+            range,
+            is_assembly,
+        };
         let expected = vec![
-            function("main.work", 0x40_1000..0x40_1040),
-            function("main.(*T).Do", 0x40_1040..0x40_1060),
+            function("main.work", 0x40_1000..0x40_1040, false),
+            function("main.(*T).Do", 0x40_1040..0x40_1060, true),
         ];
         assert_eq!(parse(&table(), 0x40_1000), Some(expected));
     }

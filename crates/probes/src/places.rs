@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use object::read::elf::ElfFile64;
-use object::{Endianness, Object, ObjectSection, ObjectSegment};
+use object::{Endianness, Object, ObjectSection, ObjectSegment, ObjectSymbol};
 
-use crate::code::{Piece, behind_stack_check};
+use crate::code::{Piece, behind_stack_check, has_instruction_at};
 use crate::debug;
 use crate::error::ProbeError;
 use crate::go::{self, GoFunction};
@@ -55,6 +55,9 @@ pub struct Place {
     /// Are there functions in the file that exceptions or panics may leave? A return probe on one of
     /// them, or on what calls them, aborts the program when one does.
     pub may_unwind: bool,
+    /// Does the file know how to give code another stack (`sigaltstack`, `swapcontext`)? The kernel ends
+    /// a program that returns there by a return probe, while functions on another stack wait for theirs.
+    pub may_switch_stacks: bool,
 }
 
 impl Place {
@@ -94,9 +97,16 @@ pub fn function_entries(point: &Point) -> Result<Vec<Place>, ProbeError> {
     } else {
         matching(&elf, of_go.as_deref(), &path, &point.symbol)?
     };
+    if point.offset > 0 {
+        for (_, address) in &found {
+            let at = if point.symbol.is_empty() { 0 } else { *address } + point.offset;
+            is_instruction(&elf, &data, of_go.as_deref(), (&path, at))?;
+        }
+    }
     // What is to be done on the way of an exception: C, Go and Fortran have no such tables.
     let table = elf.section_by_name(".gcc_except_table");
     let may_unwind = table.is_some_and(|table| table.size() > 0);
+    let may_switch_stacks = switches_stacks(&elf);
     let place = |(name, address): (String, u64)| {
         let address = if point.symbol.is_empty() { address } else { address + point.offset };
         let behind = behind_entry(&elf, &data, of_go.as_deref().unwrap_or_default(), address);
@@ -116,9 +126,42 @@ pub fn function_entries(point: &Point) -> Result<Vec<Place>, ProbeError> {
             name,
             instruction,
             may_unwind,
+            may_switch_stacks,
         })
     };
     found.into_iter().map(place).collect()
+}
+
+/// A probe within an instruction changes it into another one: only what begins one is taken, as far as
+/// the function is known that it is in.
+fn is_instruction(
+    elf: &ElfFile64<'_, Endianness>,
+    data: &[u8],
+    of_go: Option<&[GoFunction]>,
+    (path, address): (&Path, u64),
+) -> Result<(), ProbeError> {
+    let named = debug::functions(elf, path).found.into_iter().map(|function| {
+        let range = function.address..function.address.saturating_add(function.size);
+        (function.name, range)
+    });
+    let by_go = of_go.unwrap_or_default();
+    let by_go = by_go.iter().map(|function| (function.name.clone(), function.range.clone()));
+    let around: Vec<_> = named.chain(by_go).filter(|(_, it)| it.contains(&address)).collect();
+    let begins_one = |range: &Range<u64>| {
+        let piece = code_at(elf, data, range).map(|code| Piece { address: range.start, code });
+        piece.is_some_and(|piece| has_instruction_at(piece, address))
+    };
+    match around.first() {
+        Some((name, range)) if !around.iter().any(|(_, range)| begins_one(range)) => {
+            Err(ProbeError::NoInstruction {
+                path: path.to_owned(),
+                address,
+                name: demangled(name),
+                behind: address - range.start,
+            })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Functions by name, as it stands in the file or as its author wrote it; `*` stands for anything.
@@ -138,12 +181,16 @@ fn matching(
         .filter(|(name, _)| !name.contains(".cold"));
     // A stripped Go program has a table of its own.
     let by_go = of_go.filter(|_| symbols.is_stripped).unwrap_or_default();
-    let by_go = by_go.iter().map(|function| (&*function.name, function.range.start));
-    let functions: Vec<(&str, u64)> = named
-        .chain(by_go)
-        // What assembly calls by another convention, and what that calls.
-        .filter(|(name, _)| of_go.is_none() || name.strip_suffix(".abi0").is_none())
-        .collect();
+    // What assembly calls by another convention, and what that calls. Only symbols tell it from what
+    // else is written in assembly.
+    let of_assembly =
+        |name: &str| name.strip_suffix(".abi0").filter(|_| of_go.is_some()).map(str::to_owned);
+    let is_assembly = by_go.iter().any(|it| it.is_assembly && fits(wanted, &it.name))
+        || symbols.found.iter().any(|it| of_assembly(&it.name).is_some_and(|it| fits(wanted, &it)));
+    let by_go = by_go.iter().filter(|function| !function.is_assembly);
+    let by_go = by_go.map(|function| (&*function.name, function.range.start));
+    let functions: Vec<(&str, u64)> =
+        named.chain(by_go).filter(|(name, _)| of_assembly(name).is_none()).collect();
     // `main.(*T).Work` is a name of Go's, and fits `main.(*Thing).Work` as a pattern.
     let exact = functions.iter().any(|(raw, _)| *raw == wanted);
     let functions = functions.into_iter().filter(|(raw, _)| !exact || *raw == wanted);
@@ -163,6 +210,9 @@ fn matching(
     }
     if found.is_empty() && of_go.is_some() {
         let (path, symbol) = (path.to_owned(), wanted.to_owned());
+        if is_assembly {
+            return Err(ProbeError::GoAssembly { path, symbol });
+        }
         return Err(ProbeError::NoGoSymbol { path, symbol, like });
     }
     if found.is_empty() {
@@ -210,6 +260,20 @@ pub(crate) fn fits(pattern: &str, name: &str) -> bool {
         rest = &rest[at + part.len()..];
     }
     rest.ends_with(last)
+}
+
+/// What gives code a stack of its own.
+const STACK_SWITCHES: [&[u8]; 4] = [b"sigaltstack", b"swapcontext", b"makecontext", b"setcontext"];
+
+/// Does a program take these from a library? One that has no libraries has them itself.
+fn switches_stacks(elf: &ElfFile64<'_, Endianness>) -> bool {
+    let is_one = |name: &[u8]| STACK_SWITCHES.contains(&name);
+    let named = |symbol: &object::read::elf::ElfSymbol64<'_, '_, Endianness>| {
+        symbol.name_bytes().is_ok_and(is_one)
+    };
+    let mut taken = elf.dynamic_symbols().filter(ObjectSymbol::is_undefined);
+    let is_static = elf.dynamic_symbols().next().is_none();
+    taken.any(|symbol| named(&symbol)) || is_static && elf.symbols().any(|symbol| named(&symbol))
 }
 
 /// How far behind an address the probe has to be, where a function of Go's begins there, or may be.

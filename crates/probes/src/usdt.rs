@@ -95,6 +95,7 @@ pub(crate) fn probes(
             name: note.name.clone(),
             instruction: instruction_kind(code),
             may_unwind: false,
+            may_switch_stacks: false,
         };
         places.push(place);
     }

@@ -196,6 +196,51 @@ fn a_goroutine_that_waits_uses_no_cpu() {
 }
 
 #[test]
+fn what_the_runtime_does_on_a_threads_own_stack_is_in_the_functions_of_its_goroutine() {
+    let Some(program) = Program::go(&[]) else { return };
+    for threads in [1, 4] {
+        let inner = "runtime.(*mheap).allocSpan";
+        let Some(mut watched) = program.watched(&["main.allocates", inner]) else { return };
+        let told = program.run(threads, &["allocate", "30"]);
+        assert_eq!(watched.counts("main.allocates"), [240, 240, 0, 0]);
+        let [begun, ended, unended, unbegun] = watched.counts(inner);
+        assert!(begun >= 240 && (ended, unended, unbegun) == (begun, 0, 0), "{begun} {ended}");
+        let (told, cpu) = (Duration::from_secs_f64(1e-9 * told[0]), watched.cpu("main.allocates"));
+        let bound = told.mul_f64(0.02) + watched.probes.usage().unwrap().stolen;
+        assert!(cpu + bound > told, "{cpu:?} of {told:?}, {bound:?} may be missing");
+    }
+}
+
+#[test]
+fn jumps_that_may_go_anywhere_are_counted_and_taken_for_nothing() {
+    let Some(program) = Program::build("cc", &["-O2"], "jumps.c") else { return };
+    let unsure = |function: &str| {
+        let program = program.path().display().to_string();
+        let place = function_entries(&Point { program, symbol: function.into(), offset: 0 });
+        function_bodies(&[&place.unwrap()[0]]).unwrap()[0].unsure
+    };
+    assert!(unsure("interprets") > 0);
+    assert!(unsure("dispatches") > 0);
+    assert_eq!((unsure("calls_last"), unsure("switches")), (0, 0));
+    let Some(watched) = program.watched(&["calls_last", "switches"]) else { return };
+    program.run(1, &["1000"]);
+    assert_eq!(watched.counts("calls_last"), [1000, 1000, 0, 0]);
+    assert_eq!(watched.counts("switches"), [1000, 1000, 0, 0]);
+}
+
+#[test]
+fn assembly_of_a_go_program_is_refused_stripped_or_not() {
+    for arguments in [&[][..], &["-ldflags=-s -w"]] {
+        let Some(program) = Program::go(arguments) else { return };
+        let program = program.path().display().to_string();
+        let point = Point { program, symbol: "runtime.rt0_go".into(), offset: 0 };
+        let error = function_entries(&point).unwrap_err();
+        assert!(matches!(error, ProbeError::GoAssembly { .. }), "{error}");
+        assert!(error.to_string().contains("is written in assembly"), "{error}");
+    }
+}
+
+#[test]
 fn a_panic_that_is_caught_leaves_what_it_passed_through() {
     let Some(program) = Program::go(&[]) else { return };
     let Some(mut watched) = program.watched(&["main.throws", "main.catches"]) else { return };

@@ -319,3 +319,40 @@ fn whoever_becomes_another_program_has_left_its_functions() {
     let least = told.saturating_sub(watched.may_miss(told));
     assert!(outer >= least && launch < Duration::from_millis(30), "{outer:?} {launch:?}");
 }
+
+#[test]
+fn a_thread_that_never_leaves_its_cpu_is_charged_from_the_first_look_on() {
+    let program = Program::build();
+    // Nobody takes its CPU away but for the kernel's guard of real-time threads.
+    let mut command = Command::new("chrt");
+    command.args(["-f", "10"]).arg(program.path()).args(["nested", "200"]);
+    let Ok(mut child) = command.spawn() else { return println!("skipped: no chrt") };
+    let Some(mut watched) = program.watched(Watch::Process(child.id()), &[]) else { return };
+    let begun = watched.probes.usage().unwrap().nodes[0];
+    let schedstat = std::fs::read_to_string(format!("/proc/{}/schedstat", child.id())).unwrap();
+    let before: u64 = schedstat.split_whitespace().next().unwrap().parse().unwrap();
+    if !child.wait().unwrap().success() {
+        return println!("skipped: no real-time threads for us");
+    }
+    // By its own clock.
+    let ran = Duration::from_millis(600).saturating_sub(Duration::from_nanos(before));
+    let cpu = watched.probes.usage().unwrap().nodes[0].saturating_sub(begun);
+    let bound = Duration::from_millis(10) + watched.may_miss(ran);
+    assert!(cpu + bound > ran, "{cpu:?} of {ran:?}, {bound:?} may be missing");
+}
+
+#[test]
+fn a_place_within_an_instruction_is_refused() {
+    let program = Program::build();
+    let place = |symbol: &str, offset: u64| {
+        let program = program.path().display().to_string();
+        function_entries(&Point { program, symbol: symbol.to_owned(), offset })
+    };
+    // With its frame pointer: push %rbp; mov %rsp, %rbp.
+    let entry = place("outer", 0).unwrap();
+    assert_eq!(place("outer", 1).unwrap()[0].offset, entry[0].offset + 1);
+    for error in [place("outer", 2), place("outer", 3)].map(Result::unwrap_err) {
+        assert!(matches!(error, ProbeError::NoInstruction { .. }), "{error}");
+        assert!(error.to_string().contains("into `outer`"), "{error}");
+    }
+}

@@ -1,5 +1,7 @@
 //! `nightwatt caliper`: how much energy sections of code take.
 
+use std::path::Path;
+
 use nightwatt_lab::caliper::{self, CaliperOptions, SectionSpec, Step, Target, sampled};
 use nightwatt_lab::run::Running;
 
@@ -38,11 +40,9 @@ pub(crate) fn run(args: &CaliperArgs) -> Result<ExitStatus, Failure> {
         .map_err(|error| failed(Failure::because("cannot prepare to run a command", &error)))?;
     signals::forward(&running).map_err(failed)?;
     let tell = |step| match step {
-        Step::MayAbort { file } => output::complain(&format!(
-            "careful: {} knows exceptions or panics, and one that leaves a watched function aborts the \
-             program; `--returns instructions` is safe, and so are --start and --end",
-            file.display()
-        )),
+        Step::MayAbort { file, by_unwinding, by_switching } => {
+            output::complain(&careful(&file, by_unwinding, by_switching));
+        }
         Step::Idle(time) if !args.json => {
             let time = figures::time(time);
             output::complain(&format!("measuring the idle machine for {time}"));
@@ -99,4 +99,21 @@ fn sections(args: &CaliperArgs) -> Result<Vec<SectionSpec>, Failure> {
     let pairs = args.start.iter().zip(&args.end);
     let pairs = pairs.map(|(start, end)| Ok(SectionSpec::Between(point(start)?, point(end)?)));
     functions.chain(pairs).collect()
+}
+
+/// What return probes may do to a program.
+fn careful(file: &Path, by_unwinding: bool, by_switching: bool) -> String {
+    let unwinds =
+        "knows exceptions or panics, and one that leaves a watched function aborts the program";
+    let switches = "may run functions on other stacks (sigaltstack, swapcontext), and if watched ones \
+                    do, the kernel ends it with SIGILL";
+    let why = match (by_unwinding, by_switching) {
+        (true, true) => format!("{unwinds}; it {switches}"),
+        (true, false) => unwinds.to_owned(),
+        (false, _) => switches.to_owned(),
+    };
+    let file = file.display();
+    format!(
+        "careful: {file} {why}; `--returns instructions` does neither, nor do --start and --end"
+    )
 }

@@ -120,6 +120,46 @@ fn returns_are_seen_at_instructions_where_that_is_asked_for() {
 }
 
 #[test]
+fn a_file_under_several_names_is_one() {
+    let Some(bench) = Bench::new() else { return };
+    let [link, hard] = ["symbolic", "hard"].map(|name| bench.folder().join(name));
+    std::os::unix::fs::symlink(bench.path(), &link).unwrap();
+    fs::hard_link(bench.path(), &hard).unwrap();
+    let [link, hard] = [link, hard].map(|path| format!("{}:outer", path.display()));
+    let (outer, light) = (bench.at("outer"), bench.at("light"));
+    let report =
+        bench.report(&["-f", &outer, "-f", &link, "-f", &hard, "-f", &light], &["nested", "20"]);
+    let sections = report["sections"].as_array().unwrap();
+    let counts: Vec<_> = sections.iter().map(|it| (&it["name"], &it["calls"])).collect();
+    assert_eq!(counts, [(&"outer".into(), &20.into()), (&"light".into(), &20.into())]);
+    assert!(sections.iter().all(|it| it["file"] == bench.path().display().to_string()));
+}
+
+#[test]
+fn a_program_that_return_probes_end_is_warned_of_before_and_after() {
+    let Some(bench) = Bench::new() else { return };
+    let path = bench.folder().join("stacks");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../probes/tests/programs/stacks.c");
+    let built = Command::new("cc").args(["-O1", "-pthread", source, "-o"]).arg(&path).status();
+    assert!(built.unwrap().success());
+    let path = path.display().to_string();
+    let functions = [format!("{path}:outside"), format!("{path}:handles")];
+    let run = |options: &[&str]| {
+        let sections = ["caliper", "-f", &functions[0], "-f", &functions[1]];
+        nightwatt(&[&sections, options, &["--", &path]].concat())
+    };
+    let output = run(&[]);
+    let text = told(&output);
+    assert_eq!(output.status.code(), Some(132), "{text}");
+    assert!(text.contains("careful: ") && text.contains("(sigaltstack, swapcontext)"), "{text}");
+    assert!(text.contains("ended by SIGILL, probably by return probes"), "{text}");
+    let output = run(&["--returns", "instructions"]);
+    let text = told(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(!text.contains("careful") && text.contains("without having been seen"), "{text}");
+}
+
+#[test]
 fn goroutines_are_watched_and_functions_that_are_built_in_are_told_to_be() {
     if Bench::new().is_none() {
         return;
@@ -169,7 +209,10 @@ fn what_cannot_be_watched_is_told_with_what_helps() {
     let stripped = bench.0.path().join("stripped").display().to_string();
     assert!(Command::new("strip").args(["-o", &stripped, &path]).status().unwrap().success());
     let (nope, bad) = (bench.at("nope"), format!("{stripped}:heavy"));
+    let light = bench.at("light");
     let inside = bench.at("heavy+0x4");
+    // Functions begin with an instruction of one byte (push) and one of several.
+    let within = bench.at("outer+0x2");
     for (options, says, helps) in [
         (vec!["-f", &nope], "has no function `nope`", ""),
         (
@@ -178,6 +221,7 @@ fn what_cannot_be_watched_is_told_with_what_helps() {
             "PROGRAM:0x1234",
         ),
         (vec!["-f", &inside], "`heavy` cannot have an offset", "--start"),
+        (vec!["--start", &light, "--end", &within], "no instruction begins at", "objdump"),
         (vec!["-f", "heavy"], "names no place in a program", "PROGRAM:FUNCTION"),
         (vec!["-f", "./nowhere:heavy"], "no program or library `./nowhere`", ""),
         (vec!["--start", &path], "1 --start and 0 --end do not make pairs", "n-th"),

@@ -28,7 +28,7 @@ pub(super) struct OneChannel {
     /// Its place among all channels.
     place: usize,
     /// CPU time at its last reading.
-    last: Usage,
+    pub(super) last: Usage,
     /// The time of which `shares` has the energy.
     pub(super) covered: Duration,
 }

@@ -40,7 +40,7 @@ pub struct LiveSection {
     pub mean_s: Option<f64>,
     /// Power between the last two readings of the meter, W.
     pub watts: Option<f64>,
-    /// Energy so far, J.
+    /// Energy so far, J; none before the meter has told of any.
     pub joules: Option<f64>,
 }
 
@@ -50,6 +50,8 @@ pub(super) struct Look<'a> {
     pub(super) calls: Vec<Calls>,
     pub(super) tree: &'a Tree,
     pub(super) usage: &'a Usage,
+    /// The same at the last reading of the meter.
+    pub(super) told: &'a Usage,
     /// By node, of the channel that is shown.
     pub(super) joules: &'a [nightwatt_model::quantity::Joules],
     /// Of so much time.
@@ -107,15 +109,19 @@ impl Live {
             }
             let ended = calls.ended.saturating_sub(before.calls);
             let length = calls.length.saturating_sub(before.length).as_secs_f64();
-            let has_meter = self.channel.is_some();
+            // What has run only since the last reading is in no joules yet.
+            let told: Duration = look.tree.inclusive(number, &look.told.nodes);
+            let is_told = self.channel.is_some()
+                && !look.covered.is_zero()
+                && (!told.is_zero() || on_cpu.is_zero());
             rows.push(LiveSection {
                 name: name.clone(),
                 calls: calls.ended,
                 calls_per_s: ended as f64 / elapsed,
                 cpus: on_cpu.saturating_sub(before.on_cpu).as_secs_f64() / elapsed,
                 mean_s: (ended > 0).then(|| length / ended as f64),
-                watts: before.watts.filter(|_| has_meter),
-                joules: has_meter.then_some(joules),
+                watts: before.watts.filter(|_| is_told),
+                joules: is_told.then_some(joules),
             });
             (before.calls, before.length, before.on_cpu) = (calls.ended, calls.length, on_cpu);
         }
@@ -180,6 +186,7 @@ mod tests {
         tree.insert(2, Node { parent: 1, section: 1 });
         let names = ["outer", "inner"].map(str::to_owned).to_vec();
         let mut live = Live::new(names, Some("plug/power".to_owned()), at(1000));
+        let mut told = Usage::default();
         let mut look = |now, ended, cpu: [u64; 3], joules: [f64; 3], covered| {
             let calls = Calls {
                 ended,
@@ -187,17 +194,26 @@ mod tests {
                 ..Calls::default()
             };
             let nodes = cpu.map(Duration::from_millis).to_vec();
+            let usage = Usage { nodes, ..Usage::default() };
+            if covered > 10 {
+                told.clone_from(&usage);
+            }
             live.report(&Look {
                 now: at(now),
                 calls: vec![calls.clone(), calls],
                 tree: &tree,
-                usage: &Usage { nodes, ..Usage::default() },
+                usage: &usage,
+                told: &told,
                 joules: &joules.map(Joules),
                 covered: Duration::from_millis(covered),
             })
         };
         let report = look(1500, 10, [0, 100, 100], [0.0; 3], 0);
-        assert_eq!(report.sections[0].watts, None, "no meter has told of any time yet");
+        let first = &report.sections[0];
+        assert_eq!((first.watts, first.joules), (None, None), "no meter has told of any time yet");
+        let report = look(1600, 10, [0, 100, 100], [0.0; 3], 10);
+        let first = &report.sections[0];
+        assert_eq!((first.watts, first.joules), (None, None), "nor of any in which it ran");
         look(2000, 50, [0, 200, 300], [0.0, 1.0, 2.0], 1000);
         // 100 more in 2 s; the inner one ran for 1 s of them, both for 3 s; a reading after 1 s.
         let report = look(4000, 150, [9, 2200, 1300], [0.0, 2.0, 5.0], 2000);

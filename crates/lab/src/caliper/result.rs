@@ -19,6 +19,9 @@ use super::{CaliperOptions, Course, Section, Target};
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
 
+/// The exit status of a command that the kernel has ended so, as a shell has it.
+const SIGILL: u8 = 128 + 4;
+
 /// The energy of sections.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CaliperReport {
@@ -62,7 +65,8 @@ pub struct SectionReport {
     pub open: u64,
     /// Left by another way: `longjmp`, an exception, the end of their thread.
     pub unended: u64,
-    /// Ended without having begun while they were watched.
+    /// Ended without having been seen to begin: before anybody watched, in the process that forked, or on
+    /// another stack.
     pub unbegun: u64,
     /// Begun inside of 16 others, and not counted.
     pub too_deep: u64,
@@ -320,6 +324,16 @@ pub(super) fn of_meters(channels: &[ChannelTotal], measured: &[Measured]) -> Vec
 
 fn warnings(sections: &[SectionReport], channels: &[ChannelTotal], seen: &Seen<'_>) -> Vec<String> {
     let mut warnings = of_meters(channels, seen.measured);
+    let by_probe = seen.sections.iter().any(Section::has_return_probe);
+    let ended = seen.course.finished.as_ref().map(|finished| finished.ended.code());
+    if by_probe && ended == Some(SIGILL) {
+        warnings.push(
+            "the command was ended by SIGILL, probably by return probes: functions were watched that \
+             run on a stack of their own (sigaltstack, coroutines). `--returns instructions` does not \
+             end it"
+                .to_owned(),
+        );
+    }
     if seen.is_full {
         warnings.push(
             "there were more than 4,096 stacks of sections: what ran in those beyond counts as in no \
@@ -348,8 +362,15 @@ impl SectionReport {
             ));
         }
         for (count, what) in [
-            (self.unended, "left by another way than their end (longjmp, an exception, an exit)"),
-            (self.unbegun, "had begun before anybody watched"),
+            (
+                self.unended,
+                "left by another way than their end (longjmp, an exception, another stack, an exit)",
+            ),
+            (
+                self.unbegun,
+                "ended without having been seen to begin (before anybody watched, in the process that \
+                 forked, or on another stack)",
+            ),
             (self.too_deep, "began inside of 16 others and were not counted"),
             (
                 self.lost,

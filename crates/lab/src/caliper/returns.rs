@@ -16,6 +16,11 @@ pub enum Returns {
 }
 
 impl Section {
+    /// Is a return address of the kernel's on the stack while it runs?
+    pub(super) fn has_return_probe(&self) -> bool {
+        self.returns() == Some("probe") && !self.is_marked()
+    }
+
     /// What the report says of it.
     pub(super) fn returns(&self) -> Option<&'static str> {
         match (&self.end, &self.body) {

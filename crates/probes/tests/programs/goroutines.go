@@ -90,6 +90,17 @@ func catches(n int) (caught bool) {
 //go:noinline
 func exits() { runtime.Goexit() }
 
+var kept []byte
+
+// Its memory comes from the heap of the whole program, which is looked after on the thread's own stack.
+//
+//go:noinline
+func allocates() {
+	atomic.AddInt64(&inHeavy, run(1e6))
+	kept = make([]byte, 1<<20)
+	atomic.AddInt64(&inHeavy, run(1e6))
+}
+
 func each(n int, what func(int)) {
 	var all sync.WaitGroup
 	for i := 0; i < n; i++ {
@@ -142,6 +153,13 @@ func main() {
 			}
 			run(1e5)
 		}
+	case "allocate":
+		each(8, func(int) {
+			for i := 0; i < n; i++ {
+				allocates()
+			}
+		})
+		fmt.Println(inHeavy)
 	case "exit":
 		each(n, func(int) { exits() })
 		(&worker{}).Work(1)
