@@ -1,6 +1,5 @@
 //! Bodies of functions: at which instructions they end.
 
-use std::fs;
 use std::ops::Range;
 
 use object::read::elf::ElfFile64;
@@ -27,7 +26,7 @@ pub fn function_bodies(places: &[&Place]) -> Result<Vec<Body>, ProbeError> {
     // Places of a file follow one another.
     for same in places.chunk_by(|one, other| one.path == other.path) {
         let path = &same[0].path;
-        let data = fs::read(path)
+        let data = crate::read::elf_file(path)
             .map_err(|source| ProbeError::Unreadable { path: path.clone(), source })?;
         let elf: ElfFile64<'_, Endianness> = ElfFile64::parse(&*data)
             .map_err(|error| ProbeError::NotElf { path: path.clone(), why: error.to_string() })?;

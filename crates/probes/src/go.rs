@@ -3,7 +3,6 @@
 //! Go's own table of functions (`.gopclntab`) is part of every program, stripped or not: its runtime
 //! needs it to walk stacks.
 
-use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -110,7 +109,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
 
 /// The runtime of a Go program; none of a program in another language.
 pub fn go_runtime(path: &Path) -> Result<Option<GoRuntime>, ProbeError> {
-    let data = fs::read(path)
+    let data = crate::read::elf_file(path)
         .map_err(|source| ProbeError::Unreadable { path: path.to_owned(), source })?;
     let elf: ElfFile64<'_, Endianness> = ElfFile64::parse(&*data)
         .map_err(|error| ProbeError::NotElf { path: path.to_owned(), why: error.to_string() })?;

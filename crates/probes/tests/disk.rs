@@ -10,7 +10,6 @@ use std::fs;
 use std::os::linux::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
 use nightwatt_model::storage::{Device, Process, Traffic, Whose};
@@ -493,44 +492,4 @@ fn whoever_writes_to_a_device_itself_has_the_bytes() {
     assert!(child.wait().unwrap().success());
     let seen = Seen::of(&mut probes, disk.device);
     assert!(close(seen.by(child.id()).written, 16 * MIB), "{:?}", seen.sum());
-}
-
-/// Bytes of the kernel's memory in this process's tables of sums, by the kernel's own account.
-fn memory_of_maps() -> u64 {
-    let entries = fs::read_dir("/proc/self/fdinfo").unwrap().flatten();
-    let texts = entries.filter_map(|entry| fs::read_to_string(entry.path()).ok());
-    let of = |text: String| {
-        let line = text.lines().find_map(|line| line.strip_prefix("memlock:").map(str::to_owned));
-        // A process and a file: 24 bytes. Tables of dirty pages are as full as the whole machine makes them.
-        line.filter(|_| text.contains("key_size:\t24\n"))?.trim().parse::<u64>().ok()
-    };
-    texts.filter_map(of).sum()
-}
-
-#[test]
-fn a_day_of_processes_and_files_that_come_and_go_leaves_no_more_in_the_maps() {
-    let (Some(disk), Some(mut probes)) = (Disk::new("ext4", 300), watching()) else { return };
-    let hour = Duration::from_hours(1);
-    let mut after = Vec::new();
-    for round in 0..24 {
-        let mut running = [
-            disk.start("many", &format!("many{}", round % 3), 2 * MIB, &[]),
-            disk.start("unlink", "gone", MIB, &[]),
-            disk.start("direct", "direct", MIB, &[]),
-        ];
-        for child in &mut running {
-            assert!(child.wait().unwrap().success());
-        }
-        disk.sync();
-        let before = memory_of_maps();
-        // As if an hour had passed since.
-        let news = probes.news(monotonic() + hour).unwrap();
-        assert!(news.len() > 500, "a row for each small file: {}", news.len());
-        after.push(memory_of_maps());
-        assert!(after[round] < before, "rows are taken out: {before} {after:?}");
-    }
-    let (least, most) = (after.iter().min().unwrap(), after.iter().max().unwrap());
-    // Whoever else writes on this machine has a row too.
-    assert!(most - least < 100 * 256, "{after:?}");
-    assert_eq!(probes.lost().unwrap(), Lost::default());
 }
