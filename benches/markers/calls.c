@@ -51,16 +51,16 @@ static void in_turns(long calls, long turns)
 	for (int i = 0; i < 40000; i++)
 		call(0);
 	usleep(300000);
-	enabled = nightwatt_process.front->enabled;
+	enabled = nightwatt_process_v1.front->enabled;
 	for (int i = 0; i < 2 * TURNS; i++) {
 		uint64_t begin = used();
 
-		nightwatt_process.front->enabled = i % 2 ? enabled : 0;
+		nightwatt_process_v1.front->enabled = i % 2 ? enabled : 0;
 		for (long n = 0; n < calls; n++)
 			call(turns);
 		took[i % 2][i / 2] = used() - begin;
 	}
-	nightwatt_process.front->enabled = enabled;
+	nightwatt_process_v1.front->enabled = enabled;
 	for (int i = 0; i < 2; i++)
 		qsort(took[i], TURNS, sizeof(took[i][0]), by_size);
 	printf("%llu %llu\n", (unsigned long long)took[0][TURNS / 2],
