@@ -243,6 +243,40 @@ const nightwattCharts = (() => {
     },
   };
 
+  // How surely values are known: a line from end to end of the interval, with a stroke at both.
+  const whiskers = {
+    id: "whiskers",
+    afterDatasetsDraw(chart) {
+      const { ctx, scales } = chart;
+      ctx.save();
+      ctx.strokeStyle = colour("ink");
+      ctx.lineWidth = 1.5;
+      chart.data.datasets.forEach((dataset, index) => {
+        if (!chart.isDatasetVisible(index)) return;
+        chart.getDatasetMeta(index).data.forEach((mark, place) => {
+          const interval = dataset.data[place].interval;
+          if (!interval) return;
+          const [low, high] = interval.map((at) => scales.y.getPixelForValue(at));
+          ctx.beginPath();
+          ctx.moveTo(mark.x, low);
+          ctx.lineTo(mark.x, high);
+          for (const y of [low, high]) {
+            ctx.moveTo(mark.x - 5, y);
+            ctx.lineTo(mark.x + 5, y);
+          }
+          ctx.stroke();
+        });
+      });
+      ctx.restore();
+    },
+  };
+
+  // An axis shows all of the intervals: charts know only of their values.
+  function reach(series) {
+    const ends = series.flatMap(({ points }) => points.flatMap(({ interval }) => interval ?? []));
+    return ends.length ? { suggestedMin: Math.min(...ends), suggestedMax: Math.max(...ends) } : {};
+  }
+
   // Takes the colours that the page has now: they change with the theme, and on paper.
   function paint(chart) {
     const [ink, quiet, line] = [colour("ink"), colour("quiet"), colour("line")];
@@ -270,7 +304,7 @@ const nightwattCharts = (() => {
         normalized: true,
         interaction: { mode: bars && spec.x.scale === "category" ? "index" : "nearest", intersect: false },
         elements: { line: { tension: 0 }, point: { hitRadius: dense ? 4 : 12 } },
-        scales: { x: scaleOf(spec.x, true, stacked), y: scaleOf(spec.y, false, stacked) },
+        scales: { x: scaleOf(spec.x, true, stacked), y: { ...scaleOf(spec.y, false, stacked), ...reach(spec.series) } },
         plugins: {
           colors: { enabled: false },
           legend: {
@@ -283,13 +317,14 @@ const nightwattCharts = (() => {
             callbacks: {
               title: (items) => items.length ? value(spec.x, items[0].raw.at) : "",
               label: ({ raw, dataset }) =>
-                `${raw.label ? `${raw.label}, ` : ""}${dataset.label}: ${value(spec.y, raw.y)}`,
+                `${raw.label ? `${raw.label}, ` : ""}${dataset.label}: ${value(spec.y, raw.y)}` +
+                (raw.interval ? ` (${raw.interval.map((at) => value(spec.y, at)).join(" to ")})` : ""),
             },
           },
           nightwatt: { references: spec.references },
         },
       },
-      plugins: [annotations],
+      plugins: [whiskers, annotations],
     });
     paint(chart);
     return chart;

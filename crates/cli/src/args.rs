@@ -4,6 +4,7 @@ mod agent;
 mod calibrate;
 #[cfg(feature = "bpf")]
 mod caliper;
+mod compare;
 #[cfg(feature = "bpf")]
 mod disk;
 mod doctor;
@@ -27,6 +28,7 @@ pub(crate) use agent::{AgentArgs, AgentConfigArgs, AgentOrder, AgentStep, Announ
 pub(crate) use calibrate::{AlignArgs, Calibrate, CalibrateArgs, StatesArgs, StorageArgs, Sync};
 #[cfg(feature = "bpf")]
 pub(crate) use caliper::CaliperArgs;
+pub(crate) use compare::{CompareArgs, ReportArgs};
 #[cfg(feature = "bpf")]
 pub(crate) use disk::DiskArgs;
 pub(crate) use doctor::DoctorArgs;
@@ -103,6 +105,12 @@ pub(crate) enum Command {
     /// Simulate pools of servers that are switched on and off by a policy
     #[command(after_help = fleet::EXAMPLES)]
     Fleet(Box<FleetArgs>),
+    /// Do the same work in several environments, and say which takes least energy, and how surely
+    #[command(after_help = compare::COMPARE_EXAMPLES)]
+    Compare(CompareArgs),
+    /// Show what `compare` has measured
+    #[command(after_help = compare::REPORT_EXAMPLES)]
+    Report(ReportArgs),
     /// See a day of traffic meet a server that sleeps, and the bill
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(DemoArgs),

@@ -14,8 +14,8 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ),
     ("Model: what a service could do without", &["analyze", "fleet"]),
     (
-        "Compare: the same traffic against different servers",
-        &["published", "replay", "load", "origin"],
+        "Compare: the same work in different environments, the same traffic against different servers",
+        &["compare", "report", "published", "replay", "load", "origin"],
     ),
     (
         "Act: let servers sleep",

@@ -82,6 +82,8 @@ fn run(command: &Command) -> Result<ExitStatus, Failure> {
         Command::Purge(args) => commands::purge::run(args),
         Command::Analyze(args) => commands::analyze::run(args),
         Command::Published(args) => commands::published::run(args),
+        Command::Compare(args) => commands::compare::run(args),
+        Command::Report(args) => commands::report::run(args),
         Command::Demo(args) => commands::demo::run(args),
         Command::Replay(args) => commands::replay::run(args),
         Command::Load(args) => commands::load::run(args),

@@ -8,6 +8,7 @@ pub mod calibrate;
 pub mod caliper;
 mod cells;
 mod channel;
+pub mod compare;
 pub mod cross;
 pub mod demo;
 #[cfg(feature = "bpf")]

@@ -93,6 +93,8 @@ pub struct Point {
     pub y: f64,
     /// Name of the point; may be empty.
     pub label: String,
+    /// How surely `y` is known: the ends of its interval, drawn as whiskers.
+    pub interval: Option<(f64, f64)>,
 }
 
 /// A line across the chart.
@@ -172,15 +174,23 @@ impl Series {
     /// The same with these points, which have no labels.
     #[must_use]
     pub fn points(mut self, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
-        let points = points.into_iter().map(|(x, y)| Point { x, y, label: String::new() });
+        let points =
+            points.into_iter().map(|(x, y)| Point { x, y, label: String::new(), interval: None });
         self.points.extend(points);
+        self
+    }
+
+    /// The same with one more point, which is known as surely as its interval says.
+    #[must_use]
+    pub fn between(mut self, x: f64, y: f64, interval: Option<(f64, f64)>) -> Self {
+        self.points.push(Point { x, y, label: String::new(), interval });
         self
     }
 
     /// The same with one more point that has a label.
     #[must_use]
     pub fn labelled(mut self, x: f64, y: f64, label: impl Into<String>) -> Self {
-        self.points.push(Point { x, y, label: label.into() });
+        self.points.push(Point { x, y, label: label.into(), interval: None });
         self
     }
 }
@@ -235,17 +245,23 @@ impl Chart {
     /// drawn on to the next, it would claim what is not so (a count of 5 where there are 0).
     fn drawn<'a>(&self, series: &'a Series) -> Vec<PointData<'a>> {
         let mut drawn: Vec<PointData<'a>> = Vec::with_capacity(series.points.len());
-        for Point { x, y, label } in &series.points {
+        for Point { x, y, label, interval } in &series.points {
+            // On an axis by ratio the lower end may have no place: then there are no whiskers.
+            let interval = interval.filter(|(low, high)| self.y.has(*low) && self.y.has(*high));
             let (x, last) = (*x, drawn.last().and_then(|last| last.y));
             match series.kind {
                 _ if !self.x.has(x) => {}
-                _ if self.y.has(*y) => drawn.push(PointData { x, y: Some(*y), end: false, label }),
+                _ if self.y.has(*y) => {
+                    drawn.push(PointData { x, y: Some(*y), end: false, label, interval });
+                }
                 Kind::Line | Kind::Step => {
                     // A step's value holds up to here.
                     if let (Kind::Step, Some(held)) = (series.kind, last) {
-                        drawn.push(PointData { x, y: Some(held), end: true, label: "" });
+                        let held = Some(held);
+                        let (end, interval) = (true, None);
+                        drawn.push(PointData { x, y: held, end, label: "", interval });
                     }
-                    drawn.push(PointData { x, y: None, end: false, label });
+                    drawn.push(PointData { x, y: None, end: false, label, interval: None });
                 }
                 Kind::Bar | Kind::Stacked | Kind::Scatter => {}
             }
@@ -282,6 +298,11 @@ impl Chart {
         if labels {
             columns.push(Column::text("point"));
         }
+        let intervals =
+            self.series.iter().flat_map(|it| &it.points).any(|it| it.interval.is_some());
+        if intervals {
+            columns.extend(["from", "to"].map(|title| Column::number(title, &self.y.unit)));
+        }
         let mut table = Table::new(self.title.as_str(), columns);
         let total: usize = self.series.iter().map(|series| series.points.len()).sum();
         let step = total.div_ceil(TABLE_ROWS).max(1);
@@ -291,6 +312,9 @@ impl Chart {
                     vec![series.name.as_str().into(), self.x.cell(point.x), self.y.cell(point.y)];
                 if labels {
                     row.push(point.label.as_str().into());
+                }
+                if let Some((low, high)) = point.interval {
+                    row.extend([self.y.cell(low), self.y.cell(high)]);
                 }
                 table.rows.push(row);
             }
@@ -360,6 +384,8 @@ struct PointData<'a> {
     end: bool,
     #[serde(skip_serializing_if = "str::is_empty")]
     label: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interval: Option<(f64, f64)>,
 }
 
 #[derive(Serialize)]
@@ -395,6 +421,32 @@ mod tests {
         assert_eq!(data["series"][0]["points"], points);
         assert_eq!(data["references"].as_array().unwrap().len(), 1);
         assert_eq!(chart.table().0.rows.len(), 5, "the table has all");
+    }
+
+    #[test]
+    fn whiskers_are_drawn_where_both_ends_have_a_place() {
+        let x = Axis::new("n", "", Scale::Category(vec!["a".to_owned(), "b".to_owned()]));
+        let bars = Series::new("J", Kind::Bar).between(0.0, 5.0, Some((4.0, 6.0))).between(
+            1.0,
+            5.0,
+            Some((-1.0, 11.0)),
+        );
+        let mut chart = Chart::new("", x, Axis::new("J", "J", Scale::Log)).series(bars);
+        let points = |chart: &Chart| {
+            serde_json::to_value(chart.data()).unwrap()["series"][0]["points"].clone()
+        };
+        let interval = serde_json::json!([4.0, 6.0]);
+        assert_eq!(points(&chart)[0]["interval"], interval);
+        assert_eq!(
+            points(&chart)[1].get("interval"),
+            None,
+            "no place by ratio for what is below 0"
+        );
+        chart.y.scale = Scale::FromZero;
+        assert_eq!(points(&chart)[1]["interval"], serde_json::json!([-1.0, 11.0]));
+        let (table, _) = chart.table();
+        assert_eq!(table.columns[3].title, "from");
+        assert_eq!(table.rows[0][3..], [Cell::number(4.0, 0), Cell::number(6.0, 0)]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub(crate) mod calibrate;
 #[cfg(feature = "bpf")]
 pub(crate) mod caliper;
 pub(crate) mod check;
+pub(crate) mod compare;
 pub(crate) mod demo;
 #[cfg(feature = "bpf")]
 pub(crate) mod disk;
@@ -19,6 +20,7 @@ pub(crate) mod published;
 pub(crate) mod purge;
 pub(crate) mod record;
 pub(crate) mod replay;
+pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod sleep;

@@ -1,0 +1,96 @@
+//! `nightwatt compare`: the same work in several environments, over and over, and what it takes in each.
+
+use std::path::{Path, PathBuf};
+
+use nightwatt_clock::Clock;
+use nightwatt_lab::Error;
+use nightwatt_lab::compare::{self, Plan, PlanFile, Store, Told};
+
+use crate::ExitStatus;
+use crate::args::CompareArgs;
+use crate::errors::Failure;
+use crate::output;
+use crate::progress::Progress;
+use crate::signals;
+
+/// As a shell has it of a command that SIGINT ended.
+const INTERRUPTED: u8 = 130;
+
+/// Lists, plans, or runs.
+pub(crate) fn run(args: &CompareArgs) -> Result<ExitStatus, Failure> {
+    if args.tools {
+        output::say(&compare::tools())?;
+        return Ok(ExitStatus::Success);
+    }
+    if args.environments {
+        output::say(&compare::environments())?;
+        return Ok(ExitStatus::Success);
+    }
+    // Without both lists there is a plan: the command line's rules see to it.
+    let path = args.plan.as_deref().unwrap_or_else(|| Path::new(""));
+    let plan = read(path)?;
+    let folder = args.out.clone().unwrap_or_else(|| beside(path));
+    if args.dry_run {
+        let schedule = compare::schedule(&plan).map_err(|error| failure(&error))?;
+        output::say_result(&schedule, args.json, || schedule.text(), &[])?;
+        return Ok(ExitStatus::Success);
+    }
+    let mut store = Store::open(&folder, &plan, args.fresh).map_err(|error| failure(&error))?;
+    for warning in &store.warnings {
+        output::complain(&format!("warning: {warning}"));
+    }
+    let stop = signals::stop_on_signals()?;
+    let ran = {
+        let clock = Clock::real();
+        let started = clock.now().mono;
+        let mut progress = Progress::by_time(args.json);
+        let ran = compare::run(&plan, &mut store, &stop, &mut |told: &Told<'_>| {
+            let elapsed = clock.now().mono.since(started);
+            progress.tell(told.runs(), elapsed, told.left, || told.next.to_owned());
+        });
+        progress.end();
+        ran
+    };
+    // What was measured so far is worth its tables, however it ended.
+    let report = compare::report(&plan, &store.done).map_err(|error| failure(&error))?;
+    if !store.done.is_empty() {
+        super::report::write(&report, &folder)?;
+    }
+    match ran {
+        Ok(()) => {}
+        Err(Error::Interrupted) => {
+            let what = format!("interrupted after {} runs, which are kept", store.done.len());
+            let again = format!("`nightwatt compare {}` goes on from there", path.display());
+            return Err(Failure::saying(what).hint(again).ending_with(INTERRUPTED));
+        }
+        Err(error) => return Err(failure(&error)),
+    }
+    output::say_result(&report, args.json, || report.text(), &report.warnings)?;
+    if !args.json {
+        output::complain(&format!("the report with its charts is {}", folder.join("report.html").display()));
+    }
+    Ok(if report.is_whole() { ExitStatus::Success } else { ExitStatus::Failed })
+}
+
+fn failure(error: &Error) -> Failure {
+    let failure = if error.is_usage() { Failure::usage(error) } else { Failure::failed(error) };
+    failure.maybe_hint(error.hint())
+}
+
+fn read(path: &Path) -> Result<Plan, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Failure::because(format!("cannot read {}", path.display()), &error)
+            .hint("check that it is there and may be read; docs/compare.md has plans to begin with")
+            .into_usage()
+    })?;
+    let title = path.file_stem().unwrap_or_default().to_string_lossy();
+    let plan = PlanFile::read(&path.display().to_string(), &title, &text);
+    plan.map_err(|error| Failure::usage(&error).maybe_hint(error.hint()))
+}
+
+/// `quick.results` here, of `experiments/quick.toml`.
+fn beside(plan: &Path) -> PathBuf {
+    let mut name = plan.file_stem().unwrap_or_default().to_owned();
+    name.push(".results");
+    PathBuf::from(name)
+}

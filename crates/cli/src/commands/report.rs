@@ -1,0 +1,58 @@
+//! `nightwatt report`: the tables and charts of what `compare` has measured.
+
+use std::fs;
+use std::path::Path;
+
+use nightwatt_clock::Clock;
+use nightwatt_lab::compare::{self, Report, store};
+
+use crate::ExitStatus;
+use crate::args::ReportArgs;
+use crate::errors::Failure;
+use crate::output;
+
+/// Reads a folder of results, and reports.
+pub(crate) fn run(args: &ReportArgs) -> Result<ExitStatus, Failure> {
+    let report = store::read(&args.folder).and_then(|(plan, runs)| compare::report(&plan, &runs));
+    let report = report.map_err(|error| Failure::usage(&error).maybe_hint(error.hint()))?;
+    output::say_result(&report, args.json, || report.text(), &report.warnings)?;
+    if let Some(path) = &args.html {
+        write_file(path, page(&report, &args.folder).as_bytes())?;
+    }
+    if let Some(folder) = &args.csv {
+        fs::create_dir_all(folder).map_err(|error| cannot(folder, &error))?;
+        write_tables(&report, folder)?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+/// Writes all forms of a report into the folder of its results.
+pub(super) fn write(report: &Report, folder: &Path) -> Result<(), Failure> {
+    write_file(&folder.join("report.html"), page(report, folder).as_bytes())?;
+    let json = serde_json::to_vec(report)
+        .map_err(|error| Failure::because("cannot write the result as JSON", &error))?;
+    write_file(&folder.join("report.json"), &json)?;
+    write_tables(report, folder)
+}
+
+fn page(report: &Report, folder: &Path) -> String {
+    let when = nightwatt_report::civil(Clock::real().now().wall.secs());
+    let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
+    report.document(generated, folder).to_html()
+}
+
+fn write_tables(report: &Report, folder: &Path) -> Result<(), Failure> {
+    for (name, table) in report.tables() {
+        write_file(&folder.join(format!("{name}.csv")), table.to_csv().as_bytes())?;
+    }
+    Ok(())
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    fs::write(path, bytes).map_err(|error| cannot(path, &error))
+}
+
+fn cannot(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::because(format!("cannot write {}", path.display()), error)
+        .hint("name a place that you may write to")
+}

@@ -1,0 +1,233 @@
+//! The charts of the page.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use nightwatt_meters::recording;
+use nightwatt_report::{Axis, Chart, Kind, Scale, Series};
+
+use super::figures::{PER_OPERATION, POWER, RATE};
+use super::metering::POWER_FILE;
+use super::plan::{Cell, FactorKind, Plan};
+use super::record::RunRecord;
+use super::result::{Comparison, Report};
+use super::text::words;
+
+/// Points of a curve of power: more are thinned out.
+const TRACE_POINTS: usize = 300;
+
+/// Curves of power in one chart.
+const MOST_TRACES: usize = 7;
+
+impl Report {
+    /// The main figure of each environment in that of the baseline; or where there is none, itself.
+    pub(super) fn bars(&self, comparison: &Comparison) -> Option<Chart> {
+        let main = comparison.main.as_str();
+        let cells: Vec<_> = self.cells(&comparison.name, main).filter(|it| it.n > 0).collect();
+        let has_baseline = cells.iter().any(|cell| cell.environment == self.baseline);
+        let is_relative = has_baseline && cells.len() > 1;
+        let names: Vec<String> = cells.iter().map(|cell| cell.environment.clone()).collect();
+        let mut bars = Series::new(words(main), Kind::Bar);
+        for (place, cell) in cells.iter().enumerate() {
+            let (value, interval) = match self.ratio(cell, main).filter(|_| is_relative) {
+                Some(ratio) => {
+                    let percent = |share: f64| 100.0 * share;
+                    let interval = ratio.interval.map(|it| (percent(it.low), percent(it.high)));
+                    (percent(ratio.ratio), interval)
+                }
+                None if is_relative && cell.environment == self.baseline => {
+                    let half = cell.relative_half_width.map(|half| 100.0 * half);
+                    (100.0, half.map(|half| (100.0 - half, 100.0 + half)))
+                }
+                None => (cell.mean?, cell.sequential.map(|it| (it.low, it.high))),
+            };
+            bars = bars.between(place as f64, value, interval);
+        }
+        let y = if is_relative {
+            Axis::new(format!("{} of {}", words(main), self.baseline), "%", Scale::FromZero)
+        } else {
+            Axis::new(words(main), self.unit(main), Scale::FromZero)
+        };
+        let x = Axis::new(self.compared.as_str(), "", Scale::Category(names));
+        let mut chart = Chart::new(format!("{}: {}", comparison.name, words(main)), x, y).series(bars);
+        if is_relative {
+            let baseline = cells.iter().find(|cell| cell.environment == self.baseline);
+            let value = baseline.and_then(|cell| cell.mean);
+            let label = value.map(|value| self.said(main, value)).unwrap_or_default();
+            chart = chart.line_at_y(100.0, format!("{}: {label}", self.baseline));
+        }
+        Some(chart.description(
+            "Each bar is the mean over the runs; whiskers are 95 % intervals. Less is better where the figure \
+             is an energy, a power or a time.",
+        ))
+    }
+
+    /// Figures against the values of each factor that are numbers: a line for each environment.
+    pub(super) fn sweeps(&self) -> Vec<Chart> {
+        let mut charts = Vec::new();
+        for (place, factor) in self.plan.factors.iter().enumerate() {
+            let numbers: Option<Vec<f64>> =
+                factor.values.iter().map(|value| value.parse().ok()).collect();
+            let Some(numbers) = numbers.filter(|it| it.len() > 2) else { continue };
+            if matches!(factor.kind, FactorKind::Setting(_)) {
+                continue;
+            }
+            for &workload in &factor.workloads {
+                for figure in [PER_OPERATION, RATE, POWER] {
+                    charts.extend(self.sweep((place, &numbers), workload, figure));
+                }
+            }
+        }
+        charts
+    }
+
+    fn sweep(
+        &self,
+        (factor, numbers): (usize, &[f64]),
+        workload: usize,
+        figure: &str,
+    ) -> Option<Chart> {
+        let plan = &self.plan;
+        let mut lines: BTreeMap<String, Vec<(f64, f64, Option<(f64, f64)>)>> = BTreeMap::new();
+        let cells = &self.answers.figures.get(figure)?.cells;
+        for (cell, answer) in plan.cells.iter().zip(cells) {
+            let (Some(level), Some(mean)) = (cell.levels[factor], answer.mean) else { continue };
+            if cell.workload != workload {
+                continue;
+            }
+            let interval = answer.sequential.map(|it| (it.low, it.high));
+            lines.entry(line_name(plan, cell, factor)).or_default().push((
+                numbers[level],
+                mean,
+                interval,
+            ));
+        }
+        if lines.is_empty() {
+            return None;
+        }
+        let name = &plan.factors[factor].name;
+        let title = format!("{}: {} against {name}", plan.workloads[workload].name, words(figure));
+        let y = Axis::new(words(figure), self.unit(figure), Scale::FromZero);
+        let mut chart = Chart::new(title, Axis::new(name, "", Scale::FromZero), y);
+        for (name, mut points) in lines {
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let mut series = Series::new(name, Kind::Line);
+            for (x, y, interval) in points {
+                series = series.between(x, y, interval);
+            }
+            chart = chart.series(series);
+        }
+        Some(chart.description("Means over the runs, with 95 % intervals."))
+    }
+
+    /// The share of responses that came within a time, over all runs of each combination.
+    pub(super) fn service_curves(&self) -> Vec<Chart> {
+        let mut charts = Vec::new();
+        for comparison in &self.comparisons {
+            let mut curves: BTreeMap<String, Vec<&RunRecord>> = BTreeMap::new();
+            for run in self.runs.iter().filter(|run| run.percentiles.len() > 1) {
+                let cell = &self.plan.cells[run.cell];
+                if self.plan.name_of_comparison(cell) == comparison.name {
+                    curves.entry(self.plan.name_on_axis(cell)).or_default().push(run);
+                }
+            }
+            if curves.is_empty() {
+                continue;
+            }
+            let mut chart = Chart::new(
+                format!("{}: responses within a time", comparison.name),
+                Axis::new("response time", "s", Scale::LogDuration),
+                Axis::new("share of responses", "%", Scale::FromZero),
+            );
+            for (name, runs) in curves {
+                chart = chart.series(Series::new(name, Kind::Line).points(mean_curve(&runs)));
+            }
+            charts.push(chart.description(
+                "Each point is the mean over the runs of the time within which so many per cent of the \
+                 responses came.",
+            ));
+        }
+        charts
+    }
+
+    /// Power of the first run of every environment under each workload.
+    pub(super) fn power_charts(&self, folder: &Path) -> Vec<Chart> {
+        let mut charts = Vec::new();
+        for comparison in &self.comparisons {
+            let mut seen: Vec<String> = Vec::new();
+            let mut chart = Chart::new(
+                format!("{}: power over a run", comparison.name),
+                Axis::new("time", "s", Scale::FromZero),
+                Axis::new("power", "W", Scale::FromZero),
+            );
+            for run in self.runs.iter().filter(|run| run.failed.is_none()) {
+                let cell = &self.plan.cells[run.cell];
+                let name = self.plan.name_on_axis(cell);
+                let is_its = self.plan.name_of_comparison(cell) == comparison.name;
+                if !is_its || seen.contains(&name) || seen.len() == MOST_TRACES {
+                    continue;
+                }
+                let path = folder.join("runs").join(format!("{:04}", run.number)).join(POWER_FILE);
+                let points = trace(&path, &self.energy.channels);
+                if points.len() > 1 {
+                    chart = chart.series(Series::new(name.as_str(), Kind::Line).points(points));
+                    seen.push(name);
+                }
+            }
+            if !seen.is_empty() {
+                charts.push(chart.description("The first run of each."));
+            }
+        }
+        charts
+    }
+}
+
+/// What a line of a sweep is called: all but the factor along the axis.
+fn line_name(plan: &Plan, cell: &Cell, factor: usize) -> String {
+    let mut parts = vec![plan.environments[cell.environment].name.clone()];
+    for (place, (other, level)) in plan.factors.iter().zip(&cell.levels).enumerate() {
+        let Some(level) = level.filter(|_| place != factor) else { continue };
+        parts.push(format!("{} {}", other.name, other.values[level]));
+    }
+    parts.join(", ")
+}
+
+/// Time and percentage, at the percentages that all runs have.
+fn mean_curve(runs: &[&RunRecord]) -> Vec<(f64, f64)> {
+    let Some(first) = runs.first() else { return Vec::new() };
+    let at = |percent: f64| -> Option<f64> {
+        let times: Option<Vec<f64>> = runs
+            .iter()
+            .map(|run| run.percentiles.iter().find(|it| it.0 == percent).map(|it| it.1))
+            .collect();
+        times.map(|times| times.iter().sum::<f64>() / times.len() as f64)
+    };
+    first.percentiles.iter().filter_map(|&(percent, _)| Some((at(percent)?, percent))).collect()
+}
+
+/// Time since the first reading and power; of counters the mean since the reading before. Of several
+/// channels that are summed, none is drawn alone.
+fn trace(path: &Path, channel: &str) -> Vec<(f64, f64)> {
+    let mut points: Vec<(i64, f64)> = Vec::new();
+    // A recording that cannot be read leaves its curve out, and nothing else.
+    let _ = recording::read(path, |meter, name, row| {
+        if format!("{meter}/{name}") == channel
+            && let Some(watts) = row.watts
+        {
+            points.push((row.mono_ns, watts));
+        }
+    });
+    let Some(&(begin, _)) = points.first() else { return points_of(&[], 0) };
+    points_of(&points, begin)
+}
+
+fn points_of(points: &[(i64, f64)], begin: i64) -> Vec<(f64, f64)> {
+    let step = points.len().div_ceil(TRACE_POINTS).max(1);
+    // Means of neighbours: what is thinned out is not lost.
+    let mean = |chunk: &[(i64, f64)]| {
+        let count = chunk.len() as f64;
+        let time = chunk.iter().map(|it| (it.0 - begin) as f64 / 1e9).sum::<f64>() / count;
+        (time, chunk.iter().map(|it| it.1).sum::<f64>() / count)
+    };
+    points.chunks(step).map(mean).collect()
+}

@@ -1,0 +1,169 @@
+//! The result as a page.
+
+use std::path::Path;
+
+use nightwatt_model::stats::equivalence::Verdict;
+use nightwatt_report::{Block, Chart, Document, KeyFigure, Note, Origin, Section, Text};
+
+use super::result::{Comparison, Report};
+use super::text::{significant, words};
+
+impl Report {
+    /// The report; `generated` says by what and when it was made, `folder` where the runs are.
+    pub fn document(&self, generated: String, folder: &Path) -> Document {
+        let mut document = Document::new(&self.title);
+        let (share, least, most) =
+            (100.0 * self.answers.rule.share, self.answers.rule.min, self.answers.rule.max);
+        document.subtitle = Text::from(format!(
+            "{} against {}; each run {least} to {most} times, until ± {share} % of the mean; {} runs, {} of \
+             them failed",
+            self.compared,
+            self.baseline,
+            self.runs.len(),
+            self.failed.len()
+        ));
+        document.generated = generated;
+        let mut sections = vec![self.short_section()];
+        sections.extend(self.comparisons.iter().map(|it| self.comparison_section(it)));
+        let traces = self.power_charts(folder);
+        sections.extend([
+            charts("Against what was varied", self.sweeps()),
+            charts("Quality of service", self.service_curves()),
+            charts("Power over time", traces),
+            self.data_section(),
+        ]);
+        sections.retain(|section| !section.blocks.is_empty());
+        document.sections = sections;
+        document
+    }
+
+    fn short_section(&self) -> Section {
+        let mut figures = Vec::new();
+        for comparison in &self.comparisons {
+            for cell in self.cells(&comparison.name, &comparison.main) {
+                let Some(ratio) = self.ratio(cell, &comparison.main) else { continue };
+                let value = match ratio.verdict {
+                    Verdict::Differs => format!("{:+.1} %", 100.0 * (ratio.ratio - 1.0)),
+                    Verdict::NoDifference => "no difference".to_owned(),
+                    Verdict::CannotTell => "cannot tell".to_owned(),
+                };
+                let interval = ratio.interval.map(|it| {
+                    format!("{:.1} to {:.1} % of {}", 100.0 * it.low, 100.0 * it.high, ratio.baseline)
+                });
+                let label = format!("{}, {}", comparison.name, cell.environment);
+                let note = format!("{}; {}", words(&comparison.main), interval.unwrap_or_default());
+                figures.push(KeyFigure::new(label, value).note(note));
+            }
+        }
+        // Of many nobody reads any: the tables have all.
+        figures.truncate(MOST_KEY_FIGURES);
+        let mut blocks = Vec::new();
+        if !figures.is_empty() {
+            blocks.push(Block::Figures(figures));
+        }
+        blocks.push(self.energy_note().into());
+        if let Some(warnings) = self.warning_list() {
+            blocks.push(warnings);
+        }
+        blocks.push(self.judged_note().into());
+        Section::new("In short", blocks)
+    }
+
+    fn energy_note(&self) -> Note {
+        let source = &self.energy;
+        if source.channels.is_empty() {
+            return Note::new(Origin::Caution, "no meter said anything: there is no energy here");
+        }
+        let origin = if source.is_modelled { Origin::Modelled } else { Origin::Measured };
+        let off = source.accuracy.map(|share| {
+            format!(
+                ", ± {:.1} % (95 %), the same way in every run: ratios do not suffer from that",
+                100.0 * share
+            )
+        });
+        let text = Text::from("energy and power by ").code(&source.channels).plain(off.unwrap_or_default());
+        Note::new(origin, text)
+    }
+
+    fn judged_note(&self) -> Note {
+        let judged = self.answers.figures.get(super::plan::MAIN).map_or(0, |figure| figure.judged);
+        let margin = 100.0 * self.answers.margin;
+        let factor = self.answers.rule.factor;
+        Note::new(
+            Origin::Counted,
+            format!(
+                "Intervals hold 95 % under the rule by which runs were repeated, for which they are {factor:.3} \
+                 times as wide as Student's. {judged} ratios of main figures were judged together (Holm); \
+                 differences within {margin} % count as none."
+            ),
+        )
+    }
+
+    fn warning_list(&self) -> Option<Block> {
+        let warnings: Vec<Text> = self.warnings.iter().map(|it| Text::from(it.as_str())).collect();
+        (!warnings.is_empty()).then_some(Block::List(warnings))
+    }
+
+    fn comparison_section(&self, comparison: &Comparison) -> Section {
+        let mut blocks = Vec::new();
+        if let Some(chart) = self.bars(comparison) {
+            blocks.push(chart.into());
+        }
+        if !comparison.main.is_empty() {
+            blocks.push(self.published_table(&comparison.name, &comparison.main).into());
+        }
+        let others: Vec<Block> = (self.figures.iter())
+            .filter(|figure| figure.name != comparison.main)
+            .map(|figure| self.published_table(&comparison.name, &figure.name))
+            .filter(|table| table.rows.iter().any(|row| row.get(2) != Some(&nightwatt_report::Cell::Empty)))
+            .map(Block::from)
+            .collect();
+        if !others.is_empty() {
+            blocks.push(Block::Details { summary: "All other figures".to_owned(), blocks: others });
+        }
+        Section::new(comparison.name.as_str(), blocks)
+    }
+
+    fn data_section(&self) -> Section {
+        let mut blocks: Vec<Block> = vec![self.settings_table().into()];
+        if !self.failed.is_empty() {
+            let failed = self.failed.iter().map(|failed| {
+                let text = Text::from(format!("run {}, {}: ", failed.run, failed.cell));
+                text.code(failed.why.lines().next().unwrap_or_default())
+            });
+            blocks.push(Text::from("Runs that failed:").into());
+            blocks.push(Block::List(failed.collect()));
+        }
+        blocks.push(
+            Text::from("Beside this page: ")
+                .code("plan.toml")
+                .plain(", the plan; ")
+                .code("runs.jsonl")
+                .plain(", every run as it was; ")
+                .code("runs.csv")
+                .plain(" and ")
+                .code("cells.csv")
+                .plain(", tables; ")
+                .code("runs/NUMBER")
+                .plain(", what each command said and its power (Parquet).")
+                .into(),
+        );
+        blocks.push(Block::Details {
+            summary: "Every run".to_owned(),
+            blocks: vec![self.runs_table().into()],
+        });
+        Section::new("Settings and data", blocks)
+    }
+
+    /// What a value of a figure says, for labels.
+    pub(super) fn said(&self, figure: &str, value: f64) -> String {
+        format!("{} {}", significant(value), self.unit(figure))
+    }
+}
+
+/// More than these nobody reads.
+const MOST_KEY_FIGURES: usize = 12;
+
+fn charts(title: &str, charts: Vec<Chart>) -> Section {
+    Section::new(title, charts.into_iter().map(Block::from).collect())
+}

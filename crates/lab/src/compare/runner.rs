@@ -1,0 +1,340 @@
+//! Does the runs of a plan, one after the other, in the order that the experiment says.
+//!
+//! ```text
+//! experiment (pure): which cell next? ─► setup: settings, environment, prepare, serve, ready, idle
+//!                        ▲                 └─► run: warm-ups, meters on, command of each copy, meters off
+//!                        └──────── values ◄──── read what the tool said ◄─┘      └─► store
+//! ```
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nightwatt_clock::meter::{Stamp, Stop, monotonic};
+use nightwatt_environments::guard::Guard;
+use nightwatt_meters::Host;
+use nightwatt_model::experiment::{Done, Experiment, Outcome, Progress, Step};
+use nightwatt_model::time::Mono;
+
+use super::commands::{self, Ending, Process};
+use super::figures::{self, Said};
+use super::host::{self, Doings};
+use super::metering::{Meters, Trim};
+use super::places::{Client, Setup};
+use super::plan::{MAIN, Plan, Site};
+use super::record::RunRecord;
+use super::store::Store;
+use super::error::Error;
+
+/// What is told while runs go on.
+pub struct Told<'a> {
+    /// How far the experiment is.
+    pub progress: Progress,
+    /// What comes next, in words.
+    pub next: &'a str,
+    /// A guess at the time left, from the runs so far.
+    pub left: Option<Duration>,
+}
+
+impl Told<'_> {
+    /// Runs done, and done and to come.
+    pub fn runs(&self) -> (u64, u64) {
+        let left = self.progress.expected_left.unwrap_or(self.progress.most_left);
+        (self.progress.done, self.progress.done + left)
+    }
+}
+
+/// Does all runs that are still to be done, and keeps each of them in the store.
+pub fn run(
+    plan: &Plan,
+    store: &mut Store,
+    stop: &Stop,
+    tell: &mut dyn FnMut(&Told<'_>),
+) -> Result<(), Error> {
+    let mut runner = Runner::new(plan, store, stop)?;
+    let result = runner.all(tell);
+    let ended = runner.end();
+    result.and(ended)
+}
+
+/// The experiment of a plan, after the runs that were done.
+pub(crate) fn experiment(plan: &Plan, done: &[RunRecord]) -> Result<Experiment, Error> {
+    let done = done.iter().map(|record| done_of(plan, record));
+    Ok(Experiment::resume(plan.design(), done)?)
+}
+
+fn done_of(plan: &Plan, record: &RunRecord) -> Done {
+    let outcome = match (&record.failed, figures::main(plan, record)) {
+        (Some(why), _) => Outcome::Failed(why.clone()),
+        // The runner keeps none without the figure that it is run for.
+        (None, None) => Outcome::Failed("the figure that the plan wants is not there".to_owned()),
+        (None, Some((_, value))) => {
+            let figures = record.figures.iter().map(|it| (it.name.clone(), it.value));
+            Outcome::Figures(figures.chain([(MAIN.to_owned(), value)]).collect())
+        }
+    };
+    Done { block: record.block, cell: record.cell, attempt: record.attempt, outcome }
+}
+
+struct Runner<'a> {
+    plan: &'a Plan,
+    store: &'a mut Store,
+    stop: &'a Stop,
+    experiment: Experiment,
+    meters: Meters,
+    host: Host,
+    guard: Guard,
+    client: Client,
+    setup: Option<Setup>,
+    /// Wall-clock time of what was done in this session, and runs in it.
+    spent: (Duration, u32),
+}
+
+/// What came of an attempt that has a number.
+struct Attempt {
+    step: Step,
+    number: u32,
+    folder: PathBuf,
+    began: Stamp,
+}
+
+impl<'a> Runner<'a> {
+    fn new(plan: &'a Plan, store: &'a mut Store, stop: &'a Stop) -> Result<Self, Error> {
+        let host = Host::default();
+        let specs = if plan.meters.is_empty() {
+            nightwatt_meters::usual(&host)
+        } else {
+            plan.meters.clone()
+        };
+        let meters = Meters::open(&specs, plan.interval)?;
+        figures::check_energy(plan, &meters)?;
+        let experiment = experiment(plan, &store.done)?;
+        let guard = Guard::start(&store.undo_file())?;
+        let client = Client::start(plan, &guard, stop)?;
+        let (setup, spent) = (None, (Duration::ZERO, 0));
+        Ok(Self { plan, store, stop, experiment, meters, host, guard, client, setup, spent })
+    }
+
+    fn all(&mut self, tell: &mut dyn FnMut(&Told<'_>)) -> Result<(), Error> {
+        while let Some(step) = self.experiment.next_run() {
+            let progress = self.experiment.progress();
+            let next = self.plan.describe(step.cell);
+            let left = self.left(progress);
+            tell(&Told { progress, next: &next, left });
+            let began = monotonic();
+            let record = self.attempt(step)?;
+            let done = done_of(self.plan, &record);
+            self.store.push(record)?;
+            self.experiment.done(done)?;
+            self.spent.0 += monotonic().since(began);
+            self.spent.1 += 1;
+        }
+        Ok(())
+    }
+
+    fn left(&self, progress: Progress) -> Option<Duration> {
+        let (time, runs) = self.spent;
+        let runs = (runs > 0).then(|| f64::from(runs))?;
+        let left = progress.expected_left.unwrap_or(progress.most_left) as f64;
+        Some(time.mul_f64(left / runs))
+    }
+
+    /// Ends what runs, and says whether all was undone.
+    fn end(mut self) -> Result<(), Error> {
+        let stopped = self.setup.take().map_or(Ok(()), Setup::end);
+        let client = self.client.end();
+        let undone = self.guard.finish().map_err(Error::from);
+        stopped.and(client).and(undone)
+    }
+
+    /// One attempt at a run. What goes wrong with it is kept with it; only what would go wrong with
+    /// all, and the user's wish to stop, is an error.
+    fn attempt(&mut self, step: Step) -> Result<RunRecord, Error> {
+        let number = self.store.done.last().map_or(1, |last| last.number + 1);
+        let folder = self.store.run_folder(number)?;
+        let attempt = Attempt { step, number, folder, began: Stamp::now() };
+        self.stop_if_told()?;
+        match self.measured(&attempt) {
+            Ok(record) => Ok(record),
+            Err(Error::RunFailed(why)) => {
+                // What is left of its environment is of no use to the next.
+                let facts = self.setup.as_ref().map(Setup::facts).unwrap_or_default();
+                self.close_setup();
+                Ok(self.record(&attempt, Some(why), facts))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn stop_if_told(&self) -> Result<(), Error> {
+        if self.stop.is_stopped() { Err(Error::Interrupted) } else { Ok(()) }
+    }
+
+    fn close_setup(&mut self) {
+        if let Some(Err(error)) = self.setup.take().map(Setup::end) {
+            // The guard tries again at the end, and then it counts.
+            tracing::warn!("{error}");
+        }
+    }
+
+    fn record(
+        &self,
+        attempt: &Attempt,
+        failed: Option<String>,
+        facts: BTreeMap<String, String>,
+    ) -> RunRecord {
+        let Attempt { step, number, began, .. } = attempt;
+        RunRecord {
+            number: *number,
+            block: step.block,
+            cell: step.cell,
+            attempt: step.attempt,
+            began: super::civil(began.wall_ns),
+            elapsed_s: 0.0,
+            failed,
+            figures: Vec::new(),
+            percentiles: Vec::new(),
+            errors: 0,
+            channels: Vec::new(),
+            settings: host::settings(&self.host),
+            facts,
+            warnings: Vec::new(),
+        }
+    }
+
+    fn measured(&mut self, attempt: &Attempt) -> Result<RunRecord, Error> {
+        self.make_ready(attempt)?;
+        let rest = self.plan.runs.rest;
+        if !rest.is_zero() {
+            self.stop.wait_until(monotonic() + rest);
+            self.stop_if_told()?;
+        }
+        let cell = &self.plan.cells[attempt.step.cell];
+        let workload = &self.plan.workloads[cell.workload];
+        let doings = Doings::so_far(&self.host);
+        let runs = self.plan.runs;
+        let trim = Trim { first: runs.trim_first, last: runs.trim_last };
+        // Lines are made before: the meters are to see nothing else.
+        let lines = self.lines(attempt, workload.at)?;
+        let (stop, limit) = (self.stop, runs.time_limit);
+        let folder = attempt.folder.as_path();
+        let work = |begins: &dyn Fn(Mono)| {
+            let begin = monotonic();
+            begins(begin);
+            let mut running = Vec::new();
+            for (name, command) in lines {
+                running.push(Process::start(command, folder, &name)?);
+            }
+            let mut endings = Vec::new();
+            for process in &mut running {
+                endings.push(process.wait(begin + limit, stop)?);
+            }
+            let end = monotonic();
+            Ok(((running, endings, end.since(begin)), end))
+        };
+        let ((processes, endings, elapsed), power) = self.meters.during(folder, trim, work)?;
+        for (process, ending) in processes.iter().zip(&endings) {
+            if let Some(why) = commands::complaint(*ending, limit, process) {
+                return Err(Error::RunFailed(why));
+            }
+        }
+        if self.setup.as_mut().is_some_and(Setup::server_is_gone) {
+            return Err(Error::RunFailed("the server ended while it was asked".to_owned()));
+        }
+        let said: Result<Vec<Said>, Error> =
+            processes.iter().map(|process| Said::read(&workload.reader, process)).collect();
+        let facts = self.setup.as_ref().map(Setup::facts).unwrap_or_default();
+        let mut record = self.record(attempt, None, facts);
+        record.elapsed_s = elapsed.as_secs_f64();
+        record.warnings = power.warnings;
+        record.channels = power.channels;
+        let idle = self.setup.as_ref().and_then(Setup::idle_watts);
+        figures::fill(self.plan, &mut record, &said?, idle);
+        record.figures.extend(doings.figures(&self.host, elapsed));
+        if figures::main(self.plan, &record).is_none() {
+            let wanted = self.plan.figure.as_deref().unwrap_or("energy or time");
+            let names: Vec<&str> = record.figures.iter().map(|it| it.name.as_str()).collect();
+            let all = names.join(", ");
+            return Err(Error::RunFailed(format!("there is no figure `{wanted}`, but {all}")));
+        }
+        Ok(record)
+    }
+
+    /// The commands of all copies.
+    fn lines(
+        &self,
+        attempt: &Attempt,
+        at: Site,
+    ) -> Result<Vec<(String, std::process::Command)>, Error> {
+        let cell = &self.plan.cells[attempt.step.cell];
+        let setup = self.setup.as_ref().ok_or(Error::Interrupted)?;
+        let line = &self.plan.workloads[cell.workload].command;
+        let one = |copy: u32| {
+            let name = if setup.copies() == 1 { "run".to_owned() } else { format!("run-{copy}") };
+            (name, setup.command(self.plan, cell, (line, at), copy, &self.client))
+        };
+        Ok((0..setup.copies()).map(one).collect())
+    }
+
+    /// The environment, the workload in it and the settings that a cell needs.
+    fn make_ready(&mut self, attempt: &Attempt) -> Result<(), Error> {
+        let cell = &self.plan.cells[attempt.step.cell];
+        let key = self.plan.setup_of(cell);
+        let fits = self.setup.as_ref().is_some_and(|it| it.key == key && it.block == attempt.step.block);
+        let fresh = self.plan.runs.restart_each || attempt.step.fresh_environment;
+        if fits && !fresh {
+            return Ok(());
+        }
+        self.close_setup();
+        let place = (self.plan, cell, attempt.step.block);
+        let mut setup =
+            Setup::start(place, &self.client, &self.guard, (&attempt.folder, self.stop))?;
+        if let Some(idle) = self.plan.idle {
+            let stop = self.stop;
+            let rest = |begins: &dyn Fn(Mono)| {
+                begins(monotonic());
+                stop.wait_until(monotonic() + idle);
+                Ok(((), monotonic()))
+            };
+            let folder = attempt.folder.join("idle");
+            make(&folder)?;
+            let ((), power) = self.meters.during(&folder, Trim::default(), rest)?;
+            setup.set_idle(figures::energy_watts(self.plan, &power.channels));
+            if self.stop.is_stopped() {
+                return Err(Error::Interrupted);
+            }
+        }
+        self.setup = Some(setup);
+        self.warm_up(attempt)
+    }
+
+    fn warm_up(&mut self, attempt: &Attempt) -> Result<(), Error> {
+        let cell = &self.plan.cells[attempt.step.cell];
+        let at = self.plan.workloads[cell.workload].at;
+        for number in 1..=self.plan.runs.warm_ups {
+            let folder = attempt.folder.join(format!("warm-up-{number}"));
+            make(&folder)?;
+            let limit = self.plan.runs.time_limit;
+            let deadline = monotonic() + limit;
+            let mut running = Vec::new();
+            for (name, command) in self.lines(attempt, at)? {
+                running.push(Process::start(command, &folder, &name)?);
+            }
+            for process in &mut running {
+                let ending: Ending = process.wait(deadline, self.stop)?;
+                if let Some(why) = commands::complaint(ending, limit, process) {
+                    return Err(Error::RunFailed(format!("a warm-up failed: {why}")));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn make(folder: &Path) -> Result<(), Error> {
+    std::fs::create_dir_all(folder).map_err(|source| Error::Results {
+        what: "make",
+        path: folder.to_owned(),
+        source,
+    })
+}

@@ -1,0 +1,78 @@
+//! What would be run, and what can be.
+
+use std::fmt::Write as _;
+
+use nightwatt_environments::KINDS;
+use nightwatt_workloads::TOOLS;
+use serde::Serialize;
+
+use super::plan::Plan;
+use super::runner;
+use super::error::Error;
+
+/// What a plan would do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Schedule {
+    /// What the plan calls itself.
+    pub title: String,
+    /// All combinations.
+    pub cells: Vec<String>,
+    /// The runs of the first block, in their order: combinations by their places.
+    pub first_block: Vec<usize>,
+    /// Runs at least.
+    pub least_runs: u64,
+    /// Runs at most.
+    pub most_runs: u64,
+}
+
+/// What a plan would do.
+pub fn schedule(plan: &Plan) -> Result<Schedule, Error> {
+    let experiment = runner::experiment(plan, &[])?;
+    let cells = plan.cells.len() as u64;
+    Ok(Schedule {
+        title: plan.title.clone(),
+        cells: (0..plan.cells.len()).map(|cell| plan.describe(cell)).collect(),
+        first_block: experiment.order().to_vec(),
+        least_runs: cells * u64::from(plan.runs.least),
+        most_runs: cells * u64::from(plan.runs.most),
+    })
+}
+
+impl Schedule {
+    /// For a terminal.
+    pub fn text(&self) -> String {
+        let mut text = format!(
+            "{}: {} combinations, {} to {} runs, retries apart\n\nThe first block, in this order:\n",
+            self.title,
+            self.cells.len(),
+            self.least_runs,
+            self.most_runs
+        );
+        for cell in &self.first_block {
+            let _ = writeln!(text, "  {}", self.cells[*cell]);
+        }
+        text.push_str("\nEvery block is in an order of its own. How long it takes shows in the first one.");
+        text
+    }
+}
+
+/// The tools whose output is understood.
+pub fn tools() -> String {
+    let mut text = String::new();
+    for tool in TOOLS {
+        let _ = writeln!(text, "{:<16}{}\n{:<16}  {}", tool.name, tool.about, "", tool.example);
+    }
+    text.push_str("regex           anything else, by a regular expression (`read` in the workload)\n");
+    text.push_str("json            anything else that is JSON, by pointers (`read` in the workload)\n");
+    text
+}
+
+/// The kinds of environments.
+pub fn environments() -> String {
+    let mut text = String::new();
+    for kind in KINDS {
+        let _ = writeln!(text, "{:<12}{}", kind.name, kind.about);
+    }
+    text.push_str("\nTheir options are in docs/environments.md.\n");
+    text
+}

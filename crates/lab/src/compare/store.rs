@@ -1,0 +1,165 @@
+//! Where a plan's results are: a folder that is whole after every run.
+//!
+//! ```text
+//! plan.toml        the plan, as it was read
+//! runs.jsonl       a line for every run, written before the next one begins
+//! runs/0001/       what the run's commands said, and its power
+//! undo             what is to be undone if we are killed
+//! report.html, report.json, runs.csv, cells.csv
+//! ```
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::plan::Plan;
+use super::record::RunRecord;
+use super::error::Error;
+
+const PLAN: &str = "plan.toml";
+const RUNS: &str = "runs.jsonl";
+
+/// A folder of results that nobody else writes to.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+    runs: File,
+    /// The runs that are there already.
+    pub done: Vec<RunRecord>,
+    /// What the reader has to know of them.
+    pub warnings: Vec<String>,
+}
+
+fn failed(what: &'static str, path: &Path, source: io::Error) -> Error {
+    Error::Results { what, path: path.to_owned(), source }
+}
+
+impl Store {
+    /// Opens the folder of a plan, or makes it. `fresh`: forgets what is there. Else what is there has to
+    /// be of the same plan, and is gone on with.
+    pub fn open(folder: &Path, plan: &Plan, fresh: bool) -> Result<Self, Error> {
+        fs::create_dir_all(folder).map_err(|error| failed("make", folder, error))?;
+        let path = folder.join(RUNS);
+        let runs = File::options().create(true).append(true).read(true).open(&path);
+        let runs = runs.map_err(|error| failed("write", &path, error))?;
+        if flock(&runs, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(Error::InUse(folder.to_owned()));
+        }
+        if fresh {
+            forget(folder, &runs)?;
+        }
+        let place = folder.join(PLAN);
+        match fs::read_to_string(&place) {
+            Ok(text) if text == plan.text => {}
+            Ok(_) => return Err(Error::OtherPlan(folder.to_owned())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                write_whole(&place, plan.text.as_bytes())?;
+            }
+            Err(error) => return Err(failed("read", &place, error)),
+        }
+        let (done, whole) = read_runs(&path, plan.cells.len())?;
+        let mut warnings = Vec::new();
+        let length = runs.metadata().map_err(|error| failed("read", &path, error))?.len();
+        if whole < length {
+            // We were killed while we wrote: that run is done again.
+            runs.set_len(whole).map_err(|error| failed("mend", &path, error))?;
+            warnings.push("the last run was not written down to its end, and is done again".to_owned());
+        }
+        Ok(Self { folder: folder.to_owned(), runs, done, warnings })
+    }
+
+    /// A new folder for the output of a run.
+    pub(crate) fn run_folder(&self, number: u32) -> Result<PathBuf, Error> {
+        let folder = self.folder.join("runs").join(format!("{number:04}"));
+        // Of a run that was not written down to its end.
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).map_err(|error| failed("make", &folder, error))?;
+        Ok(folder)
+    }
+
+    /// Keeps a run.
+    pub(crate) fn push(&mut self, record: RunRecord) -> Result<(), Error> {
+        let path = self.folder.join(RUNS);
+        let mut line = serde_json::to_vec(&record)
+            .map_err(|error| failed("write", &path, error.into()))?;
+        line.push(b'\n');
+        self.runs
+            .write_all(&line)
+            .and_then(|()| self.runs.sync_data())
+            .map_err(|error| failed("write", &path, error))?;
+        self.done.push(record);
+        Ok(())
+    }
+
+    /// What is to be undone if we are killed is written here.
+    pub(crate) fn undo_file(&self) -> PathBuf {
+        self.folder.join("undo")
+    }
+
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+/// The plan and the runs of a folder, for a report of them.
+pub fn read(folder: &Path) -> Result<(Plan, Vec<RunRecord>), Error> {
+    let place = folder.join(PLAN);
+    let text = fs::read_to_string(&place).map_err(|error| failed("read", &place, error))?;
+    let name = place.display().to_string();
+    let title = folder.file_name().unwrap_or_default().to_string_lossy();
+    let plan = super::plan::PlanFile::read(&name, &title, &text)?;
+    let (runs, _) = read_runs(&folder.join(RUNS), plan.cells.len())?;
+    Ok((plan, runs))
+}
+
+/// Writes a file that is there whole or not at all.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let part = path.with_extension("part");
+    let write = || {
+        let mut file = File::create(&part)?;
+        file.write_all(bytes)?;
+        file.sync_data()?;
+        fs::rename(&part, path)
+    };
+    write().map_err(|error| failed("write", path, error))
+}
+
+/// Removes what an earlier plan left in its folder, and nothing else.
+fn forget(folder: &Path, runs: &File) -> Result<(), Error> {
+    runs.set_len(0).map_err(|error| failed("empty", &folder.join(RUNS), error))?;
+    let gone = |result: io::Result<()>| match result {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    };
+    for name in [PLAN, "report.html", "report.json", "runs.csv", "cells.csv"] {
+        let path = folder.join(name);
+        gone(fs::remove_file(&path)).map_err(|error| failed("remove", &path, error))?;
+    }
+    let path = folder.join("runs");
+    gone(fs::remove_dir_all(&path)).map_err(|error| failed("remove", &path, error))
+}
+
+/// The runs in a file, and how much of it they are: the last line may have been cut.
+fn read_runs(path: &Path, cells: usize) -> Result<(Vec<RunRecord>, u64), Error> {
+    let text = fs::read(path).map_err(|error| failed("read", path, error))?;
+    let (mut runs, mut whole) = (Vec::new(), 0);
+    for (index, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        if !line.ends_with(b"\n") {
+            break;
+        }
+        let run: RunRecord = serde_json::from_slice(line).map_err(|error| {
+            let line = index + 1;
+            Error::BadRun { path: path.to_owned(), line, why: error.to_string() }
+        })?;
+        if run.cell >= cells {
+            let why = format!("its cell {} is none of the plan's {cells}", run.cell);
+            return Err(Error::BadRun { path: path.to_owned(), line: index + 1, why });
+        }
+        whole += line.len() as u64;
+        runs.push(run);
+    }
+    Ok((runs, whole))
+}

@@ -1,0 +1,148 @@
+//! The result for a terminal.
+
+use std::fmt::Write as _;
+
+use nightwatt_model::experiment::End;
+use nightwatt_model::experiment::answers::{CellAnswer, RatioAnswer};
+use nightwatt_model::stats::equivalence::Verdict;
+
+use super::result::{Comparison, Report};
+
+impl Report {
+    /// Each comparison by its main figure.
+    pub fn text(&self) -> String {
+        let mut text = format!("{}\n", self.title);
+        let source = &self.energy;
+        if !source.channels.is_empty() {
+            let word = if source.is_modelled { "modelled" } else { "measured" };
+            let off = source.accuracy.map(|share| format!(", ± {:.1} %", 100.0 * share));
+            let off = off.unwrap_or_default();
+            let _ = writeln!(text, "energy {word} by {}{off}", source.channels);
+        }
+        for comparison in &self.comparisons {
+            self.comparison(&mut text, comparison);
+        }
+        if !self.failed.is_empty() {
+            let _ = writeln!(text, "\nfailed runs");
+            for failed in self.failed.iter().take(MOST_FAILED) {
+                let why = failed.why.lines().next().unwrap_or_default();
+                let _ = writeln!(text, "  {:>5}  {}: {why}", failed.run, failed.cell);
+            }
+        }
+        text
+    }
+
+    fn comparison(&self, text: &mut String, comparison: &Comparison) {
+        let main = comparison.main.as_str();
+        let end = match comparison.end {
+            Some(End::Precise) => "",
+            Some(End::Cap) => ", as often as the plan allows",
+            Some(End::GivenUp) => ", given up",
+            None => ", not done yet",
+        };
+        let unit = self.unit(main);
+        let _ = writeln!(text, "\n{}: {} [{unit}]{end}", comparison.name, words(main));
+        let rows: Vec<[String; 7]> =
+            self.cells(&comparison.name, main).map(|cell| self.row(cell, main)).collect();
+        let _ = write!(text, "{}", aligned(self.heading(), &rows));
+    }
+
+    fn heading(&self) -> [String; 7] {
+        let of = format!("of {}", self.baseline);
+        [self.compared.as_str(), "runs", "mean", "sd", "95 %", &of, "95 %"].map(str::to_owned)
+    }
+
+    fn row(&self, cell: &CellAnswer, figure: &str) -> [String; 7] {
+        let failed = self.failed_of(cell);
+        let runs = if failed > 0 { format!("{} + {failed}!", cell.n) } else { cell.n.to_string() };
+        let number = |value: Option<f64>| value.map_or("–".to_owned(), significant);
+        let half = cell.sequential.map(|interval| interval.width() / 2.0);
+        let half = half.map_or("–".to_owned(), |half| format!("± {}", significant(half)));
+        let ratio = self.ratio(cell, figure);
+        let share = match ratio {
+            Some(ratio) => format!("{:.1} %", 100.0 * ratio.ratio),
+            None if cell.environment == self.baseline => "100 %".to_owned(),
+            None => "–".to_owned(),
+        };
+        let judged = ratio.map(|ratio| self.judged(ratio)).unwrap_or_default();
+        [cell.environment.clone(), runs, number(cell.mean), number(cell.sd), half, share, judged]
+    }
+
+    /// `101.2 to 104.9 %: differs`.
+    fn judged(&self, ratio: &RatioAnswer) -> String {
+        let interval = ratio.interval.map_or("anything".to_owned(), |it| {
+            format!("{:.1} to {:.1} %", 100.0 * it.low, 100.0 * it.high)
+        });
+        let margin = 100.0 * self.answers.margin;
+        match ratio.verdict {
+            Verdict::Differs => format!("{interval}: differs"),
+            Verdict::NoDifference => format!("{interval}: no difference beyond {margin} %"),
+            Verdict::CannotTell => format!("{interval}: cannot tell"),
+        }
+    }
+}
+
+/// More are in the report.
+const MOST_FAILED: usize = 10;
+
+/// `energy_per_operation` as people say it.
+pub(crate) fn words(figure: &str) -> String {
+    figure.replace('_', " ")
+}
+
+/// A number with four digits that count.
+pub(crate) fn significant(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let magnitude = value.abs().log10().floor() as i32;
+    if (-4..9).contains(&magnitude) {
+        let decimals = usize::try_from(3 - magnitude).unwrap_or(0);
+        format!("{value:.decimals$}")
+    } else {
+        format!("{value:.3e}")
+    }
+}
+
+/// Rows below a heading: the first and last column to the left, all others to the right.
+fn aligned(heading: [String; 7], rows: &[[String; 7]]) -> String {
+    let mut widths = [0; 7];
+    for row in std::iter::once(&heading).chain(rows) {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    for row in std::iter::once(&heading).chain(rows) {
+        let mut line = String::from(" ");
+        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
+            let _ = match column {
+                0 => write!(line, " {cell:<width$}"),
+                6 => write!(line, "  {cell}"),
+                _ => write!(line, "  {cell:>width$}"),
+            };
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_four_digits_that_count() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.001_234_56, "0.001235"),
+            (1.0, "1.000"),
+            (43.25, "43.25"),
+            (123_456.0, "123456"),
+            (1e-9, "1.000e-9"),
+            (-2.5, "-2.500"),
+        ] {
+            assert_eq!(significant(value), text);
+        }
+    }
+}
