@@ -75,6 +75,8 @@ impl Guard {
     /// Starts the guardian. What an earlier run has left in the journal is undone before.
     pub fn start(journal: &Path) -> Result<Self, Error> {
         let told = |source| Error::Journal { path: journal.to_owned(), source };
+        // The guardian is to find it wherever we go.
+        let journal = &std::path::absolute(journal).map_err(told)?;
         let mut file = open(journal)?;
         undo_all(&read(&mut file).map_err(told)?, &mut file)?;
         file.set_len(0).map_err(told)?;
@@ -83,6 +85,7 @@ impl Guard {
         let guardian = Command::new("setsid")
             .args(["/bin/sh", "-c", SCRIPT, "nightwatt-guardian"])
             .arg(LIMIT.as_secs().to_string())
+            .arg(journal)
             .stdin(Stdio::piped())
             .stdout(file.try_clone().map_err(told)?)
             .spawn()
@@ -123,11 +126,11 @@ impl Guard {
         };
         drop(guardian.stdin.take());
         guardian.wait().map_err(told)?;
-        let left = left(&fs::read_to_string(journal).map_err(told)?);
-        if left.is_empty() {
-            return fs::remove_file(journal).map_err(told);
+        match fs::read_to_string(journal) {
+            // All is undone, so it has removed its list.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            read => Err(Error::LeftBehind(left(&read.map_err(told)?).into_values().collect())),
         }
-        Err(Error::LeftBehind(left.into_values().collect()))
     }
 }
 

@@ -4,7 +4,7 @@
 # shellcheck shell=sh
 # What interrupts the run must not interrupt its undoing.
 trap '' INT TERM HUP QUIT USR1 USR2 TSTP TTIN TTOU
-limit=$1
+limit=$1 journal=$2
 order=' '
 while IFS= read -r line; do
   number=${line%% *}
@@ -31,4 +31,5 @@ for number in $order; do
     failed=1
   fi
 done
+[ $failed -ne 0 ] || rm -f "$journal"
 exit $failed
