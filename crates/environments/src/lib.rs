@@ -19,6 +19,7 @@ pub mod guard;
 mod pen;
 mod place;
 mod root;
+pub mod settings;
 pub mod shell;
 mod start;
 mod started;
