@@ -32,7 +32,10 @@ UNWANTED_UNITS = [
     "sys-kernel-debug.mount", "sys-kernel-tracing.mount", "systemd-pstore.service",
     "systemd-update-utmp.service", "systemd-update-utmp-runlevel.service",
 ]
-ROOTS = ("busybox", "debian")
+# Does the work of experiments, reached by ssh through QEMU's own network. Busybox is its first process:
+# emulated, systemd would take half a minute.
+SERVER_PACKAGES = "openssh-server,iproute2,busybox-static,kmod,procps,postgresql-15,bubblewrap"
+ROOTS = ("busybox", "debian", "server")
 
 
 def digest(*things):
@@ -169,16 +172,8 @@ def busybox_root(product):
 
 
 def debian_root(product):
-    need("mmdebstrap")
-    work = os.path.dirname(product)
-    tree = os.path.join(work, "tree")
-    suite, *mirror = debian_source()
-    try:
-        run("mmdebstrap", "--quiet", "--variant=minbase", f"--include={DEBIAN_PACKAGES}",
-            "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/doc/*",
-            "--dpkgopt=path-exclude=/usr/share/locale/*", suite, tree, *mirror)
-    except Failure as reason:
-        raise Skip(f"cannot build the Debian root: {reason}") from reason
+    tree = os.path.join(os.path.dirname(product), "tree")
+    bootstrap(tree, DEBIAN_PACKAGES)
     put_test_files(tree)
     # systemd reads the binary index, which busybox does not write.
     run("chroot", tree, "depmod", kernels.version())
@@ -186,22 +181,56 @@ def debian_root(product):
         if name.endswith(".service"):
             shutil.copy(os.path.join(FILES, name), os.path.join(tree, "etc", "systemd", "system"))
             run("systemctl", f"--root={tree}", "enable", name)
-    # Whoever builds the image has no business inside of it; each guest gets keys of its own.
-    for key in glob.glob(os.path.join(tree, "etc", "ssh", "ssh_host_*")):
-        os.remove(key)
     run("systemctl", f"--root={tree}", "mask", *UNWANTED_UNITS)
-    for name, text in {
+    write(tree, {
         "hostname": "guest\n",
         "hosts": "127.0.0.1 localhost\n10.77.0.2 guest\n",
         "machine-id": "",
         # Empty: each entry would wait for udev to find the disk, which `init` has mounted long since.
         "fstab": "",
-    }.items():
-        with open(os.path.join(tree, "etc", name), "w") as file:
-            file.write(text)
+    })
+    file_system(tree, 512, product)
+
+
+def server_root(product):
+    tree = os.path.join(os.path.dirname(product), "tree")
+    bootstrap(tree, SERVER_PACKAGES)
+    put_modules(tree, EARLY_MODULES + LATE_MODULES + ["e1000", "virtio_scsi", "ata_piix", "sd_mod"])
+    run("chroot", tree, "depmod", kernels.version())
+    init = os.path.join(tree, "usr", "sbin", "init")
+    if os.path.lexists(init):
+        os.remove(init)
+    os.symlink("/usr/bin/busybox", init)
+    shutil.copy(os.path.join(FILES, "serve-ssh"), os.path.join(tree, "usr", "sbin", "serve-ssh"))
+    write(tree, {
+        "hostname": "guest\n", "hosts": "127.0.0.1 localhost guest\n", "fstab": "",
+        "inittab": "::sysinit:/usr/sbin/serve-ssh\n::respawn:/usr/sbin/sshd -D -e\n"
+                   "::shutdown:/usr/bin/busybox umount -a -r\n",
+    })
+    file_system(tree, 1024, product)
+
+
+def bootstrap(tree, packages):
+    """A minimal Debian in a folder, without manuals, package lists and keys of whoever built it."""
+    need("mmdebstrap")
+    suite, *mirror = debian_source()
+    try:
+        run("mmdebstrap", "--quiet", "--variant=minbase", f"--include={packages}",
+            "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/doc/*",
+            "--dpkgopt=path-exclude=/usr/share/locale/*", suite, tree, *mirror)
+    except Failure as reason:
+        raise Skip(f"cannot build the Debian root: {reason}") from reason
+    # Whoever builds the image has no business inside of it; each guest gets keys of its own.
+    for key in glob.glob(os.path.join(tree, "etc", "ssh", "ssh_host_*")):
+        os.remove(key)
     shutil.rmtree(os.path.join(tree, "var", "cache", "apt"), ignore_errors=True)
     shutil.rmtree(os.path.join(tree, "var", "lib", "apt", "lists"), ignore_errors=True)
-    file_system(tree, 512, product)
+
+
+def write(tree, files):
+    for name, text in files.items():
+        with open(os.path.join(tree, "etc", name), "w") as file:
+            file.write(text)
 
 
 def debian_source():
@@ -221,7 +250,7 @@ def debian_source():
 def root(kind):
     need("mke2fs", BUSYBOX)
     recipe = os.path.join(HERE, "images.py")
-    make = {"busybox": busybox_root, "debian": debian_root}[kind]
+    make = {"busybox": busybox_root, "debian": debian_root, "server": server_root}[kind]
     return once(f"{kind}-{digest(recipe, FILES, kernels.version())}", make)
 
 

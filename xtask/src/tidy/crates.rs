@@ -12,20 +12,21 @@ use super::Finding;
 const LAYERS: [&[&str]; 6] = [
     &["model", "clock", "markers"],
     &["agent"],
-    &["traffic", "httpcache", "http1", "meters", "power", "probes", "transfer", "report"],
+    &["traffic", "httpcache", "http1", "meters", "power", "probes", "transfer", "report", "environments"],
     &["gateway", "load", "sim"],
     &["lab"],
     &["cli", "python"],
 ];
 
 /// Crates that may use less than their layer allows, or their neighbour.
-const ONLY: [(&str, &[&str]); 9] = [
+const ONLY: [(&str, &[&str]); 10] = [
     ("model", &[]),
     ("markers", &[]),
     ("httpcache", &[]),
     ("http1", &["model", "clock"]),
     ("agent", &["model", "clock"]),
     ("clock", &["model"]),
+    ("environments", &["model", "clock"]),
     ("traffic", &["model"]),
     ("report", &["model"]),
     ("sim", &["model"]),

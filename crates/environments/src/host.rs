@@ -1,0 +1,25 @@
+//! This machine itself; with `cpus` and `memory`, as much of it as a guest would have.
+
+use serde::Deserialize;
+
+use crate::Error;
+use crate::start::{Made, Start};
+use crate::started::Started;
+
+/// There is nothing to say but what all kinds have.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {}
+
+impl Config {
+    #[expect(clippy::unused_self, reason = "as all kinds do")]
+    pub(crate) fn start(&self, mut start: Start<'_>) -> Result<Started, Error> {
+        let folder = start.folder()?;
+        let mut prefix = start.penned(true)?;
+        prefix.extend(["/bin/sh", "-c"].map(str::to_owned));
+        let place = start.place.within("the host", prefix);
+        let address = start.outer_address.clone();
+        let scratch = format!("{folder}/scratch");
+        start.ready(Made { place, address, ports: Vec::new(), scratch, facts: Vec::new() })
+    }
+}

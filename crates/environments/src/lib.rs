@@ -1,0 +1,46 @@
+//! Places in which a workload can run, and settings of the host, each with a certain end.
+//!
+//! An [`EnvironmentConfig`] says what a plan wants; it is [started](EnvironmentConfig::start) beneath a
+//! [`Guard`](guard::Guard), which undoes what was done however we end; commands run in what was
+//! [`Started`].
+//!
+//! # Adding a kind
+//!
+//! One file with a `Config` and its `start`, and one line in the list in `config`. A kind does what it
+//! does by lines of the shell, run at a [`Place`]: so it works on this machine, on another one and in a
+//! guest alike. Before a line makes something, [`protect`](guard::Guard::protect) is told the line that
+//! undoes it.
+
+mod common;
+mod config;
+mod engine;
+mod error;
+pub mod guard;
+mod pen;
+mod place;
+mod root;
+pub mod settings;
+pub mod shell;
+mod start;
+mod started;
+mod tool;
+
+// One file per kind.
+pub mod bubblewrap;
+pub mod chroot;
+pub mod docker;
+pub mod host;
+pub mod libvirt;
+pub mod lxc;
+pub mod netns;
+pub mod nspawn;
+pub mod podman;
+pub mod qemu;
+pub mod ssh;
+
+pub use common::{Common, Memory};
+pub use config::{EnvironmentConfig, KINDS, Kind, KindConfig};
+pub use engine::Network;
+pub use error::Error;
+pub use place::Place;
+pub use started::Started;

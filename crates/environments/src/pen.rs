@@ -1,0 +1,48 @@
+//! What an environment starts is kept together, so that all of it can be ended.
+//!
+//! A cgroup where we may make one: whatever becomes of sessions and parents, nothing leaves it by
+//! itself. All else, and those who may not make one, go by a variable of the environment that is
+//! handed on from parent to child.
+
+use crate::Error;
+use crate::start::Start;
+
+const MAKE: &str = include_str!("pen.sh");
+const END: &str = include_str!("pen_end.sh");
+
+/// Where processes are kept together.
+#[derive(Debug, Clone)]
+pub(crate) struct Pen {
+    name: String,
+    groups: Vec<String>,
+}
+
+impl Pen {
+    /// Makes one; with as much memory for all in it as the options say.
+    pub(crate) fn make(start: &mut Start<'_>, limit_memory: bool) -> Result<Self, Error> {
+        let name = start.id.clone();
+        start.protect(&END.replace("NAME", &name))?;
+        let memory = start.common.memory.filter(|_| limit_memory);
+        let bytes = memory.map(|memory| memory.0.to_string()).unwrap_or_default();
+        let line = format!("set -- {name} '{bytes}'\n{MAKE}");
+        let said = start.run("make a cgroup", &line)?;
+        let groups: Vec<_> = said.lines().map(str::to_owned).collect();
+        if groups.iter().any(|group| group == "unlimited") {
+            return Err(start.refuse(
+                "no cgroup can limit its memory here (it takes root, or a delegated cgroup with the \
+                 memory controller); leave `memory` out",
+            ));
+        }
+        Ok(Self { name, groups })
+    }
+
+    /// What starts a program in it; the program comes behind.
+    pub(crate) fn prefix(&self) -> Vec<String> {
+        let mut line: String =
+            self.groups.iter().map(|group| format!("echo 0 >{group}/cgroup.procs && ")).collect();
+        line.push_str("exec \"$@\"");
+        let marked = format!("NIGHTWATT_PEN={}", self.name);
+        let words = ["/bin/sh", "-c", &line, "nightwatt", "env", &marked];
+        words.map(str::to_owned).to_vec()
+    }
+}

@@ -1,0 +1,238 @@
+//! What kinds of environments need while they start one.
+
+use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use nightwatt_clock::meter::{Stamp, Stop, monotonic};
+use nightwatt_model::time::Mono;
+
+use crate::common::Common;
+use crate::guard::{Guard, Undo};
+use crate::pen::Pen;
+use crate::started::Started;
+use crate::{Error, Place, shell, tool};
+
+/// An environment that is being started. Dropped before it is ready, what was done is undone.
+#[derive(Debug)]
+pub(crate) struct Start<'a> {
+    pub(crate) common: &'a Common,
+    pub(crate) kind: &'static str,
+    pub(crate) copy: u32,
+    /// Where it is made.
+    pub(crate) place: Place,
+    /// Where a client on this machine reaches that place.
+    pub(crate) outer_address: String,
+    /// No other environment ever has this name.
+    pub(crate) id: String,
+    guard: &'a Guard,
+    stop: &'a Stop,
+    deadline: Mono,
+    undos: Vec<Undo>,
+}
+
+impl<'a> Start<'a> {
+    pub(crate) fn new(
+        common: &'a Common,
+        kind: &'static str,
+        copy: u32,
+        outer: Option<&Started>,
+        guard: &'a Guard,
+        stop: &'a Stop,
+        default_limit: Duration,
+    ) -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let id = format!("nightwatt-{}-{count}-{:x}", process::id(), Stamp::now().wall_ns);
+        let limit = common.ready_seconds.map_or(default_limit, Duration::from_secs);
+        Self {
+            common,
+            kind,
+            copy,
+            place: outer.map_or_else(Place::here, |outer| outer.place().clone()),
+            outer_address: outer.map_or_else(|| "127.0.0.1".to_owned(), Started::address),
+            id,
+            guard,
+            stop,
+            deadline: monotonic() + limit,
+            undos: Vec::new(),
+        }
+    }
+
+    /// An option does not fit.
+    pub(crate) fn refuse(&self, why: impl Into<String>) -> Error {
+        Error::Option { name: self.common.name.clone(), kind: self.kind, why: why.into() }
+    }
+
+    fn told(&self, what: &str) -> String {
+        format!("{what} (environment `{}`)", self.common.name)
+    }
+
+    fn limit(&self) -> Duration {
+        self.deadline.since(monotonic())
+    }
+
+    /// Runs a line where the environment is made; it must succeed. Gives what it prints.
+    pub(crate) fn run(&self, what: &str, line: &str) -> Result<String, Error> {
+        tool::succeed(&self.place.argv(line), &self.told(what), self.limit(), self.stop)
+    }
+
+    /// Runs a line somewhere else, and gives what came of it.
+    pub(crate) fn try_in(&self, place: &Place, what: &str, line: &str) -> Result<tool::Ran, Error> {
+        tool::run(&place.argv(line), &self.told(what), self.limit(), self.stop)
+    }
+
+    /// From now on this line is run at the end, where the environment is made.
+    pub(crate) fn protect(&mut self, line: &str) -> Result<(), Error> {
+        let line = match self.place.is_here() {
+            true => line.to_owned(),
+            false => shell::join(self.place.argv(line)),
+        };
+        self.undos.push(self.guard.protect(&line)?);
+        Ok(())
+    }
+
+    /// Waits for something that nobody announces; false once the time is over.
+    pub(crate) fn wait(&self, time: Duration) -> Result<bool, Error> {
+        self.stop.wait_until((monotonic() + time).min(self.deadline));
+        if self.stop.is_stopped() {
+            return Err(Error::Stopped(self.told("start")));
+        }
+        Ok(monotonic() < self.deadline)
+    }
+
+    /// There must be such programs.
+    pub(crate) fn need(&self, programs: &[&str], hint: &'static str) -> Result<(), Error> {
+        for program in programs {
+            let line = format!("command -v {} >/dev/null", shell::quote(program));
+            if !self.try_in(&self.place, "look for a program", &line)?.status.success() {
+                let (program, place) = ((*program).to_owned(), self.place.to_string());
+                return Err(Error::Missing { what: self.kind, program, place, hint });
+            }
+        }
+        Ok(())
+    }
+
+    /// It takes root where the environment is made.
+    pub(crate) fn need_root(&self) -> Result<(), Error> {
+        if self.is_root()? {
+            return Ok(());
+        }
+        Err(self.refuse(format!("needs root on {}; `bubblewrap` and `podman` do without", self.place)))
+    }
+
+    pub(crate) fn is_root(&self) -> Result<bool, Error> {
+        Ok(self.run("ask who we are", "id -u")?.trim() == "0")
+    }
+
+    /// A folder of its own where the environment is made, with an empty folder `scratch` in it.
+    pub(crate) fn folder(&mut self) -> Result<String, Error> {
+        let parent = match &self.common.scratch {
+            Some(parent) => parent.clone(),
+            None if self.place.is_here() => {
+                std::env::var("TMPDIR").unwrap_or_else(|_| "/var/tmp".to_owned())
+            }
+            None => "/var/tmp".to_owned(),
+        };
+        let folder = format!("{}/{}", parent.trim_end_matches('/'), self.id);
+        let word = shell::quote(&folder);
+        // What is mounted there is not in it.
+        self.protect(&format!(
+            "[ ! -e {word} ] || rm -rf --one-file-system {word} 2>/dev/null || rm -rf {word}"
+        ))?;
+        // Not everything in there runs as the same user: PostgreSQL refuses to be root.
+        let line = format!("mkdir -m 755 {word} && mkdir -m 1777 {word}/scratch");
+        self.run("make a folder for it", &line)?;
+        Ok(folder)
+    }
+
+    /// The CPUs that this copy may use, if the options limit them.
+    pub(crate) fn cpus(&self) -> Result<Option<Vec<u32>>, Error> {
+        if self.common.cpus.is_none() && self.common.pin.is_none() {
+            return Ok(None);
+        }
+        let status = self.run("ask for its CPUs", "sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/self/status")?;
+        let allowed = crate::common::cpu_list(status.trim())
+            .ok_or_else(|| self.refuse(format!("cannot read the list of CPUs {status:?}")))?;
+        self.common.cpus_of(self.copy, &allowed).map(Some).map_err(|why| self.refuse(why))
+    }
+
+    /// A pen, and what starts a program in it on the CPUs of this copy.
+    pub(crate) fn penned(&mut self, limit_memory: bool) -> Result<Vec<String>, Error> {
+        let mut prefix = Pen::make(self, limit_memory)?.prefix();
+        if let Some(cpus) = self.cpus()? {
+            prefix.extend(["taskset".to_owned(), "-c".to_owned(), comma_separated(&cpus)]);
+        }
+        Ok(prefix)
+    }
+
+    /// Starts something that stays, and waits for so many lines of its output; `folder` is for its log.
+    pub(crate) fn background(
+        &mut self,
+        what: &str,
+        folder: &str,
+        argv: &[String],
+        lines: usize,
+    ) -> Result<Vec<String>, Error> {
+        let (ready, log) = (format!("{folder}/ready"), format!("{folder}/log"));
+        let (ready, log) = (shell::quote(&ready), shell::quote(&log));
+        let command = shell::join(argv);
+        let script = format!(
+            "mkfifo {ready} || exit 1\n\
+             {command} </dev/null >{ready} 2>{log} &\n\
+             exec <{ready}\n\
+             count=0\n\
+             while [ $count -lt {lines} ]; do\n\
+             read -r line || {{ cat {log} >&2; exit 1; }}\n\
+             echo \"$line\"; count=$((count + 1))\n\
+             done"
+        );
+        let said = self.run(what, &script)?;
+        Ok(said.lines().map(str::to_owned).collect())
+    }
+
+    /// It is there: tries it, asks it what it is like, and hands it over.
+    pub(crate) fn ready(mut self, made: Made) -> Result<Started, Error> {
+        let what = "run a first command in it";
+        let place = made.place;
+        let ran = self.try_in(&place, what, crate::started::FACTS)?;
+        if !ran.status.success() {
+            return Err(Error::Failed {
+                what: self.told(what),
+                command: shell::join(place.argv("..")),
+                status: tool::in_words(ran.status),
+                output: ran.said(),
+            });
+        }
+        let mut facts = made.facts;
+        facts.extend(ran.stdout.lines().filter_map(|line| {
+            let (name, value) = line.split_once('=')?;
+            (!value.is_empty()).then(|| (name.to_owned(), value.to_owned()))
+        }));
+        let undos = std::mem::take(&mut self.undos);
+        Ok(Started::new(place, made.address, made.ports, made.scratch, facts, undos))
+    }
+}
+
+impl Drop for Start<'_> {
+    fn drop(&mut self) {
+        crate::started::undo_all(&mut self.undos).unwrap_or_else(|error| tracing::warn!("{error}"));
+    }
+}
+
+/// What a kind has made.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) place: Place,
+    pub(crate) address: String,
+    /// Ports inside, and where they are reached.
+    pub(crate) ports: Vec<(u16, u16)>,
+    pub(crate) scratch: String,
+    pub(crate) facts: Vec<(String, String)>,
+}
+
+/// `0,1,5`
+pub(crate) fn comma_separated(cpus: &[u32]) -> String {
+    let words: Vec<_> = cpus.iter().map(u32::to_string).collect();
+    words.join(",")
+}

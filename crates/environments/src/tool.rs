@@ -1,0 +1,209 @@
+//! Programs of others that do something for us: bounded in time, and killed with all they started.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use nightwatt_clock::meter::{Stop, Woken, monotonic};
+use nightwatt_model::time::Mono;
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+
+use crate::Error;
+
+/// So much of the end of a program's output goes into the error message.
+const OUTPUT_KEPT: usize = 2000;
+
+/// What a program printed, and how it ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    /// The end of all it printed, errors last.
+    pub(crate) fn said(&self) -> String {
+        tail(&format!("{}{}", self.stdout, self.stderr))
+    }
+}
+
+/// An exit status in words.
+pub(crate) fn in_words(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit status {code}"),
+        (None, Some(signal)) => format!("killed by signal {signal}"),
+        (None, None) => "no exit status".to_owned(),
+    }
+}
+
+/// Runs a program until it has ended and all that holds its output has closed it; `what` is what it is
+/// to do. Interrupts from the terminal do not reach it: it is `stop` that ends it.
+pub(crate) fn run(
+    argv: &[String],
+    what: &str,
+    limit: Duration,
+    stop: &Stop,
+) -> Result<Ran, Error> {
+    let deadline = monotonic() + limit;
+    let system = |source| Error::System { attempt: what.to_owned(), source };
+    let (program, arguments) = argv.split_first().ok_or_else(|| system(io::ErrorKind::InvalidInput.into()))?;
+    // A file takes whatever comes, so one pipe is all there is to wait for.
+    let mut errors = File::from(memfd_create("errors", MemfdFlags::CLOEXEC).map_err(|error| system(error.into()))?);
+    let child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(errors.try_clone().map_err(system)?)
+        .spawn_in_group()
+        .map_err(|source| Error::Start { what: what.to_owned(), program: program.clone(), source })?;
+    let mut running = Running { child, ended: false };
+    let mut stdout = Vec::new();
+    let how = running.finish(&mut stdout, stop, deadline).map_err(system)?;
+    let stdout = String::from_utf8_lossy(&stdout).into_owned();
+    let mut bytes = Vec::new();
+    errors.seek(SeekFrom::Start(0)).and_then(|_| errors.read_to_end(&mut bytes)).map_err(system)?;
+    let stderr = String::from_utf8_lossy(&bytes).into_owned();
+    match how {
+        Ok(status) => Ok(Ran { status, stdout, stderr }),
+        Err(Woken::Stopped) => Err(Error::Stopped(what.to_owned())),
+        Err(_) => Err(Error::TimedOut {
+            what: what.to_owned(),
+            limit,
+            output: tail(&format!("{stdout}{stderr}")),
+        }),
+    }
+}
+
+/// Like [`run`], and it must succeed; gives what it printed.
+pub(crate) fn succeed(
+    argv: &[String],
+    what: &str,
+    limit: Duration,
+    stop: &Stop,
+) -> Result<String, Error> {
+    let ran = run(argv, what, limit, stop)?;
+    if ran.status.success() {
+        return Ok(ran.stdout);
+    }
+    Err(Error::Failed {
+        what: what.to_owned(),
+        command: shortened(&crate::shell::join(argv)),
+        status: in_words(ran.status),
+        output: ran.said(),
+    })
+}
+
+trait SpawnInGroup {
+    fn spawn_in_group(&mut self) -> io::Result<Child>;
+}
+
+impl SpawnInGroup for Command {
+    fn spawn_in_group(&mut self) -> io::Result<Child> {
+        use std::os::unix::process::CommandExt;
+        self.process_group(0).spawn()
+    }
+}
+
+/// Killed with its group when dropped before it ended.
+struct Running {
+    child: Child,
+    ended: bool,
+}
+
+impl Running {
+    fn finish(
+        &mut self,
+        stdout: &mut Vec<u8>,
+        stop: &Stop,
+        deadline: Mono,
+    ) -> io::Result<Result<ExitStatus, Woken>> {
+        if let Some(mut pipe) = self.child.stdout.take() {
+            let mut buffer = [0; 4096];
+            loop {
+                match stop.readable_until(pipe.as_fd(), deadline) {
+                    Woken::Readable => match pipe.read(&mut buffer)? {
+                        0 => break,
+                        count => stdout.extend_from_slice(&buffer[..count]),
+                    },
+                    other => return Ok(Err(other)),
+                }
+            }
+        }
+        let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
+        match stop.readable_until(pidfd.as_fd(), deadline) {
+            Woken::Readable => {
+                let status = self.child.wait()?;
+                self.ended = true;
+                Ok(Ok(status))
+            }
+            other => Ok(Err(other)),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        if let Some(group) = Pid::from_raw(self.child.id().cast_signed()) {
+            // It has not been waited for, so the number is still its.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+fn tail(text: &str) -> String {
+    let text = text.trim();
+    let start = text.len().saturating_sub(OUTPUT_KEPT);
+    let start = (start..text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
+    text[start..].to_owned()
+}
+
+/// Scripts are long, and their first line says enough.
+fn shortened(line: &str) -> String {
+    let mut short: String = line.chars().take(300).collect();
+    if short.len() < line.len() {
+        short.push_str(" ..");
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(line: &str, limit: Duration) -> Result<Ran, Error> {
+        let argv = ["/bin/sh", "-c", line].map(str::to_owned);
+        run(&argv, "try it", limit, &Stop::new().unwrap())
+    }
+
+    #[test]
+    fn output_errors_and_status_are_told_apart() {
+        let ran = sh("echo out; echo err >&2; exit 3", Duration::from_secs(60)).unwrap();
+        assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("out\n", "err\n"));
+        assert_eq!(in_words(ran.status), "exit status 3");
+        let much = sh("head -c 1000000 /dev/zero >&2; head -c 1000000 /dev/zero", Duration::from_mins(1));
+        assert_eq!(much.unwrap().stdout.len(), 1_000_000, "neither pipe blocks the other");
+    }
+
+    #[test]
+    fn what_hangs_is_killed_with_all_it_started() {
+        let error = sh("echo so far; sleep 1000 & sleep 1000", Duration::from_millis(50)).unwrap_err();
+        assert!(error.to_string().contains("so far"), "{error}");
+        let stop = Stop::new().unwrap();
+        stop.stop();
+        let argv = ["/bin/sleep", "1000"].map(str::to_owned);
+        let error = run(&argv, "wait", Duration::from_mins(1), &stop).unwrap_err();
+        assert!(matches!(error, Error::Stopped(_)), "{error}");
+    }
+}

@@ -1,0 +1,45 @@
+//! Containers of engines, with storage of their own.
+
+use std::process::Command;
+
+use crate::rig::{Rig, inside, memory_is_limited, output, program, root};
+
+/// Without systemd, without an image registry, and in a folder of the test.
+fn podman(rig: &Rig, options: &str) -> String {
+    let at = |name: &str| rig.path(name).display().to_string();
+    format!(
+        "kind = \"podman\"\nengine_arguments = [\"--root\", \"{}\", \"--runroot\", \"{}\", \"--tmpdir\", \
+         \"{}\", \"--storage-driver\", \"vfs\", \"--cgroup-manager\", \"cgroupfs\", \"--runtime\", \
+         \"runc\"]\narguments = [\"--ulimit\", \"nofile=10000:10000\", \"--ulimit\", \
+         \"nproc=10000:10000\"]\n{options}",
+        at("podman/storage"),
+        at("podman/run"),
+        at("podman/tmp")
+    )
+}
+
+#[test]
+fn a_container_of_podman_comes_and_goes() {
+    if program("podman", "podman").and(program("runc", "runc")).and(root()).is_none() {
+        return;
+    }
+    let rig = Rig::new();
+    rig.try_all(&podman(&rig, ""));
+}
+
+#[test]
+fn containers_have_the_cpus_and_the_memory_that_were_asked_for() {
+    if program("podman", "podman").and(program("runc", "runc")).and(root()).is_none() {
+        return;
+    }
+    let rig = Rig::new();
+    let guard = rig.guard();
+    let options = podman(&rig, "network = \"bridge\"\ncpus = 1\nmemory = \"96 MiB\"");
+    let first = rig.start(&options, &guard);
+    let second = rig.config(&options).start(1, None, &guard, &rig.stop).unwrap();
+    assert_eq!(inside(&first, "nproc"), "1");
+    memory_is_limited(&first);
+    rig.serves(&first, 80, "from the first");
+    rig.serves(&second, 80, "from the second");
+    assert_ne!(first.address(), second.address());
+}

@@ -1,0 +1,5 @@
+//! Environments as they are: started, used, ended in every way, and looked for afterwards.
+
+mod containers;
+mod host;
+mod rig;

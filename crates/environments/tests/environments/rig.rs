@@ -1,0 +1,246 @@
+//! What the tests of all kinds share: an environment is tried, and what it leaves is looked for.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nightwatt_clock::meter::{Stop, Woken, monotonic};
+use nightwatt_environments::guard::Guard;
+use nightwatt_environments::{EnvironmentConfig, Started};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+
+/// For what is to happen at once; a slow machine is no failure.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Says why a test is skipped if a program is missing.
+pub(crate) fn program(name: &str, package: &str) -> Option<()> {
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    if path.split(':').any(|folder| Path::new(folder).join(name).exists()) {
+        return Some(());
+    }
+    eprintln!("skipped: no {name} ({package})");
+    None
+}
+
+pub(crate) fn root() -> Option<()> {
+    if rustix::process::geteuid().is_root() {
+        return Some(());
+    }
+    eprintln!("skipped: needs root");
+    None
+}
+
+pub(crate) fn output(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{command:?}: {}: {text}{}", output.status, String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+/// One at a time: environments are named after the process that made them, which all tests share.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// A folder in which all is made that the test makes.
+pub(crate) struct Rig {
+    folder: tempfile::TempDir,
+    _turn: MutexGuard<'static, ()>,
+    pub(crate) stop: Stop,
+}
+
+impl Rig {
+    pub(crate) fn new() -> Self {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = tempfile::Builder::new().prefix("nightwatt-test-").tempdir().unwrap();
+        fs::create_dir(folder.path().join("work")).unwrap();
+        // Databases in there run as another user.
+        output(Command::new("chmod").arg("-R").arg("a+rx").arg(folder.path()));
+        Self { folder, _turn: turn, stop: Stop::new().unwrap() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn guard(&self) -> Guard {
+        Guard::start(&self.path("journal")).unwrap()
+    }
+
+    /// The text of an environment, whose folders are made in that of the test.
+    pub(crate) fn text(&self, options: &str) -> String {
+        format!("name = \"it\"\nscratch = \"{}\"\n{options}\n", self.path("work").display())
+    }
+
+    pub(crate) fn config(&self, options: &str) -> EnvironmentConfig {
+        toml::from_str(&self.text(options)).unwrap()
+    }
+
+    pub(crate) fn start(&self, options: &str, guard: &Guard) -> Started {
+        self.config(options)
+            .start(0, None, guard, &self.stop)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// All that could be left of what was made for this test: processes, cgroups, mounts and files that
+    /// have its folder or its environments' names in theirs, and network cards and containers.
+    pub(crate) fn inventory(&self, pids: &[u32]) -> BTreeSet<String> {
+        let mut marks: Vec<_> = pids.iter().map(|pid| format!("nightwatt-{pid}-")).collect();
+        marks.push(self.path("work").display().to_string());
+        let marked = |text: &str| marks.iter().any(|mark| text.contains(mark));
+        let mut found = BTreeSet::new();
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let read = |name| fs::read(entry.path().join(name)).unwrap_or_default();
+            // What has ended, and its parent has not looked yet, is in nobody's way.
+            if String::from_utf8_lossy(&read("status")).contains("\nState:\tZ") {
+                continue;
+            }
+            let text = [read("environ"), read("cmdline"), read("cgroup"), read("mountinfo")].concat();
+            let text = String::from_utf8_lossy(&text).into_owned();
+            if marked(&text) && entry.file_name() != std::process::id().to_string().as_str() {
+                let name = String::from_utf8_lossy(&read("comm")).trim().to_owned();
+                found.insert(format!("process {} {name}", entry.file_name().display()));
+            }
+        }
+        let links = output(Command::new("ip").args(["-o", "link"]).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"));
+        let ours = |line: &&str| line.split([' ', '@', ':']).any(|word| word.starts_with("nwe"));
+        found.extend(links.lines().filter(ours).map(|line| format!("link {line}")));
+        for folder in ["/sys/fs/cgroup", &self.path("work").display().to_string()] {
+            let output = Command::new("find").args([folder, "-mindepth", "1"]).output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            found.extend(text.lines().filter(|line| marked(line)).map(|line| format!("file {line}")));
+        }
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        found.extend(podman_leaves(&self.path("podman")));
+        found.extend(mounts.lines().filter(|line| marked(line)).map(|line| format!("mount {line}")));
+        found
+    }
+
+    fn left(&self, when: &str) {
+        let left = self.inventory(&[std::process::id()]);
+        assert!(left.is_empty(), "left {when}: {left:#?}");
+        assert!(!self.path("journal").exists(), "the journal is left {when}");
+    }
+
+    /// Tries all that an environment promises, and that nothing is left however it ends.
+    pub(crate) fn try_all(&self, options: &str) {
+        let guard = self.guard();
+        let started = self.start(options, &guard);
+        commands_are_run(&started);
+        scratch_is_empty(&started);
+        started.stop().unwrap_or_else(|error| panic!("{error}"));
+        guard.finish().unwrap_or_else(|error| panic!("{error}"));
+        self.left("after stop");
+        let guard = self.guard();
+        drop(self.start(options, &guard));
+        drop(guard);
+        self.left("after drop");
+        for signal in [Signal::INT, Signal::KILL] {
+            self.holder_is_ended(&format!("[[environment]]\n{}", self.text(options)), signal);
+        }
+    }
+
+    /// A program of its own holds environments, two processes in it, and is sent a signal.
+    pub(crate) fn holder_is_ended(&self, plan: &str, signal: Signal) {
+        fs::write(self.path("plan.toml"), plan).unwrap();
+        let own = std::env::current_exe().unwrap();
+        let example = own.parent().unwrap().parent().unwrap().join("examples/hold");
+        assert!(example.exists(), "{}: `cargo build --examples`", example.display());
+        let mut holder = Command::new(example)
+            .args([self.path("plan.toml"), self.path("journal")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let guardian: i32 = line.trim().parse().unwrap_or_else(|_| panic!("it did not start: {line:?}"));
+        let guardian = pidfd_open(Pid::from_raw(guardian).unwrap(), PidfdFlags::empty()).unwrap();
+        let pid = holder.id();
+        assert!(!self.inventory(&[pid]).is_empty(), "while it runs there is something to be found");
+        kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
+        assert!(!holder.wait().unwrap().success());
+        let ended = self.stop.readable_until(guardian.as_fd(), monotonic() + PATIENCE);
+        assert_eq!(ended, Woken::Readable, "the guardian has ended");
+        let left = self.inventory(&[pid]);
+        assert!(left.is_empty(), "left after {signal:?}: {left:#?}");
+        assert!(!self.path("journal").exists(), "all was undone after {signal:?}");
+    }
+
+    /// A server inside is reached by a client outside.
+    pub(crate) fn serves(&self, started: &Started, inside: u16, text: &str) {
+        let scratch = started.scratch();
+        let line = format!(
+            "echo '{text}' >{scratch}/index.html; exec busybox httpd -f -p {inside} -h {scratch}"
+        );
+        let mut server = started.command(&line).stdin(Stdio::null()).spawn().unwrap();
+        let at = format!("{}:{}", started.address(), started.port(inside));
+        let deadline = monotonic() + PATIENCE;
+        let said = loop {
+            let mut said = String::new();
+            // Behind a forwarded port a connection may be taken, and closed at once.
+            let asked = TcpStream::connect(&at).and_then(|mut stream| {
+                stream.write_all(b"GET /index.html HTTP/1.0\r\n\r\n")?;
+                stream.read_to_string(&mut said)
+            });
+            if asked.is_ok() && !said.is_empty() {
+                break said;
+            }
+            assert!(monotonic() < deadline, "nobody answers at {at}: {asked:?}");
+            assert!(server.try_wait().unwrap().is_none(), "the server has ended");
+            self.stop.wait_until(monotonic() + Duration::from_millis(50));
+        };
+        assert!(said.contains(text), "{said}");
+        server.kill().unwrap();
+        server.wait().unwrap();
+    }
+}
+
+/// Folders of containers in podman's storage.
+fn podman_leaves(storage: &Path) -> Vec<String> {
+    let names = ["run/overlay-containers", "storage/overlay-containers", "storage/vfs-containers", "storage/vfs/dir"];
+    let entries = names.iter().filter_map(|name| fs::read_dir(storage.join(name)).ok()).flatten().flatten();
+    let folders = entries.filter(|entry| entry.path().is_dir());
+    folders.map(|entry| format!("container {}", entry.path().display())).collect()
+}
+
+pub(crate) fn inside(started: &Started, line: &str) -> String {
+    output(started.command(line).stdin(Stdio::null())).trim().to_owned()
+}
+
+fn commands_are_run(started: &Started) {
+    let mut command = started.command("read -r word; echo \"hello $word\"; echo error >&2; exit 3");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"world\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert_eq!(text(&output.stdout), "hello world\n", "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("error\n"), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(3));
+    let facts = started.facts();
+    let fact = |name: &str| facts.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+    assert!(fact("kernel").is_some_and(|kernel| kernel.starts_with("Linux ")), "{facts:?}");
+    assert!(fact("cpus").is_some_and(|cpus| cpus.parse::<u32>().is_ok()), "{facts:?}");
+}
+
+/// And one command finds there what another has written.
+fn scratch_is_empty(started: &Started) {
+    let scratch = started.scratch();
+    assert_eq!(inside(started, &format!("ls -A {scratch}")), "");
+    inside(started, &format!("echo kept >{scratch}/note"));
+    assert_eq!(inside(started, &format!("cat {scratch}/note")), "kept");
+}
+
+/// With 96 MiB it can hold 30 MB and not 200; `tail` keeps as much as it is asked for.
+pub(crate) fn memory_is_limited(started: &Started) {
+    let holds = |bytes: u32| {
+        let line = format!("head -c {bytes} /dev/zero | tail -c {bytes} 2>/dev/null | wc -c");
+        inside(started, &line)
+    };
+    assert_eq!(holds(30_000_000), "30000000");
+    assert_eq!(holds(200_000_000), "0", "the kernel ended it");
+}
