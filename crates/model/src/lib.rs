@@ -12,6 +12,7 @@ pub mod counter;
 pub mod duration_text;
 pub mod electricity;
 pub mod energy;
+pub mod experiment;
 pub mod histogram;
 pub mod least_squares;
 pub mod ledger;

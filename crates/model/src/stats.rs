@@ -1,6 +1,18 @@
-//! Descriptive statistics; the distributions behind intervals are in [`distribution`].
+//! Statistics: what describes values, and what may be concluded from them.
+//!
+//! The distributions behind intervals are in [`distribution`]; [`moments`] and [`intervals`] are of
+//! one set of values, [`ratio`] of two, [`sequential`] of values whose number depended on themselves,
+//! [`bootstrap`] of percentiles. [`equivalence`] and [`multiple`] judge, [`outliers`] marks.
 
+pub mod bootstrap;
 pub mod distribution;
+pub mod equivalence;
+pub mod intervals;
+pub mod moments;
+pub mod multiple;
+pub mod outliers;
+pub mod ratio;
+pub mod sequential;
 
 use serde::Serialize;
 

@@ -84,10 +84,16 @@ fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
     fraction
 }
 
-/// Probability that a Student t variable exceeds `t >= 0` (DLMF 8.17, Abramowitz and Stegun 26.7.1).
+/// Probability that a Student t variable exceeds `t` (DLMF 8.17, Abramowitz and Stegun 26.7.1).
 ///
 /// Infinite degrees of freedom are taken as ten million: within 3e-7 of the normal quantile.
-fn student_t_upper_tail(t: f64, degrees_of_freedom: f64) -> f64 {
+pub fn student_t_upper_tail(t: f64, degrees_of_freedom: f64) -> f64 {
+    if t < 0.0 {
+        return 1.0 - student_t_upper_tail(-t, degrees_of_freedom);
+    }
+    if t.is_infinite() {
+        return 0.0;
+    }
     // The fraction needs about as many steps as the root of the degrees of freedom.
     let df = degrees_of_freedom.min(1e7);
     let square = t * t;
@@ -139,6 +145,35 @@ pub fn fisher_f_upper_tail(f: f64, numerator_df: f64, denominator_df: f64) -> f6
         denominator_df / sum,
         numerator_df * f / sum,
     )
+}
+
+/// Probability that at least `successes` of `trials` succeed, each with `probability` (DLMF 8.17.5).
+pub fn binomial_upper_tail(successes: u64, trials: u64, probability: f64) -> f64 {
+    if successes == 0 {
+        return 1.0;
+    }
+    if successes > trials {
+        return 0.0;
+    }
+    let (above, below) = (successes as f64, (trials - successes + 1) as f64);
+    incomplete_beta(above, below, probability, 1.0 - probability)
+}
+
+/// Probability that a standard normal variable lies within `z >= 0` of zero.
+///
+/// The series of DLMF 7.6.2, whose terms are all positive; beyond 8 nothing is left of the tails.
+pub fn normal_within(z: f64) -> f64 {
+    if z >= 8.0 {
+        return 1.0;
+    }
+    let square = z * z;
+    let (mut term, mut sum, mut odd) = (z, z, 1.0);
+    while term > 1e-17 * sum {
+        odd += 2.0;
+        term *= square / odd;
+        sum += term;
+    }
+    (sum * (2.0 / std::f64::consts::PI).sqrt() * (-0.5 * square).exp()).min(1.0)
 }
 
 #[cfg(test)]
@@ -194,6 +229,39 @@ mod tests {
         for tail in [0.4_f64, 0.1, 0.01, 1e-4] {
             let expected = (std::f64::consts::PI * (0.5 - tail)).tan();
             assert!((student_t(tail, 1.0) / expected - 1.0).abs() < 1e-10, "{tail}");
+        }
+    }
+    /// From scipy: `stats.t.sf(t, df)`, `stats.binom.sf(k - 1, n, p)`,
+    /// `stats.norm.cdf(z) - stats.norm.cdf(-z)`.
+    #[test]
+    fn tails_are_scipys() {
+        for (t, df, expected) in [
+            (2.5, 7.0, 0.020_496_109_292_876_444),
+            (-1.3, 4.0, 0.868_274_201_764_388),
+            (12.0, 30.0, 2.790_092_707_599_630_3e-13),
+            (0.4, 1.5, 0.369_360_469_001_432),
+        ] {
+            let found = student_t_upper_tail(t, df);
+            assert!((found / expected - 1.0).abs() < 1e-9, "{t} {df}: {found}");
+        }
+        for (k, n, p, expected) in [
+            (3, 10, 0.5, 0.945_312_5),
+            (90, 100, 0.8, 0.005_696_380_955_793_522),
+            (1, 5, 0.01, 0.049_009_950_1),
+            (500, 1000, 0.49, 0.273_901_444_269_494_4),
+        ] {
+            let found = binomial_upper_tail(k, n, p);
+            assert!((found / expected - 1.0).abs() < 1e-9, "{k} {n} {p}: {found}");
+        }
+        for (z, expected) in [
+            (0.1, 0.079_655_674_554_057_98),
+            (1.0, 0.682_689_492_137_085_9),
+            (1.96, 0.950_004_209_703_559),
+            (4.0, 0.999_936_657_516_333_8),
+            (7.5, 0.999_999_999_999_936_3),
+        ] {
+            let found = normal_within(z);
+            assert!((found - expected).abs() < 1e-13, "{z}: {found}");
         }
     }
 }
