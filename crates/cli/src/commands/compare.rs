@@ -67,7 +67,10 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitStatus, Failure> {
     }
     output::say_result(&report, args.json, || report.text(), &report.warnings)?;
     if !args.json {
-        output::complain(&format!("the report with its charts is {}", folder.join("report.html").display()));
+        output::complain(&format!(
+            "the report with its charts is {}",
+            folder.join("report.html").display()
+        ));
     }
     Ok(if report.is_whole() { ExitStatus::Success } else { ExitStatus::Failed })
 }

@@ -49,7 +49,8 @@ impl Report {
             Axis::new(words(main), self.unit(main), Scale::FromZero)
         };
         let x = Axis::new(self.compared.as_str(), "", Scale::Category(names));
-        let mut chart = Chart::new(format!("{}: {}", comparison.name, words(main)), x, y).series(bars);
+        let mut chart =
+            Chart::new(format!("{}: {}", comparison.name, words(main)), x, y).series(bars);
         if is_relative {
             let baseline = cells.iter().find(|cell| cell.environment == self.baseline);
             let value = baseline.and_then(|cell| cell.mean);

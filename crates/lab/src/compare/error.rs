@@ -97,7 +97,7 @@ impl Error {
     }
 
     /// What to try next, where the message does not say it.
-    pub fn hint(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Meter(error) => error.hint(),
             Self::Results { .. } => Some("`--out` names a folder that you may write to"),

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use nightwatt_workloads::{Outcome, Output, unit};
 
 use super::commands::{self, Process};
+use super::error::Error;
 use super::metering::Meters;
 use super::plan::{Plan, Reader};
 use super::record::{Better, ChannelRecord, RunFigure, RunRecord};
-use super::error::Error;
 
 /// Energy of the run divided by what was done in it.
 pub(crate) const PER_OPERATION: &str = "energy_per_operation";
@@ -36,7 +36,10 @@ impl Said {
 }
 
 /// The channels that the energy is the sum of.
-pub(crate) fn energy_channels<'a>(plan: &Plan, channels: &'a [ChannelRecord]) -> Vec<&'a ChannelRecord> {
+pub(crate) fn energy_channels<'a>(
+    plan: &Plan,
+    channels: &'a [ChannelRecord],
+) -> Vec<&'a ChannelRecord> {
     if let Some(wanted) = &plan.energy {
         let is_it = |it: &&ChannelRecord| format!("{}/{}", it.meter, it.channel) == *wanted;
         return channels.iter().filter(is_it).collect();
@@ -93,7 +96,8 @@ pub(crate) fn fill(plan: &Plan, record: &mut RunRecord, said: &[Said], idle: Opt
     let outcomes: Vec<&Outcome> = said.iter().map(|said| &said.0).collect();
     let watts = energy_watts(plan, &record.channels);
     let mut add = |name: &str, value: Option<f64>, unit: &str, better: Better| {
-        let figure = |value| RunFigure { name: name.to_owned(), value, unit: unit.to_owned(), better };
+        let figure =
+            |value| RunFigure { name: name.to_owned(), value, unit: unit.to_owned(), better };
         record.figures.extend(value.filter(|value| value.is_finite()).map(figure));
     };
     let elapsed = record.elapsed_s;
@@ -108,7 +112,12 @@ pub(crate) fn fill(plan: &Plan, record: &mut RunRecord, said: &[Said], idle: Opt
     let rate = rate.filter(|rate| *rate > 0.0);
     let what = outcomes.first().and_then(|outcome| outcome.operations.as_ref());
     let per = what.map_or("operation", |operations| singular(&operations.what));
-    add(PER_OPERATION, watts.zip(rate).map(|(watts, rate)| watts / rate), &format!("J/{per}"), Better::Lower);
+    add(
+        PER_OPERATION,
+        watts.zip(rate).map(|(watts, rate)| watts / rate),
+        &format!("J/{per}"),
+        Better::Lower,
+    );
     let dynamic = watts.zip(idle).zip(rate).map(|((watts, idle), rate)| (watts - idle) / rate);
     add(DYNAMIC_PER_OPERATION, dynamic, &format!("J/{per}"), Better::Lower);
     add(POWER, watts, "W", Better::Lower);
@@ -153,8 +162,11 @@ const PERCENTAGES: [f64; 12] =
 
 /// Of response times that are listed, of all copies; or what the only copy's tool tells.
 fn percentiles(outcomes: &[&Outcome]) -> Vec<(f64, f64)> {
-    let mut all: Vec<f64> =
-        outcomes.iter().flat_map(|it| &it.responses).map(std::time::Duration::as_secs_f64).collect();
+    let mut all: Vec<f64> = outcomes
+        .iter()
+        .flat_map(|it| &it.responses)
+        .map(std::time::Duration::as_secs_f64)
+        .collect();
     if !all.is_empty() {
         all.sort_by(f64::total_cmp);
         let at = |percent| (percent, nightwatt_model::stats::percentile(&all, percent));

@@ -37,8 +37,14 @@ pub(crate) fn settings(host: &Host) -> BTreeMap<String, String> {
     note("turbo", no_turbo.or(boost));
     note("simultaneous multithreading", read(format!("{CPUS}/smt/control")));
     note("idle governor", read(format!("{CPUS}/cpuidle/current_governor")));
-    note("clock source", read("/sys/devices/system/clocksource/clocksource0/current_clocksource".to_owned()));
-    note("transparent huge pages", chosen(read("/sys/kernel/mm/transparent_hugepage/enabled".to_owned())));
+    note(
+        "clock source",
+        read("/sys/devices/system/clocksource/clocksource0/current_clocksource".to_owned()),
+    );
+    note(
+        "transparent huge pages",
+        chosen(read("/sys/kernel/mm/transparent_hugepage/enabled".to_owned())),
+    );
     let info = host.read("/proc/cpuinfo").unwrap_or_default();
     note("microcode", field(&info, "microcode"));
     let described = machine::describe(host);
@@ -95,12 +101,13 @@ impl Doings {
         let mut all = Vec::new();
         let mut note = |name: &str, value: Option<f64>, unit: &str| {
             let better = Better::Neither;
-            let figure = |value| RunFigure { name: name.to_owned(), value, unit: unit.to_owned(), better };
+            let figure =
+                |value| RunFigure { name: name.to_owned(), value, unit: unit.to_owned(), better };
             all.extend(value.map(figure));
         };
         let busy = || {
             let activity = Counts::read(host).ok()?.since(self.0.as_ref()?, time);
-            Some(100.0 * activity.busy)
+            Some(100.0 * activity.utilisation)
         };
         note("machine_busy", busy(), "%");
         let load = host.read("/proc/loadavg").ok();
@@ -158,7 +165,11 @@ mod tests {
     #[test]
     fn memory_in_use_is_what_cannot_be_had() {
         let folder = tempfile::tempdir().unwrap();
-        put(folder.path(), "/proc/meminfo", "MemTotal: 1000 kB\nMemFree: 1 kB\nMemAvailable: 600 kB\n");
+        put(
+            folder.path(),
+            "/proc/meminfo",
+            "MemTotal: 1000 kB\nMemFree: 1 kB\nMemAvailable: 600 kB\n",
+        );
         assert_eq!(memory_used(&Host::at(folder.path())), Some(409_600.0));
     }
 }

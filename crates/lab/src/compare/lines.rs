@@ -17,7 +17,7 @@ pub(crate) struct Names<'a> {
 }
 
 /// What stands for placeholders, where a line is run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct Values<'a> {
     /// Of factors.
     pub(crate) levels: &'a [(&'a str, &'a str)],
@@ -100,10 +100,12 @@ pub(crate) fn check(line: &str, names: &Names<'_>) -> Result<(), String> {
         let is_known =
             word != "port" && (RESERVED.contains(&word) || names.factors.contains(&word));
         if !is_known {
-            let mut known: Vec<String> = names.factors.iter().map(|it| format!("`{{{it}}}`")).collect();
-            known.extend(["address", "copy", "environment", "port:NUMBER", "scratch"].map(|it| {
-                format!("`{{{it}}}`")
-            }));
+            let mut known: Vec<String> =
+                names.factors.iter().map(|it| format!("`{{{it}}}`")).collect();
+            known.extend(
+                ["address", "copy", "environment", "port:NUMBER", "scratch"]
+                    .map(|it| format!("`{{{it}}}`")),
+            );
             return Err(format!(
                 "`{text}` stands for nothing here: there are {}; `{{{text}}}` is the text itself",
                 known.join(", ")
@@ -115,9 +117,7 @@ pub(crate) fn check(line: &str, names: &Names<'_>) -> Result<(), String> {
 
 /// Does a line have the placeholder of this name?
 pub(crate) fn has(line: &str, name: &str) -> bool {
-    let is_it = |piece: &Piece<'_>| {
-        matches!(piece, Piece::Placeholder(Placeholder::Word(word), _) if *word == name)
-    };
+    let is_it = |piece: &Piece<'_>| matches!(piece, Piece::Placeholder(Placeholder::Word(word), _) if *word == name);
     pieces(line).iter().any(is_it)
 }
 

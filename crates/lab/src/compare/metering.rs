@@ -14,8 +14,8 @@ use nightwatt_model::quantity::{Joules, Watts};
 use nightwatt_model::sample::{Totals, Track, TrackSpec};
 use nightwatt_model::time::Mono;
 
-use super::record::ChannelRecord;
 use super::error::Error;
+use super::record::ChannelRecord;
 
 /// The file beside a run's output.
 pub(crate) const POWER_FILE: &str = "power.parquet";
@@ -198,7 +198,8 @@ fn power(measured: &[Measured], totals: &[Vec<Totals>], window: Duration) -> Pow
                 watts: watts.map(Watts::get),
                 accuracy_w: watts.map(|watts| channel.accuracy.at(watts).get()),
                 window_s: window.as_secs_f64(),
-                coverage: totals.covered.as_secs_f64() / window.as_secs_f64().max(f64::MIN_POSITIVE),
+                coverage: totals.covered.as_secs_f64()
+                    / window.as_secs_f64().max(f64::MIN_POSITIVE),
                 readings: totals.readings,
             });
         }

@@ -48,7 +48,12 @@ impl Report {
                     Verdict::CannotTell => "cannot tell".to_owned(),
                 };
                 let interval = ratio.interval.map(|it| {
-                    format!("{:.1} to {:.1} % of {}", 100.0 * it.low, 100.0 * it.high, ratio.baseline)
+                    format!(
+                        "{:.1} to {:.1} % of {}",
+                        100.0 * it.low,
+                        100.0 * it.high,
+                        ratio.reference
+                    )
                 });
                 let label = format!("{}, {}", comparison.name, cell.environment);
                 let note = format!("{}; {}", words(&comparison.main), interval.unwrap_or_default());
@@ -81,12 +86,18 @@ impl Report {
                 100.0 * share
             )
         });
-        let text = Text::from("energy and power by ").code(&source.channels).plain(off.unwrap_or_default());
+        let text = Text::from("energy and power by ")
+            .code(&source.channels)
+            .plain(off.unwrap_or_default());
         Note::new(origin, text)
     }
 
     fn judged_note(&self) -> Note {
-        let judged = self.answers.figures.get(super::plan::MAIN).map_or(0, |figure| figure.judged);
+        let judged = self
+            .answers
+            .figures
+            .get(super::plan::MAIN)
+            .map_or(0, |figure| figure.to_baseline.len());
         let margin = 100.0 * self.answers.margin;
         let factor = self.answers.rule.factor;
         Note::new(
@@ -115,7 +126,9 @@ impl Report {
         let others: Vec<Block> = (self.figures.iter())
             .filter(|figure| figure.name != comparison.main)
             .map(|figure| self.published_table(&comparison.name, &figure.name))
-            .filter(|table| table.rows.iter().any(|row| row.get(2) != Some(&nightwatt_report::Cell::Empty)))
+            .filter(|table| {
+                table.rows.iter().any(|row| row.get(2) != Some(&nightwatt_report::Cell::Empty))
+            })
             .map(Block::from)
             .collect();
         if !others.is_empty() {

@@ -11,9 +11,9 @@ use nightwatt_environments::settings::Set;
 use nightwatt_environments::{EnvironmentConfig, Started};
 
 use super::commands::{self, Process};
+use super::error::Error;
 use super::lines::{self, Values};
 use super::plan::{Cell, EnvironmentPlan, FactorKind, Plan, SetupKey, Site};
-use super::error::Error;
 
 /// A server has so long until it can be used.
 const READY_LIMIT: Duration = Duration::from_mins(2);
@@ -107,8 +107,10 @@ impl Setup {
             stop: stop.clone(),
         };
         for (factor, level) in plan.factors.iter().zip(&cell.levels) {
-            let (Some(level), FactorKind::Setting(setting)) = (*level, &factor.kind) else { continue };
-            let set = setting.set(&factor.values[level], guard);
+            let (Some(level), FactorKind::Setting(setting)) = (*level, &factor.kind) else {
+                continue;
+            };
+            let set = setting.set(Path::new("/"), &factor.values[level], guard, stop);
             setup.settings.push(failed(set, stop)?);
         }
         // A plan with a wrong one was refused.
@@ -124,14 +126,25 @@ impl Setup {
         let words = plan.words(cell);
         for line in workload.finish.iter() {
             for copy in 0..copies {
-                setup.finish.push(setup.filled(plan, cell, &words, (line, Site::Environment), copy));
+                setup.finish.push(setup.filled(
+                    plan,
+                    cell,
+                    &words,
+                    (line, Site::Environment),
+                    copy,
+                ));
             }
         }
         Ok(setup)
     }
 
     /// Makes the workload of a copy ready.
-    fn serve(&mut self, (plan, cell): (&Plan, &Cell), copy: u32, client: &Client) -> Result<(), Error> {
+    fn serve(
+        &mut self,
+        (plan, cell): (&Plan, &Cell),
+        copy: u32,
+        client: &Client,
+    ) -> Result<(), Error> {
         let workload = &plan.workloads[cell.workload];
         let folder = self.folder.clone();
         let inside = Site::Environment;
@@ -182,9 +195,13 @@ impl Setup {
                 return Ok(());
             };
             let server = self.copies[copy as usize].server.as_mut();
-            if let Some(server) = server.filter(|server| server.is_over()) {
+            if let Some(server) = server
+                && server.is_over()
+            {
                 let said = commands::last_words(server);
-                return Err(Error::RunFailed(format!("the server ended before it was ready: {said}")));
+                return Err(Error::RunFailed(format!(
+                    "the server ended before it was ready: {said}"
+                )));
             }
             if monotonic() >= deadline {
                 let limit = READY_LIMIT.as_secs();
@@ -287,10 +304,7 @@ impl Setup {
 }
 
 /// What goes wrong with an environment or a setting is a run that failed, unless the user stops us.
-fn failed<T>(
-    result: Result<T, nightwatt_environments::Error>,
-    stop: &Stop,
-) -> Result<T, Error> {
+fn failed<T>(result: Result<T, nightwatt_environments::Error>, stop: &Stop) -> Result<T, Error> {
     result.map_err(|error| {
         if stop.is_stopped() { Error::Interrupted } else { Error::RunFailed(error.to_string()) }
     })

@@ -4,20 +4,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nightwatt_model::energy::Provenance;
-use nightwatt_model::experiment::answers::{self, Answers, CellAnswer, RatioAnswer};
 use nightwatt_model::experiment::End;
+use nightwatt_model::experiment::answers::{self, Answers, CellAnswer, RatioAnswer};
 use serde::Serialize;
 
+use super::error::Error;
 use super::plan::{MAIN, Plan};
 use super::record::{Better, RunRecord};
 use super::{figures, runner};
-use super::error::Error;
 
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
 
 /// The result of a plan, so far.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// Version of this form.
     pub schema: u32,
@@ -239,9 +239,10 @@ fn warnings(plan: &Plan, runs: &[RunRecord], answers: &Answers, failed: &[Failed
             course.name, answers.rule.max
         ));
     }
-    let outliers: usize = answers.figures.get(MAIN).map_or(0, |figure| {
-        figure.cells.iter().map(|cell| cell.outliers.len()).sum()
-    });
+    let outliers: usize = answers
+        .figures
+        .get(MAIN)
+        .map_or(0, |figure| figure.cells.iter().map(|cell| cell.outliers.len()).sum());
     if outliers > 0 {
         warnings.push(format!("{outliers} runs lie far from the others of their kind; they count"));
     }
@@ -272,7 +273,7 @@ impl Report {
 
     /// What a cell's figure is of the baseline's.
     pub(crate) fn ratio(&self, cell: &CellAnswer, figure: &str) -> Option<&RatioAnswer> {
-        let ratios = &self.answers.figures.get(figure)?.ratios;
+        let ratios = &self.answers.figures.get(figure)?.to_baseline;
         ratios
             .iter()
             .find(|it| it.comparison == cell.comparison && it.environment == cell.environment)

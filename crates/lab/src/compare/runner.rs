@@ -17,6 +17,7 @@ use nightwatt_model::experiment::{Done, Experiment, Outcome, Progress, Step};
 use nightwatt_model::time::Mono;
 
 use super::commands::{self, Ending, Process};
+use super::error::Error;
 use super::figures::{self, Said};
 use super::host::{self, Doings};
 use super::metering::{Meters, Trim};
@@ -24,7 +25,6 @@ use super::places::{Client, Setup};
 use super::plan::{MAIN, Plan, Site};
 use super::record::RunRecord;
 use super::store::Store;
-use super::error::Error;
 
 /// What is told while runs go on.
 pub struct Told<'a> {
@@ -280,7 +280,8 @@ impl<'a> Runner<'a> {
     fn make_ready(&mut self, attempt: &Attempt) -> Result<(), Error> {
         let cell = &self.plan.cells[attempt.step.cell];
         let key = self.plan.setup_of(cell);
-        let fits = self.setup.as_ref().is_some_and(|it| it.key == key && it.block == attempt.step.block);
+        let fits =
+            self.setup.as_ref().is_some_and(|it| it.key == key && it.block == attempt.step.block);
         let fresh = self.plan.runs.restart_each || attempt.step.fresh_environment;
         if fits && !fresh {
             return Ok(());

@@ -6,9 +6,9 @@ use nightwatt_environments::KINDS;
 use nightwatt_workloads::TOOLS;
 use serde::Serialize;
 
+use super::error::Error;
 use super::plan::Plan;
 use super::runner;
-use super::error::Error;
 
 /// What a plan would do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -51,7 +51,9 @@ impl Schedule {
         for cell in &self.first_block {
             let _ = writeln!(text, "  {}", self.cells[*cell]);
         }
-        text.push_str("\nEvery block is in an order of its own. How long it takes shows in the first one.");
+        text.push_str(
+            "\nEvery block is in an order of its own. How long it takes shows in the first one.",
+        );
         text
     }
 }
@@ -62,8 +64,12 @@ pub fn tools() -> String {
     for tool in TOOLS {
         let _ = writeln!(text, "{:<16}{}\n{:<16}  {}", tool.name, tool.about, "", tool.example);
     }
-    text.push_str("regex           anything else, by a regular expression (`read` in the workload)\n");
-    text.push_str("json            anything else that is JSON, by pointers (`read` in the workload)\n");
+    text.push_str(
+        "regex           anything else, by a regular expression (`read` in the workload)\n",
+    );
+    text.push_str(
+        "json            anything else that is JSON, by pointers (`read` in the workload)\n",
+    );
     text
 }
 

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
+use super::error::Error;
 use super::plan::Plan;
 use super::record::RunRecord;
-use super::error::Error;
 
 const PLAN: &str = "plan.toml";
 const RUNS: &str = "runs.jsonl";
@@ -65,7 +65,8 @@ impl Store {
         if whole < length {
             // We were killed while we wrote: that run is done again.
             runs.set_len(whole).map_err(|error| failed("mend", &path, error))?;
-            warnings.push("the last run was not written down to its end, and is done again".to_owned());
+            warnings
+                .push("the last run was not written down to its end, and is done again".to_owned());
         }
         Ok(Self { folder: folder.to_owned(), runs, done, warnings })
     }
@@ -82,8 +83,8 @@ impl Store {
     /// Keeps a run.
     pub(crate) fn push(&mut self, record: RunRecord) -> Result<(), Error> {
         let path = self.folder.join(RUNS);
-        let mut line = serde_json::to_vec(&record)
-            .map_err(|error| failed("write", &path, error.into()))?;
+        let mut line =
+            serde_json::to_vec(&record).map_err(|error| failed("write", &path, error.into()))?;
         line.push(b'\n');
         self.runs
             .write_all(&line)

@@ -39,7 +39,8 @@ impl Report {
             let ratio = self.ratio(cell, figure);
             let is_baseline = cell.environment == self.baseline;
             let share = ratio.map(|it| it.ratio).or(is_baseline.then_some(1.0));
-            let percent = |share: Option<f64>| share.map_or(Cell::Empty, |it| Cell::number(100.0 * it, 2));
+            let percent =
+                |share: Option<f64>| share.map_or(Cell::Empty, |it| Cell::number(100.0 * it, 2));
             let answer = match ratio.map(|it| it.verdict) {
                 Some(Verdict::Differs) => "differs".to_owned(),
                 Some(Verdict::NoDifference) => {
@@ -134,9 +135,11 @@ impl Report {
                 run.began.as_str().into(),
                 run.failed.as_deref().unwrap_or_default().into(),
             ];
-            row.extend(self.figures.iter().map(|figure| {
-                run.figure(&figure.name).map_or(Cell::Empty, of_some_digits)
-            }));
+            row.extend(
+                self.figures
+                    .iter()
+                    .map(|figure| run.figure(&figure.name).map_or(Cell::Empty, of_some_digits)),
+            );
             table.rows.push(row);
         }
         table

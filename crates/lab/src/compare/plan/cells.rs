@@ -82,8 +82,7 @@ impl Plan {
     fn levels(&self, environment: usize, workload: usize) -> Vec<Vec<Option<usize>>> {
         let mut all = vec![Vec::new()];
         for factor in &self.factors {
-            let applies =
-                factor.environments.contains(&environment) && factor.applies_to(workload);
+            let applies = factor.environments.contains(&environment) && factor.applies_to(workload);
             let values = if applies { factor.values.len() } else { 0 };
             let choices: Vec<Option<usize>> =
                 if applies { (0..values).map(Some).collect() } else { vec![None] };
@@ -102,12 +101,11 @@ impl Plan {
 
     /// A cell's values, by the names of their factors.
     pub fn words(&self, cell: &Cell) -> Vec<(&str, &str)> {
-        let word = |(factor, level): (&super::Factor, &Option<usize>)| {
-            Some((factor, (*level)?))
-        };
-        (self.factors.iter().zip(&cell.levels))
-            .filter_map(word)
-            .map(|(factor, level)| (factor.name.as_str(), factor.values[level].as_str()))
+        let levels = self.factors.iter().zip(&cell.levels);
+        levels
+            .filter_map(|(factor, level)| {
+                Some((factor.name.as_str(), factor.values[(*level)?].as_str()))
+            })
             .collect()
     }
 
@@ -147,7 +145,9 @@ impl Plan {
     pub fn setup_of(&self, cell: &Cell) -> SetupKey {
         let levels = self.factors.iter().zip(&cell.levels);
         let levels = levels
-            .map(|(factor, level)| level.filter(|_| factor.kind != FactorKind::Word || self.prepares(cell, factor)))
+            .map(|(factor, level)| {
+                level.filter(|_| factor.kind != FactorKind::Word || self.prepares(cell, factor))
+            })
             .collect();
         SetupKey { environment: cell.environment, workload: cell.workload, levels }
     }
@@ -163,7 +163,7 @@ impl Plan {
         let mut environments: Vec<String> = Vec::new();
         let mut comparisons: Vec<String> = Vec::new();
         let mut setups: Vec<SetupKey> = Vec::new();
-        let mut place_of = |names: &mut Vec<String>, name: String| {
+        let place_of = |names: &mut Vec<String>, name: String| {
             names.iter().position(|it| *it == name).unwrap_or_else(|| {
                 names.push(name);
                 names.len() - 1

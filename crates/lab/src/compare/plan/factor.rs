@@ -88,7 +88,14 @@ impl Factor {
             let why = format!("no line of a workload has `{{{name}}}`: what is it to change?");
             return Err(("name", why));
         }
-        Ok(Self { name: file.name.clone(), values, raw: file.values.clone(), kind, environments, workloads })
+        Ok(Self {
+            name: file.name.clone(),
+            values,
+            raw: file.values.clone(),
+            kind,
+            environments,
+            workloads,
+        })
     }
 
     /// Is it varied with this workload?

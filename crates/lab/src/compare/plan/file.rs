@@ -10,9 +10,9 @@ use nightwatt_model::duration_text;
 use serde::Deserialize;
 use toml::Value;
 
-use super::{Axis, EnvironmentPlan, Factor, FactorKind, Plan, Reader, Runs, Site, Workload};
-use crate::compare::lines::{self, Names};
+use super::{Axis, EnvironmentPlan, Factor, Plan, Reader, Runs, Site, Workload};
 use crate::compare::error::Error;
+use crate::compare::lines::{self, Names};
 
 /// The whole file.
 #[derive(Debug, Clone, Deserialize)]
@@ -264,7 +264,10 @@ impl PlanFile {
             return Err(wrong("runs.most", format!("{most} is below `least`, {least}")));
         }
         if self.runs.time_limit.is_zero() {
-            return Err(wrong("runs.time_limit", "a run takes some time; leave it out or say how much"));
+            return Err(wrong(
+                "runs.time_limit",
+                "a run takes some time; leave it out or say how much",
+            ));
         }
         Ok(())
     }
@@ -277,7 +280,8 @@ impl PlanFile {
         for (index, table) in self.environment.iter().enumerate() {
             let environment = EnvironmentPlan::of(table);
             if all.iter().any(|other| other.name == environment.name) {
-                let message = format!("`{}` is there twice; names tell rows apart", environment.name);
+                let message =
+                    format!("`{}` is there twice; names tell rows apart", environment.name);
                 return Err(wrong(format!("environment.{index}.name"), message));
             }
             all.push(environment);
@@ -339,8 +343,11 @@ impl PlanFile {
     /// Placeholders in lines are those that there are.
     fn check_lines(&self, factors: &[Factor], workloads: &[Workload]) -> Result<(), Wrong> {
         for (index, workload) in workloads.iter().enumerate() {
-            let names: Vec<&str> =
-                factors.iter().filter(|it| it.applies_to(index)).map(|it| it.name.as_str()).collect();
+            let names: Vec<&str> = factors
+                .iter()
+                .filter(|it| it.applies_to(index))
+                .map(|it| it.name.as_str())
+                .collect();
             for (key, line) in workload.lines() {
                 lines::check(line, &Names { factors: &names })
                     .map_err(|message| wrong(format!("workload.{index}.{key}"), message))?;
@@ -357,7 +364,8 @@ impl PlanFile {
         place.map(Axis::Factor).ok_or_else(|| {
             let names: Vec<_> = factors.iter().map(|factor| format!("`{}`", factor.name)).collect();
             let all = names.join(", ");
-            let message = format!("`{}` is neither `environment` nor a factor ({all})", self.compare);
+            let message =
+                format!("`{}` is neither `environment` nor a factor ({all})", self.compare);
             wrong("compare", message)
         })
     }
