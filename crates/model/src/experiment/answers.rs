@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::schedule::{End, Experiment};
-use super::{Cell, Outcome};
+use super::{Cell, Design, Outcome};
 use crate::stats::equivalence::{Evidence, Verdict, judge};
 use crate::stats::intervals::{self, Interval};
 use crate::stats::moments::Moments;
@@ -74,10 +74,11 @@ pub struct CellCourse {
 pub struct FigureAnswers {
     /// By cell, in the order of the design.
     pub cells: Vec<CellAnswer>,
-    /// Of every other environment to the baseline.
-    pub ratios: Vec<RatioAnswer>,
-    /// How many ratios were judged together: p-values are adjusted for so many.
-    pub judged: usize,
+    /// Of every other environment to the baseline; judged together.
+    pub to_baseline: Vec<RatioAnswer>,
+    /// Of these to each other, the later one in the plan to the earlier; judged together, apart from those
+    /// above.
+    pub to_each_other: Vec<RatioAnswer>,
 }
 
 /// A figure of a cell.
@@ -114,27 +115,30 @@ pub struct Outlier {
     pub value: f64,
 }
 
-/// A figure of an environment in that of the baseline.
+/// A figure of an environment in that of another.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RatioAnswer {
     /// The comparison.
     pub comparison: String,
     /// The environment.
     pub environment: String,
-    /// What it is compared to.
-    pub baseline: String,
+    /// What it is compared to: 100 %.
+    pub reference: String,
     /// By pairs of the same block, where there are enough; else as if they were independent.
     pub design: ratio::Design,
     /// Blocks in which both have a value.
     pub pairs: u64,
     /// 1 for 100 %.
     pub ratio: f64,
-    /// The interval that holds 95 % under the rule by which runs were repeated; `None` where the baseline
+    /// The interval that holds 95 % under the rule by which runs were repeated; `None` where the reference
     /// is not surely above 0.
     pub interval: Option<Interval>,
     /// Of "it is 1", two-sided.
     pub p: f64,
-    /// Adjusted for all ratios of this figure (Holm).
+    /// How many ratios were judged together.
+    pub judged_together: usize,
+    /// Adjusted for all of these (Holm). The verdict goes by it, so that it may be unsure where the
+    /// interval, which is of this ratio alone, seems sure.
     pub p_adjusted: f64,
     /// Of "it is the margin away from 1, or more", adjusted likewise; one-sided.
     pub p_equivalence: f64,
@@ -217,16 +221,37 @@ fn figure(experiment: &Experiment, name: &str, margin: f64) -> FigureAnswers {
             series[run.cell].insert(run.block, value);
         }
     }
-    let ratios = ratios(experiment, &series, margin);
     let answer = |(&cell, series): (&Cell, &Series)| {
         let (environment, comparison) = names(experiment, cell);
         cell_answer(experiment.rule(), series, environment, comparison)
     };
+    let (to_baseline, to_each_other) = pairs(experiment.design());
     FigureAnswers {
         cells: cells.iter().zip(&series).map(answer).collect(),
-        judged: ratios.len(),
-        ratios,
+        to_baseline: ratios(experiment, &series, &to_baseline, margin),
+        to_each_other: ratios(experiment, &series, &to_each_other, margin),
     }
+}
+
+/// Places of a cell and of its reference.
+type Pair = (usize, usize);
+
+/// What is compared: with the baseline, and all others with each other.
+fn pairs(design: &Design) -> (Vec<Pair>, Vec<Pair>) {
+    let (mut to_baseline, mut to_each_other) = (Vec::new(), Vec::new());
+    for (place, cell) in design.cells.iter().enumerate() {
+        for (reference, other) in design.cells.iter().enumerate() {
+            if cell.comparison != other.comparison || place == reference {
+                continue;
+            }
+            if other.environment == design.baseline {
+                to_baseline.push((place, reference));
+            } else if cell.environment != design.baseline && reference < place {
+                to_each_other.push((place, reference));
+            }
+        }
+    }
+    (to_baseline, to_each_other)
 }
 
 fn cell_answer(
@@ -257,47 +282,46 @@ fn cell_answer(
     }
 }
 
-/// Of all comparisons with a baseline, judged together.
-fn ratios(experiment: &Experiment, series: &[Series], margin: f64) -> Vec<RatioAnswer> {
+/// Of these pairs, judged together.
+fn ratios(
+    experiment: &Experiment,
+    series: &[Series],
+    pairs: &[Pair],
+    margin: f64,
+) -> Vec<RatioAnswer> {
     let (design, rule) = (experiment.design(), experiment.rule());
-    let mut found = Vec::new();
-    for (&cell, values) in design.cells.iter().zip(series) {
-        let baseline = Cell { environment: design.baseline, ..cell };
-        let Some(below) = design.cells.iter().position(|&other| other == baseline) else { continue };
-        if cell == baseline {
-            continue;
-        }
-        let Some((ratio, pairs)) = ratio_of(values, &series[below], rule.min()) else { continue };
-        found.push((cell, pairs, ratio, evidence(rule, &ratio, margin)));
-    }
-    let evidence: Vec<Evidence> = found.iter().map(|(.., evidence)| *evidence).collect();
-    let judged = found.into_iter().zip(judge(&evidence));
-    let answer = |((cell, pairs, ratio, evidence), judgement): ((_, _, Ratio, Evidence), _)| {
-        let (environment, comparison) = names(experiment, cell);
-        let crate::stats::equivalence::Judgement { verdict, difference, equivalence } = judgement;
+    let known = pairs.iter().filter_map(|&(cell, reference)| {
+        let (ratio, pairs) = ratio_of(&series[cell], &series[reference], rule.min())?;
+        Some((cell, reference, pairs, ratio, evidence(rule, &ratio, margin)))
+    });
+    let known: Vec<(usize, usize, u64, Ratio, Evidence)> = known.collect();
+    let judgements = judge(&known.iter().map(|(.., evidence)| *evidence).collect::<Vec<_>>());
+    let judged_together = known.len();
+    let answers = known.into_iter().zip(judgements).map(|(known, judgement)| {
+        let (cell, reference, pairs, ratio, evidence) = known;
+        let (environment, comparison) = names(experiment, design.cells[cell]);
         RatioAnswer {
             comparison,
             environment,
-            baseline: design.environments[design.baseline].clone(),
+            reference: names(experiment, design.cells[reference]).0,
             design: ratio.design(),
             pairs,
             ratio: ratio.estimate(),
             interval: ratio.interval(rule.quantile(ratio.degrees_of_freedom())),
             p: evidence.difference,
-            p_adjusted: difference,
-            p_equivalence: equivalence,
-            verdict,
+            judged_together,
+            p_adjusted: judgement.difference,
+            p_equivalence: judgement.equivalence,
+            verdict: judgement.verdict,
         }
-    };
-    judged.map(answer).collect()
+    });
+    answers.collect()
 }
 
 /// By pairs, if as many blocks have both as a cell must have runs; else by all values.
 fn ratio_of(above: &Series, below: &Series, least: u32) -> Option<(Ratio, u64)> {
-    let pairs: Vec<(f64, f64)> = above
-        .iter()
-        .filter_map(|(block, &value)| Some((value, *below.get(block)?)))
-        .collect();
+    let pairs: Vec<(f64, f64)> =
+        above.iter().filter_map(|(block, &value)| Some((value, *below.get(block)?))).collect();
     let ratio = if pairs.len() >= least as usize {
         Ratio::paired(&pairs)
     } else {
@@ -311,8 +335,5 @@ fn evidence(rule: &StopRule, ratio: &Ratio, margin: f64) -> Evidence {
     let df = ratio.degrees_of_freedom();
     let at_most = rule.tail(-ratio.t(1.0 + margin), df);
     let at_least = rule.tail(ratio.t(1.0 - margin), df);
-    Evidence {
-        difference: rule.p_value(ratio.t(1.0), df),
-        equivalence: at_most.max(at_least),
-    }
+    Evidence { difference: rule.p_value(ratio.t(1.0), df), equivalence: at_most.max(at_least) }
 }

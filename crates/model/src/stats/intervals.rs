@@ -86,9 +86,8 @@ mod tests {
         let mut without = Vec::new();
         for (name, mean, percent, sd, half) in rows {
             let explains = |n: &u64| {
-                let widths = [sd - 0.005, sd + 0.005].map(|sd| {
-                    normal(&Moments::published(*n, mean, sd)).unwrap().width() / 2.0
-                });
+                let widths = [sd - 0.005, sd + 0.005]
+                    .map(|sd| normal(&Moments::published(*n, mean, sd)).unwrap().width() / 2.0);
                 widths[0] <= half + 0.005 && widths[1] >= half - 0.005
             };
             if !(2..100).any(|n| explains(&n)) {

@@ -71,8 +71,11 @@ impl Ratio {
         let scaled = below_variance * (mean_above / mean_below).powi(2);
         let (above_df, below_df) = ((above.count() - 1) as f64, (below.count() - 1) as f64);
         let parts = above_variance.powi(2) / above_df + scaled.powi(2) / below_df;
-        let degrees_of_freedom =
-            if parts > 0.0 { (above_variance + scaled).powi(2) / parts } else { above_df + below_df };
+        let degrees_of_freedom = if parts > 0.0 {
+            (above_variance + scaled).powi(2) / parts
+        } else {
+            above_df + below_df
+        };
         Some(Self {
             above: mean_above,
             below: mean_below,
@@ -166,7 +169,8 @@ mod tests {
         assert_eq!(Ratio::paired(&[(1.0, 2.0)]), None);
         assert_eq!(Ratio::paired(&[(1.0, -2.0), (1.0, 1.0)]), None);
         // 1 ± 12.7 x 1: nothing says that it is not 0.
-        let unsure = Ratio::independent(&Moments::of(&[5.0, 6.0]), &Moments::of(&[0.0, 2.0])).unwrap();
+        let unsure =
+            Ratio::independent(&Moments::of(&[5.0, 6.0]), &Moments::of(&[0.0, 2.0])).unwrap();
         assert_eq!(unsure.interval(student_t(0.025, 1.0)), None);
         let alike = Ratio::paired(&[(3.0, 2.0); 4]).unwrap();
         assert_eq!(alike.interval(3.0), Some(Interval { low: 1.5, high: 1.5 }));

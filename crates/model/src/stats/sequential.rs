@@ -140,14 +140,19 @@ impl StopRule {
         if t < 0.0 {
             return 1.0 - self.tail(-t, degrees_of_freedom);
         }
+        let p_by = |factor: f64| student_t_upper_tail(t / factor, degrees_of_freedom);
+        // Up to 95 % the factor is the same for all.
+        let common = p_by(self.factor());
+        if 2.0 * common >= LEVEL {
+            return common;
+        }
         // It is the p at which `t` is just the widened quantile; logarithms, for p spans decades.
-        let is_below =
-            |p: f64| student_t_upper_tail(t / self.factor_at(2.0 * p), degrees_of_freedom) < p;
-        let (mut low, mut high) = ((0.5 * LEAST_P).ln(), 0.5_f64.ln());
+        let is_below = |p: f64| p_by(self.factor_at(2.0 * p)) < p;
+        let (mut low, mut high) = ((0.5 * LEAST_P).ln(), (0.5 * LEVEL).ln());
         if is_below(low.exp()) {
             return low.exp();
         }
-        for _ in 0..40 {
+        for _ in 0..30 {
             let middle = 0.5 * (low + high);
             if is_below(middle.exp()) {
                 high = middle;

@@ -38,7 +38,9 @@ fn coverage(plans: u32, rule: &StopRule, factor: f64, stop: impl Fn(u64, f64) ->
         loop {
             moments.add(StandardNormal.sample(&mut rng));
             let count = moments.count();
-            let Some(sd) = moments.sd().filter(|_| count >= u64::from(rule.min())) else { continue };
+            let Some(sd) = moments.sd().filter(|_| count >= u64::from(rule.min())) else {
+                continue;
+            };
             if count == u64::from(rule.max()) || stop(count, sd) {
                 let half = rule.half_width(&moments).unwrap() * factor / rule.factor();
                 break moments.mean().unwrap().abs() <= half;
@@ -111,9 +113,8 @@ fn precise_is_at_least_min_runs_and_an_interval_within_the_share() {
     assert!(!rule.is_precise(&wide));
     // s = 10, mean 100: the first n at which t 10 factor / sqrt(n) is at most 5.
     let needed = rule.runs_needed(&wide).unwrap();
-    let half = |n: u32| {
-        student_t(0.025, f64::from(n - 1)) * 10.0 * rule.factor() / f64::from(n).sqrt()
-    };
+    let half =
+        |n: u32| student_t(0.025, f64::from(n - 1)) * 10.0 * rule.factor() / f64::from(n).sqrt();
     assert!(needed == 20 || (half(needed) <= 5.0 && half(needed - 1) > 5.0), "{needed}");
     assert_eq!(rule.runs_needed(&close), Some(3));
     assert_eq!(rule.runs_needed(&Moments::of(&[1.0])), None);
