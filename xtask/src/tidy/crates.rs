@@ -12,14 +12,24 @@ use super::Finding;
 const LAYERS: [&[&str]; 6] = [
     &["model", "clock", "markers"],
     &["agent"],
-    &["traffic", "httpcache", "http1", "meters", "power", "probes", "transfer", "report"],
+    &[
+        "traffic",
+        "httpcache",
+        "http1",
+        "meters",
+        "power",
+        "probes",
+        "transfer",
+        "report",
+        "workloads",
+    ],
     &["gateway", "load", "sim"],
     &["lab"],
     &["cli", "python"],
 ];
 
 /// Crates that may use less than their layer allows, or their neighbour.
-const ONLY: [(&str, &[&str]); 9] = [
+const ONLY: [(&str, &[&str]); 10] = [
     ("model", &[]),
     ("markers", &[]),
     ("httpcache", &[]),
@@ -29,6 +39,7 @@ const ONLY: [(&str, &[&str]); 9] = [
     ("traffic", &["model"]),
     ("report", &["model"]),
     ("sim", &["model"]),
+    ("workloads", &["model"]),
 ];
 
 /// For tests, benchmarks, or as an option.
