@@ -12,14 +12,25 @@ use super::Finding;
 const LAYERS: [&[&str]; 6] = [
     &["model", "clock", "markers"],
     &["agent"],
-    &["traffic", "httpcache", "http1", "meters", "power", "probes", "transfer", "report", "environments"],
+    &[
+        "traffic",
+        "httpcache",
+        "http1",
+        "meters",
+        "power",
+        "probes",
+        "transfer",
+        "report",
+        "environments",
+        "workloads",
+    ],
     &["gateway", "load", "sim"],
     &["lab"],
     &["cli", "python"],
 ];
 
 /// Crates that may use less than their layer allows, or their neighbour.
-const ONLY: [(&str, &[&str]); 10] = [
+const ONLY: [(&str, &[&str]); 11] = [
     ("model", &[]),
     ("markers", &[]),
     ("httpcache", &[]),
@@ -30,6 +41,7 @@ const ONLY: [(&str, &[&str]); 10] = [
     ("traffic", &["model"]),
     ("report", &["model"]),
     ("sim", &["model"]),
+    ("workloads", &["model"]),
 ];
 
 /// For tests, benchmarks, or as an option.

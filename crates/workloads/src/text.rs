@@ -1,0 +1,143 @@
+//! Lines and words of outputs.
+
+use std::borrow::Cow;
+use std::iter::Peekable;
+use std::str::Chars;
+
+use crate::tool::Output;
+
+/// So many characters of an output are quoted in an error.
+const QUOTED: usize = 100;
+
+/// The text without the signs that terminals swallow: colours and the like, ends of lines of other
+/// systems, and lines that write themselves over (each of them becomes a line).
+pub(crate) fn clean(text: &str) -> Cow<'_, str> {
+    if !text.contains(['\r', '\x1b']) {
+        return Cow::Borrowed(text);
+    }
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(sign) = rest.next() {
+        match sign {
+            '\r' => {
+                if rest.peek() != Some(&'\n') {
+                    clean.push('\n');
+                }
+            }
+            '\x1b' => escape(&mut rest, &mut clean),
+            other => clean.push(other),
+        }
+    }
+    Cow::Owned(clean)
+}
+
+/// What follows an escape. Never beyond the end of its line: what is damaged must not join two.
+fn escape(rest: &mut Peekable<Chars<'_>>, clean: &mut String) {
+    match rest.next() {
+        // Parameters, and a letter (or `@`, or `~`).
+        Some('[') => {
+            while rest.next_if(|sign| matches!(sign, ' '..='?')).is_some() {}
+            let _ = rest.next_if(|sign| matches!(sign, '@'..='~'));
+        }
+        // A title or a link, ended by a bell or by another escape.
+        Some(']') => {
+            while let Some(sign) = rest.next_if(|sign| *sign != '\n') {
+                match (sign, rest.peek()) {
+                    ('\x07', _) => break,
+                    ('\x1b', Some('\\')) => {
+                        rest.next();
+                        break;
+                    }
+                    _ => (),
+                }
+            }
+        }
+        Some('\n') => clean.push('\n'),
+        // Everything else is of two characters.
+        _ => (),
+    }
+}
+
+/// The text without a last line that has no end: all tools end their lines, so it was cut off, and a
+/// number in it may be another one. Only JSON says itself where it ends.
+pub(crate) fn whole(text: &str) -> &str {
+    let end = text.rfind('\n').map_or(0, |at| at + 1);
+    let last = text[end..].trim_end();
+    if last.ends_with(['}', ']']) { text } else { &text[..end] }
+}
+
+/// The rest of the first line that begins so, blanks aside.
+pub(crate) fn after<'a>(text: &'a str, start: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.trim_start().strip_prefix(start)).map(str::trim)
+}
+
+/// The word after this one.
+pub(crate) fn word_after<'a>(line: &'a str, word: &str) -> Option<&'a str> {
+    let mut words = line.split_whitespace().map(bare);
+    words.find(|it| *it == word)?;
+    words.next()
+}
+
+/// A word without the brackets and commas around it.
+pub(crate) fn bare(word: &str) -> &str {
+    word.trim_matches(['(', ')', ',', ';', ':', '[', ']', '"', '<', '='])
+}
+
+/// What is between two marks.
+pub(crate) fn between<'a>(line: &'a str, from: &str, to: &str) -> Option<&'a str> {
+    let (_, rest) = line.split_once(from)?;
+    rest.split_once(to).map(|(inner, _)| inner.trim())
+}
+
+/// The last line of the errors that says something, else of the output: what a person would look at.
+pub(crate) fn last_words(output: &Output<'_>) -> String {
+    let last =
+        |text: &str| text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(short);
+    last(output.stderr).or_else(|| last(output.stdout)).unwrap_or_default()
+}
+
+/// The beginning of a text, safe to print.
+pub(crate) fn short(text: &str) -> String {
+    let text = text.trim();
+    let mut short: String =
+        text.chars().take(QUOTED).map(|it| if it.is_control() { ' ' } else { it }).collect();
+    if text.chars().nth(QUOTED).is_some() {
+        short.push_str("..");
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_terminals_swallow_is_gone() {
+        assert_eq!(clean("a\r\nb\n"), "a\nb\n");
+        assert_eq!(clean("10 %\r20 %\rdone\n"), "10 %\n20 %\ndone\n");
+        assert_eq!(clean("\x1b[1;32mtps\x1b[0m = \x1b[K5"), "tps = 5");
+        assert_eq!(clean("\x1b]0;title\x07a \x1b]8;;http://x\x1b\\b"), "a b");
+        assert_eq!(clean("a\x1b"), "a");
+        assert_eq!(clean("a\x1b[1"), "a");
+        for broken in ["a\x1b\nb", "a\x1b[\nb", "a\x1b[1;\nb", "a\x1b]title\nb"] {
+            assert_eq!(clean(broken), "a\nb");
+        }
+    }
+
+    #[test]
+    fn a_line_without_an_end_may_be_half_a_line() {
+        assert_eq!(whole("a = 1\nb = 2\n"), "a = 1\nb = 2\n");
+        assert_eq!(whole("a = 1\nb = 2"), "a = 1\n");
+        assert_eq!(whole("b = 2"), "");
+        assert_eq!(whole("{\n\"a\": 1\n}"), "{\n\"a\": 1\n}");
+    }
+
+    #[test]
+    fn what_is_quoted_is_short_and_harmless() {
+        assert_eq!(short(" a\x07b "), "a b");
+        assert_eq!(short(&"ä".repeat(101)).chars().count(), 102);
+        let output = Output { stdout: "out\n\n", stderr: "first\nlast\n \n", files: &[] };
+        assert_eq!(last_words(&output), "last");
+        assert_eq!(last_words(&Output::of("out\n\n")), "out");
+    }
+}

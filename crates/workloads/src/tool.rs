@@ -1,0 +1,77 @@
+//! A tool, and what it printed.
+
+use std::borrow::Cow;
+
+use crate::error::ReadError;
+use crate::outcome::Outcome;
+use crate::text;
+
+/// A tool whose output can be read.
+#[derive(Debug, Clone, Copy)]
+pub struct Tool {
+    /// What plans call it.
+    pub name: &'static str,
+    /// What it measures, in a line.
+    pub about: &'static str,
+    /// A command whose output is read best.
+    pub example: &'static str,
+    /// The figure that says most.
+    pub main: &'static str,
+    /// How its output is read; it sees the output cleaned.
+    pub(crate) reader: fn(&Output<'_>) -> Result<Outcome, ReadError>,
+}
+
+impl Tool {
+    /// Reads an output.
+    pub fn read(&self, output: &Output<'_>) -> Result<Outcome, ReadError> {
+        read_clean(output, |clean| {
+            let files: Vec<&str> = clean.files.iter().map(|file| text::whole(file)).collect();
+            let (stdout, stderr) = (text::whole(clean.stdout), text::whole(clean.stderr));
+            (self.reader)(&Output { stdout, stderr, files: &files })
+        })
+    }
+}
+
+/// What a tool printed and wrote.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Output<'a> {
+    /// Its standard output.
+    pub stdout: &'a str,
+    /// Its standard error.
+    pub stderr: &'a str,
+    /// Files that it wrote: pgbench's log of transactions, YAML of stress-ng, JSON of any.
+    pub files: &'a [&'a str],
+}
+
+impl<'a> Output<'a> {
+    /// An output without errors and files.
+    pub fn of(stdout: &'a str) -> Self {
+        Self { stdout, ..Self::default() }
+    }
+
+    /// All texts: standard output, files, standard error.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        std::iter::once(self.stdout).chain(self.files.iter().copied()).chain([self.stderr])
+    }
+
+    pub(crate) fn is_silent(&self) -> bool {
+        self.texts().all(|text| text.trim().is_empty())
+    }
+}
+
+/// Shows a reader the output without colours and with plain ends of lines, and lets only finite
+/// figures out.
+pub(crate) fn read_clean(
+    output: &Output<'_>,
+    reader: impl FnOnce(&Output<'_>) -> Result<Outcome, ReadError>,
+) -> Result<Outcome, ReadError> {
+    let (stdout, stderr) = (text::clean(output.stdout), text::clean(output.stderr));
+    let files: Vec<Cow<'_, str>> = output.files.iter().map(|file| text::clean(file)).collect();
+    let files: Vec<&str> = files.iter().map(AsRef::as_ref).collect();
+    let outcome = reader(&Output { stdout: &stdout, stderr: &stderr, files: &files })?;
+    // A product of two finite numbers need not be one.
+    match outcome.figures.iter().find(|figure| !figure.value.is_finite()) {
+        Some(figure) => Err(ReadError::number(&figure.name, &figure.value.to_string())),
+        None => Ok(outcome),
+    }
+}
