@@ -7,7 +7,8 @@
 //! - Runs come in blocks, each of them with every open cell once, in an order that follows from the seed
 //!   and the block alone. So what changes slowly (temperature, a disk that fills) is common to a block,
 //!   drops out of its ratios, and an interrupted experiment goes on where it was.
-//! - An environment's cells follow each other, since one that idles beside would draw power, too.
+//! - Cells that need the same to be started follow each other: an environment that idles beside another
+//!   would draw power, too.
 //! - A comparison stays open until all its cells are precise enough, or the most blocks are done, so
 //!   that blocks are complete.
 //! - A run that fails is kept, tried again within its block as often as asked, and counted.
@@ -34,6 +35,9 @@ pub struct Design {
     pub comparisons: Vec<String>,
     /// What is run.
     pub cells: Vec<Cell>,
+    /// By cell: cells of one group follow each other in a block, since what has to be started for one
+    /// serves them all.
+    pub groups: Vec<usize>,
     /// The figure that must be precise enough, such as joules per operation.
     pub main: String,
     /// How often.
@@ -178,6 +182,10 @@ impl Design {
         }
         if self.rule.give_up_after == 0 {
             return Err(ExperimentError::GiveUp);
+        }
+        if self.groups.len() != self.cells.len() {
+            let (what, place, count) = ("groups:", self.groups.len(), self.cells.len());
+            return Err(ExperimentError::Place { what, place, count });
         }
         place("baseline", self.baseline, self.environments.len())?;
         let mut seen = BTreeSet::new();

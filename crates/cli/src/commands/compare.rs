@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use nightwatt_clock::Clock;
-use nightwatt_lab::Error;
-use nightwatt_lab::compare::{self, Plan, PlanFile, Store, Told};
+use nightwatt_lab::compare::{self, Error, Plan, PlanFile, Store, Told};
 
 use crate::ExitStatus;
 use crate::args::CompareArgs;

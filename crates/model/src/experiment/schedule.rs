@@ -123,14 +123,19 @@ impl Experiment {
         self.ends[comparison]
     }
 
+    /// The cells of this block, in the order of their runs.
+    pub fn order(&self) -> &[usize] {
+        &self.order
+    }
+
     /// The next run; `None` when there are enough.
     pub fn next_run(&self) -> Option<Step> {
         let &cell = self.order.get(self.next)?;
-        let environment = |cell: usize| self.design.cells[cell].environment;
+        let group = |cell: usize| self.design.groups[cell];
         let fresh_environment = self.suspect
             || self.design.rule.restart == Restart::Run
             || self.next == 0
-            || environment(self.order[self.next - 1]) != environment(cell);
+            || group(self.order[self.next - 1]) != group(cell);
         Some(Step { block: self.block, cell, attempt: self.attempt, fresh_environment })
     }
 
@@ -228,10 +233,11 @@ impl Experiment {
         let mut order: Vec<usize> = (0..self.cells.len()).collect();
         order.shuffle(&mut rng);
         if self.design.rule.restart == Restart::Block {
-            let mut ranks: Vec<usize> = (0..self.design.environments.len()).collect();
+            let groups = self.design.groups.iter().max().map_or(0, |last| last + 1);
+            let mut ranks: Vec<usize> = (0..groups).collect();
             ranks.shuffle(&mut rng);
-            // Stable: within an environment, cells stay in their random order.
-            order.sort_by_key(|&cell| ranks[self.design.cells[cell].environment]);
+            // Stable: within a group, cells stay in their random order.
+            order.sort_by_key(|&cell| ranks[self.design.groups[cell]]);
         }
         order.retain(|&cell| {
             self.ends[self.design.cells[cell].comparison].is_none() && !self.cells[cell].given_up
