@@ -88,9 +88,11 @@ fn a_failed_run_is_tried_again_afresh_and_a_cell_that_always_fails_is_given_up()
         .map(|cell| (cell.finished, cell.failed, cell.lost_blocks, cell.given_up))
         .collect();
     assert_eq!(counted, [(3, 0, 0, false), (0, 4, 2, true), (3, 1, 0, false)]);
-    let ratios = &answers.figures["J/op"].to_baseline;
-    assert_eq!(ratios.len(), 1, "nothing is said of what never ran: {ratios:?}");
-    assert_eq!((ratios[0].environment.as_str(), ratios[0].pairs), ("environment 2", 3));
+    let family = &answers.figures["J/op"].to_baseline;
+    assert_eq!((family.judged, family.ratios.len(), family.without.len()), (1, 1, 1));
+    assert_eq!(family.without[0].environment, "environment 1");
+    let ratio = &family.ratios[0];
+    assert_eq!((ratio.environment.as_str(), ratio.pairs), ("environment 2", 3));
 }
 
 #[test]
@@ -120,6 +122,32 @@ fn an_environment_is_started_once_a_block_and_anew_after_a_failure() {
     let mut experiment = Experiment::new(every_run).unwrap();
     let steps = run(&mut experiment, |step| figures(1.0 + 1e-4 * f64::from(step.block)));
     assert!(steps.iter().all(|step| step.fresh_environment));
+}
+
+#[test]
+fn every_order_is_as_likely_as_any_other_and_follows_from_the_seed() {
+    let orders = |seed: u64, restart: Restart| {
+        let mut plan = design(2, 2);
+        plan.rule = Rule { max: 600, seed, restart, ..plan.rule };
+        let mut experiment = Experiment::new(plan).unwrap();
+        let far_apart = |block: u32| if block % 2 == 0 { 1.0 } else { 9.0 };
+        let steps = run(&mut experiment, |step| figures(far_apart(step.block)));
+        blocks(&steps).into_values().collect::<Vec<_>>()
+    };
+    for (restart, kinds) in [(Restart::Block, 8), (Restart::Run, 24)] {
+        let found = orders(5, restart);
+        let mut counts = BTreeMap::<&[usize], f64>::new();
+        found.iter().for_each(|order| *counts.entry(order).or_default() += 1.0);
+        // Chi-squared over all kinds; its mean is one less than these, its deviation the root of twice
+        // that. Two environments of two cells each: 2 x 2 x 2 orders; four cells shuffled: 24.
+        let expected = 600.0 / f64::from(kinds);
+        let squares: f64 = counts.values().map(|count| (count - expected).powi(2) / expected).sum();
+        let degrees = f64::from(kinds - 1);
+        assert_eq!(counts.len(), kinds as usize, "seed 5: {counts:?}");
+        assert!(squares < degrees + 4.0 * (2.0 * degrees).sqrt(), "seed 5: {squares}");
+        assert_eq!(found, orders(5, restart), "the same seed");
+        assert_ne!(found, orders(6, restart), "another seed");
+    }
 }
 
 #[test]
@@ -188,8 +216,11 @@ fn answers_of_four_blocks_by_hand() {
     assert!((cell.student.unwrap().high - 12.299_228).abs() < 1e-6);
     assert!((cell.sequential.unwrap().high - 12.299_228).abs() < 1e-6);
     assert!((cell.relative_half_width.unwrap() - 1.299_228 / 11.0).abs() < 1e-6);
-    let ratio = &figure.to_baseline[0];
-    assert_eq!((ratio.design, ratio.pairs, ratio.judged_together), (ratio::Design::Paired, 4, 1));
+    let ratio = &figure.to_baseline.ratios[0];
+    assert_eq!(
+        (ratio.design, ratio.pairs, figure.to_baseline.judged),
+        (ratio::Design::Paired, 4, 1)
+    );
     assert!((ratio.ratio - 2.0).abs() < 1e-12);
     // T(1): differences 10, 11, 13, 10: mean 11, sd sqrt(2): 11 / (sqrt(2) / 2) = 15.556; three degrees.
     // scipy.stats.t.sf(15.556349186104045, 3) x 2 = 0.000578.
@@ -198,7 +229,7 @@ fn answers_of_four_blocks_by_hand() {
     let text = serde_json::to_string(experiment.runs()).unwrap();
     assert_eq!(serde_json::from_str::<Vec<Done>>(&text).unwrap(), experiment.runs());
     let json = serde_json::to_value(&answers).unwrap();
-    assert_eq!(json["figures"]["J/op"]["to_baseline"][0]["verdict"], "differs");
+    assert_eq!(json["figures"]["J/op"]["to_baseline"]["ratios"][0]["verdict"], "differs");
     assert_eq!(json["comparisons"][0]["end"], "cap");
 }
 
@@ -211,15 +242,16 @@ fn every_pair_of_environments_has_a_ratio_in_one_of_two_families() {
         figures([1.0, 2.0, 4.0][step.cell % 3] * (1.0 + 1e-4 * f64::from(step.block)))
     });
     let answers = answers(&experiment, 0.02);
-    let named = |ratios: &[answers::RatioAnswer]| -> Vec<(String, String, f64, usize)> {
+    let named = |family: &answers::Family| -> Vec<(String, String, f64, usize)> {
         let name = |name: &str| name.trim_start_matches("environment ").to_owned();
-        ratios
+        family
+            .ratios
             .iter()
             .filter(|ratio| ratio.comparison == "workload 1")
             .map(|ratio| {
                 let rounded = (ratio.ratio * 1e6).round() / 1e6;
                 let (one, other) = (name(&ratio.environment), name(&ratio.reference));
-                (one, other, rounded, ratio.judged_together)
+                (one, other, rounded, family.judged)
             })
             .collect()
     };
