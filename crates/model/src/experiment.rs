@@ -127,6 +127,9 @@ pub enum ExperimentError {
     /// No cells.
     #[error("nothing to run; give an environment and a workload")]
     Empty,
+    /// A comparison without cells.
+    #[error("nothing runs `{0}`; give it an environment, or leave it out")]
+    Idle(String),
     /// A place beyond the end of its list.
     #[error("{what} {place} of {count}; places are counted from 0")]
     Place {
@@ -199,7 +202,11 @@ impl Design {
                 });
             }
         }
-        Ok(())
+        let runs = |place: usize| self.cells.iter().any(|cell| cell.comparison == place);
+        match self.comparisons.iter().enumerate().find(|(place, _)| !runs(*place)) {
+            Some((_, name)) => Err(ExperimentError::Idle(name.clone())),
+            None => Ok(()),
+        }
     }
 }
 

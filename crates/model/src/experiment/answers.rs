@@ -74,11 +74,33 @@ pub struct CellCourse {
 pub struct FigureAnswers {
     /// By cell, in the order of the design.
     pub cells: Vec<CellAnswer>,
-    /// Of every other environment to the baseline; judged together.
-    pub to_baseline: Vec<RatioAnswer>,
-    /// Of these to each other, the later one in the plan to the earlier; judged together, apart from those
-    /// above.
-    pub to_each_other: Vec<RatioAnswer>,
+    /// Of every other environment to the baseline.
+    pub to_baseline: Family,
+    /// Of these to each other, the later one in the plan to the earlier.
+    pub to_each_other: Family,
+}
+
+/// Ratios that are judged together: p-values are adjusted for all of one family.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Family {
+    /// How many.
+    pub judged: usize,
+    /// They.
+    pub ratios: Vec<RatioAnswer>,
+    /// Of these nothing can be said: there are fewer than two values, or the reference's mean is not
+    /// above 0.
+    pub without: Vec<Unanswered>,
+}
+
+/// A ratio that there is not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unanswered {
+    /// The comparison.
+    pub comparison: String,
+    /// The environment.
+    pub environment: String,
+    /// What it would have been compared to.
+    pub reference: String,
 }
 
 /// A figure of a cell.
@@ -135,9 +157,7 @@ pub struct RatioAnswer {
     pub interval: Option<Interval>,
     /// Of "it is 1", two-sided.
     pub p: f64,
-    /// How many ratios were judged together.
-    pub judged_together: usize,
-    /// Adjusted for all of these (Holm). The verdict goes by it, so that it may be unsure where the
+    /// Adjusted for all of its family (Holm). The verdict goes by it, so that it may be unsure where the
     /// interval, which is of this ratio alone, seems sure.
     pub p_adjusted: f64,
     /// Of "it is the margin away from 1, or more", adjusted likewise; one-sided.
@@ -228,8 +248,8 @@ fn figure(experiment: &Experiment, name: &str, margin: f64) -> FigureAnswers {
     let (to_baseline, to_each_other) = pairs(experiment.design());
     FigureAnswers {
         cells: cells.iter().zip(&series).map(answer).collect(),
-        to_baseline: ratios(experiment, &series, &to_baseline, margin),
-        to_each_other: ratios(experiment, &series, &to_each_other, margin),
+        to_baseline: family(experiment, &series, &to_baseline, margin),
+        to_each_other: family(experiment, &series, &to_each_other, margin),
     }
 }
 
@@ -282,40 +302,39 @@ fn cell_answer(
     }
 }
 
-/// Of these pairs, judged together.
-fn ratios(
-    experiment: &Experiment,
-    series: &[Series],
-    pairs: &[Pair],
-    margin: f64,
-) -> Vec<RatioAnswer> {
+fn family(experiment: &Experiment, series: &[Series], pairs: &[Pair], margin: f64) -> Family {
     let (design, rule) = (experiment.design(), experiment.rule());
-    let known = pairs.iter().filter_map(|&(cell, reference)| {
-        let (ratio, pairs) = ratio_of(&series[cell], &series[reference], rule.min())?;
-        Some((cell, reference, pairs, ratio, evidence(rule, &ratio, margin)))
-    });
-    let known: Vec<(usize, usize, u64, Ratio, Evidence)> = known.collect();
-    let judgements = judge(&known.iter().map(|(.., evidence)| *evidence).collect::<Vec<_>>());
-    let judged_together = known.len();
-    let answers = known.into_iter().zip(judgements).map(|(known, judgement)| {
-        let (cell, reference, pairs, ratio, evidence) = known;
+    let (mut known, mut without) = (Vec::new(), Vec::new());
+    for &(cell, reference) in pairs {
         let (environment, comparison) = names(experiment, design.cells[cell]);
+        let reference_name = names(experiment, design.cells[reference]).0;
+        let name = Unanswered { comparison, environment, reference: reference_name };
+        match ratio_of(&series[cell], &series[reference], rule.min()) {
+            Some((ratio, pairs)) => {
+                known.push((name, ratio, pairs, evidence(rule, &ratio, margin)));
+            }
+            None => without.push(name),
+        }
+    }
+    let judgements = judge(&known.iter().map(|(.., evidence)| *evidence).collect::<Vec<_>>());
+    let answers = known.into_iter().zip(judgements).map(|(known, judgement)| {
+        let (Unanswered { comparison, environment, reference }, ratio, pairs, evidence) = known;
         RatioAnswer {
             comparison,
             environment,
-            reference: names(experiment, design.cells[reference]).0,
+            reference,
             design: ratio.design(),
             pairs,
             ratio: ratio.estimate(),
             interval: ratio.interval(rule.quantile(ratio.degrees_of_freedom())),
             p: evidence.difference,
-            judged_together,
             p_adjusted: judgement.difference,
             p_equivalence: judgement.equivalence,
             verdict: judgement.verdict,
         }
     });
-    answers.collect()
+    let ratios: Vec<RatioAnswer> = answers.collect();
+    Family { judged: ratios.len(), ratios, without }
 }
 
 /// By pairs, if as many blocks have both as a cell must have runs; else by all values.

@@ -11,6 +11,8 @@ use super::tests::{design, figures};
 use super::*;
 use crate::stats::distribution::student_t;
 use crate::stats::equivalence::Verdict;
+use crate::stats::moments::Moments;
+use crate::stats::ratio::Ratio;
 
 const SEED: u64 = 2212;
 
@@ -116,6 +118,8 @@ struct Seen {
     same_n: f64,
     fixed_n: f64,
     ratios: f64,
+    /// Of intervals of ratios that do not know of pairs.
+    unpaired: f64,
     no_difference: f64,
     differs: f64,
     /// Plans in which one comparison or more was called different.
@@ -155,9 +159,14 @@ fn simulate(setting: &Setting, plans: u32) -> Seen {
             half_widths += 0.5 * ours.width() / setting.sd(environment);
         }
         let mut any = false;
-        for (ratio, environment) in figure.to_baseline.iter().zip(1..) {
+        for (ratio, environment) in figure.to_baseline.ratios.iter().zip(1..) {
             let truth = setting.mean(environment) / setting.mean(0);
             seen.ratios += f64::from(u8::from(ratio.interval.unwrap().contains(truth)));
+            let (above, below) = (moments(&experiment, environment), moments(&experiment, 0));
+            let unpaired = Ratio::independent(&above, &below).unwrap();
+            let quantile = experiment.rule().quantile(unpaired.degrees_of_freedom());
+            let unpaired = unpaired.interval(quantile).unwrap();
+            seen.unpaired += f64::from(u8::from(unpaired.contains(truth)));
             seen.no_difference += f64::from(u8::from(ratio.verdict == Verdict::NoDifference));
             seen.differs += f64::from(u8::from(ratio.verdict == Verdict::Differs));
             any |= ratio.verdict == Verdict::Differs;
@@ -171,7 +180,7 @@ fn simulate(setting: &Setting, plans: u32) -> Seen {
     for sum in [&mut seen.runs, &mut seen.cells, &mut seen.students, &mut seen.same_n] {
         *sum /= cells;
     }
-    for sum in [&mut seen.ratios, &mut seen.no_difference, &mut seen.differs] {
+    for sum in [&mut seen.ratios, &mut seen.unpaired, &mut seen.no_difference, &mut seen.differs] {
         *sum /= ratios;
     }
     seen.capped /= plans;
@@ -180,10 +189,20 @@ fn simulate(setting: &Setting, plans: u32) -> Seen {
     seen
 }
 
+fn moments(experiment: &Experiment, cell: usize) -> Moments {
+    let mut moments = Moments::default();
+    for run in experiment.runs().iter().filter(|run| run.cell == cell) {
+        if let Outcome::Figures(figures) = &run.outcome {
+            moments.add(figures["J/op"]);
+        }
+    }
+    moments
+}
+
 /// A line of the table.
 fn line(setting: &Setting, seen: &Seen) -> String {
     let mut line = format!("{:<44}", setting.name);
-    let percent = [seen.capped, seen.cells, seen.students, seen.ratios];
+    let percent = [seen.capped, seen.cells, seen.students, seen.ratios, seen.unpaired];
     write!(line, "{:6.1}", seen.runs).unwrap();
     for share in percent {
         write!(line, "{:8.2}", 100.0 * share).unwrap();
@@ -195,7 +214,7 @@ fn line(setting: &Setting, seen: &Seen) -> String {
     line
 }
 
-const HEAD: &str = "plan                                          runs  capped    mean student   ratio  \
+const HEAD: &str = "plan                                          runs  capped    mean student   ratio unpaired \
                     /same n /fixed  nodiff differs any";
 
 /// Plans of which the acceptance speaks, and of every other kind.
@@ -209,7 +228,8 @@ fn holds(setting: &Setting, plans: u32) -> Seen {
     let seen = simulate(setting, plans);
     let line = line(setting, &seen);
     println!("{line}");
-    let ratios_hold = setting.means.len() == 1 || seen.ratios >= COVERAGE;
+    let ratios_hold =
+        setting.means.len() == 1 || (seen.ratios >= COVERAGE && seen.unpaired >= COVERAGE);
     assert!(seen.cells >= COVERAGE && ratios_hold, "seed {SEED}:\n{HEAD}\n{line}");
     seen
 }
@@ -232,23 +252,21 @@ fn of_ten_thousand_plans_equal_environments_are_called_so_and_five_percent_is_fo
 fn without_a_margin_to_be_within_equal_environments_are_called_different_once_in_twenty_at_most() {
     println!("{HEAD}");
     let setting = Setting { margin: 1e-6, ..standard("no difference, no margin", &[100.0, 100.0]) };
-    let seen = holds(&setting, PLANS);
+    let seen = holds(&setting, FEWER);
     assert!(seen.differs <= 0.055, "seed {SEED}: {seen:?}");
     let setting = Setting { margin: 1e-6, ..standard("two others, no margin", &[100.0; 3]) };
-    let seen = holds(&setting, PLANS);
+    let seen = holds(&setting, FEWER);
     assert!(seen.any_differs <= 0.055, "seed {SEED}: {seen:?}");
 }
 
 /// The forward recursion over sums of squares in numpy gives 95.84 % with the factor 1.195 for a half
-/// width of half a standard deviation, and 95.90 % came of 200,000 plans there with a share of the mean.
-/// Student's in our places are not those of a rule of their own: they stop later, and hold more often
-/// than the 92.1 % of `sequential`'s tests.
+/// width of half a standard deviation, and 95.89 % came of 200,000 plans there with a share of the mean.
 #[test]
 fn a_plan_of_a_single_cell_holds_as_often_as_computed() {
     println!("{HEAD}");
     let seen = holds(&standard("a single cell", &[100.0]), PLANS);
     // Three standard deviations of 10,000.
-    assert!((seen.cells - 0.9587).abs() < 0.006, "seed {SEED}: {seen:?}");
+    assert!((seen.cells - 0.9584).abs() < 0.006, "seed {SEED}: {seen:?}");
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn cells_that_are_precise_wait_for_the_one_of_their_comparison_that_is_not() {
     let mut experiment = Experiment::new(design(2, 2)).unwrap();
     // Cells 0 and 1 are workload 0, 2 and 3 workload 1. Only cell 3 varies: by 5 %, up and down.
     let steps = run(&mut experiment, |step| {
-        let up = if step.block % 2 == 0 { 1.05 } else { 0.95 };
+        let up = if step.block.is_multiple_of(2) { 1.05 } else { 0.95 };
         figures(if step.cell == 3 { up } else { 1.0 + 1e-4 * f64::from(step.block) })
     });
     let runs = |cell| steps.iter().filter(|step| step.cell == cell).count();
@@ -88,9 +88,11 @@ fn a_failed_run_is_tried_again_afresh_and_a_cell_that_always_fails_is_given_up()
         .map(|cell| (cell.finished, cell.failed, cell.lost_blocks, cell.given_up))
         .collect();
     assert_eq!(counted, [(3, 0, 0, false), (0, 4, 2, true), (3, 1, 0, false)]);
-    let ratios = &answers.figures["J/op"].to_baseline;
-    assert_eq!(ratios.len(), 1, "nothing is said of what never ran: {ratios:?}");
-    assert_eq!((ratios[0].environment.as_str(), ratios[0].pairs), ("environment 2", 3));
+    let family = &answers.figures["J/op"].to_baseline;
+    assert_eq!((family.judged, family.ratios.len(), family.without.len()), (1, 1, 1));
+    assert_eq!(family.without[0].environment, "environment 1");
+    let ratio = &family.ratios[0];
+    assert_eq!((ratio.environment.as_str(), ratio.pairs), ("environment 2", 3));
 }
 
 #[test]
@@ -101,6 +103,26 @@ fn a_comparison_of_which_nothing_runs_is_given_up() {
     let progress = experiment.progress();
     assert_eq!((progress.done, progress.failed, progress.most_left), (8, 8, 0));
     assert!(answers(&experiment, 0.02).figures.is_empty());
+}
+
+#[test]
+fn a_cell_that_fails_now_and_then_is_not_given_up_and_pairs_are_of_common_blocks() {
+    let mut experiment = Experiment::new(design(2, 1)).unwrap();
+    let steps = run(&mut experiment, |step| {
+        if step.cell == 1 && [0, 2].contains(&step.block) {
+            return failed();
+        }
+        figures([1.0, 2.0][step.cell] * (1.0 + 1e-4 * f64::from(step.block)))
+    });
+    // Three values of cell 1 take five blocks, and cell 0 runs in all of them.
+    assert_eq!(steps.last().unwrap().block, 4);
+    assert!(!experiment.is_given_up(1));
+    let answers = answers(&experiment, 0.02);
+    let figure = &answers.figures["J/op"];
+    assert_eq!((figure.cells[0].n, figure.cells[1].n), (5, 3));
+    let ratio = &figure.to_baseline.ratios[0];
+    assert_eq!((ratio.pairs, ratio.design), (3, ratio::Design::Paired));
+    assert!((ratio.ratio - 2.0).abs() < 1e-12, "within a block it is 2: {}", ratio.ratio);
 }
 
 #[test]
@@ -120,6 +142,34 @@ fn an_environment_is_started_once_a_block_and_anew_after_a_failure() {
     let mut experiment = Experiment::new(every_run).unwrap();
     let steps = run(&mut experiment, |step| figures(1.0 + 1e-4 * f64::from(step.block)));
     assert!(steps.iter().all(|step| step.fresh_environment));
+}
+
+#[test]
+fn every_order_is_as_likely_as_any_other_and_follows_from_the_seed() {
+    let orders = |seed: u64, restart: Restart| {
+        let mut plan = design(2, 2);
+        plan.rule = Rule { max: 600, seed, restart, ..plan.rule };
+        let mut experiment = Experiment::new(plan).unwrap();
+        let far_apart = |block: u32| if block.is_multiple_of(2) { 1.0 } else { 9.0 };
+        let steps = run(&mut experiment, |step| figures(far_apart(step.block)));
+        blocks(&steps).into_values().collect::<Vec<_>>()
+    };
+    for (restart, kinds) in [(Restart::Block, 8), (Restart::Run, 24)] {
+        let found = orders(5, restart);
+        let mut counts = BTreeMap::<&[usize], f64>::new();
+        for order in &found {
+            *counts.entry(order).or_default() += 1.0;
+        }
+        // Chi-squared over all kinds; its mean is one less than these, its deviation the root of twice
+        // that. Two environments of two cells each: 2 x 2 x 2 orders; four cells shuffled: 24.
+        let expected = 600.0 / f64::from(kinds);
+        let squares: f64 = counts.values().map(|count| (count - expected).powi(2) / expected).sum();
+        let degrees = f64::from(kinds - 1);
+        assert_eq!(counts.len(), kinds as usize, "seed 5: {counts:?}");
+        assert!(squares < degrees + 4.0 * (2.0 * degrees).sqrt(), "seed 5: {squares}");
+        assert_eq!(found, orders(5, restart), "the same seed");
+        assert_ne!(found, orders(6, restart), "another seed");
+    }
 }
 
 #[test]
@@ -164,6 +214,7 @@ fn designs_that_nobody_can_run_are_refused() {
     assert!(matches!(refused(&|d| d.cells.clear()), ExperimentError::Empty));
     assert!(matches!(refused(&|d| d.cells.push(d.cells[0])), ExperimentError::Twice { .. }));
     assert!(matches!(refused(&|d| d.cells[0].environment = 2), ExperimentError::Place { .. }));
+    assert!(matches!(refused(&|d| d.comparisons.push("two".into())), ExperimentError::Idle(_)));
     assert!(matches!(refused(&|d| d.baseline = 2), ExperimentError::Place { .. }));
     assert!(matches!(refused(&|d| d.rule.give_up_after = 0), ExperimentError::GiveUp));
     assert!(matches!(refused(&|d| d.rule.min = 2), ExperimentError::Rule(_)));
@@ -188,8 +239,11 @@ fn answers_of_four_blocks_by_hand() {
     assert!((cell.student.unwrap().high - 12.299_228).abs() < 1e-6);
     assert!((cell.sequential.unwrap().high - 12.299_228).abs() < 1e-6);
     assert!((cell.relative_half_width.unwrap() - 1.299_228 / 11.0).abs() < 1e-6);
-    let ratio = &figure.to_baseline[0];
-    assert_eq!((ratio.design, ratio.pairs, ratio.judged_together), (ratio::Design::Paired, 4, 1));
+    let ratio = &figure.to_baseline.ratios[0];
+    assert_eq!(
+        (ratio.design, ratio.pairs, figure.to_baseline.judged),
+        (ratio::Design::Paired, 4, 1)
+    );
     assert!((ratio.ratio - 2.0).abs() < 1e-12);
     // T(1): differences 10, 11, 13, 10: mean 11, sd sqrt(2): 11 / (sqrt(2) / 2) = 15.556; three degrees.
     // scipy.stats.t.sf(15.556349186104045, 3) x 2 = 0.000578.
@@ -198,7 +252,7 @@ fn answers_of_four_blocks_by_hand() {
     let text = serde_json::to_string(experiment.runs()).unwrap();
     assert_eq!(serde_json::from_str::<Vec<Done>>(&text).unwrap(), experiment.runs());
     let json = serde_json::to_value(&answers).unwrap();
-    assert_eq!(json["figures"]["J/op"]["to_baseline"][0]["verdict"], "differs");
+    assert_eq!(json["figures"]["J/op"]["to_baseline"]["ratios"][0]["verdict"], "differs");
     assert_eq!(json["comparisons"][0]["end"], "cap");
 }
 
@@ -211,15 +265,16 @@ fn every_pair_of_environments_has_a_ratio_in_one_of_two_families() {
         figures([1.0, 2.0, 4.0][step.cell % 3] * (1.0 + 1e-4 * f64::from(step.block)))
     });
     let answers = answers(&experiment, 0.02);
-    let named = |ratios: &[answers::RatioAnswer]| -> Vec<(String, String, f64, usize)> {
+    let named = |family: &answers::Family| -> Vec<(String, String, f64, usize)> {
         let name = |name: &str| name.trim_start_matches("environment ").to_owned();
-        ratios
+        family
+            .ratios
             .iter()
             .filter(|ratio| ratio.comparison == "workload 1")
             .map(|ratio| {
                 let rounded = (ratio.ratio * 1e6).round() / 1e6;
                 let (one, other) = (name(&ratio.environment), name(&ratio.reference));
-                (one, other, rounded, ratio.judged_together)
+                (one, other, rounded, family.judged)
             })
             .collect()
     };
@@ -276,8 +331,10 @@ fn plays() -> impl Strategy<Value = Play> {
             bits = bits.rotate_left(1);
             bits & 3 != 3
         });
-        if design.cells.is_empty() {
-            design.cells.push(Cell { environment: 0, comparison: 0 });
+        for comparison in 0..comparisons {
+            if design.cells.iter().all(|cell| cell.comparison != comparison) {
+                design.cells.push(Cell { environment: 0, comparison });
+            }
         }
         let (min, more, share, retries, give_up_after, seed) = rule;
         let restart = if every_run { Restart::Run } else { Restart::Block };
