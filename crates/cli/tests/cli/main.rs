@@ -11,6 +11,7 @@ mod caliper;
 mod caliper_events;
 mod caliper_markers;
 mod client;
+mod compare;
 mod control;
 mod crashes;
 mod demo;

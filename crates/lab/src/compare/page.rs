@@ -97,7 +97,7 @@ impl Report {
             .answers
             .figures
             .get(super::plan::MAIN)
-            .map_or(0, |figure| figure.to_baseline.len());
+            .map_or(0, |figure| figure.to_baseline.ratios.len());
         let margin = 100.0 * self.answers.margin;
         let factor = self.answers.rule.factor;
         Note::new(

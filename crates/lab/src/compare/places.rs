@@ -16,7 +16,7 @@ use super::lines::{self, Values};
 use super::plan::{Cell, EnvironmentPlan, FactorKind, Plan, SetupKey, Site};
 
 /// A server has so long until it can be used.
-const READY_LIMIT: Duration = Duration::from_mins(2);
+const READY_LIMIT: Duration = Duration::from_mins(1);
 
 /// It is asked whether it can be used so often.
 const ASK_EVERY: Duration = Duration::from_millis(200);

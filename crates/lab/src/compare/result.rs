@@ -273,7 +273,7 @@ impl Report {
 
     /// What a cell's figure is of the baseline's.
     pub(crate) fn ratio(&self, cell: &CellAnswer, figure: &str) -> Option<&RatioAnswer> {
-        let ratios = &self.answers.figures.get(figure)?.to_baseline;
+        let ratios = &self.answers.figures.get(figure)?.to_baseline.ratios;
         ratios
             .iter()
             .find(|it| it.comparison == cell.comparison && it.environment == cell.environment)

@@ -9,7 +9,7 @@ use crate::stats::ratio;
 
 /// So many environments under so many workloads.
 pub(super) fn design(environments: usize, comparisons: usize) -> Design {
-    let cells = (0..comparisons)
+    let cells: Vec<Cell> = (0..comparisons)
         .flat_map(|comparison| {
             (0..environments).map(move |environment| Cell { environment, comparison })
         })
@@ -18,6 +18,7 @@ pub(super) fn design(environments: usize, comparisons: usize) -> Design {
         environments: (0..environments).map(|place| format!("environment {place}")).collect(),
         baseline: 0,
         comparisons: (0..comparisons).map(|place| format!("workload {place}")).collect(),
+        groups: cells.iter().map(|cell| cell.environment).collect(),
         cells,
         main: "J/op".to_owned(),
         rule: Rule {

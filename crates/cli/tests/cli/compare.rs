@@ -1,0 +1,305 @@
+//! `compare` and `report`: plans run by real shells on this machine, with a plug that always says 50 W.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Output, Stdio};
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::harness::{eventually, program, told};
+
+/// A plug that always says 50 W.
+fn plug_of_50_w() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let body = r#"{"w": 50}"#;
+            let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length";
+            // Whoever asked may be gone.
+            let _ = write!(stream, "{head}: {}\r\n\r\n{body}", body.len());
+        }
+    });
+    address
+}
+
+/// A folder with a plan in it.
+struct Bench {
+    folder: TempDir,
+}
+
+/// Two environments that are the same machine; a command that says what it did.
+const PLAN: &str = r#"
+meters = ["METER"]
+interval = "50ms"
+
+[runs]
+least = 3
+most = 3
+warm_ups = 0
+
+[[environment]]
+name = "once"
+kind = "host"
+
+[[environment]]
+name = "twice"
+kind = "host"
+
+[[workload]]
+name = "work"
+tool = "json"
+command = '''
+echo {environment} >> TRACE
+case {environment} in once) pages=1000;; twice) pages=500;; esac
+sleep 0.2
+echo "{\"pages\": $pages, \"time\": 0.5}"
+'''
+read = { operations = { from = "/pages", what = "pages" }, duration = { from = "/time", unit = "s" } }
+"#;
+
+impl Bench {
+    fn new(plan: &str) -> Self {
+        let bench = Self { folder: tempfile::tempdir().unwrap() };
+        bench.write(plan);
+        bench
+    }
+
+    fn write(&self, plan: &str) {
+        let meter = format!("http=http://{}/,pointer=/w", plug_of_50_w());
+        let plan = plan
+            .replace("METER", &meter)
+            .replace("TRACE", &self.path("trace").display().to_string());
+        fs::write(self.path("plan.toml"), plan).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn compare(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    fn command(&self, args: &[&str]) -> std::process::Command {
+        let mut command = program();
+        command.current_dir(self.folder.path()).args(["compare", "plan.toml"]).args(args);
+        command
+    }
+
+    fn report(&self, args: &[&str]) -> Value {
+        let output = self.compare(&[args, &["--json"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Block, cell and attempt of every run that was written down.
+    fn runs(&self) -> Vec<(u64, u64, u64)> {
+        let text = fs::read_to_string(self.path("plan.results/runs.jsonl")).unwrap_or_default();
+        let number = |run: &Value, name: &str| run[name].as_u64().unwrap();
+        // The last line may be half written.
+        text.split_inclusive('\n')
+            .filter(|line| line.ends_with('\n'))
+            .map(|line| serde_json::from_str(line).unwrap())
+            .map(|run: Value| {
+                (number(&run, "block"), number(&run, "cell"), number(&run, "attempt"))
+            })
+            .collect()
+    }
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), signal).unwrap();
+}
+
+/// Folders and cgroups that `compare` makes are called so.
+fn left_over() -> Vec<PathBuf> {
+    let places = ["/var/tmp", "/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+    let found = places.iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
+    let is_ours = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("nightwatt-"))
+    };
+    found.map(|entry| entry.path()).filter(is_ours).collect()
+}
+
+/// Processes whose command line has this text, but for zombies.
+fn processes_with(text: &str) -> Vec<String> {
+    let of = |entry: fs::DirEntry| fs::read_to_string(entry.path().join("cmdline")).ok();
+    let all = fs::read_dir("/proc").unwrap().flatten().filter_map(of);
+    all.filter(|line| line.contains(text)).collect()
+}
+
+#[test]
+fn energy_per_operation_is_power_by_rate_and_twice_of_it_is_twice() {
+    let bench = Bench::new(PLAN);
+    let report = bench.report(&[]);
+    let figure = &report["answers"]["figures"]["energy_per_operation"];
+    let mean = |cell: usize| figure["cells"][cell]["mean"].as_f64().unwrap();
+    // 50 W / (1000 pages / 0.5 s), and by half of the pages.
+    assert!((mean(0) - 0.025).abs() < 1e-9 && (mean(1) - 0.05).abs() < 1e-9, "{figure}");
+    let ratio = &figure["to_baseline"]["ratios"][0];
+    assert!((ratio["ratio"].as_f64().unwrap() - 2.0).abs() < 1e-9, "{ratio}");
+    assert_eq!((&ratio["verdict"], &ratio["reference"]), (&"differs".into(), &"once".into()));
+    assert_eq!(
+        (&report["energy"]["channels"], &report["energy"]["is_modelled"]),
+        (&"http/w".into(), &false.into())
+    );
+    assert_eq!(
+        (&report["finished"], &report["comparisons"][0]["main"]),
+        (&6.into(), &"energy_per_operation".into())
+    );
+    let folder = bench.path("plan.results");
+    for name in [
+        "report.html",
+        "report.json",
+        "runs.csv",
+        "cells.csv",
+        "runs/0001/run.out",
+        "runs/0001/power.parquet",
+    ] {
+        assert!(folder.join(name).exists(), "{name}");
+    }
+    assert!(!folder.join("undo").exists(), "nothing is left to be undone");
+    // Again from the folder, in words.
+    let output = program().arg("report").arg(&folder).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("measured by http/w") && said.contains("200.0 %"), "{said}");
+    assert!(said.contains("differs"), "{said}");
+}
+
+#[test]
+fn what_was_interrupted_goes_on_where_it_was_and_comes_to_the_same_order() {
+    let whole = Bench::new(PLAN);
+    whole.report(&[]);
+    let expected = whole.runs();
+    assert_eq!(expected.len(), 6);
+    for (how, status) in [(Signal::INT, Some(130)), (Signal::TERM, Some(130)), (Signal::KILL, None)]
+    {
+        let bench = Bench::new(PLAN);
+        let mut child =
+            bench.command(&[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        eventually("two runs", || (bench.runs().len() >= 2).then_some(()));
+        signal(&child, how);
+        assert_eq!(child.wait().unwrap().code(), status, "{how:?}");
+        let trace = bench.path("trace").display().to_string();
+        eventually("all is undone", || processes_with(&trace).is_empty().then_some(()));
+        let kept = bench.runs();
+        assert!(kept.len() >= 2 && kept.len() < 6, "{kept:?}");
+        assert_eq!(kept, expected[..kept.len()]);
+        let report = bench.report(&[]);
+        assert_eq!((bench.runs(), &report["finished"]), (expected.clone(), &6.into()), "{how:?}");
+    }
+}
+
+#[test]
+fn killed_in_the_middle_nothing_is_left_running_or_lying_about() {
+    let before = left_over();
+    let plan = PLAN.replace("sleep 0.2", "sleep 4711").replace(
+        "[[workload]]",
+        "[[environment]]\nname = 'jail'\nkind = 'chroot'\nroot = 'host'\n\n[[workload]]\nserve = 'exec sleep 4712'",
+    );
+    let bench = Bench::new(&plan);
+    let mut child = bench.command(&[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    // The command runs, in whichever environment comes first.
+    eventually("it runs", || {
+        fs::read_to_string(bench.path("trace")).ok().filter(|it| !it.is_empty())
+    });
+    eventually("the server too", || (!processes_with("sleep\x004712").is_empty()).then_some(()));
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    eventually("its processes end", || {
+        let left = [processes_with("sleep\x004711"), processes_with("sleep\x004712")].concat();
+        left.is_empty().then_some(())
+    });
+    eventually("its folders and groups are gone", || (left_over() == before).then_some(()));
+}
+
+#[test]
+fn a_run_that_fails_is_kept_with_its_words_and_what_fails_always_is_given_up() {
+    let plan = PLAN
+        .replace("twice) pages=500", "twice) echo no pages >&2; exit 3")
+        .replace("most = 3", "most = 5")
+        .replace("least = 3", "least = 5");
+    let bench = Bench::new(&plan);
+    let output = bench.compare(&[]);
+    let said = told(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("given up") && said.contains("exit status: 3: no pages"), "{said}");
+    let runs = bench.runs();
+    let failed = runs.iter().filter(|(_, cell, _)| *cell == 1).count();
+    // Three blocks, each with one more try.
+    assert_eq!((failed, runs.len()), (6, 11));
+    let err = fs::read_dir(bench.path("plan.results/runs")).unwrap().flatten();
+    let said = err.filter(|run| {
+        fs::read_to_string(run.path().join("run.err")).is_ok_and(|text| text == "no pages\n")
+    });
+    assert_eq!(said.count(), 6);
+}
+
+#[test]
+fn results_of_another_plan_are_not_mixed_in_and_can_be_forgotten() {
+    let bench = Bench::new(PLAN);
+    bench.report(&[]);
+    bench.write(&PLAN.replace("least = 3", "least = 2"));
+    let output = bench.compare(&[]);
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    assert!(told(&output).contains("--fresh"), "{}", told(&output));
+    assert_eq!(bench.runs().len(), 6, "nothing is lost");
+    assert_eq!(bench.report(&["--fresh"])["answers"]["rule"]["min"], 2);
+}
+
+#[test]
+fn copies_run_at_once_with_ports_of_their_own_and_their_rates_add_up() {
+    let plan = PLAN
+        .replace("[[environment]]\nname = \"twice\"\nkind = \"host\"\n", "")
+        .replace("kind = \"host\"\n", "kind = \"host\"\ncopies = 3\n")
+        .replace("sleep 0.2", "echo {copy} {port:7000} >> TRACE");
+    let bench = Bench::new(&plan);
+    let report = bench.report(&[]);
+    let figures = &report["answers"]["figures"];
+    let mean = |name: &str| figures[name]["cells"][0]["mean"].as_f64().unwrap();
+    assert!((mean("operations_per_second") - 6000.0).abs() < 1e-9);
+    assert!((mean("energy_per_operation") - 50.0 / 6000.0).abs() < 1e-9);
+    let trace = fs::read_to_string(bench.path("trace")).unwrap();
+    for line in ["0 7000", "1 7001", "2 7002"] {
+        assert_eq!(trace.lines().filter(|it| *it == line).count(), 3, "{line}: {trace}");
+    }
+}
+
+#[test]
+fn a_plan_is_looked_at_before_it_is_done_and_its_mistakes_are_told() {
+    let bench = Bench::new(PLAN);
+    let output = bench.compare(&["--dry-run"]);
+    let said = told(&output);
+    assert!(said.contains("2 combinations, 6 to 6 runs") && said.contains("once: work"), "{said}");
+    assert!(!bench.path("plan.results").exists() && !bench.path("trace").exists());
+    fs::write(bench.path("plan.toml"), "[[environment]]\nkind = 'host'\n").unwrap();
+    let output = bench.compare(&[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(told(&output).contains("[[workload]]"), "{}", told(&output));
+    let nothing = program().args(["report", "/no/such/folder"]).output().unwrap();
+    assert_eq!(nothing.status.code(), Some(2), "{}", told(&nothing));
+    for list in ["--tools", "--environments"] {
+        let output = program().args(["compare", list]).output().unwrap();
+        let said = told(&output);
+        assert!(said.contains(if list == "--tools" { "pgbench" } else { "podman" }), "{said}");
+    }
+}
+
+#[test]
+fn two_at_once_do_not_write_into_one_folder() {
+    let bench = Bench::new(&PLAN.replace("sleep 0.2", "sleep 4713"));
+    let mut child = bench.command(&[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    eventually("it runs", || Path::new(&bench.path("trace")).exists().then_some(()));
+    let output = bench.compare(&[]);
+    assert!(told(&output).contains("in use"), "{}", told(&output));
+    signal(&child, Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
