@@ -94,8 +94,8 @@ pub struct RunsFile {
 impl Default for RunsFile {
     fn default() -> Self {
         Self {
-            least: 5,
-            most: 20,
+            least: 8,
+            most: 30,
             precision: 0.03,
             warm_ups: 1,
             retries: 1,
@@ -256,8 +256,11 @@ impl PlanFile {
         };
         share("margin", self.margin)?;
         share("runs.precision", self.runs.precision)?;
-        if self.runs.least < 2 {
-            return Err(wrong("runs.least", "a spread needs 2 runs at least; 5 are better"));
+        if self.runs.least < 3 {
+            return Err(wrong("runs.least", "how surely a mean is known takes 3 runs at least; 8 are better"));
+        }
+        if self.runs.most > 1000 {
+            return Err(wrong("runs.most", "is 1000 at most"));
         }
         if self.runs.most < self.runs.least {
             let (most, least) = (self.runs.most, self.runs.least);

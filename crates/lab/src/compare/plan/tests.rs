@@ -81,7 +81,7 @@ fn mistakes_are_told_with_their_line_and_what_would_be_right() {
             &["plan.toml:7", "`{time}`", "{{time}}"],
         ),
         (["margin = 3\n", HOST, IDLE].concat(), &["plan.toml:1", "0.03"]),
-        (["[runs]\nleast = 1\n", HOST, IDLE].concat(), &["plan.toml:2", "2 runs"]),
+        (["[runs]\nleast = 1\n", HOST, IDLE].concat(), &["plan.toml:2", "3 runs"]),
         (
             ["[runs]\nleast = 9\nmost = 5\n", HOST, IDLE].concat(),
             &["plan.toml:3", "below `least`, 9"],
