@@ -39,7 +39,7 @@ const ONLY: [(&str, &[&str]); 10] = [
     ("traffic", &["model"]),
     ("report", &["model"]),
     ("sim", &["model"]),
-    ("workloads", &["model"]),
+    ("workloads", &[]),
 ];
 
 /// For tests, benchmarks, or as an option.
