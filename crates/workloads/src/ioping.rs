@@ -124,11 +124,12 @@ fn from_text(output: &Output<'_>) -> Result<Outcome, ReadError> {
     let completed = line(" requests completed in ")?;
     let generated = line("generated ")?;
     let times = line("min/avg/max/mdev = ")?;
-    let rate = |index: usize| {
-        completed.split(", ").nth(index).ok_or_else(|| ReadError::missing("rate", output))
+    // Versions before 1.0 do not have all parts.
+    let part = |end: &str| {
+        let part = completed.split(", ").find_map(|part| part.strip_suffix(end));
+        part.ok_or_else(|| ReadError::missing(format!("`..{end}`"), output))
     };
-    let iops = rate(2)?.strip_suffix(" iops").unwrap_or_default();
-    let bytes = rate(3)?.strip_suffix("/s").unwrap_or_default();
+    let (iops, bytes) = (part(" iops")?, part("/s")?);
     let sent = between(generated, "generated ", " requests in ").unwrap_or_default();
     let whole = between(generated, " requests in ", ",").unwrap_or_default();
     let mut all = [0.0; 4];

@@ -20,7 +20,7 @@ pub(crate) const TOOL: Tool = Tool {
 /// A line of figures.
 #[derive(Debug, Clone)]
 pub(crate) struct Interval<'a> {
-    /// `SUM`, or a number.
+    /// `SUM` (with `--sum-only` also `SUM-4`), or a number.
     pub(crate) id: &'a str,
     pub(crate) begin: f64,
     pub(crate) end: f64,
@@ -57,7 +57,7 @@ fn read(output: &Output<'_>) -> Result<Outcome, ReadError> {
 }
 
 fn is_sum(interval: &Interval<'_>) -> bool {
-    matches!(interval.id, "SUM" | "-1")
+    interval.id.starts_with("SUM") || interval.id == "-1"
 }
 
 /// How many there are, by their numbers.

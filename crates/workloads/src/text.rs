@@ -62,8 +62,9 @@ fn escape(rest: &mut Peekable<Chars<'_>>, clean: &mut String) {
 /// number in it may be another one. Only JSON says itself where it ends.
 pub(crate) fn whole(text: &str) -> &str {
     let end = text.rfind('\n').map_or(0, |at| at + 1);
-    let last = text[end..].trim_end();
-    if last.ends_with(['}', ']']) { text } else { &text[..end] }
+    let last = text[end..].trim();
+    let is_json = last.starts_with('{') || last.trim_matches(['}', ']']).is_empty();
+    if is_json { text } else { &text[..end] }
 }
 
 /// The rest of the first line that begins so, blanks aside.
@@ -128,6 +129,7 @@ mod tests {
     fn a_line_without_an_end_may_be_half_a_line() {
         assert_eq!(whole("a = 1\nb = 2\n"), "a = 1\nb = 2\n");
         assert_eq!(whole("a = 1\nb = 2"), "a = 1\n");
+        assert_eq!(whole("a\n  [8]"), "a\n");
         assert_eq!(whole("b = 2"), "");
         assert_eq!(whole("{\n\"a\": 1\n}"), "{\n\"a\": 1\n}");
     }

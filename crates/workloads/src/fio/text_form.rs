@@ -9,6 +9,10 @@ use crate::tool::Output;
 pub(super) fn read(output: &Output<'_>) -> Result<Vec<Side>, ReadError> {
     let whole = output.texts().find(|text| text.contains("Run status group"));
     let text = whole.ok_or_else(|| ReadError::missing("line `Run status group ..`", output))?;
+    // `--status-interval`: each report has all jobs again.
+    if text.lines().filter(|line| line.starts_with("Run status group 0")).count() > 1 {
+        return Err(ReadError::Several);
+    }
     let mut jobs = Jobs::default();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {

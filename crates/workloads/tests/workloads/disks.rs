@@ -207,6 +207,19 @@ fn fio_in_json() {
 }
 
 #[test]
+fn reports_of_fio_in_between_are_not_taken_for_the_last() {
+    for name in ["fio/mixed", "fio/mixed_json"] {
+        let mut kept = Kept::of(name);
+        kept.stdout = format!("{0}{0}", kept.stdout);
+        let error = kept.read("fio").unwrap_err().to_string();
+        assert!(error.contains("several reports"), "{error}");
+    }
+    let mut kept = Kept::of("fio/mixed_json");
+    kept.stdout = kept.stdout.replace("fio-3.33", "fio-2.16");
+    assert!(kept.read("fio").unwrap_err().to_string().contains("`fio-2.16`"));
+}
+
+#[test]
 fn jobs_of_fio_that_failed_give_no_figures() {
     for failed in ["fio/full", "fio/full_json", "fio/refused"] {
         let error = refused("fio", failed);
