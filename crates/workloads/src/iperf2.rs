@@ -112,6 +112,10 @@ pub(crate) fn interval(line: &str) -> Result<Option<Interval<'_>>, ReadError> {
     };
     let words: Vec<&str> = rest.split_whitespace().collect();
     let [bytes, bytes_unit, rate, rate_unit, rest @ ..] = &words[..] else { return Ok(None) };
+    // `7 datagrams received out-of-order`
+    if *bytes_unit == "datagrams" {
+        return Ok(None);
+    }
     let what = "amount of a transfer";
     let bytes = sized(what, &format!("{bytes} {bytes_unit}"), BYTES, BINARY)?;
     let rate = rate_of(&format!("{rate} {rate_unit}"))?;

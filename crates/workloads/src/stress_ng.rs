@@ -101,10 +101,16 @@ fn read(output: &Output<'_>) -> Result<Outcome, ReadError> {
     Ok(outcome)
 }
 
+/// What stress-ng itself thinks of the run: `failed: 0`, `metrics untrustworthy: 0` since 0.16.
 fn ending(output: &Output<'_>, outcome: &mut Outcome) {
-    let mut lines = output.texts().flat_map(str::lines);
-    if lines.any(|line| line.contains("unsuccessful run") || line.contains(": fail:")) {
+    let says = |what: &str| output.texts().flat_map(str::lines).any(|line| line.contains(what));
+    if says("unsuccessful run") || says(": fail:") {
         outcome.warn("stress-ng calls the run unsuccessful");
+    }
+    for what in ["failed", "metrics untrustworthy"] {
+        if says(&format!("] {what}: ")) && !says(&format!("] {what}: 0")) {
+            outcome.warn(format!("stress-ng says of some stressors: {what}"));
+        }
     }
 }
 
@@ -114,6 +120,10 @@ fn from_yaml(text: &str) -> Result<Vec<Stressor>, ReadError> {
     let list = text.lines().skip_while(|line| line.trim_end() != "metrics:").skip(1);
     for line in list {
         let entry = line.trim();
+        // With `--yaml /dev/stdout` the messages are in between.
+        if line.starts_with("stress-ng:") {
+            continue;
+        }
         // The next section begins where a line does.
         if !line.starts_with(' ') && !entry.is_empty() {
             break;

@@ -76,6 +76,20 @@ fn colours_and_other_ends_of_lines_change_nothing() {
 }
 
 #[test]
+fn errors_in_the_output_change_nothing() {
+    for (tool, name, kept) in all() {
+        let Ok(plain) = kept.read(tool) else { continue };
+        for stdout in
+            [format!("{}{}", kept.stderr, kept.stdout), format!("{}{}", kept.stdout, kept.stderr)]
+        {
+            // As with `2>&1`. (What has no end at its last line, as oha's JSON, is all that there is.)
+            let merged = Kept { stdout, stderr: String::new(), files: kept.files.clone() };
+            assert_eq!(merged.read(tool).unwrap(), plain, "{name}");
+        }
+    }
+}
+
+#[test]
 fn decimal_commas_are_no_other_numbers() {
     for (tool, name, kept) in all() {
         let Ok(plain) = kept.read(tool) else { continue };
