@@ -6,10 +6,10 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use nightwatt_workloads::{
-    Better, Count, JsonPlan, JsonReader, Operation, Outcome, Output, Quantity, ReadError, RegexPlan,
-    RegexReader, TOOLS, Take, Value,
+use nightwatt_workloads::custom::{
+    Count, JsonPlan, JsonReader, Operation, Quantity, RegexPlan, RegexReader, Take, Value,
 };
+use nightwatt_workloads::{Better, Outcome, Output, ReadError, TOOLS};
 
 static REGEX: LazyLock<RegexReader> = LazyLock::new(|| {
     let plan = RegexPlan {

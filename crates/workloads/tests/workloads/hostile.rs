@@ -1,7 +1,9 @@
 //! Outputs that are dressed, damaged, or nothing of the kind.
 
-use nightwatt_workloads::{Count, RegexPlan, RegexReader, Value, tool};
-use nightwatt_workloads::{JsonPlan, JsonReader, Operation, Outcome, Output, Quantity, TOOLS};
+use nightwatt_workloads::custom::{
+    Count, JsonPlan, JsonReader, Operation, Quantity, RegexPlan, RegexReader, Take, Value,
+};
+use nightwatt_workloads::{Outcome, Output, TOOLS, tool};
 use proptest::prelude::*;
 
 use crate::{Kept, testdata};
@@ -185,7 +187,7 @@ fn custom() -> (RegexReader, JsonReader) {
     };
     let regex = RegexPlan {
         patterns,
-        take: nightwatt_workloads::Take::Last,
+        take: Take::Last,
         figures: [("a".to_owned(), quantity("number", Some("unit")))].into(),
         main: None,
         operations: Some(Operation { from: "count".to_owned(), what: "things".to_owned() }),
