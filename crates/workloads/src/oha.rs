@@ -10,7 +10,7 @@ use crate::json::{self, number, perhaps};
 use crate::number::{BINARY, BYTES, amount, count, seconds, sized, time};
 use crate::outcome::Better::{Higher, Lower, Neither};
 use crate::outcome::{Outcome, Percentile, unit};
-use crate::text::{after, between};
+use crate::text::{after, after_only, between};
 use crate::tool::{Output, Tool};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -150,7 +150,7 @@ fn from_text(output: &Output<'_>) -> Result<Outcome, ReadError> {
 
 /// The list of errors comes last: where it was cut off, the rate tells.
 fn success_rate(text: &str, outcome: &Outcome, output: &Output<'_>) -> Result<(), ReadError> {
-    let told = after(text, "Success rate:").and_then(|rate| rate.strip_suffix('%'));
+    let told = after_only(text, "Success rate:")?.and_then(|rate| rate.strip_suffix('%'));
     let told =
         amount("success rate", told.ok_or_else(|| ReadError::missing("success rate", output))?)?;
     let answered = outcome.operations.as_ref().map_or(0.0, |it| it.count as f64);

@@ -45,6 +45,13 @@ fn read(output: &Output<'_>) -> Result<Outcome, ReadError> {
         Some(text) => from_yaml(text)?,
         None => from_table(output)?,
     };
+    let one_of = |line: &str| match yaml {
+        Some(_) => line.trim_end() == "metrics:",
+        None => line.contains("run completed in"),
+    };
+    if output.texts().flat_map(str::lines).filter(|line| one_of(line)).nth(1).is_some() {
+        return Err(ReadError::Several);
+    }
     // Further stressors may follow where it was cut off, and then nothing is as it seems.
     let mut lines = output.texts().flat_map(str::lines);
     let ended = match yaml {

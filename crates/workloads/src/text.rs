@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::iter::Peekable;
 use std::str::Chars;
 
+use crate::error::ReadError;
 use crate::tool::Output;
 
 /// So many characters of an output are quoted in an error.
@@ -70,6 +71,22 @@ pub(crate) fn whole(text: &str) -> &str {
 /// The rest of the first line that begins so, blanks aside.
 pub(crate) fn after<'a>(text: &'a str, start: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.trim_start().strip_prefix(start)).map(str::trim)
+}
+
+/// As [`after`], of the line that each report has once: two of them are two reports.
+pub(crate) fn after_only<'a>(text: &'a str, start: &str) -> Result<Option<&'a str>, ReadError> {
+    let is_it = |line: &&str| line.trim_start().starts_with(start);
+    if text.lines().filter(is_it).nth(1).is_some() {
+        return Err(ReadError::Several);
+    }
+    Ok(after(text, start))
+}
+
+/// The line with these words in it that each report has once.
+pub(crate) fn line_only<'a>(text: &'a str, words: &str) -> Result<Option<&'a str>, ReadError> {
+    let mut found = text.lines().filter(|line| line.contains(words));
+    let line = found.next();
+    if found.next().is_some() { Err(ReadError::Several) } else { Ok(line) }
 }
 
 /// The word after this one.

@@ -92,6 +92,25 @@ fn errors_in_the_output_change_nothing() {
 }
 
 #[test]
+fn two_reports_in_one_output_are_refused() {
+    for (tool, name, kept) in all() {
+        if kept.read(tool).is_err() {
+            continue;
+        }
+        let twice = changed(&kept, |text| format!("{text}\n{text}"));
+        match (tool, twice.read(tool)) {
+            // `-x` makes several lines, and a warning says so; and nothing twice is nothing.
+            ("bonnie++", Ok(outcome)) => assert!(outcome.warnings.len() > 1, "{name}"),
+            ("idle", result) => assert!(result.is_ok(), "{name}"),
+            (_, Err(error)) => {
+                assert!(error.to_string().contains("several reports"), "{name}: {error}");
+            }
+            (_, Ok(outcome)) => panic!("{name}: {outcome:?}"),
+        }
+    }
+}
+
+#[test]
 fn decimal_commas_are_no_other_numbers() {
     for (tool, name, kept) in all() {
         let Ok(plain) = kept.read(tool) else { continue };
