@@ -168,6 +168,25 @@ fn jobs_of_fio_that_run_at_the_same_time_are_added_up() {
 }
 
 #[test]
+fn what_fio_tells_besides_is_not_mixed_in() {
+    let mut kept = Kept::of("fio/read");
+    let plain = kept.read("fio").unwrap();
+    // Percentiles of the whole latency come after those of its parts; and a side that did nothing.
+    let row = "     | 50.00th=[ 1000], 99.00th=[ 2000]\n";
+    let others = format!("    slat percentiles (usec):\n{row}    lat percentiles (usec):\n{row}");
+    let none = "  write: IOPS=0, BW=0B/s (0B/s)(0B/1001msec); 0 zone resets\n";
+    kept.stdout = kept.stdout.replace("   bw (  KiB/s)", &format!("{others}   bw (  KiB/s)"));
+    kept.stdout = kept.stdout.replacen("  cpu  ", &format!("{none}  cpu  "), 1);
+    let outcome = kept.read("fio").unwrap();
+    assert_some(
+        &outcome,
+        &[("read_latency_p50", ms(1.0), "s"), ("read_latency_p99", ms(2.0), "s")],
+    );
+    assert_eq!((outcome.percentiles.len(), &outcome.operations), (2, &plain.operations));
+    assert!(outcome.figure("write_iops").is_none());
+}
+
+#[test]
 fn groups_of_fio_come_after_each_other() {
     let mut kept = Kept::of("fio/jobs");
     kept.stdout = kept.stdout.replace("b: (groupid=0", "b: (groupid=1");
