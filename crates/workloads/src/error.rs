@@ -85,6 +85,12 @@ pub enum ReadError {
         #[source]
         source: serde_json::Error,
     },
+    /// One of them is of the whole run, and nobody can tell which.
+    #[error(
+        "there are several reports in the output: have the tool print the last one alone, without \
+         reports in between"
+    )]
+    Several,
     /// A pointer that leads nowhere.
     #[error("{why}; correct the pointer (RFC 6901: `/jobs/0/read/iops`)")]
     Pointer {

@@ -7,7 +7,7 @@ use crate::error::ReadError;
 use crate::number::{BINARY, amount, count, seconds};
 use crate::outcome::Better::{self, Higher, Lower, Neither};
 use crate::outcome::{Outcome, unit};
-use crate::text::{after, word_after};
+use crate::text::{after, after_only, word_after};
 use crate::tool::{Output, Tool};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -23,7 +23,8 @@ const EPOCH: f64 = 1e8;
 
 fn read(output: &Output<'_>) -> Result<Outcome, ReadError> {
     let text = output.stdout;
-    let total = after(text, "Total:").ok_or_else(|| ReadError::missing("line `Total:`", output))?;
+    let total =
+        after_only(text, "Total:")?.ok_or_else(|| ReadError::missing("line `Total:`", output))?;
     let of_total = |word: &str| count(word, word_after(total, word).unwrap_or_default());
     let replies = of_total("replies")?;
     let duration = word_after(total, "test-duration").unwrap_or_default();

@@ -17,7 +17,7 @@ pub(crate) const TOOL: Tool = Tool {
 
 fn read(output: &Output<'_>) -> Result<Outcome, ReadError> {
     let mut outcome = Outcome::default();
-    for line in output.stderr.lines() {
+    for line in output.texts().flat_map(str::lines) {
         let mut words = line.split_whitespace();
         let (Some("real"), Some(told), None) = (words.next(), words.next(), words.next()) else {
             continue;

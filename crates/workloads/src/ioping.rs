@@ -13,7 +13,7 @@ use crate::json;
 use crate::number::{BINARY, BYTES, amount, count, seconds, sized, thousands, time};
 use crate::outcome::Better::{Higher, Lower};
 use crate::outcome::{Outcome, unit};
-use crate::text::between;
+use crate::text::{between, line_only};
 use crate::tool::{Output, Tool};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -31,10 +31,15 @@ fn read(output: &Output<'_>) -> Result<Outcome, ReadError> {
         let document = json::document(output);
         return from_json(&document.unwrap_or(Ok(Value::Null))?, output);
     }
-    let found = output.stdout.lines().find_map(batch);
-    match found {
-        Some(words) => from_batch(&words, output),
-        None => from_text(output),
+    // With `-p` such lines are also among the others, one for each while.
+    if output.stdout.contains(" requests completed in ") {
+        return from_text(output);
+    }
+    let mut lines = output.stdout.lines().filter_map(batch);
+    match (lines.next(), lines.next()) {
+        (Some(words), None) => from_batch(&words, output),
+        (Some(_), Some(_)) => Err(ReadError::Several),
+        (None, _) => from_text(output),
     }
 }
 
@@ -89,10 +94,11 @@ fn from_batch(words: &[&str], output: &Output<'_>) -> Result<Outcome, ReadError>
 
 fn from_json(document: &Value, output: &Output<'_>) -> Result<Outcome, ReadError> {
     let items = document.as_array().map_or(&[][..], Vec::as_slice);
-    let last = items
-        .iter()
-        .find(|item| item.get("stat").is_some())
-        .ok_or_else(|| ReadError::missing("`stat` in the JSON", output))?;
+    let mut lasts = items.iter().filter(|item| item.get("stat").is_some());
+    let last = lasts.next().ok_or_else(|| ReadError::missing("`stat` in the JSON", output))?;
+    if lasts.next().is_some() {
+        return Err(ReadError::Several);
+    }
     let value = |pointer: &str| json::number(last, pointer);
     let found = Found {
         iops: value("/stat/iops")?,
@@ -118,17 +124,18 @@ fn from_json(document: &Value, output: &Output<'_>) -> Result<Outcome, ReadError
 /// `9 requests completed in 615.2 us, 36 KiB read, 14.6 k iops, 57.1 MiB/s` and two lines more.
 fn from_text(output: &Output<'_>) -> Result<Outcome, ReadError> {
     let line = |what: &str| {
-        let found = output.stdout.lines().find(|line| line.contains(what));
-        found.ok_or_else(|| ReadError::missing(format!("line `.. {} ..`", what.trim()), output))
+        line_only(output.stdout, what)?
+            .ok_or_else(|| ReadError::missing(format!("line `.. {} ..`", what.trim()), output))
     };
     let completed = line(" requests completed in ")?;
     let generated = line("generated ")?;
     let times = line("min/avg/max/mdev = ")?;
-    let rate = |index: usize| {
-        completed.split(", ").nth(index).ok_or_else(|| ReadError::missing("rate", output))
+    // Versions before 1.0 do not have all parts.
+    let part = |end: &str| {
+        let part = completed.split(", ").find_map(|part| part.strip_suffix(end));
+        part.ok_or_else(|| ReadError::missing(format!("`..{end}`"), output))
     };
-    let iops = rate(2)?.strip_suffix(" iops").unwrap_or_default();
-    let bytes = rate(3)?.strip_suffix("/s").unwrap_or_default();
+    let (iops, bytes) = (part(" iops")?, part("/s")?);
     let sent = between(generated, "generated ", " requests in ").unwrap_or_default();
     let whole = between(generated, " requests in ", ",").unwrap_or_default();
     let mut all = [0.0; 4];

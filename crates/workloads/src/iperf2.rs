@@ -3,10 +3,13 @@
 //! Bits go by thousands, bytes by 1024. With `-P` the line `[SUM]` is the sum; without `-f b` or
 //! `-y C` all is rounded to three digits.
 
+use std::collections::BTreeMap;
+
 use crate::error::ReadError;
 use crate::number::{BINARY, BITS, BYTES, DECIMAL, amount, count, seconds, sized};
 use crate::outcome::Better::{Higher, Lower};
 use crate::outcome::{Outcome, unit};
+use crate::text::after_only;
 use crate::tool::{Output, Tool};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -20,7 +23,7 @@ pub(crate) const TOOL: Tool = Tool {
 /// A line of figures.
 #[derive(Debug, Clone)]
 pub(crate) struct Interval<'a> {
-    /// `SUM`, or a number.
+    /// `SUM` (with `--sum-only` also `SUM-4`), or a number.
     pub(crate) id: &'a str,
     pub(crate) begin: f64,
     pub(crate) end: f64,
@@ -39,6 +42,7 @@ fn read(output: &Output<'_>) -> Result<Outcome, ReadError> {
             all.push(interval);
         }
     }
+    one_run(output.stdout)?;
     let Some(end) = all.iter().map(|it| it.end).max_by(f64::total_cmp) else {
         return Err(ReadError::missing("line of a whole transfer", output));
     };
@@ -56,16 +60,40 @@ fn read(output: &Output<'_>) -> Result<Outcome, ReadError> {
     Ok(outcome)
 }
 
+/// Of two runs one after the other nobody knows which is meant.
+fn one_run(text: &str) -> Result<(), ReadError> {
+    after_only(text, "Client connecting to")?;
+    let mut connected: Vec<&str> = connected(text).collect();
+    connected.sort_unstable();
+    // By number of a stream and of fields (a server's report has more of them): how many begin at 0,
+    // and are there others? The first interval does so too.
+    let mut csv = BTreeMap::<_, (usize, bool)>::new();
+    for fields in text.lines().map(|line| line.split(',').collect::<Vec<_>>()) {
+        if let [_, _, _, _, _, id, span, _, _, ..] = fields[..] {
+            let (begun, later) = csv.entry((id, fields.len())).or_default();
+            *begun += usize::from(span.starts_with("0.0-"));
+            *later |= !span.starts_with("0.0-");
+        }
+    }
+    let twice = connected.windows(2).any(|pair| pair[0] == pair[1])
+        || csv.values().any(|(begun, later)| *begun > 1 + usize::from(*later));
+    if twice { Err(ReadError::Several) } else { Ok(()) }
+}
+
+/// The numbers of streams.
+fn connected(text: &str) -> impl Iterator<Item = &str> {
+    let lines = text.lines().filter(|line| line.contains(" connected with "));
+    lines.filter_map(|line| Some(line.split_once('[')?.1.split_once(']')?.0.trim()))
+}
+
 fn is_sum(interval: &Interval<'_>) -> bool {
-    matches!(interval.id, "SUM" | "-1")
+    interval.id.starts_with("SUM") || interval.id == "-1"
 }
 
 /// How many there are, by their numbers.
 fn streams(text: &str, intervals: &[Interval<'_>]) -> usize {
-    let connected = text.lines().filter(|line| line.contains(" connected with "));
-    let connected = connected.filter_map(|line| Some(line.split_once('[')?.1.split_once(']')?.0));
     let told = intervals.iter().filter(|it| !is_sum(it)).map(|it| it.id);
-    let mut ids: Vec<&str> = connected.map(str::trim).chain(told).collect();
+    let mut ids: Vec<&str> = connected(text).chain(told).collect();
     ids.sort_unstable();
     ids.dedup();
     ids.len()
@@ -112,6 +140,10 @@ pub(crate) fn interval(line: &str) -> Result<Option<Interval<'_>>, ReadError> {
     };
     let words: Vec<&str> = rest.split_whitespace().collect();
     let [bytes, bytes_unit, rate, rate_unit, rest @ ..] = &words[..] else { return Ok(None) };
+    // `7 datagrams received out-of-order`
+    if *bytes_unit == "datagrams" {
+        return Ok(None);
+    }
     let what = "amount of a transfer";
     let bytes = sized(what, &format!("{bytes} {bytes_unit}"), BYTES, BINARY)?;
     let rate = rate_of(&format!("{rate} {rate_unit}"))?;

@@ -10,7 +10,7 @@ use crate::json::{self, number, perhaps};
 use crate::number::amount;
 use crate::outcome::Better::{Higher, Lower, Neither};
 use crate::outcome::{Outcome, unit};
-use crate::text::after;
+use crate::text::after_only;
 use crate::tool::{Output, Tool};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -71,7 +71,7 @@ fn from_json(document: &Value, output: &Output<'_>) -> Result<Outcome, ReadError
 }
 
 fn from_text(output: &Output<'_>) -> Result<Outcome, ReadError> {
-    if after(output.stdout, "iperf Done.").is_none() {
+    if after_only(output.stdout, "iperf Done.")?.is_none() {
         return Err(ReadError::missing("line `iperf Done.`", output));
     }
     let mut ends = Vec::new();

@@ -26,7 +26,12 @@ pub(crate) fn document(output: &Output<'_>) -> Option<Result<Value, ReadError>> 
                 continue;
             }
             let rest = &text[here..];
-            match serde_json::Deserializer::from_str(rest).into_iter::<Value>().next() {
+            let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+            match values.next() {
+                // Reports in between come before the last, and only that is of the whole run.
+                Some(Ok(_)) if rest[values.byte_offset()..].lines().any(begins) => {
+                    return Some(Err(ReadError::Several));
+                }
                 Some(Ok(value)) => return Some(Ok(value)),
                 // What begins within a broken document is not what was looked for.
                 Some(Err(source)) => {
@@ -144,6 +149,7 @@ mod tests {
         assert_eq!(first(" [1, 2]\n").unwrap().unwrap(), json!([1, 2]));
         assert!(first("7\n").is_none());
         assert!(first("nothing\n").is_none());
+        assert!(matches!(first("{\"a\": 1}\n{\"a\": 2}\n"), Some(Err(ReadError::Several))));
         assert!(matches!(first("{\"a\": [1, 2"), Some(Err(ReadError::Json { .. }))));
         // What is whole within what is not is not taken for it.
         assert!(first("{\n\"a\":\n{\"b\": 1}\n").unwrap().is_err());

@@ -2,13 +2,13 @@
 //! times, so that energy can be divided by what was done.
 //!
 //! ```text
-//! Output (stdout, stderr, files) ─► Tool::read, or a Reader of one's own ─► Outcome | ReadError
+//! Output (stdout, stderr, files) ─► Tool::read, or a reader of `custom` ─► Outcome | ReadError
 //! ```
 //!
 //! To add a tool: one file, and one line in [`TOOLS`]. Nothing here is guessed: a unit that is not
 //! known, a decimal comma or a `nan` is an error, and what casts doubt on a figure is a warning.
 
-mod custom;
+pub mod custom;
 mod error;
 mod json;
 mod number;
@@ -34,9 +34,6 @@ mod stress_ng;
 mod sysbench;
 mod wrk;
 
-pub use custom::{
-    Count, JsonPlan, JsonReader, Operation, Quantity, RegexPlan, RegexReader, Take, Value,
-};
 pub use error::ReadError;
 pub use outcome::{Better, Figure, Operations, Outcome, Percentile, unit};
 pub use tool::{Output, Tool};

@@ -6,7 +6,7 @@ use crate::longbottom;
 use crate::number::{amount, count};
 use crate::outcome::Better::{Higher, Neither};
 use crate::outcome::{Outcome, unit};
-use crate::text::{after, last_words};
+use crate::text::{after_only, last_words};
 use crate::tool::{Output, Tool};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -19,7 +19,7 @@ pub(crate) const TOOL: Tool = Tool {
 
 fn read(output: &Output<'_>) -> Result<Outcome, ReadError> {
     let text = output.stdout;
-    let speed = after(text, "Speed ")
+    let speed = after_only(text, "Speed ")?
         .ok_or_else(|| ReadError::missing("line `Speed .. MFLOPS`", output))?;
     let mut words = speed.split_whitespace();
     let value = amount("speed", words.next().unwrap_or_default())?;

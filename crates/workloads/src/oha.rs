@@ -8,9 +8,9 @@ use serde_json::Value;
 use crate::error::ReadError;
 use crate::json::{self, number, perhaps};
 use crate::number::{BINARY, BYTES, amount, count, seconds, sized, time};
-use crate::outcome::Better::{Higher, Lower};
+use crate::outcome::Better::{Higher, Lower, Neither};
 use crate::outcome::{Outcome, Percentile, unit};
-use crate::text::{after, between};
+use crate::text::{after, after_only, between};
 use crate::tool::{Output, Tool};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -20,6 +20,9 @@ pub(crate) const TOOL: Tool = Tool {
     main: "requests_per_second",
     reader: read,
 };
+
+/// Requests that were on their way when the time was over: no errors, as oha's own success rate has it.
+const DEADLINE: &str = "aborted due to deadline";
 
 fn read(output: &Output<'_>) -> Result<Outcome, ReadError> {
     match json::document(output) {
@@ -52,7 +55,14 @@ impl Found {
         outcome.duration = Some(seconds("the time of the run", self.total)?);
         let rate = answered as f64 / self.total;
         outcome.add("requests_per_second", rate, unit::PER_SECOND, Higher);
-        outcome.errors = sum(&mut self.errors.iter().map(|it| it.1));
+        let (ended, failed): (Vec<_>, Vec<_>) =
+            self.errors.iter().partition(|(error, _)| error == DEADLINE);
+        outcome.errors = sum(&mut failed.iter().map(|it| it.1));
+        let ended = sum(&mut ended.iter().map(|it| it.1));
+        // Where there is no such line, it may have been cut off.
+        if ended > 0 {
+            outcome.add("unfinished", ended as f64, unit::COUNT, Neither);
+        }
         let bad = self.statuses.iter().filter(|(status, _)| *status >= 400);
         outcome.bad_statuses(sum(&mut bad.map(|it| it.1)), answered);
         Ok(outcome)
@@ -140,7 +150,7 @@ fn from_text(output: &Output<'_>) -> Result<Outcome, ReadError> {
 
 /// The list of errors comes last: where it was cut off, the rate tells.
 fn success_rate(text: &str, outcome: &Outcome, output: &Output<'_>) -> Result<(), ReadError> {
-    let told = after(text, "Success rate:").and_then(|rate| rate.strip_suffix('%'));
+    let told = after_only(text, "Success rate:")?.and_then(|rate| rate.strip_suffix('%'));
     let told =
         amount("success rate", told.ok_or_else(|| ReadError::missing("success rate", output))?)?;
     let answered = outcome.operations.as_ref().map_or(0.0, |it| it.count as f64);

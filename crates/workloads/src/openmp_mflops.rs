@@ -39,6 +39,9 @@ fn read(output: &Output<'_>) -> Result<Outcome, ReadError> {
     if rows.len() < ROWS {
         return Err(ReadError::missing(format!("{ROWS} lines `Data in & out ..`"), output));
     }
+    if rows.len() > ROWS {
+        return Err(ReadError::Several);
+    }
     let mut outcome = Outcome::default();
     let done = rows.iter().try_fold(0_u64, |sum, row| sum.checked_add(row.operations()?));
     let time: f64 = rows.iter().map(|row| row.seconds).sum();

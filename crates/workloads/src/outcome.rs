@@ -47,7 +47,7 @@ pub struct Figure {
     pub name: String,
     /// Finite.
     pub value: f64,
-    /// One of [`unit`], or what a plan calls it.
+    /// One of [`mod@unit`], or what a plan calls it.
     pub unit: Cow<'static, str>,
     /// Which way it is to go.
     pub better: Better,

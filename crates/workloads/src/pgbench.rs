@@ -7,7 +7,7 @@ use crate::error::ReadError;
 use crate::number::{amount, count, seconds};
 use crate::outcome::Better::{Higher, Lower, Neither};
 use crate::outcome::{Outcome, unit};
-use crate::text::{after, between, word_after};
+use crate::text::{after, after_only, between, word_after};
 use crate::tool::{Output, Tool};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -30,7 +30,7 @@ fn read(output: &Output<'_>) -> Result<Outcome, ReadError> {
         None => (output.stdout, ""),
     };
     let mut outcome = Outcome::default();
-    let processed = after(all, "number of transactions actually processed:")
+    let processed = after_only(output.stdout, "number of transactions actually processed:")?
         .ok_or_else(|| ReadError::missing("number of transactions", output))?;
     let (done, wanted) = match processed.split_once('/') {
         Some((done, wanted)) => (done, Some(count("number of transactions", wanted)?)),

@@ -45,6 +45,13 @@ fn read(output: &Output<'_>) -> Result<Outcome, ReadError> {
         Some(text) => from_yaml(text)?,
         None => from_table(output)?,
     };
+    let one_of = |line: &str| match yaml {
+        Some(_) => line.trim_end() == "metrics:",
+        None => line.contains("run completed in"),
+    };
+    if output.texts().flat_map(str::lines).filter(|line| one_of(line)).nth(1).is_some() {
+        return Err(ReadError::Several);
+    }
     // Further stressors may follow where it was cut off, and then nothing is as it seems.
     let mut lines = output.texts().flat_map(str::lines);
     let ended = match yaml {
@@ -101,10 +108,16 @@ fn read(output: &Output<'_>) -> Result<Outcome, ReadError> {
     Ok(outcome)
 }
 
+/// What stress-ng itself thinks of the run: `failed: 0`, `metrics untrustworthy: 0` since 0.16.
 fn ending(output: &Output<'_>, outcome: &mut Outcome) {
-    let mut lines = output.texts().flat_map(str::lines);
-    if lines.any(|line| line.contains("unsuccessful run") || line.contains(": fail:")) {
+    let says = |what: &str| output.texts().flat_map(str::lines).any(|line| line.contains(what));
+    if says("unsuccessful run") || says(": fail:") {
         outcome.warn("stress-ng calls the run unsuccessful");
+    }
+    for what in ["failed", "metrics untrustworthy"] {
+        if says(&format!("] {what}: ")) && !says(&format!("] {what}: 0")) {
+            outcome.warn(format!("stress-ng says of some stressors: {what}"));
+        }
     }
 }
 
@@ -114,6 +127,10 @@ fn from_yaml(text: &str) -> Result<Vec<Stressor>, ReadError> {
     let list = text.lines().skip_while(|line| line.trim_end() != "metrics:").skip(1);
     for line in list {
         let entry = line.trim();
+        // With `--yaml /dev/stdout` the messages are in between.
+        if line.starts_with("stress-ng:") {
+            continue;
+        }
         // The next section begins where a line does.
         if !line.starts_with(' ') && !entry.is_empty() {
             break;

@@ -6,7 +6,7 @@ use crate::error::ReadError;
 use crate::number::{BINARY, BYTES, amount, count, seconds, sized, time};
 use crate::outcome::Better::{Higher, Lower, Neither};
 use crate::outcome::{Outcome, Percentile, unit};
-use crate::text::{after, between, last_words};
+use crate::text::{after, after_only, between, last_words};
 use crate::tool::{Output, Tool};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -29,7 +29,7 @@ fn read(output: &Output<'_>) -> Result<Outcome, ReadError> {
         return Err(ReadError::failed(said));
     }
     let missing = |what: &str| ReadError::missing(what, output);
-    let events = after(text, "total number of events:")
+    let events = after_only(text, "total number of events:")?
         .ok_or_else(|| missing("line `total number of events:`"))?;
     let events = count("number of events", events)?;
     let total = after(text, "total time:").ok_or_else(|| missing("line `total time:`"))?;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::iter::Peekable;
 use std::str::Chars;
 
+use crate::error::ReadError;
 use crate::tool::Output;
 
 /// So many characters of an output are quoted in an error.
@@ -62,13 +63,30 @@ fn escape(rest: &mut Peekable<Chars<'_>>, clean: &mut String) {
 /// number in it may be another one. Only JSON says itself where it ends.
 pub(crate) fn whole(text: &str) -> &str {
     let end = text.rfind('\n').map_or(0, |at| at + 1);
-    let last = text[end..].trim_end();
-    if last.ends_with(['}', ']']) { text } else { &text[..end] }
+    let last = text[end..].trim();
+    let is_json = last.starts_with('{') || last.trim_matches(['}', ']']).is_empty();
+    if is_json { text } else { &text[..end] }
 }
 
 /// The rest of the first line that begins so, blanks aside.
 pub(crate) fn after<'a>(text: &'a str, start: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.trim_start().strip_prefix(start)).map(str::trim)
+}
+
+/// As [`after`], of the line that each report has once: two of them are two reports.
+pub(crate) fn after_only<'a>(text: &'a str, start: &str) -> Result<Option<&'a str>, ReadError> {
+    let is_it = |line: &&str| line.trim_start().starts_with(start);
+    if text.lines().filter(is_it).nth(1).is_some() {
+        return Err(ReadError::Several);
+    }
+    Ok(after(text, start))
+}
+
+/// The line with these words in it that each report has once.
+pub(crate) fn line_only<'a>(text: &'a str, words: &str) -> Result<Option<&'a str>, ReadError> {
+    let mut found = text.lines().filter(|line| line.contains(words));
+    let line = found.next();
+    if found.next().is_some() { Err(ReadError::Several) } else { Ok(line) }
 }
 
 /// The word after this one.
@@ -128,6 +146,7 @@ mod tests {
     fn a_line_without_an_end_may_be_half_a_line() {
         assert_eq!(whole("a = 1\nb = 2\n"), "a = 1\nb = 2\n");
         assert_eq!(whole("a = 1\nb = 2"), "a = 1\n");
+        assert_eq!(whole("a\n  [8]"), "a\n");
         assert_eq!(whole("b = 2"), "");
         assert_eq!(whole("{\n\"a\": 1\n}"), "{\n\"a\": 1\n}");
     }

@@ -32,7 +32,7 @@ impl Tool {
     }
 }
 
-/// What a tool printed and wrote.
+/// What a tool printed and wrote, to its last newline: a last line without one counts as cut off.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Output<'a> {
     /// Its standard output.

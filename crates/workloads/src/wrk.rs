@@ -4,7 +4,7 @@ use crate::error::ReadError;
 use crate::number::{BINARY, BYTES, DECIMAL, amount, count, seconds, sized, time};
 use crate::outcome::Better::{Higher, Lower, Neither};
 use crate::outcome::{Outcome, Percentile, unit};
-use crate::text::{after, word_after};
+use crate::text::{after, line_only, word_after};
 use crate::tool::{Output, Tool};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -17,7 +17,8 @@ pub(crate) const TOOL: Tool = Tool {
 
 fn read(output: &Output<'_>) -> Result<Outcome, ReadError> {
     let text = output.stdout;
-    let line = text.lines().find_map(|line| line.trim().split_once(" requests in "));
+    let line =
+        line_only(text, " requests in ")?.and_then(|line| line.trim().split_once(" requests in "));
     let (done, rest) =
         line.ok_or_else(|| ReadError::missing("line `.. requests in ..`", output))?;
     let done = count("requests", done)?;

@@ -41,7 +41,7 @@ const ONLY: [(&str, &[&str]); 11] = [
     ("traffic", &["model"]),
     ("report", &["model"]),
     ("sim", &["model"]),
-    ("workloads", &["model"]),
+    ("workloads", &[]),
 ];
 
 /// For tests, benchmarks, or as an option.

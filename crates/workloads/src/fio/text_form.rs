@@ -9,10 +9,17 @@ use crate::tool::Output;
 pub(super) fn read(output: &Output<'_>) -> Result<Vec<Side>, ReadError> {
     let whole = output.texts().find(|text| text.contains("Run status group"));
     let text = whole.ok_or_else(|| ReadError::missing("line `Run status group ..`", output))?;
+    // `--status-interval`: each report has all jobs again.
+    if text.lines().filter(|line| line.starts_with("Run status group 0")).count() > 1 {
+        return Err(ReadError::Several);
+    }
     let mut jobs = Jobs::default();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
         if line.contains("(groupid=") {
+            if jobs.waits {
+                return Err(ReadError::missing("line `issued rwts: ..` of a job", output));
+            }
             jobs.begin(line)?;
         } else if let Some(issued) = issued(line) {
             jobs.issued(issued)?;
@@ -20,15 +27,17 @@ pub(super) fn read(output: &Output<'_>) -> Result<Vec<Side>, ReadError> {
             jobs.side(direction, rest)?;
         } else if let Some((form, rest)) = latency(line) {
             jobs.latency(form, rest)?;
-        } else if let Some(unit) = between(line, "lat percentiles (", ")") {
+        } else if let Some(unit) = percentiles(line) {
+            jobs.forget_percentiles();
             while let Some(row) = lines.next_if(|line| line.trim_start().starts_with('|')) {
                 jobs.percentiles(unit, row)?;
             }
         }
     }
-    if jobs.sides.iter().any(|side| side.ios == 0) {
+    if jobs.waits {
         return Err(ReadError::missing("line `issued rwts: ..` of a job", output));
     }
+    jobs.sides.retain(|side| side.ios > 0);
     Ok(jobs.sides)
 }
 
@@ -38,6 +47,8 @@ struct Jobs {
     group: u64,
     /// Index of the first side of the job that is read.
     first: usize,
+    /// For how many operations the job did.
+    waits: bool,
 }
 
 impl Jobs {
@@ -57,6 +68,7 @@ impl Jobs {
         let amount =
             rest.rsplit_once('(').and_then(|(_, it)| it.split_once(')')?.0.split_once('/'));
         let (bytes, run) = amount.ok_or_else(|| ReadError::number("bytes of a job", rest))?;
+        self.waits = true;
         self.sides.push(Side {
             group: self.group,
             direction,
@@ -85,6 +97,13 @@ impl Jobs {
         Ok(())
     }
 
+    /// Those from the request on (`lat`) come after those from its submission (`clat`), and count.
+    fn forget_percentiles(&mut self) {
+        if let Some(side) = self.sides[self.first..].last_mut() {
+            side.percentiles.clear();
+        }
+    }
+
     /// `|  1.00th=[    434],  5.00th=[    564],`
     fn percentiles(&mut self, unit: &str, row: &str) -> Result<(), ReadError> {
         let unit = time_unit("percentiles", unit)?;
@@ -100,6 +119,7 @@ impl Jobs {
 
     /// `707,317,0,0 short=..`
     fn issued(&mut self, issued: &str) -> Result<(), ReadError> {
+        self.waits = false;
         let totals = issued.split_whitespace().next().unwrap_or_default();
         for (direction, total) in totals.split(',').take(DIRECTIONS.len()).enumerate() {
             let total = count("issued", total)?;
@@ -129,4 +149,11 @@ fn latency(line: &str) -> Option<(&str, &str)> {
     let (form, rest) = line.trim_start().split_once("): ")?;
     let is_one = ["slat (", "clat (", "lat ("].iter().any(|kind| form.starts_with(kind));
     (is_one && rest.trim_start().starts_with("min=")).then_some((form, rest))
+}
+
+/// The unit of `clat percentiles (nsec):`, but not of the times until a submission.
+fn percentiles(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let is_one = line.starts_with("clat percentiles (") || line.starts_with("lat percentiles (");
+    if is_one { between(line, "(", ")") } else { None }
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use nightwatt_workloads::{JsonReader, Output, ReadError, RegexReader};
+use nightwatt_workloads::custom::{JsonReader, RegexReader};
+use nightwatt_workloads::{Output, ReadError};
 
 use crate::{assert_figures, ms};
 

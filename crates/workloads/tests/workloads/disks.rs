@@ -168,6 +168,25 @@ fn jobs_of_fio_that_run_at_the_same_time_are_added_up() {
 }
 
 #[test]
+fn what_fio_tells_besides_is_not_mixed_in() {
+    let mut kept = Kept::of("fio/read");
+    let plain = kept.read("fio").unwrap();
+    // Percentiles of the whole latency come after those of its parts; and a side that did nothing.
+    let row = "     | 50.00th=[ 1000], 99.00th=[ 2000]\n";
+    let others = format!("    slat percentiles (usec):\n{row}    lat percentiles (usec):\n{row}");
+    let none = "  write: IOPS=0, BW=0B/s (0B/s)(0B/1001msec); 0 zone resets\n";
+    kept.stdout = kept.stdout.replace("   bw (  KiB/s)", &format!("{others}   bw (  KiB/s)"));
+    kept.stdout = kept.stdout.replacen("  cpu  ", &format!("{none}  cpu  "), 1);
+    let outcome = kept.read("fio").unwrap();
+    assert_some(
+        &outcome,
+        &[("read_latency_p50", ms(1.0), "s"), ("read_latency_p99", ms(2.0), "s")],
+    );
+    assert_eq!((outcome.percentiles.len(), &outcome.operations), (2, &plain.operations));
+    assert!(outcome.figure("write_iops").is_none());
+}
+
+#[test]
 fn groups_of_fio_come_after_each_other() {
     let mut kept = Kept::of("fio/jobs");
     kept.stdout = kept.stdout.replace("b: (groupid=0", "b: (groupid=1");
@@ -204,6 +223,19 @@ fn fio_in_json() {
         // fio's own figures.
         &[("read_iops", 49_704.295704, "1/s"), ("read_throughput", 203_792_384.0 / 1.001, "B/s")],
     );
+}
+
+#[test]
+fn reports_of_fio_in_between_are_not_taken_for_the_last() {
+    for name in ["fio/mixed", "fio/mixed_json"] {
+        let mut kept = Kept::of(name);
+        kept.stdout = format!("{0}{0}", kept.stdout);
+        let error = kept.read("fio").unwrap_err().to_string();
+        assert!(error.contains("several reports"), "{error}");
+    }
+    let mut kept = Kept::of("fio/mixed_json");
+    kept.stdout = kept.stdout.replace("fio-3.33", "fio-2.16");
+    assert!(kept.read("fio").unwrap_err().to_string().contains("`fio-2.16`"));
 }
 
 #[test]

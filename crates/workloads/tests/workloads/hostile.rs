@@ -1,7 +1,9 @@
 //! Outputs that are dressed, damaged, or nothing of the kind.
 
-use nightwatt_workloads::{Count, RegexPlan, RegexReader, Value, tool};
-use nightwatt_workloads::{JsonPlan, JsonReader, Operation, Outcome, Output, Quantity, TOOLS};
+use nightwatt_workloads::custom::{
+    Count, JsonPlan, JsonReader, Operation, Quantity, RegexPlan, RegexReader, Take, Value,
+};
+use nightwatt_workloads::{Outcome, Output, TOOLS, tool};
 use proptest::prelude::*;
 
 use crate::{Kept, testdata};
@@ -72,6 +74,39 @@ fn colours_and_other_ends_of_lines_change_nothing() {
             text.replace(". ", ".\x1b[1;31m ").replace('\n', "\x1b[0m\n\x1b[K")
         });
         assert_eq!(coloured.read(tool).unwrap(), plain, "{name} in colour");
+    }
+}
+
+#[test]
+fn errors_in_the_output_change_nothing() {
+    for (tool, name, kept) in all() {
+        let Ok(plain) = kept.read(tool) else { continue };
+        for stdout in
+            [format!("{}{}", kept.stderr, kept.stdout), format!("{}{}", kept.stdout, kept.stderr)]
+        {
+            // As with `2>&1`. (What has no end at its last line, as oha's JSON, is all that there is.)
+            let merged = Kept { stdout, stderr: String::new(), files: kept.files.clone() };
+            assert_eq!(merged.read(tool).unwrap(), plain, "{name}");
+        }
+    }
+}
+
+#[test]
+fn two_reports_in_one_output_are_refused() {
+    for (tool, name, kept) in all() {
+        if kept.read(tool).is_err() {
+            continue;
+        }
+        let twice = changed(&kept, |text| format!("{text}\n{text}"));
+        match (tool, twice.read(tool)) {
+            // `-x` makes several lines, and a warning says so; and nothing twice is nothing.
+            ("bonnie++", Ok(outcome)) => assert!(outcome.warnings.len() > 1, "{name}"),
+            ("idle", result) => assert!(result.is_ok(), "{name}"),
+            (_, Err(error)) => {
+                assert!(error.to_string().contains("several reports"), "{name}: {error}");
+            }
+            (_, Ok(outcome)) => panic!("{name}: {outcome:?}"),
+        }
     }
 }
 
@@ -171,7 +206,7 @@ fn custom() -> (RegexReader, JsonReader) {
     };
     let regex = RegexPlan {
         patterns,
-        take: nightwatt_workloads::Take::Last,
+        take: Take::Last,
         figures: [("a".to_owned(), quantity("number", Some("unit")))].into(),
         main: None,
         operations: Some(Operation { from: "count".to_owned(), what: "things".to_owned() }),

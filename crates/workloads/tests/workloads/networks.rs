@@ -36,6 +36,24 @@ fn iperf_2_over_several_connections_is_told_by_their_sum() {
 }
 
 #[test]
+fn the_seconds_of_iperf_2_in_csv_are_not_the_whole() {
+    // As of `-i 1 -y C`; the line of the whole is the last one.
+    let line = |span: &str, bytes: u64, seconds: u64| {
+        format!(
+            "20261122205559,127.0.0.1,39216,127.0.0.1,15001,1,{span},{bytes},{}\n",
+            bytes * 8 / seconds
+        )
+    };
+    let seconds = [line("0.0-1.0", 1_000, 1), line("1.0-2.0", 3_000, 1)].concat();
+    let whole = line("0.0-2.0", 4_000, 2);
+    let read =
+        |stdout: String| Kept { stdout, stderr: String::new(), files: vec![] }.read("iperf2");
+    assert_done(&read(seconds.clone() + &whole).unwrap(), 4_000, "bytes", 2.0);
+    assert!(read(seconds.clone()).is_err());
+    assert!(read([seconds, whole.clone(), whole].concat()).is_err());
+}
+
+#[test]
 fn iperf_2_by_datagrams_is_told_by_the_server() {
     let outcome = read("iperf2", "iperf2/udp");
     assert_figures(
@@ -48,6 +66,10 @@ fn iperf_2_by_datagrams_is_told_by_the_server() {
         ],
     );
     assert_done(&outcome, (1.25 * MIB) as u64, "bytes", 1.0016);
+    // A line that comes after those of a server which got them in another order.
+    let mut kept = Kept::of("iperf2/udp");
+    kept.stdout += "[  1] 0.0000-1.0016 sec  7 datagrams received out-of-order\n";
+    assert_eq!(kept.read("iperf2").unwrap(), outcome);
 }
 
 #[test]

@@ -148,6 +148,26 @@ fn stress_ng_by_its_yaml() {
 }
 
 #[test]
+fn stress_ng_may_write_its_yaml_among_its_messages_and_doubt_itself() {
+    let plain = read("stress-ng", "stress_ng/several");
+    let mut mixed = Kept::of("stress_ng/several");
+    let (messages, yaml) = (mixed.stderr.clone(), mixed.files.remove(0));
+    let mut lines = messages.lines();
+    mixed.stdout = yaml
+        .lines()
+        .flat_map(|line| [Some(line), lines.next()])
+        .flatten()
+        .fold(String::new(), |all, line| all + line + "\n");
+    mixed.stderr.clear();
+    assert_eq!(mixed.read("stress-ng").unwrap(), plain);
+    // Two lines of version 0.17.
+    mixed.stdout += "stress-ng: info:  [1566] failed: 0\n\
+        stress-ng: info:  [1566] metrics untrustworthy: 2: cpu (2)\n";
+    let warnings = mixed.read("stress-ng").unwrap().warnings;
+    assert!(warnings.len() == 2 && warnings[1].contains("untrustworthy"), "{warnings:?}");
+}
+
+#[test]
 fn stressors_of_different_kinds_are_not_added_up() {
     let outcome = read("stress-ng", "stress_ng/several");
     assert!(outcome.operations.is_none() && outcome.warnings[0].contains("not added up"));

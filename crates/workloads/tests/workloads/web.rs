@@ -149,6 +149,18 @@ fn oha_in_text() {
 }
 
 #[test]
+fn requests_of_oha_that_the_end_of_the_time_cut_off_are_no_errors() {
+    let outcome = read("oha", "oha/deadline");
+    assert_done(&outcome, 73_918, "requests", ms(1012.3329));
+    assert_some(&outcome, &[("unfinished", 8.0, "1")]);
+    assert_eq!(outcome.errors, 0);
+    let outcome = read("oha", "oha/deadline_json");
+    assert_done(&outcome, 77_642, "requests", 1.002162262);
+    assert_some(&outcome, &[("unfinished", 8.0, "1")]);
+    assert_eq!(outcome.errors, 0);
+}
+
+#[test]
 fn what_oha_was_refused_is_no_request_a_second() {
     // It tells 15455 of them.
     for kept in ["oha/refused", "oha/refused_json"] {
