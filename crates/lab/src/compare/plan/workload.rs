@@ -1,8 +1,7 @@
 //! What is done, and who reads what it says.
 
-use nightwatt_workloads::{
-    JsonPlan, JsonReader, Outcome, Output, ReadError, RegexPlan, RegexReader, Tool, tool,
-};
+use nightwatt_workloads::custom::{JsonPlan, JsonReader, RegexPlan, RegexReader};
+use nightwatt_workloads::{Outcome, Output, ReadError, Tool, tool};
 use serde::Deserialize;
 
 use super::file::WorkloadFile;
