@@ -43,12 +43,12 @@ impl Config {
         prefix.extend(self.arguments.iter().cloned());
         prefix.extend(["/bin/sh", "-c"].map(str::to_owned));
         let place = start.place.within("bubblewrap", prefix);
-        let address = start.outer_address.clone();
+        let (address, ports) = (start.outer_address.clone(), start.outer_ports.clone());
         let facts = vec![
             ("engine".to_owned(), version.trim().to_owned()),
             ("root".to_owned(), self.root.clone()),
         ];
         let scratch = "/tmp/scratch".to_owned();
-        start.ready(Made { place, address, ports: Vec::new(), scratch, facts })
+        start.ready(Made { place, address, ports, scratch, facts })
     }
 }

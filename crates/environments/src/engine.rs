@@ -50,6 +50,9 @@ impl Container<'_> {
     pub(crate) fn start(self, mut start: Start<'_>) -> Result<Started, Error> {
         let engine = shell::join(&self.engine);
         let version = start.run("ask for its version", &format!("{engine} --version"))?;
+        if self.network == Network::Bridge && !start.outer_ports.is_empty() {
+            return Err(start.refuse("nobody forwards the ports of a bridge in this guest: say `network = \"host\"`"));
+        }
         let folder = start.folder()?;
         let name = start.id.clone();
         // Killed first: there is nothing in it that should have time to end well.
@@ -92,7 +95,7 @@ impl Container<'_> {
     fn reached(&self, start: &Start<'_>, engine: &str) -> Result<(String, Vec<(u16, u16)>), Error> {
         let outer = start.outer_address.clone();
         if self.network != Network::Bridge {
-            return Ok((outer, Vec::new()));
+            return Ok((outer, start.outer_ports.clone()));
         }
         if start.place == Place::here() {
             let line = format!("{engine} inspect --format '{{{{.NetworkSettings.IPAddress}}}}' {}", start.id);

@@ -21,13 +21,15 @@ pub(crate) struct Start<'a> {
     pub(crate) copy: u32,
     /// Where it is made.
     pub(crate) place: Place,
-    /// Where a client on this machine reaches that place.
+    /// Where a client on this machine reaches that place, and under which other ports.
     pub(crate) outer_address: String,
+    pub(crate) outer_ports: Vec<(u16, u16)>,
     /// No other environment ever has this name.
     pub(crate) id: String,
     guard: &'a Guard,
     stop: &'a Stop,
     deadline: Mono,
+    whole_limit: Duration,
     undos: Vec<Undo>,
 }
 
@@ -51,10 +53,12 @@ impl<'a> Start<'a> {
             copy,
             place: outer.map_or_else(Place::here, |outer| outer.place().clone()),
             outer_address: outer.map_or_else(|| "127.0.0.1".to_owned(), Started::address),
+            outer_ports: outer.map_or_else(Vec::new, |outer| outer.ports().to_vec()),
             id,
             guard,
             stop,
             deadline: monotonic() + limit,
+            whole_limit: limit,
             undos: Vec::new(),
         }
     }
@@ -101,6 +105,11 @@ impl<'a> Start<'a> {
         Ok(monotonic() < self.deadline)
     }
 
+    /// It took too long.
+    pub(crate) fn late(&self, what: &str) -> Error {
+        Error::TimedOut { what: self.told(what), limit: self.whole_limit, output: String::new() }
+    }
+
     /// There must be such programs.
     pub(crate) fn need(&self, programs: &[&str], hint: &'static str) -> Result<(), Error> {
         for program in programs {
@@ -134,12 +143,19 @@ impl<'a> Start<'a> {
             }
             None => "/var/tmp".to_owned(),
         };
+        self.folder_in(&parent, true)
+    }
+
+    /// The same somewhere else; it may be left to whatever ends the place itself.
+    pub(crate) fn folder_in(&mut self, parent: &str, is_removed: bool) -> Result<String, Error> {
         let folder = format!("{}/{}", parent.trim_end_matches('/'), self.id);
         let word = shell::quote(&folder);
-        // What is mounted there is not in it.
-        self.protect(&format!(
-            "[ ! -e {word} ] || rm -rf --one-file-system {word} 2>/dev/null || rm -rf {word}"
-        ))?;
+        if is_removed {
+            // What is mounted there is not in it.
+            self.protect(&format!(
+                "[ ! -e {word} ] || rm -rf --one-file-system {word} 2>/dev/null || rm -rf {word}"
+            ))?;
+        }
         // Not everything in there runs as the same user: PostgreSQL refuses to be root.
         let line = format!("mkdir -m 755 {word} && mkdir -m 1777 {word}/scratch");
         self.run("make a folder for it", &line)?;
@@ -157,10 +173,24 @@ impl<'a> Start<'a> {
         self.common.cpus_of(self.copy, &allowed).map(Some).map_err(|why| self.refuse(why))
     }
 
-    /// A pen, and what starts a program in it on the CPUs of this copy.
-    pub(crate) fn penned(&mut self, limit_memory: bool) -> Result<Vec<String>, Error> {
-        let mut prefix = Pen::make(self, limit_memory)?.prefix();
-        if let Some(cpus) = self.cpus()? {
+    /// The CPUs of this machine that the threads of a guest may use, if the options limit them. It may
+    /// have more virtual ones than that.
+    pub(crate) fn guest_cpus(&self) -> Result<Option<Vec<u32>>, Error> {
+        match &self.common.pin {
+            None => Ok(None),
+            Some(pool) if self.common.cpus.is_none_or(|cpus| cpus as usize > pool.len()) => {
+                Ok(Some(pool.clone()))
+            }
+            Some(_) => self.cpus(),
+        }
+    }
+
+    /// A pen, and what starts a program in it; with the memory and on the CPUs of this copy, unless
+    /// something else sees to those.
+    pub(crate) fn penned(&mut self, is_limited: bool) -> Result<Vec<String>, Error> {
+        let mut prefix = Pen::make(self, is_limited)?.prefix();
+        let cpus = is_limited.then(|| self.cpus()).transpose()?.flatten();
+        if let Some(cpus) = cpus {
             prefix.extend(["taskset".to_owned(), "-c".to_owned(), comma_separated(&cpus)]);
         }
         Ok(prefix)

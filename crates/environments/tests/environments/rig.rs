@@ -120,7 +120,7 @@ impl Rig {
         found
     }
 
-    fn left(&self, when: &str) {
+    pub(crate) fn left(&self, when: &str) {
         let left = self.inventory(&[std::process::id()]);
         assert!(left.is_empty(), "left {when}: {left:#?}");
         assert!(!self.path("journal").exists(), "the journal is left {when}");
@@ -171,6 +171,15 @@ impl Rig {
         assert!(!self.path("journal").exists(), "all was undone after {signal:?}");
     }
 
+    /// Waits for something that nobody announces.
+    pub(crate) fn until(&self, is_so: impl Fn() -> bool) {
+        let deadline = monotonic() + PATIENCE;
+        while !is_so() {
+            assert!(monotonic() < deadline, "in vain");
+            self.stop.wait_until(monotonic() + Duration::from_millis(50));
+        }
+    }
+
     /// A server inside is reached by a client outside.
     pub(crate) fn serves(&self, started: &Started, inside: u16, text: &str) {
         let scratch = started.scratch();
@@ -212,7 +221,7 @@ pub(crate) fn inside(started: &Started, line: &str) -> String {
     output(started.command(line).stdin(Stdio::null())).trim().to_owned()
 }
 
-fn commands_are_run(started: &Started) {
+pub(crate) fn commands_are_run(started: &Started) {
     let mut command = started.command("read -r word; echo \"hello $word\"; echo error >&2; exit 3");
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"world\n").unwrap();
@@ -228,7 +237,7 @@ fn commands_are_run(started: &Started) {
 }
 
 /// And one command finds there what another has written.
-fn scratch_is_empty(started: &Started) {
+pub(crate) fn scratch_is_empty(started: &Started) {
     let scratch = started.scratch();
     assert_eq!(inside(started, &format!("ls -A {scratch}")), "");
     inside(started, &format!("echo kept >{scratch}/note"));
