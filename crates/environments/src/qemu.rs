@@ -95,8 +95,9 @@ const MEMORY: Memory = Memory(512 << 20);
 /// Where a guest's `sshd` listens.
 const SSH: u16 = 22;
 
-/// So long is waited for a first word of `sshd`, and before it is asked again.
-const ROUND: Duration = Duration::from_millis(500);
+/// So long is waited for a first word of `sshd`: each connection that is given up stays with it for a
+/// while, and it takes only so many.
+const ROUND: Duration = Duration::from_secs(4);
 
 impl Config {
     pub(crate) fn start(&self, mut start: Start<'_>) -> Result<Started, Error> {
@@ -119,7 +120,7 @@ impl Config {
         let at = ports[0].1;
         self.wait(&start, &folder, at)?;
         let login = self.login(&start, &folder, at)?;
-        let there = ssh::connect(&mut start, &prefix, "127.0.0.1", &login)
+        let there = ssh::connect(&mut start, &prefix, "127.0.0.1", &login, true)
             .map_err(|error| with_console(&start, &folder, error))?;
         let version = start.run("ask for QEMU's version", &format!("{} --version", shell::quote(&self.program)))?;
         let scratch = self.scratch(&mut start, &there)?;
@@ -210,7 +211,7 @@ impl Config {
         };
         while speaks().is_none() {
             // A port that nobody holds any more: QEMU has ended.
-            if TcpStream::connect_timeout(&address, ROUND).is_err() || !start.wait(ROUND / 5)? {
+            if TcpStream::connect_timeout(&address, ROUND).is_err() || !start.wait(ROUND / 20)? {
                 let error = start.late(&format!("wait for ssh in the guest, {}", self.kernel.as_deref().unwrap_or("from its disk")));
                 return Err(with_console(start, folder, error));
             }

@@ -4,6 +4,8 @@
 //! One connection is kept open, and commands share it. What runs there is kept together and ended as it
 //! would be here.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 
 use crate::start::{Made, Start};
@@ -69,12 +71,16 @@ impl Login {
     }
 }
 
+/// What ssh says when it is of no use to try again.
+const FINAL: [&str; 3] = ["Permission denied", "verification failed", "Bad configuration"];
+
 /// Opens the connection that is shared, in the pen that starts with `prefix`, and gives the place behind.
 pub(crate) fn connect(
     start: &mut Start<'_>,
     prefix: &[String],
     host: &str,
     login: &Login,
+    is_starting: bool,
 ) -> Result<Place, Error> {
     // The path of a socket may have no more than some hundred characters.
     let socket = format!("/tmp/{}.ssh", start.id);
@@ -86,7 +92,15 @@ pub(crate) fn connect(
         "{} </dev/null >/dev/null 2>{socket}.log || {{ cat {socket}.log >&2; exit 1; }}",
         shell::join(master)
     );
-    start.run(&format!("log in on {host} by ssh"), &line)?;
+    let what = format!("log in on {host} by ssh");
+    while let Err(error) = start.run(&what, &line) {
+        let text = error.to_string();
+        // A system that starts takes connections before it is ready for them.
+        let is_final = !is_starting || FINAL.iter().any(|words| text.contains(words));
+        if is_final || !start.wait(Duration::from_secs(1))? {
+            return Err(error);
+        }
+    }
     let mut each = login.argv();
     each.extend(["-S", &socket, "-o", "ControlMaster=no", "-o", "LogLevel=ERROR", host].map(str::to_owned));
     Ok(start.place.behind(host, each))
@@ -96,13 +110,15 @@ impl Config {
     pub(crate) fn start(&self, mut start: Start<'_>) -> Result<Started, Error> {
         start.need(&["ssh"], "install openssh-client")?;
         let prefix = start.penned(false)?;
-        let there = connect(&mut start, &prefix, &self.host, &self.login)?;
+        let there = connect(&mut start, &prefix, &self.host, &self.login, false)?;
         let line = format!("ssh -V 2>&1; {} -G {}", shell::join(self.login.argv()), shell::quote(&self.host));
         let said = start.run("ask ssh for its version, and for the host's address", &line)?;
         let address = said.lines().find_map(|line| line.strip_prefix("hostname "));
         let address = address.unwrap_or(&self.host).to_owned();
         let version = said.lines().next().unwrap_or_default().to_owned();
         start.place = there;
+        // Should it be this very machine, the end of what is there must not end the connection.
+        start.id.push_str("-there");
         let folder = start.folder()?;
         let mut inside = start.penned(false)?;
         inside.extend(["/bin/sh", "-c"].map(str::to_owned));

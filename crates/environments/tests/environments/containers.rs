@@ -1,8 +1,6 @@
 //! Containers of engines, with storage of their own.
 
-use std::process::Command;
-
-use crate::rig::{Rig, inside, memory_is_limited, output, program, root};
+use crate::rig::{Rig, inside, memory_is_limited, program, root};
 
 /// Without systemd, without an image registry, and in a folder of the test.
 fn podman(rig: &Rig, options: &str) -> String {

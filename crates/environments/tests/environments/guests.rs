@@ -128,7 +128,16 @@ fn postgresql_runs_in_a_container_in_a_guest() {
 }
 
 /// A server of our own that knows one user: us.
-fn sshd(rig: &Rig) -> Option<(Child, u16)> {
+struct Sshd(Child);
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn sshd(rig: &Rig) -> Option<(Sshd, u16)> {
     program("sshd", "openssh-server").and(program("ssh", "openssh-client"))?;
     for name in ["host", "id"] {
         let mut keygen = Command::new("ssh-keygen");
@@ -149,6 +158,7 @@ fn sshd(rig: &Rig) -> Option<(Child, u16)> {
         .stderr(Stdio::from(fs::File::create(rig.path("sshd.log")).unwrap()))
         .spawn()
         .unwrap();
+    let child = Sshd(child);
     rig.until(|| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
     Some((child, port))
 }
@@ -159,7 +169,7 @@ fn a_machine_that_is_reached_by_ssh_is_left_as_it_was() {
         return;
     }
     let rig = Rig::new();
-    let Some((mut server, port)) = sshd(&rig) else { return };
+    let Some((_server, port)) = sshd(&rig) else { return };
     let path = |name: &str| rig.path(name).display().to_string();
     let options = format!(
         "kind = \"ssh\"\nhost = \"127.0.0.1\"\nport = {port}\nkey = \"{}\"\nknown_hosts = \"{}\"\nconfig = \"/dev/null\"",
@@ -182,6 +192,4 @@ fn a_machine_that_is_reached_by_ssh_is_left_as_it_was() {
     let guard = rig.guard();
     let error = rig.config(&closed).start(0, None, &guard, &rig.stop).unwrap_err().to_string();
     assert!(error.contains("Permission denied"), "{error}");
-    server.kill().unwrap();
-    server.wait().unwrap();
 }
