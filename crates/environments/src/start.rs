@@ -189,11 +189,16 @@ impl<'a> Start<'a> {
     /// something else sees to those.
     pub(crate) fn penned(&mut self, is_limited: bool) -> Result<Vec<String>, Error> {
         let mut prefix = Pen::make(self, is_limited)?.prefix();
-        let cpus = is_limited.then(|| self.cpus()).transpose()?.flatten();
-        if let Some(cpus) = cpus {
-            prefix.extend(["taskset".to_owned(), "-c".to_owned(), comma_separated(&cpus)]);
+        if is_limited {
+            prefix.extend(self.on_cpus()?);
         }
         Ok(prefix)
+    }
+
+    /// What starts a program on the CPUs of this copy.
+    pub(crate) fn on_cpus(&self) -> Result<Vec<String>, Error> {
+        let words = |cpus: Vec<u32>| ["taskset".to_owned(), "-c".to_owned(), comma_separated(&cpus)];
+        Ok(self.cpus()?.map(words).into_iter().flatten().collect())
     }
 
     /// Starts something that stays, and waits for so many lines of its output; `folder` is for its log.

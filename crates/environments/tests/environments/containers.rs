@@ -41,3 +41,40 @@ fn containers_have_the_cpus_and_the_memory_that_were_asked_for() {
     rig.serves(&second, 80, "from the second");
     assert_ne!(first.address(), second.address());
 }
+
+#[test]
+fn a_container_of_nspawn_comes_and_goes() {
+    if program("systemd-nspawn", "systemd-container").and(root()).is_none() {
+        return;
+    }
+    let rig = Rig::new();
+    rig.try_all("kind = \"nspawn\"");
+    two_side_by_side(&rig, "kind = \"nspawn\"");
+    assert!(!std::fs::read_dir("/run/systemd/nspawn").is_ok_and(|folders| {
+        let entries = folders.flatten().filter_map(|folder| std::fs::read_dir(folder.path()).ok());
+        entries.flatten().flatten().any(|entry| entry.file_name().to_string_lossy().starts_with("nightwatt-"))
+    }));
+}
+
+#[test]
+fn a_container_of_lxc_comes_and_goes() {
+    if program("lxc-execute", "lxc").and(root()).is_none() {
+        return;
+    }
+    let rig = Rig::new();
+    rig.try_all("kind = \"lxc\"");
+    two_side_by_side(&rig, "kind = \"lxc\"");
+}
+
+/// With the host's network; each on one CPU and in little memory.
+fn two_side_by_side(rig: &Rig, options: &str) {
+    let guard = rig.guard();
+    let options = format!("{options}\ncpus = 1\nmemory = \"96 MiB\"");
+    let first = rig.start(&options, &guard);
+    let second = rig.config(&options).start(1, None, &guard, &rig.stop).unwrap();
+    assert_eq!(inside(&first, "nproc"), "1");
+    assert_eq!(inside(&first, "ps -o comm= -p 2"), "sleep", "it sees its own processes");
+    memory_is_limited(&first);
+    rig.serves(&first, 18_086, "from the first");
+    rig.serves(&second, 18_087, "from the second");
+}

@@ -3,4 +3,5 @@
 mod containers;
 mod guests;
 mod host;
+mod network;
 mod rig;
