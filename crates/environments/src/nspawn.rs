@@ -23,6 +23,7 @@ pub struct Config {
 /// After [`root::SHOW`]: the name, and more arguments. Its process number, then a word from within.
 const SPAWN: &str = "\
 name=$1; shift
+stat -c %d:%i $view >$folder/lock
 echo $$
 exec systemd-nspawn --quiet --register=no --keep-unit --pipe --as-pid2 --machine=$name \
 --directory=$view --bind=$folder/scratch:/scratch --timezone=off --link-journal=no \"$@\" \
@@ -36,9 +37,12 @@ impl Config {
         let lower = root::folder(&start, &self.root)?;
         let version = start.run("ask for its version", "systemd-nspawn --version | head -n 1")?;
         let folder = start.folder()?;
-        // Killed, it leaves where mounts would have been handed in.
+        // Killed, it leaves where mounts would have been handed in, and its lock on the root.
         let name = start.id.clone();
-        start.protect(&format!("rm -rf --one-file-system /run/systemd/nspawn/*/{name}"))?;
+        start.protect(&format!(
+            "rm -rf --one-file-system /run/systemd/nspawn/*/{name}\n\
+             [ ! -e {folder}/lock ] || rm -f /run/systemd/nspawn/locks/inode-$(cat {folder}/lock)"
+        ))?;
         let mut prefix = start.penned(true)?;
         let mut spawn = prefix.clone();
         spawn.extend(root::shown(&folder, &lower, SPAWN));

@@ -48,12 +48,13 @@ fn a_container_of_nspawn_comes_and_goes() {
         return;
     }
     let rig = Rig::new();
+    let locks = std::fs::read_dir("/run/systemd/nspawn/locks").map_or(0, Iterator::count);
     rig.try_all("kind = \"nspawn\"");
     two_side_by_side(&rig, "kind = \"nspawn\"");
-    assert!(!std::fs::read_dir("/run/systemd/nspawn").is_ok_and(|folders| {
-        let entries = folders.flatten().filter_map(|folder| std::fs::read_dir(folder.path()).ok());
-        entries.flatten().flatten().any(|entry| entry.file_name().to_string_lossy().starts_with("nightwatt-"))
-    }));
+    let left = std::process::Command::new("find").args(["/run/systemd/nspawn", "-mindepth", "2"]).output();
+    let left = String::from_utf8(left.unwrap().stdout).unwrap();
+    assert!(!left.lines().any(|line| line.contains("nightwatt-")), "{left}");
+    assert_eq!(left.matches("inode-").count(), locks, "{left}");
 }
 
 #[test]

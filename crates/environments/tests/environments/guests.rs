@@ -127,17 +127,18 @@ fn postgresql_runs_in_a_container_in_a_guest() {
     rig.left("after stop");
 }
 
-/// A server of our own that knows one user: us.
-struct Sshd(Child);
+/// Killed at the end.
+struct Daemon(Child);
 
-impl Drop for Sshd {
+impl Drop for Daemon {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-fn sshd(rig: &Rig) -> Option<(Sshd, u16)> {
+/// A server of our own that knows one user: us.
+fn sshd(rig: &Rig) -> Option<(Daemon, u16)> {
     program("sshd", "openssh-server").and(program("ssh", "openssh-client"))?;
     for name in ["host", "id"] {
         let mut keygen = Command::new("ssh-keygen");
@@ -158,7 +159,7 @@ fn sshd(rig: &Rig) -> Option<(Sshd, u16)> {
         .stderr(Stdio::from(fs::File::create(rig.path("sshd.log")).unwrap()))
         .spawn()
         .unwrap();
-    let child = Sshd(child);
+    let child = Daemon(child);
     rig.until(|| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
     Some((child, port))
 }
@@ -192,4 +193,93 @@ fn a_machine_that_is_reached_by_ssh_is_left_as_it_was() {
     let guard = rig.guard();
     let error = rig.config(&closed).start(0, None, &guard, &rig.stop).unwrap_err().to_string();
     assert!(error.contains("Permission denied"), "{error}");
+}
+
+/// In a mount namespace of its own libvirtd neither sees nor changes what this machine's has.
+const LIBVIRTD: &str = r#"set -e
+D=$1 PATH=$PATH:/usr/sbin:/sbin
+printf 'stdio_handler="file"\nsecurity_driver="none"\nuser="root"\ngroup="root"\ncgroup_controllers=[]\nremember_owner=0\n' > $D/qemu.conf
+printf 'unix_sock_dir="%s"\nauth_unix_rw="none"\nauth_unix_ro="none"\n' $D > $D/libvirtd.conf
+for place in etc run var/lib var/log var/cache; do
+  mkdir -p $D/$place /$place/libvirt
+  mount --bind $D/$place /$place/libvirt
+done
+cp $D/qemu.conf /etc/libvirt/
+exec libvirtd -f $D/libvirtd.conf -p $D/pid >/dev/null 2>$D/log"#;
+
+#[test]
+fn a_guest_of_libvirt_boots_works_and_is_gone() {
+    if program("libvirtd", "libvirt-daemon-system").and(program("virsh", "libvirt-clients")).and(root()).is_none() {
+        return;
+    }
+    let rig = Rig::new();
+    let Some(options) = guest(&rig, "") else { return };
+    let value = |name: &str| {
+        if name == "second" {
+            let (_, rest) = options.split_once("file=").unwrap();
+            return rest.split_once(',').unwrap().0.to_owned();
+        }
+        let line = options.lines().find(|line| line.starts_with(&format!("{name} ="))).unwrap();
+        line.split('"').nth(1).unwrap().to_owned()
+    };
+    let at = rig.path("libvirt");
+    fs::create_dir(&at).unwrap();
+    let daemon = Command::new("unshare")
+        .args(["--mount", "sh", "-c", LIBVIRTD, "sh"])
+        .arg(&at)
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    let _daemon = Daemon(daemon);
+    let uri = format!("qemu:///system?socket={}/libvirt-sock", at.display());
+    rig.until(|| Command::new("virsh").args(["-c", &uri, "uri"]).output().unwrap().status.success());
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    fs::write(rig.path("guest.xml"), domain(&value, &rig, port)).unwrap();
+    let xml = rig.path("guest.xml").display().to_string();
+    let plan = format!(
+        "kind = \"libvirt\"\nxml = \"{xml}\"\nuri = \"{uri}\"\naddress = \"127.0.0.1\"\nport = {port}\nuser = \"root\"\n\
+         key = \"{}\"\nconfig = \"/dev/null\"\nknown_hosts = \"/dev/null\"\nssh_arguments = [\"-o\", \"StrictHostKeyChecking=no\"]",
+        value("key")
+    );
+    // The rig's folder for work is not one in the guest.
+    let text = format!("name = \"it\"\n{plan}");
+    let config: nightwatt_environments::EnvironmentConfig = toml::from_str(&text).unwrap();
+    let guard = rig.guard();
+    let started = config.start(0, None, &guard, &rig.stop).unwrap_or_else(|error| panic!("{error}"));
+    commands_are_run(&started);
+    scratch_is_empty(&started);
+    let again = config.start(0, None, &guard, &rig.stop).unwrap_err().to_string();
+    assert!(again.contains("running already"), "{again}");
+    started.stop().unwrap_or_else(|error| panic!("{error}"));
+    let list = output(Command::new("virsh").args(["-c", &uri, "list", "--all", "--name"]));
+    assert_eq!(list.trim(), "", "it is not known any more");
+    guard.finish().unwrap();
+    rig.left("after stop");
+}
+
+/// The guest of tools/vm as libvirt has it, its disk for reading alone and what is written thrown away.
+fn domain(value: &dyn Fn(&str) -> String, rig: &Rig, port: u16) -> String {
+    for (copy, disk) in [("disk.img", value("disk")), ("second.img", value("second"))] {
+        output(Command::new("cp").args(["--sparse=always", "--reflink=auto"]).arg(disk).arg(rig.path(copy)));
+    }
+    let disk = |file: &str, name: &str| {
+        format!(
+            "<disk type='file'><driver name='qemu' type='raw'/><source file='{}'/><target dev='{name}' bus='virtio'/></disk>",
+            rig.path(file).display()
+        )
+    };
+    format!(
+        "<domain type='qemu' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><name>it</name>\
+         <memory unit='MiB'>512</memory><os><type arch='x86_64' machine='pc'>hvm</type><kernel>{}</kernel>\
+         <initrd>{}</initrd><cmdline>{}</cmdline></os><features><acpi/></features><devices>\
+         <emulator>/usr/bin/qemu-system-x86_64</emulator>{}{}<controller type='usb' model='none'/>\
+         <memballoon model='none'/></devices><qemu:commandline><qemu:arg value='-netdev'/>\
+         <qemu:arg value='user,id=n,hostfwd=tcp:127.0.0.1:{port}-:22'/><qemu:arg value='-device'/>\
+         <qemu:arg value='virtio-net-pci,netdev=n,addr=0x10'/></qemu:commandline></domain>",
+        value("kernel"),
+        value("initrd"),
+        value("append"),
+        disk("disk.img", "vda"),
+        disk("second.img", "vdb")
+    )
 }
