@@ -26,7 +26,8 @@ impl Config {
         start.need(&["bwrap"], "install bubblewrap")?;
         let lower = root::folder(&start, &self.root)?;
         let folder = start.folder()?;
-        let line = format!("cd {folder} && mkdir -m 1777 tmp run var-tmp && mkdir -m 1777 tmp/scratch");
+        let line =
+            format!("cd {folder} && mkdir -m 1777 tmp run var-tmp && mkdir -m 1777 tmp/scratch");
         start.run("make its folders", &line)?;
         let version = start.run("ask for its version", "bwrap --version")?;
         let mut prefix = start.penned(true)?;
@@ -34,9 +35,29 @@ impl Config {
             ["scratch", "tmp", "run", "var-tmp"].map(|name| format!("{folder}/{name}"));
         prefix.extend(
             [
-                "bwrap", "--ro-bind", &lower, "/", "--dev-bind", "/dev", "/dev", "--proc", "/proc",
-                "--bind", &tmp, "/tmp", "--bind", &run, "/run", "--bind", &var_tmp, "/var/tmp",
-                "--bind", &scratch, "/tmp/scratch", "--unshare-pid", "--die-with-parent",
+                "bwrap",
+                "--ro-bind",
+                &lower,
+                "/",
+                "--dev-bind",
+                "/dev",
+                "/dev",
+                "--proc",
+                "/proc",
+                "--bind",
+                &tmp,
+                "/tmp",
+                "--bind",
+                &run,
+                "/run",
+                "--bind",
+                &var_tmp,
+                "/var/tmp",
+                "--bind",
+                &scratch,
+                "/tmp/scratch",
+                "--unshare-pid",
+                "--die-with-parent",
             ]
             .map(str::to_owned),
         );

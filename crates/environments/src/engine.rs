@@ -51,7 +51,9 @@ impl Container<'_> {
         let engine = shell::join(&self.engine);
         let version = start.run("ask for its version", &format!("{engine} --version"))?;
         if self.network == Network::Bridge && !start.outer_ports.is_empty() {
-            return Err(start.refuse("nobody forwards the ports of a bridge in this guest: say `network = \"host\"`"));
+            return Err(start.refuse(
+                "nobody forwards the ports of a bridge in this guest: say `network = \"host\"`",
+            ));
         }
         let folder = start.folder()?;
         let name = start.id.clone();
@@ -63,7 +65,9 @@ impl Container<'_> {
              {engine} rm -f {name} && {{ :; {after}\n}}"
         ))?;
         let mut run = self.engine.clone();
-        run.extend(["run", "-d", "--name", &name, "--network", self.network.name()].map(str::to_owned));
+        run.extend(
+            ["run", "-d", "--name", &name, "--network", self.network.name()].map(str::to_owned),
+        );
         run.extend(["--entrypoint".to_owned(), String::new()]);
         run.push(format!("--volume={folder}/scratch:/scratch"));
         if let Some(cpus) = start.cpus()? {
@@ -98,7 +102,10 @@ impl Container<'_> {
             return Ok((outer, start.outer_ports.clone()));
         }
         if start.place == Place::here() {
-            let line = format!("{engine} inspect --format '{{{{.NetworkSettings.IPAddress}}}}' {}", start.id);
+            let line = format!(
+                "{engine} inspect --format '{{{{.NetworkSettings.IPAddress}}}}' {}",
+                start.id
+            );
             let address = start.run("ask for its address", &line)?.trim().to_owned();
             if !address.is_empty() {
                 return Ok((address, Vec::new()));
@@ -107,7 +114,11 @@ impl Container<'_> {
         let mut line = String::new();
         for port in self.ports {
             // `0.0.0.0:49153`, and a second line for IPv6.
-            let _ = writeln!(line, "echo {port} $({engine} port {} {port}/tcp | head -n 1 | sed 's/.*://')", start.id);
+            let _ = writeln!(
+                line,
+                "echo {port} $({engine} port {} {port}/tcp | head -n 1 | sed 's/.*://')",
+                start.id
+            );
         }
         let said = start.run("ask for its ports", &line)?;
         let ports = said.lines().filter_map(|line| {

@@ -40,11 +40,15 @@ impl Config {
         start.need(&["virsh"], "install libvirt-clients")?;
         start.need(&["ssh"], "install openssh-client")?;
         let virsh = shell::join(["virsh", "-q", "-c", &self.uri]);
-        let version = start.run("ask libvirt for its version", &format!("{virsh} version | tail -n 1"))?;
+        let version =
+            start.run("ask libvirt for its version", &format!("{virsh} version | tail -n 1"))?;
         let (name, begin) = match (&self.domain, &self.xml) {
             (Some(domain), None) => (domain.clone(), format!("start {}", shell::quote(domain))),
             (None, Some(file)) => {
-                let line = format!("sed -n 's|.*<name>\\(.*\\)</name>.*|\\1|p' {} | head -n 1", shell::quote(file));
+                let line = format!(
+                    "sed -n 's|.*<name>\\(.*\\)</name>.*|\\1|p' {} | head -n 1",
+                    shell::quote(file)
+                );
                 let name = start.run("read the guest's name", &line)?.trim().to_owned();
                 (name, format!("create {}", shell::quote(file)))
             }
@@ -55,11 +59,14 @@ impl Config {
         let now = start.run("ask for the guest's state", &format!("{state} || true"))?;
         if !["", "shut off"].contains(&now.trim()) {
             return Err(start.refuse(format!(
-                "`{name}` is {} already: shut it off, or use it as it is by `kind = \"ssh\"`", now.trim()
+                "`{name}` is {} already: shut it off, or use it as it is by `kind = \"ssh\"`",
+                now.trim()
             )));
         }
         // Whoever shut it off meanwhile has done that for us.
-        start.protect(&format!("case $({state}) in '' | 'shut off') ;; *) {virsh} destroy {word} ;; esac"))?;
+        start.protect(&format!(
+            "case $({state}) in '' | 'shut off') ;; *) {virsh} destroy {word} ;; esac"
+        ))?;
         start.run("start the guest", &format!("{virsh} {begin}"))?;
         let address = match &self.address {
             Some(address) => address.clone(),
@@ -71,16 +78,16 @@ impl Config {
         start.id.push_str("-there");
         // Its disk may stay.
         let folder = start.folder()?;
-        let facts = vec![
-            ("engine".to_owned(), version.trim().to_owned()),
-            ("domain".to_owned(), name),
-        ];
+        let facts =
+            vec![("engine".to_owned(), version.trim().to_owned()), ("domain".to_owned(), name)];
         let (place, scratch) = (start.place.clone(), format!("{folder}/scratch"));
         start.ready(Made { place, address, ports: Vec::new(), scratch, facts })
     }
 
     fn ask_address(&self, start: &Start<'_>, virsh: &str, word: &str) -> Result<String, Error> {
-        let line = format!("{virsh} domifaddr {word} | awk '$3 == \"ipv4\" {{ sub(\"/.*\", \"\", $4); print $4; exit }}'");
+        let line = format!(
+            "{virsh} domifaddr {word} | awk '$3 == \"ipv4\" {{ sub(\"/.*\", \"\", $4); print $4; exit }}'"
+        );
         loop {
             let said = start.run("ask libvirt for the guest's address", &line)?.trim().to_owned();
             if !said.is_empty() {

@@ -35,7 +35,10 @@ impl Config {
         let folder = start.folder()?;
         let pen = start.penned(false)?;
         let name = start.id.clone();
-        let line = format!("mkdir {folder}/lxc && printf %s {} >{folder}/config", shell::quote(&self.lines(&start, &folder)?));
+        let line = format!(
+            "mkdir {folder}/lxc && printf %s {} >{folder}/config",
+            shell::quote(&self.lines(&start, &folder)?)
+        );
         start.run("write its configuration", &line)?;
         start.protect(&format!(
             "[ ! -e {folder}/lxc ] || lxc-stop -k -n {name} -P {folder}/lxc 2>/dev/null || true"
@@ -47,7 +50,9 @@ impl Config {
         start.background("start LXC", &folder, &execute, 1)?;
         let mut attach: Vec<_> = pen.iter().chain(&cpus).cloned().collect();
         let at = format!("{folder}/lxc");
-        attach.extend(["lxc-attach", "-n", &name, "-P", &at, "--", "/bin/sh", "-c"].map(str::to_owned));
+        attach.extend(
+            ["lxc-attach", "-n", &name, "-P", &at, "--", "/bin/sh", "-c"].map(str::to_owned),
+        );
         let place = start.place.within("LXC", attach);
         let (address, ports) = (start.outer_address.clone(), start.outer_ports.clone());
         let facts = vec![
@@ -73,7 +78,11 @@ impl Config {
         if let Some(memory) = start.common.memory {
             let line = "[ -e /sys/fs/cgroup/cgroup.controllers ] && echo 2 || true";
             let version = start.run("ask for the version of its cgroups", line)?;
-            let key = if version.trim() == "2" { "cgroup2.memory.max" } else { "cgroup.memory.limit_in_bytes" };
+            let key = if version.trim() == "2" {
+                "cgroup2.memory.max"
+            } else {
+                "cgroup.memory.limit_in_bytes"
+            };
             lines.push(format!("lxc.{key} = {}", memory.0));
         }
         lines.extend(self.lines.iter().cloned());

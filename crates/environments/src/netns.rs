@@ -54,7 +54,9 @@ impl Config {
         let place = start.place.within("a network of its own", prefix);
         let mut facts = Vec::new();
         let said = [("rate", &self.rate), ("delay", &self.delay)];
-        facts.extend(said.iter().filter_map(|(name, value)| Some(((*name).to_owned(), (*value).clone()?))));
+        facts.extend(
+            said.iter().filter_map(|(name, value)| Some(((*name).to_owned(), (*value).clone()?))),
+        );
         facts.extend(self.loss.map(|loss| ("loss".to_owned(), loss.to_string())));
         let scratch = format!("{folder}/scratch");
         start.ready(Made { place, address: second, ports: Vec::new(), scratch, facts })
@@ -66,13 +68,19 @@ impl Config {
             let mut parent = "root";
             if let Some(delay) = &self.delay {
                 let delay = crate::shell::quote(delay);
-                let _ = writeln!(line, "{before}tc qdisc add dev {card} root handle 1: netem delay {delay} limit 100000");
+                let _ = writeln!(
+                    line,
+                    "{before}tc qdisc add dev {card} root handle 1: netem delay {delay} limit 100000"
+                );
                 parent = "parent 1:";
             }
             if let Some(rate) = &self.rate {
                 let rate = crate::shell::quote(rate);
                 // As much in one go as leaves in a few milliseconds at a gigabit.
-                let _ = writeln!(line, "{before}tc qdisc add dev {card} {parent} tbf rate {rate} burst 256k latency 50ms");
+                let _ = writeln!(
+                    line,
+                    "{before}tc qdisc add dev {card} {parent} tbf rate {rate} burst 256k latency 50ms"
+                );
             }
         }
         if let Some(loss) = self.loss {

@@ -54,7 +54,9 @@ impl Config {
         let line = format!("cat /proc/{outer}/task/*/children");
         let first = start.run("look for its first process", &line)?;
         let first = first.split_whitespace().next().unwrap_or_default();
-        prefix.extend(["nsenter", "-t", first, "-m", "-u", "-i", "-p", "-r", "-w"].map(str::to_owned));
+        prefix.extend(
+            ["nsenter", "-t", first, "-m", "-u", "-i", "-p", "-r", "-w"].map(str::to_owned),
+        );
         prefix.extend(["/bin/sh", "-c"].map(str::to_owned));
         let place = start.place.within("systemd-nspawn", prefix);
         let (address, ports) = (start.outer_address.clone(), start.outer_ports.clone());

@@ -104,7 +104,9 @@ impl Config {
         start.need(&[&self.program], "install qemu-system-x86, or another architecture's")?;
         start.need(&["ssh"], "install openssh-client")?;
         if !self.snapshot && start.copy > 0 {
-            return Err(start.refuse("copies cannot share a disk that is written to: leave `snapshot = false` out"));
+            return Err(start.refuse(
+                "copies cannot share a disk that is written to: leave `snapshot = false` out",
+            ));
         }
         let folder = start.folder()?;
         let ports = self.forwarded(&start)?;
@@ -122,7 +124,8 @@ impl Config {
         let login = self.login(&start, &folder, at)?;
         let there = ssh::connect(&mut start, &prefix, "127.0.0.1", &login, true)
             .map_err(|error| with_console(&start, &folder, error))?;
-        let version = start.run("ask for QEMU's version", &format!("{} --version", shell::quote(&self.program)))?;
+        let version = start
+            .run("ask for QEMU's version", &format!("{} --version", shell::quote(&self.program)))?;
         let scratch = self.scratch(&mut start, &there)?;
         let name = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let mut facts = vec![
@@ -132,7 +135,10 @@ impl Config {
         ];
         if let Some(disk) = &self.disk {
             let cache = self.disk_cache.as_deref().unwrap_or("writeback");
-            facts.push(name("disk", &format!("{disk} ({}, {}, cache {cache})", self.disk_format, self.disk_bus)));
+            facts.push(name(
+                "disk",
+                &format!("{disk} ({}, {}, cache {cache})", self.disk_format, self.disk_bus),
+            ));
         }
         let place = there.renamed("a guest");
         start.ready(Made { place, address: "127.0.0.1".to_owned(), ports, scratch, facts })
@@ -149,7 +155,8 @@ impl Config {
             }
             held.push((*inside, TcpListener::bind("127.0.0.1:0").map_err(told)?));
         }
-        let ports = held.iter().map(|(inside, listener)| Ok((*inside, listener.local_addr()?.port())));
+        let ports =
+            held.iter().map(|(inside, listener)| Ok((*inside, listener.local_addr()?.port())));
         ports.collect::<Result<_, _>>().map_err(told)
     }
 
@@ -174,20 +181,26 @@ impl Config {
             }
         }
         if let Some(disk) = &self.disk {
-            let cache = self.disk_cache.as_ref().map(|cache| format!(",cache={cache}")).unwrap_or_default();
+            let cache =
+                self.disk_cache.as_ref().map(|cache| format!(",cache={cache}")).unwrap_or_default();
             let snapshot = if self.snapshot { "on" } else { "off" };
             let (format, bus) = (&self.disk_format, &self.disk_bus);
             let interface = if bus == "scsi" { "none,id=disk" } else { bus };
             // A comma in a value is written twice.
             let file = disk.replace(',', ",,");
-            add("-drive", format!("file={file},if={interface},format={format},snapshot={snapshot}{cache}"));
+            add(
+                "-drive",
+                format!("file={file},if={interface},format={format},snapshot={snapshot}{cache}"),
+            );
             if bus == "scsi" {
                 add("-device", "virtio-scsi-pci".to_owned());
                 add("-device", "scsi-hd,drive=disk".to_owned());
             }
         }
-        let forwards: String =
-            ports.iter().map(|(inside, here)| format!(",hostfwd=tcp:127.0.0.1:{here}-:{inside}")).collect();
+        let forwards: String = ports
+            .iter()
+            .map(|(inside, here)| format!(",hostfwd=tcp:127.0.0.1:{here}-:{inside}"))
+            .collect();
         add("-netdev", format!("user,id=net{forwards}"));
         add("-device", format!("{},netdev=net", self.card));
         add("-device", "virtio-rng-pci".to_owned());
@@ -212,7 +225,10 @@ impl Config {
         while speaks().is_none() {
             // A port that nobody holds any more: QEMU has ended.
             if TcpStream::connect_timeout(&address, ROUND).is_err() || !start.wait(ROUND / 20)? {
-                let error = start.late(&format!("wait for ssh in the guest, {}", self.kernel.as_deref().unwrap_or("from its disk")));
+                let error = start.late(&format!(
+                    "wait for ssh in the guest, {}",
+                    self.kernel.as_deref().unwrap_or("from its disk")
+                ));
                 return Err(with_console(start, folder, error));
             }
         }
@@ -258,7 +274,8 @@ impl Config {
 
 /// What the guest said last is worth more than that it did not answer.
 fn with_console(start: &Start<'_>, folder: &str, error: Error) -> Error {
-    let Ok(said) = start.run("read the guest's console", &format!("tail -n 12 {folder}/console")) else {
+    let Ok(said) = start.run("read the guest's console", &format!("tail -n 12 {folder}/console"))
+    else {
         return error;
     };
     start.refuse(format!("{error}; its console says: {}", said.trim()))

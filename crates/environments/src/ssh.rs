@@ -87,7 +87,9 @@ pub(crate) fn connect(
     start.protect(&format!("rm -f {socket} {socket}.log"))?;
     let mut master = prefix.to_vec();
     master.extend(login.argv());
-    master.extend(["-M", "-S", &socket, "-o", "ControlPersist=no", "-f", "-N", host].map(str::to_owned));
+    master.extend(
+        ["-M", "-S", &socket, "-o", "ControlPersist=no", "-f", "-N", host].map(str::to_owned),
+    );
     let line = format!(
         "{} </dev/null >/dev/null 2>{socket}.log || {{ cat {socket}.log >&2; exit 1; }}",
         shell::join(master)
@@ -102,7 +104,9 @@ pub(crate) fn connect(
         }
     }
     let mut each = login.argv();
-    each.extend(["-S", &socket, "-o", "ControlMaster=no", "-o", "LogLevel=ERROR", host].map(str::to_owned));
+    each.extend(
+        ["-S", &socket, "-o", "ControlMaster=no", "-o", "LogLevel=ERROR", host].map(str::to_owned),
+    );
     Ok(start.place.behind(host, each))
 }
 
@@ -111,7 +115,11 @@ impl Config {
         start.need(&["ssh"], "install openssh-client")?;
         let prefix = start.penned(false)?;
         let there = connect(&mut start, &prefix, &self.host, &self.login, false)?;
-        let line = format!("ssh -V 2>&1; {} -G {}", shell::join(self.login.argv()), shell::quote(&self.host));
+        let line = format!(
+            "ssh -V 2>&1; {} -G {}",
+            shell::join(self.login.argv()),
+            shell::quote(&self.host)
+        );
         let said = start.run("ask ssh for its version, and for the host's address", &line)?;
         let address = said.lines().find_map(|line| line.strip_prefix("hostname "));
         let address = address.unwrap_or(&self.host).to_owned();

@@ -127,7 +127,8 @@ impl<'a> Start<'a> {
         if self.is_root()? {
             return Ok(());
         }
-        Err(self.refuse(format!("needs root on {}; `bubblewrap` and `podman` do without", self.place)))
+        Err(self
+            .refuse(format!("needs root on {}; `bubblewrap` and `podman` do without", self.place)))
     }
 
     pub(crate) fn is_root(&self) -> Result<bool, Error> {
@@ -167,7 +168,10 @@ impl<'a> Start<'a> {
         if self.common.cpus.is_none() && self.common.pin.is_none() {
             return Ok(None);
         }
-        let status = self.run("ask for its CPUs", "sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/self/status")?;
+        let status = self.run(
+            "ask for its CPUs",
+            "sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/self/status",
+        )?;
         let allowed = crate::common::cpu_list(status.trim())
             .ok_or_else(|| self.refuse(format!("cannot read the list of CPUs {status:?}")))?;
         self.common.cpus_of(self.copy, &allowed).map(Some).map_err(|why| self.refuse(why))
@@ -197,7 +201,8 @@ impl<'a> Start<'a> {
 
     /// What starts a program on the CPUs of this copy.
     pub(crate) fn on_cpus(&self) -> Result<Vec<String>, Error> {
-        let words = |cpus: Vec<u32>| ["taskset".to_owned(), "-c".to_owned(), comma_separated(&cpus)];
+        let words =
+            |cpus: Vec<u32>| ["taskset".to_owned(), "-c".to_owned(), comma_separated(&cpus)];
         Ok(self.cpus()?.map(words).into_iter().flatten().collect())
     }
 

@@ -43,24 +43,26 @@ pub(crate) fn in_words(status: ExitStatus) -> String {
 
 /// Runs a program until it has ended and all that holds its output has closed it; `what` is what it is
 /// to do. Interrupts from the terminal do not reach it: it is `stop` that ends it.
-pub(crate) fn run(
-    argv: &[String],
-    what: &str,
-    limit: Duration,
-    stop: &Stop,
-) -> Result<Ran, Error> {
+pub(crate) fn run(argv: &[String], what: &str, limit: Duration, stop: &Stop) -> Result<Ran, Error> {
     let deadline = monotonic() + limit;
     let system = |source| Error::System { attempt: what.to_owned(), source };
-    let (program, arguments) = argv.split_first().ok_or_else(|| system(io::ErrorKind::InvalidInput.into()))?;
+    let (program, arguments) =
+        argv.split_first().ok_or_else(|| system(io::ErrorKind::InvalidInput.into()))?;
     // A file takes whatever comes, so one pipe is all there is to wait for.
-    let mut errors = File::from(memfd_create("errors", MemfdFlags::CLOEXEC).map_err(|error| system(error.into()))?);
+    let mut errors = File::from(
+        memfd_create("errors", MemfdFlags::CLOEXEC).map_err(|error| system(error.into()))?,
+    );
     let child = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(errors.try_clone().map_err(system)?)
         .spawn_in_group()
-        .map_err(|source| Error::Start { what: what.to_owned(), program: program.clone(), source })?;
+        .map_err(|source| Error::Start {
+            what: what.to_owned(),
+            program: program.clone(),
+            source,
+        })?;
     let mut running = Running { child, ended: false };
     let mut stdout = Vec::new();
     let how = running.finish(&mut stdout, stop, deadline).map_err(system)?;
@@ -192,13 +194,15 @@ mod tests {
         let ran = sh("echo out; echo err >&2; exit 3", Duration::from_secs(60)).unwrap();
         assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("out\n", "err\n"));
         assert_eq!(in_words(ran.status), "exit status 3");
-        let much = sh("head -c 1000000 /dev/zero >&2; head -c 1000000 /dev/zero", Duration::from_mins(1));
+        let much =
+            sh("head -c 1000000 /dev/zero >&2; head -c 1000000 /dev/zero", Duration::from_mins(1));
         assert_eq!(much.unwrap().stdout.len(), 1_000_000, "neither pipe blocks the other");
     }
 
     #[test]
     fn what_hangs_is_killed_with_all_it_started() {
-        let error = sh("echo so far; sleep 1000 & sleep 1000", Duration::from_millis(50)).unwrap_err();
+        let error =
+            sh("echo so far; sleep 1000 & sleep 1000", Duration::from_millis(50)).unwrap_err();
         assert!(error.to_string().contains("so far"), "{error}");
         let stop = Stop::new().unwrap();
         stop.stop();

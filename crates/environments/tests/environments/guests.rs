@@ -3,18 +3,19 @@
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use nightwatt_environments::Started;
 use rustix::process::Signal;
 
-use crate::rig::{Rig, commands_are_run, inside, output, program, root, scratch_is_empty};
+use crate::rig::{Daemon, Rig, commands_are_run, inside, output, program, root, scratch_is_empty};
 
 /// Options for a small guest with a server's programs in it (tools/vm), with keys made for this test.
 fn guest(rig: &Rig, options: &str) -> Option<String> {
     program("qemu-system-x86_64", "qemu-system-x86").and(program("ssh", "openssh-client"))?;
     let tool = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/vm/guest");
-    let made = Command::new(tool).args(["prepare", "--dir"]).arg(rig.path("guest")).output().unwrap();
+    let made =
+        Command::new(tool).args(["prepare", "--dir"]).arg(rig.path("guest")).output().unwrap();
     let said = String::from_utf8_lossy(&made.stderr);
     if made.status.code() == Some(77) {
         eprint!("{said}");
@@ -76,7 +77,8 @@ fn the_same_guest_by_ssh(rig: &Rig, guest: &Started) {
     let text = format!("name = \"by ssh\"\n{options}");
     let config: nightwatt_environments::EnvironmentConfig = toml::from_str(&text).unwrap();
     let guard = nightwatt_environments::guard::Guard::start(&rig.path("second-journal")).unwrap();
-    let started = config.start(0, None, &guard, &rig.stop).unwrap_or_else(|error| panic!("{error}"));
+    let started =
+        config.start(0, None, &guard, &rig.stop).unwrap_or_else(|error| panic!("{error}"));
     commands_are_run(&started);
     scratch_is_empty(&started);
     inside(&started, "setsid sleep 98765 >/dev/null 2>&1 </dev/null & ");
@@ -94,7 +96,9 @@ fn a_guest_ends_with_whoever_started_it() {
     let plan = format!("[[environment]]\n{}", rig.text(&options));
     rig.holder_is_ended(&plan, Signal::KILL);
     // And two of them, with a container in each host's view of a guest.
-    let plan = format!("{plan}copies = 2\n[[environment]]\nname = \"in\"\nkind = \"bubblewrap\"\nwithin = \"it\"\n");
+    let plan = format!(
+        "{plan}copies = 2\n[[environment]]\nname = \"in\"\nkind = \"bubblewrap\"\nwithin = \"it\"\n"
+    );
     rig.holder_is_ended(&plan, Signal::INT);
 }
 
@@ -106,15 +110,20 @@ fn postgresql_runs_in_a_container_in_a_guest() {
     let outer = rig.start(&options, &guard);
     let text = "name = \"in\"\nkind = \"bubblewrap\"\nwithin = \"it\"\narguments = [\"--cap-add\", \"ALL\"]";
     let config: nightwatt_environments::EnvironmentConfig = toml::from_str(text).unwrap();
-    let inner = config.start(0, Some(&outer), &guard, &rig.stop).unwrap_or_else(|error| panic!("{error}"));
+    let inner =
+        config.start(0, Some(&outer), &guard, &rig.stop).unwrap_or_else(|error| panic!("{error}"));
     let (data, at) = (format!("{}/data", inner.scratch()), "/usr/lib/postgresql/15/bin");
     let user = "setpriv --reuid=postgres --regid=postgres --clear-groups";
     let line = format!("{user} {at}/initdb --no-sync -A trust -D {data}");
     let made = inside(&inner, &line);
     assert!(made.contains("Success"), "{made}");
-    let line = format!("exec {user} {at}/postgres -D {data} -h 0.0.0.0 -k /tmp -c fsync=off 2>{data}.log");
+    let line =
+        format!("exec {user} {at}/postgres -D {data} -h 0.0.0.0 -k /tmp -c fsync=off 2>{data}.log");
     let mut server = inner.command(&line).stdin(Stdio::null()).spawn().unwrap();
-    inside(&outer, "until grep -q 'ready to accept' /var/tmp/nightwatt-*/scratch/data.log; do sleep 0.2; done");
+    inside(
+        &outer,
+        "until grep -q 'ready to accept' /var/tmp/nightwatt-*/scratch/data.log; do sleep 0.2; done",
+    );
     let bench = format!("{user} {at}/pgbench -h /tmp postgres");
     inside(&inner, &format!("{bench} -i -q -s 1 2>&1"));
     let said = inside(&inner, &format!("{bench} -t 20 2>&1"));
@@ -125,16 +134,6 @@ fn postgresql_runs_in_a_container_in_a_guest() {
     outer.stop().unwrap_or_else(|error| panic!("{error}"));
     guard.finish().unwrap_or_else(|error| panic!("{error}"));
     rig.left("after stop");
-}
-
-/// Killed at the end.
-struct Daemon(Child);
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// A server of our own that knows one user: us.
@@ -209,7 +208,11 @@ exec libvirtd -f $D/libvirtd.conf -p $D/pid >/dev/null 2>$D/log"#;
 
 #[test]
 fn a_guest_of_libvirt_boots_works_and_is_gone() {
-    if program("libvirtd", "libvirt-daemon-system").and(program("virsh", "libvirt-clients")).and(root()).is_none() {
+    if program("libvirtd", "libvirt-daemon-system")
+        .and(program("virsh", "libvirt-clients"))
+        .and(root())
+        .is_none()
+    {
         return;
     }
     let rig = Rig::new();
@@ -232,7 +235,9 @@ fn a_guest_of_libvirt_boots_works_and_is_gone() {
         .unwrap();
     let _daemon = Daemon(daemon);
     let uri = format!("qemu:///system?socket={}/libvirt-sock", at.display());
-    rig.until(|| Command::new("virsh").args(["-c", &uri, "uri"]).output().unwrap().status.success());
+    rig.until(|| {
+        Command::new("virsh").args(["-c", &uri, "uri"]).output().unwrap().status.success()
+    });
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     fs::write(rig.path("guest.xml"), domain(&value, &rig, port)).unwrap();
     let xml = rig.path("guest.xml").display().to_string();
@@ -245,7 +250,8 @@ fn a_guest_of_libvirt_boots_works_and_is_gone() {
     let text = format!("name = \"it\"\n{plan}");
     let config: nightwatt_environments::EnvironmentConfig = toml::from_str(&text).unwrap();
     let guard = rig.guard();
-    let started = config.start(0, None, &guard, &rig.stop).unwrap_or_else(|error| panic!("{error}"));
+    let started =
+        config.start(0, None, &guard, &rig.stop).unwrap_or_else(|error| panic!("{error}"));
     commands_are_run(&started);
     scratch_is_empty(&started);
     let again = config.start(0, None, &guard, &rig.stop).unwrap_err().to_string();
@@ -260,7 +266,12 @@ fn a_guest_of_libvirt_boots_works_and_is_gone() {
 /// The guest of tools/vm as libvirt has it, its disk for reading alone and what is written thrown away.
 fn domain(value: &dyn Fn(&str) -> String, rig: &Rig, port: u16) -> String {
     for (copy, disk) in [("disk.img", value("disk")), ("second.img", value("second"))] {
-        output(Command::new("cp").args(["--sparse=always", "--reflink=auto"]).arg(disk).arg(rig.path(copy)));
+        output(
+            Command::new("cp")
+                .args(["--sparse=always", "--reflink=auto"])
+                .arg(disk)
+                .arg(rig.path(copy)),
+        );
     }
     let disk = |file: &str, name: &str| {
         format!(

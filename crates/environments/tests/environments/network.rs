@@ -30,11 +30,18 @@ fn packets_are_lost_as_often_as_wanted() {
     let guard = rig.guard();
     let started = rig.start("kind = \"netns\"\nloss = 1.0", &guard);
     let reached = |address: &str| {
-        Command::new("ping").args(["-c", "1", "-W", "1", address]).output().unwrap().status.success()
+        Command::new("ping")
+            .args(["-c", "1", "-W", "1", address])
+            .output()
+            .unwrap()
+            .status
+            .success()
     };
     assert!(!reached(&started.address()));
-    let whole = rig.config("kind = \"netns\"\nloss = 0.0").start(1, None, &guard, &rig.stop).unwrap();
+    let whole =
+        rig.config("kind = \"netns\"\nloss = 0.0").start(1, None, &guard, &rig.stop).unwrap();
     assert!(reached(&whole.address()));
-    let error = rig.config("kind = \"netns\"\nloss = 7.0").start(0, None, &guard, &rig.stop).unwrap_err();
+    let error =
+        rig.config("kind = \"netns\"\nloss = 7.0").start(0, None, &guard, &rig.stop).unwrap_err();
     assert!(error.to_string().contains("from 0 to 1"), "{error}");
 }

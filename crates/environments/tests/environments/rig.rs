@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -39,7 +39,12 @@ pub(crate) fn root() -> Option<()> {
 pub(crate) fn output(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{command:?}: {}: {text}{}", output.status, String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}: {text}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
     text
 }
 
@@ -99,24 +104,30 @@ impl Rig {
             if String::from_utf8_lossy(&read("status")).contains("\nState:\tZ") {
                 continue;
             }
-            let text = [read("environ"), read("cmdline"), read("cgroup"), read("mountinfo")].concat();
+            let text =
+                [read("environ"), read("cmdline"), read("cgroup"), read("mountinfo")].concat();
             let text = String::from_utf8_lossy(&text).into_owned();
             if marked(&text) && entry.file_name() != std::process::id().to_string().as_str() {
                 let name = String::from_utf8_lossy(&read("comm")).trim().to_owned();
                 found.insert(format!("process {} {name}", entry.file_name().display()));
             }
         }
-        let links = output(Command::new("ip").args(["-o", "link"]).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"));
+        let links = output(
+            Command::new("ip").args(["-o", "link"]).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
+        );
         let ours = |line: &&str| line.split([' ', '@', ':']).any(|word| word.starts_with("nwe"));
         found.extend(links.lines().filter(ours).map(|line| format!("link {line}")));
         for folder in ["/sys/fs/cgroup", &self.path("work").display().to_string()] {
             let output = Command::new("find").args([folder, "-mindepth", "1"]).output().unwrap();
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
-            found.extend(text.lines().filter(|line| marked(line)).map(|line| format!("file {line}")));
+            found.extend(
+                text.lines().filter(|line| marked(line)).map(|line| format!("file {line}")),
+            );
         }
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
         found.extend(podman_leaves(&self.path("podman")));
-        found.extend(mounts.lines().filter(|line| marked(line)).map(|line| format!("mount {line}")));
+        found
+            .extend(mounts.lines().filter(|line| marked(line)).map(|line| format!("mount {line}")));
         found
     }
 
@@ -158,7 +169,8 @@ impl Rig {
             .unwrap();
         let mut line = String::new();
         BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let guardian: i32 = line.trim().parse().unwrap_or_else(|_| panic!("it did not start: {line:?}"));
+        let guardian: i32 =
+            line.trim().parse().unwrap_or_else(|_| panic!("it did not start: {line:?}"));
         let guardian = pidfd_open(Pid::from_raw(guardian).unwrap(), PidfdFlags::empty()).unwrap();
         let pid = holder.id();
         assert!(!self.inventory(&[pid]).is_empty(), "while it runs there is something to be found");
@@ -209,10 +221,26 @@ impl Rig {
     }
 }
 
+/// Killed at the end.
+pub(crate) struct Daemon(pub(crate) Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Folders of containers in podman's storage.
 fn podman_leaves(storage: &Path) -> Vec<String> {
-    let names = ["run/overlay-containers", "storage/overlay-containers", "storage/vfs-containers", "storage/vfs/dir"];
-    let entries = names.iter().filter_map(|name| fs::read_dir(storage.join(name)).ok()).flatten().flatten();
+    let names = [
+        "run/overlay-containers",
+        "storage/overlay-containers",
+        "storage/vfs-containers",
+        "storage/vfs/dir",
+    ];
+    let entries =
+        names.iter().filter_map(|name| fs::read_dir(storage.join(name)).ok()).flatten().flatten();
     let folders = entries.filter(|entry| entry.path().is_dir());
     folders.map(|entry| format!("container {}", entry.path().display())).collect()
 }
@@ -223,7 +251,12 @@ pub(crate) fn inside(started: &Started, line: &str) -> String {
 
 pub(crate) fn commands_are_run(started: &Started) {
     let mut command = started.command("read -r word; echo \"hello $word\"; echo error >&2; exit 3");
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     child.stdin.take().unwrap().write_all(b"world\n").unwrap();
     let output = child.wait_with_output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -231,7 +264,8 @@ pub(crate) fn commands_are_run(started: &Started) {
     assert!(text(&output.stderr).contains("error\n"), "{}", text(&output.stderr));
     assert_eq!(output.status.code(), Some(3));
     let facts = started.facts();
-    let fact = |name: &str| facts.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+    let fact =
+        |name: &str| facts.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
     assert!(fact("kernel").is_some_and(|kernel| kernel.starts_with("Linux ")), "{facts:?}");
     assert!(fact("cpus").is_some_and(|cpus| cpus.parse::<u32>().is_ok()), "{facts:?}");
 }
