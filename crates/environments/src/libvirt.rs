@@ -70,7 +70,7 @@ impl Config {
         start.run("start the guest", &format!("{virsh} {begin}"))?;
         let address = match &self.address {
             Some(address) => address.clone(),
-            None => self.ask_address(&start, &virsh, &word)?,
+            None => Self::ask_address(&start, &virsh, &word)?,
         };
         let prefix = start.penned(false)?;
         let there = ssh::connect(&mut start, &prefix, &address, &self.login, true)?;
@@ -84,7 +84,7 @@ impl Config {
         start.ready(Made { place, address, ports: Vec::new(), scratch, facts })
     }
 
-    fn ask_address(&self, start: &Start<'_>, virsh: &str, word: &str) -> Result<String, Error> {
+    fn ask_address(start: &Start<'_>, virsh: &str, word: &str) -> Result<String, Error> {
         let line = format!(
             "{virsh} domifaddr {word} | awk '$3 == \"ipv4\" {{ sub(\"/.*\", \"\", $4); print $4; exit }}'"
         );

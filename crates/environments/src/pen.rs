@@ -4,6 +4,8 @@
 //! itself. All else, and those who may not make one, go by a variable of the environment that is
 //! handed on from parent to child.
 
+use std::fmt::Write;
+
 use crate::Error;
 use crate::start::Start;
 
@@ -38,8 +40,10 @@ impl Pen {
 
     /// What starts a program in it; the program comes behind.
     pub(crate) fn prefix(&self) -> Vec<String> {
-        let mut line: String =
-            self.groups.iter().map(|group| format!("echo 0 >{group}/cgroup.procs && ")).collect();
+        let mut line = String::new();
+        for group in &self.groups {
+            let _ = write!(line, "echo 0 >{group}/cgroup.procs && ");
+        }
         line.push_str("exec \"$@\"");
         let marked = format!("NIGHTWATT_PEN={}", self.name);
         let words = ["/bin/sh", "-c", &line, "nightwatt", "env", &marked];

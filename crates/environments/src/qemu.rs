@@ -3,6 +3,7 @@
 //! QEMU's own network needs no root and no bridge: ports of the guest are forwarded from ports here. What
 //! the guest writes to its disk is thrown away, unless `snapshot = false`.
 
+use std::fmt::Write;
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
@@ -197,11 +198,11 @@ impl Config {
                 add("-device", "scsi-hd,drive=disk".to_owned());
             }
         }
-        let forwards: String = ports
-            .iter()
-            .map(|(inside, here)| format!(",hostfwd=tcp:127.0.0.1:{here}-:{inside}"))
-            .collect();
-        add("-netdev", format!("user,id=net{forwards}"));
+        let mut network = "user,id=net".to_owned();
+        for (inside, here) in ports {
+            let _ = write!(network, ",hostfwd=tcp:127.0.0.1:{here}-:{inside}");
+        }
+        add("-netdev", network);
         add("-device", format!("{},netdev=net", self.card));
         add("-device", "virtio-rng-pci".to_owned());
         add("-display", "none".to_owned());
@@ -237,20 +238,17 @@ impl Config {
 
     fn login(&self, start: &Start<'_>, folder: &str, port: u16) -> Result<Login, Error> {
         let mut ssh_arguments = Vec::new();
-        let known_hosts = match &self.host_key {
-            Some(file) => {
-                let known = format!("{folder}/known_hosts");
-                let line = format!(
-                    "printf '[127.0.0.1]:{port} %s\\n' \"$(cat {})\" >{known}",
-                    shell::quote(file)
-                );
-                start.run("take note of the guest's key", &line)?;
-                known
-            }
-            None => {
-                ssh_arguments.extend(["-o".to_owned(), "StrictHostKeyChecking=no".to_owned()]);
-                "/dev/null".to_owned()
-            }
+        let known_hosts = if let Some(file) = &self.host_key {
+            let known = format!("{folder}/known_hosts");
+            let line = format!(
+                "printf '[127.0.0.1]:{port} %s\\n' \"$(cat {})\" >{known}",
+                shell::quote(file)
+            );
+            start.run("take note of the guest's key", &line)?;
+            known
+        } else {
+            ssh_arguments.extend(["-o".to_owned(), "StrictHostKeyChecking=no".to_owned()]);
+            "/dev/null".to_owned()
         };
         Ok(Login {
             user: Some(self.user.clone()),

@@ -1,4 +1,4 @@
-//! Any machine or guest that is reached by ssh, as it stands there: a Xen or ESXi guest, another server,
+//! Any machine or guest that is reached by ssh, as it stands there: a guest of Xen or `ESXi`, another server,
 //! a board.
 //!
 //! One connection is kept open, and commands share it. What runs there is kept together and ended as it

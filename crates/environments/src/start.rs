@@ -88,10 +88,8 @@ impl<'a> Start<'a> {
 
     /// From now on this line is run at the end, where the environment is made.
     pub(crate) fn protect(&mut self, line: &str) -> Result<(), Error> {
-        let line = match self.place.is_here() {
-            true => line.to_owned(),
-            false => shell::join(self.place.argv(line)),
-        };
+        let line =
+            if self.place.is_here() { line.to_owned() } else { shell::join(self.place.argv(line)) };
         self.undos.push(self.guard.protect(&line)?);
         Ok(())
     }

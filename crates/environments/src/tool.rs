@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn output_errors_and_status_are_told_apart() {
-        let ran = sh("echo out; echo err >&2; exit 3", Duration::from_secs(60)).unwrap();
+        let ran = sh("echo out; echo err >&2; exit 3", Duration::from_mins(1)).unwrap();
         assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("out\n", "err\n"));
         assert_eq!(in_words(ran.status), "exit status 3");
         let much =

@@ -85,6 +85,15 @@ fn two_side_by_side(rig: &Rig, options: &str) {
     rig.serves(&second, 18_087, "from the second");
 }
 
+/// A line of the shell, whose end is of no interest.
+struct AtTheEnd(String);
+
+impl Drop for AtTheEnd {
+    fn drop(&mut self) {
+        let _ = Command::new("sh").args(["-c", &self.0]).status();
+    }
+}
+
 /// podman answers for Docker's daemon; the program, and how it is called, are Docker's own.
 #[test]
 fn a_container_of_docker_comes_and_goes() {
@@ -107,6 +116,8 @@ exec $engine system service --time 0 unix://$D/api.sock 2>$D/api.log"#;
     let mut command = Command::new("sh");
     command.args(["-c", script]).env("D", at("")).stdin(Stdio::null());
     let _daemon = Daemon(command.spawn().unwrap());
+    // Behind its socket podman keeps what watched a command for five minutes, which Docker does not.
+    let _watchers = AtTheEnd(format!("pkill -KILL -f '^/usr/[a-z/]*conmon .*{}'", at("podman")));
     rig.until(|| rig.path("api.sock").exists());
     let options = format!(
         "kind = \"docker\"\nimage = \"local/empty:1\"\nhost = \"unix://{}\"\narguments = [\"--ulimit\", \

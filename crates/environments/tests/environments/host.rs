@@ -1,5 +1,9 @@
 //! The host, and what needs no engine: chroot and bubblewrap.
 
+use std::process::Command;
+
+use rustix::process::Signal;
+
 use crate::rig::{Rig, inside, memory_is_limited, program, root};
 
 #[test]
@@ -74,4 +78,26 @@ fn bubblewrap_needs_no_engine() {
     assert_eq!(inside(&started, "nproc; cat /proc/1/comm"), "1\nbwrap");
     rig.serves(&started, 18_083, "from bubblewrap");
     rig.serves(&second, 18_084, "from another");
+}
+
+/// Without root there is no cgroup here: what was started is found by the mark in its environment.
+#[test]
+fn without_root_all_is_ended_too() {
+    if program("setpriv", "util-linux").and(root()).is_none() {
+        return;
+    }
+    let rig = Rig::new();
+    let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    let mut plan = format!("[[environment]]\n{}", rig.text("kind = \"host\"\ncopies = 2"));
+    let tried = Command::new(nobody[0])
+        .args(&nobody[1..])
+        .args(["bwrap", "--ro-bind", "/", "/", "true"])
+        .output();
+    if tried.is_ok_and(|output| output.status.success()) {
+        let other = rig.text("kind = \"bubblewrap\"").replace("name = \"it\"", "name = \"other\"");
+        plan = format!("{plan}[[environment]]\n{other}");
+    } else {
+        eprintln!("skipped in part: bubblewrap does not run without root here");
+    }
+    rig.holder_is_ended_as(&plan, Signal::KILL, &nobody);
 }

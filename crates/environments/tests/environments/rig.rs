@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,7 @@ use nightwatt_environments::{EnvironmentConfig, Started};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 /// For what is to happen at once; a slow machine is no failure.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Says why a test is skipped if a program is missing.
 pub(crate) fn program(name: &str, package: &str) -> Option<()> {
@@ -62,9 +63,14 @@ impl Rig {
     pub(crate) fn new() -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::Builder::new().prefix("nightwatt-test-").tempdir().unwrap();
-        fs::create_dir(folder.path().join("work")).unwrap();
-        // Databases in there run as another user.
-        output(Command::new("chmod").arg("-R").arg("a+rx").arg(folder.path()));
+        let open =
+            |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o1777)).unwrap();
+        // Databases in there run as another user, and so do whole tests.
+        open(folder.path());
+        for name in ["work", "theirs"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+            open(&folder.path().join(name));
+        }
         Self { folder, _turn: turn, stop: Stop::new().unwrap() }
     }
 
@@ -155,14 +161,26 @@ impl Rig {
         }
     }
 
-    /// A program of its own holds environments, two processes in it, and is sent a signal.
+    /// A program of its own holds environments, and is sent a signal.
     pub(crate) fn holder_is_ended(&self, plan: &str, signal: Signal) {
+        self.holder_is_ended_as(plan, signal, &[]);
+    }
+
+    /// The same, started by another program: as somebody else.
+    pub(crate) fn holder_is_ended_as(&self, plan: &str, signal: Signal, by: &[&str]) {
         fs::write(self.path("plan.toml"), plan).unwrap();
         let own = std::env::current_exe().unwrap();
         let example = own.parent().unwrap().parent().unwrap().join("examples/hold");
         assert!(example.exists(), "{}: `cargo build --examples`", example.display());
-        let mut holder = Command::new(example)
-            .args([self.path("plan.toml"), self.path("journal")])
+        let (plan, journal) = (self.path("plan.toml"), self.path("theirs/journal"));
+        let mut words: Vec<_> = by.iter().map(|word| (*word).into()).collect();
+        words.extend([
+            example.into_os_string(),
+            plan.into_os_string(),
+            journal.clone().into_os_string(),
+        ]);
+        let mut holder = Command::new(&words[0])
+            .args(&words[1..])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -180,7 +198,7 @@ impl Rig {
         assert_eq!(ended, Woken::Readable, "the guardian has ended");
         let left = self.inventory(&[pid]);
         assert!(left.is_empty(), "left after {signal:?}: {left:#?}");
-        assert!(!self.path("journal").exists(), "all was undone after {signal:?}");
+        assert!(!journal.exists(), "all was undone after {signal:?}");
     }
 
     /// Waits for something that nobody announces.
