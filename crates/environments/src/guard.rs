@@ -112,6 +112,22 @@ impl Guard {
         Ok(Undo { number, line, shared: Arc::clone(&self.shared), done: false })
     }
 
+    /// As long as what this gives lives, this group of processes is making something: if we end, it is
+    /// ended before anything is undone.
+    pub(crate) fn maker(&self, group: u32) -> Maker<'_> {
+        self.tell(&format!("!{group}"));
+        Maker { guard: self, group }
+    }
+
+    /// Who does not hear it has ended, and undoes at once.
+    fn tell(&self, line: &str) {
+        if let Some(open) = self.shared.lock().open.as_mut()
+            && let Some(pipe) = open.guardian.stdin.as_mut()
+        {
+            let _ = writeln!(pipe, "{line}");
+        }
+    }
+
     /// The guardian's process number, for whoever waits for its end.
     pub fn guardian(&self) -> Option<u32> {
         self.shared.lock().open.as_ref().map(|open| open.guardian.id())
@@ -143,6 +159,19 @@ impl Drop for Guard {
         if let Err(error) = self.end() {
             tracing::error!("{error}");
         }
+    }
+}
+
+/// Somebody who is making something.
+#[derive(Debug)]
+pub(crate) struct Maker<'a> {
+    guard: &'a Guard,
+    group: u32,
+}
+
+impl Drop for Maker<'_> {
+    fn drop(&mut self) {
+        self.guard.tell(&format!("~{}", self.group));
     }
 }
 

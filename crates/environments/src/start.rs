@@ -78,12 +78,14 @@ impl<'a> Start<'a> {
 
     /// Runs a line where the environment is made; it must succeed. Gives what it prints.
     pub(crate) fn run(&self, what: &str, line: &str) -> Result<String, Error> {
-        tool::succeed(&self.place.argv(line), &self.told(what), self.limit(), self.stop)
+        let ran = self.try_in(&self.place, what, line)?;
+        tool::successful(&self.place.argv(line), &self.told(what), ran)
     }
 
     /// Runs a line somewhere else, and gives what came of it.
     pub(crate) fn try_in(&self, place: &Place, what: &str, line: &str) -> Result<tool::Ran, Error> {
-        tool::run(&place.argv(line), &self.told(what), self.limit(), self.stop)
+        let (argv, what) = (place.argv(line), self.told(what));
+        tool::run_beneath(Some(self.guard), &argv, &what, self.limit(), self.stop)
     }
 
     /// From now on this line is run at the end, where the environment is made.

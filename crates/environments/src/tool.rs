@@ -13,6 +13,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::Error;
+use crate::guard::Guard;
 
 /// So much of the end of a program's output goes into the error message.
 const OUTPUT_KEPT: usize = 2000;
@@ -44,6 +45,17 @@ pub(crate) fn in_words(status: ExitStatus) -> String {
 /// Runs a program until it has ended and all that holds its output has closed it; `what` is what it is
 /// to do. Interrupts from the terminal do not reach it: it is `stop` that ends it.
 pub(crate) fn run(argv: &[String], what: &str, limit: Duration, stop: &Stop) -> Result<Ran, Error> {
+    run_beneath(None, argv, what, limit, stop)
+}
+
+/// Like [`run`]; if we end meanwhile, so does the program.
+pub(crate) fn run_beneath(
+    guard: Option<&Guard>,
+    argv: &[String],
+    what: &str,
+    limit: Duration,
+    stop: &Stop,
+) -> Result<Ran, Error> {
     let deadline = monotonic() + limit;
     let system = |source| Error::System { attempt: what.to_owned(), source };
     let (program, arguments) =
@@ -63,6 +75,7 @@ pub(crate) fn run(argv: &[String], what: &str, limit: Duration, stop: &Stop) -> 
             program: program.clone(),
             source,
         })?;
+    let _maker = guard.map(|guard| guard.maker(child.id()));
     let mut running = Running { child, ended: false };
     let mut stdout = Vec::new();
     let how = running.finish(&mut stdout, stop, deadline).map_err(system)?;
@@ -88,7 +101,11 @@ pub(crate) fn succeed(
     limit: Duration,
     stop: &Stop,
 ) -> Result<String, Error> {
-    let ran = run(argv, what, limit, stop)?;
+    successful(argv, what, run(argv, what, limit, stop)?)
+}
+
+/// What it printed, if it succeeded.
+pub(crate) fn successful(argv: &[String], what: &str, ran: Ran) -> Result<String, Error> {
     if ran.status.success() {
         return Ok(ran.stdout);
     }

@@ -8,7 +8,7 @@ use crate::rig::{
 };
 
 /// Without systemd, without an image registry, and in a folder of the test.
-fn podman(rig: &Rig, options: &str) -> String {
+pub(crate) fn podman(rig: &Rig, options: &str) -> String {
     let at = |name: &str| rig.path(name).display().to_string();
     format!(
         "kind = \"podman\"\nengine_arguments = [\"--root\", \"{}\", \"--runroot\", \"{}\", \"--tmpdir\", \

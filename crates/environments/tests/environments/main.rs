@@ -3,5 +3,6 @@
 mod containers;
 mod guests;
 mod host;
+mod killed;
 mod network;
 mod rig;

@@ -169,13 +169,10 @@ impl Rig {
     /// The same, started by another program: as somebody else.
     pub(crate) fn holder_is_ended_as(&self, plan: &str, signal: Signal, by: &[&str]) {
         fs::write(self.path("plan.toml"), plan).unwrap();
-        let own = std::env::current_exe().unwrap();
-        let example = own.parent().unwrap().parent().unwrap().join("examples/hold");
-        assert!(example.exists(), "{}: `cargo build --examples`", example.display());
         let (plan, journal) = (self.path("plan.toml"), self.path("theirs/journal"));
         let mut words: Vec<_> = by.iter().map(|word| (*word).into()).collect();
         words.extend([
-            example.into_os_string(),
+            hold().into_os_string(),
             plan.into_os_string(),
             journal.clone().into_os_string(),
         ]);
@@ -199,6 +196,34 @@ impl Rig {
         let left = self.inventory(&[pid]);
         assert!(left.is_empty(), "left after {signal:?}: {left:#?}");
         assert!(!journal.exists(), "all was undone after {signal:?}");
+    }
+
+    /// A program that starts environments is killed before it has, so long after its start.
+    pub(crate) fn starter_is_killed(&self, plan: &str, after: Duration) {
+        fs::write(self.path("plan.toml"), plan).unwrap();
+        let (plan, journal) = (self.path("plan.toml"), self.path("theirs/journal"));
+        let log = fs::File::create(self.path("log")).unwrap();
+        let mut starter = Command::new(hold())
+            .args([plan, journal.clone()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        self.stop.wait_until(monotonic() + after);
+        starter.kill().unwrap();
+        starter.wait().unwrap();
+        self.until(|| {
+            !journal.exists() || fs::File::open(&journal).is_ok_and(|file| file.try_lock().is_ok())
+        });
+        let said = fs::read_to_string(self.path("log")).unwrap();
+        if let Ok(text) = fs::read_to_string(&journal) {
+            // Killed before the guardian was there: then nothing had been done.
+            assert_eq!(text, "", "not all was undone, killed after {after:?}: {said}");
+            fs::remove_file(&journal).unwrap();
+        }
+        let left = self.inventory(&[starter.id()]);
+        assert!(left.is_empty(), "left, killed after {after:?}: {left:#?}\n{said}");
     }
 
     /// Waits for something that nobody announces.
@@ -247,6 +272,14 @@ impl Drop for Daemon {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// The example of this name.
+fn hold() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let example = own.parent().unwrap().parent().unwrap().join("examples/hold");
+    assert!(example.exists(), "{}: `cargo build --examples`", example.display());
+    example
 }
 
 /// Folders of containers in podman's storage.
