@@ -33,7 +33,7 @@ done
 for group in $makers; do
   tries=0
   while [ $tries -lt 200 ] && [ -n "$(alive "$group")" ]; do
-    kill -KILL -- "-$group" 2>/dev/null
+    kill -s KILL -- "-$group" 2>/dev/null
     tries=$((tries + 1))
     sleep 0.02
   done

@@ -1,7 +1,10 @@
 //! Whoever starts environments is killed at any moment.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+use nightwatt_clock::meter::monotonic;
 use rustix::process::Signal;
 
 use crate::containers::podman;
@@ -28,6 +31,38 @@ fn killed_at_any_moment_of_its_start_nothing_is_left() {
     rig.holder_is_ended(&plan, Signal::TERM);
     // The start takes about a second where little else runs; moments that are no multiples of anything.
     for step in 0..20 {
-        rig.starter_is_killed(&plan, Duration::from_millis(3 + 59 * step));
+        let after = Duration::from_millis(3 + 59 * step);
+        rig.starter_is_killed(&plan, &[], &format!("after {after:?}"), || {
+            rig.stop.wait_until(monotonic() + after);
+        });
     }
+}
+
+/// A stand-in for podman that takes its time, and makes its container as its last act.
+const SLOW_ENGINE: &str = r#"#!/bin/sh
+case "$*" in
+  *inspect*) [ -e "$AT/container" ] && echo 1 ;;
+  *"run -d"*) touch "$AT/begun"; sleep 1000; touch "$AT/container" ;;
+  *rm*) rm "$AT/container" ;;
+esac
+"#;
+
+#[test]
+fn what_is_half_made_is_not_finished_behind_our_back() {
+    let rig = Rig::new();
+    let at = rig.path("work").display().to_string();
+    fs::write(rig.path("podman"), SLOW_ENGINE).unwrap();
+    fs::set_permissions(rig.path("podman"), fs::Permissions::from_mode(0o755)).unwrap();
+    let plan = format!("[[environment]]\n{}", rig.text("kind = \"podman\""));
+    let path = format!("PATH={}:{}", rig.path("").display(), std::env::var("PATH").unwrap());
+    let begun = rig.path("work/begun");
+    rig.starter_is_killed(
+        &plan,
+        &["env", &format!("AT={at}"), &path],
+        "while the engine works",
+        || {
+            rig.until(|| begun.exists());
+            fs::remove_file(&begun).unwrap();
+        },
+    );
 }

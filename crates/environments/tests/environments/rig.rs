@@ -1,6 +1,7 @@
 //! What the tests of all kinds share: an environment is tried, and what it leaves is looked for.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -198,19 +199,27 @@ impl Rig {
         assert!(!journal.exists(), "all was undone after {signal:?}");
     }
 
-    /// A program that starts environments is killed before it has, so long after its start.
-    pub(crate) fn starter_is_killed(&self, plan: &str, after: Duration) {
+    /// A program that starts environments, itself started by another, is killed before it has.
+    pub(crate) fn starter_is_killed(
+        &self,
+        plan: &str,
+        by: &[&str],
+        when: &str,
+        wait: impl FnOnce(),
+    ) {
         fs::write(self.path("plan.toml"), plan).unwrap();
         let (plan, journal) = (self.path("plan.toml"), self.path("theirs/journal"));
         let log = fs::File::create(self.path("log")).unwrap();
-        let mut starter = Command::new(hold())
-            .args([plan, journal.clone()])
+        let mut words: Vec<OsString> = by.iter().map(|word| (*word).into()).collect();
+        words.extend([hold(), plan, journal.clone()].map(PathBuf::into_os_string));
+        let mut starter = Command::new(&words[0])
+            .args(&words[1..])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
             .unwrap();
-        self.stop.wait_until(monotonic() + after);
+        wait();
         starter.kill().unwrap();
         starter.wait().unwrap();
         self.until(|| {
@@ -219,11 +228,11 @@ impl Rig {
         let said = fs::read_to_string(self.path("log")).unwrap();
         if let Ok(text) = fs::read_to_string(&journal) {
             // Killed before the guardian was there: then nothing had been done.
-            assert_eq!(text, "", "not all was undone, killed after {after:?}: {said}");
+            assert_eq!(text, "", "not all was undone, killed {when}: {said}");
             fs::remove_file(&journal).unwrap();
         }
         let left = self.inventory(&[starter.id()]);
-        assert!(left.is_empty(), "left, killed after {after:?}: {left:#?}\n{said}");
+        assert!(left.is_empty(), "left, killed {when}: {left:#?}\n{said}");
     }
 
     /// Waits for something that nobody announces.
