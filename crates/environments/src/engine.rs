@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::pen::Pen;
 use crate::start::{Made, Start, comma_separated};
 use crate::started::Started;
 use crate::{Error, Place, shell};
@@ -57,6 +58,8 @@ impl Container<'_> {
         }
         let folder = start.folder()?;
         let name = start.id.clone();
+        // An engine that is interrupted leaves what watches the container, and what was to become it.
+        let mut run = Pen::mark(&mut start)?;
         // Killed first: there is nothing in it that should have time to end well.
         let after = &self.after_removal;
         start.protect(&format!(
@@ -64,7 +67,7 @@ impl Container<'_> {
              {engine} kill {name} >/dev/null 2>&1\n\
              {engine} rm -f {name} && {{ :; {after}\n}}"
         ))?;
-        let mut run = self.engine.clone();
+        run.extend(self.engine.iter().cloned());
         run.extend(
             ["run", "-d", "--name", &name, "--network", self.network.name()].map(str::to_owned),
         );

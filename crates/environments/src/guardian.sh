@@ -29,11 +29,12 @@ while IFS= read -r line; do
     ~*) makers="${makers%%" $number "*} ${makers#*" $number "}" ;;
   esac
 done
-# What is half made must not be finished behind our back.
+# What is half made must not be finished behind our back. Most is whole in a moment, and engines of
+# containers take it ill to be killed at their work.
 for group in $makers; do
   tries=0
-  while [ $tries -lt 200 ] && [ -n "$(alive "$group")" ]; do
-    kill -s KILL -- "-$group" 2>/dev/null
+  while [ $tries -lt 400 ] && [ -n "$(alive "$group")" ]; do
+    [ $tries -lt 150 ] || kill -s KILL -- "-$group" 2>/dev/null
     tries=$((tries + 1))
     sleep 0.02
   done

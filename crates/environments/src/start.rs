@@ -85,7 +85,7 @@ impl<'a> Start<'a> {
     /// Runs a line somewhere else, and gives what came of it.
     pub(crate) fn try_in(&self, place: &Place, what: &str, line: &str) -> Result<tool::Ran, Error> {
         let (argv, what) = (place.argv(line), self.told(what));
-        tool::run_beneath(Some(self.guard), &argv, &what, self.limit(), self.stop)
+        tool::run_beneath(self.guard, &argv, &what, self.limit(), self.stop)
     }
 
     /// From now on this line is run at the end, where the environment is made.

@@ -1,7 +1,7 @@
 //! Programs of others that do something for us: bounded in time, and killed with all they started.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -45,11 +45,26 @@ pub(crate) fn in_words(status: ExitStatus) -> String {
 /// Runs a program until it has ended and all that holds its output has closed it; `what` is what it is
 /// to do. Interrupts from the terminal do not reach it: it is `stop` that ends it.
 pub(crate) fn run(argv: &[String], what: &str, limit: Duration, stop: &Stop) -> Result<Ran, Error> {
-    run_beneath(None, argv, what, limit, stop)
+    run_as(None, argv, what, limit, stop)
 }
 
-/// Like [`run`]; if we end meanwhile, so does the program.
+/// Like [`run`]; if we end meanwhile, so does the program. It begins once the guardian knows of it: were
+/// we killed between the two, it would go on making what has been undone.
 pub(crate) fn run_beneath(
+    guard: &Guard,
+    argv: &[String],
+    what: &str,
+    limit: Duration,
+    stop: &Stop,
+) -> Result<Ran, Error> {
+    let mut words = ["/bin/sh", "-c", "read -r go && exec \"$@\" </dev/null", "nightwatt"]
+        .map(str::to_owned)
+        .to_vec();
+    words.extend_from_slice(argv);
+    run_as(Some(guard), &words, what, limit, stop)
+}
+
+fn run_as(
     guard: Option<&Guard>,
     argv: &[String],
     what: &str,
@@ -66,7 +81,7 @@ pub(crate) fn run_beneath(
     );
     let child = Command::new(program)
         .args(arguments)
-        .stdin(Stdio::null())
+        .stdin(guard.map_or_else(Stdio::null, |_| Stdio::piped()))
         .stdout(Stdio::piped())
         .stderr(errors.try_clone().map_err(system)?)
         .spawn_in_group()
@@ -77,6 +92,9 @@ pub(crate) fn run_beneath(
         })?;
     let _maker = guard.map(|guard| guard.maker(child.id()));
     let mut running = Running { child, ended: false };
+    if let Some(mut begin) = running.child.stdin.take() {
+        begin.write_all(b"go\n").map_err(system)?;
+    }
     let mut stdout = Vec::new();
     let how = running.finish(&mut stdout, stop, deadline).map_err(system)?;
     let stdout = String::from_utf8_lossy(&stdout).into_owned();

@@ -113,7 +113,9 @@ impl Rig {
             }
             let text =
                 [read("environ"), read("cmdline"), read("cgroup"), read("mountinfo")].concat();
+            // One that has left its cgroup, memory and namespaces is about to be gone.
             let text = String::from_utf8_lossy(&text).into_owned();
+            let text: String = text.lines().filter(|line| !line.ends_with(" (deleted)")).collect();
             if marked(&text) && entry.file_name() != std::process::id().to_string().as_str() {
                 let name = String::from_utf8_lossy(&read("comm")).trim().to_owned();
                 found.insert(format!("process {} {name}", entry.file_name().display()));
