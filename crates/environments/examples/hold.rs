@@ -1,4 +1,5 @@
-//! Starts the environments of a file and holds them until it is told to end, or is killed.
+//! Starts the environments of a file, lets something sleep in each, and holds them until it is told to
+//! end, or is killed.
 //!
 //! `cargo run --example hold -- FILE JOURNAL`: the file has `[[environment]]` tables; `within` names one
 //! that stands before. When all run it prints the process number of the guardian; it ends with its input.
@@ -7,6 +8,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::Read;
 use std::path::Path;
+use std::process::Stdio;
 
 use nightwatt_clock::meter::Stop;
 use nightwatt_environments::guard::Guard;
@@ -29,7 +31,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             .collect::<Result<Vec<_>, _>>()?;
         running.extend(started.into_iter().map(|copy| (config.common.name.clone(), copy)));
     }
+    let mut busy = Vec::new();
     for (name, started) in &running {
+        // One that somebody waits for, and one in a session of its own that nobody does.
+        let line = "setsid sleep 98765 & sleep 98765";
+        busy.push(started.command(line).stdin(Stdio::null()).stdout(Stdio::null()).spawn()?);
         eprintln!("{name} at {}: {:?}", started.address(), started.facts());
     }
     println!("{}", guard.guardian().unwrap_or_default());
@@ -37,6 +43,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     // What was made within another ends before it.
     while let Some((_, started)) = running.pop() {
         started.stop()?;
+    }
+    for mut child in busy {
+        child.wait()?;
     }
     Ok(guard.finish()?)
 }
