@@ -89,7 +89,7 @@ impl Report {
         figure: &str,
     ) -> Option<Chart> {
         let plan = &self.plan;
-        let mut lines: BTreeMap<String, Vec<(f64, f64, Option<(f64, f64)>)>> = BTreeMap::new();
+        let mut lines: BTreeMap<String, Vec<Mean>> = BTreeMap::new();
         let cells = &self.answers.figures.get(figure)?.cells;
         for (cell, answer) in plan.cells.iter().zip(cells) {
             let (Some(level), Some(mean)) = (cell.levels[factor], answer.mean) else { continue };
@@ -183,6 +183,9 @@ impl Report {
     }
 }
 
+/// A value of a factor, the mean at it, and its interval.
+type Mean = (f64, f64, Option<(f64, f64)>);
+
 /// What a line of a sweep is called: all but the factor along the axis.
 fn line_name(plan: &Plan, cell: &Cell, factor: usize) -> String {
     let mut parts = vec![plan.environments[cell.environment].name.clone()];
@@ -199,7 +202,9 @@ fn mean_curve(runs: &[&RunRecord]) -> Vec<(f64, f64)> {
     let at = |percent: f64| -> Option<f64> {
         let times: Option<Vec<f64>> = runs
             .iter()
-            .map(|run| run.percentiles.iter().find(|it| it.0 == percent).map(|it| it.1))
+            .map(|run| {
+                run.percentiles.iter().find(|it| it.0.to_bits() == percent.to_bits()).map(|it| it.1)
+            })
             .collect();
         times.map(|times| times.iter().sum::<f64>() / times.len() as f64)
     };

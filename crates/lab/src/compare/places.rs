@@ -124,7 +124,7 @@ impl Setup {
             setup.serve((plan, cell), copy, client)?;
         }
         let words = plan.words(cell);
-        for line in workload.finish.iter() {
+        for line in &workload.finish {
             for copy in 0..copies {
                 setup.finish.push(setup.filled(
                     plan,
