@@ -15,7 +15,7 @@ impl Report {
         let source = &self.energy;
         if !source.channels.is_empty() {
             let word = if source.is_modelled { "modelled" } else { "measured" };
-            let off = source.accuracy.map(|share| format!(", ± {:.1} %", 100.0 * share));
+            let off = source.accuracy_in_words().map(|off| format!(", {off}"));
             let off = off.unwrap_or_default();
             let _ = writeln!(text, "energy {word} by {}{off}", source.channels);
         }
@@ -40,7 +40,7 @@ impl Report {
             Some(End::GivenUp) => ", given up",
             None => ", not done yet",
         };
-        let unit = self.unit(main);
+        let unit = self.unit(&comparison.name, main);
         let _ = writeln!(text, "\n{}: {} [{unit}]{end}", comparison.name, words(main));
         let rows: Vec<[String; 7]> =
             self.cells(&comparison.name, main).map(|cell| self.row(cell, main)).collect();
