@@ -12,7 +12,17 @@ use super::Finding;
 const LAYERS: [&[&str]; 6] = [
     &["model", "clock", "markers"],
     &["agent"],
-    &["traffic", "httpcache", "http1", "meters", "power", "probes", "transfer", "report", "environments"],
+    &[
+        "traffic",
+        "httpcache",
+        "http1",
+        "meters",
+        "power",
+        "probes",
+        "transfer",
+        "report",
+        "environments",
+    ],
     &["gateway", "load", "sim"],
     &["lab"],
     &["cli", "python"],
