@@ -213,6 +213,8 @@ mod tests {
         assert!(said.contains("kind"), "{said}");
         let said = error("name = \"a\"\nkind = \"ssh\"\nhost = \"h\"\ncpus = 1");
         assert!(said.contains("leave them out"), "{said}");
+        let said = error("name = \"a\"\nkind = \"ssh\"\nhost = \"h\"\nprot = 22");
+        assert!(said.contains("prot"), "{said}");
         let said = error("name = \"a\"\nkind = \"host\"\npin = 1");
         assert!(said.contains("`a`"), "{said}");
         let said = error("name = \"a\"\nkind = \"host\"\ncopies = 0");

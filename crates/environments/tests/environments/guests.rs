@@ -5,7 +5,8 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use nightwatt_environments::Started;
+use nightwatt_clock::meter::Stop;
+use nightwatt_environments::{Error, Started};
 use rustix::process::Signal;
 
 use crate::rig::{Daemon, Rig, commands_are_run, inside, output, program, root, scratch_is_empty};
@@ -94,12 +95,11 @@ fn a_guest_ends_with_whoever_started_it() {
     let rig = Rig::new();
     let Some(options) = guest(&rig, "") else { return };
     let plan = format!("[[environment]]\n{}", rig.text(&options));
-    rig.holder_is_ended(&plan, Signal::KILL);
-    // And two of them, with a container in each host's view of a guest.
+    // Two of them, and a container in the first.
     let plan = format!(
         "{plan}copies = 2\n[[environment]]\nname = \"in\"\nkind = \"bubblewrap\"\nwithin = \"it\"\n"
     );
-    rig.holder_is_ended(&plan, Signal::INT);
+    rig.holder_is_ended(&plan, Signal::KILL);
 }
 
 #[test]
@@ -293,4 +293,38 @@ fn domain(value: &dyn Fn(&str) -> String, rig: &Rig, port: u16) -> String {
         disk("disk.img", "vda"),
         disk("second.img", "vdb")
     )
+}
+
+#[test]
+fn a_guest_that_does_not_come_up_is_given_up_or_stopped() {
+    if program("qemu-system-x86_64", "qemu-system-x86").is_none() {
+        return;
+    }
+    let rig = Rig::new();
+    let guard = rig.guard();
+    // Without a disk there is nothing to boot.
+    let options = "kind = \"qemu\"\naccel = \"tcg\"\nready_seconds = 3";
+    let error = rig.config(options).start(0, None, &guard, &rig.stop).unwrap_err().to_string();
+    assert!(
+        error.contains("wait for ssh in the guest") && error.contains("ready_seconds"),
+        "{error}"
+    );
+    let config = rig.config("kind = \"qemu\"\naccel = \"tcg\"");
+    std::thread::scope(|scope| {
+        let starting = scope.spawn(|| config.start(0, None, &guard, &rig.stop));
+        rig.until(|| {
+            let found = rig.inventory(&[std::process::id()]);
+            found.iter().any(|line| line.contains("qemu-system"))
+        });
+        rig.stop.stop();
+        let error = starting.join().unwrap().unwrap_err();
+        assert!(matches!(error, Error::Stopped(_)), "{error}");
+    });
+    guard.finish().unwrap();
+    rig.left("after the interruption");
+    let none = "kind = \"qemu\"\nprogram = \"qemu-system-of-nothing\"";
+    let again = Stop::new().unwrap();
+    let guard = rig.guard();
+    let error = rig.config(none).start(0, None, &guard, &again).unwrap_err().to_string();
+    assert!(error.contains("qemu-system-of-nothing") && error.contains("install"), "{error}");
 }

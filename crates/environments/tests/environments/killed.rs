@@ -1,5 +1,6 @@
 //! Whoever starts environments is killed at any moment.
 
+use std::fmt::Write;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -30,8 +31,8 @@ fn killed_at_any_moment_of_its_start_nothing_is_left() {
     // As a whole it comes up, and is gone.
     rig.holder_is_ended(&plan, Signal::TERM);
     // The start takes about a second where little else runs; moments that are no multiples of anything.
-    for step in 0..20 {
-        let after = Duration::from_millis(3 + 59 * step);
+    for step in 0..12 {
+        let after = Duration::from_millis(3 + 97 * step);
         rig.starter_is_killed(&plan, &[], &format!("after {after:?}"), || {
             rig.stop.wait_until(monotonic() + after);
         });
@@ -65,4 +66,33 @@ fn what_is_half_made_is_not_finished_behind_our_back() {
             fs::remove_file(&begun).unwrap();
         },
     );
+}
+
+#[test]
+fn settings_are_restored_however_the_run_ends() {
+    let rig = Rig::new();
+    let environment = format!("[[environment]]\n{}", rig.text("kind = \"host\""));
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::KILL] {
+        let mut plan = String::new();
+        for (name, before) in [("scheduler", "mq-deadline"), ("governor", "powersave")] {
+            let path = rig.path(name);
+            fs::write(&path, format!("{before}\n")).unwrap();
+            for value in ["none", "performance"] {
+                let file = path.display();
+                let _ = write!(
+                    plan,
+                    "[[setting]]\nvalue = \"{value}\"\nset = {{ kind = \"file\", path = \"{file}\" }}\n"
+                );
+            }
+        }
+        rig.holder_is_ended_with(&format!("{environment}{plan}"), signal, &[], || {
+            assert_eq!(fs::read_to_string(rig.path("governor")).unwrap(), "performance\n");
+        });
+        assert_eq!(
+            fs::read_to_string(rig.path("scheduler")).unwrap(),
+            "mq-deadline\n",
+            "{signal:?}"
+        );
+        assert_eq!(fs::read_to_string(rig.path("governor")).unwrap(), "powersave\n", "{signal:?}");
+    }
 }

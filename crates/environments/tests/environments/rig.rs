@@ -171,6 +171,17 @@ impl Rig {
 
     /// The same, started by another program: as somebody else.
     pub(crate) fn holder_is_ended_as(&self, plan: &str, signal: Signal, by: &[&str]) {
+        self.holder_is_ended_with(plan, signal, by, || {});
+    }
+
+    /// The same, with something to look at while it holds.
+    pub(crate) fn holder_is_ended_with(
+        &self,
+        plan: &str,
+        signal: Signal,
+        by: &[&str],
+        meanwhile: impl FnOnce(),
+    ) {
         fs::write(self.path("plan.toml"), plan).unwrap();
         let (plan, journal) = (self.path("plan.toml"), self.path("theirs/journal"));
         let mut words: Vec<_> = by.iter().map(|word| (*word).into()).collect();
@@ -192,6 +203,7 @@ impl Rig {
         let guardian = pidfd_open(Pid::from_raw(guardian).unwrap(), PidfdFlags::empty()).unwrap();
         let pid = holder.id();
         assert!(!self.inventory(&[pid]).is_empty(), "while it runs there is something to be found");
+        meanwhile();
         kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
         assert!(!holder.wait().unwrap().success());
         let ended = self.stop.readable_until(guardian.as_fd(), monotonic() + PATIENCE);
