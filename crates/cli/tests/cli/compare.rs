@@ -319,6 +319,17 @@ fn a_plan_is_looked_at_before_it_is_done_and_its_mistakes_are_told() {
 }
 
 #[test]
+fn a_server_is_not_mistaken_for_another_that_has_its_port() {
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = other.local_addr().unwrap().port();
+    let serve = format!("[[workload]]\nserve = 'exec sleep 1000 # {{port:{port}}}'");
+    let bench = Bench::new(&PLAN.replace("[[workload]]", &serve));
+    let said = told(&bench.compare(&[]));
+    assert!(said.contains(&format!("something else listens at port {port}")), "{said}");
+    assert!(!bench.path("trace").exists(), "nothing was asked of it");
+}
+
+#[test]
 fn two_at_once_do_not_write_into_one_folder() {
     let bench = Bench::new(&PLAN.replace("sleep 0.2", "sleep 4713"));
     let mut child = started(bench.command(&[]));
