@@ -285,7 +285,7 @@ fn copies_run_at_once_with_ports_of_their_own_and_their_rates_add_up() {
     let plan = PLAN
         .replace("[[environment]]\nname = \"twice\"\nkind = \"host\"\n", "")
         .replace("kind = \"host\"\n", "kind = \"host\"\ncopies = 3\n")
-        .replace("sleep 0.2", "echo {copy} {port:7000} >> TRACE");
+        .replace("sleep 0.2", "echo {copy} {port:7000} {port:7004} >> TRACE");
     let bench = Bench::new(&plan);
     let report = bench.report(&[]);
     let figures = &report["answers"]["figures"];
@@ -293,7 +293,8 @@ fn copies_run_at_once_with_ports_of_their_own_and_their_rates_add_up() {
     assert!((mean("operations_per_second") - 6000.0).abs() < 1e-9);
     assert!((mean("energy_per_operation") - 50.0 / 6000.0).abs() < 1e-9);
     let trace = fs::read_to_string(bench.path("trace")).unwrap();
-    for line in ["0 7000", "1 7001", "2 7002"] {
+    // No port of one is a port of another.
+    for line in ["0 7000 7004", "1 7005 7009", "2 7010 7014"] {
         assert_eq!(trace.lines().filter(|it| *it == line).count(), 3, "{line}: {trace}");
     }
 }
@@ -316,6 +317,47 @@ fn a_plan_is_looked_at_before_it_is_done_and_its_mistakes_are_told() {
         let said = told(&output);
         assert!(said.contains(if list == "--tools" { "pgbench" } else { "podman" }), "{said}");
     }
+}
+
+#[test]
+fn what_was_begun_is_finished_also_when_it_was_interrupted_or_failed() {
+    let lines =
+        "finish = ['echo finished {copy} >> TRACE']\nprepare = ['echo begun {copy} >> TRACE']";
+    let plan = PLAN
+        .replace("kind = \"host\"\n", "kind = \"host\"\ncopies = 2\n")
+        .replace("[[workload]]", &format!("[[workload]]\n{lines}"))
+        .replace("sleep 0.2", &format!("sleep 3{}", std::process::id()));
+    let bench = Bench::new(&plan);
+    let lines = |bench: &Bench| fs::read_to_string(bench.path("trace")).unwrap_or_default();
+    let mut child = started(bench.command(&[]));
+    let name = format!("sleep\03{}", std::process::id());
+    eventually("both run", || (processes_with(&name).len() >= 2).then_some(()));
+    signal(&child, Signal::INT);
+    assert_eq!(child.0.wait().unwrap().code(), Some(130));
+    let trace = lines(&bench);
+    assert!(trace.contains("finished 0") && trace.contains("finished 1"), "{trace}");
+
+    let bench = Bench::new(&plan.replace(
+        "prepare = ['echo begun {copy} >> TRACE']",
+        "prepare = ['echo begun {copy} >> TRACE; exit 1']",
+    ));
+    assert_eq!(bench.compare(&[]).status.code(), Some(1));
+    assert!(lines(&bench).contains("finished 0"), "{}", lines(&bench));
+}
+
+#[test]
+fn what_a_client_leaves_running_does_not_load_later_runs() {
+    let name = format!("4{}", std::process::id());
+    let plan = PLAN.replace("[[workload]]", "[[workload]]\nat = 'client'").replace(
+        "sleep 0.2",
+        &format!("pgrep -cx -f 'sleep {name}' >> TRACE; setsid sleep {name} &"),
+    );
+    let bench = Bench::new(&plan);
+    bench.report(&[]);
+    let trace = fs::read_to_string(bench.path("trace")).unwrap();
+    let counts: Vec<&str> = trace.lines().filter(|line| line.parse::<u32>().is_ok()).collect();
+    assert_eq!(counts, ["0"; 6], "{trace}");
+    assert_eq!(processes_with(&format!("sleep\0{name}")), [""; 0]);
 }
 
 #[test]

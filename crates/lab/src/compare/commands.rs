@@ -10,14 +10,16 @@ use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
 use nightwatt_model::time::Mono;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
+};
 
 use super::error::Error;
 
 /// What is asked to end has so long before it is killed.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Of an output this much is read: logs of single requests are long.
+/// An output of more is not read: logs of single requests are long, but not that long.
 const MOST_OUTPUT: u64 = 256 << 20;
 
 /// So much of what a command that failed said last is shown.
@@ -26,6 +28,7 @@ const TAIL: u64 = 600;
 /// A process with its output in files. Dropped, it is ended with all that it started in its group.
 pub(crate) struct Process {
     child: Child,
+    is_reaped: bool,
     pub(crate) out: PathBuf,
     pub(crate) err: PathBuf,
 }
@@ -55,59 +58,100 @@ impl Process {
         command.stdin(Stdio::null()).stdout(create(&out)?).stderr(create(&err)?).process_group(0);
         let program = command.get_program().to_string_lossy().into_owned();
         let child = command.spawn().map_err(|source| Error::Spawn { program, source })?;
-        Ok(Self { child, out, err })
+        Ok(Self { child, is_reaped: false, out, err })
     }
 
-    /// Waits for its end. What takes too long is killed.
+    /// Waits for its end, and ends what it leaves in its process group. What takes too long is ended.
     pub(crate) fn wait(&mut self, deadline: Mono, stop: &Stop) -> Result<Ending, Error> {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or(Error::Interrupted)?;
-        let watched = pidfd_open(pid, PidfdFlags::empty())
-            .map_err(|error| system("watch a command")(error.into()))?;
-        let woken = stop.readable_until(watched.as_fd(), deadline);
-        if woken == Woken::Readable {
-            return self.child.wait().map(Ending::Exited).map_err(system("wait for a command"));
-        }
-        self.end();
-        if woken == Woken::Stopped { Err(Error::Interrupted) } else { Ok(Ending::TookTooLong) }
-    }
-
-    /// Has it ended?
-    pub(crate) fn is_over(&mut self) -> bool {
-        !matches!(self.child.try_wait(), Ok(None))
-    }
-
-    /// Asks it to end, and sees to it.
-    pub(crate) fn end(&mut self) {
-        let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) else { return };
-        if !self.is_over() {
-            let _ = kill_process_group(pid, Signal::TERM);
-            // Not the user's: who has asked us to end waits for this.
-            let watched = pidfd_open(pid, PidfdFlags::empty());
-            if let (Ok(stop), Ok(watched)) = (Stop::new(), watched) {
-                stop.readable_until(watched.as_fd(), monotonic() + PATIENCE);
+        match self.over_by(deadline, stop)? {
+            Woken::Readable => {
+                self.reap().map(Ending::Exited).map_err(system("wait for a command"))
             }
+            Woken::TimedOut => {
+                end_all(std::slice::from_mut(self));
+                Ok(Ending::TookTooLong)
+            }
+            Woken::Stopped => Err(Error::Interrupted),
         }
-        // Whoever is left of its group, too.
-        let _ = kill_process_group(pid, Signal::KILL);
-        let _ = self.child.wait();
+    }
+
+    fn over_by(&self, deadline: Mono, stop: &Stop) -> Result<Woken, Error> {
+        let watched = pidfd_open(self.pid(), PidfdFlags::empty())
+            .map_err(|error| system("watch a command")(error.into()))?;
+        Ok(stop.readable_until(watched.as_fd(), deadline))
+    }
+
+    /// Its number, which is its own until it is reaped.
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Has it ended? It is not reaped by that: then its number could be another's.
+    pub(crate) fn is_over(&self) -> bool {
+        let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        self.is_reaped || !matches!(waitid(WaitId::Pid(self.pid()), how), Ok(None))
+    }
+
+    /// Takes note of its end. What is left of its group ends before, while its number is still its own.
+    fn reap(&mut self) -> io::Result<ExitStatus> {
+        if !self.is_reaped {
+            let _ = kill_process_group(self.pid(), Signal::KILL);
+            self.is_reaped = true;
+        }
+        self.child.wait()
+    }
+}
+
+/// Asks all of them to end, and sees to it.
+pub(crate) fn end_all(processes: &mut [Process]) {
+    for process in processes.iter().filter(|it| !it.is_over()) {
+        let _ = kill_process_group(process.pid(), Signal::TERM);
+    }
+    let deadline = monotonic() + PATIENCE;
+    for process in processes.iter_mut().filter(|it| !it.is_reaped) {
+        // Not the user's: who has asked us to end waits for this.
+        if let Ok(stop) = Stop::new() {
+            let _ = process.over_by(deadline, &stop);
+        }
+        let _ = process.reap();
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.end();
+        end_all(std::slice::from_mut(self));
+    }
+}
+
+/// Processes that run side by side. Dropped, all are ended at once.
+#[derive(Default)]
+pub(crate) struct Processes(pub(crate) Vec<Process>);
+
+impl Processes {
+    /// Waits for the end of each.
+    pub(crate) fn wait(&mut self, deadline: Mono, stop: &Stop) -> Result<Vec<Ending>, Error> {
+        self.0.iter_mut().map(|process| process.wait(deadline, stop)).collect()
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        end_all(&mut self.0);
     }
 }
 
 /// The text of an output.
 pub(crate) fn text(path: &Path) -> Result<String, Error> {
-    let read = || {
-        let mut bytes = Vec::new();
-        File::open(path)?.take(MOST_OUTPUT).read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    read().map_err(|source| Error::Results { what: "read", path: path.to_owned(), source })
+    let failed = |source| Error::Results { what: "read", path: path.to_owned(), source };
+    let file = File::open(path).map_err(failed)?;
+    if file.metadata().map_err(failed)?.len() > MOST_OUTPUT {
+        // A part of it could be read as if it were all.
+        let most = MOST_OUTPUT >> 20;
+        return Err(Error::RunFailed(format!("it said more than {most} MiB, too much to be read")));
+    }
+    let mut bytes = Vec::new();
+    file.take(MOST_OUTPUT).read_to_end(&mut bytes).map_err(failed)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// What a command said last: in its errors, or else in its output.
@@ -191,6 +235,38 @@ mod tests {
             stop.wait_until(monotonic() + Duration::from_millis(10));
         }
         assert!(is_over(), "{pid} still runs");
+    }
+
+    #[test]
+    fn the_number_of_what_has_ended_is_its_own_until_it_is_reaped() {
+        let folder = tempfile::tempdir().unwrap();
+        let stop = Stop::new().unwrap();
+        let mut process = Process::start(shell("sleep 1000 & exit 0"), folder.path(), "a").unwrap();
+        let before = process.over_by(Mono::NEVER, &stop).unwrap();
+        assert_eq!((before, process.is_over(), process.is_over()), (Woken::Readable, true, true));
+        // Still a zombie, so nobody else can have its number.
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.child.id())).unwrap();
+        assert!(stat.contains(") Z "), "{stat}");
+        assert!(matches!(process.wait(Mono::NEVER, &stop), Ok(Ending::Exited(it)) if it.success()));
+        assert!(process.is_reaped);
+    }
+
+    #[test]
+    fn many_that_do_not_listen_are_ended_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let line = "trap '' TERM; echo on; while :; do sleep 0.1; done";
+        let start = |name: &str| Process::start(shell(line), folder.path(), name).unwrap();
+        let mut all = ["a", "b", "c"].map(start);
+        end_all(&mut all);
+        assert!(all.iter().all(|process| process.is_reaped));
+    }
+
+    #[test]
+    fn more_than_can_be_read_is_not_taken_for_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("long");
+        File::create(&path).unwrap().set_len(MOST_OUTPUT + 1).unwrap();
+        assert!(matches!(text(&path), Err(Error::RunFailed(why)) if why.contains("256 MiB")));
     }
 
     #[test]

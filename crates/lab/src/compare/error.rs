@@ -45,6 +45,16 @@ pub enum Error {
         .0.display()
     )]
     InUse(PathBuf),
+    /// Files of others are there.
+    #[error(
+        "{} is no folder of results: {why}; name another by `--out`, which need not be there yet", folder.display()
+    )]
+    NotResults {
+        /// Which one.
+        folder: PathBuf,
+        /// What speaks against it.
+        why: &'static str,
+    },
     /// Results of another plan are there.
     #[error(
         "{} has results of another plan (or this one was changed since); `--out` names another folder, and \
@@ -92,7 +102,11 @@ impl Error {
     pub const fn is_usage(&self) -> bool {
         matches!(
             self,
-            Self::Plan(_) | Self::NoChannel { .. } | Self::OtherPlan(_) | Self::BadRun { .. }
+            Self::Plan(_)
+                | Self::NoChannel { .. }
+                | Self::NotResults { .. }
+                | Self::OtherPlan(_)
+                | Self::BadRun { .. }
         )
     }
 
@@ -100,6 +114,9 @@ impl Error {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Meter(error) => error.hint(),
+            Self::Results { what: "read", .. } => {
+                Some("name the folder that `nightwatt compare` has told")
+            }
             Self::Results { .. } => Some("`--out` names a folder that you may write to"),
             Self::Spawn { .. } => Some("is it installed? `--dry-run` shows what would be run"),
             _ => None,

@@ -25,31 +25,30 @@ const ASK_EVERY: Duration = Duration::from_millis(200);
 const LOOPBACK: &str = "127.0.0.1";
 
 /// From where the load comes.
-pub(crate) struct Client(Started);
+struct Client(Started);
 
 impl Client {
-    pub(crate) fn start(plan: &Plan, guard: &Guard, stop: &Stop) -> Result<Self, Error> {
+    fn start(plan: &Plan, guard: &Guard, stop: &Stop) -> Result<Self, Error> {
         let host = || EnvironmentPlan::host("client");
         let client = plan.client.clone().unwrap_or_else(host);
         // A plan with a wrong one was refused.
         let config = client.config([]).map_err(Error::RunFailed)?;
-        Ok(Self(config.start(0, None, guard, stop)?))
-    }
-
-    pub(crate) fn end(self) -> Result<(), Error> {
-        Ok(self.0.stop()?)
+        Ok(Self(failed(config.start(0, None, guard, stop), stop)?))
     }
 }
 
-/// An environment that runs, with a workload in it.
+/// An environment that runs, with a workload in it. Dropped, it is ended.
 pub(crate) struct Setup {
     pub(crate) key: SetupKey,
     pub(crate) block: u32,
     copies: Vec<Copy>,
+    /// It has one of its own, so that what a client leaves running does not load what comes later.
+    client: Client,
     /// Given back last.
     settings: Vec<Set>,
     idle: Option<f64>,
-    finish: Vec<String>,
+    /// Lines for the end, with their copies and names.
+    finish: Vec<(usize, String, String)>,
     folder: PathBuf,
     stop: Stop,
 }
@@ -57,6 +56,8 @@ pub(crate) struct Setup {
 /// One of the environments that run at once. What ends first stands first.
 struct Copy {
     server: Option<Process>,
+    /// Its ports are shifted, since others may have the same network: by so many.
+    shift: u16,
     /// The innermost, and what it is within.
     started: Vec<Started>,
 }
@@ -92,15 +93,14 @@ impl Setup {
     /// failed.
     pub(crate) fn start(
         (plan, cell, block): (&Plan, &Cell, u32),
-        client: &Client,
         guard: &Guard,
         (folder, stop): (&Path, &Stop),
     ) -> Result<Self, Error> {
-        let workload = &plan.workloads[cell.workload];
         let mut setup = Self {
             key: plan.setup_of(cell),
             block,
             copies: Vec::new(),
+            client: Client::start(plan, guard, stop)?,
             settings: Vec::new(),
             idle: None,
             finish: Vec::new(),
@@ -116,57 +116,55 @@ impl Setup {
         }
         // A plan with a wrong one was refused.
         let config = plan.config(cell).map_err(Error::RunFailed)?;
-        let copies = config.common.copies;
-        for copy in 0..copies {
+        let ports = plan.workloads[cell.workload].ports();
+        for copy in 0..config.common.copies {
             let started = start(plan, &config, copy, (guard, stop))?;
-            setup.copies.push(Copy { server: None, started });
+            let shift = shift(&config, &started[0], &ports, copy)?;
+            setup.copies.push(Copy { server: None, shift, started });
         }
-        for copy in 0..copies {
-            setup.serve((plan, cell), copy, client)?;
-        }
-        let words = plan.words(cell);
-        for line in &workload.finish {
-            for copy in 0..copies {
-                setup.finish.push(setup.filled(
-                    plan,
-                    cell,
-                    &words,
-                    (line, Site::Environment),
-                    copy,
-                ));
-            }
+        // First, so that what is begun is finished, however far it got.
+        setup.note_finish(plan, cell);
+        for copy in 0..config.common.copies {
+            setup.serve((plan, cell), copy)?;
         }
         Ok(setup)
     }
 
+    fn note_finish(&mut self, plan: &Plan, cell: &Cell) {
+        let words = plan.words(cell);
+        let lines = plan.workloads[cell.workload].finish.iter().enumerate();
+        for (number, line) in lines {
+            for copy in 0..self.copies.len() {
+                let filled =
+                    self.filled(plan, cell, &words, (line, Site::Environment), copy as u32);
+                self.finish.push((copy, format!("finish-{copy}-{number}"), filled));
+            }
+        }
+    }
+
     /// Makes the workload of a copy ready.
-    fn serve(
-        &mut self,
-        (plan, cell): (&Plan, &Cell),
-        copy: u32,
-        client: &Client,
-    ) -> Result<(), Error> {
+    fn serve(&mut self, (plan, cell): (&Plan, &Cell), copy: u32) -> Result<(), Error> {
         let workload = &plan.workloads[cell.workload];
         let folder = self.folder.clone();
         let inside = Site::Environment;
-        self.all((plan, cell), ("prepare", &workload.prepare, inside), copy, client)?;
+        self.all((plan, cell), ("prepare", &workload.prepare, inside), copy)?;
         if let Some(line) = &workload.serve {
             self.check_ports(line, copy)?;
-            let command = self.command(plan, cell, (line, inside), copy, client);
+            let command = self.command(plan, cell, (line, inside), copy);
             let server = Process::start(command, &folder, &format!("serve-{copy}"))?;
             self.copies[copy as usize].server = Some(server);
         }
         if let Some(line) = &workload.ready {
-            self.wait_ready((plan, cell, line), copy, client)?;
+            self.wait_ready((plan, cell, line), copy)?;
         }
-        self.all((plan, cell), ("fill", &workload.fill, workload.at), copy, client)
+        self.all((plan, cell), ("fill", &workload.fill, workload.at), copy)
     }
 
     /// Nobody else is to answer in the server's place.
     fn check_ports(&self, line: &str, copy: u32) -> Result<(), Error> {
         let started = self.copies[copy as usize].inner();
         for port in lines::ports(line) {
-            let port = inside(started, copy, port);
+            let port = port + self.copies[copy as usize].shift;
             // Elsewhere nobody of ours can listen.
             if started.address() != LOOPBACK || started.port(port) != port {
                 continue;
@@ -186,10 +184,9 @@ impl Setup {
         (plan, cell): (&Plan, &Cell),
         (key, lines, at): (&str, &[String], Site),
         copy: u32,
-        client: &Client,
     ) -> Result<(), Error> {
         for (number, line) in lines.iter().enumerate() {
-            let command = self.command(plan, cell, (line, at), copy, client);
+            let command = self.command(plan, cell, (line, at), copy);
             let name = format!("{key}-{copy}-{number}");
             let limit = plan.runs.time_limit;
             let place = (self.folder.as_path(), name.as_str());
@@ -204,25 +201,17 @@ impl Setup {
         &mut self,
         (plan, cell, line): (&Plan, &Cell, &str),
         copy: u32,
-        client: &Client,
     ) -> Result<(), Error> {
         let deadline = monotonic() + READY_LIMIT;
         let at = plan.workloads[cell.workload].at;
         loop {
-            let command = self.command(plan, cell, (line, at), copy, client);
+            let command = self.command(plan, cell, (line, at), copy);
             let place = (self.folder.as_path(), "ready");
-            let Some(why) = commands::run(command, place, READY_LIMIT, &self.stop)? else {
+            let left = deadline.since(monotonic()).max(ASK_EVERY);
+            let Some(why) = commands::run(command, place, left, &self.stop)? else {
                 return Ok(());
             };
-            let server = self.copies[copy as usize].server.as_mut();
-            if let Some(server) = server
-                && server.is_over()
-            {
-                let said = commands::last_words(server);
-                return Err(Error::RunFailed(format!(
-                    "the server ended before it was ready: {said}"
-                )));
-            }
+            self.server_is_there()?;
             if monotonic() >= deadline {
                 let limit = READY_LIMIT.as_secs();
                 return Err(Error::RunFailed(format!("not ready after {limit} s: {why}")));
@@ -240,12 +229,11 @@ impl Setup {
         cell: &Cell,
         (line, at): (&str, Site),
         copy: u32,
-        client: &Client,
     ) -> Command {
         let filled = self.filled(plan, cell, &plan.words(cell), (line, at), copy);
         match at {
             Site::Environment => self.copies[copy as usize].inner().command(&filled),
-            Site::Client => client.0.command(&filled),
+            Site::Client => self.client.0.command(&filled),
         }
     }
 
@@ -259,7 +247,8 @@ impl Setup {
     ) -> String {
         let started = self.copies[copy as usize].inner();
         let address = started.address();
-        let inside = |port: u16| inside(started, copy, port);
+        let shift = self.copies[copy as usize].shift;
+        let inside = |port: u16| port + shift;
         let outside = |port: u16| started.port(inside(port));
         let values = Values {
             levels: words,
@@ -291,19 +280,31 @@ impl Setup {
         facts.unwrap_or_default().into_iter().collect()
     }
 
-    pub(crate) fn server_is_gone(&mut self) -> bool {
-        self.copies.iter_mut().any(|copy| copy.server.as_mut().is_some_and(Process::is_over))
+    /// No server has ended.
+    pub(crate) fn server_is_there(&self) -> Result<(), Error> {
+        let servers = self.copies.iter().filter_map(|copy| copy.server.as_ref());
+        match servers.into_iter().find(|server| server.is_over()) {
+            None => Ok(()),
+            Some(server) => {
+                let said = commands::last_words(server);
+                Err(Error::RunFailed(format!("the server ended by itself: {said}")))
+            }
+        }
     }
 
     /// Ends all of it, and says whether that worked.
     pub(crate) fn end(mut self) -> Result<(), Error> {
-        let per_copy = self.finish.len() / self.copies.len().max(1);
-        for (number, line) in std::mem::take(&mut self.finish).iter().enumerate() {
-            let copy = number % self.copies.len().max(1);
-            let command = self.copies[copy].inner().command(line);
-            let place = (self.folder.as_path(), &*format!("finish-{}", number / per_copy.max(1)));
-            // Whatever it says: the environment ends anyway.
-            let _ = commands::run(command, place, READY_LIMIT, &self.stop);
+        self.close()
+    }
+
+    fn close(&mut self) -> Result<(), Error> {
+        for (copy, name, line) in std::mem::take(&mut self.finish) {
+            let command = self.copies[copy].inner().command(&line);
+            // Not the user's: who has asked us to end waits for this. And whatever the line says, the
+            // environment ends anyway.
+            if let Ok(stop) = Stop::new() {
+                let _ = commands::run(command, (&self.folder, &name), READY_LIMIT, &stop);
+            }
         }
         let mut result = Ok(());
         for copy in self.copies.drain(..) {
@@ -319,16 +320,41 @@ impl Setup {
     }
 }
 
-/// The port at which a copy's server listens. Where all share this machine's network, each copy has its
-/// own.
-fn inside(started: &Started, copy: u32, port: u16) -> u16 {
-    let is_shared = started.address() == LOOPBACK && started.port(port) == port;
-    if is_shared { port.saturating_add(copy as u16) } else { port }
+impl Drop for Setup {
+    fn drop(&mut self) {
+        // The guard tries again at the end, and then it counts.
+        self.close().unwrap_or_else(|error| tracing::warn!("{error}"));
+    }
 }
 
-/// What goes wrong with an environment or a setting is a run that failed, unless the user stops us.
+/// By how much the ports of a copy are shifted. Where all share a network, each copy has its own: this
+/// machine's, or that of one behind ssh.
+fn shift(
+    config: &EnvironmentConfig,
+    started: &Started,
+    ports: &[u16],
+    copy: u32,
+) -> Result<u16, Error> {
+    let (Some(least), Some(most)) = (ports.iter().min(), ports.iter().max()) else { return Ok(0) };
+    let is_here = started.address() == LOOPBACK && started.port(*least) == *least;
+    if !is_here && config.kind.name() != "ssh" {
+        return Ok(0);
+    }
+    let span = u32::from(most - least) + 1;
+    let highest =
+        span.checked_mul(copy).and_then(|shift| u16::try_from(shift + u32::from(*most)).ok());
+    highest.map(|highest| highest - most).ok_or_else(|| {
+        Error::RunFailed(format!("copy {copy} has no ports left: take lower ones in the plan"))
+    })
+}
+
+/// What goes wrong with an environment or a setting is a run that failed, unless the user stops us, or
+/// nothing would be undone any more.
 fn failed<T>(result: Result<T, nightwatt_environments::Error>, stop: &Stop) -> Result<T, Error> {
-    result.map_err(|error| {
-        if stop.is_stopped() { Error::Interrupted } else { Error::RunFailed(error.to_string()) }
+    use nightwatt_environments::Error as Why;
+    result.map_err(|error| match error {
+        _ if stop.is_stopped() => Error::Interrupted,
+        Why::Guardian(_) | Why::Journal { .. } | Why::Busy(_) => Error::Environment(error),
+        _ => Error::RunFailed(error.to_string()),
     })
 }

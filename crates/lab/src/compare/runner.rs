@@ -16,12 +16,12 @@ use nightwatt_meters::Host;
 use nightwatt_model::experiment::{Done, Experiment, Outcome, Progress, Step};
 use nightwatt_model::time::Mono;
 
-use super::commands::{self, Ending, Process};
+use super::commands::{self, Process, Processes};
 use super::error::Error;
 use super::figures::{self, Said};
 use super::host::{self, Doings};
 use super::metering::{Meters, Trim};
-use super::places::{Client, Setup};
+use super::places::Setup;
 use super::plan::{MAIN, Plan, Site};
 use super::record::RunRecord;
 use super::store::Store;
@@ -84,7 +84,6 @@ struct Runner<'a> {
     meters: Meters,
     host: Host,
     guard: Guard,
-    client: Client,
     setup: Option<Setup>,
     /// Wall-clock time of what was done in this session, and runs in it.
     spent: (Duration, u32),
@@ -110,9 +109,8 @@ impl<'a> Runner<'a> {
         figures::check_energy(plan, &meters)?;
         let experiment = experiment(plan, &store.done)?;
         let guard = Guard::start(&store.undo_file())?;
-        let client = Client::start(plan, &guard, stop)?;
         let (setup, spent) = (None, (Duration::ZERO, 0));
-        Ok(Self { plan, store, stop, experiment, meters, host, guard, client, setup, spent })
+        Ok(Self { plan, store, stop, experiment, meters, host, guard, setup, spent })
     }
 
     fn all(&mut self, tell: &mut dyn FnMut(&Told<'_>)) -> Result<(), Error> {
@@ -142,9 +140,8 @@ impl<'a> Runner<'a> {
     /// Ends what runs, and says whether all was undone.
     fn end(mut self) -> Result<(), Error> {
         let stopped = self.setup.take().map_or(Ok(()), Setup::end);
-        let client = self.client.end();
         let undone = self.guard.finish().map_err(Error::from);
-        stopped.and(client).and(undone)
+        stopped.and(undone)
     }
 
     /// One attempt at a run. What goes wrong with it is kept with it; only what would go wrong with
@@ -221,28 +218,23 @@ impl<'a> Runner<'a> {
         let work = |begins: &dyn Fn(Mono)| {
             let begin = monotonic();
             begins(begin);
-            let mut running = Vec::new();
+            let mut running = Processes::default();
             for (name, command) in lines {
-                running.push(Process::start(command, folder, &name)?);
+                running.0.push(Process::start(command, folder, &name)?);
             }
-            let mut endings = Vec::new();
-            for process in &mut running {
-                endings.push(process.wait(begin + limit, stop)?);
-            }
+            let endings = running.wait(begin + limit, stop)?;
             let end = monotonic();
             Ok(((running, endings, end.since(begin)), end))
         };
         let ((processes, endings, elapsed), power) = self.meters.during(folder, trim, work)?;
-        for (process, ending) in processes.iter().zip(&endings) {
+        for (process, ending) in processes.0.iter().zip(&endings) {
             if let Some(why) = commands::complaint(*ending, limit, process) {
                 return Err(Error::RunFailed(why));
             }
         }
-        if self.setup.as_mut().is_some_and(Setup::server_is_gone) {
-            return Err(Error::RunFailed("the server ended while it was asked".to_owned()));
-        }
+        self.setup.as_ref().map_or(Ok(()), Setup::server_is_there)?;
         let said: Result<Vec<Said>, Error> =
-            processes.iter().map(|process| Said::read(&workload.reader, process)).collect();
+            processes.0.iter().map(|process| Said::read(&workload.reader, process)).collect();
         let facts = self.setup.as_ref().map(Setup::facts).unwrap_or_default();
         let mut record = self.record(attempt, None, facts);
         record.elapsed_s = elapsed.as_secs_f64();
@@ -271,7 +263,7 @@ impl<'a> Runner<'a> {
         let line = &self.plan.workloads[cell.workload].command;
         let one = |copy: u32| {
             let name = if setup.copies() == 1 { "run".to_owned() } else { format!("run-{copy}") };
-            (name, setup.command(self.plan, cell, (line, at), copy, &self.client))
+            (name, setup.command(self.plan, cell, (line, at), copy))
         };
         Ok((0..setup.copies()).map(one).collect())
     }
@@ -288,8 +280,7 @@ impl<'a> Runner<'a> {
         }
         self.close_setup();
         let place = (self.plan, cell, attempt.step.block);
-        let mut setup =
-            Setup::start(place, &self.client, &self.guard, (&attempt.folder, self.stop))?;
+        let mut setup = Setup::start(place, &self.guard, (&attempt.folder, self.stop))?;
         if let Some(idle) = self.plan.idle {
             let stop = self.stop;
             let rest = |begins: &dyn Fn(Mono)| {
@@ -317,12 +308,12 @@ impl<'a> Runner<'a> {
             make(&folder)?;
             let limit = self.plan.runs.time_limit;
             let deadline = monotonic() + limit;
-            let mut running = Vec::new();
+            let mut running = Processes::default();
             for (name, command) in self.lines(attempt, at)? {
-                running.push(Process::start(command, &folder, &name)?);
+                running.0.push(Process::start(command, &folder, &name)?);
             }
-            for process in &mut running {
-                let ending: Ending = process.wait(deadline, self.stop)?;
+            let endings = running.wait(deadline, self.stop)?;
+            for (process, ending) in running.0.iter().zip(endings) {
                 if let Some(why) = commands::complaint(ending, limit, process) {
                     return Err(Error::RunFailed(format!("a warm-up failed: {why}")));
                 }

@@ -10,6 +10,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -20,6 +21,7 @@ use super::record::RunRecord;
 
 const PLAN: &str = "plan.toml";
 const RUNS: &str = "runs.jsonl";
+const RUN_FOLDERS: &str = "runs";
 
 /// A folder of results that nobody else writes to.
 #[derive(Debug)]
@@ -41,6 +43,7 @@ impl Store {
     /// be of the same plan, and is gone on with.
     pub fn open(folder: &Path, plan: &Plan, fresh: bool) -> Result<Self, Error> {
         fs::create_dir_all(folder).map_err(|error| failed("make", folder, error))?;
+        check_ours(folder)?;
         let path = folder.join(RUNS);
         let runs = File::options().create(true).append(true).read(true).open(&path);
         let runs = runs.map_err(|error| failed("write", &path, error))?;
@@ -73,7 +76,7 @@ impl Store {
 
     /// A new folder for the output of a run.
     pub(crate) fn run_folder(&self, number: u32) -> Result<PathBuf, Error> {
-        let folder = self.folder.join("runs").join(format!("{number:04}"));
+        let folder = self.folder.join(RUN_FOLDERS).join(format!("{number:04}"));
         // Of a run that was not written down to its end.
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).map_err(|error| failed("make", &folder, error))?;
@@ -103,6 +106,27 @@ impl Store {
     pub fn folder(&self) -> &Path {
         &self.folder
     }
+}
+
+/// Nobody else's files are there, and nobody else may change what is: of what the journal has, we run
+/// every line.
+fn check_ours(folder: &Path) -> Result<(), Error> {
+    let wrong = |why| Err(Error::NotResults { folder: folder.to_owned(), why });
+    let owner = fs::metadata(folder).map_err(|error| failed("look at", folder, error))?;
+    if owner.uid() != rustix::process::geteuid().as_raw() {
+        return wrong("it belongs to another user");
+    }
+    let has = |name: &str| fs::symlink_metadata(folder.join(name)).is_ok();
+    if !has(RUNS) && [PLAN, RUN_FOLDERS, "report.html", "report.json"].into_iter().any(has) {
+        return wrong("it has files that a folder of results has, and no list of runs");
+    }
+    for name in [RUNS, PLAN, "undo"] {
+        let is_link = fs::symlink_metadata(folder.join(name)).is_ok_and(|it| it.is_symlink());
+        if is_link {
+            return wrong("its files are links to others");
+        }
+    }
+    Ok(())
 }
 
 /// The plan and the runs of a folder, for a report of them.
@@ -139,7 +163,7 @@ fn forget(folder: &Path, runs: &File) -> Result<(), Error> {
         let path = folder.join(name);
         gone(fs::remove_file(&path)).map_err(|error| failed("remove", &path, error))?;
     }
-    let path = folder.join("runs");
+    let path = folder.join(RUN_FOLDERS);
     gone(fs::remove_dir_all(&path)).map_err(|error| failed("remove", &path, error))
 }
 
@@ -151,10 +175,15 @@ fn read_runs(path: &Path, cells: usize) -> Result<(Vec<RunRecord>, u64), Error> 
         if !line.ends_with(b"\n") {
             break;
         }
-        let run: RunRecord = serde_json::from_slice(line).map_err(|error| {
-            let line = index + 1;
-            Error::BadRun { path: path.to_owned(), line, why: error.to_string() }
-        })?;
+        let run: RunRecord = match serde_json::from_slice(line) {
+            Ok(run) => run,
+            // What a power cut leaves of the last one may be as long as it was.
+            Err(_) if whole + line.len() as u64 == text.len() as u64 => break,
+            Err(error) => {
+                let (path, line, why) = (path.to_owned(), index + 1, error.to_string());
+                return Err(Error::BadRun { path, line, why });
+            }
+        };
         if run.cell >= cells {
             let why = format!("its cell {} is none of the plan's {cells}", run.cell);
             return Err(Error::BadRun { path: path.to_owned(), line: index + 1, why });
@@ -163,4 +192,77 @@ fn read_runs(path: &Path, cells: usize) -> Result<(Vec<RunRecord>, u64), Error> 
         runs.push(run);
     }
     Ok((runs, whole))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::PlanFile;
+    use super::*;
+
+    const TEXT: &str = "[[environment]]\nname = 'a'\nkind = 'host'\n\
+                        [[workload]]\nname = 'i'\ntool = 'idle'\ncommand = 'sleep 1'\n";
+
+    fn plan() -> Plan {
+        PlanFile::read("plan.toml", "plan", TEXT).unwrap()
+    }
+
+    fn refusal(folder: &Path, fresh: bool) -> String {
+        Store::open(folder, &plan(), fresh).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn folders_of_others_are_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let thesis = folder.path().join("runs/0001/thesis.txt");
+        fs::create_dir_all(thesis.parent().unwrap()).unwrap();
+        fs::write(&thesis, "years of work").unwrap();
+        for fresh in [false, true] {
+            assert!(refusal(folder.path(), fresh).contains("is no folder of results"), "{fresh}");
+        }
+        assert_eq!(fs::read_to_string(thesis).unwrap(), "years of work");
+        if rustix::process::geteuid().is_root() {
+            let folder = tempfile::tempdir().unwrap();
+            std::os::unix::fs::chown(folder.path(), Some(65_534), None).unwrap();
+            assert!(refusal(folder.path(), false).contains("another user"));
+        }
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("runs.jsonl"), "").unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("undo")).unwrap();
+        assert!(refusal(folder.path(), false).contains("links"));
+    }
+
+    #[test]
+    fn a_last_line_that_is_cut_or_damaged_is_done_again_and_others_are_told() {
+        let record = RunRecord {
+            number: 1,
+            block: 0,
+            cell: 0,
+            attempt: 0,
+            began: String::new(),
+            elapsed_s: 1.0,
+            failed: None,
+            figures: Vec::new(),
+            percentiles: Vec::new(),
+            errors: 0,
+            channels: Vec::new(),
+            settings: std::collections::BTreeMap::new(),
+            facts: std::collections::BTreeMap::new(),
+            warnings: Vec::new(),
+        };
+        for damage in ["{\"number\": 2, \"blo", "\0\0\0\0\n"] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut store = Store::open(folder.path(), &plan(), false).unwrap();
+            store.push(record.clone()).unwrap();
+            drop(store);
+            let path = folder.path().join(RUNS);
+            let whole = fs::read_to_string(&path).unwrap();
+            fs::write(&path, format!("{whole}{damage}")).unwrap();
+            let store = Store::open(folder.path(), &plan(), false).unwrap();
+            assert_eq!((&store.done, store.warnings.len()), (&vec![record.clone()], 1));
+            drop(store);
+            assert_eq!(fs::read_to_string(&path).unwrap(), whole);
+            fs::write(&path, format!("{damage}\n{whole}")).unwrap();
+            assert!(refusal(folder.path(), false).contains("line 1"));
+        }
+    }
 }

@@ -27,21 +27,32 @@ const MOST_CELLS: usize = 10_000;
 
 impl Plan {
     pub(super) fn with_cells(mut self) -> Result<Self, String> {
+        let too_many = || format!("there are more than {MOST_CELLS} combinations");
         let mut cells = Vec::new();
         for (workload, it) in self.workloads.iter().enumerate() {
             for (environment, place) in self.environments.iter().enumerate() {
                 if !it.environments.is_empty() && !it.environments.contains(&place.name) {
                     continue;
                 }
+                // Counted before they are made: they could be more than memory holds.
+                let mut counts = self.choices(environment, workload).map(|it| it.len());
+                if counts.try_fold(1, usize::checked_mul).is_none_or(|it| it > MOST_CELLS) {
+                    return Err(too_many());
+                }
                 for levels in self.levels(environment, workload) {
                     let at = self.on_axis(environment, &levels);
                     let is_baseline = at == Some(self.baseline);
                     cells.push(Cell { environment, workload, levels, comparison: 0, is_baseline });
                     if cells.len() > MOST_CELLS {
-                        return Err(format!("there are more than {MOST_CELLS} combinations"));
+                        return Err(too_many());
                     }
                 }
             }
+        }
+        if !cells.iter().any(|cell| cell.is_baseline) {
+            return Err(
+                "none of them runs in what is the baseline; name another `baseline`".to_owned()
+            );
         }
         // Cells are of one comparison if they differ in nothing but in what is compared.
         let mut comparisons = BTreeMap::new();
@@ -78,14 +89,22 @@ impl Plan {
         }
     }
 
+    /// The values of each factor, by their places; one nothing where it does not apply.
+    fn choices(
+        &self,
+        environment: usize,
+        workload: usize,
+    ) -> impl Iterator<Item = Vec<Option<usize>>> {
+        self.factors.iter().map(move |factor| {
+            let applies = factor.environments.contains(&environment) && factor.applies_to(workload);
+            if applies { (0..factor.values.len()).map(Some).collect() } else { vec![None] }
+        })
+    }
+
     /// Every combination of values of those factors that apply.
     fn levels(&self, environment: usize, workload: usize) -> Vec<Vec<Option<usize>>> {
         let mut all = vec![Vec::new()];
-        for factor in &self.factors {
-            let applies = factor.environments.contains(&environment) && factor.applies_to(workload);
-            let values = if applies { factor.values.len() } else { 0 };
-            let choices: Vec<Option<usize>> =
-                if applies { (0..values).map(Some).collect() } else { vec![None] };
+        for choices in self.choices(environment, workload) {
             let with = |levels: &Vec<Option<usize>>| {
                 let levels = levels.clone();
                 choices.clone().into_iter().map(move |choice| {

@@ -221,7 +221,10 @@ impl PlanFile {
         let baseline = self.baseline(axis, &environments, &factors)?;
         let meters: Result<Vec<MeterSpec>, Wrong> = (self.meters.iter().enumerate())
             .map(|(index, text)| {
-                text.parse().map_err(|error| wrong(format!("meters.{index}"), format!("{error}")))
+                let wrong = |error: String| wrong(format!("meters.{index}"), error);
+                let spec: MeterSpec = text.parse().map_err(|error| wrong(format!("{error}")))?;
+                nightwatt_meters::driver(&spec.driver).map_err(|error| wrong(error.to_string()))?;
+                Ok(spec)
             })
             .collect();
         let plan = Plan {
@@ -268,6 +271,11 @@ impl PlanFile {
         if self.runs.most < self.runs.least {
             let (most, least) = (self.runs.most, self.runs.least);
             return Err(wrong("runs.most", format!("{most} is below `least`, {least}")));
+        }
+        for (key, time) in [("interval", self.interval), ("idle", self.idle)] {
+            if time.is_some_and(|time| time.is_zero()) {
+                return Err(wrong(key, "takes some time; leave it out or say how much"));
+            }
         }
         if self.runs.time_limit.is_zero() {
             return Err(wrong(
@@ -398,7 +406,10 @@ impl PlanFile {
 /// Every environment is one, with every option that it is given; those within others find them.
 fn check_environments(plan: &Plan) -> Result<(), Wrong> {
     if let Some(client) = &plan.client {
-        client.config([]).map_err(|why| wrong("client", why))?;
+        let client = client.config([]).map_err(|why| wrong("client", why))?;
+        if client.common.copies > 1 || client.common.within.is_some() {
+            return Err(wrong("client", "there is one client, and it is within nothing else"));
+        }
     }
     let names: Vec<&str> = plan.environments.iter().map(|it| it.name.as_str()).collect();
     for cell in &plan.cells {
@@ -408,6 +419,19 @@ fn check_environments(plan: &Plan) -> Result<(), Wrong> {
             let all = names.join(", ");
             let message = format!("there is no environment `{outer}` to be within, but {all}");
             return Err(wrong(format!("{key}.within"), message));
+        }
+    }
+    let outer = |name: &str| {
+        let it = plan.environments.iter().find(|it| it.name == name)?;
+        it.table.get("within")?.as_str()
+    };
+    for (index, environment) in plan.environments.iter().enumerate() {
+        // As many steps outwards as there are environments come back to one of them.
+        let steps = (0..=names.len()).try_fold(environment.name.as_str(), |at, _| outer(at));
+        if steps.is_some() {
+            let message =
+                format!("`{}` is within itself, by way of others or not", environment.name);
+            return Err(wrong(format!("environment.{index}.within"), message));
         }
     }
     Ok(())

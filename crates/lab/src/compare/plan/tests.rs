@@ -86,6 +86,13 @@ fn mistakes_are_told_with_their_line_and_what_would_be_right() {
             ["[runs]\nleast = 9\nmost = 5\n", HOST, IDLE].concat(),
             &["plan.toml:3", "below `least`, 9"],
         ),
+        ([HOST, "within = 'host'\n", IDLE].concat(), &["plan.toml:4", "within itself"]),
+        (["interval = '0s'\n", HOST, IDLE].concat(), &["plan.toml:1", "some time"]),
+        (["meters = ['sundial']\n", HOST, IDLE].concat(), &["plan.toml:1", "sundial", "`rapl`"]),
+        (
+            ["baseline = 'jail'\n", HOST, JAIL, IDLE, "environments = ['host']\n"].concat(),
+            &["baseline"],
+        ),
         (["compare = 'x'\n", HOST, IDLE].concat(), &["plan.toml:1", "neither"]),
         (["baseline = 'x'\n", HOST, IDLE].concat(), &["plan.toml:1", "`x` is none"]),
         ([HOST, IDLE, "ready = 'true'\n"].concat(), &["plan.toml:8", "no `serve`"]),
@@ -109,6 +116,17 @@ fn mistakes_are_told_with_their_line_and_what_would_be_right() {
             assert!(said.contains(part), "{part:?} is not in what was said of {text:?}:\n{said}");
         }
     }
+}
+
+#[test]
+fn more_combinations_than_anybody_wants_are_refused_before_they_are_made() {
+    let factor = |name: char| {
+        format!("[[factor]]\nname = '{name}'\nvalues = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]\n")
+    };
+    let line = IDLE.replace("sleep 1", "{a} {b} {c} {d} {e} {f} {g} {h} {i}");
+    let factors: String = ('a'..='i').map(factor).collect();
+    let said = refusal(&[HOST, &factors, &line].concat());
+    assert!(said.contains("more than 10000 combinations"), "{said}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use nightwatt_workloads::{Outcome, Output, ReadError, Tool, tool};
 use serde::Deserialize;
 
 use super::file::WorkloadFile;
+use crate::compare::lines;
 
 /// What is done. Lines are given to a shell.
 #[derive(Debug, Clone)]
@@ -113,6 +114,11 @@ impl Workload {
             finish: file.finish.clone(),
             environments: file.environments.clone(),
         }
+    }
+
+    /// All ports that its lines name.
+    pub(crate) fn ports(&self) -> Vec<u16> {
+        self.lines().flat_map(|(_, line)| lines::ports(line)).collect()
     }
 
     /// All lines, with the keys that they have in the plan.
