@@ -17,7 +17,7 @@ pub(crate) struct CompareArgs {
     /// Forget what is there, and begin anew
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Say what would be run in which order and how long that may take, and do nothing
+    /// Say what would be run, in which order and how often, and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// List the tools whose output is understood
@@ -34,7 +34,7 @@ pub(crate) struct CompareArgs {
 pub(super) const COMPARE_EXAMPLES: &str = "\
 Examples:
   nightwatt compare experiments/quick.toml            do all runs; the report is in quick.results/report.html
-  nightwatt compare experiments/quick.toml --dry-run  what would be run, and how long that may take
+  nightwatt compare experiments/quick.toml --dry-run  what would be run, and how often
   nightwatt compare experiments/quick.toml            again, after Ctrl-C: goes on where it was
   nightwatt compare --tools                           pgbench, fio, wrk, ..: whose output is understood
 
