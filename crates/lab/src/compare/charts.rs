@@ -39,6 +39,8 @@ impl Report {
                     let half = cell.relative_half_width.map(|half| 100.0 * half);
                     (100.0, half.map(|half| (100.0 - half, 100.0 + half)))
                 }
+                // Its own mean would be of another unit.
+                None if is_relative => continue,
                 None => (cell.mean?, cell.sequential.map(|it| (it.low, it.high))),
             };
             bars = bars.between(place as f64, value, interval);
@@ -141,14 +143,14 @@ impl Report {
             let mut chart = Chart::new(
                 format!("{}: responses within a time", comparison.name),
                 Axis::new("response time", "s", Scale::LogDuration),
-                Axis::new("share of responses", "%", Scale::FromZero),
+                Axis::new("share of operations", "%", Scale::FromZero),
             );
             for (name, runs) in curves {
                 chart = chart.series(Series::new(name, Kind::Line).points(mean_curve(&runs)));
             }
             charts.push(chart.description(
-                "Each point is the mean over the runs of the time within which so many per cent of the \
-                 responses came.",
+                "Each point is the mean over the runs of the time within which so many per cent of all \
+                 operations were answered: where some failed, a curve ends below 100 %.",
             ));
         }
         charts
@@ -179,7 +181,9 @@ impl Report {
                 }
             }
             if !seen.is_empty() {
-                charts.push(chart.description("The first run of each."));
+                charts.push(chart.description(
+                    "The first run of each; where energy is from several channels, their sum.",
+                ));
             }
         }
         charts
@@ -199,7 +203,7 @@ fn line_name(plan: &Plan, cell: &Cell, factor: usize) -> String {
     parts.join(", ")
 }
 
-/// Time and percentage, at the percentages that all runs have.
+/// Time and percentage of all operations, at the percentages of responses that all runs have.
 fn mean_curve(runs: &[&RunRecord]) -> Vec<(f64, f64)> {
     let Some(first) = runs.first() else { return Vec::new() };
     let at = |percent: f64| -> Option<f64> {
@@ -211,23 +215,42 @@ fn mean_curve(runs: &[&RunRecord]) -> Vec<(f64, f64)> {
             .collect();
         times.map(|times| times.iter().sum::<f64>() / times.len() as f64)
     };
-    first.percentiles.iter().filter_map(|&(percent, _)| Some((at(percent)?, percent))).collect()
+    let answered = runs.iter().map(|run| run.answered).sum::<f64>() / runs.len() as f64;
+    let point = |&(percent, _): &(f64, f64)| Some((at(percent)?, percent * answered));
+    first.percentiles.iter().filter_map(point).collect()
 }
 
-/// Time since the first reading and power; of counters the mean since the reading before. Of several
-/// channels that are summed, none is drawn alone.
-fn trace(path: &Path, channel: &str) -> Vec<(f64, f64)> {
-    let mut points: Vec<(i64, f64)> = Vec::new();
+/// Time since the first reading and power of a source, `rapl/package-0 + rapl/dram-0`; of counters the mean
+/// since the reading before.
+fn trace(path: &Path, source: &str) -> Vec<(f64, f64)> {
+    let names: Vec<&str> = source.split(" + ").collect();
+    let mut readings: Vec<Reading> = Vec::new();
     // A recording that cannot be read leaves its curve out, and nothing else.
     let _ = recording::read(path, |meter, name, row| {
-        if format!("{meter}/{name}") == channel
-            && let Some(watts) = row.watts
-        {
-            points.push((row.mono_ns, watts));
+        let name = format!("{meter}/{name}");
+        if let Some(place) = names.iter().position(|it| *it == name) {
+            readings.push((row.mono_ns, place, row.watts));
         }
     });
+    let points = sum(readings, names.len());
     let Some(&(begin, _)) = points.first() else { return points_of(&[], 0) };
     points_of(&points, begin)
+}
+
+/// When, of which channel, and what it said, if anything.
+type Reading = (i64, usize, Option<f64>);
+
+/// The sum of all channels at each reading of one: each is what it was last, and while one is not known
+/// there is none.
+fn sum(mut readings: Vec<Reading>, channels: usize) -> Vec<(i64, f64)> {
+    readings.sort_by_key(|it| it.0);
+    let mut latest = vec![None; channels];
+    let at = |(time, place, watts): Reading| {
+        latest[place] = watts;
+        let all: Option<f64> = latest.iter().copied().sum();
+        Some((time, all?))
+    };
+    readings.into_iter().filter_map(at).collect()
 }
 
 fn points_of(points: &[(i64, f64)], begin: i64) -> Vec<(f64, f64)> {

@@ -7,7 +7,7 @@ use nightwatt_workloads::{Outcome, Output, unit};
 use super::commands::{self, Process};
 use super::error::Error;
 use super::metering::Meters;
-use super::plan::{Plan, Reader};
+use super::plan::{MAIN, Plan, Reader};
 use super::record::{Better, ChannelRecord, RunFigure, RunRecord};
 
 /// Energy of the run divided by what was done in it.
@@ -18,13 +18,39 @@ pub(crate) const DYNAMIC_PER_OPERATION: &str = "dynamic_energy_per_operation";
 pub(crate) const POWER: &str = "power";
 /// Mean power x time.
 pub(crate) const ENERGY: &str = "energy";
+/// What the idle environment draws.
+const IDLE_POWER: &str = "idle_power";
 /// Operations in a second, of all copies.
 pub(crate) const RATE: &str = "operations_per_second";
 /// Wall-clock time.
 pub(crate) const ELAPSED: &str = "elapsed";
+/// Operations that failed.
+pub(crate) const ERRORS: &str = "errors";
+
+/// What `compare` calls its own figures. A tool's that is called so gets another name: a run has no two of
+/// one name.
+const OURS: [&str; 13] = [
+    PER_OPERATION,
+    DYNAMIC_PER_OPERATION,
+    POWER,
+    IDLE_POWER,
+    ENERGY,
+    RATE,
+    ELAPSED,
+    ERRORS,
+    MAIN,
+    "machine_busy",
+    "load_average",
+    "memory_used",
+    // A column of the tables.
+    "coverage",
+];
+
+/// Copies whose times differ by more than this share did not do their work side by side.
+const UNEVEN: f64 = 0.1;
 
 /// What one copy's tool said.
-pub(crate) struct Said(Outcome);
+pub(crate) struct Said(pub(super) Outcome);
 
 impl Said {
     pub(crate) fn read(reader: &Reader, process: &Process) -> Result<Self, Error> {
@@ -35,14 +61,16 @@ impl Said {
     }
 }
 
-/// The channels that the energy is the sum of.
+/// The channels that the energy of this run would be the sum of. Which they are for a plan, its first run
+/// that finished says ([`main_of`]).
 pub(crate) fn energy_channels<'a>(
     plan: &Plan,
     channels: &'a [ChannelRecord],
 ) -> Vec<&'a ChannelRecord> {
+    // What said nothing is no source.
+    let spoke = || channels.iter().filter(|it| it.watts.is_some());
     if let Some(wanted) = &plan.energy {
-        let is_it = |it: &&ChannelRecord| format!("{}/{}", it.meter, it.channel) == *wanted;
-        return channels.iter().filter(is_it).collect();
+        return spoke().filter(|it| name_of(it) == *wanted).collect();
     }
     let is_modelled = |it: &ChannelRecord| {
         matches!(it.provenance, nightwatt_model::energy::Provenance::Modelled { .. })
@@ -51,20 +79,24 @@ pub(crate) fn energy_channels<'a>(
     // model only where nothing is measured.
     let whole = |modelled: bool| {
         let of = |it: &&ChannelRecord| it.scope.is_whole() && is_modelled(it) == modelled;
-        channels.iter().filter(of).min_by_key(|it| it.scope)
+        spoke().filter(of).min_by_key(|it| it.scope)
     };
     if let Some(channel) = whole(false) {
         return vec![channel];
     }
-    let meter = channels.iter().find(|it| it.scope.is_disjoint() && !is_modelled(it));
-    if let Some(first) = meter {
-        let of = |it: &&ChannelRecord| it.meter == first.meter && it.scope.is_disjoint();
-        return channels.iter().filter(of).collect();
-    }
-    whole(true).into_iter().collect()
+    let parts = || spoke().filter(|it| it.scope.is_disjoint() && !is_modelled(it));
+    // Two meters of one scope measure the same twice: the first of them counts.
+    let meter_of = |scope| parts().find(|it| it.scope == scope).map(|it| it.meter.as_str());
+    let parts: Vec<_> =
+        parts().filter(|it| meter_of(it.scope) == Some(it.meter.as_str())).collect();
+    if parts.is_empty() { whole(true).into_iter().collect() } else { parts }
 }
 
-/// Mean power of these; `None` if any of them said nothing.
+fn name_of(channel: &ChannelRecord) -> String {
+    format!("{}/{}", channel.meter, channel.channel)
+}
+
+/// Mean power of these; `None` if there are none.
 pub(crate) fn energy_watts(plan: &Plan, channels: &[ChannelRecord]) -> Option<f64> {
     let channels = energy_channels(plan, channels);
     let watts: Option<f64> = channels.iter().map(|channel| channel.watts).sum();
@@ -73,11 +105,20 @@ pub(crate) fn energy_watts(plan: &Plan, channels: &[ChannelRecord]) -> Option<f6
 
 /// What the energy of a run is from: `rapl/package-0 + rapl/dram-0`.
 pub(crate) fn energy_source(plan: &Plan, channels: &[ChannelRecord]) -> String {
-    let names: BTreeSet<String> = energy_channels(plan, channels)
-        .iter()
-        .map(|channel| format!("{}/{}", channel.meter, channel.channel))
-        .collect();
+    let names: BTreeSet<String> =
+        energy_channels(plan, channels).iter().map(|channel| name_of(channel)).collect();
     names.into_iter().collect::<Vec<_>>().join(" + ")
+}
+
+/// Mean power of an idle environment, from the same channels as that of its runs.
+pub(crate) fn idle_watts(
+    plan: &Plan,
+    so_far: &[RunRecord],
+    channels: &[ChannelRecord],
+) -> Option<f64> {
+    let is_its =
+        |first: &RunRecord| energy_source(plan, &first.channels) == energy_source(plan, channels);
+    energy_watts(plan, channels).filter(|_| finished(so_far).next().is_none_or(is_its))
 }
 
 /// There is the channel that the plan wants.
@@ -101,17 +142,11 @@ pub(crate) fn fill(plan: &Plan, record: &mut RunRecord, said: &[Said], idle: Opt
         record.figures.extend(value.filter(|value| value.is_finite()).map(figure));
     };
     let elapsed = record.elapsed_s;
-    let rate: Option<f64> = outcomes
-        .iter()
-        .map(|outcome| {
-            let count = outcome.operations.as_ref()?.count as f64;
-            // A tool that tells no time of its own took all of it.
-            Some(outcome.per_second().unwrap_or(count / elapsed))
-        })
-        .sum();
-    let rate = rate.filter(|rate| *rate > 0.0);
+    let rate = rate(&outcomes, elapsed).filter(|rate| *rate > 0.0);
+    let errors = outcomes.iter().map(|outcome| outcome.errors).sum();
+    let done = operations(&outcomes);
     let what = outcomes.first().and_then(|outcome| outcome.operations.as_ref());
-    let per = what.map_or("operation", |operations| singular(&operations.what));
+    let per = what.map_or("operation".to_owned(), |operations| singular(&operations.what));
     add(
         PER_OPERATION,
         watts.zip(rate).map(|(watts, rate)| watts / rate),
@@ -121,39 +156,85 @@ pub(crate) fn fill(plan: &Plan, record: &mut RunRecord, said: &[Said], idle: Opt
     let dynamic = watts.zip(idle).zip(rate).map(|((watts, idle), rate)| (watts - idle) / rate);
     add(DYNAMIC_PER_OPERATION, dynamic, &format!("J/{per}"), Better::Lower);
     add(POWER, watts, "W", Better::Lower);
-    add("idle_power", idle, "W", Better::Lower);
+    add(IDLE_POWER, idle, "W", Better::Lower);
     add(ENERGY, watts.map(|watts| watts * elapsed), "J", Better::Lower);
     add(RATE, rate, &format!("{per}/s"), Better::Higher);
     add(ELAPSED, Some(elapsed), "s", Better::Lower);
+    add(ERRORS, done.map(|_| errors as f64), unit::COUNT, Better::Lower);
     for figure in outcomes.first().map(|outcome| &outcome.figures[..]).unwrap_or_default() {
         let all: Option<Vec<f64>> = outcomes.iter().map(|it| it.figure(&figure.name)).collect();
         let value = all.map(|all| together(&all, &figure.unit));
-        add(&figure.name, value, &figure.unit, figure.better.into());
+        add(
+            &name_beside_ours(outcomes[0], &figure.name),
+            value,
+            &figure.unit,
+            figure.better.into(),
+        );
     }
-    record.errors = outcomes.iter().map(|outcome| outcome.errors).sum();
+    record.errors = errors;
     record.percentiles = percentiles(&outcomes);
+    record.answered =
+        done.filter(|done| *done > 0.0).map_or(1.0, |done| done / (done + errors as f64));
+    record.warnings.extend(uneven(&outcomes, elapsed));
     for (copy, outcome) in outcomes.iter().enumerate() {
         let of = if outcomes.len() > 1 { format!("copy {copy}: ") } else { String::new() };
         record.warnings.extend(outcome.warnings.iter().map(|warning| format!("{of}{warning}")));
     }
 }
 
-/// Rates add up; all else is a mean.
-fn together(values: &[f64], its_unit: &str) -> f64 {
-    let sum: f64 = values.iter().sum();
-    let adds = [
-        unit::PER_SECOND,
-        unit::BYTES_PER_SECOND,
-        unit::BITS_PER_SECOND,
-        unit::FLOPS,
-        unit::COUNT,
-        unit::BYTES,
-    ];
-    if adds.contains(&its_unit) { sum } else { sum / values.len() as f64 }
+/// Operations of all copies; `None` if any does not tell its own.
+fn operations(outcomes: &[&Outcome]) -> Option<f64> {
+    outcomes.iter().map(|it| Some(it.operations.as_ref()?.count as f64)).sum()
 }
 
-fn singular(what: &str) -> &str {
-    what.strip_suffix('s').unwrap_or(what)
+/// How long each copy took. A tool that tells no time of its own took all of it.
+fn durations(outcomes: &[&Outcome], elapsed: f64) -> impl Iterator<Item = f64> {
+    outcomes.iter().map(move |outcome| {
+        let told = outcome.duration.filter(|it| !it.is_zero());
+        told.map_or(elapsed, |it| it.as_secs_f64())
+    })
+}
+
+/// Operations in a second, of all copies: what the mean power of them all is divided by. As long as the
+/// last of them works there is power, so a copy that is done before does not count as if it went on.
+fn rate(outcomes: &[&Outcome], elapsed: f64) -> Option<f64> {
+    let longest = durations(outcomes, elapsed).reduce(f64::max)?;
+    Some(operations(outcomes)? / longest)
+}
+
+/// Says if copies did not end together.
+fn uneven(outcomes: &[&Outcome], elapsed: f64) -> Option<String> {
+    let shortest = durations(outcomes, elapsed).reduce(f64::min)?;
+    let longest = durations(outcomes, elapsed).reduce(f64::max)?;
+    (longest - shortest > UNEVEN * longest).then(|| {
+        format!(
+            "copies did not end together: the first took {shortest:.1} s, the last {longest:.1} s; \
+             operations a second are those of all copies in the longer time"
+        )
+    })
+}
+
+/// A tool's figure that is called as one of ours becomes `tool_NAME`.
+fn name_beside_ours(outcome: &Outcome, name: &str) -> String {
+    let mut beside = name.to_owned();
+    while OURS.contains(&beside.as_str()) || (beside != name && outcome.figure(&beside).is_some()) {
+        beside = format!("tool_{beside}");
+    }
+    beside
+}
+
+/// Rates and bytes add up; all else is a mean: a number without a unit may be a share.
+fn together(values: &[f64], its_unit: &str) -> f64 {
+    let sum: f64 = values.iter().sum();
+    let adds = its_unit == unit::BYTES || its_unit.ends_with("/s");
+    if adds { sum } else { sum / values.len() as f64 }
+}
+
+fn singular(what: &str) -> String {
+    match what.strip_suffix("ies") {
+        Some(stem) => format!("{stem}y"),
+        None => what.strip_suffix('s').unwrap_or(what).to_owned(),
+    }
 }
 
 /// Shares of the responses, at these percentages.
@@ -193,13 +274,62 @@ pub(crate) fn main_name(plan: &Plan, record: &RunRecord) -> Option<String> {
     order.into_iter().find(|name| record.figure(name).is_some()).map(str::to_owned)
 }
 
-/// That figure's name and value; `None` of a run that failed.
-pub(crate) fn main(plan: &Plan, record: &RunRecord) -> Option<(String, f64)> {
-    if record.failed.is_some() {
-        return None;
+fn finished(runs: &[RunRecord]) -> impl Iterator<Item = &RunRecord> {
+    runs.iter().filter(|run| run.failed.is_none())
+}
+
+/// Of how much of a run the power of a source is known, in words.
+fn known(source: &str, channels: &[ChannelRecord]) -> String {
+    let of_it = channels.iter().filter(|it| source.split(" + ").any(|name| name == name_of(it)));
+    let least = of_it.map(|it| it.coverage).reduce(f64::min);
+    least.map_or_else(String::new, |it| format!(" (power is known for {:.0} % of it)", 100.0 * it))
+}
+
+/// The main figure of a run, by name and value, or why the run is none of its comparison. The first run
+/// that finished settles for all after it where the energy is from, and the first of a comparison which
+/// figure is its main one: what differs in that cannot be averaged.
+pub(crate) fn main_of(
+    plan: &Plan,
+    so_far: &[RunRecord],
+    record: &RunRecord,
+) -> Result<(String, f64), String> {
+    if let Some(why) = &record.failed {
+        return Err(why.clone());
     }
-    let name = main_name(plan, record)?;
-    record.figure(&name).map(|value| (name.clone(), value))
+    let comparison = |run: &RunRecord| plan.cells[run.cell].comparison;
+    let first = finished(so_far).find(|run| comparison(run) == comparison(record));
+    let name = first.map_or_else(|| main_name(plan, record), |first| main_name(plan, first));
+    let value = name.as_deref().and_then(|name| record.figure(name));
+    let now = energy_source(plan, &record.channels);
+    let settled = finished(so_far).next();
+    if let Some((number, was)) = settled
+        .map(|run| (run.number, energy_source(plan, &run.channels)))
+        .filter(|(_, was)| *was != now)
+    {
+        let without = name.filter(|_| value.is_none());
+        let without = without.map(|name| format!(", so there is no {name}")).unwrap_or_default();
+        return Err(match (now.as_str(), was.as_str()) {
+            ("", was) => {
+                let known = known(was, &record.channels);
+                format!(
+                    "the meter said nothing{known}{without}; since run {number} energy is from {was}"
+                )
+            }
+            (now, "") => format!(
+                "energy would be from {now}, but there is none in the runs since run {number}, in which no \
+                 meter said anything; `--fresh` begins anew"
+            ),
+            (now, was) => format!(
+                "energy would be from {now}, but since run {number} it is from {was}; `energy` in the plan \
+                 names the channel that is to count"
+            ),
+        });
+    }
+    name.clone().zip(value).ok_or_else(|| {
+        let wanted = plan.figure.clone().or(name).unwrap_or_else(|| "energy or time".to_owned());
+        let names: Vec<&str> = record.figures.iter().map(|it| it.name.as_str()).collect();
+        format!("there is no figure `{wanted}`, but {}", names.join(", "))
+    })
 }
 
 impl From<nightwatt_workloads::Better> for Better {

@@ -27,6 +27,9 @@ const PART: Duration = Duration::from_hours(1);
 /// sampler made say so already.
 const GAP_AFTER: f64 = 2.5;
 
+/// Measured power that is known for less of the time that counts says nothing of the run.
+const LEAST_COVERAGE: f64 = 0.9;
+
 /// Meters, between runs.
 pub(crate) struct Meters {
     opened: Vec<Opened>,
@@ -191,7 +194,18 @@ fn power(measured: &[Measured], totals: &[Vec<Totals>], window: Duration) -> Pow
         for (channel, totals) in meter.channels.iter().zip(totals) {
             // A counter that never counted has said nothing: its steps are longer than a run.
             let is_silent = channel.counter.is_some() && totals.joules == Joules::ZERO;
-            let watts = totals.mean_power().filter(|_| !is_silent);
+            let coverage =
+                totals.covered.as_secs_f64() / window.as_secs_f64().max(f64::MIN_POSITIVE);
+            let is_thin = !channel.is_modelled && coverage < LEAST_COVERAGE;
+            if is_thin {
+                warnings.push(format!(
+                    "{}/{}: power is known for {:.0} % of the time that counts, and is left out",
+                    meter.meter,
+                    channel.name,
+                    100.0 * coverage
+                ));
+            }
+            let watts = totals.mean_power().filter(|_| !is_silent && !is_thin);
             channels.push(ChannelRecord {
                 meter: meter.meter.clone(),
                 channel: channel.name.clone(),
@@ -200,8 +214,7 @@ fn power(measured: &[Measured], totals: &[Vec<Totals>], window: Duration) -> Pow
                 watts: watts.map(Watts::get),
                 accuracy_w: watts.map(|watts| channel.accuracy.at(watts).get()),
                 window_s: window.as_secs_f64(),
-                coverage: totals.covered.as_secs_f64()
-                    / window.as_secs_f64().max(f64::MIN_POSITIVE),
+                coverage,
                 readings: totals.readings,
             });
         }

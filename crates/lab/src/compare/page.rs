@@ -6,7 +6,7 @@ use nightwatt_model::stats::equivalence::Verdict;
 use nightwatt_report::{Block, Chart, Document, KeyFigure, Note, Origin, Section, Text};
 
 use super::result::{Comparison, Report};
-use super::text::{significant, words};
+use super::text::{in_a_line, significant, words};
 
 impl Report {
     /// The report; `generated` says by what and when it was made, `folder` where the runs are.
@@ -139,7 +139,7 @@ impl Report {
         if !self.failed.is_empty() {
             let failed = self.failed.iter().map(|failed| {
                 let text = Text::from(format!("run {}, {}: ", failed.run, failed.cell));
-                text.code(failed.why.lines().next().unwrap_or_default())
+                text.code(in_a_line(&failed.why))
             });
             blocks.push(Text::from("Runs that failed:").into());
             blocks.push(Block::List(failed.collect()));

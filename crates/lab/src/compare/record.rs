@@ -23,12 +23,15 @@ pub struct RunRecord {
     pub elapsed_s: f64,
     /// Why it failed; null of one that did not.
     pub failed: Option<String>,
-    /// What the tool said and what was computed from it and the meters. Of several copies rates and counts
+    /// What the tool said and what was computed from it and the meters. Of several copies rates and bytes
     /// are summed, all else is the mean.
     pub figures: Vec<RunFigure>,
     /// Response times, if the tool tells them: pairs of a percentage of responses and the time within
-    /// which they came, s.
+    /// which they came, s. Percentages are of the responses that came.
     pub percentiles: Vec<(f64, f64)>,
+    /// The share of operations that these are: done / (done + errors). 1 where the tool tells no operations.
+    #[serde(default = "all")]
+    pub answered: f64,
     /// Requests that were answered with an error, too late or not at all.
     pub errors: u64,
     /// Every channel of every meter. They may contain each other: never sum them.
@@ -39,6 +42,10 @@ pub struct RunRecord {
     pub facts: BTreeMap<String, String>,
     /// What the reader has to know.
     pub warnings: Vec<String>,
+}
+
+fn all() -> f64 {
+    1.0
 }
 
 /// A number with its name and unit.
@@ -77,7 +84,8 @@ pub struct ChannelRecord {
     pub scope: Scope,
     /// Measured or modelled, and by what.
     pub provenance: Provenance,
-    /// Mean power of what is known of the time that counts, W; null where nothing is.
+    /// Mean power of what is known of the time that counts, W; null where nothing is, or of what is
+    /// measured too little.
     pub watts: Option<f64>,
     /// How far that may be off by the meter itself, W, at 95 %: the same way in every run.
     pub accuracy_w: Option<f64>,

@@ -230,6 +230,15 @@ fn warnings(plan: &Plan, runs: &[RunRecord], answers: &Answers, failed: &[Failed
         let count = failed.len();
         warnings.push(format!("{count} of {} runs failed: they are listed, with why", runs.len()));
     }
+    let mut errors: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
+    for run in runs.iter().filter(|run| run.errors > 0) {
+        let (count, of) = errors.entry(run.cell).or_default();
+        (*count, *of) = (*count + run.errors, *of + 1);
+    }
+    for (cell, (count, of)) in errors {
+        let cell = plan.describe(cell);
+        warnings.push(format!("{cell}: {count} operations failed in {of} runs: see `errors`"));
+    }
     for cell in answers.cells.iter().filter(|cell| cell.given_up) {
         let (environment, comparison) = (&cell.environment, &cell.comparison);
         warnings.push(format!("{environment}: {comparison} was given up: it failed every time"));
@@ -285,8 +294,11 @@ impl Report {
         cells.iter().filter(move |cell| cell.comparison == comparison)
     }
 
-    /// What a cell's figure is of the baseline's.
+    /// What a cell's figure is of the baseline's. Main figures of all comparisons are judged together,
+    /// whatever they are called.
     pub(crate) fn ratio(&self, cell: &CellAnswer, figure: &str) -> Option<&RatioAnswer> {
+        let is_main = |it: &Comparison| it.name == cell.comparison && it.main == figure;
+        let figure = if self.comparisons.iter().any(is_main) { MAIN } else { figure };
         let ratios = &self.answers.figures.get(figure)?.to_baseline.ratios;
         ratios
             .iter()
@@ -297,6 +309,19 @@ impl Report {
         let comparison = self.comparisons.iter().find(|it| it.name == comparison);
         let unit = comparison.and_then(|it| it.units.get(figure));
         unit.map_or("", String::as_str)
+    }
+
+    /// Does the main figure of a run lie far from the others of its cell?
+    pub(crate) fn is_outlier(&self, run: &RunRecord) -> bool {
+        let cell = self.answers.figures.get(MAIN).and_then(|it| it.cells.get(run.cell));
+        run.failed.is_none()
+            && cell.is_some_and(|cell| cell.outliers.iter().any(|it| it.block == run.block))
+    }
+
+    /// For which share of a run its power is known, at the least of the channels that count.
+    pub(crate) fn coverage(&self, run: &RunRecord) -> Option<f64> {
+        let channels = figures::energy_channels(&self.plan, &run.channels);
+        channels.iter().map(|it| it.coverage).reduce(f64::min)
     }
 
     /// How many runs of a cell failed.

@@ -59,16 +59,15 @@ pub fn run(
 
 /// The experiment of a plan, after the runs that were done.
 pub(crate) fn experiment(plan: &Plan, done: &[RunRecord]) -> Result<Experiment, Error> {
-    let done = done.iter().map(|record| done_of(plan, record));
-    Ok(Experiment::resume(plan.design(), done)?)
+    let runs = done.iter().enumerate();
+    let runs = runs.map(|(place, record)| done_of(plan, &done[..place], record));
+    Ok(Experiment::resume(plan.design(), runs)?)
 }
 
-fn done_of(plan: &Plan, record: &RunRecord) -> Done {
-    let outcome = match (&record.failed, figures::main(plan, record)) {
-        (Some(why), _) => Outcome::Failed(why.clone()),
-        // The runner keeps none without the figure that it is run for.
-        (None, None) => Outcome::Failed("the figure that the plan wants is not there".to_owned()),
-        (None, Some((_, value))) => {
+fn done_of(plan: &Plan, so_far: &[RunRecord], record: &RunRecord) -> Done {
+    let outcome = match figures::main_of(plan, so_far, record) {
+        Err(why) => Outcome::Failed(why),
+        Ok((_, value)) => {
             let figures = record.figures.iter().map(|it| (it.name.clone(), it.value));
             Outcome::Figures(figures.chain([(MAIN.to_owned(), value)]).collect())
         }
@@ -121,7 +120,7 @@ impl<'a> Runner<'a> {
             tell(&Told { progress, next: &next, left });
             let began = monotonic();
             let record = self.attempt(step)?;
-            let done = done_of(self.plan, &record);
+            let done = done_of(self.plan, &self.store.done, &record);
             self.store.push(record)?;
             self.experiment.done(done)?;
             self.spent.0 += monotonic().since(began);
@@ -191,6 +190,7 @@ impl<'a> Runner<'a> {
             failed,
             figures: Vec::new(),
             percentiles: Vec::new(),
+            answered: 1.0,
             errors: 0,
             channels: Vec::new(),
             settings: host::settings(&self.host),
@@ -243,12 +243,7 @@ impl<'a> Runner<'a> {
         let idle = self.setup.as_ref().and_then(Setup::idle_watts);
         figures::fill(self.plan, &mut record, &said?, idle);
         record.figures.extend(doings.figures(&self.host, elapsed));
-        if figures::main(self.plan, &record).is_none() {
-            let wanted = self.plan.figure.as_deref().unwrap_or("energy or time");
-            let names: Vec<&str> = record.figures.iter().map(|it| it.name.as_str()).collect();
-            let all = names.join(", ");
-            return Err(Error::RunFailed(format!("there is no figure `{wanted}`, but {all}")));
-        }
+        figures::main_of(self.plan, &self.store.done, &record).map_err(Error::RunFailed)?;
         Ok(record)
     }
 
@@ -291,7 +286,7 @@ impl<'a> Runner<'a> {
             let folder = attempt.folder.join("idle");
             make(&folder)?;
             let ((), power) = self.meters.during(&folder, Trim::default(), rest)?;
-            setup.set_idle(figures::energy_watts(self.plan, &power.channels));
+            setup.set_idle(figures::idle_watts(self.plan, &self.store.done, &power.channels));
             if self.stop.is_stopped() {
                 return Err(Error::Interrupted);
             }

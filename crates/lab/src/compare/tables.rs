@@ -121,6 +121,8 @@ impl Report {
             Column::number("attempt", ""),
             Column::text("began"),
             Column::text("failed"),
+            Column::text("outlier"),
+            Column::number("coverage", ""),
         ];
         columns.extend(self.figures.iter().map(|it| Column::number(&it.name, "")));
         let mut table = Table::new("Every run", columns);
@@ -134,6 +136,8 @@ impl Report {
                 Cell::count(run.attempt.into()),
                 run.began.as_str().into(),
                 run.failed.as_deref().unwrap_or_default().into(),
+                if self.is_outlier(run) { "yes" } else { "" }.into(),
+                self.coverage(run).map_or(Cell::Empty, of_some_digits),
             ];
             row.extend(
                 self.figures

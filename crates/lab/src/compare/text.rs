@@ -25,7 +25,7 @@ impl Report {
         if !self.failed.is_empty() {
             let _ = writeln!(text, "\nfailed runs");
             for failed in self.failed.iter().take(MOST_FAILED) {
-                let why = failed.why.lines().next().unwrap_or_default();
+                let why = in_a_line(&failed.why);
                 let _ = writeln!(text, "  {:>5}  {}: {why}", failed.run, failed.cell);
             }
         }
@@ -84,6 +84,22 @@ impl Report {
 
 /// More are in the report.
 const MOST_FAILED: usize = 10;
+
+/// Of a reason of many lines how it ended and the last line, where programs say what was wrong.
+pub(crate) fn in_a_line(why: &str) -> String {
+    let mut lines = why.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or_default();
+    let Some(last) = lines.last() else { return first.to_owned() };
+    let ending = ENDINGS.iter().find_map(|ending| {
+        let from = first.find(ending)? + ending.len();
+        let until = first[from..].find(':').map_or(first.len(), |at| from + at);
+        Some(&first[..until])
+    });
+    ending.map_or_else(|| last.to_owned(), |ending| format!("{ending}: {last}"))
+}
+
+/// What stands before what is known of a command's end.
+const ENDINGS: [&str; 3] = ["exit status: ", "signal: ", "it took longer than "];
 
 /// `energy_per_operation` as people say it.
 pub(crate) fn words(figure: &str) -> String {
