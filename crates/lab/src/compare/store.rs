@@ -244,6 +244,7 @@ mod tests {
             figures: Vec::new(),
             percentiles: Vec::new(),
             errors: 0,
+            answered: None,
             channels: Vec::new(),
             settings: std::collections::BTreeMap::new(),
             facts: std::collections::BTreeMap::new(),
