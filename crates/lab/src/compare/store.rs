@@ -244,7 +244,7 @@ mod tests {
             figures: Vec::new(),
             percentiles: Vec::new(),
             errors: 0,
-            answered: None,
+            answered: 1.0,
             channels: Vec::new(),
             settings: std::collections::BTreeMap::new(),
             facts: std::collections::BTreeMap::new(),
