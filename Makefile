@@ -58,7 +58,8 @@ help:
 	@echo 'make soak-disk   eleven processes that write 3.3 GB in every way, beside the kernel'"'"'s own books (needs root)'
 	@echo 'make soak-pool   four real servers for POOL_MINUTES=$(POOL_MINUTES) beside their simulation; then drained and killed (POOL_POLICY)'
 	@echo 'make test-vm     the proxy before machines that truly suspend (QEMU guests; needs root; MACHINE_CYCLES);'
-	@echo '                 eBPF probes on other kernels, an old one and the newest (tools/vm/probes)'
+	@echo '                 eBPF probes on other kernels, an old one and the newest (tools/vm/probes);'
+	@echo '                 PostgreSQL compared in a guest and in a container in a guest (tools/vm/compare)'
 	@echo 'make test-static'
 	@echo '                 a static binary for arm64 serves a request, under QEMU (ARCH=amd64 for the other)'
 	@echo 'make ci          all of this that must pass before a change goes in'
@@ -167,7 +168,8 @@ soak-disk:
 	@NIGHTWATT_DISK_SCALE=20 cargo test --locked -p nightwatt-probes --test disk
 
 test-vm:
-	@tools/need rust cc bpf disks python3 sdt vm
+	@tools/need rust cc bpf containers disks postgresql python3 sdt vm
+	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/compare $(COMPARE)
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/probes $(PROBE_TESTS)
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) cargo test --locked -p nightwatt-cli --test machine -- --ignored --nocapture --test-threads 1 $(ARGS)
 

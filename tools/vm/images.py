@@ -195,7 +195,7 @@ def debian_root(product):
 def server_root(product):
     tree = os.path.join(os.path.dirname(product), "tree")
     bootstrap(tree, SERVER_PACKAGES)
-    put_modules(tree, EARLY_MODULES + LATE_MODULES + ["e1000", "virtio_scsi", "ata_piix", "sd_mod"])
+    put_modules(tree, EARLY_MODULES + LATE_MODULES)
     run("chroot", tree, "depmod", kernels.version())
     init = os.path.join(tree, "usr", "sbin", "init")
     if os.path.lexists(init):

@@ -26,7 +26,8 @@ impl Config {
         start.need(&["bwrap"], "install bubblewrap")?;
         let lower = root::folder(&start, &self.root)?;
         let folder = start.folder()?;
-        let line = format!("cd {folder} && mkdir -m 1777 tmp run var-tmp && mkdir -m 1777 tmp/scratch");
+        let line =
+            format!("cd {folder} && mkdir -m 1777 tmp run var-tmp && mkdir -m 1777 tmp/scratch");
         start.run("make its folders", &line)?;
         let version = start.run("ask for its version", "bwrap --version")?;
         let mut prefix = start.penned(true)?;
@@ -34,21 +35,41 @@ impl Config {
             ["scratch", "tmp", "run", "var-tmp"].map(|name| format!("{folder}/{name}"));
         prefix.extend(
             [
-                "bwrap", "--ro-bind", &lower, "/", "--dev-bind", "/dev", "/dev", "--proc", "/proc",
-                "--bind", &tmp, "/tmp", "--bind", &run, "/run", "--bind", &var_tmp, "/var/tmp",
-                "--bind", &scratch, "/tmp/scratch", "--unshare-pid", "--die-with-parent",
+                "bwrap",
+                "--ro-bind",
+                &lower,
+                "/",
+                "--dev-bind",
+                "/dev",
+                "/dev",
+                "--proc",
+                "/proc",
+                "--bind",
+                &tmp,
+                "/tmp",
+                "--bind",
+                &run,
+                "/run",
+                "--bind",
+                &var_tmp,
+                "/var/tmp",
+                "--bind",
+                &scratch,
+                "/tmp/scratch",
+                "--unshare-pid",
+                "--die-with-parent",
             ]
             .map(str::to_owned),
         );
         prefix.extend(self.arguments.iter().cloned());
         prefix.extend(["/bin/sh", "-c"].map(str::to_owned));
         let place = start.place.within("bubblewrap", prefix);
-        let address = start.outer_address.clone();
+        let (address, ports) = (start.outer_address.clone(), start.outer_ports.clone());
         let facts = vec![
             ("engine".to_owned(), version.trim().to_owned()),
             ("root".to_owned(), self.root.clone()),
         ];
         let scratch = "/tmp/scratch".to_owned();
-        start.ready(Made { place, address, ports: Vec::new(), scratch, facts })
+        start.ready(Made { place, address, ports, scratch, facts })
     }
 }

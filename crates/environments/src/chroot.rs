@@ -46,8 +46,8 @@ impl Config {
         let view = root::view(&folder);
         prefix.extend(["nsenter", &namespace, "chroot", &view, "/bin/sh", "-c"].map(str::to_owned));
         let place = start.place.within("a chroot", prefix);
-        let address = start.outer_address.clone();
+        let (address, ports) = (start.outer_address.clone(), start.outer_ports.clone());
         let facts = vec![("root".to_owned(), self.root.clone())];
-        start.ready(Made { place, address, ports: Vec::new(), scratch: "/scratch".to_owned(), facts })
+        start.ready(Made { place, address, ports, scratch: "/scratch".to_owned(), facts })
     }
 }

@@ -44,7 +44,8 @@ impl Memory {
     }
 }
 
-const UNITS: &[(&str, u32)] = &[("KiB", 10), ("MiB", 20), ("GiB", 30), ("K", 10), ("M", 20), ("G", 30)];
+const UNITS: &[(&str, u32)] =
+    &[("KiB", 10), ("MiB", 20), ("GiB", 30), ("K", 10), ("M", 20), ("G", 30)];
 
 impl<'de> Deserialize<'de> for Memory {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -62,7 +63,9 @@ impl<'de> Deserialize<'de> for Memory {
         let (number, shift) = unit.unwrap_or((&text, 0));
         let number: Option<u64> = number.trim().parse().ok();
         let bytes = number.and_then(|number| number.checked_mul(1 << shift)).ok_or_else(|| {
-            de::Error::custom(format!("memory `{text}`: write bytes, or as `\"512 MiB\"`, `\"2 GiB\"`"))
+            de::Error::custom(format!(
+                "memory `{text}`: write bytes, or as `\"512 MiB\"`, `\"2 GiB\"`"
+            ))
         })?;
         Ok(Self(bytes))
     }

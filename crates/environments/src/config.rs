@@ -120,7 +120,9 @@ impl EnvironmentConfig {
         let (common, kind) = (&self.common, &self.kind);
         let start = Start::new(common, kind.name(), copy, outer, guard, stop, kind.limit());
         match (&common.within, outer) {
-            (Some(name), None) => Err(start.refuse(format!("`{name}`, within which it is to be, does not run"))),
+            (Some(name), None) => {
+                Err(start.refuse(format!("`{name}`, within which it is to be, does not run")))
+            }
             (None, Some(_)) => Err(start.refuse("stands by itself, and not `within` another")),
             _ => kind.start(start),
         }
@@ -157,15 +159,22 @@ impl<'de> Deserialize<'de> for EnvironmentConfig {
         let mut table = Table::deserialize(deserializer)?;
         let name = table.get("name").and_then(Value::as_str).unwrap_or("?").to_owned();
         let told = |why: &str| D::Error::custom(format!("environment `{name}`: {}", why.trim()));
-        let kind = table.remove("kind").ok_or_else(|| told(&format!("no `kind`: one of {}", names())))?;
+        let kind =
+            table.remove("kind").ok_or_else(|| told(&format!("no `kind`: one of {}", names())))?;
         let kind = kind.as_str().unwrap_or_default().to_owned();
-        let shared: Table =
-            common::KEYS.iter().filter_map(|key| Some(((*key).to_owned(), table.remove(*key)?))).collect();
+        let shared: Table = common::KEYS
+            .iter()
+            .filter_map(|key| Some(((*key).to_owned(), table.remove(*key)?)))
+            .collect();
         let common = shared.try_into().map_err(|error| told(error.message()))?;
         let read = KindConfig::read(&kind, table)
             .ok_or_else(|| told(&format!("there is no kind `{kind}`: one of {}", names())))?;
         let kind = read.map_err(|error| {
-            told(&format!("`{kind}`: {} (or {}, as for all)", error.message(), common::KEYS.join(", ")))
+            told(&format!(
+                "`{kind}`: {} (or {}, as for all)",
+                error.message(),
+                common::KEYS.join(", ")
+            ))
         })?;
         let config = Self { common, kind };
         config.check().map_err(|why| told(&why))?;
@@ -204,6 +213,8 @@ mod tests {
         assert!(said.contains("kind"), "{said}");
         let said = error("name = \"a\"\nkind = \"ssh\"\nhost = \"h\"\ncpus = 1");
         assert!(said.contains("leave them out"), "{said}");
+        let said = error("name = \"a\"\nkind = \"ssh\"\nhost = \"h\"\nprot = 22");
+        assert!(said.contains("prot"), "{said}");
         let said = error("name = \"a\"\nkind = \"host\"\npin = 1");
         assert!(said.contains("`a`"), "{said}");
         let said = error("name = \"a\"\nkind = \"host\"\ncopies = 0");

@@ -36,6 +36,14 @@ impl Config {
         let arguments = self.arguments.clone();
         let root = vec!["--pull=never".to_owned(), self.image.clone()];
         let after_removal = String::new();
-        Container { engine, arguments, root, after_removal, network: self.network, ports: &self.ports }.start(start)
+        Container {
+            engine,
+            arguments,
+            root,
+            after_removal,
+            network: self.network,
+            ports: &self.ports,
+        }
+        .start(start)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::pen::Pen;
 use crate::start::{Made, Start, comma_separated};
 use crate::started::Started;
 use crate::{Error, Place, shell};
@@ -50,8 +51,15 @@ impl Container<'_> {
     pub(crate) fn start(self, mut start: Start<'_>) -> Result<Started, Error> {
         let engine = shell::join(&self.engine);
         let version = start.run("ask for its version", &format!("{engine} --version"))?;
+        if self.network == Network::Bridge && !start.outer_ports.is_empty() {
+            return Err(start.refuse(
+                "nobody forwards the ports of a bridge in this guest: say `network = \"host\"`",
+            ));
+        }
         let folder = start.folder()?;
         let name = start.id.clone();
+        // An engine that is interrupted leaves what watches the container, and what was to become it.
+        let mut run = Pen::mark(&mut start)?;
         // Killed first: there is nothing in it that should have time to end well.
         let after = &self.after_removal;
         start.protect(&format!(
@@ -59,8 +67,10 @@ impl Container<'_> {
              {engine} kill {name} >/dev/null 2>&1\n\
              {engine} rm -f {name} && {{ :; {after}\n}}"
         ))?;
-        let mut run = self.engine.clone();
-        run.extend(["run", "-d", "--name", &name, "--network", self.network.name()].map(str::to_owned));
+        run.extend(self.engine.iter().cloned());
+        run.extend(
+            ["run", "-d", "--name", &name, "--network", self.network.name()].map(str::to_owned),
+        );
         run.extend(["--entrypoint".to_owned(), String::new()]);
         run.push(format!("--volume={folder}/scratch:/scratch"));
         if let Some(cpus) = start.cpus()? {
@@ -92,10 +102,13 @@ impl Container<'_> {
     fn reached(&self, start: &Start<'_>, engine: &str) -> Result<(String, Vec<(u16, u16)>), Error> {
         let outer = start.outer_address.clone();
         if self.network != Network::Bridge {
-            return Ok((outer, Vec::new()));
+            return Ok((outer, start.outer_ports.clone()));
         }
         if start.place == Place::here() {
-            let line = format!("{engine} inspect --format '{{{{.NetworkSettings.IPAddress}}}}' {}", start.id);
+            let line = format!(
+                "{engine} inspect --format '{{{{.NetworkSettings.IPAddress}}}}' {}",
+                start.id
+            );
             let address = start.run("ask for its address", &line)?.trim().to_owned();
             if !address.is_empty() {
                 return Ok((address, Vec::new()));
@@ -104,7 +117,11 @@ impl Container<'_> {
         let mut line = String::new();
         for port in self.ports {
             // `0.0.0.0:49153`, and a second line for IPv6.
-            let _ = writeln!(line, "echo {port} $({engine} port {} {port}/tcp | head -n 1 | sed 's/.*://')", start.id);
+            let _ = writeln!(
+                line,
+                "echo {port} $({engine} port {} {port}/tcp | head -n 1 | sed 's/.*://')",
+                start.id
+            );
         }
         let said = start.run("ask for its ports", &line)?;
         let ports = said.lines().filter_map(|line| {

@@ -103,9 +103,29 @@ impl Guard {
         let mut state = self.shared.lock();
         let number = state.next;
         state.next += 1;
-        let open = state.open.as_mut().ok_or(io::ErrorKind::BrokenPipe).map_err(|kind| told(kind.into()))?;
+        let open = state
+            .open
+            .as_mut()
+            .ok_or(io::ErrorKind::BrokenPipe)
+            .map_err(|kind| told(kind.into()))?;
         open.say(&format!("+{number} {line}"), true).map_err(told)?;
         Ok(Undo { number, line, shared: Arc::clone(&self.shared), done: false })
+    }
+
+    /// As long as what this gives lives, this group of processes is making something: if we end, it is
+    /// ended before anything is undone.
+    pub(crate) fn maker(&self, group: u32) -> Maker<'_> {
+        self.tell(&format!("!{group}"));
+        Maker { guard: self, group }
+    }
+
+    /// Who does not hear it has ended, and undoes at once.
+    fn tell(&self, line: &str) {
+        if let Some(open) = self.shared.lock().open.as_mut()
+            && let Some(pipe) = open.guardian.stdin.as_mut()
+        {
+            let _ = writeln!(pipe, "{line}");
+        }
     }
 
     /// The guardian's process number, for whoever waits for its end.
@@ -139,6 +159,19 @@ impl Drop for Guard {
         if let Err(error) = self.end() {
             tracing::error!("{error}");
         }
+    }
+}
+
+/// Somebody who is making something.
+#[derive(Debug)]
+pub(crate) struct Maker<'a> {
+    guard: &'a Guard,
+    group: u32,
+}
+
+impl Drop for Maker<'_> {
+    fn drop(&mut self) {
+        self.guard.tell(&format!("~{}", self.group));
     }
 }
 
@@ -215,7 +248,8 @@ fn open(journal: &Path) -> Result<File, Error> {
         }
         // Whoever had it locked may have removed it: then the lock is on a file that nobody finds.
         let ours = file.metadata().map_err(told)?;
-        if fs::metadata(journal).is_ok_and(|now| now.ino() == ours.ino() && now.dev() == ours.dev()) {
+        if fs::metadata(journal).is_ok_and(|now| now.ino() == ours.ino() && now.dev() == ours.dev())
+        {
             return Ok(file);
         }
     }
@@ -232,7 +266,9 @@ fn left(text: &str) -> BTreeMap<u64, String> {
     let mut left = BTreeMap::new();
     // The last line may be cut: what it was to announce has not been done.
     for line in text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
-        if let Some((number, command)) = line.strip_prefix('+').and_then(|rest| rest.split_once(' ')) {
+        if let Some((number, command)) =
+            line.strip_prefix('+').and_then(|rest| rest.split_once(' '))
+        {
             number.parse().map(|number: u64| left.insert(number, command.to_owned())).ok();
         } else if let Some(Ok(number)) = line.strip_prefix('-').map(str::parse::<u64>) {
             left.remove(&number);

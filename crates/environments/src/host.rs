@@ -18,8 +18,8 @@ impl Config {
         let mut prefix = start.penned(true)?;
         prefix.extend(["/bin/sh", "-c"].map(str::to_owned));
         let place = start.place.within("the host", prefix);
-        let address = start.outer_address.clone();
+        let (address, ports) = (start.outer_address.clone(), start.outer_ports.clone());
         let scratch = format!("{folder}/scratch");
-        start.ready(Made { place, address, ports: Vec::new(), scratch, facts: Vec::new() })
+        start.ready(Made { place, address, ports, scratch, facts: Vec::new() })
     }
 }

@@ -4,6 +4,8 @@
 //! itself. All else, and those who may not make one, go by a variable of the environment that is
 //! handed on from parent to child.
 
+use std::fmt::Write;
+
 use crate::Error;
 use crate::start::Start;
 
@@ -36,13 +38,27 @@ impl Pen {
         Ok(Self { name, groups })
     }
 
+    /// Without a cgroup, for what has its own: a program that is started with the words that this gives is
+    /// ended at the end, and what it has started.
+    pub(crate) fn mark(start: &mut Start<'_>) -> Result<Vec<String>, Error> {
+        let name = start.id.clone();
+        start.protect(&END.replace("NAME", &name))?;
+        Ok(vec!["env".to_owned(), mark(&name)])
+    }
+
     /// What starts a program in it; the program comes behind.
     pub(crate) fn prefix(&self) -> Vec<String> {
-        let mut line: String =
-            self.groups.iter().map(|group| format!("echo 0 >{group}/cgroup.procs && ")).collect();
+        let mut line = String::new();
+        for group in &self.groups {
+            let _ = write!(line, "echo 0 >{group}/cgroup.procs && ");
+        }
         line.push_str("exec \"$@\"");
-        let marked = format!("NIGHTWATT_PEN={}", self.name);
+        let marked = mark(&self.name);
         let words = ["/bin/sh", "-c", &line, "nightwatt", "env", &marked];
         words.map(str::to_owned).to_vec()
     }
+}
+
+fn mark(name: &str) -> String {
+    format!("NIGHTWATT_PEN={name}")
 }

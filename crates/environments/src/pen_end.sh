@@ -1,9 +1,9 @@
-# Kills all that is in the cgroups called NAME, or has that name in its environment, until nothing is
+# Kills all that is in the cgroups called NAME or NAME.SOMETHING, or has that name in its environment, until nothing is
 # left, and removes the cgroups.
 name=NAME
 groups() {
   find $(while read -r _ at kind _; do case $kind in cgroup | cgroup2) echo "$at" ;; esac; done </proc/mounts) \
-    -depth -type d \( -name "$name" -o -path "*/$name/*" \) 2>/dev/null
+    -depth -type d \( -name "$name" -o -name "$name.*" -o -path "*/$name/*" -o -path "*/$name.*/*" \) 2>/dev/null
 }
 marked() { grep -l "NIGHTWATT_PEN=$name" /proc/[0-9]*/environ 2>/dev/null | sed 's|/proc/||; s|/environ||'; }
 tries=0

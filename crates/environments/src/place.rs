@@ -35,6 +35,11 @@ impl Place {
         Self { reread: true, ..self.within(name, prefix) }
     }
 
+    /// The same place, as its users call it.
+    pub(crate) fn renamed(self, name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..self }
+    }
+
     /// On this machine no shell is needed to start the program.
     fn outer_of_inner(&self) -> Option<Arc<Self>> {
         (!self.is_here()).then(|| Arc::new(self.clone()))

@@ -50,6 +50,14 @@ impl Config {
              [ ! -e \"$written\" ] || rm -rf --one-file-system \"$written\"",
             shell::join(&engine)
         );
-        Container { engine, arguments, root, after_removal, network: self.network, ports: &self.ports }.start(start)
+        Container {
+            engine,
+            arguments,
+            root,
+            after_removal,
+            network: self.network,
+            ports: &self.ports,
+        }
+        .start(start)
     }
 }

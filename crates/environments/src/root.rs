@@ -1,7 +1,7 @@
 //! The root folder of environments that have another than their host's.
 
-use crate::{Error, shell};
 use crate::start::Start;
+use crate::{Error, shell};
 
 /// Where a view of the root is shown, beneath the folder of the environment.
 const VIEW: &str = "root";
@@ -14,7 +14,9 @@ pub(crate) fn folder(start: &Start<'_>, root: &str) -> Result<String, Error> {
     }
     let line = format!("[ -d {} ]", shell::quote(folder));
     if !start.try_in(&start.place, "look for the root folder", &line)?.status.success() {
-        return Err(start.refuse(format!("root `{root}`: there is no such folder on {}", start.place)));
+        return Err(
+            start.refuse(format!("root `{root}`: there is no such folder on {}", start.place))
+        );
     }
     Ok(folder.to_owned())
 }
@@ -43,6 +45,17 @@ pub(crate) fn view(folder: &str) -> String {
 /// A program that shows a root to a script and those it starts, and to nobody else.
 pub(crate) fn shown(folder: &str, lower: &str, script: &str) -> Vec<String> {
     let script = format!("{SHOW}{script}");
-    let words = ["unshare", "--mount", "--propagation", "private", "/bin/sh", "-c", &script, "nightwatt", folder, lower];
+    let words = [
+        "unshare",
+        "--mount",
+        "--propagation",
+        "private",
+        "/bin/sh",
+        "-c",
+        &script,
+        "nightwatt",
+        folder,
+        lower,
+    ];
     words.map(str::to_owned).to_vec()
 }

@@ -106,7 +106,9 @@ impl Setting {
     fn way(&self, root: &Path) -> Result<Way, Error> {
         let name = self.name();
         let files = match self {
-            Self::Governor {} => files::of_policies(root, name, "scaling_governor", "scaling_available_governors"),
+            Self::Governor {} => {
+                files::of_policies(root, name, "scaling_governor", "scaling_available_governors")
+            }
             Self::Preference {} => files::of_policies(
                 root,
                 name,
@@ -124,7 +126,12 @@ impl Setting {
                 return Ok(Way::Commands(Commands::coalescing(name, interface, parameter)));
             }
             Self::Command { set, read, restore } => {
-                return Ok(Way::Commands(Commands::new(name, set, read.as_deref(), restore.as_deref())));
+                return Ok(Way::Commands(Commands::new(
+                    name,
+                    set,
+                    read.as_deref(),
+                    restore.as_deref(),
+                )));
             }
         };
         Ok(Way::Files(files?))

@@ -23,7 +23,8 @@ mod tests {
 
     #[test]
     fn the_shell_reads_back_what_was_quoted() {
-        let words = ["", "plain", "two words", "it's", "$HOME `date` \\ \"x\"", "a\nb", "*", "~", "é"];
+        let words =
+            ["", "plain", "two words", "it's", "$HOME `date` \\ \"x\"", "a\nb", "*", "~", "é"];
         let line = format!("printf '%s\\0' {}", join(words));
         let output = Command::new("/bin/sh").args(["-c", &line]).output().unwrap();
         let read = String::from_utf8(output.stdout).unwrap();

@@ -21,13 +21,15 @@ pub(crate) struct Start<'a> {
     pub(crate) copy: u32,
     /// Where it is made.
     pub(crate) place: Place,
-    /// Where a client on this machine reaches that place.
+    /// Where a client on this machine reaches that place, and under which other ports.
     pub(crate) outer_address: String,
+    pub(crate) outer_ports: Vec<(u16, u16)>,
     /// No other environment ever has this name.
     pub(crate) id: String,
     guard: &'a Guard,
     stop: &'a Stop,
     deadline: Mono,
+    whole_limit: Duration,
     undos: Vec<Undo>,
 }
 
@@ -51,10 +53,12 @@ impl<'a> Start<'a> {
             copy,
             place: outer.map_or_else(Place::here, |outer| outer.place().clone()),
             outer_address: outer.map_or_else(|| "127.0.0.1".to_owned(), Started::address),
+            outer_ports: outer.map_or_else(Vec::new, |outer| outer.ports().to_vec()),
             id,
             guard,
             stop,
             deadline: monotonic() + limit,
+            whole_limit: limit,
             undos: Vec::new(),
         }
     }
@@ -74,20 +78,20 @@ impl<'a> Start<'a> {
 
     /// Runs a line where the environment is made; it must succeed. Gives what it prints.
     pub(crate) fn run(&self, what: &str, line: &str) -> Result<String, Error> {
-        tool::succeed(&self.place.argv(line), &self.told(what), self.limit(), self.stop)
+        let ran = self.try_in(&self.place, what, line)?;
+        tool::successful(&self.place.argv(line), &self.told(what), ran)
     }
 
     /// Runs a line somewhere else, and gives what came of it.
     pub(crate) fn try_in(&self, place: &Place, what: &str, line: &str) -> Result<tool::Ran, Error> {
-        tool::run(&place.argv(line), &self.told(what), self.limit(), self.stop)
+        let (argv, what) = (place.argv(line), self.told(what));
+        tool::run_beneath(self.guard, &argv, &what, self.limit(), self.stop)
     }
 
     /// From now on this line is run at the end, where the environment is made.
     pub(crate) fn protect(&mut self, line: &str) -> Result<(), Error> {
-        let line = match self.place.is_here() {
-            true => line.to_owned(),
-            false => shell::join(self.place.argv(line)),
-        };
+        let line =
+            if self.place.is_here() { line.to_owned() } else { shell::join(self.place.argv(line)) };
         self.undos.push(self.guard.protect(&line)?);
         Ok(())
     }
@@ -99,6 +103,11 @@ impl<'a> Start<'a> {
             return Err(Error::Stopped(self.told("start")));
         }
         Ok(monotonic() < self.deadline)
+    }
+
+    /// It took too long.
+    pub(crate) fn late(&self, what: &str) -> Error {
+        Error::TimedOut { what: self.told(what), limit: self.whole_limit, output: String::new() }
     }
 
     /// There must be such programs.
@@ -118,7 +127,8 @@ impl<'a> Start<'a> {
         if self.is_root()? {
             return Ok(());
         }
-        Err(self.refuse(format!("needs root on {}; `bubblewrap` and `podman` do without", self.place)))
+        Err(self
+            .refuse(format!("needs root on {}; `bubblewrap` and `podman` do without", self.place)))
     }
 
     pub(crate) fn is_root(&self) -> Result<bool, Error> {
@@ -134,12 +144,19 @@ impl<'a> Start<'a> {
             }
             None => "/var/tmp".to_owned(),
         };
+        self.folder_in(&parent, true)
+    }
+
+    /// The same somewhere else; it may be left to whatever ends the place itself.
+    pub(crate) fn folder_in(&mut self, parent: &str, is_removed: bool) -> Result<String, Error> {
         let folder = format!("{}/{}", parent.trim_end_matches('/'), self.id);
         let word = shell::quote(&folder);
-        // What is mounted there is not in it.
-        self.protect(&format!(
-            "[ ! -e {word} ] || rm -rf --one-file-system {word} 2>/dev/null || rm -rf {word}"
-        ))?;
+        if is_removed {
+            // What is mounted there is not in it.
+            self.protect(&format!(
+                "[ ! -e {word} ] || rm -rf --one-file-system {word} 2>/dev/null || rm -rf {word}"
+            ))?;
+        }
         // Not everything in there runs as the same user: PostgreSQL refuses to be root.
         let line = format!("mkdir -m 755 {word} && mkdir -m 1777 {word}/scratch");
         self.run("make a folder for it", &line)?;
@@ -151,19 +168,42 @@ impl<'a> Start<'a> {
         if self.common.cpus.is_none() && self.common.pin.is_none() {
             return Ok(None);
         }
-        let status = self.run("ask for its CPUs", "sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/self/status")?;
+        let status = self.run(
+            "ask for its CPUs",
+            "sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/self/status",
+        )?;
         let allowed = crate::common::cpu_list(status.trim())
             .ok_or_else(|| self.refuse(format!("cannot read the list of CPUs {status:?}")))?;
         self.common.cpus_of(self.copy, &allowed).map(Some).map_err(|why| self.refuse(why))
     }
 
-    /// A pen, and what starts a program in it on the CPUs of this copy.
-    pub(crate) fn penned(&mut self, limit_memory: bool) -> Result<Vec<String>, Error> {
-        let mut prefix = Pen::make(self, limit_memory)?.prefix();
-        if let Some(cpus) = self.cpus()? {
-            prefix.extend(["taskset".to_owned(), "-c".to_owned(), comma_separated(&cpus)]);
+    /// The CPUs of this machine that the threads of a guest may use, if the options limit them. It may
+    /// have more virtual ones than that.
+    pub(crate) fn guest_cpus(&self) -> Result<Option<Vec<u32>>, Error> {
+        match &self.common.pin {
+            None => Ok(None),
+            Some(pool) if self.common.cpus.is_none_or(|cpus| cpus as usize > pool.len()) => {
+                Ok(Some(pool.clone()))
+            }
+            Some(_) => self.cpus(),
+        }
+    }
+
+    /// A pen, and what starts a program in it; with the memory and on the CPUs of this copy, unless
+    /// something else sees to those.
+    pub(crate) fn penned(&mut self, is_limited: bool) -> Result<Vec<String>, Error> {
+        let mut prefix = Pen::make(self, is_limited)?.prefix();
+        if is_limited {
+            prefix.extend(self.on_cpus()?);
         }
         Ok(prefix)
+    }
+
+    /// What starts a program on the CPUs of this copy.
+    pub(crate) fn on_cpus(&self) -> Result<Vec<String>, Error> {
+        let words =
+            |cpus: Vec<u32>| ["taskset".to_owned(), "-c".to_owned(), comma_separated(&cpus)];
+        Ok(self.cpus()?.map(words).into_iter().flatten().collect())
     }
 
     /// Starts something that stays, and waits for so many lines of its output; `folder` is for its log.

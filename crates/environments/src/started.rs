@@ -60,6 +60,10 @@ impl Started {
         self.ports.iter().find(|(port, _)| *port == inside).map_or(inside, |(_, outside)| *outside)
     }
 
+    pub(crate) fn ports(&self) -> &[(u16, u16)] {
+        &self.ports
+    }
+
     /// A folder inside: empty at the start, gone with the environment.
     pub fn scratch(&self) -> String {
         self.scratch.clone()

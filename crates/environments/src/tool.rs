@@ -1,7 +1,7 @@
 //! Programs of others that do something for us: bounded in time, and killed with all they started.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -13,6 +13,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::Error;
+use crate::guard::Guard;
 
 /// So much of the end of a program's output goes into the error message.
 const OUTPUT_KEPT: usize = 2000;
@@ -43,7 +44,28 @@ pub(crate) fn in_words(status: ExitStatus) -> String {
 
 /// Runs a program until it has ended and all that holds its output has closed it; `what` is what it is
 /// to do. Interrupts from the terminal do not reach it: it is `stop` that ends it.
-pub(crate) fn run(
+pub(crate) fn run(argv: &[String], what: &str, limit: Duration, stop: &Stop) -> Result<Ran, Error> {
+    run_as(None, argv, what, limit, stop)
+}
+
+/// Like [`run`]; if we end meanwhile, so does the program. It begins once the guardian knows of it: were
+/// we killed between the two, it would go on making what has been undone.
+pub(crate) fn run_beneath(
+    guard: &Guard,
+    argv: &[String],
+    what: &str,
+    limit: Duration,
+    stop: &Stop,
+) -> Result<Ran, Error> {
+    let mut words = ["/bin/sh", "-c", "read -r go && exec \"$@\" </dev/null", "nightwatt"]
+        .map(str::to_owned)
+        .to_vec();
+    words.extend_from_slice(argv);
+    run_as(Some(guard), &words, what, limit, stop)
+}
+
+fn run_as(
+    guard: Option<&Guard>,
     argv: &[String],
     what: &str,
     limit: Duration,
@@ -51,17 +73,28 @@ pub(crate) fn run(
 ) -> Result<Ran, Error> {
     let deadline = monotonic() + limit;
     let system = |source| Error::System { attempt: what.to_owned(), source };
-    let (program, arguments) = argv.split_first().ok_or_else(|| system(io::ErrorKind::InvalidInput.into()))?;
+    let (program, arguments) =
+        argv.split_first().ok_or_else(|| system(io::ErrorKind::InvalidInput.into()))?;
     // A file takes whatever comes, so one pipe is all there is to wait for.
-    let mut errors = File::from(memfd_create("errors", MemfdFlags::CLOEXEC).map_err(|error| system(error.into()))?);
+    let mut errors = File::from(
+        memfd_create("errors", MemfdFlags::CLOEXEC).map_err(|error| system(error.into()))?,
+    );
     let child = Command::new(program)
         .args(arguments)
-        .stdin(Stdio::null())
+        .stdin(guard.map_or_else(Stdio::null, |_| Stdio::piped()))
         .stdout(Stdio::piped())
         .stderr(errors.try_clone().map_err(system)?)
         .spawn_in_group()
-        .map_err(|source| Error::Start { what: what.to_owned(), program: program.clone(), source })?;
+        .map_err(|source| Error::Start {
+            what: what.to_owned(),
+            program: program.clone(),
+            source,
+        })?;
+    let _maker = guard.map(|guard| guard.maker(child.id()));
     let mut running = Running { child, ended: false };
+    if let Some(mut begin) = running.child.stdin.take() {
+        begin.write_all(b"go\n").map_err(system)?;
+    }
     let mut stdout = Vec::new();
     let how = running.finish(&mut stdout, stop, deadline).map_err(system)?;
     let stdout = String::from_utf8_lossy(&stdout).into_owned();
@@ -86,7 +119,11 @@ pub(crate) fn succeed(
     limit: Duration,
     stop: &Stop,
 ) -> Result<String, Error> {
-    let ran = run(argv, what, limit, stop)?;
+    successful(argv, what, run(argv, what, limit, stop)?)
+}
+
+/// What it printed, if it succeeded.
+pub(crate) fn successful(argv: &[String], what: &str, ran: Ran) -> Result<String, Error> {
     if ran.status.success() {
         return Ok(ran.stdout);
     }
@@ -189,16 +226,18 @@ mod tests {
 
     #[test]
     fn output_errors_and_status_are_told_apart() {
-        let ran = sh("echo out; echo err >&2; exit 3", Duration::from_secs(60)).unwrap();
+        let ran = sh("echo out; echo err >&2; exit 3", Duration::from_mins(1)).unwrap();
         assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("out\n", "err\n"));
         assert_eq!(in_words(ran.status), "exit status 3");
-        let much = sh("head -c 1000000 /dev/zero >&2; head -c 1000000 /dev/zero", Duration::from_mins(1));
+        let much =
+            sh("head -c 1000000 /dev/zero >&2; head -c 1000000 /dev/zero", Duration::from_mins(1));
         assert_eq!(much.unwrap().stdout.len(), 1_000_000, "neither pipe blocks the other");
     }
 
     #[test]
     fn what_hangs_is_killed_with_all_it_started() {
-        let error = sh("echo so far; sleep 1000 & sleep 1000", Duration::from_millis(50)).unwrap_err();
+        let error =
+            sh("echo so far; sleep 1000 & sleep 1000", Duration::from_millis(50)).unwrap_err();
         assert!(error.to_string().contains("so far"), "{error}");
         let stop = Stop::new().unwrap();
         stop.stop();

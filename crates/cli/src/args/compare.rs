@@ -6,6 +6,7 @@ use clap::ValueHint;
 
 /// `compare`.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct CompareArgs {
     /// Environments, workloads and what else is varied, as a TOML file
     #[arg(value_name = "PLAN", value_hint = ValueHint::FilePath, required_unless_present_any = ["tools", "environments"])]

@@ -115,18 +115,34 @@ impl Bench {
     }
 }
 
-fn signal(child: &Child, signal: Signal) {
+/// The program while it runs; it does not outlive the test.
+struct Started(Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // It has ended in a test that passes.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn started(mut command: std::process::Command) -> Started {
+    Started(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+}
+
+fn signal(Started(child): &Started, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), signal).unwrap();
 }
 
-/// Folders and cgroups that `compare` makes are called so.
-fn left_over() -> Vec<PathBuf> {
+/// Folders and cgroups that this process made: they have its number in their names.
+fn left_over(process: u32) -> Vec<PathBuf> {
     let places = ["/var/tmp", "/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
     let found = places.iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
-    let is_ours = |path: &PathBuf| {
-        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("nightwatt-"))
+    let its = format!("nightwatt-{process}-");
+    let is_its = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&its))
     };
-    found.map(|entry| entry.path()).filter(is_ours).collect()
+    found.map(|entry| entry.path()).filter(is_its).collect()
 }
 
 /// Processes whose command line has this text, but for zombies.
@@ -183,11 +199,10 @@ fn what_was_interrupted_goes_on_where_it_was_and_comes_to_the_same_order() {
     for (how, status) in [(Signal::INT, Some(130)), (Signal::TERM, Some(130)), (Signal::KILL, None)]
     {
         let bench = Bench::new(PLAN);
-        let mut child =
-            bench.command(&[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = started(bench.command(&[]));
         eventually("two runs", || (bench.runs().len() >= 2).then_some(()));
         signal(&child, how);
-        assert_eq!(child.wait().unwrap().code(), status, "{how:?}");
+        assert_eq!(child.0.wait().unwrap().code(), status, "{how:?}");
         let trace = bench.path("trace").display().to_string();
         eventually("all is undone", || processes_with(&trace).is_empty().then_some(()));
         let kept = bench.runs();
@@ -200,23 +215,35 @@ fn what_was_interrupted_goes_on_where_it_was_and_comes_to_the_same_order() {
 
 #[test]
 fn killed_in_the_middle_nothing_is_left_running_or_lying_about() {
-    let before = left_over();
-    let plan = PLAN.replace("sleep 0.2", "sleep 4711").replace(
+    // Numbers that no other test's have.
+    let of_ours = |number: u32| format!("{number}{}", std::process::id());
+    let (command, server) = (of_ours(1), of_ours(2));
+    let plan = PLAN.replace("sleep 0.2", &format!("sleep {command}")).replace(
         "[[workload]]",
-        "[[environment]]\nname = 'jail'\nkind = 'chroot'\nroot = 'host'\n\n[[workload]]\nserve = 'exec sleep 4712'",
+        &format!("[[environment]]\nname = 'jail'\nkind = 'chroot'\nroot = 'host'\n\n[[workload]]\nserve = 'exec sleep {server}'"),
     );
     let bench = Bench::new(&plan);
-    let mut child = bench.command(&[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = started(bench.command(&[]));
     // The command runs, in whichever environment comes first.
-    eventually("it runs", || (!processes_with("sleep\x004711").is_empty()).then_some(()));
-    eventually("the server too", || (!processes_with("sleep\x004712").is_empty()).then_some(()));
+    eventually("it runs", || {
+        (!processes_with(&format!("sleep\0{command}")).is_empty()).then_some(())
+    });
+    eventually("the server too", || {
+        (!processes_with(&format!("sleep\0{server}")).is_empty()).then_some(())
+    });
+    assert!(!left_over(child.0.id()).is_empty(), "there is something to be left");
     signal(&child, Signal::KILL);
-    child.wait().unwrap();
+    child.0.wait().unwrap();
     eventually("its processes end", || {
-        let left = [processes_with("sleep\x004711"), processes_with("sleep\x004712")].concat();
+        let left = [
+            processes_with(&format!("sleep\0{command}")),
+            processes_with(&format!("sleep\0{server}")),
+        ]
+        .concat();
         left.is_empty().then_some(())
     });
-    eventually("its folders and groups are gone", || (left_over() == before).then_some(()));
+    let process = child.0.id();
+    eventually("its folders and groups are gone", || left_over(process).is_empty().then_some(()));
 }
 
 #[test]
@@ -292,12 +319,23 @@ fn a_plan_is_looked_at_before_it_is_done_and_its_mistakes_are_told() {
 }
 
 #[test]
+fn a_server_is_not_mistaken_for_another_that_has_its_port() {
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = other.local_addr().unwrap().port();
+    let serve = format!("[[workload]]\nserve = 'exec sleep 1000 # {{port:{port}}}'");
+    let bench = Bench::new(&PLAN.replace("[[workload]]", &serve));
+    let said = told(&bench.compare(&[]));
+    assert!(said.contains(&format!("something else listens at port {port}")), "{said}");
+    assert!(!bench.path("trace").exists(), "nothing was asked of it");
+}
+
+#[test]
 fn two_at_once_do_not_write_into_one_folder() {
     let bench = Bench::new(&PLAN.replace("sleep 0.2", "sleep 4713"));
-    let mut child = bench.command(&[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = started(bench.command(&[]));
     eventually("it runs", || Path::new(&bench.path("trace")).exists().then_some(()));
     let output = bench.compare(&[]);
     assert!(told(&output).contains("in use"), "{}", told(&output));
     signal(&child, Signal::INT);
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(child.0.wait().unwrap().code(), Some(130));
 }

@@ -53,7 +53,10 @@ fn what_is_dropped_is_undone() {
 #[test]
 fn a_line_may_have_quotes_newlines_and_backslashes() {
     let desk = Desk::new();
-    let script = format!("for word in 'a  b' \"it's\"; do\nprintf '%s\\\\n\\n' \"$word\"\ndone >{}", desk.at("notes").display());
+    let script = format!(
+        "for word in 'a  b' \"it's\"; do\nprintf '%s\\\\n\\n' \"$word\"\ndone >{}",
+        desk.at("notes").display()
+    );
     let direct = Command::new("/bin/sh").args(["-c", &script]).status().unwrap();
     assert!(direct.success());
     let expected = desk.notes();
@@ -92,7 +95,8 @@ fn what_cannot_be_undone_is_told_and_tried_again_by_the_next() {
 #[test]
 fn after_a_power_loss_the_journal_is_undone() {
     let desk = Desk::new();
-    let journal = format!("+1 {}\n+2 {}\n-1\n+3 {}\n+4 rm -", desk.note("1"), desk.note("2"), desk.note("3"));
+    let journal =
+        format!("+1 {}\n+2 {}\n-1\n+3 {}\n+4 rm -", desk.note("1"), desk.note("2"), desk.note("3"));
     fs::write(desk.at("journal"), &journal).unwrap();
     assert_eq!(clean(&desk.at("journal")).unwrap(), 2);
     assert_eq!(desk.notes(), "3\n2\n", "not what was undone, nor the line that was cut");

@@ -42,7 +42,8 @@ impl Commands {
     }
 
     pub(super) fn offload(name: String, interface: &str, feature: &str) -> Self {
-        let long = SHORT.iter().find(|(short, _)| *short == feature).map_or(feature, |(_, long)| long);
+        let long =
+            SHORT.iter().find(|(short, _)| *short == feature).map_or(feature, |(_, long)| long);
         let interface = shell::quote(interface);
         let set = format!("ethtool -K {interface} {} $value", shell::quote(feature));
         // `tcp-segmentation-offload: off [fixed]`

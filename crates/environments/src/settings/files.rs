@@ -36,7 +36,8 @@ pub(super) fn of_policies(
 ) -> Result<Files, Error> {
     let folder = root.join(CPUS).join("cpufreq");
     let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
-    let mut paths: Vec<_> = entries.map(|entry| entry.path().join(file)).filter(|path| path.exists()).collect();
+    let mut paths: Vec<_> =
+        entries.map(|entry| entry.path().join(file)).filter(|path| path.exists()).collect();
     paths.sort();
     if paths.is_empty() {
         return Err(missing(name, &folder.join("policy0").join(file), NO_DRIVER));
@@ -48,8 +49,10 @@ pub(super) fn of_policies(
 pub(super) fn turbo(root: &Path, name: String) -> Result<Files, Error> {
     let cpus = root.join(CPUS);
     let ways = [("intel_pstate/no_turbo", ["0", "1"]), ("cpufreq/boost", ["1", "0"])];
-    let found = ways.iter().map(|(file, words)| (cpus.join(file), *words)).find(|(path, _)| path.exists());
-    let (path, words) = found.ok_or_else(|| missing(name.clone(), &cpus.join("cpufreq/boost"), NO_DRIVER))?;
+    let found =
+        ways.iter().map(|(file, words)| (cpus.join(file), *words)).find(|(path, _)| path.exists());
+    let (path, words) =
+        found.ok_or_else(|| missing(name.clone(), &cpus.join("cpufreq/boost"), NO_DRIVER))?;
     Ok(Files { name, paths: vec![path], words: Some(words), choices: None })
 }
 
@@ -72,7 +75,12 @@ pub(super) fn sysctl(root: &Path, name: String, key: &str) -> Result<Files, Erro
         other => other,
     };
     let path: String = key.chars().map(swap).collect();
-    one(root, name, &format!("proc/sys/{path}"), "load the module that brings it, and see `sysctl -a`")
+    one(
+        root,
+        name,
+        &format!("proc/sys/{path}"),
+        "load the module that brings it, and see `sysctl -a`",
+    )
 }
 
 pub(super) fn any(root: &Path, name: String, path: &str) -> Result<Files, Error> {
@@ -97,7 +105,8 @@ fn value_of(text: &str) -> String {
 impl Files {
     fn values(&self) -> Result<Vec<String>, Error> {
         let read = |path: &PathBuf| {
-            let told = |source| Error::System { attempt: format!("read {}", path.display()), source };
+            let told =
+                |source| Error::System { attempt: format!("read {}", path.display()), source };
             fs::read_to_string(path).map(|text| value_of(&text)).map_err(told)
         };
         self.paths.iter().map(read).collect()
@@ -146,7 +155,11 @@ impl Files {
         for (path, value) in self.paths.iter().zip(&before) {
             let path = shell::quote(&path.display().to_string());
             // The file of a CPU that went away meanwhile went with it.
-            let _ = writeln!(line, "[ ! -e {path} ] || echo {} >{path} || failed=1", shell::quote(value));
+            let _ = writeln!(
+                line,
+                "[ ! -e {path} ] || echo {} >{path} || failed=1",
+                shell::quote(value)
+            );
         }
         line.push_str("[ -z \"$failed\" ]");
         let undo = guard.protect(&line)?;
@@ -167,8 +180,10 @@ impl Files {
     }
 
     fn refused(&self, path: &Path, wanted: &str, why: &str) -> Error {
-        let beside = self.choices.and_then(|name| fs::read_to_string(path.with_file_name(name)).ok());
-        let choices = beside.map(|text| format!(" (it takes: {})", text.trim())).unwrap_or_default();
+        let beside =
+            self.choices.and_then(|name| fs::read_to_string(path.with_file_name(name)).ok());
+        let choices =
+            beside.map(|text| format!(" (it takes: {})", text.trim())).unwrap_or_default();
         Error::Setting {
             setting: self.name.clone(),
             why: format!("{} does not take `{wanted}`{choices}: {why}", path.display()),

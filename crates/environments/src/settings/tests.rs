@@ -58,11 +58,18 @@ fn setting(text: &str) -> Setting {
 fn each_is_set_and_restored_to_what_it_was() {
     let machine = Machine::new();
     let guard = machine.guard();
-    let [zero, one] = ["policy0", "policy1"].map(|policy| format!("{CPU}/cpufreq/{policy}/scaling_governor"));
+    let [zero, one] =
+        ["policy0", "policy1"].map(|policy| format!("{CPU}/cpufreq/{policy}/scaling_governor"));
     let governor = setting("kind = \"governor\"");
-    assert_eq!(governor.read(machine.root(), &machine.stop).unwrap().unwrap(), "powersave, performance");
+    assert_eq!(
+        governor.read(machine.root(), &machine.stop).unwrap().unwrap(),
+        "powersave, performance"
+    );
     let set = governor.set(machine.root(), "performance", &guard, &machine.stop).unwrap();
-    assert_eq!((machine.get(&zero), machine.get(&one)), ("performance".into(), "performance".into()));
+    assert_eq!(
+        (machine.get(&zero), machine.get(&one)),
+        ("performance".into(), "performance".into())
+    );
     set.restore().unwrap();
     assert_eq!((machine.get(&zero), machine.get(&one)), ("powersave".into(), "performance".into()));
     // The setting, a value, its file, what is in it then, and after.
@@ -150,7 +157,10 @@ fn a_value_that_does_not_take_is_an_error_and_undone() {
     let error = setting(&deaf).set(machine.root(), "two", &guard, &machine.stop).unwrap_err();
     assert!(error.to_string().contains("it is `one`"), "{error}");
     assert_eq!(machine.get("state.log"), "changed\none");
-    let willing = format!("kind = \"command\"\nset = 'echo \"$value\" >{0}'\nread = 'cat {0}'", state.display());
+    let willing = format!(
+        "kind = \"command\"\nset = 'echo \"$value\" >{0}'\nread = 'cat {0}'",
+        state.display()
+    );
     let set = setting(&willing).set(machine.root(), "it's two", &guard, &machine.stop).unwrap();
     assert_eq!(machine.get("state"), "it's two");
     set.restore().unwrap();
@@ -167,7 +177,10 @@ fn a_plan_that_names_no_such_setting_is_told_so() {
 #[test]
 fn the_work_of_a_network_card_is_set_and_restored() {
     let found = std::process::Command::new("sh")
-        .args(["-c", "PATH=$PATH:/usr/sbin; command -v ethtool && command -v unshare && unshare -n true"])
+        .args([
+            "-c",
+            "PATH=$PATH:/usr/sbin; command -v ethtool && command -v unshare && unshare -n true",
+        ])
         .output();
     if !found.is_ok_and(|output| output.status.success()) {
         eprintln!("skipped: no ethtool, or not root");
@@ -182,10 +195,13 @@ fn the_work_of_a_network_card_is_set_and_restored() {
         let line = format!("PATH=$PATH:/usr/sbin; {line}");
         std::process::Command::new("sh").args(["-c", &line]).output().unwrap()
     };
-    let _removed = guard.protect(&format!("PATH=$PATH:/usr/sbin; ip link del {name} 2>/dev/null || true")).unwrap();
+    let _removed = guard
+        .protect(&format!("PATH=$PATH:/usr/sbin; ip link del {name} 2>/dev/null || true"))
+        .unwrap();
     let made = sh(&format!("ip link add {name} type veth peer name {name}p"));
     assert!(made.status.success(), "{made:?}");
-    let offload = setting(&format!("kind = \"offload\"\ninterface = \"{name}\"\nfeature = \"tso\""));
+    let offload =
+        setting(&format!("kind = \"offload\"\ninterface = \"{name}\"\nfeature = \"tso\""));
     let read = || offload.read(Path::new("/"), &stop).unwrap().unwrap();
     assert_eq!(read(), "on", "as veth(4) has it");
     let set = offload.set(Path::new("/"), "off", &guard, &stop).unwrap();
@@ -194,6 +210,7 @@ fn the_work_of_a_network_card_is_set_and_restored() {
     assert!(shown.contains("tcp-segmentation-offload: off"), "{shown}");
     set.restore().unwrap();
     assert_eq!(read(), "on");
-    let fixed = setting(&format!("kind = \"offload\"\ninterface = \"{name}\"\nfeature = \"rx-all\""));
+    let fixed =
+        setting(&format!("kind = \"offload\"\ninterface = \"{name}\"\nfeature = \"rx-all\""));
     assert!(fixed.set(Path::new("/"), "on", &guard, &stop).is_err(), "it cannot do that");
 }

@@ -1,11 +1,14 @@
 //! Containers of engines, with storage of their own.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use crate::rig::{Rig, inside, memory_is_limited, output, program, root};
+use crate::rig::{
+    Daemon, Rig, commands_are_run, inside, memory_is_limited, output, program, root,
+    scratch_is_empty,
+};
 
 /// Without systemd, without an image registry, and in a folder of the test.
-fn podman(rig: &Rig, options: &str) -> String {
+pub(crate) fn podman(rig: &Rig, options: &str) -> String {
     let at = |name: &str| rig.path(name).display().to_string();
     format!(
         "kind = \"podman\"\nengine_arguments = [\"--root\", \"{}\", \"--runroot\", \"{}\", \"--tmpdir\", \
@@ -42,4 +45,106 @@ fn containers_have_the_cpus_and_the_memory_that_were_asked_for() {
     rig.serves(&first, 80, "from the first");
     rig.serves(&second, 80, "from the second");
     assert_ne!(first.address(), second.address());
+}
+
+#[test]
+fn a_container_of_nspawn_comes_and_goes() {
+    if program("systemd-nspawn", "systemd-container").and(root()).is_none() {
+        return;
+    }
+    let rig = Rig::new();
+    let locks = std::fs::read_dir("/run/systemd/nspawn/locks").map_or(0, Iterator::count);
+    rig.try_all("kind = \"nspawn\"");
+    two_side_by_side(&rig, "kind = \"nspawn\"");
+    let left = Command::new("find").args(["/run/systemd/nspawn", "-mindepth", "2"]).output();
+    let left = String::from_utf8(left.unwrap().stdout).unwrap();
+    assert!(!left.lines().any(|line| line.contains("nightwatt-")), "{left}");
+    assert_eq!(left.matches("inode-").count(), locks, "{left}");
+}
+
+#[test]
+fn a_container_of_lxc_comes_and_goes() {
+    if program("lxc-execute", "lxc").and(root()).is_none() {
+        return;
+    }
+    let rig = Rig::new();
+    rig.try_all("kind = \"lxc\"");
+    two_side_by_side(&rig, "kind = \"lxc\"");
+}
+
+/// With the host's network; each on one CPU and in little memory.
+fn two_side_by_side(rig: &Rig, options: &str) {
+    let guard = rig.guard();
+    let options = format!("{options}\ncpus = 1\nmemory = \"96 MiB\"");
+    let first = rig.start(&options, &guard);
+    let second = rig.config(&options).start(1, None, &guard, &rig.stop).unwrap();
+    assert_eq!(inside(&first, "nproc"), "1");
+    assert_eq!(inside(&first, "ps -o comm= -p 2"), "sleep", "it sees its own processes");
+    memory_is_limited(&first);
+    rig.serves(&first, 18_086, "from the first");
+    rig.serves(&second, 18_087, "from the second");
+}
+
+/// A line of the shell, whose end is of no interest.
+struct AtTheEnd(String);
+
+impl Drop for AtTheEnd {
+    fn drop(&mut self) {
+        let _ = Command::new("sh").args(["-c", &self.0]).status();
+    }
+}
+
+/// podman answers for Docker's daemon; the program, and how it is called, are Docker's own.
+#[test]
+fn a_container_of_docker_comes_and_goes() {
+    let here = program("docker", "docker-cli")
+        .and(program("podman", "podman"))
+        .and(program("runc", "runc"));
+    if here.and(program("busybox", "busybox-static")).and(root()).is_none() {
+        return;
+    }
+    let rig = Rig::new();
+    let at = |name: &str| rig.path(name).display().to_string();
+    let script = r#"set -e
+mkdir -p $D/image/bin $D/image/tmp
+cp $(command -v busybox) $D/image/bin/busybox
+for name in sh sleep cat echo ls uname nproc sed ps wc head tail grep; do ln -s busybox $D/image/bin/$name; done
+engine="podman --root $D/podman/storage --runroot $D/podman/run --tmpdir $D/podman/tmp --storage-driver vfs \
+ --cgroup-manager cgroupfs --runtime runc"
+tar -C $D/image -c . | $engine import - local/empty:1 >/dev/null 2>&1
+exec $engine system service --time 0 unix://$D/api.sock 2>$D/api.log"#;
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).env("D", at("")).stdin(Stdio::null());
+    let _daemon = Daemon(command.spawn().unwrap());
+    // Behind its socket podman keeps what watched a command for five minutes, which Docker does not.
+    let _watchers = AtTheEnd(format!("pkill -KILL -f '^/usr/[a-z/]*conmon .*{}'", at("podman")));
+    rig.until(|| rig.path("api.sock").exists());
+    let options = format!(
+        "kind = \"docker\"\nimage = \"local/empty:1\"\nhost = \"unix://{}\"\narguments = [\"--ulimit\", \
+         \"nofile=10000:10000\", \"--ulimit\", \"nproc=10000:10000\"]",
+        at("api.sock")
+    );
+    // Its image is in podman's storage, and stays; containers are asked for by name.
+    let containers = || {
+        output(Command::new("docker").args([
+            "--host",
+            &format!("unix://{}", at("api.sock")),
+            "ps",
+            "-aq",
+        ]))
+    };
+    let guard = rig.guard();
+    let started = rig.start(&options, &guard);
+    commands_are_run(&started);
+    scratch_is_empty(&started);
+    assert_eq!(containers().lines().count(), 1);
+    rig.serves(&started, 18_088, "from Docker");
+    started.stop().unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(containers(), "");
+    guard.finish().unwrap();
+    let missing = options.replace("empty:1", "missing:1");
+    let guard = rig.guard();
+    let error = rig.config(&missing).start(0, None, &guard, &rig.stop).unwrap_err().to_string();
+    assert!(error.contains("missing:1"), "{error}");
+    assert_eq!(containers(), "", "nor is anything left of what could not start");
 }

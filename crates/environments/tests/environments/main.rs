@@ -1,5 +1,8 @@
 //! Environments as they are: started, used, ended in every way, and looked for afterwards.
 
 mod containers;
+mod guests;
 mod host;
+mod killed;
+mod network;
 mod rig;

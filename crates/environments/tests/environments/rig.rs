@@ -1,12 +1,14 @@
 //! What the tests of all kinds share: an environment is tried, and what it leaves is looked for.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +18,7 @@ use nightwatt_environments::{EnvironmentConfig, Started};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 /// For what is to happen at once; a slow machine is no failure.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Says why a test is skipped if a program is missing.
 pub(crate) fn program(name: &str, package: &str) -> Option<()> {
@@ -39,7 +41,12 @@ pub(crate) fn root() -> Option<()> {
 pub(crate) fn output(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{command:?}: {}: {text}{}", output.status, String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}: {text}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
     text
 }
 
@@ -57,9 +64,14 @@ impl Rig {
     pub(crate) fn new() -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::Builder::new().prefix("nightwatt-test-").tempdir().unwrap();
-        fs::create_dir(folder.path().join("work")).unwrap();
-        // Databases in there run as another user.
-        output(Command::new("chmod").arg("-R").arg("a+rx").arg(folder.path()));
+        let open =
+            |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o1777)).unwrap();
+        // Databases in there run as another user, and so do whole tests.
+        open(folder.path());
+        for name in ["work", "theirs"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+            open(&folder.path().join(name));
+        }
         Self { folder, _turn: turn, stop: Stop::new().unwrap() }
     }
 
@@ -99,28 +111,36 @@ impl Rig {
             if String::from_utf8_lossy(&read("status")).contains("\nState:\tZ") {
                 continue;
             }
-            let text = [read("environ"), read("cmdline"), read("cgroup"), read("mountinfo")].concat();
+            let text =
+                [read("environ"), read("cmdline"), read("cgroup"), read("mountinfo")].concat();
+            // One that has left its cgroup, memory and namespaces is about to be gone.
             let text = String::from_utf8_lossy(&text).into_owned();
+            let text: String = text.lines().filter(|line| !line.ends_with(" (deleted)")).collect();
             if marked(&text) && entry.file_name() != std::process::id().to_string().as_str() {
                 let name = String::from_utf8_lossy(&read("comm")).trim().to_owned();
                 found.insert(format!("process {} {name}", entry.file_name().display()));
             }
         }
-        let links = output(Command::new("ip").args(["-o", "link"]).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"));
+        let links = output(
+            Command::new("ip").args(["-o", "link"]).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
+        );
         let ours = |line: &&str| line.split([' ', '@', ':']).any(|word| word.starts_with("nwe"));
         found.extend(links.lines().filter(ours).map(|line| format!("link {line}")));
         for folder in ["/sys/fs/cgroup", &self.path("work").display().to_string()] {
             let output = Command::new("find").args([folder, "-mindepth", "1"]).output().unwrap();
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
-            found.extend(text.lines().filter(|line| marked(line)).map(|line| format!("file {line}")));
+            found.extend(
+                text.lines().filter(|line| marked(line)).map(|line| format!("file {line}")),
+            );
         }
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
         found.extend(podman_leaves(&self.path("podman")));
-        found.extend(mounts.lines().filter(|line| marked(line)).map(|line| format!("mount {line}")));
+        found
+            .extend(mounts.lines().filter(|line| marked(line)).map(|line| format!("mount {line}")));
         found
     }
 
-    fn left(&self, when: &str) {
+    pub(crate) fn left(&self, when: &str) {
         let left = self.inventory(&[std::process::id()]);
         assert!(left.is_empty(), "left {when}: {left:#?}");
         assert!(!self.path("journal").exists(), "the journal is left {when}");
@@ -144,31 +164,98 @@ impl Rig {
         }
     }
 
-    /// A program of its own holds environments, two processes in it, and is sent a signal.
+    /// A program of its own holds environments, and is sent a signal.
     pub(crate) fn holder_is_ended(&self, plan: &str, signal: Signal) {
+        self.holder_is_ended_as(plan, signal, &[]);
+    }
+
+    /// The same, started by another program: as somebody else.
+    pub(crate) fn holder_is_ended_as(&self, plan: &str, signal: Signal, by: &[&str]) {
+        self.holder_is_ended_with(plan, signal, by, || {});
+    }
+
+    /// The same, with something to look at while it holds.
+    pub(crate) fn holder_is_ended_with(
+        &self,
+        plan: &str,
+        signal: Signal,
+        by: &[&str],
+        meanwhile: impl FnOnce(),
+    ) {
         fs::write(self.path("plan.toml"), plan).unwrap();
-        let own = std::env::current_exe().unwrap();
-        let example = own.parent().unwrap().parent().unwrap().join("examples/hold");
-        assert!(example.exists(), "{}: `cargo build --examples`", example.display());
-        let mut holder = Command::new(example)
-            .args([self.path("plan.toml"), self.path("journal")])
+        let (plan, journal) = (self.path("plan.toml"), self.path("theirs/journal"));
+        let mut words: Vec<_> = by.iter().map(|word| (*word).into()).collect();
+        words.extend([
+            hold().into_os_string(),
+            plan.into_os_string(),
+            journal.clone().into_os_string(),
+        ]);
+        let mut holder = Command::new(&words[0])
+            .args(&words[1..])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut line = String::new();
         BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let guardian: i32 = line.trim().parse().unwrap_or_else(|_| panic!("it did not start: {line:?}"));
+        let guardian: i32 =
+            line.trim().parse().unwrap_or_else(|_| panic!("it did not start: {line:?}"));
         let guardian = pidfd_open(Pid::from_raw(guardian).unwrap(), PidfdFlags::empty()).unwrap();
         let pid = holder.id();
         assert!(!self.inventory(&[pid]).is_empty(), "while it runs there is something to be found");
+        meanwhile();
         kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
         assert!(!holder.wait().unwrap().success());
         let ended = self.stop.readable_until(guardian.as_fd(), monotonic() + PATIENCE);
         assert_eq!(ended, Woken::Readable, "the guardian has ended");
         let left = self.inventory(&[pid]);
         assert!(left.is_empty(), "left after {signal:?}: {left:#?}");
-        assert!(!self.path("journal").exists(), "all was undone after {signal:?}");
+        assert!(!journal.exists(), "all was undone after {signal:?}");
+    }
+
+    /// A program that starts environments, itself started by another, is killed before it has.
+    pub(crate) fn starter_is_killed(
+        &self,
+        plan: &str,
+        by: &[&str],
+        when: &str,
+        wait: impl FnOnce(),
+    ) {
+        fs::write(self.path("plan.toml"), plan).unwrap();
+        let (plan, journal) = (self.path("plan.toml"), self.path("theirs/journal"));
+        let log = fs::File::create(self.path("log")).unwrap();
+        let mut words: Vec<OsString> = by.iter().map(|word| (*word).into()).collect();
+        words.extend([hold(), plan, journal.clone()].map(PathBuf::into_os_string));
+        let mut starter = Command::new(&words[0])
+            .args(&words[1..])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        wait();
+        starter.kill().unwrap();
+        starter.wait().unwrap();
+        self.until(|| {
+            !journal.exists() || fs::File::open(&journal).is_ok_and(|file| file.try_lock().is_ok())
+        });
+        let said = fs::read_to_string(self.path("log")).unwrap();
+        if let Ok(text) = fs::read_to_string(&journal) {
+            // Killed before the guardian was there: then nothing had been done.
+            assert_eq!(text, "", "not all was undone, killed {when}: {said}");
+            fs::remove_file(&journal).unwrap();
+        }
+        let left = self.inventory(&[starter.id()]);
+        assert!(left.is_empty(), "left, killed {when}: {left:#?}\n{said}");
+    }
+
+    /// Waits for something that nobody announces.
+    pub(crate) fn until(&self, is_so: impl Fn() -> bool) {
+        let deadline = monotonic() + PATIENCE;
+        while !is_so() {
+            assert!(monotonic() < deadline, "in vain");
+            self.stop.wait_until(monotonic() + Duration::from_millis(50));
+        }
     }
 
     /// A server inside is reached by a client outside.
@@ -200,10 +287,34 @@ impl Rig {
     }
 }
 
+/// Killed at the end.
+pub(crate) struct Daemon(pub(crate) Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The example of this name.
+fn hold() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let example = own.parent().unwrap().parent().unwrap().join("examples/hold");
+    assert!(example.exists(), "{}: `cargo build --examples`", example.display());
+    example
+}
+
 /// Folders of containers in podman's storage.
 fn podman_leaves(storage: &Path) -> Vec<String> {
-    let names = ["run/overlay-containers", "storage/overlay-containers", "storage/vfs-containers", "storage/vfs/dir"];
-    let entries = names.iter().filter_map(|name| fs::read_dir(storage.join(name)).ok()).flatten().flatten();
+    let names = [
+        "run/overlay-containers",
+        "storage/overlay-containers",
+        "storage/vfs-containers",
+        "storage/vfs/dir",
+    ];
+    let entries =
+        names.iter().filter_map(|name| fs::read_dir(storage.join(name)).ok()).flatten().flatten();
     let folders = entries.filter(|entry| entry.path().is_dir());
     folders.map(|entry| format!("container {}", entry.path().display())).collect()
 }
@@ -212,9 +323,14 @@ pub(crate) fn inside(started: &Started, line: &str) -> String {
     output(started.command(line).stdin(Stdio::null())).trim().to_owned()
 }
 
-fn commands_are_run(started: &Started) {
+pub(crate) fn commands_are_run(started: &Started) {
     let mut command = started.command("read -r word; echo \"hello $word\"; echo error >&2; exit 3");
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     child.stdin.take().unwrap().write_all(b"world\n").unwrap();
     let output = child.wait_with_output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -222,13 +338,14 @@ fn commands_are_run(started: &Started) {
     assert!(text(&output.stderr).contains("error\n"), "{}", text(&output.stderr));
     assert_eq!(output.status.code(), Some(3));
     let facts = started.facts();
-    let fact = |name: &str| facts.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+    let fact =
+        |name: &str| facts.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
     assert!(fact("kernel").is_some_and(|kernel| kernel.starts_with("Linux ")), "{facts:?}");
     assert!(fact("cpus").is_some_and(|cpus| cpus.parse::<u32>().is_ok()), "{facts:?}");
 }
 
 /// And one command finds there what another has written.
-fn scratch_is_empty(started: &Started) {
+pub(crate) fn scratch_is_empty(started: &Started) {
     let scratch = started.scratch();
     assert_eq!(inside(started, &format!("ls -A {scratch}")), "");
     inside(started, &format!("echo kept >{scratch}/note"));

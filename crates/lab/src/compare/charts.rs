@@ -46,7 +46,7 @@ impl Report {
         let y = if is_relative {
             Axis::new(format!("{} of {}", words(main), self.baseline), "%", Scale::FromZero)
         } else {
-            Axis::new(words(main), self.unit(main), Scale::FromZero)
+            Axis::new(words(main), self.unit(&comparison.name, main), Scale::FromZero)
         };
         let x = Axis::new(self.compared.as_str(), "", Scale::Category(names));
         let mut chart =
@@ -54,7 +54,8 @@ impl Report {
         if is_relative {
             let baseline = cells.iter().find(|cell| cell.environment == self.baseline);
             let value = baseline.and_then(|cell| cell.mean);
-            let label = value.map(|value| self.said(main, value)).unwrap_or_default();
+            let label =
+                value.map(|value| self.said(&comparison.name, main, value)).unwrap_or_default();
             chart = chart.line_at_y(100.0, format!("{}: {label}", self.baseline));
         }
         Some(chart.description(
@@ -89,7 +90,8 @@ impl Report {
         figure: &str,
     ) -> Option<Chart> {
         let plan = &self.plan;
-        let mut lines: BTreeMap<String, Vec<(f64, f64, Option<(f64, f64)>)>> = BTreeMap::new();
+        let mut lines: BTreeMap<String, Vec<Mean>> = BTreeMap::new();
+        let mut unit = "";
         let cells = &self.answers.figures.get(figure)?.cells;
         for (cell, answer) in plan.cells.iter().zip(cells) {
             let (Some(level), Some(mean)) = (cell.levels[factor], answer.mean) else { continue };
@@ -97,6 +99,7 @@ impl Report {
                 continue;
             }
             let interval = answer.sequential.map(|it| (it.low, it.high));
+            unit = self.unit(&answer.comparison, figure);
             lines.entry(line_name(plan, cell, factor)).or_default().push((
                 numbers[level],
                 mean,
@@ -108,7 +111,7 @@ impl Report {
         }
         let name = &plan.factors[factor].name;
         let title = format!("{}: {} against {name}", plan.workloads[workload].name, words(figure));
-        let y = Axis::new(words(figure), self.unit(figure), Scale::FromZero);
+        let y = Axis::new(words(figure), unit, Scale::FromZero);
         let mut chart = Chart::new(title, Axis::new(name, "", Scale::FromZero), y);
         for (name, mut points) in lines {
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -183,6 +186,9 @@ impl Report {
     }
 }
 
+/// A value of a factor, the mean at it, and its interval.
+type Mean = (f64, f64, Option<(f64, f64)>);
+
 /// What a line of a sweep is called: all but the factor along the axis.
 fn line_name(plan: &Plan, cell: &Cell, factor: usize) -> String {
     let mut parts = vec![plan.environments[cell.environment].name.clone()];
@@ -199,7 +205,9 @@ fn mean_curve(runs: &[&RunRecord]) -> Vec<(f64, f64)> {
     let at = |percent: f64| -> Option<f64> {
         let times: Option<Vec<f64>> = runs
             .iter()
-            .map(|run| run.percentiles.iter().find(|it| it.0 == percent).map(|it| it.1))
+            .map(|run| {
+                run.percentiles.iter().find(|it| it.0.to_bits() == percent.to_bits()).map(|it| it.1)
+            })
             .collect();
         times.map(|times| times.iter().sum::<f64>() / times.len() as f64)
     };

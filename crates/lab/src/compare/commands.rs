@@ -181,9 +181,16 @@ mod tests {
         let why = run(shell(line), (folder.path(), "a"), limit, &stop).unwrap().unwrap();
         assert!(why.starts_with("it took longer than 0.3 s"), "{why}");
         let pid = text(&folder.path().join("a.out")).unwrap();
-        let status = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
-        // Gone, or dead and waiting for its parent, which is not us.
-        assert!(status.is_err() || status.unwrap().contains(") Z "), "{pid} still runs");
+        // Gone, or dead and waiting for its parent, which is not us. A signal takes a moment to arrive.
+        let is_over = || {
+            let status = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+            status.map_or(true, |status| status.contains(") Z "))
+        };
+        let deadline = monotonic() + Duration::from_secs(20);
+        while !is_over() && monotonic() < deadline {
+            stop.wait_until(monotonic() + Duration::from_millis(10));
+        }
+        assert!(is_over(), "{pid} still runs");
     }
 
     #[test]

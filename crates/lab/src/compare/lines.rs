@@ -121,6 +121,15 @@ pub(crate) fn has(line: &str, name: &str) -> bool {
     pieces(line).iter().any(is_it)
 }
 
+/// The ports that a line names.
+pub(crate) fn ports(line: &str) -> Vec<u16> {
+    let port = |piece: Piece<'_>| match piece {
+        Piece::Placeholder(Placeholder::Port(port), _) => Some(port),
+        Piece::Placeholder(Placeholder::Word(_), _) | Piece::Text(_) => None,
+    };
+    pieces(line).into_iter().filter_map(port).collect()
+}
+
 /// The line with what stands for its placeholders.
 pub(crate) fn fill(line: &str, values: &Values<'_>) -> String {
     let mut filled = String::new();
@@ -189,6 +198,11 @@ mod tests {
         assert!(error.starts_with("`{thread}` stands for nothing here"), "{error}");
         assert!(error.contains("`{threads}`") && error.contains("`{{thread}}`"), "{error}");
         assert!(check("{port}", &names).is_err(), "a port has a number");
+    }
+
+    #[test]
+    fn ports_are_found_where_they_are_placeholders() {
+        assert_eq!(ports("x -p {port:80} {port:8080} {{port:9}} 7 {threads}"), [80, 8080]);
     }
 
     #[test]

@@ -88,7 +88,9 @@ impl Meters {
         let from = Cell::new(Mono::NEVER);
         let begins = |begin: Mono| {
             from.set(begin + trim.first);
-            books.iter().for_each(|book| lock(book).begin(from.get()));
+            for book in &books {
+                lock(book).begin(from.get());
+            }
         };
         let done = work(&begins);
         // Meters are given back whatever became of the work.

@@ -80,11 +80,8 @@ impl Report {
             return Note::new(Origin::Caution, "no meter said anything: there is no energy here");
         }
         let origin = if source.is_modelled { Origin::Modelled } else { Origin::Measured };
-        let off = source.accuracy.map(|share| {
-            format!(
-                ", ± {:.1} % (95 %), the same way in every run: ratios do not suffer from that",
-                100.0 * share
-            )
+        let off = source.accuracy_in_words().map(|off| {
+            format!(", {off} (95 %), the same way in every run: ratios do not suffer from that")
         });
         let text = Text::from("energy and power by ")
             .code(&source.channels)
@@ -169,8 +166,8 @@ impl Report {
     }
 
     /// What a value of a figure says, for labels.
-    pub(super) fn said(&self, figure: &str, value: f64) -> String {
-        format!("{} {}", significant(value), self.unit(figure))
+    pub(super) fn said(&self, comparison: &str, figure: &str, value: f64) -> String {
+        format!("{} {}", significant(value), self.unit(comparison, figure))
     }
 }
 

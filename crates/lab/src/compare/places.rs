@@ -1,6 +1,7 @@
 //! Where a plan's lines run: the environment with its workload made ready, and the client.
 
 use std::collections::BTreeMap;
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -124,7 +125,7 @@ impl Setup {
             setup.serve((plan, cell), copy, client)?;
         }
         let words = plan.words(cell);
-        for line in workload.finish.iter() {
+        for line in &workload.finish {
             for copy in 0..copies {
                 setup.finish.push(setup.filled(
                     plan,
@@ -150,6 +151,7 @@ impl Setup {
         let inside = Site::Environment;
         self.all((plan, cell), ("prepare", &workload.prepare, inside), copy, client)?;
         if let Some(line) = &workload.serve {
+            self.check_ports(line, copy)?;
             let command = self.command(plan, cell, (line, inside), copy, client);
             let server = Process::start(command, &folder, &format!("serve-{copy}"))?;
             self.copies[copy as usize].server = Some(server);
@@ -158,6 +160,24 @@ impl Setup {
             self.wait_ready((plan, cell, line), copy, client)?;
         }
         self.all((plan, cell), ("fill", &workload.fill, workload.at), copy, client)
+    }
+
+    /// Nobody else is to answer in the server's place.
+    fn check_ports(&self, line: &str, copy: u32) -> Result<(), Error> {
+        let started = self.copies[copy as usize].inner();
+        for port in lines::ports(line) {
+            let port = inside(started, copy, port);
+            // Elsewhere nobody of ours can listen.
+            if started.address() != LOOPBACK || started.port(port) != port {
+                continue;
+            }
+            if TcpStream::connect((LOOPBACK, port)).is_ok() {
+                return Err(Error::RunFailed(format!(
+                    "something else listens at port {port} already: end it, or take another port in the plan"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Lines one after the other; each must end well.
@@ -239,11 +259,7 @@ impl Setup {
     ) -> String {
         let started = self.copies[copy as usize].inner();
         let address = started.address();
-        // Where all share this machine's network, each copy listens at a port of its own.
-        let inside = |port: u16| {
-            let is_shared = address == LOOPBACK && started.port(port) == port;
-            if is_shared { port.saturating_add(copy as u16) } else { port }
-        };
+        let inside = |port: u16| inside(started, copy, port);
         let outside = |port: u16| started.port(inside(port));
         let values = Values {
             levels: words,
@@ -301,6 +317,13 @@ impl Setup {
         }
         Ok(result?)
     }
+}
+
+/// The port at which a copy's server listens. Where all share this machine's network, each copy has its
+/// own.
+fn inside(started: &Started, copy: u32, port: u16) -> u16 {
+    let is_shared = started.address() == LOOPBACK && started.port(port) == port;
+    if is_shared { port.saturating_add(copy as u16) } else { port }
 }
 
 /// What goes wrong with an environment or a setting is a run that failed, unless the user stops us.

@@ -31,7 +31,7 @@ pub struct Report {
     pub energy: EnergySource,
     /// Each comparison: cells that differ in nothing but in what is compared.
     pub comparisons: Vec<Comparison>,
-    /// Names, units and directions of all figures.
+    /// Names and directions of all figures.
     pub figures: Vec<FigureName>,
     /// Every figure of every cell, and every ratio.
     pub answers: Answers,
@@ -75,6 +75,8 @@ pub struct Comparison {
     pub main: String,
     /// Are there enough runs?
     pub end: Option<End>,
+    /// Units of all its figures: tools count different things under one name.
+    pub units: BTreeMap<String, String>,
 }
 
 /// What a figure is.
@@ -82,8 +84,6 @@ pub struct Comparison {
 pub struct FigureName {
     /// Its name.
     pub name: String,
-    /// Its unit.
-    pub unit: String,
     /// Which way is better.
     pub better: Better,
 }
@@ -108,7 +108,13 @@ pub fn report(plan: &Plan, runs: &[RunRecord]) -> Result<Report, Error> {
             plan.name_of_comparison(&plan.cells[run.cell]) == course.name && run.failed.is_none()
         };
         let main = runs.iter().find(of_it).and_then(|run| figures::main_name(plan, run));
-        Comparison { name: course.name.clone(), main: main.unwrap_or_default(), end: course.end }
+        let figures = runs.iter().filter(of_it).flat_map(|run| &run.figures);
+        Comparison {
+            name: course.name.clone(),
+            main: main.unwrap_or_default(),
+            end: course.end,
+            units: figures.map(|it| (it.name.clone(), it.unit.clone())).collect(),
+        }
     });
     let failed = runs.iter().filter_map(|run| {
         let why = run.failed.clone()?;
@@ -158,11 +164,7 @@ fn names(runs: &[RunRecord]) -> Vec<FigureName> {
     let mut names: Vec<FigureName> = Vec::new();
     for figure in runs.iter().flat_map(|run| &run.figures) {
         if names.iter().all(|known| known.name != figure.name) {
-            names.push(FigureName {
-                name: figure.name.clone(),
-                unit: figure.unit.clone(),
-                better: figure.better,
-            });
+            names.push(FigureName { name: figure.name.clone(), better: figure.better });
         }
     }
     names
@@ -254,6 +256,18 @@ fn warnings(plan: &Plan, runs: &[RunRecord], answers: &Answers, failed: &[Failed
 /// Tools may warn in every run, each time with other numbers.
 const MOST_WARNINGS: usize = 20;
 
+impl EnergySource {
+    /// How far the power may be off: `± 3.0 %`, or beyond all of it as a factor.
+    pub(crate) fn accuracy_in_words(&self) -> Option<String> {
+        let share = self.accuracy?;
+        Some(if share < 1.0 {
+            format!("± {:.1} %", 100.0 * share)
+        } else {
+            format!("within a factor of {:.0}", 1.0 + share)
+        })
+    }
+}
+
 impl Report {
     /// Are there enough runs of everything?
     pub fn is_whole(&self) -> bool {
@@ -279,9 +293,10 @@ impl Report {
             .find(|it| it.comparison == cell.comparison && it.environment == cell.environment)
     }
 
-    pub(crate) fn unit(&self, figure: &str) -> &str {
-        let figure = self.figures.iter().find(|it| it.name == figure);
-        figure.map_or("", |it| it.unit.as_str())
+    pub(crate) fn unit(&self, comparison: &str, figure: &str) -> &str {
+        let comparison = self.comparisons.iter().find(|it| it.name == comparison);
+        let unit = comparison.and_then(|it| it.units.get(figure));
+        unit.map_or("", String::as_str)
     }
 
     /// How many runs of a cell failed.

@@ -15,20 +15,20 @@ impl Report {
     /// The published form (mean, % of the baseline, standard deviation, 95 %) of one figure of one
     /// comparison, with ours beside it.
     pub(super) fn published_table(&self, comparison: &str, figure: &str) -> Table {
-        let unit = self.unit(figure);
+        let unit = self.unit(comparison, figure);
         let caption = format!("{comparison}: {}", words(figure));
         let columns = vec![
             Column::text(&self.compared),
             Column::number("runs", ""),
             Column::number("mean", unit),
             Column::number(format!("of {}", self.baseline), "%"),
-            Column::number("standard deviation", unit),
-            Column::number("± 95 % (normal, as published)", unit),
-            Column::number("± 95 % (Student)", unit),
-            Column::number("± 95 % (under the stop rule)", unit),
-            Column::number("of the baseline, from", "%"),
+            Column::number("from", "%"),
             Column::number("to", "%"),
             Column::text("answer"),
+            Column::number("sd", unit),
+            Column::number("± 95 %", unit),
+            Column::number("Student's ±", unit),
+            Column::number("normal ±", unit),
         ];
         let mut table = Table::new(caption, columns);
         for cell in self.cells(comparison, figure) {
@@ -54,13 +54,13 @@ impl Report {
                 Cell::count(cell.n),
                 number(cell.mean),
                 percent(share),
-                number(cell.sd),
-                half(cell.normal),
-                half(cell.student),
-                half(cell.sequential),
                 percent(ratio.and_then(|it| it.interval).map(|it| it.low)),
                 percent(ratio.and_then(|it| it.interval).map(|it| it.high)),
                 answer.into(),
+                number(cell.sd),
+                half(cell.sequential),
+                half(cell.student),
+                half(cell.normal),
             ]);
         }
         table
@@ -94,7 +94,7 @@ impl Report {
                         comparison.name.as_str().into(),
                         cell.environment.as_str().into(),
                         figure.name.as_str().into(),
-                        figure.unit.as_str().into(),
+                        self.unit(&comparison.name, &figure.name).into(),
                         Cell::count(cell.n),
                         number(cell.mean),
                         number(cell.sd),
@@ -122,7 +122,7 @@ impl Report {
             Column::text("began"),
             Column::text("failed"),
         ];
-        columns.extend(self.figures.iter().map(|it| Column::number(&it.name, &it.unit)));
+        columns.extend(self.figures.iter().map(|it| Column::number(&it.name, "")));
         let mut table = Table::new("Every run", columns);
         for run in &self.runs {
             let cell = &self.plan.cells[run.cell];

@@ -15,7 +15,7 @@ impl Report {
         let source = &self.energy;
         if !source.channels.is_empty() {
             let word = if source.is_modelled { "modelled" } else { "measured" };
-            let off = source.accuracy.map(|share| format!(", ± {:.1} %", 100.0 * share));
+            let off = source.accuracy_in_words().map(|off| format!(", {off}"));
             let off = off.unwrap_or_default();
             let _ = writeln!(text, "energy {word} by {}{off}", source.channels);
         }
@@ -40,11 +40,11 @@ impl Report {
             Some(End::GivenUp) => ", given up",
             None => ", not done yet",
         };
-        let unit = self.unit(main);
+        let unit = self.unit(&comparison.name, main);
         let _ = writeln!(text, "\n{}: {} [{unit}]{end}", comparison.name, words(main));
         let rows: Vec<[String; 7]> =
             self.cells(&comparison.name, main).map(|cell| self.row(cell, main)).collect();
-        let _ = write!(text, "{}", aligned(self.heading(), &rows));
+        let _ = write!(text, "{}", aligned(&self.heading(), &rows));
     }
 
     fn heading(&self) -> [String; 7] {
@@ -105,15 +105,15 @@ pub(crate) fn significant(value: f64) -> String {
 }
 
 /// Rows below a heading: the first and last column to the left, all others to the right.
-fn aligned(heading: [String; 7], rows: &[[String; 7]]) -> String {
+fn aligned(heading: &[String; 7], rows: &[[String; 7]]) -> String {
     let mut widths = [0; 7];
-    for row in std::iter::once(&heading).chain(rows) {
+    for row in std::iter::once(heading).chain(rows) {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }
     }
     let mut text = String::new();
-    for row in std::iter::once(&heading).chain(rows) {
+    for row in std::iter::once(heading).chain(rows) {
         let mut line = String::from(" ");
         for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
             let _ = match column {

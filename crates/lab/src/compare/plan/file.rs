@@ -216,7 +216,7 @@ impl PlanFile {
         let environments = self.environments()?;
         let workloads = self.workloads()?;
         let factors = self.factors(&environments, &workloads)?;
-        self.check_lines(&factors, &workloads)?;
+        Self::check_lines(&factors, &workloads)?;
         let axis = self.axis(&factors)?;
         let baseline = self.baseline(axis, &environments, &factors)?;
         let meters: Result<Vec<MeterSpec>, Wrong> = (self.meters.iter().enumerate())
@@ -257,7 +257,10 @@ impl PlanFile {
         share("margin", self.margin)?;
         share("runs.precision", self.runs.precision)?;
         if self.runs.least < 3 {
-            return Err(wrong("runs.least", "how surely a mean is known takes 3 runs at least; 8 are better"));
+            return Err(wrong(
+                "runs.least",
+                "how surely a mean is known takes 3 runs at least; 8 are better",
+            ));
         }
         if self.runs.most > 1000 {
             return Err(wrong("runs.most", "is 1000 at most"));
@@ -344,7 +347,7 @@ impl PlanFile {
     }
 
     /// Placeholders in lines are those that there are.
-    fn check_lines(&self, factors: &[Factor], workloads: &[Workload]) -> Result<(), Wrong> {
+    fn check_lines(factors: &[Factor], workloads: &[Workload]) -> Result<(), Wrong> {
         for (index, workload) in workloads.iter().enumerate() {
             let names: Vec<&str> = factors
                 .iter()
