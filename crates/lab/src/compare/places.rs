@@ -156,6 +156,8 @@ impl Setup {
         }
         if let Some(line) = &workload.ready {
             self.wait_ready((plan, cell, line), copy)?;
+            // Another's may have answered in its place, and is not to be filled.
+            self.server_is_there()?;
         }
         self.all((plan, cell), ("fill", &workload.fill, workload.at), copy)
     }
@@ -246,7 +248,11 @@ impl Setup {
         copy: u32,
     ) -> String {
         let started = self.copies[copy as usize].inner();
-        let address = started.address();
+        let mut address = started.address();
+        // Here is elsewhere for a client on another machine.
+        if let Some(ours) = plan.address.as_ref().filter(|_| address == LOOPBACK) {
+            address.clone_from(ours);
+        }
         let shift = self.copies[copy as usize].shift;
         let inside = |port: u16| port + shift;
         let outside = |port: u16| started.port(inside(port));

@@ -47,6 +47,8 @@ pub struct Plan {
     pub runs: Runs,
     /// From where the load comes; default: from this machine.
     pub client: Option<EnvironmentPlan>,
+    /// By which that reaches this machine, if it is another.
+    pub address: Option<String>,
     /// Where the work is done.
     pub environments: Vec<EnvironmentPlan>,
     /// What else is varied.

@@ -9,7 +9,7 @@ use nightwatt_model::experiment::answers::{self, Answers, CellAnswer, RatioAnswe
 use serde::Serialize;
 
 use super::error::Error;
-use super::plan::{MAIN, Plan};
+use super::plan::{MAIN, Plan, Site, Workload};
 use super::record::{Better, RunRecord};
 use super::{figures, runner};
 
@@ -212,7 +212,8 @@ fn warnings(plan: &Plan, runs: &[RunRecord], answers: &Answers, failed: &[Failed
     } else if source.channels.is_empty() && runs.iter().any(|run| run.failed.is_none()) {
         warnings.push("no meter said anything: there is no energy in this report".to_owned());
     }
-    if plan.client.is_none() && plan.workloads.iter().any(|it| it.at == super::plan::Site::Client) {
+    let is_asked = |it: &Workload| it.at == Site::Client && it.tool != "idle";
+    if plan.client.is_none() && plan.workloads.iter().any(is_asked) {
         warnings.push(
             "the load comes from the machine that is measured: what it takes to make it is in all figures. \
              `[client]` in the plan names another"

@@ -50,6 +50,8 @@ pub struct PlanFile {
     pub runs: RunsFile,
     /// From where the load comes; default: from this machine.
     pub client: Option<toml::Table>,
+    /// By which it reaches this machine.
+    pub address: Option<String>,
     /// Where the work is done: one or more.
     #[serde(default)]
     pub environment: Vec<toml::Table>,
@@ -241,6 +243,7 @@ impl PlanFile {
             seed: self.seed,
             runs: Runs::of(&self.runs),
             client: self.client.as_ref().map(EnvironmentPlan::of),
+            address: self.address.clone(),
             environments,
             factors,
             workloads,
@@ -409,6 +412,11 @@ fn check_environments(plan: &Plan) -> Result<(), Wrong> {
         let client = client.config([]).map_err(|why| wrong("client", why))?;
         if client.common.copies > 1 || client.common.within.is_some() {
             return Err(wrong("client", "there is one client, and it is within nothing else"));
+        }
+        if plan.address.is_none() && plan.environments.iter().any(|it| !it.is_elsewhere()) {
+            let message =
+                "say by `address` how it reaches this machine: the plan's servers are here";
+            return Err(wrong("client", message));
         }
     }
     let names: Vec<&str> = plan.environments.iter().map(|it| it.name.as_str()).collect();

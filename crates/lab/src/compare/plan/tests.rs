@@ -87,6 +87,7 @@ fn mistakes_are_told_with_their_line_and_what_would_be_right() {
             &["plan.toml:3", "below `least`, 9"],
         ),
         ([HOST, "within = 'host'\n", IDLE].concat(), &["plan.toml:4", "within itself"]),
+        ([HOST, IDLE, "[client]\nkind = 'ssh'\nhost = 'x'\n"].concat(), &["by `address` how"]),
         (["interval = '0s'\n", HOST, IDLE].concat(), &["plan.toml:1", "some time"]),
         (["meters = ['sundial']\n", HOST, IDLE].concat(), &["plan.toml:1", "sundial", "`rapl`"]),
         (
