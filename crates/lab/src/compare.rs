@@ -23,6 +23,9 @@ pub mod store;
 mod tables;
 mod text;
 
+#[cfg(test)]
+mod tests;
+
 use jiff::Timestamp;
 
 pub use error::Error;

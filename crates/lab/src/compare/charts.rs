@@ -263,3 +263,40 @@ fn points_of(points: &[(i64, f64)], begin: i64) -> Vec<(f64, f64)> {
     };
     points.chunks(step).map(mean).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn power_of_several_channels_is_their_sum_where_all_are_known() {
+        // Two meters that do not read at the same time; the second is silent at 30.
+        let readings = vec![
+            (10, 0, Some(20.0)),
+            (20, 0, Some(22.0)),
+            (30, 0, Some(24.0)),
+            (40, 0, Some(26.0)),
+            (15, 1, Some(4.0)),
+            (29, 1, None),
+            (35, 1, Some(5.0)),
+        ];
+        let wanted = [(15, 24.0), (20, 26.0), (35, 29.0), (40, 31.0)];
+        assert_eq!(sum(readings, 2), wanted);
+    }
+
+    #[test]
+    fn a_curve_of_service_ends_where_errors_begin() {
+        let run = |seconds: f64, answered: f64| {
+            let json = serde_json::json!({
+                "number": 1, "block": 0, "cell": 0, "attempt": 0, "began": "", "elapsed_s": 1.0,
+                "failed": null, "figures": [], "percentiles": [[50.0, seconds], [100.0, 2.0 * seconds]],
+                "answered": answered, "errors": 0, "channels": [], "settings": {}, "facts": {},
+                "warnings": [],
+            });
+            serde_json::from_value::<RunRecord>(json).unwrap()
+        };
+        // Means of 1 and 3 s, and of shares of 0.5 and 1.
+        let curve = mean_curve(&[&run(1.0, 0.5), &run(3.0, 1.0)]);
+        assert_eq!(curve, [(2.0, 37.5), (4.0, 75.0)]);
+    }
+}

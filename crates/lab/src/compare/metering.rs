@@ -227,3 +227,44 @@ fn power(measured: &[Measured], totals: &[Vec<Totals>], window: Duration) -> Pow
     }
     Power { channels, warnings }
 }
+
+#[cfg(test)]
+mod tests {
+    use nightwatt_meters::{Accuracy, Scope};
+
+    use super::*;
+
+    #[test]
+    fn power_that_is_known_of_little_of_a_run_is_not_its_power() {
+        let channel = |name: &str, is_modelled| Channel {
+            is_modelled,
+            ..Channel::power(name, Scope::Wall, Accuracy::relative(0.0))
+        };
+        let measured = Measured {
+            meter: "plug".to_owned(),
+            channels: vec![channel("a", false), channel("b", false), channel("c", true)],
+            totals: Vec::new(),
+            latest: Vec::new(),
+            interval: Duration::from_secs(1),
+            slowest: Duration::ZERO,
+            missed: 0,
+            errors: 0,
+            last_error: None,
+            clock_steps: 0,
+            suspends: 0,
+        };
+        let known = |seconds: u64| Totals {
+            joules: Watts(40.0) * Duration::from_secs(seconds),
+            covered: Duration::from_secs(seconds),
+            ..Totals::default()
+        };
+        // Of 100 s: 6, 90, and 6 of a model.
+        let totals = [vec![known(6), known(90), known(6)]];
+        let power = power(&[measured], &totals, Duration::from_secs(100));
+        let watts: Vec<Option<f64>> = power.channels.iter().map(|it| it.watts).collect();
+        assert_eq!(watts, [None, Some(40.0), Some(40.0)]);
+        assert!((power.channels[0].coverage - 0.06).abs() < 1e-12);
+        let [warning] = &power.warnings[..] else { panic!("one: {:?}", power.warnings) };
+        assert!(warning.contains("plug/a") && warning.contains("6 %"), "{warning}");
+    }
+}
