@@ -89,7 +89,7 @@ const MOST_FAILED: usize = 10;
 pub(crate) fn in_a_line(why: &str) -> String {
     let mut lines = why.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default();
-    let Some(last) = lines.last() else { return first.to_owned() };
+    let Some(last) = lines.next_back() else { return first.to_owned() };
     let ending = ENDINGS.iter().find_map(|ending| {
         let from = first.find(ending)? + ending.len();
         let until = first[from..].find(':').map_or(first.len(), |at| from + at);
