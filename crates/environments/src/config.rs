@@ -45,6 +45,9 @@ pub struct EnvironmentConfig {
     pub kind: KindConfig,
 }
 
+/// More are a mistake.
+const MOST_COPIES: u32 = 1000;
+
 macro_rules! kinds {
     ($($variant:ident = $module:ident, limited: $limited:literal, nested: $nested:literal, seconds: $seconds:literal, $about:literal;)+) => {
         /// The options of one kind of environment (see [`KINDS`]).
@@ -134,6 +137,15 @@ impl EnvironmentConfig {
         if common.copies == 0 {
             return Err("`copies` counts from 1".to_owned());
         }
+        if common.copies > MOST_COPIES {
+            return Err(format!("`copies` is {MOST_COPIES} at most"));
+        }
+        if common.cpus == Some(0) {
+            return Err("`cpus` counts from 1; leave it out for all".to_owned());
+        }
+        if common.memory.is_some_and(|memory| memory.0 == 0) {
+            return Err("`memory` is nothing; leave it out for all".to_owned());
+        }
         if !kind.is_limited
             && (common.cpus.is_some() || common.memory.is_some() || common.pin.is_some())
         {
@@ -219,6 +231,22 @@ mod tests {
         assert!(said.contains("`a`"), "{said}");
         let said = error("name = \"a\"\nkind = \"host\"\ncopies = 0");
         assert!(said.contains("copies"), "{said}");
+    }
+
+    #[test]
+    fn amounts_that_nothing_can_run_with_are_refused_when_they_are_read() {
+        for (option, word) in [
+            ("cpus = 0", "`cpus` counts from 1"),
+            ("memory = 0", "`memory` is nothing"),
+            ("memory = \"0 GiB\"", "`memory` is nothing"),
+            ("copies = 1001", "1000"),
+            ("copies = 4000000000", "1000"),
+        ] {
+            let said = error(&format!("name = \"a\"\nkind = \"host\"\n{option}"));
+            assert!(said.contains("`a`") && said.contains(word), "{option}: {said}");
+        }
+        let text = "name = \"a\"\nkind = \"host\"\ncpus = 1\nmemory = 1\ncopies = 1000";
+        assert_eq!(toml::from_str::<EnvironmentConfig>(text).unwrap().common.copies, 1000);
     }
 
     #[test]

@@ -13,6 +13,14 @@ use crate::pen::Pen;
 use crate::started::Started;
 use crate::{Error, Place, shell, tool};
 
+/// Removes `$folder`, and nothing that is only mounted there: that is unmounted before, the deepest first,
+/// and if it cannot be, the folder stays. The kernel writes blanks in names as `\040`.
+const REMOVE: &str = "\
+[ -e \"$folder\" ] || exit 0; folder=$(cd \"$folder\" && pwd -P) || exit 1; set -f; left=; \
+for mount in $(cut -d' ' -f5 /proc/self/mountinfo | sort -r); do place=$(printf %b \"$mount\"); \
+case $place in \"$folder\"/*) umount \"$place\" || left=\"$left $mount\" ;; esac; done; \
+[ -z \"$left\" ] || { printf '%s\\n' \"still mounted:$left\" >&2; exit 1; }; rm -rf \"$folder\"";
+
 /// An environment that is being started. Dropped before it is ready, what was done is undone.
 #[derive(Debug)]
 pub(crate) struct Start<'a> {
@@ -152,10 +160,7 @@ impl<'a> Start<'a> {
         let folder = format!("{}/{}", parent.trim_end_matches('/'), self.id);
         let word = shell::quote(&folder);
         if is_removed {
-            // What is mounted there is not in it.
-            self.protect(&format!(
-                "[ ! -e {word} ] || rm -rf --one-file-system {word} 2>/dev/null || rm -rf {word}"
-            ))?;
+            self.protect(&format!("folder={word}; {REMOVE}"))?;
         }
         // Not everything in there runs as the same user: PostgreSQL refuses to be root.
         let line = format!("mkdir -m 755 {word} && mkdir -m 1777 {word}/scratch");
