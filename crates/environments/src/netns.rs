@@ -88,10 +88,16 @@ impl Config {
                 return Err(format!("loss {loss}: write a share from 0 to 1"));
             }
             let of_million = (loss * 1e6).round();
+            // nft refuses what is always so.
+            let chance = if of_million < 1e6 {
+                format!("numgen random mod 1000000 < {of_million} ")
+            } else {
+                String::new()
+            };
             for hook in ["input", "output"] {
                 let rule = format!(
                     "table inet loss_{hook} {{ chain it {{ type filter hook {hook} priority 0; oifname != \"lo\" \
-                     iifname != \"lo\" numgen random mod 1000000 < {of_million} drop; }}; }}"
+                     iifname != \"lo\" {chance}drop; }}; }}"
                 );
                 let _ = writeln!(line, "printf '%s\\n' '{rule}' | {enter} nft -f -");
             }
