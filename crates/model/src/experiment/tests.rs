@@ -213,7 +213,13 @@ fn designs_that_nobody_can_run_are_refused() {
         Experiment::new(design).unwrap_err()
     };
     assert!(matches!(refused(&|d| d.cells.clear()), ExperimentError::Empty));
-    assert!(matches!(refused(&|d| d.cells.push(d.cells[0])), ExperimentError::Twice { .. }));
+    assert!(matches!(
+        refused(&|d| {
+            d.cells.push(d.cells[0]);
+            d.groups.push(0);
+        }),
+        ExperimentError::Twice { .. }
+    ));
     assert!(matches!(refused(&|d| d.cells[0].environment = 2), ExperimentError::Place { .. }));
     assert!(matches!(refused(&|d| d.comparisons.push("two".into())), ExperimentError::Idle(_)));
     assert!(matches!(refused(&|d| d.baseline = 2), ExperimentError::Place { .. }));
@@ -337,6 +343,7 @@ fn plays() -> impl Strategy<Value = Play> {
                 design.cells.push(Cell { environment: 0, comparison });
             }
         }
+        design.groups = design.cells.iter().map(|cell| cell.environment).collect();
         let (min, more, share, retries, give_up_after, seed) = rule;
         let restart = if every_run { Restart::Run } else { Restart::Block };
         let max = min + more;
