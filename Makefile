@@ -24,10 +24,10 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-load bench-markers bench-meters bench-nasa policies fuzz fuzz-smoke lint doc licences garbage soak soak-disk soak-pool test-vm test-static ci
+.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where policies fuzz fuzz-smoke lint doc licences garbage soak soak-disk soak-pool test-browser test-vm test-static ci
 
 help:
-	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS="--help")'
+	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS=--open: in a browser; ARGS="--help")'
 	@echo 'make test        all tests'
 	@echo 'make cache-tests the public HTTP cache test suite (ARGS="--suite DIR" for a checkout of it)'
 	@echo 'make bench       benchmarks'
@@ -45,8 +45,11 @@ help:
 	@echo 'make bench-caliper-loads'
 	@echo '                 what a handful of watched functions costs gcc, bzip2, nginx and PostgreSQL (needs root)'
 	@echo 'make bench-disk  what watching disks costs gcc, grep, bzip2 and cp (needs root)'
+	@echo 'make bench-tcp-where'
+	@echo '                 share of scheduler, idle and interrupt functions over links a, d, f, g (ARGS="--most 5"; needs root)'
 	@echo 'make bench-fleet the fleet simulator beside SimPy and Ciw on one queue (ARGS=50000: arrivals for them)'
 	@echo 'make bench-nasa  the default policy of pools over two months of NASA'"'"'s requests (ARGS=5: servers; up to an hour of CPU time for all)'
+	@echo 'make bench-tcp   nightwatt tcp beside iperf3 on loopback (ARGS="--seconds 10 --send")'
 	@echo 'make policies    every policy figure over the real logs, beside the best fixed time-out'
 	@echo 'make lint        format, clippy, house rules'
 	@echo 'make doc         the API documentation'
@@ -59,7 +62,10 @@ help:
 	@echo 'make soak-pool   four real servers for POOL_MINUTES=$(POOL_MINUTES) beside their simulation; then drained and killed (POOL_POLICY)'
 	@echo 'make test-vm     the proxy before machines that truly suspend (QEMU guests; needs root; MACHINE_CYCLES);'
 	@echo '                 eBPF probes on other kernels, an old one and the newest (tools/vm/probes);'
-	@echo '                 PostgreSQL compared in a guest and in a container in a guest (tools/vm/compare)'
+	@echo '                 PostgreSQL compared in a guest and in a container in a guest (tools/vm/compare);'
+	@echo '                 with TCP_LAB=--short, or TCP_LAB=long: TCP connections between two guests (tools/vm/tcp)'
+	@echo 'make test-browser'
+	@echo '                 dashboard and waiting page in Chromium, by Playwright and axe-core (ARGS=--pictures takes those of the docs)'
 	@echo 'make test-static'
 	@echo '                 a static binary for arm64 serves a request, under QEMU (ARCH=amd64 for the other)'
 	@echo 'make ci          all of this that must pass before a change goes in'
@@ -108,6 +114,10 @@ bench-meters:
 	@tools/need rust cc bpf
 	@cargo run --release --locked --quiet -p nightwatt-bench-meters -- $(ARGS)
 
+bench-tcp:
+	@tools/need rust cc bpf iperf3 python3
+	@benches/tcp/run $(ARGS)
+
 bench-nasa:
 	@tools/need rust cc bpf
 	@cargo bench --locked --quiet -p nightwatt-sim --bench nasa -- $(ARGS)
@@ -119,6 +129,14 @@ bench-caliper:
 bench-caliper-loads:
 	@tools/need rust cc bpf bzip2 nginx postgresql
 	@cargo bench --locked --quiet -p nightwatt-probes --bench loads
+
+bench-tcp-where:
+	@tools/need rust cc bpf networks
+	@cargo build --locked --quiet --release -p nightwatt-cli
+	@nightwatt=$${CARGO_TARGET_DIR:-target}/release/nightwatt kept=$$(mktemp) && \
+	  $$nightwatt tcp lab --scenario a,d,f,g --connections 1 --segments 1000 --most 10 --precision 0.0001 \
+	    --longest 6s --accept-link --where --json $(ARGS) >"$$kept" && \
+	  $$nightwatt reproduce B5 --results "$$kept"; rc=$$?; rm -f "$$kept"; exit $$rc
 
 bench-disk:
 	@tools/need rust cc bpf bzip2
@@ -170,8 +188,14 @@ soak-disk:
 test-vm:
 	@tools/need rust cc bpf containers disks postgresql python3 sdt vm
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/compare $(COMPARE)
+	@test -z "$(TCP_LAB)" || NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/tcp $(filter-out long,$(TCP_LAB))
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/probes $(PROBE_TESTS)
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) cargo test --locked -p nightwatt-cli --test machine -- --ignored --nocapture --test-threads 1 $(ARGS)
+
+test-browser:
+	@tools/need rust cc bpf chromium python3 node
+	@tools/dashboard-walk $(ARGS)
+	@tools/waiting-walk $(ARGS)
 
 test-static:
 	@tools/static-check $(ARCH)

@@ -34,7 +34,9 @@ UNWANTED_UNITS = [
 ]
 # Does the work of experiments, reached by ssh through QEMU's own network. Busybox is its first process:
 # emulated, systemd would take half a minute.
-SERVER_PACKAGES = "openssh-server,iproute2,busybox-static,kmod,procps,postgresql-15,bubblewrap"
+SERVER_PACKAGES = "openssh-server,iproute2,busybox-static,ethtool,kmod,nftables,procps,postgresql-15,bubblewrap"
+# What emulates links, and congestion controls: for `nightwatt tcp lab`.
+SERVER_MODULES = ["sch_netem", "sch_tbf", "nft_numgen", "tcp_vegas", "tcp_bbr"]
 ROOTS = ("busybox", "debian", "server")
 
 
@@ -195,7 +197,7 @@ def debian_root(product):
 def server_root(product):
     tree = os.path.join(os.path.dirname(product), "tree")
     bootstrap(tree, SERVER_PACKAGES)
-    put_modules(tree, EARLY_MODULES + LATE_MODULES)
+    put_modules(tree, EARLY_MODULES + LATE_MODULES + SERVER_MODULES)
     run("chroot", tree, "depmod", kernels.version())
     init = os.path.join(tree, "usr", "sbin", "init")
     if os.path.lexists(init):

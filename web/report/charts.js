@@ -19,6 +19,26 @@ const nightwattCharts = (() => {
   const colour = (name) =>
     getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
+  // There are seven colours: bars of the second seven series are striped, of the third with steeper stripes.
+  function fill(index) {
+    const plain = colour(`series-${index % 7}`);
+    const round = Math.floor(index / 7);
+    if (round === 0) return plain;
+    const [width, height] = [6, 6 * round];
+    const tile = Object.assign(document.createElement("canvas"), { width, height });
+    const ctx = tile.getContext("2d");
+    ctx.fillStyle = plain;
+    ctx.fillRect(0, 0, width, height);
+    ctx.strokeStyle = colour("ground");
+    ctx.lineWidth = 1.5;
+    for (const x of [-width, 0, width]) {
+      ctx.moveTo(x, height);
+      ctx.lineTo(x + width, 0);
+    }
+    ctx.stroke();
+    return ctx.createPattern(tile, "repeat");
+  }
+
   function number(value) {
     const size = Math.abs(value);
     if (size !== 0 && (size >= 1e7 || size < 1e-3)) {
@@ -146,7 +166,7 @@ const nightwattCharts = (() => {
       borderDash: bar || scatter ? [] : DASHES[index % DASHES.length],
       borderWidth: bar ? 0 : 2,
       borderColor: () => colour(`series-${index % 7}`),
-      backgroundColor: () => colour(`series-${index % 7}`),
+      backgroundColor: () => (bar ? fill(index) : colour(`series-${index % 7}`)),
       borderJoinStyle: "round",
       pointStyle: MARKS[index % MARKS.length],
       pointRadius: scatter ? 6 : few && series.kind === "line" ? 3 : 0,

@@ -54,12 +54,17 @@
 
   const repaint = () => charts.forEach((chart) => nightwattCharts.paint(chart));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
+  // Nobody can open on paper what is shut.
+  let opened = [];
   addEventListener("beforeprint", () => {
     document.documentElement.classList.add("paper");
+    opened = [...document.querySelectorAll("details:not(.data):not([open])")];
+    opened.forEach((details) => { details.open = true; });
     repaint();
   });
   addEventListener("afterprint", () => {
     document.documentElement.classList.remove("paper");
+    opened.forEach((details) => { details.open = false; });
     repaint();
   });
   document.body.dataset.ready = String(charts.length);

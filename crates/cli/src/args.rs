@@ -9,8 +9,16 @@ mod compare;
 mod disk;
 mod doctor;
 mod fleet;
+mod install;
 mod load;
 mod measure;
+mod mining;
+mod reproduce;
+mod tcp;
+mod tcp_helps;
+mod tcp_lab;
+#[cfg(feature = "bpf")]
+mod tcp_where;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,6 +26,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum, ValueHint};
 use nightwatt_load::CacheRule;
+use nightwatt_model::duration_text;
 use nightwatt_model::policy::sleep::PolicyChoice;
 use nightwatt_traffic::format::Format;
 
@@ -25,7 +34,9 @@ use crate::scenario::ScenarioArgs;
 use crate::written::{self, WaitingChoice};
 
 pub(crate) use agent::{AgentArgs, AgentConfigArgs, AgentOrder, AgentStep, AnnounceWhat, AskArgs};
-pub(crate) use calibrate::{AlignArgs, Calibrate, CalibrateArgs, StatesArgs, StorageArgs, Sync};
+pub(crate) use calibrate::{
+    AlignArgs, Calibrate, CalibrateArgs, StatesArgs, StorageArgs, Sync, WakeupsArgs,
+};
 #[cfg(feature = "bpf")]
 pub(crate) use caliper::CaliperArgs;
 pub(crate) use compare::{CompareArgs, ReportArgs};
@@ -36,8 +47,16 @@ pub(crate) use fleet::{
     FleetArgs, FleetCopiesArgs, FleetFitArgs, FleetPlanArgs, FleetPublishedArgs, FleetServerArgs,
     FleetSizeArgs, FleetStep,
 };
+pub(crate) use install::{CompletionsArgs, ManArgs};
 pub(crate) use load::{ArrivalKind, LoadArgs};
 pub(crate) use measure::{ExportArgs, MeterArgs, MetersArgs, RecordArgs, RunArgs};
+pub(crate) use mining::MiningArgs;
+pub(crate) use reproduce::ReproduceArgs;
+pub(crate) use tcp::{CaptureAt, TcpArgs, TcpCheckArgs, TcpFetchArgs, TcpServeArgs, TcpStep};
+pub(crate) use tcp_helps::TcpHelpsArgs;
+pub(crate) use tcp_lab::{TcpLabArgs, TcpLabStep, TcpLinkArgs, TcpLinkStep, TcpRunsArgs};
+#[cfg(feature = "bpf")]
+pub(crate) use tcp_where::TcpWhereArgs;
 
 /// Measures the energy that a network service uses, models what it could do without, and saves it by
 /// letting servers sleep behind a caching proxy that keeps the service up.
@@ -105,12 +124,18 @@ pub(crate) enum Command {
     /// Simulate pools of servers that are switched on and off by a policy
     #[command(after_help = fleet::EXAMPLES)]
     Fleet(Box<FleetArgs>),
+    /// Say what proof-of-work mining takes and brings, from the difficulty alone
+    #[command(after_help = mining::EXAMPLES)]
+    Mining(Box<MiningArgs>),
     /// Do the same work in several environments, and say which takes least energy, and how surely
     #[command(after_help = compare::COMPARE_EXAMPLES)]
     Compare(CompareArgs),
     /// Show what `compare` has measured
     #[command(after_help = compare::REPORT_EXAMPLES)]
     Report(ReportArgs),
+    /// Hold the published claims against what is computed and measured here
+    #[command(after_help = reproduce::EXAMPLES)]
+    Reproduce(ReproduceArgs),
     /// See a day of traffic meet a server that sleeps, and the bill
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(DemoArgs),
@@ -120,6 +145,9 @@ pub(crate) enum Command {
     /// Send requests to a server at times of a process of arrivals, and time the answers
     #[command(after_help = load::EXAMPLES)]
     Load(LoadArgs),
+    /// Open TCP connections, move segments over them, and say what each took and why
+    #[command(after_help = tcp::EXAMPLES)]
+    Tcp(TcpArgs),
     /// Stand in for the server of a log: answer replayed requests as it did
     #[command(after_help = ORIGIN_EXAMPLES)]
     Origin(OriginArgs),
@@ -129,6 +157,12 @@ pub(crate) enum Command {
     /// Look for what keeps a machine from sleeping or from being woken
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(DoctorArgs),
+    /// Print what a shell needs to complete this command line
+    #[command(after_help = install::COMPLETIONS_EXAMPLES)]
+    Completions(CompletionsArgs),
+    /// Print a manual page, or write all of them
+    #[command(after_help = install::MAN_EXAMPLES)]
+    Man(ManArgs),
 }
 
 /// Where the configuration is.
@@ -319,6 +353,15 @@ pub(crate) struct DemoArgs {
     /// Let a day take a day, instead of jumping over the time in which nothing happens
     #[arg(long)]
     pub(crate) real_time: bool,
+    /// Show the dashboard at this address, until Ctrl-C
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9180", conflicts_with = "json")]
+    pub(crate) dashboard: Option<SocketAddr>,
+    /// Open the dashboard in a browser; without `--dashboard`, on a free port
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) open: bool,
+    /// With a dashboard: how long the day takes to watch; 0: as long as it has to
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = duration_text::parse)]
+    pub(crate) day_in: Duration,
     /// Keep logs, ledger and records here
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) out: Option<PathBuf>,
@@ -329,6 +372,8 @@ pub(crate) struct DemoArgs {
 
 const DEMO_EXAMPLES: &str = "Examples:
   nightwatt demo
+  nightwatt demo --open
+  nightwatt demo --dashboard 127.0.0.1:9180 --days 30 --day-in 0
   nightwatt demo --policy 'timeout 5s' --no-sla
   nightwatt demo --log access.log.gz --days 7
   nightwatt demo --json | jq '{requests, wakeups, saving}'

@@ -84,12 +84,17 @@ fn run(command: &Command) -> Result<ExitStatus, Failure> {
         Command::Published(args) => commands::published::run(args),
         Command::Compare(args) => commands::compare::run(args),
         Command::Report(args) => commands::report::run(args),
+        Command::Reproduce(args) => commands::reproduce::run(args),
         Command::Demo(args) => commands::demo::run(args),
         Command::Replay(args) => commands::replay::run(args),
         Command::Load(args) => commands::load::run(args),
+        Command::Tcp(args) => commands::tcp::run(args),
         Command::Fleet(args) => commands::fleet::run(args),
+        Command::Mining(args) => commands::mining::run(args),
         Command::Origin(args) => commands::origin::run(args),
         Command::Check(args) => commands::check::run(args),
+        Command::Completions(args) => commands::completions::run(args),
+        Command::Man(args) => commands::man::run(args),
         Command::Doctor(args) => commands::doctor::run(args),
     }
 }

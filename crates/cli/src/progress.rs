@@ -70,8 +70,10 @@ impl Progress {
                     bar.set_length(total);
                 }
                 bar.set_position(done);
-                let left = left.unwrap_or_else(|| bar.eta());
-                bar.set_message(format!("{}, {} left", what(), figures::time(whole(left))));
+                // Of nothing that is done nothing is known.
+                let left = left.or_else(|| (done > 0).then(|| bar.eta()));
+                let left = left.map(|left| format!(", {} left", figures::time(whole(left))));
+                bar.set_message(format!("{}{}", what(), left.unwrap_or_default()));
             }
             Self::Lines(due) => {
                 let share = figures::ratio(done, total);
@@ -90,6 +92,14 @@ impl Progress {
                 let left = left.unwrap_or_default();
                 output::complain(&format!("{:3.0} %  {}{left}", share * 100.0, what()));
             }
+        }
+    }
+
+    /// A line of its own, beside the bar.
+    pub(crate) fn note(&self, line: &str) {
+        match self {
+            Self::Bar(bar) => bar.suspend(|| output::complain(line)),
+            Self::Silent | Self::Lines(_) => output::complain(line),
         }
     }
 

@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT.
+//! SIGTERM, SIGINT, and SIGHUP of what runs at a terminal.
 
 use std::future::poll_fn;
 use std::io;
@@ -55,18 +55,30 @@ pub(crate) fn is_in_foreground() -> bool {
     })
 }
 
-/// What ends threads that read meters when SIGINT or SIGTERM comes.
+/// What ends threads that read meters when SIGINT or SIGTERM comes, or the terminal goes away.
 pub(crate) fn stop_on_signals() -> Result<Stop, Failure> {
     let cannot = |error| Failure::because("cannot catch signals", &error);
     let stop = Stop::new().map_err(cannot)?;
     let runtime = Clock::real().runtime().map_err(cannot)?;
-    let mut signals = {
+    let (mut signals, mut hang_up) = {
         let _within = runtime.enter();
-        Signals::catch()?
+        let hang_up = (!is_ignored(process::Signal::HUP)).then(|| catch(SignalKind::hangup()));
+        (Signals::catch()?, hang_up.transpose().map_err(cannot)?)
     };
     let theirs = stop.clone();
     let wait = move || {
-        runtime.block_on(signals.next());
+        runtime.block_on(async {
+            let terminal_gone = async {
+                match &mut hang_up {
+                    Some(hang_up) => drop(hang_up.recv().await),
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = signals.next() => {}
+                () = terminal_gone => {}
+            }
+        });
         theirs.stop();
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(cannot)?;

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use nightwatt_lab::mining;
 use nightwatt_load::{CacheRule, Waiting};
 use nightwatt_meters::{MeterError, MeterSpec};
 use nightwatt_model::duration_text;
+use nightwatt_model::mining::Exact;
 #[cfg(feature = "bpf")]
 use nightwatt_model::storage::Class;
 
@@ -38,6 +40,31 @@ pub(crate) fn factor(text: &str) -> Result<f64, String> {
         Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
         _ => Err("write a number above 0, as in `10` or `0.5`".to_owned()),
     }
+}
+
+/// Money, or coins: a number that is not below 0.
+pub(crate) fn amount(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number >= 0.0 && number.is_finite() => Ok(number),
+        _ => Err("write a number that is not below 0, as in `0.10` or `70000`".to_owned()),
+    }
+}
+
+/// A code such as `EUR`.
+pub(crate) fn currency(text: &str) -> Result<String, String> {
+    let is_code = (1..=8).contains(&text.len()) && text.chars().all(|c| c.is_ascii_alphanumeric());
+    let wrong = || "write a code of up to eight letters, as in `EUR`".to_owned();
+    is_code.then(|| text.to_owned()).ok_or_else(wrong)
+}
+
+/// `2016-04-01`, as days since 1970.
+pub(crate) fn date(text: &str) -> Result<i64, String> {
+    mining::day_of(text).map_err(|error| error.to_string())
+}
+
+/// `110 TH/s`, as hashes a second.
+pub(crate) fn hash_rate(text: &str) -> Result<Exact, String> {
+    mining::hash_rate(text).map_err(|error| error.to_string())
 }
 
 /// A device and its kind: `vda=nvme`.

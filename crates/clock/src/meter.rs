@@ -119,6 +119,13 @@ impl Stop {
     }
 }
 
+impl AsFd for Stop {
+    /// Readable once it has been told, for loops that wait for much else.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.event.as_fd()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write;

@@ -5,9 +5,9 @@
 
 use serde::Deserialize;
 
-use crate::start::{Made, Start};
+use crate::start::{FoundBy, Made, Start};
 use crate::started::Started;
-use crate::{Error, chroot, root};
+use crate::{Error, chroot, root, shell};
 
 /// Which root.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -25,9 +25,11 @@ impl Config {
     pub(crate) fn start(&self, mut start: Start<'_>) -> Result<Started, Error> {
         start.need(&["bwrap"], "install bubblewrap")?;
         let lower = root::folder(&start, &self.root)?;
-        let folder = start.folder()?;
-        let line =
-            format!("cd {folder} && mkdir -m 1777 tmp run var-tmp && mkdir -m 1777 tmp/scratch");
+        let folder = start.folder(FoundBy::Owner)?;
+        let line = format!(
+            "cd {} && mkdir -m 1777 tmp run var-tmp && mkdir -m 1777 tmp/scratch",
+            shell::quote(&folder)
+        );
         start.run("make its folders", &line)?;
         let version = start.run("ask for its version", "bwrap --version")?;
         let mut prefix = start.penned(true)?;

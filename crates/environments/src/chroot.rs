@@ -5,7 +5,7 @@
 
 use serde::Deserialize;
 
-use crate::start::{Made, Start};
+use crate::start::{FoundBy, Made, Start};
 use crate::started::Started;
 use crate::{Error, root};
 
@@ -23,21 +23,21 @@ pub(crate) fn host() -> String {
 }
 
 /// After [`root::SHOW`].
-const KEEP: &str = "\
-mount -t proc proc $view/proc
-mount --rbind /sys $view/sys
-mount --rbind /dev $view/dev
-[ ! -e /etc/resolv.conf ] || [ -e $view/etc/resolv.conf ] || cp /etc/resolv.conf $view/etc/ || true
+const KEEP: &str = r#"
+mount -t proc proc "$view/proc"
+mount --rbind /sys "$view/sys"
+mount --rbind /dev "$view/dev"
+[ ! -e /etc/resolv.conf ] || [ -e "$view/etc/resolv.conf" ] || cp /etc/resolv.conf "$view/etc/" || true
 echo $$
 exec sleep 2147483647 >/dev/null 2>&1
-";
+"#;
 
 impl Config {
     pub(crate) fn start(&self, mut start: Start<'_>) -> Result<Started, Error> {
         start.need_root()?;
         start.need(&["unshare", "nsenter", "chroot"], "install util-linux and coreutils")?;
         let lower = root::folder(&start, &self.root)?;
-        let folder = start.folder()?;
+        let folder = start.folder(FoundBy::Owner)?;
         let mut prefix = start.penned(true)?;
         let keeper: Vec<_> =
             prefix.iter().cloned().chain(root::shown(&folder, &lower, KEEP)).collect();

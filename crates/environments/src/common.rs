@@ -26,8 +26,11 @@ pub struct Common {
 }
 
 /// The names of these options.
-pub(crate) const KEYS: &[&str] =
+pub const COMMON_OPTIONS: &[&str] =
     &["name", "copies", "cpus", "memory", "pin", "scratch", "ready_seconds", "within"];
+
+/// No plan has more copies: each takes a start of seconds, and a mistyped number would take days.
+pub(crate) const COPIES: u32 = 1000;
 
 const fn one() -> u32 {
     1
@@ -72,6 +75,13 @@ impl<'de> Deserialize<'de> for Memory {
 }
 
 impl Common {
+    /// One copy of what is called so, with all that there is.
+    pub fn named(name: &str) -> Self {
+        let name = name.to_owned();
+        let (cpus, memory, pin, scratch, ready_seconds, within) = Default::default();
+        Self { name, copies: 1, cpus, memory, pin, scratch, ready_seconds, within }
+    }
+
     /// Which CPUs a copy may use, of those that are allowed; at least one of the two options is set.
     pub(crate) fn cpus_of(&self, copy: u32, allowed: &[u32]) -> Result<Vec<u32>, String> {
         let pool = self.pin.as_deref().unwrap_or(allowed);

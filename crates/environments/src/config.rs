@@ -20,11 +20,12 @@ use crate::guard::Guard;
 use crate::start::Start;
 use crate::started::Started;
 use crate::{
-    Error, bubblewrap, chroot, docker, host, libvirt, lxc, netns, nspawn, podman, qemu, ssh,
+    Error, bubblewrap, chroot, docker, host, libvirt, lxc, netns, nspawn, options, podman, qemu,
+    ssh,
 };
 
 /// A kind of environment, for lists and help texts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Kind {
     /// What plans call it.
     pub name: &'static str,
@@ -34,6 +35,8 @@ pub struct Kind {
     pub is_limited: bool,
     /// It can be made within another environment.
     pub is_nested: bool,
+    /// The names of the options that it alone has.
+    pub options: fn() -> &'static [&'static str],
 }
 
 /// An environment as a plan describes it.
@@ -44,9 +47,6 @@ pub struct EnvironmentConfig {
     /// What its kind asks for.
     pub kind: KindConfig,
 }
-
-/// More are a mistake.
-const MOST_COPIES: u32 = 1000;
 
 macro_rules! kinds {
     ($($variant:ident = $module:ident, limited: $limited:literal, nested: $nested:literal, seconds: $seconds:literal, $about:literal;)+) => {
@@ -62,6 +62,7 @@ macro_rules! kinds {
             about: $about,
             is_limited: $limited,
             is_nested: $nested,
+            options: options::of::<$module::Config>,
         },)+];
 
         impl KindConfig {
@@ -137,14 +138,21 @@ impl EnvironmentConfig {
         if common.copies == 0 {
             return Err("`copies` counts from 1".to_owned());
         }
-        if common.copies > MOST_COPIES {
-            return Err(format!("`copies` is {MOST_COPIES} at most"));
+        if common.copies > common::COPIES {
+            return Err(format!(
+                "{} `copies`: one machine is asked for {} at most",
+                common.copies,
+                common::COPIES
+            ));
         }
         if common.cpus == Some(0) {
-            return Err("`cpus` counts from 1; leave it out for all".to_owned());
+            return Err("`cpus` counts from 1; leave it out for all there are".to_owned());
         }
-        if common.memory.is_some_and(|memory| memory.0 == 0) {
-            return Err("`memory` is nothing; leave it out for all".to_owned());
+        if common.memory == Some(common::Memory(0)) {
+            return Err(
+                "`memory` is nothing: write as much as it needs, `\"512 MiB\"`, or leave it out"
+                    .to_owned(),
+            );
         }
         if !kind.is_limited
             && (common.cpus.is_some() || common.memory.is_some() || common.pin.is_some())
@@ -160,7 +168,10 @@ impl EnvironmentConfig {
         if common.pin.as_ref().is_some_and(Vec::is_empty) {
             return Err("`pin` names no CPU; leave it out".to_owned());
         }
-        Ok(())
+        match &self.kind {
+            KindConfig::Qemu(guest) => guest.check(),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -174,7 +185,7 @@ impl<'de> Deserialize<'de> for EnvironmentConfig {
         let kind =
             table.remove("kind").ok_or_else(|| told(&format!("no `kind`: one of {}", names())))?;
         let kind = kind.as_str().unwrap_or_default().to_owned();
-        let shared: Table = common::KEYS
+        let shared: Table = common::COMMON_OPTIONS
             .iter()
             .filter_map(|key| Some(((*key).to_owned(), table.remove(*key)?)))
             .collect();
@@ -185,7 +196,7 @@ impl<'de> Deserialize<'de> for EnvironmentConfig {
             told(&format!(
                 "`{kind}`: {} (or {}, as for all)",
                 error.message(),
-                common::KEYS.join(", ")
+                common::COMMON_OPTIONS.join(", ")
             ))
         })?;
         let config = Self { common, kind };
@@ -217,6 +228,8 @@ mod tests {
 
     #[test]
     fn mistakes_name_the_environment_and_what_would_be_right() {
+        let said = error("name = \"a\"\nkind = \"qemu\"");
+        assert!(said.contains("`a`") && said.contains("nothing to boot"), "{said}");
         let said = error("name = \"a\"\nkind = \"chroot\"\nrot = \"/x\"\nroot = \"/y\"");
         assert!(said.contains("`a`") && said.contains("rot") && said.contains("root"), "{said}");
         let said = error("name = \"a\"\nkind = \"xen\"");
@@ -247,6 +260,14 @@ mod tests {
         }
         let text = "name = \"a\"\nkind = \"host\"\ncpus = 1\nmemory = 1\ncopies = 1000";
         assert_eq!(toml::from_str::<EnvironmentConfig>(text).unwrap().common.copies, 1000);
+    }
+
+    #[test]
+    fn kinds_know_what_options_they_have() {
+        let options = |name| (KINDS.iter().find(|kind| kind.name == name).unwrap().options)();
+        assert_eq!(options("host"), [""; 0]);
+        assert_eq!(options("netns"), ["rate", "delay", "loss", "tied"]);
+        assert!(options("qemu").contains(&"snapshot"));
     }
 
     #[test]

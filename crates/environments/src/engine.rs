@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::pen::Pen;
-use crate::start::{Made, Start, comma_separated};
+use crate::start::{FoundBy, Made, Start, comma_separated};
 use crate::started::Started;
 use crate::{Error, Place, shell};
 
@@ -56,7 +56,7 @@ impl Container<'_> {
                 "nobody forwards the ports of a bridge in this guest: say `network = \"host\"`",
             ));
         }
-        let folder = start.folder()?;
+        let folder = start.folder(FoundBy::WhoKnowsIt)?;
         let name = start.id.clone();
         // An engine that is interrupted leaves what watches the container, and what was to become it.
         let mut run = Pen::mark(&mut start)?;

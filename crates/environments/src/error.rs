@@ -20,14 +20,26 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// A list of what is to be undone that others may have written, whose lines would be run.
+    #[error("{} {why}, so its lines are not run; see what it says, remove it, or give the results a folder of their own", path.display())]
+    Untrusted {
+        /// The list.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// Another run, or the guardian of one, is at work.
     #[error("{} belongs to a run that has not ended: wait for it, or give this one a folder of its own", .0.display())]
     Busy(PathBuf),
     /// Something could not be undone.
-    #[error("not undone: {}; run that by hand, and see what it says", .0.join("; "))]
+    #[error(
+        "not undone: {}; do that by hand, then remove its line (`+`, a number, what is run) from the list of \
+         what is to be undone, the file `undo` of the results",
+        .0.join("; ")
+    )]
     LeftBehind(Vec<String>),
     /// A command said that it failed.
-    #[error("{what}: `{command}` failed ({status}){}", said(.output))]
+    #[error("{what}: {}", failed(.command, .status, .output))]
     Failed {
         /// What it was to do.
         what: String,
@@ -101,6 +113,14 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
+}
+
+/// What a program said is worth more than how it was called.
+fn failed(command: &str, status: &str, output: &str) -> String {
+    match output.trim() {
+        "" => format!("`{command}` failed ({status})"),
+        output => format!("{output} ({status} of `{command}`)"),
+    }
 }
 
 fn said(output: &str) -> String {

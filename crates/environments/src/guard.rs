@@ -6,15 +6,17 @@
 //! journal, for the case that the machine itself goes down: [`clean`] undoes what is in there.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::meter::Stop;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use crate::{Error, shell, tool};
 
@@ -89,7 +91,11 @@ impl Guard {
             .stdin(Stdio::piped())
             .stdout(file.try_clone().map_err(told)?)
             .spawn()
-            .map_err(Error::Guardian)?;
+            .map_err(|error| {
+                // There is nothing in it that anybody would have to undo.
+                let _ = std::fs::remove_file(journal);
+                Error::Guardian(error)
+            })?;
         let state = State { open: Some(Open { guardian, journal: file }), next: 1 };
         let shared = Shared { state: Mutex::new(state), journal: journal.to_owned() };
         Ok(Self { shared: Arc::new(shared) })
@@ -231,12 +237,46 @@ fn run_line(line: &str, stop: &Stop) -> Result<(), Error> {
     tool::succeed(&argv, "undo what was done", LIMIT, stop).map(drop)
 }
 
+fn untrusted(journal: &Path, why: &str) -> Error {
+    Error::Untrusted { path: journal.to_owned(), why: why.to_owned() }
+}
+
+/// What is in the list is run as whoever we are: nobody else may have written it.
+fn is_ours(list: &Metadata) -> Result<(), String> {
+    let (owner, us) = (list.uid(), rustix::process::geteuid().as_raw());
+    if !list.is_file() {
+        return Err("is no file".to_owned());
+    }
+    if owner != us {
+        return Err(format!("belongs to user {owner}, and we are user {us}"));
+    }
+    if list.mode() & 0o022 != 0 {
+        return Err("is a file that others may write to".to_owned());
+    }
+    // Somebody may have given the name to another file of ours, which we would empty.
+    if list.nlink() > 1 {
+        return Err("is a file that has another name, too".to_owned());
+    }
+    Ok(())
+}
+
 /// Opens and locks it.
 fn open(journal: &Path) -> Result<File, Error> {
     let told = |source| Error::Journal { path: journal.to_owned(), source };
     loop {
-        let file = OpenOptions::new().read(true).append(true).create(true).open(journal);
-        let file = file.map_err(told)?;
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .custom_flags(flags.bits().cast_signed())
+            .open(journal);
+        let file = file.map_err(|source| match Errno::from_io_error(&source) {
+            Some(Errno::LOOP) => untrusted(journal, "is a symbolic link"),
+            _ => told(source),
+        })?;
+        is_ours(&file.metadata().map_err(told)?).map_err(|why| untrusted(journal, &why))?;
         if file.try_lock().is_err() {
             let stop = Stop::new().map_err(told)?;
             let path = journal.display().to_string();

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::Error;
-use crate::start::{Made, Start};
+use crate::start::{FoundBy, Made, Start};
 use crate::started::Started;
 
 /// There is nothing to say but what all kinds have.
@@ -14,7 +14,7 @@ pub struct Config {}
 impl Config {
     #[expect(clippy::unused_self, reason = "as all kinds do")]
     pub(crate) fn start(&self, mut start: Start<'_>) -> Result<Started, Error> {
-        let folder = start.folder()?;
+        let folder = start.folder(FoundBy::WhoKnowsIt)?;
         let mut prefix = start.penned(true)?;
         prefix.extend(["/bin/sh", "-c"].map(str::to_owned));
         let place = start.place.within("the host", prefix);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::ssh::{self, Login};
-use crate::start::{Made, Start};
+use crate::start::{FoundBy, Made, Start};
 use crate::started::Started;
 use crate::{Error, shell};
 
@@ -77,7 +77,7 @@ impl Config {
         start.place = there.renamed("a guest of libvirt");
         start.id.push_str("-there");
         // Its disk may stay.
-        let folder = start.folder()?;
+        let folder = start.folder(FoundBy::WhoKnowsIt)?;
         let facts =
             vec![("engine".to_owned(), version.trim().to_owned()), ("domain".to_owned(), name)];
         let (place, scratch) = (start.place.clone(), format!("{folder}/scratch"));

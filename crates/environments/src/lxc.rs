@@ -4,7 +4,7 @@
 
 use serde::Deserialize;
 
-use crate::start::{Made, Start};
+use crate::start::{FoundBy, Made, Start};
 use crate::started::Started;
 use crate::{Error, chroot, root, shell};
 
@@ -21,10 +21,10 @@ pub struct Config {
 }
 
 /// After [`root::SHOW`]. A word from within; LXC's own process is then its parent.
-const EXECUTE: &str = "\
-exec lxc-execute -n $1 -P $folder/lxc -f $folder/config -o $folder/lxc.log -- \
+const EXECUTE: &str = r#"
+exec lxc-execute -n $1 -P "$folder/lxc" -f "$folder/config" -o "$folder/lxc.log" -- \
 /bin/sh -c 'echo ready; exec sleep 2147483647 >/dev/null 2>&1'
-";
+"#;
 
 impl Config {
     pub(crate) fn start(&self, mut start: Start<'_>) -> Result<Started, Error> {
@@ -32,16 +32,17 @@ impl Config {
         start.need(&["lxc-execute", "lxc-attach", "lxc-stop", "unshare"], "install lxc")?;
         let lower = root::folder(&start, &self.root)?;
         let version = start.run("ask for its version", "lxc-execute --version")?;
-        let folder = start.folder()?;
+        let folder = start.folder(FoundBy::Owner)?;
         let pen = start.penned(false)?;
         let name = start.id.clone();
+        let word = shell::quote(&folder);
         let line = format!(
-            "mkdir {folder}/lxc && printf %s {} >{folder}/config",
+            "cd {word} && mkdir lxc && printf %s {} >config",
             shell::quote(&self.lines(&start, &folder)?)
         );
         start.run("write its configuration", &line)?;
         start.protect(&format!(
-            "[ ! -e {folder}/lxc ] || lxc-stop -k -n {name} -P {folder}/lxc 2>/dev/null || true"
+            "[ ! -e {word}/lxc ] || lxc-stop -k -n {name} -P {word}/lxc 2>/dev/null || true"
         ))?;
         let cpus = start.on_cpus()?;
         let mut execute: Vec<_> = pen.iter().chain(&cpus).cloned().collect();

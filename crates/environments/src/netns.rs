@@ -1,4 +1,5 @@
 //! A network of its own: a pair of virtual cards ties it to the host, as slow and as bad as is wanted.
+//! Or nothing does, and whoever started it makes its network himself.
 //! Files, processes and the kernel are the host's.
 
 use std::collections::BTreeSet;
@@ -7,7 +8,7 @@ use std::fmt::Write;
 use serde::Deserialize;
 
 use crate::Error;
-use crate::start::{Made, Start};
+use crate::start::{FoundBy, Made, Start};
 use crate::started::Started;
 
 /// How good the network is, in both directions.
@@ -20,6 +21,17 @@ pub struct Config {
     pub delay: Option<String>,
     /// The share of packets that are lost, from 0 to 1.
     pub loss: Option<f64>,
+    /// A pair of cards ties it to the host. Without one, nothing goes in or out, and the fact
+    /// [`NAMESPACE`] says where the namespace is, for whoever puts something into it.
+    #[serde(default = "tied")]
+    pub tied: bool,
+}
+
+/// The fact that names the namespace of a network that is not tied to the host: a file under `/proc`.
+pub const NAMESPACE: &str = "namespace";
+
+const fn tied() -> bool {
+    true
 }
 
 const KEEP: &str = "ip link set lo up; echo $$; exec sleep 2147483647 >/dev/null 2>&1";
@@ -31,18 +43,24 @@ impl Config {
     pub(crate) fn start(&self, mut start: Start<'_>) -> Result<Started, Error> {
         start.need_root()?;
         start.need(&["ip", "unshare", "nsenter"], "install iproute2 and util-linux")?;
-        let folder = start.folder()?;
+        let folder = start.folder(FoundBy::WhoKnowsIt)?;
         let mut prefix = start.penned(true)?;
         let mut keeper = prefix.clone();
         keeper.extend(["unshare", "--net", "/bin/sh", "-c", KEEP].map(str::to_owned));
         let pid = start.background("make a network of its own", &folder, &keeper, 1)?.join("");
+        if !self.tied {
+            return self.leave_alone(start, prefix, &folder, &pid);
+        }
         let number = free_pair(&start)?;
         let name = format!("nwe{:x}", number_of(&start.id));
         let [first, second] = [1, 2].map(|host| address(number, host));
         start.protect(&format!("[ ! -e /sys/class/net/{name} ] || ip link del {name}"))?;
         let enter = format!("nsenter --net=/proc/{pid}/ns/net");
+        // Whoever finds the card sees whose it is.
+        let id = &start.id;
         let mut line = format!(
             "set -e\nip link add {name} type veth peer name eth0 netns {pid}\n\
+             ip link set {name} alias {id}\n\
              ip address add {first}/30 dev {name}\nip link set {name} up\n\
              {enter} ip address add {second}/30 dev eth0\n{enter} ip link set eth0 up\n\
              {enter} ip route add default via {first}\n"
@@ -60,6 +78,26 @@ impl Config {
         facts.extend(self.loss.map(|loss| ("loss".to_owned(), loss.to_string())));
         let scratch = format!("{folder}/scratch");
         start.ready(Made { place, address: second, ports: Vec::new(), scratch, facts })
+    }
+
+    /// Nothing ties it to the host.
+    fn leave_alone(
+        &self,
+        start: Start<'_>,
+        mut prefix: Vec<String>,
+        folder: &str,
+        pid: &str,
+    ) -> Result<Started, Error> {
+        if self.rate.is_some() || self.delay.is_some() || self.loss.is_some() {
+            return Err(start.refuse("`rate`, `delay` and `loss` are of the tie to the host"));
+        }
+        let namespace = format!("/proc/{pid}/ns/net");
+        let enter = ["nsenter", &format!("--net={namespace}"), "/bin/sh", "-c"].map(str::to_owned);
+        prefix.extend(enter);
+        let place = start.place.within("a network of its own", prefix);
+        let facts = vec![(NAMESPACE.to_owned(), namespace)];
+        let (address, scratch) = ("127.0.0.1".to_owned(), format!("{folder}/scratch"));
+        start.ready(Made { place, address, ports: Vec::new(), scratch, facts })
     }
 
     /// Each end sends slowly and late; what comes in within is lost, and what goes out.

@@ -4,9 +4,9 @@
 
 use serde::Deserialize;
 
-use crate::start::{Made, Start};
+use crate::start::{FoundBy, Made, Start};
 use crate::started::Started;
-use crate::{Error, chroot, root};
+use crate::{Error, chroot, remove, root, shell};
 
 /// Which root.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -21,14 +21,13 @@ pub struct Config {
 }
 
 /// After [`root::SHOW`]: the name, and more arguments. Its process number, then a word from within.
-const SPAWN: &str = "\
-name=$1; shift
-stat -c %d:%i $view >$folder/lock
+const SPAWN: &str = r#"name=$1; shift
+stat -c %d:%i "$view" >"$folder/lock"
 echo $$
 exec systemd-nspawn --quiet --register=no --keep-unit --pipe --as-pid2 --machine=$name \
---directory=$view --bind=$folder/scratch:/scratch --timezone=off --link-journal=no \"$@\" \
+--directory="$view" --bind="$folder/scratch:/scratch" --timezone=off --link-journal=no "$@" \
 /bin/sh -c 'echo ready; exec sleep 2147483647 >/dev/null 2>&1'
-";
+"#;
 
 impl Config {
     pub(crate) fn start(&self, mut start: Start<'_>) -> Result<Started, Error> {
@@ -36,12 +35,14 @@ impl Config {
         start.need(&["systemd-nspawn", "unshare", "nsenter"], "install systemd-container")?;
         let lower = root::folder(&start, &self.root)?;
         let version = start.run("ask for its version", "systemd-nspawn --version | head -n 1")?;
-        let folder = start.folder()?;
+        let folder = start.folder(FoundBy::Owner)?;
         // Killed, it leaves where mounts would have been handed in, and its lock on the root.
         let name = start.id.clone();
+        let lock = shell::quote(&format!("{folder}/lock"));
         start.protect(&format!(
-            "rm -rf --one-file-system /run/systemd/nspawn/*/{name}\n\
-             [ ! -e {folder}/lock ] || rm -f /run/systemd/nspawn/locks/inode-$(cat {folder}/lock)"
+            "{}for left in /run/systemd/nspawn/*/{name}; do remove \"$left\" || exit 1; done\n\
+             [ ! -e {lock} ] || rm -f /run/systemd/nspawn/locks/inode-$(cat {lock})",
+            remove::REMOVE
         ))?;
         let mut prefix = start.penned(true)?;
         let mut spawn = prefix.clone();

@@ -49,6 +49,13 @@ impl Place {
         *self == Self::here()
     }
 
+    /// The place in which this one was made, for what has to work when this one is gone: behind ssh, a bare
+    /// login.
+    #[must_use]
+    pub fn outer(&self) -> Self {
+        self.outer.as_deref().cloned().unwrap_or_else(Self::here)
+    }
+
     /// What a program on this machine is called with, to run the line there.
     pub fn argv(&self, line: &str) -> Vec<String> {
         let mut argv = self.prefix.clone();
@@ -104,5 +111,7 @@ mod tests {
         assert_eq!(String::from_utf8_lossy(&output.stdout), "it's\ntwo words\n$x \"y\"\n");
         assert_eq!(output.status.code(), Some(3));
         assert_eq!(container.to_string(), "jail in container in guest");
+        assert_eq!(container.outer().to_string(), "container in guest");
+        assert_eq!(Place::here().outer(), Place::here(), "nothing is around this machine");
     }
 }

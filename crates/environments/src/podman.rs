@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::engine::{Container, Network, one_of};
 use crate::start::Start;
 use crate::started::Started;
-use crate::{Error, root, shell};
+use crate::{Error, remove, root, shell};
 
 /// What it is made from, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -47,8 +47,9 @@ impl Config {
         // podman 4.3 leaves what was written over a root folder where it was (seen on bookworm).
         let after_removal = format!(
             "written=$({} info --format '{{{{.Store.RunRoot}}}}')/overlay-containers/$id\n\
-             [ ! -e \"$written\" ] || rm -rf --one-file-system \"$written\"",
-            shell::join(&engine)
+             {}remove \"$written\"",
+            shell::join(&engine),
+            remove::REMOVE
         );
         Container {
             engine,

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::ssh::{self, Login};
-use crate::start::{Made, Start, comma_separated};
+use crate::start::{FoundBy, Made, Start, comma_separated};
 use crate::started::Started;
 use crate::{Error, Memory, shell};
 
@@ -101,6 +101,16 @@ const SSH: u16 = 22;
 const ROUND: Duration = Duration::from_secs(4);
 
 impl Config {
+    /// QEMU would search for something to boot, and we would wait for it until the time is up.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.kernel.is_none() && self.disk.is_none() && self.arguments.is_empty() {
+            let why = "`qemu` has nothing to boot: give it a `disk`, a `kernel` with an `initrd`, or `arguments` \
+                       that say where from";
+            return Err(why.to_owned());
+        }
+        Ok(())
+    }
+
     pub(crate) fn start(&self, mut start: Start<'_>) -> Result<Started, Error> {
         start.need(&[&self.program], "install qemu-system-x86, or another architecture's")?;
         start.need(&["ssh"], "install openssh-client")?;
@@ -109,7 +119,7 @@ impl Config {
                 "copies cannot share a disk that is written to: leave `snapshot = false` out",
             ));
         }
-        let folder = start.folder()?;
+        let folder = start.folder(FoundBy::Owner)?;
         let ports = self.forwarded(&start)?;
         let mut prefix = start.penned(false)?;
         if let Some(cpus) = start.guest_cpus()? {
@@ -241,8 +251,9 @@ impl Config {
         let known_hosts = if let Some(file) = &self.host_key {
             let known = format!("{folder}/known_hosts");
             let line = format!(
-                "printf '[127.0.0.1]:{port} %s\\n' \"$(cat {})\" >{known}",
-                shell::quote(file)
+                "printf '[127.0.0.1]:{port} %s\\n' \"$(cat {})\" >{}",
+                shell::quote(file),
+                shell::quote(&known)
             );
             start.run("take note of the guest's key", &line)?;
             known
@@ -264,7 +275,7 @@ impl Config {
     /// What is thrown away with the disk need not be removed.
     fn scratch(&self, start: &mut Start<'_>, there: &crate::Place) -> Result<String, Error> {
         let here = std::mem::replace(&mut start.place, there.clone());
-        let folder = start.folder_in("/var/tmp", !self.snapshot);
+        let folder = start.folder_in("/var/tmp", FoundBy::WhoKnowsIt, !self.snapshot);
         start.place = here;
         Ok(format!("{}/scratch", folder?))
     }
@@ -272,9 +283,7 @@ impl Config {
 
 /// What the guest said last is worth more than that it did not answer.
 fn with_console(start: &Start<'_>, folder: &str, error: Error) -> Error {
-    let Ok(said) = start.run("read the guest's console", &format!("tail -n 12 {folder}/console"))
-    else {
-        return error;
-    };
+    let line = format!("tail -n 12 {}/console", shell::quote(folder));
+    let Ok(said) = start.run("read the guest's console", &line) else { return error };
     start.refuse(format!("{error}; its console says: {}", said.trim()))
 }

@@ -24,18 +24,25 @@ pub(crate) fn folder(start: &Start<'_>, root: &str) -> Result<String, Error> {
 /// What is run in a mount namespace of its own to see a root in `$1/root`, with an empty folder
 /// `/scratch` and folders for what is short-lived. What is written there is kept in `$1` and goes with
 /// it; the root itself stays as it is.
-pub(crate) const SHOW: &str = "\
+pub(crate) const SHOW: &str = r#"
 set -e
 folder=$1 lower=$2 view=$1/root
-mkdir $folder/upper $folder/work $view
-mount -t overlay overlay -o lowerdir=$lower,upperdir=$folder/upper,workdir=$folder/work $view
-mkdir -p $view/scratch $view/tmp $view/run $view/var/tmp $view/proc $view/sys $view/dev
-mount --bind $folder/scratch $view/scratch
+# In options of overlayfs some characters have a meaning: so the folder's name is not among them.
+cd "$folder"
+mkdir -m 755 upper work root
+[ "$(stat -f -c %T "$folder")" != overlayfs ] || {
+echo "error: $folder lies on overlayfs, on which the kernel makes no other: name a folder elsewhere by scratch" >&2
+exit 1
+}
+mount -t overlay overlay -o "lowerdir=$lower,upperdir=upper,workdir=work" "$view"
+mkdir -p "$view/scratch" "$view/tmp" "$view/run" "$view/var/tmp" "$view/proc" "$view/sys" "$view/dev"
+mount --bind "$folder/scratch" "$view/scratch"
 for place in tmp run var/tmp; do
-mount -t tmpfs -o mode=1777 tmpfs $view/$place
+mount -t tmpfs -o mode=1777 tmpfs "$view/$place"
 done
+cd /
 shift 2
-";
+"#;
 
 /// The folder that [`SHOW`] shows the root in.
 pub(crate) fn view(folder: &str) -> String {

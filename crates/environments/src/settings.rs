@@ -146,6 +146,22 @@ impl Setting {
         }
     }
 
+    /// Is it there, and can it be these values, as far as can be seen without setting it?
+    pub fn check(&self, root: &Path, values: &[String], stop: &Stop) -> Result<(), Error> {
+        match self.way(root)? {
+            Way::Files(files) => files.check(values),
+            Way::Commands(commands) => commands.read(stop).map(drop),
+        }
+    }
+
+    /// What it is now, if that is known and is not this value.
+    pub fn strayed(&self, root: &Path, value: &str, stop: &Stop) -> Result<Option<String>, Error> {
+        match self.way(root)? {
+            Way::Files(files) => files.strayed(value),
+            Way::Commands(commands) => Ok(commands.read(stop)?.filter(|now| now != value)),
+        }
+    }
+
     /// Sets it, and sees that it took. It is restored when what this gives is dropped, or by the guard.
     pub fn set(&self, root: &Path, value: &str, guard: &Guard, stop: &Stop) -> Result<Set, Error> {
         match self.way(root)? {

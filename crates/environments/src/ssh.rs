@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::start::{Made, Start};
+use crate::start::{FoundBy, Made, Start};
 use crate::started::Started;
 use crate::{Error, Place, shell};
 
@@ -60,7 +60,9 @@ impl Login {
             add(["-o", "IdentitiesOnly=yes"]);
         }
         if let Some(known) = &self.known_hosts {
-            add(["-o", &format!("UserKnownHostsFile={known}")]);
+            // Else ssh takes words for several files.
+            let known = known.replace('\\', "\\\\").replace('"', "\\\"");
+            add(["-o", &format!("UserKnownHostsFile=\"{known}\"")]);
         }
         add(["-o", "BatchMode=yes"]);
         // A machine that is gone is noticed within a minute.
@@ -83,8 +85,11 @@ pub(crate) fn connect(
     is_starting: bool,
 ) -> Result<Place, Error> {
     // The path of a socket may have no more than some hundred characters.
-    let socket = format!("/tmp/{}.ssh", start.id);
-    start.protect(&format!("rm -f {socket} {socket}.log"))?;
+    let own = format!("/tmp/{}.ssh", start.id);
+    start.protect(&format!("rm -rf {own}"))?;
+    // Where everybody may write, a symbolic link in the log's place would be followed.
+    start.run("make a folder for ssh", &format!("mkdir -m 700 {own}"))?;
+    let socket = format!("{own}/s");
     let mut master = prefix.to_vec();
     master.extend(login.argv());
     master.extend(
@@ -127,7 +132,7 @@ impl Config {
         start.place = there;
         // Should it be this very machine, the end of what is there must not end the connection.
         start.id.push_str("-there");
-        let folder = start.folder()?;
+        let folder = start.folder(FoundBy::WhoKnowsIt)?;
         let mut inside = start.penned(false)?;
         inside.extend(["/bin/sh", "-c"].map(str::to_owned));
         let place = start.place.within("a login", inside);

@@ -11,15 +11,7 @@ use crate::common::Common;
 use crate::guard::{Guard, Undo};
 use crate::pen::Pen;
 use crate::started::Started;
-use crate::{Error, Place, shell, tool};
-
-/// Removes `$folder`, and nothing that is only mounted there: that is unmounted before, the deepest first,
-/// and if it cannot be, the folder stays. The kernel writes blanks in names as `\040`.
-const REMOVE: &str = "\
-[ -e \"$folder\" ] || exit 0; folder=$(cd \"$folder\" && pwd -P) || exit 1; set -f; left=; \
-for mount in $(cut -d' ' -f5 /proc/self/mountinfo | sort -r); do place=$(printf %b \"$mount\"); \
-case $place in \"$folder\"/*) umount \"$place\" || left=\"$left $mount\" ;; esac; done; \
-[ -z \"$left\" ] || { printf '%s\\n' \"still mounted:$left\" >&2; exit 1; }; rm -rf \"$folder\"";
+use crate::{Error, Place, remove, shell, tool};
 
 /// An environment that is being started. Dropped before it is ready, what was done is undone.
 #[derive(Debug)]
@@ -144,28 +136,35 @@ impl<'a> Start<'a> {
     }
 
     /// A folder of its own where the environment is made, with an empty folder `scratch` in it.
-    pub(crate) fn folder(&mut self) -> Result<String, Error> {
+    pub(crate) fn folder(&mut self, found_by: FoundBy) -> Result<String, Error> {
         let parent = match &self.common.scratch {
             Some(parent) => parent.clone(),
             None if self.place.is_here() => {
-                std::env::var("TMPDIR").unwrap_or_else(|_| "/var/tmp".to_owned())
+                // Of one that is relative every line would make something else.
+                let named = std::env::var("TMPDIR").ok().filter(|named| named.starts_with('/'));
+                named.unwrap_or_else(|| "/var/tmp".to_owned())
             }
             None => "/var/tmp".to_owned(),
         };
-        self.folder_in(&parent, true)
+        self.folder_in(&parent, found_by, true)
     }
 
     /// The same somewhere else; it may be left to whatever ends the place itself.
-    pub(crate) fn folder_in(&mut self, parent: &str, is_removed: bool) -> Result<String, Error> {
+    pub(crate) fn folder_in(
+        &mut self,
+        parent: &str,
+        found_by: FoundBy,
+        is_removed: bool,
+    ) -> Result<String, Error> {
         let folder = format!("{}/{}", parent.trim_end_matches('/'), self.id);
-        let word = shell::quote(&folder);
         if is_removed {
-            self.protect(&format!("folder={word}; {REMOVE}"))?;
+            self.protect(&remove::line(&folder))?;
         }
-        // Not everything in there runs as the same user: PostgreSQL refuses to be root.
-        let line = format!("mkdir -m 755 {word} && mkdir -m 1777 {word}/scratch");
-        self.run("make a folder for it", &line)?;
-        Ok(folder)
+        // Not everything runs as the same user: PostgreSQL refuses to be root. But where everybody may
+        // write, a symbolic link that root follows may be anybody's.
+        let line = format!("set -e\nfolder={}\n{}", shell::quote(&folder), found_by.make());
+        let made = self.run("make a folder for it", &line)?;
+        Ok(format!("{folder}{}", made.trim_end()))
     }
 
     /// The CPUs that this copy may use, if the options limit them.
@@ -262,6 +261,31 @@ impl<'a> Start<'a> {
 impl Drop for Start<'_> {
     fn drop(&mut self) {
         crate::started::undo_all(&mut self.undos).unwrap_or_else(|error| tracing::warn!("{error}"));
+    }
+}
+
+/// Who finds an environment's folder, and with it the scratch folder, in which everybody may write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FoundBy {
+    /// Only who has made it: inside, the scratch folder is seen at another place.
+    Owner,
+    /// Whoever is told its path, a part of which cannot be guessed.
+    WhoKnowsIt,
+}
+
+impl FoundBy {
+    /// Makes `$folder`, and prints what its path then ends in.
+    const fn make(self) -> &'static str {
+        match self {
+            Self::Owner => "mkdir -m 700 \"$folder\"\nmkdir -m 1777 \"$folder/scratch\"",
+            Self::WhoKnowsIt => {
+                "mkdir -m 711 \"$folder\"\n\
+                 inner=$(mktemp -d \"$folder/XXXXXXXXXXXXXXXX\")\n\
+                 chmod 711 \"$inner\"\n\
+                 mkdir -m 1777 \"$inner/scratch\"\n\
+                 echo \"/${inner##*/}\""
+            }
+        }
     }
 }
 

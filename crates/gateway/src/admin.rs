@@ -1,12 +1,19 @@
-//! The admin listener: `/metrics` for Prometheus, `/healthz` for monitors. It only tells, and wakes
-//! nobody.
+//! The admin listener: `/metrics` for Prometheus, `/healthz` for monitors, and the dashboard with its
+//! API for people. Whoever reaches it may read; orders need the password.
+
+mod api;
+mod guard;
+mod history;
+mod page;
 
 use std::convert::Infallible;
+use std::fmt::Write;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, RETRY_AFTER, VARY};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -18,6 +25,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
 
+use self::api::Asker;
+pub(crate) use self::guard::Guard;
 use crate::gateway::Gateway;
 
 /// Connections at once; further ones wait in the kernel.
@@ -32,25 +41,26 @@ const JSON: &str = "application/json";
 /// What Prometheus asks for.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-const INDEX: &str = "nightwatt\n\n/metrics       for Prometheus\n/healthz       the service as a \
+const INDEX: &str = "nightwatt\n\n/              the dashboard, in a browser\n/api/v1/status  what it shows, as \
+                     `nightwatt status --json`\n/metrics       for Prometheus\n/healthz       the service as a \
                      whole: 200, also while servers sleep; 503 if one does not wake\n\
                      /healthz/NAME  one site\n";
 
 /// Answers until the task is aborted; connections end with it.
-pub(crate) fn serve(gateway: &Arc<Gateway>, listener: TcpListener) -> JoinHandle<()> {
-    tokio::spawn(accept(Arc::clone(gateway), listener))
+pub(crate) fn serve(gateway: &Arc<Gateway>, guard: Guard, listener: TcpListener) -> JoinHandle<()> {
+    tokio::spawn(accept(Arc::clone(gateway), Arc::new(guard), listener))
 }
 
-async fn accept(gateway: Arc<Gateway>, listener: TcpListener) {
+async fn accept(gateway: Arc<Gateway>, guard: Arc<Guard>, listener: TcpListener) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
         let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((stream, _)) => {
-                let gateway = Arc::clone(&gateway);
+            Ok((stream, from)) => {
+                let (gateway, guard) = (Arc::clone(&gateway), Arc::clone(&guard));
                 connections.spawn(async move {
-                    converse(gateway, stream).await;
+                    converse(&gateway, &guard, (stream, from.ip())).await;
                     drop(place);
                 });
             }
@@ -63,7 +73,7 @@ async fn accept(gateway: Arc<Gateway>, listener: TcpListener) {
     }
 }
 
-async fn converse(gateway: Arc<Gateway>, stream: TcpStream) {
+async fn converse(gateway: &Gateway, guard: &Guard, (stream, client): (TcpStream, IpAddr)) {
     let mut builder = http1::Builder::new();
     // As for clients: under a virtual clock nobody is slow.
     if gateway.clock.is_virtual() {
@@ -72,12 +82,44 @@ async fn converse(gateway: Arc<Gateway>, stream: TcpStream) {
         builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     }
     let service = service_fn(move |request: Request<Incoming>| {
-        let response = answer(&gateway, request.method(), request.uri().path(), request.headers());
-        std::future::ready(Ok::<_, Infallible>(response))
+        let asker = Asker { gateway, guard, client };
+        async move { Ok::<_, Infallible>(route(asker, request).await) }
     });
     if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
         tracing::debug!(%error, "an admin connection ended");
     }
+}
+
+/// The dashboard and its API are for browsers, which are led astray by names (DNS rebinding): they get
+/// it only by an address, or by a name that is ours.
+async fn route(asker: Asker<'_>, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let path = request.uri().path().to_owned();
+    let api = path.strip_prefix("/api/v1/");
+    let shows =
+        path == "/" && wants(request.headers(), "text/html") || path.starts_with("/dashboard/");
+    if api.is_none() && !shows {
+        return answer(asker.gateway, request.method(), &path, request.headers());
+    }
+    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+    if !host.is_some_and(|host| asker.guard.is_ours(host)) {
+        let text = "This address is asked for by a name that it does not know: use the address itself, or \
+                    put the name into `admin.hosts` of the configuration.";
+        return page::guarded(api::problem(StatusCode::MISDIRECTED_REQUEST, text));
+    }
+    if let Some(rest) = api {
+        return page::guarded(api::answer(asker, request, rest).await);
+    }
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    let file = page::answer(&path, request.headers()).filter(|_| reads);
+    let mut response =
+        file.unwrap_or_else(|| answer(asker.gateway, request.method(), &path, request.headers()));
+    response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
+    response
+}
+
+fn wants(headers: &HeaderMap, kind: &str) -> bool {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    accept.is_some_and(|accept| accept.contains(kind))
 }
 
 fn answer(
@@ -118,8 +160,7 @@ fn health_answer(
     retry_after: Option<Duration>,
 ) -> Response<Full<Bytes>> {
     let status = retry_after.map_or(StatusCode::OK, |_| StatusCode::SERVICE_UNAVAILABLE);
-    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-    let mut response = if accept.is_some_and(|accept| accept.contains(JSON)) {
+    let mut response = if wants(headers, JSON) {
         told(status, JSON, serde_json::to_vec(health).unwrap_or_default())
     } else {
         told(status, PLAIN, text)
@@ -136,4 +177,12 @@ fn told(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Respo
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }

@@ -8,9 +8,6 @@ use nightwatt_model::policy::lifecycle::Phase;
 
 use crate::body::Answer;
 
-/// The page that waits, unless the operator has one. `{{seconds}}` is replaced by the expected time.
-pub(crate) const WAITING_PAGE: &str = include_str!("assets/waiting.html");
-
 /// Where the waiting page asks for the server's state.
 pub(crate) const STATE_PATH: &str = "/.nightwatt/state";
 
@@ -23,9 +20,30 @@ fn passing(status: StatusCode, kind: &'static str, text: String) -> Response<Ans
     response
 }
 
+/// What an answer of ours says, for whoever wants it in another form.
+#[derive(Debug, Clone)]
+struct Said(String);
+
 /// A plain sentence that says what is wrong.
 pub(crate) fn sentence(status: StatusCode, text: &str) -> Response<Answer> {
-    passing(status, "text/plain; charset=utf-8", format!("{text}\n"))
+    let mut response = passing(status, "text/plain; charset=utf-8", format!("{text}\n"));
+    response.extensions_mut().insert(Said(text.to_owned()));
+    response
+}
+
+/// The same for programs, if it is such a sentence: problem details (RFC 9457).
+pub(crate) fn for_programs(mut response: Response<Answer>) -> Response<Answer> {
+    let Some(Said(text)) = response.extensions_mut().remove() else { return response };
+    let status = response.status();
+    let problem = serde_json::json!({
+        "type": "about:blank",
+        "title": status.canonical_reason().unwrap_or_default(),
+        "status": status.as_u16(),
+        "detail": text,
+    });
+    let kind = HeaderValue::from_static("application/problem+json");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response.map(|_| Answer::whole(problem.to_string()))
 }
 
 /// The same, with the time after which to try again.
@@ -36,16 +54,14 @@ pub(crate) fn later(status: StatusCode, after: Duration, text: &str) -> Response
 }
 
 /// Whole seconds, rounded up: coming back too early is refused again.
-fn seconds(time: Duration) -> u64 {
+pub(crate) fn seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
-/// The page that waits. `seconds` is how long waking takes as a rule.
-pub(crate) fn waiting_page(template: &str, wake_time: Duration) -> Response<Answer> {
-    let after = seconds(wake_time).max(1);
-    let page = template.replace("{{seconds}}", &after.to_string());
+/// A page to wait on, for so many seconds.
+pub(crate) fn waiting(page: String, seconds: u64) -> Response<Answer> {
     let mut response = passing(StatusCode::SERVICE_UNAVAILABLE, "text/html; charset=utf-8", page);
-    response.headers_mut().insert(RETRY_AFTER, after.into());
+    response.headers_mut().insert(RETRY_AFTER, seconds.into());
     response
 }
 

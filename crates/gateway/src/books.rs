@@ -99,10 +99,11 @@ pub(crate) fn close(
     gateway: &Gateway,
     index: Option<usize>,
     facts: &Facts,
-    mut response: Response<Answer>,
+    response: Response<Answer>,
     How { class, answered, needs_server, would }: How,
 ) -> Response<Answer> {
     let now = gateway.clock.now();
+    let mut response = if facts.wants_json { answers::for_programs(response) } else { response };
     let site = index.map(|index| &gateway.sites[index]);
     if let Some(site) = site {
         let asker = Asker {

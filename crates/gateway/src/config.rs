@@ -2,11 +2,14 @@
 //!
 //! Every table refuses keys it does not know; errors name file, line and what would be right.
 
+mod admin;
 mod cache;
 mod machine;
 mod meter;
 mod network;
 mod pool;
+mod tcp;
+mod waiting;
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -21,12 +24,15 @@ use nightwatt_power::{ControllerConfig, probe};
 use nightwatt_traffic::classes::ClassifierConfig;
 use serde::Deserialize;
 
+pub use self::admin::AdminConfig;
 pub use self::cache::{CacheConfig, Cookies};
 pub use self::machine::MachineConfig;
 pub(crate) use self::machine::bottom_up;
 pub use self::meter::MeterConfig;
 pub use self::network::Network;
 pub use self::pool::{KindConfig, PoolConfig, ServerConfig};
+pub use self::tcp::{Asleep, HeaderVersion, Keeps, TcpConfig, TcpOrigin};
+pub use self::waiting::WaitingTexts;
 use crate::authority::Authority;
 use crate::error::ConfigError;
 
@@ -34,16 +40,17 @@ use crate::error::ConfigError;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Addresses to listen on: `["0.0.0.0:80", "[::]:80"]`.
+    /// Addresses to listen on for HTTP: `["0.0.0.0:80", "[::]:80"]`.
+    #[serde(default)]
     pub listen: Vec<SocketAddr>,
     /// Where ledgers and process ids are kept.
     #[serde(default = "default_state_dir")]
     pub state_dir: PathBuf,
     /// The local socket of `status`, `wake`, `sleep`, `stay-awake`; default: in `state_dir`.
     pub control_socket: Option<PathBuf>,
-    /// Where metrics and health are told, to whoever asks there: `"127.0.0.1:9180"`; default:
-    /// nowhere.
-    pub admin: Option<SocketAddr>,
+    /// Where metrics, health and the dashboard are, for whoever asks there: `"127.0.0.1:9180"`;
+    /// default: nowhere.
+    pub admin: Option<AdminConfig>,
     /// Combined access log with what nightwatt did behind it; default: none.
     pub access_log: Option<PathBuf>,
     /// Proxies whose `X-Forwarded-For` and `X-Request-Id` are believed: `["10.0.0.0/8"]`.
@@ -68,7 +75,11 @@ pub struct Config {
     #[serde(default)]
     pub machine: Vec<MachineConfig>,
     /// What is served.
+    #[serde(default)]
     pub site: Vec<SiteConfig>,
+    /// What is not HTTP, and passed through as it is.
+    #[serde(default)]
+    pub tcp: Vec<TcpConfig>,
 }
 
 /// Bounds on what a client may do.
@@ -179,6 +190,9 @@ pub struct SiteConfig {
     pub waiting_page: bool,
     /// An HTML file instead of the built-in waiting page.
     pub waiting_page_file: Option<PathBuf>,
+    /// What it says, and how it looks.
+    #[serde(default)]
+    pub waiting_texts: WaitingTexts,
     /// Paths that browsers ask for on their own account and that wake nobody.
     #[serde(default = "default_icons")]
     pub icons: Vec<String>,
@@ -325,13 +339,19 @@ impl Config {
 
     /// What types cannot say. Errors are (dotted key, what is wrong and what would be right).
     fn check(&self) -> Result<(), Wrong> {
-        if self.listen.is_empty() {
-            return wrong("listen", "at least one address is needed: `[\"0.0.0.0:80\"]`");
+        // Without a site there is nothing to answer by HTTP.
+        if self.listen.is_empty() && (!self.site.is_empty() || self.tcp.is_empty()) {
+            let text = "at least one address is needed: `listen = [\"0.0.0.0:80\"]`";
+            return wrong("listen", text);
         }
-        if self.site.is_empty() {
-            return wrong("site", "at least one `[[site]]` is needed");
+        if self.site.is_empty() && self.tcp.is_empty() {
+            return wrong(
+                "site",
+                "at least one `[[site]]` is needed, or a `[[tcp]]` on a `[[machine]]`",
+            );
         }
         self.limits.check()?;
+        self.admin.as_ref().map_or(Ok(()), AdminConfig::check)?;
         self.meter.as_ref().map_or(Ok(()), |meter| meter.check("meter"))?;
         self.scenario.check().map_err(|bad| of_scenario("scenario", &bad))?;
         let mut taken = HashSet::new();
@@ -347,7 +367,7 @@ impl Config {
             site.check_pool(&self.scenario_of(site).server, &self.machine, &mut taken)
                 .map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
         }
-        Ok(())
+        tcp::check_all(self, &mut taken)
     }
 }
 
@@ -461,6 +481,7 @@ impl SiteConfig {
             }
         }
         check_waits(self.wake_timeout, self.sleep_timeout)?;
+        self.waiting_texts.check()?;
         self.cache.check()?;
         self.meter.as_ref().map_or(Ok(()), |meter| meter.check("meter"))?;
         let own = self.scenario.as_ref().map_or(Ok(()), Scenario::check);

@@ -179,7 +179,8 @@ async fn converse(gateway: &Gateway, stream: UnixStream) {
     }
 }
 
-fn obey(gateway: &Gateway, order: &Order) -> Reply {
+/// Does what is ordered.
+pub(crate) fn obey(gateway: &Gateway, order: &Order) -> Reply {
     let (site, order) = match order {
         Order::Status => return Reply::Status(Box::new(gateway.status())),
         Order::Purge { site, places, prefix, all } => {

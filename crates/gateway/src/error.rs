@@ -142,6 +142,14 @@ pub enum StartError {
         /// Why.
         source: nightwatt_model::policy::fleet::FleetError,
     },
+    /// The password of the dashboard cannot be used.
+    #[error("the dashboard's password in {path}: {why}")]
+    Password {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// No thread for a meter.
     #[error("cannot begin to read a meter: {source}")]
     Meter {
@@ -170,6 +178,10 @@ impl StartError {
             Self::File { .. } => {
                 Some("check that it exists and that this user may write it, or set `state_dir`")
             }
+            Self::Password { .. } => Some(
+                "write one, for this user alone: `(umask 077; openssl rand -base64 18 > FILE)`, or leave \
+                 `admin.password_file` out: then the dashboard gives no orders",
+            ),
             Self::Meter { .. } => {
                 Some("the system gives no more threads or descriptors: raise their limits")
             }

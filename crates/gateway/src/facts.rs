@@ -52,6 +52,8 @@ pub(crate) struct Facts {
     pub(crate) agent: Option<String>,
     pub(crate) referer: Option<String>,
     pub(crate) accepts_html: bool,
+    /// A program that reads JSON, and no browser.
+    pub(crate) wants_json: bool,
     /// Address and agent.
     pub(crate) visitor: Visitor,
     /// The address alone, of IPv6 its first 64 bits: whose wake budget and request rate it is.
@@ -82,6 +84,9 @@ impl Facts {
         let client = client(config, peer, trusted, &parts.headers);
         let address = client.to_string();
         let agent = text(&USER_AGENT);
+        let accept = text(&ACCEPT);
+        let accepts = |kind: &str| accept.as_ref().is_some_and(|accept| accept.contains(kind));
+        let (accepts_html, accepts_json) = (accepts("text/html"), accepts("json"));
         let target = parts.uri.path_and_query().map_or("/", |it| it.as_str()).to_owned();
         Self {
             id,
@@ -97,7 +102,8 @@ impl Facts {
             budget: ClientKey::from(client).number(),
             agent,
             referer: text(&REFERER),
-            accepts_html: text(&ACCEPT).is_some_and(|accept| accept.contains("text/html")),
+            accepts_html,
+            wants_json: accepts_json && !accepts_html,
         }
     }
 

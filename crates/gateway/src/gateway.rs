@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::access::AccessLog;
-use crate::admin;
+use crate::admin::{self, Guard};
 use crate::client_limits::ClientLimits;
 use crate::config::{Config, MeterConfig, bottom_up};
 use crate::control::Socket;
@@ -23,6 +23,7 @@ use crate::listen;
 use crate::machine::Machine;
 use crate::metering::{self, Feed, Metering};
 use crate::metrics::{ConnectionTally, RequestTally};
+use crate::passthrough::{self, Door, Service};
 use crate::pool::Fittings;
 use crate::refresh;
 use crate::site::{Common, Site};
@@ -55,6 +56,10 @@ pub struct Gateway {
     /// What servers run on.
     pub(crate) machines: Vec<Machine>,
     pub(crate) sites: Vec<Site>,
+    /// What is passed through.
+    pub(crate) services: Vec<Service>,
+    /// Connections for no service.
+    pub(crate) unclaimed: passthrough::Tally,
     pub(crate) access_log: Option<Arc<AccessLog>>,
     pub(crate) observe: bool,
     pub(crate) client_limits: Arc<ClientLimits>,
@@ -74,6 +79,8 @@ pub struct Running {
     pub gateway: Arc<Gateway>,
     /// Where it listens.
     pub addresses: Vec<SocketAddr>,
+    /// Where it listens for services that are passed through: each address of `[[tcp]]` once.
+    pub tcp_addresses: Vec<SocketAddr>,
     /// Where it tells how it is.
     pub admin: Option<SocketAddr>,
     stop: watch::Sender<bool>,
@@ -90,9 +97,13 @@ impl Gateway {
     pub fn start(config: Config, clock: Clock, options: Options) -> Result<Running, StartError> {
         make_dir(&config.state_dir)?;
         let bound = listen::bind(&config.listen)?;
-        let admin_bound = listen::bind(config.admin.as_slice())?.pop();
+        let admin_bound = listen::bind(config.admin.as_ref().map(|it| it.listen).as_slice())?.pop();
+        let (at, doors): (Vec<_>, Vec<_>) = Door::all(&config).into_iter().unzip();
+        let tcp_bound = listen::bind(&at)?;
+        let guard = Guard::open(config.admin.as_ref())?;
         let lock = lock(&config.state_dir)?;
         let addresses = bound.iter().map(|(address, _)| *address).collect();
+        let tcp_addresses = tcp_bound.iter().map(|(address, _)| *address).collect();
         let socket = Socket::bind(config.control_socket())?;
         let mut drivers = Vec::new();
         let gateway = Self::open(config, clock, options, &mut drivers)
@@ -106,13 +117,15 @@ impl Gateway {
         drivers.extend(warming.map(tokio::spawn));
         drivers.extend(gateway.access_log.iter().map(|log| tokio::spawn(Arc::clone(log).run())));
         let (stop, stopped) = watch::channel(false);
-        let listeners = listen::serve(&gateway, bound, &stopped);
+        let doors = tcp_bound.into_iter().zip(doors).collect();
+        let listeners = listen::serve(&gateway, bound, doors, &stopped);
         let control = socket.serve(Arc::clone(&gateway));
         let admin = admin_bound.as_ref().map(|(address, _)| *address);
-        let admin_task = admin_bound.map(|(_, listener)| admin::serve(&gateway, listener));
+        let admin_task = admin_bound.map(|(_, listener)| admin::serve(&gateway, guard, listener));
         Ok(Running {
             gateway,
             addresses,
+            tcp_addresses,
             admin,
             stop,
             listeners,
@@ -173,6 +186,8 @@ impl Gateway {
             connections: Arc::default(),
             unsited: RequestTally::default(),
             started: clock.now(),
+            services: Service::all(&config, &sites, &machines),
+            unclaimed: passthrough::Tally::default(),
             _metering: metering,
             access_log,
             clock,

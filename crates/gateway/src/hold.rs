@@ -39,8 +39,8 @@ impl Spool {
         Self { kept, rest, room: 0 }
     }
 
-    /// Reads until the body ends or the room is used up. Errors are left for whoever reads on.
-    pub(crate) async fn fill(&mut self) {
+    /// Reads until the body ends or the room is used up.
+    async fn read(&mut self) {
         while self.room > 0
             && let Some(rest) = &mut self.rest
         {
@@ -64,6 +64,25 @@ impl Spool {
     }
 }
 
+/// What comes from a client while it waits, and is kept.
+pub(crate) trait Spooling {
+    /// Reads until nothing more comes or the room is used up; false if the client is gone.
+    fn fill(&mut self) -> impl Future<Output = bool> + Send;
+
+    /// Comes when the client is gone, as far as that can be known of one of whom nothing more is read.
+    fn gone(&self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+}
+
+impl Spooling for Spool {
+    /// Errors are left for whoever reads on.
+    async fn fill(&mut self) -> bool {
+        self.read().await;
+        true
+    }
+}
+
 /// How holding ended.
 pub(crate) enum Held {
     /// The server is awake, and an exchange with it has begun.
@@ -72,6 +91,8 @@ pub(crate) enum Held {
     Failed,
     /// It took too long.
     TooLong,
+    /// The client is gone.
+    Left,
 }
 
 /// Tells the manager when a held request is gone.
@@ -92,12 +113,13 @@ pub(crate) async fn hold(
     supervisor: &Arc<Supervisor>,
     phase: &mut watch::Receiver<Phase>,
     (id, deadline): (u64, Mono),
-    spool: &mut Spool,
+    spool: &mut impl Spooling,
     clock: &Clock,
 ) -> Held {
     let waiting = Waiting { supervisor, id };
     let held = clock.until(deadline, wait(supervisor, phase, spool, clock)).await;
     match held {
+        Ok(Held::Left) => Held::Left,
         Ok(held) => {
             std::mem::forget(waiting);
             held
@@ -109,7 +131,7 @@ pub(crate) async fn hold(
 async fn wait(
     supervisor: &Arc<Supervisor>,
     phase: &mut watch::Receiver<Phase>,
-    spool: &mut Spool,
+    spool: &mut impl Spooling,
     clock: &Clock,
 ) -> Held {
     let mut filled = false;
@@ -119,13 +141,19 @@ async fn wait(
         }
         let changed = if filled {
             // Nothing comes from the client any more: only time can help.
-            let changed = clock.parked(phase.changed()).await;
+            let changed = tokio::select! {
+                changed = clock.parked(phase.changed()) => changed,
+                () = spool.gone() => return Held::Left,
+            };
             clock.parked(clock.turn()).await;
             changed.is_ok()
         } else {
             tokio::select! {
                 changed = phase.changed() => changed.is_ok(),
-                () = spool.fill() => {
+                there = spool.fill() => {
+                    if !there {
+                        return Held::Left;
+                    }
                     filled = true;
                     false
                 }

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use nightwatt_http1::Limits;
@@ -14,11 +15,16 @@ use tokio::task::JoinHandle;
 
 use crate::error::StartError;
 use crate::gateway::Gateway;
+use crate::passthrough::{self, Door};
 use crate::proxy_protocol;
 use crate::quick::Client;
 
 /// Connections that wait in the kernel.
 const BACKLOG: u32 = 1024;
+
+/// Connections that are passed through end by themselves when `limits.drain` is over; for that they have
+/// so long.
+const LAST_WORD: Duration = Duration::from_secs(1);
 
 /// An address, and the socket that listens there.
 pub(crate) type Bound = (SocketAddr, TcpListener);
@@ -35,17 +41,28 @@ pub(crate) fn bind(addresses: &[SocketAddr]) -> Result<Vec<Bound>, StartError> {
     addresses.iter().map(bind).collect()
 }
 
-/// Serves what connects there.
+/// What is spoken at an address.
+#[derive(Clone)]
+enum Spoken {
+    Http(Arc<Limits>),
+    /// Whatever the services behind this door speak.
+    Anything(Arc<Door>),
+}
+
+/// Serves what connects there: HTTP at the first, services that are passed through at the second.
 pub(crate) fn serve(
     gateway: &Arc<Gateway>,
     bound: Vec<Bound>,
+    doors: Vec<(Bound, Arc<Door>)>,
     stopped: &watch::Receiver<bool>,
 ) -> Vec<JoinHandle<()>> {
     let room = Arc::new(Semaphore::new(places(gateway.config.limits.connections)));
-    let serve = |(_, listener)| {
-        tokio::spawn(accept(Arc::clone(gateway), listener, Arc::clone(&room), stopped.clone()))
-    };
-    bound.into_iter().map(serve).collect()
+    let limits = Arc::new(limits(gateway));
+    let http = bound.into_iter().map(|(_, it)| (it, Spoken::Http(Arc::clone(&limits))));
+    let others = doors.into_iter().map(|((_, it), door)| (it, Spoken::Anything(door)));
+    let serve =
+        |at| tokio::spawn(accept(Arc::clone(gateway), at, Arc::clone(&room), stopped.clone()));
+    http.chain(others).map(serve).collect()
 }
 
 /// Places for clients: as configured, but no more than there are descriptors for. A quarter of these
@@ -90,11 +107,10 @@ fn bind_one(address: SocketAddr, only_v6: bool) -> std::io::Result<TcpListener> 
 /// Accepts until stopped, then lets running exchanges end.
 async fn accept(
     gateway: Arc<Gateway>,
-    listener: TcpListener,
+    (listener, spoken): (TcpListener, Spoken),
     room: Arc<Semaphore>,
     stopped: watch::Receiver<bool>,
 ) {
-    let limits = Arc::new(limits(&gateway));
     let mut stopping = stopped.clone();
     let mut failing = false;
     // Every connection holds one end: once all are gone, nothing comes from the other.
@@ -114,28 +130,33 @@ async fn accept(
             Ok(((stream, peer), place)) => {
                 failing = false;
                 let held = (place, alive.clone());
-                let served = connection(
-                    Arc::clone(&gateway),
-                    (stream, peer),
-                    Arc::clone(&limits),
-                    stopped.clone(),
-                );
-                tokio::spawn(async move {
-                    served.await;
-                    drop(held);
-                });
+                let (gateway, stopped) = (Arc::clone(&gateway), stopped.clone());
+                match spoken.clone() {
+                    Spoken::Http(limits) => tokio::spawn(async move {
+                        connection(gateway, (stream, peer), limits, stopped).await;
+                        drop(held);
+                    }),
+                    Spoken::Anything(door) => tokio::spawn(async move {
+                        passthrough::connection(gateway, door, (stream, peer), stopped).await;
+                        drop(held);
+                    }),
+                };
             }
             Err(error) => {
                 // Out of descriptors, mostly: let some connections end before the next attempt.
                 if !std::mem::replace(&mut failing, true) {
                     tracing::warn!(%error, "cannot accept connections; it is tried on");
                 }
-                gateway.clock.sleep(std::time::Duration::from_millis(100)).await;
+                gateway.clock.sleep(Duration::from_millis(100)).await;
             }
         }
     }
     drop((listener, alive));
-    let drain = gateway.config.limits.drain;
+    let drain = match spoken {
+        Spoken::Http(_) => gateway.config.limits.drain,
+        // They look at the same clock themselves, so that both their ends are told.
+        Spoken::Anything(_) => gateway.config.limits.drain + LAST_WORD,
+    };
     if gateway.clock.timeout(drain, all_gone.recv()).await.is_err() {
         tracing::warn!(?drain, "some connections did not end in time");
     }

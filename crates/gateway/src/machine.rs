@@ -6,9 +6,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use nightwatt_model::history::Rates;
 use nightwatt_model::policy::lifecycle::{Patience, Phase};
 use nightwatt_model::policy::manager::Settings;
 use nightwatt_model::policy::sleep::Timeout;
+use nightwatt_model::quantity::Watts;
 use nightwatt_model::scenario::{Scenario, Server};
 use nightwatt_power::neighbour::Neighbour;
 use nightwatt_power::probe::Probe;
@@ -62,8 +64,15 @@ impl Machine {
             probe: Probe::new(machine.probe.clone(), (*clock).clone()),
             neighbour: neighbour.map(|host| Neighbour::new(host, (*clock).clone())),
         };
-        let records = common.records(&machine.name, [meter.clone(), None])?;
         let server = machine.server.clone().unwrap_or_else(|| config.scenario.server.clone());
+        let rates = Rates {
+            states: server.power_states(),
+            busy: Watts::ZERO,
+            // Its sites have the proxy on their bills.
+            proxy: Watts::ZERO,
+            electricity: config.scenario.electricity.clone(),
+        };
+        let records = common.records(&machine.name, [meter.clone(), None], rates)?;
         let mind = (settings(machine, &server), Box::new(Timeout { idle: machine.linger }) as _);
         let (supervisor, task) = Supervisor::start(&machine.name, clock, mind, hands, records);
         tasks.push(task);

@@ -8,6 +8,7 @@ mod machines;
 mod pools;
 mod process;
 mod tally;
+mod tcp;
 
 use std::fmt::Display;
 
@@ -92,6 +93,7 @@ impl Gateway {
             write_shadows(&mut page, &sites);
         }
         write_connections(&mut page, self);
+        tcp::write(&mut page, self);
         process::write(&mut page);
         page.into_text()
     }

@@ -169,6 +169,11 @@ impl OriginPool {
         }
     }
 
+    /// Host and port of the server.
+    pub(crate) fn authority(&self) -> &str {
+        &self.authority
+    }
+
     /// Does it take connections?
     pub(crate) async fn listens(&self) -> bool {
         let connecting = TcpStream::connect(&self.authority);

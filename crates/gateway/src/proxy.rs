@@ -45,7 +45,7 @@ const CLIENT_LEFT: StatusCode = match StatusCode::from_u16(499) {
 const ATTEMPTS: u32 = 3;
 
 /// How long to wait for word on a server that could not be reached.
-const WORD: Duration = Duration::from_secs(2);
+pub(crate) const WORD: Duration = Duration::from_secs(2);
 
 /// How long to wait for somebody else's answer to the same request. Whoever asked first may read it
 /// slowly.
@@ -206,8 +206,7 @@ impl Asked<'_> {
                 self.held((key, found), Spool::new(body, room), phase).await
             }
             (Route::WaitingPage, _) => {
-                let page = answers::waiting_page(&site.waiting_page, self.wake_time());
-                (page, Answered::WaitingPage)
+                (site.waiting_page.answer(self.wake_time()), Answered::WaitingPage)
             }
             (Route::Later(after), _) => {
                 self.wish(key.as_ref());

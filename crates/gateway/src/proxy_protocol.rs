@@ -1,12 +1,14 @@
 //! The PROXY protocol (versions 1 and 2): a load balancer in front says, before the first request,
-//! whose connection it passes on.
+//! whose connection it passes on; and we say so to services whose connections are passed through.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use bytes::{Buf, BytesMut};
 use ppp::{HeaderResult, PartialResult, v1, v2};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
+
+use crate::config::HeaderVersion;
 
 /// No header is longer, version 2 with its extensions among them.
 const LONGEST: usize = 2048;
@@ -53,6 +55,46 @@ pub(crate) async fn read(
         };
         bytes.advance(length);
         return Ok((client.unwrap_or(balancer.ip()), bytes));
+    }
+}
+
+/// The header that says whose connection it is, and whom it came to.
+pub(crate) fn write(version: HeaderVersion, client: SocketAddr, here: SocketAddr) -> Vec<u8> {
+    let (from, to) = match (client.ip().to_canonical(), here.ip().to_canonical()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => (IpAddr::V4(from), IpAddr::V4(to)),
+        // Both must be of one family.
+        (from, to) => (IpAddr::V6(as_v6(from)), IpAddr::V6(as_v6(to))),
+    };
+    let family = if from.is_ipv4() { 4 } else { 6 };
+    match version {
+        HeaderVersion::V1 => {
+            format!("PROXY TCP{family} {from} {to} {} {}\r\n", client.port(), here.port())
+                .into_bytes()
+        }
+        HeaderVersion::V2 => {
+            let mut addresses = Vec::with_capacity(36);
+            for address in [from, to] {
+                match address {
+                    IpAddr::V4(address) => addresses.extend(address.octets()),
+                    IpAddr::V6(address) => addresses.extend(address.octets()),
+                }
+            }
+            addresses.extend(client.port().to_be_bytes());
+            addresses.extend(here.port().to_be_bytes());
+            let length = if from.is_ipv4() { 12 } else { 36 };
+            // Version 2, `PROXY`; then TCP over the family.
+            let mut header =
+                [V2, &[0x21, if from.is_ipv4() { 0x11 } else { 0x21 }, 0, length]].concat();
+            header.extend(addresses);
+            header
+        }
+    }
+}
+
+fn as_v6(address: IpAddr) -> Ipv6Addr {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
     }
 }
 

@@ -1,6 +1,6 @@
 //! One site: its server under supervision, its cache, what it knows of its clients.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use nightwatt_clock::Clock;
 use nightwatt_httpcache::Rules;
 use nightwatt_model::energy::PowerStates;
+use nightwatt_model::history::Rates;
 use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::policy::lifecycle::{Patience, Phase};
 use nightwatt_model::policy::manager::{Memory, Settings};
@@ -23,7 +24,6 @@ use nightwatt_traffic::{Classifier, ClientFacts};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::answers;
 use crate::authority::Authority;
 use crate::config::{Config, SiteConfig};
 use crate::error::StartError;
@@ -35,11 +35,13 @@ use crate::machine::{self, Machine};
 use crate::metering::{Feed, Meters};
 use crate::metrics::{RequestTally, WarmUpTally};
 use crate::origin::OriginPool;
+use crate::past::Chronicle;
 use crate::pool::{Fittings, ServerPool, Whole};
 use crate::refresh::Refresher;
 use crate::shadow::{HandsOff, Shadow};
 use crate::store::Store;
 use crate::supervisor::{AnyPolicy, Hands, Records, Supervisor};
+use crate::waiting::WaitingPage;
 use crate::wishes::Wishes;
 
 /// A site that is being served.
@@ -58,7 +60,7 @@ pub(crate) struct Site {
     pub(crate) wishes: Wishes,
     pub(crate) flights: Arc<Flights>,
     pub(crate) classifier: Mutex<Classifier>,
-    pub(crate) waiting_page: String,
+    pub(crate) waiting_page: WaitingPage,
     pub(crate) counters: Counters,
     /// What meters say of its server, and of the proxy.
     pub(crate) meters: [Option<Feed>; 2],
@@ -89,6 +91,7 @@ impl Common<'_> {
         &self,
         name: &str,
         [server, proxy]: [Option<Feed>; 2],
+        rates: Rates,
     ) -> Result<Records, StartError> {
         let path = self.config.state_dir.join(format!("{name}.ledger.jsonl"));
         let (journal, memory) = self.journal(&path)?;
@@ -98,7 +101,19 @@ impl Common<'_> {
             hours.extend(records.into_iter().filter_map(|record| record.hour));
         }
         let meters = Meters::new(server, proxy, hours);
-        Ok(Records { journal: Some(journal), memory, shelf: None, meters })
+        let chronicle = self.chronicle(name, rates)?;
+        Ok(Records { journal: Some(journal), memory, shelf: None, meters, chronicle })
+    }
+
+    /// The past of the server of this name, if there is a dashboard to show it.
+    fn chronicle(&self, name: &str, rates: Rates) -> Result<Option<Chronicle>, StartError> {
+        if self.config.admin.is_none() {
+            return Ok(None);
+        }
+        let state_dir = &self.config.state_dir;
+        let (now, durable) = (self.clock.now(), self.options.durable);
+        let opened = Chronicle::open(state_dir, name, rates, now, durable);
+        opened.map(Some).map_err(file(state_dir))
     }
 
     fn journal(&self, path: &Path) -> Result<(Journal, Memory), StartError> {
@@ -131,7 +146,7 @@ impl Site {
             None => hands(site, common, controller, machine)?,
         };
         let probes_http = pool.is_none() && matches!(site.probe_config(), probe::Config::Http(_));
-        let records = common.records(&site.name, meters.clone())?;
+        let records = common.records(&site.name, meters.clone(), rates(site, &scenario))?;
         let (policy, shelf): (AnyPolicy, _) = if observe || pool.is_some() && !site.pool.sleeps {
             (Box::new(AlwaysOn), None)
         } else {
@@ -190,17 +205,8 @@ impl Site {
     }
 
     /// Power states of the server.
-    ///
-    /// What stands on a machine draws what that draws, and is on its bill: unless it is said what it
-    /// draws itself, that is nothing.
     pub(crate) fn power_states(&self) -> PowerStates {
-        match (&self.config.on, &self.config.scenario) {
-            (Some(_), None) => {
-                let nothing = Server { on_w: 0.0, off_w: 0.0, switch_j: 0.0, ..Server::default() };
-                nothing.power_states()
-            }
-            _ => self.scenario.power_states(),
-        }
+        power_states(&self.config, &self.scenario)
     }
 
     /// Name of the policy by which its servers are switched, if it has several.
@@ -211,6 +217,30 @@ impl Site {
     /// Power of the proxy.
     pub(crate) fn proxy_power(&self) -> Watts {
         self.scenario.proxy_power()
+    }
+}
+
+/// Power states of a site's server.
+///
+/// What stands on a machine draws what that draws, and is on its bill: unless it is said what it draws
+/// itself, that is nothing.
+fn power_states(site: &SiteConfig, scenario: &Scenario) -> PowerStates {
+    match (&site.on, &site.scenario) {
+        (Some(_), None) => {
+            let nothing = Server { on_w: 0.0, off_w: 0.0, switch_j: 0.0, ..Server::default() };
+            nothing.power_states()
+        }
+        _ => scenario.power_states(),
+    }
+}
+
+/// What turns the bill of a site into joules and money.
+fn rates(site: &SiteConfig, scenario: &Scenario) -> Rates {
+    Rates {
+        states: power_states(site, scenario),
+        busy: Watts::ZERO,
+        proxy: scenario.proxy_power(),
+        electricity: scenario.electricity.clone(),
     }
 }
 
@@ -260,7 +290,13 @@ fn shadow(
     let journal = Some(common.journal(&path)?.0);
     // What is learned of requests is as true without it: it is the same file.
     let (policy, shelf) = policy(site, common.config.scenario_of(site), common);
-    let records = Records { journal, memory: Memory::default(), shelf, meters: Meters::default() };
+    let records = Records {
+        journal,
+        memory: Memory::default(),
+        shelf,
+        meters: Meters::default(),
+        chronicle: None,
+    };
     let server = &common.config.scenario_of(site).server;
     let mind = (settings, policy);
     let (shadow, task) = Shadow::start(&context(site, common), mind, server, records)
@@ -336,7 +372,11 @@ fn policy(
     (scenario.policy.resume(&scenario.terms(), lessons, now), shelf)
 }
 
-fn waiting_page(site: &SiteConfig) -> Result<String, StartError> {
-    let Some(path) = &site.waiting_page_file else { return Ok(answers::WAITING_PAGE.to_owned()) };
-    std::fs::read_to_string(path).map_err(|source| StartError::File { path: path.clone(), source })
+fn waiting_page(site: &SiteConfig) -> Result<WaitingPage, StartError> {
+    let read = |path: &PathBuf| {
+        std::fs::read_to_string(path)
+            .map_err(|source| StartError::File { path: path.clone(), source })
+    };
+    let own = site.waiting_page_file.as_ref().map(read).transpose()?;
+    Ok(WaitingPage::new(own.as_deref(), &site.waiting_texts))
 }

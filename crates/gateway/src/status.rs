@@ -1,6 +1,7 @@
 //! What `nightwatt status` shows.
 
 mod pool;
+mod tcp;
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -15,6 +16,7 @@ use nightwatt_model::time::Mono;
 use serde::{Deserialize, Serialize};
 
 pub use self::pool::{PoolStatus, ServerStatus};
+pub use self::tcp::TcpStatus;
 use crate::access::Answered;
 use crate::gateway::Gateway;
 use crate::machine::Machine;
@@ -33,6 +35,9 @@ pub struct Status {
     /// What they run on, as `[[machine]]` says.
     #[serde(default)]
     pub machines: Vec<MachineStatus>,
+    /// What is passed through, as `[[tcp]]` says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tcp: Vec<TcpStatus>,
 }
 
 /// A machine that carries servers.
@@ -226,6 +231,7 @@ impl Gateway {
             observe: self.observe,
             sites: self.sites.iter().map(Site::status).collect(),
             machines: self.machines.iter().map(Machine::status).collect(),
+            tcp: self.services_status(),
         }
     }
 }
@@ -351,7 +357,7 @@ impl Basis<'_> {
             |joules| Energy::modelled(joules, self.uncertainty, "power states of the scenario");
         let [of_server, of_proxy] = self.meters;
         let span = bill.span();
-        let busy = self.busy * uncovered_busy(bill);
+        let busy = self.busy * bill.uncovered_busy();
         let server = modelled(bill.server_modelled(&self.states) + busy);
         let (server, server_parts) = whole(&bill.server_metered, of_server, span, &server);
         let proxy = modelled(bill.proxy_modelled(self.proxy));
@@ -372,16 +378,6 @@ impl Basis<'_> {
             saving: bill.saving(&self.states, self.proxy),
         }
     }
-}
-
-/// The time with requests that no meter covered, as far as that is known: meters do not tell the time
-/// with requests from the rest of the time awake.
-fn uncovered_busy(bill: &Bill) -> Duration {
-    if bill.on.is_zero() {
-        return Duration::ZERO;
-    }
-    let covered = bill.server_metered.on.as_secs_f64() / bill.on.as_secs_f64();
-    bill.busy.mul_f64((1.0 - covered).clamp(0.0, 1.0))
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]

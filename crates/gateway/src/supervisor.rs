@@ -4,6 +4,7 @@
 mod exchanges;
 mod hands;
 mod look;
+mod past;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,6 +28,7 @@ use crate::journal::{Journal, Record, WakeCause};
 use crate::lessons::Shelf;
 use crate::metering::{Meters, SETTLE_EVERY};
 use crate::metrics::ServerTally;
+use crate::past::Chronicle;
 
 /// The ledger, and what was learned, are written at least this often while the supervisor has
 /// anything to do at all.
@@ -45,6 +47,8 @@ pub(crate) struct Records {
     pub(crate) shelf: Option<Shelf>,
     /// What measures the server and the proxy.
     pub(crate) meters: Meters,
+    /// What it did and used before, if anybody is to be shown that.
+    pub(crate) chronicle: Option<Chronicle>,
 }
 
 /// One server under supervision.
@@ -63,6 +67,7 @@ pub(crate) struct Supervisor {
     /// What the ledger said when this process began.
     began_with: Bill,
     tally: ServerTally,
+    chronicle: Mutex<Option<Chronicle>>,
 }
 
 struct Managed {
@@ -122,7 +127,7 @@ impl Supervisor {
         clock: &Clock,
         (settings, policy): (Settings, AnyPolicy),
         hands: Hands,
-        Records { journal, memory, shelf, meters }: Records,
+        Records { journal, memory, shelf, meters, chronicle }: Records,
     ) -> (Arc<Self>, JoinHandle<()>) {
         let now = clock.now();
         let mut manager = PowerManager::new(settings, policy, memory, now);
@@ -150,6 +155,7 @@ impl Supervisor {
             rearm: Notify::new(),
             began_with: memory.bill,
             tally: ServerTally::default(),
+            chronicle: Mutex::new(chronicle),
         });
         let hands = Arc::new(hands);
         let driver = Driver {
@@ -515,6 +521,7 @@ impl Driver {
         {
             tracing::error!(site = %self.supervisor.name, %error, "the ledger could not be written");
         }
+        self.supervisor.remember(record);
     }
 
     /// Stores what the policy has learned.

@@ -93,7 +93,7 @@ async fn silence(last: &Last<'_>, idle: Duration) {
 }
 
 /// A peer that vanished without a word is found out by the kernel: it must not keep a server awake.
-fn watch_over(stream: &TcpStream) {
+pub(crate) fn watch_over(stream: &TcpStream) {
     let keepalive = TcpKeepalive::new()
         .with_time(Duration::from_mins(1))
         .with_interval(Duration::from_secs(10))

@@ -15,6 +15,7 @@
 
 mod bills;
 mod charts;
+pub(crate) mod claims;
 mod costs;
 mod crew;
 mod gaps;

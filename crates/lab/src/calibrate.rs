@@ -1,11 +1,13 @@
 //! `nightwatt calibrate`: figures of this machine, from measurements. The mathematics is in
 //! `model::calibrate`; here are the experiments and the files.
 
+pub(crate) mod claims;
 mod recorded;
 pub mod states;
 pub mod storage;
 pub mod sync;
 pub mod utilisation;
+pub mod wakeups;
 
 use nightwatt_meters::MeterSpec;
 use nightwatt_meters::sampler::Opened;

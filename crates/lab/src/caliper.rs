@@ -9,16 +9,17 @@
 //! Probes sum up CPU time by stack of sections in the kernel; each time a meter says something the
 //! sums are read, and `model::sections` shares out what it saw.
 
+pub(crate) mod claims;
 mod energies;
 mod events;
 mod folded;
 mod live;
 mod namespaces;
 mod processes;
-mod result;
+pub(crate) mod result;
 mod returns;
 pub mod sampled;
-mod text;
+pub(crate) mod text;
 mod watcher;
 
 use std::ffi::OsString;
@@ -141,7 +142,7 @@ struct Course {
 }
 
 /// What the threads tell the one that keeps the books.
-enum Event {
+pub(crate) enum Event {
     /// A meter said something.
     Sample { meter: usize, channel: usize, at: Mono, piece: Piece },
     /// The command ended.
@@ -397,7 +398,7 @@ impl Sink for Teller {
     }
 }
 
-fn start(
+pub(crate) fn start(
     meters: Vec<Opened>,
     interval: Option<Duration>,
     events: &Sender<Event>,
@@ -471,7 +472,7 @@ fn follow(
 }
 
 /// Is it a process (no thread of one), and not over?
-fn is_there(pid: u32) -> bool {
+pub(crate) fn is_there(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let field =
         |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

@@ -6,12 +6,14 @@
 //! ```
 
 mod charts;
+pub(crate) mod claims;
 mod commands;
+mod consolidation;
 mod error;
-mod figures;
-mod host;
+pub(crate) mod figures;
+pub(crate) mod host;
 mod lines;
-mod metering;
+pub(crate) mod metering;
 mod page;
 mod places;
 pub mod plan;
@@ -19,21 +21,26 @@ pub mod record;
 mod result;
 mod runner;
 mod schedule;
+mod service;
 pub mod store;
 mod tables;
 mod text;
+mod turn;
 
 #[cfg(test)]
 mod tests;
 
 use jiff::Timestamp;
 
+pub use consolidation::Consolidation;
 pub use error::Error;
 pub use plan::{Plan, PlanFile};
 pub use result::{Report, report};
 pub use runner::{Told, run};
 pub use schedule::{Schedule, environments, schedule, tools};
+pub use service::ServiceTime;
 pub use store::Store;
+pub use text::in_a_line;
 
 /// Civil time as RFC 3339 has it, to the second.
 fn civil(wall_ns: i64) -> String {

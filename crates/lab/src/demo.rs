@@ -8,11 +8,13 @@
 mod books;
 mod report;
 mod server;
+mod shown;
 mod stage;
 mod text;
 mod yardstick;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -27,6 +29,7 @@ use nightwatt_traffic::synthetic::SyntheticSite;
 use nightwatt_traffic::{Arrival, Classifier, ClientFacts};
 
 pub use self::report::DemoReport;
+pub use self::shown::{PASSWORD, Shown};
 use self::stage::Stage;
 use crate::error::Error;
 
@@ -47,6 +50,8 @@ pub struct DemoOptions {
     pub real_time: bool,
     /// Where logs and ledgers go; default: a temporary folder that is removed.
     pub out: Option<PathBuf>,
+    /// A dashboard for somebody who watches.
+    pub shown: Option<Shown>,
     /// The program whose command `origin` is the log-backed server: `nightwatt` itself.
     pub origin_program: PathBuf,
 }
@@ -74,8 +79,13 @@ struct Script {
     span: Duration,
 }
 
-/// Plays it.
-pub fn run(options: &DemoOptions, mut progress: impl FnMut(Progress)) -> Result<DemoReport, Error> {
+/// Plays it. `opened` is told where the dashboard is, if there is one; where its audience leaves before
+/// the end, there is no report.
+pub fn run(
+    options: &DemoOptions,
+    opened: impl FnOnce(SocketAddr),
+    mut progress: impl FnMut(Progress),
+) -> Result<Option<DemoReport>, Error> {
     options.scenario.check()?;
     let script = Script::read(options)?;
     let first = &script.arrivals[0];
@@ -86,7 +96,7 @@ pub fn run(options: &DemoOptions, mut progress: impl FnMut(Progress)) -> Result<
     };
     let runtime =
         clock.runtime().map_err(|source| Error::System { what: "start the runtime", source })?;
-    runtime.block_on(play(options, &script, &clock, &mut progress))
+    runtime.block_on(play(options, &script, &clock, (opened, &mut progress)))
 }
 
 impl Script {
@@ -116,9 +126,12 @@ async fn play(
     options: &DemoOptions,
     script: &Script,
     clock: &Clock,
-    progress: &mut impl FnMut(Progress),
-) -> Result<DemoReport, Error> {
+    (opened, progress): (impl FnOnce(SocketAddr), &mut impl FnMut(Progress)),
+) -> Result<Option<DemoReport>, Error> {
     let stage = Stage::set(options, clock).await?;
+    if let Some(address) = stage.running.admin {
+        opened(address);
+    }
     let started = clock.now();
     let end = started.mono + script.span;
     // The bill is drawn up at the end of the day, whoever still comes back later.
@@ -145,13 +158,28 @@ async fn play(
         let (done, total) = (at.done as u64, at.total as u64);
         progress(Progress { done, total, at: now.wall, utc_offset: now.utc_offset, state: server });
     };
-    let run: Run = replay(&script.arrivals, &target, &replay_options, clock, told).await?;
+    let played = replay(&script.arrivals, &target, &replay_options, clock, told);
+    let run: Run = match &options.shown {
+        None => played.await?,
+        Some(shown) => tokio::select! {
+            run = played => run?,
+            () = shown.pace(clock, shown.speed()) => {
+                stage.close().await?;
+                return Ok(None);
+            }
+        },
+    };
+    if let Some(shown) = &options.shown {
+        (shown.day_is_over)();
+        shown.pace(clock, Some(1.0)).await;
+    }
     let status = bill.await.map_err(|error| Error::System {
         what: "draw up the bill",
         source: std::io::Error::other(error),
     })?;
     let books = stage.close().await?;
-    Ok(DemoReport::draw_up(options, script, &run, &books, &status, (started.mono, end)))
+    let report = DemoReport::draw_up(options, script, &run, &books, &status, (started.mono, end));
+    Ok(Some(report))
 }
 
 /// The site's own name: the one that most `Referer`s carry, since pages ask for their parts. It tells

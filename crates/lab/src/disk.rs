@@ -5,6 +5,7 @@
 //!                           at the end: [sync] ─────────────────────────────► books ─► report
 //! ```
 
+pub(crate) mod claims;
 mod devices;
 mod report;
 mod text;

@@ -83,6 +83,14 @@ pub enum Error {
     /// The measurements do not say what was asked of them.
     #[error(transparent)]
     Calibrate(#[from] nightwatt_model::calibrate::CalibrateError),
+    /// Counters of the kernel cannot be read.
+    #[error(transparent)]
+    Counters(Box<crate::tcp::Error>),
+    /// The kernel does not count transitions from idle to active.
+    #[error(
+        "this kernel has no idle states (/sys/devices/system/cpu/cpu0/cpuidle), so it counts no wake-ups"
+    )]
+    NoIdleStates,
     /// No power model can be made of the measurements.
     #[error(transparent)]
     PowerModel(#[from] nightwatt_model::power_model::FitError),
@@ -200,6 +208,17 @@ pub enum Error {
     /// There is no spectrum.
     #[error(transparent)]
     Spectrum(#[from] nightwatt_model::spectrum::SpectrumError),
+    /// Something else kept the machine busy.
+    #[error(
+        "the machine was {low:.0} to {high:.0} % busy in all steps, too little apart to tell its power against \
+         load; end what else runs here, and try again"
+    )]
+    Busy {
+        /// In the step in which it was least.
+        low: f64,
+        /// In that in which it was most.
+        high: f64,
+    },
     /// The user ended it.
     #[error("interrupted: there is no result")]
     Interrupted,

@@ -8,6 +8,7 @@ pub mod calibrate;
 pub mod caliper;
 mod cells;
 mod channel;
+mod claim;
 pub mod compare;
 pub mod cross;
 pub mod demo;
@@ -17,12 +18,17 @@ pub mod doctor;
 mod error;
 pub mod export;
 pub mod fleet;
+#[cfg(feature = "bpf")]
+pub mod kernel_time;
 pub mod meter_check;
+pub mod mining;
 pub mod published;
+pub mod reproduce;
 mod resources;
 pub mod run;
 mod series;
 pub mod spectrum;
+pub mod tcp;
 mod warnings;
 
 pub use error::Error;

@@ -10,6 +10,7 @@
 //! scenario's size, counts of delays at fixed points, 2^16 agents, and the requests of the last
 //! 15 s that wait.
 
+pub(crate) mod claims;
 mod column;
 mod delays;
 mod gaps;
@@ -17,6 +18,7 @@ mod page;
 mod result;
 mod site;
 mod text;
+pub(crate) mod throughput;
 mod yardstick;
 
 #[cfg(test)]

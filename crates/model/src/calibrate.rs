@@ -2,6 +2,7 @@
 //!
 //! - [`states`]: power awake, power asleep and the energy of a sleep cycle;
 //! - [`utilisation`]: power against CPU utilisation;
+//! - [`wakeups`]: what transitions from idle to active take;
 //! - [`storage`]: energy of a write against its size;
 //! - [`sync`]: the samples of a DAQ log against the clock of the machine.
 //!
@@ -19,6 +20,7 @@ pub mod states;
 pub mod storage;
 pub mod sync;
 pub mod utilisation;
+pub mod wakeups;
 
 /// A figure with its error.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

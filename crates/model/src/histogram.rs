@@ -91,6 +91,12 @@ impl Histogram {
         Some(Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
     }
 
+    /// The classes that are not empty, by their largest value, and how many are in each.
+    pub fn classes(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
+        let each = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        each.map(|(class, count)| (Duration::from_nanos(upper(class).min(self.max)), *count))
+    }
+
     /// How many were longer, but for those that were so by less than [`RELATIVE_ERROR`].
     pub fn above(&self, time: Duration) -> u64 {
         let class = class(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
@@ -127,6 +133,17 @@ mod tests {
         // Classes are 1/256 wide: of the hundred above 900 ms at most the four next ones are left out.
         assert!((96..=100).contains(&above), "{above}");
         assert_eq!((times.above(Duration::ZERO), times.above(Duration::MAX)), (1000, 0));
+    }
+
+    #[test]
+    fn classes_that_are_not_empty_are_told_with_their_counts() {
+        let mut times = Histogram::default();
+        for ns in [7, 7, 100, 3] {
+            times.record(Duration::from_nanos(ns));
+        }
+        let told: Vec<(u128, u64)> =
+            times.classes().map(|(time, count)| (time.as_nanos(), count)).collect();
+        assert_eq!(told, [(3, 1), (7, 2), (100, 1)]);
     }
 
     #[test]

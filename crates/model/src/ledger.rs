@@ -78,6 +78,16 @@ impl Bill {
         states.energy(awake, self.off.saturating_sub(covered.off), cycles)
     }
 
+    /// The time with requests that no meter covered, as far as that is known: meters do not tell the time
+    /// with requests from the rest of the time awake.
+    pub fn uncovered_busy(&self) -> Duration {
+        if self.on.is_zero() {
+            return Duration::ZERO;
+        }
+        let covered = self.server_metered.on.as_secs_f64() / self.on.as_secs_f64();
+        self.busy.mul_f64((1.0 - covered).clamp(0.0, 1.0))
+    }
+
     /// Energy of the proxy: measured where a meter covered it; of one that drew this much in the
     /// rest of the time.
     pub fn proxy(&self, power: Watts) -> Joules {

@@ -11,7 +11,7 @@ mod record;
 mod shares;
 mod stacks;
 
-pub use processes::{Frame, MappedFile, Processes, Seen};
+pub use processes::{Frame, MappedFile, Processes, Seen, calls};
 pub use record::{Mapping, Record};
 pub use shares::{Busy, SampledShares, interval};
 pub use stacks::Stacks;

@@ -12,6 +12,10 @@
 //! others      = the rest: processes that nobody watches
 //! ```
 //!
+//! Times of nodes are read behind those of the machine. Where the reader was kept waiting in between, nodes
+//! ran for longer than the machine was busy; what is too much is counted in the next slice, to which that
+//! busy time belongs.
+//!
 //! So all parts add up to what the meter saw, whatever ran at once.
 
 mod events;
@@ -122,6 +126,8 @@ impl Usage {
 pub struct Shares {
     idle_power: Watts,
     nodes: Vec<Joules>,
+    /// CPU time of nodes that was read with the last slice and belongs to the next.
+    early: Vec<Duration>,
     others: Joules,
     idle: Joules,
     shared: Joules,
@@ -147,20 +153,26 @@ impl Shares {
         let idle = Joules((self.idle_power * time).get().min(joules.get().max(0.0)));
         let dynamic = joules - idle;
         let used = after.since(before);
-        let watched: Duration = used.nodes.iter().sum();
-        // Both are counted one after the other: what runs in between is in one of them only.
-        let busy = used.busy.max(watched).as_secs_f64();
+        let own: Duration = used.nodes.iter().sum();
+        let early: Duration = self.early.iter().sum();
+        let busy = used.busy.max(own + early).as_secs_f64();
         if self.nodes.len() < used.nodes.len() {
             self.nodes.resize(used.nodes.len(), Joules::ZERO);
         }
+        self.early.resize(used.nodes.len(), Duration::ZERO);
         let mut left = dynamic;
         if busy > 0.0 {
-            for (sum, time) in self.nodes.iter_mut().zip(&used.nodes) {
+            let times = used.nodes.iter().zip(&self.early).map(|(time, early)| *time + *early);
+            for (sum, time) in self.nodes.iter_mut().zip(times) {
                 let part = dynamic * (time.as_secs_f64() / busy);
                 *sum += part;
                 left = left - part;
             }
         }
+        // Only what is new: what clocks disagree in is not to pile up.
+        let too_much = own.saturating_sub(used.busy).as_secs_f64();
+        let share = if own.is_zero() { 0.0 } else { too_much / own.as_secs_f64() };
+        self.early = used.nodes.iter().map(|time| time.mul_f64(share)).collect();
         self.others += left;
         self.idle += idle;
         self.shared += joules;
@@ -301,6 +313,22 @@ mod tests {
         assert!(close(shares.idle(), 10.0));
         assert!(close(shares.nodes()[1], 12.0) && close(shares.nodes()[2], 4.0));
         assert!(close(shares.others(), 4.0), "0.4 s of 2 were somebody else's");
+    }
+
+    #[test]
+    fn a_reader_that_is_kept_waiting_between_two_counts_gives_nobodys_energy_away() {
+        // One thread runs all the time, in node 1, and draws 10 W. At the second reading the machine's time
+        // was read at 100 ms, and that of nodes at 400 ms.
+        let readings = [usage(0, &[0, 0]), usage(100, &[0, 400]), usage(500, &[0, 500])];
+        let mut shares = Shares::new(Watts::ZERO);
+        shares.share(Joules(1.0), Duration::from_millis(100), &readings[0], &readings[1]);
+        shares.share(Joules(4.0), Duration::from_millis(400), &readings[1], &readings[2]);
+        let [_, node] = shares.nodes() else { panic!("{shares:?}") };
+        assert!((node.get() - 5.0).abs() < 1e-9, "{shares:?}");
+        assert!(shares.others().get().abs() < 1e-9, "{shares:?}");
+        // What was early is counted once.
+        shares.share(Joules(1.0), Duration::from_millis(100), &readings[2], &usage(600, &[0, 550]));
+        assert!((shares.others().get() - 0.5).abs() < 1e-9, "{shares:?}");
     }
 
     #[test]

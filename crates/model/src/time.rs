@@ -145,6 +145,12 @@ impl Now {
         u32::try_from(local.rem_euclid(86_400)).unwrap_or(0)
     }
 
+    /// Days since 1970-01-01 in local time.
+    #[inline]
+    pub const fn local_day(&self) -> i64 {
+        (self.wall.secs() + self.utc_offset as i64).div_euclid(86_400)
+    }
+
     /// Hour of the local week, 0 ..= 167; 0 is Monday 00:00 to 01:00.
     pub fn hour_of_week(&self) -> u32 {
         // 1970-01-01 was a Thursday: three days after a Monday.

@@ -576,14 +576,11 @@ int flush(void *ctx)
 
 	if (cpu)
 		account_cpu(cpu, task->pid == 0, now, 0);
-	/* Between the scheduler's word and its deed the thread that leaves is still here. */
-	t = bpf_task_storage_get(&threads, task, 0, 0);
-	/* Nobody has seen it come. One that is about to wait is left to who sees it wake. */
-	if (!t && task->pid && task->__state == 0 && is_watched(task->tgid)) {
-		t = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-		if (t)
-			comes(t, now);
-	}
+	/* Nobody may have seen it come. One that is about to wait is left to who sees it wake. */
+	if (task->pid && task->__state == 0)
+		t = record_of(task, now);
+	else
+		t = bpf_task_storage_get(&threads, task, 0, 0);
 	if (t && t->runs) {
 		since = t->since;
 		ran = t->ran;

@@ -27,6 +27,6 @@ pub use error::ProbeError;
 pub use go::{GoRuntime, go_runtime};
 pub use offers::{Offer, offers};
 pub use places::{InstructionKind, Location, Place, function_entries, instruction_kind};
-pub use samples::{Function, Sample, Samples};
+pub use samples::{Function, Look, Program, Sample, Samples};
 pub use sections::{CallEvents, Calls, Extras, SectionProbes, Watch};
 pub use target::{Point, resolve_file};

@@ -4,7 +4,9 @@
 //! processes and of the files that they map in one stream, so that whoever has long ended is known by
 //! its functions all the same.
 
+mod everything;
 mod kernel;
+mod programs;
 
 use std::collections::HashMap;
 use std::fs;
@@ -25,9 +27,13 @@ use crate::error::ProbeError;
 use crate::sections::Watch;
 use crate::symbols::Symbols;
 use kernel::KernelSymbols;
+use programs::Programs;
+
+pub use everything::Look;
+pub use programs::Program;
 
 /// Room for records of one CPU between two times at which they are read. A sample takes 100 bytes, and
-/// 1,100 at most.
+/// 1,100 at most; one with the kernel's stack some 300.
 const RING: usize = 1 << 20;
 
 /// With less it does not begin. Without `CAP_IPC_LOCK`, what all CPUs may take is
@@ -69,6 +75,7 @@ pub struct Samples {
     stop: Stop,
     period: Duration,
     processes: Processes,
+    programs: Programs,
     kernel: KernelSymbols,
     files: Vec<Option<LoadedFile>>,
     functions: Vec<Function>,
@@ -94,12 +101,25 @@ struct LoadedFile {
 }
 
 impl Samples {
-    /// Samples so often each second. Nothing is counted before [`Self::start`].
+    /// Samples so often each second, with the stacks of watched processes. Nothing is counted before
+    /// [`Self::start`].
     pub fn open(hz: u32) -> Result<Self, ProbeError> {
+        Self::with(hz, false)
+    }
+
+    /// Samples with the kernel's stacks too, whoever runs. It needs root, `CAP_PERFMON` or
+    /// `kernel.perf_event_paranoid` below 0, and for names `kernel.kptr_restrict` below 2.
+    pub fn open_everything(hz: u32) -> Result<Self, ProbeError> {
+        Self::with(hz, true)
+    }
+
+    fn with(hz: u32, is_everything: bool) -> Result<Self, ProbeError> {
         let period = Duration::from_nanos(1_000_000_000 / u64::from(hz.max(1)));
         let cpus = online_cpus();
         let of_cpus = with_less_room(|room| {
-            cpus.iter().map(|cpu| ring(*cpu, period, room)).collect::<Result<Vec<Sampler>, _>>()
+            cpus.iter()
+                .map(|cpu| ring(*cpu, period, room, is_everything))
+                .collect::<Result<Vec<Sampler>, _>>()
         })?;
         Ok(Self {
             rings: Arc::new(Mutex::new(Rings { of_cpus, waiting: Vec::new() })),
@@ -107,6 +127,7 @@ impl Samples {
             stop: Stop::new().map_err(ProbeError::NoSamples)?,
             period,
             processes: Processes::default(),
+            programs: Programs::default(),
             kernel: KernelSymbols::read(),
             files: Vec::new(),
             functions: Vec::new(),
@@ -133,12 +154,15 @@ impl Samples {
         thread.spawn(drain).map_err(ProbeError::NoSamples)?;
         match watch {
             Watch::Children => self.processes.watch_children_of(std::process::id()),
-            Watch::Process(pid) => {
-                self.processes.watch(pid, threads(pid), mapped(pid));
-            }
+            Watch::Process(pid) => self.watch(pid),
             Watch::Everybody => {}
         }
         Ok(())
+    }
+
+    /// One more process is watched, and what it starts from now on.
+    pub fn watch(&mut self, pid: u32) {
+        self.processes.watch(pid, threads(pid), mapped(pid));
     }
 
     /// The CPU time that each sample stands for.
@@ -309,7 +333,12 @@ fn with_less_room<T>(
     }
 }
 
-fn ring(cpu: usize, period: Duration, room: usize) -> Result<Sampler, ProbeError> {
+fn ring(
+    cpu: usize,
+    period: Duration,
+    room: usize,
+    is_everything: bool,
+) -> Result<Sampler, ProbeError> {
     let mut builder = Builder::new(Software::CPU_CLOCK);
     builder
         .any_pid()
@@ -318,7 +347,7 @@ fn ring(cpu: usize, period: Duration, room: usize) -> Result<Sampler, ProbeError
         .include_hv()
         .sample_period(period.as_nanos() as u64)
         .sample(SampleFlag::IP | SampleFlag::TID | SampleFlag::TIME | SampleFlag::CALLCHAIN)
-        .exclude_callchain_kernel(true)
+        .exclude_callchain_kernel(!is_everything)
         .sample_id_all(true)
         .clockid(Clock::MONOTONIC)
         .mmap(true)

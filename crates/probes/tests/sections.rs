@@ -87,10 +87,14 @@ impl Watched {
     /// How much CPU time may be missing of so much: one percent, and what a hypervisor took from the
     /// machine, since that is told when a thread leaves its CPU and nobody knows where it was then.
     fn may_miss(&mut self, ran: Duration) -> Duration {
-        // A switch between threads takes an emulated CPU a tenth of a millisecond, and is nobody's.
-        let share = if std::env::var_os("NIGHTWATT_EMULATED").is_some() { 0.1 } else { 0.01 };
-        ran.mul_f64(share) + self.probes.usage().unwrap().stolen
+        ran.mul_f64(may_be_nobodys()) + self.probes.usage().unwrap().stolen
     }
+}
+
+/// The share of time that switches between threads may take, which are nobody's: such a switch takes an
+/// emulated CPU a tenth of a millisecond.
+fn may_be_nobodys() -> f64 {
+    if std::env::var_os("NIGHTWATT_EMULATED").is_some() { 0.1 } else { 0.01 }
 }
 
 #[test]
@@ -122,7 +126,7 @@ fn threads_that_take_each_others_cpus_away_are_charged_what_they_ran() {
         // Of what ran unseen is known where, and no more in which call.
         assert!(calls.ran.abs_diff(cpu) < cpu.mul_f64(0.02), "{:?} of {cpu:?}", calls.ran);
         let explained = (calls.ran + calls.preempted).as_secs_f64() / calls.length.as_secs_f64();
-        assert!((explained - 1.0).abs() < 0.01, "{explained} of {:?}", calls.length);
+        assert!((explained - 1.0).abs() < may_be_nobodys(), "{explained} of {:?}", calls.length);
     }
 }
 
@@ -157,6 +161,8 @@ fn what_each_function_drew_by_a_scripted_meter_is_told_within_two_percent() {
         deadline = (deadline + Duration::from_millis(5)).max(monotonic());
         stop.wait_until(deadline);
     }
+    // What ran behind the last look at it counts too, however long ago that was on a busy machine.
+    readings.push((monotonic(), watched.probes.usage().unwrap()));
     let mut told = String::new();
     child.stdout.take().unwrap().read_to_string(&mut told).unwrap();
     let turns: Vec<f64> = told.split_whitespace().map(|word| word.parse().unwrap()).collect();

@@ -117,6 +117,7 @@ pub(crate) enum Tone {
     Strong,
     Emphasis,
     Code,
+    Path,
 }
 
 impl Text {
@@ -142,6 +143,12 @@ impl Text {
     #[must_use]
     pub fn code(self, text: impl Into<String>) -> Self {
         self.with(Tone::Code, text)
+    }
+
+    /// Adds a link to a file or folder that lies beside the page: `runs/0001/`.
+    #[must_use]
+    pub fn beside(self, path: impl Into<String>) -> Self {
+        self.with(Tone::Path, path)
     }
 
     fn with(mut self, tone: Tone, text: impl Into<String>) -> Self {

@@ -23,6 +23,13 @@ pub(crate) fn html(text: &str, out: &mut String) {
     }
 }
 
+/// Text as it may stand in HTML, in quoted attributes too.
+pub fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    html(text, &mut out);
+    out
+}
+
 /// JSON for `<script type="application/json">`: nothing in it can end the element or begin a
 /// comment, since `<`, `>` and `&` are written as `\u003c` and so on. It is still JSON.
 pub(crate) fn json(value: &impl Serialize) -> String {

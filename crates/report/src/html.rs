@@ -181,6 +181,12 @@ fn text(text: &Text, out: &mut String) {
             Tone::Strong => ("<strong>", "</strong>"),
             Tone::Emphasis => ("<em>", "</em>"),
             Tone::Code => ("<code>", "</code>"),
+            Tone::Path => {
+                // A word before a colon would be a scheme: `./` makes a path of whatever follows.
+                out.push_str("<a href=\"./");
+                escape::html(words, out);
+                ("\">", "</a>")
+            }
         };
         out.push_str(open);
         escape::html(words, out);

@@ -24,13 +24,13 @@ const LAYERS: [&[&str]; 6] = [
         "environments",
         "workloads",
     ],
-    &["gateway", "load", "sim"],
+    &["gateway", "load", "sim", "tcp"],
     &["lab"],
     &["cli", "python"],
 ];
 
 /// Crates that may use less than their layer allows, or their neighbour.
-const ONLY: [(&str, &[&str]); 11] = [
+const ONLY: [(&str, &[&str]); 12] = [
     ("model", &[]),
     ("markers", &[]),
     ("httpcache", &[]),
@@ -38,6 +38,7 @@ const ONLY: [(&str, &[&str]); 11] = [
     ("agent", &["model", "clock"]),
     ("clock", &["model"]),
     ("environments", &["model", "clock"]),
+    ("tcp", &["model", "clock"]),
     ("traffic", &["model"]),
     ("report", &["model"]),
     ("sim", &["model"]),

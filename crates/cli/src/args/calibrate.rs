@@ -43,6 +43,9 @@ pub(crate) enum Calibrate {
     },
     /// What a disk takes for a write, and for each byte of it: from a recording, or from a table
     Storage(StorageArgs),
+    /// What a transition from idle to active takes: keeps this machine busy in stretches of different
+    /// lengths while a meter is read, or reads a table
+    Wakeups(WakeupsArgs),
     /// A DAQ's log on this machine's clock, by a line that both see
     Sync {
         /// Which step
@@ -124,6 +127,27 @@ pub(crate) struct StorageArgs {
     pub(crate) json: bool,
 }
 
+/// `calibrate wakeups`.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("wakeups_from").required(true).args(["table", "meter"]))]
+pub(crate) struct WakeupsArgs {
+    /// Loads: CSV with the columns `watts,busy,wakeups_per_s`; `-` for stdin
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) table: Option<PathBuf>,
+    /// The meter of this machine
+    #[arg(short, long, value_name = "METER")]
+    pub(crate) meter: Option<MeterSpec>,
+    /// Its channel [default: the one that covers the machine]
+    #[arg(long, value_name = "NAME", requires = "meter")]
+    pub(crate) channel: Option<String>,
+    /// Time for each of 16 loads
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = written::measuring_time)]
+    pub(crate) step: Duration,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// The two steps of `calibrate sync`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Sync {
@@ -182,6 +206,7 @@ pub(super) const CALIBRATE_EXAMPLES: &str = "Examples:
   nightwatt calibrate states --drive /etc/nightwatt.toml -m shelly=http://10.0.0.9
   nightwatt calibrate utilisation -m shelly=http://10.0.0.9 -o this-machine.json
   nightwatt run -m model,fitted=this-machine.json -- make
+  nightwatt calibrate wakeups -m shelly=http://10.0.0.9
   nightwatt calibrate sync generate --line rts=/dev/ttyS0 --for 10m -o stamps.csv
   nightwatt calibrate sync align daq.txt stamps.csv --rate 10000 -o daq-with-times.csv
 

@@ -3,6 +3,7 @@
 mod states;
 mod storage;
 mod sync;
+mod wakeups;
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -32,6 +33,7 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<ExitStatus, Failure> {
             calibrate_utilisation(&options, output.as_deref(), *json)
         }
         Calibrate::Storage(args) => storage::run(args),
+        Calibrate::Wakeups(args) => wakeups::run(args),
         Calibrate::Sync { step } => sync::run(step),
     }
 }

@@ -1,6 +1,7 @@
 //! `nightwatt check`: what a configuration means.
 
 mod pool;
+mod services;
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -31,10 +32,12 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitStatus, Failure> {
             "state_dir": config.state_dir,
             "control_socket": config.control_socket(),
             "access_log": config.access_log,
-            "admin": config.admin,
+            "admin": config.admin.as_ref().map(|it| it.listen),
+            "admin_orders": config.admin.as_ref().is_some_and(|it| it.password_file.is_some()),
             "meter": config.meter.as_ref().map(meter_words),
             "machines": config.machine.iter().map(machine_json).collect::<Vec<_>>(),
             "sites": sites,
+            "tcp": config.tcp.iter().map(services::as_json).collect::<Vec<_>>(),
         }))?;
     } else {
         output::say(&page(&args.config.config.display().to_string(), &config))?;
@@ -43,13 +46,24 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitStatus, Failure> {
 }
 
 fn page(name: &str, config: &Config) -> String {
-    let mut text = format!("{name} is good: {}\n\n", counted(config.site.len() as u64, "site"));
+    let services = match config.tcp.len() {
+        0 => String::new(),
+        some => format!(" and {} by TCP", counted(some as u64, "service")),
+    };
+    let mut text =
+        format!("{name} is good: {}{services}\n\n", counted(config.site.len() as u64, "site"));
     let listen: Vec<String> = config.listen.iter().map(ToString::to_string).collect();
-    row(&mut text, "listens on", &listen.join(", "));
+    if !listen.is_empty() {
+        row(&mut text, "listens on", &listen.join(", "));
+    }
     row(&mut text, "state", &config.state_dir.display().to_string());
     row(&mut text, "control", &config.control_socket().display().to_string());
-    if let Some(admin) = config.admin {
-        row(&mut text, "admin", &admin.to_string());
+    if let Some(admin) = &config.admin {
+        let orders = match &admin.password_file {
+            Some(file) => format!("orders with the password in {}", file.display()),
+            None => "no orders: there is no `admin.password_file`".to_owned(),
+        };
+        row(&mut text, "admin", &format!("{} (dashboard; {orders})", admin.listen));
     }
     if let Some(meter) = &config.meter {
         row(&mut text, "meter", &meter_words(meter));
@@ -64,6 +78,10 @@ fn page(name: &str, config: &Config) -> String {
     for site in &config.site {
         let _ = writeln!(text, "\nsite {}", site.name);
         site_rows(&mut text, config, site);
+    }
+    for tcp in &config.tcp {
+        let _ = writeln!(text, "\ntcp {}", tcp.name);
+        services::rows(&mut text, config, tcp);
     }
     text
 }

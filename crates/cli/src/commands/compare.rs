@@ -45,7 +45,14 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitStatus, Failure> {
         let mut progress = Progress::by_time(args.json);
         let ran = compare::run(&plan, &mut store, &stop, &mut |told: &Told<'_>| {
             let elapsed = clock.now().mono.since(started);
-            progress.tell(told.runs(), elapsed, told.left, || told.next.to_owned());
+            if let Some((run, why)) = &told.failed {
+                progress.note(&format!("{run} failed: {}", compare::in_a_line(why)));
+            }
+            let failed = match told.progress.failed {
+                0 => String::new(),
+                count => format!(", {count} failed"),
+            };
+            progress.tell(told.runs(), elapsed, told.left, || format!("{}{failed}", told.next));
         });
         progress.end();
         ran
@@ -59,7 +66,9 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitStatus, Failure> {
         Ok(()) => {}
         Err(Error::Interrupted) => {
             let what = format!("interrupted after {} runs, which are kept", store.done.len());
-            let again = format!("`nightwatt compare {}` goes on from there", path.display());
+            let out = args.out.as_ref().map(|out| format!(" --out {}", out.display()));
+            let out = out.unwrap_or_default();
+            let again = format!("`nightwatt compare {}{out}` goes on from there", path.display());
             return Err(Failure::saying(what).hint(again).ending_with(INTERRUPTED));
         }
         Err(error) => return Err(failure(&error)),

@@ -49,7 +49,8 @@ fn write_tables(report: &Report, folder: &Path) -> Result<(), Failure> {
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    fs::write(path, bytes).map_err(|error| cannot(path, &error))
+    store::write_whole(path, bytes)
+        .map_err(|error| Failure::failed(&error).hint("name a place that you may write to"))
 }
 
 fn cannot(path: &Path, error: &std::io::Error) -> Failure {

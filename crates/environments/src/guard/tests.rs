@@ -105,3 +105,54 @@ fn after_a_power_loss_the_journal_is_undone() {
     Guard::start(&desk.at("journal")).unwrap().finish().unwrap();
     assert_eq!(desk.notes(), "3\n2\n3\n2\n", "the next run does so by itself");
 }
+
+#[test]
+fn a_list_that_somebody_else_may_have_written_is_not_run() {
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+    let desk = Desk::new();
+    let journal = desk.at("journal");
+    let list = format!("+1 {}\n", desk.note("theirs"));
+    let refused = |word: &str| {
+        for error in [Guard::start(&journal).map(drop).unwrap_err(), clean(&journal).unwrap_err()] {
+            let said = error.to_string();
+            assert!(said.contains(word) && said.contains("remove it"), "{said}");
+        }
+        assert_eq!(desk.notes(), "");
+        assert_eq!(fs::read_to_string(&journal).unwrap(), list, "it is left as it was");
+        fs::remove_file(&journal).unwrap();
+    };
+    let mode = |mode| fs::set_permissions(&journal, fs::Permissions::from_mode(mode)).unwrap();
+    for open in [0o666, 0o620] {
+        fs::write(&journal, &list).unwrap();
+        mode(open);
+        refused("may write");
+    }
+    fs::write(desk.at("elsewhere"), &list).unwrap();
+    symlink(desk.at("elsewhere"), &journal).unwrap();
+    refused("symbolic link");
+    fs::hard_link(desk.at("elsewhere"), &journal).unwrap();
+    refused("another name");
+    if rustix::process::geteuid().is_root() {
+        fs::write(&journal, &list).unwrap();
+        mode(0o644);
+        chown(&journal, Some(65534), None).unwrap();
+        refused("user 65534");
+    } else {
+        eprintln!("skipped in part: needs root to give a file away");
+    }
+    fs::write(&journal, &list).unwrap();
+    mode(0o644);
+    assert_eq!(clean(&journal).unwrap(), 1, "one's own is");
+    let guard = Guard::start(&journal).unwrap();
+    assert_eq!(fs::metadata(&journal).unwrap().permissions().mode() & 0o777, 0o600);
+    guard.finish().unwrap();
+}
+
+/// Opening a pipe would wait for somebody at its other end.
+#[test]
+fn a_pipe_in_place_of_the_list_is_refused() {
+    let desk = Desk::new();
+    assert!(Command::new("mkfifo").arg(desk.at("journal")).status().unwrap().success());
+    let said = Guard::start(&desk.at("journal")).map(drop).unwrap_err().to_string();
+    assert!(said.contains("no file"), "{said}");
+}

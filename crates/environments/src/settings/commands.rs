@@ -16,7 +16,8 @@ const SHORT: &[(&str, &str)] = &[
     ("rx", "rx-checksumming"),
     ("tx", "tx-checksumming"),
     ("sg", "scatter-gather"),
-    ("tso", "tcp-segmentation-offload"),
+    // Its line in ethtool's summary says on while any of its parts is, of which most packets know nothing.
+    ("tso", "tx-tcp-segmentation"),
     ("gso", "generic-segmentation-offload"),
     ("gro", "generic-receive-offload"),
     ("lro", "large-receive-offload"),
@@ -46,8 +47,9 @@ impl Commands {
             SHORT.iter().find(|(short, _)| *short == feature).map_or(feature, |(_, long)| long);
         let interface = shell::quote(interface);
         let set = format!("ethtool -K {interface} {} $value", shell::quote(feature));
-        // `tcp-segmentation-offload: off [fixed]`
-        let read = format!("ethtool -k {interface} | sed -n 's/^{long}: \\([^ ]*\\).*/\\1/p'");
+        // `generic-receive-offload: on`, and parts of it behind a tab: `tx-tcp-segmentation: off [fixed]`.
+        let read =
+            format!("ethtool -k {interface} | sed -n 's/^[[:space:]]*{long}: \\([^ ]*\\).*/\\1/p'");
         Self::new(name, &set, Some(&read), None)
     }
 

@@ -144,6 +144,28 @@ impl Files {
         }
     }
 
+    pub(super) fn check(&self, words: &[String]) -> Result<(), Error> {
+        self.values()?;
+        for word in words {
+            let wanted = self.value_for(word)?;
+            for path in &self.paths {
+                let offered = self
+                    .choices
+                    .and_then(|name| fs::read_to_string(path.with_file_name(name)).ok());
+                if offered.is_some_and(|offered| offered.split_whitespace().all(|it| it != wanted))
+                {
+                    return Err(self.refused(path, &wanted, "it is none of them"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn strayed(&self, word: &str) -> Result<Option<String>, Error> {
+        let (wanted, now) = (self.value_for(word)?, self.values()?);
+        Ok(now.iter().any(|value| *value != wanted).then(|| self.told(&now)))
+    }
+
     pub(super) fn set(&self, word: &str, guard: &Guard) -> Result<Set, Error> {
         let wanted = self.value_for(word)?;
         let before = self.values()?;

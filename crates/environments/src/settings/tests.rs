@@ -210,7 +210,45 @@ fn the_work_of_a_network_card_is_set_and_restored() {
     assert!(shown.contains("tcp-segmentation-offload: off"), "{shown}");
     set.restore().unwrap();
     assert_eq!(read(), "on");
+    // The summary says on as long as one part of it is.
+    sh(&format!("ethtool -K {name} tx-tcp-segmentation off"));
+    let shown = String::from_utf8(sh(&format!("ethtool -k {name}")).stdout).unwrap();
+    assert!(shown.contains("\ntcp-segmentation-offload: on"), "{shown}");
+    assert_eq!(read(), "off", "what is cut is what counts");
     let fixed =
         setting(&format!("kind = \"offload\"\ninterface = \"{name}\"\nfeature = \"rx-all\""));
     assert!(fixed.set(Path::new("/"), "on", &guard, &stop).is_err(), "it cannot do that");
+}
+
+#[test]
+fn a_setting_that_somebody_else_changed_is_noticed() {
+    let machine = Machine::new();
+    let guard = machine.guard();
+    let turbo = setting("kind = \"turbo\"");
+    let set = turbo.set(machine.root(), "off", &guard, &machine.stop).unwrap();
+    let strayed = || turbo.strayed(machine.root(), "off", &machine.stop).unwrap();
+    assert_eq!(strayed(), None);
+    machine.put(&format!("{CPU}/intel_pstate/no_turbo"), "0");
+    assert_eq!(strayed().as_deref(), Some("on"));
+    drop(set);
+}
+
+#[test]
+fn what_a_setting_cannot_be_is_told_before_it_is_set() {
+    let machine = Machine::new();
+    let check = |text: &str, values: &[&str]| {
+        let values: Vec<String> = values.iter().map(|it| (*it).to_owned()).collect();
+        setting(text).check(machine.root(), &values, &machine.stop)
+    };
+    check("kind = \"governor\"", &["performance", "powersave"]).unwrap();
+    let said = check("kind = \"governor\"", &["performance", "ondemand"]).unwrap_err().to_string();
+    assert!(said.contains("does not take `ondemand` (it takes: performance powersave)"), "{said}");
+    check("kind = \"turbo\"", &["on", "off"]).unwrap();
+    let said = check("kind = \"turbo\"", &["fast"]).unwrap_err().to_string();
+    assert!(said.contains("`fast` is no value of it"), "{said}");
+    fs::remove_dir_all(machine.at(&format!("{CPU}/cpufreq"))).unwrap();
+    let said = check("kind = \"governor\"", &["performance"]).unwrap_err().to_string();
+    assert!(said.contains("this machine has no"), "{said}");
+    // No list says what it takes: that shows when it is set.
+    check("kind = \"sysctl\"\nkey = \"net.ipv4.tcp_congestion_control\"", &["nonsense"]).unwrap();
 }

@@ -302,14 +302,15 @@ fn a_guest_that_does_not_come_up_is_given_up_or_stopped() {
     }
     let rig = Rig::new();
     let guard = rig.guard();
-    // Without a disk there is nothing to boot.
-    let options = "kind = \"qemu\"\naccel = \"tcg\"\nready_seconds = 3";
+    // Nobody boots it over its network.
+    let options =
+        "kind = \"qemu\"\naccel = \"tcg\"\narguments = [\"-boot\", \"n\"]\nready_seconds = 3";
     let error = rig.config(options).start(0, None, &guard, &rig.stop).unwrap_err().to_string();
     assert!(
         error.contains("wait for ssh in the guest") && error.contains("ready_seconds"),
         "{error}"
     );
-    let config = rig.config("kind = \"qemu\"\naccel = \"tcg\"");
+    let config = rig.config("kind = \"qemu\"\naccel = \"tcg\"\narguments = [\"-boot\", \"n\"]");
     std::thread::scope(|scope| {
         let starting = scope.spawn(|| config.start(0, None, &guard, &rig.stop));
         rig.until(|| {
@@ -322,7 +323,7 @@ fn a_guest_that_does_not_come_up_is_given_up_or_stopped() {
     });
     guard.finish().unwrap();
     rig.left("after the interruption");
-    let none = "kind = \"qemu\"\nprogram = \"qemu-system-of-nothing\"";
+    let none = "kind = \"qemu\"\nprogram = \"qemu-system-of-nothing\"\ndisk = \"none\"";
     let again = Stop::new().unwrap();
     let guard = rig.guard();
     let error = rig.config(none).start(0, None, &guard, &again).unwrap_err().to_string();

@@ -1,6 +1,9 @@
 //! Networks of their own.
 
+use std::fs;
 use std::process::Command;
+
+use nightwatt_environments::netns::NAMESPACE;
 
 use crate::rig::{Rig, inside, program, root};
 
@@ -44,4 +47,26 @@ fn packets_are_lost_as_often_as_wanted() {
     let error =
         rig.config("kind = \"netns\"\nloss = 7.0").start(0, None, &guard, &rig.stop).unwrap_err();
     assert!(error.to_string().contains("from 0 to 1"), "{error}");
+}
+
+#[test]
+fn a_network_that_nothing_ties_to_the_host_has_no_way_out_and_says_where_it_is() {
+    if program("ip", "iproute2").is_none() || root().is_none() {
+        return;
+    }
+    let rig = Rig::new();
+    rig.try_all("kind = \"netns\"\ntied = false");
+    let guard = rig.guard();
+    let started = rig.start("kind = \"netns\"\ntied = false", &guard);
+    assert_eq!(inside(&started, "ls /proc/self/net/dev_snmp6"), "lo");
+    let facts = started.facts();
+    let (_, path) = facts.iter().find(|(name, _)| name == NAMESPACE).unwrap();
+    let is = fs::read_link(path).unwrap().display().to_string();
+    assert_eq!(inside(&started, "readlink /proc/self/ns/net"), is);
+    started.stop().unwrap_or_else(|error| panic!("{error}"));
+    let told = rig.config("kind = \"netns\"\ntied = false\nloss = 0.1");
+    let error = told.start(0, None, &guard, &rig.stop).unwrap_err().to_string();
+    assert!(error.contains("of the tie"), "{error}");
+    guard.finish().unwrap_or_else(|error| panic!("{error}"));
+    rig.left("after stop");
 }

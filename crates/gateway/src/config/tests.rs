@@ -441,3 +441,82 @@ fn a_sleeper_is_looked_at_if_somebody_else_can_tell() {
     let by_packet = "[site.power.wake.wol]\nmac = \"52:54:00:12:34:56\"\n";
     assert_eq!(watched(&format!("{by_packet}{agent}")), Duration::ZERO, "its own agent sleeps too");
 }
+
+#[test]
+fn what_cannot_stand_in_a_page_is_refused() {
+    let texts = |texts: &str| format!("hosts = [\"blog.example\"]\nwaiting_texts = {{ {texts} }}");
+    let good = "hosts = [\"blog.example\"]";
+    points_at(13, good, &texts("lang = 'en\"><script>'"), &["is no language", "pt-BR"]);
+    points_at(13, good, &texts("style = '</style><script>'"), &["CSS cannot hold a `<`"]);
+    points_at(13, good, &texts("headline = 'x'"), &["unknown field", "heading"]);
+}
+
+#[test]
+fn services_that_are_passed_through_must_be_on_something_and_told_apart() {
+    let parse = |tables: &str| match Config::parse(&format!("{GOOD}{tables}"), "x") {
+        Ok(_) => "fine".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let service = |name: &str, lines: &str| {
+        format!("\n[[tcp]]\nname = \"{name}\"\nlisten = [\"0.0.0.0:443\"]\n{lines}\n")
+    };
+    let on = |lines: &str| format!("on = \"blog\"\norigin = \":443\"\n{lines}");
+    let two = |a: &str, b: &str| [service("a", &on(a)), service("b", &on(b))].concat();
+    assert_eq!(parse(&two("sni = [\"a.example\"]", "")), "fine");
+    for (tables, says) in [
+        (two("", ""), "only one of those that share an address can do without `sni`"),
+        (two("sni = [\"a.example\"]", "sni = [\"A.example\"]"), "claimed twice, by `a`"),
+        (service("blog", &on("")), "the names of sites and machines must differ"),
+        (service("a", "on = \"no\"\norigin = \":22\""), "called `no`"),
+        (service("a", "on = \"blog\"\norigin = \"10.0.0.5\""), "write host and port"),
+        (service("a", "on = \"blog\"\norigin = \":0\""), "write host and port"),
+        (service("a", &on("sni = [\"*\"]")), "is not a name that TLS can ask for"),
+        (service("a", &on("quiet = \"0\"")), "`quiet` is 0"),
+        (service("a", &on("held = 0")), "`held` is 0"),
+        (service("a", &on("asleep = \"drop\"")), "reset"),
+    ] {
+        let said = parse(&tables);
+        assert!(said.contains(says), "{tables}\n{said}");
+    }
+}
+
+#[test]
+fn what_belongs_to_no_service_keeps_its_name() {
+    let text = format!(
+        "{GOOD}\n[[tcp]]\nname = \"unknown\"\nlisten = [\"0.0.0.0:22\"]\non = \"blog\"\norigin = \":22\"\n"
+    );
+    let said = Config::parse(&text, "x").unwrap_err().to_string();
+    assert!(said.contains("connections that are for no service"), "{said}");
+}
+
+#[test]
+fn the_examples_of_the_docs_are_good() {
+    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let text = |path: &str| std::fs::read_to_string(docs.join(path)).unwrap();
+    let good = |name: &str, text: &str| {
+        Config::parse(text, name).unwrap_or_else(|error| panic!("{error}"))
+    };
+    assert!(good("nightwatt.toml", &text("examples/nightwatt.toml")).tcp.is_empty());
+    let names = |config: Config| config.tcp.into_iter().map(|it| it.name).collect::<Vec<_>>();
+    assert_eq!(names(good("tcp.toml", &text("examples/tcp.toml"))), ["ssh", "git", "mail"]);
+    let page = text("passthrough.md");
+    let (_, page) = page.split_once("```toml\n").unwrap();
+    let (example, _) = page.split_once("```").unwrap();
+    // The page leaves out what another one is about.
+    let example = example.replace("# ... how it is woken and put to sleep", "power.simulated = {}");
+    let whole = format!("listen = [\"0.0.0.0:80\"]\n{example}");
+    assert_eq!(names(good("passthrough.md", &whole)), ["ssh", "git", "mail"]);
+}
+
+#[test]
+fn a_machine_with_services_needs_no_site_and_no_address_for_http() {
+    let text = |origin: &str| {
+        format!(
+            "[[machine]]\nname = \"metal\"\nprobe = \"controller\"\npower.simulated = {{}}\n\
+             [[tcp]]\nname = \"ssh\"\nlisten = [\"0.0.0.0:22\"]\non = \"metal\"\norigin = \"{origin}\"\n"
+        )
+    };
+    assert!(Config::parse(&text("10.0.0.5:22"), "x").is_ok());
+    let said = Config::parse(&text(":22"), "x").unwrap_err().to_string();
+    assert!(said.contains("a machine has no origin"), "{said}");
+}

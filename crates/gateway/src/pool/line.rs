@@ -8,7 +8,7 @@ use nightwatt_model::time::Mono;
 use tokio::sync::oneshot;
 
 use super::{Seat, ServerPool};
-use crate::hold::Spool;
+use crate::hold::Spooling;
 
 /// What became of a request that wanted a place.
 pub(crate) enum Placed {
@@ -20,6 +20,8 @@ pub(crate) enum Placed {
     Refused,
     /// It waited for too long.
     TooLong,
+    /// Its client is gone.
+    Left,
 }
 
 /// How a request is offered to the pool.
@@ -39,7 +41,7 @@ impl ServerPool {
     pub(crate) async fn place(
         self: &Arc<Self>,
         offer: Offer,
-        spool: &mut Spool,
+        spool: &mut impl Spooling,
         deadline: Mono,
     ) -> Placed {
         self.has_begun().await;
@@ -54,11 +56,12 @@ impl ServerPool {
         self.counts.waited.fetch_add(1, Ordering::Relaxed);
         let in_line = InLine { pool: self, id };
         match self.clock.until(deadline, wait(receiver, spool, &self.clock)).await {
-            Ok(Some(seat)) => {
+            Ok(Placed::Waited(seat)) => {
                 std::mem::forget(in_line);
                 Placed::Waited(seat)
             }
-            Ok(None) | Err(_) => Placed::TooLong,
+            Ok(placed) => placed,
+            Err(_) => Placed::TooLong,
         }
     }
 
@@ -85,14 +88,25 @@ impl Drop for InLine<'_> {
     }
 }
 
-async fn wait(mut seat: oneshot::Receiver<Seat>, spool: &mut Spool, clock: &Clock) -> Option<Seat> {
+async fn wait(
+    mut seat: oneshot::Receiver<Seat>,
+    spool: &mut impl Spooling,
+    clock: &Clock,
+) -> Placed {
+    let placed = |seat: Result<Seat, _>| seat.map_or(Placed::TooLong, Placed::Waited);
     tokio::select! {
         biased;
-        seat = &mut seat => return seat.ok(),
-        () = spool.fill() => {}
+        seat = &mut seat => return placed(seat),
+        there = spool.fill() => if !there {
+            return Placed::Left;
+        }
     }
     // Nothing comes from the client any more: only time can help.
-    let seat = clock.parked(seat).await;
+    let seat = tokio::select! {
+        biased;
+        seat = clock.parked(seat) => seat,
+        () = spool.gone() => return Placed::Left,
+    };
     clock.parked(clock.turn()).await;
-    seat.ok()
+    placed(seat)
 }

@@ -8,6 +8,7 @@ use nightwatt_model::time::Mono;
 
 use super::{PoolServer, ServerPool, State};
 use crate::origin::{OriginError, OriginPool};
+use crate::supervisor::Supervisor;
 
 /// A place at a server, from the moment at which the pool gave it until the server has done its part, or
 /// the exchange is over. While it lasts the server is not put to sleep.
@@ -60,6 +61,11 @@ impl Seat {
     /// Is its server awake for less than that, and can its probe not tell whether it is ready?
     pub(crate) fn may_still_start(&self, within: Duration) -> bool {
         !self.at().probes_http && self.at().supervisor.woke_within(within)
+    }
+
+    /// Who looks after its server.
+    pub(crate) fn supervisor(&self) -> &Arc<Supervisor> {
+        &self.at().supervisor
     }
 
     /// Ends when its server was found to have failed.

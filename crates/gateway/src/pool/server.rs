@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_model::history::Rates;
 use nightwatt_model::policy::fleet::Kind;
 use nightwatt_model::policy::lifecycle::Patience;
 use nightwatt_model::policy::manager::Settings;
 use nightwatt_model::policy::sleep::AlwaysOn;
+use nightwatt_model::quantity::Watts;
 use nightwatt_model::scenario::{Scenario, Server};
 use nightwatt_model::time::Mono;
 use nightwatt_power::neighbour::Neighbour;
@@ -89,9 +91,18 @@ impl PoolServer {
             probe: Probe::new(probe, (*clock).clone()),
             neighbour: away.then(|| neighbour(server, clock)).flatten(),
         };
-        let records = common.records(&server.name, [meter.clone(), None])?;
-        let wake_timeout = server.wake_timeout(kind);
-        let mind = (settings(server, kind, wake_timeout), Box::new(AlwaysOn) as _);
+        let kind =
+            if server.on.is_some() && kind_name.is_empty() { on_others_bill(kind) } else { *kind };
+        let rates = Rates {
+            states: as_server(&kind).power_states(),
+            busy: kind.busy - kind.idle,
+            // It is on the bill of the site.
+            proxy: Watts::ZERO,
+            electricity: config.scenario_of(site).electricity.clone(),
+        };
+        let records = common.records(&server.name, [meter.clone(), None], rates)?;
+        let wake_timeout = server.wake_timeout(&kind);
+        let mind = (settings(server, &kind, wake_timeout), Box::new(AlwaysOn) as _);
         let (supervisor, task) = Supervisor::start(&server.name, clock, mind, hands, records);
         tasks.push(task);
         tasks.extend(guest.map(|guest| tokio::spawn(guest.follow(Arc::clone(&supervisor)))));
@@ -104,8 +115,6 @@ impl PoolServer {
         );
         let origin = Arc::new(origin);
         tasks.push(tokio::spawn(drop_stale(Arc::clone(&origin), supervisor.phase())));
-        let kind =
-            if server.on.is_some() && kind_name.is_empty() { on_others_bill(kind) } else { *kind };
         Ok(Self {
             supervisor,
             origin,
@@ -126,13 +135,7 @@ impl PoolServer {
 
     /// One of its kind as the scenario of a site would have it; `on_w` is idle.
     pub(crate) fn as_server(&self) -> Server {
-        Server {
-            on_w: self.kind.idle.get(),
-            off_w: self.kind.off.get(),
-            switch_j: self.kind.switch.get(),
-            wake_time: self.kind.switch_on,
-            ..Server::default()
-        }
+        as_server(&self.kind)
     }
 
     pub(super) fn answered(&self) {
@@ -158,6 +161,17 @@ impl PoolServer {
     /// Failures since it last answered, this one too.
     pub(super) fn struck(&self) -> u32 {
         self.strikes.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+    }
+}
+
+/// One of its kind as the scenario of a site would have it.
+fn as_server(kind: &Kind) -> Server {
+    Server {
+        on_w: kind.idle.get(),
+        off_w: kind.off.get(),
+        switch_j: kind.switch.get(),
+        wake_time: kind.switch_on,
+        ..Server::default()
     }
 }
 

@@ -94,7 +94,8 @@ impl Asked<'_> {
                 let answer = answers::later(StatusCode::SERVICE_UNAVAILABLE, after, text);
                 return Err((answer, Answered::Unavailable));
             }
-            Placed::TooLong => {
+            // (Of a client that has left nobody reads the answer.)
+            Placed::TooLong | Placed::Left => {
                 let text = "No server had a place in time.";
                 let answer = answers::sentence(StatusCode::GATEWAY_TIMEOUT, text);
                 return Err((answer, Answered::Timeout));

@@ -206,6 +206,7 @@ impl Plain {
             agent,
             referer: None,
             accepts_html: false,
+            wants_json: false,
         };
         Some(Self { facts, parts })
     }

@@ -1,5 +1,6 @@
 //! In which order answers are looked for: cache, server, what needs no server, wake-up.
 
+use nightwatt_gateway::config::SiteConfig;
 use nightwatt_model::time::Mono;
 
 use crate::client::{CRAWLER, Client, ask, get, post};
@@ -210,6 +211,52 @@ fn where_the_waiting_page_is_switched_off_browsers_are_held() {
     asleep().site(|site| site.waiting_page = false).play(async |stage| {
         assert_eq!(stage.ask(get("/").by_browser()).await.how(), (200, "held"));
         assert_eq!(stage.now(), Mono::from_secs(5));
+    });
+}
+
+#[test]
+fn the_waiting_page_is_about_this_moment_and_says_what_it_is_told_to() {
+    let german = |site: &mut SiteConfig| {
+        site.waiting_texts.heading = "Einen <Moment>".to_owned();
+        site.waiting_texts.lang = "de".to_owned();
+    };
+    asleep().site(german).play(async |stage| {
+        let got = stage.ask(get("/a?b=c").by_browser()).await;
+        assert_eq!(got.how(), (503, "waiting-page"));
+        assert_eq!((got.field("cache-control"), got.seconds("retry-after")), (Some("no-store"), 5));
+        let page = got.text();
+        assert!(
+            page.contains("<html lang=\"de\">") && page.contains("Einen &lt;Moment&gt;"),
+            "{page}"
+        );
+        // Without JavaScript it asks again after as long as waking takes; the address is the page's own.
+        assert!(page.contains("<noscript><meta http-equiv=\"refresh\" content=\"5\"></noscript>"));
+        // What changes something is never sent again by a page.
+        assert_eq!(stage.ask(post("/a", "x").by_browser()).await.how(), (200, "held"));
+    });
+}
+
+#[test]
+fn programs_that_read_json_get_problems_as_json() {
+    let broke = |site: &mut SiteConfig| site.wakes_per_client_and_hour = 0;
+    asleep().site(broke).play(async |stage| {
+        let asked = get("/api").field("Accept", "application/json");
+        let got = stage.ask(asked).await;
+        assert_eq!(got.how(), (503, "budget"));
+        assert_eq!(got.field("content-type"), Some("application/problem+json"));
+        assert_eq!(got.field("cache-control"), Some("no-store"));
+        assert!(got.seconds("retry-after") > 0);
+        // RFC 9457, 3.1: these members, and the status that was sent.
+        let problem: serde_json::Value = serde_json::from_str(got.text()).unwrap();
+        assert_eq!(problem["status"], 503);
+        assert_eq!(problem["title"], "Service Unavailable");
+        assert_eq!(problem["type"], "about:blank");
+        assert!(problem["detail"].as_str().unwrap().contains("woken the server too often"));
+        // A browser that takes JSON, too, is no program; nor is who does not say.
+        for accept in ["text/html,application/json", "*/*"] {
+            let got = stage.ask(get("/api").field("Accept", accept)).await;
+            assert_eq!(got.field("content-type"), Some("text/plain; charset=utf-8"), "{accept}");
+        }
     });
 }
 

@@ -13,6 +13,7 @@ use nightwatt_model::time::Mono;
 
 use crate::client::{BROWSER, CRAWLER, get, post};
 use crate::machines::on;
+use crate::passthrough_programs::services;
 use crate::stage::{Setup, Stage, asleep, awake, secs};
 
 /// A page as a reader of its own sees it, which knows nothing of the writer.
@@ -446,6 +447,11 @@ fn the_documentation_lists_every_metric_and_no_other() {
         let page = scrape(stage).await;
         needed.extend(rows(&page));
         accounts_for_servers(&page);
+    });
+    let table =
+        "[[tcp]]\nname = \"ssh\"\nlisten = [\"127.0.0.1:0\"]\non = \"blog\"\norigin = \":22\"\n";
+    services(busy(), table.to_owned()).play(async |stage| {
+        needed.extend(rows(&scrape(stage).await));
     });
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
     let text = std::fs::read_to_string(path).unwrap();

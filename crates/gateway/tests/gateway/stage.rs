@@ -10,7 +10,7 @@ use nightwatt_clock::Clock;
 use nightwatt_gateway::control::{Order, Reply, ask as order};
 use nightwatt_gateway::journal::{self, Record};
 use nightwatt_gateway::metering::Feed;
-use nightwatt_gateway::status::{MachineStatus, PoolStatus, SiteStatus};
+use nightwatt_gateway::status::{MachineStatus, PoolStatus, SiteStatus, TcpStatus};
 use nightwatt_gateway::{Config, Extras, Gateway, Options, Running, StartError};
 use nightwatt_model::policy::sleep::PolicyChoice;
 use nightwatt_model::time::{Mono, Wall};
@@ -373,6 +373,16 @@ impl Stage {
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.running().addresses[0]
+    }
+
+    /// Where connections are passed through, in the order of the configuration.
+    pub(crate) fn tcp_addresses(&self) -> &[SocketAddr] {
+        &self.running().tcp_addresses
+    }
+
+    /// The services that are passed through.
+    pub(crate) fn services(&self) -> Vec<TcpStatus> {
+        self.running().gateway.status().tcp
     }
 
     pub(crate) fn admin_address(&self) -> Option<SocketAddr> {

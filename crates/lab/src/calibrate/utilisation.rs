@@ -26,6 +26,10 @@ const SETTLING: f64 = 0.2;
 /// A thread is busy for its share of so long, over and over.
 const PERIOD: Duration = Duration::from_millis(20);
 
+/// Loads that lie less apart say little of what lies between idle and full. A machine that was idle at
+/// the start covers nearly all.
+const LEAST_COVERED: f64 = 0.5;
+
 /// How it is to be done.
 #[derive(Debug, Clone)]
 pub struct UtilisationOptions {
@@ -76,6 +80,10 @@ pub fn run(
         }
     }
     let fit = fit_utilisation(&points)?;
+    let (low, high) = fit.covered;
+    if high - low < LEAST_COVERED {
+        return Err(Error::Busy { low: 100.0 * low, high: 100.0 * high });
+    }
     let readings: Vec<(f64, Watts)> =
         points.iter().map(|point| (point.utilisation, point.power)).collect();
     let measured_by = format!("{}/{}", options.meter.name(), channel.name);
@@ -126,13 +134,18 @@ fn measure(
 }
 
 /// Threads that are busy for a share of the time; they end when it is dropped.
-struct Load {
+pub(super) struct Load {
     stop: Stop,
     threads: Vec<std::thread::JoinHandle<()>>,
 }
 
 impl Load {
     fn begin(share: f64) -> Result<Self, Error> {
+        Self::in_periods(share, PERIOD)
+    }
+
+    /// On each CPU a stretch of work begins once in every period.
+    pub(super) fn in_periods(share: f64, period: Duration) -> Result<Self, Error> {
         let cannot = |source| Error::System { what: "start threads", source };
         let stop = Stop::new().map_err(cannot)?;
         let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -140,7 +153,7 @@ impl Load {
         for _ in 0..if share > 0.0 { count } else { 0 } {
             let stop = load.stop.clone();
             let thread = std::thread::Builder::new().name("load".to_owned());
-            load.threads.push(thread.spawn(move || spin(share, &stop)).map_err(cannot)?);
+            load.threads.push(thread.spawn(move || spin(share, period, &stop)).map_err(cannot)?);
         }
         Ok(load)
     }
@@ -156,14 +169,14 @@ impl Drop for Load {
     }
 }
 
-fn spin(share: f64, stop: &Stop) {
+fn spin(share: f64, period: Duration, stop: &Stop) {
     let mut begins = monotonic();
     while !stop.is_stopped() {
-        let busy = begins + PERIOD.mul_f64(share);
+        let busy = begins + period.mul_f64(share);
         while monotonic() < busy {
             std::hint::spin_loop();
         }
-        begins = begins + PERIOD;
+        begins = begins + period;
         if share < 1.0 {
             stop.wait_until(begins);
         }

@@ -153,7 +153,7 @@ pub struct ChannelTotal {
 }
 
 impl ChannelTotal {
-    pub(super) fn of(
+    pub(crate) fn of(
         measured: &Measured,
         channel: &Channel,
         shares: &Shares,
@@ -299,7 +299,7 @@ impl Seen<'_> {
 }
 
 /// What any of these reports may have to say of its meters.
-pub(super) fn of_meters(channels: &[ChannelTotal], measured: &[Measured]) -> Vec<String> {
+pub(crate) fn of_meters(channels: &[ChannelTotal], measured: &[Measured]) -> Vec<String> {
     let mut warnings = Vec::new();
     if channels.iter().all(|channel| matches!(channel.provenance, Provenance::Modelled { .. })) {
         warnings.push(

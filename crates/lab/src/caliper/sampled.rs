@@ -5,6 +5,7 @@
 //! what it saw (`model::samples`).
 
 mod books;
+pub(crate) mod channels;
 mod result;
 mod text;
 
@@ -69,7 +70,7 @@ pub fn run(
     books.read(&mut samples);
     let (measured, _) = metering.finish(course.end);
     for event in events.try_iter() {
-        books.event(&event);
+        books.channels.event(&event);
     }
     books.close();
     Ok(SampledReport::of(
@@ -129,7 +130,7 @@ fn follow(
                     let finished = finished?;
                     return Ok(Course { begin, end: finished.end, finished: Some(finished) });
                 }
-                Ok(event) => books.event(&event),
+                Ok(event) => books.channels.event(&event),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
             let is_over = deadline.is_some_and(|deadline| monotonic() >= deadline);

@@ -112,14 +112,14 @@ impl SectionReport {
 }
 
 /// Joules with five digits that count.
-pub(super) fn figure(joules: f64) -> String {
+pub(crate) fn figure(joules: f64) -> String {
     let digits = if joules > 0.0 { 4 - joules.log10().floor() as i32 } else { 2 };
     let digits = digits.clamp(0, 6) as usize;
     format!("{joules:.digits$}")
 }
 
 /// `1.234 ms`.
-pub(super) fn seconds(time: f64) -> String {
+pub(crate) fn seconds(time: f64) -> String {
     match time {
         _ if time >= 1.0 => format!("{time:.3} s"),
         _ if time >= 1e-3 => format!("{:.3} ms", time * 1e3),

@@ -9,7 +9,6 @@ use nightwatt_report::{Axis, Chart, Kind, Scale, Series};
 use super::figures::{PER_OPERATION, POWER, RATE};
 use super::metering::POWER_FILE;
 use super::plan::{Cell, FactorKind, Plan};
-use super::record::RunRecord;
 use super::result::{Comparison, Report};
 use super::text::words;
 
@@ -20,10 +19,12 @@ const TRACE_POINTS: usize = 300;
 const MOST_TRACES: usize = 7;
 
 impl Report {
-    /// The main figure of each environment in that of the baseline; or where there is none, itself.
-    pub(super) fn bars(&self, comparison: &Comparison) -> Option<Chart> {
-        let main = comparison.main.as_str();
+    /// A figure of each environment in that of the baseline; or where there is none, itself.
+    pub(super) fn bars(&self, comparison: &Comparison, main: &str) -> Option<Chart> {
         let cells: Vec<_> = self.cells(&comparison.name, main).filter(|it| it.n > 0).collect();
+        if cells.is_empty() {
+            return None;
+        }
         let has_baseline = cells.iter().any(|cell| cell.environment == self.baseline);
         let is_relative = has_baseline && cells.len() > 1;
         let names: Vec<String> = cells.iter().map(|cell| cell.environment.clone()).collect();
@@ -62,7 +63,7 @@ impl Report {
         }
         Some(chart.description(
             "Each bar is the mean over the runs; whiskers are 95 % intervals. Less is better where the figure \
-             is an energy, a power or a time.",
+             is an energy, a power or a time; more where it is a rate.",
         ))
     }
 
@@ -126,36 +127,6 @@ impl Report {
         Some(chart.description("Means over the runs, with 95 % intervals."))
     }
 
-    /// The share of responses that came within a time, over all runs of each combination.
-    pub(super) fn service_curves(&self) -> Vec<Chart> {
-        let mut charts = Vec::new();
-        for comparison in &self.comparisons {
-            let mut curves: BTreeMap<String, Vec<&RunRecord>> = BTreeMap::new();
-            for run in self.runs.iter().filter(|run| run.percentiles.len() > 1) {
-                let cell = &self.plan.cells[run.cell];
-                if self.plan.name_of_comparison(cell) == comparison.name {
-                    curves.entry(self.plan.name_on_axis(cell)).or_default().push(run);
-                }
-            }
-            if curves.is_empty() {
-                continue;
-            }
-            let mut chart = Chart::new(
-                format!("{}: responses within a time", comparison.name),
-                Axis::new("response time", "s", Scale::LogDuration),
-                Axis::new("share of operations", "%", Scale::FromZero),
-            );
-            for (name, runs) in curves {
-                chart = chart.series(Series::new(name, Kind::Line).points(mean_curve(&runs)));
-            }
-            charts.push(chart.description(
-                "Each point is the mean over the runs of the time within which so many per cent of all \
-                 operations were answered: where some failed, a curve ends below 100 %.",
-            ));
-        }
-        charts
-    }
-
     /// Power of the first run of every environment under each workload.
     pub(super) fn power_charts(&self, folder: &Path) -> Vec<Chart> {
         let mut charts = Vec::new();
@@ -201,23 +172,6 @@ fn line_name(plan: &Plan, cell: &Cell, factor: usize) -> String {
         parts.push(format!("{} {}", other.name, other.values[level]));
     }
     parts.join(", ")
-}
-
-/// Time and percentage of all operations, at the percentages of responses that all runs have.
-fn mean_curve(runs: &[&RunRecord]) -> Vec<(f64, f64)> {
-    let Some(first) = runs.first() else { return Vec::new() };
-    let at = |percent: f64| -> Option<f64> {
-        let times: Option<Vec<f64>> = runs
-            .iter()
-            .map(|run| {
-                run.percentiles.iter().find(|it| it.0.to_bits() == percent.to_bits()).map(|it| it.1)
-            })
-            .collect();
-        times.map(|times| times.iter().sum::<f64>() / times.len() as f64)
-    };
-    let answered = runs.iter().map(|run| run.answered).sum::<f64>() / runs.len() as f64;
-    let point = |&(percent, _): &(f64, f64)| Some((at(percent)?, percent * answered));
-    first.percentiles.iter().filter_map(point).collect()
 }
 
 /// Time since the first reading and power of a source, `rapl/package-0 + rapl/dram-0`; of counters the mean
@@ -282,21 +236,5 @@ mod tests {
         ];
         let wanted = [(15, 24.0), (20, 26.0), (35, 29.0), (40, 31.0)];
         assert_eq!(sum(readings, 2), wanted);
-    }
-
-    #[test]
-    fn a_curve_of_service_ends_where_errors_begin() {
-        let run = |seconds: f64, answered: f64| {
-            let json = serde_json::json!({
-                "number": 1, "block": 0, "cell": 0, "attempt": 0, "began": "", "elapsed_s": 1.0,
-                "failed": null, "figures": [], "percentiles": [[50.0, seconds], [100.0, 2.0 * seconds]],
-                "answered": answered, "errors": 0, "channels": [], "settings": {}, "facts": {},
-                "warnings": [],
-            });
-            serde_json::from_value::<RunRecord>(json).unwrap()
-        };
-        // Means of 1 and 3 s, and of shares of 0.5 and 1.
-        let curve = mean_curve(&[&run(1.0, 0.5), &run(3.0, 1.0)]);
-        assert_eq!(curve, [(2.0, 37.5), (4.0, 75.0)]);
     }
 }

@@ -45,6 +45,16 @@ pub enum Error {
         .0.display()
     )]
     InUse(PathBuf),
+    /// Another comparison runs, and this one changes settings.
+    #[error(
+        "another `nightwatt compare` runs on this machine, and this plan changes its settings: wait for its end"
+    )]
+    NotAlone,
+    /// Another comparison changes settings.
+    #[error(
+        "another `nightwatt compare` changes settings of this machine while it runs: wait for its end"
+    )]
+    SettingsChange,
     /// Files of others are there.
     #[error(
         "{} is no folder of results: {why}; name another by `--out`, which need not be there yet", folder.display()

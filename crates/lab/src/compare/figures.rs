@@ -29,7 +29,7 @@ pub(crate) const ERRORS: &str = "errors";
 
 /// What `compare` calls its own figures. A tool's that is called so gets another name: a run has no two of
 /// one name.
-const OURS: [&str; 13] = [
+const OURS: [&str; 14] = [
     PER_OPERATION,
     DYNAMIC_PER_OPERATION,
     POWER,
@@ -42,12 +42,17 @@ const OURS: [&str; 13] = [
     "machine_busy",
     "load_average",
     "memory_used",
+    "memory_used_most",
     // A column of the tables.
     "coverage",
 ];
 
 /// Copies whose times differ by more than this share did not do their work side by side.
 const UNEVEN: f64 = 0.1;
+
+/// By how much the times of tools may be off: some tell whole seconds.
+const ROUNDING: f64 = 0.05;
+const A_SECOND: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// What one copy's tool said.
 pub(crate) struct Said(pub(super) Outcome);
@@ -67,10 +72,18 @@ pub(crate) fn energy_channels<'a>(
     plan: &Plan,
     channels: &'a [ChannelRecord],
 ) -> Vec<&'a ChannelRecord> {
+    channels_of(plan.energy.as_deref(), channels)
+}
+
+/// The same for whoever has no plan: the one that is wanted, or those that say most.
+pub(crate) fn channels_of<'a>(
+    wanted: Option<&str>,
+    channels: &'a [ChannelRecord],
+) -> Vec<&'a ChannelRecord> {
     // What said nothing is no source.
     let spoke = || channels.iter().filter(|it| it.watts.is_some());
-    if let Some(wanted) = &plan.energy {
-        return spoke().filter(|it| name_of(it) == *wanted).collect();
+    if let Some(wanted) = wanted {
+        return spoke().filter(|it| name_of(it) == wanted).collect();
     }
     let is_modelled = |it: &ChannelRecord| {
         matches!(it.provenance, nightwatt_model::energy::Provenance::Modelled { .. })
@@ -92,7 +105,7 @@ pub(crate) fn energy_channels<'a>(
     if parts.is_empty() { whole(true).into_iter().collect() } else { parts }
 }
 
-fn name_of(channel: &ChannelRecord) -> String {
+pub(crate) fn name_of(channel: &ChannelRecord) -> String {
     format!("{}/{}", channel.meter, channel.channel)
 }
 
@@ -176,6 +189,8 @@ pub(crate) fn fill(plan: &Plan, record: &mut RunRecord, said: &[Said], idle: Opt
     record.answered =
         done.filter(|done| *done > 0.0).map_or(1.0, |done| done / (done + errors as f64));
     record.warnings.extend(uneven(&outcomes, elapsed));
+    let trimmed = elapsed - (plan.runs.trim_first + plan.runs.trim_last).as_secs_f64();
+    record.warnings.extend(idle_part(&outcomes, trimmed));
     for (copy, outcome) in outcomes.iter().enumerate() {
         let of = if outcomes.len() > 1 { format!("copy {copy}: ") } else { String::new() };
         record.warnings.extend(outcome.warnings.iter().map(|warning| format!("{of}{warning}")));
@@ -200,6 +215,30 @@ fn durations(outcomes: &[&Outcome], elapsed: f64) -> impl Iterator<Item = f64> {
 fn rate(outcomes: &[&Outcome], elapsed: f64) -> Option<f64> {
     let longest = durations(outcomes, elapsed).reduce(f64::max)?;
     Some(operations(outcomes)? / longest)
+}
+
+/// A tool cannot have taken longer than it ran: then its clock is read in the wrong unit.
+pub(crate) fn check_times(said: &[Said], elapsed: std::time::Duration) -> Result<(), String> {
+    let limit = elapsed.mul_f64(1.0 + ROUNDING) + A_SECOND;
+    match said.iter().filter_map(|said| said.0.duration).find(|told| *told > limit) {
+        None => Ok(()),
+        Some(told) => Err(format!(
+            "the tool says that it took {:.1} s, and it ran for {:.1} s: is its time read in the right unit?",
+            told.as_secs_f64(),
+            elapsed.as_secs_f64()
+        )),
+    }
+}
+
+/// Says if a tool worked for a part of its run only: power is the mean of all of it.
+fn idle_part(outcomes: &[&Outcome], elapsed: f64) -> Option<String> {
+    let longest = durations(outcomes, elapsed).reduce(f64::max)?;
+    (longest < (1.0 - UNEVEN) * elapsed).then(|| {
+        format!(
+            "by its own clock the tool worked for {longest:.1} s of {elapsed:.1} s: power is the mean over all \
+             of them (`trim_first`, `trim_last`), operations a second are those of its own time"
+        )
+    })
 }
 
 /// Says if copies did not end together.
@@ -231,6 +270,9 @@ fn together(values: &[f64], its_unit: &str) -> f64 {
 }
 
 fn singular(what: &str) -> String {
+    if what == "series" {
+        return what.to_owned();
+    }
     match what.strip_suffix("ies") {
         Some(stem) => format!("{stem}y"),
         None => what.strip_suffix('s').unwrap_or(what).to_owned(),

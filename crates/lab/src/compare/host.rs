@@ -1,11 +1,14 @@
 //! What this machine is set to, and what it does, at the time of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
+use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_meters::Host;
 use nightwatt_meters::machine::{self, Counts};
 
+use super::error::Error;
 use super::record::{Better, RunFigure};
 
 const CPUS: &str = "/sys/devices/system/cpu";
@@ -88,33 +91,85 @@ fn temperature(host: &Host) -> Option<f64> {
     zones.iter().filter_map(read).reduce(f64::max)
 }
 
-/// What the machine has done up to a moment.
-pub(crate) struct Doings(Option<Counts>);
+/// Time between two looks at memory and load.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// What the machine does from now on.
+pub(crate) struct Doings {
+    host: Host,
+    before: Option<Counts>,
+    stop: Stop,
+    looks: JoinHandle<Looks>,
+}
+
+/// Means over time.
+#[derive(Debug, Default)]
+struct Looks {
+    memory: Vec<f64>,
+    load: Vec<f64>,
+}
+
+impl Looks {
+    fn look(&mut self, host: &Host) {
+        self.memory.extend(memory_used(host));
+        self.load.extend(load(host));
+    }
+}
 
 impl Doings {
-    pub(crate) fn so_far(host: &Host) -> Self {
-        Self(Counts::read(host).ok())
+    pub(crate) fn begin(host: &Host) -> Result<Self, Error> {
+        let cannot = |source| Error::System { what: "watch what the machine does", source };
+        let stop = Stop::new().map_err(cannot)?;
+        let (theirs, machine) = (stop.clone(), host.clone());
+        let watch = move || {
+            let mut looks = Looks::default();
+            let mut due = monotonic();
+            while !theirs.is_stopped() {
+                looks.look(&machine);
+                due = due + LOOK_EVERY;
+                theirs.wait_until(due);
+            }
+            looks
+        };
+        let looks = std::thread::Builder::new().name("doings".to_owned()).spawn(watch);
+        let looks = looks.map_err(cannot)?;
+        Ok(Self { host: host.clone(), before: Counts::read(host).ok(), stop, looks })
     }
 
     /// What it has done since, `time` ago.
-    pub(crate) fn figures(&self, host: &Host, time: Duration) -> Vec<RunFigure> {
-        let mut all = Vec::new();
-        let mut note = |name: &str, value: Option<f64>, unit: &str| {
-            let better = Better::Neither;
-            let figure =
-                |value| RunFigure { name: name.to_owned(), value, unit: unit.to_owned(), better };
-            all.extend(value.map(figure));
+    pub(crate) fn end(self, time: Duration) -> Vec<RunFigure> {
+        let after = Counts::read(&self.host).ok();
+        self.stop.stop();
+        let looks = self.looks.join().unwrap_or_default();
+        let busy = after
+            .zip(self.before)
+            .map(|(after, before)| 100.0 * after.since(&before, time).utilisation);
+        let mean = |values: &[f64]| {
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
         };
-        let busy = || {
-            let activity = Counts::read(host).ok()?.since(self.0.as_ref()?, time);
-            Some(100.0 * activity.utilisation)
+        let most = looks.memory.iter().copied().reduce(f64::max);
+        let all = [
+            ("machine_busy", busy, "%"),
+            ("load_average", mean(&looks.load), "1"),
+            ("memory_used", mean(&looks.memory), "B"),
+            ("memory_used_most", most, "B"),
+        ];
+        let figure = |(name, value, unit): (&str, Option<f64>, &str)| {
+            let (name, unit, better) = (name.to_owned(), unit.to_owned(), Better::Neither);
+            Some(RunFigure { name, value: value?, unit, better })
         };
-        note("machine_busy", busy(), "%");
-        let load = host.read("/proc/loadavg").ok();
-        note("load_average", load.and_then(|it| it.split(' ').next()?.parse().ok()), "1");
-        note("memory_used", memory_used(host), "B");
-        all
+        all.into_iter().filter_map(figure).collect()
     }
+}
+
+/// Threads that run, want to, or wait for a disk, less the one that asks: what the kernel's load average
+/// is the mean of.
+fn load(host: &Host) -> Option<f64> {
+    let stat = host.read("/proc/stat").ok()?;
+    let count = |name| -> Option<f64> {
+        stat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+    };
+    Some((count("procs_running ")? - 1.0).max(0.0) + count("procs_blocked ")?)
 }
 
 /// Memory that is not available to who asks for some.
@@ -160,6 +215,28 @@ mod tests {
             assert_eq!(settings.get(name).map(String::as_str), Some(value), "{name}");
         }
         assert!(!settings.contains_key("microcode"), "what is not told is not said");
+    }
+
+    #[test]
+    fn load_is_who_runs_but_us_and_who_waits_for_a_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        put(folder.path(), "/proc/stat", "cpu  1 1\nprocs_running 3\nprocs_blocked 2\n");
+        assert_eq!(load(&Host::at(folder.path())), Some(4.0));
+    }
+
+    /// Memory grows while the run goes on, and is given back at its end.
+    #[test]
+    fn memory_of_a_run_is_what_was_used_while_it_went_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let kib = |available: u64| format!("MemTotal: 1000 kB\nMemAvailable: {available} kB\n");
+        put(folder.path(), "/proc/meminfo", &kib(900));
+        let host = Host::at(folder.path());
+        let mut looks = Looks::default();
+        looks.look(&host);
+        put(folder.path(), "/proc/meminfo", &kib(500));
+        looks.look(&host);
+        put(folder.path(), "/proc/meminfo", &kib(900));
+        assert_eq!(looks.memory, [102_400.0, 512_000.0]);
     }
 
     #[test]

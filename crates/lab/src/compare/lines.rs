@@ -56,7 +56,11 @@ pub(crate) fn is_name(word: &str) -> bool {
 
 fn placeholder(inside: &str) -> Option<Placeholder<'_>> {
     match inside.split_once(':') {
-        Some(("port", number)) => number.parse().ok().filter(|it| *it > 0).map(Placeholder::Port),
+        // No port is a word that nobody knows.
+        Some(("port", number)) => {
+            let port = number.parse().ok().filter(|it| *it > 0);
+            Some(port.map_or(Placeholder::Word(inside), Placeholder::Port))
+        }
         Some(_) => None,
         None => is_name(inside).then_some(Placeholder::Word(inside)),
     }

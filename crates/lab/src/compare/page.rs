@@ -5,15 +5,16 @@ use std::path::Path;
 use nightwatt_model::stats::equivalence::Verdict;
 use nightwatt_report::{Block, Chart, Document, KeyFigure, Note, Origin, Section, Text};
 
+use super::figures::RATE;
 use super::result::{Comparison, Report};
-use super::text::{in_a_line, significant, words};
+use super::text::{in_a_line, percent, significant, words};
 
 impl Report {
     /// The report; `generated` says by what and when it was made, `folder` where the runs are.
     pub fn document(&self, generated: String, folder: &Path) -> Document {
         let mut document = Document::new(&self.title);
         let (share, least, most) =
-            (100.0 * self.answers.rule.share, self.answers.rule.min, self.answers.rule.max);
+            (percent(self.answers.rule.share), self.answers.rule.min, self.answers.rule.max);
         document.subtitle = Text::from(format!(
             "{} against {}; each run {least} to {most} times, until ± {share} % of the mean; {} runs, {} of \
              them failed",
@@ -28,6 +29,7 @@ impl Report {
         let traces = self.power_charts(folder);
         sections.extend([
             charts("Against what was varied", self.sweeps()),
+            self.consolidation_section(),
             charts("Quality of service", self.service_curves()),
             charts("Power over time", traces),
             self.data_section(),
@@ -95,7 +97,7 @@ impl Report {
             .figures
             .get(super::plan::MAIN)
             .map_or(0, |figure| figure.to_baseline.ratios.len());
-        let margin = 100.0 * self.answers.margin;
+        let margin = percent(self.answers.margin);
         let factor = self.answers.rule.factor;
         Note::new(
             Origin::Counted,
@@ -114,12 +116,14 @@ impl Report {
 
     fn comparison_section(&self, comparison: &Comparison) -> Section {
         let mut blocks = Vec::new();
-        if let Some(chart) = self.bars(comparison) {
-            blocks.push(chart.into());
+        blocks.extend(self.bars(comparison, &comparison.main).map(Block::from));
+        if comparison.main != RATE {
+            blocks.extend(self.bars(comparison, RATE).map(Block::from));
         }
         if !comparison.main.is_empty() {
             blocks.push(self.published_table(&comparison.name, &comparison.main).into());
         }
+        blocks.extend(self.service_table(&comparison.name).map(Block::from));
         let others: Vec<Block> = (self.figures.iter())
             .filter(|figure| figure.name != comparison.main)
             .map(|figure| self.published_table(&comparison.name, &figure.name))
@@ -146,21 +150,28 @@ impl Report {
         }
         blocks.push(
             Text::from("Beside this page: ")
-                .code("plan.toml")
+                .beside("plan.toml")
                 .plain(", the plan; ")
-                .code("runs.jsonl")
+                .beside("runs.jsonl")
                 .plain(", every run as it was; ")
-                .code("runs.csv")
+                .beside("runs.csv")
                 .plain(" and ")
-                .code("cells.csv")
+                .beside("cells.csv")
                 .plain(", tables; ")
-                .code("runs/NUMBER")
+                .beside("report.json")
+                .plain(", this report as data; ")
+                .beside("runs/")
                 .plain(", what each command said and its power (Parquet).")
                 .into(),
         );
+        let folders = self.runs.iter().map(|run| {
+            let text = Text::default().beside(format!("runs/{:04}/", run.number));
+            text.plain(format!(" {}", self.plan.describe(run.cell)))
+        });
+        let folders = Block::List(folders.collect());
         blocks.push(Block::Details {
             summary: "Every run".to_owned(),
-            blocks: vec![self.runs_table().into()],
+            blocks: vec![self.runs_table().into(), folders],
         });
         Section::new("Settings and data", blocks)
     }

@@ -14,7 +14,7 @@ use nightwatt_environments::{EnvironmentConfig, Started};
 use super::commands::{self, Process};
 use super::error::Error;
 use super::lines::{self, Values};
-use super::plan::{Cell, EnvironmentPlan, FactorKind, Plan, SetupKey, Site};
+use super::plan::{Cell, EnvironmentPlan, Plan, SetupKey, Site};
 
 /// A server has so long until it can be used.
 const READY_LIMIT: Duration = Duration::from_mins(1);
@@ -107,11 +107,8 @@ impl Setup {
             folder: folder.to_owned(),
             stop: stop.clone(),
         };
-        for (factor, level) in plan.factors.iter().zip(&cell.levels) {
-            let (Some(level), FactorKind::Setting(setting)) = (*level, &factor.kind) else {
-                continue;
-            };
-            let set = setting.set(Path::new("/"), &factor.values[level], guard, stop);
+        for (setting, value) in plan.settings(cell) {
+            let set = setting.set(Path::new("/"), value, guard, stop);
             setup.settings.push(failed(set, stop)?);
         }
         // A plan with a wrong one was refused.
@@ -128,6 +125,20 @@ impl Setup {
             setup.serve((plan, cell), copy)?;
         }
         Ok(setup)
+    }
+
+    /// Nobody has changed what was set.
+    pub(crate) fn settings_hold(&self, plan: &Plan, cell: &Cell) -> Result<(), Error> {
+        for (setting, wanted) in plan.settings(cell) {
+            let now = failed(setting.strayed(Path::new("/"), wanted, &self.stop), &self.stop)?;
+            if let Some(now) = now {
+                let name = setting.name();
+                return Err(Error::RunFailed(format!(
+                    "{name} was `{now}` at the end of the run, and not `{wanted}`: something else sets it, too"
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn note_finish(&mut self, plan: &Plan, cell: &Cell) {

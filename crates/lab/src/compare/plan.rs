@@ -8,6 +8,7 @@ mod workload;
 use std::time::Duration;
 
 use nightwatt_environments::EnvironmentConfig;
+use nightwatt_environments::settings::Setting;
 use nightwatt_meters::MeterSpec;
 use serde::Deserialize;
 use toml::Value;
@@ -155,6 +156,18 @@ impl Plan {
             Axis::Environment => "environment",
             Axis::Factor(factor) => &self.factors[factor].name,
         }
+    }
+
+    /// What a cell sets on this machine, and to which values.
+    pub(crate) fn settings<'a>(
+        &'a self,
+        cell: &'a Cell,
+    ) -> impl Iterator<Item = (&'a Setting, &'a String)> {
+        let levels = self.factors.iter().zip(&cell.levels);
+        levels.filter_map(|(factor, level)| match &factor.kind {
+            FactorKind::Setting(setting) => Some((setting, &factor.values[(*level)?])),
+            FactorKind::Word | FactorKind::Option(_) => None,
+        })
     }
 
     /// The environment of a cell, with the options that the cell's levels are.

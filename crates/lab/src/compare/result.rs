@@ -8,10 +8,13 @@ use nightwatt_model::experiment::End;
 use nightwatt_model::experiment::answers::{self, Answers, CellAnswer, RatioAnswer};
 use serde::Serialize;
 
+use super::consolidation::Consolidation;
 use super::error::Error;
 use super::plan::{MAIN, Plan, Site, Workload};
 use super::record::{Better, RunRecord};
-use super::{figures, runner};
+use super::service::ServiceTime;
+use super::text::percent;
+use super::{consolidation, figures, runner, service};
 
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
@@ -35,6 +38,10 @@ pub struct Report {
     pub figures: Vec<FigureName>,
     /// Every figure of every cell, and every ratio.
     pub answers: Answers,
+    /// Response times, where tools tell them.
+    pub service: Vec<ServiceTime>,
+    /// What several copies on one machine save, where copies were varied.
+    pub consolidation: Vec<Consolidation>,
     /// Runs that came to their end.
     pub finished: u64,
     /// Runs that failed, each with the reason.
@@ -43,7 +50,7 @@ pub struct Report {
     pub settings: BTreeMap<String, String>,
     /// Settings that were not: name, and all values that were seen.
     pub settings_that_changed: BTreeMap<String, Vec<String>>,
-    /// What environments say of themselves.
+    /// What environments say of themselves: all values that were seen.
     pub facts: BTreeMap<String, BTreeMap<String, String>>,
     /// What the reader has to know.
     pub warnings: Vec<String>,
@@ -131,6 +138,8 @@ pub fn report(plan: &Plan, runs: &[RunRecord]) -> Result<Report, Error> {
         energy: energy(plan, runs),
         comparisons: comparisons.collect(),
         figures: names(runs),
+        service: service::times(plan, runs),
+        consolidation: consolidation::consolidation(plan, runs, experiment.rule()),
         finished: (runs.len() - failed.len()) as u64,
         warnings: warnings(plan, runs, &answers, &failed),
         answers,
@@ -192,12 +201,18 @@ fn settings(runs: &[RunRecord]) -> (BTreeMap<String, String>, BTreeMap<String, V
 }
 
 fn facts(plan: &Plan, runs: &[RunRecord]) -> BTreeMap<String, BTreeMap<String, String>> {
-    let mut all: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    let mut all: BTreeMap<String, BTreeMap<String, BTreeSet<&str>>> = BTreeMap::new();
     for run in runs {
         let name = &plan.environments[plan.cells[run.cell].environment].name;
-        all.entry(name.clone()).or_default().extend(run.facts.clone());
+        let its = all.entry(name.clone()).or_default();
+        for (fact, value) in &run.facts {
+            its.entry(fact.clone()).or_default().insert(value);
+        }
     }
-    all
+    let joined = |(fact, values): (String, BTreeSet<&str>)| {
+        (fact, values.into_iter().collect::<Vec<_>>().join(", "))
+    };
+    all.into_iter().map(|(name, its)| (name, its.into_iter().map(joined).collect())).collect()
 }
 
 fn warnings(plan: &Plan, runs: &[RunRecord], answers: &Answers, failed: &[Failed]) -> Vec<String> {
@@ -245,7 +260,7 @@ fn warnings(plan: &Plan, runs: &[RunRecord], answers: &Answers, failed: &[Failed
         warnings.push(format!("{environment}: {comparison} was given up: it failed every time"));
     }
     for course in answers.comparisons.iter().filter(|it| it.end == Some(End::Cap)) {
-        let share = 100.0 * answers.rule.share;
+        let share = percent(answers.rule.share);
         warnings.push(format!(
             "{}: not within {share} % of the mean after {} runs, the most that the plan allows",
             course.name, answers.rule.max
@@ -258,12 +273,31 @@ fn warnings(plan: &Plan, runs: &[RunRecord], answers: &Answers, failed: &[Failed
     if outliers > 0 {
         warnings.push(format!("{outliers} runs lie far from the others of their kind; they count"));
     }
-    let said: BTreeSet<&String> = runs.iter().flat_map(|run| &run.warnings).collect();
-    warnings.extend(said.into_iter().take(MOST_WARNINGS).cloned());
+    warnings.extend(said_by_runs(plan, runs));
     warnings
 }
 
-/// Tools may warn in every run, each time with other numbers.
+/// What runs warned of: of those that differ in numbers only the first.
+fn said_by_runs(plan: &Plan, runs: &[RunRecord]) -> Vec<String> {
+    let mut kinds: Vec<(String, String, usize)> = Vec::new();
+    let all = runs.iter().flat_map(|run| run.warnings.iter().map(move |it| (run.cell, it)));
+    for (cell, warning) in all {
+        let words: Vec<&str> = warning.split(|c: char| c.is_ascii_digit()).collect();
+        let kind: String =
+            words.iter().filter(|word| !word.is_empty() && **word != ".").copied().collect();
+        match kinds.iter_mut().find(|(known, ..)| *known == kind) {
+            Some((.., count)) => *count += 1,
+            None => kinds.push((kind, format!("{}: {warning}", plan.describe(cell)), 1)),
+        }
+    }
+    let told = kinds.into_iter().take(MOST_WARNINGS).map(|(_, first, count)| match count {
+        1 => first,
+        _ => format!("{first} (and {} more like that: `runs.jsonl` has them)", count - 1),
+    });
+    told.collect()
+}
+
+/// Of different kinds.
 const MOST_WARNINGS: usize = 20;
 
 impl EnergySource {

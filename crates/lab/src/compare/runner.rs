@@ -6,6 +6,7 @@
 //!                        └──────── values ◄──── read what the tool said ◄─┘      └─► store
 //! ```
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,9 +23,10 @@ use super::figures::{self, Said};
 use super::host::{self, Doings};
 use super::metering::{Meters, Trim};
 use super::places::Setup;
-use super::plan::{MAIN, Plan, Site};
+use super::plan::{Factor, FactorKind, MAIN, Plan, Site};
 use super::record::RunRecord;
 use super::store::Store;
+use super::turn::Turn;
 
 /// What is told while runs go on.
 pub struct Told<'a> {
@@ -34,6 +36,8 @@ pub struct Told<'a> {
     pub next: &'a str,
     /// A guess at the time left, from the runs so far.
     pub left: Option<Duration>,
+    /// The run before, in words, and why it failed, if it did.
+    pub failed: Option<(String, String)>,
 }
 
 impl Told<'_> {
@@ -75,6 +79,16 @@ fn done_of(plan: &Plan, so_far: &[RunRecord], record: &RunRecord) -> Done {
     Done { block: record.block, cell: record.cell, attempt: record.attempt, outcome }
 }
 
+/// A setting that this machine has not got would fail in every run: better none is begun.
+fn check_settings(plan: &Plan, stop: &Stop) -> Result<(), Error> {
+    for factor in &plan.factors {
+        if let FactorKind::Setting(setting) = &factor.kind {
+            setting.check(Path::new("/"), &factor.values, stop)?;
+        }
+    }
+    Ok(())
+}
+
 struct Runner<'a> {
     plan: &'a Plan,
     store: &'a mut Store,
@@ -84,6 +98,8 @@ struct Runner<'a> {
     host: Host,
     guard: Guard,
     setup: Option<Setup>,
+    /// Nobody else changes settings meanwhile.
+    _turn: Turn,
     /// Wall-clock time of what was done in this session, and runs in it.
     spent: (Duration, u32),
 }
@@ -106,21 +122,36 @@ impl<'a> Runner<'a> {
         };
         let meters = Meters::open(&specs, plan.interval)?;
         figures::check_energy(plan, &meters)?;
-        let experiment = experiment(plan, &store.done)?;
+        let experiment = experiment(plan, &store.done).map_err(|error| store.refusal(error))?;
+        let is_setting = |it: &Factor| matches!(it.kind, FactorKind::Setting(_));
+        let turn = Turn::take(plan.factors.iter().any(is_setting))?;
+        if turn.is_shared {
+            tracing::warn!(
+                "another `nightwatt compare` runs on this machine: each is in the figures of the other"
+            );
+        }
+        check_settings(plan, stop)?;
         let guard = Guard::start(&store.undo_file())?;
+        // Now nothing keeps it from running: what `--fresh` forgets goes only now.
+        store.begin(plan)?;
         let (setup, spent) = (None, (Duration::ZERO, 0));
-        Ok(Self { plan, store, stop, experiment, meters, host, guard, setup, spent })
+        Ok(Self { plan, store, stop, experiment, meters, host, guard, setup, _turn: turn, spent })
     }
 
     fn all(&mut self, tell: &mut dyn FnMut(&Told<'_>)) -> Result<(), Error> {
+        let mut failed = None;
         while let Some(step) = self.experiment.next_run() {
             let progress = self.experiment.progress();
             let next = self.plan.describe(step.cell);
             let left = self.left(progress);
-            tell(&Told { progress, next: &next, left });
+            tell(&Told { progress, next: &next, left, failed: failed.take() });
             let began = monotonic();
             let record = self.attempt(step)?;
             let done = done_of(self.plan, &self.store.done, &record);
+            failed = record
+                .failed
+                .as_ref()
+                .map(|why| (format!("run {}, {next}", record.number), why.clone()));
             self.store.push(record)?;
             self.experiment.done(done)?;
             self.spent.0 += monotonic().since(began);
@@ -146,7 +177,7 @@ impl<'a> Runner<'a> {
     /// One attempt at a run. What goes wrong with it is kept with it; only what would go wrong with
     /// all, and the user's wish to stop, is an error.
     fn attempt(&mut self, step: Step) -> Result<RunRecord, Error> {
-        let number = self.store.done.last().map_or(1, |last| last.number + 1);
+        let number = self.store.done.len() as u32 + 1;
         let folder = self.store.run_folder(number)?;
         let attempt = Attempt { step, number, folder, began: Stamp::now() };
         self.stop_if_told()?;
@@ -208,7 +239,7 @@ impl<'a> Runner<'a> {
         }
         let cell = &self.plan.cells[attempt.step.cell];
         let workload = &self.plan.workloads[cell.workload];
-        let doings = Doings::so_far(&self.host);
+        let doings = Cell::new(None);
         let runs = self.plan.runs;
         let trim = Trim { first: runs.trim_first, last: runs.trim_last };
         // Lines are made before: the meters are to see nothing else.
@@ -216,23 +247,33 @@ impl<'a> Runner<'a> {
         let (stop, limit) = (self.stop, runs.time_limit);
         let folder = attempt.folder.as_path();
         let work = |begins: &dyn Fn(Mono)| {
+            let mut running = Processes::default();
+            doings.set(Some(Doings::begin(&self.host)?));
             let begin = monotonic();
             begins(begin);
-            let mut running = Processes::default();
             for (name, command) in lines {
                 running.0.push(Process::start(command, folder, &name)?);
             }
             let endings = running.wait(begin + limit, stop)?;
             let end = monotonic();
-            Ok(((running, endings, end.since(begin)), end))
+            let did = doings.take().map(|doings| doings.end(end.since(begin)));
+            Ok(((running, endings, end.since(begin), did), end))
         };
-        let ((processes, endings, elapsed), power) = self.meters.during(folder, trim, work)?;
+        let ((processes, endings, elapsed, did), power) = self.meters.during(folder, trim, work)?;
         for (process, ending) in processes.0.iter().zip(&endings) {
             if let Some(why) = commands::complaint(*ending, limit, process) {
                 return Err(Error::RunFailed(why));
             }
         }
         self.setup.as_ref().map_or(Ok(()), Setup::server_is_there)?;
+        self.setup.as_ref().map_or(Ok(()), |setup| setup.settings_hold(self.plan, cell))?;
+        if elapsed <= trim.first + trim.last && !(trim.first + trim.last).is_zero() {
+            return Err(Error::RunFailed(format!(
+                "it took {:.1} s, and `trim_first` and `trim_last` take {:.1} s of that: nothing is left that counts",
+                elapsed.as_secs_f64(),
+                (trim.first + trim.last).as_secs_f64()
+            )));
+        }
         let said: Result<Vec<Said>, Error> =
             processes.0.iter().map(|process| Said::read(&workload.reader, process)).collect();
         let facts = self.setup.as_ref().map(Setup::facts).unwrap_or_default();
@@ -241,8 +282,10 @@ impl<'a> Runner<'a> {
         record.warnings = power.warnings;
         record.channels = power.channels;
         let idle = self.setup.as_ref().and_then(Setup::idle_watts);
-        figures::fill(self.plan, &mut record, &said?, idle);
-        record.figures.extend(doings.figures(&self.host, elapsed));
+        let said = said?;
+        figures::check_times(&said, elapsed).map_err(Error::RunFailed)?;
+        figures::fill(self.plan, &mut record, &said, idle);
+        record.figures.extend(did.unwrap_or_default());
         figures::main_of(self.plan, &self.store.done, &record).map_err(Error::RunFailed)?;
         Ok(record)
     }

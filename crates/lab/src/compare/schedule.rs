@@ -78,7 +78,15 @@ pub fn environments() -> String {
     let mut text = String::new();
     for kind in KINDS {
         let _ = writeln!(text, "{:<12}{}", kind.name, kind.about);
+        let options = (kind.options)();
+        if !options.is_empty() {
+            let _ = writeln!(text, "{:<12}options: {}", "", options.join(", "));
+        }
     }
-    text.push_str("\nTheir options are in docs/environments.md.\n");
+    let _ = writeln!(
+        text,
+        "\nAll have the options {}.\ndocs/environments.md says what each means.",
+        nightwatt_environments::COMMON_OPTIONS.join(", ")
+    );
     text
 }

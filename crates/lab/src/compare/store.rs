@@ -32,6 +32,10 @@ pub struct Store {
     pub done: Vec<RunRecord>,
     /// What the reader has to know of them.
     pub warnings: Vec<String>,
+    /// What is there is to be forgotten once nothing keeps the runs from beginning.
+    is_fresh: bool,
+    /// The plan was changed since, in what leaves the runs as they are.
+    is_changed: bool,
 }
 
 fn failed(what: &'static str, path: &Path, source: io::Error) -> Error {
@@ -39,8 +43,8 @@ fn failed(what: &'static str, path: &Path, source: io::Error) -> Error {
 }
 
 impl Store {
-    /// Opens the folder of a plan, or makes it. `fresh`: forgets what is there. Else what is there has to
-    /// be of the same plan, and is gone on with.
+    /// Opens the folder of a plan, or makes it. What is there has to be of the same plan, and is gone on
+    /// with; `fresh`: it is forgotten when the runs begin.
     pub fn open(folder: &Path, plan: &Plan, fresh: bool) -> Result<Self, Error> {
         fs::create_dir_all(folder).map_err(|error| failed("make", folder, error))?;
         check_ours(folder)?;
@@ -50,28 +54,52 @@ impl Store {
         if flock(&runs, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(Error::InUse(folder.to_owned()));
         }
-        if fresh {
-            forget(folder, &runs)?;
+        let (done, warnings) = (Vec::new(), Vec::new());
+        let folder = folder.to_owned();
+        let mut store = Self { folder, runs, done, warnings, is_fresh: fresh, is_changed: false };
+        if !fresh {
+            store.read(plan)?;
         }
-        let place = folder.join(PLAN);
+        Ok(store)
+    }
+
+    /// The runs that are there, which have to be of this plan.
+    fn read(&mut self, plan: &Plan) -> Result<(), Error> {
+        let path = self.folder.join(RUNS);
+        let length = self.runs.metadata().map_err(|error| failed("read", &path, error))?.len();
+        let place = self.folder.join(PLAN);
         match fs::read_to_string(&place) {
-            Ok(text) if text == plan.text => {}
-            Ok(_) => return Err(Error::OtherPlan(folder.to_owned())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                write_whole(&place, plan.text.as_bytes())?;
-            }
+            // A plan of which nothing was run may be any.
+            _ if length == 0 => {}
+            Ok(text) if has_same_runs(&text, &plan.text) => self.is_changed = text != plan.text,
+            Ok(_) => return Err(Error::OtherPlan(self.folder.clone())),
             Err(error) => return Err(failed("read", &place, error)),
         }
         let (done, whole) = read_runs(&path, plan.cells.len())?;
-        let mut warnings = Vec::new();
-        let length = runs.metadata().map_err(|error| failed("read", &path, error))?.len();
         if whole < length {
             // We were killed while we wrote: that run is done again.
-            runs.set_len(whole).map_err(|error| failed("mend", &path, error))?;
-            warnings
+            self.runs.set_len(whole).map_err(|error| failed("mend", &path, error))?;
+            self.warnings
                 .push("the last run was not written down to its end, and is done again".to_owned());
         }
-        Ok(Self { folder: folder.to_owned(), runs, done, warnings })
+        self.done = done;
+        Ok(())
+    }
+
+    /// Nothing keeps the runs from beginning: keeps the plan beside them.
+    pub(crate) fn begin(&mut self, plan: &Plan) -> Result<(), Error> {
+        if std::mem::take(&mut self.is_fresh) {
+            forget(&self.folder, &self.runs)?;
+        }
+        write_whole(&self.folder.join(PLAN), plan.text.as_bytes())
+    }
+
+    /// Runs that do not fit a plan that was changed are those of another.
+    pub(crate) fn refusal(&self, error: Error) -> Error {
+        match error {
+            Error::Experiment(_) if self.is_changed => Error::OtherPlan(self.folder.clone()),
+            other => other,
+        }
     }
 
     /// A new folder for the output of a run.
@@ -108,6 +136,26 @@ impl Store {
     }
 }
 
+/// Do two plans ask for the same runs? Comments and the title say nothing of them, nor does the margin; how
+/// often they are done may change, if the runs that are there fit that, too.
+fn has_same_runs(text: &str, other: &str) -> bool {
+    let runs_of = |text: &str| {
+        let mut table: toml::Table = text.parse().ok()?;
+        table.remove("title");
+        table.remove("margin");
+        if let Some(runs) = table.get_mut("runs").and_then(toml::Value::as_table_mut) {
+            for key in ["least", "most", "precision"] {
+                runs.remove(key);
+            }
+            if runs.is_empty() {
+                table.remove("runs");
+            }
+        }
+        Some(table)
+    };
+    text == other || runs_of(text).is_some_and(|runs| Some(runs) == runs_of(other))
+}
+
 /// Nobody else's files are there, and nobody else may change what is: of what the journal has, we run
 /// every line.
 fn check_ours(folder: &Path) -> Result<(), Error> {
@@ -140,16 +188,22 @@ pub fn read(folder: &Path) -> Result<(Plan, Vec<RunRecord>), Error> {
     Ok((plan, runs))
 }
 
-/// Writes a file that is there whole or not at all.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let part = path.with_extension("part");
+/// Writes a file that is there whole or not at all: a full disk leaves what was there.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let part = path.with_added_extension("part");
     let write = || {
         let mut file = File::create(&part)?;
         file.write_all(bytes)?;
         file.sync_data()?;
         fs::rename(&part, path)
     };
-    write().map_err(|error| failed("write", path, error))
+    write().map_err(|error| {
+        let _ = fs::remove_file(&part);
+        failed("write", path, error)
+    })
 }
 
 /// Removes what an earlier plan left in its folder, and nothing else.
@@ -186,6 +240,10 @@ fn read_runs(path: &Path, cells: usize) -> Result<(Vec<RunRecord>, u64), Error> 
         };
         if run.cell >= cells {
             let why = format!("its cell {} is none of the plan's {cells}", run.cell);
+            return Err(Error::BadRun { path: path.to_owned(), line: index + 1, why });
+        }
+        if run.number as usize != index + 1 {
+            let why = format!("it has the number {}, and would be the {}.", run.number, index + 1);
             return Err(Error::BadRun { path: path.to_owned(), line: index + 1, why });
         }
         whole += line.len() as u64;
@@ -253,6 +311,7 @@ mod tests {
         for damage in ["{\"number\": 2, \"blo", "\0\0\0\0\n"] {
             let folder = tempfile::tempdir().unwrap();
             let mut store = Store::open(folder.path(), &plan(), false).unwrap();
+            store.begin(&plan()).unwrap();
             store.push(record.clone()).unwrap();
             drop(store);
             let path = folder.path().join(RUNS);
@@ -265,5 +324,35 @@ mod tests {
             fs::write(&path, format!("{damage}\n{whole}")).unwrap();
             assert!(refusal(folder.path(), false).contains("line 1"));
         }
+    }
+
+    #[test]
+    fn a_plan_may_change_in_what_leaves_its_runs_as_they_are() {
+        let with = |more: &str| format!("{more}\n{TEXT}");
+        assert!(has_same_runs(TEXT, &with("title = 'x'\nmargin = 0.1 # why")));
+        assert!(has_same_runs(TEXT, &with("[runs]\nmost = 40")));
+        assert!(!has_same_runs(TEXT, &with("[runs]\nwarm_ups = 3")));
+        assert!(!has_same_runs(TEXT, &TEXT.replace("sleep 1", "sleep 2")));
+    }
+
+    #[test]
+    fn what_is_there_is_forgotten_only_when_runs_begin() {
+        let folder = tempfile::tempdir().unwrap();
+        let there = folder.path().join("runs.jsonl");
+        drop(Store::open(folder.path(), &plan(), false).unwrap());
+        fs::write(&there, "{}\n").unwrap();
+        let mut store = Store::open(folder.path(), &plan(), true).unwrap();
+        assert_eq!(fs::read_to_string(&there).unwrap(), "{}\n", "a meter could be missing");
+        store.begin(&plan()).unwrap();
+        assert_eq!(fs::read_to_string(&there).unwrap(), "");
+    }
+
+    #[test]
+    fn before_the_first_run_a_plan_is_any() {
+        let folder = tempfile::tempdir().unwrap();
+        Store::open(folder.path(), &plan(), false).unwrap().begin(&plan()).unwrap();
+        let other = TEXT.replace("sleep 1", "sleep 2");
+        let other = PlanFile::read("plan.toml", "plan", &other).unwrap();
+        Store::open(folder.path(), &other, false).unwrap();
     }
 }

@@ -25,6 +25,7 @@ impl Report {
             Column::number("from", "%"),
             Column::number("to", "%"),
             Column::text("answer"),
+            Column::number("pairs", ""),
             Column::number("sd", unit),
             Column::number("± 95 %", unit),
             Column::number("Student's ±", unit),
@@ -44,7 +45,7 @@ impl Report {
             let answer = match ratio.map(|it| it.verdict) {
                 Some(Verdict::Differs) => "differs".to_owned(),
                 Some(Verdict::NoDifference) => {
-                    format!("no difference beyond {} %", 100.0 * self.answers.margin)
+                    format!("no difference beyond {} %", super::text::percent(self.answers.margin))
                 }
                 Some(Verdict::CannotTell) => "cannot tell".to_owned(),
                 None => String::new(),
@@ -57,6 +58,7 @@ impl Report {
                 percent(ratio.and_then(|it| it.interval).map(|it| it.low)),
                 percent(ratio.and_then(|it| it.interval).map(|it| it.high)),
                 answer.into(),
+                ratio.map_or(Cell::Empty, |it| Cell::count(it.pairs)),
                 number(cell.sd),
                 half(cell.sequential),
                 half(cell.student),
@@ -174,5 +176,6 @@ impl Report {
 /// With about four digits that count.
 fn of_some_digits(value: f64) -> Cell {
     let magnitude = if value == 0.0 { 0.0 } else { value.abs().log10().floor() };
-    Cell::number(value, (3.0 - magnitude).clamp(0.0, 9.0) as usize)
+    // Up to 1e-15: what is less, nobody measures.
+    Cell::number(value, (3.0 - magnitude).clamp(0.0, 18.0) as usize)
 }

@@ -22,6 +22,9 @@ impl Report {
         for comparison in &self.comparisons {
             self.comparison(&mut text, comparison);
         }
+        if !self.consolidation.is_empty() {
+            let _ = write!(text, "\n{}", self.consolidation_lines());
+        }
         if !self.failed.is_empty() {
             let _ = writeln!(text, "\nfailed runs");
             for failed in self.failed.iter().take(MOST_FAILED) {
@@ -40,6 +43,10 @@ impl Report {
             Some(End::GivenUp) => ", given up",
             None => ", not done yet",
         };
+        if main.is_empty() {
+            let _ = writeln!(text, "\n{}: no run came to its end{end}", comparison.name);
+            return;
+        }
         let unit = self.unit(&comparison.name, main);
         let _ = writeln!(text, "\n{}: {} [{unit}]{end}", comparison.name, words(main));
         let rows: Vec<[String; 7]> =
@@ -64,46 +71,66 @@ impl Report {
             None if cell.environment == self.baseline => "100 %".to_owned(),
             None => "–".to_owned(),
         };
-        let judged = ratio.map(|ratio| self.judged(ratio)).unwrap_or_default();
+        let judged = ratio.map(|ratio| self.judged(ratio, cell.n)).unwrap_or_default();
         [cell.environment.clone(), runs, number(cell.mean), number(cell.sd), half, share, judged]
     }
 
     /// `101.2 to 104.9 %: differs`.
-    fn judged(&self, ratio: &RatioAnswer) -> String {
+    fn judged(&self, ratio: &RatioAnswer, runs: u64) -> String {
         let interval = ratio.interval.map_or("anything".to_owned(), |it| {
             format!("{:.1} to {:.1} %", 100.0 * it.low, 100.0 * it.high)
         });
-        let margin = 100.0 * self.answers.margin;
-        match ratio.verdict {
-            Verdict::Differs => format!("{interval}: differs"),
-            Verdict::NoDifference => format!("{interval}: no difference beyond {margin} %"),
-            Verdict::CannotTell => format!("{interval}: cannot tell"),
-        }
+        let margin = percent(self.answers.margin);
+        let verdict = match ratio.verdict {
+            Verdict::Differs => "differs".to_owned(),
+            Verdict::NoDifference => format!("no difference beyond {margin} %"),
+            Verdict::CannotTell => "cannot tell".to_owned(),
+        };
+        // Where runs failed, means are of other runs than the ratio.
+        let of =
+            if ratio.pairs < runs { format!(" (of {} pairs)", ratio.pairs) } else { String::new() };
+        format!("{interval}: {verdict}{of}")
     }
 }
 
 /// More are in the report.
 const MOST_FAILED: usize = 10;
 
-/// Of a reason of many lines how it ended and the last line, where programs say what was wrong.
-pub(crate) fn in_a_line(why: &str) -> String {
-    let mut lines = why.lines().map(str::trim).filter(|line| !line.is_empty());
+/// Of a reason of many lines how it ended, and what was wrong: the last line that speaks of an error, else
+/// the last of all.
+pub fn in_a_line(why: &str) -> String {
+    // What to try is of no use without what is wrong.
+    let says = |line: &&str| !line.is_empty() && !line.starts_with("hint:");
+    let mut lines = why.lines().map(str::trim).filter(says);
     let first = lines.next().unwrap_or_default();
-    let Some(last) = lines.next_back() else { return first.to_owned() };
+    let rest: Vec<&str> = lines.collect();
+    let speaks = |line: &&&str| {
+        let line = line.to_lowercase();
+        ["error", "fatal", "cannot", "failed"].iter().any(|word| line.contains(word))
+            && !line.contains("more information")
+    };
+    let Some(last) = rest.iter().rev().find(speaks).or(rest.last()) else {
+        return first.to_owned();
+    };
     let ending = ENDINGS.iter().find_map(|ending| {
         let from = first.find(ending)? + ending.len();
         let until = first[from..].find(':').map_or(first.len(), |at| from + at);
         Some(&first[..until])
     });
-    ending.map_or_else(|| last.to_owned(), |ending| format!("{ending}: {last}"))
+    ending.map_or_else(|| (*last).to_owned(), |ending| format!("{ending}: {last}"))
 }
 
 /// What stands before what is known of a command's end.
-const ENDINGS: [&str; 3] = ["exit status: ", "signal: ", "it took longer than "];
+const ENDINGS: [&str; 4] = ["exit status: ", "exit status ", "signal: ", "it took longer than "];
 
 /// `energy_per_operation` as people say it.
 pub(crate) fn words(figure: &str) -> String {
     figure.replace('_', " ")
+}
+
+/// A share in per cent, without the digits that binary fractions add.
+pub(crate) fn percent(share: f64) -> f64 {
+    (share * 1e8).round() / 1e6
 }
 
 /// A number with four digits that count.
@@ -146,6 +173,12 @@ fn aligned(heading: &[String; 7], rows: &[[String; 7]]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn seven_per_cent_are_seven() {
+        assert_eq!(percent(0.07).to_string(), "7");
+        assert_eq!(percent(0.0125).to_string(), "1.25");
+    }
 
     #[test]
     fn numbers_keep_four_digits_that_count() {

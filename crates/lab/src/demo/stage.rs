@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nightwatt_clock::Clock;
+use nightwatt_gateway::config::AdminConfig;
 use nightwatt_gateway::{Config, Gateway, Options, Running};
 use nightwatt_model::duration_text;
 use nightwatt_power::{Context, Controller, process};
@@ -14,6 +15,7 @@ use nightwatt_power::{Context, Controller, process};
 use super::DemoOptions;
 use super::books::Books;
 use super::server::{PacedProcess, Shared};
+use super::shown::password_file;
 use crate::error::Error;
 
 const SITE: &str = "demo";
@@ -140,6 +142,11 @@ power.simulated = {{}}
     );
     let mut config = Config::parse(&text, "demo")?;
     config.scenario = options.scenario.clone();
+    if let Some(shown) = &options.shown {
+        let failed = |source| Error::File { path: dir.to_owned(), source };
+        let password_file = Some(password_file(dir).map_err(failed)?);
+        config.admin = Some(AdminConfig { password_file, ..AdminConfig::from(shown.address) });
+    }
     Ok(config)
 }
 

@@ -7,5 +7,6 @@ pub mod connections;
 pub mod fleet;
 pub mod lifecycle;
 pub mod manager;
+pub mod passage;
 pub mod rate;
 pub mod sleep;

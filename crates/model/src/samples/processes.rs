@@ -105,14 +105,14 @@ impl Processes {
     pub fn take(&mut self, record: Record) -> Seen {
         match record {
             Record::Sample { pid: 0, .. } => Seen::Idle,
-            Record::Sample { pid, kernel, user } => self.sample(pid, kernel, &user),
+            Record::Sample { pid, kernel, user } => self.sample(pid, &kernel, &user),
             Record::Map { pid, mapping } => {
                 if self.watched.contains_key(&pid) {
                     self.map(pid, mapping);
                 }
                 Seen::Nothing
             }
-            Record::Exec { pid } => {
+            Record::Exec { pid, .. } => {
                 if let Some(process) = self.watched.get_mut(&pid) {
                     process.memory.clear();
                     // Whichever thread did it is the only one now, and takes the first one's number.
@@ -152,12 +152,10 @@ impl Processes {
         }
     }
 
-    fn sample(&self, pid: u32, kernel: Option<u64>, user: &[u64]) -> Seen {
+    fn sample(&self, pid: u32, kernel: &[u64], user: &[u64]) -> Seen {
         let Some(process) = self.watched.get(&pid) else { return Seen::Other };
-        let mut frames: Vec<Frame> = kernel.map(Frame::Kernel).into_iter().collect();
-        for (depth, &address) in user.iter().enumerate() {
-            // A call returns behind itself, which may be in the next function.
-            let address = if depth == 0 { address } else { address.saturating_sub(1) };
+        let mut frames: Vec<Frame> = calls(kernel).map(Frame::Kernel).collect();
+        for address in calls(user) {
             // What is no code is no return address either: a program without frame pointers.
             let Some(frame) = place(&process.memory, address) else { break };
             frames.push(frame);
@@ -181,6 +179,13 @@ impl Processes {
         make_room(memory, address, end);
         memory.insert(address, Part { end, file, offset });
     }
+}
+
+/// Where each call was, of where it returns to; the innermost place is no call. A call returns behind
+/// itself, which may be in the next function.
+pub fn calls(stack: &[u64]) -> impl Iterator<Item = u64> {
+    let place = |(depth, &address): (usize, &u64)| address.saturating_sub(u64::from(depth > 0));
+    stack.iter().enumerate().map(place)
 }
 
 /// What is mapped lies over what was there.
@@ -235,7 +240,7 @@ mod tests {
     }
 
     fn at(pid: u32, user: &[u64]) -> Record {
-        Record::Sample { pid, kernel: None, user: user.to_vec() }
+        Record::Sample { pid, kernel: Vec::new(), user: user.to_vec() }
     }
 
     fn frames(places: &[(usize, u64)]) -> Seen {
@@ -262,7 +267,7 @@ mod tests {
         assert_eq!(processes.files()[1].inode, 12);
         // 0x9000 is nobody's: no frame pointer led there.
         assert_eq!(processes.take(at(2, &[0x8010, 0x9001, 0x1101])), frames(&[(1, 0x10)]));
-        let kernel = Record::Sample { pid: 2, kernel: Some(7), user: vec![0x1100] };
+        let kernel = Record::Sample { pid: 2, kernel: vec![7], user: vec![0x1100] };
         let both = vec![Frame::File { file: 0, offset: 0x500 }, Frame::Kernel(7)];
         assert_eq!(processes.take(kernel), Seen::Watched(both));
     }
@@ -272,7 +277,7 @@ mod tests {
         let mut processes = watched();
         processes.take(fork(3, 2));
         assert_eq!(processes.take(at(3, &[0x1100])), frames(&[(0, 0x500)]));
-        processes.take(Record::Exec { pid: 3 });
+        processes.take(Record::Exec { pid: 3, name: String::new() });
         assert_eq!(processes.take(at(3, &[0x1100])), frames(&[]));
         processes.take(fork(5, 4));
         for (pid, seen) in [(0, Seen::Idle), (1, Seen::Other), (4, Seen::Other), (5, Seen::Other)] {
@@ -309,7 +314,7 @@ mod tests {
         processes.take(thread(2, 20));
         // The first thread ends, and 20 goes on under its number (`execve(2)`).
         processes.take(exit(2, 2));
-        processes.take(Record::Exec { pid: 2 });
+        processes.take(Record::Exec { pid: 2, name: String::new() });
         assert_eq!(processes.take(at(2, &[0x1100])), frames(&[]));
         processes.take(exit(2, 2));
         assert_eq!(processes.take(at(2, &[0x1100])), Seen::Other);

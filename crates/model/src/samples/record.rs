@@ -6,6 +6,7 @@
 /// Marks in a chain of calls: what follows was in the kernel, in the process, or none of both.
 const CONTEXTS: u64 = -4095_i64 as u64;
 const CONTEXT_USER: u64 = -512_i64 as u64;
+const CONTEXT_KERNEL: u64 = -128_i64 as u64;
 
 /// The mode of a sample, in `misc`.
 const MODE: u16 = 7;
@@ -40,8 +41,9 @@ pub enum Record {
     Sample {
         /// Its process; 0 where the CPU was idle.
         pid: u32,
-        /// Where in the kernel, if it was there.
-        kernel: Option<u64>,
+        /// Where in the kernel, if it was there: the innermost place, then whereto each call returns, if
+        /// these were asked for.
+        kernel: Vec<u64>,
         /// Where in the process: the innermost place, then whereto each call returns.
         user: Vec<u64>,
     },
@@ -56,6 +58,8 @@ pub enum Record {
     Exec {
         /// The process.
         pid: u32,
+        /// What it is called now.
+        name: String,
     },
     /// A process was started, or a thread of one.
     Fork {
@@ -119,7 +123,10 @@ impl Record {
                 let _id = body.word()?;
                 Self::Lost(body.word()?)
             }
-            3 if misc & EXEC != 0 => Self::Exec { pid: body.half()? },
+            3 if misc & EXEC != 0 => {
+                let (pid, _tid) = (body.half()?, body.half()?);
+                Self::Exec { pid, name: String::from_utf8_lossy(body.text()).into_owned() }
+            }
             4 | 7 => {
                 let (pid, parent, thread) = (body.half()?, body.half()?, body.half()?);
                 if kind == 7 {
@@ -140,18 +147,25 @@ impl Record {
         let (pid, _tid) = (bytes.half()?, bytes.half()?);
         let time = bytes.word()?;
         let count = bytes.word()?;
-        let mut user = Vec::new();
-        let mut is_user = false;
+        let (mut kernel, mut user) = (Vec::new(), Vec::new());
+        let mut context = 0;
         for _ in 0..count {
             match bytes.word()? {
-                mark if mark >= CONTEXTS => is_user = mark == CONTEXT_USER,
-                place if is_user => user.push(place),
+                mark if mark >= CONTEXTS => context = mark,
+                place if context == CONTEXT_USER => user.push(place),
+                place if context == CONTEXT_KERNEL => kernel.push(place),
                 _ => {}
             }
         }
-        let kernel = (misc & MODE == MODE_KERNEL).then_some(at);
-        if kernel.is_none() && user.is_empty() {
-            user.push(at);
+        if misc & MODE == MODE_KERNEL {
+            if kernel.is_empty() {
+                kernel.push(at);
+            }
+        } else {
+            kernel.clear();
+            if user.is_empty() {
+                user.push(at);
+            }
         }
         Some((time, Self::Sample { pid, kernel, user }))
     }
@@ -188,7 +202,7 @@ mod tests {
         let user = [CONTEXT_USER, 0x1000, 0x2000];
         let mut of_kernel = bytes(&[], &[0xffff_ffff_8100_0000], &[]);
         of_kernel.extend(bytes(&[42, 43], &[99, 3, user[0], user[1], user[2]], &[]));
-        let (kernel, user) = (Some(0xffff_ffff_8100_0000), vec![0x1000, 0x2000]);
+        let (kernel, user) = (vec![0xffff_ffff_8100_0000], vec![0x1000, 0x2000]);
         let sample = Record::Sample { pid: 42, kernel, user };
         assert_eq!(Record::parse(9, MODE_KERNEL, &of_kernel), Some((99, sample)));
         // Cut anywhere, it is none.
@@ -224,7 +238,10 @@ mod tests {
         assert_eq!(Record::parse(4, 0, &of(&[7, 1, 8, 1])), Some((5, ended)));
         let name = [bytes(&[7, 7], &[], b"prog\0\0\0\0"), trailer(6)].concat();
         assert_eq!(Record::parse(3, 0, &name), None);
-        assert_eq!(Record::parse(3, EXEC, &name), Some((6, Record::Exec { pid: 7 })));
+        assert_eq!(
+            Record::parse(3, EXEC, &name),
+            Some((6, Record::Exec { pid: 7, name: "prog".into() }))
+        );
         let lost = [bytes(&[], &[1, 20], &[]), trailer(8)].concat();
         assert_eq!(Record::parse(2, 0, &lost), Some((8, Record::Lost(20))));
     }

@@ -70,6 +70,22 @@ pub fn of_runs(runs: &[Vec<f64>], p: f64, resamples: usize, seed: u64) -> Option
     Some(Interval { low: end(0.5 * LEVEL), high: end(1.0 - 0.5 * LEVEL) })
 }
 
+/// The 95 % interval of the mean of what several runs say of themselves, a percentile of each, by
+/// `resamples` draws of as many runs; `None` of fewer than two.
+pub fn of_mean(values: &[f64], resamples: usize, seed: u64) -> Option<Interval> {
+    if values.len() < 2 {
+        return None;
+    }
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let count = values.len();
+    let mut means: Vec<f64> = (0..resamples.max(1))
+        .map(|_| (0..count).map(|_| values[rng.random_range(0..count)]).sum::<f64>() / count as f64)
+        .collect();
+    means.sort_by(f64::total_cmp);
+    let end = |share: f64| percentile(&means, 100.0 * share);
+    Some(Interval { low: end(0.5 * LEVEL), high: end(1.0 - 0.5 * LEVEL) })
+}
+
 #[cfg(test)]
 mod tests {
     use rand_distr::{Distribution, Exp1, Normal};
@@ -109,6 +125,22 @@ mod tests {
         for (a, b) in [(drawn.low, computed.low), (drawn.high, computed.high)] {
             assert!((rank(a) - rank(b)).abs() <= 1.0, "seed {seed}: {drawn:?} {computed:?}");
         }
+    }
+
+    #[test]
+    fn the_mean_of_many_runs_is_drawn_as_far_off_as_the_normal_distribution_has_it() {
+        let seed = 13;
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let normal = Normal::new(5.0, 1.0).unwrap();
+        let values: Vec<f64> = (0..400).map(|_| normal.sample(&mut rng)).collect();
+        let found = of_mean(&values, 4000, seed).unwrap();
+        let mean = values.iter().sum::<f64>() / 400.0;
+        let squares = values.iter().map(|it| (it - mean).powi(2)).sum::<f64>();
+        let half = 1.96 * (squares / 400.0).sqrt() / 20.0;
+        let is_near = |a: f64, b: f64| (a - b).abs() < 0.1 * half;
+        assert!(is_near(found.low, mean - half), "seed {seed}: {found:?} {mean} {half}");
+        assert!(is_near(found.high, mean + half), "seed {seed}: {found:?} {mean} {half}");
+        assert_eq!(of_mean(&[3.0], 100, seed), None, "one run tells nothing of others");
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl Group<'_> {
         let mut group = procfs::all()?;
         group.retain(|process| process.group == id);
         let ours = self.leader()?.is_some()
-            || group.iter().any(|process| procfs::has_environment(process.pid, self.mark));
+            || group.iter().any(|it| procfs::has_environment(it.pid, self.mark) == Some(true));
         group.retain(|process| ours && !process.zombie);
         Ok(group)
     }

@@ -192,8 +192,13 @@ fn find(pid_file: &PidFile, mark: &str) -> io::Result<Option<Identity>> {
 
 /// The leader of a process group that carries the mark.
 fn find_marked(mark: &str) -> io::Result<Option<Identity>> {
-    let marked = |pid| procfs::has_environment(pid, mark);
     for _ in 0..LOOKS {
+        let is_hidden = std::cell::Cell::new(false);
+        let marked = |pid| {
+            let it = procfs::has_environment(pid, mark);
+            is_hidden.set(is_hidden.get() || it.is_none());
+            it == Some(true)
+        };
         let mut leaders = procfs::all()?;
         leaders.retain(|it| it.pid.as_raw_nonzero().get() == it.group && !it.zombie);
         let found = leaders
@@ -202,7 +207,7 @@ fn find_marked(mark: &str) -> io::Result<Option<Identity>> {
             // The child's own children inherit the mark and may lead groups too.
             .min_by_key(|leader| (leader.parent.is_some_and(marked), leader.started))
             .map(|leader| Identity { pid: leader.pid, started: leader.started });
-        if found.is_some() || !leaders.iter().any(|leader| procfs::changes_program(leader.pid)) {
+        if found.is_some() || !is_hidden.get() {
             return Ok(found);
         }
         #[expect(clippy::disallowed_methods, reason = "at the start, for a process in real time")]

@@ -6,6 +6,9 @@ use std::path::Path;
 
 use rustix::process::Pid;
 
+/// Programs may start each other by `execve`, one after the other.
+const LOOKS: usize = 3;
+
 /// One process, as `/proc/<pid>/stat` describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stat {
@@ -51,18 +54,22 @@ pub(super) fn all() -> io::Result<Vec<Stat>> {
     Ok(numbers.filter_map(|pid| stat(pid).ok().flatten()).collect())
 }
 
-/// Was the process started with this `NAME=value`? False when we may not look.
-pub(super) fn has_environment(pid: Pid, entry: &str) -> bool {
-    fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero()))
-        .is_ok_and(|text| text.split(|byte| *byte == 0).any(|one| one == entry.as_bytes()))
-}
-
-/// Is the process amid `execve`, when for a moment it shows neither arguments nor environment?
-pub(super) fn changes_program(pid: Pid) -> bool {
-    let blank = |what| {
-        fs::read(format!("/proc/{}/{what}", pid.as_raw_nonzero())).is_ok_and(|text| text.is_empty())
-    };
-    blank("cmdline") && blank("environ")
+/// Was the process started with this `NAME=value`? False when we may not look; none amid `execve`, when for a
+/// moment it shows neither arguments nor environment.
+pub(super) fn has_environment(pid: Pid, entry: &str) -> Option<bool> {
+    let read = |what| fs::read(format!("/proc/{}/{what}", pid.as_raw_nonzero())).ok();
+    for _ in 0..LOOKS {
+        let Some(text) = read("environ") else { return Some(false) };
+        if !text.is_empty() {
+            return Some(text.split(|byte| *byte == 0).any(|one| one == entry.as_bytes()));
+        }
+        if read("cmdline").is_none_or(|text| text.is_empty()) {
+            return None;
+        }
+        // It was started without an environment; or `execve` ended between the two looks, and the next one
+        // tells.
+    }
+    Some(false)
 }
 
 /// Names this boot of the machine: process ids and start times begin anew with each.

@@ -131,6 +131,28 @@ fn a_killed_proxy_leaves_a_server_that_the_next_one_finds() {
 }
 
 #[test]
+fn one_that_becomes_other_programs_is_found_by_its_mark_all_the_while() {
+    let rig = Rig::new();
+    // Each of them shows no environment for a moment.
+    let config = script(
+        "n=${n:-0}; [ $n -lt 2000 ] || exec sleep 1000; export n=$((n + 1)); exec sh -c \"$0\" \"$0\"",
+    );
+    let config = Config {
+        command: [config.command.clone(), vec![config.command[2].clone()]].concat(),
+        ..config
+    };
+    let first = build(&rig, &config);
+    rig.run(first.wake()).unwrap();
+    let leader = first.pid().unwrap();
+    for look in 0..50 {
+        fs::remove_file(rig.pid_file()).unwrap();
+        assert_eq!(build(&rig, &config).pid(), Some(leader), "look {look}");
+    }
+    rig.run(first.sleep()).unwrap();
+    assert!(vanished(leader));
+}
+
+#[test]
 fn the_mark_leads_to_the_leader_and_not_to_groups_that_it_started() {
     let rig = Rig::new();
     let mut news = rig.news("news");

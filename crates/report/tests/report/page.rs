@@ -8,7 +8,7 @@ use crate::sample;
 
 /// The same text wherever a document takes text.
 fn everywhere(text: &str) -> Document {
-    let words = || Text::from(text).strong(text).emphasis(text).code(text);
+    let words = || Text::from(text).strong(text).emphasis(text).code(text).beside(text);
     let axis = || Axis::new(text, text, Scale::Category(vec![text.to_owned()]));
     let chart = Chart::new(text, axis(), Axis::new(text, text, Scale::FromZero))
         .description(text)
@@ -119,6 +119,20 @@ fn the_page_loads_nothing_and_allows_nothing_but_its_own() {
     }
     for target in markup.split("href=\"").skip(1) {
         assert!(target.starts_with('#') || target.starts_with("data:,\""), "{target:.40}");
+    }
+}
+
+#[test]
+fn a_link_leads_to_what_lies_beside_the_page_whatever_it_is_called() {
+    for (path, target) in [
+        ("runs/0001/", "./runs/0001/"),
+        ("javascript:alert(1)", "./javascript:alert(1)"),
+        ("a\"b", "./a&quot;b"),
+    ] {
+        let mut document = Document::new("links");
+        document.sections.push(Section::new("s", vec![Text::default().beside(path).into()]));
+        let html = document.to_html();
+        assert!(html.contains(&format!("<a href=\"{target}\">")), "{path}");
     }
 }
 

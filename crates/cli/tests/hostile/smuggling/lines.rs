@@ -227,7 +227,7 @@ fn what_comes_behind_a_refused_request_is_not_answered() {
     let first = with(b"GET /first HTTP/1.1");
     let second = with(b"GET /second HTTP/1.1");
     let bad = b"GET /bad HTTP/1.1\r\nHost: site.test\r\nBad Name: x\r\n\r\n";
-    let cut = b"POST /bad HTTP/1.1\r\nHost: site.test\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n";
+    let cut = b"POST /case HTTP/1.1\r\nHost: site.test\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n";
     let connect = b"CONNECT site.test:80 HTTP/1.1\r\nHost: site.test:80\r\n\r\n";
     let cases = [
         Case::new("both right", &[&first[..], &second].concat(), Passed(two())),

@@ -6,14 +6,13 @@ use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use nightwatt_meters::sampler::Opened;
-use nightwatt_model::quantity::Watts;
-use nightwatt_model::sample::Piece;
-use nightwatt_model::samples::{Busy, SampledShares, Stacks};
+use nightwatt_model::samples::{Busy, Stacks};
 use nightwatt_model::time::Mono;
 use nightwatt_model::uncertainty::Mean;
 use nightwatt_probes::{Function, Sample, Samples};
 
-use super::{Event, Section};
+use super::Section;
+use super::channels::Channels;
 use crate::error::Error;
 
 /// Where stacks of threads begin.
@@ -27,7 +26,7 @@ const HOLD: Duration = Duration::from_secs(2);
 /// What is seen and what it takes.
 pub(super) struct Books {
     pub(super) stacks: Stacks,
-    meters: Vec<Vec<OneChannel>>,
+    pub(super) channels: Channels,
     /// What counts: from when to when.
     from: Mono,
     to: Mono,
@@ -85,12 +84,6 @@ pub(super) struct Named {
     begins: Option<(u64, u64, u64)>,
 }
 
-/// Of one channel.
-pub(super) struct OneChannel {
-    pub(super) idle: Option<Mean>,
-    pub(super) shares: SampledShares,
-}
-
 impl Books {
     /// `idle` is the idle power of every channel, in the order of meters and channels.
     pub(super) fn new(
@@ -98,16 +91,9 @@ impl Books {
         idle: Option<&[Option<Mean>]>,
         sections: Vec<Named>,
     ) -> Self {
-        let mut idle = idle.into_iter().flatten();
-        let mut one = || {
-            let idle = idle.next().copied().flatten();
-            let power = idle.map_or(Watts::ZERO, |idle| Watts(idle.mean));
-            OneChannel { idle, shares: SampledShares::new(power) }
-        };
-        let of_meter = |meter: &Opened| meter.channels().iter().map(|_| one()).collect();
         Self {
             stacks: Stacks::default(),
-            meters: meters.iter().map(of_meter).collect(),
+            channels: Channels::new(meters, idle),
             from: Mono::NEVER,
             to: Mono::NEVER,
             counts: Counts::default(),
@@ -126,9 +112,7 @@ impl Books {
     /// From here on it counts.
     pub(super) fn begin(&mut self, at: Mono) {
         self.from = at;
-        for channel in self.meters.iter_mut().flatten() {
-            channel.shares.skip_to(at);
-        }
+        self.channels.skip_to(at);
     }
 
     /// What is later does not count, whether it has come already or comes yet.
@@ -156,9 +140,7 @@ impl Books {
             self.waiting.push_back((at, counted));
             self.count_to(Mono(at.0.saturating_sub(HOLD)));
             if sample != Sample::Idle {
-                for channel in self.meters.iter_mut().flatten() {
-                    channel.shares.take(Busy { at, stack });
-                }
+                self.channels.take(Busy { at, stack });
             }
         }
     }
@@ -186,32 +168,10 @@ impl Books {
         self.stacks.number(stack.iter().filter_map(section))
     }
 
-    /// A meter said something.
-    pub(super) fn event(&mut self, event: &Event) {
-        let Event::Sample { meter, channel, at, piece } = *event else { return };
-        let channel = self.meters.get_mut(meter).and_then(|meter| meter.get_mut(channel));
-        let Some(channel) = channel else { return };
-        match piece {
-            Piece::Covers { joules, time } => channel.shares.share(joules, time, at),
-            // Nothing is known of the time up to here.
-            Piece::Begins | Piece::Gap(_) => channel.shares.skip_to(at),
-            Piece::Ignored => {}
-        }
-    }
-
     /// Nothing more will come: what the meters saw last is shared too.
     pub(super) fn close(&mut self) {
         self.count_to(self.to);
-        for channel in self.meters.iter_mut().flatten() {
-            channel.shares.skip_to(self.to);
-        }
-    }
-
-    /// Channel by channel, meter by meter.
-    pub(super) fn channels(&self) -> impl Iterator<Item = (usize, usize, &OneChannel)> {
-        self.meters.iter().enumerate().flat_map(|(meter, channels)| {
-            channels.iter().enumerate().map(move |(place, channel)| (meter, place, channel))
-        })
+        self.channels.skip_to(self.to);
     }
 }
 

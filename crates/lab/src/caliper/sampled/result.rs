@@ -12,7 +12,8 @@ use serde::Serialize;
 
 use super::super::folded::{StackReport, lines};
 use super::super::result::{ChannelTotal, of_meters};
-use super::books::{Books, OneChannel};
+use super::books::Books;
+use super::channels::OneChannel;
 use super::{CaliperOptions, Course, Target};
 
 /// Version of the JSON form.
@@ -195,7 +196,7 @@ impl Seen<'_> {
     }
 
     fn channels(&self) -> impl Iterator<Item = (&Channel, &OneChannel, ChannelTotal)> {
-        self.books.channels().filter_map(|(meter, place, channel)| {
+        self.books.channels.iter().filter_map(|(meter, place, channel)| {
             let measured = self.measured.get(meter)?;
             let of = measured.channels.get(place)?;
             let total = ChannelTotal::of(measured, of, channel.shares.shares(), channel.idle);

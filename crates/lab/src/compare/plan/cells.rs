@@ -1,6 +1,6 @@
 //! All combinations of environments, workloads and values of factors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nightwatt_model::experiment::{self, Design, Restart, Rule};
 
@@ -69,7 +69,25 @@ impl Plan {
             cell.comparison = *comparisons.entry(key).or_insert(next);
         }
         self.cells = cells;
+        self.check_names()?;
         Ok(self)
+    }
+
+    /// Names tell combinations apart: a workload could be called as another with a factor's value.
+    fn check_names(&self) -> Result<(), String> {
+        let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+        let mut names: BTreeSet<String> = BTreeSet::new();
+        for (place, cell) in self.cells.iter().enumerate() {
+            let name = self.name_of_comparison(cell);
+            let is_other = seen.insert(name.clone(), cell.comparison);
+            let is_other = is_other.is_some_and(|comparison| comparison != cell.comparison);
+            if is_other || !names.insert(self.describe(place)) {
+                return Err(format!(
+                    "two combinations would both be called `{name}`: choose other names"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Do cells of one comparison differ in this factor? Where environments are compared, so they do in

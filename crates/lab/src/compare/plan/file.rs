@@ -261,6 +261,11 @@ impl PlanFile {
             if is_share { Ok(()) } else { Err(wrong(key, message)) }
         };
         share("margin", self.margin)?;
+        let trimmed = self.runs.trim_first + self.runs.trim_last;
+        if !trimmed.is_zero() && trimmed >= self.runs.time_limit {
+            let message = "with `trim_last` it takes as much as `time_limit` allows: nothing would be left that counts";
+            return Err(wrong("runs.trim_first", message));
+        }
         share("runs.precision", self.runs.precision)?;
         if self.runs.least < 3 {
             return Err(wrong(

@@ -145,3 +145,14 @@ fn the_plans_that_come_with_nightwatt_are_plans() {
     }
     assert!(count > 0);
 }
+
+#[test]
+fn combinations_that_would_have_one_name_are_refused() {
+    let factor = "[[factor]]\nname = 't'\nvalues = [1, 2]\nworkloads = ['db']\n";
+    let workload = |name: &str, word: &str| {
+        format!("[[workload]]\nname = '{name}'\ntool = 'idle'\ncommand = 'x {word}'\n")
+    };
+    let said = refusal(&[HOST, factor, &workload("db", "{t}"), &workload("db, t 1", "")].concat());
+    assert!(said.contains("both be called `db, t 1`"), "{said}");
+    plan(&[HOST, factor, &workload("db", "{t}"), &workload("db, t 3", "")].concat());
+}

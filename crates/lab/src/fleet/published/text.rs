@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Comparison, Figure};
+use super::Comparison;
 
 impl Comparison {
     /// The claims with ours beside theirs, and the simulated pools.
@@ -12,7 +12,7 @@ impl Comparison {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{}  {}: {}", claim.id, claim.verdict.as_str(), claim.claim);
             for figure in &claim.figures {
-                let _ = writeln!(text, "      {}", line(figure));
+                let _ = writeln!(text, "      {}", figure.line());
             }
             let _ = writeln!(text, "      {}\n", claim.why);
         }
@@ -48,26 +48,4 @@ impl Comparison {
         }
         text
     }
-}
-
-fn line(figure: &Figure) -> String {
-    let Figure { what, ours, published, tolerance, unit, agrees } = figure;
-    let ours = shown(*ours);
-    match published {
-        None => format!("{what}: {ours} {unit}"),
-        Some((from, to)) => {
-            let (from, to) = (shown(*from), shown(*to));
-            let published = if from == to { from } else { format!("{from} to {to}") };
-            let verdict = if *agrees == Some(true) { "agrees" } else { "differs" };
-            format!(
-                "{what}: {ours} {unit}, published {published} (± {:.1} %): {verdict}",
-                100.0 * tolerance
-            )
-        }
-    }
-}
-
-fn shown(value: f64) -> String {
-    let digits = if value.abs() >= 100.0 { 1 } else { 2 };
-    format!("{value:.digits$}")
 }

@@ -1,0 +1,77 @@
+//! What a service that is passed through means.
+
+use nightwatt_gateway::Config;
+use nightwatt_gateway::config::{Asleep, TcpConfig};
+use nightwatt_model::policy::passage::KeepAwake;
+use serde_json::{Value, json};
+
+use super::row;
+use crate::figures::{counted, time};
+
+/// Where it is, and when it keeps its server awake.
+pub(super) fn rows(text: &mut String, config: &Config, tcp: &TcpConfig) {
+    let listen: Vec<String> = tcp.listen.iter().map(ToString::to_string).collect();
+    row(text, "listens on", &listen.join(", "));
+    let shares = config.tcp.iter().any(|it| {
+        it.name != tcp.name && it.listen.iter().any(|address| tcp.listen.contains(address))
+    });
+    match tcp.sni.as_slice() {
+        [] if shares => row(text, "names", "whatever no other service there has"),
+        [] => {}
+        names => row(text, "names", &format!("{}, as TLS asks for them", names.join(", "))),
+    }
+    row(text, "origin", &origin(tcp));
+    row(text, "wakes", &wakes(config, tcp));
+    row(text, "keeps awake", &keeps(config, tcp));
+    if !is_at_pool(config, tcp) {
+        row(text, "asleep", asleep(tcp));
+    }
+    let closed = tcp.idle_timeout.unwrap_or(config.limits.tunnel_idle);
+    row(text, "closed", &format!("{} after the last byte", time(closed)));
+    let held = counted(tcp.held as u64, "connection");
+    let wait = time(config.limits.hold);
+    row(text, "held", &format!("{held} at once while it wakes, for {wait} at most"));
+}
+
+fn is_at_pool(config: &Config, tcp: &TcpConfig) -> bool {
+    config.site.iter().any(|site| site.name == tcp.on && !site.server.is_empty())
+}
+
+fn origin(tcp: &TcpConfig) -> String {
+    match &tcp.origin.host {
+        Some(host) => format!("{host}:{}", tcp.origin.port),
+        None => format!("port {} of the server of {}", tcp.origin.port, tcp.on),
+    }
+}
+
+fn wakes(config: &Config, tcp: &TcpConfig) -> String {
+    let is_machine = config.machine.iter().any(|machine| machine.name == tcp.on);
+    format!("the {} {}", if is_machine { "machine" } else { "server of the site" }, tcp.on)
+}
+
+fn keeps(config: &Config, tcp: &TcpConfig) -> String {
+    match tcp.keeps(is_at_pool(config, tcp)) {
+        KeepAwake::Connection => "as long as a connection is open".to_owned(),
+        KeepAwake::Bytes { quiet } => {
+            format!("until nothing has come through a connection for {}", time(quiet))
+        }
+    }
+}
+
+fn asleep(tcp: &TcpConfig) -> &'static str {
+    match tcp.asleep {
+        Asleep::Reset => "connections are reset as the server begins to fall asleep",
+        Asleep::Keep => "connections stay open, and wake the server with the client's next byte",
+    }
+}
+
+/// The same for programs.
+pub(super) fn as_json(tcp: &TcpConfig) -> Value {
+    json!({
+        "name": tcp.name,
+        "listen": tcp.listen,
+        "on": tcp.on,
+        "origin": origin(tcp),
+        "sni": tcp.sni,
+    })
+}

@@ -1,0 +1,66 @@
+//! `nightwatt man`: manual pages, made from the command line itself.
+
+use std::fs;
+use std::path::Path;
+
+use clap::Command;
+use clap_mangen::Man;
+
+use crate::ExitStatus;
+use crate::args::ManArgs;
+use crate::errors::Failure;
+use crate::{help, output};
+
+/// Prints one page, or writes all.
+pub(crate) fn run(args: &ManArgs) -> Result<ExitStatus, Failure> {
+    let mut command = help::command().disable_help_subcommand(true);
+    // Names of commands within commands, as `nightwatt-tcp-lab`, are known from here on.
+    command.build();
+    if let Some(folder) = &args.out {
+        fs::create_dir_all(folder).map_err(|error| cannot(folder, &error))?;
+        write_all(&command, folder)?;
+    } else {
+        output::say(&page(named(&command, &args.command)?)?)?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+/// The command of these words.
+fn named<'a>(command: &'a Command, words: &[String]) -> Result<&'a Command, Failure> {
+    words.iter().try_fold(command, |command, word| {
+        command.find_subcommand(word).filter(|found| !found.is_hide_set()).ok_or_else(|| {
+            let known: Vec<&str> = visible(command).map(Command::get_name).collect();
+            let what = format!("{} has no command `{word}`", command.get_name());
+            let hint = match &known[..] {
+                [] => "it has none".to_owned(),
+                known => format!("it has {}", known.join(", ")),
+            };
+            Failure::saying(what).hint(hint).into_usage()
+        })
+    })
+}
+
+fn visible(command: &Command) -> impl Iterator<Item = &Command> {
+    command.get_subcommands().filter(|it| !it.is_hide_set())
+}
+
+fn page(command: &Command) -> Result<String, Failure> {
+    let mut page = Vec::new();
+    Man::new(command.clone())
+        .manual("nightwatt")
+        .render(&mut page)
+        .map_err(|error| Failure::because("cannot make the page", &error))?;
+    Ok(String::from_utf8_lossy(&page).into_owned())
+}
+
+fn write_all(command: &Command, folder: &Path) -> Result<(), Failure> {
+    let name = command.get_display_name().unwrap_or(command.get_name());
+    let path = folder.join(format!("{name}.1"));
+    fs::write(&path, page(command)?).map_err(|error| cannot(&path, &error))?;
+    visible(command).try_for_each(|it| write_all(it, folder))
+}
+
+fn cannot(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::because(format!("cannot write {}", path.display()), error)
+        .hint("is there such a folder, may you write there, and is there room?")
+}

@@ -1,0 +1,80 @@
+//! What a system wants of a program that is installed: completions that its shell takes, manual pages that
+//! groff has nothing against.
+
+use std::fs;
+use std::process::Command;
+
+use crate::harness::{nightwatt, told};
+
+fn said(words: &[&str]) -> String {
+    let output = nightwatt(words);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn bash_completes_commands_and_options() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("nightwatt");
+    fs::write(&script, said(&["completions", "bash"])).unwrap();
+    let completed = |words: &str, place: u32| {
+        let text = format!(
+            "source '{}'; COMP_WORDS=({words}); COMP_CWORD={place}; \
+             _nightwatt nightwatt \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD-1]}}\"; \
+             printf '%s ' \"${{COMPREPLY[@]}}\"",
+            script.display()
+        );
+        let output = Command::new("bash").args(["--norc", "-c", &text]).output().unwrap();
+        assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    assert_eq!(completed("nightwatt ana", 1), "analyze");
+    assert_eq!(completed("nightwatt tcp la", 2), "lab");
+    assert_eq!(completed("nightwatt tcp lab --scen", 3), "--scenario");
+}
+
+#[test]
+fn every_command_has_a_page_with_all_its_options() {
+    let folder = tempfile::tempdir().unwrap();
+    said(&["man", "--out", folder.path().to_str().unwrap()]);
+    let mut pages = 0;
+    for entry in fs::read_dir(folder.path()).unwrap() {
+        let path = entry.unwrap().path();
+        let page = fs::read_to_string(&path).unwrap();
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        pages += 1;
+        if let Ok(groff) =
+            Command::new("groff").args(["-man", "-Tutf8", "-ww", "-z"]).arg(&path).output()
+        {
+            let wrong = String::from_utf8_lossy(&groff.stderr).into_owned();
+            assert!(groff.status.success() && wrong.is_empty(), "{name}: {wrong}");
+        } else {
+            println!("skipped: no groff, `apt-get install groff-base`");
+        }
+        // `nightwatt-tcp-lab` is `nightwatt tcp lab`, but `stay-awake` is one word.
+        let words = name.strip_prefix("nightwatt").unwrap().trim_start_matches('-');
+        let words = words.replace("stay-awake", "stay_awake").replace('-', " ");
+        let words = words.replace('_', "-");
+        let mut words: Vec<&str> = words.split_whitespace().collect();
+        words.push("--help");
+        let help = said(&words);
+        for line in help.lines().filter(|line| line.trim_start().starts_with('-')) {
+            let Some(option) = line.split_whitespace().find(|word| word.starts_with("--")) else {
+                continue;
+            };
+            let option = option.split(['=', '[', ',']).next().unwrap();
+            assert!(page.replace("\\-", "-").contains(option), "{name}: {option}");
+        }
+    }
+    assert!(pages > 40, "{pages}");
+}
+
+#[test]
+fn what_is_no_command_has_no_page() {
+    let output = nightwatt(&["man", "tcp", "lap"]);
+    assert_eq!(output.status.code(), Some(2));
+    let told = told(&output);
+    assert!(told.contains("has no command `lap`") && told.contains("lab"), "{told}");
+    let output = nightwatt(&["man", "--out", "/proc/no/such"]);
+    assert_eq!(output.status.code(), Some(1), "{}", crate::harness::told(&output));
+}

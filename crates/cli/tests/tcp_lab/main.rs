@@ -1,0 +1,353 @@
+//! `nightwatt tcp lab` as it is: real networks, a real link, and nothing left of it. Needs root.
+//!
+//! A loaded machine carries less and later than is wanted: links are accepted all the same, and what is
+//! asserted of them is what no load can make different.
+
+mod helps;
+mod hosts;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nightwatt_clock::meter::{Stop, monotonic};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Whatever has not happened by then does not happen.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// One at a time: they are to have the machine for themselves.
+static TURN: Mutex<()> = Mutex::new(());
+
+struct Rig {
+    folder: TempDir,
+    _turn: Option<MutexGuard<'static, ()>>,
+}
+
+impl Rig {
+    /// Says why a test is skipped.
+    fn new() -> Option<Self> {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        Self { _turn: Some(turn), ..Self::beside_others()? }.into()
+    }
+
+    /// The same for one that may run beside others.
+    fn beside_others() -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: networks of their own need root");
+            return None;
+        }
+        for program in ["ip", "tc", "nft", "ethtool", "nsenter", "unshare"] {
+            let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+            if !path.split(':').any(|folder| Path::new(folder).join(program).exists()) {
+                eprintln!("skipped: no {program}");
+                return None;
+            }
+        }
+        if !Path::new("/dev/net/tun").exists() {
+            eprintln!("skipped: no /dev/net/tun");
+            return None;
+        }
+        let folder = tempfile::Builder::new().prefix("nightwatt-test-").tempdir().unwrap();
+        fs::create_dir(folder.path().join("temporary")).unwrap();
+        Some(Self { folder, _turn: None })
+    }
+
+    /// What it makes is made here.
+    fn temporary(&self) -> PathBuf {
+        self.folder.path().join("temporary")
+    }
+
+    fn lab(&self, arguments: &[&str]) -> Command {
+        self.command(&[&["tcp", "lab"], arguments].concat())
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nightwatt"));
+        let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+        command.args(arguments).env("PATH", path);
+        command.env_remove("RUST_LOG").env("TMPDIR", self.temporary()).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a scenario for as short as can be, and gives what came of it.
+    fn measured(&self, scenario: &str, more: &[&str]) -> Value {
+        let short = ["--scenario", scenario, "--json", "--accept-link", "--longest", "1s"];
+        let often = ["--most", "3", "--connections", "1", "--segments", "10", "-m", "model"];
+        let child = self.lab(&[&short[..], &often, more].concat());
+        let (output, pid) = finished(child);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{}: {said}", output.status);
+        self.nothing_is_left(pid, "after its end");
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
+    }
+
+    /// All that a run of this process could leave.
+    fn inventory(&self, pid: u32) -> BTreeSet<String> {
+        let mark = format!("nightwatt-{pid}-");
+        let mut found = BTreeSet::new();
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let read = |name| fs::read(entry.path().join(name)).unwrap_or_default();
+            let state = String::from_utf8_lossy(&read("status")).into_owned();
+            let is_over = state.contains("\nState:\tZ") || entry.file_name() == *pid.to_string();
+            let text = [read("environ"), read("cmdline"), read("cgroup")].concat();
+            // One that is about to be gone has left its cgroup, and its memory.
+            let text = String::from_utf8_lossy(&text).into_owned();
+            let text: String = text.lines().filter(|it| !it.ends_with(" (deleted)")).collect();
+            if !is_over && text.contains(&mark) {
+                found.insert(format!("process {}", entry.file_name().display()));
+            }
+        }
+        let groups =
+            output(Command::new("find").args(["/sys/fs/cgroup", "-name", &format!("{mark}*")]));
+        found.extend(groups.lines().map(|line| format!("cgroup {line}")));
+        let files = fs::read_dir(self.temporary()).unwrap().flatten();
+        found.extend(files.map(|file| format!("file {}", file.path().display())));
+        let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+        let links = output(Command::new("ip").args(["-o", "link"]).env("PATH", path));
+        let ours = |line: &&str| line.contains("link0");
+        found.extend(links.lines().filter(ours).map(|line| format!("link {line}")));
+        found.extend(journal(pid).exists().then(|| format!("journal {}", journal(pid).display())));
+        found
+    }
+
+    fn nothing_is_left(&self, pid: u32, when: &str) {
+        let left = self.inventory(pid);
+        assert!(left.is_empty(), "left {when}: {left:#?}");
+    }
+
+    /// Sends a signal while connections are under way.
+    fn is_ended(&self, mut command: Command, signal: Signal) {
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let pid = child.id();
+        until("connections are under way", || is_fetching(pid));
+        assert!(self.inventory(pid).len() > 4, "while it runs there is something to be found");
+        kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
+        assert!(!child.wait().unwrap().success());
+        until("all is undone", || !journal(pid).exists());
+        self.nothing_is_left(pid, &format!("after {signal:?}"));
+    }
+}
+
+fn finished(mut command: Command) -> (Output, u32) {
+    let child: Child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs");
+    let pid = child.id();
+    (child.wait_with_output().unwrap(), pid)
+}
+
+fn output(command: &mut Command) -> String {
+    String::from_utf8_lossy(&command.output().unwrap().stdout).into_owned()
+}
+
+fn journal(pid: u32) -> PathBuf {
+    PathBuf::from(format!("/run/nightwatt-tcp-lab/{pid}.journal"))
+}
+
+/// Has this laboratory started a client?
+fn is_fetching(lab: u32) -> bool {
+    fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+        let read = |name| fs::read(entry.path().join(name)).unwrap_or_default();
+        let [environ, line] = [read("environ"), read("cmdline")]
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        line.contains("tcp\0fetch\0") && environ.contains(&format!("nightwatt-{lab}-"))
+    })
+}
+
+/// Who would undo all if this process were killed.
+fn guardians(pid: u32) -> Vec<Pid> {
+    let found =
+        output(Command::new("pgrep").args(["-P", &pid.to_string(), "-f", "nightwatt-guardian"]));
+    found.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect()
+}
+
+/// Waits for something that nobody announces.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let (stop, deadline) = (Stop::new().unwrap(), monotonic() + PATIENCE);
+    while !is_so() {
+        assert!(monotonic() < deadline, "in vain: {what}");
+        stop.wait_until(monotonic() + Duration::from_millis(20));
+    }
+}
+
+fn number(of: &Value, at: &str) -> f64 {
+    of.pointer(at).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {at} in {of}"))
+}
+
+/// What holds of every link, however busy the machine is.
+fn is_sound(result: &Value, megabits: f64) {
+    let link = &result["scenarios"][0]["link"];
+    for direction in ["/directions/0/rate", "/directions/1/rate"] {
+        let rate = number(link, direction) / 1e6;
+        assert!(rate <= 1.05 * megabits && rate > 0.5 * megabits, "{rate} of {megabits} Mbit/s");
+    }
+    let cell = &result["scenarios"][0]["cells"][0];
+    assert_eq!(cell["runs"].as_array().unwrap().len(), 3);
+    for run in cell["runs"].as_array().unwrap() {
+        // Frames on cards, segments in TCP's books, and what was lost on purpose: to the last one.
+        assert_eq!(run["disagreements"].as_array().unwrap().len(), 0, "{run}");
+        assert_eq!(run["congestion"], "cubic");
+        assert!(number(run, "/figures/rate") <= 1.05e6 * megabits, "{run}");
+        assert!(
+            number(run, "/figures/sender_cpu") > 0.0 && number(run, "/figures/receiver_cpu") > 0.0
+        );
+        let payload = number(run, "/figures/goodput");
+        assert!(payload <= 1e6 * megabits * 1.05, "no more than the link carries: {run}");
+    }
+    assert_eq!(result["energy_is_modelled"], true, "never as if it were measured");
+    let notes = result["notes"].to_string();
+    assert!(notes.contains("not told apart by side"), "{notes}");
+}
+
+#[test]
+fn a_connection_over_ten_megabits_lives_as_long_as_its_segments_take() {
+    let Some(rig) = Rig::new() else { return };
+    let runs = rig.folder.path().join("runs.jsonl");
+    let result = rig.measured("d", &["--runs", &runs.display().to_string()]);
+    is_sound(&result, 10.0);
+    let kept = fs::read_to_string(&runs).unwrap();
+    assert_eq!(kept.lines().count(), 3, "each run was written as it came: {kept}");
+    let first: Value = serde_json::from_str(kept.lines().next().unwrap()).unwrap();
+    assert_eq!(first["run"], result["scenarios"][0]["cells"][0]["runs"][0]);
+    let scenario = &result["scenarios"][0];
+    assert_eq!(scenario["emulation"]["rate"], "tbf");
+    // Ten frames of 1526 bytes (payload, 20 + 32 of TCP and IP each, 14 of Ethernet) at 10 Mbit/s take
+    // 12.2 ms, of which two may go at once: 9.8 ms. There is no upper bound on a busy machine.
+    let lifetime = number(scenario, "/cells/0/figures/lifetime/mean");
+    assert!(lifetime > 9.7e-3, "{lifetime}");
+    assert!(number(scenario, "/cells/0/figures/frames/mean") > 12.0, "ten, and answers to them");
+    for name in ["energy", "power", "idle_power", "active", "energy_per_segment"] {
+        number(scenario, &format!("/cells/0/figures/{name}/mean"));
+    }
+}
+
+#[test]
+fn a_relay_delays_the_round_trip_by_as_much_as_is_wanted() {
+    let Some(rig) = Rig::new() else { return };
+    let result = rig.measured("f", &["--wake-energy", "0.0001"]);
+    is_sound(&result, 10.0);
+    let scenario = &result["scenarios"][0];
+    let delay = scenario["emulation"]["delay"].as_str().unwrap();
+    assert!(["relay", "netem"].contains(&delay), "{delay}");
+    let round_trip = number(scenario, "/link/round_trip");
+    assert!((0.010..0.020).contains(&round_trip), "{round_trip}, and not twice 10 ms");
+    assert!(number(scenario, "/cells/0/figures/least_round_trip/mean") >= 0.010);
+    // The handshake and the first window take two round trips, and ten frames their 9.8 ms.
+    assert!(number(scenario, "/cells/0/figures/lifetime/mean") > 0.0298);
+    if delay == "relay" {
+        assert!(
+            number(scenario, "/cells/0/figures/relay_cpu/mean") > 0.0,
+            "its cost is told apart"
+        );
+        let [there, back] = [0, 1].map(|way| &scenario["relayed"]["ways"][way]);
+        for way in [there, back] {
+            // What came within the last 5 ms is still on its way when it ends.
+            let count = |name: &str| way[name].as_u64().unwrap();
+            let under_way = count("frames") - count("left");
+            assert!(under_way < 100 && count("dropped") + count("lost") == 0, "{way}");
+        }
+    }
+    assert_eq!(result["wake_joules"], 1e-4);
+}
+
+#[test]
+fn planted_losses_are_found_by_the_probe_by_the_rule_and_by_tcp() {
+    let Some(rig) = Rig::new() else { return };
+    let table = rig.folder.path().join("table.csv");
+    let head = "scenario,bandwidth_mbit_s,extra_loss_percent,extra_delay_ms";
+    // As scenario b, at a rate that any machine carries, and lossy enough to be seen in a second.
+    fs::write(&table, format!("{head}\nlossy,100,2,0\n")).unwrap();
+    let table = table.display().to_string();
+    let child = rig.lab(&[
+        "--table",
+        &table,
+        "--scenario",
+        "lossy",
+        "--json",
+        "--accept-link",
+        "--longest",
+        "1s",
+        "--most",
+        "3",
+        "--connections",
+        "1",
+        "--segments",
+        "1000",
+        "-m",
+        "model",
+    ]);
+    let (output, _) = finished(child);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    is_sound(&result, 100.0);
+    let scenario = &result["scenarios"][0];
+    for way in 0..2 {
+        let told = &scenario["link"]["directions"][way]["loss"];
+        let (sent, lost) = (number(told, "/sent"), number(told, "/lost"));
+        // Five standard deviations of a binomial.
+        let off = 5.0 * (sent * 0.02 * 0.98).sqrt();
+        assert!((lost - 0.02 * sent).abs() < off, "{lost} of {sent}");
+    }
+    let cell = &scenario["cells"][0]["figures"];
+    let (planted, again) = (number(cell, "/loss/mean"), number(cell, "/retransmitted/mean"));
+    assert!((0.01..0.03).contains(&planted), "{planted}");
+    assert!(again > 0.5 * planted, "TCP has sent them again: {again} of {planted}");
+}
+
+#[test]
+fn packets_over_a_fast_link_are_counted_one_by_one() {
+    let Some(rig) = Rig::new() else { return };
+    let table = rig.folder.path().join("table.csv");
+    // So fast that the kernel sends as many at once as a card takes.
+    fs::write(
+        &table,
+        "scenario,bandwidth_mbit_s,extra_loss_percent,extra_delay_ms\nfast,1000,0,0\n",
+    )
+    .unwrap();
+    let result = rig.measured("fast", &["--table", &table.display().to_string()]);
+    for way in ["/directions/0", "/directions/1"] {
+        let link = &result["scenarios"][0]["link"];
+        let bytes = number(link, &format!("{way}/frame_bytes"));
+        // A full frame: 1500 of IP and 14 of Ethernet.
+        assert!((1500.0..=1514.0).contains(&bytes), "{link}");
+    }
+}
+
+#[test]
+fn interrupted_or_killed_in_the_middle_nothing_is_left() {
+    let Some(rig) = Rig::new() else { return };
+    let lab = || rig.lab(&["--scenario", "f", "--accept-link", "--quick", "-m", "model"]);
+    rig.is_ended(lab(), Signal::INT);
+    rig.is_ended(lab(), Signal::KILL);
+    let (cleaned, _) = finished(rig.lab(&["clean"]));
+    assert!(cleaned.status.success());
+    let said = String::from_utf8_lossy(&cleaned.stdout).into_owned();
+    assert!(said.starts_with("0 things"), "the guardian had undone all of it: {said}");
+}
+
+#[test]
+fn what_a_guardian_could_not_undo_is_undone_by_clean() {
+    let Some(rig) = Rig::new() else { return };
+    let arguments = ["--scenario", "d", "--accept-link", "--quick", "-m", "model"];
+    let mut child =
+        rig.lab(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let pid = child.id();
+    until("connections are under way", || is_fetching(pid));
+    // As when somebody kills everything that is called so: the guardian first.
+    for guardian in guardians(pid) {
+        let _ = kill_process(guardian, Signal::KILL);
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(journal(pid).exists(), "nobody has undone anything");
+    let (cleaned, _) = finished(rig.lab(&["clean"]));
+    let said = String::from_utf8_lossy(&cleaned.stdout).into_owned();
+    assert!(cleaned.status.success() && said.contains("undone"), "{said}");
+    assert!(!said.starts_with("0 "), "{said}");
+    rig.nothing_is_left(pid, "after `clean`");
+}

@@ -1,0 +1,231 @@
+//! `/api/v1`: what the dashboard asks for, and what it may order.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{
+    ALLOW, AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE,
+};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use nightwatt_model::duration_text;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::guard::{Guard, Refusal, SESSION};
+use super::{JSON, told};
+use crate::control::{Order, Reply, obey};
+use crate::gateway::Gateway;
+
+type Answer = Response<Full<Bytes>>;
+
+/// A body that is longer is no sign-in.
+const LONGEST_BODY: usize = 4096;
+
+/// Time for it to arrive.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Nobody keeps a server awake for longer by one order.
+const LONGEST_AWAKE: Duration = Duration::from_hours(7 * 24);
+
+/// Who asks.
+#[derive(Clone, Copy)]
+pub(super) struct Asker<'a> {
+    pub(super) gateway: &'a Gateway,
+    pub(super) guard: &'a Guard,
+    pub(super) client: IpAddr,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SignIn {
+    password: String,
+}
+
+/// Answers a request for something below `/api/v1/`; `path` is what comes after it.
+pub(super) async fn answer(asker: Asker<'_>, request: Request<Incoming>, path: &str) -> Answer {
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    let writes = *request.method() == Method::POST;
+    let query = request.uri().query().unwrap_or_default().to_owned();
+    match path {
+        "status" if reads => json_of(&asker.gateway.status()),
+        "history" if reads => {
+            let now = asker.gateway.clock.now().mono;
+            let shown = bearer(request.headers());
+            let known = shown.is_some_and(|token| asker.guard.knows(token, now));
+            json_of(&asker.gateway.history(asker.guard.takes_orders(), known, days(&query)))
+        }
+        "status" | "history" => not_allowed("GET, HEAD"),
+        _ if !is_post(path) => problem(StatusCode::NOT_FOUND, "There is nothing of this name."),
+        _ if !writes => not_allowed("POST"),
+        _ if is_foreign(request.headers()) => {
+            problem(StatusCode::FORBIDDEN, "Orders are taken from the dashboard's own page only.")
+        }
+        "sign-in" => sign_in(asker, request).await,
+        "sign-out" => {
+            bearer(request.headers()).inspect(|token| asker.guard.sign_out(token));
+            json_of(&json!({ "done": true }))
+        }
+        _ => {
+            let now = asker.gateway.clock.now().mono;
+            match asker.guard.admit(asker.client, bearer(request.headers()), now) {
+                Ok(()) => order(asker, path, &query),
+                Err(refusal) => refused(refusal),
+            }
+        }
+    }
+}
+
+/// `sign-in`, `sign-out`, `sites/NAME/ORDER`.
+fn is_post(path: &str) -> bool {
+    matches!(path, "sign-in" | "sign-out") || named(path).is_some()
+}
+
+/// Name and order.
+fn named(path: &str) -> Option<(&str, &str)> {
+    let (name, order) = path.strip_prefix("sites/")?.split_once('/')?;
+    matches!(order, "wake" | "sleep" | "keep-awake").then_some((name, order))
+}
+
+/// Does a page of somebody else ask? Browsers say so; programs that are no browsers say nothing.
+fn is_foreign(headers: &HeaderMap) -> bool {
+    let text =
+        |value: Option<&HeaderValue>| value.and_then(|it| it.to_str().ok()).map(str::to_owned);
+    let site = text(headers.get("sec-fetch-site"));
+    if site.is_some_and(|site| !matches!(site.as_str(), "same-origin" | "none")) {
+        return true;
+    }
+    let Some(origin) = headers.get(ORIGIN) else { return false };
+    let host = text(headers.get(HOST)).unwrap_or_default();
+    let named = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+    named.is_none_or(|(_, from)| !from.eq_ignore_ascii_case(&host))
+}
+
+/// `Authorization: Bearer …`
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+async fn sign_in(asker: Asker<'_>, request: Request<Incoming>) -> Answer {
+    let clock = &asker.gateway.clock;
+    let body = Limited::new(request.into_body(), LONGEST_BODY).collect();
+    // As for heads: under a virtual clock nobody is slow.
+    let body =
+        if clock.is_virtual() { Ok(body.await) } else { clock.timeout(BODY_TIMEOUT, body).await };
+    let Ok(Ok(body)) = body else {
+        return problem(StatusCode::BAD_REQUEST, "The body is too long, too slow or broken off.");
+    };
+    let Ok(SignIn { password }) = serde_json::from_slice(&body.to_bytes()) else {
+        return problem(StatusCode::BAD_REQUEST, "This is no sign-in: send {\"password\": \"…\"}.");
+    };
+    match asker.guard.sign_in(asker.client, &password, clock.now().mono) {
+        Ok(token) => {
+            tracing::info!(client = %asker.client, "signed in to the dashboard");
+            json_of(&json!({ "token": token, "expires_s": SESSION.as_secs() }))
+        }
+        Err(refusal) => {
+            tracing::warn!(client = %asker.client, ?refusal, "the dashboard let somebody not in");
+            refused(refusal)
+        }
+    }
+}
+
+fn order(asker: Asker<'_>, path: &str, query: &str) -> Answer {
+    let Some((name, what)) = named(path) else { return not_allowed("POST") };
+    let site = Some(name.to_owned());
+    let order = match what {
+        "wake" => Order::Wake { site },
+        "sleep" => Order::Sleep { site },
+        _ => {
+            let text = parameter(query, "for").unwrap_or("1h");
+            match duration_text::parse(text) {
+                Ok(time) if !time.is_zero() && time <= LONGEST_AWAKE => {
+                    Order::StayAwake { site, seconds: time.as_secs().max(1) }
+                }
+                Ok(_) => {
+                    let text = "`for` must be more than nothing and no more than a week: `for=2h`.";
+                    return problem(StatusCode::BAD_REQUEST, text);
+                }
+                Err(why) => return problem(StatusCode::BAD_REQUEST, &why),
+            }
+        }
+    };
+    if !asker.gateway.has(name) {
+        return problem(StatusCode::NOT_FOUND, "There is no site, server or machine of this name.");
+    }
+    if let Reply::Error(why) = obey(asker.gateway, &order) {
+        return problem(StatusCode::CONFLICT, &why);
+    }
+    tracing::info!(client = %asker.client, site = name, order = what, "order from the dashboard");
+    json_of(&json!({ "done": true }))
+}
+
+impl Gateway {
+    /// Is a site, a server of a pool or a machine called so?
+    fn has(&self, name: &str) -> bool {
+        let in_pool = |pool: &crate::pool::ServerPool| pool.called(name).is_some();
+        self.machines.iter().any(|it| *it.name == *name)
+            || self
+                .sites
+                .iter()
+                .any(|it| *it.name == *name || it.pool.as_deref().is_some_and(in_pool))
+    }
+}
+
+fn refused(refusal: Refusal) -> Answer {
+    match refusal {
+        Refusal::NoOrders => problem(
+            StatusCode::FORBIDDEN,
+            "No orders are taken here: the configuration has no `admin.password_file`. On the machine \
+             itself `nightwatt wake|sleep|stay-awake` give them.",
+        ),
+        Refusal::Unknown | Refusal::Wrong => {
+            let text =
+                if refusal == Refusal::Wrong { "The password is wrong." } else { "Sign in first." };
+            let mut response = problem(StatusCode::UNAUTHORIZED, text);
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            response
+        }
+        Refusal::Wait(time) => {
+            let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
+            let text = format!("Too many wrong passwords: try again in {seconds} s.");
+            let mut response = problem(StatusCode::TOO_MANY_REQUESTS, &text);
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+            response
+        }
+    }
+}
+
+/// Days of history that are asked for.
+fn days(query: &str) -> usize {
+    parameter(query, "days").and_then(|text| text.parse().ok()).unwrap_or(31)
+}
+
+fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
+    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.filter(|(key, _)| *key == name).map(|(_, value)| value).next()
+}
+
+fn json_of(value: &impl serde::Serialize) -> Answer {
+    told(StatusCode::OK, JSON, serde_json::to_vec(value).unwrap_or_default())
+}
+
+fn not_allowed(methods: &'static str) -> Answer {
+    let mut response = problem(StatusCode::METHOD_NOT_ALLOWED, &format!("Only {methods}."));
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
+    response
+}
+
+/// RFC 9457.
+pub(super) fn problem(status: StatusCode, detail: &str) -> Answer {
+    let title = status.canonical_reason().unwrap_or_default();
+    let body = json!({ "title": title, "status": status.as_u16(), "detail": detail });
+    let mut response = told(status, JSON, serde_json::to_vec(&body).unwrap_or_default());
+    let kind = HeaderValue::from_static("application/problem+json");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}

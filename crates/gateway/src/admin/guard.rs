@@ -1,0 +1,323 @@
+//! Who may give orders on the admin address: whoever knows the password of the configuration.
+//!
+//! The password is shown once, for a token that the page keeps and sends with each order. No cookie: a
+//! browser sends those to every port of a host, and here the host's other ports are the sites.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::Read;
+use std::net::{IpAddr, Ipv6Addr};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nightwatt_model::time::Mono;
+use sha2::{Digest, Sha256};
+
+use super::hex;
+use crate::config::AdminConfig;
+use crate::error::StartError;
+
+/// Fewer characters are no password.
+const SHORTEST: usize = 12;
+
+/// A file that is longer holds something else.
+const LONGEST: u64 = 1024;
+
+/// How long a token is good for.
+pub(super) const SESSION: Duration = Duration::from_hours(12);
+
+/// Tokens that are good at once; the oldest goes first.
+const MOST_SESSIONS: usize = 32;
+
+/// A client that was wrong so often has to wait for `2^(n - 1)` seconds, up to [`LONGEST_WAIT`].
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+
+/// Clients that are remembered for having been wrong.
+const MOST_CLIENTS: usize = 1024;
+
+/// What every token begins with: one that has run out is no wrong password.
+const TOKEN: &str = "nightwatt-";
+
+/// Why somebody may not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// No password is configured.
+    NoOrders,
+    /// Neither password nor token.
+    Unknown,
+    /// The password is wrong.
+    Wrong,
+    /// Too many wrong ones: not before this time has passed.
+    Wait(Duration),
+}
+
+/// Keeps the password and who has shown it.
+pub(crate) struct Guard {
+    config: Option<AdminConfig>,
+    password: Option<[u8; 32]>,
+    memory: Mutex<Memory>,
+}
+
+#[derive(Default)]
+struct Memory {
+    /// Hashes of tokens, and when they run out; the oldest first.
+    sessions: VecDeque<([u8; 32], Mono)>,
+    /// How often a client was wrong, and how long it has to wait.
+    wrong: HashMap<IpAddr, (u32, Mono)>,
+}
+
+impl Guard {
+    /// Reads the password, if there is one.
+    pub(crate) fn open(config: Option<&AdminConfig>) -> Result<Self, StartError> {
+        let file = config.and_then(|config| config.password_file.as_deref());
+        let password = file.map(read).transpose()?;
+        Ok(Self { config: config.cloned(), password, memory: Mutex::default() })
+    }
+
+    /// Is there a password at all?
+    pub(super) const fn takes_orders(&self) -> bool {
+        self.password.is_some()
+    }
+
+    /// May a browser ask by this `Host`?
+    pub(super) fn is_ours(&self, host: &str) -> bool {
+        self.config.as_ref().is_some_and(|config| config.is_ours(host))
+    }
+
+    /// A token for a password.
+    pub(super) fn sign_in(
+        &self,
+        client: IpAddr,
+        password: &str,
+        now: Mono,
+    ) -> Result<String, Refusal> {
+        self.compare(client, password, now)?;
+        let mut bytes = [0; 24];
+        getrandom::fill(&mut bytes).map_err(|_| Refusal::Unknown)?;
+        let token = format!("{TOKEN}{}", hex(&bytes));
+        let mut memory = self.lock();
+        if memory.sessions.len() >= MOST_SESSIONS {
+            memory.sessions.pop_front();
+        }
+        memory.sessions.push_back((hash(&token), now + SESSION));
+        Ok(token)
+    }
+
+    /// The token is good no more.
+    pub(super) fn sign_out(&self, token: &str) {
+        let hash = hash(token);
+        self.lock().sessions.retain(|(known, _)| !same(known, &hash));
+    }
+
+    /// Is this a token that is still good?
+    pub(super) fn knows(&self, token: &str, now: Mono) -> bool {
+        let hash = hash(token);
+        let mut memory = self.lock();
+        memory.sessions.retain(|(_, until)| now < *until);
+        memory.sessions.iter().any(|(known, _)| same(known, &hash))
+    }
+
+    /// May whoever shows this (a token, or the password itself) give orders?
+    pub(super) fn admit(
+        &self,
+        client: IpAddr,
+        shown: Option<&str>,
+        now: Mono,
+    ) -> Result<(), Refusal> {
+        if !self.takes_orders() {
+            return Err(Refusal::NoOrders);
+        }
+        match shown {
+            None => Err(Refusal::Unknown),
+            Some(token) if self.knows(token, now) => Ok(()),
+            Some(token) if token.starts_with(TOKEN) => Err(Refusal::Unknown),
+            Some(password) => self.compare(client, password, now),
+        }
+    }
+
+    fn compare(&self, client: IpAddr, password: &str, now: Mono) -> Result<(), Refusal> {
+        let ours = self.password.as_ref().ok_or(Refusal::NoOrders)?;
+        let client = whole(client);
+        let mut memory = self.lock();
+        let (times, until) = memory.wrong.get(&client).copied().unwrap_or((0, Mono::ZERO));
+        if now < until {
+            return Err(Refusal::Wait(until.since(now)));
+        }
+        if same(ours, &hash(password)) {
+            memory.wrong.remove(&client);
+            return Ok(());
+        }
+        if memory.wrong.len() >= MOST_CLIENTS && !memory.wrong.contains_key(&client) {
+            let first = memory.wrong.iter().min_by_key(|(_, (_, until))| *until);
+            let first = first.map(|(client, _)| *client);
+            first.and_then(|first| memory.wrong.remove(&first));
+        }
+        let wait = Duration::from_secs(1 << times.min(6)).min(LONGEST_WAIT);
+        memory.wrong.insert(client, (times.saturating_add(1), now + wait));
+        Err(Refusal::Wrong)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn read(path: &Path) -> Result<[u8; 32], StartError> {
+    let failed = |why: String| StartError::Password { path: path.to_owned(), why };
+    let file = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;
+    let mode = file.metadata().map_err(|error| failed(error.to_string()))?.mode();
+    if mode & 0o007 != 0 {
+        let why = format!(
+            "everybody on this machine can read it (mode {:03o}): `chmod 600` it",
+            mode & 0o777
+        );
+        return Err(failed(why));
+    }
+    let mut text = String::new();
+    file.take(LONGEST + 1).read_to_string(&mut text).map_err(|error| failed(error.to_string()))?;
+    let line = text.lines().next().unwrap_or_default();
+    if line.chars().count() < SHORTEST || text.len() as u64 > LONGEST {
+        let why = format!("its first line must have at least {SHORTEST} characters");
+        return Err(failed(why));
+    }
+    Ok(hash(line))
+}
+
+fn hash(text: &str) -> [u8; 32] {
+    Sha256::digest(text.as_bytes()).into()
+}
+
+/// Takes as long wherever they differ.
+fn same(one: &[u8; 32], other: &[u8; 32]) -> bool {
+    one.iter().zip(other).fold(0, |differ, (one, other)| differ | (one ^ other)) == 0
+}
+
+/// Whoever has one address of a /64 has them all.
+fn whole(client: IpAddr) -> IpAddr {
+    match client.to_canonical() {
+        IpAddr::V6(address) => {
+            IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)))
+        }
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    const PASSWORD: &str = "correct horse battery";
+
+    fn guard(text: &str, mode: u32) -> Result<Guard, StartError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+        let mut config = AdminConfig::from("127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap());
+        config.password_file = Some(file.path().to_owned());
+        Guard::open(Some(&config))
+    }
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn at(second: u64) -> Mono {
+        Mono::from_secs(second)
+    }
+
+    #[test]
+    fn a_wrong_password_makes_its_client_wait_twice_as_long_each_time_and_nobody_else() {
+        let guard = guard(&format!("{PASSWORD}\n"), 0o600).unwrap();
+        let (one, other) = (ip("192.0.2.1"), ip("192.0.2.2"));
+        let mut now = at(100);
+        for wait in [1, 2, 4, 8, 16, 32, 60, 60] {
+            assert_eq!(guard.sign_in(one, "wrong", now), Err(Refusal::Wrong));
+            let right = guard.sign_in(one, PASSWORD, now);
+            assert_eq!(right, Err(Refusal::Wait(Duration::from_secs(wait))), "the right one too");
+            assert!(guard.sign_in(other, PASSWORD, now).is_ok());
+            now = now + Duration::from_secs(wait);
+        }
+        assert!(guard.sign_in(one, PASSWORD, now).is_ok());
+        assert_eq!(guard.sign_in(one, "wrong", now), Err(Refusal::Wrong));
+        let wait = guard.sign_in(one, "wrong", now);
+        assert_eq!(wait, Err(Refusal::Wait(Duration::from_secs(1))), "all is forgiven");
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_client_and_ten_thousand_clients_are_no_burden() {
+        let guard = guard(PASSWORD, 0o600).unwrap();
+        let wrong = |client: &str| guard.sign_in(ip(client), "wrong", at(0));
+        assert_eq!(wrong("2001:db8::1"), Err(Refusal::Wrong));
+        assert_eq!(wrong("2001:db8::2"), Err(Refusal::Wait(Duration::from_secs(1))));
+        for client in 0..10_000_u32 {
+            let client = IpAddr::from((u32::from_be_bytes([10, 0, 0, 0]) + client).to_be_bytes());
+            assert_eq!(guard.sign_in(client, "wrong", at(0)), Err(Refusal::Wrong));
+        }
+        assert!(guard.lock().wrong.len() <= MOST_CLIENTS);
+    }
+
+    #[test]
+    fn a_token_is_good_until_it_runs_out_or_is_given_back_and_is_never_a_wrong_password() {
+        let guard = guard(PASSWORD, 0o640).unwrap();
+        let client = ip("192.0.2.1");
+        let token = guard.sign_in(client, PASSWORD, at(0)).unwrap();
+        assert_eq!(guard.admit(client, Some(&token), at(0)), Ok(()));
+        assert_eq!(guard.admit(client, Some(&token), at(43_199)), Ok(()));
+        assert_eq!(guard.admit(client, Some(&token), at(43_200)), Err(Refusal::Unknown));
+        let token = guard.sign_in(client, PASSWORD, at(50_000)).unwrap();
+        guard.sign_out(&token);
+        assert_eq!(guard.admit(client, Some(&token), at(50_000)), Err(Refusal::Unknown));
+        assert_eq!(guard.admit(client, Some(PASSWORD), at(50_000)), Ok(()), "for scripts");
+        assert_eq!(guard.admit(client, None, at(50_000)), Err(Refusal::Unknown));
+        let tokens: Vec<_> = (0..=MOST_SESSIONS)
+            .map(|_| guard.sign_in(client, PASSWORD, at(50_000)).unwrap())
+            .collect();
+        let known = tokens.iter().filter(|token| guard.knows(token, at(50_000))).count();
+        assert_eq!(known, MOST_SESSIONS);
+    }
+
+    #[test]
+    fn a_password_that_others_can_read_or_guess_is_refused() {
+        for (text, mode, why) in [
+            (PASSWORD, 0o604, "everybody on this machine can read it (mode 604)"),
+            ("short", 0o600, "at least 12 characters"),
+            ("", 0o600, "at least 12 characters"),
+        ] {
+            let error = guard(text, mode).err().unwrap();
+            assert!(error.to_string().contains(why), "{error}");
+            assert!(error.hint().is_some_and(|hint| hint.contains("openssl rand")));
+        }
+    }
+
+    #[test]
+    fn without_a_password_there_are_no_orders() {
+        let guard = Guard::open(None).unwrap();
+        let client = ip("127.0.0.1");
+        assert_eq!(guard.admit(client, Some(""), at(0)), Err(Refusal::NoOrders));
+        assert_eq!(guard.sign_in(client, "", at(0)), Err(Refusal::NoOrders));
+    }
+
+    #[test]
+    fn a_name_that_somebody_else_may_have_made_is_not_ours() {
+        let mut config = AdminConfig::from("127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap());
+        config.hosts = vec!["nightwatt.lan".to_owned()];
+        for ours in [
+            "127.0.0.1:9180",
+            "[::1]:9180",
+            "192.168.1.2",
+            "localhost:9180",
+            "a.localhost",
+            "Nightwatt.LAN:9180",
+        ] {
+            assert!(config.is_ours(ours), "{ours}");
+        }
+        for theirs in
+            ["evil.example:9180", "127.0.0.1.evil.example", "localhost.evil.example", "", "a b"]
+        {
+            assert!(!config.is_ours(theirs), "{theirs}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Whom a TLS client wants: the name in its first message (RFC 8446, 4.1.2; RFC 6066, 3), which is read
+//! and passed on as it is. TLS does not end here.
+//!
+//! What is not exactly a `ClientHello` is refused: a message that we read in one way and the server in
+//! another would be passed to the wrong one.
+
+/// A first message is no longer than this, its records' heads among it. Those of browsers have 0.5 to
+/// 2 KiB, and keys against quantum computers some more.
+pub const LONGEST: usize = 16 << 10;
+
+/// It comes in no more records. Clients that cut it to get past censors make two or three.
+const MOST_RECORDS: usize = 64;
+
+/// A record's head.
+const HEAD: usize = 5;
+
+/// Content type of a handshake, and the message's own type.
+const HANDSHAKE: u8 = 22;
+const CLIENT_HELLO: u8 = 1;
+
+/// The extension `server_name`, and the only type of name.
+const SERVER_NAME: u16 = 0;
+const HOST_NAME: u8 = 0;
+
+/// What has come so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hello {
+    /// The beginning of one.
+    Incomplete,
+    /// A whole one; the name it asks for, in lower case, if it asks for any.
+    Whole(Option<String>),
+}
+
+/// Why what came is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Wrong {
+    /// It does not begin as TLS does.
+    #[error("it is not TLS")]
+    NotTls,
+    /// It is longer than any that is meant well.
+    #[error("its first message is too long")]
+    TooLong,
+    /// It begins as TLS does, and goes on as something else.
+    #[error("its first message is no ClientHello")]
+    Malformed,
+}
+
+/// Reads the first bytes of a connection.
+pub fn read(bytes: &[u8]) -> Result<Hello, Wrong> {
+    // Each record: its head, and its part of the message.
+    let (mut rest, mut message, mut records) = (bytes, Vec::new(), 0);
+    // Of the last record.
+    let mut to_come = 0;
+    loop {
+        match wanted(&message)? {
+            Some(wanted) if wanted == message.len() && to_come == 0 => {
+                return Ok(Hello::Whole(name_of(&message[4..])?));
+            }
+            // A second message where the server has to speak first.
+            Some(wanted) if wanted <= message.len() => return Err(Wrong::Malformed),
+            _ if to_come > 0 => break,
+            _ => {}
+        }
+        let Some(length) = record_length(rest)? else { break };
+        records += 1;
+        if records > MOST_RECORDS {
+            return Err(Wrong::TooLong);
+        }
+        let part = &rest[HEAD..rest.len().min(HEAD + length)];
+        message.extend_from_slice(part);
+        rest = &rest[HEAD + part.len()..];
+        to_come = length - part.len();
+    }
+    if bytes.len() >= LONGEST { Err(Wrong::TooLong) } else { Ok(Hello::Incomplete) }
+}
+
+/// The length of the record at the start of `bytes`, once its head is there.
+fn record_length(bytes: &[u8]) -> Result<Option<usize>, Wrong> {
+    if bytes.first().is_some_and(|kind| *kind != HANDSHAKE)
+        || bytes.get(1).is_some_and(|major| *major != 3)
+    {
+        return Err(Wrong::NotTls);
+    }
+    let Some(head) = bytes.get(..HEAD) else { return Ok(None) };
+    let length = usize::from(u16::from_be_bytes([head[3], head[4]]));
+    match length {
+        0 => Err(Wrong::Malformed),
+        LONGEST.. => Err(Wrong::TooLong),
+        _ => Ok(Some(length)),
+    }
+}
+
+/// How long the message is with its own head, once that is there.
+fn wanted(message: &[u8]) -> Result<Option<usize>, Wrong> {
+    if message.first().is_some_and(|kind| *kind != CLIENT_HELLO) {
+        return Err(Wrong::Malformed);
+    }
+    let Some(head) = message.get(..4) else { return Ok(None) };
+    let length = u32::from_be_bytes([0, head[1], head[2], head[3]]) as usize;
+    if length > LONGEST { Err(Wrong::TooLong) } else { Ok(Some(4 + length)) }
+}
+
+/// Takes values off the front of a message.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, length: usize) -> Result<&'a [u8], Wrong> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(Wrong::Malformed)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn byte(&mut self) -> Result<u8, Wrong> {
+        Ok(self.take(1)?[0])
+    }
+
+    fn pair(&mut self) -> Result<u16, Wrong> {
+        let pair = self.take(2)?;
+        Ok(u16::from_be_bytes([pair[0], pair[1]]))
+    }
+
+    /// What has its length before it, in one byte.
+    fn short(&mut self) -> Result<&'a [u8], Wrong> {
+        let length = self.byte()?;
+        self.take(length.into())
+    }
+
+    /// The same, in two bytes.
+    fn long(&mut self) -> Result<&'a [u8], Wrong> {
+        let length = self.pair()?;
+        self.take(length.into())
+    }
+}
+
+/// The name that a `ClientHello` asks for.
+fn name_of(hello: &[u8]) -> Result<Option<String>, Wrong> {
+    let mut reader = Reader(hello);
+    let version = reader.pair()?;
+    let _random = reader.take(32)?;
+    let session = reader.short()?;
+    let suites = reader.long()?;
+    let compressions = reader.short()?;
+    let is_fine = version >> 8 == 3
+        && session.len() <= 32
+        && !suites.is_empty()
+        && suites.len() % 2 == 0
+        && !compressions.is_empty();
+    if !is_fine {
+        return Err(Wrong::Malformed);
+    }
+    if reader.0.is_empty() {
+        // Before extensions.
+        return Ok(None);
+    }
+    let mut extensions = Reader(reader.long()?);
+    if !reader.0.is_empty() {
+        return Err(Wrong::Malformed);
+    }
+    let mut name = None;
+    while !extensions.0.is_empty() {
+        let kind = extensions.pair()?;
+        let data = extensions.long()?;
+        if kind == SERVER_NAME && name.replace(server_name(data)?).is_some() {
+            return Err(Wrong::Malformed);
+        }
+    }
+    Ok(name)
+}
+
+/// Exactly one name of a host: RFC 6066 knows no other type, and forbids two of one.
+fn server_name(data: &[u8]) -> Result<String, Wrong> {
+    let mut data = Reader(data);
+    let mut list = Reader(data.long()?);
+    let kind = list.byte()?;
+    let name = list.long()?;
+    let is_only = data.0.is_empty() && list.0.is_empty() && kind == HOST_NAME;
+    let name = std::str::from_utf8(name).ok().filter(|name| is_only && is_name(name));
+    Ok(name.ok_or(Wrong::Malformed)?.to_ascii_lowercase())
+}
+
+/// A name of a host as it may stand in TLS: labels of letters, digits, `-` and `_`, no dot at the end,
+/// and no address.
+pub fn is_name(name: &str) -> bool {
+    let label = |label: &str| {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        (1..=63).contains(&label.len()) && label.bytes().all(plain)
+    };
+    let is_number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
+    name.len() <= 253
+        && name.split('.').all(label)
+        && !name.rsplit('.').next().is_some_and(is_number)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! `[[tcp]]`: what is not HTTP and is passed through as it is.
+
+use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use nightwatt_model::duration_text;
+use nightwatt_model::policy::passage::KeepAwake;
+use serde::Deserialize;
+
+use super::{Config, SiteConfig, Wrong, cache, check_name, wrong};
+use crate::authority::Authority;
+use crate::client_hello;
+use crate::passthrough::UNKNOWN;
+
+/// A service behind the gateway whose bytes are passed through: SSH, Git, media, TLS that ends at the
+/// server.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TcpConfig {
+    /// In logs, status and metrics.
+    pub name: String,
+    /// Addresses to listen on. Several services may share one if TLS tells them apart: see `sni`.
+    pub listen: Vec<SocketAddr>,
+    /// The `[[site]]` or `[[machine]]` on whose server it is: that is woken.
+    pub on: String,
+    /// Where it is: `10.0.0.5:22`; or `:22`, on the host of the site's server, whichever that is.
+    pub origin: TcpOrigin,
+    /// Names in TLS that are for this service: `git.example.org`, `*.example.org`. None: whatever no
+    /// other service at that address has.
+    #[serde(default)]
+    pub sni: Vec<String>,
+    /// What of a connection keeps the server awake; default: `bytes`, but at a pool `connection`.
+    pub keep_awake: Option<Keeps>,
+    /// A connection through which nothing came for so long does not keep the server awake (`bytes`).
+    #[serde(default = "default_quiet", with = "duration_text")]
+    pub quiet: Duration,
+    /// What becomes of a connection whose server sleeps.
+    #[serde(default)]
+    pub asleep: Asleep,
+    /// A connection through which nothing came for so long is closed; default: `limits.tunnel_idle`.
+    #[serde(default, deserialize_with = "cache::given")]
+    pub idle_timeout: Option<Duration>,
+    /// Connections held at once for the server to wake; further ones are closed.
+    #[serde(default = "default_held")]
+    pub held: usize,
+    /// Bytes of a held connection that are kept in memory; the rest waits in the client's connection.
+    #[serde(default = "default_held_bytes")]
+    pub held_bytes: usize,
+    /// Tell the service whose connection it is, by a PROXY protocol header of this version.
+    pub send_proxy_protocol: Option<HeaderVersion>,
+}
+
+/// What of a connection keeps its server awake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Keeps {
+    /// That it is open.
+    Connection,
+    /// What moves through it.
+    Bytes,
+}
+
+/// What becomes of a connection whose server sleeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Asleep {
+    /// It is reset at both ends, so that both know.
+    #[default]
+    Reset,
+    /// It stays open: a server that is suspended to memory still has its end. A byte of the client wakes
+    /// it.
+    Keep,
+}
+
+/// A version of the PROXY protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HeaderVersion {
+    /// A line of text.
+    V1,
+    /// Binary.
+    V2,
+}
+
+/// Where a service is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TcpOrigin {
+    /// Name or address; none: that of the site's server.
+    pub host: Option<String>,
+    /// Port.
+    pub port: u16,
+}
+
+impl<'de> Deserialize<'de> for TcpOrigin {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let (host, port) = match text.strip_prefix(':') {
+            Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
+                (None, port.parse().ok())
+            }
+            _ => {
+                let named = Authority::parse(&text);
+                (named.map(|it| it.host.to_owned()), named.and_then(|it| it.port))
+            }
+        };
+        match port.filter(|port| *port > 0) {
+            Some(port) => Ok(Self { host, port }),
+            None => Err(serde::de::Error::custom(format!(
+                "`{text}` is not where a service can be: write host and port, as in `10.0.0.5:22`, or \
+                 `:22` for the host of the site's server"
+            ))),
+        }
+    }
+}
+
+impl TcpOrigin {
+    /// Host and port; `authority` is that of the site's server.
+    pub(crate) fn at(&self, authority: &str) -> String {
+        let host = self.host.as_deref();
+        let host = host.or_else(|| Authority::parse(authority).map(|it| it.host));
+        format!("{}:{}", host.unwrap_or_default(), self.port)
+    }
+}
+
+fn default_quiet() -> Duration {
+    Duration::from_mins(5)
+}
+
+fn default_held() -> usize {
+    128
+}
+
+fn default_held_bytes() -> usize {
+    64 << 10
+}
+
+impl TcpConfig {
+    /// What of its connections keeps the server awake; a pool's server is not put to sleep under one.
+    pub fn keeps(&self, is_pool: bool) -> KeepAwake {
+        match self.keep_awake {
+            Some(Keeps::Connection) => KeepAwake::Connection,
+            None if is_pool => KeepAwake::Connection,
+            Some(Keeps::Bytes) | None => KeepAwake::Bytes { quiet: self.quiet },
+        }
+    }
+
+    fn check(&self, config: &Config, taken: &mut HashSet<String>) -> Result<(), Wrong> {
+        check_name(&self.name, taken)?;
+        if self.name == UNKNOWN {
+            let text = format!(
+                "`{UNKNOWN}` is the name of connections that are for no service: take another"
+            );
+            return wrong("name", text);
+        }
+        if self.listen.is_empty() {
+            return wrong("listen", "at least one address is needed: `[\"0.0.0.0:22\"]`");
+        }
+        if let Some(address) =
+            self.listen.iter().find(|it| it.port() > 0 && config.listen.contains(it))
+        {
+            let text = format!("HTTP is listened for at {address}: take another address or port");
+            return wrong("listen", text);
+        }
+        let site = config.site.iter().find(|site| site.name == self.on);
+        let is_machine = config.machine.iter().any(|machine| machine.name == self.on);
+        if site.is_none() && !is_machine {
+            let text = format!(
+                "there is no `[[site]]` or `[[machine]]` called `{}`: on whose server is it?",
+                self.on
+            );
+            return wrong("on", text);
+        }
+        if is_machine && self.origin.host.is_none() {
+            let text = "a machine has no origin whose host could be meant: write host and port";
+            return wrong("origin", text);
+        }
+        site.map_or(Ok(()), |site| self.check_pool(site))?;
+        for (key, time) in [("quiet", Some(self.quiet)), ("idle_timeout", self.idle_timeout)] {
+            if time.is_some_and(|time| time.is_zero()) {
+                return wrong(key, format!("`{key}` is 0, but nothing can be done in no time"));
+            }
+        }
+        for (key, value) in [("held", self.held), ("held_bytes", self.held_bytes)] {
+            if value == 0 {
+                return wrong(key, format!("`{key}` is 0, but it must be at least 1"));
+            }
+        }
+        for name in &self.sni {
+            let bare = name.strip_prefix("*.").unwrap_or(name);
+            if !client_hello::is_name(bare) {
+                let text = format!(
+                    "`{name}` is not a name that TLS can ask for: write `git.example.org`, or \
+                     `*.example.org` for all names one step below"
+                );
+                return wrong("sni", text);
+            }
+        }
+        Ok(())
+    }
+
+    /// A pool gives each connection to one of its servers.
+    fn check_pool(&self, site: &SiteConfig) -> Result<(), Wrong> {
+        if site.server.is_empty() {
+            return Ok(());
+        }
+        if self.origin.host.is_some() {
+            let text = "the site has several servers: write the port alone, as in `:22`; the host is that \
+                        of the server that has a place";
+            return wrong("origin", text);
+        }
+        if self.keep_awake == Some(Keeps::Bytes) || self.asleep == Asleep::Keep {
+            let text = "the site has several servers, and a connection belongs to one of them, which \
+                        stays awake as long as that is open: leave out `keep_awake = \"bytes\"` and \
+                        `asleep = \"keep\"`";
+            return wrong("keep_awake", text);
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with the services, alone and beside each other.
+pub(super) fn check_all(config: &Config, taken: &mut HashSet<String>) -> Result<(), Wrong> {
+    // Who has a name at an address; the empty one is what nobody else has.
+    let mut owners: HashMap<(SocketAddr, String), &str> = HashMap::new();
+    for (index, tcp) in config.tcp.iter().enumerate() {
+        let here = |(key, text): Wrong| (format!("tcp.{index}.{key}"), text);
+        tcp.check(config, taken).map_err(here)?;
+        let mut names: Vec<String> = tcp.sni.iter().map(|it| it.to_ascii_lowercase()).collect();
+        if names.is_empty() {
+            names.push(String::new());
+        }
+        for address in &tcp.listen {
+            for name in &names {
+                let Some(other) = owners.insert((*address, name.clone()), &tcp.name) else {
+                    continue;
+                };
+                let text = if name.is_empty() {
+                    format!(
+                        "`{other}` listens at {address} too: only one of those that share an address \
+                         can do without `sni`"
+                    )
+                } else {
+                    format!(
+                        "`{name}` at {address} is claimed twice, by `{other}` before: it can belong to one only"
+                    )
+                };
+                return wrong(if name.is_empty() { "listen" } else { "sni" }, text).map_err(here);
+            }
+        }
+    }
+    Ok(())
+}

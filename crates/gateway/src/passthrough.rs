@@ -1,0 +1,309 @@
+//! What is not HTTP: its connections wake the server as requests do, and are then passed through both
+//! ways as they are.
+//!
+//! ```text
+//! door ──> whose? (client_hello) ──> course: admitted, held, connected ──> line: bytes both ways
+//! ```
+//!
+//! When a connection keeps its server awake, the model's [`passage`](nightwatt_model::policy::passage)
+//! says.
+
+mod books;
+mod course;
+mod line;
+mod tally;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use nightwatt_model::policy::passage::KeepAwake;
+use nightwatt_model::time::Now;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{Interest, Ready};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+use self::books::Ended;
+pub(crate) use self::books::UNKNOWN;
+use self::course::Course;
+pub(crate) use self::tally::{Outcome, Tally};
+use crate::client_hello::{self, Hello};
+use crate::config::{Config, TcpConfig};
+use crate::gateway::Gateway;
+use crate::hold::Spooling;
+use crate::proxy_protocol;
+use crate::site::Site;
+use crate::supervisor::Supervisor;
+use crate::tunnel::watch_over;
+
+/// A service whose connections are passed through.
+pub(crate) struct Service {
+    pub(crate) config: TcpConfig,
+    pub(crate) tally: Tally,
+    pub(crate) keep_awake: KeepAwake,
+    ground: Ground,
+}
+
+/// Whose server it is on.
+#[derive(Debug, Clone, Copy)]
+enum Ground {
+    Site(usize),
+    Machine(usize),
+    /// A machine in shadow mode, where it is left alone.
+    Nobody,
+}
+
+impl Service {
+    /// The services of a configuration, in its order.
+    pub(crate) fn all(
+        config: &Config,
+        sites: &[Site],
+        machines: &[crate::machine::Machine],
+    ) -> Vec<Self> {
+        let open = |tcp: &TcpConfig| {
+            let site = sites.iter().position(|site| *site.name == *tcp.on);
+            let machine = machines.iter().position(|machine| *machine.name == *tcp.on);
+            let ground = site.map(Ground::Site).or(machine.map(Ground::Machine));
+            let is_pool = site.is_some_and(|site| sites[site].pool.is_some());
+            Self {
+                keep_awake: tcp.keeps(is_pool),
+                config: tcp.clone(),
+                tally: Tally::default(),
+                ground: ground.unwrap_or(Ground::Nobody),
+            }
+        };
+        config.tcp.iter().map(open).collect()
+    }
+
+    fn site<'a>(&self, gateway: &'a Gateway) -> Option<&'a Site> {
+        match self.ground {
+            Ground::Site(index) => gateway.sites.get(index),
+            _ => None,
+        }
+    }
+
+    fn supervisor<'a>(&self, gateway: &'a Gateway) -> Option<&'a Arc<Supervisor>> {
+        match self.ground {
+            Ground::Site(index) => gateway.sites.get(index).map(|site| &site.supervisor),
+            Ground::Machine(index) => {
+                gateway.machines.get(index).map(|machine| &machine.supervisor)
+            }
+            Ground::Nobody => None,
+        }
+    }
+}
+
+/// An address at which connections for services come in.
+#[derive(Debug)]
+pub(crate) struct Door {
+    /// Names as they are configured, with the number of the service.
+    names: Vec<(String, usize)>,
+    /// Who has what nobody else has.
+    default: Option<usize>,
+}
+
+impl Door {
+    /// The addresses of all services, each once, and what is behind them.
+    pub(crate) fn all(config: &Config) -> Vec<(SocketAddr, Arc<Self>)> {
+        let mut addresses: Vec<SocketAddr> = Vec::new();
+        for address in config.tcp.iter().flat_map(|tcp| &tcp.listen) {
+            if !addresses.contains(address) {
+                addresses.push(*address);
+            }
+        }
+        let door = |address: SocketAddr| {
+            let here =
+                config.tcp.iter().enumerate().filter(|(_, tcp)| tcp.listen.contains(&address));
+            let mut door = Self { names: Vec::new(), default: None };
+            for (service, tcp) in here {
+                if tcp.sni.is_empty() {
+                    door.default = Some(service);
+                }
+                door.names.extend(tcp.sni.iter().map(|it| (it.to_ascii_lowercase(), service)));
+            }
+            (address, Arc::new(door))
+        };
+        addresses.into_iter().map(door).collect()
+    }
+
+    /// Must a client say first whom it wants?
+    fn asks(&self) -> bool {
+        !self.names.is_empty()
+    }
+
+    /// The service for a name. A whole name goes before one with a star, which stands for one label, as
+    /// in certificates.
+    fn service(&self, name: Option<&str>) -> Option<usize> {
+        let of = |wanted: &str| self.names.iter().find(|(name, _)| name == wanted).map(|it| it.1);
+        let Some(name) = name else { return self.default };
+        let above = || name.split_once('.').and_then(|(_, above)| of(&format!("*.{above}")));
+        of(name).or_else(above).or(self.default)
+    }
+}
+
+/// A client's connection, and what has been read of it and is not yet passed on.
+#[derive(Debug)]
+struct Ahead {
+    stream: TcpStream,
+    bytes: BytesMut,
+    room: usize,
+    ended: bool,
+}
+
+impl Spooling for Ahead {
+    async fn fill(&mut self) -> bool {
+        while self.bytes.len() < self.room && !self.ended {
+            let mut part = bytes::BufMut::limit(&mut self.bytes, self.room);
+            match self.stream.read_buf(&mut part).await {
+                Ok(length) => self.ended = length == 0,
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    async fn gone(&self) {
+        broken_off(self.stream.ready(Interest::ERROR)).await;
+    }
+}
+
+/// True from the moment at which the gateway is to stop.
+pub(crate) type Stopped = watch::Receiver<bool>;
+
+/// Comes when the gateway is to stop.
+async fn stops(stopped: &Stopped) {
+    let mut stopped = stopped.clone();
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+/// Comes when the kernel says that the other end has broken a connection off, or has vanished. `error` is
+/// its readiness for that: nothing needs to be read, which may be the service's.
+async fn broken_off(error: impl Future<Output = std::io::Result<Ready>>) {
+    // Without readiness nothing is known, and time goes on.
+    if error.await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// One client's connection, from its first byte to its end.
+pub(crate) async fn connection(
+    gateway: Arc<Gateway>,
+    door: Arc<Door>,
+    (mut stream, peer): (TcpStream, SocketAddr),
+    stopped: Stopped,
+) {
+    let _ = stream.set_nodelay(true);
+    // A client that vanished must not be held, nor keep a server awake.
+    watch_over(&stream);
+    let arrived = gateway.clock.now();
+    let (mut client, mut bytes) = (peer, BytesMut::new());
+    if gateway.config.proxy_protocol.iter().any(|network| network.contains(peer.ip())) {
+        let header = Box::pin(proxy_protocol::read(&mut stream, peer));
+        let header = gateway.clock.timeout(gateway.config.limits.header_timeout, header);
+        let header = tokio::select! {
+            header = header => header,
+            () = stops(&stopped) => return,
+        };
+        match header.unwrap_or(Err(proxy_protocol::Wrong::Ended)) {
+            // The header's port is of no use to anybody.
+            Ok((address, behind)) => (client, bytes) = ((address, 0).into(), behind),
+            Err(error) => {
+                tracing::debug!(%peer, %error, "a connection was not taken");
+                return;
+            }
+        }
+    }
+    let Some(_place) = gateway.client_limits.connect(client.ip()) else {
+        gateway.connections.refuse();
+        return;
+    };
+    let _open = gateway.connections.accept();
+    let mut ahead = Ahead { stream, bytes, room: 0, ended: false };
+    let (service, name) = if door.asks() {
+        let whom = tokio::select! {
+            whom = whom(&gateway, &door, &mut ahead) => whom,
+            () = stops(&stopped) => Err((Outcome::Stopped, None)),
+        };
+        match whom {
+            Ok(whom) => whom,
+            Err((outcome, name)) => {
+                close(ahead.stream, Some(outcome)).await;
+                unclaimed(&gateway, (client, arrived), outcome, name.as_deref());
+                return;
+            }
+        }
+    } else {
+        (door.default.unwrap_or_default(), None)
+    };
+    let Some(service) = gateway.services.get(service) else { return };
+    ahead.room = service.config.held_bytes.max(ahead.bytes.len());
+    Course::new(&gateway, service, client, name).run(ahead, door.asks(), &stopped).await;
+}
+
+/// Writes down a connection that is for no service.
+fn unclaimed(
+    gateway: &Gateway,
+    (client, arrived): (SocketAddr, Now),
+    outcome: Outcome,
+    name: Option<&str>,
+) {
+    gateway.unclaimed.count(outcome);
+    let ended = Ended {
+        number: Supervisor::next_id(),
+        client,
+        arrived,
+        service: (UNKNOWN, "-"),
+        name,
+        outcome,
+        settled: gateway.clock.now().mono,
+        through: None,
+        bytes: 0,
+    };
+    ended.write_down(gateway);
+}
+
+/// Reads until it is known which service is meant, and by which name; that is known of a name that nobody
+/// has, too.
+async fn whom(
+    gateway: &Gateway,
+    door: &Door,
+    ahead: &mut Ahead,
+) -> Result<(usize, Option<String>), (Outcome, Option<String>)> {
+    let deadline = gateway.clock.now().mono + gateway.config.limits.header_timeout;
+    let name = loop {
+        match client_hello::read(&ahead.bytes) {
+            Ok(Hello::Whole(name)) => break name,
+            Err(client_hello::Wrong::NotTls) => return Err((Outcome::NotTls, None)),
+            Err(_) => return Err((Outcome::BadHello, None)),
+            Ok(Hello::Incomplete) => {}
+        }
+        let mut part = bytes::BufMut::limit(&mut ahead.bytes, client_hello::LONGEST);
+        let read = ahead.stream.read_buf(&mut part);
+        match gateway.clock.until(deadline, read).await {
+            Ok(Ok(length)) if length > 0 => {}
+            Ok(_) => return Err((Outcome::Left, None)),
+            Err(_) => return Err((Outcome::SlowHello, None)),
+        }
+    };
+    match door.service(name.as_deref()) {
+        Some(service) => Ok((service, name)),
+        None => Err((Outcome::UnknownName, name)),
+    }
+}
+
+/// Closes a connection that was not put through, in a way that its client understands: who speaks TLS is
+/// told by an alert, everybody else by a reset, since an orderly end would look like the service's own.
+async fn close(mut stream: TcpStream, tls: Option<Outcome>) {
+    if let Some(outcome) = tls.filter(|outcome| *outcome != Outcome::NotTls) {
+        // A fatal alert (RFC 8446, 6). What does not go at once is not waited for.
+        let alert = [21, 3, 3, 0, 2, 2, outcome.alert()];
+        let _ = stream.try_write(&alert);
+        let _ = stream.shutdown().await;
+        return;
+    }
+    line::reset(&stream);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! What became of connections, and how many there are.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::access::Answered;
+
+/// What became of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It was put through, and ended by client or server.
+    Passed,
+    /// It was put through, and one end broke it off.
+    Broken,
+    /// It was put through, and closed since nothing came through it.
+    Idle,
+    /// It was put through, and reset since its server went to sleep or failed.
+    Slept,
+    /// The service does not take connections.
+    Unreachable,
+    /// The server did not wake.
+    WakeFailed,
+    /// The server did not wake in time.
+    HeldTooLong,
+    /// Too many were held already.
+    QueueFull,
+    /// Its client has woken the server too often.
+    OverBudget,
+    /// Its client left before it was put through.
+    Left,
+    /// It does not begin as TLS does, where TLS says whom it is for.
+    NotTls,
+    /// It begins as TLS does and goes on as something else.
+    BadHello,
+    /// The first message of TLS did not come in time.
+    SlowHello,
+    /// Nobody has the name that it asks for.
+    UnknownName,
+    /// nightwatt stops.
+    Stopped,
+}
+
+impl Outcome {
+    /// Every outcome.
+    pub(crate) const ALL: [Self; 15] = [
+        Self::Passed,
+        Self::Broken,
+        Self::Idle,
+        Self::Slept,
+        Self::Unreachable,
+        Self::WakeFailed,
+        Self::HeldTooLong,
+        Self::QueueFull,
+        Self::OverBudget,
+        Self::Left,
+        Self::NotTls,
+        Self::BadHello,
+        Self::SlowHello,
+        Self::UnknownName,
+        Self::Stopped,
+    ];
+
+    /// Its name in status and metrics.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Broken => "broken",
+            Self::Idle => "idle",
+            Self::Slept => "slept",
+            Self::Unreachable => "unreachable",
+            Self::WakeFailed => "wake-failed",
+            Self::HeldTooLong => "held-too-long",
+            Self::QueueFull => "queue-full",
+            Self::OverBudget => "over-budget",
+            Self::Left => "left",
+            Self::NotTls => "not-tls",
+            Self::BadHello => "bad-hello",
+            Self::SlowHello => "slow-hello",
+            Self::UnknownName => "unknown-name",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    /// The alert of TLS that says so (RFC 8446, 6.2).
+    pub(super) const fn alert(self) -> u8 {
+        match self {
+            Self::BadHello => 50,     // decode_error
+            Self::UnknownName => 112, // unrecognized_name
+            Self::OverBudget => 49,   // access_denied
+            _ => 80,                  // internal_error
+        }
+    }
+
+    /// As the access log has one that was not put through: status, and how it was answered.
+    pub(super) const fn in_log(self) -> (u16, Answered) {
+        match self {
+            Self::HeldTooLong => (504, Answered::Timeout),
+            Self::OverBudget => (503, Answered::Budget),
+            Self::Left => (499, Answered::Gone),
+            Self::Unreachable | Self::WakeFailed | Self::QueueFull | Self::Stopped => {
+                (503, Answered::Unavailable)
+            }
+            _ => (400, Answered::Refused),
+        }
+    }
+}
+
+/// The connections of a service.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    outcomes: [AtomicU64; Outcome::ALL.len()],
+    /// Put through now; held now; those put through that do not keep the server awake.
+    pub(crate) open: AtomicU64,
+    pub(crate) held: AtomicU64,
+    pub(crate) quiet: AtomicU64,
+    /// So many had to be held.
+    pub(crate) waited: AtomicU64,
+    /// Bytes from clients, and to them.
+    pub(crate) received: AtomicU64,
+    pub(crate) sent: AtomicU64,
+}
+
+/// What counts as long as it is there.
+pub(super) struct Counted<'a>(&'a AtomicU64);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Tally {
+    pub(super) fn count(&self, outcome: Outcome) {
+        self.outcomes[outcome as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One more is put through.
+    pub(super) fn opens(&self) -> Counted<'_> {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        Counted(&self.open)
+    }
+
+    /// One more is quiet.
+    pub(super) fn falls_quiet(&self) {
+        self.quiet.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It is not any more.
+    pub(super) fn stirs(&self) {
+        self.quiet.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// One more is held, if no more than `most` are.
+    pub(super) fn holds(&self, most: usize) -> Option<Counted<'_>> {
+        let before = self.held.fetch_add(1, Ordering::Relaxed);
+        let place = Counted(&self.held);
+        if before >= most as u64 {
+            return None;
+        }
+        self.waited.fetch_add(1, Ordering::Relaxed);
+        Some(place)
+    }
+
+    /// How often each came about.
+    pub(crate) fn outcomes(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let count = |outcome: Outcome| self.outcomes[outcome as usize].load(Ordering::Relaxed);
+        Outcome::ALL.into_iter().map(move |outcome| (outcome.as_str(), count(outcome)))
+    }
+}

@@ -1,0 +1,48 @@
+//! The past of a server under supervision: told where the journal is written, looked at by the
+//! dashboard.
+
+use std::sync::PoisonError;
+
+use nightwatt_model::ledger::Bill;
+use nightwatt_model::time::{Now, Wall};
+
+use super::{Managed, Supervisor};
+use crate::journal::Record;
+use crate::past::Past;
+
+impl Supervisor {
+    /// The journal gets this record.
+    pub(super) fn remember(&self, record: &Record) {
+        let now = self.clock.now();
+        let mut chronicle = self.chronicle.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(chronicle) = &mut *chronicle {
+            let (at, bill) = self.lock().settled(now);
+            chronicle.take(record, (at, &bill));
+        }
+    }
+
+    /// What is known of its past, up to now.
+    pub(crate) fn past(&self) -> Option<Past> {
+        let now = self.clock.now();
+        let chronicle = self.chronicle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut past = chronicle.as_ref()?.past.clone();
+        drop(chronicle);
+        let (at, bill) = {
+            let mut managed = self.lock();
+            managed.book(now, false);
+            managed.settled(now)
+        };
+        past.history.note(at, &bill);
+        Some(past)
+    }
+}
+
+impl Managed {
+    /// The bill as far as it is settled, and when it was.
+    fn settled(&self, now: Now) -> (Now, Bill) {
+        let bill = self.manager.settled_bill(now);
+        let open = self.manager.memory(now).bill.span().saturating_sub(bill.span());
+        let ago = i64::try_from(open.as_millis()).unwrap_or(0);
+        (Now { wall: Wall(now.wall.0 - ago), ..now }, bill)
+    }
+}

@@ -1,0 +1,97 @@
+//! The page that browsers wait on.
+
+use std::time::Duration;
+
+use http::Response;
+
+use crate::answers;
+use crate::body::Answer;
+use crate::config::WaitingTexts;
+
+/// The page, unless the operator has one.
+const PAGE: &str = include_str!("assets/waiting.html");
+
+/// What is left to fill in when the page is given.
+const SECONDS: &str = "{{seconds}}";
+
+/// A page with its words in it.
+#[derive(Debug, Clone)]
+pub(crate) struct WaitingPage(String);
+
+impl WaitingPage {
+    /// The built-in page, or the operator's own.
+    pub(crate) fn new(own: Option<&str>, texts: &WaitingTexts) -> Self {
+        let WaitingTexts { lang, title, heading, text, left, longer, note, failed, style } = texts;
+        let words = [
+            ("lang", lang),
+            ("title", title),
+            ("heading", heading),
+            ("text", text),
+            ("left", left),
+            ("longer", longer),
+            ("note", note),
+            ("failed", failed),
+        ];
+        let escaped = words.map(|(name, words)| (name, nightwatt_report::escaped(words)));
+        let value = |name: &str| {
+            let word = escaped.iter().find(|(known, _)| *known == name);
+            word.map(|(_, word)| word.as_str()).or((name == "style").then_some(style))
+        };
+        Self(filled(own.unwrap_or(PAGE), value))
+    }
+
+    /// `expected` is how long waking takes as a rule.
+    pub(crate) fn answer(&self, expected: Duration) -> Response<Answer> {
+        let seconds = answers::seconds(expected).max(1);
+        answers::waiting(self.0.replace(SECONDS, &seconds.to_string()), seconds)
+    }
+}
+
+/// `{{name}}` by its value, in one pass, so that what a value says is never taken for a name; what has no
+/// value stays as it is.
+fn filled<'a>(template: &str, value: impl Fn(&str) -> Option<&'a str>) -> String {
+    let mut page = String::with_capacity(template.len() + 1024);
+    let mut rest = template;
+    while let Some(at) = rest.find("{{") {
+        let (before, from) = rest.split_at(at);
+        page.push_str(before);
+        let name = from[2..].find("}}").map(|end| &from[2..2 + end]);
+        if let Some((name, value)) = name.and_then(|name| Some((name, value(name)?))) {
+            page.push_str(value);
+            rest = &from[name.len() + 4..];
+        } else {
+            page.push_str("{{");
+            rest = &from[2..];
+        }
+    }
+    page + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_replaced_once_and_have_no_markup() {
+        let texts = WaitingTexts {
+            heading: "<b>{{note}} & \"more\"".to_owned(),
+            style: ":root { --accent: teal }".to_owned(),
+            ..WaitingTexts::default()
+        };
+        let own = "{{heading}}|{{style}}|{{seconds}}|{{what}}|{{ {{lang}}";
+        let page = WaitingPage::new(Some(own), &texts).0;
+        let said = "&lt;b&gt;{{note}} &amp; &quot;more&quot;|:root { --accent: teal }|{{seconds}}|{{what}}|{{ en";
+        assert_eq!(page, said);
+    }
+
+    #[test]
+    fn the_page_has_all_its_words_and_asks_nobody_else() {
+        let page = WaitingPage::new(None, &WaitingTexts::default()).0;
+        assert_eq!(page.replace(SECONDS, "").matches("{{").count(), 0, "{page}");
+        let WaitingTexts { title, heading, text, note, .. } = WaitingTexts::default();
+        for words in [title, heading, text, note] {
+            assert!(page.contains(&words), "{words}");
+        }
+        assert!(!page.contains("http:") && !page.contains("https:") && !page.contains("src="));
+    }
+}

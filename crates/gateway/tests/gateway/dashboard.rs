@@ -1,0 +1,327 @@
+//! The dashboard's API on the admin address: who may read, who may order, and what is told.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use nightwatt_gateway::config::AdminConfig;
+use serde_json::Value;
+
+use crate::client::{Ask, Got, ask, get, post};
+use crate::stage::{Setup, Stage, asleep, awake, secs};
+
+const PASSWORD: &str = "correct horse battery";
+
+/// Orders need this password.
+fn guarded(setup: Setup) -> (Setup, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let file: PathBuf = dir.path().join("password");
+    std::fs::write(&file, format!("{PASSWORD}\n")).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let setup = setup.with(move |config| {
+        let admin = config.admin.as_mut().unwrap();
+        admin.password_file = Some(file);
+        admin.hosts = vec!["blog".to_owned()];
+    });
+    (setup, dir)
+}
+
+/// Anybody may look, by the name that the tests' client uses.
+fn open(setup: Setup) -> Setup {
+    setup.with(|config| config.admin.as_mut().unwrap().hosts = vec!["blog".to_owned()])
+}
+
+fn json(got: &Got) -> Value {
+    serde_json::from_slice(&got.body).unwrap_or_else(|error| panic!("{error}: {got:?}"))
+}
+
+fn order(path: &str) -> Ask {
+    post(&format!("/api/v1/sites/{path}"), "")
+}
+
+fn with(ask: Ask, token: &str) -> Ask {
+    ask.field("Authorization", &format!("Bearer {token}"))
+}
+
+async fn sign_in(stage: &Stage, password: &str) -> Got {
+    let body = serde_json::json!({ "password": password }).to_string();
+    stage.ask_admin(post("/api/v1/sign-in", &body)).await
+}
+
+async fn token(stage: &Stage) -> String {
+    let got = sign_in(stage, PASSWORD).await;
+    assert_eq!(got.status, 200, "{got:?}");
+    json(&got)["token"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_status_is_the_one_that_nightwatt_status_shows_and_wakes_nobody() {
+    open(asleep()).play(async |stage| {
+        let got = stage.ask_admin(get("/api/v1/status")).await;
+        assert_eq!((got.status, got.field("content-type")), (200, Some("application/json")));
+        assert_eq!(got.field("cache-control"), Some("no-store"));
+        let whole = json(&got);
+        let site = serde_json::to_value(stage.status()).unwrap();
+        assert_eq!(whole["sites"][0], site);
+        assert_eq!(stage.commands(), (0, 0));
+    });
+}
+
+#[test]
+fn a_token_gives_orders_until_it_is_given_back() {
+    let (setup, _dir) = guarded(asleep());
+    setup.play(async |stage| {
+        let token = token(stage).await;
+        let got = stage.ask_admin(with(order("blog/wake"), &token)).await;
+        assert_eq!((got.status, &json(&got)["done"]), (200, &Value::Bool(true)));
+        stage.at(30).await;
+        assert_eq!(stage.state(), "awake");
+        let got = stage.ask_admin(with(order("blog/keep-awake?for=2h"), &token)).await;
+        assert_eq!(got.status, 200);
+        stage.at(3600).await;
+        assert_eq!(stage.state(), "awake");
+        assert_eq!(stage.ask_admin(with(order("blog/sleep"), &token)).await.status, 200);
+        stage.at(3700).await;
+        assert_eq!(stage.state(), "asleep");
+        assert_eq!(stage.ask_admin(with(post("/api/v1/sign-out", ""), &token)).await.status, 200);
+        assert_eq!(stage.ask_admin(with(order("blog/wake"), &token)).await.status, 401);
+        assert_eq!(stage.state(), "asleep");
+    });
+}
+
+#[test]
+fn a_wrong_password_is_refused_and_the_next_one_has_to_wait() {
+    let (setup, _dir) = guarded(asleep());
+    setup.play(async |stage| {
+        assert_eq!(sign_in(stage, "wrong").await.status, 401);
+        let got = sign_in(stage, PASSWORD).await;
+        assert_eq!((got.status, got.seconds("retry-after")), (429, 1));
+        assert_eq!(got.field("content-type"), Some("application/problem+json"));
+        // By the header too.
+        assert_eq!(stage.ask_admin(with(order("blog/wake"), PASSWORD)).await.status, 429);
+        stage.at(1).await;
+        assert_eq!(stage.ask_admin(with(order("blog/wake"), PASSWORD)).await.status, 200);
+        for body in ["", "{}", "[]", "{\"password\":1}", &"x".repeat(5000)] {
+            let got = stage.ask_admin(post("/api/v1/sign-in", body)).await;
+            assert_eq!(got.status, 400, "{got:?}");
+        }
+    });
+}
+
+#[test]
+fn without_a_password_no_order_is_taken_and_it_is_said_why() {
+    open(asleep()).play(async |stage| {
+        for what in ["wake", "sleep", "keep-awake?for=1h"] {
+            let got = stage.ask_admin(order(&format!("blog/{what}"))).await;
+            assert_eq!(got.status, 403);
+            let why = json(&got)["detail"].as_str().unwrap().to_owned();
+            assert!(why.contains("admin.password_file"), "{why}");
+        }
+        assert_eq!(sign_in(stage, "anything at all").await.status, 403);
+        let history = json(&stage.ask_admin(get("/api/v1/history")).await);
+        assert_eq!(history["takes_orders"], Value::Bool(false));
+        assert_eq!(stage.commands(), (0, 0));
+    });
+}
+
+#[test]
+fn pages_of_others_give_no_orders_whatever_they_know() {
+    let (setup, _dir) = guarded(asleep());
+    setup.play(async |stage| {
+        let token = token(stage).await;
+        let wake = || with(order("blog/wake"), &token);
+        for foreign in [
+            wake().field("Origin", "http://evil.example"),
+            wake().field("Origin", "http://blog:81"),
+            wake().field("Origin", "null"),
+            wake().field("Sec-Fetch-Site", "cross-site"),
+            wake().field("Sec-Fetch-Site", "same-site"),
+        ] {
+            assert_eq!(stage.ask_admin(foreign).await.status, 403);
+        }
+        assert_eq!(stage.commands(), (0, 0));
+        let own = wake().field("Origin", "http://blog").field("Sec-Fetch-Site", "same-origin");
+        let got = stage.ask_admin(own).await;
+        assert_eq!(got.status, 200);
+        assert_eq!(got.field("access-control-allow-origin"), None);
+        assert_eq!(got.field("set-cookie"), None, "what no page holds by itself, none can misuse");
+    });
+}
+
+#[test]
+fn by_a_name_that_somebody_else_may_have_made_nothing_is_shown() {
+    let (setup, _dir) = guarded(asleep());
+    let setup = setup.with(|config| config.admin.as_mut().unwrap().hosts.clear());
+    setup.play(async |stage| {
+        // The tests' client asks for `blog`.
+        for path in ["/api/v1/status", "/api/v1/history", "/dashboard/app.js"] {
+            assert_eq!(stage.ask_admin(get(path)).await.status, 421, "{path}");
+        }
+        assert_eq!(stage.ask_admin(with(order("blog/wake"), PASSWORD)).await.status, 421);
+        assert_eq!(stage.ask_admin(get("/").by_browser()).await.status, 421);
+        // What Prometheus and monitors ask for, they ask for by any name.
+        assert_eq!(stage.ask_admin(get("/metrics")).await.status, 200);
+        assert_eq!(stage.ask_admin(get("/healthz")).await.status, 200);
+        assert_eq!(stage.commands(), (0, 0));
+    });
+}
+
+#[test]
+fn whoever_asks_wrongly_is_told_how_to() {
+    let (setup, _dir) = guarded(asleep());
+    setup.play(async |stage| {
+        let all = [
+            (order("shop/wake"), 404),
+            (order("blog/explode"), 404),
+            (order("blog/keep-awake?for=soon"), 400),
+            (order("blog/keep-awake?for=0"), 400),
+            (order("blog/keep-awake?for=8d"), 400),
+            (get("/api/v1/sites/blog/wake"), 405),
+            (post("/api/v1/status", ""), 405),
+            (get("/api/v1/nothing"), 404),
+            (get("/api/v1/"), 404),
+        ];
+        for (ask, status) in all {
+            let got = stage.ask_admin(with(ask.clone(), PASSWORD)).await;
+            assert_eq!((got.status, &json(&got)["status"]), (status, &status.into()), "{ask:?}");
+            assert!(!json(&got)["detail"].as_str().unwrap().is_empty());
+        }
+        assert_eq!(stage.commands(), (0, 0));
+    });
+}
+
+#[test]
+fn in_shadow_mode_an_order_is_refused_with_the_reason() {
+    let (setup, _dir) = guarded(awake().observing());
+    setup.play(async |stage| {
+        let got = stage.ask_admin(with(order("blog/sleep"), PASSWORD)).await;
+        assert_eq!(got.status, 409);
+        assert!(json(&got)["detail"].as_str().unwrap().contains("--observe"));
+    });
+}
+
+#[test]
+fn the_page_comes_with_its_policy_and_only_to_browsers() {
+    open(asleep()).play(async |stage| {
+        let page = stage.ask_admin(get("/").by_browser()).await;
+        assert_eq!(page.field("content-type"), Some("text/html; charset=utf-8"));
+        let policy = page.field("content-security-policy").unwrap();
+        assert!(policy.starts_with("default-src 'none'; script-src 'self';"), "{policy}");
+        assert!(!policy.contains("unsafe") && policy.contains("frame-ancestors 'none'"));
+        assert_eq!(page.field("x-content-type-options"), Some("nosniff"));
+        assert_eq!(
+            stage.ask_admin(get("/")).await.field("content-type"),
+            Some("text/plain; charset=utf-8")
+        );
+        let tag = page.field("etag").unwrap();
+        let known = stage.ask_admin(get("/").by_browser().field("If-None-Match", tag)).await;
+        assert_eq!((known.status, known.body.len()), (304, 0));
+        assert_eq!(stage.ask_admin(ask("HEAD", "/").by_browser()).await.status, 200);
+        assert_eq!(stage.ask_admin(get("/dashboard/../../etc/passwd")).await.status, 404);
+    });
+}
+
+#[test]
+fn the_history_tells_states_days_and_who_woke_it_also_after_a_restart() {
+    let (setup, _dir) = guarded(asleep().power(|power| power.wake_time = secs(5)));
+    setup.play(async |stage| {
+        stage.at(600).await;
+        stage.ask(post("/form?secret=1", "x")).await;
+        stage.at(3600).await;
+        assert_eq!(stage.state(), "asleep");
+        let shown = |history: &Value| {
+            let site = &history["sites"][0];
+            let states: Vec<String> = site["servers"][0]["states"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|it| it["state"].as_str().unwrap().to_owned())
+                .collect();
+            (states, site["days"].as_array().unwrap().len(), site["wakeups"].clone())
+        };
+        let history = json(&stage.ask_admin(get("/api/v1/history")).await);
+        let (states, days, wakeups) = shown(&history);
+        assert_eq!(states, ["asleep", "waking", "awake", "falling-asleep", "asleep"]);
+        assert_eq!(days, 1);
+        assert_eq!((&wakeups[0]["by"], &wakeups[0]["took_s"]), (&"request".into(), &5.0.into()));
+        let text = history.to_string();
+        assert!(!text.contains("secret") && !text.contains("127.0.0.1"), "for everybody: {text}");
+        let token = token(stage).await;
+        let open = json(&stage.ask_admin(with(get("/api/v1/history"), &token)).await);
+        assert_eq!(open["sites"][0]["wakeups"][0]["line"], "POST /form?secret=1");
+        // The figures of the day are those of the ledger.
+        let day = &history["sites"][0]["days"][0];
+        let ledger = stage.status().ledger;
+        for (name, joules) in [
+            ("server_j", ledger.server.joules),
+            ("proxy_j", ledger.proxy.joules),
+            ("always_on_j", ledger.always_on.joules),
+        ] {
+            let told = day[name].as_f64().unwrap();
+            assert!((told - joules.get()).abs() < 1e-6 * joules.get(), "{name}: {told} {joules:?}");
+        }
+        let watts = &history["sites"][0]["power"]["watts"];
+        let minutes: f64 = watts.as_array().unwrap().iter().filter_map(Value::as_f64).sum();
+        // An hour of whole minutes (noon is one): their mean is the energy's; each is rounded to 0.01 W.
+        assert!(
+            (minutes * 60.0 - ledger.server.joules.get()).abs() < 60.0 * 0.3 + 50.0,
+            "{minutes}"
+        );
+
+        stage.stop().await;
+        stage.start();
+        stage.at(3601).await;
+        let again = json(&stage.ask_admin(get("/api/v1/history")).await);
+        let (states_again, days_again, wakeups_again) = shown(&again);
+        assert_eq!(states_again[..5], states[..]);
+        assert_eq!((days_again, wakeups_again), (days, wakeups));
+        let told = |it: &Value, name: &str| it["sites"][0]["total"][name].as_f64().unwrap();
+        assert!((told(&again, "saved_j") - told(&history, "saved_j")).abs() < 100.0);
+    });
+}
+
+#[test]
+fn a_pool_is_told_of_as_the_sum_of_its_servers() {
+    open(awake().pool(&["one", "two"], "policy = \"always-on 1\"", "")).play(async |stage| {
+        stage.at(1800).await;
+        let history = json(&stage.ask_admin(get("/api/v1/history")).await);
+        let story = &history["sites"][0];
+        assert_eq!(story["servers"].as_array().unwrap().len(), 2);
+        let ledger = stage.status().ledger;
+        let told = story["total"]["server_j"].as_f64().unwrap();
+        assert!((told - ledger.server.joules.get()).abs() < 1.0, "{told} {ledger:?}");
+        let proxy = story["total"]["proxy_j"].as_f64().unwrap();
+        assert!((proxy - ledger.proxy.joules.get()).abs() < 1.0, "{proxy} {ledger:?}");
+    });
+}
+
+#[test]
+fn an_address_alone_is_a_whole_configuration_of_it() {
+    let parse = |text: &str| toml_admin(text).map_err(|error| error.to_string());
+    let plain = parse("admin = \"127.0.0.1:9180\"").unwrap();
+    assert_eq!(plain, AdminConfig::from("127.0.0.1:9180".parse::<std::net::SocketAddr>().unwrap()));
+    let table = parse(
+        "[admin]\nlisten = \"[::1]:9180\"\npassword_file = \"/etc/nightwatt/dashboard\"\nhosts = [\"nightwatt.lan\"]",
+    )
+    .unwrap();
+    assert_eq!(table.hosts, ["nightwatt.lan"]);
+    for (wrong, why) in [
+        ("admin = \"localhost\"", "127.0.0.1:9180"),
+        ("admin = 9180", "an address"),
+        ("[admin]\nlisten = \"127.0.0.1:1\"\npassword = \"x\"", "unknown field `password`"),
+        ("[admin]\nhosts = []", "missing field `listen`"),
+        ("[admin]\nlisten = \"127.0.0.1:1\"\nhosts = [\"http://a\"]", "is not a host name"),
+    ] {
+        let error = parse(wrong).unwrap_err();
+        assert!(error.contains(why), "{wrong}: {error}");
+    }
+}
+
+fn toml_admin(text: &str) -> Result<AdminConfig, nightwatt_gateway::ConfigError> {
+    // A table has to come behind the keys of the whole file.
+    let (before, after) = if text.starts_with('[') { ("", text) } else { (text, "") };
+    let text = format!(
+        "listen = [\"127.0.0.1:0\"]\n{before}\n{after}\n[[site]]\nname = \"a\"\norigin = \"http://127.0.0.1:1\"\n\
+         power.simulated = {{}}\n"
+    );
+    nightwatt_gateway::Config::parse(&text, "test").map(|config| config.admin.unwrap())
+}

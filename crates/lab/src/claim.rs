@@ -1,0 +1,251 @@
+//! Published figures with ours beside them.
+
+use serde::Serialize;
+
+/// What comes of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Within the tolerance.
+    Agrees,
+    /// Outside of it.
+    Differs,
+    /// Nothing that could be compared: not here, or not at all.
+    NotCheckable,
+    /// What would compute or measure it is not built yet.
+    NotYet,
+}
+
+impl Verdict {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Agrees, Self::Differs, Self::NotCheckable, Self::NotYet];
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Agrees => "agrees",
+            Self::Differs => "differs",
+            Self::NotCheckable => "not checkable",
+            Self::NotYet => "not yet",
+        }
+    }
+
+    pub(crate) const fn of(agrees: bool) -> Self {
+        if agrees { Self::Agrees } else { Self::Differs }
+    }
+}
+
+/// One figure.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Figure {
+    /// Of what.
+    pub what: String,
+    /// Ours.
+    pub ours: f64,
+    /// Theirs, from and to; nothing where none was printed. Without an upper bound `to` is infinite,
+    /// which JSON has as `null`.
+    pub published: Option<(f64, f64)>,
+    /// What agrees with it, from and to: theirs with the tolerance, which was written down beforehand.
+    pub accepted: Option<(f64, f64)>,
+    /// Unit of both.
+    pub unit: &'static str,
+    /// Does ours lie within? Nothing where none was printed.
+    pub agrees: Option<bool>,
+    /// Ours and theirs with all their digits, where these are compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digits: Option<(String, String)>,
+}
+
+impl Figure {
+    /// Ours beside a published one; the tolerance is a share of it.
+    pub(crate) fn beside(
+        what: impl Into<String>,
+        ours: f64,
+        (from, to): (f64, f64),
+        tolerance: f64,
+        unit: &'static str,
+    ) -> Self {
+        let accepted = (from * (1.0 - tolerance), to * (1.0 + tolerance));
+        Self::accepting(what, ours, (from, to), accepted, unit)
+    }
+
+    /// Ours beside a published one, in whose own unit the tolerance is.
+    pub(crate) fn within(
+        what: impl Into<String>,
+        ours: f64,
+        (from, to): (f64, f64),
+        within: f64,
+        unit: &'static str,
+    ) -> Self {
+        Self::accepting(what, ours, (from, to), (from - within, to + within), unit)
+    }
+
+    /// Ours beside a published one, with all that agrees with it.
+    pub(crate) fn accepting(
+        what: impl Into<String>,
+        ours: f64,
+        published: (f64, f64),
+        accepted: (f64, f64),
+        unit: &'static str,
+    ) -> Self {
+        let agrees = Some((accepted.0..=accepted.1).contains(&ours));
+        let (published, accepted, what) = (Some(published), Some(accepted), what.into());
+        Self { what, ours, published, accepted, unit, agrees, digits: None }
+    }
+
+    /// Ours beside a published one, digit by digit.
+    pub(crate) fn digit_by_digit(
+        what: impl Into<String>,
+        ours: String,
+        published: &str,
+        unit: &'static str,
+    ) -> Self {
+        let number = |text: &str| text.parse().unwrap_or(f64::NAN);
+        let (value, theirs) = (number(&ours), number(published));
+        let agrees = Some(ours == published);
+        let digits = Some((ours, published.to_owned()));
+        let published = Some((theirs, theirs));
+        let accepted = published;
+        Self { what: what.into(), ours: value, published, accepted, unit, agrees, digits }
+    }
+
+    /// Ours alone, for the picture.
+    pub(crate) fn alone(what: impl Into<String>, ours: f64, unit: &'static str) -> Self {
+        let (published, accepted, agrees, digits) = (None, None, None, None);
+        Self { what: what.into(), ours, published, accepted, unit, agrees, digits }
+    }
+
+    /// In one line.
+    pub(crate) fn line(&self) -> String {
+        let Self { what, unit, agrees, .. } = self;
+        let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+        let ours = self.ours_in_words();
+        let Some(published) = self.published_in_words() else {
+            return format!("{what}: {ours}{unit}");
+        };
+        let verdict = Verdict::of(*agrees == Some(true)).as_str();
+        let word = if self.digits.is_some() { "" } else { "accepted " };
+        let accepted = self.accepted_in_words().map(|it| format!(" ({word}{it})"));
+        let accepted = accepted.unwrap_or_default();
+        format!("{what}: {ours}{unit}, published {published}{accepted}: {verdict}")
+    }
+
+    /// Ours, with as many digits as count; what is counted has none behind the point.
+    pub(crate) fn ours_in_words(&self) -> String {
+        match &self.digits {
+            Some((ours, _)) => ours.clone(),
+            None if ["", "servers"].contains(&self.unit) && self.ours.fract() == 0.0 => {
+                nightwatt_report::grouped(self.ours, 0)
+            }
+            None => shown(self.ours),
+        }
+    }
+
+    /// Theirs as it was printed, with no more digits than that.
+    pub(crate) fn published_in_words(&self) -> Option<String> {
+        if let Some((_, published)) = &self.digits {
+            return Some(published.clone());
+        }
+        self.published.map(span)
+    }
+
+    /// What agrees with it, where that is more than it says itself.
+    pub(crate) fn accepted_in_words(&self) -> Option<String> {
+        if self.digits.is_some() {
+            return Some("every digit".to_owned());
+        }
+        let accepted = self.accepted.filter(|it| Some(*it) != self.published)?;
+        // Of "up to so much" only the upper end means anything.
+        let is_bound = self.published.is_some_and(|(from, to)| from == 0.0 && to > 0.0);
+        let least = if is_bound { 0.0 } else { brief(accepted.0) };
+        Some(span((least, brief(accepted.1))))
+    }
+}
+
+/// One figure, or from one to another.
+fn span((from, to): (f64, f64)) -> String {
+    let (low, high) = (as_written(from), as_written(to));
+    match () {
+        () if to.is_infinite() => format!("{low} or more"),
+        () if low == high => low,
+        // Nothing of what is measured is below 0.
+        () if from == 0.0 => format!("{high} or less"),
+        () => format!("{low} to {high}"),
+    }
+}
+
+/// All the digits that a number was written with.
+fn as_written(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e15 {
+        return nightwatt_report::grouped(value, 0);
+    }
+    value.to_string()
+}
+
+/// Five digits that count: a bound of two roundings has no end of them.
+fn brief(value: f64) -> f64 {
+    let size = value.abs();
+    if size == 0.0 || !size.is_finite() || size >= 1e5 {
+        return value;
+    }
+    let scale = 10_f64.powi(4 - size.log10().floor() as i32);
+    let text = format!("{:.12}", (value * scale).round() / scale);
+    text.parse().unwrap_or(value)
+}
+
+/// Two digits behind the point, one of what is large, three that count of what is below 1.
+pub(crate) fn shown(value: f64) -> String {
+    let size = value.abs();
+    if size > 0.0 && size < 1.0 {
+        let decimals = (2.0 - size.log10().floor()).clamp(2.0, 12.0) as usize;
+        return format!("{value:.decimals$}");
+    }
+    if size >= 100.0 && value.fract() == 0.0 {
+        return nightwatt_report::grouped(value, 0);
+    }
+    let digits = if size >= 100.0 { 1 } else { 2 };
+    format!("{value:.digits$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn theirs_has_the_digits_that_were_printed_and_no_more() {
+        let line = |from, to, within| Figure::within("it", 1.0, (from, to), within, "W").line();
+        assert_eq!(line(0.31, 0.31, 0.0), "it: 1.00 W, published 0.31: differs");
+        assert_eq!(line(17.3, 17.3, 0.0), "it: 1.00 W, published 17.3: differs");
+        assert_eq!(line(0.1, 10.0, 0.0), "it: 1.00 W, published 0.1 to 10: agrees");
+        assert_eq!(line(0.0, 60.0, 0.0), "it: 1.00 W, published 60 or less: agrees");
+        assert_eq!(line(1.0, f64::INFINITY, 0.0), "it: 1.00 W, published 1 or more: agrees");
+        assert_eq!(line(165_603.0, 165_603.0, 0.0), "it: 1.00 W, published 165,603: differs");
+    }
+
+    #[test]
+    fn what_agrees_is_told_so_that_a_verdict_can_be_made_again() {
+        // By hand: 60 to 70 within 5 is 55 to 75, and no share of 70.
+        let it = Figure::within("saved", 55.5, (60.0, 70.0), 5.0, "%");
+        assert_eq!(it.line(), "saved: 55.50 %, published 60 to 70 (accepted 55 to 75): agrees");
+        assert_eq!(it.accepted, Some((55.0, 75.0)));
+        let it = Figure::within("saved", 54.9, (60.0, 70.0), 5.0, "%");
+        assert_eq!(it.agrees, Some(false));
+        // 4.09 + 0.005 is no double: its digits are no reader's business.
+        let it = Figure::within("pause", 4.0935, (4.09, 4.09), 0.005, "s");
+        assert_eq!(it.line(), "pause: 4.09 s, published 4.09 (accepted 4.085 to 4.095): agrees");
+        let it = Figure::within("days", 30.6, (0.0, 0.0), 1.5, "days");
+        assert_eq!(it.line(), "days: 30.60 days, published 0 (accepted -1.5 to 1.5): differs");
+        let it = Figure::within("delay", 6.0, (0.0, 9.0), 5.0, "ms");
+        assert_eq!(it.line(), "delay: 6.00 ms, published 9 or less (accepted 14 or less): agrees");
+        let it = Figure::beside("power", 275.6, (275.0, 275.0), 0.01, "W");
+        assert_eq!(it.accepted_in_words().unwrap(), "272.25 to 277.75");
+    }
+
+    #[test]
+    fn what_is_counted_has_no_digits_behind_the_point_and_nothing_no_unit() {
+        assert_eq!(Figure::alone("requests", 1.0, "").line(), "requests: 1");
+        assert_eq!(Figure::alone("pages", 0.0, "").line(), "pages: 0");
+        assert_eq!(Figure::alone("Pis", 10.0, "servers").line(), "Pis: 10 servers");
+        assert_eq!(Figure::alone("time", 10.0, "s").line(), "time: 10.00 s");
+    }
+}

@@ -1,0 +1,417 @@
+//! What the cards at both ends do with packets in place of the kernel: read, switched, and put back however
+//! we end.
+//!
+//! The cards of namespaces and of guests are gone with them. Those of machines that were there before us are
+//! not: what they were set to stands with the guard before the first of it is changed, and a card that nobody
+//! has named is not changed at all.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use nightwatt_environments::guard::Undo;
+use serde::{Deserialize, Serialize};
+
+use super::Error;
+use super::ends::{End, Ends, Pair};
+
+/// Work that a card may do for the kernel, or the kernel in its place, on many packets at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Feature {
+    /// It checks the checksums of what comes.
+    RxChecksum,
+    /// It computes the checksums of what goes.
+    TxChecksum,
+    /// It cuts what TCP hands down into segments.
+    Tso,
+    /// The kernel does so, just before the card.
+    Gso,
+    /// The kernel joins segments that come, before TCP sees them.
+    Gro,
+    /// It cuts what UDP hands down into datagrams. TCP knows nothing of it; the packets of the link's check
+    /// are counted by the card as it gets them.
+    UdpSegmentation,
+}
+
+impl Feature {
+    /// All of them. Checksums first: without them cards do not cut.
+    pub const ALL: [Self; 6] = [
+        Self::RxChecksum,
+        Self::TxChecksum,
+        Self::Tso,
+        Self::Gso,
+        Self::Gro,
+        Self::UdpSegmentation,
+    ];
+
+    /// Those by which a frame comes to have several segments of TCP.
+    pub const JOINING: [Self; 3] = [Self::Tso, Self::Gso, Self::Gro];
+
+    /// Those by which it comes to have several packets of anything.
+    pub const JOINING_ANY: [Self; 4] = [Self::Tso, Self::Gso, Self::Gro, Self::UdpSegmentation];
+
+    /// As `ethtool -K` takes it.
+    pub const fn short(self) -> &'static str {
+        match self {
+            Self::RxChecksum => "rx",
+            Self::TxChecksum => "tx",
+            Self::Tso => "tso",
+            Self::Gso => "gso",
+            Self::Gro => "gro",
+            Self::UdpSegmentation => "tx-udp-segmentation",
+        }
+    }
+
+    /// As `ethtool -k` prints it. Of TSO that is the flag for IPv4: ethtool 6.1 prints the sum of its flags,
+    /// `tcp-segmentation-offload`, as on while each of them is off because checksums are.
+    pub const fn long(self) -> &'static str {
+        match self {
+            Self::RxChecksum => "rx-checksumming",
+            Self::TxChecksum => "tx-checksumming",
+            Self::Tso => "tx-tcp-segmentation",
+            Self::Gso => "generic-segmentation-offload",
+            Self::Gro => "generic-receive-offload",
+            Self::UdpSegmentation => "tx-udp-segmentation",
+        }
+    }
+}
+
+/// What is wanted of cards; what is not in it is left as it is.
+pub type Features = BTreeMap<Feature, bool>;
+
+/// What a card is, and is set to.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Card {
+    /// The kernel's driver of it: `veth`.
+    pub driver: String,
+    /// What it does.
+    pub features: Features,
+    /// So many microseconds it waits for more before it interrupts; `None` of cards that cannot.
+    pub rx_usecs: Option<u64>,
+    /// Why that is not known, as the kernel says it.
+    pub coalescing_refused: Option<String>,
+    /// It chooses that itself.
+    #[serde(skip)]
+    is_adaptive: Option<bool>,
+    /// What nobody can switch.
+    #[serde(skip)]
+    fixed: Vec<Feature>,
+}
+
+/// What separates the answers of three commands.
+const MARK: &str = "--";
+
+impl Card {
+    /// From what `ethtool -i`, `-k` and `-c` print.
+    fn parse(text: &str) -> Self {
+        let mark = format!("{MARK}\n");
+        let mut parts = text.split(&mark);
+        let mut part = || parts.next().unwrap_or_default();
+        let (about, features, coalescing) = (part(), part(), part());
+        let value = |text: &str, name: &str| {
+            let lines = text.lines().filter_map(|line| line.trim().split_once(':'));
+            lines.into_iter().find(|it| it.0 == name).map(|it| it.1.trim().to_owned())
+        };
+        let mut card =
+            Self { driver: value(about, "driver").unwrap_or_default(), ..Self::default() };
+        for feature in Feature::ALL {
+            let Some(said) = value(features, feature.long()) else { continue };
+            card.features.insert(feature, said.starts_with("on"));
+            if said.contains("[fixed]") {
+                card.fixed.push(feature);
+            }
+        }
+        card.rx_usecs = value(coalescing, "rx-usecs").and_then(|it| it.parse().ok());
+        // `Adaptive RX: off  TX: off`
+        let adaptive = value(coalescing, "Adaptive RX");
+        card.is_adaptive =
+            adaptive.and_then(|it| it.split_ascii_whitespace().next().map(|word| word == "on"));
+        if card.rx_usecs.is_none() {
+            let said = coalescing.lines().map(str::trim).rfind(|line| !line.is_empty());
+            card.coalescing_refused = Some(said.unwrap_or("no `rx-usecs`").to_owned());
+        }
+        card
+    }
+
+    fn read(end: &End) -> Result<Self, Error> {
+        let card = &end.card;
+        let line = format!(
+            "ethtool -i {card} 2>&1; echo {MARK}; ethtool -k {card}; echo {MARK}; ethtool -c {card} 2>&1; true"
+        );
+        Ok(Self::parse(&end.run("see what the card does", &line)?))
+    }
+
+    /// The line that sets all of it, for whoever finds the card still there.
+    fn restoring(&self, card: &str) -> String {
+        let mut line = format!(
+            "PATH=$PATH:/usr/sbin:/sbin; ip link show dev {card} >/dev/null 2>&1 || exit 0"
+        );
+        let switched = self.features.iter().filter(|it| !self.fixed.contains(it.0));
+        let words: String = switched.flat_map(|it| [" ", it.0.short(), " ", word(*it.1)]).collect();
+        if !words.is_empty() {
+            let _ = write!(line, "; ethtool -K {card}{words} >/dev/null");
+        }
+        if let Some(rx_usecs) = self.rx_usecs {
+            let adaptive = self.is_adaptive.map(|on| format!("adaptive-rx {} ", word(on)));
+            // Status 80 and 81: it is so already.
+            let _ = write!(
+                line,
+                "; ethtool -C {card} {}rx-usecs {rx_usecs} >/dev/null 2>&1; true",
+                adaptive.unwrap_or_default()
+            );
+        }
+        line
+    }
+
+    /// May a frame have several segments?
+    pub fn joins(&self) -> bool {
+        Feature::JOINING.iter().any(|it| self.features.get(it) == Some(&true))
+    }
+}
+
+const fn word(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
+/// Something that a card does not do, and why.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Refusal {
+    /// What was wanted: `rx-usecs 50`.
+    pub what: String,
+    /// At which end, or of which side.
+    pub end: String,
+    /// What the kernel says.
+    pub why: String,
+}
+
+/// The cards of both ends, the sender's first. Dropped, they are set to what they were.
+#[derive(Debug)]
+pub struct Cards {
+    now: [Card; 2],
+    found: [Card; 2],
+    undo: Vec<Undo>,
+    /// Why they are left as they are, if they are.
+    untouched: Option<String>,
+}
+
+impl Cards {
+    /// Reads what they are set to, and has that put back in the end.
+    pub fn take(ends: &Ends) -> Result<Self, Error> {
+        let [sender, receiver] = ends.both().map(Card::read);
+        let found = [sender?, receiver?];
+        let (mut undo, mut untouched) = (Vec::new(), None);
+        match ends.pair() {
+            // Whoever ends a guest ends its card.
+            Pair::Guests => (),
+            Pair::Hosts { bare: Some(why), .. } => untouched = Some(why.clone()),
+            Pair::Namespaces | Pair::Hosts { bare: None, .. } => {
+                for (end, card) in ends.both().into_iter().zip(&found) {
+                    undo.push(ends.protect(end, &card.restoring(&end.card))?);
+                }
+            }
+        }
+        Ok(Self { now: found.clone(), found, undo, untouched })
+    }
+
+    /// What they are set to now.
+    pub const fn now(&self) -> &[Card; 2] {
+        &self.now
+    }
+
+    /// Switches both. Gives what they refuse.
+    pub fn switch(&mut self, ends: &Ends, wanted: &Features) -> Result<Vec<Refusal>, Error> {
+        let mut refused = Vec::new();
+        for (place, end) in ends.both().into_iter().enumerate() {
+            let card = &mut self.now[place];
+            let other: Vec<_> =
+                wanted.iter().filter(|it| card.features.get(it.0) != Some(it.1)).collect();
+            if other.is_empty() {
+                continue;
+            }
+            let words: Vec<String> =
+                other.iter().map(|it| format!("{} {}", it.0.short(), word(*it.1))).collect();
+            let line = format!("ethtool -K {} {} 2>&1 || true", end.card, words.join(" "));
+            let said = match &self.untouched {
+                Some(_) => String::new(),
+                None => end.run("switch what the card does", &line)?,
+            };
+            *card = Card::read(end)?;
+            for (feature, on) in wanted.iter().filter(|it| card.features.get(it.0) != Some(it.1)) {
+                let what = format!("{} {}", feature.long(), word(*on));
+                refused.push(Refusal {
+                    what,
+                    end: end.name.to_owned(),
+                    why: match &self.untouched {
+                        Some(why) => left_alone(why),
+                        None => why_not(card, *feature, &said),
+                    },
+                });
+            }
+        }
+        Ok(refused)
+    }
+
+    /// Has them wait for so many microseconds before they interrupt; `None` for as many as they were found
+    /// with. Gives what they refuse.
+    pub fn coalesce(&mut self, ends: &Ends, usecs: Option<u64>) -> Result<Vec<Refusal>, Error> {
+        let mut refused = Vec::new();
+        for (place, end) in ends.both().into_iter().enumerate() {
+            let (card, found) = (&mut self.now[place], &self.found[place]);
+            let wanted = usecs.or(found.rx_usecs);
+            let Some(wanted) = wanted.filter(|it| Some(*it) != card.rx_usecs) else { continue };
+            if let Some(why) = &self.untouched {
+                let (what, end) = (format!("rx-usecs {wanted}"), end.name.to_owned());
+                refused.push(Refusal { what, end, why: left_alone(why) });
+                continue;
+            }
+            let fixed = if card.is_adaptive == Some(true) { "adaptive-rx off " } else { "" };
+            let line = format!("ethtool -C {} {fixed}rx-usecs {wanted} 2>&1 || true", end.card);
+            let said = end.run("switch how long the card waits", &line)?;
+            *card = Card::read(end)?;
+            if card.rx_usecs != Some(wanted) {
+                let said = said.lines().rfind(|line| !line.trim().is_empty()).map(str::trim);
+                let now = card.rx_usecs.map(|it| format!("it stays at {it}"));
+                let why = said.map(str::to_owned).or(now).unwrap_or_default();
+                let (what, end) = (format!("rx-usecs {wanted}"), end.name.to_owned());
+                refused.push(Refusal { what, end, why: format!("{}: {why}", card.driver) });
+            }
+        }
+        Ok(refused)
+    }
+
+    /// Sets them to what they were.
+    pub fn put_back(self, ends: &Ends) -> Result<(), Error> {
+        if *ends.pair() == Pair::Guests {
+            for (end, card) in ends.both().into_iter().zip(&self.found) {
+                end.run("set the card as it was", &card.restoring(&end.card))?;
+            }
+        }
+        for undo in self.undo.into_iter().rev() {
+            undo.now()?;
+        }
+        Ok(())
+    }
+}
+
+fn left_alone(why: &str) -> String {
+    format!("{why}: it is left as it is")
+}
+
+fn why_not(card: &Card, feature: Feature, said: &str) -> String {
+    let Card { driver, .. } = card;
+    if card.fixed.contains(&feature) {
+        return format!("{driver}: its driver has it fixed");
+    }
+    // What it did change besides is no reason: `Actual changes:`, `tx-checksum-sctp: off [requested on]`.
+    let is_change = |it: &str| it.ends_with(':') || it.contains(": on") || it.contains(": off");
+    let said = said.lines().map(str::trim).filter(|it| !it.is_empty() && !is_change(it));
+    let said: Vec<&str> = said.collect();
+    match card.features.get(&feature) {
+        None => format!("{driver}: ethtool does not know it"),
+        Some(now) if said.is_empty() => {
+            format!("{driver}: its driver does not take it, and it stays {}", word(*now))
+        }
+        Some(_) => format!("{driver}: {}", said.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use nightwatt_clock::meter::Stop;
+
+    use super::*;
+    use crate::tcp::ends::EndsConfig;
+    use crate::tcp::link::Link;
+    use crate::tcp::scenario::Scenario;
+
+    /// What ethtool 6.1 prints of a veth on Linux 6.18, some lines left out.
+    const VETH: &str = "driver: veth\nversion: 1.0\n--\nFeatures for link0:\nrx-checksumming: on\n\
+        tx-checksumming: on\n\ttx-checksum-ipv4: off [fixed]\nscatter-gather: on\n\
+        tcp-segmentation-offload: on\n\ttx-tcp-segmentation: on\ngeneric-segmentation-offload: on\n\
+        generic-receive-offload: off\n--\nnetlink error: Operation not supported\n";
+
+    /// And of an e1000e, from its manual's example of `-c`.
+    const E1000E: &str = "driver: e1000e\n--\nrx-checksumming: on\ntx-checksumming: on\n\
+        tcp-segmentation-offload: off\n\ttx-tcp-segmentation: off [fixed]\n--\nCoalesce parameters for eth0:\n\
+        Adaptive RX: on  TX: off\nstats-block-usecs: 0\nrx-usecs: 3\nrx-frames: 0\n";
+
+    #[test]
+    fn a_virtual_card_says_what_it_does_and_that_it_does_not_coalesce() {
+        let card = Card::parse(VETH);
+        assert_eq!(card.driver, "veth");
+        let features: Vec<bool> = card.features.values().copied().collect();
+        assert_eq!(features, [true, true, true, true, false]);
+        assert_eq!(card.rx_usecs, None);
+        let why = card.coalescing_refused.as_deref();
+        assert_eq!(why, Some("netlink error: Operation not supported"));
+        assert!(card.joins());
+        let line = card.restoring("link0");
+        assert!(!line.contains("ethtool -C"), "{line}");
+        assert!(line.contains("ethtool -K link0 rx on tx on tso on gso on gro off >"), "{line}");
+    }
+
+    #[test]
+    fn a_card_that_computes_no_checksums_does_not_cut_whatever_the_sum_of_its_flags_says() {
+        // ethtool 6.1 after `ethtool -K link0 tx off`.
+        let said = VETH
+            .replace("tx-checksumming: on", "tx-checksumming: off")
+            .replace("tx-tcp-segmentation: on", "tx-tcp-segmentation: off [requested on]");
+        let card = Card::parse(&said);
+        assert!(!card.features[&Feature::Tso]);
+        assert!(!card.fixed.contains(&Feature::Tso), "it can be switched, with checksums");
+    }
+
+    #[test]
+    fn what_a_real_card_waits_is_put_back_and_what_is_fixed_is_left_alone() {
+        let card = Card::parse(E1000E);
+        assert_eq!((card.rx_usecs, card.is_adaptive), (Some(3), Some(true)));
+        let line = card.restoring("link0");
+        assert!(line.contains("ethtool -C link0 adaptive-rx on rx-usecs 3"), "{line}");
+        assert!(!line.contains("tso"), "{line}");
+        assert_eq!(why_not(&card, Feature::Tso, ""), "e1000e: its driver has it fixed");
+        let said = "Actual changes:\ntx-tcp-segmentation: off [requested on]\n";
+        let told = why_not(&Card::parse(VETH), Feature::Gro, said);
+        assert_eq!(told, "veth: its driver does not take it, and it stays off");
+        let told =
+            why_not(&Card::parse(VETH), Feature::Gro, "Could not change any device features\n");
+        assert_eq!(told, "veth: Could not change any device features");
+    }
+
+    /// On real namespaces; the guard's part, when we are killed, is that of all environments.
+    #[test]
+    fn what_was_switched_is_as_it_was_when_the_cards_are_given_back_or_dropped() {
+        let has = |it: &str| std::process::Command::new(it).arg("--version").output().is_ok();
+        if !rustix::process::geteuid().is_root() || !has("ethtool") || !has("unshare") {
+            eprintln!("skipped: switching cards takes root, ethtool and util-linux");
+            return;
+        }
+        let stop = Stop::new().unwrap();
+        let ends = Ends::start(&EndsConfig::Namespaces, Path::new("none"), &stop).unwrap();
+        let link = Link::make(&ends, &Scenario::bare(), Path::new("none"), &stop).unwrap();
+        let read = || ends.both().map(|end| Card::read(end).unwrap());
+        let found = read();
+        for is_dropped in [false, true] {
+            let mut cards = Cards::take(&ends).unwrap();
+            for on in [false, true] {
+                let wanted: Features = Feature::ALL.iter().map(|it| (*it, on)).collect();
+                assert_eq!(cards.switch(&ends, &wanted).unwrap(), []);
+                assert_eq!(read().map(|card| card.features), [wanted.clone(), wanted]);
+            }
+            let refused = cards.coalesce(&ends, Some(50)).unwrap();
+            assert_eq!(refused.len(), 2);
+            assert!(refused[0].why.contains("not supported"), "{refused:?}");
+            cards.switch(&ends, &[(Feature::Tso, false)].into()).unwrap();
+            assert_ne!(read(), found);
+            if is_dropped {
+                drop(cards);
+            } else {
+                cards.put_back(&ends).unwrap();
+            }
+            assert_eq!(read(), found);
+        }
+        link.end(&ends, &stop).unwrap();
+        ends.finish().unwrap();
+    }
+}

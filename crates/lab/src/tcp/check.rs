@@ -1,0 +1,218 @@
+//! Is the link what it should be? Found by sending packets, before results count.
+
+mod verdict;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_meters::Host;
+use serde::Serialize;
+
+pub use verdict::{Loss, Verdict, expected_losses};
+
+use super::Error;
+use super::ends::{End, Ends, Running};
+use super::probe::{Asking, Probed};
+use super::scenario::Scenario;
+
+/// What is busy on the machine makes a link slower and later, never faster: the best of so many counts.
+const TRIES: u32 = 3;
+
+/// Questions of each try.
+const ECHOES: u32 = 100;
+
+/// When what comes is counted.
+struct Times {
+    /// So long more is sent than fits.
+    load: Duration,
+    /// Until the queue is full.
+    before: Duration,
+    /// The middle.
+    middle: Duration,
+}
+
+/// Ends that are on this machine.
+const NEAR: Times = Times {
+    load: Duration::from_millis(1200),
+    before: Duration::from_millis(300),
+    middle: Duration::from_millis(700),
+};
+
+/// Ends that are told by ssh when to count, which takes a while.
+const FAR: Times = Times {
+    load: Duration::from_secs(3),
+    before: Duration::from_millis(700),
+    middle: Duration::from_secs(1),
+};
+
+/// So much more is sent than fits.
+const OVERLOAD: f64 = 1.2;
+
+/// Packets that are counted take this share of the rate, so that no queue is full.
+const SHARE: f64 = 0.4;
+
+/// Small packets in a second that any machine sends.
+const MOST_PER_SECOND: f64 = 80_000.0;
+
+/// Where none are to be lost, and none has to be in a hurry.
+const FEW_PER_SECOND: f64 = 10_000.0;
+
+/// Where the probes are answered.
+const PORT: u16 = 5001;
+
+/// What was found, and whether that is right.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Found {
+    /// From the sender to the receiver, and back.
+    pub directions: [Direction; 2],
+    /// Round trips of small packets, the median of the best try, in seconds.
+    pub round_trip: f64,
+    /// What is not as it should be.
+    pub complaints: Vec<String>,
+    /// It is used all the same: the user has said so.
+    pub is_accepted: bool,
+}
+
+/// One direction.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Direction {
+    /// Bits of frames per second when more were sent than fit.
+    pub rate: f64,
+    /// Bytes of a frame then, in the mean, without what is in front of Ethernet's addresses and behind the
+    /// payload. More than 1514: a card counts several packets as one, and their headers once.
+    pub frame_bytes: f64,
+    /// Small packets that were lost.
+    pub loss: Loss,
+    /// Wilson's 99.9 % interval of their share.
+    pub loss_interval: (f64, f64),
+    /// Is the share known within 5 % of what is wanted, by a 95 % interval? Over a slow link too few
+    /// packets go in the time.
+    pub loss_is_known: bool,
+}
+
+/// Who measures what.
+#[derive(Debug)]
+pub struct Check<'a> {
+    /// The ends of the link.
+    pub ends: &'a Ends,
+    /// What it should be.
+    pub scenario: &'a Scenario,
+    /// Where counters are read.
+    pub host: &'a Host,
+    /// Ends it.
+    pub stop: &'a Stop,
+}
+
+impl Check<'_> {
+    /// Measures the link in both directions.
+    pub fn run(&self) -> Result<Found, Error> {
+        let Ends { sender, receiver, .. } = self.ends;
+        let mut verdict = Verdict::new(self.scenario);
+        let (there, round_trip) = self.direction(sender, receiver, &mut verdict, true)?;
+        let (back, _) = self.direction(receiver, sender, &mut verdict, false)?;
+        let complaints = verdict.complaints();
+        let round_trip = round_trip.unwrap_or(f64::INFINITY);
+        Ok(Found { directions: [there, back], round_trip, complaints, is_accepted: false })
+    }
+
+    fn direction(
+        &self,
+        from: &End,
+        to: &End,
+        verdict: &mut Verdict,
+        with_echoes: bool,
+    ) -> Result<(Direction, Option<f64>), Error> {
+        let at: SocketAddr = format!("{}:{PORT}", to.address)
+            .parse()
+            .map_err(|_| Error::Options(format!("no address: {}", to.address)))?;
+        let mut answer = to
+            .spawn_ours("answer probes", &["tcp", "link", "answer", "--listen", &at.to_string()])?;
+        answer.first_line(self.stop)?;
+        let name = format!("from {} to {}", from.name, to.name);
+        let mut round_trip = None;
+        for _ in 0..TRIES {
+            if !with_echoes || round_trip.is_some_and(|it| verdict.is_round_trip_settled(it)) {
+                break;
+            }
+            let asking = Asking { target: at, echoes: ECHOES, load: None, count: None };
+            let probed = self.ask(from, &asking)?;
+            let median = probed.round_trips.get(probed.round_trips.len() / 2).copied();
+            let best = round_trip.unwrap_or(f64::INFINITY).min(median.unwrap_or(f64::INFINITY));
+            round_trip = Some(best);
+        }
+        if with_echoes {
+            verdict.round_trip(round_trip);
+        }
+        let (mut rate, mut frame_bytes) = (0.0_f64, 0.0_f64);
+        for _ in 0..TRIES {
+            let (found, bytes) = self.rate(from, to, at)?;
+            (rate, frame_bytes) = (rate.max(found), frame_bytes.max(bytes));
+            if verdict.is_rate_settled(rate) {
+                break;
+            }
+        }
+        verdict.rate(&name, rate);
+        verdict.frames(&name, frame_bytes);
+        let bits = SHARE * self.scenario.bits_per_second;
+        let frame = 8.0 * super::probe::SMALL as f64;
+        let most = if self.scenario.loss > 0.0 { MOST_PER_SECOND } else { FEW_PER_SECOND };
+        let per_second = (bits / frame).min(most);
+        let count = verdict::packets(self.scenario.loss, per_second);
+        let asking =
+            Asking { target: at, echoes: 0, load: None, count: Some((per_second * frame, count)) };
+        let probed = self.ask(from, &asking)?;
+        let loss = Loss { sent: probed.sent, lost: probed.sent.saturating_sub(probed.came) };
+        verdict.loss(&name, loss);
+        drop(answer);
+        let (loss_interval, loss_is_known) = (loss.interval(), verdict.is_loss_known(loss));
+        let found = Direction { rate, frame_bytes, loss, loss_interval, loss_is_known };
+        Ok((found, round_trip))
+    }
+
+    /// What comes while more is sent than fits: bits per second, and bytes of a frame.
+    fn rate(&self, from: &End, to: &End, at: SocketAddr) -> Result<(f64, f64), Error> {
+        let times = if self.ends.are_apart() { FAR } else { NEAR };
+        let load = Some((OVERLOAD * self.scenario.bits_per_second, times.load));
+        let asking = Asking { target: at, echoes: 0, load, count: None };
+        let mut running = start(from, "load the link", &asking)?;
+        // Its start may take longer than all that follows.
+        running.first_line(self.stop)?;
+        self.wait(times.before)?;
+        let before = to.count(self.host, &[])?;
+        self.wait(times.middle)?;
+        let after = to.count(self.host, &[])?;
+        running.output(self.stop)?;
+        let came = after.network.since(&before.network);
+        let bytes = came.received_bytes as f64;
+        Ok((
+            8.0 * bytes / after.seconds_since(&before),
+            bytes / (came.received_frames as f64).max(1.0),
+        ))
+    }
+
+    fn wait(&self, time: Duration) -> Result<(), Error> {
+        self.stop.wait_until(monotonic() + time);
+        if self.stop.is_stopped() { Err(Error::Interrupted) } else { Ok(()) }
+    }
+
+    fn ask(&self, from: &End, asking: &Asking) -> Result<Probed, Error> {
+        let mut running = start(from, "probe the link", asking)?;
+        running.first_line(self.stop)?;
+        let said = running.output(self.stop)?;
+        serde_json::from_str(said.trim()).map_err(|error| Error::Said {
+            program: "the probe",
+            why: error.to_string(),
+            said: said.chars().take(200).collect(),
+        })
+    }
+}
+
+fn start(from: &End, what: &str, asking: &Asking) -> Result<Running, Error> {
+    let json = serde_json::to_string(asking).map_err(|error| Error::Said {
+        program: "the probe",
+        why: error.to_string(),
+        said: String::new(),
+    })?;
+    from.spawn_ours(what, &["tcp", "link", "ask", &json])
+}

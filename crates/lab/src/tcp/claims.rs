@@ -1,0 +1,190 @@
+//! What `tcp lab` has found beside the published claims about TCP: B1, B3, B4, B5.
+
+pub(crate) mod kept;
+
+use nightwatt_model::stats::distribution::student_t;
+use nightwatt_model::stats::ratio::Ratio;
+
+use self::kept::{Cell, Kept};
+use crate::reproduce::{Answer, Context, Error, Figure, Printed};
+
+/// Links that were held against the first, and what is measured over them.
+const WHERE: &str = "`nightwatt tcp lab --scenario a,d,f,g --connections 1 --segments 1000 --most 10 \
+     --precision 0.0001 --longest 6s --where --json > where.json` on a machine that does nothing else";
+
+const STUDY: &str = "`nightwatt tcp lab --congestion reno,cubic --json > tcp.json` (days; `--scenario`, \
+     `--connections` and `--segments` make it less)";
+
+/// A run of the published form has so many lifetimes at least,
+const LIFETIMES: f64 = 200.0;
+
+/// and is repeated so often at most.
+const REPETITIONS: usize = 20;
+
+/// Means are to be known as well as this.
+const PRECISION: f64 = 0.03;
+
+/// Categories that B5 gives shares of, with the keys of its figures.
+const CATEGORIES: [(&str, &str); 4] =
+    [("scheduler", "Scheduler"), ("acpi", "ACPI"), ("irq", "IRQ"), ("tcp", "TCP")];
+
+fn missing(command: &str) -> Answer {
+    Answer::not_checkable(format!(
+        "it takes a while of measuring: {command}, then `--results` with that file"
+    ))
+}
+
+/// B1: what connections take over links of all kinds, and with Reno and Cubic.
+pub(crate) fn energy(context: &mut Context<'_>, printed: &Printed) -> Result<Answer, Error> {
+    let all = kept::all(context)?;
+    let mut figures = Vec::new();
+    for (key, name) in [("connection", "energy"), ("segment", "energy_per_segment")] {
+        let known = |(_, cell): (&str, &Cell)| cell.mean(name).filter(|joules| *joules > 0.0);
+        let joules: Vec<f64> = all.iter().flat_map(Kept::cells).filter_map(known).collect();
+        let most = joules.iter().copied().fold(0.0, f64::max);
+        let least = joules.iter().copied().fold(f64::INFINITY, f64::min);
+        if joules.len() > 1 {
+            figures.push(printed.figure(key, most / least)?);
+        }
+    }
+    let ratios: Vec<f64> = all.iter().flat_map(cubic_over_reno).collect();
+    if !ratios.is_empty() {
+        let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+        figures.push(printed.figure("cubic", 100.0 * mean)?);
+    }
+    if figures.is_empty() {
+        return Ok(missing(STUDY));
+    }
+    let ends = "both ends are on one machine, so that sending and receiving are not told apart";
+    if all.iter().any(|it| it.energy_is_modelled) {
+        let why = format!(
+            "measured, but without a meter: power is a model's of CPU time, which knows of wake-ups only what \
+             it is told; {ends}"
+        );
+        return Ok(Answer::not_checkable(why).with(figures));
+    }
+    Ok(Answer::by(figures, format!("{ends}{}", notes(&all))))
+}
+
+/// Energy of a connection by Cubic over that by Reno, wherever both are known.
+fn cubic_over_reno(all: &Kept) -> Vec<f64> {
+    let energy = |(scenario, cubic): (&str, &Cell)| {
+        let same = |(name, it): &(&str, &Cell)| {
+            let loads = (it.connections, it.segments) == (cubic.connections, cubic.segments);
+            *name == scenario && loads && it.congestion == "reno"
+        };
+        let (_, reno) = all.cells().find(same)?;
+        let known = |cell: &Cell| cell.mean("energy").filter(|joules| *joules > 0.0);
+        Some(known(cubic)? / known(reno)?)
+    };
+    all.cells().filter(|(_, cell)| cell.congestion == "cubic").filter_map(energy).collect()
+}
+
+/// B3: what the processor draws. Theirs is one processor's.
+pub(crate) fn power(context: &mut Context<'_>, _: &Printed) -> Result<Answer, Error> {
+    let all = kept::all(context)?;
+    let mut figures = Vec::new();
+    for (what, name) in [
+        ("idle, with the link in place", "idle_power"),
+        ("while connections run, at most", "power"),
+    ] {
+        let watts = all.iter().flat_map(Kept::cells).filter_map(|(_, cell)| cell.mean(name));
+        let most = watts.fold(f64::NAN, f64::max);
+        if most.is_finite() {
+            figures.push(Figure::alone(what, most, "W"));
+        }
+    }
+    if figures.is_empty() {
+        return Ok(missing(STUDY));
+    }
+    let why = if all.iter().any(|it| it.energy_is_modelled) {
+        "a model's of this machine: it takes a meter on the processor (RAPL) and one on each other part"
+    } else {
+        "theirs is one processor of 2011, ours is this machine's: nobody's tolerance would mean anything"
+    };
+    Ok(Answer::not_checkable(why).with(figures))
+}
+
+/// B4: are means known within 3 % after 20 runs of 200 lifetimes?
+pub(crate) fn precision(context: &mut Context<'_>, printed: &Printed) -> Result<Answer, Error> {
+    let all = kept::all(context)?;
+    let of_the_form = |(_, cell): &(&str, &Cell)| {
+        cell.lifetimes >= 0.99 * LIFETIMES && (3..=REPETITIONS).contains(&cell.runs.len())
+    };
+    let cells: Vec<(&str, &Cell)> = all.iter().flat_map(Kept::cells).filter(of_the_form).collect();
+    if cells.is_empty() {
+        return Ok(missing(
+            "`nightwatt tcp lab --json > tcp.json`, which runs 200 lifetimes unless `--longest` cuts them",
+        ));
+    }
+    let is_known =
+        |it: &&(&str, &Cell)| it.1.precision("lifetime").is_some_and(|share| share <= PRECISION);
+    let known = cells.iter().filter(is_known).count();
+    let share = 100.0 * known as f64 / cells.len() as f64;
+    let named: Vec<String> =
+        cells.iter().filter(|it| !is_known(it)).map(|(link, cell)| cell.text(link)).collect();
+    let rest =
+        if named.is_empty() { String::new() } else { format!("; not of {}", named.join("; ")) };
+    let why = format!(
+        "{known} of {} mean lifetimes were known within 3 % by then, with intervals that hold although they said \
+         when to stop (wider than theirs){rest}{}",
+        cells.len(),
+        notes(&all)
+    );
+    Ok(Answer::by(vec![printed.figure("known", share)?], why))
+}
+
+/// B5: what the CPUs' time goes into over slower links.
+pub(crate) fn kernel_time(context: &mut Context<'_>, printed: &Printed) -> Result<Answer, Error> {
+    let all = kept::all(context)?;
+    let told: Vec<(&str, &Cell)> =
+        all.iter().flat_map(Kept::cells).filter(|(_, cell)| cell.changing().count() > 1).collect();
+    let of =
+        |name: &str| told.iter().find(|(scenario, _)| *scenario == name).map(|(_, cell)| *cell);
+    let Some(first) = of("a") else { return Ok(missing(WHERE)) };
+    let (mut figures, mut seen) = (Vec::new(), Vec::new());
+    for (key, name) in [("first", "a"), ("slow", "f")] {
+        if let Some(mean) = of(name).and_then(|cell| cell.changing().mean()) {
+            figures.push(printed.figure(key, 100.0 * mean)?);
+        }
+    }
+    for name in ["d", "f", "g"] {
+        let Some(cell) = of(name) else { continue };
+        let Some(ratio) = Ratio::independent(&cell.changing(), &first.changing()) else { continue };
+        let interval = ratio.interval(student_t(0.025, ratio.degrees_of_freedom()));
+        let low = interval.map_or(0.0, |it| it.low);
+        figures.push(printed.figure_of("order", name, low)?);
+        let between =
+            interval.map_or("unknown".to_owned(), |it| format!("{:.2} to {:.2}", it.low, it.high));
+        let verdict = match interval {
+            Some(it) if it.low > 1.0 => "seen",
+            Some(it) if it.high < 1.0 => "the other way round",
+            _ => "not seen: may be chance",
+        };
+        seen.push(format!("{name} over a {:.2} times ({between}): {verdict}", ratio.estimate()));
+    }
+    for (key, category) in CATEGORIES {
+        for (scenario, cell) in &told {
+            if let Some(mean) = cell.of_category(category).mean() {
+                figures.push(printed.figure_of(key, scenario, 100.0 * mean)?);
+            }
+        }
+    }
+    let why = format!(
+        "shares of what is under test and of the kernel itself, by samples of the CPUs, 95 % intervals over the \
+         runs (Fieller, Welch). The ordering: {}. A virtual machine rests by `hlt` and has few functions of ACPI; \
+         a relay's delay wakes CPUs, too{}",
+        seen.join("; "),
+        notes(&all)
+    );
+    Ok(Answer::by(figures, why))
+}
+
+/// What the laboratory has to say of its links and of the machine.
+fn notes(all: &[Kept]) -> String {
+    let of_links = all.iter().flat_map(|it| &it.notes).filter(|note| note.starts_with("scenario "));
+    of_links.fold(String::new(), |all, note| all + "; " + note)
+}
+
+#[cfg(test)]
+mod tests;

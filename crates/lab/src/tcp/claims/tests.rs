@@ -1,0 +1,137 @@
+//! Answers to results that were made up, with what is to come of them worked out by hand.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::reproduce::{ReproduceOptions, Reproduction, Verdict, run};
+
+fn answer(id: &str, results: &Value) -> (Verdict, Vec<(String, f64)>, String) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), results.to_string()).unwrap();
+    let it = reproduced(id, vec![file.path().to_owned()]).claims.remove(0);
+    let figures = it.figures.into_iter().map(|figure| (figure.what, figure.ours)).collect();
+    (it.verdict, figures, it.why)
+}
+
+fn reproduced(id: &str, results: Vec<PathBuf>) -> Reproduction {
+    let ids = vec![id.to_owned()];
+    run(&ReproduceOptions { ids, results, ..ReproduceOptions::default() }, |_, _, _| ()).unwrap()
+}
+
+fn lab(is_modelled: bool, cells: &[(&str, Value)]) -> Value {
+    let scenarios = cells
+        .iter()
+        .map(|(name, cell)| json!({ "scenario": { "name": name, "loss": 0 }, "cells": [cell] }));
+    json!({ "energy_is_modelled": is_modelled, "notes": ["scenario d: made up"], "scenarios": scenarios.collect::<Vec<_>>() })
+}
+
+fn cell(congestion: &str, figures: &Value, changing: &[f64]) -> Value {
+    let runs = changing.iter().map(|share| {
+        let category =
+            |name: &str, share: f64| json!({ "name": name, "own_share": { "share": share } });
+        json!({ "kernel_time": {
+            "changing": category("Scheduler + ACPI + IRQ", *share),
+            "os": [category("Scheduler", share / 2.0), category("TCP", 0.15)],
+        } })
+    });
+    let runs: Vec<Value> = runs.collect();
+    json!({
+        "connections": 1, "segments": 10, "congestion": congestion, "lifetimes": 200.0, "figures": figures,
+        "runs": runs,
+    })
+}
+
+#[test]
+fn an_ordering_is_seen_where_no_interval_has_one_and_not_by_chance() {
+    let nothing = json!({});
+    let results = lab(
+        true,
+        &[
+            ("a", cell("cubic", &nothing, &[0.29, 0.30, 0.31])),
+            ("d", cell("cubic", &nothing, &[0.10, 0.31, 0.60])),
+            ("f", cell("cubic", &nothing, &[0.61, 0.62, 0.63])),
+        ],
+    );
+    let (verdict, figures, why) = answer("B5", &results);
+    assert_eq!(verdict, Verdict::Differs, "d was not seen");
+    assert!(
+        why.contains("d over a 1.12 times") && why.contains("not seen: may be chance"),
+        "{why}"
+    );
+    assert!(why.contains("f over a 2.07 times") && why.contains("): seen"), "{why}");
+    assert!(
+        why.contains("scenario d: made up"),
+        "what the laboratory has to say goes with it: {why}"
+    );
+    let of = |what: &str| figures.iter().find(|(name, _)| name.contains(what)).unwrap().1;
+    assert!((of("in scenario a") - 30.0).abs() < 1e-9 && (of("in scenario f") - 62.0).abs() < 1e-9);
+    assert!((of("scheduler, f") - 31.0).abs() < 1e-9, "{figures:?}");
+    // By Fieller's theorem and Welch's degrees of freedom, worked out with scipy:
+    // above 0.62, below 0.30, both variances 1e-4 / 3, df 2.888, t 3.2535.
+    let low = figures
+        .iter()
+        .find(|(name, _)| name.ends_with(", f") && name.contains("at least"))
+        .unwrap()
+        .1;
+    assert!((low - 1.930_534).abs() < 1e-5, "{low}");
+}
+
+#[test]
+fn means_are_known_or_not() {
+    let known = json!({ "lifetime": { "mean": 0.01, "half_width": 0.0003, "runs": 5 } });
+    let vague = json!({ "lifetime": { "mean": 0.01, "half_width": 0.0004, "runs": 5 } });
+    let three = [0.3, 0.3, 0.3];
+    let both =
+        lab(true, &[("a", cell("cubic", &known, &three)), ("d", cell("cubic", &vague, &three))]);
+    let (verdict, figures, why) = answer("B4", &both);
+    assert_eq!((verdict, figures[0].1), (Verdict::Differs, 50.0));
+    assert!(why.contains("1 of 2") && why.contains("not of d, 1 x 10 segments, cubic"), "{why}");
+    let (verdict, figures, _) = answer("B4", &lab(true, &[("a", cell("cubic", &known, &three))]));
+    assert_eq!((verdict, figures[0].1), (Verdict::Agrees, 100.0));
+}
+
+#[test]
+fn a_model_answers_no_claim_of_energy_and_a_meter_does() {
+    let joules = |it: f64| {
+        json!({
+            "energy": { "mean": it, "half_width": null, "runs": 3 },
+            "energy_per_segment": { "mean": it / 10.0, "half_width": null, "runs": 3 },
+        })
+    };
+    let cells = [
+        ("a", cell("cubic", &joules(0.001), &[0.3])),
+        ("f", cell("reno", &joules(0.1), &[0.3])),
+        ("f", cell("cubic", &joules(0.08), &[0.3])),
+    ];
+    let (verdict, figures, why) = answer("B1", &lab(true, &cells));
+    assert_eq!(verdict, Verdict::NotCheckable);
+    assert!(why.contains("without a meter"), "{why}");
+    let ours: Vec<f64> = figures.iter().map(|(_, ours)| *ours).collect();
+    for (ours, by_hand) in ours.iter().zip([100.0, 100.0, 80.0]) {
+        assert!((ours - by_hand).abs() < 1e-9, "{figures:?}");
+    }
+    assert_eq!(
+        answer("B1", &lab(false, &cells)).0,
+        Verdict::Differs,
+        "100 times a segment, not 300"
+    );
+}
+
+#[test]
+fn without_results_it_is_said_what_measures_and_files_of_others_are_refused() {
+    for id in ["B1", "B3", "B4", "B5"] {
+        let it = reproduced(id, Vec::new()).claims.remove(0);
+        assert_eq!(it.verdict, Verdict::NotCheckable);
+        assert!(it.why.contains("nightwatt tcp lab") && it.why.contains("--results"), "{}", it.why);
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "{}").unwrap();
+    let options = ReproduceOptions {
+        ids: vec!["B4".to_owned()],
+        results: vec![file.path().to_owned()],
+        ..ReproduceOptions::default()
+    };
+    let told = run(&options, |_, _, _| ()).unwrap_err().to_string();
+    assert!(told.contains("tcp lab --json") && told.contains("energy_is_modelled"), "{told}");
+}

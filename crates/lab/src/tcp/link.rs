@@ -1,0 +1,528 @@
+//! The link between two ends: by what it is emulated, and how that is set up.
+//!
+//! Both ends send no faster than the scenario's rate; each direction loses packets, and has half of the
+//! extra delay. Nothing but IPv4 of ours is on it: addresses are told, not asked for, and IPv6 is off, so
+//! that the cards' counters are those of the connections. Whether frames are single packets, as on a wire,
+//! is for `cards` to say.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use nightwatt_clock::meter::Stop;
+use nightwatt_environments::guard::Undo;
+use nightwatt_environments::shell;
+use serde::Serialize;
+
+use super::Error;
+use super::ends::{CARD, End, Ends, Pair, Running};
+use super::relay::Relayed;
+use super::scenario::Scenario;
+
+/// A frame of 1500 bytes with Ethernet's head.
+pub const FULL_FRAME: f64 = 1514.0;
+
+/// Frames that may wait in a card for the relay, which does not run all the time.
+const WAITING: u32 = 10_000;
+
+/// Of our queues: nobody takes them for somebody else's.
+const HANDLE: &str = "6e77:";
+
+/// 1 where what one connection has learned is not for the next.
+const METRICS: &str = "/proc/sys/net/ipv4/tcp_no_metrics_save";
+
+/// Of our rules.
+const TABLE: &str = "nightwatt_link";
+
+/// What the kernel can do to packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a thing of its own")]
+pub struct Offers {
+    /// Delay and loss of queues.
+    pub netem: bool,
+    /// A bucket of tokens for the rate.
+    pub tbf: bool,
+    /// Rules that drop at random.
+    pub nftables: bool,
+    /// Cards whose wire is a process.
+    pub tap: bool,
+}
+
+/// Says, a line each, what is there. All of it is tried in a network that is ours.
+const TRY: &str = "\
+tc qdisc add dev lo root netem delay 1ms 2>/dev/null && { echo netem; tc qdisc del dev lo root; }
+tc qdisc add dev lo root tbf rate 1mbit burst 10k limit 100k 2>/dev/null && { echo tbf; tc qdisc del dev lo root; }
+echo 'table inet try { chain it { type filter hook input priority 0; numgen random mod 1000000 < 1 counter drop; }; }' \
+| nft -f - 2>/dev/null && { echo nftables; nft delete table inet try; }
+[ ! -c /dev/net/tun ] || echo tap
+true";
+
+impl Offers {
+    /// Asks the kernel. The network may be shared with others.
+    pub fn at(end: &End, is_shared: bool) -> Result<Self, Error> {
+        end.run(
+            "look for `ip`, `tc` and `ethtool` (of iproute2, ethtool)",
+            "command -v ip tc ethtool",
+        )?;
+        let line = if is_shared {
+            // Its network is not ours.
+            format!("unshare --net {}", shell::join(["/bin/sh", "-c", TRY]))
+        } else {
+            TRY.to_owned()
+        };
+        let said = end.run("try what the kernel can do to packets", &line)?;
+        let has = |word: &str| said.lines().any(|line| line == word);
+        Ok(Self {
+            netem: has("netem"),
+            tbf: has("tbf"),
+            nftables: has("nftables"),
+            tap: has("tap"),
+        })
+    }
+
+    /// What both ends have, where each has a kernel of its own and a process of ours cannot be between.
+    fn of_both(ends: &Ends) -> Result<Self, Error> {
+        let is_shared = matches!(ends.pair(), Pair::Hosts { .. });
+        let [one, other] =
+            [Self::at(&ends.sender, is_shared)?, Self::at(&ends.receiver, is_shared)?];
+        Ok(Self {
+            netem: one.netem && other.netem,
+            tbf: one.tbf && other.tbf,
+            nftables: one.nftables && other.nftables,
+            tap: false,
+        })
+    }
+}
+
+/// By what something is emulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Means {
+    /// Nothing is to be done.
+    None,
+    /// The kernel's network emulator.
+    Netem,
+    /// The kernel's bucket of tokens.
+    Tbf,
+    /// A rule of nftables.
+    Nftables,
+    /// A process of ours between two cards.
+    Relay,
+}
+
+/// How a link is emulated.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Emulation {
+    /// How fast.
+    pub rate: Means,
+    /// How lossy.
+    pub loss: Means,
+    /// How long.
+    pub delay: Means,
+    /// In each direction.
+    pub one_way: Duration,
+    /// Bytes that may wait before the bottleneck.
+    pub queue: u64,
+    /// Bytes that may leave at once.
+    pub burst: u64,
+    /// Why nothing is emulated at all: the link is the one that is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bare: Option<String>,
+}
+
+impl Emulation {
+    /// The best way to have such a link on such a kernel.
+    pub fn of(scenario: &Scenario, offers: Offers) -> Result<Self, Error> {
+        let rate = match (scenario.is_bare(), offers.tbf) {
+            (true, _) => Means::None,
+            (false, true) => Means::Tbf,
+            (false, false) => Means::Relay,
+        };
+        let delay = match (scenario.delay.is_zero(), offers.netem) {
+            (true, _) => Means::None,
+            (false, true) => Means::Netem,
+            (false, false) => Means::Relay,
+        };
+        let loss = match (scenario.loss > 0.0, offers) {
+            (false, _) => Means::None,
+            (true, Offers { netem: true, .. }) => Means::Netem,
+            (true, Offers { nftables: true, .. }) => Means::Nftables,
+            (true, _) => Means::Relay,
+        };
+        if [rate, loss, delay].contains(&Means::Relay) && !offers.tap {
+            return Err(Error::Options(format!(
+                "this kernel cannot be made to have a link of {}: it has neither netem (sch_netem), nor what \
+                 would do in its place (sch_tbf, nftables, /dev/net/tun); load these modules, or use another \
+                 machine",
+                scenario.text()
+            )));
+        }
+        let one_way = scenario.delay / 2;
+        let in_flight = scenario.bits_per_second / 8.0 * scenario.delay.as_secs_f64();
+        // A millisecond, and two frames at the least: a slow link sends them one by one.
+        let burst = (scenario.bits_per_second / 8.0 * 1e-3).max(2.0 * FULL_FRAME);
+        let queue = in_flight.max(100.0 * FULL_FRAME);
+        let (queue, burst) = (queue as u64, burst as u64);
+        Ok(Self { rate, loss, delay, one_way, queue, burst, bare: None })
+    }
+
+    /// None: a link as it is.
+    fn bare(why: String) -> Self {
+        let (rate, loss, delay) = (Means::None, Means::None, Means::None);
+        Self { rate, loss, delay, one_way: Duration::ZERO, queue: 0, burst: 0, bare: Some(why) }
+    }
+
+    /// Is a process of ours the wire?
+    pub fn is_relayed(&self) -> bool {
+        [self.rate, self.loss, self.delay].contains(&Means::Relay)
+    }
+
+    /// In words: `rate by tbf, loss by nftables`.
+    pub fn text(&self) -> String {
+        if let Some(why) = &self.bare {
+            return format!("nothing is emulated: {why}");
+        }
+        let by = |what, means| {
+            let name = match means {
+                Means::None => return None,
+                Means::Netem => "netem",
+                Means::Tbf => "tbf",
+                Means::Nftables => "nftables",
+                Means::Relay => "a relay",
+            };
+            Some(format!("{what} by {name}"))
+        };
+        let all = [by("rate", self.rate), by("loss", self.loss), by("delay", self.delay)];
+        let all: Vec<String> = all.into_iter().flatten().collect();
+        if all.is_empty() { "nothing is emulated".to_owned() } else { all.join(", ") }
+    }
+
+    /// The lines that make it slow, lossy and long. `from` is the other end, where it is not the only one.
+    fn lines(&self, scenario: &Scenario, card: &str, from: Option<&str>) -> String {
+        let mut lines = String::new();
+        let mut parent = format!("root handle {HANDLE}");
+        if self.delay == Means::Netem || self.loss == Means::Netem {
+            let delay = self.one_way.as_micros();
+            let loss = 100.0 * if self.loss == Means::Netem { scenario.loss } else { 0.0 };
+            let _ = writeln!(
+                lines,
+                "tc qdisc add dev {card} {parent} netem delay {delay}us loss {loss}% limit 100000"
+            );
+            parent = format!("parent {HANDLE}1");
+        }
+        if self.rate == Means::Tbf {
+            let (rate, burst, queue) = (scenario.bits_per_second.round(), self.burst, self.queue);
+            let _ = writeln!(
+                lines,
+                "tc qdisc add dev {card} {parent} tbf rate {rate}bit burst {burst} limit {queue}"
+            );
+        }
+        if self.loss == Means::Nftables {
+            let of_million = (scenario.loss * 1e6).round();
+            // nft refuses what is always so.
+            let chance = if of_million < 1e6 {
+                format!("numgen random mod 1000000 < {of_million} ")
+            } else {
+                String::new()
+            };
+            let of = from.map(|it| format!("ip saddr {it} ")).unwrap_or_default();
+            let _ = writeln!(
+                lines,
+                "printf '%s\\n' 'table inet {TABLE} {{ counter came {{ }}; counter lost {{ }}; \
+                 chain it {{ type filter hook input priority 0; \
+                 iifname \"{card}\" {of}counter name came; \
+                 iifname \"{card}\" {of}{chance}counter name lost drop; }}; }}' | nft -f -"
+            );
+        }
+        lines
+    }
+}
+
+/// The lines that set up the card of an end, which is ours alone.
+fn own_card(end: &End, other: &End) -> String {
+    let (card, own) = (&end.card, &end.address);
+    let hardware = |end: &End| end.hardware_address.clone().unwrap_or_default();
+    let (own_card, other_card) = (hardware(end), hardware(other));
+    format!(
+        "set -e\n\
+         ip link set dev {card} address {own_card} mtu 1500 txqueuelen {WAITING}\n\
+         [ ! -e /proc/sys/net/ipv6/conf/{card}/disable_ipv6 ] || echo 1 >/proc/sys/net/ipv6/conf/{card}/disable_ipv6\n\
+         # What one connection has learned is not for the next.\n\
+         echo 1 >{METRICS}\n\
+         ip address add {own}/30 dev {card}\n\
+         ip link set dev {card} up\n\
+         ip link set dev lo up\n\
+         ip neighbour replace {} lladdr {other_card} dev {card} nud permanent\n",
+        other.address
+    )
+}
+
+/// The line that takes off a machine, which is not ours alone, what a link has put there. It does no harm
+/// where nothing was changed, or the machine was started again.
+fn restoring(card: &str, saved_metrics: bool) -> String {
+    let mut lines = format!(
+        "PATH=$PATH:/usr/sbin:/sbin\n\
+         ours() {{ tc qdisc show dev {card} 2>/dev/null | grep -q ' {HANDLE} root'; }}\n\
+         ! ours || tc qdisc del dev {card} root\n\
+         ! nft list table inet {TABLE} >/dev/null 2>&1 || nft delete table inet {TABLE} || exit 1\n"
+    );
+    if saved_metrics {
+        let _ = writeln!(lines, "echo 0 >{METRICS} || exit 1");
+    }
+    lines.push_str("! ours\n");
+    lines
+}
+
+/// A link that is there.
+#[derive(Debug)]
+pub struct Link {
+    /// How it is made.
+    pub emulation: Emulation,
+    relay: Option<Running>,
+    /// On machines that are not ours alone.
+    undos: Vec<Undo>,
+}
+
+/// Frames that reached an end, and those that were lost on purpose just before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Planted {
+    /// All of them.
+    pub came: u64,
+    /// Dropped.
+    pub lost: u64,
+}
+
+impl Planted {
+    /// What has happened since.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        let (came, lost) = (self.came - before.came, self.lost - before.lost);
+        Self { came, lost }
+    }
+}
+
+impl Link {
+    /// Joins the ends. `program` is our own binary.
+    pub fn make(
+        ends: &Ends,
+        scenario: &Scenario,
+        program: &Path,
+        stop: &Stop,
+    ) -> Result<Self, Error> {
+        match ends.pair() {
+            Pair::Namespaces => Self::between_namespaces(ends, scenario, program, stop),
+            Pair::Guests => {
+                let emulation = Emulation::of(scenario, Offers::of_both(ends)?)?;
+                Self::on_own_cards(ends, &emulation, scenario)?;
+                Ok(Self { emulation, relay: None, undos: Vec::new() })
+            }
+            Pair::Hosts { bare: Some(why), .. } => {
+                let emulation = Emulation::bare(why.clone());
+                Ok(Self { emulation, relay: None, undos: Vec::new() })
+            }
+            Pair::Hosts { bare: None, .. } => Self::on_hosts(ends, scenario),
+        }
+    }
+
+    fn between_namespaces(
+        ends: &Ends,
+        scenario: &Scenario,
+        program: &Path,
+        stop: &Stop,
+    ) -> Result<Self, Error> {
+        let emulation = Emulation::of(scenario, Offers::at(&ends.sender, false)?)?;
+        let relay = if emulation.is_relayed() {
+            let words = relay_words(&emulation, scenario, ends, program);
+            let mut relay = ends.spawn_between("relay frames", &words)?;
+            relay.first_line(stop)?;
+            Some(relay)
+        } else {
+            let other = ends.receiver.network_file().unwrap_or(Path::new("")).display();
+            let line = format!(
+                "ip link add {CARD} type veth peer name {CARD} netns {}",
+                other.to_string().split('/').nth(2).unwrap_or_default()
+            );
+            ends.sender.run("join the two ends", &line)?;
+            None
+        };
+        Self::on_own_cards(ends, &emulation, scenario)?;
+        Ok(Self { emulation, relay, undos: Vec::new() })
+    }
+
+    fn on_own_cards(ends: &Ends, emulation: &Emulation, scenario: &Scenario) -> Result<(), Error> {
+        for (end, other) in [(&ends.sender, &ends.receiver), (&ends.receiver, &ends.sender)] {
+            let mut lines = own_card(end, other);
+            lines.push_str(&emulation.lines(scenario, &end.card, None));
+            end.run("set up the link", &lines)?;
+        }
+        Ok(())
+    }
+
+    /// On cards that are somebody's: what is changed is undone, whatever becomes of us.
+    fn on_hosts(ends: &Ends, scenario: &Scenario) -> Result<Self, Error> {
+        let emulation = Emulation::of(scenario, Offers::of_both(ends)?)?;
+        let mut link = Self { emulation, relay: None, undos: Vec::new() };
+        for (end, other) in [(&ends.sender, &ends.receiver), (&ends.receiver, &ends.sender)] {
+            let card = &end.card;
+            let said = end.run("see what it learns of connections", &format!("cat {METRICS}"))?;
+            let saved_metrics = said.trim() == "0";
+            link.undos.push(ends.protect(end, &restoring(card, saved_metrics))?);
+            let mut lines = format!("set -e\necho 1 >{METRICS}\n");
+            lines.push_str(&link.emulation.lines(scenario, card, Some(&other.address)));
+            end.run(
+                "set up the link (a queue of somebody else's on that card is left alone)",
+                &lines,
+            )?;
+        }
+        Ok(link)
+    }
+
+    /// The process that is the wire.
+    pub fn relay(&self) -> Option<u32> {
+        self.relay.as_ref().map(Running::process)
+    }
+
+    /// What was lost on purpose on the way to an end, so far; `None` where nobody counts that.
+    pub fn planted(&self, end: &End) -> Result<Option<Planted>, Error> {
+        if self.emulation.loss != Means::Nftables {
+            return Ok(None);
+        }
+        let said = end.run("read the counters of the link", "nft -j list counters")?;
+        planted(&said).map(Some)
+    }
+
+    /// Takes the link away.
+    pub fn end(self, ends: &Ends, stop: &Stop) -> Result<Option<Relayed>, Error> {
+        let mut relayed = None;
+        if let Some(relay) = self.relay {
+            let said = relay.end(stop)?;
+            relayed = serde_json::from_str(said.trim()).ok();
+        }
+        for undo in self.undos.into_iter().rev() {
+            undo.now()?;
+        }
+        for end in ends.both() {
+            let card = &end.card;
+            let line = match ends.pair() {
+                Pair::Namespaces => format!("ip link del dev {card} 2>/dev/null"),
+                Pair::Guests => format!(
+                    "ip link set dev {card} down; ip address flush dev {card}; \
+                     tc qdisc del dev {card} root 2>/dev/null"
+                ),
+                Pair::Hosts { .. } => continue,
+            };
+            let line = format!("{line}; nft delete table inet {TABLE} 2>/dev/null; true");
+            end.run("take the link away", &line)?;
+        }
+        Ok(relayed)
+    }
+}
+
+fn relay_words(
+    emulation: &Emulation,
+    scenario: &Scenario,
+    ends: &Ends,
+    program: &Path,
+) -> Vec<String> {
+    let mut words = ["nice", "-n", "-20"].map(str::to_owned).to_vec();
+    words.push(program.display().to_string());
+    let one_way = if emulation.delay == Means::Relay { emulation.one_way } else { Duration::ZERO };
+    words.extend(["tcp", "link", "relay", "--card", CARD, "--delay-us"].map(str::to_owned));
+    words.push(one_way.as_micros().to_string());
+    for (option, end) in [("--first", &ends.sender), ("--second", &ends.receiver)] {
+        let file = end.network_file().unwrap_or(Path::new("")).display();
+        words.extend([option.to_owned(), file.to_string()]);
+    }
+    if emulation.rate == Means::Relay {
+        words.extend(["--rate".to_owned(), scenario.bits_per_second.to_string()]);
+        words.extend(["--queue".to_owned(), emulation.queue.to_string()]);
+    }
+    if emulation.loss == Means::Relay {
+        words.extend(["--loss".to_owned(), scenario.loss.to_string()]);
+    }
+    words
+}
+
+fn planted(said: &str) -> Result<Planted, Error> {
+    let wrong = |why: &str| Error::Said {
+        program: "nft",
+        why: why.to_owned(),
+        said: said.chars().take(200).collect(),
+    };
+    let json: serde_json::Value =
+        serde_json::from_str(said).map_err(|error| wrong(&error.to_string()))?;
+    let all = json["nftables"].as_array().ok_or_else(|| wrong("no list"))?;
+    let packets = |name: &str| {
+        let counters = all.iter().map(|it| &it["counter"]);
+        let counter = counters.filter(|it| it["table"] == TABLE).find(|it| it["name"] == name);
+        counter.and_then(|it| it["packets"].as_u64()).ok_or_else(|| wrong("a counter is missing"))
+    };
+    Ok(Planted { came: packets("came")?, lost: packets("lost")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::scenario::published;
+
+    const ALL: Offers = Offers { netem: true, tbf: true, nftables: true, tap: true };
+
+    fn scenario(name: &str) -> Scenario {
+        published().into_iter().find(|it| it.name == name).unwrap()
+    }
+
+    fn means(name: &str, offers: Offers) -> [Means; 3] {
+        let emulation = Emulation::of(&scenario(name), offers).unwrap();
+        [emulation.rate, emulation.loss, emulation.delay]
+    }
+
+    #[test]
+    fn what_the_kernel_has_is_used_and_a_relay_does_the_rest() {
+        use Means::{Netem, Nftables, None, Relay, Tbf};
+        let without = Offers { netem: false, ..ALL };
+        assert_eq!(means("d", ALL), [Tbf, None, None]);
+        assert_eq!(means("b", ALL), [Tbf, Netem, None]);
+        assert_eq!(means("f", ALL), [Tbf, None, Netem]);
+        assert_eq!(means("b", without), [Tbf, Nftables, None]);
+        assert_eq!(means("f", without), [Tbf, None, Relay]);
+        let bare = Offers { netem: false, tbf: false, nftables: false, tap: true };
+        assert_eq!(means("b", bare), [Relay, Relay, None]);
+        let nothing = Offers { tap: false, ..bare };
+        let error = Emulation::of(&scenario("d"), nothing).unwrap_err().to_string();
+        assert!(error.contains("sch_netem") && error.contains("10 Mbit/s"), "{error}");
+    }
+
+    #[test]
+    fn queues_hold_what_is_in_flight_and_a_hundred_frames_at_least() {
+        let of = |name| Emulation::of(&scenario(name), ALL).unwrap();
+        // 10 Mbit/s x 10 ms = 12.5 kB; 1 Gbit/s x 10 ms = 1.25 MB; a hundred frames are 151.4 kB.
+        assert_eq!((of("f").queue, of("c").queue, of("a").queue), (151_400, 1_250_000, 151_400));
+        // A millisecond of 10 Mbit/s is less than two frames; of 1 Gbit/s it is 125 kB.
+        assert_eq!((of("d").burst, of("a").burst), (3028, 125_000));
+        assert_eq!(of("c").one_way, Duration::from_millis(5), "half of it in each direction");
+    }
+
+    #[test]
+    fn what_a_machine_learns_of_connections_is_put_back_only_where_it_was_changed() {
+        let echo = "echo 0 >/proc/sys/net/ipv4/tcp_no_metrics_save";
+        assert!(restoring("eth1", true).contains(echo));
+        assert!(!restoring("eth1", false).contains(echo));
+    }
+
+    #[test]
+    fn on_a_card_with_other_traffic_only_what_the_other_end_sends_is_lost() {
+        let netem = Offers { netem: false, ..ALL };
+        let emulation = Emulation::of(&scenario("b"), netem).unwrap();
+        let lines = emulation.lines(&scenario("b"), "eth1", Some("10.0.0.2"));
+        assert_eq!(lines.matches("iifname \"eth1\" ip saddr 10.0.0.2 ").count(), 2, "{lines}");
+        assert!(lines.contains("< 5000 counter name lost drop"), "half a per cent: {lines}");
+    }
+
+    #[test]
+    fn counters_are_read_as_nft_writes_them() {
+        // nft 1.0.6: `nft -j list counters`.
+        let said = r#"{"nftables": [{"metainfo": {"version": "1.0.6", "release_name": "Lester Gooch #5", "json_schema_version": 1}}, {"counter": {"family": "inet", "name": "came", "table": "nightwatt_link", "handle": 2, "packets": 1000, "bytes": 5}}, {"counter": {"family": "inet", "name": "lost", "table": "nightwatt_link", "handle": 3, "packets": 7, "bytes": 5}}]}"#;
+        assert_eq!(planted(said).unwrap(), Planted { came: 1000, lost: 7 });
+        assert!(planted("{}").is_err() && planted("").is_err());
+    }
+}

@@ -1,0 +1,256 @@
+//! What a link does to packets, found by sending some: one end answers, the other asks.
+
+mod message;
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use nightwatt_clock::meter::{Stop, Woken, monotonic};
+use nightwatt_model::time::Mono;
+use rustix::io::Errno;
+use rustix::net::sockopt::set_socket_recv_buffer_size_force;
+use serde::{Deserialize, Serialize};
+
+use super::Error;
+use message::{Heard, Kind, Message};
+
+/// Ethernet's, IP's and UDP's heads.
+pub const HEADS: usize = 14 + 20 + 8;
+
+/// The largest payload of a frame of 1500 bytes and Ethernet's head.
+pub const LARGEST: usize = 1472;
+
+/// A small frame.
+pub const SMALL: usize = message::LENGTH + HEADS;
+
+/// The same as the kernel wants it.
+const SEGMENT: i32 = 1472;
+
+/// Enough for what comes while this process does not run for a moment.
+const BUFFER: usize = 16 << 20;
+
+/// Nothing on the way is held up for longer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// So many frames are given to the kernel at once: it takes 64 KiB.
+const AT_ONCE: usize = 44;
+
+/// The packets that are counted.
+const STREAM: u32 = 1;
+
+/// Time between two bursts of packets.
+const STEP: Duration = Duration::from_micros(500);
+
+/// What is to be sent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Asking {
+    /// Who answers.
+    pub target: SocketAddr,
+    /// So many questions, one after the other.
+    pub echoes: u32,
+    /// So long as many full frames as fit in so many bits per second. Who counts what comes is not us:
+    /// the other end's card does.
+    pub load: Option<(f64, Duration)>,
+    /// So many small frames, as fast as so many bits per second.
+    pub count: Option<(f64, u64)>,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Probed {
+    /// Round trips of the questions that were answered, in seconds, ascending.
+    pub round_trips: Vec<f64>,
+    /// Questions that were not.
+    pub unanswered: u32,
+    /// Small frames that were sent.
+    pub sent: u64,
+    /// Of these, those that came.
+    pub came: u64,
+}
+
+fn socket(at: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind(at)?;
+    // Only root may have as much; others have what they may.
+    let _ = set_socket_recv_buffer_size_force(&socket, BUFFER);
+    Ok(socket)
+}
+
+/// Where packets go that only load the link, to somebody who answers at an address.
+pub fn sink(at: SocketAddr) -> SocketAddr {
+    SocketAddr::new(at.ip(), at.port().wrapping_add(1))
+}
+
+/// Answers until it is told to stop.
+pub fn answer(
+    at: SocketAddr,
+    stop: &Stop,
+    ready: impl FnOnce(SocketAddr) -> io::Result<()>,
+) -> Result<(), Error> {
+    let told = || Error::system(format!("answer at {at}"));
+    let socket = socket(at).map_err(told())?;
+    socket.set_nonblocking(true).map_err(told())?;
+    // What only loads the link ends here: nobody reads it.
+    let _sink = UdpSocket::bind(sink(at)).map_err(told())?;
+    ready(socket.local_addr().map_err(told())?).map_err(told())?;
+    let mut heard = Heard::default();
+    let mut buffer = [0; LARGEST];
+    loop {
+        match socket.recv_from(&mut buffer) {
+            Ok((length, from)) => {
+                if let Some(answer) = heard.take(&buffer[..length]) {
+                    // One that is lost is asked for again.
+                    let _ = socket.send_to(&answer, from);
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if stop.readable_until(socket.as_fd(), Mono::NEVER) == Woken::Stopped {
+                    return Ok(());
+                }
+            }
+            Err(error) => return Err(told()(error)),
+        }
+    }
+}
+
+/// Sends, and hears what came of it.
+pub fn ask(asking: &Asking, stop: &Stop) -> Result<Probed, Error> {
+    let told = || Error::system(format!("ask {}", asking.target));
+    let own: SocketAddr =
+        if asking.target.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
+    let socket = socket(own).map_err(told())?;
+    socket.connect(asking.target).map_err(told())?;
+    let mut asker = Asker { socket, stop, number: 0 };
+    let mut probed = asker.echoes(asking.echoes).map_err(told())?;
+    if let Some((bits_per_second, time)) = asking.load {
+        asker.socket.connect(sink(asking.target)).map_err(told())?;
+        asker.load(bits_per_second, time).map_err(told())?;
+        asker.socket.connect(asking.target).map_err(told())?;
+    }
+    if let Some((bits_per_second, count)) = asking.count {
+        asker.send(bits_per_second, count).map_err(told())?;
+        probed.sent = count;
+        probed.came = asker.heard(STREAM).map_err(told())?.frames;
+    }
+    if stop.is_stopped() { Err(Error::Interrupted) } else { Ok(probed) }
+}
+
+struct Asker<'a> {
+    socket: UdpSocket,
+    stop: &'a Stop,
+    number: u64,
+}
+
+impl Asker<'_> {
+    /// Asks, and waits for the answer of the same number; `None` if there is none in time.
+    fn question(&mut self, kind: Kind, stream: u32) -> io::Result<Option<Message>> {
+        self.number += 1;
+        let message = Message { kind, stream, number: self.number, ..Message::default() };
+        self.socket.send(&message.bytes())?;
+        let deadline = monotonic() + PATIENCE;
+        let mut buffer = [0; LARGEST];
+        while self.stop.readable_until(self.socket.as_fd(), deadline) == Woken::Readable {
+            let length = self.socket.recv(&mut buffer)?;
+            let answer = Message::read(&buffer[..length]);
+            if let Some(answer) = answer.filter(|it| it.number == self.number && it.kind == kind) {
+                return Ok(Some(answer));
+            }
+        }
+        Ok(None)
+    }
+
+    fn echoes(&mut self, count: u32) -> io::Result<Probed> {
+        let mut probed = Probed::default();
+        for _ in 0..count {
+            let begin = monotonic();
+            match self.question(Kind::Echo, 0)? {
+                Some(_) => probed.round_trips.push(monotonic().since(begin).as_secs_f64()),
+                None => probed.unanswered += 1,
+            }
+            if self.stop.is_stopped() {
+                break;
+            }
+        }
+        probed.round_trips.sort_by(f64::total_cmp);
+        Ok(probed)
+    }
+
+    /// Sends full frames for so long.
+    fn load(&self, bits_per_second: f64, time: Duration) -> io::Result<()> {
+        let message = Message { kind: Kind::Discard, ..Message::default() };
+        let mut batch = vec![0; AT_ONCE * LARGEST];
+        for segment in batch.chunks_exact_mut(LARGEST) {
+            segment[..message::LENGTH].copy_from_slice(&message.bytes());
+        }
+        let at_once = if self.cuts(&batch[..2 * LARGEST])? { AT_ONCE } else { 1 };
+        let per_second = bits_per_second / 8.0 / (LARGEST + HEADS) as f64;
+        let count = (per_second * time.as_secs_f64()) as u64;
+        self.evenly(per_second, count, |due| {
+            let segments = due.min(at_once as u64);
+            self.socket.send(&batch[..segments as usize * LARGEST]).map(|_| segments)
+        })
+    }
+
+    /// Does the kernel make frames of what it is given at once? Not for a card that cannot do checksums, as
+    /// those of emulated guests.
+    fn cuts(&self, two: &[u8]) -> io::Result<bool> {
+        let set = |size: i32| {
+            let option = nix::sys::socket::sockopt::UdpGsoSegment;
+            nix::sys::socket::setsockopt(&self.socket, option, &size).map_err(io::Error::from)
+        };
+        set(SEGMENT)?;
+        match self.socket.send(two) {
+            Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => {
+                set(0)?;
+                Ok(false)
+            }
+            // Whatever else is wrong is told by what follows.
+            _ => Ok(true),
+        }
+    }
+
+    /// Sends so many small frames.
+    fn send(&self, bits_per_second: f64, count: u64) -> io::Result<()> {
+        let message = Message { kind: Kind::Load, stream: STREAM, ..Message::default() }.bytes();
+        let per_second = bits_per_second / 8.0 / (message.len() + HEADS) as f64;
+        self.evenly(per_second, count, |_| self.socket.send(&message).map(|_| 1))
+    }
+
+    /// Sends so many, so many in a second; `send` is told how many are due, and says how many it has sent.
+    fn evenly(
+        &self,
+        per_second: f64,
+        count: u64,
+        send: impl Fn(u64) -> io::Result<u64>,
+    ) -> io::Result<()> {
+        let begin = monotonic();
+        let mut done = 0;
+        while done < count && !self.stop.is_stopped() {
+            let due = (monotonic().since(begin).as_secs_f64() * per_second) as u64 + 1;
+            let due = due.min(count);
+            while done < due {
+                done += match send(due - done) {
+                    // A full queue on our own side drops it, as one on the way would.
+                    Err(error) if error.raw_os_error() == Some(Errno::NOBUFS.raw_os_error()) => 1,
+                    many => many?,
+                };
+            }
+            self.stop.wait_until(monotonic() + STEP);
+        }
+        Ok(())
+    }
+
+    /// What came of a stream. What is still on its way is waited for: a question comes behind it.
+    fn heard(&mut self, stream: u32) -> io::Result<Message> {
+        for _ in 0..20 {
+            if let Some(heard) = self.question(Kind::Ask, stream)? {
+                return Ok(heard);
+            }
+            if self.stop.is_stopped() {
+                break;
+            }
+        }
+        Err(io::ErrorKind::TimedOut.into())
+    }
+}

@@ -1,0 +1,557 @@
+//! Drives the ends, the link, the counters and the meters.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_meters::{Host, MeterSpec};
+use nightwatt_model::experiment::{Done, Experiment, Outcome, Progress, Step};
+use nightwatt_model::time::Mono;
+
+use super::figures::{Fetched, Figures, Idle, Side, Whole, Window, disagreements, figures};
+use super::kernel_time;
+use super::result::{self, Report, Run, ScenarioReport};
+use super::{Cell, Error, Plan};
+use crate::compare::figures::{channels_of, name_of};
+use crate::compare::host::settings;
+use crate::compare::metering::{Meters, Trim};
+use crate::compare::record::ChannelRecord;
+use crate::tcp::cards::{Card, Cards, Feature, Features};
+use crate::tcp::check::{Check, Found};
+use crate::tcp::counters::{Machine, Network, Process};
+use crate::tcp::ends::{Counted, Ends, EndsConfig, Pair, Running};
+use crate::tcp::link::{Emulation, Link};
+use crate::tcp::relay::Relayed;
+use crate::tcp::scenario::Scenario;
+
+/// Until all connections are under way.
+const MARGIN: Duration = Duration::from_millis(300);
+
+/// The same where ends are asked by ssh, which takes a while.
+const FAR_MARGIN: Duration = Duration::from_secs(1);
+
+/// The first look at a cell: how long do its connections live?
+pub(in crate::tcp) const PILOT: Duration = Duration::from_secs(1);
+
+/// It takes so many times as long where nothing has come.
+const PILOTS: [u32; 3] = [1, 5, 20];
+
+/// No process at either end.
+const NOBODY: [&[u32]; 2] = [&[], &[]];
+
+/// Where the sender listens.
+const PORT: u16 = 5210;
+
+/// What happens now.
+#[derive(Debug, Clone)]
+pub struct Told<'a> {
+    /// Which link.
+    pub scenario: &'a str,
+    /// Its place among the links, from 0, and how many there are.
+    pub of: (usize, usize),
+    /// Runs over this link.
+    pub progress: Option<Progress>,
+    /// What is done.
+    pub what: String,
+    /// How long this link will take, if that can be said.
+    pub left: Option<Duration>,
+    /// A run that is over, as JSON.
+    pub run: Option<serde_json::Value>,
+}
+
+/// All links, one after the other.
+pub(super) fn all(
+    plan: &Plan,
+    stop: &Stop,
+    tell: &mut dyn FnMut(&Told<'_>),
+) -> Result<(Report, Result<(), Error>), Error> {
+    let mut lab = Lab::open(plan, stop)?;
+    let mut report = Report::of(plan, settings(&lab.host), &lab.ends);
+    let mut outcome = Ok(());
+    for (place, scenario) in plan.scenarios.iter().enumerate() {
+        let mut tell = |news: News| {
+            let of = (place, plan.scenarios.len());
+            let News { what, progress, left, run } = news;
+            tell(&Told { scenario: &scenario.name, of, progress, what, left, run });
+        };
+        let (told, ended) = lab.scenario(scenario, &mut tell);
+        report.scenarios.extend(told);
+        if let Err(error) = ended {
+            outcome = Err(lab.ends.explained(error));
+            break;
+        }
+    }
+    let undone = lab.ends.finish();
+    report.close();
+    Ok((report, outcome.and(undone)))
+}
+
+/// Which meters are read: none where they would say nothing of either end.
+fn specs(plan: &Plan, host: &Host) -> Result<Option<Vec<MeterSpec>>, Error> {
+    let usual = || nightwatt_meters::usual(host);
+    let given = || Some(plan.meters.clone()).filter(|it| !it.is_empty());
+    let EndsConfig::Hosts(ends) = &plan.ends else { return Ok(given().or_else(|| Some(usual()))) };
+    match ends.iter().find(|it| it.is_metered) {
+        Some(end) if end.is_here() => Ok(given().or_else(|| Some(usual()))),
+        Some(_) => given().map(Some).ok_or_else(|| {
+            Error::Options(
+                "neither end is this machine, whose meters are known: name the one that hangs at the end with \
+                 `metered = true` (`-m`, `nightwatt meters list`)"
+                    .to_owned(),
+            )
+        }),
+        None if given().is_some() => Err(Error::Options(
+            "neither end is this machine: say at which the meter hangs (`metered = true` in its table of \
+             `--ends`)"
+                .to_owned(),
+        )),
+        None => Ok(None),
+    }
+}
+
+pub(in crate::tcp) type Tell<'a> = dyn FnMut(News) + 'a;
+
+/// What is told of a link.
+#[derive(Default)]
+pub(in crate::tcp) struct News {
+    pub(in crate::tcp) what: String,
+    pub(in crate::tcp) progress: Option<Progress>,
+    pub(in crate::tcp) left: Option<Duration>,
+    pub(in crate::tcp) run: Option<serde_json::Value>,
+}
+
+impl From<&str> for News {
+    fn from(what: &str) -> Self {
+        Self { what: what.to_owned(), ..Self::default() }
+    }
+}
+
+/// The ends, and what is read of them.
+pub(in crate::tcp) struct Lab<'a> {
+    pub(in crate::tcp) plan: &'a Plan,
+    pub(in crate::tcp) stop: &'a Stop,
+    pub(in crate::tcp) host: Host,
+    /// Those that say something of an end.
+    meters: Option<Meters>,
+    /// Gone with the ends, however we end.
+    folder: PathBuf,
+    pub(in crate::tcp) ends: Ends,
+}
+
+/// What is there all the time.
+pub(in crate::tcp) struct Standing {
+    pub(in crate::tcp) link: Link,
+    pub(in crate::tcp) cards: Cards,
+    serving: Running,
+}
+
+/// A link that was made and looked at.
+pub(in crate::tcp) struct Joined {
+    link: Link,
+    pub(in crate::tcp) cards: Cards,
+    pub(in crate::tcp) found: Option<Found>,
+}
+
+impl Standing {
+    /// May a frame have several segments?
+    fn joins(&self) -> bool {
+        self.cards.now().iter().any(Card::joins)
+    }
+}
+
+impl Joined {
+    /// How it is made.
+    pub(in crate::tcp) fn emulation(&self) -> &Emulation {
+        &self.link.emulation
+    }
+
+    /// Is it what it should be, or wanted all the same?
+    pub(in crate::tcp) fn is_usable(&self) -> bool {
+        self.found.as_ref().is_none_or(|it| it.complaints.is_empty() || it.is_accepted)
+    }
+
+    /// Takes it away.
+    pub(in crate::tcp) fn end(self, lab: &Lab<'_>) -> Result<Option<Relayed>, Error> {
+        self.cards.put_back(&lab.ends)?;
+        self.link.end(&lab.ends, lab.stop)
+    }
+}
+
+/// A run is of these connections, for so long, by these words for `tcp fetch` besides.
+#[derive(Clone, Copy)]
+pub(in crate::tcp) struct How<'a> {
+    pub(in crate::tcp) cell: &'a Cell,
+    pub(in crate::tcp) words: &'a [String],
+    pub(in crate::tcp) length: Duration,
+}
+
+/// The same for both cards.
+pub(in crate::tcp) fn all_of(features: &[Feature], on: bool) -> Features {
+    features.iter().map(|it| (*it, on)).collect()
+}
+
+impl<'a> Lab<'a> {
+    /// Makes the ends.
+    pub(in crate::tcp) fn open(plan: &'a Plan, stop: &'a Stop) -> Result<Self, Error> {
+        let host = Host::default();
+        let meters = match specs(plan, &host)? {
+            Some(specs) => Some(Meters::open(&specs, None)?),
+            None => None,
+        };
+        let ends = Ends::start(&plan.ends, &plan.program, stop)?;
+        let folder = ends.scratch();
+        Ok(Self { plan, stop, host, meters, folder, ends })
+    }
+
+    /// Joins the ends, and looks whether the link is what it should be: each packet is a frame of its own
+    /// for that. Of a bare one nobody said what it should be.
+    pub(in crate::tcp) fn join(
+        &self,
+        scenario: &Scenario,
+        tell: &mut Tell<'_>,
+    ) -> Result<Joined, Error> {
+        let Self { plan, stop, ends, host, .. } = self;
+        tell("setting up the link".into());
+        let link = Link::make(ends, scenario, &plan.program, stop)?;
+        let mut cards = Cards::take(ends)?;
+        cards.switch(ends, &all_of(&Feature::JOINING_ANY, false))?;
+        if scenario.is_bare() {
+            return Ok(Joined { link, cards, found: None });
+        }
+        tell("checking the link".into());
+        let mut found = Check { ends, scenario, host, stop }.run()?;
+        found.is_accepted = !found.complaints.is_empty() && plan.accept_link;
+        Ok(Joined { link, cards, found: Some(found) })
+    }
+
+    /// Has the sender serve connections.
+    pub(in crate::tcp) fn serve(&self, joined: Joined) -> Result<Standing, Error> {
+        let at = format!("{}:{PORT}", self.ends.sender.address);
+        let words = ["tcp", "serve", "--listen", &at, "--json"];
+        let mut serving = self.ends.sender.spawn_ours("serve connections", &words)?;
+        serving.first_line(self.stop)?;
+        let Joined { link, cards, .. } = joined;
+        Ok(Standing { link, cards, serving })
+    }
+
+    /// Takes all of it away.
+    pub(in crate::tcp) fn end(&self, standing: Standing) -> Result<Option<Relayed>, Error> {
+        let Standing { link, cards, serving } = standing;
+        serving.end(self.stop)?;
+        cards.put_back(&self.ends)?;
+        link.end(&self.ends, self.stop)
+    }
+
+    /// One link: what was found so far, and how it ended.
+    fn scenario(
+        &mut self,
+        scenario: &Scenario,
+        tell: &mut Tell<'_>,
+    ) -> (Option<ScenarioReport>, Result<(), Error>) {
+        let mut joined = match self.join(scenario, tell) {
+            Ok(joined) => joined,
+            Err(error) => return (None, Err(error)),
+        };
+        let Some(found) = joined.found.take() else { return (None, Ok(())) };
+        let is_usable = found.complaints.is_empty() || found.is_accepted;
+        let mut report = ScenarioReport::of(scenario, joined.emulation(), found);
+        if !is_usable {
+            return (Some(report), joined.end(self).map(drop));
+        }
+        let ran = self.cells(joined, scenario, &mut report, tell);
+        (Some(report), ran)
+    }
+
+    fn cells(
+        &mut self,
+        mut joined: Joined,
+        scenario: &Scenario,
+        report: &mut ScenarioReport,
+        tell: &mut Tell<'_>,
+    ) -> Result<(), Error> {
+        if self.plan.offload {
+            let wanted = all_of(&Feature::JOINING, true);
+            report.refused = joined.cards.switch(&self.ends, &wanted)?;
+        }
+        report.cards = Some(joined.cards.now().clone());
+        let standing = self.serve(joined)?;
+        let mut lengths = self.lengths(tell)?;
+        self.plan.cells.iter().for_each(|cell| report.cell(cell));
+        let design = self.plan.design(scenario);
+        let mut experiment =
+            Experiment::new(design).map_err(|error| Error::Options(error.to_string()))?;
+        let mut idle: Option<(u32, Idle)> = None;
+        let mut spent = Duration::ZERO;
+        while let Some(step) = experiment.next_run() {
+            let cell = &self.plan.cells[step.cell];
+            let progress = experiment.progress();
+            let left = left(&progress, spent, &lengths);
+            let now = |what: &str| News { progress: Some(progress), left, ..News::from(what) };
+            let began = monotonic();
+            if idle.as_ref().is_none_or(|(block, _)| *block != step.block) {
+                tell(now("the idle machine"));
+                let longest = lengths.iter().max().copied().unwrap_or(PILOT);
+                idle = Some((step.block, self.idle(longest, report)?));
+            }
+            tell(now(&cell.text()));
+            let Some((_, still)) = &idle else { continue };
+            let still = still.clone();
+            let how = How { cell, words: &[], length: lengths[step.cell] };
+            let outcome = match self.one(&standing, how, &still, report) {
+                Ok(run) => {
+                    let run_told = serde_json::json!({
+                        "scenario": scenario.name, "cell": cell, "block": step.block, "run": run,
+                    });
+                    tell(News { run: Some(run_told), ..now(&cell.text()) });
+                    report.push(step.cell, run, &self.plan.main)
+                }
+                Err(error) => match self.ends.explained(error) {
+                    // It is kept with its reason, and tried again.
+                    Error::Command { what, said, .. } => Outcome::Failed(format!("{what}: {said}")),
+                    error => return Err(error),
+                },
+            };
+            if let Outcome::Failed(why) = &outcome {
+                report.failed(step.cell, why);
+            }
+            // A look has seldom seen what a loss does to a connection; runs have.
+            if let Some(lifetime) = report.cells[step.cell].lifetime() {
+                lengths[step.cell] = self.plan.length(lifetime);
+            }
+            let Step { block, cell, attempt, .. } = step;
+            experiment
+                .done(Done { block, cell, attempt, outcome })
+                .map_err(|error| Error::Options(error.to_string()))?;
+            spent += monotonic().since(began);
+        }
+        report.ended(&experiment);
+        report.relayed = self.end(standing)?;
+        Ok(())
+    }
+
+    fn fetching(&self, how: How<'_>) -> Result<Running, Error> {
+        let How { cell, words: more, length: time } = how;
+        let at = format!("{}:{PORT}", self.ends.sender.address);
+        let seconds = format!("{:.3}", time.as_secs_f64());
+        let (connections, segments) = (cell.connections.to_string(), cell.segments.to_string());
+        let mut words = vec![
+            "tcp",
+            "fetch",
+            &at,
+            "--connections",
+            &connections,
+            "--segments",
+            &segments,
+            "--seconds",
+            &seconds,
+            "--congestion",
+            &cell.congestion,
+            "--records",
+            "0",
+            "--json",
+        ];
+        words.extend(more.iter().map(String::as_str));
+        self.ends.receiver.spawn_ours("fetch", &words)
+    }
+
+    /// How long runs of each load last, as far as a look at it can tell.
+    pub(in crate::tcp) fn lengths(&self, tell: &mut Tell<'_>) -> Result<Vec<Duration>, Error> {
+        let length = |cell: &Cell| {
+            tell(format!("how long do {} live?", cell.text()).as_str().into());
+            Ok(self.plan.length(self.pilot(cell, &[])?))
+        };
+        self.plan.cells.iter().map(length).collect()
+    }
+
+    /// How long its connections live, roughly. One whose first packet is lost takes a second longer.
+    pub(in crate::tcp) fn pilot(&self, cell: &Cell, words: &[String]) -> Result<f64, Error> {
+        for times in PILOTS {
+            let fetching = self.fetching(How { cell, words, length: times * PILOT })?;
+            let fetched = Fetched::read(&fetching.output(self.stop)?)?;
+            if let Some(lifetime) = fetched.lifetime() {
+                return Ok(lifetime);
+            }
+        }
+        Err(Error::Options(format!("nothing came of {}, however long it was tried", cell.text())))
+    }
+
+    /// Mean power of the channels that count.
+    fn watts(
+        &self,
+        channels: &[ChannelRecord],
+        report: &mut ScenarioReport,
+    ) -> Result<Option<f64>, Error> {
+        let counted = channels_of(self.plan.energy.as_deref(), channels);
+        if let Some(wanted) = self.plan.energy.as_ref().filter(|_| counted.is_empty()) {
+            let names: Vec<String> = channels.iter().map(name_of).collect();
+            let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            return Err(Error::Options(format!(
+                "no channel `{wanted}` has said anything: the meters here have {names}"
+            )));
+        }
+        let watts: Option<f64> = counted.iter().map(|it| it.watts).sum();
+        let names: Vec<String> = counted.iter().map(|it| name_of(it)).collect();
+        let is_modelled = counted.iter().any(|it| result::is_modelled(it));
+        report.powered(&names.join(" + "), is_modelled);
+        Ok(watts.filter(|_| !counted.is_empty()))
+    }
+
+    fn wait(&self, until: Mono) -> Result<(), Error> {
+        self.stop.wait_until(until);
+        if self.stop.is_stopped() { Err(Error::Interrupted) } else { Ok(()) }
+    }
+
+    /// Reads meters for so long, and `look`s at both its ends.
+    fn watch<T>(
+        &mut self,
+        time: Duration,
+        look: impl Fn(&Self) -> Result<T, Error>,
+    ) -> Result<([T; 2], Duration, Vec<ChannelRecord>), Error> {
+        let looked = |lab: &Self, begin: Mono| {
+            let first = look(lab)?;
+            lab.wait(begin + time)?;
+            Ok::<_, Error>([first, look(lab)?])
+        };
+        let Some(mut meters) = self.meters.take() else {
+            let begin = monotonic();
+            let looked = looked(self, begin)?;
+            return Ok((looked, monotonic().since(begin), Vec::new()));
+        };
+        // What they say is kept only while it is read.
+        let folder = tempfile::tempdir_in(&self.folder)
+            .map_err(Error::system("make a folder for what meters say"))?;
+        let watched = meters.during(folder.path(), Trim::default(), |begins| {
+            let begin = monotonic();
+            begins(begin);
+            let looked = looked(self, begin);
+            let end = monotonic();
+            Ok(((looked, end.since(begin)), end))
+        });
+        self.meters = Some(meters);
+        let ((looked, lasted), power) = watched?;
+        Ok((looked?, lasted, power.channels))
+    }
+
+    /// The machine with the link in place, and nothing on it.
+    pub(in crate::tcp) fn idle(
+        &mut self,
+        time: Duration,
+        report: &mut ScenarioReport,
+    ) -> Result<Idle, Error> {
+        let look = |lab: &Self| Ok((lab.machine()?, lab.ends.count(&lab.host, NOBODY)?));
+        let ([before, after], lasted, channels) = self.watch(time, look)?;
+        let watts = self.watts(&channels, report)?;
+        let seconds = lasted.as_secs_f64();
+        let machine = after.0.zip(before.0).map(|(after, before)| after.since(&before));
+        let sides = sides(&before.1, &after.1);
+        let busy = |machine: &Machine, seconds: f64| {
+            machine.busy_seconds(seconds) / (machine.cpus as f64 * seconds)
+        };
+        let all = machine.iter().map(|it| busy(it, seconds));
+        let each = sides.iter().flatten().map(|it| busy(&it.machine, it.seconds));
+        // Guests that do nothing say more than the machine below them, which has other things to do.
+        report.idled(all.chain(each).fold(0.0, f64::max));
+        Ok(Idle { seconds, machine, sides, watts })
+    }
+
+    /// Of this machine, where that says something.
+    fn machine(&self) -> Result<Option<Machine>, Error> {
+        match self.ends.pair() {
+            Pair::Hosts { is_here: false, .. } => Ok(None),
+            _ => Machine::read(&self.host).map(Some),
+        }
+    }
+
+    fn networks(&self) -> Result<[Network; 2], Error> {
+        Ok(self.ends.count(&self.host, NOBODY)?.map(|it| it.network))
+    }
+
+    /// One run.
+    pub(in crate::tcp) fn one(
+        &mut self,
+        standing: &Standing,
+        how: How<'_>,
+        idle: &Idle,
+        report: &mut ScenarioReport,
+    ) -> Result<Run, Error> {
+        let How { cell, length, .. } = how;
+        let planted_before = standing.link.planted(&self.ends.receiver)?;
+        let before = self.networks()?;
+        let margin = if self.ends.are_apart() { FAR_MARGIN } else { MARGIN };
+        let fetching = self.fetching(How { length: length + 2 * margin, ..how })?;
+        self.ends.receiver.wait_for_more(&self.host, &before[1])?;
+        self.wait(monotonic() + margin)?;
+        let (serve, fetch) = (standing.serving.process(), fetching.process());
+        let relay = standing.link.relay();
+        let look = |lab: &Self| {
+            let relay = relay.map(|relay| Process::read(&lab.host, relay)).transpose()?;
+            Ok((lab.machine()?, lab.ends.count(&lab.host, [&[serve], &[fetch]])?, relay))
+        };
+        let hz = self.plan.kernel_time;
+        let watched = kernel_time::during(hz, &[serve, fetch], || self.watch(length, look))?;
+        let (([first, last], lasted, channels), kernel_time) = watched;
+        let fetched = Fetched::read(&fetching.output(self.stop)?)?;
+        let after = self.networks()?;
+        let planted = standing.link.planted(&self.ends.receiver)?;
+        let planted = planted.zip(planted_before).map(|(now, then)| now.since(then));
+        let (begin, end) = (&first.1, &last.1);
+        let [sender, receiver] = [0, 1].map(|at| end[at].network.since(&begin[at].network));
+        let process = |at: usize| {
+            let pairs = end[at].processes.first().zip(begin[at].processes.first());
+            pairs.map(|(last, first)| last.since(first)).unwrap_or_default()
+        };
+        let window = Window {
+            seconds: lasted.as_secs_f64(),
+            machine: last.0.zip(first.0).map(|(last, first)| last.since(&first)),
+            sides: sides(begin, end),
+            sender,
+            receiver,
+            sending: process(0),
+            receiving: process(1),
+            relaying: last.2.zip(first.2).map(|(last, first)| last.since(&first)),
+            watts: self.watts(&channels, report)?,
+        };
+        let [sender, receiver] = [0, 1].map(|end| after[end].since(&before[end]));
+        let whole = Whole { sender, receiver, planted };
+        let cost = self.plan.wake_cost.filter(|_| report.is_modelled());
+        let figures: Figures = figures(&fetched, &window, &whole, idle, cell.segments, cost);
+        // A card of somebody's has other frames, and a kernel of its own has the segments of ssh.
+        let is_shared = standing.joins() || self.ends.are_apart();
+        let disagreements = disagreements(&fetched, &whole, is_shared);
+        Ok(Run {
+            seconds: window.seconds,
+            completed: fetched.completed,
+            failed: fetched.failed,
+            congestion: fetched.congestion,
+            figures,
+            disagreements,
+            kernel_time,
+        })
+    }
+}
+
+/// What ends that count on their own have counted.
+fn sides(before: &[Counted; 2], after: &[Counted; 2]) -> Option<[Side; 2]> {
+    let side = |at: usize| {
+        let (first, last) = (before[at].machine.as_ref()?, after[at].machine.as_ref()?);
+        let seconds = after[at].seconds_since(&before[at]);
+        Some(Side { seconds, machine: last.since(first) })
+    };
+    Some([side(0)?, side(1)?])
+}
+
+/// By what the runs so far have taken; before the first, by how long they are to be, and the most there may
+/// be.
+pub(in crate::tcp) fn left(
+    progress: &Progress,
+    spent: Duration,
+    lengths: &[Duration],
+) -> Option<Duration> {
+    if progress.done == 0 {
+        let all: Duration = lengths.iter().sum();
+        let each = all.as_secs_f64() / (lengths.len() as f64).max(1.0);
+        return Duration::try_from_secs_f64(each * progress.most_left as f64).ok();
+    }
+    let left = progress.expected_left.unwrap_or(progress.most_left) as f64;
+    Some(spent.mul_f64(left / progress.done as f64))
+}

@@ -1,0 +1,77 @@
+//! Plans, without running them.
+
+use super::*;
+use crate::tcp::ends::EndConfig;
+use crate::tcp::scenario::published;
+
+fn plan() -> Plan {
+    Plan {
+        ends: EndsConfig::Namespaces,
+        scenarios: published(),
+        cells: vec![Cell { connections: 1, segments: 10, congestion: "cubic".to_owned() }],
+        lifetimes: 200.0,
+        longest: Duration::from_mins(1),
+        least: 3,
+        most: 20,
+        precision: 0.03,
+        main: "lifetime".to_owned(),
+        accept_link: false,
+        offload: false,
+        meters: Vec::new(),
+        energy: None,
+        wake_cost: None,
+        kernel_time: None,
+        program: PathBuf::new(),
+        seed: 1,
+    }
+}
+
+#[test]
+fn runs_last_two_hundred_lifetimes_unless_that_is_too_short_or_too_long() {
+    let plan = plan();
+    assert_eq!(plan.length(0.012), Duration::from_millis(2400));
+    assert_eq!(plan.length(0.001), SHORTEST);
+    assert_eq!(plan.length(12.0), Duration::from_mins(1), "five lifetimes");
+    assert_eq!(plan.length(100.0), Duration::from_mins(5), "three lifetimes");
+}
+
+#[test]
+fn plans_that_cannot_be_run_say_why() {
+    let said = |plan: Plan| plan.check().unwrap_err().to_string();
+    assert!(plan().check().is_ok());
+    assert!(said(Plan { main: "x".to_owned(), ..plan() }).contains("wake_ups"));
+    assert!(said(Plan { cells: Vec::new(), ..plan() }).contains("nothing to run"));
+    let apart = EndConfig::from_words("sender", "ssh:a").unwrap();
+    let ends = EndsConfig::of(apart, EndConfig::from_words("receiver", "here").unwrap()).unwrap();
+    let sampled = Plan { ends, kernel_time: Some(997), ..plan() };
+    assert!(said(sampled).contains("of this machine"), "its CPUs are not the sender's");
+    assert!(said(Plan { lifetimes: 1.0, ..plan() }).contains("3 mean lifetimes"));
+}
+
+#[test]
+fn wake_ups_that_nobody_counts_are_told_where_they_were_to_cost_something() {
+    use super::notes::about_waking;
+    assert_eq!(about_waking(Some(1e-4), true), None);
+    let said = |joules, counts| about_waking(joules, counts).unwrap();
+    assert!(said(Some(1e-4), false).contains("no entries into idle"));
+    assert!(said(None, true).contains("`--wake-energy` gives"));
+}
+
+#[test]
+fn cpus_that_choose_their_frequency_are_told_and_fixed_ones_are_not() {
+    use super::notes::about_frequency;
+    let of = |all: &[(&str, &str)]| {
+        let settings = all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        about_frequency(&settings.collect())
+    };
+    assert_eq!(
+        of(&[("kernel", "6.1")]),
+        None,
+        "as in most virtual machines: there is none to choose"
+    );
+    let range = [("lowest frequency kHz", "800000"), ("highest frequency kHz", "3600000")];
+    let said = of(&[&[("governor", "powersave"), ("turbo", "on")][..], &range].concat()).unwrap();
+    assert!(said.contains("`powersave`, and turbo is on"), "{said}");
+    let fixed = [("lowest frequency kHz", "2000000"), ("highest frequency kHz", "2000000")];
+    assert_eq!(of(&[&[("governor", "performance")][..], &fixed].concat()), None);
+}

@@ -1,0 +1,156 @@
+//! A capture beside what the kernels said of the same connections (`TCP_INFO`, in the JSON of `fetch`).
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use super::connection::{At, ConnectionRow};
+
+/// The part of `fetch`'s JSON that is compared.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Fetched {
+    /// `fetch` or `send`.
+    pub direction: String,
+    /// Its connections.
+    pub records: Vec<FetchedRecord>,
+}
+
+/// A connection of it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct FetchedRecord {
+    /// From 0, in the order in which they were started.
+    pub number: u64,
+    /// The client's port.
+    #[serde(default)]
+    pub port: Option<u16>,
+    /// What the client's kernel said.
+    pub tcp: BTreeMap<String, Option<u64>>,
+    /// What the server's said.
+    pub server_tcp: Option<BTreeMap<String, Option<u64>>>,
+}
+
+/// A figure of both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Pair {
+    /// By the capture.
+    pub capture: u64,
+    /// By the kernel; none if it did not tell.
+    pub kernel: Option<u64>,
+}
+
+impl Pair {
+    /// Unknown is not equal to anything, and does not differ either.
+    fn differs(self) -> bool {
+        self.kernel.is_some_and(|kernel| kernel != self.capture)
+    }
+}
+
+/// A connection that is in both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Compared {
+    /// Its number in `fetch`.
+    pub number: u64,
+    /// The client's port.
+    pub port: u16,
+    /// Where it was captured.
+    pub at: Option<At>,
+    /// Segments sent again.
+    pub retransmitted_segments: Pair,
+    /// Bytes of payload in them.
+    pub retransmitted_bytes: Pair,
+    /// Bytes of payload sent, with retransmits.
+    pub bytes_sent: Pair,
+    /// Segments of payload sent, with retransmits.
+    pub data_segments: Pair,
+    /// Is all that both know the same, and something known? What was sent is not compared where it was captured
+    /// at the receiver.
+    pub equal: bool,
+}
+
+impl Compared {
+    /// What says the same in both, or not.
+    fn pairs(&self) -> impl Iterator<Item = Pair> {
+        let again = [self.retransmitted_segments, self.retransmitted_bytes];
+        let sent = [self.bytes_sent, self.data_segments];
+        // What was lost on its way to the receiver was sent, and is not in a capture there.
+        let is_seen = self.at != Some(At::Receiver);
+        again.into_iter().chain(sent.into_iter().filter(move |_| is_seen))
+    }
+
+    fn is_unknown(&self) -> bool {
+        self.pairs().all(|pair| pair.kernel.is_none())
+    }
+}
+
+/// All of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Beside {
+    /// Those that are in both.
+    pub connections: Vec<Compared>,
+    /// How many of these are equal in all figures that the kernel tells.
+    pub equal: u64,
+    /// Of which the kernel tells nothing, as the sender's where nobody asked it (`fetch --client-only`).
+    pub unknown: u64,
+    /// Those of `fetch` that were not in the capture (or not among its rows).
+    pub only_fetched: u64,
+    /// Those of the capture that were not in `fetch` (or not among its records).
+    pub only_captured: u64,
+}
+
+impl Beside {
+    /// How many differ in something.
+    pub fn differing(&self) -> u64 {
+        self.connections.len() as u64 - self.equal - self.unknown
+    }
+}
+
+/// Puts connections side by side: by the client's port, and where that was used more than once, in turn.
+pub fn beside(rows: &[ConnectionRow], fetched: &Fetched) -> Beside {
+    let mut by_port: HashMap<u16, Vec<&ConnectionRow>> = HashMap::new();
+    for row in rows.iter().rev() {
+        by_port.entry(row.client.port()).or_default().push(row);
+    }
+    let mut records: Vec<&FetchedRecord> = fetched.records.iter().collect();
+    records.sort_unstable_by_key(|record| record.number);
+    let mut all = Beside {
+        connections: Vec::new(),
+        equal: 0,
+        unknown: 0,
+        only_fetched: 0,
+        only_captured: rows.len() as u64,
+    };
+    for record in records {
+        let row = record.port.and_then(|port| by_port.get_mut(&port)?.pop());
+        let Some(row) = row else {
+            all.only_fetched += 1;
+            continue;
+        };
+        let compared = compare(row, record, fetched.direction == "send");
+        all.only_captured -= 1;
+        all.equal += u64::from(compared.equal);
+        all.unknown += u64::from(compared.is_unknown());
+        all.connections.push(compared);
+    }
+    all
+}
+
+fn compare(row: &ConnectionRow, record: &FetchedRecord, client_sends: bool) -> Compared {
+    let sender = if client_sends { Some(&record.tcp) } else { record.server_tcp.as_ref() };
+    let counts = if client_sends { &row.from_client.counts } else { &row.from_server.counts };
+    let pair = |capture: u64, name: &str| Pair {
+        capture,
+        kernel: sender.and_then(|figures| figures.get(name).copied().flatten()),
+    };
+    let mut compared = Compared {
+        number: record.number,
+        port: row.client.port(),
+        at: row.at,
+        retransmitted_segments: pair(counts.retransmitted_segments, "retransmitted_segments"),
+        retransmitted_bytes: pair(counts.retransmitted_bytes, "retransmitted_bytes"),
+        bytes_sent: pair(counts.bytes_sent, "bytes_sent"),
+        data_segments: pair(counts.data_segments, "data_segments_out"),
+        equal: false,
+    };
+    compared.equal = !compared.is_unknown() && !compared.pairs().any(Pair::differs);
+    compared
+}

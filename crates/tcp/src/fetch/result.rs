@@ -1,0 +1,227 @@
+//! What a run brought, as `--json` has it.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::{Direction, Plan};
+use crate::info::TcpInfos;
+use crate::report::{self, ServerRecord, SessionReport};
+use crate::tally::{Record, Second, Tally, Times};
+use crate::usage::Usage;
+use crate::wire::{ANSWER, Answer, Kind, Name, Request, Status, part};
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ended {
+    /// All connections were through.
+    Done,
+    /// Its time was over.
+    Time,
+    /// It was told to.
+    Stopped,
+    /// Connections failed in a way in which all others would fail as well, or one after another.
+    GaveUp,
+}
+
+/// What the client's process used.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct CpuReport {
+    /// User, system, context switches.
+    #[serde(flatten)]
+    pub usage: Usage,
+    /// CPU time for each GiB of payload.
+    pub s_per_gib: Option<f64>,
+    /// CPU time for each connection that was completed.
+    pub s_per_connection: Option<f64>,
+    /// Context switches, of both kinds, for each of them.
+    pub switches_per_connection: Option<f64>,
+}
+
+impl CpuReport {
+    pub(crate) fn of(usage: Usage, bytes: u64, completed: u64) -> Self {
+        let cpu = usage.cpu().as_secs_f64();
+        let switches = usage.voluntary_switches + usage.involuntary_switches;
+        let per = |whole: f64, of: u64| (of > 0).then(|| whole / of as f64);
+        Self {
+            usage,
+            s_per_gib: per(cpu * f64::from(1 << 30), bytes),
+            s_per_connection: per(cpu, completed),
+            switches_per_connection: per(switches as f64, completed),
+        }
+    }
+}
+
+/// What the server knows.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ServerSide {
+    /// Counts and figures of its kernel.
+    #[serde(flatten)]
+    pub session: SessionReport,
+    /// CPU time for each GiB and connection. Other clients' work at the same time is in it.
+    pub cpu_per: CpuPer,
+}
+
+/// CPU time in proportion.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct CpuPer {
+    /// For each GiB of payload.
+    pub s_per_gib: Option<f64>,
+    /// For each connection that was completed.
+    pub s_per_connection: Option<f64>,
+}
+
+/// What a run brought.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FetchReport {
+    /// The version of this form.
+    pub schema: u32,
+    /// Where the server listens.
+    pub server_address: String,
+    /// `fetch` (the server sends) or `send` (the client does).
+    pub direction: &'static str,
+    /// Connections at once.
+    pub connections: u32,
+    /// Bytes of each, with the headers of the protocol.
+    pub bytes_per_connection: u64,
+    /// Congestion control of the side that sends, as its kernel names it; unknown if the server was
+    /// not asked.
+    pub congestion: Option<String>,
+    /// Why it ended.
+    pub ended: Ended,
+    /// How long it lasted.
+    pub duration_s: f64,
+    /// Connections started: completed, failed and cut ones.
+    pub started: u64,
+    /// Those that were completed.
+    pub completed: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Those under way when the time was over.
+    pub cut: u64,
+    /// How long these had lived by then, together: they are in no mean of lifetimes, and the longer one
+    /// lives the sooner it is among them.
+    pub cut_s: f64,
+    /// How many failed in which way.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// Bytes of payload in all, those of failed and cut ones with them.
+    pub bytes: u64,
+    /// The same for each second.
+    pub throughput_bytes_s: f64,
+    /// Connections completed for each second.
+    pub completed_per_s: f64,
+    /// From `connect` to the last byte (or the confirmation).
+    pub lifetime_s: Option<Times>,
+    /// From `connect` to the end of the handshake.
+    pub handshake_s: Option<Times>,
+    /// From `connect` to the first byte from the server.
+    pub first_byte_s: Option<Times>,
+    /// From `connect` until both sides had closed.
+    pub closed_s: Option<Times>,
+    /// All lifetimes: `[s, n]`, n of them at most so long and longer than in the pair before. A class
+    /// is 0.4 % wide.
+    pub lifetimes: Vec<(f64, u64)>,
+    /// What the client's process used.
+    pub cpu: CpuReport,
+    /// What the client's kernel said of the completed ones.
+    pub tcp: TcpInfos,
+    /// What the server says of them; none if it was not asked or did not answer.
+    pub server: Option<ServerSide>,
+    /// Second by second, for a day.
+    pub seconds: Vec<Second>,
+    /// The first connections that ended, one by one.
+    pub records: Vec<Record>,
+}
+
+/// From all that there is.
+pub(super) fn of(
+    plan: &Plan,
+    tally: &mut Tally,
+    (ended, lasted): (Ended, Duration),
+    used: &Usage,
+    (own, asked): (Option<Name>, Option<(SessionReport, Vec<ServerRecord>)>),
+) -> FetchReport {
+    let (session, theirs) = asked.unzip();
+    let theirs: BTreeMap<u32, ServerRecord> =
+        theirs.unwrap_or_default().into_iter().map(|record| (record.number, record)).collect();
+    let mut records = std::mem::take(&mut tally.records);
+    for record in &mut records {
+        record.server_tcp = theirs.get(&(record.number as u32)).map(|record| record.tcp);
+    }
+    let congestion = own.or(session.map(|session| session.congestion));
+    let congestion = congestion.filter(|name| !name.is_none());
+    let seconds = lasted.as_secs_f64();
+    let rate = |number: u64| if seconds > 0.0 { number as f64 / seconds } else { 0.0 };
+    FetchReport {
+        schema: 1,
+        server_address: plan.server.to_string(),
+        direction: match plan.direction {
+            Direction::Fetch => "fetch",
+            Direction::Send => "send",
+        },
+        connections: plan.connections,
+        bytes_per_connection: plan.bytes,
+        congestion: congestion.map(|name| name.as_str().to_owned()),
+        ended,
+        duration_s: seconds,
+        started: tally.started,
+        completed: tally.completed,
+        failed: tally.failed,
+        cut: tally.cut,
+        cut_s: tally.cut_lived.as_secs_f64(),
+        faults: tally.faults(),
+        bytes: tally.bytes,
+        throughput_bytes_s: rate(tally.bytes),
+        completed_per_s: rate(tally.completed),
+        lifetime_s: tally.lifetime.times(),
+        handshake_s: tally.handshake.times(),
+        first_byte_s: tally.first_byte.times(),
+        closed_s: tally.closed.times(),
+        lifetimes: tally.lifetime.classes(),
+        cpu: CpuReport::of(*used, tally.bytes, tally.completed),
+        tcp: tally.tcp,
+        server: session.map(|session| {
+            let cpu = CpuReport::of(session.cpu, session.bytes, session.completed);
+            let cpu_per =
+                CpuPer { s_per_gib: cpu.s_per_gib, s_per_connection: cpu.s_per_connection };
+            ServerSide { session, cpu_per }
+        }),
+        seconds: std::mem::take(&mut tally.seconds),
+        records,
+    }
+}
+
+/// The longest report that is read: what a server of this version can say of so many records.
+fn longest(records: u64) -> u64 {
+    let records = records.saturating_mul(ServerRecord::BYTES as u64);
+    (ANSWER + SessionReport::BYTES) as u64 + records
+}
+
+/// Asks the server what it knows; nothing if it does not say.
+pub(super) fn ask(plan: &Plan, session: u64) -> Option<(SessionReport, Vec<ServerRecord>)> {
+    let mut stream = TcpStream::connect_timeout(&plan.server, plan.timeout).ok()?;
+    stream.set_read_timeout(Some(plan.timeout)).ok()?;
+    stream.set_write_timeout(Some(plan.timeout)).ok()?;
+    let records = plan.records as u64;
+    let request = Request {
+        kind: Kind::Report,
+        bytes: records,
+        congestion: Name::default(),
+        buffer: 0,
+        pacing: 0,
+        busy_poll: 0,
+        ..plan.request(session, 0)
+    };
+    stream.write_all(&request.to_bytes()).ok()?;
+    let mut bytes = Vec::new();
+    stream.take(longest(records)).read_to_end(&mut bytes).ok()?;
+    let answer = Answer::from_bytes(&part(bytes.get(..ANSWER)?, 0)).ok()?;
+    if answer.status != Status::Fine || answer.length as usize != bytes.len() - ANSWER {
+        return None;
+    }
+    report::read(&bytes[ANSWER..])
+}

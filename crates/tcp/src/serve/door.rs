@@ -1,0 +1,70 @@
+//! The listening socket: who is let in, and what happens when no descriptor is left.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use nightwatt_model::time::Mono;
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with};
+use socket2::Socket;
+
+use crate::error::Error;
+use crate::reactor::Reactor;
+
+/// Places for clients that are told that there is no room.
+pub(super) const SPARE: u32 = 16;
+
+/// Without descriptors, we try again after so long.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Whoever knocks.
+pub(super) enum Knock {
+    Client(Socket),
+    Nobody,
+    /// It was gone before it was let in.
+    Gone,
+}
+
+#[derive(Debug)]
+pub(super) struct Door {
+    listener: TcpListener,
+    /// Closed until then, or until a connection has ended.
+    closed_until: Option<Mono>,
+}
+
+impl Door {
+    pub(super) fn new(listener: TcpListener, reactor: &Reactor) -> Result<Self, Error> {
+        reactor.listen(&listener, true, true).map_err(Error::Epoll)?;
+        Ok(Self { listener, closed_until: None })
+    }
+
+    /// The next client.
+    pub(super) fn accept(&mut self, reactor: &Reactor, now: Mono) -> Result<Knock, Error> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        match accept_with(&self.listener, flags) {
+            Ok(socket) => Ok(Knock::Client(Socket::from(socket))),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(Knock::Nobody),
+            Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                // It would stay readable, and we would turn in circles.
+                reactor.listen(&self.listener, false, false).map_err(Error::Epoll)?;
+                self.closed_until = Some(now + PAUSE);
+                Ok(Knock::Nobody)
+            }
+            // accept(2): errors of the network that are already pending are the client's.
+            Err(_) => Ok(Knock::Gone),
+        }
+    }
+
+    /// When it is to be opened again.
+    pub(super) fn opens(&self) -> Mono {
+        self.closed_until.unwrap_or(Mono::NEVER)
+    }
+
+    /// A descriptor is free, or time has passed.
+    pub(super) fn open(&mut self, reactor: &Reactor) -> Result<(), Error> {
+        if self.closed_until.take().is_some() {
+            reactor.listen(&self.listener, false, true).map_err(Error::Epoll)?;
+        }
+        Ok(())
+    }
+}

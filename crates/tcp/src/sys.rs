@@ -1,0 +1,72 @@
+//! Options of sockets for which nobody has a safe call: `TCP_INFO` in the length that this kernel has,
+//! the name of the congestion control without a string of its own, and `SO_MAX_PACING_RATE` in 64 bits.
+#![allow(
+    unsafe_code,
+    reason = "getsockopt and setsockopt, with a buffer of ours and its length, and nothing else"
+)]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use libc::{c_int, socklen_t};
+
+use crate::info::TcpInfo;
+use crate::wire::{NAME, Name};
+
+/// Longer than `struct tcp_info` of any kernel so far: 6.18 has 296 bytes.
+const LONGEST: usize = 512;
+
+/// What the kernel says of a connection; nothing known where it does not say.
+pub(crate) fn tcp_info(socket: impl AsFd) -> TcpInfo {
+    let mut written = [0; LONGEST];
+    let length = get(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut written).unwrap_or(0);
+    TcpInfo::from_kernel(&written[..length])
+}
+
+/// The congestion control of a socket.
+pub(crate) fn congestion(socket: impl AsFd) -> Name {
+    let mut written = [0; NAME];
+    match get(socket, libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut written) {
+        Ok(_) => Name::from_bytes(written).unwrap_or_default(),
+        Err(_) => Name::default(),
+    }
+}
+
+/// Sends at most so many bytes a second.
+pub(crate) fn set_pacing(socket: impl AsFd, bytes_a_second: u64) -> io::Result<()> {
+    let option = libc::SO_MAX_PACING_RATE;
+    // Kernels before 4.20 take 32 bits and no more; they read the first half of a longer value.
+    set(socket, libc::SOL_SOCKET, option, &bytes_a_second.to_ne_bytes())
+}
+
+fn get(socket: impl AsFd, level: c_int, option: c_int, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut length = socklen_t::try_from(buffer.len()).unwrap_or(0);
+    // SAFETY: the kernel writes at most `length` bytes, which are there; `length` is ours, too.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            option,
+            buffer.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((length as usize).min(buffer.len()))
+}
+
+fn set(socket: impl AsFd, level: c_int, option: c_int, value: &[u8]) -> io::Result<()> {
+    let length = socklen_t::try_from(value.len()).unwrap_or(0);
+    // SAFETY: the kernel reads at most `length` bytes, which are there.
+    let result = unsafe {
+        libc::setsockopt(socket.as_fd().as_raw_fd(), level, option, value.as_ptr().cast(), length)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The port that a socket has on this machine.
+pub(crate) fn local_port(socket: &socket2::Socket) -> Option<u16> {
+    socket.local_addr().ok()?.as_socket().map(|address| address.port())
+}

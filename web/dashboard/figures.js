@@ -1,0 +1,171 @@
+// What is no chart: savings, services, requests, policy and promise, wake-ups.
+
+import { count, dayName, duration, el, energy, mass, moment, money, monthOf, percent, table, words } from "./format.js";
+
+const FIELDS = ["span_s", "asleep_s", "unobserved_s", "sleeps", "wakeups", "server_j", "proxy_j", "always_on_j", "saved_j", "measured_s", "money", "co2_kg"];
+
+// Periods together, with money by currency.
+export function together(parts) {
+  const sum = Object.fromEntries(FIELDS.map((field) => [field, 0]));
+  sum.by = new Map();
+  for (const { period, currency } of parts) {
+    for (const field of FIELDS) sum[field] += period[field];
+    sum.by.set(currency, (sum.by.get(currency) ?? 0) + period.money);
+  }
+  return sum;
+}
+
+export function stories(past) {
+  return [...past.sites, ...past.machines];
+}
+
+export function today(past) {
+  return Math.floor((past.now_ms + past.utc_offset_s * 1000) / 86400000);
+}
+
+// Energies of whatever days are wanted.
+export function over(past, wanted) {
+  const of = (story) => story.days.filter((day) => wanted(day.day)).map((period) => ({ period, currency: story.currency }));
+  return together(stories(past).flatMap(of));
+}
+
+export function origin(sum, uncertainty) {
+  const share = sum.span_s > 0 ? sum.measured_s / sum.span_s : 0;
+  const model = `modelled, ± ${percent(uncertainty)}`;
+  if (share >= 0.99) return "measured";
+  return share < 0.01 ? model : `measured ${percent(share)} of the time, else ${model}`;
+}
+
+function tile(title, sum, uncertainty) {
+  const saving = sum.always_on_j > 0 ? `${percent(sum.saved_j / sum.always_on_j)} of always on` : "nothing billed yet";
+  const moneys = [...sum.by].map(([currency, value]) => money(value, currency)).join(" + ");
+  return el(
+    "div",
+    { class: "tile" },
+    el("h3", {}, title),
+    el("p", { class: "big" }, energy(sum.saved_j)),
+    el("p", {}, saving),
+    el("p", { class: "row" }, el("span", {}, moneys), el("span", {}, `${mass(sum.co2_kg)} CO₂e`)),
+    el("p", { class: "fine" }, `used ${energy(sum.server_j)} and ${energy(sum.proxy_j)} (proxy)`),
+    el("p", { class: "fine" }, origin(sum, uncertainty)),
+  );
+}
+
+export function savings(box, note, past) {
+  const day = today(past);
+  const uncertainty = Math.max(0, ...stories(past).map((story) => story.uncertainty));
+  const all = together(stories(past).map(({ total, currency }) => ({ period: total, currency })));
+  box.replaceChildren(
+    tile("Today", over(past, (it) => it === day), uncertainty),
+    tile("This month", over(past, (it) => monthOf(it) === monthOf(day)), uncertainty),
+    tile("In all", all, uncertainty),
+  );
+  const prices = new Set(stories(past).map((it) => `${it.price} ${it.currency}/kWh, ${it.co2_g_per_kwh} g CO₂e/kWh`));
+  note.textContent =
+    `Saved against servers always on, which is always modelled; the proxy's own energy is subtracted. ` +
+    `${[...prices].join("; ")}. In all: ${duration(all.span_s)} of server time are on the bill` +
+    (all.unobserved_s > 1 ? `, ${duration(all.unobserved_s)} of them unobserved, billed as awake.` : ".");
+}
+
+const ANSWERS = {
+  cache: ["from the cache", "cached"], stale: ["from the cache, past its freshness", "cached"], "not-modified": ["from the cache: not modified", "cached"],
+  server: ["by the server, awake anyway", "server"], held: ["by the server, after waiting for it to wake", "delayed"],
+  "waiting-page": ["a page that waits for the server", "delayed"], crawler: ["crawlers, sent away until later", "spared"], scanner: ["scanners, sent away", "spared"],
+  monitor: ["monitors and health checks", "spared"], state: ["from what the proxy knows", "spared"], timeout: ["the server did not come in time", "failed"],
+  budget: ["clients that woke it too often", "spared"], unavailable: ["the server would not wake", "failed"], refused: ["refused", "spared"], limited: ["beyond a client's rate", "spared"], gone: ["clients that left before", "spared"],
+};
+
+export function answers(box, note, site) {
+  const rows = Object.entries(site.answers).sort((one, other) => other[1] - one[1]);
+  const all = rows.reduce((sum, [, value]) => sum + value, 0);
+  const by = (kind) => rows.filter(([name]) => ANSWERS[name]?.[1] === kind).reduce((sum, [, value]) => sum + value, 0);
+  const need = by("server") + by("delayed");
+  note.textContent = all === 0
+    ? "Nobody has asked since the proxy started."
+    : `${count(all)} since the proxy started; ${percent(1 - need / all)} did without the server.` +
+      ` A sleep delayed ${count(site.delayed_requests)} requests and ${count(site.delayed_visits)} of ${count(site.visits)} visits.`;
+  const bar = (value, kind) => {
+    const inner = el("span", { class: `bar ${kind}` });
+    inner.style.width = `${(100 * value) / Math.max(1, all)}%`;
+    return el("span", { class: "track", "aria-hidden": "true" }, inner);
+  };
+  box.hidden = all === 0;
+  box.replaceChildren(
+    table(
+      ["answered", "of all", { n: "requests" }, { n: "share" }],
+      rows.map(([name, value]) => [ANSWERS[name]?.[0] ?? words(name), bar(value, ANSWERS[name]?.[1] ?? "spared"), { n: count(value) }, { n: percent(value / all) }]),
+    ),
+  );
+}
+
+export function services(section, box, list) {
+  section.hidden = list.length === 0;
+  const ended = (it) => Object.entries(it.outcomes).map(([name, value]) => `${count(value)} ${words(name)}`).join(", ");
+  const rows = list.map((it) => [
+    it.name, it.on || "–", { n: count(it.open) }, { n: count(it.quiet) }, { n: count(it.held) }, { n: count(it.received_bytes) }, { n: count(it.sent_bytes) }, ended(it) || "none",
+  ]);
+  box.replaceChildren(table(["service", "on", { n: "open" }, { n: "of them quiet" }, { n: "held" }, { n: "bytes from clients" }, { n: "to them" }, "ended since the start"], rows));
+}
+
+export function policy(box, site, story) {
+  const rows = [el("p", {}, "Policy: ", el("b", {}, site.policy), site.learned_from_s ? `, which has watched requests for ${duration(site.learned_from_s)}.` : ".")];
+  if (site.pool) rows.push(el("p", {}, `Pool of ${site.pool.servers.length}: policy `, el("b", {}, site.pool.policy), `, ${site.pool.on} on, ${site.pool.waiting} requests waiting.`));
+  if (site.sla && story?.promise) {
+    const [seen, delayed] = site.sla;
+    const { share, delay_s, window_s } = story.promise;
+    const used = seen > 0 ? delayed / seen / share : 0;
+    const meter = el("progress", { max: "1", "aria-label": "Used of the promise" });
+    meter.value = Math.min(1, used);
+    rows.push(
+      el("p", {}, `Promise: of ${duration(window_s)}, at most ${percent(share)} of requests wait longer than ${duration(delay_s)}.`),
+      meter,
+      el("p", {}, el("b", {}, `${percent(used)} used`), `: ${count(delayed)} of ${count(seen)} requests were delayed (${count(Math.floor(seen * share))} may be).`),
+    );
+  } else {
+    rows.push(el("p", {}, "No promise is made: the server sleeps whoever may have to wait."));
+  }
+  const shadow = site.shadow;
+  if (shadow) {
+    rows.push(el("p", {}, `Shadow mode: had its server been let sleep since the start, ${percent(shadow.ledger.saving)} of the energy would have been saved, and ${count(shadow.delayed_visits)} of ${count(shadow.visits)} visits delayed.`));
+  }
+  rows.push(el("p", { class: "fine" }, "What another promise or policy would save, the frontier, takes a whole log to say: ", el("code", {}, "nightwatt analyze access.log --html report.html"), " draws it."));
+  box.replaceChildren(...rows);
+}
+
+const CLASSES = { human: "a person", api: "a program", crawler: "a crawler", scanner: "a scanner", monitor: "a monitor" };
+
+const CAUSES = { request: "a request", "crawl-window": "crawlers, at the time they were promised", policy: "the policy, which expected somebody", operator: "the operator", pool: "its pool, which needed it", guest: "a server on it", unknown: "unknown" };
+
+export function quantile(sorted, share) {
+  if (sorted.length === 0) return 0;
+  const place = (sorted.length - 1) * share;
+  const low = Math.floor(place);
+  const high = Math.min(sorted.length - 1, low + 1);
+  return sorted[low] + (sorted[high] - sorted[low]) * (place - low);
+}
+
+export function wakeups(box, note, story, past) {
+  const times = story.wakeups.map((it) => it.took_s).filter((it) => it !== undefined).sort((one, other) => one - other);
+  note.textContent = times.length === 0
+    ? "None is remembered."
+    : `The last ${times.length === 1 ? "one" : count(times.length)}: half took ${duration(quantile(times, 0.5))} or less, 95 % ${duration(quantile(times, 0.95))}, the longest ${duration(times.at(-1))}, from the wake command to the first answer.`;
+  const several = story.servers.length > 1;
+  const cause = (it) => it.by === "request" && it.class ? `${CLASSES[it.class] ?? it.class}` : it.by === "guest" && it.class ? `${CAUSES.guest}: ${it.class}` : CAUSES[it.by] ?? it.by;
+  const rows = story.wakeups.slice(0, 50).map((it) => [
+    moment(it.at_ms, past.utc_offset_s, past.now_ms),
+    ...(several ? [it.server] : []),
+    cause(it),
+    ...(past.signed_in ? [it.line ? `${it.line} (${it.client})` : ""] : []),
+    { n: it.took_s === undefined ? "–" : duration(it.took_s) },
+  ]);
+  box.hidden = rows.length === 0;
+  box.replaceChildren(table(["when", ...(several ? ["server"] : []), "woken by", ...(past.signed_in ? ["what was asked, by whom"] : []), { n: "took" }], rows));
+  return times;
+}
+
+export function dayTable(box, story) {
+  const rows = story.days.toReversed().map((day) => [
+    dayName(day.day), { n: energy(day.saved_j) }, { n: energy(day.server_j) }, { n: energy(day.proxy_j) }, { n: duration(day.asleep_s) }, { n: count(day.wakeups) }, { n: money(day.money, story.currency) }, { n: percent(day.span_s > 0 ? day.measured_s / day.span_s : 0) },
+  ]);
+  box.replaceChildren(table(["day", { n: "saved" }, { n: "server" }, { n: "proxy" }, { n: "asleep" }, { n: "wake-ups" }, { n: "money" }, { n: "measured" }], rows));
+}
