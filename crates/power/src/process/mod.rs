@@ -53,7 +53,7 @@ const MARK: &str = "NIGHTWATT_CHILD_OF";
 /// How long a killed process may take to vanish: longer only when the kernel itself hangs.
 const KILL_TIME: Duration = Duration::from_secs(5);
 
-/// Who changes programs at the moment shows no mark, and is looked at again so soon and so often.
+/// Who changes programs at the moment shows no environment, and is looked at again so soon and so often.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 const LOOKS: u32 = 20;
 

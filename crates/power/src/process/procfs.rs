@@ -1,13 +1,10 @@
 //! What `/proc` tells of processes.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use rustix::process::Pid;
-
-/// Programs may start each other by `execve`, one after the other.
-const LOOKS: usize = 3;
 
 /// One process, as `/proc/<pid>/stat` describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,22 +51,27 @@ pub(super) fn all() -> io::Result<Vec<Stat>> {
     Ok(numbers.filter_map(|pid| stat(pid).ok().flatten()).collect())
 }
 
-/// Was the process started with this `NAME=value`? False when we may not look; none amid `execve`, when for a
-/// moment it shows neither arguments nor environment.
+/// Was the process started with this `NAME=value`? False when we may not look; none where it shows no environment,
+/// for there is none, or for a moment amid `execve`. (What else is shown does not tell the two apart: the bounds of
+/// the environment are equal, and the arguments there, before it is.)
 pub(super) fn has_environment(pid: Pid, entry: &str) -> Option<bool> {
-    let read = |what| fs::read(format!("/proc/{}/{what}", pid.as_raw_nonzero())).ok();
-    for _ in 0..LOOKS {
-        let Some(text) = read("environ") else { return Some(false) };
-        if !text.is_empty() {
-            return Some(text.split(|byte| *byte == 0).any(|one| one == entry.as_bytes()));
+    let Ok(text) = environment(pid) else { return Some(false) };
+    (!text.is_empty()).then(|| text.split(|byte| *byte == 0).any(|one| one == entry.as_bytes()))
+}
+
+/// The environment as one `read` gives it: what comes in several may end where `execve` came between them.
+fn environment(pid: Pid) -> io::Result<Vec<u8>> {
+    let path = format!("/proc/{}/environ", pid.as_raw_nonzero());
+    let mut room = 64 << 10;
+    loop {
+        let mut text = vec![0; room];
+        let length = fs::File::open(&path)?.read(&mut text)?;
+        if length < room {
+            text.truncate(length);
+            return Ok(text);
         }
-        if read("cmdline").is_none_or(|text| text.is_empty()) {
-            return None;
-        }
-        // It was started without an environment; or `execve` ended between the two looks, and the next one
-        // tells.
+        room *= 4;
     }
-    Some(false)
 }
 
 /// Names this boot of the machine: process ids and start times begin anew with each.
