@@ -8,15 +8,16 @@ use std::time::Duration;
 use nightwatt_clock::Clock;
 use nightwatt_httpcache::Rules;
 use nightwatt_model::energy::PowerStates;
+use nightwatt_model::frontier::Frontier;
 use nightwatt_model::history::Rates;
 use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::policy::lifecycle::{Patience, Phase};
 use nightwatt_model::policy::manager::{Memory, Settings};
-use nightwatt_model::policy::sleep::AlwaysOn;
+use nightwatt_model::policy::sleep::{AlwaysOn, Constraints};
 use nightwatt_model::quantity::Watts;
 use nightwatt_model::scenario::{Scenario, Server};
-use nightwatt_model::time::Now;
-use nightwatt_model::visit::Visits;
+use nightwatt_model::time::{Mono, Now};
+use nightwatt_model::visit::{Visitor, Visits};
 use nightwatt_power::neighbour::Neighbour;
 use nightwatt_power::probe::{self, Probe};
 use nightwatt_power::{Context, Controller};
@@ -62,6 +63,8 @@ pub(crate) struct Site {
     pub(crate) classifier: Mutex<Classifier>,
     pub(crate) waiting_page: WaitingPage,
     pub(crate) counters: Counters,
+    /// What fixed time-outs would have done since the start, for the dashboard. Of a pool nothing is foretold.
+    pub(crate) frontier: Option<Mutex<Frontier>>,
     /// What meters say of its server, and of the proxy.
     pub(crate) meters: [Option<Feed>; 2],
     /// The probe can tell a server that answers from one that merely listens.
@@ -163,6 +166,11 @@ impl Site {
         // Of a pool nothing is foretold.
         let alone = observe && pool.is_none();
         let shadow = alone.then(|| shadow(site, common, settings, tasks)).transpose()?;
+        let frontier = (config.admin.is_some() && pool.is_none()).then(|| {
+            let states = power_states(site, &scenario);
+            let rules = Constraints { states, ..scenario.constraints() };
+            Mutex::new(Frontier::new(clock.now().mono, rules, scenario.sla.delay))
+        });
         let origin = Arc::new(OriginPool::new(
             &site.origin.authority,
             config.limits.connect_timeout,
@@ -184,6 +192,7 @@ impl Site {
             classifier: Mutex::new(Classifier::new(site.clients.clone())),
             waiting_page,
             counters: Counters::default(),
+            frontier,
             meters,
             probes_http,
             config: site.clone(),
@@ -196,6 +205,14 @@ impl Site {
         self.shadow.is_none()
             && self.scenario.cache.warm_up > 0
             && !self.rules.grace_while_asleep.is_zero()
+    }
+
+    /// A request that only the server can answer has come.
+    pub(crate) fn needs_server(&self, at: Mono, visitor: Visitor) {
+        if let Some(frontier) = &self.frontier {
+            let mut frontier = frontier.lock().unwrap_or_else(PoisonError::into_inner);
+            frontier.request(at, visitor);
+        }
     }
 
     /// The class of a request's client.
