@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use nightwatt_model::ledger::Bill;
 use nightwatt_model::policy::admission::{Cached, ClientClass, Request, Want};
 use nightwatt_model::policy::manager::Settings;
 use nightwatt_model::policy::sleep::timeouts::{DelayedUnder, Timeouts};
 use nightwatt_model::policy::sleep::{Constraints, Timeout};
 use nightwatt_model::scenario::Scenario;
-use nightwatt_model::time::Wall;
+use nightwatt_model::time::{Mono, Wall};
 use nightwatt_model::visit::Visitor;
 use proptest::prelude::*;
 
