@@ -164,13 +164,9 @@ impl Site {
             pool.belongs_to(&supervisor);
         }
         // Of a pool nothing is foretold.
-        let alone = observe && pool.is_none();
-        let shadow = alone.then(|| shadow(site, common, settings, tasks)).transpose()?;
-        let frontier = (config.admin.is_some() && pool.is_none()).then(|| {
-            let states = power_states(site, &scenario);
-            let rules = Constraints { states, ..scenario.constraints() };
-            Mutex::new(Frontier::new(clock.now().mono, rules, scenario.sla.delay))
-        });
+        let is_alone = pool.is_none();
+        let shadow =
+            (observe && is_alone).then(|| shadow(site, common, settings, tasks)).transpose()?;
         let origin = Arc::new(OriginPool::new(
             &site.origin.authority,
             config.limits.connect_timeout,
@@ -192,7 +188,8 @@ impl Site {
             classifier: Mutex::new(Classifier::new(site.clients.clone())),
             waiting_page,
             counters: Counters::default(),
-            frontier,
+            frontier: (is_alone && config.admin.is_some())
+                .then(|| frontier(site, &scenario, clock)),
             meters,
             probes_http,
             config: site.clone(),
@@ -249,6 +246,11 @@ fn power_states(site: &SiteConfig, scenario: &Scenario) -> PowerStates {
         }
         _ => scenario.power_states(),
     }
+}
+
+fn frontier(site: &SiteConfig, scenario: &Scenario, clock: &Clock) -> Mutex<Frontier> {
+    let rules = Constraints { states: power_states(site, scenario), ..scenario.constraints() };
+    Mutex::new(Frontier::new(clock.now().mono, rules, scenario.sla.delay))
 }
 
 /// What turns the bill of a site into joules and money.

@@ -49,17 +49,14 @@ impl Site {
             (frontier.requests(), frontier.points(now))
         };
         let span = under.first().map_or(Duration::ZERO, |it| it.bill.span());
-        let (bill, visits, delayed) = match &self.shadow {
-            Some(shadow) => {
-                let would = shadow.would_delay();
-                let delayed = (would.delayed_requests, would.delayed_visits);
-                (shadow.supervisor.bill_since_start(), would.visits, delayed)
-            }
-            None => {
-                let visits = self.counters.visits.lock().unwrap_or_else(PoisonError::into_inner);
-                let delayed = (self.counters.delayed.load(Ordering::Relaxed), visits.delayed());
-                (self.supervisor.bill_since_start(), visits.visits(), delayed)
-            }
+        let (bill, visits, delayed) = if let Some(shadow) = &self.shadow {
+            let would = shadow.would_delay();
+            let delayed = (would.delayed_requests, would.delayed_visits);
+            (shadow.supervisor.bill_since_start(), would.visits, delayed)
+        } else {
+            let visits = self.counters.visits.lock().unwrap_or_else(PoisonError::into_inner);
+            let delayed = (self.counters.delayed.load(Ordering::Relaxed), visits.delayed());
+            (self.supervisor.bill_since_start(), visits.visits(), delayed)
         };
         let (delayed_requests, delayed_visits) = delayed;
         let policy =
