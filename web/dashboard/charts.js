@@ -192,3 +192,29 @@ export function latencies(times) {
     }),
   });
 }
+
+// What each time-out would have saved against whom it would have delayed; the policy is a point beside them.
+export function frontier(it) {
+  const share = (point) => (it.visits > 0 ? point.delayed_visits / it.visits : 0);
+  const at = (point) => ({ x: 100 * share(point), y: 100 * point.saving });
+  const name = (point) => (point.idle_s === undefined ? "the policy" : `time-out of ${duration(point.idle_s)}`);
+  const points = [...it.timeouts].reverse();
+  document.getElementById("frontier-chart").setAttribute("aria-label", `Saving against delayed visits of ${points.length} time-outs and of the policy; the table below has them.`);
+  draw("frontier-chart", {
+    type: "scatter",
+    data: {
+      datasets: [
+        { label: "the policy", data: [at(it.policy)], borderColor: colour("--series-1"), backgroundColor: colour("--series-1"), pointStyle: "rectRot", pointRadius: 8, pointHoverRadius: 9 },
+        { label: "time-outs", data: points.map(at), borderColor: colour("--series-0"), backgroundColor: colour("--series-0"), pointRadius: 3.5, showLine: true, borderWidth: 1.2 },
+      ],
+    },
+    options: options({
+      x: { label: "% of visits delayed", min: 0 },
+      y: { label: "% saved", beginAtZero: false },
+      tooltip: {
+        title: (items) => name(items[0].datasetIndex === 0 ? it.policy : points[items[0].dataIndex]),
+        label: (item) => `saves ${percent(item.parsed.y / 100)}, delays ${percent(item.parsed.x / 100)} of visits`,
+      },
+    }),
+  });
+}

@@ -53,6 +53,18 @@ def sees_a_sleep(page):
     assert page.locator(".card button").count() == 0, "nobody has signed in"
 
 
+def sees_the_frontier(page):
+    """Time-outs in the table: the longer, the fewer wait. The policy stands in its first row."""
+    expect(page.locator("#frontier-note")).to_contain_text("The policy saves")
+    cells = page.locator("#frontier-table tbody tr").evaluate_all(
+        "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))")
+    assert cells[0][0] == "by the policy" and len(cells) == 17, cells
+    delayed = [int(row[2].replace(",", "")) for row in cells[1:]]
+    assert delayed == sorted(delayed, reverse=True) and delayed[0] > 0, delayed
+    drawn = "() => Chart.getChart('frontier-chart').data.datasets.map(it => it.data.length)"
+    assert page.evaluate(drawn) == [1, 16]
+
+
 def is_refused_with_a_wrong_password(page):
     page.keyboard.press("Tab")
     page.get_by_role("button", name="Sign in", exact=True).click()
@@ -120,7 +132,7 @@ with sync_playwright() as playwright:
     browser = launched(playwright)
     page = opened(browser, "light")
     walks = [
-        sees_a_sleep, is_refused_with_a_wrong_password, signs_in, wakes_it_by_button, keeps_it_awake,
+        sees_a_sleep, sees_the_frontier, is_refused_with_a_wrong_password, signs_in, wakes_it_by_button, keeps_it_awake,
         puts_it_to_sleep_by_button,
     ]
     for walk in walks:

@@ -2,6 +2,7 @@
 //! API for people. Whoever reaches it may read; orders need the password.
 
 mod api;
+mod frontier;
 mod guard;
 mod history;
 mod page;

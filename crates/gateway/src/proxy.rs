@@ -158,6 +158,10 @@ impl Asked<'_> {
                 cached: Self::cached(found.as_ref()),
             },
         };
+        let needs_server = knock.request.wakes();
+        if needs_server {
+            site.needs_server(self.facts.arrived.mono, self.facts.visitor);
+        }
         // Asked for before the request is admitted, so that no change after it is missed.
         let phase = site.supervisor.phase();
         let route = if self.gateway.observe {
@@ -167,7 +171,6 @@ impl Asked<'_> {
         };
         let would = site.shadow.as_ref().map(|it| it.admit(&knock, || self.wake_cause()));
         let (response, answered) = self.take(route, phase, (key, found), body).await;
-        let needs_server = knock.request.wakes();
         (response, How { class: self.class, answered, needs_server, would })
     }
 

@@ -8,15 +8,16 @@ use std::time::Duration;
 use nightwatt_clock::Clock;
 use nightwatt_httpcache::Rules;
 use nightwatt_model::energy::PowerStates;
+use nightwatt_model::frontier::Frontier;
 use nightwatt_model::history::Rates;
 use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::policy::lifecycle::{Patience, Phase};
 use nightwatt_model::policy::manager::{Memory, Settings};
-use nightwatt_model::policy::sleep::AlwaysOn;
+use nightwatt_model::policy::sleep::{AlwaysOn, Constraints};
 use nightwatt_model::quantity::Watts;
 use nightwatt_model::scenario::{Scenario, Server};
-use nightwatt_model::time::Now;
-use nightwatt_model::visit::Visits;
+use nightwatt_model::time::{Mono, Now};
+use nightwatt_model::visit::{Visitor, Visits};
 use nightwatt_power::neighbour::Neighbour;
 use nightwatt_power::probe::{self, Probe};
 use nightwatt_power::{Context, Controller};
@@ -62,6 +63,8 @@ pub(crate) struct Site {
     pub(crate) classifier: Mutex<Classifier>,
     pub(crate) waiting_page: WaitingPage,
     pub(crate) counters: Counters,
+    /// What fixed time-outs would have done since the start, for the dashboard. Of a pool nothing is foretold.
+    pub(crate) frontier: Option<Mutex<Frontier>>,
     /// What meters say of its server, and of the proxy.
     pub(crate) meters: [Option<Feed>; 2],
     /// The probe can tell a server that answers from one that merely listens.
@@ -161,8 +164,9 @@ impl Site {
             pool.belongs_to(&supervisor);
         }
         // Of a pool nothing is foretold.
-        let alone = observe && pool.is_none();
-        let shadow = alone.then(|| shadow(site, common, settings, tasks)).transpose()?;
+        let is_alone = pool.is_none();
+        let shadow =
+            (observe && is_alone).then(|| shadow(site, common, settings, tasks)).transpose()?;
         let origin = Arc::new(OriginPool::new(
             &site.origin.authority,
             config.limits.connect_timeout,
@@ -184,6 +188,8 @@ impl Site {
             classifier: Mutex::new(Classifier::new(site.clients.clone())),
             waiting_page,
             counters: Counters::default(),
+            frontier: (is_alone && config.admin.is_some())
+                .then(|| frontier(site, &scenario, clock)),
             meters,
             probes_http,
             config: site.clone(),
@@ -196,6 +202,14 @@ impl Site {
         self.shadow.is_none()
             && self.scenario.cache.warm_up > 0
             && !self.rules.grace_while_asleep.is_zero()
+    }
+
+    /// A request that only the server can answer has come.
+    pub(crate) fn needs_server(&self, at: Mono, visitor: Visitor) {
+        if let Some(frontier) = &self.frontier {
+            let mut frontier = frontier.lock().unwrap_or_else(PoisonError::into_inner);
+            frontier.request(at, visitor);
+        }
     }
 
     /// The class of a request's client.
@@ -232,6 +246,11 @@ fn power_states(site: &SiteConfig, scenario: &Scenario) -> PowerStates {
         }
         _ => scenario.power_states(),
     }
+}
+
+fn frontier(site: &SiteConfig, scenario: &Scenario, clock: &Clock) -> Mutex<Frontier> {
+    let rules = Constraints { states: power_states(site, scenario), ..scenario.constraints() };
+    Mutex::new(Frontier::new(clock.now().mono, rules, scenario.sla.delay))
 }
 
 /// What turns the bill of a site into joules and money.

@@ -13,6 +13,7 @@ pub mod duration_text;
 pub mod electricity;
 pub mod energy;
 pub mod experiment;
+pub mod frontier;
 pub mod histogram;
 pub mod history;
 pub mod kernel_time;

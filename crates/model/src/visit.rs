@@ -28,48 +28,62 @@ impl Visitor {
 /// Visits remembered at once; some 50 bytes each.
 const MOST_OPEN: usize = 16_384;
 
-/// Counts visits and the delayed ones among them. Memory holds the visits going on now: those
-/// ended are swept out whenever the table has doubled. There is a bound, since a client can call
-/// itself something else with every request: beyond it the half that has been quiet longest is
-/// forgotten, and whoever of them comes back counts as a new visit.
+/// Counts visits and the delayed ones among them.
 #[derive(Debug, Default)]
 pub struct Visits {
-    open: HashMap<Visitor, Open, FixedState>,
-    sweep_at: usize,
-    begun: u64,
+    open: OpenVisits<bool>,
     delayed: u64,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Open {
-    last: Mono,
-    delayed: bool,
 }
 
 impl Visits {
     /// A request of a visitor, delayed by a sleep or not.
     pub fn request(&mut self, at: Mono, visitor: Visitor, delayed: bool) {
-        self.sweep(at);
-        let open = self.open.entry(visitor).or_insert(Open { last: Mono::NEVER, delayed: false });
-        if open.last == Mono::NEVER || at.since(open.last) >= VISIT_GAP {
-            self.begun += 1;
-            open.delayed = false;
-        }
-        open.last = at;
-        if delayed && !open.delayed {
-            open.delayed = true;
+        let was_delayed = self.open.of(at, visitor);
+        if delayed && !*was_delayed {
+            *was_delayed = true;
             self.delayed += 1;
         }
     }
 
     /// Visits begun.
     pub const fn visits(&self) -> u64 {
-        self.begun
+        self.open.begun
     }
 
     /// Visits of which at least one request was delayed.
     pub const fn delayed(&self) -> u64 {
         self.delayed
+    }
+}
+
+/// Something of each visit that is going on: those ended are swept out whenever the table has doubled.
+/// There is a bound, since a client can call itself something else with every request: beyond it the half
+/// that has been quiet longest is forgotten, and whoever of them comes back counts as a new visit.
+#[derive(Debug, Default)]
+pub struct OpenVisits<T> {
+    open: HashMap<Visitor, Open<T>, FixedState>,
+    sweep_at: usize,
+    begun: u64,
+}
+
+#[derive(Debug)]
+struct Open<T> {
+    last: Mono,
+    of: T,
+}
+
+impl<T: Default> OpenVisits<T> {
+    /// What belongs to the visit of which this is a request; the default, if it begins with it.
+    pub fn of(&mut self, at: Mono, visitor: Visitor) -> &mut T {
+        self.sweep(at);
+        let new = || Open { last: Mono::NEVER, of: T::default() };
+        let open = self.open.entry(visitor).or_insert_with(new);
+        if open.last == Mono::NEVER || at.since(open.last) >= VISIT_GAP {
+            self.begun += 1;
+            open.of = T::default();
+        }
+        open.last = at;
+        &mut open.of
     }
 
     fn sweep(&mut self, now: Mono) {
@@ -124,7 +138,7 @@ mod tests {
             visits.request(Mono::from_secs(n * 60), Visitor(n), false);
         }
         assert_eq!(visits.visits(), 100_000);
-        assert!(visits.open.len() <= 2048, "{}", visits.open.len());
+        assert!(visits.open.open.len() <= 2048, "{}", visits.open.open.len());
     }
 
     #[test]
@@ -135,7 +149,7 @@ mod tests {
         for moment in 0..1000 {
             for n in 0..100 {
                 visits.request(Mono::from_secs(moment), Visitor(moment * 100 + n), false);
-                assert!(visits.open.len() <= MOST_OPEN, "{}", visits.open.len());
+                assert!(visits.open.open.len() <= MOST_OPEN, "{}", visits.open.open.len());
             }
             visits.request(Mono::from_secs(moment), regular, false);
         }
@@ -144,6 +158,6 @@ mod tests {
         for n in 0..100_000 {
             visits.request(Mono::from_secs(1000), Visitor(1 << 32 | n), false);
         }
-        assert!(visits.open.len() <= MOST_OPEN, "{}", visits.open.len());
+        assert!(visits.open.open.len() <= MOST_OPEN, "{}", visits.open.open.len());
     }
 }

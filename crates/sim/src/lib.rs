@@ -8,7 +8,6 @@ mod entries;
 pub mod fleet;
 mod hours;
 pub mod site;
-pub mod timeouts;
 pub mod visits;
 pub mod world;
 
@@ -16,6 +15,5 @@ pub use cache::{CacheModel, CacheSettings, Resource};
 pub use days::{Day, Days};
 pub use entries::{Slot, Slots};
 pub use site::{Asked, SiteRun};
-pub use timeouts::Timeouts;
 pub use visits::{Visit, VisitBook, VisitCount};
 pub use world::{Demand, Outcome, Run, World};

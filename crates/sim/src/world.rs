@@ -378,3 +378,6 @@ impl<P: SleepPolicy> Run<P> {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod timeouts;

@@ -7,9 +7,10 @@ use nightwatt_model::energy::PowerStates;
 use nightwatt_model::history::{DAYS, MINUTES, Minute, Money, Rates, Used};
 use nightwatt_model::ledger::Bill;
 use nightwatt_model::quantity::{Joules, Watts};
-use nightwatt_model::time::Wall;
+use nightwatt_model::time::{Mono, Wall};
 use serde::Serialize;
 
+use super::frontier::Frontier;
 use crate::gateway::Gateway;
 use crate::journal::WakeCause;
 use crate::machine::Machine;
@@ -56,6 +57,8 @@ struct Story {
     total: Period,
     /// Newest first.
     wakeups: Vec<Woken>,
+    /// Of a site with one server.
+    frontier: Option<Frontier>,
 }
 
 #[derive(Debug, Serialize)]
@@ -142,7 +145,8 @@ impl Gateway {
     /// All there is to tell of the past. Addresses and URLs of clients only to who may give orders.
     pub(super) fn history(&self, takes_orders: bool, signed_in: bool, days: usize) -> History {
         let now = self.clock.now();
-        let teller = Teller { now: now.wall, open: signed_in, days: days.clamp(1, DAYS) };
+        let teller =
+            Teller { now: now.wall, mono: now.mono, open: signed_in, days: days.clamp(1, DAYS) };
         History {
             now_ms: now.wall.0,
             utc_offset_s: now.utc_offset,
@@ -158,6 +162,7 @@ impl Gateway {
 
 struct Teller {
     now: Wall,
+    mono: Mono,
     open: bool,
     days: usize,
 }
@@ -191,7 +196,8 @@ impl Teller {
             delay_s: scenario.sla.delay.as_secs_f64(),
             window_s: scenario.sla.window.as_secs_f64(),
         });
-        self.story(&site.name, &rates, scenario.server.uncertainty, &parts, promise)
+        let story = self.story(&site.name, &rates, scenario.server.uncertainty, &parts, promise);
+        Story { frontier: site.frontier(self.mono), ..story }
     }
 
     fn machine(&self, machine: &Machine, gateway: &Gateway) -> Story {
@@ -227,6 +233,7 @@ impl Teller {
             days,
             total,
             wakeups: self.wakeups(parts),
+            frontier: None,
         }
     }
 

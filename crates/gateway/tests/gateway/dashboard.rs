@@ -4,10 +4,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use nightwatt_gateway::config::AdminConfig;
+use nightwatt_model::scenario::Scenario;
 use serde_json::Value;
 
 use crate::client::{Ask, Got, ask, get, post};
-use crate::stage::{Setup, Stage, asleep, awake, secs};
+use crate::stage::{Setup, Stage, asleep, awake, secs, timeout};
 
 const PASSWORD: &str = "correct horse battery";
 
@@ -277,6 +278,47 @@ fn the_history_tells_states_days_and_who_woke_it_also_after_a_restart() {
         let told = |it: &Value, name: &str| it["sites"][0]["total"][name].as_f64().unwrap();
         assert!((told(&again, "saved_j") - told(&history, "saved_j")).abs() < 100.0);
     });
+}
+
+/// The policy of the stage is one of the frontier's time-outs: that point is where the policy stands.
+#[test]
+fn the_frontier_has_the_policys_own_time_out_where_the_policy_is() {
+    for observing in [false, true] {
+        let server = Scenario::default().server;
+        let setup = open(awake()).power(move |power| {
+            (power.wake_time, power.sleep_time) = (server.wake_time, server.sleep_time);
+        });
+        let setup = setup.with(|config| config.scenario.policy = timeout(120));
+        let setup = if observing { setup.observing() } else { setup };
+        setup.play(async move |stage| {
+            for at in [600, 660, 1_000, 5_000, 9_000] {
+                stage.at(at).await;
+                stage.ask(post("/form", "x")).await;
+            }
+            stage.at(20_000).await;
+            let history = json(&stage.ask_admin(get("/api/v1/history")).await);
+            let frontier = &history["sites"][0]["frontier"];
+            let own = &frontier["policy"];
+            let timeouts = frontier["timeouts"].as_array().unwrap();
+            let same = timeouts.iter().find(|it| it["idle_s"] == 120.0).unwrap();
+            let saving = |point: &Value| point["saving"].as_f64().unwrap();
+            // Of 20,000 s a second is the policy's own reckoning with what is under way.
+            assert!((saving(own) - saving(same)).abs() < 1e-4, "{own} {same}");
+            assert!(saving(own) > 0.5, "{own}");
+            for count in ["delayed_requests", "delayed_visits"] {
+                assert_eq!(own[count], same[count], "{count}");
+            }
+            assert_eq!((&own["delayed_requests"], &own["delayed_visits"]), (&4.into(), &3.into()));
+            assert_eq!((&frontier["requests"], &frontier["visits"]), (&5.into(), &3.into()));
+            assert_eq!(frontier["span_s"], 20_000.0);
+            // Nobody came within six hours: a longer time-out never sleeps, and the proxy costs.
+            assert!(
+                timeouts
+                    .iter()
+                    .all(|it| it["idle_s"].as_f64() < Some(12_000.0) || saving(it) < 0.0)
+            );
+        });
+    }
 }
 
 #[test]

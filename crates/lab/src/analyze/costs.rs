@@ -7,6 +7,7 @@ use std::time::Duration;
 use nightwatt_model::ledger::Bill;
 use nightwatt_model::policy::admission::{Cached, ClientClass, Request, Want};
 use nightwatt_model::policy::manager::Settings;
+use nightwatt_model::policy::sleep::timeouts::{self, DelayedUnder, Timeouts, UnderTimeout};
 use nightwatt_model::policy::sleep::{
     BusyTimes, Constraints, Plan, PolicyChoice, SleepPolicy, Terms, Waking, plan,
 };
@@ -14,7 +15,6 @@ use nightwatt_model::quantity::Joules;
 use nightwatt_model::scenario::Scenario;
 use nightwatt_model::time::{Mono, Wall};
 use nightwatt_model::visit::Visitor;
-use nightwatt_sim::timeouts::{self, DelayedUnder, Timeouts, UnderTimeout};
 use nightwatt_sim::{Demand, Outcome, Run, Visit, World};
 use serde::Serialize;
 

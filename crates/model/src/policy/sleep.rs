@@ -2,6 +2,7 @@
 
 mod learned;
 mod oracle;
+pub mod timeouts;
 mod window;
 
 use std::time::Duration;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use nightwatt_model::energy::PowerStates;
-use nightwatt_model::ledger::Bill;
-use nightwatt_model::policy::sleep::Constraints;
-use nightwatt_model::time::Mono;
+use super::Constraints;
+use crate::energy::PowerStates;
+use crate::ledger::Bill;
+use crate::time::Mono;
 
 /// Time-outs that are tried: 200 from 5 seconds to 7 days, equally far apart on a logarithmic scale,
 /// and never.
@@ -25,7 +25,7 @@ pub struct DelayedUnder([u64; WORDS]);
 /// One server under every time-out of a list, in the same traffic, with nothing in the way of a
 /// sleep but minimum on time and quiet time.
 ///
-/// Equal to as many runs of the power manager with the policy `timeout` (tested), and some hundred
+/// Equal to as many runs of the power manager with the policy `timeout` (tested in `sim`), and some hundred
 /// times quicker: requests that no time-out could have slept before are passed over, and time is
 /// counted in whole nanoseconds. So a run may last 584 years.
 #[derive(Debug, Clone)]
@@ -185,19 +185,7 @@ fn nanos(time: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
-    use nightwatt_model::policy::admission::{Cached, ClientClass, Request, Want};
-    use nightwatt_model::policy::manager::Settings;
-    use nightwatt_model::policy::sleep::Timeout;
-    use nightwatt_model::scenario::Scenario;
-    use nightwatt_model::time::Wall;
-    use nightwatt_model::visit::Visitor;
-    use proptest::prelude::*;
-
     use super::*;
-    use crate::visits::VisitBook;
-    use crate::world::{Demand, World};
 
     #[test]
     fn two_hundred_and_never_from_5_s_to_a_week() {
@@ -207,73 +195,5 @@ mod tests {
         assert!((idle[199].as_secs_f64() - 604_800.0).abs() < 1e-3);
         let ratio = |n: usize| idle[n + 1].as_secs_f64() / idle[n].as_secs_f64();
         assert!((0..199).all(|n| (ratio(n) - ratio(0)).abs() < 1e-6));
-    }
-
-    /// The manager itself says the same of these gaps, one time-out at a time. Gaps, the least time on
-    /// and what follows the last request are in seconds, time-outs in milliseconds.
-    fn compare(gaps: &[u64], idle: &BTreeSet<u64>, min_on: u64, after: u64) {
-        let scenario = Scenario::default();
-        let min_on = Duration::from_secs(min_on);
-        let settings = Settings {
-            sla: None,
-            min_on,
-            wake_budget: (u32::MAX, Duration::from_hours(1)),
-            waiting_page: false,
-            ..Settings::of(&scenario)
-        };
-        let states = scenario.power_states();
-        let world = World { states, settings, start: Wall::default(), utc_offset: 0 };
-        let request =
-            Request { class: ClientClass::Human, want: Want::Other, cached: Cached::Nothing };
-        let (mut at, mut book) = (0, VisitBook::default());
-        let demands: Vec<Demand> = gaps
-            .iter()
-            .map(|gap| {
-                at += gap;
-                let at = Mono::from_secs(at);
-                let visitor = Visitor(0);
-                Demand { number: 0, at, visitor, visit: book.of(at, visitor), client: 0, request }
-            })
-            .collect();
-        let end = Mono::from_secs(at + after);
-        let rules = Constraints { states, min_on, quiet: scenario.server.quiet };
-        let idle: Vec<Duration> = idle.iter().copied().map(Duration::from_millis).collect();
-        let mut bank = Timeouts::new(idle.clone(), rules, world.settings.delay);
-        let (mut visit, mut last) = (DelayedUnder::default(), Mono::ZERO);
-        for demand in &demands {
-            if demand.at.since(last) >= nightwatt_model::visit::VISIT_GAP {
-                visit = DelayedUnder::default();
-            }
-            last = demand.at;
-            bank.request(demand.at, &mut visit);
-        }
-        for under in bank.finish(end) {
-            let policy = Timeout { idle: under.idle };
-            let outcome = world.run(policy, demands.iter().copied(), end);
-            let bill = Bill { wakeups: 0, ..outcome.bill };
-            assert_eq!(under.bill, bill, "{:?}", under.idle);
-            assert_eq!(under.delayed_requests, outcome.delayed_requests);
-            assert_eq!(under.delayed_visits, outcome.delayed_visits);
-        }
-    }
-
-    #[test]
-    fn a_sleep_that_ends_as_it_begins_is_what_the_power_manager_does() {
-        compare(&[83, 83, 0], &BTreeSet::from([78_000]), 0, 1);
-    }
-
-    proptest! {
-        /// The manager itself says the same, one time-out at a time.
-        #[test]
-        fn each_is_what_the_power_manager_does(
-            gaps in proptest::collection::vec(
-                prop_oneof![0_u64..4, 4_u64..12, 0_u64..200, 0_u64..3000], 0..120),
-            idle in proptest::collection::btree_set(
-                prop_oneof![1_u64..9_000, 5_000_u64..900_000], 1..8),
-            min_on in 0_u64..90,
-            after in 1_u64..60,
-        ) {
-            compare(&gaps, &idle, min_on, after);
-        }
     }
 }

@@ -1,0 +1,84 @@
+//! The frontier of `/api/v1/history`: what fixed time-outs would have saved since the start, and whom they
+//! would have delayed, beside what is.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use nightwatt_model::energy::PowerStates;
+use nightwatt_model::frontier::UnderTimeout;
+use nightwatt_model::ledger::Bill;
+use nightwatt_model::quantity::Watts;
+use nightwatt_model::time::Mono;
+use serde::Serialize;
+
+use crate::site::Site;
+
+/// Savings are shares of the energy of a server that is always on; the proxy's own is subtracted. Always
+/// modelled, what is too: a meter would be compared with what none has measured.
+#[derive(Debug, Serialize)]
+pub(super) struct Frontier {
+    /// Time watched: since this process began.
+    span_s: f64,
+    /// Requests that only the server could answer.
+    requests: u64,
+    /// All visits of who may wake the server.
+    visits: u64,
+    /// By time-out, shortest first; the promise does not bind them.
+    timeouts: Vec<Point>,
+    /// What the policy did; in shadow mode, what it would have done.
+    policy: Point,
+}
+
+#[derive(Debug, Serialize)]
+struct Point {
+    /// The time-out; none of the policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idle_s: Option<f64>,
+    saving: f64,
+    delayed_requests: u64,
+    delayed_visits: u64,
+}
+
+impl Site {
+    /// The frontier as far as it is known.
+    pub(super) fn frontier(&self, now: Mono) -> Option<Frontier> {
+        let power = (self.power_states(), self.proxy_power());
+        let (requests, under) = {
+            let frontier = self.frontier.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+            (frontier.requests(), frontier.points(now))
+        };
+        let span = under.first().map_or(Duration::ZERO, |it| it.bill.span());
+        let (bill, visits, delayed) = if let Some(shadow) = &self.shadow {
+            let would = shadow.would_delay();
+            let delayed = (would.delayed_requests, would.delayed_visits);
+            (shadow.supervisor.bill_since_start(), would.visits, delayed)
+        } else {
+            let visits = self.counters.visits.lock().unwrap_or_else(PoisonError::into_inner);
+            let delayed = (self.counters.delayed.load(Ordering::Relaxed), visits.delayed());
+            (self.supervisor.bill_since_start(), visits.visits(), delayed)
+        };
+        let (delayed_requests, delayed_visits) = delayed;
+        let policy =
+            Point { idle_s: None, saving: saving(&bill, power), delayed_requests, delayed_visits };
+        let timeouts = under.iter().map(|it| Point::of(it, power)).collect();
+        Some(Frontier { span_s: span.as_secs_f64(), requests, visits, timeouts, policy })
+    }
+}
+
+impl Point {
+    fn of(under: &UnderTimeout, power: (PowerStates, Watts)) -> Self {
+        Self {
+            idle_s: Some(under.idle.as_secs_f64()),
+            saving: saving(&under.bill, power),
+            delayed_requests: under.delayed_requests,
+            delayed_visits: under.delayed_visits,
+        }
+    }
+}
+
+/// By the states' power, whatever meters say.
+fn saving(bill: &Bill, (states, proxy): (PowerStates, Watts)) -> f64 {
+    let Bill { on, off, unobserved, cycles, .. } = *bill;
+    Bill { on, off, unobserved, cycles, ..Bill::default() }.saving(&states, proxy)
+}
