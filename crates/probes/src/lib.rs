@@ -1,6 +1,6 @@
 //! eBPF: when threads are in which section of code and for how long they ran there ([`SectionProbes`]);
-//! whose bytes go to which device ([`DiskProbes`]); how often CPUs come back from rest ([`IdleProbe`]). And, without eBPF, what runs on each CPU at fixed
-//! times ([`Samples`]).
+//! whose bytes go to which device ([`DiskProbes`]); how often CPUs come back from rest ([`IdleProbe`]).
+//! And, without eBPF, what runs on each CPU at fixed times ([`Samples`]).
 //!
 //! The kernel's half (`bpf/`) sums up; this half loads it, attaches it, and reads the sums. What they
 //! mean for energy is pure and lives in `model::sections` and `model::storage`.
