@@ -135,10 +135,10 @@ impl Section {
 }
 
 /// What came of the target.
-struct Course {
-    begin: Mono,
-    end: Mono,
-    finished: Option<Finished>,
+pub(crate) struct Course {
+    pub(crate) begin: Mono,
+    pub(crate) end: Mono,
+    pub(crate) finished: Option<Finished>,
 }
 
 /// What the threads tell the one that keeps the books.

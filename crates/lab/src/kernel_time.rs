@@ -9,28 +9,23 @@ mod result;
 mod text;
 
 use std::ffi::OsString;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
-use nightwatt_meters::sampler::{Opened, Sampler};
-use nightwatt_meters::{Host, MeterSpec};
-use nightwatt_model::time::Mono;
+use nightwatt_meters::MeterSpec;
 use nightwatt_probes::{ProbeError, Samples, Watch};
 
-use crate::caliper::{self, Event};
+use crate::caliper;
+use crate::caliper::sampled::following::{Followed, Kept, READ_EVERY};
 use crate::error::Error;
-use crate::run::child::{self, Finished};
-use crate::run::{Running, measure_idle};
+use crate::run::{self, Running};
 use books::Books;
 
 pub use result::{
     CategoryReport, EnergyReport, FunctionReport, KernelTimeReport, ProgramReport, SampleCounts,
 };
-
-/// How often samples are read.
-const READ_EVERY: Duration = Duration::from_millis(50);
 
 /// What is watched, and how.
 #[derive(Debug, Clone)]
@@ -51,13 +46,6 @@ pub struct KernelTimeOptions {
     pub interval: Option<Duration>,
 }
 
-/// What was watched from when to when.
-struct Course {
-    begin: Mono,
-    end: Mono,
-    finished: Option<Finished>,
-}
-
 /// Watches all CPUs while a command runs, or for a time. `tell` is told that the idle machine is measured.
 pub fn run(
     options: &KernelTimeOptions,
@@ -68,21 +56,16 @@ pub fn run(
         return Err(Error::NoProcess(*pid));
     }
     let mut samples = Samples::open_everything(options.hz)?;
-    let host = Host::default();
-    let open = |spec: &_| Opened::open(&host, spec);
-    let mut meters = options.meters.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-    let mut idle = None;
-    if let Some(time) = options.idle {
-        tell(time);
-        idle = Some(measure_idle(&mut meters, time, options.interval, running)?);
-        running.go_on()?;
-    }
+    let (meters, idle) =
+        run::opened(&options.meters, options.idle, options.interval, running, tell)?;
     let mut books = Books::new(&meters, idle.as_deref());
     start(&mut samples, options.command.is_some(), &options.processes)?;
     let (sender, events) = channel();
     let metering = caliper::start(meters, options.interval, &sender)?;
+    let (command, is_gone) = (options.command.as_deref(), || false);
+    let followed = Followed { command, time: options.time, is_gone: &is_gone, running };
     let both = (&mut samples, &mut books);
-    let course = follow(options, running, both, &metering, (sender, &events))?;
+    let course = followed.to_its_end(both, &metering, (sender, &events))?;
     books.end(course.end);
     books.read(&mut samples);
     let (measured, _) = metering.finish(course.end);
@@ -145,50 +128,4 @@ fn start(samples: &mut Samples, children: bool, processes: &[u32]) -> Result<(),
     }
     samples.find_programs();
     Ok(())
-}
-
-/// Keeps the books until it is over.
-fn follow(
-    options: &KernelTimeOptions,
-    running: &Running,
-    (samples, books): (&mut Samples, &mut Books),
-    metering: &Sampler,
-    (sender, events): (Sender<Event>, &Receiver<Event>),
-) -> Result<Course, Error> {
-    let begin = monotonic();
-    metering.begin(begin);
-    books.begin(begin);
-    thread::scope(|scope| {
-        // It is held to the end: without it nothing would come, and nothing would be waited for.
-        let sender = sender;
-        if let Some(command) = &options.command {
-            let sender = sender.clone();
-            scope.spawn(move || {
-                let ended = child::run(command, running, |_| ());
-                let _ = sender.send(Event::Ended(ended));
-            });
-        }
-        let deadline = options.time.map(|time| begin + time);
-        loop {
-            let left = deadline.map_or(READ_EVERY, |deadline| deadline.since(monotonic()));
-            let event = events.recv_timeout(left.clamp(Duration::from_millis(1), READ_EVERY));
-            books.read(samples);
-            match event {
-                Ok(Event::Ended(finished)) => {
-                    let finished = finished?;
-                    return Ok(Course { begin, end: finished.end, finished: Some(finished) });
-                }
-                Ok(event) => books.channels.event(&event),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
-            }
-            let is_over = deadline.is_some_and(|deadline| monotonic() >= deadline);
-            if options.command.is_some() {
-                if is_over {
-                    running.interrupt(Some(rustix::process::Signal::TERM));
-                }
-            } else if is_over || running.is_interrupted() {
-                return Ok(Course { begin, end: monotonic(), finished: None });
-            }
-        }
-    })
 }

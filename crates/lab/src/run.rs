@@ -58,15 +58,10 @@ pub fn run(
     running: &Running,
     mut step: impl FnMut(Step),
 ) -> Result<RunReport, Error> {
-    let host = Host::default();
-    let open = |spec: &MeterSpec| Opened::open(&host, spec);
-    let mut meters = options.meters.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-    let mut idle = None;
-    if let Some(time) = options.idle {
-        step(Step::Idle(time));
-        idle = Some(measure_idle(&mut meters, time, options.interval, running)?);
-        running.go_on()?;
-    }
+    let (mut meters, idle) =
+        opened(&options.meters, options.idle, options.interval, running, |time| {
+            step(Step::Idle(time));
+        })?;
     for _ in 0..options.warm_ups {
         step(Step::WarmUp);
         child::run(&options.command, running, |_| ())?;
@@ -104,6 +99,25 @@ fn start(meters: &mut Vec<Opened>, interval: Option<Duration>) -> Result<Sampler
     let nobody = |_: &Opened| -> Box<dyn Sink> { Box::new(()) };
     Sampler::start(std::mem::take(meters), interval, nobody)
         .map_err(|source| Error::System { what: "start the meters' threads", source })
+}
+
+/// Meters that are open, and what the idle machine draws by them where that is wanted: `tell` is told that it
+/// is measured first, and for how long.
+pub(crate) fn opened(
+    specs: &[MeterSpec],
+    idle: Option<Duration>,
+    interval: Option<Duration>,
+    running: &Running,
+    tell: impl FnOnce(Duration),
+) -> Result<(Vec<Opened>, Option<Vec<Option<Mean>>>), Error> {
+    let host = Host::default();
+    let open = |spec: &MeterSpec| Opened::open(&host, spec);
+    let mut meters = specs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let Some(time) = idle else { return Ok((meters, None)) };
+    tell(time);
+    let idle = measure_idle(&mut meters, time, interval, running)?;
+    running.go_on()?;
+    Ok((meters, Some(idle)))
 }
 
 /// Idle power of every channel, in the order of meters and channels. `None` where nothing was said.

@@ -7,6 +7,7 @@
 //!              └ cards                                             └ helps: in pairs, with and without
 //! ```
 
+pub mod capture;
 pub mod cards;
 pub mod check;
 pub(crate) mod claims;
@@ -14,6 +15,7 @@ pub mod counters;
 pub mod ends;
 mod error;
 pub mod helps;
+pub mod idle;
 pub mod link;
 pub mod probe;
 pub mod relay;

@@ -3,7 +3,6 @@
 //! Where this user may not sample, each says `skipped: <reason>`.
 #![cfg(feature = "bpf")]
 
-use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
@@ -11,6 +10,8 @@ use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_lab::kernel_time::{KernelTimeReport, during};
+use nightwatt_lab::tcp::counters::Machine;
+use nightwatt_meters::Host;
 use nightwatt_model::kernel_time::Os;
 
 const HZ: u32 = 997;
@@ -104,13 +105,9 @@ fn connections_over_loopback_are_seen_in_tcp_copies_card_and_memory() {
 /// Seconds of all CPUs at rest, and taken by a hypervisor, by the kernel's own books (proc(5)). What they did
 /// else is not asked for: where a CPU goes to rest between two ticks, what it did is in none.
 fn at_rest_and_stolen() -> (f64, f64) {
-    let text = fs::read_to_string("/proc/stat").unwrap();
-    let line = text.lines().next().unwrap();
-    let ticks: Vec<f64> =
-        line.split_whitespace().skip(1).take(8).map(|word| word.parse().unwrap()).collect();
-    let a_second = rustix::param::clock_ticks_per_second() as f64;
-    // user nice system idle iowait irq softirq steal
-    ((ticks[3] + ticks[4]) / a_second, ticks[7] / a_second)
+    let ticks = Machine::read(&Host::default()).unwrap().ticks;
+    let seconds = |kind: &str| ticks[kind] as f64 / rustix::param::clock_ticks_per_second() as f64;
+    (seconds("idle") + seconds("iowait"), seconds("steal"))
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! eBPF: when threads are in which section of code and for how long they ran there ([`SectionProbes`]);
-//! whose bytes go to which device ([`DiskProbes`]). And, without eBPF, what runs on each CPU at fixed
-//! times ([`Samples`]).
+//! whose bytes go to which device ([`DiskProbes`]); how often CPUs come back from rest ([`IdleProbe`]).
+//! And, without eBPF, what runs on each CPU at fixed times ([`Samples`]).
 //!
 //! The kernel's half (`bpf/`) sums up; this half loads it, attaches it, and reads the sums. What they
 //! mean for energy is pure and lives in `model::sections` and `model::storage`.
@@ -11,6 +11,7 @@ mod debug;
 mod disk;
 mod error;
 mod go;
+mod idle;
 mod loaded;
 mod offers;
 mod places;
@@ -25,6 +26,7 @@ pub use body::{Body, function_bodies};
 pub use disk::{DiskProbes, Lost, News};
 pub use error::ProbeError;
 pub use go::{GoRuntime, go_runtime};
+pub use idle::IdleProbe;
 pub use offers::{Offer, offers};
 pub use places::{InstructionKind, Location, Place, function_entries, instruction_kind};
 pub use samples::{Function, Look, Program, Sample, Samples};

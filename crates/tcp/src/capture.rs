@@ -21,7 +21,7 @@ pub use counts::Counts;
 pub use file::{CaptureFile, FileEnd, Frame};
 pub use flow::RoundTrips;
 pub use headers::{ACK, FIN, Kind, Packet, RST, SYN, TcpOptions, packet};
-pub use report::{CaptureReport, Packets, capture_text, check};
+pub use report::{CaptureReport, Packets, capture_text, check, check_while};
 pub use table::{Table, Totals};
 
 /// Why a capture cannot be read at all.

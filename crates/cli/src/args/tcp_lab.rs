@@ -32,6 +32,9 @@ pub(crate) struct TcpLabArgs {
     /// each run went (docs/tcp-where.md)
     #[arg(long = "where", value_name = "HZ", num_args = 0..=1, require_equals = true, default_missing_value = "997", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) kernel_time: Option<u32>,
+    /// Capture the sender's packets of each run by tcpdump, and compare them with what kernels and cards count
+    #[arg(long)]
+    pub(crate) capture: bool,
     #[command(flatten)]
     pub(crate) runs: TcpRunsArgs,
 }

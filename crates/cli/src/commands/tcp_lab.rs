@@ -200,6 +200,7 @@ pub(super) fn planned(
         energy: args.energy.clone(),
         wake_cost: args.wake_energy.map(|joules| WakeCost { joules }),
         kernel_time: None,
+        capture: false,
         program,
         seed: args.seed,
     })
@@ -233,8 +234,8 @@ fn plan(args: &TcpLabArgs) -> Result<Plan, Failure> {
     let (connections, segments): (&[u32], &[u64]) =
         if args.quick { (&[1, 10], &[10]) } else { (&[1, 10, 100], &[10, 10_000]) };
     let plan = planned(&args.runs, scenarios, connections, segments, limits(args.quick))?;
-    let (main, kernel_time) = (args.until.clone(), args.kernel_time);
-    Ok(Plan { main, offload: args.offload, kernel_time, ..plan })
+    let (main, kernel_time, capture) = (args.until.clone(), args.kernel_time, args.capture);
+    Ok(Plan { main, offload: args.offload, kernel_time, capture, ..plan })
 }
 
 fn own_binary() -> Result<PathBuf, Failure> {

@@ -43,8 +43,7 @@ impl Rig {
             return None;
         }
         for program in ["ip", "tc", "nft", "ethtool", "nsenter", "unshare"] {
-            let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-            if !path.split(':').any(|folder| Path::new(folder).join(program).exists()) {
+            if !is_there(program) {
                 eprintln!("skipped: no {program}");
                 return None;
             }
@@ -132,6 +131,11 @@ impl Rig {
         until("all is undone", || !journal(pid).exists());
         self.nothing_is_left(pid, &format!("after {signal:?}"));
     }
+}
+
+fn is_there(program: &str) -> bool {
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    path.split(':').any(|folder| Path::new(folder).join(program).exists())
 }
 
 fn finished(mut command: Command) -> (Output, u32) {
@@ -297,6 +301,51 @@ fn planted_losses_are_found_by_the_probe_by_the_rule_and_by_tcp() {
     let (planted, again) = (number(cell, "/loss/mean"), number(cell, "/retransmitted/mean"));
     assert!((0.01..0.03).contains(&planted), "{planted}");
     assert!(again > 0.5 * planted, "TCP has sent them again: {again} of {planted}");
+}
+
+#[test]
+fn a_capture_of_each_run_says_the_same_as_kernels_cards_and_the_rule_that_loses_frames() {
+    let Some(rig) = Rig::new() else { return };
+    if !is_there("tcpdump") {
+        eprintln!("skipped: no tcpdump");
+        return;
+    }
+    let table = rig.folder.path().join("table.csv");
+    // Lossy enough that many are sent again in a second.
+    let head = "scenario,bandwidth_mbit_s,extra_loss_percent,extra_delay_ms";
+    fs::write(&table, format!("{head}\nlossy,20,2,0\n")).unwrap();
+    let table = table.display().to_string();
+    let result = rig.measured("lossy", &["--table", &table, "--capture"]);
+    let scenario = &result["scenarios"][0];
+    let mut captures = Vec::new();
+    for run in scenario["cells"][0]["runs"].as_array().unwrap() {
+        assert_eq!(run["disagreements"].as_array().unwrap().len(), 0, "{run}");
+        captures.push(&run["capture"]);
+    }
+    if scenario["emulation"]["loss"] != "nftables" {
+        eprintln!("skipped: what netem loses comes to no capture");
+        return;
+    }
+    let whole: Vec<&Value> = captures.into_iter().filter(|it| it["is_whole"] == true).collect();
+    if whole.is_empty() {
+        eprintln!("skipped: tcpdump could not keep up on this machine");
+        return;
+    }
+    for capture in &whole {
+        for pair in
+            ["frames_sent", "bytes_sent", "frames_received", "retransmitted_segments", "lost"]
+        {
+            let pair = &capture[pair];
+            assert!(pair["kernel"].is_u64() && pair["kernel"] == pair["capture"], "{capture}");
+        }
+        let [compared, equal] = ["/compared", "/equal"].map(|at| number(capture, at));
+        assert!(compared > 10.0 && equal == compared, "{capture}");
+    }
+    let sum = |at: &str| whole.iter().map(|it| number(it, at)).sum::<f64>();
+    let (sent, lost) = (sum("/frames_sent/capture"), sum("/lost/capture"));
+    // Five standard deviations of a binomial.
+    assert!((lost - 0.02 * sent).abs() < 5.0 * (sent * 0.02 * 0.98).sqrt(), "{lost} of {sent}");
+    assert!(sum("/retransmitted_segments/capture") > 0.5 * lost, "{whole:?}");
 }
 
 #[test]

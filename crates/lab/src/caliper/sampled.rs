@@ -6,28 +6,23 @@
 
 mod books;
 pub(crate) mod channels;
+pub(crate) mod following;
 mod result;
 mod text;
 
 use std::fs;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use nightwatt_clock::meter::monotonic;
-use nightwatt_meters::Host;
-use nightwatt_meters::sampler::{Opened, Sampler};
 use nightwatt_probes::{Samples, Watch};
 
-use super::{CaliperOptions, Course, Event, Section, SectionSpec, Step, Target};
+use super::{CaliperOptions, Section, SectionSpec, Step, Target};
 use crate::error::Error;
-use crate::run::{Running, child, measure_idle};
+use crate::run::{self, Running};
 use books::{Books, Named};
+use following::{Followed, Kept};
 
 pub use result::{SampleCounts, SampledEnergy, SampledFunction, SampledReport};
-
-/// How often samples are read: there is room for those of a second.
-const READ_EVERY: Duration = Duration::from_millis(50);
 
 /// Samples so often each second on each CPU, and reports. `step` is told what comes next. Without
 /// sections, every function that was seen is one.
@@ -48,22 +43,22 @@ pub fn run(
         Target::Process(pid) => return Err(Error::NoProcess(pid)),
     };
     let mut samples = Samples::open(hz)?;
-    let host = Host::default();
-    let open = |spec: &_| Opened::open(&host, spec);
-    let mut meters = options.meters.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-    let mut idle = None;
-    if let Some(time) = options.idle {
-        step(Step::Idle(time));
-        idle = Some(measure_idle(&mut meters, time, options.interval, running)?);
-        running.go_on()?;
-    }
+    let (meters, idle) =
+        run::opened(&options.meters, options.idle, options.interval, running, |time| {
+            step(Step::Idle(time));
+        })?;
     let mut books = Books::new(&meters, idle.as_deref(), sections);
     let used_before = time_used(&options.target);
     samples.start(watch)?;
     let (sender, events) = channel();
     let metering = super::start(meters, options.interval, &sender)?;
-    let course =
-        follow(options, running, (&mut samples, &mut books), &metering, (sender, &events))?;
+    let (command, pid) = match &options.target {
+        Target::Command(command) => (Some(command.as_slice()), None),
+        Target::Process(pid) => (None, Some(*pid)),
+    };
+    let is_gone = || pid.is_some_and(|pid| !super::is_there(pid));
+    let followed = Followed { command, time: options.time, is_gone: &is_gone, running };
+    let course = followed.to_its_end((&mut samples, &mut books), &metering, (sender, &events))?;
     let used =
         time_used(&options.target).zip(used_before).map(|(now, then)| now.saturating_sub(then));
     books.end(course.end);
@@ -101,52 +96,6 @@ fn cpu_time(stat: &str) -> Option<Duration> {
     Some(Duration::from_millis(
         ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second(),
     ))
-}
-
-/// Runs the target to its end, and keeps the books meanwhile.
-fn follow(
-    options: &CaliperOptions,
-    running: &Running,
-    (samples, books): (&mut Samples, &mut Books),
-    metering: &Sampler,
-    (sender, events): (Sender<Event>, &Receiver<Event>),
-) -> Result<Course, Error> {
-    let begin = monotonic();
-    metering.begin(begin);
-    books.begin(begin);
-    thread::scope(|scope| {
-        if let Target::Command(command) = &options.target {
-            scope.spawn(move || {
-                let ended = child::run(command, running, |_| ());
-                let _ = sender.send(Event::Ended(ended));
-            });
-        }
-        let deadline = options.time.map(|time| begin + time);
-        loop {
-            let event = events.recv_timeout(READ_EVERY);
-            books.read(samples);
-            match event {
-                Ok(Event::Ended(finished)) => {
-                    let finished = finished?;
-                    return Ok(Course { begin, end: finished.end, finished: Some(finished) });
-                }
-                Ok(event) => books.channels.event(&event),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
-            }
-            let is_over = deadline.is_some_and(|deadline| monotonic() >= deadline);
-            match options.target {
-                Target::Command(_) if is_over => {
-                    running.interrupt(Some(rustix::process::Signal::TERM));
-                }
-                Target::Process(pid)
-                    if is_over || running.is_interrupted() || !super::is_there(pid) =>
-                {
-                    return Ok(Course { begin, end: monotonic(), finished: None });
-                }
-                _ => {}
-            }
-        }
-    })
 }
 
 #[cfg(test)]

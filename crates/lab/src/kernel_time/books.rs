@@ -10,7 +10,9 @@ use nightwatt_model::time::Mono;
 use nightwatt_model::uncertainty::Mean;
 use nightwatt_probes::{Look, Samples};
 
+use crate::caliper::Event;
 use crate::caliper::sampled::channels::Channels;
+use crate::caliper::sampled::following::Kept;
 
 /// Time is cut into pieces so short, from which blocks are made.
 const SLICE: Duration = Duration::from_millis(50);
@@ -125,32 +127,9 @@ impl Books {
         }
     }
 
-    /// From here on it counts.
-    pub(super) fn begin(&mut self, at: Mono) {
-        self.from = at;
-        self.channels.skip_to(at);
-    }
-
     /// What is later does not count, whether it has come already or comes yet.
     pub(super) fn end(&mut self, at: Mono) {
         self.to = at;
-    }
-
-    /// Takes the samples that have come.
-    pub(super) fn read(&mut self, samples: &mut Samples) {
-        for look in samples.read_everything() {
-            if look.at <= self.from {
-                continue;
-            }
-            let waiting = self.place(&look, samples);
-            if waiting.kind != Kind::Idle {
-                // 0 is of what nobody watches.
-                let busy = Busy { at: look.at, stack: Some(waiting.spot + 1) };
-                self.channels.take(busy);
-            }
-            self.waiting.push_back(waiting);
-            self.count_to(Mono(look.at.0.saturating_sub(HOLD)));
-        }
     }
 
     /// What a sample counts as.
@@ -231,6 +210,33 @@ impl Books {
     /// Every spot and its number.
     pub(super) fn spots(&self) -> impl Iterator<Item = (&Spot, usize)> {
         self.spots.iter().map(|(spot, number)| (spot, *number))
+    }
+}
+
+impl Kept for Books {
+    fn begin(&mut self, at: Mono) {
+        self.from = at;
+        self.channels.skip_to(at);
+    }
+
+    fn read(&mut self, samples: &mut Samples) {
+        for look in samples.read_everything() {
+            if look.at <= self.from {
+                continue;
+            }
+            let waiting = self.place(&look, samples);
+            if waiting.kind != Kind::Idle {
+                // 0 is of what nobody watches.
+                let busy = Busy { at: look.at, stack: Some(waiting.spot + 1) };
+                self.channels.take(busy);
+            }
+            self.waiting.push_back(waiting);
+            self.count_to(Mono(look.at.0.saturating_sub(HOLD)));
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        self.channels.event(event);
     }
 }
 

@@ -197,15 +197,20 @@ impl Check<'_> {
     }
 
     fn ask(&self, from: &End, asking: &Asking) -> Result<Probed, Error> {
-        let mut running = start(from, "probe the link", asking)?;
-        running.first_line(self.stop)?;
-        let said = running.output(self.stop)?;
-        serde_json::from_str(said.trim()).map_err(|error| Error::Said {
-            program: "the probe",
-            why: error.to_string(),
-            said: said.chars().take(200).collect(),
-        })
+        ask(from, asking, self.stop)
     }
+}
+
+/// Has an end send probes, and gives what came of it.
+pub(super) fn ask(from: &End, asking: &Asking, stop: &Stop) -> Result<Probed, Error> {
+    let mut running = start(from, "probe the link", asking)?;
+    running.first_line(stop)?;
+    let said = running.output(stop)?;
+    serde_json::from_str(said.trim()).map_err(|error| Error::Said {
+        program: "the probe",
+        why: error.to_string(),
+        said: said.chars().take(200).collect(),
+    })
 }
 
 fn start(from: &End, what: &str, asking: &Asking) -> Result<Running, Error> {

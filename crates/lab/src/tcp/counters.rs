@@ -20,6 +20,9 @@ pub struct Machine {
     pub idle_us: u64,
     /// Entries into idle states, by state. What follows each is a transition from idle to active.
     pub idle_entries: BTreeMap<String, u64>,
+    /// Transitions from idle to active by the tracepoint `power:cpu_idle`, since somebody counts them.
+    #[serde(default)]
+    pub traced_wake_ups: Option<u64>,
     /// Interrupts.
     pub interrupts: u64,
     /// Softirqs by kind: `NET_RX`, `NET_TX`, `TIMER`.
@@ -60,7 +63,7 @@ pub struct Process {
 const TICKS: [&str; 8] = ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
 
 /// In which no CPU rests: it looks for work over and over.
-const POLL: &str = "POLL";
+pub(super) const POLL: &str = "POLL";
 
 fn read(host: &Host, path: &str) -> Result<String, Error> {
     host.read(path).map_err(|source| Error::Counter { path: host.path(path), source })
@@ -113,6 +116,10 @@ impl Machine {
             cpus: self.cpus,
             idle_us: self.idle_us.saturating_sub(before.idle_us),
             idle_entries: difference(&self.idle_entries, &before.idle_entries),
+            traced_wake_ups: self
+                .traced_wake_ups
+                .zip(before.traced_wake_ups)
+                .map(|(now, then)| now.saturating_sub(then)),
             interrupts: self.interrupts.saturating_sub(before.interrupts),
             softirqs: difference(&self.softirqs, &before.softirqs),
             context_switches: self.context_switches.saturating_sub(before.context_switches),

@@ -391,6 +391,16 @@ impl Link {
         planted(&said).map(Some)
     }
 
+    /// Packets that the queue of an end's card had no room for, so far.
+    pub fn dropped_by_queue(&self, end: &End) -> Result<u64, Error> {
+        if self.emulation.rate != Means::Tbf {
+            return Ok(0);
+        }
+        let line = format!("tc -s -j qdisc show dev {} root", end.card);
+        let said = end.run("read the counters of the card's queue", &line)?;
+        dropped_by_queue(&said)
+    }
+
     /// Takes the link away.
     pub fn end(self, ends: &Ends, stop: &Stop) -> Result<Option<Relayed>, Error> {
         let mut relayed = None;
@@ -441,6 +451,17 @@ fn relay_words(
         words.extend(["--loss".to_owned(), scenario.loss.to_string()]);
     }
     words
+}
+
+fn dropped_by_queue(said: &str) -> Result<u64, Error> {
+    let wrong = |why: &str| Error::Said {
+        program: "tc",
+        why: why.to_owned(),
+        said: said.chars().take(200).collect(),
+    };
+    let json: serde_json::Value =
+        serde_json::from_str(said).map_err(|error| wrong(&error.to_string()))?;
+    json[0]["drops"].as_u64().ok_or_else(|| wrong("no `drops`"))
 }
 
 fn planted(said: &str) -> Result<Planted, Error> {
@@ -524,5 +545,9 @@ mod tests {
         let said = r#"{"nftables": [{"metainfo": {"version": "1.0.6", "release_name": "Lester Gooch #5", "json_schema_version": 1}}, {"counter": {"family": "inet", "name": "came", "table": "nightwatt_link", "handle": 2, "packets": 1000, "bytes": 5}}, {"counter": {"family": "inet", "name": "lost", "table": "nightwatt_link", "handle": 3, "packets": 7, "bytes": 5}}]}"#;
         assert_eq!(planted(said).unwrap(), Planted { came: 1000, lost: 7 });
         assert!(planted("{}").is_err() && planted("").is_err());
+        // As tc of iproute2 6.1 writes it: `tc -s -j qdisc show dev link0 root`.
+        let said = r#"[{"kind":"tbf","handle":"6e77:","root":true,"refcnt":2,"options":{"rate":1250000,"burst":3027,"lat":118698},"bytes":5228,"packets":6,"drops":4,"overlimits":9,"requeues":0,"backlog":0,"qlen":0}]"#;
+        assert_eq!(dropped_by_queue(said).unwrap(), 4);
+        assert!(dropped_by_queue("[]").is_err() && dropped_by_queue("").is_err());
     }
 }

@@ -1,6 +1,7 @@
 //! The runs: connections of all kinds over each link, repeated until their figures are sure enough.
 
 mod breakdown;
+mod captured;
 mod figures;
 mod kernel_time;
 pub(in crate::tcp) mod notes;
@@ -18,6 +19,7 @@ use nightwatt_model::experiment::{Cell as Place, Design, Restart, Rule};
 use serde::Serialize;
 
 pub use breakdown::{Breakdown, CategoryEstimate};
+pub use captured::CaptureBooks;
 pub use figures::{
     FIGURES, Fetched, Figure, Figures, Idle, WakeCost, Whole, Window, disagreements, figures,
 };
@@ -84,6 +86,8 @@ pub struct Plan {
     pub wake_cost: Option<WakeCost>,
     /// Ask each CPU so often a second what runs there, and say where the time of each run went.
     pub kernel_time: Option<u32>,
+    /// Capture what goes through the sender's card, and compare it with what kernels and cards have counted.
+    pub capture: bool,
     /// Our own binary.
     pub program: PathBuf,
     /// Of the order of runs.
@@ -107,6 +111,12 @@ impl Plan {
             return told(
                 "where the time goes is asked of the CPUs of this machine (`--where`), and the ends are others: \
                  run `nightwatt tcp where` there",
+            );
+        }
+        if self.capture && self.ends != EndsConfig::Namespaces {
+            return told(
+                "packets are captured between two networks of this machine (`--capture`), and the ends are others: \
+                 run tcpdump there, and `nightwatt tcp check` on what it has written",
             );
         }
         if !(self.precision > 0.0 && self.precision.is_finite()) {

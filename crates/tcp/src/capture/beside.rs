@@ -23,6 +23,9 @@ pub struct FetchedRecord {
     /// The client's port.
     #[serde(default)]
     pub port: Option<u16>,
+    /// Why it was not completed, if it was not.
+    #[serde(default)]
+    pub fault: Option<String>,
     /// What the client's kernel said.
     pub tcp: BTreeMap<String, Option<u64>>,
     /// What the server's said.
@@ -62,13 +65,15 @@ pub struct Compared {
     pub bytes_sent: Pair,
     /// Segments of payload sent, with retransmits.
     pub data_segments: Pair,
+    /// Bytes that the other side has received, each once, with the sign of the end; of completed ones.
+    pub bytes_received: Pair,
     /// Is all that both know the same, and something known? What was sent is not compared where it was captured
     /// at the receiver.
     pub equal: bool,
 }
 
 impl Compared {
-    /// What says the same in both, or not.
+    /// What the sender's kernel says the same of, or not.
     fn pairs(&self) -> impl Iterator<Item = Pair> {
         let again = [self.retransmitted_segments, self.retransmitted_bytes];
         let sent = [self.bytes_sent, self.data_segments];
@@ -135,12 +140,18 @@ pub fn beside(rows: &[ConnectionRow], fetched: &Fetched) -> Beside {
 }
 
 fn compare(row: &ConnectionRow, record: &FetchedRecord, client_sends: bool) -> Compared {
-    let sender = if client_sends { Some(&record.tcp) } else { record.server_tcp.as_ref() };
-    let counts = if client_sends { &row.from_client.counts } else { &row.from_server.counts };
-    let pair = |capture: u64, name: &str| Pair {
-        capture,
-        kernel: sender.and_then(|figures| figures.get(name).copied().flatten()),
+    let ends = [Some(&record.tcp), record.server_tcp.as_ref()];
+    let (counts, [receiver, sender]) = if client_sends {
+        (&row.from_client.counts, [ends[1], ends[0]])
+    } else {
+        (&row.from_server.counts, ends)
     };
+    let figure = |of: Option<&BTreeMap<String, Option<u64>>>, name: &str| {
+        of.and_then(|figures| figures.get(name).copied().flatten())
+    };
+    let pair = |capture: u64, name: &str| Pair { capture, kernel: figure(sender, name) };
+    // What was under way when it was cut off has gone past the capture, and to nobody.
+    let received = figure(receiver, "bytes_received").filter(|_| record.fault.is_none());
     let mut compared = Compared {
         number: record.number,
         port: row.client.port(),
@@ -149,8 +160,10 @@ fn compare(row: &ConnectionRow, record: &FetchedRecord, client_sends: bool) -> C
         retransmitted_bytes: pair(counts.retransmitted_bytes, "retransmitted_bytes"),
         bytes_sent: pair(counts.bytes_sent, "bytes_sent"),
         data_segments: pair(counts.data_segments, "data_segments_out"),
+        bytes_received: Pair { capture: counts.bytes + counts.fins.min(1), kernel: received },
         equal: false,
     };
-    compared.equal = !compared.is_unknown() && !compared.pairs().any(Pair::differs);
+    let differs = compared.pairs().chain([compared.bytes_received]).any(Pair::differs);
+    compared.equal = !compared.is_unknown() && !differs;
     compared
 }

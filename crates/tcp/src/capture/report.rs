@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::CaptureError;
 use super::connection::{At, Closed, ConnectionRow};
 use super::counts::Counts;
-use super::file::{CaptureFile, FileEnd};
+use super::file::{CaptureFile, FileEnd, Frame};
 use super::flow::RoundTrips;
 use super::headers::{Kind, packet};
 use super::table::{Table, Totals};
@@ -64,11 +64,25 @@ pub fn check(
     given: Option<At>,
     rows: usize,
 ) -> Result<CaptureReport, CaptureError> {
+    check_while(reader, given, rows, |_| true)
+}
+
+/// The same of one that is still being written: up to the first frame that `goes_on` is false of. It is shown
+/// each of them.
+pub fn check_while(
+    reader: impl Read,
+    given: Option<At>,
+    rows: usize,
+    mut goes_on: impl FnMut(&Frame<'_>) -> bool,
+) -> Result<CaptureReport, CaptureError> {
     let mut file = CaptureFile::open(reader)?;
     let mut table = Table::new(given, rows);
     let mut packets = Packets::default();
     let mut span: Option<(i64, i64)> = None;
     while let Some(frame) = file.next_frame()? {
+        if !goes_on(&frame) {
+            break;
+        }
         packets.all += 1;
         packets.cut += u64::from((frame.bytes.len() as u64) < u64::from(frame.original));
         let (first, last) = span.unwrap_or((frame.time_ns, frame.time_ns));

@@ -107,6 +107,7 @@ fn write_beside(text: &mut String, beside: &Beside) {
             ("bytes sent again", one.retransmitted_bytes),
             ("bytes sent", one.bytes_sent),
             ("segments sent", one.data_segments),
+            ("bytes received", one.bytes_received),
         ];
         let differing: Vec<String> = pairs
             .into_iter()

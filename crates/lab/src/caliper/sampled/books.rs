@@ -13,6 +13,8 @@ use nightwatt_probes::{Function, Sample, Samples};
 
 use super::Section;
 use super::channels::Channels;
+use super::following::Kept;
+use crate::caliper::Event;
 use crate::error::Error;
 
 /// Where stacks of threads begin.
@@ -109,40 +111,9 @@ impl Books {
         self.asked
     }
 
-    /// From here on it counts.
-    pub(super) fn begin(&mut self, at: Mono) {
-        self.from = at;
-        self.channels.skip_to(at);
-    }
-
     /// What is later does not count, whether it has come already or comes yet.
     pub(super) fn end(&mut self, at: Mono) {
         self.to = at;
-    }
-
-    /// Takes the samples that have come.
-    pub(super) fn read(&mut self, samples: &mut Samples) {
-        for (at, sample) in samples.read() {
-            if at <= self.from {
-                continue;
-            }
-            let stack = match &sample {
-                Sample::Watched(stack) => Some(self.number(stack, samples.functions())),
-                _ => None,
-            };
-            let counted = match (&sample, stack) {
-                (Sample::Watched(places), Some(stack)) => {
-                    Counted::Watched { stack, whole: is_whole(places, samples.functions()) }
-                }
-                (Sample::Idle, _) => Counted::Idle,
-                _ => Counted::Other,
-            };
-            self.waiting.push_back((at, counted));
-            self.count_to(Mono(at.0.saturating_sub(HOLD)));
-            if sample != Sample::Idle {
-                self.channels.take(Busy { at, stack });
-            }
-        }
     }
 
     /// Counts those up to a moment that are no later than the end.
@@ -172,6 +143,41 @@ impl Books {
     pub(super) fn close(&mut self) {
         self.count_to(self.to);
         self.channels.skip_to(self.to);
+    }
+}
+
+impl Kept for Books {
+    fn begin(&mut self, at: Mono) {
+        self.from = at;
+        self.channels.skip_to(at);
+    }
+
+    fn read(&mut self, samples: &mut Samples) {
+        for (at, sample) in samples.read() {
+            if at <= self.from {
+                continue;
+            }
+            let stack = match &sample {
+                Sample::Watched(stack) => Some(self.number(stack, samples.functions())),
+                _ => None,
+            };
+            let counted = match (&sample, stack) {
+                (Sample::Watched(places), Some(stack)) => {
+                    Counted::Watched { stack, whole: is_whole(places, samples.functions()) }
+                }
+                (Sample::Idle, _) => Counted::Idle,
+                _ => Counted::Other,
+            };
+            self.waiting.push_back((at, counted));
+            self.count_to(Mono(at.0.saturating_sub(HOLD)));
+            if sample != Sample::Idle {
+                self.channels.take(Busy { at, stack });
+            }
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        self.channels.event(event);
     }
 }
 

@@ -14,7 +14,8 @@ use super::super::folded::{StackReport, lines};
 use super::super::result::{ChannelTotal, of_meters};
 use super::books::Books;
 use super::channels::OneChannel;
-use super::{CaliperOptions, Course, Target};
+use super::{CaliperOptions, Target};
+use crate::caliper::Course;
 
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Error;
 use crate::tcp::counters::{Machine, Network, Process};
+use crate::tcp::idle::IdleTrace;
 
 /// Connections are under way by then, or something is wrong with them, and their program says so.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
@@ -72,10 +73,11 @@ pub fn answer(
 ) -> Result<(), Error> {
     let told = || Error::system("answer what is asked about counters");
     let host = Host::default();
+    let idle = IdleTrace::start(&host);
     for line in questions.lines() {
         let line = line.map_err(told())?;
         let answer = match serde_json::from_str(&line) {
-            Ok(question) => match count(&host, card, &question, stop) {
+            Ok(question) => match count((&host, &idle), card, &question, stop) {
                 Ok(counted) => Answer::Counted(Box::new(counted)),
                 Err(error) => Answer::Failed(error.to_string()),
             },
@@ -87,14 +89,19 @@ pub fn answer(
     Ok(())
 }
 
-fn count(host: &Host, card: &str, question: &Question, stop: &Stop) -> Result<Counted, Error> {
+fn count(
+    (host, idle): (&Host, &IdleTrace),
+    card: &str,
+    question: &Question,
+    stop: &Stop,
+) -> Result<Counted, Error> {
     let network = || Network::read(host, std::process::id(), card);
     if let Some(opened) = question.opened {
         wait_for_more(opened, network, stop)?;
     }
     let processes = question.processes.iter().map(|process| Process::read(host, *process));
     let processes = processes.collect::<Result<_, _>>()?;
-    let machine = Some(Machine::read(host)?);
+    let machine = Some(idle.read(host)?);
     let at_ns = monotonic().since(Mono::ZERO).as_nanos() as u64;
     Ok(Counted { at_ns, machine, network: network()?, processes })
 }

@@ -188,6 +188,9 @@ impl EndsConfig {
 mod tests {
     use super::*;
 
+    /// The table of a guest.
+    const GUEST: &str = "kind = \"qemu\"\ndisk = \"d\"";
+
     fn words(text: &str) -> Result<ssh::Config, String> {
         match EndConfig::from_words("sender", text).map_err(|error| error.to_string())? {
             EndConfig {
@@ -224,27 +227,20 @@ mod tests {
         assert_eq!(ends[0].card.as_deref(), Some("eth1"));
         assert_eq!(ends[1].program.as_deref(), Some("/opt/nightwatt"));
         assert_eq!([ends[0].is_metered, ends[1].is_metered], [false, true]);
-        let guests = "[sender]\nkind = \"qemu\"\ndisk = \"d\"\n[receiver]\nkind = \"qemu\"\ndisk = \"d\"\naccel = \"tcg\"";
-        assert!(matches!(EndsConfig::from_toml("f", guests), Ok(EndsConfig::Guests(_))));
+        let guests = format!("[sender]\n{GUEST}\n[receiver]\n{GUEST}\naccel = \"tcg\"");
+        assert!(matches!(EndsConfig::from_toml("f", &guests), Ok(EndsConfig::Guests(_))));
     }
 
     #[test]
     fn ends_that_cannot_be_joined_are_refused_with_the_reason() {
         let ssh = "kind = \"ssh\"\nhost = \"a\"";
+        let guest = |more: &str| format!("{GUEST}\n{more}");
         for (sender, receiver, said) in [
             ("kind = \"host\"", "kind = \"host\"", "another machine"),
-            ("kind = \"qemu\"\ndisk = \"d\"", ssh, "`qemu` and `ssh`"),
+            (GUEST, ssh, "`qemu` and `ssh`"),
             ("kind = \"podman\"", "kind = \"podman\"", "two of kind"),
-            (
-                "kind = \"qemu\"\ndisk = \"d\"\ncard = \"eth1\"",
-                "kind = \"qemu\"\ndisk = \"d\"",
-                "leave both out",
-            ),
-            (
-                "kind = \"qemu\"\ndisk = \"d\"\nmetered = true",
-                "kind = \"qemu\"\ndisk = \"d\"",
-                "both of them",
-            ),
+            (&guest("card = \"eth1\""), GUEST, "leave both out"),
+            (&guest("metered = true"), GUEST, "both of them"),
             ("kind = \"host\"", "kind = \"ssh\"\nhost = \"a\"\nmetered = true", "one machine"),
             (ssh, "kind = \"ssh\"\nhost = \"a\"\ncard = \"a b\"", "`a b`"),
             (ssh, "kind = \"ssh\"\nhost = \"a\"\ncrad = \"x\"", "crad"),

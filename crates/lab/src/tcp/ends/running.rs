@@ -1,5 +1,6 @@
 //! Programs at the ends of a link.
 
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -54,7 +55,7 @@ pub struct Running {
     what: String,
     child: Child,
     stdout: BufReader<ChildStdout>,
-    errors: std::fs::File,
+    errors: File,
     ended: bool,
     there: Option<There>,
 }
@@ -161,23 +162,45 @@ impl Running {
 
     /// Tells it to end, and waits for that; gives what else it has printed.
     pub fn end(self, stop: &Stop) -> Result<String, Error> {
+        self.tell_to_end();
+        self.output(stop)
+    }
+
+    /// What it prints, for somebody else to read while it runs.
+    pub fn printed(&self) -> io::Result<File> {
+        Ok(self.stdout.get_ref().as_fd().try_clone_to_owned()?.into())
+    }
+
+    /// Tells it to end, and gives what it has complained of. What it prints must be read meanwhile.
+    pub fn complaints(mut self) -> Result<String, Error> {
+        self.tell_to_end();
+        let status = self.child.wait().map_err(Error::system(&self.what))?;
+        self.ended = true;
+        if status.success() { Ok(self.complained()) } else { Err(self.failed()) }
+    }
+
+    fn tell_to_end(&self) {
         if let Some(there) = &self.there {
             there.signal("TERM");
         } else if let Some(process) = Pid::from_raw(self.child.id().cast_signed()) {
             // It has not been waited for, so the number is still its.
             let _ = kill_process(process, Signal::TERM);
         }
-        self.output(stop)
     }
 
-    fn failed(&mut self) -> Error {
+    fn complained(&mut self) -> String {
         let mut said = String::new();
         let _ = io::Seek::rewind(&mut self.errors);
         let _ = self.errors.read_to_string(&mut said);
+        said
+    }
+
+    /// It has ended too early.
+    pub(in crate::tcp) fn failed(&mut self) -> Error {
         Error::Command {
             what: self.what.clone(),
             command: format!("process {}", self.child.id()),
-            said: beginning(&said),
+            said: beginning(&self.complained()),
         }
     }
 }

@@ -38,7 +38,7 @@ pub struct Shown {
 }
 
 /// All that is compared, in the order of tables. Of each end only where each has a kernel of its own.
-pub const SHOWN: [Shown; 17] = {
+pub const SHOWN: [Shown; 18] = {
     const fn it(
         name: &'static str,
         title: &'static str,
@@ -54,6 +54,7 @@ pub const SHOWN: [Shown; 17] = {
         it("receiver_cpu", "CPU of the receiver", "s", false),
         it("active", "active CPU", "s", false),
         it("wake_ups", "wake-ups", "", true),
+        it("traced_wake_ups", "wake-ups, traced", "", false),
         it("sender_active", "active CPU, sender", "s", false),
         it("receiver_active", "active CPU, receiver", "s", false),
         it("sender_wake_ups", "wake-ups, sender", "", true),
@@ -341,7 +342,8 @@ impl HelpsReport {
     fn note(&mut self) {
         if self.energy_is_modelled && !self.energy_source.is_empty() {
             let mut changes = self.links.iter().flat_map(|it| &it.changes);
-            let counts = changes.any(|it| it.figures.contains_key("wake_ups"));
+            let counted = ["wake_ups", "traced_wake_ups"];
+            let counts = changes.any(|it| counted.iter().any(|name| it.figures.contains_key(name)));
             self.notes.extend(about_waking(self.wake_joules, counts));
         }
         self.notes.extend(about_frequency(&self.settings));

@@ -36,6 +36,7 @@ fn plan(changes: &str, most: u32) -> HelpsPlan {
             energy: None,
             wake_cost: None,
             kernel_time: None,
+            capture: false,
             program: PathBuf::new(),
             seed: SEED,
         },

@@ -8,7 +8,8 @@ pub(in crate::tcp) fn about_waking(joules: Option<f64>, counts: bool) -> Option<
         (Some(_), true) => return None,
         (Some(_), false) => {
             "nothing is added for wake-ups in spite of `--wake-energy`: this kernel counts no entries into idle \
-             states (/sys/devices/system/cpu/cpu*/cpuidle), as in many virtual machines"
+             states (/sys/devices/system/cpu/cpu*/cpuidle), as in many virtual machines, and the tracepoint \
+             power:cpu_idle cannot be counted"
         }
         (None, _) => {
             "energy is modelled from what the CPUs do; what a wake-up takes is not in it: `--wake-energy` gives \
@@ -16,6 +17,11 @@ pub(in crate::tcp) fn about_waking(joules: Option<f64>, counts: bool) -> Option<
         }
     };
     Some(said.to_owned())
+}
+
+/// Why the tracepoint of rest is not counted on this machine.
+pub(in crate::tcp) fn about_tracing(why: &str) -> String {
+    format!("wake-ups of this machine are not counted by the tracepoint power:cpu_idle: {why}")
 }
 
 /// CPUs that choose their frequency take another time and another energy for the same work, by what else

@@ -9,6 +9,7 @@ use nightwatt_model::stats::sequential::StopRule;
 use serde::Serialize;
 
 use super::breakdown::Breakdown;
+use super::captured::CaptureBooks;
 use super::figures::{FIGURES, Figures};
 use super::kernel_time::{self, KernelTimeReport};
 use super::notes::{about_frequency, about_waking, below_idle};
@@ -95,6 +96,9 @@ pub struct ScenarioReport {
     pub cards: Option<[Card; 2]>,
     /// What they were to do and do not.
     pub refused: Vec<Refusal>,
+    /// Why nothing was captured, if it was to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uncaptured: Option<&'static str>,
     /// What the relay has done, over the whole time.
     pub relayed: Option<Relayed>,
     /// What was run over it.
@@ -154,6 +158,9 @@ pub struct Run {
     pub figures: Figures,
     /// Where the books do not agree.
     pub disagreements: Vec<String>,
+    /// What was captured of it, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capture: Option<CaptureBooks>,
     /// Where the CPUs' time went, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_time: Option<KernelTimeReport>,
@@ -240,7 +247,8 @@ impl Report {
     fn note(&mut self) {
         if self.energy_is_modelled && !self.energy_source.is_empty() {
             let mut cells = self.scenarios.iter().flat_map(|it| &it.cells);
-            let counts = cells.any(|it| it.figures.contains_key("wake_ups"));
+            let counted = ["wake_ups", "traced_wake_ups"];
+            let counts = cells.any(|it| counted.iter().any(|name| it.figures.contains_key(name)));
             self.notes.extend(about_waking(self.wake_joules, counts));
         }
         self.notes.extend(about_frequency(&self.settings));
@@ -258,6 +266,7 @@ impl Report {
                     "scenario {name}: the link is not what it should be, {what}: {found}"
                 ));
             }
+            self.notes.extend(it.uncaptured.map(|why| format!("scenario {name}: {why}")));
             self.notes.extend(it.refused.iter().map(|no| {
                 format!("scenario {name}: the {}'s card refuses {}: {}", no.end, no.what, no.why)
             }));
@@ -319,6 +328,7 @@ impl ScenarioReport {
             link,
             cards: None,
             refused: Vec::new(),
+            uncaptured: None,
             relayed: None,
             cells: Vec::new(),
             idle_busy: None,

@@ -10,6 +10,7 @@ use nightwatt_model::time::Mono;
 
 use super::figures::{Fetched, Figures, Idle, Side, Whole, Window, disagreements, figures};
 use super::kernel_time;
+use super::notes::about_tracing;
 use super::result::{self, Report, Run, ScenarioReport};
 use super::{Cell, Error, Plan};
 use crate::compare::figures::{channels_of, name_of};
@@ -20,6 +21,7 @@ use crate::tcp::cards::{Card, Cards, Feature, Features};
 use crate::tcp::check::{Check, Found};
 use crate::tcp::counters::{Machine, Network, Process};
 use crate::tcp::ends::{Counted, Ends, EndsConfig, Pair, Running};
+use crate::tcp::idle::IdleTrace;
 use crate::tcp::link::{Emulation, Link};
 use crate::tcp::relay::Relayed;
 use crate::tcp::scenario::Scenario;
@@ -41,6 +43,9 @@ const NOBODY: [&[u32]; 2] = [&[], &[]];
 
 /// Where the sender listens.
 const PORT: u16 = 5210;
+
+/// Connections that are compared with a capture one by one.
+const COMPARED: &str = "1000";
 
 /// What happens now.
 #[derive(Debug, Clone)]
@@ -67,6 +72,7 @@ pub(super) fn all(
 ) -> Result<(Report, Result<(), Error>), Error> {
     let mut lab = Lab::open(plan, stop)?;
     let mut report = Report::of(plan, settings(&lab.host), &lab.ends);
+    report.notes.extend(lab.idle_trace.refused.as_deref().map(about_tracing));
     let mut outcome = Ok(());
     for (place, scenario) in plan.scenarios.iter().enumerate() {
         let mut tell = |news: News| {
@@ -131,6 +137,7 @@ pub(in crate::tcp) struct Lab<'a> {
     pub(in crate::tcp) plan: &'a Plan,
     pub(in crate::tcp) stop: &'a Stop,
     pub(in crate::tcp) host: Host,
+    pub(in crate::tcp) idle_trace: IdleTrace,
     /// Those that say something of an end.
     meters: Option<Meters>,
     /// Gone with the ends, however we end.
@@ -143,6 +150,8 @@ pub(in crate::tcp) struct Standing {
     pub(in crate::tcp) link: Link,
     pub(in crate::tcp) cards: Cards,
     serving: Running,
+    /// Answers what comes behind all else, where runs are captured.
+    answering: Option<Running>,
 }
 
 /// A link that was made and looked at.
@@ -154,7 +163,7 @@ pub(in crate::tcp) struct Joined {
 
 impl Standing {
     /// May a frame have several segments?
-    fn joins(&self) -> bool {
+    pub(super) fn joins(&self) -> bool {
         self.cards.now().iter().any(Card::joins)
     }
 }
@@ -200,7 +209,8 @@ impl<'a> Lab<'a> {
         };
         let ends = Ends::start(&plan.ends, &plan.program, stop)?;
         let folder = ends.scratch();
-        Ok(Self { plan, stop, host, meters, folder, ends })
+        let idle_trace = IdleTrace::start(&host);
+        Ok(Self { plan, stop, host, idle_trace, meters, folder, ends })
     }
 
     /// Joins the ends, and looks whether the link is what it should be: each packet is a frame of its own
@@ -231,12 +241,15 @@ impl<'a> Lab<'a> {
         let mut serving = self.ends.sender.spawn_ours("serve connections", &words)?;
         serving.first_line(self.stop)?;
         let Joined { link, cards, .. } = joined;
-        Ok(Standing { link, cards, serving })
+        let is_captured = self.plan.capture && self.uncaptured(link.emulation.loss).is_none();
+        let answering = if is_captured { Some(self.answering()?) } else { None };
+        Ok(Standing { link, cards, serving, answering })
     }
 
     /// Takes all of it away.
     pub(in crate::tcp) fn end(&self, standing: Standing) -> Result<Option<Relayed>, Error> {
-        let Standing { link, cards, serving } = standing;
+        let Standing { link, cards, serving, answering } = standing;
+        answering.map(|it| it.end(self.stop)).transpose()?;
         serving.end(self.stop)?;
         cards.put_back(&self.ends)?;
         link.end(&self.ends, self.stop)
@@ -274,6 +287,7 @@ impl<'a> Lab<'a> {
             report.refused = joined.cards.switch(&self.ends, &wanted)?;
         }
         report.cards = Some(joined.cards.now().clone());
+        report.uncaptured = self.uncaptured(joined.emulation().loss);
         let standing = self.serve(joined)?;
         let mut lengths = self.lengths(tell)?;
         self.plan.cells.iter().for_each(|cell| report.cell(cell));
@@ -347,7 +361,7 @@ impl<'a> Lab<'a> {
             "--congestion",
             &cell.congestion,
             "--records",
-            "0",
+            if self.plan.capture { COMPARED } else { "0" },
             "--json",
         ];
         words.extend(more.iter().map(String::as_str));
@@ -458,11 +472,11 @@ impl<'a> Lab<'a> {
     fn machine(&self) -> Result<Option<Machine>, Error> {
         match self.ends.pair() {
             Pair::Hosts { is_here: false, .. } => Ok(None),
-            _ => Machine::read(&self.host).map(Some),
+            _ => self.idle_trace.read(&self.host).map(Some),
         }
     }
 
-    fn networks(&self) -> Result<[Network; 2], Error> {
+    pub(super) fn networks(&self) -> Result<[Network; 2], Error> {
         Ok(self.ends.count(&self.host, NOBODY)?.map(|it| it.network))
     }
 
@@ -474,6 +488,23 @@ impl<'a> Lab<'a> {
         idle: &Idle,
         report: &mut ScenarioReport,
     ) -> Result<Run, Error> {
+        if standing.answering.is_none() {
+            return Ok(self.counted(standing, how, idle, report)?.0);
+        }
+        let begun = self.begin_capture(standing)?;
+        let (mut run, said) = self.counted(standing, how, idle, report)?;
+        run.captured(self.end_capture(begun, standing, &said)?);
+        Ok(run)
+    }
+
+    /// One run by counters, and what `tcp fetch` has printed of it.
+    fn counted(
+        &mut self,
+        standing: &Standing,
+        how: How<'_>,
+        idle: &Idle,
+        report: &mut ScenarioReport,
+    ) -> Result<(Run, String), Error> {
         let How { cell, length, .. } = how;
         let planted_before = standing.link.planted(&self.ends.receiver)?;
         let before = self.networks()?;
@@ -490,7 +521,8 @@ impl<'a> Lab<'a> {
         let hz = self.plan.kernel_time;
         let watched = kernel_time::during(hz, &[serve, fetch], || self.watch(length, look))?;
         let (([first, last], lasted, channels), kernel_time) = watched;
-        let fetched = Fetched::read(&fetching.output(self.stop)?)?;
+        let said = fetching.output(self.stop)?;
+        let fetched = Fetched::read(&said)?;
         let after = self.networks()?;
         let planted = standing.link.planted(&self.ends.receiver)?;
         let planted = planted.zip(planted_before).map(|(now, then)| now.since(then));
@@ -518,15 +550,17 @@ impl<'a> Lab<'a> {
         // A card of somebody's has other frames, and a kernel of its own has the segments of ssh.
         let is_shared = standing.joins() || self.ends.are_apart();
         let disagreements = disagreements(&fetched, &whole, is_shared);
-        Ok(Run {
+        let run = Run {
             seconds: window.seconds,
             completed: fetched.completed,
             failed: fetched.failed,
             congestion: fetched.congestion,
             figures,
             disagreements,
+            capture: None,
             kernel_time,
-        })
+        };
+        Ok((run, said))
     }
 }
 

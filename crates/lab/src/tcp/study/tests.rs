@@ -21,6 +21,7 @@ fn plan() -> Plan {
         energy: None,
         wake_cost: None,
         kernel_time: None,
+        capture: false,
         program: PathBuf::new(),
         seed: 1,
     }
@@ -43,8 +44,10 @@ fn plans_that_cannot_be_run_say_why() {
     assert!(said(Plan { cells: Vec::new(), ..plan() }).contains("nothing to run"));
     let apart = EndConfig::from_words("sender", "ssh:a").unwrap();
     let ends = EndsConfig::of(apart, EndConfig::from_words("receiver", "here").unwrap()).unwrap();
-    let sampled = Plan { ends, kernel_time: Some(997), ..plan() };
+    let sampled = Plan { ends: ends.clone(), kernel_time: Some(997), ..plan() };
     assert!(said(sampled).contains("of this machine"), "its CPUs are not the sender's");
+    let captured = Plan { ends, capture: true, ..plan() };
+    assert!(said(captured).contains("`nightwatt tcp check`"), "its card is not here");
     assert!(said(Plan { lifetimes: 1.0, ..plan() }).contains("3 mean lifetimes"));
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::captured::CaptureBooks;
 use super::result::{CellReport, Report, ScenarioReport};
 use crate::tcp::check::Direction;
 
@@ -44,7 +45,7 @@ enum Shown {
 
 /// Columns that say what was run are before these. Of each end that is a machine of its own, only where
 /// both are.
-const COLUMNS: [(&str, &str, Shown, bool); 15] = [
+const COLUMNS: [(&str, &str, Shown, bool); 18] = [
     ("lifetime", "lifetime", Shown::Sure("s"), false),
     ("sender CPU", "sender_cpu", Shown::Sure("s"), false),
     ("receiver CPU", "receiver_cpu", Shown::Sure("s"), false),
@@ -52,10 +53,13 @@ const COLUMNS: [(&str, &str, Shown, bool); 15] = [
     ("receiver active", "receiver_active", Shown::Sure("s"), true),
     ("sender wake-ups", "sender_wake_ups", Shown::Sure(""), true),
     ("receiver wake-ups", "receiver_wake_ups", Shown::Sure(""), true),
+    ("sender traced", "sender_traced_wake_ups", Shown::Sure(""), true),
+    ("receiver traced", "receiver_traced_wake_ups", Shown::Sure(""), true),
     ("sender interrupts", "sender_interrupts", Shown::Sure(""), true),
     ("receiver interrupts", "receiver_interrupts", Shown::Sure(""), true),
     ("active CPU", "active", Shown::Sure("s"), false),
     ("wake-ups", "wake_ups", Shown::Sure(""), false),
+    ("traced", "traced_wake_ups", Shown::Sure(""), false),
     ("energy", "energy", Shown::Sure("J"), false),
     ("rate", "rate", Shown::Bare("bit/s"), false),
     ("round trip", "round_trip", Shown::Bare("s"), false),
@@ -111,6 +115,10 @@ impl ScenarioReport {
         for cell in &self.cells {
             if let Some(times) = &cell.kernel_time {
                 let _ = writeln!(text, "  {}: {}", cell.cell.text(), times.text());
+            }
+            let captures = cell.runs.iter().filter_map(|run| run.capture.as_ref());
+            if let Some(said) = CaptureBooks::text(captures) {
+                let _ = writeln!(text, "  {}: {said}", cell.cell.text());
             }
         }
         text

@@ -1,0 +1,387 @@
+//! A run's capture beside the books of kernels and cards. Pure, but for what starts it.
+
+use std::fmt::Write;
+
+use nightwatt_tcp::capture::{self, Beside, Counts, Pair};
+use serde::Serialize;
+
+use super::Error;
+use super::result::Run;
+use super::runs::{Lab, Standing};
+use crate::tcp::capture::{Captured, Capturing, ROWS};
+use crate::tcp::check::ask;
+use crate::tcp::counters::Network;
+use crate::tcp::ends::Running;
+use crate::tcp::link::{Means, Planted};
+use crate::tcp::probe::Asking;
+
+/// Where questions are answered that come behind all else on the link.
+const PORT: u16 = 5003;
+
+/// Questions of one try: where packets are lost, one is answered almost surely.
+const ECHOES: u32 = 5;
+
+/// Tries.
+const TRIES: u32 = 5;
+
+/// What was captured of a run, beside what others say of the same.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CaptureBooks {
+    /// Frames in both directions.
+    pub packets: u64,
+    /// All of them are there: tcpdump has kept up.
+    pub is_whole: bool,
+    /// Those with which it has not.
+    pub dropped: u64,
+    /// Connections of which something was captured. One has asked the sender for its figures.
+    pub connections: u64,
+    /// Connections that are compared with `TCP_INFO` of both ends, one by one: the first that ended.
+    pub compared: u64,
+    /// Those that are equal: segments and bytes sent, and sent again; bytes received.
+    pub equal: u64,
+    /// Of which the sender's kernel tells nothing.
+    pub unknown: u64,
+    /// Frames that the sender's card has sent: `kernel` is its counter.
+    pub frames_sent: Pair,
+    /// Their bytes.
+    pub bytes_sent: Pair,
+    /// Frames that it has received; where cards join frames, theirs are others.
+    pub frames_received: Pair,
+    /// Segments that the sender has sent again: `kernel` is `Tcp.RetransSegs` of its network.
+    pub retransmitted_segments: Pair,
+    /// Frames that were sent and that the receiver's network has not seen; `kernel` is what was lost on purpose.
+    pub lost: Pair,
+    /// Packets that the queue of the sender's card had no room for. TCP has counted them as sent, and they come
+    /// behind the place of the capture.
+    pub dropped_by_queue: u64,
+    /// What the sender has sent, of all connections; unknown of more than are told apart.
+    pub sender: Option<Counts>,
+    /// The same of the receiver.
+    pub receiver: Option<Counts>,
+    /// What does not agree, in words.
+    pub disagreements: Vec<String>,
+}
+
+/// Counters around a capture, or what they have counted in it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Around {
+    /// The sender's, and the receiver's.
+    networks: [Network; 2],
+    planted: Option<Planted>,
+    dropped_by_queue: u64,
+}
+
+impl Around {
+    fn since(&self, before: &Self) -> Self {
+        let network = |end: usize| self.networks[end].since(&before.networks[end]);
+        Self {
+            networks: [network(0), network(1)],
+            planted: self.planted.zip(before.planted).map(|(now, then)| now.since(then)),
+            dropped_by_queue: self.dropped_by_queue - before.dropped_by_queue,
+        }
+    }
+}
+
+/// A capture, and the counters just before it began and just after.
+pub(super) struct Begun {
+    capturing: Capturing,
+    before: [Around; 2],
+}
+
+/// What was counted while packets were captured. Counters are not read at the same moment as a capture begins
+/// and ends: it has what was counted from just after its beginning to just before its end at least, and from just
+/// before to just after at most.
+pub(super) struct Counted {
+    least: Around,
+    most: Around,
+}
+
+impl Lab<'_> {
+    /// Why there is no capture over such a link, though one was asked for.
+    pub(super) fn uncaptured(&self, loss: Means) -> Option<&'static str> {
+        let is_before = self.plan.capture && loss == Means::Netem;
+        is_before.then_some(
+            "nothing is captured: netem loses packets before they come to where a capture of the sender is",
+        )
+    }
+
+    /// Has the sender answer what comes behind all else on the link.
+    pub(super) fn answering(&self) -> Result<Running, Error> {
+        let sender = &self.ends.sender;
+        sender.run("capture packets: install tcpdump at the sender", "command -v tcpdump")?;
+        let at = format!("{}:{PORT}", sender.address);
+        let words = ["tcp", "link", "answer", "--listen", &at];
+        let mut answering = sender.spawn_ours("answer probes", &words)?;
+        answering.first_line(self.stop)?;
+        Ok(answering)
+    }
+
+    /// Waits until nothing is under way: a question and its answer come behind all else, in both directions.
+    fn settle(&self) -> Result<(), Error> {
+        let target = self.address()?;
+        let asking = Asking { target, echoes: ECHOES, load: None, count: None };
+        for _ in 0..TRIES {
+            let probed = ask(&self.ends.receiver, &asking, self.stop)?;
+            if !probed.round_trips.is_empty() {
+                return Ok(());
+            }
+        }
+        Err(Error::Command {
+            what: "compare a capture".to_owned(),
+            command: format!("ask {target}"),
+            said: "no question was answered over the link".to_owned(),
+        })
+    }
+
+    fn address(&self) -> Result<std::net::SocketAddr, Error> {
+        let address = &self.ends.sender.address;
+        let at = format!("{address}:{PORT}").parse();
+        at.map_err(|_| Error::Options(format!("no address: {address}")))
+    }
+
+    fn around(&self, standing: &Standing) -> Result<Around, Error> {
+        Ok(Around {
+            networks: self.networks()?,
+            planted: standing.link.planted(&self.ends.receiver)?,
+            dropped_by_queue: standing.link.dropped_by_queue(&self.ends.sender)?,
+        })
+    }
+
+    pub(super) fn begin_capture(&self, standing: &Standing) -> Result<Begun, Error> {
+        self.settle()?;
+        let before = self.around(standing)?;
+        let capturing = Capturing::start(&self.ends.sender, self.address()?, self.stop)?;
+        Ok(Begun { capturing, before: [before, self.around(standing)?] })
+    }
+
+    /// Puts it beside what others have counted; `said` is what `tcp fetch` has printed.
+    pub(super) fn end_capture(
+        &self,
+        begun: Begun,
+        standing: &Standing,
+        said: &str,
+    ) -> Result<CaptureBooks, Error> {
+        self.settle()?;
+        let [earlier, before] = &begun.before;
+        let least = self.around(standing)?.since(before);
+        let captured = begun.capturing.end(&self.ends.receiver, self.stop)?;
+        let counted = Counted { least, most: self.around(standing)?.since(earlier) };
+        let fetched = serde_json::from_str(said.trim()).map_err(|error| Error::Said {
+            program: "nightwatt tcp fetch",
+            why: error.to_string(),
+            said: said.chars().take(200).collect(),
+        })?;
+        Ok(books(&captured, &counted, &fetched, standing.joins()))
+    }
+}
+
+/// What was captured beside what kernels and cards have counted. Where cards join frames (`joins`), those that
+/// come are not those that were sent.
+pub(super) fn books(
+    captured: &Captured,
+    counted: &Counted,
+    fetched: &capture::Fetched,
+    joins: bool,
+) -> CaptureBooks {
+    let Captured { report, sent, received, dropped, is_whole } = captured;
+    let [sender, receiver] = &counted.least.networks;
+    let Beside { connections, equal, unknown, .. } = capture::beside(&report.connections, fetched);
+    let is_all = report.totals.connections <= ROWS as u64;
+    let sum = |of: fn(&capture::ConnectionRow) -> Counts| {
+        let mut sum = Counts::default();
+        report.connections.iter().for_each(|row| sum.add(&of(row)));
+        is_all.then_some(sum)
+    };
+    let sides = [sum(|row| row.from_server.counts), sum(|row| row.from_client.counts)];
+    let pair = |capture: u64, kernel: u64| Pair { capture, kernel: Some(kernel) };
+    let unless_joined = |pair: Pair| Pair { kernel: pair.kernel.filter(|_| !joins), ..pair };
+    let mut books = CaptureBooks {
+        packets: sent.count + received.count,
+        is_whole: *is_whole && *dropped == 0,
+        dropped: *dropped,
+        connections: report.totals.connections,
+        compared: connections.len() as u64,
+        equal,
+        unknown,
+        frames_sent: pair(sent.count, sender.sent_frames),
+        bytes_sent: pair(sent.bytes, sender.sent_bytes),
+        frames_received: unless_joined(pair(received.count, sender.received_frames)),
+        retransmitted_segments: Pair {
+            capture: sides[0].map_or(0, |it| it.retransmitted_segments),
+            kernel: sides[0].map(|_| sender.protocol("Tcp.RetransSegs")),
+        },
+        lost: unless_joined(Pair {
+            capture: sent.count.saturating_sub(receiver.protocol("Ip.InDelivers")),
+            kernel: counted.least.planted.map(|it| it.lost),
+        }),
+        dropped_by_queue: counted.most.dropped_by_queue,
+        sender: sides[0],
+        receiver: sides[1],
+        disagreements: Vec::new(),
+    };
+    if books.is_whole {
+        books.disagreements = disagreements(&books, counted);
+    }
+    books
+}
+
+fn disagreements(books: &CaptureBooks, counted: &Counted) -> Vec<String> {
+    let mut all = Vec::new();
+    let Counted { least, most } = counted;
+    let queue = books.dropped_by_queue;
+    let mut compare = |what: &str, who: &str, pair: Pair, most: u64, queue: u64| {
+        let Some(kernel) = pair.kernel else { return };
+        // What a queue has dropped was counted before, and is captured behind it.
+        if !(kernel.saturating_sub(queue)..=most.max(kernel)).contains(&pair.capture) {
+            all.push(format!("{} {what} captured, {kernel} by {who}", pair.capture));
+        }
+    };
+    let (card, [sender, _]) = ("the sender's card", &most.networks);
+    compare("frames sent", card, books.frames_sent, sender.sent_frames, 0);
+    compare("bytes sent", card, books.bytes_sent, sender.sent_bytes, 0);
+    compare("frames received", card, books.frames_received, sender.received_frames, 0);
+    let again = sender.protocol("Tcp.RetransSegs");
+    compare(
+        "segments sent again",
+        "the sender's kernel",
+        books.retransmitted_segments,
+        again,
+        queue,
+    );
+    let arrived = |of: &Around| of.networks[1].protocol("Ip.InDelivers");
+    let lost = most.planted.map_or(0, |it| it.lost) + arrived(most) - arrived(least);
+    compare("frames lost on the way", "the rule that loses them", books.lost, lost, 0);
+    let differing = books.compared - books.equal - books.unknown;
+    if differing > queue {
+        let compared = books.compared;
+        all.push(format!("{differing} of {compared} connections differ from their TCP_INFO"));
+    }
+    all
+}
+
+impl CaptureBooks {
+    /// Of several runs, in words.
+    pub(super) fn text<'a>(all: impl Iterator<Item = &'a Self>) -> Option<String> {
+        let all: Vec<&Self> = all.collect();
+        let sum = |of: fn(&Self) -> u64| all.iter().map(|it| of(it)).sum::<u64>();
+        let whole = all.iter().filter(|it| it.is_whole).count();
+        let agreeing = all.iter().filter(|it| it.is_whole && it.disagreements.is_empty()).count();
+        let mut text = format!(
+            "captured {} packets in {} runs, {agreeing} of {whole} whole ones agree; {} of {} connections equal \
+             to TCP_INFO, {} segments sent again",
+            sum(|it| it.packets),
+            all.len(),
+            sum(|it| it.equal),
+            sum(|it| it.compared),
+            sum(|it| it.retransmitted_segments.capture),
+        );
+        if all.iter().any(|it| it.lost.kernel.is_some()) {
+            let planted = sum(|it| it.lost.kernel.unwrap_or(0));
+            // Writing to a String cannot fail, here and below.
+            let _ = write!(
+                text,
+                ", {} of {} frames lost, {planted} on purpose",
+                sum(|it| it.lost.capture),
+                sum(|it| it.frames_sent.capture)
+            );
+        }
+        let queue = sum(|it| it.dropped_by_queue);
+        if queue > 0 {
+            let _ = write!(text, "; {queue} dropped by the sender's own queue before");
+        }
+        (!all.is_empty()).then_some(text)
+    }
+}
+
+impl Run {
+    /// Keeps what was captured of it.
+    pub(super) fn captured(&mut self, books: CaptureBooks) {
+        let told = books.disagreements.iter().map(|it| format!("capture: {it}"));
+        self.disagreements.extend(told);
+        self.capture = Some(books);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nightwatt_tcp::capture::check;
+
+    use super::*;
+    use crate::tcp::capture::Frames;
+
+    /// No connections: what cards and rules count is not about these.
+    fn captured(sent: u64) -> Captured {
+        let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
+        file.extend([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0]);
+        Captured {
+            report: check(&file[..], None, ROWS).unwrap(),
+            sent: Frames { count: sent, bytes: 1000 * sent },
+            received: Frames { count: 50, bytes: 3300 },
+            dropped: 0,
+            is_whole: true,
+        }
+    }
+
+    /// The card has sent 100 frames, of which 97 arrived.
+    fn counted(again: u64, lost: u64, dropped_by_queue: u64) -> Counted {
+        let network = |protocol: &str, count: u64| Network {
+            sent_frames: 100,
+            sent_bytes: 100_000,
+            received_frames: 50,
+            protocols: [(protocol.to_owned(), count)].into(),
+            ..Network::default()
+        };
+        let least = Around {
+            networks: [network("Tcp.RetransSegs", again), network("Ip.InDelivers", 97)],
+            planted: Some(Planted { came: 100, lost }),
+            dropped_by_queue,
+        };
+        Counted { most: least.clone(), least }
+    }
+
+    fn fetched(records: &str) -> capture::Fetched {
+        serde_json::from_str(&format!("{{\"direction\": \"fetch\", \"records\": [{records}]}}"))
+            .unwrap()
+    }
+
+    #[test]
+    fn a_capture_agrees_with_cards_kernels_and_the_rule_or_says_with_which_not() {
+        let of = |sent, counted: &Counted| {
+            books(&captured(sent), counted, &fetched(""), false).disagreements
+        };
+        assert_eq!(of(100, &counted(0, 3, 0)), Vec::<String>::new());
+        // Of 99 captured ones 97 have arrived: two were lost.
+        assert_eq!(
+            of(99, &counted(0, 3, 0)),
+            [
+                "99 frames sent captured, 100 by the sender's card",
+                "99000 bytes sent captured, 100000 by the sender's card",
+                "2 frames lost on the way captured, 3 by the rule that loses them",
+            ]
+        );
+        assert_eq!(
+            of(100, &counted(2, 3, 0)),
+            ["0 segments sent again captured, 2 by the sender's kernel"]
+        );
+        assert_eq!(
+            of(100, &counted(2, 3, 2)),
+            Vec::<String>::new(),
+            "its queue had no room for them"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_not_called_equal() {
+        let missed = Captured { dropped: 1, ..captured(90) };
+        let of_part = books(&missed, &counted(5, 9, 0), &fetched(""), false);
+        assert!(!of_part.is_whole && of_part.disagreements.is_empty(), "{of_part:?}");
+        assert_eq!(
+            CaptureBooks::text([&of_part].into_iter()).unwrap(),
+            "captured 140 packets in 1 runs, 0 of 0 whole ones agree; 0 of 0 connections equal to TCP_INFO, 0 segments sent again, 0 of 90 frames lost, 9 on purpose"
+        );
+        // Frames that are joined on their way are fewer where they arrive.
+        let joined = books(&captured(100), &counted(0, 9, 0), &fetched(""), true);
+        assert_eq!((joined.lost.kernel, joined.frames_received.kernel), (None, None));
+        assert_eq!(joined.disagreements, Vec::<String>::new());
+    }
+}
