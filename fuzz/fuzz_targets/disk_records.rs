@@ -27,7 +27,13 @@ impl Memory {
 
 impl Storage for Memory {
     fn list(&self) -> io::Result<Vec<(u64, u64)>> {
-        Ok(self.0.lock().unwrap().iter().map(|(number, file)| (*number, file.len() as u64)).collect())
+        Ok(self
+            .0
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(number, file)| (*number, file.len() as u64))
+            .collect())
     }
 
     fn create(&self, segment: u64) -> io::Result<()> {

@@ -33,8 +33,8 @@ use self::index::Variant;
 use self::log::{Bounds, Log, Shared};
 use self::record::{Body, Meta, Name};
 use self::storage::{Folder, Storage};
-pub(crate) use self::writer::write_back;
 use self::writer::Job;
+pub(crate) use self::writer::write_back;
 use crate::config::DiskConfig;
 use crate::error::StartError;
 use crate::status::DiskStatus;
@@ -90,7 +90,7 @@ impl DiskCache {
         let failed = |source| StartError::DiskCache { path: path.clone(), source };
         let folder = Folder::open(&path).map_err(failed)?;
         let mut secret = [0; 8];
-        getrandom::fill(&mut secret).map_err(|error| failed(error.into()))?;
+        getrandom::fill(&mut secret).map_err(|error| failed(std::io::Error::other(error)))?;
         let bounds = config.bounds(RECORDS);
         let began = clock.now().mono;
         let is_late = || clock.now().mono.since(began) > SCAN;
@@ -269,7 +269,9 @@ impl SiteDisk {
         let name = self.name(key);
         let _debt = self.cache.clock.owe();
         // It is never closed.
-        let Ok(turn) = Arc::clone(&self.cache.reads).acquire_owned().await else { return Vec::new() };
+        let Ok(turn) = Arc::clone(&self.cache.reads).acquire_owned().await else {
+            return Vec::new();
+        };
         let shared = Arc::clone(&self.cache.shared);
         let read = tokio::task::spawn_blocking(move || {
             let _turn = turn;

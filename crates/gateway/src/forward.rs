@@ -275,7 +275,7 @@ impl Forwarding<'_> {
                 let (exchange, sending) = (Arc::clone(&exchange), Arc::clone(&sending));
                 body.ahead(move || exchange.server_is_done(&sending))
             });
-            self.invalidate(&response, ticket.as_ref()).await;
+            self.invalidate((response.status(), response.headers()), ticket.as_ref()).await;
             let lent = Lent { origin, loan: Some(loan), sending };
             return Ok(self.answer(response, times, (validating, ticket), lent, exchange));
         }
@@ -340,9 +340,12 @@ impl Forwarding<'_> {
 
     /// Forgets what the request has made obsolete. Who asked for it is not answered before the disk knows,
     /// or has clearly failed: else the old could come back after a power cut.
-    async fn invalidate(&self, response: &Response<Answer>, ticket: Option<&Ticket>) {
+    async fn invalidate(
+        &self,
+        (status, headers): (StatusCode, &HeaderMap),
+        ticket: Option<&Ticket>,
+    ) {
         let (request, rules) = (head_of(self.facts, self.parts), &self.rules().key);
-        let (status, headers) = (response.status(), response.headers());
         let changed = invalidation::invalidated(&request, status, headers, rules);
         if let Err(error) = self.site().store.forget(&changed, ticket).settled().await {
             tracing::warn!(site = %self.site().name, id = %self.facts.id, %error, "the disk cache does not know yet what is obsolete");

@@ -21,10 +21,10 @@ use nightwatt_httpcache::{
 use quick_cache::sync::Cache;
 use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter};
 
-use crate::disk_cache::record::{Body, variant};
-use crate::disk_cache::{Forgotten, SiteDisk};
 pub(crate) use self::collecting::Collecting;
 pub(crate) use self::popularity::{Popularity, Sake};
+use crate::disk_cache::record::{Body, variant};
+use crate::disk_cache::{Forgotten, SiteDisk};
 
 /// Variants of one resource kept at once; the oldest goes first.
 const VARIANTS: usize = 8;

@@ -51,7 +51,8 @@ impl DiskConfig {
             [("size_mb", self.size_mb, 8, MB), ("write_mb_per_day", self.write_mb_per_day, 1, MB)];
         for (key, value, least, most) in bounds {
             if !(least..=most).contains(&value) {
-                let text = format!("`{key}` is {value}, but it must lie between {least} and {most}");
+                let text =
+                    format!("`{key}` is {value}, but it must lie between {least} and {most}");
                 return wrong(format!("cache.disk.{key}"), text);
             }
         }

@@ -161,12 +161,7 @@ impl<S: Storage> Log<S> {
 
     /// Writes a batch, with no more than `allowed` bytes. What is left out was not meant any more, or
     /// would have been too much.
-    pub fn write(
-        &mut self,
-        batch: Vec<New>,
-        allowed: u64,
-        day: Day,
-    ) -> io::Result<Written> {
+    pub fn write(&mut self, batch: Vec<New>, allowed: u64, day: Day) -> io::Result<Written> {
         let mut written = Written::default();
         let names: Vec<Name> = batch.iter().map(|new| new.meta.name.clone()).collect();
         names.iter().for_each(|name| self.shared.index().begin(name));
@@ -229,7 +224,8 @@ impl<S: Storage> Log<S> {
             written.left_out += 1;
             return Ok(());
         }
-        let carried = self.make_room(bytes, allowed.saturating_sub(written.bytes + bytes), written)?;
+        let carried =
+            self.make_room(bytes, allowed.saturating_sub(written.bytes + bytes), written)?;
         for (meta, body) in carried {
             let Some((kind, meta_text)) = Said::Object(meta.clone()).write() else { continue };
             self.make_room((HEAD + meta_text.len() + body.len()) as u64, 0, written)?;

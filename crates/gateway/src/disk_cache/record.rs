@@ -387,7 +387,14 @@ mod tests {
             (HeaderName::from_static("dnt"), None),
         ];
         let status = StatusCode::NOT_FOUND;
-        Meta { name: Name::new("blog", "a/b?c d"), popularity: 7, times, status, selecting, headers }
+        Meta {
+            name: Name::new("blog", "a/b?c d"),
+            popularity: 7,
+            times,
+            status,
+            selecting,
+            headers,
+        }
     }
 
     fn all() -> [Said; 4] {

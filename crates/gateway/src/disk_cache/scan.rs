@@ -122,12 +122,7 @@ impl<S: Storage> Scan<'_, S> {
 
     /// All whole records of a segment, where the last of them ends, and whether that is all that there
     /// was.
-    fn events(
-        &self,
-        number: u64,
-        salt: u64,
-        length: u64,
-    ) -> io::Result<(Vec<Event>, u64, bool)> {
+    fn events(&self, number: u64, salt: u64, length: u64) -> io::Result<(Vec<Event>, u64, bool)> {
         let (mut events, mut at, mut end) = (Vec::new(), SEGMENT_HEAD, SEGMENT_HEAD);
         let mut summed = 0;
         while at < length {

@@ -60,11 +60,7 @@ fn new(path: &str, body: &[u8], known: Option<Body>) -> New {
 struct Memory(Arc<Mutex<BTreeMap<u64, Vec<u8>>>>);
 
 impl Memory {
-    fn with<T>(
-        &self,
-        segment: u64,
-        work: impl FnOnce(&mut Vec<u8>) -> Option<T>,
-    ) -> io::Result<T> {
+    fn with<T>(&self, segment: u64, work: impl FnOnce(&mut Vec<u8>) -> Option<T>) -> io::Result<T> {
         let mut files = self.0.lock().unwrap();
         let file = files.get_mut(&segment).ok_or(io::ErrorKind::NotFound)?;
         work(file).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())

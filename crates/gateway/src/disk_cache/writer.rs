@@ -124,7 +124,9 @@ pub(crate) async fn write_back(gateway: &Gateway) {
         }
     }
     // What is newer than what the disk has, then what is never to be lost, then what is asked for most.
-    found.sort_by_key(|it| std::cmp::Reverse((it.is_newer, it.object.stored.is_pinned(), it.popularity)));
+    found.sort_by_key(|it| {
+        std::cmp::Reverse((it.is_newer, it.object.stored.is_pinned(), it.popularity))
+    });
     let mut bytes = 0;
     found.retain(|it| {
         bytes += it.object.body.len() as u64;
@@ -139,7 +141,8 @@ pub(crate) async fn write_back(gateway: &Gateway) {
     }
     let forgotten = {
         let mut index = disk.shared.index();
-        let waiting = names.iter().filter(|(name, id)| !index.get(name).iter().any(|it| it.id == *id));
+        let waiting =
+            names.iter().filter(|(name, id)| !index.get(name).iter().any(|it| it.id == *id));
         disk.tally.waiting.store(waiting.count() as u64, Ordering::Relaxed);
         index.settle(&outdated)
     };
@@ -211,8 +214,15 @@ fn worth(store: &Arc<Store>, disk: &SiteDisk, key: CacheKey, object: Arc<Object>
     // What was chosen by a field that says who asks is in memory only.
     let may = is_anybodys(object.stored.selecting());
     let store = Arc::clone(store);
-    (is_worth_it && fits && may)
-        .then_some(Worth { store, key, name, id, object, popularity, is_newer })
+    (is_worth_it && fits && may).then_some(Worth {
+        store,
+        key,
+        name,
+        id,
+        object,
+        popularity,
+        is_newer,
+    })
 }
 
 impl DiskCache {

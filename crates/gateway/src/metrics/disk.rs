@@ -10,7 +10,11 @@ pub(super) fn write(page: &mut Exposition, gateway: &Gateway) {
     let gauges = [
         ("nightwatt_disk_cache_answers", "Answers in the disk cache.", status.answers),
         ("nightwatt_disk_cache_bytes", "Bytes of the disk cache's files.", status.bytes),
-        ("nightwatt_disk_cache_max_bytes", "What they may be.", status.max_bytes),
+        (
+            "nightwatt_disk_cache_max_bytes",
+            "What the disk cache's files may be, in bytes.",
+            status.max_bytes,
+        ),
         (
             "nightwatt_disk_cache_allowed_bytes",
             "Bytes that the proxy may write a day before its cache writes no more.",

@@ -56,13 +56,13 @@ impl Store {
     /// What is in memory by now is newer.
     fn restore(&self, books: &mut super::Books, key: &CacheKey, objects: Vec<Arc<Object>>) {
         let known = self.objects.peek(key);
-        let known: Vec<_> = known.iter().flat_map(|it| it.variants.iter()).map(Arc::clone).collect();
+        let known: Vec<_> =
+            known.iter().flat_map(|it| it.variants.iter()).map(Arc::clone).collect();
         let is_new = |object: &Arc<Object>| {
             known.iter().all(|it| it.stored.selecting() != object.stored.selecting())
         };
         let whole = |object: &Arc<Object>| {
-            object.weight <= self.largest()
-                && object.stored.is_whole_with(object.body.len() as u64)
+            object.weight <= self.largest() && object.stored.is_whole_with(object.body.len() as u64)
         };
         let mut kept: Vec<_> =
             objects.into_iter().filter(|it| is_new(it) && whole(it)).take(VARIANTS).collect();
@@ -87,12 +87,8 @@ fn restored(key: &CacheKey, meta: &Meta, rules: &Rules) -> Option<Stored> {
             asked.insert(name, HeaderValue::from_bytes(value).ok()?);
         }
     }
-    let request = RequestHead {
-        method: &Method::GET,
-        authority,
-        path_and_query: target,
-        headers: &asked,
-    };
+    let request =
+        RequestHead { method: &Method::GET, authority, path_and_query: target, headers: &asked };
     Stored::new(&request, meta.status, &meta.headers, meta.times, rules).ok()
 }
 

@@ -74,7 +74,8 @@ impl Disk {
 
 /// A file of which a part was on the disk, and of the rest any sector may be.
 fn torn(synced: &[u8], live: &[u8], left: &[u8], dice: &mut Dice) -> Vec<u8> {
-    let length = synced.len() + dice.below((live.len() - synced.len().min(live.len())) as u64 + 1) as usize;
+    let length =
+        synced.len() + dice.below((live.len() - synced.len().min(live.len())) as u64 + 1) as usize;
     let mut file = synced.to_vec();
     // Mostly everything before the cut is there.
     let loses = dice.below(3) == 0;
@@ -207,7 +208,11 @@ fn check(disk: &Disk, known: &mut HashMap<u64, Known>, case: u64) -> u64 {
         let body = read(&log, &path.to_string());
         if let Some(body) = &body {
             let said = known.versions.contains(body);
-            assert!(said, "case {case}: {path} has {} bytes that were forgotten or never written", body.len());
+            assert!(
+                said,
+                "case {case}: {path} has {} bytes that were forgotten or never written",
+                body.len()
+            );
             whole += 1;
         }
         if known.durable && log.shared().index().bytes() < SMALL.bytes / 2 {
