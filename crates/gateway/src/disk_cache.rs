@@ -39,7 +39,7 @@ use crate::config::DiskConfig;
 use crate::error::StartError;
 use crate::status::DiskStatus;
 
-/// Stored answers at once: each takes some 200 bytes of memory.
+/// Stored answers at once: their keys and places are in memory.
 const RECORDS: usize = 65_536;
 
 /// Nothing with a longer name is written.
@@ -105,6 +105,13 @@ impl DiskCache {
             seconds = clock.now().mono.since(began).as_secs_f64(),
             "the disk cache is open"
         );
+        let newest = shared.index().newest.as_millis();
+        if i64::try_from(newest).is_ok_and(|newest| newest > clock.now().wall.0) {
+            tracing::warn!(
+                "the clock stands before the latest answer of the disk cache, which is not used until \
+                 that has passed: set the clock, or empty the cache with `nightwatt purge --all`"
+            );
+        }
         let mut budget = Budget::new(config.write_mb_per_day << 20, found.day);
         budget.look(clock.now().wall, kernels_count());
         let (budget, tally) = (Arc::new(Mutex::new(budget)), Arc::new(Tally::default()));

@@ -156,7 +156,7 @@ fn what_was_written_is_there_after_a_restart_and_what_was_forgotten_is_not() {
 fn what_is_confirmed_has_new_fields_and_its_old_body() {
     let disk = Memory::default();
     let mut log = open(disk.clone(), SMALL);
-    let body = vec![b'x'; 2000];
+    let body = vec![b'x'; 1500];
     write(&mut log, "a", &body);
     let known = log.shared().index().outdate(&name("a"), new("a", b"", None).meta.variant());
     assert!(known.is_some());

@@ -127,12 +127,12 @@ pub(crate) async fn write_back(gateway: &Gateway) {
     found.sort_by_key(|it| {
         std::cmp::Reverse((it.is_newer, it.object.stored.is_pinned(), it.popularity))
     });
+    let names: Vec<(Name, u64)> = found.iter().map(|it| (it.name.clone(), it.id)).collect();
     let mut bytes = 0;
     found.retain(|it| {
         bytes += it.object.body.len() as u64;
         bytes <= BATCH
     });
-    let names: Vec<(Name, u64)> = found.iter().map(|it| (it.name.clone(), it.id)).collect();
     let (done, written) = oneshot::channel();
     let batch: Vec<New> = found.into_iter().map(Worth::into_new).collect();
     if !batch.is_empty() {

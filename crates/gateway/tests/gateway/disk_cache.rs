@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use nightwatt_gateway::Config;
 use nightwatt_gateway::config::DiskConfig;
 use nightwatt_gateway::control::{Order, Reply};
 
 use crate::client::{ask, get};
 use crate::origin::{Says, ok, status};
-use crate::stage::{Setup, Stage, asleep, awake, secs};
+use crate::stage::{Setup, Stage, asleep, awake, secs, timeout};
 
 fn with_disk(setup: Setup) -> Setup {
     setup.with(|config| config.cache.disk = Some(DiskConfig::default()))
@@ -170,7 +171,8 @@ fn what_is_too_large_for_the_disk_leaves_nothing_older_there() {
 
 #[test]
 fn what_was_confirmed_is_as_fresh_after_a_restart() {
-    with_disk(awake()).play(async |stage| {
+    let stays_up = |config: &mut Config| config.scenario.policy = timeout(86_400);
+    with_disk(awake().with(stays_up)).play(async |stage| {
         stage.origin.script(|seen| {
             let first = seen.field("if-none-match").is_none();
             let says = if first { ok("text") } else { status(304, "").field("X-Round", "2") };
