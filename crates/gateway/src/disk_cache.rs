@@ -32,7 +32,7 @@ use self::budget::{Budget, kernels_count};
 use self::index::Variant;
 use self::log::{Bounds, Log, Shared};
 use self::record::{Body, Meta, Name};
-use self::storage::{Folder, Storage};
+use self::storage::Folder;
 use self::writer::Job;
 pub(crate) use self::writer::write_back;
 use crate::config::DiskConfig;
@@ -99,7 +99,7 @@ impl DiskCache {
         let shared = Arc::clone(log.shared());
         tracing::info!(
             path = %path.display(),
-            answers = shared.index().len(),
+            answers = shared.index().count(),
             torn_bytes = found.torn,
             dropped_segments = found.dropped,
             seconds = clock.now().mono.since(began).as_secs_f64(),
@@ -170,7 +170,7 @@ impl DiskCache {
     pub(crate) fn status(&self) -> DiskStatus {
         let (answers, bytes) = {
             let index = self.shared.index();
-            (index.len() as u64, index.bytes())
+            (index.count() as u64, index.bytes())
         };
         let (today, allowed, left) = {
             let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);

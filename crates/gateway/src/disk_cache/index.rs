@@ -73,8 +73,8 @@ impl Index {
         self.entries.iter().map(|(name, variants)| (name, variants.as_slice()))
     }
 
-    /// Stored answers.
-    pub const fn len(&self) -> usize {
+    /// How many stored answers there are.
+    pub const fn count(&self) -> usize {
         self.variants
     }
 

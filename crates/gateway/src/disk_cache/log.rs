@@ -359,7 +359,7 @@ impl<S: Storage> Log<S> {
         loop {
             let (taken, records) = {
                 let index = self.shared.index();
-                (index.bytes(), index.len())
+                (index.bytes(), index.count())
             };
             let head = if self.current.is_none() { SEGMENT_HEAD } else { 0 };
             let fits = taken + head + bytes + DAY <= self.bounds.bytes;

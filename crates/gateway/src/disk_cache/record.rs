@@ -98,7 +98,7 @@ impl Head {
     /// Reads a head; whether it is one shows when its meta is known.
     pub fn read(bytes: &[u8; HEAD]) -> Option<Self> {
         let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|it| bytes[at + it]));
-        let long = |at: usize| u64::from(number(at)) | u64::from(number(at + 4)) << 32;
+        let long = |at: usize| u64::from(number(at)) | (u64::from(number(at + 4)) << 32);
         let kind = Kind::ALL.into_iter().find(|kind| kind.number() == bytes[12])?;
         let (meta, body) = (number(16), number(20));
         let good = bytes[MAGIC_AT..12] == *MAGIC

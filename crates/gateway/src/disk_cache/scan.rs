@@ -51,7 +51,7 @@ struct Event {
 }
 
 /// Reads all segments, `records` variants at most, as long as there is time. What is torn is cut off.
-pub fn scan<S: Storage>(
+pub(super) fn scan<S: Storage>(
     storage: &S,
     records: usize,
     is_late: &dyn Fn() -> bool,
@@ -205,7 +205,7 @@ impl<S: Storage> Scan<'_, S> {
         let (id, name) = (meta.variant(), meta.name);
         let is_first = self.superseded.insert((name.clone(), id));
         let index = &mut self.found.index;
-        if is_first && !self.forgotten.contains(&name) && index.len() < self.records {
+        if is_first && !self.forgotten.contains(&name) && index.count() < self.records {
             index.newest = index.newest.max(meta.times.received);
             let popularity = meta.popularity;
             index.add(&name, Variant { id, record, body, popularity, used: false });

@@ -14,7 +14,7 @@ const BOUNDS: Bounds = Bounds { bytes: 2 << 20, segment: 256 << 10, records: 100
 
 /// What is written under a path the `round`th time: it says which it is, to its last byte.
 fn body(path: u64, round: u64) -> Vec<u8> {
-    let mut dice = Dice(path << 32 | round);
+    let mut dice = Dice((path << 32) | round);
     let length = dice.below(20_000) as usize;
     let mut body = format!("{path} {round} ").into_bytes();
     body.extend((0..length).map(|_| dice.next() as u8));

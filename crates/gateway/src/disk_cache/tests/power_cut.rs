@@ -82,7 +82,8 @@ fn torn(synced: &[u8], live: &[u8], left: &[u8], dice: &mut Dice) -> Vec<u8> {
     while file.len() < length {
         let end = ((file.len() / SECTOR + 1) * SECTOR).min(length);
         let place = file.len()..end;
-        match if loses { dice.below(6) } else { 5 } {
+        let chance = if loses { dice.below(6) } else { 5 };
+        match chance {
             0 => file.resize(end, 0),
             1 => file.extend(place.map(|_| dice.next() as u8)),
             2 if left.len() >= end => file.extend(&left[place]),
