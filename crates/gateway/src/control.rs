@@ -270,7 +270,9 @@ fn purge_all(gateway: &Gateway, name: Option<&str>) -> Result<Purged, String> {
         purged.add(named(gateway, name)?.store.purge(&Purge::All));
         return Ok(purged);
     }
-    gateway.sites.iter().for_each(|site| purged.add(site.store.purge(&Purge::All)));
+    for site in &gateway.sites {
+        purged.add(site.store.purge(&Purge::All));
+    }
     // The disk may know sites that the configuration does not.
     purged.from_disk.extend(gateway.disk.as_ref().map(|disk| disk.purge_all()));
     Ok(purged)
@@ -300,7 +302,9 @@ fn purge(
         let purge = if prefix { Purge::Prefix(place) } else { Purge::Exact(place) };
         purges.push((site, purge.under(&site.rules.key)));
     }
-    let mut purged = Purged::default();
-    purges.iter().for_each(|(site, purge)| purged.add(site.store.purge(purge)));
-    Ok(purged)
+    let mut done = Purged::default();
+    for (site, purge) in &purges {
+        done.add(site.store.purge(purge));
+    }
+    Ok(done)
 }

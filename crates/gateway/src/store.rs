@@ -298,8 +298,8 @@ impl Store {
         if let Some(disk) = &self.disk {
             let body = disk.outdate(key, variant(object.stored.selecting().iter()));
             // A confirmed answer has the body that it had.
-            let same = |other: &Arc<Object>| other.body.as_ptr() == object.body.as_ptr();
-            object.body_on_disk = body.filter(|_| replaced.first().is_some_and(same));
+            let has_it = |other: &Arc<Object>| other.body.as_ptr() == object.body.as_ptr();
+            object.body_on_disk = body.filter(|_| replaced.first().is_some_and(has_it));
         }
         kept.push(Arc::new(object));
         self.keep(books, key, kept);

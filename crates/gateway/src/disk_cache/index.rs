@@ -226,7 +226,9 @@ impl Index {
         let used = all.filter(|(_, it)| it.used && it.is_in(segment));
         let mut used: Vec<_> = used.map(|(name, it)| (name.clone(), *it)).collect();
         used.sort_by_key(|(_, it)| std::cmp::Reverse(it.popularity));
-        used.iter().for_each(|(name, _)| self.begin(name));
+        for (name, _) in &used {
+            self.begin(name);
+        }
         used
     }
 

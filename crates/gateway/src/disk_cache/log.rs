@@ -78,17 +78,14 @@ impl<S: Storage> Shared<S> {
         let known = self.index().get(name).to_vec();
         let (mut all, mut spoilt) = (Vec::new(), 0);
         for variant in known {
-            match self.read(name, &variant) {
-                Ok(Some((meta, body))) => all.push((meta, body, variant)),
-                // Its segment may just have gone.
-                Ok(None) | Err(_) => {
-                    let mut index = self.index();
-                    if index.segments.contains_key(&variant.body.segment) {
-                        spoilt += 1;
-                    }
-                    index.spoilt(name, variant.record);
-                }
+            if let Ok(Some((meta, body))) = self.read(name, &variant) {
+                all.push((meta, body, variant));
+                continue;
             }
+            let mut index = self.index();
+            // Unless its segment has just gone.
+            spoilt += usize::from(index.segments.contains_key(&variant.body.segment));
+            index.spoilt(name, variant.record);
         }
         self.index().was_read(name);
         (all, spoilt)
@@ -164,9 +161,11 @@ impl<S: Storage> Log<S> {
     pub fn write(&mut self, batch: Vec<New>, allowed: u64, day: Day) -> io::Result<Written> {
         let mut written = Written::default();
         let names: Vec<Name> = batch.iter().map(|new| new.meta.name.clone()).collect();
-        names.iter().for_each(|name| self.shared.index().begin(name));
+        for name in &names {
+            self.shared.index().begin(name);
+        }
         let done = batch.into_iter().try_for_each(|new| {
-            if (new.is_meant)() { self.put(new, allowed, &mut written) } else { Ok(()) }
+            if (new.is_meant)() { self.put(&new, allowed, &mut written) } else { Ok(()) }
         });
         let day = Day { cache: day.cache.saturating_add(written.bytes), ..day };
         let done = done.and_then(|()| match written.records + written.carried {
@@ -209,8 +208,8 @@ impl<S: Storage> Log<S> {
         Ok(())
     }
 
-    fn put(&mut self, new: New, allowed: u64, written: &mut Written) -> io::Result<()> {
-        let Some((said, body)) = self.said(&new) else {
+    fn put(&mut self, new: &New, allowed: u64, written: &mut Written) -> io::Result<()> {
+        let Some((said, body)) = self.said(new) else {
             written.left_out += 1;
             return Ok(());
         };

@@ -34,7 +34,8 @@ const SUFFIX: &str = ".segment";
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    folder: File,
+    /// Open, to be synced.
+    names: File,
     /// The segment that was last written to.
     open: Mutex<Option<(u64, File)>>,
     /// Two must not write the same segments. It goes with the process, however that ends.
@@ -49,7 +50,7 @@ impl Folder {
     /// `WouldBlock` if another process has it open.
     pub fn open(path: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-        let folder = File::open(path)?;
+        let names = File::open(path)?;
         let mut lock = OpenOptions::new();
         let lock = lock.write(true).create(true).truncate(false).mode(0o600);
         let lock = lock.open(path.join("lock"))?;
@@ -58,7 +59,7 @@ impl Folder {
             Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::WouldBlock.into()),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        Ok(Self { path: path.to_owned(), folder, open: Mutex::default(), _lock: lock })
+        Ok(Self { path: path.to_owned(), names, open: Mutex::default(), _lock: lock })
     }
 
     fn name(&self, segment: u64) -> PathBuf {
@@ -115,7 +116,7 @@ impl Storage for Folder {
     }
 
     fn sync_names(&self) -> io::Result<()> {
-        self.folder.sync_all()
+        self.names.sync_all()
     }
 
     fn cut(&self, segment: u64, length: u64) -> io::Result<()> {

@@ -60,6 +60,10 @@ fn new(path: &str, body: &[u8], known: Option<Body>) -> New {
 struct Memory(Arc<Mutex<BTreeMap<u64, Vec<u8>>>>);
 
 impl Memory {
+    fn damage(&self, segment: u64, at: u64) {
+        self.0.lock().unwrap().get_mut(&segment).unwrap()[at as usize] ^= 1;
+    }
+
     fn with<T>(&self, segment: u64, work: impl FnOnce(&mut Vec<u8>) -> Option<T>) -> io::Result<T> {
         let mut files = self.0.lock().unwrap();
         let file = files.get_mut(&segment).ok_or(io::ErrorKind::NotFound)?;
@@ -238,7 +242,7 @@ fn a_damaged_body_is_a_miss_and_its_neighbours_are_not() {
         write(&mut log, path, &[path.as_bytes()[0]; 700]);
     }
     let place = log.shared().index().get(&name("b"))[0].body;
-    disk.with(place.segment, |file| Some(file[place.at as usize + 350] ^= 1)).unwrap();
+    disk.damage(place.segment, place.at + 350);
     let log = open(disk, SMALL);
     assert_eq!(log.shared().fetch(&name("b")).1, 1, "it is counted");
     assert!(read(&log, "b").is_none() && read(&log, "a").is_some() && read(&log, "c").is_some());
@@ -253,7 +257,7 @@ fn behind_a_damaged_head_what_was_forgotten_is_still_known() {
     }
     forget(&mut log, "a");
     let place = log.shared().index().get(&name("b"))[0].record;
-    disk.with(place.segment, |file| Some(file[place.at as usize + 9] ^= 1)).unwrap();
+    disk.damage(place.segment, place.at + 9);
     let log = open(disk, SMALL);
     let there = ["a", "b", "c"].map(|path| read(&log, path).is_some());
     assert_eq!(there, [false, false, true]);
@@ -270,7 +274,7 @@ fn when_a_segment_cannot_be_read_nothing_older_is_trusted() {
     write(&mut log, "b", b"b");
     drop(log);
     // The second segment, in which `a` is forgotten.
-    disk.with(2, |file| Some(file[20] ^= 1)).unwrap();
+    disk.damage(2, 20);
     let log = open(disk.clone(), SMALL);
     assert_eq!((read(&log, "a"), read(&log, "b")), (None, Some(b"b".to_vec())));
     assert_eq!(disk.list().unwrap().len(), 1);
