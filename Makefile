@@ -24,7 +24,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where policies fuzz fuzz-smoke lint doc licences garbage soak soak-disk soak-pool test-browser test-vm test-static ci
+.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where policies fuzz fuzz-smoke lint doc licences garbage soak soak-cache soak-disk soak-pool test-browser test-vm test-static ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS=--open: in a browser; ARGS="--help")'
@@ -58,6 +58,7 @@ help:
 	@echo 'make fuzz-smoke  each fuzz target for 10 s'
 	@echo 'make garbage     a million generated requests against the gateway (GARBAGE_REQUESTS, GARBAGE_SEED)'
 	@echo 'make soak        MINUTES=$(MINUTES) of mixed load while the server is killed, frozen, asleep (SOAK_SEED)'
+	@echo 'make soak-cache  a process that writes the disk cache is killed at 1,000 moments'
 	@echo 'make soak-disk   eleven processes that write 3.3 GB in every way, beside the kernel'"'"'s own books (needs root)'
 	@echo 'make soak-pool   four real servers for POOL_MINUTES=$(POOL_MINUTES) beside their simulation; then drained and killed (POOL_POLICY)'
 	@echo 'make test-vm     the proxy before machines that truly suspend (QEMU guests; needs root; MACHINE_CYCLES);'
@@ -180,6 +181,10 @@ soak:
 soak-pool:
 	@tools/need rust cc
 	@POOL_MINUTES=$(POOL_MINUTES) cargo test --locked -p nightwatt-gateway --test pool_live -- --ignored --nocapture --test-threads 1 long
+
+soak-cache:
+	@tools/need rust cc
+	@cargo test --locked -p nightwatt-gateway --lib -- --ignored --exact --nocapture disk_cache::tests::kill::killed_a_thousand_times_it_leaves_what_is_whole
 
 soak-disk:
 	@tools/need rust cc bpf disks

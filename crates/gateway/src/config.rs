@@ -4,6 +4,7 @@
 
 mod admin;
 mod cache;
+mod disk;
 mod machine;
 mod meter;
 mod network;
@@ -26,6 +27,7 @@ use serde::Deserialize;
 
 pub use self::admin::AdminConfig;
 pub use self::cache::{CacheConfig, Cookies};
+pub use self::disk::{DiskConfig, SharedCacheConfig};
 pub use self::machine::MachineConfig;
 pub(crate) use self::machine::bottom_up;
 pub use self::meter::MeterConfig;
@@ -65,6 +67,9 @@ pub struct Config {
     pub answer_header: bool,
     /// A meter of the machine that nightwatt runs on; default: none, and what it draws is modelled.
     pub meter: Option<MeterConfig>,
+    /// The cache of all sites.
+    #[serde(default)]
+    pub cache: SharedCacheConfig,
     /// Bounds.
     #[serde(default)]
     pub limits: Limits,
@@ -351,6 +356,7 @@ impl Config {
             );
         }
         self.limits.check()?;
+        self.cache.disk.as_ref().map_or(Ok(()), DiskConfig::check)?;
         self.admin.as_ref().map_or(Ok(()), AdminConfig::check)?;
         self.meter.as_ref().map_or(Ok(()), |meter| meter.check("meter"))?;
         self.scenario.check().map_err(|bad| of_scenario("scenario", &bad))?;

@@ -19,6 +19,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 
 use crate::authority::Authority;
+use crate::disk_cache::Forgotten;
 use crate::error::StartError;
 use crate::gateway::{Gateway, file};
 use crate::site::Site;
@@ -167,7 +168,7 @@ async fn converse(gateway: &Gateway, stream: UnixStream) {
     let mut lines = BufReader::new(reading.take(LONGEST)).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         let reply = match serde_json::from_str(&line) {
-            Ok(order) => obey(gateway, &order),
+            Ok(order) => obey(gateway, &order).await,
             Err(error) => Reply::Error(format!("this is no order: {error}")),
         };
         let Ok(mut text) = serde_json::to_vec(&reply) else { return };
@@ -180,7 +181,7 @@ async fn converse(gateway: &Gateway, stream: UnixStream) {
 }
 
 /// Does what is ordered.
-pub(crate) fn obey(gateway: &Gateway, order: &Order) -> Reply {
+pub(crate) async fn obey(gateway: &Gateway, order: &Order) -> Reply {
     let (site, order) = match order {
         Order::Status => return Reply::Status(Box::new(gateway.status())),
         Order::Purge { site, places, prefix, all } => {
@@ -189,7 +190,10 @@ pub(crate) fn obey(gateway: &Gateway, order: &Order) -> Reply {
             } else {
                 purge(gateway, site.as_deref(), places, *prefix)
             };
-            return purged.map_or_else(Reply::Error, Reply::Purged);
+            return match purged {
+                Ok(purged) => purged.reply().await,
+                Err(why) => Reply::Error(why),
+            };
         }
         Order::Wake { site } => (site, manager::Order::Wake),
         Order::Sleep { site } => (site, manager::Order::Sleep),
@@ -233,11 +237,45 @@ fn named<'a>(gateway: &'a Gateway, name: Option<&str>) -> Result<&'a Site, Strin
     }
 }
 
-fn purge_all(gateway: &Gateway, name: Option<&str>) -> Result<usize, String> {
-    if name.is_some() {
-        return Ok(named(gateway, name)?.store.purge(&Purge::All));
+/// What was purged, from memory at once.
+#[derive(Default)]
+struct Purged {
+    resources: usize,
+    from_disk: Vec<Forgotten>,
+}
+
+impl Purged {
+    fn add(&mut self, (resources, forgotten): (usize, Forgotten)) {
+        self.resources += resources;
+        self.from_disk.push(forgotten);
     }
-    Ok(gateway.sites.iter().map(|site| site.store.purge(&Purge::All)).sum())
+
+    /// When the disk knows too: what is said to be purged never comes back.
+    async fn reply(self) -> Reply {
+        for forgotten in self.from_disk {
+            if let Err(why) = forgotten.settled().await {
+                return Reply::Error(format!(
+                    "it is forgotten, but the disk cache does not know that yet ({why}): after a power \
+                     cut it might come back; the log tells more"
+                ));
+            }
+        }
+        Reply::Purged(self.resources)
+    }
+}
+
+fn purge_all(gateway: &Gateway, name: Option<&str>) -> Result<Purged, String> {
+    let mut purged = Purged::default();
+    if name.is_some() {
+        purged.add(named(gateway, name)?.store.purge(&Purge::All));
+        return Ok(purged);
+    }
+    for site in &gateway.sites {
+        purged.add(site.store.purge(&Purge::All));
+    }
+    // The disk may know sites that the configuration does not.
+    purged.from_disk.extend(gateway.disk.as_ref().map(|disk| disk.purge_all()));
+    Ok(purged)
 }
 
 /// Nothing is purged if one of the places cannot be understood.
@@ -246,7 +284,7 @@ fn purge(
     name: Option<&str>,
     places: &[String],
     prefix: bool,
-) -> Result<usize, String> {
+) -> Result<Purged, String> {
     if places.is_empty() {
         return Err("say what is to be forgotten: URLs, paths, or all".to_owned());
     }
@@ -264,5 +302,9 @@ fn purge(
         let purge = if prefix { Purge::Prefix(place) } else { Purge::Exact(place) };
         purges.push((site, purge.under(&site.rules.key)));
     }
-    Ok(purges.iter().map(|(site, purge)| site.store.purge(purge)).sum())
+    let mut done = Purged::default();
+    for (site, purge) in &purges {
+        done.add(site.store.purge(purge));
+    }
+    Ok(done)
 }

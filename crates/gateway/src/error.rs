@@ -150,6 +150,14 @@ pub enum StartError {
         /// Why.
         why: String,
     },
+    /// The folder of the disk cache cannot be used.
+    #[error("the disk cache in {path}: {}", disk_cache_words(.source))]
+    DiskCache {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// No thread for a meter.
     #[error("cannot begin to read a meter: {source}")]
     Meter {
@@ -182,10 +190,21 @@ impl StartError {
                 "write one, for this user alone: `(umask 077; openssl rand -base64 18 > FILE)`, or leave \
                  `admin.password_file` out: then the dashboard gives no orders",
             ),
+            Self::DiskCache { .. } => Some(
+                "check that this user may write it and that no other gateway has it open, set \
+                 `directory` in `[cache.disk]`, or leave that out",
+            ),
             Self::Meter { .. } => {
                 Some("the system gives no more threads or descriptors: raise their limits")
             }
             Self::Listen { .. } | Self::Power { .. } | Self::Pool { .. } => None,
         }
     }
+}
+
+fn disk_cache_words(error: &std::io::Error) -> String {
+    if error.kind() == std::io::ErrorKind::WouldBlock {
+        return "another gateway has it open".to_owned();
+    }
+    error.to_string()
 }

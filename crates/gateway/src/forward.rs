@@ -275,6 +275,7 @@ impl Forwarding<'_> {
                 let (exchange, sending) = (Arc::clone(&exchange), Arc::clone(&sending));
                 body.ahead(move || exchange.server_is_done(&sending))
             });
+            self.invalidate((response.status(), response.headers()), ticket.as_ref()).await;
             let lent = Lent { origin, loan: Some(loan), sending };
             return Ok(self.answer(response, times, (validating, ticket), lent, exchange));
         }
@@ -337,6 +338,20 @@ impl Forwarding<'_> {
         update::answered(&[&found.object.stored], headers).map(|_| found)
     }
 
+    /// Forgets what the request has made obsolete. Who asked for it is not answered before the disk knows,
+    /// or has clearly failed: else the old could come back after a power cut.
+    async fn invalidate(
+        &self,
+        (status, headers): (StatusCode, &HeaderMap),
+        ticket: Option<&Ticket>,
+    ) {
+        let (request, rules) = (head_of(self.facts, self.parts), &self.rules().key);
+        let changed = invalidation::invalidated(&request, status, headers, rules);
+        if let Err(error) = self.site().store.forget(&changed, ticket).settled().await {
+            tracing::warn!(site = %self.site().name, id = %self.facts.id, %error, "the disk cache does not know yet what is obsolete");
+        }
+    }
+
     /// The answer as the client gets it; what may be kept is kept.
     fn answer(
         &self,
@@ -350,10 +365,7 @@ impl Forwarding<'_> {
             // Chunks are the truth; a length beside them is not (RFC 9112, 6.3).
             response.headers_mut().remove(CONTENT_LENGTH);
         }
-        let request = head_of(self.facts, self.parts);
-        let (status, rules) = (response.status(), self.rules());
-        let changed = invalidation::invalidated(&request, status, response.headers(), &rules.key);
-        self.site().store.forget(&changed, ticket.as_ref());
+        let status = response.status();
         let why = self.why_forwarded().origin_status(status);
         if validating
             && status == StatusCode::NOT_MODIFIED

@@ -18,6 +18,7 @@ use crate::admin::{self, Guard};
 use crate::client_limits::ClientLimits;
 use crate::config::{Config, MeterConfig, bottom_up};
 use crate::control::Socket;
+use crate::disk_cache::{self, DiskCache};
 use crate::error::StartError;
 use crate::listen;
 use crate::machine::Machine;
@@ -61,6 +62,8 @@ pub struct Gateway {
     /// Connections for no service.
     pub(crate) unclaimed: passthrough::Tally,
     pub(crate) access_log: Option<Arc<AccessLog>>,
+    /// Behind the memory of all caches.
+    pub(crate) disk: Option<Arc<DiskCache>>,
     pub(crate) observe: bool,
     pub(crate) client_limits: Arc<ClientLimits>,
     pub(crate) connections: Arc<ConnectionTally>,
@@ -115,6 +118,7 @@ impl Gateway {
         let warmed = (0..gateway.sites.len()).filter(|&site| gateway.sites[site].warms_up());
         let warming = warmed.map(|site| warm_up::run(Arc::clone(&gateway), site));
         drivers.extend(warming.map(tokio::spawn));
+        drivers.extend(DiskCache::drive(&gateway));
         drivers.extend(gateway.access_log.iter().map(|log| tokio::spawn(Arc::clone(log).run())));
         let (stop, stopped) = watch::channel(false);
         let doors = tcp_bound.into_iter().zip(doors).collect();
@@ -150,7 +154,10 @@ impl Gateway {
         let mut controllers = std::mem::take(&mut options.controllers);
         let mut metering = Vec::new();
         let proxy_meter = feed("", config.meter.as_ref(), &options, &clock, &mut metering)?;
-        let common = Common { config: &config, clock: &clock, options: &options };
+        let disk = config.cache.disk.as_ref();
+        let disk = disk.map(|it| DiskCache::open(it, &config.state_dir, &clock)).transpose()?;
+        let common =
+            Common { config: &config, clock: &clock, options: &options, disk: disk.as_ref() };
         let mut machines: Vec<Machine> = Vec::new();
         // In shadow mode all of them are left alone.
         let bottom_up = if options.observe { Vec::new() } else { bottom_up(&config.machine) };
@@ -190,6 +197,7 @@ impl Gateway {
             unclaimed: passthrough::Tally::default(),
             _metering: metering,
             access_log,
+            disk,
             clock,
             machines,
             sites,
@@ -222,6 +230,10 @@ impl Running {
         }
         if let Some(log) = &self.gateway.access_log {
             log.flush();
+        }
+        if let Some(disk) = &self.gateway.disk {
+            disk_cache::write_back(&self.gateway).await;
+            disk.close().await;
         }
         if let Some(admin) = self.admin_task {
             admin.abort();

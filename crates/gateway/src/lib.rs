@@ -18,6 +18,7 @@ pub mod client_hello;
 mod client_limits;
 pub mod config;
 pub mod control;
+pub mod disk_cache;
 mod error;
 mod facts;
 mod flights;

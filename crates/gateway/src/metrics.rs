@@ -4,6 +4,7 @@
 //! label has a value that a client can choose, so the number of series is fixed by the
 //! configuration.
 
+mod disk;
 mod machines;
 mod pools;
 mod process;
@@ -82,6 +83,7 @@ impl Gateway {
         write_delays(&mut page, &sites);
         write_promises(&mut page, &sites);
         write_caches(&mut page, &sites);
+        disk::write(&mut page, self);
         write_energy(&mut page, &sites);
         if sites.iter().any(|it| !it.status.meters.is_empty()) {
             write_meters(&mut page, &sites);

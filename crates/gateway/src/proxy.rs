@@ -141,6 +141,9 @@ impl Asked<'_> {
         }
         let site = self.site();
         let key = self.cache_key();
+        if let Some(key) = &key {
+            site.store.bring_up(key, self.gateway.timestamp(), &site.rules).await;
+        }
         let found = key.as_ref().and_then(|key| self.find(key));
         let only_if_cached = self.directives.only_if_cached;
         if only_if_cached && key.is_some() && Self::cached(found.as_ref()) == Cached::Nothing {

@@ -27,6 +27,7 @@ use tokio::task::JoinHandle;
 
 use crate::authority::Authority;
 use crate::config::{Config, SiteConfig};
+use crate::disk_cache::{DiskCache, SiteDisk};
 use crate::error::StartError;
 use crate::flights::Flights;
 use crate::gateway::file;
@@ -85,6 +86,7 @@ pub(crate) struct Common<'a> {
     pub(crate) config: &'a Config,
     pub(crate) clock: &'a Clock,
     pub(crate) options: &'a super::Options,
+    pub(crate) disk: Option<&'a Arc<DiskCache>>,
 }
 
 impl Common<'_> {
@@ -134,7 +136,7 @@ impl Site {
         servers: Vec<Fittings<'_>>,
         tasks: &mut Vec<JoinHandle<()>>,
     ) -> Result<Self, StartError> {
-        let Common { config, clock, options } = common;
+        let Common { config, clock, options, .. } = common;
         let pool = if site.server.is_empty() {
             None
         } else {
@@ -167,6 +169,7 @@ impl Site {
         let is_alone = pool.is_none();
         let shadow =
             (observe && is_alone).then(|| shadow(site, common, settings, tasks)).transpose()?;
+        let disk = common.disk.map(|disk| SiteDisk::new(disk, &site.name));
         let origin = Arc::new(OriginPool::new(
             &site.origin.authority,
             config.limits.connect_timeout,
@@ -180,7 +183,7 @@ impl Site {
             shadow,
             origin,
             pool,
-            store: Arc::new(Store::new(scenario.cache.size_mb << 20)),
+            store: Arc::new(Store::new(scenario.cache.size_mb << 20, disk)),
             rules: site.cache.rules(&scenario.cache),
             refresher: Refresher::default(),
             wishes: Wishes::default(),

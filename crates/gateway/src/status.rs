@@ -1,5 +1,6 @@
 //! What `nightwatt status` shows.
 
+mod disk;
 mod pool;
 mod tcp;
 
@@ -15,6 +16,7 @@ use nightwatt_model::quantity::Watts;
 use nightwatt_model::time::Mono;
 use serde::{Deserialize, Serialize};
 
+pub use self::disk::DiskStatus;
 pub use self::pool::{PoolStatus, ServerStatus};
 pub use self::tcp::TcpStatus;
 use crate::access::Answered;
@@ -35,6 +37,9 @@ pub struct Status {
     /// What they run on, as `[[machine]]` says.
     #[serde(default)]
     pub machines: Vec<MachineStatus>,
+    /// The disk behind the caches, as `[cache.disk]` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_cache: Option<DiskStatus>,
     /// What is passed through, as `[[tcp]]` says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tcp: Vec<TcpStatus>,
@@ -231,6 +236,7 @@ impl Gateway {
             observe: self.observe,
             sites: self.sites.iter().map(Site::status).collect(),
             machines: self.machines.iter().map(Machine::status).collect(),
+            disk_cache: self.disk.as_ref().map(|disk| disk.status()),
             tcp: self.services_status(),
         }
     }

@@ -4,6 +4,7 @@
 //! resource was forgotten comes too late to be kept.
 
 mod collecting;
+mod from_disk;
 mod popularity;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,8 @@ use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter};
 
 pub(crate) use self::collecting::Collecting;
 pub(crate) use self::popularity::{Popularity, Sake};
+use crate::disk_cache::record::{Body, variant};
+use crate::disk_cache::{Forgotten, SiteDisk};
 
 /// Variants of one resource kept at once; the oldest goes first.
 const VARIANTS: usize = 8;
@@ -54,6 +57,8 @@ pub(crate) struct Object {
     pub(crate) popularity: Popularity,
     /// When its renewal was last tried, in milliseconds since 1970; 0: never.
     pub(crate) tried: AtomicU64,
+    /// Where its body lies on the disk, if it does.
+    pub(crate) body_on_disk: Option<Body>,
     /// The answer to a plain request as it goes out, and the second for which it holds.
     prepared: Mutex<Option<(u64, Bytes)>>,
 }
@@ -62,7 +67,8 @@ impl Object {
     pub(crate) fn new(stored: Stored, body: Bytes) -> Self {
         let weight = weight(&stored, &body);
         let (popularity, tried) = (Popularity::default(), AtomicU64::new(0));
-        Self { stored, body, weight, popularity, tried, prepared: Mutex::new(None) }
+        let (body_on_disk, prepared) = (None, Mutex::new(None));
+        Self { stored, body, weight, popularity, tried, body_on_disk, prepared }
     }
 
     /// The head of the answer to a plain request, which `make` makes; kept until the second is over,
@@ -125,6 +131,8 @@ pub(crate) struct Store {
     books: Mutex<Books>,
     /// Bytes of answers that are on their way into the cache.
     collected: AtomicU64,
+    /// What is behind it.
+    disk: Option<SiteDisk>,
 }
 
 #[derive(Debug, Default)]
@@ -152,7 +160,7 @@ pub(crate) struct Ticket {
 }
 
 impl Store {
-    pub(crate) fn new(bytes: u64) -> Self {
+    pub(crate) fn new(bytes: u64, disk: Option<SiteDisk>) -> Self {
         // The estimate only sizes tables: a typical object of 16 KiB.
         let items = usize::try_from(bytes / (16 << 10)).unwrap_or(usize::MAX).clamp(64, 1 << 20);
         let options = OptionsBuilder::new()
@@ -162,7 +170,7 @@ impl Store {
             .build()
             .expect("both capacities are given");
         let objects = Cache::with_options(options, ByBytes, DefaultHashBuilder::default(), Pins);
-        Self { objects, bytes, books: Mutex::default(), collected: AtomicU64::new(0) }
+        Self { objects, bytes, books: Mutex::default(), collected: AtomicU64::new(0), disk }
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
@@ -241,9 +249,10 @@ impl Store {
 
     /// Forgets resources that have changed. Whatever else was asked for before now comes too late;
     /// `but` is the answer by which the change is known.
-    pub(crate) fn forget(&self, keys: &[CacheKey], but: Option<&Ticket>) {
+    /// What came to be known by a client's request is to be waited for before that is answered.
+    pub(crate) fn forget(&self, keys: &[CacheKey], but: Option<&Ticket>) -> Forgotten {
         if keys.is_empty() {
-            return;
+            return Forgotten::nothing();
         }
         let mut books = self.books();
         books.too_late(but, |key| keys.contains(key));
@@ -251,17 +260,24 @@ impl Store {
             books.pinned.remove(key);
             self.objects.remove(key);
         }
+        self.disk.as_ref().map_or(Forgotten::nothing(), |disk| disk.forget(keys))
     }
 
     /// Forgets what the operator wants forgotten, on its way here or stored; says how many resources
-    /// were stored.
-    pub(crate) fn purge(&self, purge: &Purge) -> usize {
+    /// were stored, in memory or on the disk.
+    pub(crate) fn purge(&self, purge: &Purge) -> (usize, Forgotten) {
         let mut books = self.books();
         books.too_late(None, |key| purge.covers(key));
         books.pinned.retain(|key, _| !purge.covers(key));
+        let (on_disk, forgotten) = match &self.disk {
+            Some(disk) => disk.purge(purge),
+            None => (Vec::new(), Forgotten::nothing()),
+        };
+        let only_there = on_disk.iter().filter(|key| self.objects.peek(key.as_str()).is_none());
+        let only_there = only_there.count();
         let before = self.objects.len();
         self.objects.retain(|key, _| !purge.covers(key));
-        before.saturating_sub(self.objects.len())
+        (before.saturating_sub(self.objects.len()) + only_there, forgotten)
     }
 
     /// Stores a response in the place of one with equal selecting fields.
@@ -270,6 +286,8 @@ impl Store {
         if object.weight > largest || !object.stored.is_whole_with(object.body.len() as u64) {
             books.pinned.remove(key);
             self.objects.remove(key);
+            // Nobody has been told of a change: whether the disk knows this is not waited for.
+            drop(self.disk.as_ref().map(|disk| disk.forget(std::slice::from_ref(key))));
             return;
         }
         let known = self.objects.peek(key);
@@ -277,8 +295,20 @@ impl Store {
         let (replaced, mut kept): (Vec<_>, Vec<_>) =
             known.partition(|other| other.stored.selecting() == object.stored.selecting());
         object.popularity = Popularity::of(replaced.first().map(|it| &it.popularity), sake);
-        let pins = object.stored.is_pinned();
+        if let Some(disk) = &self.disk {
+            let body = disk.outdate(key, variant(object.stored.selecting().iter()));
+            // A confirmed answer has the body that it had.
+            let has_it = |other: &Arc<Object>| other.body.as_ptr() == object.body.as_ptr();
+            object.body_on_disk = body.filter(|_| replaced.first().is_some_and(has_it));
+        }
         kept.push(Arc::new(object));
+        self.keep(books, key, kept);
+    }
+
+    /// Keeps these variants of a resource, the latest of them if they are too many.
+    fn keep(&self, books: &mut Books, key: &CacheKey, mut kept: Vec<Arc<Object>>) {
+        let largest = self.largest();
+        let pins = kept.last().is_some_and(|object| object.stored.is_pinned());
         let mut weight: u64 = kept.iter().map(|object| object.weight).sum();
         while kept.len() > VARIANTS || weight > largest {
             weight -= kept.remove(0).weight;
@@ -334,7 +364,8 @@ impl Ticket {
 
     /// Forgets the resource, since the answer says so.
     pub(crate) fn forget(&self) {
-        self.store.forget(std::slice::from_ref(&self.key), Some(self));
+        // Nobody was promised anything: whether the disk knows this is not waited for.
+        drop(self.store.forget(std::slice::from_ref(&self.key), Some(self)));
     }
 
     /// Collects the answer's body, to store it when it is whole. `bytes` are known to come.

@@ -30,6 +30,7 @@ use nightwatt_httpcache::RequestDirectives;
 use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::policy::lifecycle::Phase;
 
+pub(crate) use self::order::is_anybodys;
 use self::order::{Errand, Order, Plain};
 use crate::body::Kept;
 use crate::forward::{Exchange, Forwarding};
@@ -89,6 +90,7 @@ impl<'a> Period<'a> {
         let half = self.site().rules.grace_while_asleep / 2;
         let spacing = (half / 32).clamp(Duration::from_secs(1), Duration::from_mins(10));
         clock.sleep(AFTER_WAKING).await;
+        self.bring_up(most).await;
         let (mut left, mut anew) = (most, clock.now().mono + half);
         loop {
             let now = clock.now().mono;
@@ -101,6 +103,15 @@ impl<'a> Period<'a> {
             let due = next.map_or(anew, |next| now + next);
             let due = if left == 0 { anew } else { due.min(anew) };
             clock.sleep_until(due.max(clock.now().mono + spacing)).await;
+        }
+    }
+
+    /// Takes what is asked for most from the disk into memory, where it is looked at.
+    async fn bring_up(&self, most: usize) {
+        let site = self.site();
+        let popular = site.store.disk().map(|disk| disk.popular(most)).unwrap_or_default();
+        for key in popular {
+            site.store.bring_up(&key, self.gateway.timestamp(), &site.rules).await;
         }
     }
 

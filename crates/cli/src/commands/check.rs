@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use nightwatt_gateway::Config;
-use nightwatt_gateway::config::{MachineConfig, MeterConfig, SiteConfig};
+use nightwatt_gateway::config::{DiskConfig, MachineConfig, MeterConfig, SiteConfig};
 use nightwatt_model::duration_text;
 use nightwatt_model::electricity::Electricity;
 use nightwatt_model::scenario::{CacheRule, Scenario};
@@ -32,6 +32,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitStatus, Failure> {
             "state_dir": config.state_dir,
             "control_socket": config.control_socket(),
             "access_log": config.access_log,
+            "disk_cache": config.cache.disk.as_ref().map(|disk| disk_words(config, disk)),
             "admin": config.admin.as_ref().map(|it| it.listen),
             "admin_orders": config.admin.as_ref().is_some_and(|it| it.password_file.is_some()),
             "meter": config.meter.as_ref().map(meter_words),
@@ -71,6 +72,9 @@ fn page(name: &str, config: &Config) -> String {
     if let Some(log) = &config.access_log {
         row(&mut text, "access log", &log.display().to_string());
     }
+    if let Some(disk) = &config.cache.disk {
+        row(&mut text, "disk cache", &disk_words(config, disk));
+    }
     for machine in &config.machine {
         let _ = writeln!(text, "\nmachine {}", machine.name);
         machine_rows(&mut text, machine);
@@ -84,6 +88,17 @@ fn page(name: &str, config: &Config) -> String {
         services::rows(&mut text, config, tcp);
     }
     text
+}
+
+fn disk_words(config: &Config, disk: &DiskConfig) -> String {
+    let default = || config.state_dir.join("cache");
+    format!(
+        "{}: {} MB, answers up to {} kB each; no more once the proxy has written {} MB in a day",
+        disk.directory.clone().unwrap_or_else(default).display(),
+        disk.size_mb,
+        disk.largest() >> 10,
+        disk.write_mb_per_day
+    )
 }
 
 fn row(text: &mut String, name: &str, value: &str) {

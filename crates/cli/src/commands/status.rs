@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use nightwatt_gateway::status::{
-    HourStatus, LedgerStatus, MachineStatus, MeterStatus, PoolStatus, ServerStatus, ShadowStatus,
-    SiteStatus, Status, TcpStatus,
+    DiskStatus, HourStatus, LedgerStatus, MachineStatus, MeterStatus, PoolStatus, ServerStatus,
+    ShadowStatus, SiteStatus, Status, TcpStatus,
 };
 
 use crate::ExitStatus;
@@ -49,6 +49,9 @@ fn page(status: &Status) -> String {
         }
         site_rows(&mut text, site);
     }
+    if let Some(disk) = &status.disk_cache {
+        disk_rows(&mut text, disk);
+    }
     for machine in &status.machines {
         if !text.is_empty() {
             text.push('\n');
@@ -62,6 +65,31 @@ fn page(status: &Status) -> String {
         service_rows(&mut text, service);
     }
     text
+}
+
+fn disk_rows(text: &mut String, it: &DiskStatus) {
+    let _ = writeln!(text, "\ndisk cache in {}", it.directory.display());
+    let (answers, most) = (counted(it.answers, "answer"), bytes(it.max_bytes));
+    row(text, "holds", &format!("{answers}, {} of {most}", bytes(it.bytes)));
+    row(
+        text,
+        "written",
+        &format!(
+            "{} today, and {} of ledgers and logs; of {} a day {} are left",
+            bytes(it.written_today_bytes),
+            bytes(it.others_today_bytes),
+            bytes(it.allowed_a_day_bytes),
+            bytes(it.left_today_bytes)
+        ),
+    );
+    if it.waiting > 0 {
+        row(text, "waiting", &format!("{} that did not fit", counted(it.waiting, "answer")));
+    }
+    if it.spoilt + it.failed_writes > 0 {
+        let spoilt = counted(it.spoilt, "spoilt answer");
+        let failed = counted(it.failed_writes, "failed write");
+        row(text, "trouble", &format!("{spoilt}, {failed}: see the log"));
+    }
 }
 
 fn service_rows(text: &mut String, it: &TcpStatus) {

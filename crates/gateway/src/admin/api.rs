@@ -71,7 +71,7 @@ pub(super) async fn answer(asker: Asker<'_>, request: Request<Incoming>, path: &
         _ => {
             let now = asker.gateway.clock.now().mono;
             match asker.guard.admit(asker.client, bearer(request.headers()), now) {
-                Ok(()) => order(asker, path, &query),
+                Ok(()) => order(asker, path, &query).await,
                 Err(refusal) => refused(refusal),
             }
         }
@@ -134,7 +134,7 @@ async fn sign_in(asker: Asker<'_>, request: Request<Incoming>) -> Answer {
     }
 }
 
-fn order(asker: Asker<'_>, path: &str, query: &str) -> Answer {
+async fn order(asker: Asker<'_>, path: &str, query: &str) -> Answer {
     let Some((name, what)) = named(path) else { return not_allowed("POST") };
     let site = Some(name.to_owned());
     let order = match what {
@@ -157,7 +157,7 @@ fn order(asker: Asker<'_>, path: &str, query: &str) -> Answer {
     if !asker.gateway.has(name) {
         return problem(StatusCode::NOT_FOUND, "There is no site, server or machine of this name.");
     }
-    if let Reply::Error(why) = obey(asker.gateway, &order) {
+    if let Reply::Error(why) = obey(asker.gateway, &order).await {
         return problem(StatusCode::CONFLICT, &why);
     }
     tracing::info!(client = %asker.client, site = name, order = what, "order from the dashboard");

@@ -47,6 +47,18 @@ fn points_at(line: u32, good: &str, bad: &str, says: &[&str]) {
 }
 
 #[test]
+fn bounds_of_the_disk_cache_that_make_no_sense_are_pointed_at() {
+    let before = "[scenario.server]";
+    let bad = |line: &str| format!("[cache.disk]\n{line}\n\n{before}");
+    points_at(8, before, &bad("size_mb = 4"), &["`size_mb` is 4", "between 8 and 1048576"]);
+    points_at(8, before, &bad("write_mb_per_day = 0"), &["between 1 and"]);
+    points_at(8, before, &bad("folder = \"/x\""), &["folder", "`directory`"]);
+    let config = Config::parse(&GOOD.replace(before, &bad("")), "nightwatt.toml").unwrap();
+    assert_eq!(config.cache.disk, Some(DiskConfig::default()));
+    assert_eq!(Config::parse(GOOD, "nightwatt.toml").unwrap().cache.disk, None);
+}
+
+#[test]
 fn a_good_file_is_read_and_the_rest_is_default() {
     let config = Config::parse(GOOD, "nightwatt.toml").unwrap();
     assert_eq!(config.limits, Limits { hold: Duration::from_secs(30), ..Limits::default() });

@@ -80,7 +80,7 @@ impl PoolServer {
         fittings: Fittings<'_>,
         tasks: &mut Vec<JoinHandle<()>>,
     ) -> Result<Self, StartError> {
-        let Common { config, clock, options } = common;
+        let Common { config, clock, options, .. } = common;
         let Fittings { controller, meter, machine } = fittings;
         let (controller, guest) = controller_of(server, common, controller, machine)?;
         let probe = server.probe_config();
@@ -189,7 +189,7 @@ fn controller_of(
     controller: Option<Box<dyn Controller>>,
     machine: Option<&Machine>,
 ) -> Result<Controlled, StartError> {
-    let Common { config, clock, options } = common;
+    let Common { config, clock, options, .. } = common;
     let context = Context {
         clock: (*clock).clone(),
         state_dir: config.state_dir.clone(),

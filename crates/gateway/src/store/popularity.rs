@@ -41,6 +41,11 @@ impl Popularity {
         }))
     }
 
+    /// As it was in an earlier life.
+    pub(crate) const fn again(popularity: u64) -> Self {
+        Self(AtomicU64::new(popularity))
+    }
+
     /// It was given to somebody.
     pub(crate) fn asked(&self, class: ClientClass) {
         self.0.fetch_add(Self::worth(class), Ordering::Relaxed);

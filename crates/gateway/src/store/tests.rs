@@ -47,13 +47,13 @@ fn hits(store: &Store, path: &str) -> bool {
 }
 
 fn purge(store: &Store, text: &str) -> usize {
-    store.purge(&Purge::Prefix(Place::parse(text).unwrap()))
+    store.purge(&Purge::Prefix(Place::parse(text).unwrap())).0
 }
 
 #[test]
 fn a_scan_of_what_nobody_asks_for_again_leaves_what_people_read() {
     // 4 MB hold some 400 of these; the scan is of 20 times as many.
-    let store = Arc::new(Store::new(4 * MB));
+    let store = Arc::new(Store::new(4 * MB, None));
     let hot: Vec<String> = (0..100).map(|number| format!("/hot/{number}")).collect();
     let read = |store: &Arc<Store>| {
         hot.iter()
@@ -83,7 +83,7 @@ fn a_scan_of_what_nobody_asks_for_again_leaves_what_people_read() {
 
 #[test]
 fn fields_weigh_as_well() {
-    let store = Arc::new(Store::new(MB));
+    let store = Arc::new(Store::new(MB, None));
     let long = "v".repeat(60_000);
     let heavy = Object::new(stored("/a", &[("x-long", &long)]), Bytes::new());
     assert!(heavy.weight > 60_000, "{}", heavy.weight);
@@ -95,7 +95,7 @@ fn fields_weigh_as_well() {
 
 #[test]
 fn what_is_too_large_takes_the_place_of_nothing() {
-    let store = Arc::new(Store::new(MB));
+    let store = Arc::new(Store::new(MB, None));
     fetch(&store, "/a", 1000);
     fetch(&store, "/b", (MB / LARGEST) as usize);
     assert_eq!(store.size().0, 1);
@@ -109,7 +109,7 @@ fn what_is_too_large_takes_the_place_of_nothing() {
 
 #[test]
 fn variants_together_are_bounded() {
-    let store = Arc::new(Store::new(MB));
+    let store = Arc::new(Store::new(MB, None));
     for number in 0..20 {
         let mut asked = HeaderMap::new();
         asked.insert("foo", HeaderValue::from(number));
@@ -134,7 +134,7 @@ fn variants_together_are_bounded() {
 
 #[test]
 fn what_is_pinned_outlives_every_scan() {
-    let store = Arc::new(Store::new(MB));
+    let store = Arc::new(Store::new(MB, None));
     let scan = |name: &str| {
         for number in 0..2000 {
             fetch(&store, &format!("/{name}/{number}"), 10_000);
@@ -161,9 +161,9 @@ fn what_is_pinned_outlives_every_scan() {
 
 #[test]
 fn what_is_forgotten_is_not_brought_back_by_an_older_answer() {
-    let store = Arc::new(Store::new(MB));
+    let store = Arc::new(Store::new(MB, None));
     let (before, other) = (store.ask(key("/a"), SAKE), store.ask(key("/b"), SAKE));
-    store.forget(&[key("/a")], None);
+    let _ = store.forget(&[key("/a")], None);
     let after = store.ask(key("/a"), SAKE);
     before.store(object("/a", 1));
     assert!(!hits(&store, "/a"), "asked for before");
@@ -173,7 +173,7 @@ fn what_is_forgotten_is_not_brought_back_by_an_older_answer() {
 
     // The answer by which the change is known is itself newer than the change.
     let (old, change) = (store.ask(key("/a"), SAKE), store.ask(key("/a"), SAKE));
-    store.forget(&[key("/a")], Some(&change));
+    let _ = store.forget(&[key("/a")], Some(&change));
     old.store(object("/a", 1));
     assert!(!hits(&store, "/a"));
     change.store(object("/a", 1));
@@ -184,7 +184,7 @@ fn what_is_forgotten_is_not_brought_back_by_an_older_answer() {
 
 #[test]
 fn a_purge_counts_what_it_removes_and_outdates_what_is_on_its_way() {
-    let store = Arc::new(Store::new(MB));
+    let store = Arc::new(Store::new(MB, None));
     for path in ["/a", "/a/1", "/a/2", "/b"] {
         fetch(&store, path, 1);
     }
@@ -196,13 +196,13 @@ fn a_purge_counts_what_it_removes_and_outdates_what_is_on_its_way() {
     kept.finish();
     assert!(!hits(&store, "/a/3"));
     assert!(hits(&store, "/a") && hits(&store, "/b"));
-    assert_eq!(store.purge(&Purge::All), 2);
+    assert_eq!(store.purge(&Purge::All).0, 2);
     assert_eq!(store.size(), (0, 0));
 }
 
 #[test]
 fn answers_on_their_way_are_bounded_together() {
-    let store = Arc::new(Store::new(8 * MB));
+    let store = Arc::new(Store::new(8 * MB, None));
     let part = vec![b'x'; 100_000];
     let mut all: Vec<Option<Collecting>> = (0..64)
         .map(|number| {
@@ -235,7 +235,7 @@ fn all_bytes(all: &[Option<Collecting>]) -> usize {
 
 #[test]
 fn a_body_of_another_length_than_announced_is_not_kept() {
-    let store = Arc::new(Store::new(MB));
+    let store = Arc::new(Store::new(MB, None));
     for (bytes, kept) in [(3, false), (5, false), (4, true)] {
         let length = stored("/a", &[("content-length", "4")]);
         let mut body = store.ask(key("/a"), SAKE).collect(length, 0).unwrap();
@@ -250,7 +250,7 @@ proptest! {
     fn never_over_the_bound(
         sizes in proptest::collection::vec((0_u32..40, 0_usize..200_000), 1..300),
     ) {
-        let store = Arc::new(Store::new(MB));
+        let store = Arc::new(Store::new(MB, None));
         for (number, bytes) in sizes {
             let pinned = if number % 4 == 0 { "/sitemap" } else { "/" };
             fetch(&store, &format!("{pinned}{number}"), bytes);
@@ -266,7 +266,7 @@ proptest! {
         parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..9000), 0..9),
         known: bool,
     ) {
-        let store = Arc::new(Store::new(MB));
+        let store = Arc::new(Store::new(MB, None));
         let whole = parts.concat();
         let length = if known { whole.len() as u64 } else { 0 };
         let mut body = store.ask(key("/a"), SAKE).collect(stored("/a", &[]), length).unwrap();

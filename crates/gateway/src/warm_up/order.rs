@@ -157,7 +157,8 @@ pub(super) fn again_in(rules: &Rules) -> Duration {
     rules.grace_while_asleep / 8
 }
 
-fn is_anybodys(selecting: &Selecting) -> bool {
+/// Does nothing that it was chosen by say who asked?
+pub(crate) fn is_anybodys(selecting: &Selecting) -> bool {
     let is_harmless =
         |name: &HeaderName| HARMLESS.contains(name) || name.as_str().starts_with("sec-");
     selecting.iter().all(|(name, value)| value.is_none() || is_harmless(name))

@@ -7,6 +7,7 @@ mod caching;
 mod client;
 mod connections;
 mod dashboard;
+mod disk_cache;
 mod failure;
 mod forgetting;
 mod health;

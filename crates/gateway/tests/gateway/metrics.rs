@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
+use nightwatt_gateway::Config;
+use nightwatt_gateway::config::DiskConfig;
 use nightwatt_gateway::control::Order;
 use nightwatt_gateway::metering::Feed;
 use nightwatt_gateway::status::SiteStatus;
@@ -442,6 +444,12 @@ fn the_documentation_lists_every_metric_and_no_other() {
     });
     on(&["metal"], "", busy()).play(async |stage| {
         needed.extend(rows(&scrape(stage).await));
+    });
+    let disk = |config: &mut Config| config.cache.disk = Some(DiskConfig::default());
+    busy().with(disk).play(async |stage| {
+        let page = scrape(stage).await;
+        needed.extend(rows(&page));
+        values.extend(label_values(&page));
     });
     busy().pool(&["one", "two"], "", "").play(async |stage| {
         let page = scrape(stage).await;

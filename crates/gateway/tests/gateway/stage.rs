@@ -10,7 +10,7 @@ use nightwatt_clock::Clock;
 use nightwatt_gateway::control::{Order, Reply, ask as order};
 use nightwatt_gateway::journal::{self, Record};
 use nightwatt_gateway::metering::Feed;
-use nightwatt_gateway::status::{MachineStatus, PoolStatus, SiteStatus, TcpStatus};
+use nightwatt_gateway::status::{DiskStatus, MachineStatus, PoolStatus, SiteStatus, TcpStatus};
 use nightwatt_gateway::{Config, Extras, Gateway, Options, Running, StartError};
 use nightwatt_model::policy::sleep::PolicyChoice;
 use nightwatt_model::time::{Mono, Wall};
@@ -413,6 +413,16 @@ impl Stage {
     /// What each server is to the pool.
     pub(crate) fn duties(&self) -> Vec<String> {
         self.pool().servers.into_iter().map(|it| it.duty).collect()
+    }
+
+    /// How the disk cache is.
+    pub(crate) fn disk_status(&self) -> DiskStatus {
+        self.running().gateway.status().disk_cache.expect("a disk cache")
+    }
+
+    /// Where it is.
+    pub(crate) fn disk_cache(&self) -> PathBuf {
+        self.dir.path().join("cache")
     }
 
     /// What the machines are doing.

@@ -1,0 +1,314 @@
+//! The disk behind the cache's memory: stored answers survive restarts, reboots and power cuts.
+//!
+//! It is made for memory cards, which bear only so many writes: what is kept is written once, in batches,
+//! to the end of a log ([`log`]), and no more a day than is allowed ([`budget`]). The memory comes first;
+//! what it does not have is looked for here and taken into it, checked to the last byte. A request waits
+//! for a read of what it asks for, and for nothing that is written, but for one thing: whoever changes or
+//! purges something is answered when the disk knows it, so that it never comes back.
+
+pub mod budget;
+pub mod index;
+pub mod log;
+pub mod record;
+mod scan;
+pub mod storage;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use nightwatt_clock::Clock;
+use nightwatt_httpcache::{CacheKey, Purge, Timestamp};
+use tokio::sync::{Semaphore, oneshot};
+
+use self::budget::{Budget, kernels_count};
+use self::index::Variant;
+use self::log::{Bounds, Log, Shared};
+use self::record::{Body, Meta, Name};
+use self::storage::Folder;
+use self::writer::Job;
+pub(crate) use self::writer::write_back;
+use crate::config::DiskConfig;
+use crate::error::StartError;
+use crate::status::DiskStatus;
+
+/// Stored answers at once: their keys and places are in memory.
+const RECORDS: usize = 65_536;
+
+/// Nothing with a longer name is written.
+const LONGEST_NAME: usize = 2048;
+
+/// To find out what is there may take so long at the start; what has not been looked at by then is dropped,
+/// the oldest.
+const SCAN: Duration = Duration::from_secs(30);
+
+/// Read at the same time: each is as large as an answer may be.
+const READS: usize = 4;
+
+/// Whoever changes something waits so long at most for the disk to know it.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// The disk cache of all sites.
+#[derive(Debug)]
+pub(crate) struct DiskCache {
+    path: PathBuf,
+    bounds: Bounds,
+    shared: Arc<Shared<Folder>>,
+    budget: Arc<Mutex<Budget>>,
+    tally: Arc<Tally>,
+    jobs: Mutex<Option<Sender<Job>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    reads: Arc<Semaphore>,
+    clock: Clock,
+}
+
+/// Since the start.
+#[derive(Debug, Default)]
+struct Tally {
+    written: AtomicU64,
+    read: AtomicU64,
+    spoilt: AtomicU64,
+    failed: AtomicU64,
+    waiting: AtomicU64,
+}
+
+impl DiskCache {
+    /// Opens it, and finds out what is there.
+    pub(crate) fn open(
+        config: &DiskConfig,
+        state_dir: &Path,
+        clock: &Clock,
+    ) -> Result<Arc<Self>, StartError> {
+        let path = config.directory.clone().unwrap_or_else(|| state_dir.join("cache"));
+        let failed = |source| StartError::DiskCache { path: path.clone(), source };
+        let folder = Folder::open(&path).map_err(failed)?;
+        let mut secret = [0; 8];
+        getrandom::fill(&mut secret).map_err(|error| failed(std::io::Error::other(error)))?;
+        let bounds = config.bounds(RECORDS);
+        let began = clock.now().mono;
+        let is_late = || clock.now().mono.since(began) > SCAN;
+        let secret = u64::from_le_bytes(secret);
+        let (log, found) = Log::open(folder, bounds, secret, &is_late).map_err(failed)?;
+        let shared = Arc::clone(log.shared());
+        tracing::info!(
+            path = %path.display(),
+            answers = shared.index().count(),
+            torn_bytes = found.torn,
+            dropped_segments = found.dropped,
+            seconds = clock.now().mono.since(began).as_secs_f64(),
+            "the disk cache is open"
+        );
+        let newest = shared.index().newest.as_millis();
+        if i64::try_from(newest).is_ok_and(|newest| newest > clock.now().wall.0) {
+            tracing::warn!(
+                "the clock stands before the latest answer of the disk cache, which is not used until \
+                 that has passed: set the clock, or empty the cache with `nightwatt purge --all`"
+            );
+        }
+        let mut budget = Budget::new(config.write_mb_per_day << 20, found.day);
+        budget.look(clock.now().wall, kernels_count());
+        let (budget, tally) = (Arc::new(Mutex::new(budget)), Arc::new(Tally::default()));
+        let writer = writer::Writer {
+            log,
+            budget: Arc::clone(&budget),
+            tally: Arc::clone(&tally),
+            clock: clock.clone(),
+        };
+        let (jobs, thread) = writer.start().map_err(failed)?;
+        Ok(Arc::new(Self {
+            path,
+            bounds,
+            shared,
+            budget,
+            tally,
+            jobs: Mutex::new(Some(jobs)),
+            thread: Mutex::new(Some(thread)),
+            reads: Arc::new(Semaphore::new(READS)),
+            clock: clock.clone(),
+        }))
+    }
+
+    /// Ends the writer, when it has done all that it was given.
+    pub(crate) async fn close(&self) {
+        drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let _debt = self.clock.owe();
+        let _ = tokio::task::spawn_blocking(move || thread.map(JoinHandle::join)).await;
+    }
+
+    fn give(&self, job: Job) {
+        if let Some(jobs) = &*self.jobs.lock().unwrap_or_else(PoisonError::into_inner) {
+            // It ends only with this end.
+            let _ = jobs.send(job);
+        }
+    }
+
+    /// Has the disk told that these names are forgotten; they have left the index.
+    fn tell(&self, names: Vec<Name>) -> Forgotten {
+        if names.is_empty() {
+            return Forgotten(None);
+        }
+        let (done, settled) = oneshot::channel();
+        self.give(Job::Forget(names, done));
+        Forgotten(Some((settled, self.clock.clone())))
+    }
+
+    /// Forgets everything.
+    pub(crate) fn purge_all(&self) -> Forgotten {
+        let names = self.shared.index().forget_all(|_| true);
+        self.tell(names)
+    }
+
+    /// How it is.
+    pub(crate) fn status(&self) -> DiskStatus {
+        let (answers, bytes) = {
+            let index = self.shared.index();
+            (index.count() as u64, index.bytes())
+        };
+        let (today, allowed, left) = {
+            let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
+            budget.look(self.clock.now().wall, kernels_count());
+            (budget.today(), budget.allowed(), budget.left())
+        };
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        DiskStatus {
+            directory: self.path.clone(),
+            answers,
+            bytes,
+            max_bytes: self.bounds.bytes,
+            written_today_bytes: today.cache,
+            others_today_bytes: today.other,
+            allowed_a_day_bytes: allowed,
+            left_today_bytes: left,
+            written: of(&self.tally.written),
+            waiting: of(&self.tally.waiting),
+            read: of(&self.tally.read),
+            spoilt: of(&self.tally.spoilt),
+            failed_writes: of(&self.tally.failed),
+        }
+    }
+}
+
+/// What was forgotten in memory: the disk is being told.
+#[must_use = "it may come back after a restart until the disk knows"]
+#[derive(Debug)]
+pub(crate) struct Forgotten(Option<(oneshot::Receiver<Result<(), String>>, Clock)>);
+
+impl Forgotten {
+    /// There is nothing to tell.
+    pub(crate) const fn nothing() -> Self {
+        Self(None)
+    }
+
+    /// Waits until the disk knows, but not for ever.
+    ///
+    /// # Errors
+    ///
+    /// Why it does not, or not yet.
+    pub(crate) async fn settled(self) -> Result<(), String> {
+        let Some((settled, clock)) = self.0 else { return Ok(()) };
+        let _debt = clock.owe();
+        match clock.timeout(WAIT, settled).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err("its writer has ended".to_owned()),
+            Err(_) => Err("it is slow".to_owned()),
+        }
+    }
+}
+
+/// One site's part of the disk cache.
+#[derive(Debug, Clone)]
+pub(crate) struct SiteDisk {
+    cache: Arc<DiskCache>,
+    site: Arc<str>,
+}
+
+impl SiteDisk {
+    pub(crate) fn new(cache: &Arc<DiskCache>, site: &str) -> Self {
+        Self { cache: Arc::clone(cache), site: site.into() }
+    }
+
+    fn name(&self, key: &CacheKey) -> Name {
+        Name::new(&self.site, key.as_str())
+    }
+
+    /// A newer answer has been stored in memory; gives where the body of the older one lies.
+    pub(crate) fn outdate(&self, key: &CacheKey, id: u64) -> Option<Body> {
+        self.cache.shared.index().outdate(&self.name(key), id)
+    }
+
+    /// Forgets some.
+    pub(crate) fn forget(&self, keys: &[CacheKey]) -> Forgotten {
+        let mut index = self.cache.shared.index();
+        let names = keys.iter().map(|key| self.name(key));
+        let names = names.filter(|name| index.forget(name)).collect();
+        drop(index);
+        self.cache.tell(names)
+    }
+
+    /// Forgets what the operator wants forgotten; gives the names, too.
+    pub(crate) fn purge(&self, purge: &Purge) -> (Vec<String>, Forgotten) {
+        let is_meant = |name: &Name| {
+            let key = name.key_in(&self.site).and_then(canonical);
+            key.is_some_and(|key| purge.covers(&key))
+        };
+        let names = self.cache.shared.index().forget_all(is_meant);
+        let keys = names.iter().filter_map(|name| name.key_in(&self.site)).map(str::to_owned);
+        (keys.collect(), self.cache.tell(names))
+    }
+
+    /// Is there anything under this key, as far as the time can be trusted? A clock that stands before the
+    /// latest of what is stored has been set back, or is not set yet, and no age could be told.
+    pub(crate) fn has(&self, key: &CacheKey, now: Timestamp) -> bool {
+        let index = self.cache.shared.index();
+        !index.get(&self.name(key)).is_empty() && now >= index.newest
+    }
+
+    /// Reads all that is there under a key.
+    pub(crate) async fn read(&self, key: &CacheKey) -> Vec<(Meta, Bytes, Variant)> {
+        let name = self.name(key);
+        let _debt = self.cache.clock.owe();
+        // It is never closed.
+        let Ok(turn) = Arc::clone(&self.cache.reads).acquire_owned().await else {
+            return Vec::new();
+        };
+        let shared = Arc::clone(&self.cache.shared);
+        let read = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            shared.fetch(&name)
+        });
+        let (all, spoilt) = read.await.unwrap_or_default();
+        self.cache.tally.read.fetch_add(all.len() as u64, Ordering::Relaxed);
+        self.cache.tally.spoilt.fetch_add(spoilt as u64, Ordering::Relaxed);
+        all
+    }
+
+    /// The keys that are asked for most, and how much.
+    pub(crate) fn popular(&self, most: usize) -> Vec<CacheKey> {
+        let index = self.cache.shared.index();
+        let mut all: Vec<(u64, &str)> = index
+            .names()
+            .filter_map(|(name, variants)| {
+                let popularity = variants.iter().map(|it| it.popularity).max()?;
+                Some((popularity, name.key_in(&self.site)?))
+            })
+            .filter(|(popularity, _)| *popularity > 0)
+            .collect();
+        all.sort_unstable_by(|one, other| other.cmp(one));
+        all.truncate(most);
+        all.into_iter().filter_map(|(_, key)| canonical(key)).collect()
+    }
+}
+
+/// A key as it was written. Made without rules of a site, it stays as it is.
+fn canonical(key: &str) -> Option<CacheKey> {
+    let (authority, target) = key.split_at(key.find('/')?);
+    nightwatt_httpcache::KeyRules::default().key(authority, target)
+}

@@ -1,0 +1,128 @@
+//! How much may be written: memory cards bear only so many writes.
+
+use super::record::Day;
+use nightwatt_model::time::Wall;
+
+const DAY_MS: i64 = 86_400_000;
+
+/// What was written today, and what may be. The time and the kernel's count are the caller's.
+#[derive(Debug)]
+pub struct Budget {
+    allowed: u64,
+    day: i64,
+    /// Bytes of the cache today.
+    cache: u64,
+    /// Bytes of the whole process today, as the kernel counts them.
+    whole: u64,
+    /// The kernel's count when it was last looked at.
+    seen: Option<u64>,
+}
+
+impl Budget {
+    /// So many bytes a day. `known` is what an earlier start wrote on its last day.
+    pub fn new(allowed: u64, known: Option<Day>) -> Self {
+        let known = known.unwrap_or_default();
+        let whole = known.cache.saturating_add(known.other);
+        Self { allowed, day: known.day, cache: known.cache, whole, seen: None }
+    }
+
+    /// What time it is, and how many bytes the process has written since it started, if the kernel tells.
+    pub fn look(&mut self, now: Wall, kernel: Option<u64>) {
+        let day = now.0.div_euclid(DAY_MS);
+        if day != self.day {
+            (self.day, self.cache, self.whole) = (day, 0, 0);
+        }
+        if let (Some(kernel), Some(seen)) = (kernel, self.seen) {
+            self.whole = self.whole.saturating_add(kernel.saturating_sub(seen));
+        }
+        self.seen = kernel;
+    }
+
+    /// The cache has written so many bytes.
+    pub const fn wrote(&mut self, bytes: u64) {
+        self.cache = self.cache.saturating_add(bytes);
+    }
+
+    /// Bytes that the cache may still write today.
+    pub const fn left(&self) -> u64 {
+        let day = self.today();
+        self.allowed.saturating_sub(day.cache.saturating_add(day.other))
+    }
+
+    /// What was written today.
+    pub const fn today(&self) -> Day {
+        let other = self.whole.saturating_sub(self.cache);
+        Day { day: self.day, cache: self.cache, other }
+    }
+
+    /// Bytes a day.
+    pub const fn allowed(&self) -> u64 {
+        self.allowed
+    }
+}
+
+/// Bytes that this process has handed to disks, as the kernel counts them: by pages that were made dirty,
+/// in all files. Nothing where the kernel does not say.
+pub(super) fn kernels_count() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/io").ok()?;
+    count_in(&text)
+}
+
+fn count_in(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("write_bytes:"))?;
+    line.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(day: i64, hour: i64) -> Wall {
+        Wall::from_secs(day * 86_400 + hour * 3600)
+    }
+
+    #[test]
+    fn the_day_is_spent_by_all_that_is_written_and_the_next_begins_anew() {
+        let mut budget = Budget::new(1000, None);
+        budget.look(at(10, 1), Some(5000));
+        assert_eq!(budget.left(), 1000, "what was written before is not known");
+        budget.wrote(300);
+        assert_eq!(budget.left(), 700, "at once, before the kernel is asked");
+        budget.look(at(10, 2), Some(5000 + 450));
+        assert_eq!(budget.today(), Day { day: 10, cache: 300, other: 150 });
+        assert_eq!(budget.left(), 550);
+        budget.look(at(10, 23), Some(9000));
+        assert_eq!(budget.left(), 0);
+        budget.look(at(11, 0), Some(9100));
+        assert_eq!(budget.today(), Day { day: 11, cache: 0, other: 100 });
+    }
+
+    #[test]
+    fn a_restart_on_the_same_day_goes_on_and_on_another_does_not() {
+        let known = Some(Day { day: 10, cache: 300, other: 500 });
+        let mut same = Budget::new(1000, known);
+        same.look(at(10, 5), Some(77));
+        assert_eq!(same.left(), 200);
+        let mut next = Budget::new(1000, known);
+        next.look(at(11, 5), Some(77));
+        assert_eq!(next.left(), 1000);
+    }
+
+    #[test]
+    fn where_the_kernel_says_nothing_the_cache_counts_alone() {
+        let mut budget = Budget::new(1000, None);
+        budget.look(at(10, 1), None);
+        budget.wrote(400);
+        budget.look(at(10, 2), None);
+        assert_eq!((budget.left(), budget.today().other), (600, 0));
+    }
+
+    #[test]
+    fn the_kernels_line_is_found() {
+        // As Linux prints it (proc(5)).
+        let text = "rchar: 5\nwchar: 9\nsyscr: 1\nsyscw: 1\nread_bytes: 0\nwrite_bytes: 8192\n\
+                    cancelled_write_bytes: 4096\n";
+        assert_eq!(count_in(text), Some(8192));
+        assert_eq!(count_in(""), None);
+    }
+}

@@ -1,0 +1,259 @@
+//! What is on the disk and where: in memory, made anew from the records at each start.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use nightwatt_httpcache::Timestamp;
+
+use super::record::{Body, Name};
+
+/// Variants of one resource kept at once, as in memory; the oldest goes first.
+const VARIANTS: usize = 8;
+
+/// Where the head and the meta of a record lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spot {
+    /// In which segment.
+    pub segment: u64,
+    /// Its first byte.
+    pub at: u64,
+    /// Bytes of both.
+    pub length: u32,
+}
+
+/// A stored answer.
+#[derive(Debug, Clone, Copy)]
+pub struct Variant {
+    /// By what it was chosen.
+    pub id: u64,
+    /// Its record.
+    pub record: Spot,
+    /// Its body, there or in an earlier record.
+    pub body: Body,
+    /// How much it was asked for when that was last known.
+    pub popularity: u64,
+    /// It was asked for since it was written.
+    pub used: bool,
+}
+
+impl Variant {
+    fn is_in(&self, segment: u64) -> bool {
+        self.record.segment == segment || self.body.segment == segment
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Segment {
+    pub(super) salt: u64,
+    pub(super) length: u64,
+}
+
+/// All of it.
+#[derive(Debug, Default)]
+pub struct Index {
+    entries: HashMap<Name, Vec<Variant>>,
+    variants: usize,
+    pub(super) segments: BTreeMap<u64, Segment>,
+    /// Newer answers have been seen than what the disk has under these names. It is not used any more,
+    /// and either written anew or forgotten on the disk too.
+    outdated: HashMap<Name, Vec<u64>>,
+    /// Being written just now. What is forgotten meanwhile is taken out.
+    writing: HashSet<Name>,
+    /// When the latest of the answers came in: it cannot be earlier now.
+    pub(super) newest: Timestamp,
+}
+
+impl Index {
+    /// The variants under a name.
+    pub fn get(&self, name: &Name) -> &[Variant] {
+        self.entries.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// All names.
+    pub fn names(&self) -> impl Iterator<Item = (&Name, &[Variant])> {
+        self.entries.iter().map(|(name, variants)| (name, variants.as_slice()))
+    }
+
+    /// How many stored answers there are.
+    pub const fn count(&self) -> usize {
+        self.variants
+    }
+
+    /// Bytes of all segments.
+    pub fn bytes(&self) -> u64 {
+        self.segments.values().map(|it| it.length).sum()
+    }
+
+    /// Takes note of a variant, in the place of the one that it supersedes.
+    pub(super) fn add(&mut self, name: &Name, variant: Variant) {
+        let known = self.entries.entry(name.clone()).or_default();
+        let before = known.len();
+        known.retain(|it| it.id != variant.id);
+        known.push(variant);
+        if known.len() > VARIANTS {
+            known.remove(0);
+        }
+        self.variants = self.variants + known.len() - before;
+    }
+
+    /// Begins to write something of this name.
+    pub(super) fn begin(&mut self, name: &Name) {
+        self.writing.insert(name.clone());
+    }
+
+    /// It is written; takes note of it unless its name was forgotten meanwhile.
+    pub(super) fn written(&mut self, name: &Name, variant: Variant) {
+        if self.writing.contains(name) {
+            self.add(name, variant);
+        }
+    }
+
+    /// Nothing is being written any more.
+    pub(super) fn all_written(&mut self) {
+        self.writing.clear();
+    }
+
+    /// A newer answer has been seen than this variant; if there is one.
+    /// Gives where its body lies.
+    pub fn outdate(&mut self, name: &Name, id: u64) -> Option<Body> {
+        let place = self.get(name).iter().position(|it| it.id == id);
+        let removed = place.zip(self.entries.get_mut(name)).map(|(at, all)| all.remove(at));
+        self.variants -= usize::from(removed.is_some());
+        self.drop_empty(name);
+        // What is being written may be this one.
+        if removed.is_some() | self.writing.remove(name) {
+            let ids = self.outdated.entry(name.clone()).or_default();
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        removed.map(|it| it.body)
+    }
+
+    fn drop_empty(&mut self, name: &Name) {
+        if self.entries.get(name).is_some_and(Vec::is_empty) {
+            self.entries.remove(name);
+        }
+    }
+
+    /// Has the disk something under this name that must not be used again?
+    pub fn is_outdated(&self, name: &Name) -> bool {
+        self.outdated.contains_key(name)
+    }
+
+    /// Names under which the disk has something that must not be used again.
+    pub fn outdated(&self) -> Vec<Name> {
+        self.outdated.keys().cloned().collect()
+    }
+
+    /// Settles what was outdated and has been written anew. The rest of these names is forgotten; gives
+    /// them, for the disk to be told.
+    pub fn settle(&mut self, names: &[Name]) -> Vec<Name> {
+        let superseded = |name: &Name, ids: &Vec<u64>| {
+            let known = self.entries.get(name).map_or(&[][..], Vec::as_slice);
+            ids.iter().all(|id| known.iter().any(|it| it.id == *id))
+        };
+        let known = names.iter().filter_map(|name| self.outdated.get_key_value(name));
+        let known: Vec<(Name, bool)> =
+            known.map(|(name, ids)| (name.clone(), superseded(name, ids))).collect();
+        let mut forgotten = Vec::new();
+        for (name, superseded) in known {
+            if superseded {
+                self.outdated.remove(&name);
+            } else {
+                self.forget(&name);
+                forgotten.push(name);
+            }
+        }
+        forgotten
+    }
+
+    /// Whether the disk has anything under this name, used or not.
+    fn knows(&self, name: &Name) -> bool {
+        self.entries.contains_key(name)
+            || self.outdated.contains_key(name)
+            || self.writing.contains(name)
+    }
+
+    /// Forgets one name; says whether the disk has to be told.
+    pub fn forget(&mut self, name: &Name) -> bool {
+        let known = self.knows(name);
+        self.variants -= self.entries.remove(name).map_or(0, |it| it.len());
+        self.outdated.remove(name);
+        self.writing.remove(name);
+        known
+    }
+
+    /// Forgets all names that are meant; gives those of which the disk has to be told.
+    pub fn forget_all(&mut self, is_meant: impl Fn(&Name) -> bool) -> Vec<Name> {
+        let all = self.entries.keys().chain(self.outdated.keys()).chain(&self.writing);
+        let meant: HashSet<Name> = all.filter(|name| is_meant(name)).cloned().collect();
+        for name in &meant {
+            self.forget(name);
+        }
+        meant.into_iter().collect()
+    }
+
+    /// It was asked for.
+    pub fn used(&mut self, name: &Name, id: u64, popularity: u64) {
+        let known = self.entries.get_mut(name).into_iter().flatten();
+        for variant in known.filter(|it| it.id == id) {
+            variant.used |= popularity > variant.popularity;
+            variant.popularity = popularity;
+        }
+    }
+
+    /// It was read.
+    pub(super) fn was_read(&mut self, name: &Name) {
+        for variant in self.entries.get_mut(name).into_iter().flatten() {
+            variant.used = true;
+        }
+    }
+
+    /// What lies there is not what was written.
+    pub(super) fn spoilt(&mut self, name: &Name, record: Spot) {
+        if let Some(known) = self.entries.get_mut(name) {
+            let before = known.len();
+            known.retain(|it| it.record != record);
+            self.variants -= before - known.len();
+        }
+        self.drop_empty(name);
+    }
+
+    /// Variants that were used and go with this segment, the most popular first. They are taken to be
+    /// written anew: see [`Index::begin`].
+    pub(super) fn used_in(&mut self, segment: u64) -> Vec<(Name, Variant)> {
+        let all = self.entries.iter().flat_map(|(name, all)| all.iter().map(move |it| (name, it)));
+        let used = all.filter(|(_, it)| it.used && it.is_in(segment));
+        let mut used: Vec<_> = used.map(|(name, it)| (name.clone(), *it)).collect();
+        used.sort_by_key(|(_, it)| std::cmp::Reverse(it.popularity));
+        for (name, _) in &used {
+            self.begin(name);
+        }
+        used
+    }
+
+    /// A segment is gone, and all that it had.
+    pub(super) fn gone(&mut self, segment: u64) {
+        self.segments.remove(&segment);
+        self.entries.retain(|_, variants| {
+            variants.retain(|it| !it.is_in(segment));
+            !variants.is_empty()
+        });
+        self.variants = self.entries.values().map(Vec::len).sum();
+    }
+
+    /// Drops variants whose body cannot be where it is said to be.
+    pub(super) fn drop_lost_bodies(&mut self) {
+        let segments = &self.segments;
+        let has = |body: &Body| {
+            let end = body.at.checked_add(u64::from(body.length));
+            let length = segments.get(&body.segment).map(|it| it.length);
+            end.zip(length).is_some_and(|(end, length)| end <= length)
+        };
+        self.entries.retain(|_, variants| {
+            variants.retain(|it| has(&it.body));
+            !variants.is_empty()
+        });
+        self.variants = self.entries.values().map(Vec::len).sum();
+    }
+}

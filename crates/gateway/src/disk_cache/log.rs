@@ -1,0 +1,417 @@
+//! The log: segments of bounded size, each written from its beginning to its end and never changed, the
+//! oldest removed when there is no more room.
+//!
+//! What is written at one time is one batch, and on the disk when it returns. Removing follows the age of
+//! segments strictly, so that a record that says `forget` outlives all that it is about.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+use super::index::{Index, Segment, Spot, Variant};
+use super::record::{
+    Body, Day, HEAD, Head, Kind, Meta, Name, SEGMENT_HEAD, Said, body_sum, head_and_meta,
+    segment_head,
+};
+use super::scan::{Found, scan};
+use super::storage::Storage;
+
+/// How large it may become.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Bytes of all segments.
+    pub bytes: u64,
+    /// Bytes of one.
+    pub segment: u64,
+    /// Stored answers.
+    pub records: usize,
+}
+
+impl Bounds {
+    /// The longest record that is written.
+    pub const fn largest(&self) -> u64 {
+        self.segment / 4
+    }
+}
+
+/// What is to be written.
+pub struct New {
+    /// What of the answer is not its body.
+    pub meta: Meta,
+    /// Its body.
+    pub body: Bytes,
+    /// Where that lies already, if it does.
+    pub known: Option<Body>,
+    /// Asked as late as can be: is it still to be written?
+    pub is_meant: Box<dyn Fn() -> bool + Send>,
+}
+
+/// What became of a batch.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// Bytes that the disk was given, by whole pages.
+    pub bytes: u64,
+    /// Answers written.
+    pub records: usize,
+    /// Answers left out since there was no more to spend, or since they are too long.
+    pub left_out: usize,
+    /// Answers of the oldest segments that were written anew, since they had been used.
+    pub carried: usize,
+}
+
+/// What readers and the writer have in common.
+#[derive(Debug)]
+pub struct Shared<S> {
+    storage: S,
+    index: Mutex<Index>,
+}
+
+impl<S: Storage> Shared<S> {
+    /// What is there.
+    pub fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads all variants of a name. What is not as it was written is left out, and counted.
+    pub fn fetch(&self, name: &Name) -> (Vec<(Meta, Bytes, Variant)>, usize) {
+        let known = self.index().get(name).to_vec();
+        let (mut all, mut spoilt) = (Vec::new(), 0);
+        for variant in known {
+            if let Ok(Some((meta, body))) = self.read(name, &variant) {
+                all.push((meta, body, variant));
+                continue;
+            }
+            let mut index = self.index();
+            // Unless its segment has just gone.
+            spoilt += usize::from(index.segments.contains_key(&variant.body.segment));
+            index.spoilt(name, variant.record);
+        }
+        self.index().was_read(name);
+        (all, spoilt)
+    }
+
+    fn read(&self, name: &Name, variant: &Variant) -> io::Result<Option<(Meta, Bytes)>> {
+        let Spot { segment, at, length } = variant.record;
+        let Some(salt) = self.index().segments.get(&segment).map(|it| it.salt) else {
+            return Ok(None);
+        };
+        let mut bytes = vec![0; length as usize];
+        self.storage.read(segment, at, &mut bytes)?;
+        let head = bytes.first_chunk::<HEAD>().and_then(Head::read);
+        let Some(head) = head.filter(|it| it.is_whole(&bytes, salt, at)) else { return Ok(None) };
+        let meta = match Said::read(head.kind, &bytes[HEAD..]) {
+            Some(Said::Object(meta) | Said::Renewed(meta, _)) if meta.name == *name => meta,
+            _ => return Ok(None),
+        };
+        let mut body = vec![0; variant.body.length as usize];
+        self.storage.read(variant.body.segment, variant.body.at, &mut body)?;
+        Ok((body_sum(&body) == variant.body.sum).then(|| (meta, Bytes::from(body))))
+    }
+}
+
+/// The segment that is being written.
+#[derive(Debug, Clone, Copy)]
+struct Current {
+    number: u64,
+    salt: u64,
+    end: u64,
+    /// Up to here it is on the disk.
+    synced: u64,
+}
+
+/// The writer's end of it.
+#[derive(Debug)]
+pub struct Log<S> {
+    shared: Arc<Shared<S>>,
+    bounds: Bounds,
+    secret: u64,
+    current: Option<Current>,
+    /// No segment has had a higher number.
+    last: u64,
+}
+
+impl<S: Storage> Log<S> {
+    /// Finds out what is there. `secret` is a random number that nobody is told.
+    pub fn open(
+        storage: S,
+        bounds: Bounds,
+        secret: u64,
+        is_late: &dyn Fn() -> bool,
+    ) -> io::Result<(Self, Found)> {
+        let mut found = scan(&storage, bounds.records, is_late)?;
+        let index = Mutex::new(std::mem::take(&mut found.index));
+        let shared = Arc::new(Shared { storage, index });
+        let last = shared.index().segments.keys().next_back().copied().unwrap_or(0);
+        let mut log = Self { shared, bounds, secret, current: None, last };
+        // The bound may have been lowered.
+        while log.shared.index().bytes() > bounds.bytes {
+            log.remove_oldest()?;
+        }
+        Ok((log, found))
+    }
+
+    /// For readers.
+    pub fn shared(&self) -> &Arc<Shared<S>> {
+        &self.shared
+    }
+
+    /// Writes a batch, with no more than `allowed` bytes. What is left out was not meant any more, or
+    /// would have been too much.
+    pub fn write(&mut self, batch: Vec<New>, allowed: u64, day: Day) -> io::Result<Written> {
+        let mut written = Written::default();
+        let names: Vec<Name> = batch.iter().map(|new| new.meta.name.clone()).collect();
+        for name in &names {
+            self.shared.index().begin(name);
+        }
+        let done = batch.into_iter().try_for_each(|new| {
+            if (new.is_meant)() { self.put(&new, allowed, &mut written) } else { Ok(()) }
+        });
+        let day = Day { cache: day.cache.saturating_add(written.bytes), ..day };
+        let done = done.and_then(|()| match written.records + written.carried {
+            0 => Ok(0),
+            _ => self.say(&Said::Day(day)).and_then(|()| self.sync()),
+        });
+        self.shared.index().all_written();
+        written.bytes += done.inspect_err(|_| self.current = None)?;
+        Ok(written)
+    }
+
+    /// Writes that these names are forgotten; they have left the index already. On the disk when this
+    /// returns; gives the bytes that it took.
+    ///
+    /// # Errors
+    ///
+    /// If neither that could be written nor everything be removed.
+    pub fn forget(&mut self, names: &[Name]) -> io::Result<u64> {
+        let mut bytes = 0;
+        let told = names.iter().try_for_each(|name| {
+            bytes += self.say_with_room(&Said::Forget(name.clone()))?;
+            Ok(())
+        });
+        match told.and_then(|()| self.sync()) {
+            Ok(synced) => Ok(bytes + synced),
+            Err(error) => {
+                tracing::warn!(%error, "cannot write what is forgotten: the disk cache is emptied");
+                self.clear()?;
+                Ok(bytes)
+            }
+        }
+    }
+
+    /// Removes everything.
+    pub fn clear(&mut self) -> io::Result<()> {
+        self.current = None;
+        while !self.shared.index().segments.is_empty() {
+            self.remove_oldest()?;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, new: &New, allowed: u64, written: &mut Written) -> io::Result<()> {
+        let Some((said, body)) = self.said(new) else {
+            written.left_out += 1;
+            return Ok(());
+        };
+        let Some((kind, meta)) = said.write() else {
+            written.left_out += 1;
+            return Ok(());
+        };
+        let bytes = (HEAD + meta.len() + body.len()) as u64;
+        // The pages that its ends share with others are counted as well.
+        if bytes > self.bounds.largest() || written.bytes + pages(bytes) > allowed {
+            written.left_out += 1;
+            return Ok(());
+        }
+        let carried =
+            self.make_room(bytes, allowed.saturating_sub(written.bytes + bytes), written)?;
+        for (meta, body) in carried {
+            let Some((kind, meta_text)) = Said::Object(meta.clone()).write() else { continue };
+            self.make_room((HEAD + meta_text.len() + body.len()) as u64, 0, written)?;
+            self.append((kind, &meta_text), &body, (&meta, None), written)?;
+            written.carried += 1;
+        }
+        let known = if let Said::Renewed(_, body) = &said { Some(*body) } else { None };
+        self.append((kind, &meta), &body, (&new.meta, known), written)?;
+        written.records += 1;
+        Ok(())
+    }
+
+    /// As a record of its own, or one that names a body that is there.
+    fn said(&self, new: &New) -> Option<(Said, Bytes)> {
+        let length = u32::try_from(new.body.len()).ok()?;
+        let index = self.shared.index();
+        let is_there = |it: &Body| {
+            let same = it.length == length && it.sum == body_sum(&new.body);
+            same && index.segments.contains_key(&it.segment)
+        };
+        Some(match new.known.filter(is_there) {
+            Some(body) => (Said::Renewed(new.meta.clone(), body), Bytes::new()),
+            None => (Said::Object(new.meta.clone()), new.body.clone()),
+        })
+    }
+
+    fn append(
+        &mut self,
+        (kind, text): (Kind, &[u8]),
+        body: &[u8],
+        (meta, known): (&Meta, Option<Body>),
+        written: &mut Written,
+    ) -> io::Result<()> {
+        let Current { number: segment, salt, end: at, .. } = self.current()?;
+        let (length, sum) = (body.len() as u32, body_sum(body));
+        let of_body = if kind == Kind::Object { (length, sum) } else { (0, 0) };
+        let head = head_and_meta(kind, text, of_body, salt, at);
+        self.shared.storage.write(segment, at, &head)?;
+        if !body.is_empty() {
+            self.shared.storage.write(segment, at + head.len() as u64, body)?;
+        }
+        let bytes = (head.len() + body.len()) as u64;
+        self.grown(bytes);
+        written.bytes += bytes;
+        let own = Body { segment, at: at + head.len() as u64, length, sum };
+        let variant = Variant {
+            id: meta.variant(),
+            record: Spot { segment, at, length: head.len() as u32 },
+            body: known.unwrap_or(own),
+            popularity: meta.popularity,
+            used: false,
+        };
+        let mut index = self.shared.index();
+        index.newest = index.newest.max(meta.times.received);
+        index.written(&meta.name, variant);
+        Ok(())
+    }
+
+    /// Writes a record without a body, if it fits.
+    fn say(&mut self, said: &Said) -> io::Result<()> {
+        // What is said of names that were written, and of days, is short.
+        let Some((kind, meta)) = said.write() else { return Ok(()) };
+        let Current { number, salt, end, .. } = self.current()?;
+        let bytes = head_and_meta(kind, &meta, (0, 0), salt, end);
+        self.shared.storage.write(number, end, &bytes)?;
+        self.grown(bytes.len() as u64);
+        Ok(())
+    }
+
+    fn say_with_room(&mut self, said: &Said) -> io::Result<u64> {
+        let bytes = said.write().map_or(0, |(_, meta)| (HEAD + meta.len()) as u64);
+        self.make_room(bytes, 0, &mut Written::default())?;
+        self.say(said)?;
+        Ok(bytes)
+    }
+
+    fn grown(&mut self, bytes: u64) {
+        if let Some(current) = &mut self.current {
+            current.end += bytes;
+            if let Some(segment) = self.shared.index().segments.get_mut(&current.number) {
+                segment.length = current.end;
+            }
+        }
+    }
+
+    /// What was written so far is on the disk. Gives the bytes by which pages are larger than what was
+    /// written into them.
+    fn sync(&mut self) -> io::Result<u64> {
+        let Some(current) = &mut self.current else { return Ok(0) };
+        self.shared.storage.sync(current.number)?;
+        let (from, to) = (current.synced, current.end);
+        current.synced = to;
+        let whole = to.next_multiple_of(PAGE) - from / PAGE * PAGE;
+        Ok(whole - (to - from))
+    }
+
+    /// The segment to write to; a new one if there is none.
+    fn current(&mut self) -> io::Result<Current> {
+        if let Some(current) = self.current {
+            return Ok(current);
+        }
+        let number = self.last + 1;
+        let salt = body_sum(&[self.secret.to_le_bytes(), number.to_le_bytes()].concat());
+        // Not used again, whatever becomes of it.
+        self.last = number;
+        let storage = &self.shared.storage;
+        storage.create(number)?;
+        self.shared.index().segments.insert(number, Segment { salt, length: SEGMENT_HEAD });
+        storage.write(number, 0, &segment_head(number, salt))?;
+        storage.sync(number)?;
+        storage.sync_names()?;
+        let current = Current { number, salt, end: SEGMENT_HEAD, synced: 0 };
+        Ok(*self.current.insert(current))
+    }
+
+    /// Makes room for a record; gives what is worth being written anew of what had to go, `spare` bytes
+    /// at most.
+    fn make_room(
+        &mut self,
+        bytes: u64,
+        spare: u64,
+        written: &mut Written,
+    ) -> io::Result<Vec<(Meta, Bytes)>> {
+        // Room for what is said of the day is kept.
+        const DAY: u64 = 64;
+        if self.current.is_some_and(|it| it.end + bytes + DAY > self.bounds.segment) {
+            written.bytes += self.sync()?;
+            self.current = None;
+        }
+        let mut carried = Vec::new();
+        loop {
+            let (taken, records) = {
+                let index = self.shared.index();
+                (index.bytes(), index.count())
+            };
+            let head = if self.current.is_none() { SEGMENT_HEAD } else { 0 };
+            let fits = taken + head + bytes + DAY <= self.bounds.bytes;
+            if fits && records < self.bounds.records || taken == 0 {
+                return Ok(carried);
+            }
+            carried.extend(self.worth_carrying(spare));
+            self.remove_oldest()?;
+        }
+    }
+
+    /// What was used of the oldest segment, half of it at most.
+    fn worth_carrying(&self, spare: u64) -> Vec<(Meta, Bytes)> {
+        let used = {
+            let mut index = self.shared.index();
+            let oldest = index.segments.keys().next().copied().filter(|_| spare > 0);
+            oldest.map(|oldest| index.used_in(oldest)).unwrap_or_default()
+        };
+        let mut room = spare.min(self.bounds.segment / 2);
+        let mut carried = Vec::new();
+        for (name, variant) in used {
+            let bytes = u64::from(variant.record.length) + u64::from(variant.body.length);
+            if bytes <= room
+                && let Ok(Some((mut meta, body))) = self.shared.read(&name, &variant)
+            {
+                meta.popularity = variant.popularity;
+                room -= bytes;
+                carried.push((meta, body));
+            }
+        }
+        carried
+    }
+
+    fn remove_oldest(&mut self) -> io::Result<()> {
+        let oldest = self.shared.index().segments.keys().next().copied();
+        let Some(oldest) = oldest else { return Ok(()) };
+        if self.current.is_some_and(|it| it.number == oldest) {
+            self.current = None;
+        }
+        match self.shared.storage.remove(oldest) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        // For good, before anything newer goes: what is forgotten in it lies in older ones.
+        self.shared.storage.sync_names()?;
+        self.shared.index().gone(oldest);
+        Ok(())
+    }
+}
+
+/// What the kernel writes at once.
+const PAGE: u64 = 4096;
+
+const fn pages(bytes: u64) -> u64 {
+    bytes.next_multiple_of(PAGE)
+}

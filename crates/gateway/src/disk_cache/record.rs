@@ -1,0 +1,467 @@
+//! What lies in a segment: a head of its own, then records, each with lengths, what it is about, the
+//! body, and sums over both. Numbers are little-endian.
+//!
+//! ```text
+//! segment  "nightwatt cache1"  number u64  salt u64  sum of these u64             records..
+//! record   sum u64  "nwr1"  kind u8  0 0 0  meta length u32  body length u32  sum of the body u64
+//!          meta  body
+//! ```
+//!
+//! A record's first sum covers the rest of its head and its meta, seeded by the segment's salt and the
+//! record's place. So what an older file has left in the same blocks is no record, nor is what looks like
+//! one within a body that somebody sent.
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use nightwatt_httpcache::{Times, Timestamp};
+use twox_hash::XxHash3_64;
+
+/// Length of a segment's head.
+pub const SEGMENT_HEAD: u64 = 40;
+
+/// Length of a record's head.
+pub const HEAD: usize = 32;
+
+/// No meta is longer.
+pub const LONGEST_META: usize = 256 << 10;
+
+const SEGMENT_MAGIC: &[u8; 16] = b"nightwatt cache1";
+
+/// Begins every record, behind its sum.
+pub(super) const MAGIC: &[u8; 4] = b"nwr1";
+
+/// Where the magic is in a record.
+pub(super) const MAGIC_AT: usize = 8;
+
+/// The head of a segment.
+pub fn segment_head(number: u64, salt: u64) -> [u8; SEGMENT_HEAD as usize] {
+    let mut head = [0; SEGMENT_HEAD as usize];
+    head[..16].copy_from_slice(SEGMENT_MAGIC);
+    head[16..24].copy_from_slice(&number.to_le_bytes());
+    head[24..32].copy_from_slice(&salt.to_le_bytes());
+    let sum = XxHash3_64::oneshot(&head[..32]);
+    head[32..].copy_from_slice(&sum.to_le_bytes());
+    head
+}
+
+/// The salt of the segment of this number, if that is its head.
+pub fn salt_of(number: u64, head: &[u8; SEGMENT_HEAD as usize]) -> Option<u64> {
+    let salt = u64::from_le_bytes(head[24..32].try_into().ok()?);
+    (*head == segment_head(number, salt)).then_some(salt)
+}
+
+/// The sum over a body.
+pub fn body_sum(body: &[u8]) -> u64 {
+    XxHash3_64::oneshot(body)
+}
+
+/// What kind of record it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A stored answer with its body.
+    Object,
+    /// New fields of a stored answer whose body lies in an earlier record.
+    Renewed,
+    /// All that is earlier and has this name is forgotten.
+    Forget,
+    /// What was written on a day.
+    Day,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::Object, Self::Renewed, Self::Forget, Self::Day];
+
+    const fn number(self) -> u8 {
+        match self {
+            Self::Object => 1,
+            Self::Renewed => 2,
+            Self::Forget => 3,
+            Self::Day => 4,
+        }
+    }
+}
+
+/// The head of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// Its kind.
+    pub kind: Kind,
+    /// Bytes of its meta.
+    pub meta: u32,
+    /// Bytes of its body.
+    pub body: u32,
+    /// The sum over the body.
+    pub body_sum: u64,
+    sum: u64,
+}
+
+impl Head {
+    /// Reads a head; whether it is one shows when its meta is known.
+    pub fn read(bytes: &[u8; HEAD]) -> Option<Self> {
+        let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|it| bytes[at + it]));
+        let long = |at: usize| u64::from(number(at)) | (u64::from(number(at + 4)) << 32);
+        let kind = Kind::ALL.into_iter().find(|kind| kind.number() == bytes[12])?;
+        let (meta, body) = (number(16), number(20));
+        let good = bytes[MAGIC_AT..12] == *MAGIC
+            && bytes[13..16] == [0; 3]
+            && meta as usize <= LONGEST_META
+            && (kind == Kind::Object || body == 0);
+        good.then(|| Self { kind, meta, body, body_sum: long(24), sum: long(0) })
+    }
+
+    /// Whether head and meta are what was written at this place of a segment. `bytes` are both.
+    pub fn is_whole(&self, bytes: &[u8], salt: u64, at: u64) -> bool {
+        bytes.len() == HEAD + self.meta as usize && sum(&bytes[8..], salt, at) == self.sum
+    }
+
+    /// Bytes of the whole record.
+    pub const fn length(&self) -> u64 {
+        HEAD as u64 + self.meta as u64 + self.body as u64
+    }
+}
+
+fn sum(bytes: &[u8], salt: u64, at: u64) -> u64 {
+    XxHash3_64::oneshot_with_seed(salt.wrapping_add(at), bytes)
+}
+
+/// Head and meta of a record that lies at this place of a segment. The body, if it has one, follows it.
+pub fn head_and_meta(kind: Kind, meta: &[u8], body: (u32, u64), salt: u64, at: u64) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEAD + meta.len());
+    bytes.extend([0; 8]);
+    bytes.extend(MAGIC);
+    bytes.extend([kind.number(), 0, 0, 0]);
+    // Whoever encodes keeps to `LONGEST_META`.
+    bytes.extend((meta.len() as u32).to_le_bytes());
+    bytes.extend(body.0.to_le_bytes());
+    bytes.extend(body.1.to_le_bytes());
+    bytes.extend(meta);
+    let sum = sum(&bytes[8..], salt, at);
+    bytes[..8].copy_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+/// Where a body lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Body {
+    /// In which segment.
+    pub segment: u64,
+    /// Its first byte.
+    pub at: u64,
+    /// Its length.
+    pub length: u32,
+    /// The sum over it.
+    pub sum: u64,
+}
+
+/// What is kept of an answer besides its body.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Meta {
+    /// Site and key.
+    pub name: Name,
+    /// How much it was asked for.
+    pub popularity: u64,
+    /// When it was asked for and came in.
+    pub times: Times,
+    /// Its status.
+    pub status: StatusCode,
+    /// The request's fields that it was chosen by.
+    pub selecting: Vec<(HeaderName, Option<Vec<u8>>)>,
+    /// Its fields.
+    pub headers: HeaderMap,
+}
+
+/// Site and key as one text: `blog example.org/a`. No site has a space in its name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Name(Box<str>);
+
+impl Name {
+    /// Of what a site has under a key.
+    pub fn new(site: &str, key: &str) -> Self {
+        Self(format!("{site} {key}").into())
+    }
+
+    /// Both together.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The key, if it is of this site.
+    pub fn key_in(&self, site: &str) -> Option<&str> {
+        self.0.strip_prefix(site)?.strip_prefix(' ')
+    }
+}
+
+/// What was written on a day, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Day {
+    /// Days since 1970 (UTC).
+    pub day: i64,
+    /// Bytes of the cache.
+    pub cache: u64,
+    /// Bytes of everything else.
+    pub other: u64,
+}
+
+/// What a record says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Said {
+    /// This answer's body follows.
+    Object(Meta),
+    /// This answer's body lies there.
+    Renewed(Meta, Body),
+    /// Forget what has this name.
+    Forget(Name),
+    /// So much was written.
+    Day(Day),
+}
+
+impl Said {
+    /// As it is written. Nothing for what is too long to be read again.
+    pub fn write(&self) -> Option<(Kind, Vec<u8>)> {
+        let mut out = Vec::new();
+        let kind = match self {
+            Self::Object(meta) => {
+                write_meta(&mut out, meta)?;
+                Kind::Object
+            }
+            Self::Renewed(meta, body) => {
+                for number in [body.segment, body.at, u64::from(body.length), body.sum] {
+                    out.extend(number.to_le_bytes());
+                }
+                write_meta(&mut out, meta)?;
+                Kind::Renewed
+            }
+            Self::Forget(name) => {
+                put(&mut out, name.as_str().as_bytes())?;
+                Kind::Forget
+            }
+            Self::Day(day) => {
+                out.extend(day.day.to_le_bytes());
+                out.extend(day.cache.to_le_bytes());
+                out.extend(day.other.to_le_bytes());
+                Kind::Day
+            }
+        };
+        (out.len() <= LONGEST_META).then_some((kind, out))
+    }
+
+    /// Reads what [`Said::write`] wrote; nothing if it is anything else.
+    pub fn read(kind: Kind, meta: &[u8]) -> Option<Self> {
+        let mut rest = Rest(meta);
+        let said = match kind {
+            Kind::Object => Self::Object(rest.meta()?),
+            Kind::Renewed => {
+                let (segment, at) = (rest.long()?, rest.long()?);
+                let (length, sum) = (u32::try_from(rest.long()?).ok()?, rest.long()?);
+                Self::Renewed(rest.meta()?, Body { segment, at, length, sum })
+            }
+            Kind::Forget => Self::Forget(rest.name()?),
+            Kind::Day => {
+                let day = i64::from_le_bytes(rest.take(8)?.try_into().ok()?);
+                Self::Day(Day { day, cache: rest.long()?, other: rest.long()? })
+            }
+        };
+        rest.0.is_empty().then_some(said)
+    }
+}
+
+/// Tells apart the variants of one resource: by the fields that they were chosen by.
+pub fn variant<'a>(selecting: impl Iterator<Item = (&'a HeaderName, Option<&'a [u8]>)>) -> u64 {
+    let mut text = Vec::new();
+    for (name, value) in selecting {
+        text.extend(name.as_str().as_bytes());
+        text.push(if value.is_some() { b':' } else { 0 });
+        text.extend(value.unwrap_or_default());
+        text.push(b'\n');
+    }
+    XxHash3_64::oneshot(&text)
+}
+
+impl Meta {
+    /// See [`variant`].
+    pub fn variant(&self) -> u64 {
+        variant(self.selecting.iter().map(|(name, value)| (name, value.as_deref())))
+    }
+}
+
+fn put(out: &mut Vec<u8>, bytes: &[u8]) -> Option<()> {
+    out.extend(u32::try_from(bytes.len()).ok()?.to_le_bytes());
+    out.extend(bytes);
+    Some(())
+}
+
+fn write_meta(out: &mut Vec<u8>, meta: &Meta) -> Option<()> {
+    put(out, meta.name.as_str().as_bytes())?;
+    for number in [
+        meta.popularity,
+        meta.times.requested.as_millis(),
+        meta.times.received.as_millis(),
+        u64::from(meta.status.as_u16()),
+        meta.selecting.len() as u64,
+    ] {
+        out.extend(number.to_le_bytes());
+    }
+    for (name, value) in &meta.selecting {
+        put(out, name.as_str().as_bytes())?;
+        out.push(u8::from(value.is_some()));
+        put(out, value.as_deref().unwrap_or_default())?;
+    }
+    out.extend((meta.headers.len() as u64).to_le_bytes());
+    for (name, value) in &meta.headers {
+        put(out, name.as_str().as_bytes())?;
+        put(out, value.as_bytes())?;
+    }
+    Some(())
+}
+
+/// What is left to be read.
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(bytes)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn long(&mut self) -> Option<u64> {
+        self.take(8)?.try_into().ok().map(u64::from_le_bytes)
+    }
+
+    fn text(&mut self) -> Option<&'a [u8]> {
+        let length = u32::from_le_bytes(self.take(4)?.try_into().ok()?);
+        self.take(usize::try_from(length).ok()?)
+    }
+
+    fn name(&mut self) -> Option<Name> {
+        let text = std::str::from_utf8(self.text()?).ok()?;
+        text.contains(' ').then(|| Name(text.into()))
+    }
+
+    fn meta(&mut self) -> Option<Meta> {
+        let name = self.name()?;
+        let popularity = self.long()?;
+        let [requested, received] = [self.long()?, self.long()?].map(Timestamp::from_millis);
+        let status = StatusCode::from_u16(u16::try_from(self.long()?).ok()?).ok()?;
+        let mut selecting = Vec::new();
+        for _ in 0..self.long()? {
+            let name = HeaderName::from_bytes(self.text()?).ok()?;
+            let is_there = self.take(1)? == [1];
+            let value = self.text()?;
+            selecting.push((name, is_there.then(|| value.to_owned())));
+        }
+        let mut headers = HeaderMap::new();
+        for _ in 0..self.long()? {
+            let name = HeaderName::from_bytes(self.text()?).ok()?;
+            let value = HeaderValue::from_bytes(self.text()?).ok()?;
+            // More than a map can hold were never written.
+            headers.try_append(name, value).ok()?;
+        }
+        Some(Meta {
+            name,
+            popularity,
+            times: Times { requested, received },
+            status,
+            selecting,
+            headers,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn meta() -> Meta {
+        let mut headers = HeaderMap::new();
+        headers.append("cache-control", HeaderValue::from_static("max-age=60"));
+        headers.append("x-bytes", HeaderValue::from_bytes(b"\xfc").unwrap());
+        headers.append("x-bytes", HeaderValue::from_static(""));
+        let times = Times {
+            requested: Timestamp::from_millis(1_767_225_600_123),
+            received: Timestamp::from_millis(1_767_225_600_456),
+        };
+        let selecting = vec![
+            (HeaderName::from_static("accept"), Some(b"text/html".to_vec())),
+            (HeaderName::from_static("dnt"), None),
+        ];
+        let status = StatusCode::NOT_FOUND;
+        Meta {
+            name: Name::new("blog", "a/b?c d"),
+            popularity: 7,
+            times,
+            status,
+            selecting,
+            headers,
+        }
+    }
+
+    fn all() -> [Said; 4] {
+        let body = Body { segment: 3, at: 1 << 40, length: 5, sum: u64::MAX };
+        let day = Day { day: 20_780, cache: 1, other: 2 };
+        let forget = Said::Forget(Name::new("blog", "a/"));
+        [Said::Object(meta()), Said::Renewed(meta(), body), forget, Said::Day(day)]
+    }
+
+    #[test]
+    fn what_was_written_is_read_again_and_no_other_way() {
+        for said in all() {
+            let (kind, bytes) = said.write().unwrap();
+            assert_eq!(Said::read(kind, &bytes), Some(said.clone()));
+            for cut in 0..bytes.len() {
+                assert_eq!(Said::read(kind, &bytes[..cut]), None, "{said:?} cut at {cut}");
+            }
+            assert_eq!(Said::read(kind, &[&bytes[..], b"x"].concat()), None);
+        }
+    }
+
+    #[test]
+    fn a_record_is_one_at_its_own_place_in_its_own_segment_only() {
+        let (kind, meta) = all()[0].write().unwrap();
+        let bytes = head_and_meta(kind, &meta, (5, body_sum(b"hello")), 42, 1000);
+        let head = Head::read(bytes[..HEAD].try_into().unwrap()).unwrap();
+        assert_eq!((head.kind, head.meta as usize, head.body), (Kind::Object, meta.len(), 5));
+        assert!(head.is_whole(&bytes, 42, 1000));
+        assert!(!head.is_whole(&bytes, 42, 1001) && !head.is_whole(&bytes, 43, 1000));
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 4;
+            let head = Head::read(damaged[..HEAD].try_into().unwrap());
+            assert!(!head.is_some_and(|it| it.is_whole(&damaged, 42, 1000)), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_segment_is_known_by_its_number() {
+        let head = segment_head(7, 99);
+        assert_eq!(salt_of(7, &head), Some(99));
+        assert_eq!(salt_of(8, &head), None);
+    }
+
+    #[test]
+    fn a_site_is_not_taken_for_another_whose_name_begins_so() {
+        let name = Name::new("blog", "a/b");
+        assert_eq!(name.key_in("blog"), Some("a/b"));
+        assert_eq!((name.key_in("blo"), name.key_in("blogs")), (None, None));
+    }
+
+    #[test]
+    fn what_is_too_long_is_not_written() {
+        let mut long = meta();
+        let value = HeaderValue::from_bytes(&vec![b'x'; LONGEST_META]).unwrap();
+        long.headers.append("x-long", value);
+        assert_eq!(Said::Object(long).write(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            for kind in Kind::ALL {
+                if let Some(said) = Said::read(kind, &bytes) {
+                    prop_assert!(said.write().is_some());
+                }
+            }
+        }
+    }
+}
