@@ -28,6 +28,7 @@ use crate::authority::Authority;
 use crate::config::{Config, SiteConfig};
 use crate::error::StartError;
 use crate::flights::Flights;
+use crate::gate::Presence;
 use crate::gateway::file;
 use crate::journal::Journal;
 use crate::lessons::Shelf;
@@ -60,6 +61,8 @@ pub(crate) struct Site {
     pub(crate) wishes: Wishes,
     pub(crate) flights: Arc<Flights>,
     pub(crate) classifier: Mutex<Classifier>,
+    /// What the gate has let through.
+    pub(crate) presence: Presence,
     pub(crate) waiting_page: WaitingPage,
     pub(crate) counters: Counters,
     /// What meters say of its server, and of the proxy.
@@ -182,6 +185,7 @@ impl Site {
             wishes: Wishes::default(),
             flights: Arc::default(),
             classifier: Mutex::new(Classifier::new(site.clients.clone())),
+            presence: Presence::default(),
             waiting_page,
             counters: Counters::default(),
             meters,

@@ -9,6 +9,8 @@ mod connections;
 mod dashboard;
 mod failure;
 mod forgetting;
+mod gate;
+mod gates;
 mod health;
 mod hygiene;
 mod learning;
