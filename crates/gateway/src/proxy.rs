@@ -92,12 +92,12 @@ pub(crate) async fn handle(
 
 /// Who waits for an answer. A client that leaves before it has one is counted and logged all the
 /// same: it may have woken the server.
-struct Client<'a> {
-    gateway: &'a Gateway,
-    index: usize,
-    facts: &'a Arc<Facts>,
-    class: ClientClass,
-    stays: bool,
+pub(crate) struct Client<'a> {
+    pub(crate) gateway: &'a Gateway,
+    pub(crate) index: usize,
+    pub(crate) facts: &'a Arc<Facts>,
+    pub(crate) class: ClientClass,
+    pub(crate) stays: bool,
 }
 
 impl Drop for Client<'_> {
