@@ -118,8 +118,9 @@ async fn silence(site: &Site) -> Option<Duration> {
     let authority = site.origin.authority();
     let addresses: Vec<SocketAddr> = tokio::net::lookup_host(authority).await.ok()?.collect();
     // It is a question to this kernel alone, which answers at once.
-    let silences = wire::silences(&addresses)
-        .inspect_err(|error| tracing::debug!(%error, "the kernel does not tell of its connections"));
+    let silences = wire::silences(&addresses).inspect_err(
+        |error| tracing::debug!(%error, "the kernel does not tell of its connections"),
+    );
     silences.ok()?.into_iter().min()
 }
 
@@ -174,7 +175,8 @@ async fn handle(
     // Of a body that was sent along nobody needs to know.
     let (parts, _) = request.into_parts();
     if !gateway.config.gate.as_ref().is_some_and(|gate| gate.knows(peer.ip())) {
-        let text = "This address is for proxies that are named in `gate.from` of the configuration.";
+        let text =
+            "This address is for proxies that are named in `gate.from` of the configuration.";
         return answers::sentence(StatusCode::FORBIDDEN, text);
     }
     let path = parts.uri.path();
@@ -291,8 +293,7 @@ async fn decide(
     let mut client = Client { gateway, index, facts, class, stays: false };
     let request =
         admission::Request { class, want: want(site, facts, told, class), cached: Cached::Nothing };
-    let knock =
-        Knock { id: facts.number, visitor: facts.visitor, client: facts.budget, request };
+    let knock = Knock { id: facts.number, visitor: facts.visitor, client: facts.budget, request };
     let cause = || wake_cause(facts, class);
     // Asked for before the request is admitted, so that no change after it is missed.
     let mut phase = site.supervisor.phase();

@@ -64,8 +64,7 @@ pub(crate) fn serve(
     let room = Arc::new(Semaphore::new(places(gateway.config.limits.connections)));
     let limits = Arc::new(limits(gateway));
     let http = bound.into_iter().map(|(_, it)| (it, Spoken::Http(Arc::clone(&limits))));
-    let questions =
-        gates.into_iter().map(|(_, it)| (it, Spoken::Questions(Arc::clone(&limits))));
+    let questions = gates.into_iter().map(|(_, it)| (it, Spoken::Questions(Arc::clone(&limits))));
     let others = doors.into_iter().map(|((_, it), door)| (it, Spoken::Anything(door)));
     let serve =
         |at| tokio::spawn(accept(Arc::clone(gateway), at, Arc::clone(&room), stopped.clone()));

@@ -41,7 +41,11 @@ pub(crate) fn run(args: &InitArgs) -> Result<ExitStatus, Failure> {
         Failure::because("these answers make no configuration", &error).into_usage()
     })?;
     write(path, &text, over)?;
-    output::say(&format!("wrote {name}\n\n{}\n{}", check::page(&name, &config), next(&draft, &name)))?;
+    output::say(&format!(
+        "wrote {name}\n\n{}\n{}",
+        check::page(&name, &config),
+        next(&draft, &name)
+    ))?;
     Ok(ExitStatus::Success)
 }
 

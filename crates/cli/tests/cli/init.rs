@@ -35,12 +35,16 @@ fn five_questions_make_a_configuration() {
     let dir = tempfile::tempdir().unwrap();
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let origin = format!("http://{}", server.local_addr().unwrap());
-    let lines = format!("{origin}\nblog.example.org, www.blog.example.org\n127.0.0.1:8080\nssh\n\
-                         52:54:00:12:34:56\n80,2\n");
+    let lines = format!(
+        "{origin}\nblog.example.org, www.blog.example.org\n127.0.0.1:8080\nssh\n\
+                         52:54:00:12:34:56\n80,2\n"
+    );
     let output = answered(dir.path(), &lines, &[]);
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     let said = told(&output);
-    for words in ["takes connections", "wrote nightwatt.toml", "nightwatt.toml is good: 1 site", "doctor -c"] {
+    for words in
+        ["takes connections", "wrote nightwatt.toml", "nightwatt.toml is good: 1 site", "doctor -c"]
+    {
         assert!(said.contains(words), "{words} in {said}");
     }
     let config = written(dir.path());
@@ -48,7 +52,10 @@ fn five_questions_make_a_configuration() {
     assert_eq!((site.name.as_str(), site.hosts.len()), ("blog", 2));
     assert_eq!(config.listen, ["127.0.0.1:8080".parse().unwrap()]);
     let text = fs::read_to_string(dir.path().join("nightwatt.toml")).unwrap();
-    assert!(text.contains("mac = \"52:54:00:12:34:56\"") && text.contains("host = \"root@127.0.0.1\""), "{text}");
+    assert!(
+        text.contains("mac = \"52:54:00:12:34:56\"") && text.contains("host = \"root@127.0.0.1\""),
+        "{text}"
+    );
     assert!(text.contains("on_w = 80.0\noff_w = 2.0"), "{text}");
     // What `check` says of it is what was said.
     let check = program().args(["check"]).current_dir(dir.path()).output().unwrap();
@@ -138,8 +145,18 @@ fn each_kind_of_power_makes_a_configuration_that_check_takes() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("new/nightwatt.toml");
         let output = nightwatt(&[
-            "init", "--yes", "--origin", "http://127.0.0.2:9", "--host", "a.example", "--power", power,
-            "--target", target, "-o", file.to_str().unwrap(),
+            "init",
+            "--yes",
+            "--origin",
+            "http://127.0.0.2:9",
+            "--host",
+            "a.example",
+            "--power",
+            power,
+            "--target",
+            target,
+            "-o",
+            file.to_str().unwrap(),
         ]);
         assert_eq!(output.status.code(), Some(0), "{power}: {}", told(&output));
         let config = Config::load(&file).unwrap();

@@ -46,14 +46,17 @@ pub(super) fn read(asked: &Parts) -> Result<Parts, &'static str> {
     )?;
     // Without it all clients would share one wake budget.
     if !asked.headers.contains_key(FORWARDED_FOR) {
-        return Err("Asked without X-Forwarded-For, the address of the client: have the proxy set it \
-                    (docs/gates.md).");
+        return Err(
+            "Asked without X-Forwarded-For, the address of the client: have the proxy set it \
+                    (docs/gates.md).",
+        );
     }
     let method = Method::from_bytes(method.as_bytes())
         .map_err(|_| "X-Forwarded-Method is no method of HTTP.")?;
     let target = uri.parse::<Uri>().ok().and_then(|uri| uri.path_and_query().cloned());
     let target = target.filter(|target| target.as_str().starts_with('/'));
-    let target = target.ok_or("X-Forwarded-Uri is no target of a request: it begins with a slash.")?;
+    let target =
+        target.ok_or("X-Forwarded-Uri is no target of a request: it begins with a slash.")?;
     let (mut told, ()) = Request::new(()).into_parts();
     told.method = method;
     told.uri = Uri::from(target);

@@ -110,7 +110,9 @@ impl Refusal {
             Self::WaitingPage(expected) => site.waiting_page.answer(expected),
             Self::Crawler(after) => answers::later(LATER, after, answers::COME_BACK),
             Self::Scanner => answers::sentence(StatusCode::NOT_FOUND, answers::NOTHING),
-            Self::Icon => answers::sentence(StatusCode::NOT_FOUND, "No icon while the server sleeps."),
+            Self::Icon => {
+                answers::sentence(StatusCode::NOT_FOUND, "No icon while the server sleeps.")
+            }
             Self::Monitor => {
                 let health = site.health(observe);
                 let after = health.retry_after().unwrap_or(site.supervisor.expected_wake_time());

@@ -331,7 +331,11 @@ fn caddy_asks_by_forward_auth() {
         let file = scene.file("Caddyfile", &[("http://blog.example.org", &format!("http://{at}"))]);
         let text = fs::read_to_string(&file).unwrap();
         let ours = at.to_string();
-        let text = text.replacen(&format!("http://{ours} {{"), &format!("http://:{} {{\n\tbind {}", at.port(), at.ip()), 1);
+        let text = text.replacen(
+            &format!("http://{ours} {{"),
+            &format!("http://:{} {{\n\tbind {}", at.port(), at.ip()),
+            1,
+        );
         fs::write(&file, format!("{{\n\tadmin off\n\tauto_https off\n}}\n{text}")).unwrap();
         let mut caddy = bound("caddy");
         caddy.args(["run", "--adapter", "caddyfile", "--config"]).arg(file);

@@ -36,7 +36,9 @@ impl<R: BufRead> Dialog<R> {
         if self.silent {
             let Some(proposed) = proposed else {
                 let text = format!("`{option}` is missing, and `--yes` says to ask nothing");
-                return Err(Failure::saying(text).into_usage().hint("`nightwatt init --help` has examples"));
+                return Err(Failure::saying(text)
+                    .into_usage()
+                    .hint("`nightwatt init --help` has examples"));
             };
             return read(proposed).map_err(wrong);
         }
@@ -63,8 +65,10 @@ impl<R: BufRead> Dialog<R> {
         let length = part.read_line(&mut line).map_err(|error| failed(&error))?;
         if length == 0 {
             output::complain("");
-            return Err(Failure::saying("the answers ended before the questions; nothing was written")
-                .hint("answer all of them, or give options and `--yes`"));
+            return Err(Failure::saying(
+                "the answers ended before the questions; nothing was written",
+            )
+            .hint("answer all of them, or give options and `--yes`"));
         }
         Ok(line.trim().to_owned())
     }

@@ -30,7 +30,8 @@ pub(super) struct Draft {
 
 /// Reads `ON,OFF`.
 pub(super) fn watts(text: &str) -> Result<(f64, f64), String> {
-    let wrong = || format!("`{text}` is not two figures of watts: write awake and asleep as 43.3,1.6");
+    let wrong =
+        || format!("`{text}` is not two figures of watts: write awake and asleep as 43.3,1.6");
     let (on, off) = text.split_once(',').ok_or_else(wrong)?;
     let watts = |text: &str| text.trim().parse::<f64>().map_err(|_| wrong());
     let (on, off) = (watts(on)?, watts(off)?);

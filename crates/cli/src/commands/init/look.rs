@@ -20,18 +20,24 @@ impl Server {
     /// Looks for the server of this URL.
     pub(super) fn find(url: &str) -> Result<Self, String> {
         let url = url.trim_end_matches('/');
-        let Some(authority) = url.strip_prefix("http://").filter(|it| !it.contains(['/', '?', '#', '@']))
+        let Some(authority) =
+            url.strip_prefix("http://").filter(|it| !it.contains(['/', '?', '#', '@']))
         else {
-            return Err(format!("`{url}` is no origin: write http://, host and port, as http://10.0.0.5:8080"));
+            return Err(format!(
+                "`{url}` is no origin: write http://, host and port, as http://10.0.0.5:8080"
+            ));
         };
         let uri: http::Uri = url.parse().map_err(|error| format!("`{url}`: {error}"))?;
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         let port = match (uri.port(), uri.port_u16()) {
-            (Some(_), None | Some(0)) => return Err(format!("`{authority}` has no port that can be")),
+            (Some(_), None | Some(0)) => {
+                return Err(format!("`{authority}` has no port that can be"));
+            }
             (_, port) => port.unwrap_or(80),
         };
         let found = (host, port).to_socket_addrs();
-        let found = found.map_err(|error| format!("nobody knows the address of `{host}`: {error}"))?;
+        let found =
+            found.map_err(|error| format!("nobody knows the address of `{host}`: {error}"))?;
         let address = found.into_iter().next().ok_or_else(|| format!("`{host}` has no address"))?;
         let answers = TcpStream::connect_timeout(&address, PATIENCE).is_ok();
         // Having been connected to, it is in the table if it is near.
