@@ -320,7 +320,8 @@ async fn decide(
         Ok(answered) => *answered,
         Err(refusal) => refusal.answered(),
     };
-    let how = How { class, answered, needs_server: request.wakes(), would };
+    let needs_server = request.wakes();
+    let how = How { class, answered, needs_server, would, let_through: verdict.is_ok() };
     (how, verdict.map(|_| ()))
 }
 

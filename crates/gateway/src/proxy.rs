@@ -197,7 +197,8 @@ impl Asked<'_> {
         let would = site.shadow.as_ref().map(|it| it.admit(&knock, || self.wake_cause()));
         let (response, answered) = self.take(route, phase, (key, found), body).await;
         let needs_server = knock.request.wakes();
-        (response, How { class: self.class, answered, needs_server, would })
+        let how = How { class: self.class, answered, needs_server, would, let_through: false };
+        (response, how)
     }
 
     /// Shadow mode: whatever is not in the cache goes to the server, whoever asks.

@@ -89,7 +89,7 @@ fn a_crawler_and_a_scanner_wake_nobody() {
         let crawler = ask(stage, about("GET", "/a").agent(CRAWLER)).await;
         assert_eq!(crawler.how(), (503, "crawler"));
         assert!(crawler.seconds("retry-after") > 0);
-        let scanner = ask(stage, about("GET", "/wp-login.php").agent("zgrab/0.x")).await;
+        let scanner = ask(stage, about("GET", "/wp-login.php").agent(BROWSER)).await;
         assert_eq!(scanner.how(), (404, "scanner"));
         let icon = ask(stage, about("GET", "/favicon.ico").agent(BROWSER)).await;
         assert_eq!(icon.how(), (404, "monitor"));
@@ -141,6 +141,18 @@ fn a_crawler_that_found_the_server_awake_does_not_keep_it_so() {
     gated(awake()).play(async |stage| {
         let got = ask(stage, about("GET", "/a").agent(CRAWLER)).await;
         assert_eq!((got.status, stage.status().in_flight), (204, 0));
+    });
+}
+
+#[test]
+fn what_was_let_through_is_not_taken_for_something_that_is_there() {
+    gated(awake()).play(async |stage| {
+        let scanner = about("GET", "/wp-login.php").by_browser();
+        assert_eq!(ask(stage, scanner.clone()).await.status, 204, "the server has its say");
+        stage.pass(secs(300)).await;
+        assert_eq!(stage.state(), "asleep");
+        assert_eq!(ask(stage, scanner).await.how(), (404, "scanner"));
+        assert_eq!(stage.state(), "asleep");
     });
 }
 
