@@ -7,6 +7,7 @@ mod look;
 use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use clap::ValueEnum;
@@ -52,8 +53,7 @@ pub(crate) fn run(args: &InitArgs) -> Result<ExitStatus, Failure> {
 /// The five questions.
 fn ask(args: &InitArgs, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, Failure> {
     let origin = "1/5  Where does the server answer? (http://HOST:PORT)";
-    let server =
-        dialog.ask(origin, "--origin", args.origin.as_deref(), None, |text| Server::find(text))?;
+    let server = dialog.ask(origin, "--origin", args.origin.as_deref(), None, Server::find)?;
     output::complain(&format!("     {}", server.words()));
 
     let hosts = "2/5  By which names do people ask for it? (with spaces between; none: by any)";
@@ -120,7 +120,7 @@ fn names(text: &str) -> Result<Vec<String>, String> {
 fn addresses(text: &str) -> Result<Vec<SocketAddr>, String> {
     let parse = |word: &str| {
         let wrong = |_| format!("`{word}` is no address: write it as 0.0.0.0:80 or [::]:80");
-        word.parse().map_err(wrong)
+        word.parse::<SocketAddr>().map_err(wrong)
     };
     let all: Vec<SocketAddr> = words(text).map(parse).collect::<Result<_, _>>()?;
     if all.is_empty() { Err("at least one is needed".to_owned()) } else { Ok(all) }
@@ -137,8 +137,7 @@ fn write(path: &Path, text: &str, over: bool) -> Result<(), Failure> {
     let written = tempfile::NamedTempFile::new_in(folder).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
         // It holds no secrets, and `nightwatt status` of other users reads it.
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-        file.as_file().set_permissions(mode)?;
+        file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
         let saved = if over { file.persist(path) } else { file.persist_noclobber(path) };
         saved.map(drop).map_err(|error| error.error)
     });

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Output, Stdio};
 
@@ -50,7 +50,7 @@ fn five_questions_make_a_configuration() {
     let config = written(dir.path());
     let site = &config.site[0];
     assert_eq!((site.name.as_str(), site.hosts.len()), ("blog", 2));
-    assert_eq!(config.listen, ["127.0.0.1:8080".parse().unwrap()]);
+    assert_eq!(config.listen, ["127.0.0.1:8080".parse::<SocketAddr>().unwrap()]);
     let text = fs::read_to_string(dir.path().join("nightwatt.toml")).unwrap();
     assert!(
         text.contains("mac = \"52:54:00:12:34:56\"") && text.contains("host = \"root@127.0.0.1\""),
@@ -96,7 +96,7 @@ fn what_is_there_is_written_over_only_when_somebody_says_so() {
     fs::write(&path, "precious").unwrap();
     let origin = format!("http://{}", free_address());
     let args = ["--yes", "--origin", &origin, "--target", "true"];
-    for (lines, args) in [("", &args[..]), ("no\n", &[]), ("\n", &[])] {
+    for (lines, args) in [("", &args[..]), ("no\n", &args[..0]), ("\n", &args[..0])] {
         let output = answered(dir.path(), lines, args);
         assert_eq!(output.status.code(), Some(1), "{}", told(&output));
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");

@@ -27,7 +27,7 @@ impl Server {
                 "`{url}` is no origin: write http://, host and port, as http://10.0.0.5:8080"
             ));
         };
-        let uri: http::Uri = url.parse().map_err(|error| format!("`{url}`: {error}"))?;
+        let uri = url.parse::<http::Uri>().map_err(|error| format!("`{url}`: {error}"))?;
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         let port = match (uri.port(), uri.port_u16()) {
             (Some(_), None | Some(0)) => {
