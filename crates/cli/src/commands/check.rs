@@ -47,7 +47,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Success)
 }
 
-pub(super) fn page(name: &str, config: &Config) -> String {
+fn page(name: &str, config: &Config) -> String {
     let services = match config.tcp.len() {
         0 => String::new(),
         some => format!(" and {} by TCP", counted(some as u64, "service")),

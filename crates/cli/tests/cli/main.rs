@@ -20,7 +20,6 @@ mod failing_servers;
 mod fleet;
 mod guide;
 mod harness;
-mod init;
 mod install;
 mod learning;
 mod load;
