@@ -11,6 +11,15 @@ use crate::body::Answer;
 /// Where the waiting page asks for the server's state.
 pub(crate) const STATE_PATH: &str = "/.nightwatt/state";
 
+/// What is said, whoever passes it on.
+pub(crate) const LIMITED: &str = "This client asks too often. Please wait.";
+pub(crate) const COME_BACK: &str = "The server sleeps. Come back later: it will be awake then.";
+pub(crate) const NOTHING: &str = "Nothing here.";
+pub(crate) const OVER_BUDGET: &str = "This client has woken the server too often. Please wait.";
+pub(crate) const TOO_LATE: &str = "The server was asleep and did not wake in time.";
+pub(crate) const UNAVAILABLE: &str =
+    "The server cannot be reached, or does not wake. It will be tried again.";
+
 /// Never kept by anybody: it is about this moment.
 fn passing(status: StatusCode, kind: &'static str, text: String) -> Response<Answer> {
     let mut response = Response::new(Answer::whole(text));

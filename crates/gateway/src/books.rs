@@ -32,12 +32,14 @@ pub(crate) struct How {
     pub(crate) needs_server: bool,
     /// In shadow mode: how it would have been answered.
     pub(crate) would: Option<&'static str>,
+    /// The gate has let it through: what the server answers is not known.
+    pub(crate) let_through: bool,
 }
 
 impl How {
     /// Without asking anybody.
     pub(crate) const fn by_itself(class: ClientClass, answered: Answered) -> Self {
-        Self { class, answered, needs_server: false, would: None }
+        Self { class, answered, needs_server: false, would: None, let_through: false }
     }
 }
 
@@ -50,7 +52,7 @@ pub(crate) struct Asker<'a> {
 }
 
 impl Site {
-    /// Counts an answer, and learns from it what kind of client asked.
+    /// Counts an answer.
     pub(crate) fn count(
         &self,
         asker: &Asker<'_>,
@@ -61,6 +63,16 @@ impl Site {
         let delay = now.mono.since(asker.arrived.mono);
         self.counters.requests.count((class, answered), status, delay);
         self.count_delay(asker, (class, answered), delay);
+    }
+
+    /// Learns from an answer what kind of client asked.
+    pub(crate) fn learn(
+        &self,
+        asker: &Asker<'_>,
+        answered: Answered,
+        status: StatusCode,
+        now: Now,
+    ) {
         let from_site = matches!(
             answered,
             Answered::Cache
@@ -100,7 +112,7 @@ pub(crate) fn close(
     index: Option<usize>,
     facts: &Facts,
     response: Response<Answer>,
-    How { class, answered, needs_server, would }: How,
+    How { class, answered, needs_server, would, let_through }: How,
 ) -> Response<Answer> {
     let now = gateway.clock.now();
     let mut response = if facts.wants_json { answers::for_programs(response) } else { response };
@@ -112,6 +124,10 @@ pub(crate) fn close(
             client: facts.for_classifier(),
         };
         site.count(&asker, (class, answered), response.status(), now);
+        // (Else whatever scanners look for would seem to be there.)
+        if !let_through {
+            site.learn(&asker, answered, response.status(), now);
+        }
     } else {
         let delay = now.mono.since(facts.arrived.mono);
         gateway.unsited.count((class, answered), response.status(), delay);

@@ -5,6 +5,7 @@
 mod admin;
 mod cache;
 mod disk;
+mod gate;
 mod machine;
 mod meter;
 mod network;
@@ -28,6 +29,7 @@ use serde::Deserialize;
 pub use self::admin::AdminConfig;
 pub use self::cache::{CacheConfig, Cookies};
 pub use self::disk::{DiskConfig, SharedCacheConfig};
+pub use self::gate::GateConfig;
 pub use self::machine::MachineConfig;
 pub(crate) use self::machine::bottom_up;
 pub use self::meter::MeterConfig;
@@ -85,6 +87,8 @@ pub struct Config {
     /// What is not HTTP, and passed through as it is.
     #[serde(default)]
     pub tcp: Vec<TcpConfig>,
+    /// Where other proxies ask whether a request may go to its server; default: nowhere.
+    pub gate: Option<GateConfig>,
 }
 
 /// Bounds on what a client may do.
@@ -344,8 +348,9 @@ impl Config {
 
     /// What types cannot say. Errors are (dotted key, what is wrong and what would be right).
     fn check(&self) -> Result<(), Wrong> {
-        // Without a site there is nothing to answer by HTTP.
-        if self.listen.is_empty() && (!self.site.is_empty() || self.tcp.is_empty()) {
+        // Without a site there is nothing to answer by HTTP; and with a gate another proxy may do it.
+        let is_asked = self.gate.is_some();
+        if self.listen.is_empty() && !is_asked && (!self.site.is_empty() || self.tcp.is_empty()) {
             let text = "at least one address is needed: `listen = [\"0.0.0.0:80\"]`";
             return wrong("listen", text);
         }
@@ -373,7 +378,8 @@ impl Config {
             site.check_pool(&self.scenario_of(site).server, &self.machine, &mut taken)
                 .map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
         }
-        tcp::check_all(self, &mut taken)
+        tcp::check_all(self, &mut taken)?;
+        self.gate.as_ref().map_or(Ok(()), |gate| gate.check(self))
     }
 }
 

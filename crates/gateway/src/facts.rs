@@ -67,6 +67,17 @@ impl Facts {
     /// Reads a head. `number` is unique in this process.
     pub(crate) fn of(config: &Config, peer: IpAddr, parts: &Parts, now: Now, number: u64) -> Self {
         let trusted = config.trusted_proxies.iter().any(|network| network.contains(peer));
+        Self::told(config, (peer, trusted), parts, now, number)
+    }
+
+    /// The same, where it is known whether the peer is believed.
+    pub(crate) fn told(
+        config: &Config,
+        (peer, trusted): (IpAddr, bool),
+        parts: &Parts,
+        now: Now,
+        number: u64,
+    ) -> Self {
         let text = |name: &HeaderName| {
             let value = parts.headers.get(name)?;
             Some(String::from_utf8_lossy(value.as_bytes()).into_owned())

@@ -20,6 +20,7 @@ use crate::config::{Config, MeterConfig, bottom_up};
 use crate::control::Socket;
 use crate::disk_cache::{self, DiskCache};
 use crate::error::StartError;
+use crate::gate;
 use crate::listen;
 use crate::machine::Machine;
 use crate::metering::{self, Feed, Metering};
@@ -84,6 +85,8 @@ pub struct Running {
     pub addresses: Vec<SocketAddr>,
     /// Where it listens for services that are passed through: each address of `[[tcp]]` once.
     pub tcp_addresses: Vec<SocketAddr>,
+    /// Where other proxies ask, in the order of the configuration.
+    pub gate_addresses: Vec<SocketAddr>,
     /// Where it tells how it is.
     pub admin: Option<SocketAddr>,
     stop: watch::Sender<bool>,
@@ -103,10 +106,13 @@ impl Gateway {
         let admin_bound = listen::bind(config.admin.as_ref().map(|it| it.listen).as_slice())?.pop();
         let (at, doors): (Vec<_>, Vec<_>) = Door::all(&config).into_iter().unzip();
         let tcp_bound = listen::bind(&at)?;
+        let gates = config.gate.as_ref().map_or(&[][..], |gate| &gate.listen);
+        let gates_bound = listen::bind(gates)?;
         let guard = Guard::open(config.admin.as_ref())?;
         let lock = lock(&config.state_dir)?;
         let addresses = bound.iter().map(|(address, _)| *address).collect();
         let tcp_addresses = tcp_bound.iter().map(|(address, _)| *address).collect();
+        let gate_addresses = gates_bound.iter().map(|(address, _)| *address).collect();
         let socket = Socket::bind(config.control_socket())?;
         let mut drivers = Vec::new();
         let gateway = Self::open(config, clock, options, &mut drivers)
@@ -119,10 +125,14 @@ impl Gateway {
         let warming = warmed.map(|site| warm_up::run(Arc::clone(&gateway), site));
         drivers.extend(warming.map(tokio::spawn));
         drivers.extend(DiskCache::drive(&gateway));
+        if let Some(config) = &gateway.config.gate {
+            let watches = |site| gate::watch(Arc::clone(&gateway), site, config.quiet);
+            drivers.extend((0..gateway.sites.len()).map(watches).map(tokio::spawn));
+        }
         drivers.extend(gateway.access_log.iter().map(|log| tokio::spawn(Arc::clone(log).run())));
         let (stop, stopped) = watch::channel(false);
         let doors = tcp_bound.into_iter().zip(doors).collect();
-        let listeners = listen::serve(&gateway, bound, doors, &stopped);
+        let listeners = listen::serve(&gateway, bound, doors, gates_bound, &stopped);
         let control = socket.serve(Arc::clone(&gateway));
         let admin = admin_bound.as_ref().map(|(address, _)| *address);
         let admin_task = admin_bound.map(|(_, listener)| admin::serve(&gateway, guard, listener));
@@ -130,6 +140,7 @@ impl Gateway {
             gateway,
             addresses,
             tcp_addresses,
+            gate_addresses,
             admin,
             stop,
             listeners,

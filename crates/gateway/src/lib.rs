@@ -23,6 +23,7 @@ mod error;
 mod facts;
 mod flights;
 mod forward;
+mod gate;
 mod gateway;
 mod health;
 mod hit;

@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::error::StartError;
+use crate::gate;
 use crate::gateway::Gateway;
 use crate::passthrough::{self, Door};
 use crate::proxy_protocol;
@@ -47,22 +48,27 @@ enum Spoken {
     Http(Arc<Limits>),
     /// Whatever the services behind this door speak.
     Anything(Arc<Door>),
+    /// Other proxies' questions, by HTTP.
+    Questions(Arc<Limits>),
 }
 
-/// Serves what connects there: HTTP at the first, services that are passed through at the second.
+/// Serves what connects there: HTTP at the first, services that are passed through at the second, and
+/// at the third whoever asks whether a request may go to its server.
 pub(crate) fn serve(
     gateway: &Arc<Gateway>,
     bound: Vec<Bound>,
     doors: Vec<(Bound, Arc<Door>)>,
+    gates: Vec<Bound>,
     stopped: &watch::Receiver<bool>,
 ) -> Vec<JoinHandle<()>> {
     let room = Arc::new(Semaphore::new(places(gateway.config.limits.connections)));
     let limits = Arc::new(limits(gateway));
     let http = bound.into_iter().map(|(_, it)| (it, Spoken::Http(Arc::clone(&limits))));
+    let questions = gates.into_iter().map(|(_, it)| (it, Spoken::Questions(Arc::clone(&limits))));
     let others = doors.into_iter().map(|((_, it), door)| (it, Spoken::Anything(door)));
     let serve =
         |at| tokio::spawn(accept(Arc::clone(gateway), at, Arc::clone(&room), stopped.clone()));
-    http.chain(others).map(serve).collect()
+    http.chain(others).chain(questions).map(serve).collect()
 }
 
 /// Places for clients: as configured, but no more than there are descriptors for. A quarter of these
@@ -140,6 +146,10 @@ async fn accept(
                         passthrough::connection(gateway, door, (stream, peer), stopped).await;
                         drop(held);
                     }),
+                    Spoken::Questions(limits) => tokio::spawn(async move {
+                        gate::connection(gateway, (stream, peer), limits, stopped).await;
+                        drop(held);
+                    }),
                 };
             }
             Err(error) => {
@@ -153,7 +163,7 @@ async fn accept(
     }
     drop((listener, alive));
     let drain = match spoken {
-        Spoken::Http(_) => gateway.config.limits.drain,
+        Spoken::Http(_) | Spoken::Questions(_) => gateway.config.limits.drain,
         // They look at the same clock themselves, so that both their ends are told.
         Spoken::Anything(_) => gateway.config.limits.drain + LAST_WORD,
     };

@@ -64,8 +64,7 @@ pub(crate) async fn handle(
     let index = gateway.site_of(&facts.host());
     // First of all, since it must cost less than what it keeps away.
     if let Some(wait) = gateway.client_limits.too_early(now.mono, facts.client, facts.budget) {
-        let text = "This client asks too often. Please wait.";
-        let response = answers::later(StatusCode::TOO_MANY_REQUESTS, wait, text);
+        let response = answers::later(StatusCode::TOO_MANY_REQUESTS, wait, answers::LIMITED);
         let how = How::by_itself(ClientClass::Api, Answered::Limited);
         return close(&gateway, index, &facts, response, how);
     }
@@ -93,12 +92,12 @@ pub(crate) async fn handle(
 
 /// Who waits for an answer. A client that leaves before it has one is counted and logged all the
 /// same: it may have woken the server.
-struct Client<'a> {
-    gateway: &'a Gateway,
-    index: usize,
-    facts: &'a Arc<Facts>,
-    class: ClientClass,
-    stays: bool,
+pub(crate) struct Client<'a> {
+    pub(crate) gateway: &'a Gateway,
+    pub(crate) index: usize,
+    pub(crate) facts: &'a Arc<Facts>,
+    pub(crate) class: ClientClass,
+    pub(crate) stays: bool,
 }
 
 impl Drop for Client<'_> {
@@ -116,8 +115,38 @@ fn refusal(gateway: &Gateway, facts: &Facts, parts: &Parts) -> Option<(StatusCod
     facts.refusal(parts, gateway.config.limits.body_bytes)
 }
 
-fn classify(site: &Site, gateway: &Gateway, facts: &Facts) -> ClientClass {
+pub(crate) fn classify(site: &Site, gateway: &Gateway, facts: &Facts) -> ClientClass {
     site.classify(gateway.clock.now(), &facts.for_classifier())
+}
+
+/// What a request asks for, as far as admission cares.
+pub(crate) fn want(site: &Site, facts: &Facts, parts: &Parts, class: ClientClass) -> Want {
+    let path = facts.path();
+    if site.config.clients.is_health_check(path) {
+        return Want::Health;
+    }
+    if site.config.icons.iter().any(|icon| icon == path) {
+        return Want::Icon;
+    }
+    let fetch_dest = parts.headers.get("sec-fetch-dest").map(HeaderValue::as_bytes);
+    // Scripts that fetch HTML fragments say so; what says nothing is an old browser.
+    let navigates = fetch_dest.is_none_or(|dest| matches!(dest, b"document" | b"iframe"));
+    let page = facts.method == Method::GET
+        && facts.accepts_html
+        && navigates
+        && class == ClientClass::Human;
+    if page { Want::Page } else { Want::Other }
+}
+
+/// The request as the cause of a wake-up.
+pub(crate) fn wake_cause(facts: &Facts, class: ClientClass) -> WakeCause {
+    WakeCause::Request {
+        id: facts.id.clone(),
+        client: facts.client.to_string(),
+        class: class.as_str().to_owned(),
+        agent: facts.agent.clone(),
+        line: format!("{} {}", facts.method, facts.target),
+    }
 }
 
 /// A request to a site, read and classified.
@@ -174,7 +203,8 @@ impl Asked<'_> {
         };
         let would = site.shadow.as_ref().map(|it| it.admit(&knock, || self.wake_cause()));
         let (response, answered) = self.take(route, phase, (key, found), body).await;
-        (response, How { class: self.class, answered, needs_server, would })
+        let how = How { class: self.class, answered, needs_server, would, let_through: false };
+        (response, how)
     }
 
     /// Shadow mode: whatever is not in the cache goes to the server, whoever asks.
@@ -216,11 +246,11 @@ impl Asked<'_> {
             }
             (Route::Later(after), _) => {
                 self.wish(key.as_ref());
-                let text = "The server sleeps. Come back later: it will be awake then.";
-                (answers::later(StatusCode::SERVICE_UNAVAILABLE, after, text), Answered::Crawler)
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                (answers::later(status, after, answers::COME_BACK), Answered::Crawler)
             }
             (Route::Refuse, _) => {
-                (answers::sentence(StatusCode::NOT_FOUND, "Nothing here."), Answered::Scanner)
+                (answers::sentence(StatusCode::NOT_FOUND, answers::NOTHING), Answered::Scanner)
             }
             (Route::State, _) if self.want() == Want::Icon => {
                 (answers::no_icon(), Answered::Monitor)
@@ -231,8 +261,8 @@ impl Asked<'_> {
                 (answers::health(text, retry_after), Answered::Monitor)
             }
             (Route::OverBudget(after), _) => {
-                let text = "This client has woken the server too often. Please wait.";
-                (answers::later(StatusCode::SERVICE_UNAVAILABLE, after, text), Answered::Budget)
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                (answers::later(status, after, answers::OVER_BUDGET), Answered::Budget)
             }
             // Without a stored answer these two cannot be; the types do not know.
             (Route::Unavailable(after), _) => Self::unavailable(after),
@@ -295,21 +325,7 @@ impl Asked<'_> {
     }
 
     fn want(&self) -> Want {
-        let path = self.facts.path();
-        if self.site().config.clients.is_health_check(path) {
-            return Want::Health;
-        }
-        if self.site().config.icons.iter().any(|icon| icon == path) {
-            return Want::Icon;
-        }
-        let fetch_dest = self.parts.headers.get("sec-fetch-dest").map(HeaderValue::as_bytes);
-        // Scripts that fetch HTML fragments say so; what says nothing is an old browser.
-        let navigates = fetch_dest.is_none_or(|dest| matches!(dest, b"document" | b"iframe"));
-        let page = self.facts.method == Method::GET
-            && self.facts.accepts_html
-            && navigates
-            && self.class == ClientClass::Human;
-        if page { Want::Page } else { Want::Other }
+        want(self.site(), self.facts, self.parts, self.class)
     }
 
     fn wake_time(&self) -> Duration {
@@ -317,13 +333,7 @@ impl Asked<'_> {
     }
 
     fn wake_cause(&self) -> WakeCause {
-        WakeCause::Request {
-            id: self.facts.id.clone(),
-            client: self.facts.client.to_string(),
-            class: self.class.as_str().to_owned(),
-            agent: self.facts.agent.clone(),
-            line: format!("{} {}", self.facts.method, self.facts.target),
-        }
+        wake_cause(self.facts, self.class)
     }
 
     fn cache_answer(&self, found: &Found, answered: Answered) -> (Response<Answer>, Answered) {
@@ -373,8 +383,8 @@ impl Asked<'_> {
 
     fn not_held(&self, held: &Held) -> (Response<Answer>, Answered) {
         if matches!(held, Held::TooLong) {
-            let text = "The server was asleep and did not wake in time.";
-            return (answers::sentence(StatusCode::GATEWAY_TIMEOUT, text), Answered::Timeout);
+            let response = answers::sentence(StatusCode::GATEWAY_TIMEOUT, answers::TOO_LATE);
+            return (response, Answered::Timeout);
         }
         Self::unavailable(self.site().supervisor.status().blocked_for)
     }
@@ -520,8 +530,8 @@ impl Asked<'_> {
 
     fn unavailable(after: Duration) -> (Response<Answer>, Answered) {
         let after = after.max(Duration::from_secs(1));
-        let text = "The server cannot be reached, or does not wake. It will be tried again.";
-        (answers::later(StatusCode::SERVICE_UNAVAILABLE, after, text), Answered::Unavailable)
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        (answers::later(status, after, answers::UNAVAILABLE), Answered::Unavailable)
     }
 }
 

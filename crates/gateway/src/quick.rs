@@ -246,6 +246,7 @@ impl Client {
         let asker = Asker { arrived: given.arrived, visitor: given.visitor, client };
         let site = &self.gateway.sites[given.site];
         site.count(&asker, (given.class, Answered::Cache), given.status, given.arrived);
+        site.learn(&asker, Answered::Cache, given.status, given.arrived);
         Some((given, plain))
     }
 

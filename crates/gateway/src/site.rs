@@ -30,6 +30,7 @@ use crate::config::{Config, SiteConfig};
 use crate::disk_cache::{DiskCache, SiteDisk};
 use crate::error::StartError;
 use crate::flights::Flights;
+use crate::gate::Presence;
 use crate::gateway::file;
 use crate::journal::Journal;
 use crate::lessons::Shelf;
@@ -62,6 +63,8 @@ pub(crate) struct Site {
     pub(crate) wishes: Wishes,
     pub(crate) flights: Arc<Flights>,
     pub(crate) classifier: Mutex<Classifier>,
+    /// What the gate has let through.
+    pub(crate) presence: Presence,
     pub(crate) waiting_page: WaitingPage,
     pub(crate) counters: Counters,
     /// What fixed time-outs would have done since the start, for the dashboard. Of a pool nothing is foretold.
@@ -189,6 +192,7 @@ impl Site {
             wishes: Wishes::default(),
             flights: Arc::default(),
             classifier: Mutex::new(Classifier::new(site.clients.clone())),
+            presence: Presence::default(),
             waiting_page,
             counters: Counters::default(),
             frontier: (is_alone && config.admin.is_some())

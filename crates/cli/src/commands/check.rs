@@ -1,5 +1,6 @@
 //! `nightwatt check`: what a configuration means.
 
+mod gate;
 mod pool;
 mod services;
 
@@ -34,6 +35,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitStatus, Failure> {
             "access_log": config.access_log,
             "disk_cache": config.cache.disk.as_ref().map(|disk| disk_words(config, disk)),
             "admin": config.admin.as_ref().map(|it| it.listen),
+            "gate": config.gate.as_ref().map(|it| gate::as_json(&config, it)),
             "admin_orders": config.admin.as_ref().is_some_and(|it| it.password_file.is_some()),
             "meter": config.meter.as_ref().map(meter_words),
             "machines": config.machine.iter().map(machine_json).collect::<Vec<_>>(),
@@ -65,6 +67,9 @@ fn page(name: &str, config: &Config) -> String {
             None => "no orders: there is no `admin.password_file`".to_owned(),
         };
         row(&mut text, "admin", &format!("{} (dashboard; {orders})", admin.listen));
+    }
+    if let Some(gate) = &config.gate {
+        row(&mut text, "gate", &gate::words(config, gate));
     }
     if let Some(meter) = &config.meter {
         row(&mut text, "meter", &meter_words(meter));

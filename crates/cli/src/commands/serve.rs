@@ -39,7 +39,8 @@ async fn serve(args: &ServeArgs, config: Config, clock: Clock) -> Result<ExitSta
     })?;
     let addresses: Vec<String> = running.addresses.iter().map(ToString::to_string).collect();
     let admin = running.admin.map(|it| it.to_string());
-    introduction.say(&addresses, admin.as_deref(), args.json)?;
+    let gates: Vec<String> = running.gate_addresses.iter().map(ToString::to_string).collect();
+    introduction.say((&addresses, &gates), admin.as_deref(), args.json)?;
     let gateway = Arc::clone(&running.gateway);
     let signal = signals.next().await;
     tracing::info!(signal, "stopping: running exchanges may end");
@@ -83,12 +84,18 @@ impl Introduction {
         Self { observe, control_socket, sites: sites.collect() }
     }
 
-    fn say(&self, addresses: &[String], admin: Option<&str>, json: bool) -> Result<(), Failure> {
+    fn say(
+        &self,
+        (addresses, gates): (&[String], &[String]),
+        admin: Option<&str>,
+        json: bool,
+    ) -> Result<(), Failure> {
         if json {
             let site = |(name, policy, controller): &(String, String, String)| json!({ "name": name, "policy": policy, "controller": controller });
             let sites: Vec<Value> = self.sites.iter().map(site).collect();
             return output::say_json(&json!({
                 "listening": addresses,
+                "gate": gates,
                 "admin": admin,
                 "control_socket": self.control_socket,
                 "observe": self.observe,
@@ -101,9 +108,15 @@ impl Introduction {
         let sites: Vec<String> = self.sites.iter().map(site).collect();
         let shadow = if self.observe { "; shadow mode: servers are left alone" } else { "" };
         let admin = admin.map(|it| format!("; metrics and health on {it}")).unwrap_or_default();
-        let line =
-            format!("listening on {}: {}{admin}{shadow}", addresses.join(", "), sites.join(", "));
-        output::say(&line)
+        let gate = match gates {
+            [] => String::new(),
+            some => format!("; gate on {}", some.join(", ")),
+        };
+        let listening = match addresses {
+            [] => "serving".to_owned(),
+            some => format!("listening on {}", some.join(", ")),
+        };
+        output::say(&format!("{listening}: {}{gate}{admin}{shadow}", sites.join(", ")))
     }
 }
 

@@ -521,6 +521,33 @@ fn the_examples_of_the_docs_are_good() {
 }
 
 #[test]
+fn a_gate_needs_no_address_for_http_and_what_is_wrong_with_it_is_said() {
+    let parse = |gate: &str| {
+        let site = GOOD.lines().filter(|line| !line.starts_with("listen"));
+        let site: String = site.flat_map(|line| [line, "\n"]).collect();
+        Config::parse(&format!("{site}\n[gate]\n{gate}\n"), "x")
+    };
+    let gate = parse("listen = [\"127.0.0.1:9181\"]").unwrap().gate.unwrap();
+    let knows = |address: &str| gate.knows(address.parse().unwrap());
+    assert!(knows("127.0.0.1") && knows("::1") && !knows("10.0.0.2"));
+    assert_eq!((gate.quiet, gate.hold), (Duration::from_mins(1), None));
+    for (gate, says) in [
+        ("listen = []", "at least one address"),
+        ("listen = [\"127.0.0.1:9181\"]\nquiet = \"0\"", "`gate.quiet` is 0"),
+        ("listen = [\"127.0.0.1:9181\"]\nhold = \"0\"", "`gate.hold` is 0"),
+        ("listen = [\"127.0.0.1:9181\"]\nfrom = []", "nobody may ask"),
+        ("listen = [\"127.0.0.1:9181\"]\nfrom = [\"all\"]", "is not a network"),
+    ] {
+        let said = parse(gate).unwrap_err().to_string();
+        assert!(said.contains(says), "{gate}\n{said}");
+    }
+    let twice = GOOD.replacen("listen", "admin = \"127.0.0.1:9181\"\nlisten", 1);
+    let twice = format!("{twice}\n[gate]\nlisten = [\"127.0.0.1:9181\"]\n");
+    let said = Config::parse(&twice, "x").unwrap_err().to_string();
+    assert!(said.contains("something else is to listen"), "{said}");
+}
+
+#[test]
 fn a_machine_with_services_needs_no_site_and_no_address_for_http() {
     let text = |origin: &str| {
         format!(

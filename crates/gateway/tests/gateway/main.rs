@@ -10,6 +10,8 @@ mod dashboard;
 mod disk_cache;
 mod failure;
 mod forgetting;
+mod gate;
+mod gates;
 mod health;
 mod hygiene;
 mod learning;

@@ -380,6 +380,11 @@ impl Stage {
         &self.running().tcp_addresses
     }
 
+    /// Where other proxies ask.
+    pub(crate) fn gate_address(&self) -> SocketAddr {
+        self.running().gate_addresses[0]
+    }
+
     /// The services that are passed through.
     pub(crate) fn services(&self) -> Vec<TcpStatus> {
         self.running().gateway.status().tcp

@@ -1,0 +1,358 @@
+//! The gate: another proxy asks whether a request may go to its server, and takes it there itself.
+//!
+//! | path | answer |
+//! |---|---|
+//! | `/ask` | 204: it may, and the server is awake. Else what the client is to be told |
+//! | `/ask/403` | the same; instead of the answer this status, and what it was in [`REFUSAL`] |
+//! | `/refusal` | the answer to which that field belongs |
+//!
+//! Beside these the waiting page's question for the server's state, since nobody else can answer that.
+
+mod question;
+mod refusal;
+mod wire;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
+use nightwatt_http1::{Head, Incoming, Limits, OnSent, Prepared, Service};
+use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route};
+use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_model::policy::manager::Knock;
+use nightwatt_model::time::Mono;
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, watch};
+
+use self::refusal::Refusal;
+use crate::access::Answered;
+use crate::answers;
+use crate::body::Answer;
+use crate::books::{How, close, refused};
+use crate::facts::Facts;
+use crate::forward::Exchange;
+use crate::gateway::Gateway;
+use crate::hold::{Held, Spooling, hold};
+use crate::proxy::{Client, classify, wake_cause, want};
+use crate::site::Site;
+use crate::supervisor::Supervisor;
+
+/// What a proxy that can pass on only a status is told of the answer: how it is called, and seconds.
+const REFUSAL: HeaderName = HeaderName::from_static("nightwatt-refusal");
+
+/// Requests that the gate has let through: nobody says when they end.
+///
+/// All of them are one exchange with the server, which ends when the last one has been let through for a
+/// while and nothing moves on this machine's connections to the server. (An exchange for each would be as
+/// many as there are requests in that time.)
+#[derive(Debug, Default)]
+pub(crate) struct Presence {
+    state: Mutex<Present>,
+    begun: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Present {
+    exchange: Option<Arc<Exchange>>,
+    last: Mono,
+}
+
+impl Presence {
+    /// A request was let through. If there are others, its exchange ends here: they have theirs.
+    fn add(&self, exchange: Arc<Exchange>, now: Mono) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.last = state.last.max(now);
+        let spare = state.exchange.replace(exchange);
+        drop(state);
+        if spare.is_none() {
+            self.begun.notify_one();
+        }
+    }
+
+    /// When the last one was let through.
+    fn last(&self) -> Mono {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).last
+    }
+
+    /// All of them are over, unless another one came after `last`.
+    fn end(&self, last: Mono) -> bool {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let over = if state.last <= last { state.exchange.take() } else { None };
+        // It tells the manager, so not under the lock.
+        drop(state);
+        over.is_some()
+    }
+}
+
+/// Ends exchanges of a site that have been quiet for so long.
+pub(crate) async fn watch(gateway: Arc<Gateway>, site: usize, quiet: Duration) {
+    let (clock, site) = (&gateway.clock, &gateway.sites[site]);
+    loop {
+        site.presence.begun.notified().await;
+        let mut moved = Mono::ZERO;
+        loop {
+            let last = site.presence.last();
+            let until = last.max(moved) + quiet;
+            let now = clock.now().mono;
+            if now < until {
+                clock.sleep_until(until).await;
+                continue;
+            }
+            // With virtual time the kernel's has nothing to do.
+            let silence = if clock.is_virtual() { None } else { silence(site).await };
+            match silence.filter(|silence| *silence < quiet) {
+                Some(silence) => moved = now - silence,
+                None if site.presence.end(last) => break,
+                None => {}
+            }
+        }
+    }
+}
+
+/// How long nothing has moved on connections from this machine to the server of a site; nothing if there
+/// are none.
+async fn silence(site: &Site) -> Option<Duration> {
+    let authority = site.origin.authority();
+    let addresses: Vec<SocketAddr> = tokio::net::lookup_host(authority).await.ok()?.collect();
+    // It is a question to this kernel alone, which answers at once.
+    let silences = wire::silences(&addresses).inspect_err(
+        |error| tracing::debug!(%error, "the kernel does not tell of its connections"),
+    );
+    silences.ok()?.into_iter().min()
+}
+
+/// A connection of a proxy that asks.
+pub(crate) async fn connection(
+    gateway: Arc<Gateway>,
+    (stream, peer): (TcpStream, SocketAddr),
+    limits: Arc<Limits>,
+    stopped: watch::Receiver<bool>,
+) {
+    let _ = stream.set_nodelay(true);
+    let clock = gateway.clock.clone();
+    let asker = Asker { gateway, peer };
+    nightwatt_http1::serve((stream, BytesMut::new()), asker, limits, clock, stopped).await;
+}
+
+/// A proxy that asks.
+struct Asker {
+    gateway: Arc<Gateway>,
+    peer: SocketAddr,
+}
+
+impl Service for Asker {
+    type Body = Answer;
+    type Answering = std::pin::Pin<Box<dyn Future<Output = Response<Answer>> + Send>>;
+
+    fn quick(&mut self, _: &Head<'_, '_>) -> Option<Prepared> {
+        None
+    }
+
+    fn sent(&mut self, _: &Head<'_, '_>, _: &Prepared) {}
+
+    fn sending(&mut self, _: &Head<'_, '_>, _: &Prepared) -> OnSent {
+        Box::new(|_| {})
+    }
+
+    fn answer(&mut self, request: Request<Incoming>) -> Self::Answering {
+        Box::pin(handle(Arc::clone(&self.gateway), self.peer, request))
+    }
+
+    fn refused(&mut self, refusal: nightwatt_http1::Refusal, _: &[u8]) -> Response<Answer> {
+        refused(&self.gateway, &self.peer.ip().to_canonical().to_string(), refusal)
+    }
+}
+
+/// Answers one question.
+async fn handle(
+    gateway: Arc<Gateway>,
+    peer: SocketAddr,
+    request: Request<Incoming>,
+) -> Response<Answer> {
+    // Of a body that was sent along nobody needs to know.
+    let (parts, _) = request.into_parts();
+    if !gateway.config.gate.as_ref().is_some_and(|gate| gate.knows(peer.ip())) {
+        let text =
+            "This address is for proxies that are named in `gate.from` of the configuration.";
+        return answers::sentence(StatusCode::FORBIDDEN, text);
+    }
+    let path = parts.uri.path();
+    if let Some(behind) = path.strip_prefix("/ask") {
+        return match question::status(behind) {
+            Ok(status) => ask(&gateway, peer, &parts, status).await,
+            Err(text) => answers::sentence(StatusCode::BAD_REQUEST, text),
+        };
+    }
+    if path != "/refusal" && path != answers::STATE_PATH {
+        let text = "Nothing here. Ask by `/ask`: docs/gates.md says how.";
+        return answers::sentence(StatusCode::NOT_FOUND, text);
+    }
+    let now = gateway.clock.now();
+    // Nobody is admitted by these: whom they are for does not matter, but which site.
+    let facts = Facts::told(&gateway.config, (peer.ip(), true), &parts, now, Supervisor::next_id());
+    let site = gateway.site_of(&question::host(&parts)).map(|index| &gateway.sites[index]);
+    match (site, path) {
+        (None, _) => answers::sentence(StatusCode::MISDIRECTED_REQUEST, question::NO_SITE),
+        (Some(site), answers::STATE_PATH) => {
+            let status = site.supervisor.status();
+            answers::state(status.phase, status.blocked_for)
+        }
+        (Some(site), _) => {
+            let told = parts.headers.get(REFUSAL).and_then(|value| value.to_str().ok());
+            let response = Refusal::read(told.unwrap_or_default()).answer(site, gateway.observe);
+            if facts.wants_json { answers::for_programs(response) } else { response }
+        }
+    }
+}
+
+/// May a request go to its server? If need be after that has been woken.
+async fn ask(
+    gateway: &Arc<Gateway>,
+    peer: SocketAddr,
+    parts: &Parts,
+    status: Option<StatusCode>,
+) -> Response<Answer> {
+    let told = match question::read(parts) {
+        Ok(told) => told,
+        Err(text) => {
+            tracing::warn!(%peer, "a proxy asked in a way that cannot be answered: {text}");
+            return answers::sentence(StatusCode::INTERNAL_SERVER_ERROR, text);
+        }
+    };
+    let (now, number) = (gateway.clock.now(), Supervisor::next_id());
+    let facts = Arc::new(Facts::told(&gateway.config, (peer.ip(), true), &told, now, number));
+    let index = gateway.site_of(&facts.host());
+    let (how, verdict) = match index {
+        None => {
+            let response = answers::sentence(StatusCode::MISDIRECTED_REQUEST, question::NO_SITE);
+            (How::by_itself(ClientClass::Api, Answered::Refused), Err((response, Refusal::NoSite)))
+        }
+        Some(index) => {
+            let site = &gateway.sites[index];
+            let (how, verdict) = decide(gateway, index, &facts, &told).await;
+            (how, verdict.map_err(|refusal| (refusal.answer(site, gateway.observe), refusal)))
+        }
+    };
+    match verdict {
+        Ok(()) => {
+            let mut response = Response::new(Answer::empty());
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            close(gateway, index, &facts, response, how)
+        }
+        Err((response, refusal)) => {
+            let response = close(gateway, index, &facts, response, how);
+            match status {
+                Some(status) => in_short(status, &refusal),
+                None => response,
+            }
+        }
+    }
+}
+
+/// A refusal for a proxy that passes on nothing but the status.
+fn in_short(status: StatusCode, refusal: &Refusal) -> Response<Answer> {
+    let mut response = Response::new(Answer::empty());
+    *response.status_mut() = status;
+    if let Ok(value) = HeaderValue::from_str(&refusal.to_string()) {
+        response.headers_mut().insert(REFUSAL, value);
+    }
+    response
+}
+
+/// Nothing comes of a client that another proxy holds.
+struct Elsewhere;
+
+impl Spooling for Elsewhere {
+    async fn fill(&mut self) -> bool {
+        true
+    }
+}
+
+/// Asks the manager as the proxy does, and waits for the server if that is what it says.
+async fn decide(
+    gateway: &Arc<Gateway>,
+    index: usize,
+    facts: &Arc<Facts>,
+    told: &Parts,
+) -> (How, Result<(), Refusal>) {
+    let site = &gateway.sites[index];
+    if let Some(wait) =
+        gateway.client_limits.too_early(facts.arrived.mono, facts.client, facts.budget)
+    {
+        let how = How::by_itself(ClientClass::Api, Answered::Limited);
+        return (how, Err(Refusal::Limited(wait)));
+    }
+    let class = classify(site, gateway, facts);
+    if site.pool.is_some() {
+        let how = How::by_itself(class, Answered::Refused);
+        return (how, Err(Refusal::Pool));
+    }
+    let mut client = Client { gateway, index, facts, class, stays: false };
+    let request =
+        admission::Request { class, want: want(site, facts, told, class), cached: Cached::Nothing };
+    let knock = Knock { id: facts.number, visitor: facts.visitor, client: facts.budget, request };
+    let needs_server = request.wakes();
+    if needs_server {
+        site.needs_server(facts.arrived.mono, facts.visitor);
+    }
+    let cause = || wake_cause(facts, class);
+    // Asked for before the request is admitted, so that no change after it is missed.
+    let mut phase = site.supervisor.phase();
+    let route = if gateway.observe {
+        site.supervisor.begin();
+        Route::Forward
+    } else {
+        site.supervisor.admit(&knock, cause)
+    };
+    let would = site.shadow.as_ref().map(|it| it.admit(&knock, cause));
+    let verdict = match route {
+        Route::Forward => {
+            let_through(gateway, site, Exchange::begun(&site.supervisor, class), class);
+            Ok(Answered::Server)
+        }
+        Route::Hold => held(gateway, site, facts, &mut phase).await.map(|exchange| {
+            let_through(gateway, site, exchange, class);
+            Answered::Held
+        }),
+        otherwise => Err(Refusal::of(otherwise, &site.supervisor, request.want)),
+    };
+    client.stays = true;
+    let answered = match &verdict {
+        Ok(answered) => *answered,
+        Err(refusal) => refusal.answered(),
+    };
+    let how = How { class, answered, needs_server, would, let_through: verdict.is_ok() };
+    (how, verdict.map(|_| ()))
+}
+
+/// Holds a question until the server is awake.
+async fn held(
+    gateway: &Gateway,
+    site: &Site,
+    facts: &Facts,
+    phase: &mut watch::Receiver<Phase>,
+) -> Result<Arc<Exchange>, Refusal> {
+    let (supervisor, limits) = (&site.supervisor, &gateway.config.limits);
+    if supervisor.held() > limits.held {
+        supervisor.gave_up(facts.number);
+        return Err(Refusal::Unavailable(supervisor.expected_wake_time()));
+    }
+    let longest = gateway.config.gate.as_ref().and_then(|gate| gate.hold).unwrap_or(limits.hold);
+    let held = (facts.number, facts.arrived.mono + longest);
+    match hold(supervisor, phase, held, &mut Elsewhere, &gateway.clock).await {
+        Held::Awake(exchange) => Ok(exchange),
+        Held::TooLong => Err(Refusal::Timeout),
+        Held::Failed | Held::Left => Err(Refusal::Unavailable(supervisor.blocked_for())),
+    }
+}
+
+/// From now on the request is with the server. For a client that may not wake it the server is not kept
+/// awake: its exchange ends here, since it is not known when it does.
+fn let_through(gateway: &Gateway, site: &Site, exchange: Arc<Exchange>, class: ClientClass) {
+    if class.is_admitted() {
+        site.presence.add(exchange, gateway.clock.now().mono);
+    }
+}

@@ -1,0 +1,146 @@
+//! What a proxy says of the request that it asks about.
+//!
+//! One set of names, those that Caddy and Traefik send by themselves; other proxies are told to set them.
+//! A second set would be one that a client can fill in behind the back of a proxy that sets the first.
+
+use http::header::HOST;
+use http::request::Parts;
+use http::{HeaderName, Method, Request, StatusCode, Uri};
+
+use crate::facts::{FORWARDED_FOR, REQUEST_ID};
+
+const METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");
+const URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
+const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+
+pub(super) const NO_SITE: &str = "No such site here.";
+
+/// The status by which a refusal is to be told: of `/ask/403`. It is none of the query, since Caddy adds
+/// the client's to the path that it asks for.
+pub(super) fn status(behind: &str) -> Result<Option<StatusCode>, &'static str> {
+    if behind.is_empty() {
+        return Ok(None);
+    }
+    let code = behind.strip_prefix('/').and_then(|code| code.parse::<StatusCode>().ok());
+    match code.filter(|code| code.is_client_error() || code.is_server_error()) {
+        Some(code) => Ok(Some(code)),
+        None => Err("Ask by `/ask`, or by `/ask/403` with a status of 400 to 599."),
+    }
+}
+
+/// For which host a proxy asks.
+pub(super) fn host(asked: &Parts) -> String {
+    let host = text(asked, &FORWARDED_HOST).or_else(|| text(asked, &HOST)).unwrap_or_default();
+    let named = crate::authority::Authority::parse(host).map_or(host, |it| it.host);
+    named.to_ascii_lowercase()
+}
+
+/// The head of the request that a question is about; or what is wrong with the question.
+pub(super) fn read(asked: &Parts) -> Result<Parts, &'static str> {
+    let uri = text(asked, &URI).ok_or(
+        "Asked without X-Forwarded-Uri, the target of the request: have the proxy set it (docs/gates.md).",
+    )?;
+    let method = text(asked, &METHOD).ok_or(
+        "Asked without X-Forwarded-Method, the method of the request: have the proxy set it \
+         (docs/gates.md).",
+    )?;
+    // Without it all clients would share one wake budget.
+    if !asked.headers.contains_key(FORWARDED_FOR) {
+        return Err(
+            "Asked without X-Forwarded-For, the address of the client: have the proxy set it \
+                    (docs/gates.md).",
+        );
+    }
+    let method = Method::from_bytes(method.as_bytes())
+        .map_err(|_| "X-Forwarded-Method is no method of HTTP.")?;
+    let target = uri.parse::<Uri>().ok().and_then(|uri| uri.path_and_query().cloned());
+    let target = target.filter(|target| target.as_str().starts_with('/'));
+    let target =
+        target.ok_or("X-Forwarded-Uri is no target of a request: it begins with a slash.")?;
+    let (mut told, ()) = Request::new(()).into_parts();
+    told.method = method;
+    told.uri = Uri::from(target);
+    told.headers = asked.headers.clone();
+    let host = told.headers.remove(FORWARDED_HOST);
+    if let Some(host) = host {
+        told.headers.insert(HOST, host);
+    }
+    // The client's own, as likely as not.
+    told.headers.remove(REQUEST_ID);
+    Ok(told)
+}
+
+fn text<'a>(asked: &'a Parts, name: &HeaderName) -> Option<&'a str> {
+    asked.headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn asked(fields: &[(&str, &str)]) -> Parts {
+        let mut request = Request::builder().uri("/ask");
+        for (name, value) in fields {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    const TRAEFIK: [(&str, &str); 6] = [
+        ("Host", "127.0.0.1:9181"),
+        ("X-Forwarded-For", "203.0.113.9"),
+        ("X-Forwarded-Proto", "https"),
+        ("X-Forwarded-Method", "POST"),
+        ("X-Forwarded-Host", "Blog.example:8443"),
+        ("X-Forwarded-Uri", "/api/items?all=1"),
+    ];
+
+    #[test]
+    fn the_request_is_the_one_that_is_asked_about() {
+        let parts = asked(&TRAEFIK);
+        let told = read(&parts).unwrap();
+        assert_eq!((told.method.as_str(), told.uri.to_string()), ("POST", TRAEFIK[5].1.to_owned()));
+        assert_eq!(told.headers[HOST], "Blog.example:8443");
+        assert_eq!(host(&parts), "blog.example");
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        for missing in ["X-Forwarded-For", "X-Forwarded-Method", "X-Forwarded-Uri"] {
+            let rest: Vec<_> = TRAEFIK.into_iter().filter(|(name, _)| *name != missing).collect();
+            let text = read(&asked(&rest)).unwrap_err();
+            assert!(text.contains(&format!("without {missing}")), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_absolute_target_is_asked_about_by_its_path() {
+        let mut fields = TRAEFIK;
+        fields[5].1 = "http://elsewhere/x?y";
+        assert_eq!(read(&asked(&fields)).unwrap().uri.to_string(), "/x?y");
+        fields[5].1 = "*";
+        assert!(read(&asked(&fields)).unwrap_err().contains("begins with a slash"));
+    }
+
+    #[test]
+    fn a_status_is_one_of_errors() {
+        assert_eq!(status(""), Ok(None));
+        assert_eq!(status("/403"), Ok(Some(StatusCode::FORBIDDEN)));
+        for wrong in ["/204", "/", "/1000", "403", "/403/"] {
+            assert!(status(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_said_what_is_read_has_a_path(uri in "[ -~]{0,40}", method in "[ -~]{0,12}") {
+            let mut fields = TRAEFIK;
+            (fields[3].1, fields[5].1) = (&method, &uri);
+            if let Ok(told) = read(&asked(&fields)) {
+                prop_assert!(told.uri.path().starts_with('/'));
+            }
+        }
+    }
+}
