@@ -241,7 +241,9 @@ pub(crate) async fn connection(
     };
     let Some(service) = gateway.services.get(service) else { return };
     ahead.room = service.config.held_bytes.max(ahead.bytes.len());
-    Course::new(&gateway, service, client, name).run(ahead, door.asks(), &stopped).await;
+    let course = Course::new(&gateway, service, client, name);
+    // On its own, since it is large.
+    Box::pin(course.run(ahead, door.asks(), &stopped)).await;
 }
 
 /// Writes down a connection that is for no service.
