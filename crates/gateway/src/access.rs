@@ -9,6 +9,9 @@
 //! when it was given, `needs=server` that only the server could answer, whether it slept or not. In
 //! shadow mode `would` says how the request would have been answered had the server been let sleep.
 //!
+//! A connection that was passed through has a line of the method `TCP`: `delay` is from
+//! when it was known for which service it is to its connection with that, and `outcome` what became of it.
+//!
 //! A head that cannot be read (400, 408, 414, 431, 501, 505) has a line as well, of site `-`: with
 //! `-` for method and target, since it is not known who asked for what.
 
@@ -170,6 +173,8 @@ pub(crate) struct Part<'a> {
     pub(crate) needs_server: bool,
     pub(crate) from_cache: bool,
     pub(crate) would: Option<&'static str>,
+    /// What became of a connection that is passed through.
+    pub(crate) outcome: Option<&'static str>,
 }
 
 impl Part<'_> {
@@ -196,6 +201,10 @@ impl Part<'_> {
             out.push_str(" would=");
             out.push_str(would);
         }
+        if let Some(outcome) = self.outcome {
+            out.push_str(" outcome=");
+            out.push_str(outcome);
+        }
         out.push('\n');
     }
 }
@@ -210,6 +219,7 @@ impl Entry {
             needs_server: self.needs_server,
             from_cache: self.from_cache,
             would: self.would,
+            outcome: None,
         }
     }
 

@@ -189,6 +189,7 @@ pub(crate) fn refused(gateway: &Gateway, client: &str, refusal: Refusal) -> Resp
             needs_server: false,
             from_cache: false,
             would: None,
+            outcome: None,
         };
         let id = RequestId { at: now.wall, number: Supervisor::next_id() };
         log.add(&entry, &id, &part);

@@ -6,6 +6,7 @@ mod admin;
 mod cache;
 mod disk;
 mod gate;
+mod listening;
 mod machine;
 mod meter;
 mod network;
@@ -327,6 +328,8 @@ impl Config {
         let mut config: Self =
             toml::from_str(text).map_err(|error| ConfigError::syntax(name, text, &error))?;
         config.check().map_err(|(key, message)| ConfigError::value(name, text, &key, message))?;
+        listening::check(&config)
+            .map_err(|(keys, message)| ConfigError::clash(name, text, &keys, message))?;
         for site in &mut config.site {
             // What is asked of the site as a whole, the first server stands for.
             if let Some(first) = site.server.first() {

@@ -42,23 +42,47 @@ impl ConfigError {
         Self::at(name, text, find_key(text, key), message)
     }
 
-    fn at(name: &str, text: &str, span: Option<Range<usize>>, message: String) -> Self {
-        let Some(span) = span.filter(|span| text.is_char_boundary(span.start)) else {
-            return Self::Wrong { place: name.to_owned(), message, excerpt: String::new() };
-        };
-        let before = &text[..span.start];
-        let line = before.matches('\n').count() + 1;
-        let column = before.len() - before.rfind('\n').map_or(0, |at| at + 1);
-        let shown = text.lines().nth(line - 1).unwrap_or_default();
-        let indent = " ".repeat(line.to_string().len());
-        let marks = span.len().clamp(1, shown.len().saturating_sub(column).max(1));
-        let excerpt = format!(
-            "\n{indent} |\n{line} | {shown}\n{indent} | {}{}",
-            " ".repeat(column),
-            "^".repeat(marks)
-        );
-        Self::Wrong { place: format!("{name}:{line}:{}", column + 1), message, excerpt }
+    /// As [`value`](Self::value), of two values that do not go together: shows the line of the other as
+    /// well.
+    pub(crate) fn clash(
+        name: &str,
+        text: &str,
+        [key, other]: &[String; 2],
+        message: String,
+    ) -> Self {
+        let mut error = Self::value(name, text, key, message);
+        if let Self::Wrong { excerpt, .. } = &mut error
+            && let Some((.., shown)) = find_key(text, other).and_then(|span| shown(text, span))
+        {
+            excerpt.push_str(&shown);
+        }
+        error
     }
+
+    fn at(name: &str, text: &str, span: Option<Range<usize>>, message: String) -> Self {
+        match span.and_then(|span| shown(text, span)) {
+            Some((line, column, excerpt)) => {
+                Self::Wrong { place: format!("{name}:{line}:{column}"), message, excerpt }
+            }
+            None => Self::Wrong { place: name.to_owned(), message, excerpt: String::new() },
+        }
+    }
+}
+
+/// Line and column of a place, and the line itself with a mark under it, after a line break.
+fn shown(text: &str, span: Range<usize>) -> Option<(usize, usize, String)> {
+    let before = text.get(..span.start)?;
+    let line = before.matches('\n').count() + 1;
+    let column = before.len() - before.rfind('\n').map_or(0, |at| at + 1);
+    let shown = text.lines().nth(line - 1).unwrap_or_default();
+    let indent = " ".repeat(line.to_string().len());
+    let marks = span.len().clamp(1, shown.len().saturating_sub(column).max(1));
+    let excerpt = format!(
+        "\n{indent} |\n{line} | {shown}\n{indent} | {}{}",
+        " ".repeat(column),
+        "^".repeat(marks)
+    );
+    Some((line, column + 1, excerpt))
 }
 
 /// Where a value is: `key` names it with dots, and elements of an array by their number, as in

@@ -60,6 +60,8 @@ pub struct Gateway {
     pub(crate) sites: Vec<Site>,
     /// What is passed through.
     pub(crate) services: Vec<Service>,
+    /// Where it listens for them.
+    pub(crate) tcp_addresses: Vec<SocketAddr>,
     /// Connections for no service.
     pub(crate) unclaimed: passthrough::Tally,
     pub(crate) access_log: Option<Arc<AccessLog>>,
@@ -102,22 +104,24 @@ impl Gateway {
     /// in use is not touched.
     pub fn start(config: Config, clock: Clock, options: Options) -> Result<Running, StartError> {
         make_dir(&config.state_dir)?;
-        let bound = listen::bind(&config.listen)?;
-        let admin_bound = listen::bind(config.admin.as_ref().map(|it| it.listen).as_slice())?.pop();
+        let admin = config.admin.as_ref().map(|it| it.listen);
         let (at, doors): (Vec<_>, Vec<_>) = Door::all(&config).into_iter().unzip();
-        let tcp_bound = listen::bind(&at)?;
         let gates = config.gate.as_ref().map_or(&[][..], |gate| &gate.listen);
-        let gates_bound = listen::bind(gates)?;
+        let all = [&config.listen[..], admin.as_slice(), &at[..], gates].concat();
+        let bound = listen::bind(&config.listen, &all)?;
+        let admin_bound = listen::bind(admin.as_slice(), &all)?.pop();
+        let tcp_bound = listen::bind(&at, &all)?;
+        let gates_bound = listen::bind(gates, &all)?;
         let guard = Guard::open(config.admin.as_ref())?;
         let lock = lock(&config.state_dir)?;
         let addresses = bound.iter().map(|(address, _)| *address).collect();
-        let tcp_addresses = tcp_bound.iter().map(|(address, _)| *address).collect();
+        let tcp_addresses: Vec<_> = tcp_bound.iter().map(|(address, _)| *address).collect();
         let gate_addresses = gates_bound.iter().map(|(address, _)| *address).collect();
         let socket = Socket::bind(config.control_socket())?;
         let mut drivers = Vec::new();
         let gateway = Self::open(config, clock, options, &mut drivers)
             .inspect_err(|_| drivers.iter().for_each(JoinHandle::abort))?;
-        let gateway = Arc::new(gateway);
+        let gateway = Arc::new(Self { tcp_addresses: tcp_addresses.clone(), ..gateway });
         let renewing =
             (0..gateway.sites.len()).map(|site| refresh::run(Arc::clone(&gateway), site));
         drivers.extend(renewing.map(tokio::spawn));
@@ -205,6 +209,8 @@ impl Gateway {
             unsited: RequestTally::default(),
             started: clock.now(),
             services: Service::all(&config, &sites, &machines),
+            // Known to whoever listens.
+            tcp_addresses: Vec::new(),
             unclaimed: passthrough::Tally::default(),
             _metering: metering,
             access_log,

@@ -39,7 +39,7 @@ mod passthrough;
 mod past;
 mod pool;
 mod proxy;
-mod proxy_protocol;
+pub mod proxy_protocol;
 mod question;
 mod quick;
 mod refresh;

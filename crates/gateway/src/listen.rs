@@ -30,10 +30,11 @@ const LAST_WORD: Duration = Duration::from_secs(1);
 /// An address, and the socket that listens there.
 pub(crate) type Bound = (SocketAddr, TcpListener);
 
-/// Listens on every address. Connections wait in the kernel until they are served.
-pub(crate) fn bind(addresses: &[SocketAddr]) -> Result<Vec<Bound>, StartError> {
+/// Listens on every address. Connections wait in the kernel until they are served. `all` are the addresses
+/// for whatever is spoken.
+pub(crate) fn bind(addresses: &[SocketAddr], all: &[SocketAddr]) -> Result<Vec<Bound>, StartError> {
     // Linux lets a socket for all of IPv6 take IPv4 as well, unless that has one of its own.
-    let has_v4 = |port| addresses.iter().any(|it| it.is_ipv4() && it.port() == port);
+    let has_v4 = |port| all.iter().any(|it| it.is_ipv4() && it.port() == port);
     let bind = |&address: &SocketAddr| {
         let listener = bind_one(address, has_v4(address.port()))
             .map_err(|source| StartError::Listen { address, source })?;
@@ -61,7 +62,9 @@ pub(crate) fn serve(
     gates: Vec<Bound>,
     stopped: &watch::Receiver<bool>,
 ) -> Vec<JoinHandle<()>> {
-    let room = Arc::new(Semaphore::new(places(gateway.config.limits.connections)));
+    // One that is passed through has a connection of its own to its service.
+    let each = if doors.is_empty() { 1 } else { 2 };
+    let room = Arc::new(Semaphore::new(places(gateway.config.limits.connections, each)));
     let limits = Arc::new(limits(gateway));
     let http = bound.into_iter().map(|(_, it)| (it, Spoken::Http(Arc::clone(&limits))));
     let questions = gates.into_iter().map(|(_, it)| (it, Spoken::Questions(Arc::clone(&limits))));
@@ -71,11 +74,11 @@ pub(crate) fn serve(
     http.chain(others).chain(questions).map(serve).collect()
 }
 
-/// Places for clients: as configured, but no more than there are descriptors for. A quarter of these
-/// stays for servers, files, probes and orders.
-fn places(configured: usize) -> usize {
+/// Places for clients: as configured, but no more than there are descriptors for, of which each takes so
+/// many. A quarter of these stays for servers, files, probes and orders.
+fn places(configured: usize, each: usize) -> usize {
     let descriptors = descriptors();
-    let most = descriptors.saturating_sub((descriptors / 4).max(128)).max(16);
+    let most = (descriptors.saturating_sub((descriptors / 4).max(128)) / each).max(16);
     if configured > most {
         tracing::warn!(
             connections = configured,
@@ -197,7 +200,7 @@ async fn connection(
         let header = Box::pin(proxy_protocol::read(&mut stream, peer));
         let header = gateway.clock.timeout(limits.head_timeout, header).await;
         (client, read_ahead) = match header.unwrap_or(Err(proxy_protocol::Wrong::Ended)) {
-            Ok(header) => header,
+            Ok((address, behind)) => (address.ip(), behind),
             Err(error) => {
                 tracing::debug!(%peer, %error, "a connection was not taken");
                 return;

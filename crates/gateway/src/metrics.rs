@@ -54,10 +54,10 @@ struct Scraped<'a> {
 }
 
 impl<'a> Scraped<'a> {
-    fn of(site: &'a Site) -> Self {
+    fn of(gateway: &Gateway, site: &'a Site) -> Self {
         let own = site.supervisor.bill_since_start();
         let since_start = site.whole_ledger(&own, |it| it.supervisor.bill_since_start());
-        Self { site, status: site.status(), since_start }
+        Self { site, status: gateway.site_status(site), since_start }
     }
 
     fn name(&self) -> &str {
@@ -73,7 +73,8 @@ impl<'a> Scraped<'a> {
 impl Gateway {
     /// The page for Prometheus.
     pub(crate) fn metrics(&self) -> String {
-        let sites: Vec<Scraped<'_>> = self.sites.iter().map(Scraped::of).collect();
+        let sites: Vec<Scraped<'_>> =
+            self.sites.iter().map(|site| Scraped::of(self, site)).collect();
         let mut page = Exposition::default();
         write_info(&mut page, self, &sites);
         write_servers(&mut page, &sites);
@@ -89,7 +90,7 @@ impl Gateway {
             write_meters(&mut page, &sites);
         }
         write_ledgers(&mut page, &sites);
-        machines::write(&mut page, &self.machines);
+        machines::write(&mut page, self);
         pools::write(&mut page, &sites);
         if self.observe {
             write_shadows(&mut page, &sites);

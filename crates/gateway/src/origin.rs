@@ -10,6 +10,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use nightwatt_clock::Clock;
 use nightwatt_model::time::Mono;
+use nightwatt_power::probe;
 use rustix::io::Errno;
 use tokio::net::TcpStream;
 
@@ -99,6 +100,11 @@ fn announced(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds.into()))
 }
 
+/// Has this machine nothing left to connect with? Then the error says nothing of the server.
+pub(crate) fn is_own_shortage(error: &std::io::Error) -> bool {
+    probe::is_own_shortage(error) || Errno::from_io_error(error) == Some(Errno::ADDRNOTAVAIL)
+}
+
 impl OriginPool {
     pub(crate) fn new(authority: &str, connect: Duration, answer: Duration, clock: &Clock) -> Self {
         Self {
@@ -182,9 +188,7 @@ impl OriginPool {
 
     async fn connect(&self) -> Result<Sender, OriginError> {
         let unreachable = |error: std::io::Error| {
-            let ours =
-                [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::ADDRNOTAVAIL];
-            if Errno::from_io_error(&error).is_some_and(|errno| ours.contains(&errno)) {
+            if is_own_shortage(&error) {
                 return OriginError::Exhausted(error);
             }
             OriginError::Unreachable(self.authority.clone(), error)

@@ -11,6 +11,7 @@
 mod books;
 mod course;
 mod line;
+pub(crate) mod own;
 mod tally;
 
 use std::net::SocketAddr;
@@ -19,8 +20,8 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use nightwatt_model::policy::passage::KeepAwake;
 use nightwatt_model::time::Now;
+use tokio::io::Interest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::io::{Interest, Ready};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
@@ -154,7 +155,8 @@ struct Ahead {
 impl Spooling for Ahead {
     async fn fill(&mut self) -> bool {
         while self.bytes.len() < self.room && !self.ended {
-            let mut part = bytes::BufMut::limit(&mut self.bytes, self.room);
+            let room = self.room - self.bytes.len();
+            let mut part = bytes::BufMut::limit(&mut self.bytes, room);
             match self.stream.read_buf(&mut part).await {
                 Ok(length) => self.ended = length == 0,
                 Err(_) => return false,
@@ -164,7 +166,7 @@ impl Spooling for Ahead {
     }
 
     async fn gone(&self) {
-        broken_off(self.stream.ready(Interest::ERROR)).await;
+        broken_off(&self.stream).await;
     }
 }
 
@@ -177,11 +179,11 @@ async fn stops(stopped: &Stopped) {
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
-/// Comes when the kernel says that the other end has broken a connection off, or has vanished. `error` is
-/// its readiness for that: nothing needs to be read, which may be the service's.
-async fn broken_off(error: impl Future<Output = std::io::Result<Ready>>) {
+/// Comes when the kernel says that the other end has broken a connection off, or has vanished. Nothing is
+/// read for that, which may be the service's.
+async fn broken_off(stream: &TcpStream) {
     // Without readiness nothing is known, and time goes on.
-    if error.await.is_err() {
+    if stream.ready(Interest::ERROR).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
@@ -206,16 +208,17 @@ pub(crate) async fn connection(
             () = stops(&stopped) => return,
         };
         match header.unwrap_or(Err(proxy_protocol::Wrong::Ended)) {
-            // The header's port is of no use to anybody.
-            Ok((address, behind)) => (client, bytes) = ((address, 0).into(), behind),
+            Ok(header) => (client, bytes) = header,
             Err(error) => {
                 tracing::debug!(%peer, %error, "a connection was not taken");
+                line::reset(&stream);
                 return;
             }
         }
     }
     let Some(_place) = gateway.client_limits.connect(client.ip()) else {
         gateway.connections.refuse();
+        line::reset(&stream);
         return;
     };
     let _open = gateway.connections.accept();
@@ -238,7 +241,9 @@ pub(crate) async fn connection(
     };
     let Some(service) = gateway.services.get(service) else { return };
     ahead.room = service.config.held_bytes.max(ahead.bytes.len());
-    Course::new(&gateway, service, client, name).run(ahead, door.asks(), &stopped).await;
+    let course = Course::new(&gateway, service, client, name);
+    // On its own, since it is large.
+    Box::pin(course.run(ahead, door.asks(), &stopped)).await;
 }
 
 /// Writes down a connection that is for no service.
@@ -259,6 +264,7 @@ fn unclaimed(
         settled: gateway.clock.now().mono,
         through: None,
         bytes: 0,
+        would: None,
     };
     ended.write_down(gateway);
 }

@@ -280,6 +280,7 @@ fn part(site: &str, class: ClientClass) -> Part<'_> {
         needs_server: false,
         from_cache: true,
         would: None,
+        outcome: None,
     }
 }
 

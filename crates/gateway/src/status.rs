@@ -56,6 +56,9 @@ pub struct MachineStatus {
     pub state_for_s: f64,
     /// Servers and machines on it that are awake or about to be.
     pub awake_on_it: u32,
+    /// Connections passed through to it that keep it awake.
+    #[serde(default)]
+    pub connections: u32,
     /// What keeps it awake while nothing on it is.
     pub kept_awake_by: Option<String>,
     /// Failed wake-ups in a row.
@@ -93,9 +96,12 @@ pub struct SiteStatus {
     /// Times since the start that it was found being woken again and again with nobody served.
     #[serde(default)]
     pub wake_loops: u64,
-    /// Exchanges with the server under way.
+    /// Exchanges with the server under way, connections that are passed through among them.
     pub in_flight: u32,
-    /// Requests held for it.
+    /// Of these, connections that are passed through and keep it awake.
+    #[serde(default)]
+    pub connections: u32,
+    /// Requests and connections held for it.
     pub held: usize,
     /// Name of the sleep policy.
     pub policy: String,
@@ -234,17 +240,26 @@ impl Gateway {
     pub fn status(&self) -> Status {
         Status {
             observe: self.observe,
-            sites: self.sites.iter().map(Site::status).collect(),
-            machines: self.machines.iter().map(Machine::status).collect(),
+            sites: self.sites.iter().map(|it| self.site_status(it)).collect(),
+            machines: self.machines.iter().map(|it| self.machine_status(it)).collect(),
             disk_cache: self.disk.as_ref().map(|disk| disk.status()),
             tcp: self.services_status(),
         }
     }
+
+    /// Looks at a site.
+    pub(crate) fn site_status(&self, site: &Site) -> SiteStatus {
+        site.status(self.connections_to(&site.name))
+    }
+
+    /// Looks at a machine.
+    pub(crate) fn machine_status(&self, machine: &Machine) -> MachineStatus {
+        machine.status(self.connections_to(&machine.name))
+    }
 }
 
 impl Site {
-    /// Looks at a site.
-    pub(crate) fn status(&self) -> SiteStatus {
+    fn status(&self, connections: u32) -> SiteStatus {
         let server = self.supervisor.status();
         let shadow = self.shadow.as_ref().map(|shadow| (shadow, shadow.supervisor.status()));
         // In shadow mode it is the shadow's policy that learns.
@@ -260,12 +275,13 @@ impl Site {
             name: self.name.to_string(),
             state: server.phase.as_str().to_owned(),
             state_for_s: server.in_phase.as_secs_f64(),
-            kept_awake_by: kept_awake_by(&server),
+            kept_awake_by: kept_awake_by(&server, connections),
             failures: server.failures,
             retry_after_s: server.blocked_for.as_secs_f64(),
             wake_time_s: server.wake_time.as_secs_f64(),
             wake_loops: server.wake_loops,
             in_flight: server.in_flight,
+            connections,
             held: server.held,
             policy: self.scenario.policy.to_string(),
             learned_from_s: learned_from.map(|time| time.as_secs_f64()),
@@ -317,8 +333,7 @@ impl Site {
 }
 
 impl Machine {
-    /// Looks at a machine.
-    pub(crate) fn status(&self) -> MachineStatus {
+    fn status(&self, connections: u32) -> MachineStatus {
         let machine = self.supervisor.status();
         let basis = Basis {
             states: self.server.power_states(),
@@ -333,8 +348,11 @@ impl Machine {
             name: self.name.to_string(),
             state: machine.phase.as_str().to_owned(),
             state_for_s: machine.in_phase.as_secs_f64(),
-            awake_on_it: machine.in_flight,
-            kept_awake_by: kept_awake_by(&machine).filter(|_| machine.in_flight == 0),
+            awake_on_it: machine.in_flight.saturating_sub(connections),
+            connections,
+            // That it carries what is awake is told already.
+            kept_awake_by: kept_awake_by(&machine, connections)
+                .filter(|_| machine.in_flight <= connections),
             failures: machine.failures,
             retry_after_s: machine.blocked_for.as_secs_f64(),
             wake_time_s: machine.wake_time.as_secs_f64(),
@@ -412,11 +430,19 @@ fn whole(
     (Energy::together(&measured, modelled, share), parts)
 }
 
-fn kept_awake_by(server: &SupervisorStatus) -> Option<String> {
+fn kept_awake_by(server: &SupervisorStatus, connections: u32) -> Option<String> {
     Some(match server.hindrance? {
         Hindrance::NotAwake => return None,
-        Hindrance::InFlight(1) => "1 request under way".to_owned(),
-        Hindrance::InFlight(count) => format!("{count} requests under way"),
+        Hindrance::InFlight(count) => {
+            let of = |count: u32, what: &str| {
+                let s = if count == 1 { "" } else { "s" };
+                (count > 0).then(|| format!("{count} {what}{s}"))
+            };
+            let requests = of(count.saturating_sub(connections), "request");
+            let parts = [requests, of(connections.min(count), "connection")];
+            let parts: Vec<String> = parts.into_iter().flatten().collect();
+            format!("{} under way", parts.join(" and "))
+        }
         Hindrance::Until(then) => {
             let seconds = then.since(server.now).as_secs_f64();
             format!("minimum on, quiet or stay-awake time, for another {seconds:.0} s")

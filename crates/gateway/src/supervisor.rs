@@ -57,6 +57,8 @@ pub(crate) struct Supervisor {
     clock: Clock,
     manager: Mutex<Managed>,
     phase: watch::Sender<Phase>,
+    /// Counts the times that it went to sleep, as far as that is certain: told to, or by its own word.
+    sleeps: watch::Sender<u64>,
     /// Whether now is a good time for what nobody asked for.
     free: watch::Sender<bool>,
     actions: mpsc::UnboundedSender<Action>,
@@ -149,6 +151,7 @@ impl Supervisor {
             clock: clock.clone(),
             manager: Mutex::new(first),
             phase: watch::Sender::new(Phase::Unknown),
+            sleeps: watch::Sender::new(0),
             free: watch::Sender::new(false),
             actions,
             probed: watch::Sender::new(0),
@@ -464,6 +467,9 @@ impl Driver {
         }
         self.write(Some(change), cause);
         supervisor.phase.send_replace(phase);
+        if matches!(change, Change::FallingAsleep | Change::SleptByOthers) {
+            supervisor.sleeps.send_modify(|sleeps| *sleeps += 1);
+        }
     }
 
     /// Says so when the server was woken again and again for nothing.

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use nightwatt_clock::{Clock, Elapsed};
 use nightwatt_model::duration_text;
+use rustix::io::Errno;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -206,19 +207,37 @@ impl Probe {
         Self { config, clock }
     }
 
-    /// Asks once. Whatever goes wrong is an answer too: down, and why.
+    /// Asks once. Whatever goes wrong is an answer too: down, and why. But that this machine is out of
+    /// descriptors or memory says nothing of the server, which is asked again until there are some.
     pub async fn attempt(&self, controller: &dyn Controller) -> Verdict {
-        match &self.config {
+        let mut told = false;
+        loop {
+            match self.ask(controller).await {
+                Ok(verdict) => return verdict,
+                Err(error) if !std::mem::replace(&mut told, true) => {
+                    tracing::warn!(%error, "cannot ask whether a server is awake; it is tried on");
+                }
+                Err(_) => {}
+            }
+            self.clock.sleep(BETWEEN_SHORTAGES).await;
+        }
+    }
+
+    /// An error is one of this machine's own.
+    async fn ask(&self, controller: &dyn Controller) -> io::Result<Verdict> {
+        Ok(match &self.config {
             Config::Tcp(tcp) => {
                 let connected = connect(&tcp.address, tcp.timeout);
                 match within(&self.clock, tcp.timeout, connected).await {
                     Ok(Ok(_)) => Verdict::up(format!("{} accepts connections", tcp.address)),
+                    Ok(Err(error)) if is_own_shortage(&error) => return Err(error),
                     Ok(Err(error)) => Verdict::down(format!("{}: {error}", tcp.address)),
                     Err(Elapsed) => silent(&tcp.address, tcp.timeout),
                 }
             }
             Config::Http(http) => match within(&self.clock, http.timeout, http.ask()).await {
                 Ok(Ok(answer)) => http.judge(&answer),
+                Ok(Err(error)) if is_own_shortage(&error) => return Err(error),
                 Ok(Err(error)) => Verdict::down(format!("{}: {error}", http.url)),
                 Err(Elapsed) => silent(&http.url.to_string(), http.timeout),
             },
@@ -228,8 +247,17 @@ impl Probe {
                 Ok(Observed::Unknown) => Verdict::down("the controller cannot tell"),
                 Err(error) => Verdict::down(format!("the controller: {error}")),
             },
-        }
+        })
     }
+}
+
+/// Between two attempts while this machine is out of descriptors or memory.
+const BETWEEN_SHORTAGES: Duration = Duration::from_secs(1);
+
+/// Is this machine out of descriptors or memory? Then the error says nothing of anybody else.
+pub fn is_own_shortage(error: &io::Error) -> bool {
+    let ours = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    Errno::from_io_error(error).is_some_and(|errno| ours.contains(&errno))
 }
 
 /// What a server missed because it slept, the kernel sends again after a whole second only. So it is

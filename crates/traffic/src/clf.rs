@@ -300,7 +300,8 @@ fn referer_and_agent(line: &[u8], from: usize) -> Result<(Quoted, Quoted), Reaso
 fn http_request(line: &[u8], (from, to): (usize, usize), status: u16) -> Option<[Span; 3]> {
     let request = &line[from..to];
     let method = request.iter().take(33).position(|&byte| byte == b' ')?;
-    if !is_method(&request[..method]) {
+    // nightwatt's own log has a line for each connection that was passed through, whatever was spoken on it.
+    if !is_method(&request[..method]) || &request[..method] == b"TCP" {
         return None;
     }
     // `HTTP/1.1` nearly always.

@@ -95,6 +95,7 @@ fn a_request_field_without_http_is_a_bad_request() {
         "\\\\",
         "USER a b : c",
         "GET /cut-of",
+        "TCP ssh HTTP/1.1",
     ] {
         let line =
             format!(r#"10.1.1.1 - - [03/Mar/2012:06:26:37 -0800] "{request}" 400 0 "-" "-""#);
@@ -173,6 +174,7 @@ fn requests() -> impl Strategy<Value = Arrival> {
         (100u16..1000, any::<u64>()),
         (given("[^-\\s][^\u{0}]{0,60}"), given("[^-\\s](\\PC|[\"\\\\\n\t]){0,80}")),
     )
+        .prop_filter("no request", |(_, (_, method, _), ..)| method != "TCP")
         .prop_map(
             |((secs, minutes), (client, method, target), (status, bytes), (referer, agent))| {
                 let at = Wall::from_secs(secs);

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitStatus, Failure> {
             "meter": config.meter.as_ref().map(meter_words),
             "machines": config.machine.iter().map(machine_json).collect::<Vec<_>>(),
             "sites": sites,
-            "tcp": config.tcp.iter().map(services::as_json).collect::<Vec<_>>(),
+            "tcp": config.tcp.iter().map(|it| services::as_json(&config, it)).collect::<Vec<_>>(),
         }))?;
     } else {
         output::say(&page(&args.config.config.display().to_string(), &config))?;

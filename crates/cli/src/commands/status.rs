@@ -130,7 +130,12 @@ fn service_rows(text: &mut String, it: &TcpStatus) {
 fn machine_rows(text: &mut String, it: &MachineStatus) {
     let state = it.state.replace('-', " ");
     let _ = writeln!(text, "{}: {state} for {} (machine)", it.name, seconds(it.state_for_s));
-    row(text, "carries", &format!("{} awake", counted(it.awake_on_it.into(), "server")));
+    let connections = match it.connections {
+        0 => String::new(),
+        some => format!(", {} by tcp", counted(some.into(), "connection")),
+    };
+    let servers = counted(it.awake_on_it.into(), "server");
+    row(text, "carries", &format!("{servers} awake{connections}"));
     if let Some(reason) = &it.kept_awake_by {
         row(text, "kept awake by", reason);
     }
@@ -172,9 +177,14 @@ fn site_rows(text: &mut String, it: &SiteStatus) {
     }
     failing(text, it.failures, it.retry_after_s);
     if it.in_flight > 0 || it.held > 0 {
+        let requests = it.in_flight.saturating_sub(it.connections);
+        let connections = match it.connections {
+            0 => String::new(),
+            some => format!(" and {} by tcp", counted(some.into(), "connection")),
+        };
         let now = format!(
-            "{} under way, {} held until it is awake",
-            counted(it.in_flight.into(), "request"),
+            "{}{connections} under way, {} held until it is awake",
+            counted(requests.into(), "request"),
             count(it.held as u64)
         );
         row(text, "now", &now);

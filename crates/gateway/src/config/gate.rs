@@ -50,17 +50,6 @@ impl GateConfig {
         if config.site.is_empty() {
             return wrong("gate.listen", "the gate is for sites, and there is no `[[site]]`");
         }
-        let taken = |address: &&SocketAddr| {
-            let others = config.tcp.iter().flat_map(|tcp| &tcp.listen);
-            let admin = config.admin.iter().map(|admin| &admin.listen);
-            let mut others = config.listen.iter().chain(others).chain(admin);
-            address.port() > 0 && others.any(|other| other == *address)
-        };
-        if let Some(address) = self.listen.iter().find(taken) {
-            let text =
-                format!("something else is to listen at {address}: take another address or port");
-            return wrong("gate.listen", text);
-        }
         if self.from.is_empty() {
             let text = "nobody may ask: name the proxies, as in `from = [\"10.0.0.2\"]`, or leave it out \
                         for this machine";

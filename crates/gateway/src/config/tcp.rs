@@ -156,12 +156,6 @@ impl TcpConfig {
         if self.listen.is_empty() {
             return wrong("listen", "at least one address is needed: `[\"0.0.0.0:22\"]`");
         }
-        if let Some(address) =
-            self.listen.iter().find(|it| it.port() > 0 && config.listen.contains(it))
-        {
-            let text = format!("HTTP is listened for at {address}: take another address or port");
-            return wrong("listen", text);
-        }
         let site = config.site.iter().find(|site| site.name == self.on);
         let is_machine = config.machine.iter().any(|machine| machine.name == self.on);
         if site.is_none() && !is_machine {

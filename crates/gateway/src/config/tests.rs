@@ -544,7 +544,7 @@ fn a_gate_needs_no_address_for_http_and_what_is_wrong_with_it_is_said() {
     let twice = GOOD.replacen("listen", "admin = \"127.0.0.1:9181\"\nlisten", 1);
     let twice = format!("{twice}\n[gate]\nlisten = [\"127.0.0.1:9181\"]\n");
     let said = Config::parse(&twice, "x").unwrap_err().to_string();
-    assert!(said.contains("something else is to listen"), "{said}");
+    assert!(said.contains("`admin` is listened for at"), "{said}");
 }
 
 #[test]

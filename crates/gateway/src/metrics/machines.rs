@@ -4,15 +4,16 @@ use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_report::exposition::Exposition;
 
 use super::{gauge, times};
-use crate::machine::Machine;
+use crate::gateway::Gateway;
 use crate::status::MachineStatus;
 
 /// Nothing for a configuration without machines.
-pub(super) fn write(page: &mut Exposition, machines: &[Machine]) {
-    if machines.is_empty() {
+pub(super) fn write(page: &mut Exposition, gateway: &Gateway) {
+    if gateway.machines.is_empty() {
         return;
     }
-    let machines: Vec<MachineStatus> = machines.iter().map(Machine::status).collect();
+    let machines: Vec<MachineStatus> =
+        gateway.machines.iter().map(|it| gateway.machine_status(it)).collect();
     let state = gauge(
         "nightwatt_machine_state",
         &["machine", "state"],

@@ -31,6 +31,8 @@ pub(super) struct Ended<'a> {
     pub(super) through: Option<Answered>,
     /// Bytes to the client.
     pub(super) bytes: u64,
+    /// In shadow mode: how it would have been answered.
+    pub(super) would: Option<&'static str>,
 }
 
 impl Ended<'_> {
@@ -61,7 +63,8 @@ impl Ended<'_> {
             delay: self.settled.since(self.arrived.mono),
             needs_server: service != UNKNOWN,
             from_cache: false,
-            would: None,
+            would: self.would,
+            outcome: Some(outcome),
         };
         log.add(&entry, &RequestId { at: self.arrived.wall, number: self.number }, &part);
     }

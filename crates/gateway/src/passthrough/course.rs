@@ -1,25 +1,28 @@
 //! One connection on its way to its service: admitted, held while the server wakes, connected.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
+use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::policy::manager::Knock;
 use nightwatt_model::time::{Mono, Now};
 use nightwatt_model::visit::Visitor;
 use nightwatt_traffic::ClientKey;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 
 use super::books::{Ended, target};
-use super::line::Line;
-use super::{Ahead, Outcome, Service, Stopped, close, stops};
+use super::line::{Line, Silent};
+use super::tally::Counted;
+use super::{Ahead, Outcome, Service, Stopped, broken_off, close, own, stops};
 use crate::access::Answered;
 use crate::facts::RequestId;
 use crate::forward::{Exchange, RETRY_EVERY, STARTING};
 use crate::gateway::Gateway;
 use crate::hold::{Held, Spooling, hold};
 use crate::journal::WakeCause;
+use crate::origin::is_own_shortage;
 use crate::pool::{Offer, Placed, Seat, ServerPool};
 use crate::proxy::WORD;
 use crate::proxy_protocol;
@@ -29,6 +32,17 @@ use crate::supervisor::Supervisor;
 /// machine.
 pub(super) type Hold = Option<Arc<Exchange>>;
 
+/// What a connection got: its hold of the server, and a connection to the service if that was asked already.
+type Reached = (Hold, Option<TcpStream>);
+
+/// Why there is no connection to the service.
+enum NotOpen {
+    /// It has nothing to do with the service: this is what becomes of the client.
+    Refused(Outcome),
+    /// The service cannot be reached.
+    Unreachable(std::io::Error),
+}
+
 /// One connection.
 pub(super) struct Course<'a> {
     pub(super) gateway: &'a Arc<Gateway>,
@@ -37,6 +51,8 @@ pub(super) struct Course<'a> {
     /// The name it asked for.
     name: Option<String>,
     arrived: Now,
+    /// In shadow mode: how it would have been answered.
+    would: OnceLock<&'static str>,
 }
 
 impl<'a> Course<'a> {
@@ -47,7 +63,7 @@ impl<'a> Course<'a> {
         name: Option<String>,
     ) -> Self {
         let arrived = gateway.clock.now();
-        Self { gateway, service, client, name, arrived }
+        Self { gateway, service, client, name, arrived, would: OnceLock::new() }
     }
 
     /// The whole of it; written down at its end.
@@ -56,8 +72,13 @@ impl<'a> Course<'a> {
         let deadline = self.arrived.mono + self.gateway.config.limits.hold;
         let mut held = false;
         let reach = async {
-            let exchange = self.enter(number, deadline, &mut ahead, &mut held).await?;
-            self.connect(number, deadline, exchange, &mut ahead, &mut held).await
+            let entering = self.enter(number, deadline, &mut ahead, &mut held);
+            match self.or_found(entering).await? {
+                (exchange, Some(server)) => Ok((self.greet(server, &ahead).await?, exchange)),
+                (exchange, None) => {
+                    self.connect(number, deadline, exchange, &mut ahead, &mut held).await
+                }
+            }
         };
         let reached = tokio::select! {
             biased;
@@ -91,12 +112,13 @@ impl<'a> Course<'a> {
             settled,
             through: was_put_through.then_some(through),
             bytes,
+            would: self.would.get().copied(),
         };
         ended.write_down(self.gateway);
     }
 
     /// Has the server woken if need be, and waits for it: as a request of a site would.
-    pub(super) async fn enter(
+    async fn enter(
         &self,
         number: u64,
         deadline: Mono,
@@ -108,11 +130,10 @@ impl<'a> Course<'a> {
         let knock = self.knock(number);
         let cause = || self.cause(number);
         if gateway.observe {
-            supervisor.begin();
             if let Some(shadow) = service.site(gateway).and_then(|site| site.shadow.as_ref()) {
-                shadow.admit(&knock, cause);
+                let _ = self.would.set(shadow.admit(&knock, cause));
             }
-            return Ok(Some(Exchange::begun(supervisor, ClientClass::Api)));
+            return Ok(Some(begun(supervisor)));
         }
         // Asked for before the connection is admitted, so that no change after it is missed.
         let mut phase = supervisor.phase();
@@ -120,18 +141,102 @@ impl<'a> Course<'a> {
             Route::Forward => Ok(Some(Exchange::begun(supervisor, ClientClass::Api))),
             Route::Hold => {
                 let full = supervisor.held() > gateway.config.limits.held;
-                let place = service.tally.holds(service.config.held).filter(|_| !full);
+                let place = if full { None } else { self.waits(held).ok() };
                 let Some(_place) = place else {
                     supervisor.gave_up(number);
                     return Err(Outcome::QueueFull);
                 };
-                *held = true;
                 let held = (number, deadline);
                 held_to_the_end(hold(supervisor, &mut phase, held, ahead, &gateway.clock).await)
             }
             Route::OverBudget(_) => Err(Outcome::OverBudget),
             _ => Err(Outcome::WakeFailed),
         }
+    }
+
+    /// A connection that was put through, and had let its server go, asks for it again. It was let in
+    /// once: it takes nobody's place, and neither the bound on those that are held nor the wake budget of
+    /// its client ends it. Over the budget it waits until that allows a wake-up, or somebody else has
+    /// woken the server.
+    pub(super) async fn ask_again(&self, client: &TcpStream) -> Result<Hold, Outcome> {
+        let (gateway, service) = (self.gateway, self.service);
+        let Some(supervisor) = service.supervisor(gateway) else { return Ok(None) };
+        if gateway.observe {
+            return Ok(Some(begun(supervisor)));
+        }
+        loop {
+            let number = Supervisor::next_id();
+            let mut phase = supervisor.phase();
+            let budget = match supervisor.admit(&self.knock(number), || self.cause(number)) {
+                Route::Forward => return Ok(Some(Exchange::begun(supervisor, ClientClass::Api))),
+                Route::Hold => {
+                    let _place = service.tally.holds(usize::MAX, true);
+                    let held = (number, gateway.clock.now().mono + gateway.config.limits.hold);
+                    let (mut client, clock) = (Silent(client), &gateway.clock);
+                    let held = hold(supervisor, &mut phase, held, &mut client, clock);
+                    let waiting = async { held_to_the_end(held.await) };
+                    return self.or_found(waiting).await.map(|(exchange, _)| exchange);
+                }
+                Route::OverBudget(wait) => wait,
+                _ => {
+                    let refused = async { Err(Outcome::WakeFailed) };
+                    return self.or_found(refused).await.map(|(exchange, _)| exchange);
+                }
+            };
+            tokio::select! {
+                () = gateway.clock.sleep(budget) => {}
+                _ = phase.wait_for(|phase| *phase == Phase::Awake) => {}
+                () = broken_off(client) => return Err(Outcome::Broken),
+            }
+        }
+    }
+
+    /// What comes of waiting for the server, or a connection to the service. A server whose probe fails
+    /// may be up, and the service on it too: SSH is how its web server is mended. So the service itself is
+    /// asked while it is not known that the server sleeps, and before anybody is sent away because it did
+    /// not wake.
+    async fn or_found(
+        &self,
+        waiting: impl Future<Output = Result<Hold, Outcome>>,
+    ) -> Result<Reached, Outcome> {
+        let may_be_up = async {
+            match self.lone_server().filter(|it| it.may_be_up()) {
+                Some(supervisor) => self.found_up(supervisor).await,
+                None => None,
+            }
+        };
+        let waited = tokio::select! {
+            // First, since it has the server woken.
+            biased;
+            waited = waiting => waited,
+            Some(reached) = may_be_up => return Ok(reached),
+        };
+        match waited {
+            Err(outcome @ (Outcome::WakeFailed | Outcome::HeldTooLong)) => {
+                let Some(supervisor) = self.lone_server() else { return Err(outcome) };
+                self.found_up(supervisor).await.ok_or(outcome)
+            }
+            waited => Ok((waited?, None)),
+        }
+    }
+
+    /// Who looks after the server, if it is the only one, and is looked after.
+    fn lone_server(&self) -> Option<&'a Arc<Supervisor>> {
+        let is_pool = self.service.site(self.gateway).is_some_and(|site| site.pool.is_some());
+        self.service.supervisor(self.gateway).filter(|_| !self.gateway.observe && !is_pool)
+    }
+
+    /// A connection to the service of a server that does not answer itself.
+    async fn found_up(&self, supervisor: &Arc<Supervisor>) -> Option<Reached> {
+        let server = self.open(&self.authority(None)).await.ok()?;
+        Some((Some(begun(supervisor)), Some(server)))
+    }
+
+    /// A place among those that are held.
+    fn waits(&self, held: &mut bool) -> Result<Counted<'a>, Outcome> {
+        let place = self.service.tally.holds(self.service.config.held, !*held);
+        *held |= place.is_some();
+        place.ok_or(Outcome::QueueFull)
     }
 
     fn knock(&self, number: u64) -> Knock {
@@ -159,7 +264,7 @@ impl<'a> Course<'a> {
     }
 
     /// A connection to the service, with all that the client has said so far on its way. A server that
-    /// turns out to be gone is reported, and waited for.
+    /// turns out to be gone is reported, and waited for; so is a service that has not begun yet.
     async fn connect(
         &self,
         number: u64,
@@ -171,6 +276,8 @@ impl<'a> Course<'a> {
         let (gateway, service) = (self.gateway, self.service);
         let pool = service.site(gateway).and_then(|site| site.pool.as_ref());
         let mut offer = if *held { Offer::Held } else { Offer::New };
+        // Taken once, however often is waited.
+        let mut place = None;
         loop {
             if let (Some(pool), Some(exchange)) = (pool, &exchange)
                 && exchange.seat().is_none()
@@ -178,9 +285,10 @@ impl<'a> Course<'a> {
                 *held |= self.place(pool, offer, exchange, ahead, deadline).await?;
             }
             let authority = self.authority(exchange.as_deref());
-            let error = match self.open(&authority).await {
+            let error = match unless_left(ahead, self.open(&authority)).await? {
                 Ok(server) => return Ok((self.greet(server, ahead).await?, exchange)),
-                Err(error) => error,
+                Err(NotOpen::Refused(outcome)) => return Err(outcome),
+                Err(NotOpen::Unreachable(error)) => error,
             };
             let service_name = &service.config.name;
             tracing::debug!(service = %service_name, %error, "the service could not be reached");
@@ -192,12 +300,16 @@ impl<'a> Course<'a> {
             };
             let seat = exchange.as_deref().and_then(Exchange::seat);
             let at = seat.map_or(supervisor, Seat::supervisor);
-            if at.ask_after(WORD).await {
+            if unless_left(ahead, at.ask_after(WORD)).await? {
                 // It is awake. Only just? Then the service may not have begun.
                 if !at.woke_within(STARTING) {
                     return Err(Outcome::Unreachable);
                 }
-                gateway.clock.parked(gateway.clock.sleep(RETRY_EVERY)).await;
+                if place.is_none() {
+                    place = Some(self.waits(held)?);
+                }
+                let pause = gateway.clock.parked(gateway.clock.sleep(RETRY_EVERY));
+                unless_left(ahead, pause).await?;
                 continue;
             }
             if let Some(seat) = seat {
@@ -211,15 +323,15 @@ impl<'a> Course<'a> {
             }
             let mut phase = supervisor.phase();
             drop(exchange.take());
-            let place = service.tally.holds(service.config.held).ok_or(Outcome::QueueFull)?;
+            if place.is_none() {
+                place = Some(self.waits(held)?);
+            }
             if !supervisor.rejoin(number, || self.cause(number)) {
                 return Err(Outcome::WakeFailed);
             }
-            *held = true;
             let waiting = (number, deadline);
             let outcome = hold(supervisor, &mut phase, waiting, ahead, &gateway.clock).await;
             exchange = held_to_the_end(outcome)?;
-            drop(place);
         }
     }
 
@@ -254,15 +366,48 @@ impl<'a> Course<'a> {
         origin.at(site.map_or("", |site| site.origin.authority()))
     }
 
-    async fn open(&self, authority: &str) -> std::io::Result<TcpStream> {
-        let limit = self.gateway.config.limits.connect_timeout;
-        let connecting = TcpStream::connect(authority);
-        let server = self.gateway.clock.timeout(limit, connecting).await;
-        server.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
+    async fn open(&self, authority: &str) -> Result<TcpStream, NotOpen> {
+        let gateway = self.gateway;
+        let connecting = async {
+            let at: Vec<SocketAddr> =
+                lookup_host(authority).await.map_err(NotOpen::Unreachable)?.collect();
+            if let Some(at) = at.iter().find(|at| own::listens(&gateway.tcp_addresses, **at)) {
+                let service = &self.service.config.name;
+                tracing::error!(
+                    %service,
+                    %at,
+                    hint = "give `origin` the address at which the service itself listens",
+                    "the service is said to be where nightwatt listens: its connections would come back for ever"
+                );
+                return Err(NotOpen::Refused(Outcome::Loops));
+            }
+            TcpStream::connect(&at[..]).await.map_err(|error| self.not_open(error))
+        };
+        let server = gateway.clock.timeout(gateway.config.limits.connect_timeout, connecting).await;
+        let timed_out = |_| Err(NotOpen::Unreachable(std::io::ErrorKind::TimedOut.into()));
+        server.unwrap_or_else(timed_out).inspect(|_| self.service.tally.has_enough())
+    }
+
+    /// That this machine has nothing left to connect with is no fault of the service's, and says nothing
+    /// of its server.
+    fn not_open(&self, error: std::io::Error) -> NotOpen {
+        if !is_own_shortage(&error) {
+            return NotOpen::Unreachable(error);
+        }
+        if self.service.tally.runs_short() {
+            tracing::warn!(
+                service = %self.service.config.name,
+                %error,
+                hint = "raise LimitNOFILE or `ulimit -n`, or lower `limits.connections`: a connection that is \
+                        passed through takes two descriptors",
+                "cannot connect to services: this machine is out of descriptors, ports or memory"
+            );
+        }
+        NotOpen::Refused(Outcome::Exhausted)
     }
 
     /// The first bytes: whose connection it is, and what came while it was held.
-    async fn greet(&self, mut server: TcpStream, ahead: &mut Ahead) -> Result<TcpStream, Outcome> {
+    async fn greet(&self, mut server: TcpStream, ahead: &Ahead) -> Result<TcpStream, Outcome> {
         let _ = server.set_nodelay(true);
         if let Some(version) = self.service.config.send_proxy_protocol {
             let here = ahead.stream.local_addr().map_err(|_| Outcome::Left)?;
@@ -271,6 +416,26 @@ impl<'a> Course<'a> {
             server.write_all(&header).await.map_err(|_| Outcome::Unreachable)?;
         }
         Ok(server)
+    }
+}
+
+/// An exchange with a server, whatever is known of that.
+pub(super) fn begun(supervisor: &Arc<Supervisor>) -> Arc<Exchange> {
+    supervisor.begin();
+    Exchange::begun(supervisor, ClientClass::Api)
+}
+
+/// What comes of `work`, unless the client is gone before.
+async fn unless_left<T>(ahead: &mut Ahead, work: impl Future<Output = T>) -> Result<T, Outcome> {
+    let leaves = async {
+        if ahead.fill().await {
+            ahead.gone().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        done = work => Ok(done),
+        () = leaves => Err(Outcome::Left),
     }
 }
 

@@ -1,19 +1,21 @@
 //! Client and service put through to each other: bytes both ways, each way to its own end.
 
+use std::io::ErrorKind;
+use std::net::Shutdown;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::BytesMut;
 use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::policy::passage::{Activity, Due};
 use socket2::SockRef;
-use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
-use tokio::net::tcp::ReadHalf;
 use tokio::sync::Notify;
+use tokio::task::coop::consume_budget;
 
-use super::course::{Course, Hold};
+use super::course::{Course, Hold, begun};
 use super::{Outcome, Stopped, broken_off, stops};
 use crate::config::Asleep;
 use crate::forward::Exchange;
@@ -44,15 +46,15 @@ enum From {
 }
 
 /// Nothing is read of a client while what it has said waits for its server.
-struct Nothing<'a, 'b>(&'a ReadHalf<'b>);
+pub(super) struct Silent<'a>(pub(super) &'a TcpStream);
 
-impl Spooling for Nothing<'_, '_> {
+impl Spooling for Silent<'_> {
     async fn fill(&mut self) -> bool {
         true
     }
 
     async fn gone(&self) {
-        broken_off(self.0.ready(Interest::ERROR)).await;
+        broken_off(self.0).await;
     }
 }
 
@@ -83,8 +85,8 @@ impl<'a> Line<'a> {
     /// here; what the client has said before first.
     pub(super) async fn run(
         &self,
-        (mut client, before): (TcpStream, BytesMut),
-        mut server: TcpStream,
+        (client, before): (TcpStream, BytesMut),
+        server: TcpStream,
         stopped: &Stopped,
     ) -> Outcome {
         let _open = self.course.service.tally.opens();
@@ -92,23 +94,11 @@ impl<'a> Line<'a> {
             // What is sent to a server that sleeps may wake it.
             watch_over(&server);
         }
-        let outcome = {
-            let (from_client, to_client) = client.split();
-            let (from_server, to_server) = server.split();
-            let both = async {
-                let there = self.pass(From::Client, before, from_client, to_server);
-                let back = self.pass(From::Server, BytesMut::new(), from_server, to_client);
-                match tokio::try_join!(there, back) {
-                    Ok(_) => Outcome::Passed,
-                    Err(outcome) => outcome,
-                }
-            };
-            tokio::select! {
-                outcome = both => outcome,
-                () = self.time() => Outcome::Idle,
-                () = self.server_goes() => Outcome::Slept,
-                () = self.drained(stopped) => Outcome::Stopped,
-            }
+        let outcome = tokio::select! {
+            outcome = self.both(&client, before, &server) => outcome,
+            () = self.time() => Outcome::Idle,
+            () = self.server_goes() => Outcome::Slept,
+            () = self.drained(stopped) => Outcome::Stopped,
         };
         if !lock(&self.activity).keeps() {
             self.course.service.tally.stirs();
@@ -120,67 +110,158 @@ impl<'a> Line<'a> {
         outcome
     }
 
+    /// Both ways, each to its own end.
+    async fn both(&self, client: &TcpStream, before: BytesMut, server: &TcpStream) -> Outcome {
+        let mut there = pin!(self.pass(From::Client, before, client, server));
+        let mut back = pin!(self.pass(From::Server, BytesMut::new(), server, client));
+        let (mut said, mut answered) = (false, false);
+        while !(said && answered) {
+            let ended = tokio::select! {
+                ended = &mut there, if !said => {
+                    said = true;
+                    ended
+                }
+                ended = &mut back, if !answered => {
+                    answered = true;
+                    ended
+                }
+                // Nothing more is read of one that has said all: only the kernel knows that it broke off
+                // since.
+                () = broken_off(client), if said => Err(Outcome::Broken),
+                () = broken_off(server), if answered => Err(Outcome::Broken),
+            };
+            if let Err(outcome) = ended {
+                return outcome;
+            }
+        }
+        Outcome::Passed
+    }
+
     /// One way, to its end.
     async fn pass(
         &self,
         from: From,
         before: BytesMut,
-        mut source: ReadHalf<'_>,
-        mut sink: impl AsyncWrite + Unpin,
+        source: &TcpStream,
+        sink: &TcpStream,
     ) -> Result<(), Outcome> {
-        let tally = &self.course.service.tally;
-        let count = |length: usize| match from {
-            From::Client => {
-                tally.received.fetch_add(length as u64, Ordering::Relaxed);
-            }
-            From::Server => {
-                tally.sent.fetch_add(length as u64, Ordering::Relaxed);
-                self.sent.fetch_add(length as u64, Ordering::Relaxed);
-            }
-        };
-        sink.write_all(&before).await.map_err(|_| Outcome::Broken)?;
-        count(before.len());
+        self.put(from, &before, source, sink).await?;
         drop(before);
-        let mut part = vec![0; PART];
         loop {
-            let length = source.read(&mut part).await.map_err(|_| Outcome::Broken)?;
-            self.moved(from, &source).await?;
-            if length == 0 {
-                return sink.shutdown().await.map_err(|_| Outcome::Broken);
+            source.readable().await.map_err(|_| Outcome::Broken)?;
+            // Kept while bytes come: an open connection through which none do takes no memory for them.
+            let mut part = Vec::with_capacity(PART);
+            loop {
+                match source.try_read_buf(&mut part) {
+                    Ok(0) => return self.end(from, source, sink).await,
+                    Ok(_) => {}
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(_) => return Err(Outcome::Broken),
+                }
+                self.moved(from, source).await?;
+                self.put(from, &part, source, sink).await?;
+                self.moved(from, source).await?;
+                part.clear();
+                // Others have their turn.
+                consume_budget().await;
             }
-            sink.write_all(&part[..length]).await.map_err(|_| Outcome::Broken)?;
-            count(length);
-            self.moved(from, &source).await?;
         }
     }
 
+    /// Writes all of it.
+    async fn put(
+        &self,
+        from: From,
+        bytes: &[u8],
+        source: &TcpStream,
+        sink: &TcpStream,
+    ) -> Result<(), Outcome> {
+        let write = async {
+            let mut rest = bytes;
+            while !rest.is_empty() {
+                sink.writable().await?;
+                match sink.try_write(rest) {
+                    Ok(length) => rest = &rest[length..],
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(())
+        };
+        let (tally, length) = (&self.course.service.tally, bytes.len() as u64);
+        match from {
+            From::Client => {
+                tokio::select! {
+                    biased;
+                    written = write => written.map_err(|_| Outcome::Broken)?,
+                    // Nothing is read of a client whose service does not read.
+                    () = broken_off(source) => return Err(Outcome::Broken),
+                }
+                tally.received.fetch_add(length, Ordering::Relaxed);
+            }
+            From::Server => {
+                // What a service said before it broke off is its client's, however slowly that reads.
+                write.await.map_err(|_| Outcome::Broken)?;
+                tally.sent.fetch_add(length, Ordering::Relaxed);
+                self.sent.fetch_add(length, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    /// One end has said all: the other is told. That is no byte, and wakes nobody: a server that sleeps
+    /// under a connection that is kept is told once it is awake.
+    async fn end(&self, from: From, source: &TcpStream, sink: &TcpStream) -> Result<(), Outcome> {
+        let service = self.course.service;
+        let may_sleep = from == From::Client
+            && service.config.asleep == Asleep::Keep
+            && !lock(&self.activity).keeps();
+        if let Some(supervisor) = self.watched().filter(|_| may_sleep) {
+            let mut phase = supervisor.phase();
+            tokio::select! {
+                _ = phase.wait_for(|phase| *phase == Phase::Awake) => {}
+                () = broken_off(source) => return Err(Outcome::Broken),
+            }
+        }
+        SockRef::from(sink).shutdown(Shutdown::Write).map_err(|_| Outcome::Broken)
+    }
+
     /// Bytes moved: a connection that had let its server go asks for it again.
-    async fn moved(&self, from: From, source: &ReadHalf<'_>) -> Result<(), Outcome> {
-        let gateway = self.course.gateway;
-        let now = gateway.clock.now().mono;
-        if !lock(&self.activity).moved(now) {
+    async fn moved(&self, from: From, source: &TcpStream) -> Result<(), Outcome> {
+        let course = self.course;
+        if !self.stirs() {
             return Ok(());
         }
-        self.course.service.tally.stirs();
-        self.rearm.notify_one();
-        let exchange = match from {
-            From::Client => {
-                let deadline = now + gateway.config.limits.hold;
-                let number = Supervisor::next_id();
-                self.course.enter(number, deadline, &mut Nothing(source), &mut false).await?
-            }
+        let exchange = match (from, course.service.supervisor(course.gateway)) {
+            (_, None) => None,
+            (From::Client, Some(_)) => course.ask_again(source).await?,
             // It speaks, so it is awake, whatever is believed of it.
-            From::Server => {
-                let supervisor = self.course.service.supervisor(gateway);
-                let begun = supervisor.and_then(Exchange::begin);
+            (From::Server, Some(supervisor)) => {
+                let begun = Exchange::begin(supervisor)
+                    .or_else(|| supervisor.may_be_up().then(|| begun(supervisor)));
                 if begun.is_none() {
                     self.let_go();
+                    return Ok(());
                 }
                 begun
             }
         };
-        *lock(&self.exchange) = exchange;
+        // It may have been waited for until the connection fell quiet.
+        self.stirs();
+        let before = std::mem::replace(&mut *lock(&self.exchange), exchange);
+        drop(before);
         Ok(())
+    }
+
+    /// Bytes move now. True if the connection had let its server go.
+    fn stirs(&self) -> bool {
+        let now = self.course.gateway.clock.now().mono;
+        let stirs = lock(&self.activity).moved(now);
+        if stirs {
+            self.course.service.tally.stirs();
+            self.rearm.notify_one();
+        }
+        stirs
     }
 
     fn let_go(&self) {
@@ -219,9 +300,14 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Comes back when the server sleeps or has failed, and the connection is not to outlast that.
+    /// Who looks after the server, unless everything is left alone.
+    fn watched(&self) -> Option<&Arc<Supervisor>> {
+        let Course { gateway, service, .. } = self.course;
+        service.supervisor(gateway).filter(|_| !gateway.observe)
+    }
+
+    /// Comes back when the server sleeps, and the connection is not to outlast that.
     async fn server_goes(&self) {
-        let (gateway, service) = (self.course.gateway, self.course.service);
         let seat_lost = async {
             // One without a seat must not be kept by this: it is let go when the connection falls quiet.
             let seated = |exchange: &Hold| exchange.as_deref().and_then(Exchange::seat).is_some();
@@ -232,23 +318,47 @@ impl<'a> Line<'a> {
             }
         };
         let goes = async {
-            let watched = service.supervisor(gateway).filter(|_| !gateway.observe);
-            match watched.filter(|_| service.config.asleep == Asleep::Reset) {
-                Some(supervisor) => {
-                    let gone = |phase: Phase| {
-                        matches!(phase, Phase::FallingAsleep | Phase::Asleep | Phase::Failed)
-                    };
-                    // What is told comes a moment after what is.
-                    let both = |told: &Phase| gone(*told) && gone(supervisor.phase_now());
-                    let _ = supervisor.phase().wait_for(both).await;
-                }
-                None => std::future::pending().await,
+            match (self.watched(), self.course.service.config.asleep) {
+                (None, _) => std::future::pending().await,
+                (Some(supervisor), Asleep::Reset) => falls_asleep(supervisor).await,
+                (Some(supervisor), Asleep::Keep) => self.outlasts(supervisor).await,
             }
         };
         tokio::select! {
             () = seat_lost => {}
             () = goes => {}
         }
+    }
+
+    /// A server that slept by itself is not asked for by who believes that it is still awake: a connection
+    /// that is kept lets it go whenever it goes, so that the next byte asks for it.
+    async fn outlasts(&self, supervisor: &Supervisor) {
+        let mut phase = supervisor.phase();
+        loop {
+            for awake in [true, false] {
+                let came = phase.wait_for(|phase| (*phase == Phase::Awake) == awake).await.is_ok();
+                if !came {
+                    return std::future::pending().await;
+                }
+            }
+            if lock(&self.activity).keeps() {
+                self.let_go();
+            }
+        }
+    }
+}
+
+/// Comes when the server falls asleep or sleeps, for certain. One that merely does not answer may be up:
+/// what is probed is its web server, not this service. If it is down, TCP will tell.
+async fn falls_asleep(supervisor: &Supervisor) {
+    let mut sleeps = supervisor.sleeps();
+    let sleeps_now = match supervisor.phase_now() {
+        Phase::FallingAsleep => true,
+        Phase::Asleep => !supervisor.may_be_up(),
+        _ => false,
+    };
+    if !sleeps_now && sleeps.changed().await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -1,6 +1,6 @@
 //! What became of connections, and how many there are.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::access::Answered;
 
@@ -17,6 +17,10 @@ pub(crate) enum Outcome {
     Slept,
     /// The service does not take connections.
     Unreachable,
+    /// This machine has no descriptors, ports or memory left for a connection to the service.
+    Exhausted,
+    /// The service is said to be where nightwatt itself listens.
+    Loops,
     /// The server did not wake.
     WakeFailed,
     /// The server did not wake in time.
@@ -41,12 +45,14 @@ pub(crate) enum Outcome {
 
 impl Outcome {
     /// Every outcome.
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Passed,
         Self::Broken,
         Self::Idle,
         Self::Slept,
         Self::Unreachable,
+        Self::Exhausted,
+        Self::Loops,
         Self::WakeFailed,
         Self::HeldTooLong,
         Self::QueueFull,
@@ -67,6 +73,8 @@ impl Outcome {
             Self::Idle => "idle",
             Self::Slept => "slept",
             Self::Unreachable => "unreachable",
+            Self::Exhausted => "exhausted",
+            Self::Loops => "loops",
             Self::WakeFailed => "wake-failed",
             Self::HeldTooLong => "held-too-long",
             Self::QueueFull => "queue-full",
@@ -96,9 +104,12 @@ impl Outcome {
             Self::HeldTooLong => (504, Answered::Timeout),
             Self::OverBudget => (503, Answered::Budget),
             Self::Left => (499, Answered::Gone),
-            Self::Unreachable | Self::WakeFailed | Self::QueueFull | Self::Stopped => {
-                (503, Answered::Unavailable)
-            }
+            Self::Unreachable
+            | Self::Exhausted
+            | Self::Loops
+            | Self::WakeFailed
+            | Self::QueueFull
+            | Self::Stopped => (503, Answered::Unavailable),
             _ => (400, Answered::Refused),
         }
     }
@@ -117,6 +128,8 @@ pub(crate) struct Tally {
     /// Bytes from clients, and to them.
     pub(crate) received: AtomicU64,
     pub(crate) sent: AtomicU64,
+    /// The last attempt to connect failed for want of something here: that is told once.
+    short: AtomicBool,
 }
 
 /// What counts as long as it is there.
@@ -139,6 +152,12 @@ impl Tally {
         Counted(&self.open)
     }
 
+    /// Put through now, and not quiet.
+    pub(crate) fn active(&self) -> u64 {
+        let quiet = self.quiet.load(Ordering::Relaxed);
+        self.open.load(Ordering::Relaxed).saturating_sub(quiet)
+    }
+
     /// One more is quiet.
     pub(super) fn falls_quiet(&self) {
         self.quiet.fetch_add(1, Ordering::Relaxed);
@@ -149,14 +168,25 @@ impl Tally {
         self.quiet.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// One more is held, if no more than `most` are.
-    pub(super) fn holds(&self, most: usize) -> Option<Counted<'_>> {
+    /// Nothing was left here to connect with. True if that is news.
+    pub(super) fn runs_short(&self) -> bool {
+        !self.short.swap(true, Ordering::Relaxed)
+    }
+
+    /// There was enough.
+    pub(super) fn has_enough(&self) {
+        self.short.store(false, Ordering::Relaxed);
+    }
+
+    /// One more is held, if no more than `most` are. `first` if it was not held before: it is counted
+    /// once, however often it waits on its way.
+    pub(super) fn holds(&self, most: usize, first: bool) -> Option<Counted<'_>> {
         let before = self.held.fetch_add(1, Ordering::Relaxed);
         let place = Counted(&self.held);
         if before >= most as u64 {
             return None;
         }
-        self.waited.fetch_add(1, Ordering::Relaxed);
+        self.waited.fetch_add(u64::from(first), Ordering::Relaxed);
         Some(place)
     }
 

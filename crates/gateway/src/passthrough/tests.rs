@@ -13,7 +13,7 @@ fn door(services: &str) -> Door {
 
 fn service(name: &str, sni: &str) -> String {
     format!(
-        "[[tcp]]\nname = \"{name}\"\nlisten = [\"127.0.0.1:443\"]\non = \"blog\"\norigin = \":443\"\nsni = {sni}\n"
+        "[[tcp]]\nname = \"{name}\"\nlisten = [\"127.0.0.1:443\"]\non = \"blog\"\norigin = \":8443\"\nsni = {sni}\n"
     )
 }
 

@@ -57,6 +57,13 @@ impl Service {
 }
 
 impl Gateway {
+    /// Connections passed through to the server of this site, or to this machine, that keep it awake.
+    pub(super) fn connections_to(&self, name: &str) -> u32 {
+        let on_it = self.services.iter().filter(|service| service.config.on == name);
+        let active: u64 = on_it.map(|service| service.tally.active()).sum();
+        u32::try_from(active).unwrap_or(u32::MAX)
+    }
+
     /// Looks at all services, and at what was for none of them if there was any.
     pub(super) fn services_status(&self) -> Vec<TcpStatus> {
         let unknown = TcpStatus {

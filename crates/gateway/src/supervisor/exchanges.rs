@@ -2,6 +2,7 @@
 
 use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::time::Now;
+use tokio::sync::watch;
 
 use super::{Managed, Supervisor};
 
@@ -27,6 +28,16 @@ impl Supervisor {
     /// Begins an exchange, whatever is known of the server.
     pub(crate) fn begin(&self) {
         self.with(|managed, _| managed.manager.begin());
+    }
+
+    /// Does it not answer, and may be up all the same?
+    pub(crate) fn may_be_up(&self) -> bool {
+        self.lock().manager.lifecycle().may_be_up()
+    }
+
+    /// Changes when it goes to sleep for certain; not when it merely does not answer.
+    pub(crate) fn sleeps(&self) -> watch::Receiver<u64> {
+        self.sleeps.subscribe()
     }
 
     /// An exchange is over.

@@ -25,6 +25,7 @@ mod origin;
 mod passing;
 mod passthrough;
 mod passthrough_programs;
+mod passthrough_trouble;
 mod pool;
 mod pool_trouble;
 mod short_way;

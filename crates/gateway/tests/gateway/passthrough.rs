@@ -15,10 +15,10 @@ use crate::passthrough_programs::{port, services};
 use crate::stage::{Setup, Stage, asleep, awake, secs, settle, watched};
 
 /// What the service heard, each connection for itself.
-type Heard = Arc<Mutex<Vec<Vec<u8>>>>;
+pub(crate) type Heard = Arc<Mutex<Vec<Vec<u8>>>>;
 
 /// A service that sends back what it gets, and ends when its client has.
-fn echo(listener: std::net::TcpListener) -> Heard {
+pub(crate) fn echo(listener: std::net::TcpListener) -> Heard {
     let listener = TcpListener::from_std(listener).unwrap();
     let heard = Heard::default();
     let all = Arc::clone(&heard);
@@ -46,7 +46,7 @@ fn echo(listener: std::net::TcpListener) -> Heard {
 }
 
 /// A service called `echo` with these lines besides, and the address it is at.
-fn with_echo(setup: Setup, lines: &str) -> (Setup, std::net::TcpListener) {
+pub(crate) fn with_echo(setup: Setup, lines: &str) -> (Setup, std::net::TcpListener) {
     let (listener, origin) = port();
     let table = format!(
         "[[tcp]]\nname = \"echo\"\nlisten = [\"127.0.0.1:0\"]\non = \"blog\"\norigin = \"{origin}\"\n{lines}\n"
@@ -55,27 +55,27 @@ fn with_echo(setup: Setup, lines: &str) -> (Setup, std::net::TcpListener) {
 }
 
 /// A client of a service. Time stands still while it speaks or listens, and only then.
-struct Caller(TcpStream);
+pub(crate) struct Caller(pub(crate) TcpStream);
 
 impl Caller {
-    async fn connect(stage: &Stage) -> Self {
+    pub(crate) async fn connect(stage: &Stage) -> Self {
         Self::connect_to(stage, stage.tcp_addresses()[0]).await
     }
 
-    async fn connect_to(stage: &Stage, at: SocketAddr) -> Self {
+    pub(crate) async fn connect_to(stage: &Stage, at: SocketAddr) -> Self {
         let _still = stage.clock.owe();
         let stream = watched("a connection", TcpStream::connect(at)).await.unwrap();
         settle(&stage.clock).await;
         Self(stream)
     }
 
-    async fn say(&mut self, stage: &Stage, bytes: &[u8]) {
+    pub(crate) async fn say(&mut self, stage: &Stage, bytes: &[u8]) {
         let _still = stage.clock.owe();
         watched("bytes to be taken", self.0.write_all(bytes)).await.unwrap();
         settle(&stage.clock).await;
     }
 
-    async fn hears(&mut self, stage: &Stage, length: usize) -> Vec<u8> {
+    pub(crate) async fn hears(&mut self, stage: &Stage, length: usize) -> Vec<u8> {
         let _still = stage.clock.owe();
         let mut bytes = vec![0; length];
         watched("bytes of the service", self.0.read_exact(&mut bytes)).await.unwrap();
@@ -84,7 +84,7 @@ impl Caller {
     }
 
     /// All that still comes, or why it was broken off.
-    async fn rest(&mut self, stage: &Stage) -> Result<Vec<u8>, ErrorKind> {
+    pub(crate) async fn rest(&mut self, stage: &Stage) -> Result<Vec<u8>, ErrorKind> {
         let _still = stage.clock.owe();
         let mut bytes = Vec::new();
         let read = watched("the end", self.0.read_to_end(&mut bytes)).await;
@@ -92,7 +92,7 @@ impl Caller {
     }
 }
 
-fn outcome(stage: &Stage, outcome: &str) -> u64 {
+pub(crate) fn outcome(stage: &Stage, outcome: &str) -> u64 {
     stage.services()[0].outcomes.get(outcome).copied().unwrap_or(0)
 }
 
@@ -306,12 +306,12 @@ fn an_open_connection_keeps_its_server_awake_if_so_configured_until_it_is_closed
 fn a_server_that_will_not_wake_resets_who_waited_for_it() {
     let (setup, listener) = with_echo(asleep().power(|power| power.fail_wakes = 100), "");
     setup.play(async |stage| {
-        let heard = echo(listener);
+        // Nor does its service answer.
+        drop(listener);
         let mut caller = Caller::connect(stage).await;
         stage.at(130).await;
         assert_eq!(caller.rest(stage).await, Err(ErrorKind::ConnectionReset));
         assert_eq!(outcome(stage, "wake-failed") + outcome(stage, "held-too-long"), 1);
-        assert!(heard.lock().unwrap().is_empty());
     });
 }
 
@@ -427,15 +427,25 @@ fn what_is_no_tls_is_reset_where_names_are_asked_for() {
 }
 
 #[test]
-fn shadow_mode_passes_everything_through() {
+fn shadow_mode_passes_everything_through_and_counts_a_connection_once() {
     let (setup, listener) = with_echo(awake().observing(), "quiet = \"1m\"");
     setup.play(async |stage| {
         let _heard = echo(listener);
         let mut caller = Caller::connect(stage).await;
-        stage.at(600).await;
-        caller.say(stage, b"a").await;
-        assert_eq!(caller.hears(stage, 1).await, b"a");
+        for at in [600, 1200, 1800] {
+            stage.at(at).await;
+            assert_eq!(stage.services()[0].quiet, 1);
+            caller.say(stage, b"a").await;
+            assert_eq!(caller.hears(stage, 1).await, b"a");
+        }
         assert_eq!(stage.commands(), (0, 0));
+        let shadow = stage.status().shadow.expect("a shadow");
+        assert_eq!((shadow.requests, shadow.delayed_requests), (1, 0));
+        caller.0.shutdown().await.unwrap();
+        assert_eq!(caller.rest(stage).await, Ok(Vec::new()));
+        settle(&stage.clock).await;
+        let line = stage.log().pop().unwrap();
+        assert!(line.ends_with(" would=server outcome=passed"), "{line}");
     });
 }
 
@@ -458,11 +468,16 @@ fn a_service_on_a_machine_wakes_that_and_nothing_on_it() {
         stage.at(10).await;
         assert_eq!(caller.hears(stage, 1).await, b"a");
         assert_eq!(stage.states(), ["awake", "asleep"]);
+        let machine = &stage.machines()[0];
+        assert_eq!((machine.awake_on_it, machine.connections), (0, 1));
+        assert_eq!(machine.kept_awake_by.as_deref(), Some("1 connection under way"));
         // Quiet from 70 on; the machine lingers for 30 s, and takes 5 s to fall asleep.
         stage.at(99).await;
         assert_eq!(stage.states(), ["awake", "asleep"]);
         stage.at(101).await;
         assert_eq!(caller.rest(stage).await, Err(ErrorKind::ConnectionReset));
+        let line = stage.log().pop().unwrap();
+        assert!(line.contains(" delay=10.000 ") && line.ends_with(" outcome=slept"), "{line}");
         stage.at(106).await;
         assert_eq!(stage.states(), ["asleep", "asleep"]);
     });

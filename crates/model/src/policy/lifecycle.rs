@@ -195,6 +195,17 @@ impl Lifecycle {
         self.came_back
     }
 
+    /// It does not answer, and nothing says that it sleeps: only what is probed may be down, and all else
+    /// on it up.
+    pub const fn may_be_up(&self) -> bool {
+        match self.phase {
+            Phase::Asleep => self.lost.is_some(),
+            Phase::Waking => self.lost.is_some() || self.failures > 0,
+            Phase::Failed => true,
+            Phase::Unknown | Phase::Awake | Phase::FallingAsleep => false,
+        }
+    }
+
     /// Sleep commands in a row that the server declined, for reasons of its own.
     pub const fn declined(&self) -> u32 {
         self.declined

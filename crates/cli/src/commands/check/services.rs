@@ -28,9 +28,19 @@ pub(super) fn rows(text: &mut String, config: &Config, tcp: &TcpConfig) {
     }
     let closed = tcp.idle_timeout.unwrap_or(config.limits.tunnel_idle);
     row(text, "closed", &format!("{} after the last byte", time(closed)));
-    let held = counted(tcp.held as u64, "connection");
+    let held = counted(held(config, tcp) as u64, "connection");
     let wait = time(config.limits.hold);
-    row(text, "held", &format!("{held} at once while it wakes, for {wait} at most"));
+    let why = if tcp.held > config.limits.held {
+        format!(" (`limits.held`, which requests share; `held` is {})", tcp.held)
+    } else {
+        String::new()
+    };
+    row(text, "held", &format!("{held} at once while it wakes{why}, for {wait} at most"));
+}
+
+/// How many are held at once: requests and connections to a server share a bound.
+fn held(config: &Config, tcp: &TcpConfig) -> usize {
+    tcp.held.min(config.limits.held)
 }
 
 fn is_at_pool(config: &Config, tcp: &TcpConfig) -> bool {
@@ -66,12 +76,13 @@ fn asleep(tcp: &TcpConfig) -> &'static str {
 }
 
 /// The same for programs.
-pub(super) fn as_json(tcp: &TcpConfig) -> Value {
+pub(super) fn as_json(config: &Config, tcp: &TcpConfig) -> Value {
     json!({
         "name": tcp.name,
         "listen": tcp.listen,
         "on": tcp.on,
         "origin": origin(tcp),
         "sni": tcp.sni,
+        "held": held(config, tcp),
     })
 }

@@ -478,3 +478,21 @@ fn answers_to_old_questions_are_ignored() {
     assert_eq!(story.server.report(story.now, late, &mut Vec::new()), None);
     assert_eq!(story.server.phase(), Phase::Waking);
 }
+
+#[test]
+fn what_does_not_answer_may_be_up_unless_it_was_told_to_sleep_or_said_so() {
+    assert!(!Story::begin().server.may_be_up(), "nobody has looked");
+    let mut story = Story::awake();
+    assert!(!story.server.may_be_up());
+    story.hear(Report::Unreachable);
+    assert_eq!(story.probed(false), Some(Change::WentAway));
+    assert!(story.server.may_be_up());
+    let mut commands = Vec::new();
+    assert_eq!(story.server.wake(story.now, &mut commands), Some(Change::Waking));
+    assert!(story.server.may_be_up(), "that it is woken says nothing of it");
+    assert!(!Story::asleep().server.may_be_up());
+    let mut left = Story::awake();
+    left.hear(Report::Leaving);
+    assert_eq!(left.server.phase(), Phase::Asleep);
+    assert!(!left.server.may_be_up(), "it said that it sleeps");
+}

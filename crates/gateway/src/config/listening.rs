@@ -1,0 +1,214 @@
+//! Whether all that is listened for can be: two sockets of Linux never share a port of one address, and one
+//! for all addresses has those of each.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use super::{Config, TcpConfig};
+use crate::authority::Authority;
+use crate::passthrough::own;
+
+/// Two values that do not go together: their dotted keys, and what is wrong and what would be right.
+pub(super) type Clash = ([String; 2], String);
+
+/// Something that is listened for.
+struct Listener {
+    /// Dotted key of the address.
+    key: String,
+    address: SocketAddr,
+    is_tcp: bool,
+    what: String,
+}
+
+/// Every address of a configuration.
+fn listeners(config: &Config) -> Vec<Listener> {
+    let http = config.listen.iter().enumerate().map(|(at, address)| Listener {
+        key: format!("listen.{at}"),
+        address: *address,
+        is_tcp: false,
+        what: "HTTP".to_owned(),
+    });
+    let admin = config.admin.iter().map(|admin| Listener {
+        key: "admin.listen".to_owned(),
+        address: admin.listen,
+        is_tcp: false,
+        what: "`admin`".to_owned(),
+    });
+    let tcp = config.tcp.iter().enumerate().flat_map(|(service, tcp)| {
+        tcp.listen.iter().enumerate().map(move |(at, address)| Listener {
+            key: format!("tcp.{service}.listen.{at}"),
+            address: *address,
+            is_tcp: true,
+            what: format!("`{}`", tcp.name),
+        })
+    });
+    let gate = config.gate.iter().flat_map(|gate| gate.listen.iter().enumerate());
+    let gate = gate.map(|(at, address)| Listener {
+        key: format!("gate.listen.{at}"),
+        address: *address,
+        is_tcp: false,
+        what: "`gate`".to_owned(),
+    });
+    http.chain(admin).chain(tcp).chain(gate).collect()
+}
+
+/// Can all of it be listened for, and does no service lead back here?
+pub(super) fn check(config: &Config) -> Result<(), Clash> {
+    let all = listeners(config);
+    for (at, later) in all.iter().enumerate() {
+        for first in &all[..at] {
+            if let Some(message) = clash(first, later) {
+                return Err(([later.key.clone(), first.key.clone()], message));
+            }
+        }
+    }
+    for (index, tcp) in config.tcp.iter().enumerate() {
+        let origins = origins(config, tcp);
+        let leads_back = |it: &&Listener| {
+            it.is_tcp
+                && origins.iter().any(|at| own::reaches(it.address, *at, |ip| ip.is_loopback()))
+        };
+        if let Some(own) = all.iter().find(leads_back) {
+            let message = format!(
+                "`origin` is where nightwatt itself listens, for {}: its connections would come back for \
+                 ever. Write where the service listens; on this machine that is another port",
+                own.what
+            );
+            return Err(([format!("tcp.{index}.origin"), own.key.clone()], message));
+        }
+    }
+    Ok(())
+}
+
+/// Why two cannot both be listened for.
+fn clash(first: &Listener, later: &Listener) -> Option<String> {
+    let Listener { address, what, .. } = first;
+    let (one, other) = (address.ip().to_canonical(), later.address.ip().to_canonical());
+    if address.port() != later.address.port() || address.port() == 0 {
+        return None;
+    }
+    if one == other {
+        // Names in TLS may tell services apart.
+        let shared = first.is_tcp && later.is_tcp;
+        let text = format!("{what} is listened for at {address}: take another address or port");
+        return (!shared).then_some(text);
+    }
+    let overlaps =
+        one.is_ipv4() == other.is_ipv4() && (one.is_unspecified() || other.is_unspecified());
+    overlaps.then(|| {
+        format!(
+            "{what} is listened for at {address}, and {} overlaps that: Linux gives the port to one of \
+             them. Leave one out, or write the addresses of this machine one by one",
+            later.address
+        )
+    })
+}
+
+/// Where a service is, as far as that can be known without asking for names.
+fn origins(config: &Config, tcp: &TcpConfig) -> Vec<SocketAddr> {
+    let site = config.site.iter().find(|site| site.name == tcp.on);
+    let servers = site.into_iter().flat_map(|site| {
+        let pool = site.server.iter().map(|server| &server.origin);
+        std::iter::once(&site.origin).chain(pool)
+    });
+    let hosts: Vec<&str> = match &tcp.origin.host {
+        Some(host) => vec![host],
+        None => servers.filter_map(|it| Some(Authority::parse(&it.authority)?.host)).collect(),
+    };
+    let addresses = hosts.into_iter().flat_map(|host| {
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        match bare.parse::<IpAddr>() {
+            Ok(address) => vec![address],
+            Err(_) if bare.eq_ignore_ascii_case("localhost") => {
+                vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
+            }
+            Err(_) => Vec::new(),
+        }
+    });
+    addresses.map(|address| SocketAddr::new(address, tcp.origin.port)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(top: &str, tables: &str) -> String {
+        let text = format!(
+            "{top}\n[[site]]\nname = \"blog\"\norigin = \"http://10.0.0.5:8080\"\n\
+             power.simulated = {{}}\n{tables}"
+        );
+        Config::parse(&text, "x").map_or_else(|error| error.to_string(), |_| "fine".to_owned())
+    }
+
+    fn service(name: &str, listen: &str, origin: &str) -> String {
+        format!(
+            "[[tcp]]\nname = \"{name}\"\non = \"blog\"\nlisten = [\"{listen}\"]\norigin = \"{origin}\"\n"
+        )
+    }
+
+    #[test]
+    fn addresses_that_overlap_are_told_with_both_lines() {
+        let http = "listen = [\"127.0.0.1:80\"]";
+        for (a, b) in [
+            ("0.0.0.0:22", "127.0.0.1:22"),
+            ("127.0.0.1:22", "0.0.0.0:22"),
+            ("[::]:22", "[::1]:22"),
+            ("0.0.0.0:22", "[::ffff:127.0.0.1]:22"),
+        ] {
+            let said = parse(http, &(service("a", a, ":22") + &service("b", b, ":22")));
+            assert!(said.contains("x:14:") && said.contains("overlaps"), "{a} {b}: {said}");
+            for line in [format!("9 | listen = [\"{a}\"]"), format!("14 | listen = [\"{b}\"]")] {
+                // The number has the width of the line's own.
+                assert!(said.contains(line.trim_start()), "{line} in {said}");
+            }
+        }
+        for (top, tables) in [
+            ("listen = [\"0.0.0.0:80\", \"127.0.0.1:80\"]", String::new()),
+            ("listen = [\"127.0.0.1:80\"]\nadmin = \"127.0.0.1:80\"", String::new()),
+            (
+                "listen = [\"127.0.0.1:80\"]\nadmin = \"127.0.0.1:81\"",
+                service("a", "0.0.0.0:81", ":22"),
+            ),
+            (http, service("a", "127.0.0.1:80", ":22")),
+            (http, service("a", "0.0.0.0:80", ":22")),
+        ] {
+            let said = parse(top, &tables);
+            assert!(said.contains("is listened for at"), "{top} {tables}: {said}");
+        }
+    }
+
+    #[test]
+    fn addresses_that_do_not_overlap_are_fine() {
+        let http = "listen = [\"127.0.0.1:80\"]";
+        for (a, b) in [
+            ("0.0.0.0:22", "[::]:22"),
+            ("127.0.0.1:22", "[::]:22"),
+            ("127.0.0.1:22", "127.0.0.2:22"),
+            ("0.0.0.0:22", "127.0.0.1:23"),
+            ("0.0.0.0:0", "127.0.0.1:0"),
+        ] {
+            let tables = service("a", a, ":2222") + &service("b", b, ":2222");
+            assert_eq!(parse(http, &tables), "fine", "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn a_service_that_is_said_to_be_where_nightwatt_listens_is_refused() {
+        let http = "listen = [\"127.0.0.1:80\"]";
+        for (listen, origin, says) in [
+            ("0.0.0.0:22", "127.0.0.1:22", "come back"),
+            ("0.0.0.0:22", "localhost:22", "come back"),
+            ("[::]:22", "127.0.0.1:22", "come back"),
+            ("127.0.0.1:22", "127.0.0.1:22", "come back"),
+            ("10.0.0.5:22", ":22", "come back"),
+            ("0.0.0.0:22", "0.0.0.0:22", "come back"),
+            ("0.0.0.0:22", ":22", "fine"),
+            ("0.0.0.0:22", "127.0.0.1:2222", "fine"),
+            ("192.0.2.1:22", "127.0.0.1:22", "fine"),
+            ("0.0.0.0:22", "[::1]:22", "fine"),
+            ("0.0.0.0:22", "server.example:22", "fine"),
+        ] {
+            let said = parse(http, &service("a", listen, origin));
+            assert!(said.contains(says), "{listen} {origin}: {said}");
+        }
+    }
+}
