@@ -37,7 +37,7 @@ use crate::authority::Authority;
 use crate::error::ConfigError;
 
 /// The whole file.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// Addresses to listen on for HTTP: `["0.0.0.0:80", "[::]:80"]`.
@@ -162,7 +162,7 @@ impl Default for Limits {
 }
 
 /// One site: names, the server behind it, and how that sleeps.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SiteConfig {
     /// In logs, status and file names.

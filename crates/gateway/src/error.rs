@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::hand_over_error::HandOverError;
+
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -150,6 +152,12 @@ pub enum StartError {
         /// Why.
         why: String,
     },
+    /// The process that runs does not let go.
+    #[error("cannot take over: {source}")]
+    HandOver {
+        /// Why.
+        source: HandOverError,
+    },
     /// No thread for a meter.
     #[error("cannot begin to read a meter: {source}")]
     Meter {
@@ -172,9 +180,9 @@ impl StartError {
                     "ports below 1024 need root or CAP_NET_BIND_SERVICE; choose a higher one in `listen`",
                 )
             }
-            Self::Taken { .. } | Self::Locked { .. } => {
-                Some("stop it, or give this one another `state_dir` (and `control_socket`)")
-            }
+            Self::Taken { .. } | Self::Locked { .. } => Some(
+                "take its place with `--replace`, stop it, or give this one another `state_dir` (and `control_socket`)",
+            ),
             Self::File { .. } => {
                 Some("check that it exists and that this user may write it, or set `state_dir`")
             }
@@ -182,6 +190,7 @@ impl StartError {
                 "write one, for this user alone: `(umask 077; openssl rand -base64 18 > FILE)`, or leave \
                  `admin.password_file` out: then the dashboard gives no orders",
             ),
+            Self::HandOver { source } => Some(source.hint()),
             Self::Meter { .. } => {
                 Some("the system gives no more threads or descriptors: raise their limits")
             }

@@ -72,7 +72,7 @@ impl<'a> Scraped<'a> {
 impl Gateway {
     /// The page for Prometheus.
     pub(crate) fn metrics(&self) -> String {
-        let sites: Vec<Scraped<'_>> = self.sites.iter().map(Scraped::of).collect();
+        let sites: Vec<Scraped<'_>> = self.sites.iter().map(|it| Scraped::of(it)).collect();
         let mut page = Exposition::default();
         write_info(&mut page, self, &sites);
         write_servers(&mut page, &sites);
@@ -101,7 +101,7 @@ impl Gateway {
     /// Requests by site; those for no site have the empty name, as if they had no such label.
     fn tallies(&self) -> impl Iterator<Item = (&str, &RequestTally)> {
         let of_sites = self.sites.iter().map(|site| (&*site.name, &site.counters.requests));
-        of_sites.chain([("", &self.unsited)])
+        of_sites.chain([("", &*self.unsited)])
     }
 }
 

@@ -1,8 +1,11 @@
 //! One site: its server under supervision, its cache, what it knows of its clients.
 
+mod changed;
+
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
@@ -10,7 +13,7 @@ use nightwatt_httpcache::Rules;
 use nightwatt_model::energy::PowerStates;
 use nightwatt_model::history::Rates;
 use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::policy::lifecycle::{Patience, Phase};
+use nightwatt_model::policy::lifecycle::{Handed, Patience, Phase};
 use nightwatt_model::policy::manager::{Memory, Settings};
 use nightwatt_model::policy::sleep::AlwaysOn;
 use nightwatt_model::quantity::Watts;
@@ -56,12 +59,12 @@ pub(crate) struct Site {
     pub(crate) pool: Option<Arc<ServerPool>>,
     pub(crate) store: Arc<Store>,
     pub(crate) rules: Rules,
-    pub(crate) refresher: Refresher,
-    pub(crate) wishes: Wishes,
+    pub(crate) refresher: Arc<Refresher>,
+    pub(crate) wishes: Arc<Wishes>,
     pub(crate) flights: Arc<Flights>,
-    pub(crate) classifier: Mutex<Classifier>,
+    pub(crate) classifier: Arc<Mutex<Classifier>>,
     pub(crate) waiting_page: WaitingPage,
-    pub(crate) counters: Counters,
+    pub(crate) counters: Arc<Counters>,
     /// What meters say of its server, and of the proxy.
     pub(crate) meters: [Option<Feed>; 2],
     /// The probe can tell a server that answers from one that merely listens.
@@ -82,6 +85,8 @@ pub(crate) struct Common<'a> {
     pub(crate) config: &'a Config,
     pub(crate) clock: &'a Clock,
     pub(crate) options: &'a super::Options,
+    /// Where another process let go of servers and machines, by their names.
+    pub(crate) handed: &'a HashMap<String, Handed>,
 }
 
 impl Common<'_> {
@@ -102,7 +107,8 @@ impl Common<'_> {
         }
         let meters = Meters::new(server, proxy, hours);
         let chronicle = self.chronicle(name, rates)?;
-        Ok(Records { journal: Some(journal), memory, shelf: None, meters, chronicle })
+        let handed = self.handed.get(name).copied();
+        Ok(Records { journal: Some(journal), memory, shelf: None, meters, chronicle, handed })
     }
 
     /// The past of the server of this name, if there is a dashboard to show it.
@@ -131,7 +137,7 @@ impl Site {
         servers: Vec<Fittings<'_>>,
         tasks: &mut Vec<JoinHandle<()>>,
     ) -> Result<Self, StartError> {
-        let Common { config, clock, options } = common;
+        let Common { clock, options, .. } = common;
         let pool = if site.server.is_empty() {
             None
         } else {
@@ -163,13 +169,8 @@ impl Site {
         // Of a pool nothing is foretold.
         let alone = observe && pool.is_none();
         let shadow = alone.then(|| shadow(site, common, settings, tasks)).transpose()?;
-        let origin = Arc::new(OriginPool::new(
-            &site.origin.authority,
-            config.limits.connect_timeout,
-            config.limits.origin_timeout,
-            clock,
-        ));
-        tasks.push(tokio::spawn(drop_stale(Arc::clone(&origin), supervisor.phase())));
+        let origin = origin(site, common);
+        tasks.push(tokio::spawn(drop_stale(Arc::downgrade(&origin), supervisor.phase())));
         Ok(Self {
             name: site.name.as_str().into(),
             supervisor,
@@ -178,12 +179,12 @@ impl Site {
             pool,
             store: Arc::new(Store::new(scenario.cache.size_mb << 20)),
             rules: site.cache.rules(&scenario.cache),
-            refresher: Refresher::default(),
-            wishes: Wishes::default(),
+            refresher: Arc::default(),
+            wishes: Arc::default(),
             flights: Arc::default(),
-            classifier: Mutex::new(Classifier::new(site.clients.clone())),
+            classifier: Arc::new(Mutex::new(Classifier::new(site.clients.clone()))),
             waiting_page,
-            counters: Counters::default(),
+            counters: Arc::default(),
             meters,
             probes_http,
             config: site.clone(),
@@ -296,6 +297,7 @@ fn shadow(
         shelf,
         meters: Meters::default(),
         chronicle: None,
+        handed: None,
     };
     let server = &common.config.scenario_of(site).server;
     let mind = (settings, policy);
@@ -305,9 +307,17 @@ fn shadow(
     Ok(shadow)
 }
 
+/// Connections to the server of a site.
+fn origin(site: &SiteConfig, common: &Common<'_>) -> Arc<OriginPool> {
+    let limits = &common.config.limits;
+    let (connect, answer) = (limits.connect_timeout, limits.origin_timeout);
+    Arc::new(OriginPool::new(&site.origin.authority, connect, answer, common.clock))
+}
+
 /// A server that slept does not know its connections any more: none is used again.
-pub(crate) async fn drop_stale(origin: Arc<OriginPool>, mut phase: watch::Receiver<Phase>) {
+pub(crate) async fn drop_stale(origin: Weak<OriginPool>, mut phase: watch::Receiver<Phase>) {
     while phase.changed().await.is_ok() {
+        let Some(origin) = origin.upgrade() else { return };
         if *phase.borrow_and_update() != Phase::Awake {
             origin.close_idle();
         }

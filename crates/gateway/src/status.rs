@@ -21,6 +21,7 @@ use crate::access::Answered;
 use crate::gateway::Gateway;
 use crate::machine::Machine;
 use crate::metering::Feed;
+use crate::reload::ReloadStatus;
 use crate::shadow::WouldDelay;
 use crate::site::Site;
 use crate::supervisor::SupervisorStatus;
@@ -38,6 +39,9 @@ pub struct Status {
     /// What is passed through, as `[[tcp]]` says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tcp: Vec<TcpStatus>,
+    /// How the last reload went, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reload: Option<ReloadStatus>,
 }
 
 /// A machine that carries servers.
@@ -229,9 +233,10 @@ impl Gateway {
     pub fn status(&self) -> Status {
         Status {
             observe: self.observe,
-            sites: self.sites.iter().map(Site::status).collect(),
-            machines: self.machines.iter().map(Machine::status).collect(),
+            sites: self.sites.iter().map(|it| it.status()).collect(),
+            machines: self.machines.iter().map(|it| it.status()).collect(),
             tcp: self.services_status(),
+            reload: self.last_reload(),
         }
     }
 }

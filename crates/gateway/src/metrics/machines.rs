@@ -1,5 +1,7 @@
 //! Machines on the page: their states, what is awake on them, and their ledgers.
 
+use std::sync::Arc;
+
 use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_report::exposition::Exposition;
 
@@ -8,11 +10,11 @@ use crate::machine::Machine;
 use crate::status::MachineStatus;
 
 /// Nothing for a configuration without machines.
-pub(super) fn write(page: &mut Exposition, machines: &[Machine]) {
+pub(super) fn write(page: &mut Exposition, machines: &[Arc<Machine>]) {
     if machines.is_empty() {
         return;
     }
-    let machines: Vec<MachineStatus> = machines.iter().map(Machine::status).collect();
+    let machines: Vec<MachineStatus> = machines.iter().map(|it| it.status()).collect();
     let state = gauge(
         "nightwatt_machine_state",
         &["machine", "state"],

@@ -80,7 +80,7 @@ impl PoolServer {
         fittings: Fittings<'_>,
         tasks: &mut Vec<JoinHandle<()>>,
     ) -> Result<Self, StartError> {
-        let Common { config, clock, options } = common;
+        let Common { config, clock, options, .. } = common;
         let Fittings { controller, meter, machine } = fittings;
         let (controller, guest) = controller_of(server, common, controller, machine)?;
         let probe = server.probe_config();
@@ -114,7 +114,7 @@ impl PoolServer {
             clock,
         );
         let origin = Arc::new(origin);
-        tasks.push(tokio::spawn(drop_stale(Arc::clone(&origin), supervisor.phase())));
+        tasks.push(tokio::spawn(drop_stale(Arc::downgrade(&origin), supervisor.phase())));
         Ok(Self {
             supervisor,
             origin,

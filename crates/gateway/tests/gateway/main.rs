@@ -24,6 +24,7 @@ mod passthrough;
 mod passthrough_programs;
 mod pool;
 mod pool_trouble;
+mod reloading;
 mod short_way;
 mod site_rules;
 mod sleeping;
