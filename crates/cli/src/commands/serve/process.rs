@@ -108,10 +108,10 @@ impl Process<'_> {
             Ok(config) => {
                 let options = Options::default();
                 let done = self.running.reload(config, options).await;
-                done.map_err(|error| Failure::failed(&error).hint(error.hint()).to_string())
+                done.map_err(|error| in_words(&Failure::failed(&error).hint(error.hint())))
             }
             Err(failure) => {
-                let why = failure.to_string();
+                let why = in_words(&failure);
                 self.running.note_refused(why.clone());
                 Err(why)
             }
@@ -140,4 +140,10 @@ impl Process<'_> {
         }
         true
     }
+}
+
+/// Whoever shows it says that it is an error.
+fn in_words(failure: &Failure) -> String {
+    let text = failure.to_string();
+    text.strip_prefix("error: ").map(str::to_owned).unwrap_or(text)
 }
