@@ -80,14 +80,7 @@ impl Gateway {
         mut predecessor: Option<Predecessor>,
     ) -> Result<Running, StartError> {
         make_dir(&config.state_dir)?;
-        let http = listen::bind(&config.listen, &mut inherited)?;
-        let admin_at = config.admin.as_ref().map(|it| it.listen);
-        let admin_bound = listen::bind(admin_at.as_slice(), &mut inherited)?.pop();
-        let doors: Vec<SocketAddr> = Door::all(&config).into_iter().map(|it| it.0).collect();
-        let tcp = listen::bind(&doors, &mut inherited)?;
-        for address in inherited.rest() {
-            tracing::warn!(%address, "a socket was handed to us that no address of the configuration names");
-        }
+        let (bound, admin_bound) = bind(&config, &mut inherited)?;
         drop(inherited);
         let guard = Arc::new(Guard::open(config.admin.as_ref())?);
         let handed = predecessor.as_mut().map(Predecessor::take).transpose()?.unwrap_or_default();
@@ -104,8 +97,7 @@ impl Gateway {
         let admin_post =
             admin_bound.map(|bound| AdminPost::open(bound, guard, &here)).transpose()?;
         let mut posts = Vec::new();
-        let (http, tcp) = (http.into_iter().map(|it| (it, Spoken::Http)), tcp.into_iter());
-        for (bound, spoken) in http.chain(tcp.map(|it| (it, Spoken::Anything))) {
+        for (bound, spoken) in bound {
             posts.push(Post::man(bound, spoken, &here, &room)?);
         }
         let (demand, demands) = mpsc::channel(8);
@@ -137,6 +129,24 @@ impl Gateway {
         }
         Ok(running)
     }
+}
+
+/// Listens at every address of a configuration: for clients, and for whoever wants to know how it is.
+fn bind(
+    config: &Config,
+    inherited: &mut Inherited,
+) -> Result<(Vec<(Bound, Spoken)>, Option<Bound>), StartError> {
+    let http = listen::bind(&config.listen, inherited)?;
+    let doors: Vec<SocketAddr> = Door::all(config).into_iter().map(|it| it.0).collect();
+    let tcp = listen::bind(&doors, inherited)?;
+    // In the order in which they are handed over: addresses with port 0 are not told apart otherwise.
+    let admin_at = config.admin.as_ref().map(|it| it.listen);
+    let admin = listen::bind(admin_at.as_slice(), inherited)?.pop();
+    for address in inherited.rest() {
+        tracing::warn!(%address, "a socket was handed to us that no address of the configuration names");
+    }
+    let http = http.into_iter().map(|it| (it, Spoken::Http));
+    Ok((http.chain(tcp.into_iter().map(|it| (it, Spoken::Anything))).collect(), admin))
 }
 
 fn open(
