@@ -261,7 +261,8 @@ impl Running {
         }
         let admin = self.admin_post.as_ref();
         let admin = admin.map(|it| (it.configured, it.socket.as_fd()));
-        let posts = self.posts.iter().map(|it| (it.configured, it.socket())).chain(admin);
+        let posts =
+            self.posts.iter().filter_map(|it| Some((it.configured, it.socket()?))).chain(admin);
         let (addresses, mut sockets): (Vec<_>, Vec<_>) = posts.unzip();
         sockets.insert(0, self.control.socket());
         if sockets.len() > MOST_SOCKETS {

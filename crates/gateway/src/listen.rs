@@ -114,8 +114,8 @@ pub(crate) struct Post {
     pub(crate) spoken: Spoken,
     pub(crate) configured: SocketAddr,
     pub(crate) address: SocketAddr,
-    /// The same socket once more, for another process.
-    socket: OwnedFd,
+    /// The same socket once more, for another process; none once it closes.
+    socket: Option<OwnedFd>,
     orders: watch::Sender<Orders>,
     task: JoinHandle<()>,
 }
@@ -134,12 +134,12 @@ impl Post {
         let (orders, ordered) = watch::channel(Orders::Accept);
         let at = Listening { listener, spoken, configured };
         let task = tokio::spawn(accept(live.clone(), at, Arc::clone(room), ordered));
-        Ok(Self { spoken, configured, address, socket, orders, task })
+        Ok(Self { spoken, configured, address, socket: Some(socket), orders, task })
     }
 
     /// The socket, for another process.
-    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+    pub(crate) fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.socket.as_ref().map(AsFd::as_fd)
     }
 
     /// Leaves connections in the kernel from now on.
@@ -153,18 +153,19 @@ impl Post {
     }
 
     /// Accepts no more, but serves those who are there, idle ones for a while too.
-    pub(crate) fn close(&self) {
+    pub(crate) fn close(&mut self) {
+        self.socket = None;
         self.orders.send_replace(Orders::Close);
     }
 
     /// Accepts no more, and lets only what is under way end.
-    pub(crate) fn close_now(&self) {
+    pub(crate) fn close_now(&mut self) {
+        self.socket = None;
         self.orders.send_replace(Orders::CloseNow);
     }
 
     /// Once it is closed: comes when all are gone, or `limits.drain` is over.
     pub(crate) async fn ended(self) {
-        drop(self.socket);
         let _ = self.task.await;
     }
 

@@ -207,7 +207,7 @@ impl Running {
             let at = there.iter().position(|it| (it.configured, it.spoken) == wanted);
             self.posts.extend(at.map(|at| there.remove(at)));
         }
-        there.iter().for_each(Post::close);
+        there.iter_mut().for_each(Post::close);
         self.closing.retain(Post::is_manned);
         self.closing.extend(there);
         self.tell_addresses();
@@ -294,7 +294,7 @@ fn fixed(old: &Config, new: &Config) -> Vec<String> {
         }
     };
     check(old.state_dir == new.state_dir, &|| "`state_dir`".to_owned());
-    check(old.control_socket() == new.control_socket(), &|| "`control_socket`".to_owned());
+    check(old.control_socket == new.control_socket, &|| "`control_socket`".to_owned());
     check(old.admin == new.admin, &|| "`admin`".to_owned());
     check(old.meter == new.meter, &|| "`meter`".to_owned());
     check(old.limits.connections == new.limits.connections, &|| "`limits.connections`".to_owned());

@@ -226,15 +226,15 @@ impl Running {
 
     /// Stops in good order: no new connections, running exchanges get their time, ledgers are
     /// written. Servers stay as they are.
-    pub async fn stop(self) {
-        self.posts.iter().chain(&self.closing).for_each(Post::close_now);
+    pub async fn stop(mut self) {
+        self.posts.iter_mut().chain(&mut self.closing).for_each(Post::close_now);
         self.end().await;
     }
 
     /// Stops after another process has taken over: who is connected is served on, idle connections for a
     /// while too, and held requests wait for what the other process does.
-    pub async fn leave(self) {
-        self.posts.iter().chain(&self.closing).for_each(Post::close);
+    pub async fn leave(mut self) {
+        self.posts.iter_mut().chain(&mut self.closing).for_each(Post::close);
         self.end().await;
     }
 

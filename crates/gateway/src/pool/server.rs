@@ -189,7 +189,7 @@ fn controller_of(
     controller: Option<Box<dyn Controller>>,
     machine: Option<&Machine>,
 ) -> Result<Controlled, StartError> {
-    let Common { config, clock, options } = common;
+    let Common { config, clock, options, .. } = common;
     let context = Context {
         clock: (*clock).clone(),
         state_dir: config.state_dir.clone(),
