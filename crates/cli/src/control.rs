@@ -7,7 +7,7 @@ use std::time::Duration;
 use nightwatt_clock::Clock;
 use nightwatt_gateway::control::{self, ControlError, Order, Reply};
 use nightwatt_gateway::status::Status;
-use nightwatt_gateway::{Config, Reloaded};
+use nightwatt_gateway::{Config, ConfigError, Reloaded};
 use serde_json::json;
 
 use crate::ExitStatus;
@@ -20,20 +20,20 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Reads the configuration.
 pub(crate) fn load(args: &ConfigArgs) -> Result<Config, Failure> {
-    use nightwatt_gateway::ConfigError;
+    Config::load(&args.config).map_err(|error| unusable(args, &error))
+}
 
+fn unusable(args: &ConfigArgs, error: &ConfigError) -> Failure {
     let path = args.config.display();
-    Config::load(&args.config).map_err(|error| {
-        let hint = match error {
-            ConfigError::Unreadable { .. } => {
-                "`-c FILE` says where it is; `nightwatt serve --help` shows a small one".to_owned()
-            }
-            ConfigError::Wrong { .. } => {
-                format!("correct it, then `nightwatt check -c {path}` says what it means")
-            }
-        };
-        Failure::usage(&error).hint(hint)
-    })
+    let hint = match error {
+        ConfigError::Unreadable { .. } => {
+            "`-c FILE` says where it is; `nightwatt serve --help` shows a small one".to_owned()
+        }
+        ConfigError::Wrong { .. } => {
+            format!("correct it, then `nightwatt check -c {path}` says what it means")
+        }
+    };
+    Failure::usage(error).hint(hint)
 }
 
 /// Asks how everything is.
@@ -111,7 +111,8 @@ fn ask(args: &GatewayArgs, order: &Order) -> Result<Reply, Failure> {
 fn socket(args: &GatewayArgs) -> Result<PathBuf, Failure> {
     match &args.socket {
         Some(path) => Ok(path.clone()),
-        None => Ok(load(&args.config)?.control_socket()),
+        None => Config::find_control_socket(&args.config.config)
+            .map_err(|error| unusable(&args.config, &error)),
     }
 }
 

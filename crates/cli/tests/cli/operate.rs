@@ -11,7 +11,9 @@ use nightwatt_model::policy::lifecycle::Change;
 use rustix::process::Signal;
 
 use crate::client::{connect, get, head, receive};
-use crate::harness::{Gateway, House, NIGHTWATT, Plan, eventually, process, program, told};
+use crate::harness::{
+    Gateway, House, NIGHTWATT, Plan, eventually, nightwatt, process, program, told,
+};
 
 /// A server that takes its time to wake.
 fn slow_to_wake() -> Plan {
@@ -50,11 +52,8 @@ fn a_configuration_that_cannot_be_used_changes_nothing_and_says_why() {
     assert_eq!(gateway.status()["policy"], "timeout 200ms");
 
     house.reconfigure("/state\"", "/elsewhere\"");
-    let fixed = told(&gateway.order(&[
-        "reload",
-        "--socket",
-        &house.path("state/control.sock").display().to_string(),
-    ]));
+    let socket = house.path("state/control.sock").display().to_string();
+    let fixed = told(&nightwatt(&["reload", "--socket", &socket]));
     assert!(fixed.contains("`state_dir`") && fixed.contains("--replace"), "{fixed}");
 }
 
