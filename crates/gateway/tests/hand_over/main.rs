@@ -154,7 +154,8 @@ impl House {
 
     fn order(&self, order: &Order) -> Reply {
         let clock = Clock::real();
-        let asked = control::ask(&self.dir.path().join("control.sock"), order);
+        let socket = self.dir.path().join("control.sock");
+        let asked = control::ask(&socket, order);
         let patience = Duration::from_secs(60);
         let asked = async { clock.timeout(patience, asked).await };
         clock.runtime().unwrap().block_on(asked).expect("an answer in time").unwrap()
