@@ -36,7 +36,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, Interest};
 
 use crate::control::Socket;
 use crate::error::StartError;
-use crate::gateway::lock;
+use crate::gateway::{Gateway, lock};
 use crate::hand_over_error::HandOverError;
 use crate::journal::Journal;
 use crate::listen::Inherited;
@@ -50,6 +50,9 @@ const VERSION: u32 = 1;
 
 /// For a word of the other process. It may have to wait for commands of its own to end.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Servers that the process before goes on to use are kept awake for so long at least.
+const KEPT: Duration = Duration::from_secs(10);
 
 /// Descriptors that go with one message (the kernel's `SCM_MAX_FD`).
 const MOST_SOCKETS: usize = 253;
@@ -71,6 +74,8 @@ struct Offer {
 #[derive(Debug, Serialize, Deserialize)]
 struct LetGo {
     servers: HashMap<String, Handed>,
+    /// Those that serve somebody who is connected to the process before.
+    busy: Vec<String>,
 }
 
 /// What the next process says.
@@ -91,6 +96,8 @@ pub struct Predecessor {
     control: Option<(PathBuf, OwnedFd)>,
     /// Where ours is.
     ours: PathBuf,
+    /// Servers that it goes on to use.
+    busy: Vec<String>,
 }
 
 impl Predecessor {
@@ -119,7 +126,12 @@ impl Predecessor {
         let inherited = Inherited::new(offer.addresses.into_iter().zip(sockets).collect());
         let control = Some((offer.control, control));
         Ok(Some((
-            Self { stream: BufReader::new(stream), control, ours: path.to_owned() },
+            Self {
+                stream: BufReader::new(stream),
+                control,
+                ours: path.to_owned(),
+                busy: Vec::new(),
+            },
             inherited,
         )))
     }
@@ -127,7 +139,9 @@ impl Predecessor {
     /// Has it let go of everything; says where servers are.
     pub(crate) fn take(&mut self) -> Result<HashMap<String, Handed>, StartError> {
         let taken = self.ask_to_let_go();
-        Ok(taken.map_err(|source| StartError::HandOver { source })?.servers)
+        let LetGo { servers, busy } = taken.map_err(|source| StartError::HandOver { source })?;
+        self.busy = busy;
+        Ok(servers)
     }
 
     fn ask_to_let_go(&mut self) -> Result<LetGo, HandOverError> {
@@ -142,6 +156,20 @@ impl Predecessor {
         path.clone_into(&mut self.ours);
         let (there, socket) = self.control.take()?;
         (there == path).then(|| Socket::adopt(there, socket.into()))
+    }
+
+    /// Keeps the servers awake that it goes on to use, until it has had the time to say so itself.
+    pub(crate) fn keep_awake(&self, gateway: &Gateway) {
+        let used =
+            gateway.supervisors().filter(|it| self.busy.iter().any(|name| name == it.name()));
+        for supervisor in used {
+            supervisor.begin();
+            let supervisor = Arc::clone(supervisor);
+            tokio::spawn(async move {
+                supervisor.clock().sleep(KEPT).await;
+                supervisor.end();
+            });
+        }
     }
 
     /// This process serves.
@@ -294,8 +322,11 @@ impl Running {
         if let Some(admin) = &mut self.admin_post {
             admin.pause().await;
         }
-        let mut servers = HashMap::new();
+        let (mut servers, mut busy) = (HashMap::new(), Vec::new());
         for supervisor in self.gateway.supervisors() {
+            if *supervisor.busy().borrow() {
+                busy.push(supervisor.name().to_owned());
+            }
             let successor = Successor::new(supervisor, self.control.path());
             let hands = successor.hands(supervisor.clock());
             if let Some(handed) = supervisor.park(hands).await {
@@ -303,7 +334,7 @@ impl Running {
             }
         }
         self.lock = None;
-        let mut line = serde_json::to_vec(&LetGo { servers })?;
+        let mut line = serde_json::to_vec(&LetGo { servers, busy })?;
         line.push(b'\n');
         let told = tokio::io::AsyncWriteExt::write_all(&mut taker.stream, &line).await;
         if let Err(error) = told {
@@ -347,9 +378,9 @@ impl Running {
 /// The journal of a server, open again. Its bill was never let go here.
 fn journal(supervisor: &Supervisor, state_dir: &Path, durable: bool) -> Option<Journal> {
     let path = state_dir.join(format!("{}.ledger.jsonl", supervisor.name()));
-    let opened = Journal::open(&path, supervisor.clock().now().wall, durable);
+    let opened = Journal::reopen(&path, durable);
     if let Err(error) = &opened {
         tracing::error!(site = supervisor.name(), %error, "the ledger could not be opened again");
     }
-    opened.ok().map(|(journal, _)| journal)
+    opened.ok()
 }

@@ -125,6 +125,7 @@ impl Gateway {
         let names: Vec<_> = running.gateway.sites.iter().map(|it| Arc::clone(&it.name)).collect();
         names.iter().for_each(|name| running.tend(name));
         if let Some(predecessor) = predecessor {
+            predecessor.keep_awake(&running.gateway);
             predecessor.done();
         }
         Ok(running)
