@@ -115,6 +115,9 @@ pub(crate) enum Command {
     /// Make a running gateway forget stored answers
     #[command(after_help = PURGE_EXAMPLES)]
     Purge(PurgeArgs),
+    /// Make a running gateway read its configuration again
+    #[command(after_help = RELOAD_EXAMPLES)]
+    Reload(ReloadArgs),
     /// Say what sleeping would save on a log, and whom it would delay
     #[command(after_help = ANALYZE_EXAMPLES)]
     Analyze(AnalyzeArgs),
@@ -202,6 +205,10 @@ pub(crate) struct ServeArgs {
     /// Shadow mode: leave servers alone, and report at the end what sleeping would have saved
     #[arg(long)]
     pub(crate) observe: bool,
+    /// Take the place of the gateway that runs with this configuration, without a lost connection; if none
+    /// runs, just start
+    #[arg(long)]
+    pub(crate) replace: bool,
     #[command(flatten)]
     pub(crate) log: LogArgs,
     /// Print what is printed as JSON, one object a line
@@ -213,6 +220,7 @@ const SERVE_EXAMPLES: &str = r#"Examples:
   nightwatt serve -c nightwatt.toml
   nightwatt serve -c nightwatt.toml --observe        # see first what it would do
   nightwatt serve -c nightwatt.toml --log-format json
+  nightwatt serve -c nightwatt.toml --replace        # a new release takes over
 
 A small configuration:
   listen = ["0.0.0.0:8080"]
@@ -328,6 +336,19 @@ pub(crate) struct PurgeArgs {
     #[command(flatten)]
     pub(crate) gateway: GatewayArgs,
 }
+
+/// `reload`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReloadArgs {
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
+}
+
+const RELOAD_EXAMPLES: &str = "Examples:
+  nightwatt check -c nightwatt.toml && nightwatt reload -c nightwatt.toml
+  nightwatt reload --socket /var/lib/nightwatt/control.sock --json
+
+A configuration that cannot be used changes nothing. SIGHUP does the same, without an answer.";
 
 const PURGE_EXAMPLES: &str = "Examples:
   nightwatt purge https://blog.example.org/feed.xml -c nightwatt.toml

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_gateway::Config;
 use nightwatt_gateway::control::{self, ControlError, Order, Reply};
 use nightwatt_gateway::status::Status;
+use nightwatt_gateway::{Config, ConfigError, Reloaded};
 use serde_json::json;
 
 use crate::ExitStatus;
@@ -20,27 +20,27 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Reads the configuration.
 pub(crate) fn load(args: &ConfigArgs) -> Result<Config, Failure> {
-    use nightwatt_gateway::ConfigError;
+    Config::load(&args.config).map_err(|error| unusable(args, &error))
+}
 
+fn unusable(args: &ConfigArgs, error: &ConfigError) -> Failure {
     let path = args.config.display();
-    Config::load(&args.config).map_err(|error| {
-        let hint = match error {
-            ConfigError::Unreadable { .. } => {
-                "`-c FILE` says where it is; `nightwatt serve --help` shows a small one".to_owned()
-            }
-            ConfigError::Wrong { .. } => {
-                format!("correct it, then `nightwatt check -c {path}` says what it means")
-            }
-        };
-        Failure::usage(&error).hint(hint)
-    })
+    let hint = match error {
+        ConfigError::Unreadable { .. } => {
+            "`-c FILE` says where it is; `nightwatt serve --help` shows a small one".to_owned()
+        }
+        ConfigError::Wrong { .. } => {
+            format!("correct it, then `nightwatt check -c {path}` says what it means")
+        }
+    };
+    Failure::usage(error).hint(hint)
 }
 
 /// Asks how everything is.
 pub(crate) fn status(args: &GatewayArgs) -> Result<Status, Failure> {
     match ask(args, &Order::Status)? {
         Reply::Status(status) => Ok(*status),
-        Reply::Done | Reply::Purged(_) => Err(unexpected()),
+        Reply::Done | Reply::Purged(_) | Reply::Reloaded(_) => Err(unexpected()),
         Reply::Error(message) => Err(refused(message)),
     }
 }
@@ -50,7 +50,16 @@ pub(crate) fn purge(args: &GatewayArgs, order: &Order) -> Result<usize, Failure>
     match ask(args, order)? {
         Reply::Purged(count) => Ok(count),
         Reply::Error(message) => Err(refused(message)),
-        Reply::Done | Reply::Status(_) => Err(unexpected()),
+        Reply::Done | Reply::Status(_) | Reply::Reloaded(_) => Err(unexpected()),
+    }
+}
+
+/// Has the configuration read again; says what that changed.
+pub(crate) fn reload(args: &GatewayArgs) -> Result<Reloaded, Failure> {
+    match ask(args, &Order::Reload)? {
+        Reply::Reloaded(done) => Ok(done),
+        Reply::Error(message) => Err(Failure::saying(message)),
+        Reply::Done | Reply::Status(_) | Reply::Purged(_) => Err(unexpected()),
     }
 }
 
@@ -62,7 +71,7 @@ pub(crate) fn command(
 ) -> Result<ExitStatus, Failure> {
     match ask(args, order)? {
         Reply::Error(message) => return Err(refused(message)),
-        Reply::Done | Reply::Status(_) | Reply::Purged(_) => {}
+        Reply::Done | Reply::Status(_) | Reply::Purged(_) | Reply::Reloaded(_) => {}
     }
     if args.json {
         output::say_json(&json!({ "done": true, "order": order }))?;
@@ -102,7 +111,8 @@ fn ask(args: &GatewayArgs, order: &Order) -> Result<Reply, Failure> {
 fn socket(args: &GatewayArgs) -> Result<PathBuf, Failure> {
     match &args.socket {
         Some(path) => Ok(path.clone()),
-        None => Ok(load(&args.config)?.control_socket()),
+        None => Config::find_control_socket(&args.config.config)
+            .map_err(|error| unusable(&args.config, &error)),
     }
 }
 

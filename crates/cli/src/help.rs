@@ -19,7 +19,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ),
     (
         "Act: let servers sleep",
-        &["demo", "serve", "agent", "status", "wake", "sleep", "stay-awake", "purge"],
+        &["demo", "serve", "agent", "status", "wake", "sleep", "stay-awake", "purge", "reload"],
     ),
     ("Check: before it matters", &["check", "doctor"]),
     ("Install: beside the program", &["completions", "man"]),

@@ -18,6 +18,7 @@ mod output;
 mod progress;
 mod report_file;
 mod scenario;
+mod service_manager;
 mod signals;
 mod written;
 
@@ -80,6 +81,7 @@ fn run(command: &Command) -> Result<ExitStatus, Failure> {
         Command::Sleep(args) => commands::sleep::run(args),
         Command::StayAwake(args) => commands::stay_awake::run(args),
         Command::Purge(args) => commands::purge::run(args),
+        Command::Reload(args) => commands::reload::run(args),
         Command::Analyze(args) => commands::analyze::run(args),
         Command::Published(args) => commands::published::run(args),
         Command::Compare(args) => commands::compare::run(args),

@@ -1,4 +1,4 @@
-//! SIGTERM, SIGINT, and SIGHUP of what runs at a terminal.
+//! SIGTERM, SIGINT, and SIGHUP: of what runs at a terminal the end, of what serves a wish to reload.
 
 use std::future::poll_fn;
 use std::io;
@@ -12,8 +12,18 @@ use tokio::signal::unix::{Signal, SignalKind, signal as catch};
 
 use crate::errors::Failure;
 
-/// The signals that end a program, caught from the moment this is made.
+/// What a signal tells a program that serves.
+pub(crate) enum Told {
+    /// To stop; by which signal.
+    End(&'static str),
+    /// To read its configuration again.
+    Reload,
+}
+
+/// The signals that end a program, and the one that has it read its configuration again, caught from the
+/// moment this is made.
 pub(crate) struct Signals {
+    hang_up: Option<Signal>,
     terminate: Signal,
     interrupt: Signal,
 }
@@ -24,16 +34,44 @@ impl Signals {
         let caught =
             |kind| catch(kind).map_err(|error| Failure::because("cannot catch signals", &error));
         Ok(Self {
+            hang_up: None,
             terminate: caught(SignalKind::terminate())?,
             interrupt: caught(SignalKind::interrupt())?,
         })
     }
 
+    /// Catches SIGHUP too, unless it was ignored before us.
+    pub(crate) fn and_reload(self) -> Result<Self, Failure> {
+        if is_ignored(process::Signal::HUP) {
+            return Ok(self);
+        }
+        let caught = catch(SignalKind::hangup());
+        let caught = caught.map_err(|error| Failure::because("cannot catch signals", &error))?;
+        Ok(Self { hang_up: Some(caught), ..self })
+    }
+
     /// Waits for the next one.
-    pub(crate) async fn next(&mut self) -> &'static str {
+    pub(crate) async fn next(&mut self) -> Told {
+        let Self { hang_up, terminate, interrupt } = self;
+        let reload = async {
+            match hang_up {
+                Some(signal) => drop(signal.recv().await),
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
+            _ = terminate.recv() => Told::End("SIGTERM"),
+            _ = interrupt.recv() => Told::End("SIGINT"),
+            () = reload => Told::Reload,
+        }
+    }
+
+    /// Waits for the next one that ends a program.
+    pub(crate) async fn end(&mut self) -> &'static str {
+        loop {
+            if let Told::End(signal) = self.next().await {
+                return signal;
+            }
         }
     }
 }
@@ -75,7 +113,7 @@ pub(crate) fn stop_on_signals() -> Result<Stop, Failure> {
                 }
             };
             tokio::select! {
-                _ = signals.next() => {}
+                _ = signals.end() => {}
                 () = terminal_gone => {}
             }
         });

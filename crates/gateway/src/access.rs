@@ -298,6 +298,16 @@ impl AccessLog {
         self.lock().flush();
     }
 
+    /// Goes on in the file of this path, which may be another one by now: the old one may have been moved
+    /// away.
+    pub(crate) fn reopen(&self, path: &Path) -> std::io::Result<()> {
+        let file = OpenOptions::new().append(true).create(true).open(path)?;
+        let mut log = self.lock();
+        log.flush();
+        (log.file, log.torn) = (file, false);
+        Ok(())
+    }
+
     /// Writes lines as they come, until aborted.
     pub(crate) async fn run(self: Arc<Self>) {
         loop {

@@ -29,6 +29,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use self::api::Asker;
 pub(crate) use self::guard::Guard;
 use crate::gateway::Gateway;
+use crate::live::Live;
 
 /// Connections at once; further ones wait in the kernel.
 const CONNECTIONS: usize = 32;
@@ -48,43 +49,46 @@ const INDEX: &str = "nightwatt\n\n/              the dashboard, in a browser\n/a
                      /healthz/NAME  one site\n";
 
 /// Answers until the task is aborted; connections end with it.
-pub(crate) fn serve(gateway: &Arc<Gateway>, guard: Guard, listener: TcpListener) -> JoinHandle<()> {
-    tokio::spawn(accept(Arc::clone(gateway), Arc::new(guard), listener))
+pub(crate) fn serve(live: &Live, guard: Arc<Guard>, listener: TcpListener) -> JoinHandle<()> {
+    tokio::spawn(accept(live.clone(), guard, listener))
 }
 
-async fn accept(gateway: Arc<Gateway>, guard: Arc<Guard>, listener: TcpListener) {
+async fn accept(mut live: Live, guard: Arc<Guard>, listener: TcpListener) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
         let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, from)) => {
-                let (gateway, guard) = (Arc::clone(&gateway), Arc::clone(&guard));
+                let (live, guard) = (live.clone(), Arc::clone(&guard));
                 connections.spawn(async move {
-                    converse(&gateway, &guard, (stream, from.ip())).await;
+                    converse(live, &guard, (stream, from.ip())).await;
                     drop(place);
                 });
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept an admin connection");
-                gateway.clock.sleep(Duration::from_millis(100)).await;
+                live.now().clock.sleep(Duration::from_millis(100)).await;
             }
         }
         while connections.try_join_next().is_some() {}
     }
 }
 
-async fn converse(gateway: &Gateway, guard: &Guard, (stream, client): (TcpStream, IpAddr)) {
+async fn converse(mut live: Live, guard: &Guard, (stream, client): (TcpStream, IpAddr)) {
     let mut builder = http1::Builder::new();
     // As for clients: under a virtual clock nobody is slow.
-    if gateway.clock.is_virtual() {
+    if live.now().clock.is_virtual() {
         builder.header_read_timeout(None);
     } else {
         builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     }
     let service = service_fn(move |request: Request<Incoming>| {
-        let asker = Asker { gateway, guard, client };
-        async move { Ok::<_, Infallible>(route(asker, request).await) }
+        let gateway = live.clone().now();
+        async move {
+            let asker = Asker { gateway: &gateway, guard, client };
+            Ok::<_, Infallible>(route(asker, request).await)
+        }
     });
     if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
         tracing::debug!(%error, "an admin connection ended");

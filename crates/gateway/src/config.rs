@@ -42,7 +42,7 @@ use crate::authority::Authority;
 use crate::error::ConfigError;
 
 /// The whole file.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// Addresses to listen on for HTTP: `["0.0.0.0:80", "[::]:80"]`.
@@ -172,7 +172,7 @@ impl Default for Limits {
 }
 
 /// One site: names, the server behind it, and how that sleeps.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SiteConfig {
     /// In logs, status and file names.
@@ -337,6 +337,28 @@ impl Config {
             }
         }
         Ok(config)
+    }
+
+    /// Where the gateway answers that runs with this file, even if the file cannot be used any more but
+    /// still says that.
+    ///
+    /// # Errors
+    ///
+    /// If it does not.
+    pub fn find_control_socket(path: &Path) -> Result<PathBuf, ConfigError> {
+        #[derive(Deserialize)]
+        struct Places {
+            #[serde(default = "default_state_dir")]
+            state_dir: PathBuf,
+            control_socket: Option<PathBuf>,
+        }
+
+        Self::load(path).map(|config| config.control_socket()).or_else(|error| {
+            let text = std::fs::read_to_string(path).ok();
+            let places = text.and_then(|text| toml::from_str::<Places>(&text).ok());
+            let places = places.ok_or(error)?;
+            Ok(places.control_socket.unwrap_or_else(|| places.state_dir.join("control.sock")))
+        })
     }
 
     /// The path of the control socket.

@@ -1,9 +1,10 @@
-//! The local socket of `nightwatt status|wake|sleep|stay-awake|purge`: one JSON object a line in, one out.
+//! The local socket of `nightwatt status|wake|sleep|stay-awake|purge|reload`, and of a process that takes over: one JSON object a line in, one out.
 //!
 //! Whoever may open the socket file may give orders: its mode is 0600, so that is the user the
 //! gateway runs as, and root.
 
 use std::io::ErrorKind;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,14 +17,19 @@ use nightwatt_model::policy::manager;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::authority::Authority;
 use crate::disk_cache::Forgotten;
 use crate::error::StartError;
 use crate::gateway::{Gateway, file};
+use crate::hand_over::Taker;
+use crate::live::Live;
+use crate::reload::Reloaded;
 use crate::site::Site;
 use crate::status::Status;
+use crate::supervisor::{Supervisor, end};
 
 /// A line longer than this is no order.
 pub const LONGEST: u64 = 64 << 10;
@@ -62,6 +68,24 @@ pub enum Order {
         /// Everything, instead of places; without `site` everything of all sites.
         all: bool,
     },
+    /// Read the configuration again.
+    Reload,
+    /// Let this process take over: from here on the connection speaks of that (see `hand_over`).
+    HandOver,
+    /// Keep a server for somebody who is served by the process before this one, until the connection ends.
+    Borrow {
+        /// Name of the site, of the server of a pool, or of the machine.
+        server: String,
+    },
+}
+
+/// What is asked of the process as a whole. Whoever runs the gateway does it.
+#[derive(Debug)]
+pub enum Demand {
+    /// Read the configuration again, and say how that went.
+    Reload(oneshot::Sender<Result<Reloaded, String>>),
+    /// Let that process take over.
+    HandOver(Taker),
 }
 
 /// What is answered.
@@ -74,6 +98,8 @@ pub enum Reply {
     Done,
     /// So many stored resources went.
     Purged(usize),
+    /// The configuration was read again.
+    Reloaded(Reloaded),
     /// It was not.
     Error(String),
 }
@@ -109,12 +135,22 @@ pub async fn ask(path: &Path, order: &Order) -> Result<Reply, ControlError> {
     Ok(serde_json::from_str(&answer)?)
 }
 
-/// The socket, which nobody listens to yet. While it is there, no other gateway starts with it. Its
-/// file goes with it.
+/// The file of a socket. It goes with this, unless it belongs to another process by then.
+#[derive(Debug)]
+struct OwnFile(PathBuf);
+
+impl Drop for OwnFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// The socket, which nobody listens to yet. While it is there, no other gateway starts with it.
 #[derive(Debug)]
 pub(crate) struct Socket {
     path: PathBuf,
-    listener: UnixListener,
+    file: Option<OwnFile>,
+    listener: std::os::unix::net::UnixListener,
 }
 
 impl Socket {
@@ -131,58 +167,169 @@ impl Socket {
             }
             Err(error) => return Err(file(&path)(error)),
         }
-        let listener = UnixListener::bind(&path).map_err(file(&path))?;
-        let socket = Self { path, listener };
+        let listener = std::os::unix::net::UnixListener::bind(&path).map_err(file(&path))?;
+        let socket = Self { file: Some(OwnFile(path.clone())), path, listener };
         let private = std::fs::Permissions::from_mode(0o600);
         std::fs::set_permissions(&socket.path, private).map_err(file(&socket.path))?;
         Ok(socket)
     }
 
-    /// Takes orders until the task is aborted.
-    pub(crate) fn serve(self, gateway: Arc<Gateway>) -> JoinHandle<()> {
-        tokio::spawn(async move {
-            loop {
-                match self.listener.accept().await {
-                    Ok((stream, _)) => {
-                        let gateway = Arc::clone(&gateway);
-                        tokio::spawn(async move { converse(&gateway, stream).await });
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, "cannot accept an order");
-                        gateway.clock.sleep(Duration::from_millis(100)).await;
-                    }
-                }
+    /// The socket of another process, which has it until this one serves.
+    pub(crate) fn adopt(path: PathBuf, listener: std::os::unix::net::UnixListener) -> Self {
+        Self { path, file: None, listener }
+    }
+
+    /// Takes orders.
+    pub(crate) fn serve(
+        self,
+        live: Live,
+        demands: mpsc::Sender<Demand>,
+    ) -> Result<Post, StartError> {
+        let Self { path, file: own, listener } = self;
+        let own = own.or_else(|| Some(OwnFile(path.clone())));
+        let mut post = Post { file: own, path, listener, live, demands, task: None };
+        post.go_on().map_err(file(&post.path))?;
+        Ok(post)
+    }
+}
+
+/// A control socket that is being served. Its file goes with it.
+pub(crate) struct Post {
+    file: Option<OwnFile>,
+    path: PathBuf,
+    listener: std::os::unix::net::UnixListener,
+    live: Live,
+    demands: mpsc::Sender<Demand>,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Post {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The socket, for another process.
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+
+    /// Leaves orders in the kernel from now on.
+    pub(crate) async fn pause(&mut self) {
+        if let Some(task) = self.task.take() {
+            end(task).await;
+        }
+    }
+
+    /// Takes orders again.
+    pub(crate) fn go_on(&mut self) -> std::io::Result<()> {
+        let listener = self.listener.try_clone()?;
+        listener.set_nonblocking(true)?;
+        let listener = UnixListener::from_std(listener)?;
+        self.task = Some(tokio::spawn(accept(listener, self.live.clone(), self.demands.clone())));
+        Ok(())
+    }
+
+    /// The file is another process's.
+    pub(crate) fn disown(&mut self) {
+        // What is forgotten is a path.
+        std::mem::forget(self.file.take());
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.task.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    pub(crate) async fn end(mut self) {
+        self.pause().await;
+    }
+}
+
+async fn accept(listener: UnixListener, live: Live, demands: mpsc::Sender<Demand>) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let (live, demands) = (live.clone(), demands.clone());
+                tokio::spawn(async move { converse(live, demands, stream).await });
             }
-        })
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept an order");
+                live.clone().now().clock.sleep(Duration::from_millis(100)).await;
+            }
+        }
     }
 }
 
-impl Drop for Socket {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
-    }
-}
-
-async fn converse(gateway: &Gateway, stream: UnixStream) {
-    let (reading, mut writing) = stream.into_split();
-    let mut lines = BufReader::new(reading.take(LONGEST)).lines();
-    while let Ok(Some(line)) = lines.next_line().await {
-        let reply = match serde_json::from_str(&line) {
-            Ok(order) => obey(gateway, &order).await,
-            Err(error) => Reply::Error(format!("this is no order: {error}")),
-        };
-        let Ok(mut text) = serde_json::to_vec(&reply) else { return };
-        text.push(b'\n');
-        if writing.write_all(&text).await.is_err() {
+async fn converse(mut live: Live, demands: mpsc::Sender<Demand>, stream: UnixStream) {
+    let mut stream = BufReader::new(stream);
+    loop {
+        let mut line = String::new();
+        let read = (&mut stream).take(LONGEST).read_line(&mut line).await;
+        if read.is_err() || !line.ends_with('\n') {
             return;
         }
-        lines.get_mut().get_mut().set_limit(LONGEST);
+        let gateway = live.now();
+        let reply = match serde_json::from_str(&line) {
+            Ok(Order::HandOver) => {
+                let taker = Taker::new(stream.into_inner());
+                let _ = demands.send(Demand::HandOver(taker)).await;
+                return;
+            }
+            Ok(Order::Borrow { server }) => return lend(&gateway, &server, stream).await,
+            Ok(Order::Reload) => reload(&demands).await,
+            Ok(order) => obey(&gateway, &order).await,
+            Err(error) => Reply::Error(format!("this is no order: {error}")),
+        };
+        drop(gateway);
+        if say(&mut stream, &reply).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn say(stream: &mut BufReader<UnixStream>, reply: &Reply) -> std::io::Result<()> {
+    let mut text = serde_json::to_vec(reply)?;
+    text.push(b'\n');
+    stream.get_mut().write_all(&text).await
+}
+
+async fn reload(demands: &mpsc::Sender<Demand>) -> Reply {
+    let (answer, answered) = oneshot::channel();
+    let _ = demands.send(Demand::Reload(answer)).await;
+    match answered.await {
+        Ok(Ok(done)) => Reply::Reloaded(done),
+        Ok(Err(why)) => Reply::Error(why),
+        Err(_) => Reply::Error("this gateway does not read its configuration again".to_owned()),
+    }
+}
+
+/// An exchange that another process has with a server, for as long as the connection to it lasts.
+struct Lent(Arc<Supervisor>);
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+async fn lend(gateway: &Gateway, name: &str, mut stream: BufReader<UnixStream>) {
+    let Some(supervisor) = gateway.supervisors().find(|it| it.name() == name) else {
+        let _ = say(&mut stream, &Reply::Error(format!("there is no `{name}` here"))).await;
+        return;
+    };
+    supervisor.begin();
+    let _lent = Lent(Arc::clone(supervisor));
+    if say(&mut stream, &Reply::Done).await.is_ok() {
+        // It says nothing more: this is its end.
+        let _ = stream.read_u8().await;
     }
 }
 
 /// Does what is ordered.
 pub(crate) async fn obey(gateway: &Gateway, order: &Order) -> Reply {
     let (site, order) = match order {
+        Order::Reload | Order::HandOver | Order::Borrow { .. } => {
+            return Reply::Error("this is asked for on the control socket only".to_owned());
+        }
         Order::Status => return Reply::Status(Box::new(gateway.status())),
         Order::Purge { site, places, prefix, all } => {
             let purged = if *all {
@@ -225,7 +372,7 @@ pub(crate) async fn obey(gateway: &Gateway, order: &Order) -> Reply {
 }
 
 /// The site of that name, or the only one.
-fn named<'a>(gateway: &'a Gateway, name: Option<&str>) -> Result<&'a Site, String> {
+fn named<'a>(gateway: &'a Gateway, name: Option<&str>) -> Result<&'a Arc<Site>, String> {
     let names = || gateway.sites.iter().map(|site| &*site.name).collect::<Vec<_>>().join(", ");
     match (name, gateway.sites.as_slice()) {
         (None, [only]) => Ok(only),

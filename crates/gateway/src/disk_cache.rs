@@ -7,6 +7,7 @@
 //! purges something is answered when the disk knows it, so that it never comes back.
 
 pub mod budget;
+mod heir;
 pub mod index;
 pub mod log;
 pub mod record;
@@ -31,7 +32,7 @@ use tokio::sync::{Semaphore, oneshot};
 use self::budget::{Budget, kernels_count};
 use self::index::Variant;
 use self::log::{Bounds, Log, Shared};
-use self::record::{Body, Meta, Name};
+use self::record::{Body, Day, Meta, Name};
 use self::storage::Folder;
 use self::writer::Job;
 pub(crate) use self::writer::write_back;
@@ -65,6 +66,8 @@ pub(crate) struct DiskCache {
     tally: Arc<Tally>,
     jobs: Mutex<Option<Sender<Job>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// The control socket of the process that has it now, if it was let go.
+    heir: Mutex<Option<PathBuf>>,
     reads: Arc<Semaphore>,
     clock: Clock,
 }
@@ -88,31 +91,10 @@ impl DiskCache {
     ) -> Result<Arc<Self>, StartError> {
         let path = config.directory.clone().unwrap_or_else(|| state_dir.join("cache"));
         let failed = |source| StartError::DiskCache { path: path.clone(), source };
-        let folder = Folder::open(&path).map_err(failed)?;
-        let mut secret = [0; 8];
-        getrandom::fill(&mut secret).map_err(|error| failed(std::io::Error::other(error)))?;
+        let shared = Shared::new(Folder::open(&path).map_err(failed)?);
         let bounds = config.bounds(RECORDS);
-        let began = clock.now().mono;
-        let is_late = || clock.now().mono.since(began) > SCAN;
-        let secret = u64::from_le_bytes(secret);
-        let (log, found) = Log::open(folder, bounds, secret, &is_late).map_err(failed)?;
-        let shared = Arc::clone(log.shared());
-        tracing::info!(
-            path = %path.display(),
-            answers = shared.index().count(),
-            torn_bytes = found.torn,
-            dropped_segments = found.dropped,
-            seconds = clock.now().mono.since(began).as_secs_f64(),
-            "the disk cache is open"
-        );
-        let newest = shared.index().newest.as_millis();
-        if i64::try_from(newest).is_ok_and(|newest| newest > clock.now().wall.0) {
-            tracing::warn!(
-                "the clock stands before the latest answer of the disk cache, which is not used until \
-                 that has passed: set the clock, or empty the cache with `nightwatt purge --all`"
-            );
-        }
-        let mut budget = Budget::new(config.write_mb_per_day << 20, found.day);
+        let (log, day) = look(&shared, bounds, &path, clock).map_err(failed)?;
+        let mut budget = Budget::new(config.write_mb_per_day << 20, day);
         budget.look(clock.now().wall, kernels_count());
         let (budget, tally) = (Arc::new(Mutex::new(budget)), Arc::new(Tally::default()));
         let writer = writer::Writer {
@@ -130,6 +112,7 @@ impl DiskCache {
             tally,
             jobs: Mutex::new(Some(jobs)),
             thread: Mutex::new(Some(thread)),
+            heir: Mutex::default(),
             reads: Arc::new(Semaphore::new(READS)),
             clock: clock.clone(),
         }))
@@ -141,6 +124,11 @@ impl DiskCache {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         let _debt = self.clock.owe();
         let _ = tokio::task::spawn_blocking(move || thread.map(JoinHandle::join)).await;
+    }
+
+    /// Is anything written?
+    fn is_open(&self) -> bool {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     fn give(&self, job: Job) {
@@ -196,6 +184,37 @@ impl DiskCache {
     }
 }
 
+/// Finds out what is there, and what was written on the last day.
+fn look(
+    shared: &Arc<Shared<Folder>>,
+    bounds: Bounds,
+    path: &Path,
+    clock: &Clock,
+) -> std::io::Result<(Log<Folder>, Option<Day>)> {
+    let mut secret = [0; 8];
+    getrandom::fill(&mut secret).map_err(std::io::Error::other)?;
+    let began = clock.now().mono;
+    let is_late = || clock.now().mono.since(began) > SCAN;
+    let secret = u64::from_le_bytes(secret);
+    let (log, found) = Log::look(Arc::clone(shared), bounds, secret, &is_late)?;
+    tracing::info!(
+        path = %path.display(),
+        answers = shared.index().count(),
+        torn_bytes = found.torn,
+        dropped_segments = found.dropped,
+        seconds = clock.now().mono.since(began).as_secs_f64(),
+        "the disk cache is open"
+    );
+    let newest = shared.index().newest.as_millis();
+    if i64::try_from(newest).is_ok_and(|newest| newest > clock.now().wall.0) {
+        tracing::warn!(
+            "the clock stands before the latest answer of the disk cache, which is not used until \
+             that has passed: set the clock, or empty the cache with `nightwatt purge --all`"
+        );
+    }
+    Ok((log, found.day))
+}
+
 /// What was forgotten in memory: the disk is being told.
 #[must_use = "it may come back after a restart until the disk knows"]
 #[derive(Debug)]
@@ -247,9 +266,12 @@ impl SiteDisk {
     /// Forgets some.
     pub(crate) fn forget(&self, keys: &[CacheKey]) -> Forgotten {
         let mut index = self.cache.shared.index();
+        if let Some(heir) = self.cache.heir() {
+            return self.have_forgotten(heir, keys);
+        }
         let names = keys.iter().map(|key| self.name(key));
         let names = names.filter(|name| index.forget(name)).collect();
-        drop(index);
+        // Under the lock, so that nothing is told when it has been let go.
         self.cache.tell(names)
     }
 

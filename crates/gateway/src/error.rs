@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::hand_over_error::HandOverError;
+
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -182,6 +184,12 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
+    /// The process that runs does not let go.
+    #[error("cannot take over: {source}")]
+    HandOver {
+        /// Why.
+        source: HandOverError,
+    },
     /// No thread for a meter.
     #[error("cannot begin to read a meter: {source}")]
     Meter {
@@ -204,9 +212,9 @@ impl StartError {
                     "ports below 1024 need root or CAP_NET_BIND_SERVICE; choose a higher one in `listen`",
                 )
             }
-            Self::Taken { .. } | Self::Locked { .. } => {
-                Some("stop it, or give this one another `state_dir` (and `control_socket`)")
-            }
+            Self::Taken { .. } | Self::Locked { .. } => Some(
+                "take its place with `--replace`, stop it, or give this one another `state_dir` (and `control_socket`)",
+            ),
             Self::File { .. } => {
                 Some("check that it exists and that this user may write it, or set `state_dir`")
             }
@@ -218,6 +226,7 @@ impl StartError {
                 "check that this user may write it and that no other gateway has it open, set \
                  `directory` in `[cache.disk]`, or leave that out",
             ),
+            Self::HandOver { source } => Some(source.hint()),
             Self::Meter { .. } => {
                 Some("the system gives no more threads or descriptors: raise their limits")
             }

@@ -13,13 +13,15 @@ mod refusal;
 mod wire;
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::BytesMut;
+use http::header::CONNECTION;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
-use nightwatt_http1::{Head, Incoming, Limits, OnSent, Prepared, Service};
+use nightwatt_http1::{Head, Incoming, OnSent, Prepared, Service};
 use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route};
 use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::policy::manager::Knock;
@@ -36,6 +38,7 @@ use crate::facts::Facts;
 use crate::forward::Exchange;
 use crate::gateway::Gateway;
 use crate::hold::{Held, Spooling, hold};
+use crate::live::Live;
 use crate::proxy::{Client, classify, wake_cause, want};
 use crate::site::Site;
 use crate::supervisor::Supervisor;
@@ -77,6 +80,11 @@ impl Presence {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).last
     }
 
+    /// Is any of them there?
+    pub(crate) fn is_there(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).exchange.is_some()
+    }
+
     /// All of them are over, unless another one came after `last`.
     fn end(&self, last: Mono) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,29 +95,47 @@ impl Presence {
     }
 }
 
-/// Ends exchanges of a site that have been quiet for so long.
-pub(crate) async fn watch(gateway: Arc<Gateway>, site: usize, quiet: Duration) {
-    let (clock, site) = (&gateway.clock, &gateway.sites[site]);
+/// Ends exchanges of a site that have been quiet for as long as the configuration says. If the gate is gone
+/// from that, what it said last holds.
+pub(crate) async fn watch(mut live: Live, name: Arc<str>, presence: Arc<Presence>) {
+    let clock = live.now().clock.clone();
+    let mut quiet = Duration::ZERO;
     loop {
-        site.presence.begun.notified().await;
+        presence.begun.notified().await;
         let mut moved = Mono::ZERO;
         loop {
-            let last = site.presence.last();
+            let gateway = live.now();
+            let Some((_, site)) = gateway.site_named(&name) else { return };
+            quiet = gateway.config.gate.as_ref().map_or(quiet, |gate| gate.quiet);
+            let last = presence.last();
             let until = last.max(moved) + quiet;
             let now = clock.now().mono;
             if now < until {
-                clock.sleep_until(until).await;
+                drop(gateway);
+                tokio::select! {
+                    () = clock.sleep_until(until) => {}
+                    // It may be another time.
+                    () = live.changed() => {}
+                }
                 continue;
             }
             // With virtual time the kernel's has nothing to do.
             let silence = if clock.is_virtual() { None } else { silence(site).await };
             match silence.filter(|silence| *silence < quiet) {
                 Some(silence) => moved = now - silence,
-                None if site.presence.end(last) => break,
+                None if presence.end(last) => break,
                 None => {}
             }
         }
     }
+}
+
+/// Requests that the process before this one has let through are with the server: nobody says here either
+/// when they end.
+pub(crate) fn take_over(gateway: &Gateway, site: &Site) {
+    let class = ClientClass::Human;
+    site.supervisor.begin();
+    let_through(gateway, site, Exchange::begun(&site.supervisor, class), class);
 }
 
 /// How long nothing has moved on connections from this machine to the server of a site; nothing if there
@@ -126,21 +152,25 @@ async fn silence(site: &Site) -> Option<Duration> {
 
 /// A connection of a proxy that asks.
 pub(crate) async fn connection(
-    gateway: Arc<Gateway>,
+    mut live: Live,
     (stream, peer): (TcpStream, SocketAddr),
-    limits: Arc<Limits>,
+    leaving: Arc<AtomicBool>,
     stopped: watch::Receiver<bool>,
 ) {
     let _ = stream.set_nodelay(true);
-    let clock = gateway.clock.clone();
-    let asker = Asker { gateway, peer };
+    let gateway = live.now();
+    let (clock, limits) = (gateway.clock.clone(), Arc::clone(&gateway.http_limits));
+    drop(gateway);
+    let asker = Asker { live, peer, leaving };
     nightwatt_http1::serve((stream, BytesMut::new()), asker, limits, clock, stopped).await;
 }
 
 /// A proxy that asks.
 struct Asker {
-    gateway: Arc<Gateway>,
+    live: Live,
     peer: SocketAddr,
+    /// Each answer is the last one.
+    leaving: Arc<AtomicBool>,
 }
 
 impl Service for Asker {
@@ -158,11 +188,19 @@ impl Service for Asker {
     }
 
     fn answer(&mut self, request: Request<Incoming>) -> Self::Answering {
-        Box::pin(handle(Arc::clone(&self.gateway), self.peer, request))
+        let (gateway, peer) = (self.live.now(), self.peer);
+        let leaving = Arc::clone(&self.leaving);
+        Box::pin(async move {
+            let mut response = handle(gateway, peer, request).await;
+            if leaving.load(Ordering::Relaxed) {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            response
+        })
     }
 
     fn refused(&mut self, refusal: nightwatt_http1::Refusal, _: &[u8]) -> Response<Answer> {
-        refused(&self.gateway, &self.peer.ip().to_canonical().to_string(), refusal)
+        refused(&self.live.now(), &self.peer.ip().to_canonical().to_string(), refusal)
     }
 }
 

@@ -7,29 +7,24 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nightwatt_clock::Clock;
+use nightwatt_http1::Limits;
 use nightwatt_httpcache::Timestamp;
 use nightwatt_model::time::Now;
 use nightwatt_power::Controller;
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 use crate::access::AccessLog;
-use crate::admin::{self, Guard};
 use crate::client_limits::ClientLimits;
-use crate::config::{Config, MeterConfig, bottom_up};
-use crate::control::Socket;
-use crate::disk_cache::{self, DiskCache};
+use crate::config::Config;
+use crate::disk_cache::DiskCache;
 use crate::error::StartError;
-use crate::gate;
 use crate::listen;
 use crate::machine::Machine;
-use crate::metering::{self, Feed, Metering};
+use crate::metering::{Feed, Metering};
 use crate::metrics::{ConnectionTally, RequestTally};
+use crate::opening::Opening;
 use crate::passthrough::{self, Door, Service};
-use crate::pool::Fittings;
-use crate::refresh;
-use crate::site::{Common, Site};
-use crate::warm_up;
+use crate::reload::LastReload;
+use crate::site::Site;
 
 /// How to run.
 #[derive(Debug)]
@@ -51,171 +46,80 @@ impl Default for Options {
     }
 }
 
-/// A gateway that is running.
+/// A gateway that is running, as one configuration has it. After a reload another one stands in its
+/// place, which shares with it what did not change.
 pub struct Gateway {
     pub(crate) config: Config,
     pub(crate) clock: Clock,
     /// What servers run on.
-    pub(crate) machines: Vec<Machine>,
-    pub(crate) sites: Vec<Site>,
+    pub(crate) machines: Vec<Arc<Machine>>,
+    pub(crate) sites: Vec<Arc<Site>>,
     /// What is passed through.
     pub(crate) services: Vec<Service>,
     /// Where it listens for them.
     pub(crate) tcp_addresses: Vec<SocketAddr>,
+    /// What is behind each address at which connections for services come in.
+    pub(crate) doors: Vec<(SocketAddr, Arc<Door>)>,
     /// Connections for no service.
-    pub(crate) unclaimed: passthrough::Tally,
+    pub(crate) unclaimed: Arc<passthrough::Tally>,
     pub(crate) access_log: Option<Arc<AccessLog>>,
     /// Behind the memory of all caches.
     pub(crate) disk: Option<Arc<DiskCache>>,
     pub(crate) observe: bool,
     pub(crate) client_limits: Arc<ClientLimits>,
+    /// Bounds on clients' connections.
+    pub(crate) http_limits: Arc<Limits>,
     pub(crate) connections: Arc<ConnectionTally>,
     /// Requests to no site.
-    pub(crate) unsited: RequestTally,
+    pub(crate) unsited: Arc<RequestTally>,
     pub(crate) started: Now,
-    /// Meters that are being read; they are let go with the gateway.
-    _metering: Vec<Metering>,
+    /// Meters that are being read, by the name of what they measure; each is let go with the last
+    /// gateway that has it.
+    pub(crate) metering: HashMap<String, Arc<Metering>>,
+    pub(crate) last_reload: LastReload,
     hosts: HashMap<String, usize>,
     default_site: Option<usize>,
 }
 
-/// The handle by which a running gateway is looked at and stopped.
-pub struct Running {
-    /// The gateway.
-    pub gateway: Arc<Gateway>,
-    /// Where it listens.
-    pub addresses: Vec<SocketAddr>,
-    /// Where it listens for services that are passed through: each address of `[[tcp]]` once.
-    pub tcp_addresses: Vec<SocketAddr>,
-    /// Where other proxies ask, in the order of the configuration.
-    pub gate_addresses: Vec<SocketAddr>,
-    /// Where it tells how it is.
-    pub admin: Option<SocketAddr>,
-    stop: watch::Sender<bool>,
-    listeners: Vec<JoinHandle<()>>,
-    drivers: Vec<JoinHandle<()>>,
-    control: JoinHandle<()>,
-    admin_task: Option<JoinHandle<()>>,
-    _lock: File,
-}
-
 impl Gateway {
-    /// Listens, opens ledgers and logs, looks at every server, and serves. What another gateway has
-    /// in use is not touched.
-    pub fn start(config: Config, clock: Clock, options: Options) -> Result<Running, StartError> {
-        make_dir(&config.state_dir)?;
-        let admin = config.admin.as_ref().map(|it| it.listen);
-        let (at, doors): (Vec<_>, Vec<_>) = Door::all(&config).into_iter().unzip();
-        let gates = config.gate.as_ref().map_or(&[][..], |gate| &gate.listen);
-        let all = [&config.listen[..], admin.as_slice(), &at[..], gates].concat();
-        let bound = listen::bind(&config.listen, &all)?;
-        let admin_bound = listen::bind(admin.as_slice(), &all)?.pop();
-        let tcp_bound = listen::bind(&at, &all)?;
-        let gates_bound = listen::bind(gates, &all)?;
-        let guard = Guard::open(config.admin.as_ref())?;
-        let lock = lock(&config.state_dir)?;
-        let addresses = bound.iter().map(|(address, _)| *address).collect();
-        let tcp_addresses: Vec<_> = tcp_bound.iter().map(|(address, _)| *address).collect();
-        let gate_addresses = gates_bound.iter().map(|(address, _)| *address).collect();
-        let socket = Socket::bind(config.control_socket())?;
-        let mut drivers = Vec::new();
-        let gateway = Self::open(config, clock, options, &mut drivers)
-            .inspect_err(|_| drivers.iter().for_each(JoinHandle::abort))?;
-        let gateway = Arc::new(Self { tcp_addresses: tcp_addresses.clone(), ..gateway });
-        let renewing =
-            (0..gateway.sites.len()).map(|site| refresh::run(Arc::clone(&gateway), site));
-        drivers.extend(renewing.map(tokio::spawn));
-        let warmed = (0..gateway.sites.len()).filter(|&site| gateway.sites[site].warms_up());
-        let warming = warmed.map(|site| warm_up::run(Arc::clone(&gateway), site));
-        drivers.extend(warming.map(tokio::spawn));
-        drivers.extend(DiskCache::drive(&gateway));
-        if let Some(config) = &gateway.config.gate {
-            let watches = |site| gate::watch(Arc::clone(&gateway), site, config.quiet);
-            drivers.extend((0..gateway.sites.len()).map(watches).map(tokio::spawn));
-        }
-        drivers.extend(gateway.access_log.iter().map(|log| tokio::spawn(Arc::clone(log).run())));
-        let (stop, stopped) = watch::channel(false);
-        let doors = tcp_bound.into_iter().zip(doors).collect();
-        let listeners = listen::serve(&gateway, bound, doors, gates_bound, &stopped);
-        let control = socket.serve(Arc::clone(&gateway));
-        let admin = admin_bound.as_ref().map(|(address, _)| *address);
-        let admin_task = admin_bound.map(|(_, listener)| admin::serve(&gateway, guard, listener));
-        Ok(Running {
-            gateway,
-            addresses,
-            tcp_addresses,
-            gate_addresses,
-            admin,
-            stop,
-            listeners,
-            drivers,
-            control,
-            admin_task,
-            _lock: lock,
-        })
-    }
-
-    /// Opens the log and the sites, whose drivers begin at once.
-    fn open(
+    /// Opens the log, the machines and the sites, whose drivers begin at once; what the gateway before
+    /// had and the configuration still has is taken over.
+    pub(crate) fn open(
         config: Config,
-        clock: Clock,
-        mut options: Options,
-        drivers: &mut Vec<JoinHandle<()>>,
+        clock: &Clock,
+        opening: &mut Opening<'_>,
+        before: Option<&Self>,
     ) -> Result<Self, StartError> {
-        let access_log = match &config.access_log {
-            Some(path) => Some(Arc::new(AccessLog::open(path).map_err(file(path))?)),
-            None => None,
+        let access_log = match (&config.access_log, before.and_then(|it| it.access_log.as_ref())) {
+            (Some(_), Some(log)) => Some(Arc::clone(log)),
+            (Some(path), None) => Some(Arc::new(AccessLog::open(path).map_err(file(path))?)),
+            (None, _) => None,
         };
-        let mut controllers = std::mem::take(&mut options.controllers);
-        let mut metering = Vec::new();
-        let proxy_meter = feed("", config.meter.as_ref(), &options, &clock, &mut metering)?;
-        let disk = config.cache.disk.as_ref();
-        let disk = disk.map(|it| DiskCache::open(it, &config.state_dir, &clock)).transpose()?;
-        let common =
-            Common { config: &config, clock: &clock, options: &options, disk: disk.as_ref() };
-        let mut machines: Vec<Machine> = Vec::new();
-        // In shadow mode all of them are left alone.
-        let bottom_up = if options.observe { Vec::new() } else { bottom_up(&config.machine) };
-        for machine in bottom_up.into_iter().map(|at| &config.machine[at]) {
-            let controller = controllers.remove(&machine.name);
-            let meter =
-                feed(&machine.name, machine.meter.as_ref(), &options, &clock, &mut metering)?;
-            let below = called(machine.on.as_deref(), &machines);
-            machines.push(Machine::open(machine, &common, (controller, meter), below, drivers)?);
-        }
-        let mut sites = Vec::new();
-        for site in &config.site {
-            let controller = controllers.remove(&site.name);
-            let meter = feed(&site.name, site.meter.as_ref(), &options, &clock, &mut metering)?;
-            let meters = [meter, proxy_meter.clone()];
-            let machine = called(site.on.as_deref(), &machines);
-            let mut servers = Vec::new();
-            for server in &site.server {
-                let controller = controllers.remove(&server.name);
-                let meter =
-                    feed(&server.name, server.meter.as_ref(), &options, &clock, &mut metering)?;
-                let machine = called(server.on.as_deref(), &machines);
-                servers.push(Fittings { controller, meter, machine });
-            }
-            let own = (controller, meters);
-            sites.push(Site::open(site, &common, own, machine, servers, drivers)?);
-        }
+        let (machines, sites) = opening.all()?;
+        let same_limits = |it: &&Self| {
+            let Config { limits, trusted_proxies, .. } = &it.config;
+            *limits == config.limits && *trusted_proxies == config.trusted_proxies
+        };
+        let client_limits = before.filter(same_limits).map(|it| Arc::clone(&it.client_limits));
         Ok(Self {
             hosts: hosts(&config),
             default_site: config.site.iter().position(|site| site.hosts.is_empty()),
-            observe: options.observe,
-            client_limits: Arc::new(ClientLimits::new(&config)),
-            connections: Arc::default(),
-            unsited: RequestTally::default(),
-            started: clock.now(),
-            services: Service::all(&config, &sites, &machines),
+            observe: opening.observes(),
+            client_limits: client_limits.unwrap_or_else(|| Arc::new(ClientLimits::new(&config))),
+            http_limits: Arc::new(listen::limits(&config)),
+            connections: before.map(|it| Arc::clone(&it.connections)).unwrap_or_default(),
+            unsited: before.map(|it| Arc::clone(&it.unsited)).unwrap_or_default(),
+            started: before.map_or_else(|| clock.now(), |it| it.started),
+            services: Service::all(&config, &sites, &machines, before.map(|it| &*it.services)),
             // Known to whoever listens.
             tcp_addresses: Vec::new(),
-            unclaimed: passthrough::Tally::default(),
-            _metering: metering,
+            doors: Door::all(&config),
+            unclaimed: before.map(|it| Arc::clone(&it.unclaimed)).unwrap_or_default(),
+            metering: opening.metering(),
+            last_reload: before.map(|it| Arc::clone(&it.last_reload)).unwrap_or_default(),
+            clock: clock.clone(),
             access_log,
-            disk,
-            clock,
+            disk: opening.disk().cloned(),
             machines,
             sites,
             config,
@@ -227,62 +131,15 @@ impl Gateway {
         self.hosts.get(host).copied().or(self.default_site)
     }
 
+    /// The site of this name, and its number.
+    pub(crate) fn site_named(&self, name: &str) -> Option<(usize, &Arc<Site>)> {
+        self.sites.iter().enumerate().find(|(_, site)| *site.name == *name)
+    }
+
     /// Now, as the cache counts it.
     pub(crate) fn timestamp(&self) -> Timestamp {
         Timestamp::from_millis(u64::try_from(self.clock.now().wall.0).unwrap_or(0))
     }
-}
-
-impl Running {
-    /// Stops in good order: no new connections, running exchanges get their time, ledgers are
-    /// written. Servers stay as they are.
-    pub async fn stop(self) {
-        self.stop.send_replace(true);
-        for listener in self.listeners {
-            let _ = listener.await;
-        }
-        for driver in self.drivers {
-            driver.abort();
-            let _ = driver.await;
-        }
-        if let Some(log) = &self.gateway.access_log {
-            log.flush();
-        }
-        if let Some(disk) = &self.gateway.disk {
-            disk_cache::write_back(&self.gateway).await;
-            disk.close().await;
-        }
-        if let Some(admin) = self.admin_task {
-            admin.abort();
-            let _ = admin.await;
-        }
-        // Last, since another gateway may begin as soon as the socket is gone.
-        self.control.abort();
-        let _ = self.control.await;
-    }
-}
-
-/// What the meter of a site says, or of the proxy, which has the empty name; if there is one.
-fn feed(
-    name: &str,
-    meter: Option<&MeterConfig>,
-    options: &Options,
-    clock: &Clock,
-    metering: &mut Vec<Metering>,
-) -> Result<Option<Feed>, StartError> {
-    if let Some(feed) = options.meters.get(name) {
-        return Ok(Some(feed.clone()));
-    }
-    let Some(meter) = meter else { return Ok(None) };
-    let (feed, reading) =
-        metering::begin(meter, clock).map_err(|source| StartError::Meter { source })?;
-    metering.push(reading);
-    Ok(Some(feed))
-}
-
-/// The machine of this name, once it is open.
-fn called<'a>(name: Option<&str>, machines: &'a [Machine]) -> Option<&'a Machine> {
-    machines.iter().find(|machine| Some(&*machine.name) == name)
 }
 
 fn hosts(config: &Config) -> HashMap<String, usize> {
@@ -299,7 +156,7 @@ pub(crate) fn file(path: &Path) -> impl Fn(std::io::Error) -> StartError + '_ {
 }
 
 /// Two gateways must not write the same ledgers. The lock goes with the process, however it ends.
-fn lock(state_dir: &Path) -> Result<File, StartError> {
+pub(crate) fn lock(state_dir: &Path) -> Result<File, StartError> {
     let path = state_dir.join("lock");
     let failed = file(&path);
     let lock =
@@ -311,6 +168,6 @@ fn lock(state_dir: &Path) -> Result<File, StartError> {
     }
 }
 
-fn make_dir(path: &Path) -> Result<(), StartError> {
+pub(crate) fn make_dir(path: &Path) -> Result<(), StartError> {
     std::fs::create_dir_all(path).map_err(file(path))
 }

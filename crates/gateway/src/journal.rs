@@ -115,6 +115,13 @@ impl Journal {
         Ok((journal, memory))
     }
 
+    /// Opens a journal again that this process has closed, and whose totals it has kept: there is no gap.
+    pub fn reopen(path: &Path, durable: bool) -> std::io::Result<Self> {
+        let file = OpenOptions::new().append(true).create(true).open(path)?;
+        let size = file.metadata()?.len();
+        Ok(Self { file, path: path.to_owned(), size, durable })
+    }
+
     /// Appends a record, in one write.
     pub fn write(&mut self, record: &Record) -> std::io::Result<()> {
         let mut line = serde_json::to_vec(record)?;

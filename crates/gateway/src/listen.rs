@@ -2,7 +2,9 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -13,9 +15,10 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 
+use crate::config::Config;
 use crate::error::StartError;
 use crate::gate;
-use crate::gateway::Gateway;
+use crate::live::Live;
 use crate::passthrough::{self, Door};
 use crate::proxy_protocol;
 use crate::quick::Client;
@@ -27,51 +30,174 @@ const BACKLOG: u32 = 1024;
 /// so long.
 const LAST_WORD: Duration = Duration::from_secs(1);
 
-/// An address, and the socket that listens there.
-pub(crate) type Bound = (SocketAddr, TcpListener);
+/// Connections that are idle when their listener is closed may bring one more request within this time: it
+/// may be on its way. After that they are closed.
+const LINGER: Duration = Duration::from_secs(5);
 
-/// Listens on every address. Connections wait in the kernel until they are served. `all` are the addresses
-/// for whatever is spoken.
-pub(crate) fn bind(addresses: &[SocketAddr], all: &[SocketAddr]) -> Result<Vec<Bound>, StartError> {
+/// A socket that listens.
+pub(crate) struct Bound {
+    /// The address as it is configured, whose port may be 0.
+    pub(crate) configured: SocketAddr,
+    /// Where it really listens.
+    pub(crate) address: SocketAddr,
+    pub(crate) listener: TcpListener,
+}
+
+/// Sockets that listened before this gateway began, by the address as it is configured: from the process
+/// before, or from systemd. Whoever connects to them meanwhile waits in the kernel.
+#[derive(Debug, Default)]
+pub struct Inherited(Vec<(SocketAddr, std::net::TcpListener)>);
+
+impl Inherited {
+    /// Sockets, each with the address as it is configured.
+    pub fn new(sockets: Vec<(SocketAddr, std::net::TcpListener)>) -> Self {
+        Self(sockets)
+    }
+
+    fn take(&mut self, configured: SocketAddr) -> Option<std::net::TcpListener> {
+        let at = self.0.iter().position(|(address, _)| *address == configured)?;
+        Some(self.0.remove(at).1)
+    }
+
+    /// Addresses that nobody took.
+    pub(crate) fn rest(&self) -> Vec<SocketAddr> {
+        self.0.iter().map(|(address, _)| *address).collect()
+    }
+}
+
+/// The addresses of a configuration but that of the admin listener, in the order in which they are handed
+/// over, and what is spoken there.
+pub(crate) fn posts(config: &Config) -> Vec<(SocketAddr, Spoken)> {
+    let http = config.listen.iter().map(|it| (*it, Spoken::Http));
+    let doors = Door::all(config).into_iter().map(|(address, _)| (address, Spoken::Anything));
+    let gates = config.gate.iter().flat_map(|gate| &gate.listen);
+    let gates = gates.map(|it| (*it, Spoken::Questions));
+    http.chain(doors).chain(gates).collect()
+}
+
+/// All addresses of a configuration, whatever is spoken there.
+pub(crate) fn all(config: &Config) -> Vec<SocketAddr> {
+    let admin = config.admin.as_ref().map(|it| it.listen);
+    posts(config).into_iter().map(|it| it.0).chain(admin).collect()
+}
+
+/// Listens at an address, which is one of `all` of the configuration. Connections wait in the kernel until
+/// they are served.
+pub(crate) fn bind(
+    configured: SocketAddr,
+    all: &[SocketAddr],
+    inherited: &mut Inherited,
+) -> Result<Bound, StartError> {
     // Linux lets a socket for all of IPv6 take IPv4 as well, unless that has one of its own.
-    let has_v4 = |port| all.iter().any(|it| it.is_ipv4() && it.port() == port);
-    let bind = |&address: &SocketAddr| {
-        let listener = bind_one(address, has_v4(address.port()))
-            .map_err(|source| StartError::Listen { address, source })?;
-        Ok((listener.local_addr().unwrap_or(address), listener))
+    let has_v4 = all.iter().any(|it| it.is_ipv4() && it.port() == configured.port());
+    let listener = match inherited.take(configured) {
+        Some(socket) => adopt(socket),
+        None => bind_one(configured, has_v4),
     };
-    addresses.iter().map(bind).collect()
+    let listener = listener.map_err(|source| StartError::Listen { address: configured, source })?;
+    let address = listener.local_addr().unwrap_or(configured);
+    Ok(Bound { configured, address, listener })
+}
+
+fn adopt(socket: std::net::TcpListener) -> std::io::Result<TcpListener> {
+    socket.set_nonblocking(true)?;
+    TcpListener::from_std(socket)
 }
 
 /// What is spoken at an address.
-#[derive(Clone)]
-enum Spoken {
-    Http(Arc<Limits>),
-    /// Whatever the services behind this door speak.
-    Anything(Arc<Door>),
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spoken {
+    Http,
+    /// Whatever the services behind its door speak.
+    Anything,
     /// Other proxies' questions, by HTTP.
-    Questions(Arc<Limits>),
+    Questions,
 }
 
-/// Serves what connects there: HTTP at the first, services that are passed through at the second, and
-/// at the third whoever asks whether a request may go to its server.
-pub(crate) fn serve(
-    gateway: &Arc<Gateway>,
-    bound: Vec<Bound>,
-    doors: Vec<(Bound, Arc<Door>)>,
-    gates: Vec<Bound>,
-    stopped: &watch::Receiver<bool>,
-) -> Vec<JoinHandle<()>> {
+/// What a listener is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Orders {
+    Accept,
+    /// Leave connections in the kernel: perhaps another process takes them.
+    Wait,
+    /// Accept no more. Idle connections may bring one more request.
+    Close,
+    /// Accept no more, and let only what is under way end.
+    CloseNow,
+}
+
+/// A socket that is being served.
+pub(crate) struct Post {
+    pub(crate) spoken: Spoken,
+    pub(crate) configured: SocketAddr,
+    pub(crate) address: SocketAddr,
+    /// The same socket once more, for another process; none once it closes.
+    socket: Option<OwnedFd>,
+    orders: watch::Sender<Orders>,
+    task: JoinHandle<()>,
+}
+
+impl Post {
+    /// Serves what connects there: HTTP, services that are passed through, or whoever asks whether a
+    /// request may go to its server.
+    pub(crate) fn man(
+        bound: Bound,
+        spoken: Spoken,
+        live: &Live,
+        room: &Arc<Semaphore>,
+    ) -> Result<Self, StartError> {
+        let Bound { configured, address, listener } = bound;
+        let socket = listener.as_fd().try_clone_to_owned();
+        let socket = socket.map_err(|source| StartError::Listen { address, source })?;
+        let (orders, ordered) = watch::channel(Orders::Accept);
+        let at = Listening { listener, spoken, configured };
+        let task = tokio::spawn(accept(live.clone(), at, Arc::clone(room), ordered));
+        Ok(Self { spoken, configured, address, socket: Some(socket), orders, task })
+    }
+
+    /// The socket, for another process.
+    pub(crate) fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.socket.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Leaves connections in the kernel from now on.
+    pub(crate) fn pause(&self) {
+        self.orders.send_replace(Orders::Wait);
+    }
+
+    /// Accepts connections again.
+    pub(crate) fn go_on(&self) {
+        self.orders.send_replace(Orders::Accept);
+    }
+
+    /// Accepts no more, but serves those who are there, idle ones for a while too.
+    pub(crate) fn close(&mut self) {
+        self.socket = None;
+        self.orders.send_replace(Orders::Close);
+    }
+
+    /// Accepts no more, and lets only what is under way end.
+    pub(crate) fn close_now(&mut self) {
+        self.socket = None;
+        self.orders.send_replace(Orders::CloseNow);
+    }
+
+    /// Once it is closed: comes when all are gone, or `limits.drain` is over.
+    pub(crate) async fn ended(self) {
+        let _ = self.task.await;
+    }
+
+    /// Does it still work?
+    pub(crate) fn is_manned(&self) -> bool {
+        !self.task.is_finished()
+    }
+}
+
+/// Places for all clients together.
+pub(crate) fn room(config: &Config) -> Arc<Semaphore> {
     // One that is passed through has a connection of its own to its service.
-    let each = if doors.is_empty() { 1 } else { 2 };
-    let room = Arc::new(Semaphore::new(places(gateway.config.limits.connections, each)));
-    let limits = Arc::new(limits(gateway));
-    let http = bound.into_iter().map(|(_, it)| (it, Spoken::Http(Arc::clone(&limits))));
-    let questions = gates.into_iter().map(|(_, it)| (it, Spoken::Questions(Arc::clone(&limits))));
-    let others = doors.into_iter().map(|((_, it), door)| (it, Spoken::Anything(door)));
-    let serve =
-        |at| tokio::spawn(accept(Arc::clone(gateway), at, Arc::clone(&room), stopped.clone()));
-    http.chain(others).chain(questions).map(serve).collect()
+    let each = if config.tcp.is_empty() { 1 } else { 2 };
+    Arc::new(Semaphore::new(places(config.limits.connections, each)))
 }
 
 /// Places for clients: as configured, but no more than there are descriptors for, of which each takes so
@@ -113,70 +239,120 @@ fn bind_one(address: SocketAddr, only_v6: bool) -> std::io::Result<TcpListener> 
     socket.listen(BACKLOG)
 }
 
-/// Accepts until stopped, then lets running exchanges end.
+/// A socket, what is spoken there, and its address as it is configured.
+struct Listening {
+    listener: TcpListener,
+    spoken: Spoken,
+    configured: SocketAddr,
+}
+
+/// Accepts until it is closed, then lets running exchanges end.
 async fn accept(
-    gateway: Arc<Gateway>,
-    (listener, spoken): (TcpListener, Spoken),
+    mut live: Live,
+    at: Listening,
     room: Arc<Semaphore>,
-    stopped: watch::Receiver<bool>,
+    mut orders: watch::Receiver<Orders>,
 ) {
-    let mut stopping = stopped.clone();
+    let clock = live.now().clock.clone();
+    let ends = Ends { leaving: Arc::default(), stop: watch::Sender::new(false) };
     let mut failing = false;
     // Every connection holds one end: once all are gone, nothing comes from the other.
     let (alive, mut all_gone) = mpsc::channel::<Infallible>(1);
     loop {
-        // Room is looked for second: a listener that nobody connects to must not keep a place.
-        let next = async {
-            let connected = listener.accept().await?;
-            let place = Arc::clone(&room).acquire_owned().await.map_err(std::io::Error::other)?;
-            Ok::<_, std::io::Error>((connected, place))
-        };
+        let now = *orders.borrow_and_update();
         let accepted = tokio::select! {
-            accepted = next => accepted,
-            _ = stopping.wait_for(|stopped| *stopped) => break,
+            biased;
+            changed = orders.changed() => {
+                if changed.is_err() {
+                    break;
+                }
+                continue;
+            }
+            accepted = at.listener.accept(), if now == Orders::Accept => accepted,
+            () = std::future::ready(()), if matches!(now, Orders::Close | Orders::CloseNow) => break,
         };
         match accepted {
-            Ok(((stream, peer), place)) => {
+            Ok((stream, peer)) => {
                 failing = false;
-                let held = (place, alive.clone());
-                let (gateway, stopped) = (Arc::clone(&gateway), stopped.clone());
-                match spoken.clone() {
-                    Spoken::Http(limits) => tokio::spawn(async move {
-                        connection(gateway, (stream, peer), limits, stopped).await;
-                        drop(held);
-                    }),
-                    Spoken::Anything(door) => tokio::spawn(async move {
-                        passthrough::connection(gateway, door, (stream, peer), stopped).await;
-                        drop(held);
-                    }),
-                    Spoken::Questions(limits) => tokio::spawn(async move {
-                        gate::connection(gateway, (stream, peer), limits, stopped).await;
-                        drop(held);
-                    }),
-                };
+                // Room is looked for second: a listener that nobody connects to must not keep a place.
+                let Ok(place) = Arc::clone(&room).acquire_owned().await else { break };
+                at.serve(&live, (stream, peer), &ends, (place, alive.clone()));
             }
             Err(error) => {
                 // Out of descriptors, mostly: let some connections end before the next attempt.
                 if !std::mem::replace(&mut failing, true) {
                     tracing::warn!(%error, "cannot accept connections; it is tried on");
                 }
-                gateway.clock.sleep(Duration::from_millis(100)).await;
+                clock.sleep(Duration::from_millis(100)).await;
             }
         }
     }
-    drop((listener, alive));
+    let spoken = at.spoken;
+    drop((at, alive));
+    ends.leaving.store(true, Ordering::Relaxed);
+    if *orders.borrow() == Orders::Close {
+        let hurry = async {
+            let _ = orders.wait_for(|now| *now == Orders::CloseNow).await;
+        };
+        tokio::select! {
+            gone = clock.timeout(LINGER, all_gone.recv()) => if gone.is_ok() { return },
+            () = hurry => {}
+        }
+    }
+    ends.stop.send_replace(true);
+    let drain = live.now().config.limits.drain;
     let drain = match spoken {
-        Spoken::Http(_) | Spoken::Questions(_) => gateway.config.limits.drain,
+        Spoken::Http | Spoken::Questions => drain,
         // They look at the same clock themselves, so that both their ends are told.
-        Spoken::Anything(_) => gateway.config.limits.drain + LAST_WORD,
+        Spoken::Anything => drain + LAST_WORD,
     };
-    if gateway.clock.timeout(drain, all_gone.recv()).await.is_err() {
+    if clock.timeout(drain, all_gone.recv()).await.is_err() {
         tracing::warn!(?drain, "some connections did not end in time");
     }
 }
 
-fn limits(gateway: &Gateway) -> Limits {
-    let limits = &gateway.config.limits;
+/// By what the connections of a listener learn that it closes.
+struct Ends {
+    /// The next answer is the last one of its connection.
+    leaving: Arc<AtomicBool>,
+    stop: watch::Sender<bool>,
+}
+
+impl Listening {
+    fn serve<H: Send + 'static>(
+        &self,
+        live: &Live,
+        connected: (TcpStream, SocketAddr),
+        ends: &Ends,
+        held: H,
+    ) {
+        let mut live = live.clone();
+        let (leaving, stopped) = (Arc::clone(&ends.leaving), ends.stop.subscribe());
+        match self.spoken {
+            Spoken::Http => tokio::spawn(async move {
+                connection(live, connected, leaving, stopped).await;
+                drop(held);
+            }),
+            Spoken::Questions => tokio::spawn(async move {
+                gate::connection(live, connected, leaving, stopped).await;
+                drop(held);
+            }),
+            Spoken::Anything => {
+                let gateway = live.now();
+                let door = gateway.doors.iter().find(|(address, _)| *address == self.configured);
+                let Some(door) = door.map(|(_, door)| Arc::clone(door)) else { return };
+                tokio::spawn(async move {
+                    passthrough::connection(gateway, door, connected, stopped).await;
+                    drop(held);
+                })
+            }
+        };
+    }
+}
+
+/// Bounds on clients' connections.
+pub(crate) fn limits(config: &Config) -> Limits {
+    let limits = &config.limits;
     Limits {
         head_bytes: limits.header_bytes,
         fields: limits.headers,
@@ -189,11 +365,13 @@ fn limits(gateway: &Gateway) -> Limits {
 
 /// One client's connection, from its first byte to its end.
 async fn connection(
-    gateway: Arc<Gateway>,
+    mut live: Live,
     (mut stream, peer): (TcpStream, SocketAddr),
-    limits: Arc<Limits>,
+    leaving: Arc<AtomicBool>,
     stopped: watch::Receiver<bool>,
 ) {
+    let gateway = live.now();
+    let limits = Arc::clone(&gateway.http_limits);
     let _ = stream.set_nodelay(true);
     let (mut client, mut read_ahead) = (peer.ip(), BytesMut::new());
     if gateway.config.proxy_protocol.iter().any(|network| network.contains(client)) {
@@ -213,8 +391,8 @@ async fn connection(
         return;
     };
     let _open = gateway.connections.accept();
-    let service = Client::new(&gateway, client);
     let clock = gateway.clock.clone();
     drop(gateway);
+    let service = Client::new(live, client, leaving);
     nightwatt_http1::serve((stream, read_ahead), service, limits, clock, stopped).await;
 }

@@ -15,6 +15,7 @@ use nightwatt_model::scenario::{Scenario, Server};
 use nightwatt_power::neighbour::Neighbour;
 use nightwatt_power::probe::Probe;
 use nightwatt_power::{Context, Controller, Error, News, Observed, Work};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::config::MachineConfig;
@@ -22,7 +23,7 @@ use crate::error::StartError;
 use crate::journal::WakeCause;
 use crate::metering::Feed;
 use crate::site::Common;
-use crate::supervisor::{Hands, Supervisor};
+use crate::supervisor::{Hands, Retuning, Supervisor};
 
 /// A machine under supervision.
 pub(crate) struct Machine {
@@ -44,26 +45,7 @@ impl Machine {
         tasks: &mut Vec<JoinHandle<()>>,
     ) -> Result<Self, StartError> {
         let Common { config, clock, .. } = common;
-        let context = Context {
-            clock: (*clock).clone(),
-            state_dir: config.state_dir.clone(),
-            site: machine.name.clone(),
-        };
-        let own = match controller {
-            Some(controller) => controller,
-            None => machine
-                .power
-                .build(&context)
-                .map_err(|source| StartError::Power { site: machine.name.clone(), source })?,
-        };
-        let (controller, guest) = stand_on(below, &machine.name, Some(own));
-        let is_elsewhere = !machine.power.is_on_this_machine();
-        let neighbour = machine.probe.host().filter(|_| is_elsewhere);
-        let hands = Hands {
-            controller,
-            probe: Probe::new(machine.probe.clone(), (*clock).clone()),
-            neighbour: neighbour.map(|host| Neighbour::new(host, (*clock).clone())),
-        };
+        let (hands, guest) = hands(machine, common, controller, below)?;
         let server = machine.server.clone().unwrap_or_else(|| config.scenario.server.clone());
         let rates = Rates {
             states: server.power_states(),
@@ -79,6 +61,71 @@ impl Machine {
         tasks.extend(guest.map(|guest| tokio::spawn(guest.follow(Arc::clone(&supervisor)))));
         Ok(Self { name: machine.name.as_str().into(), supervisor, server, meter })
     }
+}
+
+impl Machine {
+    /// The machine as it is to be, and what must be done to its supervisor for that. What stands on it
+    /// notices nothing.
+    pub(crate) fn changed(
+        &self,
+        (was, machine): (&MachineConfig, &MachineConfig),
+        common: &Common<'_>,
+        controller: Option<Box<dyn Controller>>,
+        below: Option<&Self>,
+    ) -> Result<(Self, Retuning, Option<Guest>), StartError> {
+        let is_elsewhere = controller.is_some()
+            || (&was.power, &was.on, &was.probe) != (&machine.power, &machine.on, &machine.probe);
+        let (hands, guest) = if is_elsewhere {
+            let (hands, guest) = hands(machine, common, controller, below)?;
+            (Some(hands), guest)
+        } else {
+            (None, None)
+        };
+        let server =
+            machine.server.clone().unwrap_or_else(|| common.config.scenario.server.clone());
+        let supervisor = Arc::clone(&self.supervisor);
+        let retuning = Retuning {
+            supervisor: Arc::clone(&supervisor),
+            settings: settings(machine, &server),
+            policy: Some(Box::new(Timeout { idle: machine.linger })),
+            shelf: None,
+            hands,
+        };
+        let changed =
+            Self { name: Arc::clone(&self.name), supervisor, server, meter: self.meter.clone() };
+        Ok((changed, retuning, guest))
+    }
+}
+
+/// How a machine is reached.
+fn hands(
+    machine: &MachineConfig,
+    common: &Common<'_>,
+    controller: Option<Box<dyn Controller>>,
+    below: Option<&Machine>,
+) -> Result<(Hands, Option<Guest>), StartError> {
+    let Common { config, clock, .. } = common;
+    let context = Context {
+        clock: (*clock).clone(),
+        state_dir: config.state_dir.clone(),
+        site: machine.name.clone(),
+    };
+    let own = match controller {
+        Some(controller) => controller,
+        None => machine
+            .power
+            .build(&context)
+            .map_err(|source| StartError::Power { site: machine.name.clone(), source })?,
+    };
+    let (controller, guest) = stand_on(below, &machine.name, Some(own));
+    let is_elsewhere = !machine.power.is_on_this_machine();
+    let neighbour = machine.probe.host().filter(|_| is_elsewhere);
+    let hands = Hands {
+        controller,
+        probe: Probe::new(machine.probe.clone(), (*clock).clone()),
+        neighbour: neighbour.map(|host| Neighbour::new(host, (*clock).clone())),
+    };
+    Ok((hands, guest))
 }
 
 /// It is there for what stands on it, and promises nothing of its own.
@@ -107,6 +154,8 @@ struct Footing {
     machine: Arc<Supervisor>,
     /// It keeps the machine awake.
     keeps: Mutex<bool>,
+    /// The server is reached in another way from now on.
+    over: Notify,
     /// It has a controller of its own, and can sleep while the machine is awake.
     is_separate: bool,
 }
@@ -180,6 +229,10 @@ impl Guest {
                 server.show_waiting_page(!is_there);
             }
             let moved = tokio::select! {
+                () = footing.over.notified() => {
+                    footing.let_go();
+                    return;
+                }
                 moved = phase.changed() => moved,
                 moved = ground.changed() => {
                     match *ground.borrow() {
@@ -212,6 +265,7 @@ pub(crate) fn stand_on(
                 name: name.to_owned(),
                 machine: Arc::clone(&machine.supervisor),
                 keeps: Mutex::new(false),
+                over: Notify::new(),
                 is_separate: own.is_some(),
             });
             let standing = Standing { footing: Arc::clone(&footing), own };
@@ -230,6 +284,12 @@ struct Standing {
 impl std::fmt::Debug for Standing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Standing").field("own", &self.own).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        self.footing.over.notify_one();
     }
 }
 

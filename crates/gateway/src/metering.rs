@@ -120,7 +120,15 @@ impl Feed {
 
 /// A meter that is being read; it is let go when this is dropped.
 pub(crate) struct Metering {
+    feed: Feed,
     stop: Stop,
+}
+
+impl Metering {
+    /// What it says.
+    pub(crate) const fn feed(&self) -> &Feed {
+        &self.feed
+    }
 }
 
 impl Drop for Metering {
@@ -130,7 +138,7 @@ impl Drop for Metering {
 }
 
 /// Begins to read a meter. Never waits for it.
-pub(crate) fn begin(config: &MeterConfig, clock: &Clock) -> std::io::Result<(Feed, Metering)> {
+pub(crate) fn begin(config: &MeterConfig, clock: &Clock) -> std::io::Result<Metering> {
     let feed = Feed::new(config.spec().name());
     let stop = Stop::new()?;
     let reader = Reader {
@@ -142,7 +150,7 @@ pub(crate) fn begin(config: &MeterConfig, clock: &Clock) -> std::io::Result<(Fee
     let thread = std::thread::Builder::new().name(format!("meter of {}", feed.name()));
     // Nobody waits for it to end: it may have to wait for a meter that does not answer.
     drop(thread.spawn(move || reader.run())?);
-    Ok((feed, Metering { stop }))
+    Ok(Metering { feed, stop })
 }
 
 /// The thread that opens a meter, and lets go of it.

@@ -104,7 +104,7 @@ impl Gateway {
     /// Requests by site; those for no site have the empty name, as if they had no such label.
     fn tallies(&self) -> impl Iterator<Item = (&str, &RequestTally)> {
         let of_sites = self.sites.iter().map(|site| (&*site.name, &site.counters.requests));
-        of_sites.chain([("", &self.unsited)])
+        of_sites.chain([("", &*self.unsited)])
     }
 }
 

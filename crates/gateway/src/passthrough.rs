@@ -33,6 +33,7 @@ use crate::client_hello::{self, Hello};
 use crate::config::{Config, TcpConfig};
 use crate::gateway::Gateway;
 use crate::hold::Spooling;
+use crate::machine::Machine;
 use crate::proxy_protocol;
 use crate::site::Site;
 use crate::supervisor::Supervisor;
@@ -41,7 +42,7 @@ use crate::tunnel::watch_over;
 /// A service whose connections are passed through.
 pub(crate) struct Service {
     pub(crate) config: TcpConfig,
-    pub(crate) tally: Tally,
+    pub(crate) tally: Arc<Tally>,
     pub(crate) keep_awake: KeepAwake,
     ground: Ground,
 }
@@ -56,12 +57,14 @@ enum Ground {
 }
 
 impl Service {
-    /// The services of a configuration, in its order.
+    /// The services of a configuration, in its order. What was counted of those `before` is counted on.
     pub(crate) fn all(
         config: &Config,
-        sites: &[Site],
-        machines: &[crate::machine::Machine],
+        sites: &[Arc<Site>],
+        machines: &[Arc<Machine>],
+        before: Option<&[Self]>,
     ) -> Vec<Self> {
+        let before = before.unwrap_or_default();
         let open = |tcp: &TcpConfig| {
             let site = sites.iter().position(|site| *site.name == *tcp.on);
             let machine = machines.iter().position(|machine| *machine.name == *tcp.on);
@@ -70,7 +73,11 @@ impl Service {
             Self {
                 keep_awake: tcp.keeps(is_pool),
                 config: tcp.clone(),
-                tally: Tally::default(),
+                tally: before
+                    .iter()
+                    .find(|it| it.config.name == tcp.name)
+                    .map(|it| Arc::clone(&it.tally))
+                    .unwrap_or_default(),
                 ground: ground.unwrap_or(Ground::Nobody),
             }
         };
@@ -79,7 +86,7 @@ impl Service {
 
     fn site<'a>(&self, gateway: &'a Gateway) -> Option<&'a Site> {
         match self.ground {
-            Ground::Site(index) => gateway.sites.get(index),
+            Ground::Site(index) => gateway.sites.get(index).map(|site| &**site),
             _ => None,
         }
     }

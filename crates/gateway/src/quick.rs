@@ -6,8 +6,10 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
-use http::header::HeaderValue;
+use http::header::{CONNECTION, HeaderValue};
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode};
 use nightwatt_http1::{Head, Incoming, OnSent, Prepared, Refusal, Service, head_bytes};
 use nightwatt_httpcache::{CacheStatus, CookieRule, RequestHead};
@@ -26,13 +28,17 @@ use crate::facts::{FORWARDED_FOR_NAME, REQUEST_ID_NAME, RequestId, is_plain_id, 
 use crate::gateway::Gateway;
 use crate::hit::from_store;
 use crate::journal::WakeCause;
+use crate::live::Live;
 use crate::proxy;
 use crate::store::Object;
 use crate::supervisor::Supervisor;
 
 /// Answers the requests of one connection.
 pub(crate) struct Client {
+    live: Live,
     gateway: Arc<Gateway>,
+    /// Each answer is the last one.
+    leaving: Arc<AtomicBool>,
     peer: IpAddr,
     /// A proxy that is believed: it speaks for others.
     is_proxy: bool,
@@ -146,14 +152,25 @@ impl<'b> Plain<'b> {
 }
 
 impl Client {
-    pub(crate) fn new(gateway: &Arc<Gateway>, peer: IpAddr) -> Self {
+    pub(crate) fn new(mut live: Live, peer: IpAddr, leaving: Arc<AtomicBool>) -> Self {
+        let gateway = live.now();
         Self {
-            is_proxy: gateway.config.trusted_proxies.iter().any(|it| it.contains(peer)),
-            gateway: Arc::clone(gateway),
+            is_proxy: speaks_for_others(&gateway, peer),
+            live,
+            gateway,
+            leaving,
             peer,
             speaker: Speaker::new(peer),
             scratch: String::new(),
             given: None,
+        }
+    }
+
+    /// After a reload the next request is for the gateway that is there now.
+    fn keep_up(&mut self) {
+        if let Some(gateway) = self.live.newer() {
+            self.is_proxy = speaks_for_others(&gateway, self.peer);
+            self.gateway = gateway;
         }
     }
 
@@ -270,6 +287,11 @@ impl Client {
     }
 }
 
+/// Is it a proxy that is believed?
+fn speaks_for_others(gateway: &Gateway, peer: IpAddr) -> bool {
+    gateway.config.trusted_proxies.iter().any(|it| it.contains(peer))
+}
+
 /// What the log says of an answer by the short way.
 fn part(site: &str, class: ClientClass) -> Part<'_> {
     Part {
@@ -289,6 +311,10 @@ impl Service for Client {
     type Answering = std::pin::Pin<Box<dyn Future<Output = Response<Answer>> + Send>>;
 
     fn quick(&mut self, head: &Head<'_, '_>) -> Option<Prepared> {
+        self.keep_up();
+        if self.leaving.load(Relaxed) {
+            return None;
+        }
         let plain = Plain::read(head)?;
         let (index, object) = self.find(head, &plain)?;
         let arrived = self.gateway.clock.now();
@@ -334,7 +360,17 @@ impl Service for Client {
     }
 
     fn answer(&mut self, request: Request<Incoming>) -> Self::Answering {
-        Box::pin(proxy::handle(Arc::clone(&self.gateway), self.peer, request))
+        self.keep_up();
+        let (gateway, peer) = (Arc::clone(&self.gateway), self.peer);
+        let leaving = Arc::clone(&self.leaving);
+        Box::pin(async move {
+            let mut response = proxy::handle(gateway, peer, request).await;
+            let is_last = leaving.load(Relaxed);
+            if is_last && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            response
+        })
     }
 
     fn refused(&mut self, refusal: Refusal, _: &[u8]) -> Response<Answer> {

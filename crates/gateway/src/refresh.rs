@@ -10,6 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use http_body_util::BodyExt;
 use nightwatt_httpcache::{CacheKey, RequestDirectives};
 use nightwatt_model::policy::lifecycle::Phase;
+use tokio::sync::watch;
 
 use crate::body::Kept;
 use crate::facts::Facts;
@@ -17,6 +18,7 @@ use crate::forward::{Exchange, Forwarding};
 use crate::gateway::Gateway;
 use crate::hit::{Found, head_of};
 use crate::hold::Spool;
+use crate::live::Live;
 use crate::store::Sake;
 use crate::supervisor::Supervisor;
 
@@ -91,10 +93,11 @@ fn everybodys(headers: &HeaderMap) -> HeaderMap {
 }
 
 /// Renews what was wished for, each time the server comes up.
-pub(crate) async fn run(gateway: Arc<Gateway>, site: usize) {
-    let mut phase = gateway.sites[site].supervisor.phase();
+pub(crate) async fn run(mut live: Live, site: Arc<str>, mut phase: watch::Receiver<Phase>) {
     while phase.changed().await.is_ok() {
         if *phase.borrow_and_update() == Phase::Awake {
+            let gateway = live.now();
+            let Some((site, _)) = gateway.site_named(&site) else { return };
             renew(&gateway, site).await;
         }
     }

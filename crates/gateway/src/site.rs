@@ -1,8 +1,11 @@
 //! One site: its server under supervision, its cache, what it knows of its clients.
 
+mod changed;
+
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
@@ -11,7 +14,7 @@ use nightwatt_model::energy::PowerStates;
 use nightwatt_model::frontier::Frontier;
 use nightwatt_model::history::Rates;
 use nightwatt_model::policy::admission::ClientClass;
-use nightwatt_model::policy::lifecycle::{Patience, Phase};
+use nightwatt_model::policy::lifecycle::{Handed, Patience, Phase};
 use nightwatt_model::policy::manager::{Memory, Settings};
 use nightwatt_model::policy::sleep::{AlwaysOn, Constraints};
 use nightwatt_model::quantity::Watts;
@@ -59,16 +62,16 @@ pub(crate) struct Site {
     pub(crate) pool: Option<Arc<ServerPool>>,
     pub(crate) store: Arc<Store>,
     pub(crate) rules: Rules,
-    pub(crate) refresher: Refresher,
-    pub(crate) wishes: Wishes,
+    pub(crate) refresher: Arc<Refresher>,
+    pub(crate) wishes: Arc<Wishes>,
     pub(crate) flights: Arc<Flights>,
-    pub(crate) classifier: Mutex<Classifier>,
+    pub(crate) classifier: Arc<Mutex<Classifier>>,
     /// What the gate has let through.
-    pub(crate) presence: Presence,
+    pub(crate) presence: Arc<Presence>,
     pub(crate) waiting_page: WaitingPage,
-    pub(crate) counters: Counters,
+    pub(crate) counters: Arc<Counters>,
     /// What fixed time-outs would have done since the start, for the dashboard. Of a pool nothing is foretold.
-    pub(crate) frontier: Option<Mutex<Frontier>>,
+    pub(crate) frontier: Option<Arc<Mutex<Frontier>>>,
     /// What meters say of its server, and of the proxy.
     pub(crate) meters: [Option<Feed>; 2],
     /// The probe can tell a server that answers from one that merely listens.
@@ -90,6 +93,8 @@ pub(crate) struct Common<'a> {
     pub(crate) clock: &'a Clock,
     pub(crate) options: &'a super::Options,
     pub(crate) disk: Option<&'a Arc<DiskCache>>,
+    /// Where another process let go of servers and machines, by their names.
+    pub(crate) handed: &'a HashMap<String, Handed>,
 }
 
 impl Common<'_> {
@@ -110,7 +115,8 @@ impl Common<'_> {
         }
         let meters = Meters::new(server, proxy, hours);
         let chronicle = self.chronicle(name, rates)?;
-        Ok(Records { journal: Some(journal), memory, shelf: None, meters, chronicle })
+        let handed = self.handed.get(name).copied();
+        Ok(Records { journal: Some(journal), memory, shelf: None, meters, chronicle, handed })
     }
 
     /// The past of the server of this name, if there is a dashboard to show it.
@@ -172,29 +178,23 @@ impl Site {
         let is_alone = pool.is_none();
         let shadow =
             (observe && is_alone).then(|| shadow(site, common, settings, tasks)).transpose()?;
-        let disk = common.disk.map(|disk| SiteDisk::new(disk, &site.name));
-        let origin = Arc::new(OriginPool::new(
-            &site.origin.authority,
-            config.limits.connect_timeout,
-            config.limits.origin_timeout,
-            clock,
-        ));
-        tasks.push(tokio::spawn(drop_stale(Arc::clone(&origin), supervisor.phase())));
+        let origin = origin(site, common);
+        tasks.push(tokio::spawn(drop_stale(Arc::downgrade(&origin), supervisor.phase())));
         Ok(Self {
             name: site.name.as_str().into(),
             supervisor,
             shadow,
             origin,
             pool,
-            store: Arc::new(Store::new(scenario.cache.size_mb << 20, disk)),
+            store: store(site, &scenario, common),
             rules: site.cache.rules(&scenario.cache),
-            refresher: Refresher::default(),
-            wishes: Wishes::default(),
+            refresher: Arc::default(),
+            wishes: Arc::default(),
             flights: Arc::default(),
-            classifier: Mutex::new(Classifier::new(site.clients.clone())),
-            presence: Presence::default(),
+            classifier: Arc::new(Mutex::new(Classifier::new(site.clients.clone()))),
+            presence: Arc::default(),
             waiting_page,
-            counters: Counters::default(),
+            counters: Arc::default(),
             frontier: (is_alone && config.admin.is_some())
                 .then(|| frontier(site, &scenario, clock)),
             meters,
@@ -255,9 +255,21 @@ fn power_states(site: &SiteConfig, scenario: &Scenario) -> PowerStates {
     }
 }
 
-fn frontier(site: &SiteConfig, scenario: &Scenario, clock: &Clock) -> Mutex<Frontier> {
+fn frontier(site: &SiteConfig, scenario: &Scenario, clock: &Clock) -> Arc<Mutex<Frontier>> {
+    let (rules, delay) = binding(site, scenario);
+    Arc::new(Mutex::new(Frontier::new(clock.now().mono, rules, delay)))
+}
+
+/// By what the frontier of a site goes.
+fn binding(site: &SiteConfig, scenario: &Scenario) -> (Constraints, Duration) {
     let rules = Constraints { states: power_states(site, scenario), ..scenario.constraints() };
-    Mutex::new(Frontier::new(clock.now().mono, rules, scenario.sla.delay))
+    (rules, scenario.sla.delay)
+}
+
+/// The cache of a site, which is empty, and its part of the disk behind it.
+fn store(site: &SiteConfig, scenario: &Scenario, common: &Common<'_>) -> Arc<Store> {
+    let disk = common.disk.map(|disk| SiteDisk::new(disk, &site.name));
+    Arc::new(Store::new(scenario.cache.size_mb << 20, disk))
 }
 
 /// What turns the bill of a site into joules and money.
@@ -322,6 +334,7 @@ fn shadow(
         shelf,
         meters: Meters::default(),
         chronicle: None,
+        handed: None,
     };
     let server = &common.config.scenario_of(site).server;
     let mind = (settings, policy);
@@ -331,9 +344,17 @@ fn shadow(
     Ok(shadow)
 }
 
+/// Connections to the server of a site.
+fn origin(site: &SiteConfig, common: &Common<'_>) -> Arc<OriginPool> {
+    let limits = &common.config.limits;
+    let (connect, answer) = (limits.connect_timeout, limits.origin_timeout);
+    Arc::new(OriginPool::new(&site.origin.authority, connect, answer, common.clock))
+}
+
 /// A server that slept does not know its connections any more: none is used again.
-pub(crate) async fn drop_stale(origin: Arc<OriginPool>, mut phase: watch::Receiver<Phase>) {
+pub(crate) async fn drop_stale(origin: Weak<OriginPool>, mut phase: watch::Receiver<Phase>) {
     while phase.changed().await.is_ok() {
+        let Some(origin) = origin.upgrade() else { return };
         if *phase.borrow_and_update() != Phase::Awake {
             origin.close_idle();
         }

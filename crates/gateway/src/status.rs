@@ -23,6 +23,7 @@ use crate::access::Answered;
 use crate::gateway::Gateway;
 use crate::machine::Machine;
 use crate::metering::Feed;
+use crate::reload::ReloadStatus;
 use crate::shadow::WouldDelay;
 use crate::site::Site;
 use crate::supervisor::SupervisorStatus;
@@ -43,6 +44,9 @@ pub struct Status {
     /// What is passed through, as `[[tcp]]` says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tcp: Vec<TcpStatus>,
+    /// How the last reload went, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reload: Option<ReloadStatus>,
 }
 
 /// A machine that carries servers.
@@ -244,6 +248,7 @@ impl Gateway {
             machines: self.machines.iter().map(|it| self.machine_status(it)).collect(),
             disk_cache: self.disk.as_ref().map(|disk| disk.status()),
             tcp: self.services_status(),
+            reload: self.last_reload(),
         }
     }
 

@@ -1,6 +1,8 @@
 //! Drives the power manager of one server: runs its timers, carries out its commands, writes its
 //! journal, and tells those who wait when the server is awake.
 
+mod calls;
+mod causes;
 mod exchanges;
 mod hands;
 mod look;
@@ -13,7 +15,7 @@ use std::time::Duration;
 use nightwatt_clock::Clock;
 use nightwatt_model::ledger::Bill;
 use nightwatt_model::policy::admission::Route;
-use nightwatt_model::policy::lifecycle::{Change, Command, Phase, Report};
+use nightwatt_model::policy::lifecycle::{Change, Command, Handed, Phase, Report};
 use nightwatt_model::policy::manager::{
     Action, Cause, Knock, Memory, Order, PowerManager, Settings,
 };
@@ -22,6 +24,8 @@ use nightwatt_model::time::{Mono, Now};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
+use self::calls::{Call, Parked, Underway};
+pub(crate) use self::calls::{Retuning, end};
 pub(crate) use self::hands::Hands;
 pub(crate) use self::look::SupervisorStatus;
 use crate::journal::{Journal, Record, WakeCause};
@@ -49,6 +53,8 @@ pub(crate) struct Records {
     pub(crate) meters: Meters,
     /// What it did and used before, if anybody is to be shown that.
     pub(crate) chronicle: Option<Chronicle>,
+    /// Where another process let go of it.
+    pub(crate) handed: Option<Handed>,
 }
 
 /// One server under supervision.
@@ -61,6 +67,9 @@ pub(crate) struct Supervisor {
     sleeps: watch::Sender<u64>,
     /// Whether now is a good time for what nobody asked for.
     free: watch::Sender<bool>,
+    /// Whether anybody is served or waits.
+    busy: watch::Sender<bool>,
+    calls: mpsc::UnboundedSender<Call>,
     actions: mpsc::UnboundedSender<Action>,
     /// Counts the answers of probes.
     probed: watch::Sender<u64>,
@@ -95,6 +104,9 @@ struct Driver {
     journal: Option<Journal>,
     shelf: Option<Shelf>,
     actions: mpsc::UnboundedReceiver<Action>,
+    calls: mpsc::UnboundedReceiver<Call>,
+    /// While another process has the server: what is needed to have it back.
+    parked: Option<Parked>,
     written: Mono,
     /// When the lessons were stored last.
     lessons_stored: Mono,
@@ -104,7 +116,7 @@ struct Driver {
     waking_since: Option<Mono>,
     /// Wake loops told of.
     wake_loops: u64,
-    command: Option<JoinHandle<()>>,
+    command: Option<Underway>,
     listener: JoinHandle<()>,
 }
 
@@ -129,13 +141,14 @@ impl Supervisor {
         clock: &Clock,
         (settings, policy): (Settings, AnyPolicy),
         hands: Hands,
-        Records { journal, memory, shelf, meters, chronicle }: Records,
+        Records { journal, memory, shelf, meters, chronicle, handed }: Records,
     ) -> (Arc<Self>, JoinHandle<()>) {
         let now = clock.now();
         let mut manager = PowerManager::new(settings, policy, memory, now);
         meters.announce(&mut manager);
         let settle_at = if meters.are_none() { Mono::NEVER } else { now.mono + SETTLE_EVERY };
         let (actions, queue) = mpsc::unbounded_channel();
+        let (calls, called) = mpsc::unbounded_channel();
         let first = Managed {
             manager,
             meters,
@@ -153,6 +166,8 @@ impl Supervisor {
             phase: watch::Sender::new(Phase::Unknown),
             sleeps: watch::Sender::new(0),
             free: watch::Sender::new(false),
+            busy: watch::Sender::new(false),
+            calls,
             actions,
             probed: watch::Sender::new(0),
             rearm: Notify::new(),
@@ -160,6 +175,10 @@ impl Supervisor {
             tally: ServerTally::default(),
             chronicle: Mutex::new(chronicle),
         });
+        if let Some(handed) = handed {
+            supervisor.with(|managed, actions| managed.manager.take_over(now, &handed, actions));
+            supervisor.phase.send_replace(supervisor.phase_now());
+        }
         let hands = Arc::new(hands);
         let driver = Driver {
             supervisor: Arc::clone(&supervisor),
@@ -168,6 +187,8 @@ impl Supervisor {
             journal,
             shelf,
             actions: queue,
+            calls: called,
+            parked: None,
             written: now.mono,
             lessons_stored: now.mono,
             settle_at,
@@ -197,12 +218,19 @@ impl Supervisor {
             managed.free = free;
             self.free.send_replace(free);
         }
+        let busy = managed.is_busy();
+        self.busy.send_if_modified(|was| std::mem::replace(was, busy) != busy);
         let earlier = managed.manager.next_timer() < managed.armed;
         drop(managed);
         if earlier {
             self.rearm.notify_one();
         }
         result
+    }
+
+    /// The time it goes by.
+    pub(crate) const fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// Its name.
@@ -382,6 +410,7 @@ impl Driver {
                     Some(action) => self.act(action),
                     None => return,
                 },
+                Some(call) = self.calls.recv() => self.answer(call).await,
                 () = supervisor.rearm.notified() => {}
                 () = supervisor.clock.sleep_until(due) => self.tick(),
             }
@@ -413,17 +442,19 @@ impl Driver {
     /// Starts a command; the one before, if it still runs, is about something no longer wanted.
     fn carry_out(&mut self, command: Command) {
         if let Some(old) = self.command.take() {
-            old.abort();
+            old.task.abort();
         }
         let supervisor = Arc::clone(&self.supervisor);
         let hands = Arc::clone(&self.hands);
-        self.command = Some(tokio::spawn(async move {
+        let is_wake = matches!(command, Command::Wake(_));
+        let task = tokio::spawn(async move {
             let report = hands.carry_out(command, &supervisor).await;
             supervisor.report(report);
             if matches!(report, Report::Probed(..)) {
                 supervisor.probed.send_modify(|count| *count += 1);
             }
-        }));
+        });
+        self.command = Some(Underway { is_wake, task });
     }
 
     fn changed(&mut self, change: Change, cause: Option<Cause>) {
@@ -530,6 +561,13 @@ impl Driver {
         self.supervisor.remember(record);
     }
 
+    /// Writes all that there is to write: the driver ends, or leaves the server to another process.
+    fn settle_books(&mut self) {
+        self.write_hours(true);
+        self.write(None, None);
+        self.store_lessons();
+    }
+
     /// Stores what the policy has learned.
     fn store_lessons(&mut self) {
         let now = self.supervisor.clock.now();
@@ -545,40 +583,15 @@ impl Drop for Driver {
     /// The last record, when the gateway stops in good order, and the last lesson.
     fn drop(&mut self) {
         if let Some(command) = &self.command {
-            command.abort();
+            command.task.abort();
         }
         self.listener.abort();
-        self.write_hours(true);
-        self.write(None, None);
-        self.store_lessons();
+        self.settle_books();
     }
 }
 
 impl Managed {
     fn book(&mut self, now: Now, stops: bool) {
         self.meters.book(&mut self.manager, now, stops);
-    }
-
-    fn name_cause(&mut self, cause: Cause) -> WakeCause {
-        match cause {
-            Cause::CrawlWindow => WakeCause::CrawlWindow,
-            Cause::Policy => WakeCause::Policy,
-            Cause::Operator => WakeCause::Operator,
-            Cause::Request(id) => {
-                let asker = self.askers.iter().find(|(asker, _)| *asker == id);
-                asker.map_or_else(|| unnamed(id), |(_, cause)| cause.clone())
-            }
-        }
-    }
-}
-
-/// Only after more askers than are remembered.
-fn unnamed(id: u64) -> WakeCause {
-    WakeCause::Request {
-        id: id.to_string(),
-        client: String::new(),
-        class: String::new(),
-        agent: None,
-        line: String::new(),
     }
 }

@@ -29,6 +29,7 @@ use http_body_util::BodyExt;
 use nightwatt_httpcache::RequestDirectives;
 use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::policy::lifecycle::Phase;
+use tokio::sync::watch;
 
 pub(crate) use self::order::is_anybodys;
 use self::order::{Errand, Order, Plain};
@@ -37,6 +38,7 @@ use crate::forward::{Exchange, Forwarding};
 use crate::gateway::Gateway;
 use crate::hit::{Found, head_of};
 use crate::hold::Spool;
+use crate::live::Live;
 use crate::metrics::WarmedUp;
 use crate::site::Site;
 use crate::store::Sake;
@@ -54,14 +56,18 @@ const LOOKED_AT: usize = 512;
 const WISHED: u64 = 4;
 
 /// Warms the site's cache up whenever its server is awake.
-pub(crate) async fn run(gateway: Arc<Gateway>, site: usize) {
-    let mut phase = gateway.sites[site].supervisor.phase();
+pub(crate) async fn run(mut live: Live, site: Arc<str>, mut phase: watch::Receiver<Phase>) {
     while phase.wait_for(|it| *it == Phase::Awake).await.is_ok() {
+        let gateway = live.now();
+        let Some((site, served)) = gateway.site_named(&site) else { return };
         let period = Period::new(&gateway, site);
+        let warms_up = served.warms_up();
         tokio::select! {
             biased;
             _ = phase.wait_for(|it| *it != Phase::Awake) => {}
-            () = period.run() => {}
+            // It goes by what the present configuration says.
+            () = live.changed() => {}
+            () = period.run(), if warms_up => {}
         }
     }
 }

@@ -129,14 +129,15 @@ impl<S: Service> Connection<S> {
             return Poll::Ready(event);
         }
         loop {
-            if is_stopping && self.buffer.is_empty() {
-                return Poll::Ready(Event::Over);
-            }
             let mut scratch = [std::mem::MaybeUninit::uninit(); SCRATCH];
             let mut read = ReadBuf::uninit(&mut scratch);
             match Pin::new(&mut self.stream).poll_read(cx, &mut read) {
                 Poll::Ready(Ok(())) if !read.filled().is_empty() => {}
                 Poll::Ready(_) => return Poll::Ready(Event::Over),
+                // What has come already is answered first.
+                Poll::Pending if is_stopping && self.buffer.is_empty() => {
+                    return Poll::Ready(Event::Over);
+                }
                 Poll::Pending => return self.poll_patience(cx),
             }
             let event = if self.buffer.is_empty() {

@@ -75,7 +75,7 @@ fn obey(args: &AgentConfigArgs, log: &LogArgs, json: bool) -> Result<ExitStatus,
             output::say(&format!("obeys {} on {} (UDP)", names.join(", "), addresses.join(", ")))?;
         }
         let stop = async {
-            let signal = signals.next().await;
+            let signal = signals.end().await;
             tracing::info!(signal, "stopping");
         };
         agent.run(stop).await.map_err(|error| failed(&error))?;

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &ExportArgs) -> Result<ExitStatus, Failure> {
         }
         tokio::select! {
             () = export::serve(listener, source, clock.clone()) => {}
-            _ = signals.next() => {}
+            _ = signals.end() => {}
         }
         stop.stop();
         Ok(ExitStatus::Success)

@@ -22,6 +22,7 @@ pub(crate) mod origin;
 pub(crate) mod published;
 pub(crate) mod purge;
 pub(crate) mod record;
+pub(crate) mod reload;
 pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod reproduce;

@@ -57,7 +57,7 @@ async fn serve(args: &OriginArgs, clock: Clock) -> Result<ExitStatus, Failure> {
         output::say(&format!("listening on {address}"))?;
     }
     let stop = async {
-        signals.next().await;
+        signals.end().await;
     };
     serve_origin(listener, options, stop).await.map_err(|error| {
         Failure::failed(&error).hint("check the path of `--record`, and that its disk is not full")

@@ -1,13 +1,15 @@
 //! `nightwatt serve`: the gateway itself.
 
+mod process;
+
 use std::fmt::Write;
-use std::sync::Arc;
 
 use nightwatt_clock::Clock;
 use nightwatt_gateway::status::{ShadowStatus, SiteStatus, Status};
-use nightwatt_gateway::{Config, Gateway, Options, StartError};
+use nightwatt_gateway::{Config, Gateway, Inherited, Options, Predecessor, StartError};
 use serde_json::{Value, json};
 
+use self::process::Process;
 use crate::ExitStatus;
 use crate::args::ServeArgs;
 use crate::control;
@@ -15,22 +17,31 @@ use crate::errors::Failure;
 use crate::figures::{counted, energy, part, percent, provenance, ratio, seconds};
 use crate::logging;
 use crate::output;
+use crate::service_manager::{self, ServiceManager};
 use crate::signals::Signals;
 
 /// Serves until a signal.
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitStatus, Failure> {
+    let inherited = service_manager::sockets()?;
     let config = control::load(&args.config)?;
     logging::start(&args.log)?;
     let clock = Clock::real();
     let runtime = clock.runtime().map_err(|error| Failure::because("cannot start", &error))?;
-    runtime.block_on(serve(args, config, clock))
+    runtime.block_on(serve(args, (config, inherited), clock))
 }
 
-async fn serve(args: &ServeArgs, config: Config, clock: Clock) -> Result<ExitStatus, Failure> {
-    let mut signals = Signals::catch()?;
+async fn serve(
+    args: &ServeArgs,
+    (config, inherited): (Config, Inherited),
+    clock: Clock,
+) -> Result<ExitStatus, Failure> {
+    let signals = Signals::catch()?.and_reload()?;
+    let manager = ServiceManager::from_environment()?;
     let introduction = Introduction::of(&config, args.observe);
+    let (predecessor, inherited) = predecessor(args, &config, inherited)?;
     let options = Options { observe: args.observe, ..Options::default() };
-    let running = Gateway::start(config, clock, options).map_err(|error| {
+    let running = Gateway::start_from(config, clock.clone(), options, inherited, predecessor);
+    let running = running.map_err(|error| {
         let hint = match &error {
             StartError::Power { source, .. } => Some(source.hint()),
             _ => error.hint(),
@@ -41,19 +52,21 @@ async fn serve(args: &ServeArgs, config: Config, clock: Clock) -> Result<ExitSta
     let admin = running.admin.map(|it| it.to_string());
     let gates: Vec<String> = running.gate_addresses.iter().map(ToString::to_string).collect();
     introduction.say((&addresses, &gates), admin.as_deref(), args.json)?;
-    let gateway = Arc::clone(&running.gateway);
-    let signal = signals.next().await;
-    tracing::info!(signal, "stopping: running exchanges may end");
-    tokio::select! {
-        () = running.stop() => {}
-        signal = signals.next() => {
-            report(&gateway.status(), args)?;
-            tracing::warn!(signal, "stopping at once: exchanges under way are cut off");
-            return Ok(ExitStatus::Failed);
-        }
+    Process { args, running, clock, manager, signals }.run().await
+}
+
+/// With `--replace`: the process that serves now, and its sockets.
+fn predecessor(
+    args: &ServeArgs,
+    config: &Config,
+    inherited: Inherited,
+) -> Result<(Option<Predecessor>, Inherited), Failure> {
+    if !args.replace {
+        return Ok((None, inherited));
     }
-    report(&gateway.status(), args)?;
-    Ok(ExitStatus::Success)
+    let asked = Predecessor::ask(&config.control_socket());
+    let asked = asked.map_err(|error| Failure::failed(&error).hint(error.hint()))?;
+    Ok(asked.map_or((None, inherited), |(process, sockets)| (Some(process), sockets)))
 }
 
 /// What is said once the gateway listens.

@@ -43,6 +43,9 @@ fn page(status: &Status) -> String {
     if status.observe {
         text.push_str("shadow mode: servers are left alone\n\n");
     }
+    if let Some(why) = status.reload.as_ref().and_then(|it| it.refused.as_ref()) {
+        let _ = writeln!(text, "not reloaded, the configuration before still holds:\n{why}\n");
+    }
     for (index, site) in status.sites.iter().enumerate() {
         if index > 0 {
             text.push('\n');

@@ -75,6 +75,11 @@ pub(crate) fn connect(to: SocketAddr) -> io::Result<TcpStream> {
 
 /// Reads one answer. Every answer here says how long it is.
 pub(crate) fn receive(mut stream: TcpStream) -> io::Result<Reply> {
+    receive_from(&mut stream)
+}
+
+/// Reads one answer of a connection that is kept.
+pub(crate) fn receive_from(stream: &mut TcpStream) -> io::Result<Reply> {
     let (mut bytes, mut part) = (Vec::new(), [0; 16_384]);
     loop {
         let read = stream.read(&mut part)?;

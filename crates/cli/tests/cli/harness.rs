@@ -163,14 +163,27 @@ origin = "http://ORIGIN"
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
+    /// Writes its configuration with one text in the place of another.
+    pub(crate) fn reconfigure(&self, from: &str, to: &str) {
+        let config = self.read("nightwatt.toml");
+        assert!(config.contains(from), "{from:?} is not in {config}");
+        let config = config.replacen(from, to, 1);
+        fs::write(self.path("nightwatt.toml"), config).expect("the configuration is written");
+    }
+
     fn config(&self) -> String {
         self.path("nightwatt.toml").display().to_string()
     }
 
     /// Starts the gateway; it listens when this returns.
     pub(crate) fn serve(&self, args: &[&str]) -> Gateway {
+        self.serve_by(program(), args)
+    }
+
+    /// As [`serve`](Self::serve), by a program that ends as ours, with what it is given.
+    pub(crate) fn serve_by(&self, mut program: Command, args: &[&str]) -> Gateway {
         let log = fs::File::options().create(true).append(true).open(self.path("serve.log"));
-        let mut child = program()
+        let mut child = program
             .args(["serve", "--json", "--log-format", "json", "-c", &self.config()])
             .args(args)
             .stdout(Stdio::piped())
@@ -305,6 +318,10 @@ impl Gateway {
             last = self.status();
             (last["state"] == state).then(|| last.clone())
         })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

@@ -27,6 +27,8 @@ mod measure;
 mod meter_checks;
 mod mining;
 mod observe;
+mod operate;
+mod operate_load;
 mod pool;
 mod published;
 mod real_logs;

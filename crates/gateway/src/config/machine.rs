@@ -16,7 +16,7 @@ use super::{
 
 /// A machine that carries servers, or other machines: a host of guests, a guest with containers, or
 /// one machine with several sites.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineConfig {
     /// In logs, status and file names; sites and machines name it in `on`.

@@ -87,7 +87,7 @@ pub struct KindConfig {
 }
 
 /// One server of a pool.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerConfig {
     /// In logs, status and file names.

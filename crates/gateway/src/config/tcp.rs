@@ -15,7 +15,7 @@ use crate::passthrough::UNKNOWN;
 
 /// A service behind the gateway whose bytes are passed through: SSH, Git, media, TLS that ends at the
 /// server.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TcpConfig {
     /// In logs, status and metrics.

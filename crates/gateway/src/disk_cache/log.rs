@@ -68,6 +68,15 @@ pub struct Shared<S> {
 }
 
 impl<S: Storage> Shared<S> {
+    /// Of segments that nobody has looked at yet.
+    pub(super) fn new(storage: S) -> Arc<Self> {
+        Arc::new(Self { storage, index: Mutex::default() })
+    }
+
+    pub(super) const fn storage(&self) -> &S {
+        &self.storage
+    }
+
     /// What is there.
     pub fn index(&self) -> MutexGuard<'_, Index> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
@@ -139,9 +148,18 @@ impl<S: Storage> Log<S> {
         secret: u64,
         is_late: &dyn Fn() -> bool,
     ) -> io::Result<(Self, Found)> {
-        let mut found = scan(&storage, bounds.records, is_late)?;
-        let index = Mutex::new(std::mem::take(&mut found.index));
-        let shared = Arc::new(Shared { storage, index });
+        Self::look(Shared::new(storage), bounds, secret, is_late)
+    }
+
+    /// The same for readers that are there already: somebody else may have written meanwhile.
+    pub(super) fn look(
+        shared: Arc<Shared<S>>,
+        bounds: Bounds,
+        secret: u64,
+        is_late: &dyn Fn() -> bool,
+    ) -> io::Result<(Self, Found)> {
+        let mut found = scan(&shared.storage, bounds.records, is_late)?;
+        *shared.index() = std::mem::take(&mut found.index);
         let last = shared.index().segments.keys().next_back().copied().unwrap_or(0);
         let mut log = Self { shared, bounds, secret, current: None, last };
         // The bound may have been lowered.

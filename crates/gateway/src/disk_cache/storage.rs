@@ -39,7 +39,7 @@ pub struct Folder {
     /// The segment that was last written to.
     open: Mutex<Option<(u64, File)>>,
     /// Two must not write the same segments. It goes with the process, however that ends.
-    _lock: File,
+    lock: File,
 }
 
 impl Folder {
@@ -54,12 +54,26 @@ impl Folder {
         let mut lock = OpenOptions::new();
         let lock = lock.write(true).create(true).truncate(false).mode(0o600);
         let lock = lock.open(path.join("lock"))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::WouldBlock.into()),
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
-        Ok(Self { path: path.to_owned(), names, open: Mutex::default(), _lock: lock })
+        let folder = Self { path: path.to_owned(), names, open: Mutex::default(), lock };
+        folder.lock()?;
+        Ok(folder)
+    }
+
+    /// Has it for this process.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if another process has it.
+    pub(super) fn lock(&self) -> io::Result<()> {
+        self.lock.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => io::ErrorKind::WouldBlock.into(),
+            TryLockError::Error(error) => error,
+        })
+    }
+
+    /// Lets another process have it.
+    pub(super) fn unlock(&self) -> io::Result<()> {
+        self.lock.unlock()
     }
 
     fn name(&self, segment: u64) -> PathBuf {

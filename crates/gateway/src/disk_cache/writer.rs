@@ -22,6 +22,7 @@ use super::record::{HEAD, Meta, Name, variant};
 use super::storage::Folder;
 use super::{DiskCache, LONGEST_NAME, SiteDisk, Tally};
 use crate::gateway::Gateway;
+use crate::live::Live;
 use crate::store::{Object, Popularity, Store};
 use crate::warm_up::is_anybodys;
 
@@ -104,16 +105,17 @@ impl Writer {
 }
 
 /// Looks every five minutes for what is worth being written.
-pub(crate) async fn run(gateway: Arc<Gateway>) {
+async fn run(mut live: Live) {
     loop {
-        gateway.clock.sleep(EVERY).await;
-        write_back(&gateway).await;
+        let clock = live.now().clock.clone();
+        clock.sleep(EVERY).await;
+        write_back(&live.now()).await;
     }
 }
 
 /// Writes what is worth it now.
 pub(crate) async fn write_back(gateway: &Gateway) {
-    let Some(disk) = &gateway.disk else { return };
+    let Some(disk) = gateway.disk.as_ref().filter(|it| it.is_open()) else { return };
     let _debt = gateway.clock.owe();
     // What is outdated while this goes on has its turn the next time.
     let outdated = disk.shared.index().outdated();
@@ -227,7 +229,7 @@ fn worth(store: &Arc<Store>, disk: &SiteDisk, key: CacheKey, object: Arc<Object>
 
 impl DiskCache {
     /// Begins to look for what is worth being written.
-    pub(crate) fn drive(gateway: &Arc<Gateway>) -> Option<tokio::task::JoinHandle<()>> {
-        gateway.disk.as_ref().map(|_| tokio::spawn(run(Arc::clone(gateway))))
+    pub(crate) fn drive(mut live: Live) -> Option<tokio::task::JoinHandle<()>> {
+        live.now().disk.as_ref().map(|_| tokio::spawn(run(live.clone())))
     }
 }

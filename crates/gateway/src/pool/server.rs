@@ -114,7 +114,7 @@ impl PoolServer {
             clock,
         );
         let origin = Arc::new(origin);
-        tasks.push(tokio::spawn(drop_stale(Arc::clone(&origin), supervisor.phase())));
+        tasks.push(tokio::spawn(drop_stale(Arc::downgrade(&origin), supervisor.phase())));
         Ok(Self {
             supervisor,
             origin,

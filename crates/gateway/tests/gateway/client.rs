@@ -42,6 +42,12 @@ impl Ask {
         self
     }
 
+    /// Of another host.
+    pub(crate) fn host(mut self, host: &str) -> Self {
+        self.fields[0].1 = host.to_owned();
+        self
+    }
+
     pub(crate) fn with_body(mut self, body: &str) -> Self {
         self.body = body.as_bytes().to_vec();
         self

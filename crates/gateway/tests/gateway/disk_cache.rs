@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use nightwatt_gateway::Config;
 use nightwatt_gateway::config::DiskConfig;
 use nightwatt_gateway::control::{Order, Reply};
+use nightwatt_gateway::{Config, ReloadError};
 
 use crate::client::{ask, get};
 use crate::origin::{Says, ok, status};
@@ -309,5 +309,27 @@ fn what_is_on_the_disk_alone_is_renewed_while_the_server_is_awake() {
         let asked: Vec<String> =
             stage.origin.seen()[before..].iter().map(|seen| seen.target.clone()).collect();
         assert_eq!(asked, ["/a"], "by nobody's asking");
+    });
+}
+
+#[test]
+fn a_reload_keeps_the_disk_and_a_cache_that_begins_empty_finds_there_what_it_had() {
+    with_disk(awake()).play(async |stage| {
+        stage.origin.says(fresh("kept"));
+        twice(stage, "/a").await;
+        stage.pass(secs(301)).await;
+        stage.reload(|config| config.scenario.cache.size_mb = 1).await.unwrap();
+        assert_eq!(stage.status().cache.0, 0);
+        let got = stage.ask(get("/a")).await;
+        assert_eq!((got.how(), got.text()), ((200, "cache"), "kept"));
+        assert_eq!(stage.disk_status().read, 1);
+        twice(stage, "/b").await;
+        stage.pass(secs(301)).await;
+        assert_eq!(stage.disk_status().answers, 2, "it is looked on for what is worth it");
+        let elsewhere = stage.reload(|config| config.cache.disk = None).await.unwrap_err();
+        assert!(
+            matches!(&elsewhere, ReloadError::Fixed(what) if *what == ["`cache.disk`"]),
+            "{elsewhere}"
+        );
     });
 }

@@ -250,3 +250,44 @@ fn a_pool_has_no_gate() {
         assert!(got.text().contains("several servers"), "{}", got.text());
     });
 }
+
+#[test]
+fn what_was_let_through_stays_when_the_configuration_is_read_again_and_is_quiet_by_the_new_one() {
+    gated(awake()).play(async |stage| {
+        let old = stage.gate_address();
+        assert_eq!(ask(stage, about("GET", "/a").agent("curl/8")).await.how(), (204, "server"));
+        let change = |config: &mut Config| {
+            config.site[0].wakes_per_client_and_hour = 3;
+            let gate = config.gate.as_mut().unwrap();
+            (gate.listen, gate.quiet) = (vec!["127.0.0.2:0".parse().unwrap()], secs(20));
+        };
+        stage.reload(change).await.unwrap();
+        assert_ne!(stage.gate_address(), old);
+        stage.pass(secs(15)).await;
+        assert_eq!(stage.state(), "awake", "it is with the server");
+        stage.pass(secs(25)).await;
+        assert_eq!(stage.state(), "asleep", "it would be with the server yet by the quiet before");
+        // A minute later nobody listens at the old address any more.
+        stage.pass(secs(60)).await;
+        assert!(std::net::TcpStream::connect(old).is_err());
+        assert_eq!(ask(stage, about("GET", "/a").agent(CRAWLER)).await.how(), (503, "crawler"));
+        stage.reload(|config| config.gate = None).await.unwrap();
+        assert!(stage.running_status().reload.is_some_and(|it| it.refused.is_none()));
+    });
+}
+
+#[test]
+fn a_proxy_that_is_connected_is_told_when_its_address_goes() {
+    gated(awake()).play(async |stage| {
+        let mut kept = Client::connect_to(stage, stage.gate_address()).await;
+        kept.send(&about("GET", "/a").agent("curl/8")).await;
+        assert_eq!(kept.answer().await.field("connection"), None);
+        let elsewhere = |config: &mut Config| {
+            config.gate.as_mut().unwrap().listen = vec!["127.0.0.2:0".parse().unwrap()];
+        };
+        stage.reload(elsewhere).await.unwrap();
+        kept.send(&about("GET", "/a").agent("curl/8")).await;
+        let last = kept.answer().await;
+        assert_eq!((last.how(), last.field("connection")), ((204, "server"), Some("close")));
+    });
+}

@@ -28,6 +28,7 @@ mod passthrough_programs;
 mod passthrough_trouble;
 mod pool;
 mod pool_trouble;
+mod reloading;
 mod short_way;
 mod site_rules;
 mod sleeping;

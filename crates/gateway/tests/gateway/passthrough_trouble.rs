@@ -343,6 +343,25 @@ fn a_service_that_leads_back_to_nightwatt_is_refused_at_its_first_connection() {
 }
 
 #[test]
+fn a_service_leads_back_to_nightwatt_since_it_was_read_again_and_is_refused() {
+    let (setup, listener) = with_echo(awake(), "");
+    let own = listener.local_addr().unwrap();
+    drop(listener);
+    let setup = setup.with(move |config| {
+        config.tcp[0].origin = TcpOrigin { host: Some("127.0.0.3".into()), port: own.port() };
+    });
+    setup.play(async |stage| {
+        let all = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), own.port());
+        stage.reload(|config| config.tcp[0].listen = vec![all]).await.unwrap();
+        assert_eq!(stage.tcp_addresses(), [all]);
+        let mut caller = Caller::connect_to(stage, own).await;
+        assert_eq!(caller.rest(stage).await, Err(ErrorKind::ConnectionReset));
+        settle(&stage.clock).await;
+        assert_eq!(outcome(stage, "loops"), 1);
+    });
+}
+
+#[test]
 fn the_port_of_a_header_is_read_whole_and_passed_on() {
     let (setup, listener) = with_echo(awake(), "send_proxy_protocol = \"v1\"");
     let setup = setup.with(|config| config.proxy_protocol = vec!["127.0.0.0/8".parse().unwrap()]);

@@ -10,8 +10,12 @@ use nightwatt_clock::Clock;
 use nightwatt_gateway::control::{Order, Reply, ask as order};
 use nightwatt_gateway::journal::{self, Record};
 use nightwatt_gateway::metering::Feed;
-use nightwatt_gateway::status::{DiskStatus, MachineStatus, PoolStatus, SiteStatus, TcpStatus};
-use nightwatt_gateway::{Config, Extras, Gateway, Options, Running, StartError};
+use nightwatt_gateway::status::{
+    DiskStatus, MachineStatus, PoolStatus, SiteStatus, Status, TcpStatus,
+};
+use nightwatt_gateway::{
+    Config, Extras, Gateway, Options, ReloadError, Reloaded, Running, StartError,
+};
 use nightwatt_model::policy::sleep::PolicyChoice;
 use nightwatt_model::time::{Mono, Wall};
 use nightwatt_power::simulated::{self, Simulated};
@@ -365,6 +369,28 @@ impl Stage {
     pub(crate) async fn stop(&mut self) {
         let running = self.running.take().expect("a gateway that runs");
         watched("the gateway to stop", running.stop()).await;
+    }
+
+    /// Has the gateway go on with another configuration.
+    pub(crate) async fn reload(
+        &mut self,
+        change: impl FnOnce(&mut Config),
+    ) -> Result<Reloaded, ReloadError> {
+        let mut config = self.config.clone();
+        change(&mut config);
+        let running = self.running.as_mut().expect("a gateway that runs");
+        let done = running.reload(config.clone(), Options::default());
+        let done = watched("the reload", done).await;
+        if done.is_ok() {
+            self.config = config;
+        }
+        settle(&self.clock).await;
+        done
+    }
+
+    /// Everything there is to know.
+    pub(crate) fn running_status(&self) -> Status {
+        self.running().gateway.status()
     }
 
     fn running(&self) -> &Running {

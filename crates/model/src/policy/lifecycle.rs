@@ -1,5 +1,6 @@
 //! A server that sleeps and wakes: its states, and how failures are retried without a loop.
 
+mod anew;
 mod change;
 mod heard;
 mod patience;
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::anew::Handed;
 pub use self::change::Change;
 pub use self::patience::Patience;
 use crate::time::Mono;

@@ -4,6 +4,7 @@
 //! The gateway drives it with real requests, shadow mode with a pretended server, the simulator with
 //! a log. Whatever it decides, it decides here.
 
+mod anew;
 mod background;
 mod breaker;
 mod crawl;

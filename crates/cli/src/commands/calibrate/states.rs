@@ -87,7 +87,7 @@ fn driven(args: &StatesArgs, config: &Path) -> Result<StatesFound, Failure> {
     let found = runtime.block_on(async {
         let mut signals = Signals::catch()?;
         let stop = async {
-            let signal = signals.next().await;
+            let signal = signals.end().await;
             output::complain(&format!("{signal}: the machine is woken before this ends"));
         };
         let found = states::drive::run(&options, &clock, stop, tell).await;

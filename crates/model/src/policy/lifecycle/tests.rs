@@ -1,5 +1,7 @@
 //! Stories of one server that obeys, fails or is moved by others.
 
+mod anew;
+
 use super::*;
 
 /// A lifecycle with its clock and the commands it gave.

@@ -1,0 +1,31 @@
+//! `nightwatt reload`: a running gateway reads its configuration again.
+
+use nightwatt_gateway::Reloaded;
+
+use crate::ExitStatus;
+use crate::args::ReloadArgs;
+use crate::control;
+use crate::errors::Failure;
+use crate::output;
+
+/// Has it read, and says what that changed.
+pub(crate) fn run(args: &ReloadArgs) -> Result<ExitStatus, Failure> {
+    let done = control::reload(&args.gateway)?;
+    if args.gateway.json {
+        output::say_json(&done)?;
+    } else {
+        output::say(&in_words(&done))?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn in_words(Reloaded { new, changed, gone }: &Reloaded) -> String {
+    let parts = [("new", new), ("changed", changed), ("gone", gone)];
+    let parts = parts.into_iter().filter(|(_, names)| !names.is_empty());
+    let parts: Vec<String> =
+        parts.map(|(what, names)| format!("{what}: {}", names.join(", "))).collect();
+    if parts.is_empty() {
+        return "reloaded: no site or machine is otherwise than before".to_owned();
+    }
+    format!("reloaded: {}", parts.join("; "))
+}

@@ -1,0 +1,149 @@
+//! What the process does while the gateway serves: signals, reloads, the service manager's watchdog, and
+//! another process that takes over.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nightwatt_clock::Clock;
+use nightwatt_gateway::control::Demand;
+use nightwatt_gateway::{Options, Reloaded, Running, Taker};
+use nightwatt_model::time::Mono;
+
+use super::{ServeArgs, report};
+use crate::ExitStatus;
+use crate::control;
+use crate::errors::Failure;
+use crate::service_manager::ServiceManager;
+use crate::signals::{Signals, Told};
+
+/// A gateway that serves, and whom it answers to.
+pub(super) struct Process<'a> {
+    pub(super) args: &'a ServeArgs,
+    pub(super) running: Running,
+    pub(super) clock: Clock,
+    pub(super) manager: ServiceManager,
+    pub(super) signals: Signals,
+}
+
+/// How it ends.
+enum End {
+    Stopped(&'static str),
+    Replaced,
+}
+
+impl Process<'_> {
+    /// Until a signal ends it, or another process has taken over.
+    pub(super) async fn run(mut self) -> Result<ExitStatus, Failure> {
+        self.manager.ready();
+        let end = self.serve().await;
+        let Self { args, running, manager, mut signals, .. } = self;
+        let gateway = Arc::clone(&running.gateway);
+        let last = match end {
+            End::Stopped(signal) => {
+                manager.stopping();
+                tracing::info!(signal, "stopping: running exchanges may end");
+                tokio::select! {
+                    () = running.stop() => None,
+                    signal = signals.end() => Some(signal),
+                }
+            }
+            End::Replaced => {
+                tracing::info!(
+                    "another process serves now: whoever is connected here is served on"
+                );
+                tokio::select! {
+                    () = running.leave() => None,
+                    signal = signals.end() => Some(signal),
+                }
+            }
+        };
+        report(&gateway.status(), args)?;
+        let Some(signal) = last else { return Ok(ExitStatus::Success) };
+        tracing::warn!(signal, "stopping at once: exchanges under way are cut off");
+        Ok(ExitStatus::Failed)
+    }
+
+    async fn serve(&mut self) -> End {
+        let every = self.manager.hears_every();
+        let mut look_at = every.map_or(Mono::NEVER, |every| self.clock.now().mono + every);
+        loop {
+            let look = self.clock.sleep_until(look_at);
+            tokio::select! {
+                told = self.signals.next() => match told {
+                    Told::End(signal) => return End::Stopped(signal),
+                    Told::Reload => drop(self.reload().await),
+                },
+                Some(demand) = self.running.demands.recv() => match demand {
+                    Demand::Reload(answer) => drop(answer.send(self.reload().await)),
+                    Demand::HandOver(taker) => {
+                        if self.hand_over(taker).await {
+                            return End::Replaced;
+                        }
+                    }
+                },
+                () = look, if every.is_some() => {
+                    let every = every.unwrap_or_default();
+                    self.look(every).await;
+                    look_at = self.clock.now().mono + every;
+                }
+            }
+        }
+    }
+
+    /// The service manager hears that all is well only if it is: every driver has answered.
+    async fn look(&self, patience: Duration) {
+        if matches!(self.clock.timeout(patience, self.running.is_well()).await, Ok(true)) {
+            self.manager.well();
+        } else {
+            tracing::error!(
+                "something does not go on: the service manager is not told that all is well"
+            );
+        }
+    }
+
+    /// Reads the configuration again. Says why not, if it cannot be used.
+    async fn reload(&mut self) -> Result<Reloaded, String> {
+        self.manager.reloading();
+        let done = match control::load(&self.args.config) {
+            Ok(config) => {
+                let options = Options::default();
+                let done = self.running.reload(config, options).await;
+                done.map_err(|error| in_words(&Failure::failed(&error).hint(error.hint())))
+            }
+            Err(failure) => {
+                let why = in_words(&failure);
+                self.running.note_refused(why.clone());
+                Err(why)
+            }
+        };
+        match &done {
+            Ok(Reloaded { new, changed, gone }) => {
+                tracing::info!(?new, ?changed, ?gone, "the configuration was read again");
+            }
+            Err(why) => {
+                tracing::error!(why, "the configuration was not taken: the one before still holds");
+            }
+        }
+        self.manager.ready();
+        done
+    }
+
+    async fn hand_over(&mut self, mut taker: Taker) -> bool {
+        let pid = taker.pid();
+        tracing::info!(pid, "another process takes over");
+        if let Err(error) = self.running.hand_over(&mut taker).await {
+            tracing::error!(%error, hint = error.hint(), "the hand-over came to nothing");
+            return false;
+        }
+        if let Some(pid) = pid {
+            self.manager.replaced_by(pid);
+        }
+        true
+    }
+}
+
+/// Whoever shows it says that it is an error.
+fn in_words(failure: &Failure) -> String {
+    let text = failure.to_string();
+    text.strip_prefix("error: ").map(str::to_owned).unwrap_or(text)
+}

@@ -1,0 +1,95 @@
+//! The disk cache at a hand-over: another process has it, or gives it back by its end.
+
+use std::io::{Error, ErrorKind, Result};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nightwatt_httpcache::CacheKey;
+use tokio::sync::oneshot;
+
+use super::index::Index;
+use super::{DiskCache, Forgotten, SiteDisk, look, writer};
+use crate::control::{Order, Reply, ask};
+
+/// A process that ends lets go of its files one after the other.
+const ENDS: Duration = Duration::from_secs(2);
+
+impl DiskCache {
+    fn lock_heir(&self) -> MutexGuard<'_, Option<PathBuf>> {
+        self.heir.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the process answers that has it now.
+    pub(super) fn heir(&self) -> Option<PathBuf> {
+        self.lock_heir().clone()
+    }
+
+    /// Lets another process have it, which answers at `heir`. Nothing is found here any more, and nothing
+    /// written.
+    pub(crate) async fn let_go(&self, heir: &Path) {
+        {
+            // What was forgotten before is told to the disk, what comes now to the other process.
+            let mut index = self.shared.index();
+            *self.lock_heir() = Some(heir.to_owned());
+            *index = Index::default();
+        }
+        self.close().await;
+        if let Err(error) = self.shared.storage().unlock() {
+            tracing::error!(%error, "the disk cache cannot be let go");
+        }
+    }
+
+    /// Has it again: the process that was to have it has failed.
+    pub(crate) async fn take_back(self: &Arc<Self>) -> Result<()> {
+        let until = self.clock.now().mono + ENDS;
+        loop {
+            match self.shared.storage().lock() {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                done => break done?,
+            }
+            if self.clock.now().mono >= until {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+            self.clock.sleep(ENDS / 100).await;
+        }
+        let cache = Arc::clone(self);
+        let _debt = self.clock.owe();
+        let begun = tokio::task::spawn_blocking(move || cache.begin_again()).await;
+        begun.unwrap_or_else(|error| Err(Error::other(error)))
+    }
+
+    fn begin_again(&self) -> Result<()> {
+        let (log, _) = look(&self.shared, self.bounds, &self.path, &self.clock)?;
+        let writer = writer::Writer {
+            log,
+            budget: Arc::clone(&self.budget),
+            tally: Arc::clone(&self.tally),
+            clock: self.clock.clone(),
+        };
+        let (jobs, thread) = writer.start()?;
+        *self.jobs.lock().unwrap_or_else(PoisonError::into_inner) = Some(jobs);
+        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        *self.lock_heir() = None;
+        Ok(())
+    }
+}
+
+impl SiteDisk {
+    /// Has the other process forget what a request has changed that was still served here.
+    pub(super) fn have_forgotten(&self, heir: PathBuf, keys: &[CacheKey]) -> Forgotten {
+        let places = keys.iter().map(|key| format!("http://{}", key.as_str())).collect();
+        let site = Some(self.site.to_string());
+        let order = Order::Purge { site, places, prefix: false, all: false };
+        let (done, settled) = oneshot::channel();
+        tokio::spawn(async move {
+            let told = match ask(&heir, &order).await {
+                Ok(Reply::Error(why)) => Err(why),
+                Ok(_) => Ok(()),
+                Err(error) => Err(error.to_string()),
+            };
+            let _ = done.send(told);
+        });
+        Forgotten(Some((settled, self.cache.clock.clone())))
+    }
+}

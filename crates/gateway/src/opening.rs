@@ -1,0 +1,207 @@
+//! Opens what a configuration names: machines from the bottom up, then sites. What the gateway before
+//! had is taken over: whole if nothing of it changed, else as much of it as can be kept.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use nightwatt_power::Controller;
+use tokio::task::JoinHandle;
+
+use crate::config::{Config, MachineConfig, MeterConfig, SiteConfig, bottom_up};
+use crate::disk_cache::DiskCache;
+use crate::error::StartError;
+use crate::gateway::Gateway;
+use crate::machine::{Guest, Machine};
+use crate::metering::{self, Feed, Metering};
+use crate::pool::Fittings;
+use crate::site::{Common, Site};
+use crate::supervisor::{Retuning, Supervisor};
+
+/// What goes on by itself, by the name of the site or machine that it is for.
+pub(crate) type Jobs = HashMap<String, Vec<JoinHandle<()>>>;
+
+/// The opening of one configuration. Nothing of what is taken over is touched before
+/// [`commit`](Self::commit).
+pub(crate) struct Opening<'a> {
+    common: Common<'a>,
+    controllers: HashMap<String, Box<dyn Controller>>,
+    before: Option<&'a Gateway>,
+    metering: HashMap<String, Arc<Metering>>,
+    jobs: Jobs,
+    retunings: Vec<Retuning>,
+    guests: Vec<(Guest, Arc<Supervisor>)>,
+}
+
+impl<'a> Opening<'a> {
+    pub(crate) fn new(
+        common: Common<'a>,
+        controllers: HashMap<String, Box<dyn Controller>>,
+        before: Option<&'a Gateway>,
+    ) -> Self {
+        Self {
+            common,
+            controllers,
+            before,
+            metering: HashMap::new(),
+            jobs: Jobs::new(),
+            retunings: Vec::new(),
+            guests: Vec::new(),
+        }
+    }
+
+    pub(crate) fn observes(&self) -> bool {
+        self.common.options.observe
+    }
+
+    /// The disk behind the caches, if there is one.
+    pub(crate) const fn disk(&self) -> Option<&Arc<DiskCache>> {
+        self.common.disk
+    }
+
+    /// Meters that are being read.
+    pub(crate) fn metering(&mut self) -> HashMap<String, Arc<Metering>> {
+        std::mem::take(&mut self.metering)
+    }
+
+    /// All machines and sites of the configuration.
+    pub(crate) fn all(&mut self) -> Result<(Vec<Arc<Machine>>, Vec<Arc<Site>>), StartError> {
+        let opened = self.open_all();
+        if opened.is_err() {
+            // What was begun ends, and nothing has changed.
+            self.jobs.drain().flat_map(|(_, jobs)| jobs).for_each(|job| job.abort());
+        }
+        opened
+    }
+
+    fn open_all(&mut self) -> Result<(Vec<Arc<Machine>>, Vec<Arc<Site>>), StartError> {
+        let config = self.common.config;
+        let proxy_meter = self.feed("", config.meter.as_ref())?;
+        let mut machines = Vec::new();
+        // In shadow mode all of them are left alone.
+        let bottom_up = if self.observes() { Vec::new() } else { bottom_up(&config.machine) };
+        for machine in bottom_up.into_iter().map(|at| &config.machine[at]) {
+            machines.push(self.machine(machine, &machines)?);
+        }
+        let mut sites = Vec::new();
+        for site in &config.site {
+            sites.push(self.site(site, &machines, proxy_meter.as_ref())?);
+        }
+        Ok((machines, sites))
+    }
+
+    fn machine(
+        &mut self,
+        machine: &MachineConfig,
+        machines: &[Arc<Machine>],
+    ) -> Result<Arc<Machine>, StartError> {
+        let before = self.before.map(|it| (it, &it.config.machine));
+        let old = before.and_then(|(gateway, configs)| {
+            let config = configs.iter().find(|it| it.name == machine.name)?;
+            Some((gateway.machines.iter().find(|it| *it.name == *machine.name)?, config, gateway))
+        });
+        let below = called(machine.on.as_deref(), machines);
+        let meter = self.feed(&machine.name, machine.meter.as_ref())?;
+        let Some((old, was, gateway)) = old else {
+            let controller = self.controllers.remove(&machine.name);
+            let mut jobs = Vec::new();
+            let own = (controller, meter);
+            let opened = Machine::open(machine, &self.common, own, below, &mut jobs);
+            self.jobs.insert(machine.name.clone(), jobs);
+            return Ok(Arc::new(opened?));
+        };
+        let scenario = &self.common.config.scenario.server;
+        if was == machine && gateway.config.scenario.server == *scenario {
+            return Ok(Arc::clone(old));
+        }
+        let controller = self.controllers.remove(&machine.name);
+        let (changed, retuning, guest) =
+            old.changed((was, machine), &self.common, controller, below)?;
+        self.guests.extend(guest.map(|guest| (guest, Arc::clone(&changed.supervisor))));
+        self.retunings.push(retuning);
+        Ok(Arc::new(changed))
+    }
+
+    fn site(
+        &mut self,
+        site: &SiteConfig,
+        machines: &[Arc<Machine>],
+        proxy_meter: Option<&Feed>,
+    ) -> Result<Arc<Site>, StartError> {
+        let meter = self.feed(&site.name, site.meter.as_ref())?;
+        let feeds = site.server.iter().map(|it| self.feed(&it.name, it.meter.as_ref()));
+        let feeds: Vec<_> = feeds.collect::<Result<_, _>>()?;
+        let machine = called(site.on.as_deref(), machines);
+        let controller = self.controllers.remove(&site.name);
+        if let Some((gateway, old)) =
+            self.before.and_then(|it| Some((it, it.site_named(&site.name)?.1)))
+        {
+            if is_same(&gateway.config, &old.config, self.common.config, site) {
+                return Ok(Arc::clone(old));
+            }
+            let changed = old.changed(&gateway.config, site, &self.common, controller, machine)?;
+            let (changed, retuning, guest) = changed;
+            self.guests.extend(guest.map(|guest| (guest, Arc::clone(&changed.supervisor))));
+            self.retunings.push(retuning);
+            return Ok(Arc::new(changed));
+        }
+        let mut servers = Vec::new();
+        for (server, meter) in site.server.iter().zip(feeds) {
+            let controller = self.controllers.remove(&server.name);
+            let machine = called(server.on.as_deref(), machines);
+            servers.push(Fittings { controller, meter, machine });
+        }
+        let own = (controller, [meter, proxy_meter.cloned()]);
+        let mut jobs = Vec::new();
+        let opened = Site::open(site, &self.common, own, machine, servers, &mut jobs);
+        self.jobs.insert(site.name.clone(), jobs);
+        Ok(Arc::new(opened?))
+    }
+
+    /// What the meter of a site says, or of the proxy, which has the empty name; if there is one.
+    fn feed(
+        &mut self,
+        name: &str,
+        meter: Option<&MeterConfig>,
+    ) -> Result<Option<Feed>, StartError> {
+        if let Some(feed) = self.common.options.meters.get(name) {
+            return Ok(Some(feed.clone()));
+        }
+        let Some(meter) = meter else { return Ok(None) };
+        // (A meter does not change by a reload.)
+        let kept = self.before.and_then(|it| it.metering.get(name));
+        let metering = match kept {
+            Some(metering) => Arc::clone(metering),
+            None => {
+                let begun = metering::begin(meter, self.common.clock);
+                Arc::new(begun.map_err(|source| StartError::Meter { source })?)
+            }
+        };
+        let feed = metering.feed().clone();
+        self.metering.insert(name.to_owned(), metering);
+        Ok(Some(feed))
+    }
+
+    /// Puts in place what changed. Gives what now goes on by itself for what is new.
+    pub(crate) fn commit(self) -> Jobs {
+        let Self { jobs, retunings, guests, .. } = self;
+        retunings.into_iter().for_each(Retuning::commit);
+        for (guest, supervisor) in guests {
+            // It ends with the way to the server that it belongs to.
+            tokio::spawn(guest.follow(supervisor));
+        }
+        jobs
+    }
+}
+
+/// Is a site what it was, with all that it depends on?
+fn is_same(was: &Config, old: &SiteConfig, config: &Config, site: &SiteConfig) -> bool {
+    old == site
+        && was.scenario_of(old) == config.scenario_of(site)
+        && was.limits.connect_timeout == config.limits.connect_timeout
+        && was.limits.origin_timeout == config.limits.origin_timeout
+}
+
+/// The machine of this name, once it is open.
+fn called<'a>(name: Option<&str>, machines: &'a [Arc<Machine>]) -> Option<&'a Machine> {
+    machines.iter().find(|machine| Some(&*machine.name) == name).map(|it| &**it)
+}

@@ -1,0 +1,277 @@
+//! A gateway that runs: started, looked at, and stopped.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use nightwatt_clock::Clock;
+use nightwatt_model::policy::lifecycle::Handed;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinHandle;
+
+use crate::admin::{self, Guard};
+use crate::config::Config;
+use crate::control::{self, Demand, Socket};
+use crate::disk_cache::{self, DiskCache};
+use crate::error::StartError;
+use crate::gateway::{Gateway, Options, lock, make_dir};
+use crate::hand_over::Predecessor;
+use crate::listen::{self, Bound, Inherited, Post, Spoken};
+use crate::live::Live;
+use crate::opening::{Jobs, Opening};
+use crate::reload::Retiring;
+use crate::site::Common;
+use crate::supervisor::end;
+use crate::{gate, refresh, warm_up};
+
+/// The handle by which a running gateway is looked at, changed and stopped.
+pub struct Running {
+    /// The gateway, as it is now.
+    pub gateway: Arc<Gateway>,
+    /// Where it listens.
+    pub addresses: Vec<SocketAddr>,
+    /// Where it listens for services that are passed through: each address of `[[tcp]]` once.
+    pub tcp_addresses: Vec<SocketAddr>,
+    /// Where other proxies ask, in the order of the configuration.
+    pub gate_addresses: Vec<SocketAddr>,
+    /// Where it tells how it is.
+    pub admin: Option<SocketAddr>,
+    /// What was asked of the process over the control socket.
+    pub demands: mpsc::Receiver<Demand>,
+    pub(crate) live: watch::Sender<Arc<Gateway>>,
+    pub(crate) posts: Vec<Post>,
+    /// Listeners that are gone from the configuration, and still have connections.
+    pub(crate) closing: Vec<Post>,
+    pub(crate) room: Arc<Semaphore>,
+    pub(crate) jobs: Jobs,
+    pub(crate) retiring: Vec<Retiring>,
+    pub(crate) log_job: Option<JoinHandle<()>>,
+    pub(crate) disk_job: Option<JoinHandle<()>>,
+    pub(crate) control: control::Post,
+    pub(crate) admin_post: Option<AdminPost>,
+    pub(crate) lock: Option<File>,
+    pub(crate) durable: bool,
+}
+
+/// The admin listener.
+pub(crate) struct AdminPost {
+    pub(crate) configured: SocketAddr,
+    guard: Arc<Guard>,
+    /// The same socket once more.
+    pub(crate) socket: OwnedFd,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Gateway {
+    /// Listens, opens ledgers and logs, looks at every server, and serves. What another gateway has
+    /// in use is not touched.
+    pub fn start(config: Config, clock: Clock, options: Options) -> Result<Running, StartError> {
+        Self::start_from(config, clock, options, Inherited::default(), None)
+    }
+
+    /// As [`start`](Self::start), with sockets that listen already, and in the place of another process if
+    /// there is one: it is told to let go as soon as nothing but its ledgers is missing here, and that it
+    /// may go when this one serves.
+    pub fn start_from(
+        config: Config,
+        clock: Clock,
+        options: Options,
+        mut inherited: Inherited,
+        mut predecessor: Option<Predecessor>,
+    ) -> Result<Running, StartError> {
+        make_dir(&config.state_dir)?;
+        let (bound, admin_bound) = bind(&config, &mut inherited)?;
+        drop(inherited);
+        let guard = Arc::new(Guard::open(config.admin.as_ref())?);
+        let handed = predecessor.as_mut().map(Predecessor::take).transpose()?.unwrap_or_default();
+        let lock = lock(&config.state_dir)?;
+        let path = config.control_socket();
+        let socket = predecessor.as_mut().and_then(|it| it.control(&path));
+        let socket = socket.map_or_else(|| Socket::bind(path), Ok)?;
+        let room = listen::room(&config);
+        let durable = options.durable;
+        let (mut gateway, jobs) = open(config, &clock, options, &handed)?;
+        let tcp = bound.iter().filter(|(_, spoken)| *spoken == Spoken::Anything);
+        gateway.tcp_addresses = tcp.map(|(bound, _)| bound.address).collect();
+        let gateway = Arc::new(gateway);
+        let live = watch::Sender::new(Arc::clone(&gateway));
+        let here = Live::of(&live);
+        let admin_post =
+            admin_bound.map(|bound| AdminPost::open(bound, guard, &here)).transpose()?;
+        let mut posts = Vec::new();
+        for (bound, spoken) in bound {
+            posts.push(Post::man(bound, spoken, &here, &room)?);
+        }
+        let (demand, demands) = mpsc::channel(8);
+        let disk_job = DiskCache::drive(here.clone());
+        let control = socket.serve(here, demand)?;
+        let log_job = gateway.access_log.clone().map(|log| tokio::spawn(log.run()));
+        let mut running = Running {
+            admin: admin_post.as_ref().map(|(_, address)| *address),
+            admin_post: admin_post.map(|(post, _)| post),
+            addresses: Vec::new(),
+            tcp_addresses: Vec::new(),
+            gate_addresses: Vec::new(),
+            gateway,
+            demands,
+            live,
+            posts,
+            closing: Vec::new(),
+            room,
+            jobs,
+            retiring: Vec::new(),
+            log_job,
+            disk_job,
+            control,
+            lock: Some(lock),
+            durable,
+        };
+        running.tell_addresses();
+        let names: Vec<_> = running.gateway.sites.iter().map(|it| Arc::clone(&it.name)).collect();
+        names.iter().for_each(|name| running.tend(name));
+        if let Some(predecessor) = predecessor {
+            predecessor.keep_awake(&running.gateway);
+            predecessor.done();
+        }
+        Ok(running)
+    }
+}
+
+/// Listens at every address of a configuration: for clients, and for whoever wants to know how it is.
+fn bind(
+    config: &Config,
+    inherited: &mut Inherited,
+) -> Result<(Vec<(Bound, Spoken)>, Option<Bound>), StartError> {
+    let all = listen::all(config);
+    let bind = |(address, spoken)| Ok((listen::bind(address, &all, inherited)?, spoken));
+    let bound =
+        listen::posts(config).into_iter().map(bind).collect::<Result<Vec<_>, StartError>>()?;
+    // In the order in which they are handed over: addresses with port 0 are not told apart otherwise.
+    let admin = config.admin.as_ref().map(|it| listen::bind(it.listen, &all, inherited));
+    let admin = admin.transpose()?;
+    for address in inherited.rest() {
+        tracing::warn!(%address, "a socket was handed to us that no address of the configuration names");
+    }
+    Ok((bound, admin))
+}
+
+fn open(
+    config: Config,
+    clock: &Clock,
+    mut options: Options,
+    handed: &HashMap<String, Handed>,
+) -> Result<(Gateway, Jobs), StartError> {
+    let controllers = std::mem::take(&mut options.controllers);
+    let own = config.clone();
+    let disk = own.cache.disk.as_ref();
+    let disk = disk.map(|it| DiskCache::open(it, &own.state_dir, clock)).transpose()?;
+    let disk = disk.as_ref();
+    let common = Common { config: &own, clock, options: &options, handed, disk };
+    let mut opening = Opening::new(common, controllers, None);
+    let gateway = Gateway::open(config, clock, &mut opening, None)?;
+    Ok((gateway, opening.commit()))
+}
+
+impl AdminPost {
+    fn open(
+        bound: Bound,
+        guard: Arc<Guard>,
+        live: &Live,
+    ) -> Result<(Self, SocketAddr), StartError> {
+        let Bound { configured, address, listener } = bound;
+        let socket = listener.as_fd().try_clone_to_owned();
+        let socket = socket.map_err(|source| StartError::Listen { address, source })?;
+        let task = Some(admin::serve(live, Arc::clone(&guard), listener));
+        Ok((Self { configured, guard, socket, task }, address))
+    }
+
+    /// Leaves connections in the kernel from now on, and ends those that are open.
+    pub(crate) async fn pause(&mut self) {
+        if let Some(task) = self.task.take() {
+            end(task).await;
+        }
+    }
+
+    /// Serves again.
+    pub(crate) fn go_on(&mut self, live: &Live) -> std::io::Result<()> {
+        let listener = std::net::TcpListener::from(self.socket.try_clone()?);
+        let listener = TcpListener::from_std(listener)?;
+        self.task = Some(admin::serve(live, Arc::clone(&self.guard), listener));
+        Ok(())
+    }
+}
+
+impl Running {
+    /// Does for a site of this name, which is new, what goes on behind the scenes.
+    pub(crate) fn tend(&mut self, name: &Arc<str>) {
+        let Some((_, site)) = self.gateway.site_named(name) else { return };
+        let (live, phase) = (Live::of(&self.live), site.supervisor.phase());
+        let renewing = refresh::run(live.clone(), Arc::clone(name), phase.clone());
+        let warming = warm_up::run(live.clone(), Arc::clone(name), phase);
+        let watching = gate::watch(live, Arc::clone(name), Arc::clone(&site.presence));
+        let jobs = self.jobs.entry(name.to_string()).or_default();
+        jobs.extend([tokio::spawn(renewing), tokio::spawn(warming), tokio::spawn(watching)]);
+    }
+
+    pub(crate) fn tell_addresses(&mut self) {
+        let of = |spoken: Spoken| {
+            let posts = self.posts.iter().filter(move |post| post.spoken == spoken);
+            posts.map(|post| post.address).collect()
+        };
+        let (http, tcp, gate) = (of(Spoken::Http), of(Spoken::Anything), of(Spoken::Questions));
+        (self.addresses, self.tcp_addresses, self.gate_addresses) = (http, tcp, gate);
+    }
+
+    /// Comes when everything that must go on by itself has shown that it does: every driver has answered,
+    /// and every listener is there. False if something has ended that should not.
+    pub async fn is_well(&self) -> bool {
+        let gateway = &self.gateway;
+        for supervisor in gateway.supervisors() {
+            if !supervisor.is_driven().await {
+                return false;
+            }
+        }
+        self.posts.iter().all(Post::is_manned) && !self.control.is_over()
+    }
+
+    /// Stops in good order: no new connections, running exchanges get their time, ledgers are
+    /// written. Servers stay as they are.
+    pub async fn stop(mut self) {
+        self.posts.iter_mut().chain(&mut self.closing).for_each(Post::close_now);
+        self.end().await;
+    }
+
+    /// Stops after another process has taken over: who is connected is served on, idle connections for a
+    /// while too, and held requests wait for what the other process does.
+    pub async fn leave(mut self) {
+        self.posts.iter_mut().chain(&mut self.closing).for_each(Post::close);
+        self.end().await;
+    }
+
+    async fn end(self) {
+        for post in self.posts.into_iter().chain(self.closing) {
+            post.ended().await;
+        }
+        for retiring in self.retiring {
+            retiring.hurry().await;
+        }
+        for job in self.jobs.into_values().flatten().chain(self.log_job).chain(self.disk_job) {
+            end(job).await;
+        }
+        if let Some(log) = &self.gateway.access_log {
+            log.flush();
+        }
+        if let Some(disk) = &self.gateway.disk {
+            disk_cache::write_back(&self.gateway).await;
+            disk.close().await;
+        }
+        if let Some(mut admin) = self.admin_post {
+            admin.pause().await;
+        }
+        // Last, since another gateway may begin as soon as the socket is gone.
+        self.control.end().await;
+    }
+}

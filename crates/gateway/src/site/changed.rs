@@ -1,0 +1,127 @@
+//! A site whose configuration changed while it is served: it keeps its server's supervisor, with all who
+//! wait and all that is under way, and of the rest what still holds.
+
+use std::sync::{Arc, Mutex};
+
+use nightwatt_power::Controller;
+
+use super::{AnyPolicy, Common, Site, drop_stale, hands, scenario, settings, waiting_page};
+use crate::config::{Config, SiteConfig};
+use crate::error::StartError;
+use crate::lessons::Shelf;
+use crate::machine::{Guest, Machine};
+use crate::origin::OriginPool;
+use crate::supervisor::Retuning;
+
+impl Site {
+    /// The site as it is to be, and what must be done to its supervisor for that. `was` is the
+    /// configuration until now.
+    pub(crate) fn changed(
+        &self,
+        was: &Config,
+        site: &SiteConfig,
+        common: &Common<'_>,
+        controller: Option<Box<dyn Controller>>,
+        machine: Option<&Machine>,
+    ) -> Result<(Self, Retuning, Option<Guest>), StartError> {
+        let old = &self.config;
+        let scenario = scenario(site, common, self.pool.as_deref());
+        let waiting_page = waiting_page(site)?;
+        let is_elsewhere = controller.is_some()
+            || (&old.power, &old.on, &old.probe) != (&site.power, &site.on, &site.probe)
+            || old.origin != site.origin;
+        let (hands, guest) = if is_elsewhere && self.pool.is_none() {
+            let (hands, guest) = hands(site, common, controller, machine)?;
+            (Some(hands), guest)
+        } else {
+            (None, None)
+        };
+        let supervisor = Arc::clone(&self.supervisor);
+        let settings = settings(site, &scenario);
+        let (policy, shelf) = self.next_policy(site, common);
+        let retuning =
+            Retuning { supervisor: Arc::clone(&supervisor), settings, policy, shelf, hands };
+        let (limits, limits_were) = (&common.config.limits, &was.limits);
+        let same_way = old.origin == site.origin
+            && limits.connect_timeout == limits_were.connect_timeout
+            && limits.origin_timeout == limits_were.origin_timeout;
+        let origin =
+            if same_way { Arc::clone(&self.origin) } else { self.new_origin(site, common) };
+        // What was stored under other rules might be given to the wrong one now.
+        let keeps_store = old.cache == site.cache && self.scenario.cache == scenario.cache;
+        let store = if keeps_store {
+            Arc::clone(&self.store)
+        } else {
+            super::store(site, &scenario, common)
+        };
+        let classifier = if old.clients == site.clients {
+            Arc::clone(&self.classifier)
+        } else {
+            Arc::new(Mutex::new(super::Classifier::new(site.clients.clone())))
+        };
+        // What was reckoned by other rules cannot be gone on with.
+        let frontier = self.frontier.as_ref().map(|frontier| {
+            let same = super::binding(old, &self.scenario) == super::binding(site, &scenario);
+            if same { Arc::clone(frontier) } else { super::frontier(site, &scenario, common.clock) }
+        });
+        let changed = Self {
+            name: Arc::clone(&self.name),
+            supervisor,
+            shadow: None,
+            origin,
+            pool: self.pool.clone(),
+            store,
+            rules: site.cache.rules(&scenario.cache),
+            refresher: Arc::clone(&self.refresher),
+            wishes: Arc::clone(&self.wishes),
+            flights: Arc::clone(&self.flights),
+            classifier,
+            presence: Arc::clone(&self.presence),
+            waiting_page,
+            counters: Arc::clone(&self.counters),
+            frontier,
+            meters: self.meters.clone(),
+            probes_http: self.pool.is_none()
+                && matches!(site.probe_config(), super::probe::Config::Http(_)),
+            config: site.clone(),
+            scenario,
+        };
+        Ok((changed, retuning, guest))
+    }
+
+    fn new_origin(&self, site: &SiteConfig, common: &Common<'_>) -> Arc<OriginPool> {
+        let origin = super::origin(site, common);
+        tokio::spawn(drop_stale(Arc::downgrade(&origin), self.supervisor.phase()));
+        origin
+    }
+
+    /// Another policy if what it goes by has changed, and where that stores its lessons from now on if that
+    /// is another place than before. What was learned is not forgotten.
+    fn next_policy(
+        &self,
+        site: &SiteConfig,
+        common: &Common<'_>,
+    ) -> (Option<AnyPolicy>, Option<Option<Shelf>>) {
+        let next = scenario(site, common, self.pool.as_deref());
+        let (was, terms) = (&self.scenario, next.terms());
+        let same = was.policy == next.policy
+            && was.server == next.server
+            && was.sla == next.sla
+            && was.proxy == next.proxy
+            && was.delay_price_j.to_bits() == next.delay_price_j.to_bits();
+        if same || self.pool.is_some() && !site.pool.sleeps {
+            return (None, None);
+        }
+        match (was.policy.learns(), next.policy.learns()) {
+            (_, false) => (Some(next.policy.build(&terms)), Some(None)),
+            (true, true) => {
+                let lessons = self.supervisor.lessons();
+                (Some(next.policy.resume(&terms, lessons, common.clock.now())), None)
+            }
+            (false, true) => {
+                let (policy, shelf) = super::policy(site, &next, common);
+                (Some(policy), Some(shelf))
+            }
+        }
+    }
+}

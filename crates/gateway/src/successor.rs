@@ -1,0 +1,128 @@
+//! The process that took over, as the one before it knows it: who still waits there has the server woken
+//! by it, and who is still served there keeps the server awake.
+
+use std::io::{Error as IoError, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nightwatt_clock::Clock;
+use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_power::probe::{self, Probe};
+use nightwatt_power::{Controller, Error, Observed, Work};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+
+use crate::control::{Order, Reply, ask};
+use crate::status::Status;
+use crate::supervisor::{Hands, Supervisor};
+
+/// Until it has answered. It may be busy with its own start.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Another attempt to borrow a server that nobody lends is made after this time.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Controls one server by asking another process.
+#[derive(Debug)]
+pub(crate) struct Successor {
+    name: String,
+    socket: PathBuf,
+    clock: Clock,
+}
+
+impl Successor {
+    pub(crate) fn new(supervisor: &Supervisor, socket: &Path) -> Self {
+        let (name, clock) = (supervisor.name().to_owned(), supervisor.clock().clone());
+        Self { name, socket: socket.to_owned(), clock }
+    }
+
+    /// The server is reached by it.
+    pub(crate) fn hands(self, clock: &Clock) -> Hands {
+        let probe = Probe::new(probe::Config::Controller, clock.clone());
+        Hands { controller: Box::new(self), probe, neighbour: None }
+    }
+
+    async fn ask(&self, order: Order) -> Result<Reply, Error> {
+        let failed = |source| Error::Unreachable {
+            whom: "the process that took over".to_owned(),
+            hint: "its log may say why",
+            source,
+        };
+        match self.clock.timeout(PATIENCE, ask(&self.socket, &order)).await {
+            Ok(Ok(Reply::Error(why))) => Err(failed(IoError::other(why))),
+            Ok(Ok(reply)) => Ok(reply),
+            Ok(Err(error)) => Err(failed(IoError::other(error))),
+            Err(_) => Err(failed(ErrorKind::TimedOut.into())),
+        }
+    }
+}
+
+impl Controller for Successor {
+    fn wake(&self) -> Work<'_, ()> {
+        Box::pin(async { self.ask(Order::Wake { site: Some(self.name.clone()) }).await.map(drop) })
+    }
+
+    fn sleep(&self) -> Work<'_, ()> {
+        let reasons = "another process looks after it now".to_owned();
+        Box::pin(std::future::ready(Err(Error::Inhibited { reasons })))
+    }
+
+    fn state(&self) -> Work<'_, Observed> {
+        Box::pin(async {
+            let Reply::Status(status) = self.ask(Order::Status).await? else {
+                return Ok(Observed::Unknown);
+            };
+            Ok(match state_of(&status, &self.name) {
+                Some(state) if state == Phase::Awake.as_str() => Observed::Up,
+                Some(_) => Observed::Down,
+                None => Observed::Unknown,
+            })
+        })
+    }
+
+    fn asks_others(&self) -> bool {
+        true
+    }
+}
+
+/// The state of a site, server or machine.
+fn state_of<'a>(status: &'a Status, name: &str) -> Option<&'a str> {
+    let sites = status.sites.iter().map(|it| (&it.name, &it.state));
+    let pools = status.sites.iter().filter_map(|it| it.pool.as_ref());
+    let servers = pools.flat_map(|pool| pool.servers.iter().map(|it| (&it.name, &it.state)));
+    let machines = status.machines.iter().map(|it| (&it.name, &it.state));
+    let mut all = sites.chain(servers).chain(machines);
+    all.find(|(it, _)| *it == name).map(|(_, state)| state.as_str())
+}
+
+/// As long as anybody is served here or waits, the other process keeps the server for them: a connection to
+/// it stands for them, and ends with this process if nothing else ends it.
+pub(crate) async fn borrow(supervisor: Arc<Supervisor>, socket: PathBuf) {
+    let mut busy = supervisor.busy();
+    while busy.wait_for(|busy| *busy).await.is_ok() {
+        let lent = lend(&socket, supervisor.name()).await;
+        if let Err(error) = &lent {
+            tracing::warn!(site = supervisor.name(), %error, "the server may be put to sleep while it is used");
+        }
+        tokio::select! {
+            _ = busy.wait_for(|busy| !*busy) => {}
+            () = supervisor.clock().sleep(AGAIN), if lent.is_err() => {}
+        }
+        drop(lent);
+    }
+}
+
+async fn lend(socket: &Path, name: &str) -> std::io::Result<UnixStream> {
+    let mut stream = UnixStream::connect(socket).await?;
+    let mut line = serde_json::to_vec(&Order::Borrow { server: name.to_owned() })?;
+    line.push(b'\n');
+    stream.write_all(&line).await?;
+    let mut answer = String::new();
+    BufReader::new((&mut stream).take(crate::control::LONGEST)).read_line(&mut answer).await?;
+    match serde_json::from_str(&answer)? {
+        Reply::Done => Ok(stream),
+        Reply::Error(why) => Err(IoError::other(why)),
+        _ => Err(ErrorKind::InvalidData.into()),
+    }
+}

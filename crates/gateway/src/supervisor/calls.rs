@@ -1,0 +1,196 @@
+//! What is asked of a driver by those who look after the process: whether it is still there, to reach the
+//! server in another way, to leave it to another process.
+
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nightwatt_model::policy::lifecycle::Handed;
+use nightwatt_model::policy::manager::Settings;
+use nightwatt_model::policy::sleep::Lessons;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+
+use super::{AnyPolicy, Driver, Hands, Managed, Supervisor};
+use crate::journal::Journal;
+use crate::lessons::Shelf;
+use crate::past::Chronicle;
+
+/// A command that is under way when the server is handed over gets so long to end; a wake command that is
+/// broken off is given again by the next process.
+const COMMAND_ENDS: Duration = Duration::from_secs(5);
+
+/// What a driver is called for.
+pub(super) enum Call {
+    /// Answers.
+    Ping(oneshot::Sender<()>),
+    /// Reaches the server in another way from now on.
+    Reach(Hands),
+    /// Stores what the next policy learns there; nothing if that learns nothing.
+    Learn(Option<Shelf>),
+    /// Leaves the server to another process, which these hands ask; writes no more.
+    Park(Hands, oneshot::Sender<Handed>),
+    /// That process failed: goes on as before, with this journal.
+    Resume(Option<Journal>),
+}
+
+/// A command that is being carried out.
+pub(super) struct Underway {
+    pub(super) is_wake: bool,
+    pub(super) task: JoinHandle<()>,
+}
+
+/// What a driver had before its server was left to another process.
+pub(super) struct Parked {
+    hands: Arc<Hands>,
+    shelf: Option<Shelf>,
+    chronicle: Option<Chronicle>,
+}
+
+/// Changed supervision, ready to be put in place: nothing of it can fail.
+pub(crate) struct Retuning {
+    pub(crate) supervisor: Arc<Supervisor>,
+    pub(crate) settings: Settings,
+    /// Another policy.
+    pub(crate) policy: Option<AnyPolicy>,
+    /// Another place for what it learns, or none.
+    pub(crate) shelf: Option<Option<Shelf>>,
+    /// Another way to the server.
+    pub(crate) hands: Option<Hands>,
+}
+
+impl Retuning {
+    /// Puts it in place.
+    pub(crate) fn commit(self) {
+        let Self { supervisor, settings, policy, shelf, hands } = self;
+        let now = supervisor.clock.now();
+        supervisor.with(|managed, _| managed.manager.retune(now, settings, policy));
+        if let Some(shelf) = shelf {
+            supervisor.call(Call::Learn(shelf));
+        }
+        if let Some(hands) = hands {
+            supervisor.call(Call::Reach(hands));
+        }
+    }
+}
+
+impl Supervisor {
+    /// A driver that has ended hears nothing, and needs not.
+    fn call(&self, call: Call) {
+        let _ = self.calls.send(call);
+    }
+
+    /// Comes when the driver has answered; false if it never will.
+    pub(crate) async fn is_driven(&self) -> bool {
+        let (answer, answered) = oneshot::channel();
+        self.call(Call::Ping(answer));
+        answered.await.is_ok()
+    }
+
+    /// Leaves the server to another process, which these hands ask from now on, and writes no more. Says
+    /// what that process is to know; nothing if the driver has ended.
+    pub(crate) async fn park(&self, hands: Hands) -> Option<Handed> {
+        let (answer, answered) = oneshot::channel();
+        self.call(Call::Park(hands, answer));
+        answered.await.ok()
+    }
+
+    /// The process that it was left to has failed: goes on as before it was parked.
+    pub(crate) fn resume(&self, journal: Option<Journal>) {
+        self.call(Call::Resume(journal));
+    }
+
+    /// What the policy has learned until now, if it learns.
+    pub(crate) fn lessons(&self) -> Option<Lessons> {
+        let now = self.clock.now();
+        self.lock().manager.lessons(now)
+    }
+
+    fn chronicle(&self) -> MutexGuard<'_, Option<Chronicle>> {
+        self.chronicle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether anybody is served or waits; can be waited on.
+    pub(crate) fn busy(&self) -> watch::Receiver<bool> {
+        self.busy.subscribe()
+    }
+}
+
+impl Managed {
+    /// Is anybody served, or does anybody wait?
+    pub(super) fn is_busy(&self) -> bool {
+        self.manager.in_flight() > 0 || self.manager.held() > 0
+    }
+}
+
+impl Driver {
+    /// Does what it is called for.
+    pub(super) async fn answer(&mut self, call: Call) {
+        match call {
+            Call::Ping(answer) => drop(answer.send(())),
+            Call::Reach(hands) => {
+                self.reach(Arc::new(hands));
+                let now = self.supervisor.clock.now();
+                self.supervisor.with(|managed, actions| managed.manager.reached_anew(now, actions));
+            }
+            Call::Learn(shelf) => self.shelf = shelf,
+            Call::Park(hands, answer) => {
+                let handed = self.park(hands).await;
+                let _ = answer.send(handed);
+            }
+            Call::Resume(journal) => self.resume(journal),
+        }
+    }
+
+    /// Reaches the server by these hands from now on. Gives the ones before.
+    fn reach(&mut self, hands: Arc<Hands>) -> Arc<Hands> {
+        if let Some(command) = self.command.take() {
+            command.task.abort();
+        }
+        self.listener.abort();
+        let old = std::mem::replace(&mut self.hands, Arc::clone(&hands));
+        self.listener = tokio::spawn(hands.listen(Arc::clone(&self.supervisor)));
+        old
+    }
+
+    async fn park(&mut self, hands: Hands) -> Handed {
+        self.catch_up();
+        if let Some(command) = &mut self.command {
+            let _ = self.supervisor.clock.timeout(COMMAND_ENDS, &mut command.task).await;
+        }
+        self.catch_up();
+        let broken_off = |it: &Underway| it.is_wake && !it.task.is_finished();
+        let carried_out = !self.command.as_ref().is_some_and(broken_off);
+        self.settle_books();
+        let now = self.supervisor.clock.now();
+        let handed = self.supervisor.lock().manager.hand_over(now, carried_out);
+        self.journal = None;
+        let (shelf, chronicle) = (self.shelf.take(), self.supervisor.chronicle().take());
+        let hands = self.reach(Arc::new(hands));
+        self.parked = Some(Parked { hands, shelf, chronicle });
+        // What it knows of the server is from now on what the other process says.
+        self.supervisor.with(|managed, actions| managed.manager.reached_anew(now, actions));
+        handed
+    }
+
+    /// Does what is waiting to be done, so that what is told of the server is true.
+    fn catch_up(&mut self) {
+        while let Ok(action) = self.actions.try_recv() {
+            self.act(action);
+        }
+    }
+
+    fn resume(&mut self, journal: Option<Journal>) {
+        let Some(Parked { hands, shelf, chronicle }) = self.parked.take() else { return };
+        (self.journal, self.shelf) = (journal, shelf);
+        *self.supervisor.chronicle() = chronicle;
+        self.reach(hands);
+        let now = self.supervisor.clock.now();
+        self.supervisor.with(|managed, actions| managed.manager.reached_anew(now, actions));
+    }
+}
+
+/// Ends a task, and waits until it has.
+pub(crate) async fn end(task: JoinHandle<()>) {
+    task.abort();
+    let _ = task.await;
+}

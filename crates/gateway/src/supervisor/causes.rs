@@ -1,0 +1,31 @@
+//! Who or what caused a wake-up, by name.
+
+use nightwatt_model::policy::manager::Cause;
+
+use super::Managed;
+use crate::journal::WakeCause;
+
+impl Managed {
+    pub(super) fn name_cause(&mut self, cause: Cause) -> WakeCause {
+        match cause {
+            Cause::CrawlWindow => WakeCause::CrawlWindow,
+            Cause::Policy => WakeCause::Policy,
+            Cause::Operator => WakeCause::Operator,
+            Cause::Request(id) => {
+                let asker = self.askers.iter().find(|(asker, _)| *asker == id);
+                asker.map_or_else(|| unnamed(id), |(_, cause)| cause.clone())
+            }
+        }
+    }
+}
+
+/// Only after more askers than are remembered.
+fn unnamed(id: u64) -> WakeCause {
+    WakeCause::Request {
+        id: id.to_string(),
+        client: String::new(),
+        class: String::new(),
+        agent: None,
+        line: String::new(),
+    }
+}

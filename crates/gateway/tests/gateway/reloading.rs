@@ -1,0 +1,173 @@
+//! Another configuration while it runs: what did not change goes on, what did keeps what can be kept.
+
+use std::time::Duration;
+
+use nightwatt_gateway::{Config, ReloadError, Reloaded};
+use nightwatt_model::policy::lifecycle::Change;
+use nightwatt_model::policy::sleep::PolicyChoice;
+
+use crate::client::{Client, get};
+use crate::origin::ok;
+use crate::stage::{asleep, awake, secs};
+
+/// Another site, which sleeps.
+fn second(config: &mut Config) {
+    let mut site = config.site[0].clone();
+    site.name = "shop".to_owned();
+    site.hosts = vec!["shop".to_owned()];
+    config.site.push(site);
+}
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[test]
+fn a_reload_that_changes_nothing_keeps_everything() {
+    awake().play(async |stage| {
+        stage.origin.says(ok("page").field("Cache-Control", "max-age=3600"));
+        stage.ask(get("/")).await;
+        let done = stage.reload(|_| {}).await.unwrap();
+        assert_eq!(done, Reloaded::default());
+        assert_eq!(stage.ask(get("/")).await.how(), (200, "cache"));
+        let requests: u64 = stage.status().answers.values().sum();
+        assert_eq!(requests, 2, "what was counted is counted on");
+        assert!(stage.running_status().reload.is_some_and(|it| it.refused.is_none()));
+    });
+}
+
+#[test]
+fn who_waits_is_answered_by_the_site_that_changed_meanwhile() {
+    asleep().play(async |stage| {
+        let mut client = stage.begin(get("/")).await;
+        stage.at(2).await;
+        assert_eq!(stage.state(), "waking");
+        let change = |config: &mut Config| {
+            config.scenario.policy = PolicyChoice::AlwaysOn;
+            config.site[0].waiting_page = false;
+            config.limits.hold = secs(300);
+        };
+        assert_eq!(stage.reload(change).await.unwrap().changed, names(&["blog"]));
+        assert_eq!(client.answer().await.how(), (200, "held"));
+        assert_eq!(stage.commands(), (1, 0), "it is woken once");
+        stage.at(3600).await;
+        assert_eq!(stage.state(), "awake", "the new policy holds");
+        let woke = stage.journal().iter().filter(|it| it.change == Some(Change::Woke)).count();
+        assert_eq!(woke, 1);
+    });
+}
+
+#[test]
+fn a_connection_from_before_finds_the_sites_that_are_there_now() {
+    awake().site(|site| site.hosts = vec!["blog".to_owned()]).play(async |stage| {
+        let mut client = Client::connect(stage).await;
+        let shop = get("/").host("shop");
+        client.send(&shop).await;
+        assert_eq!(client.answer().await.status, 421);
+        let mut client = Client::connect(stage).await;
+        client.send(&get("/")).await;
+        assert_eq!(client.answer().await.status, 200);
+        let done = stage.reload(|config| config.site[0].hosts.push("shop".to_owned())).await;
+        assert_eq!(done.unwrap().changed, names(&["blog"]));
+        client.send(&shop).await;
+        assert_eq!(client.answer().await.status, 200);
+    });
+}
+
+#[test]
+fn new_sites_begin_and_those_that_are_gone_leave_their_servers_as_they_are() {
+    awake().site(|site| site.hosts = vec!["blog".to_owned()]).play(async |stage| {
+        assert_eq!(stage.reload(second).await.unwrap().new, names(&["shop"]));
+        stage.at(1).await;
+        assert_eq!(stage.running_status().sites.len(), 2);
+        let done = stage.reload(|config| drop(config.site.remove(0))).await.unwrap();
+        assert_eq!(done.gone, names(&["blog"]));
+        stage.at(3600).await;
+        assert_eq!(stage.commands(), (0, 0));
+        assert_eq!(stage.ask(get("/")).await.status, 421);
+        let back = stage.reload(|config| {
+            let mut site = config.site[0].clone();
+            (site.name, site.hosts) = ("blog".to_owned(), vec!["blog".to_owned()]);
+            config.site.push(site);
+        });
+        assert_eq!(back.await.unwrap().new, names(&["blog"]));
+        assert_eq!(stage.ask(get("/")).await.status, 200);
+    });
+}
+
+#[test]
+fn who_waits_for_a_site_that_goes_is_answered() {
+    asleep().site(|site| site.hosts = vec!["blog".to_owned()]).play(async |stage| {
+        stage.reload(second).await.unwrap();
+        let mut client = stage.begin(get("/")).await;
+        stage.at(2).await;
+        assert_eq!(stage.state(), "waking");
+        stage.reload(|config| drop(config.site.remove(0))).await.unwrap();
+        assert_eq!(client.answer().await.how(), (200, "held"));
+        stage.at(3600).await;
+        assert_eq!(stage.commands(), (1, 0), "nobody puts it to sleep any more");
+    });
+}
+
+#[test]
+fn what_cannot_change_is_named_and_nothing_is_changed() {
+    awake().play(async |stage| {
+        let elsewhere = std::env::temp_dir().join("nightwatt-elsewhere");
+        let changed = stage.reload(move |config| {
+            config.state_dir = elsewhere;
+            config.site[0].hosts = vec!["other".to_owned()];
+        });
+        let error = changed.await.unwrap_err();
+        assert!(matches!(&error, ReloadError::Fixed(what) if *what == ["`state_dir`"]), "{error}");
+        assert!(error.hint().contains("--replace"));
+        assert_eq!(stage.ask(get("/")).await.status, 200);
+        let refused = stage.running_status().reload.unwrap().refused.unwrap();
+        assert!(refused.contains("`state_dir` cannot change"), "{refused}");
+    });
+}
+
+#[test]
+fn what_cannot_be_begun_changes_nothing() {
+    awake().play(async |stage| {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let changed = stage.reload(move |config| {
+            config.listen.push(address);
+            config.site[0].hosts = vec!["other".to_owned()];
+        });
+        assert!(matches!(changed.await, Err(ReloadError::Start(_))));
+        assert_eq!(stage.ask(get("/")).await.status, 200);
+    });
+}
+
+#[test]
+fn addresses_come_and_go_and_who_is_connected_stays() {
+    awake().play(async |stage| {
+        let mut client = Client::connect(stage).await;
+        client.send(&get("/")).await;
+        assert_eq!(client.answer().await.status, 200);
+        let old = stage.address();
+        let done = stage.reload(|config| config.listen[0] = "127.0.0.2:0".parse().unwrap()).await;
+        assert_eq!(done.unwrap(), Reloaded::default());
+        assert_ne!(stage.address(), old);
+        assert_eq!(stage.ask(get("/")).await.status, 200);
+        client.send(&get("/")).await;
+        let last = client.answer().await;
+        assert_eq!((last.status, last.field("connection")), (200, Some("close")));
+        stage.at(10).await;
+        assert!(std::net::TcpStream::connect_timeout(&old, Duration::from_secs(5)).is_err());
+    });
+}
+
+#[test]
+fn a_cache_whose_rules_changed_begins_empty_and_the_other_one_stays() {
+    awake().site(|site| site.hosts = vec!["blog".to_owned()]).play(async |stage| {
+        stage.origin.says(ok("page").field("Cache-Control", "max-age=3600"));
+        stage.ask(get("/")).await;
+        assert_eq!(stage.status().cache.0, 1);
+        stage.reload(|config| config.site[0].wakes_per_client_and_hour = 3).await.unwrap();
+        assert_eq!(stage.status().cache.0, 1);
+        stage.reload(|config| config.scenario.cache.size_mb = 1).await.unwrap();
+        assert_eq!(stage.status().cache.0, 0);
+    });
+}
