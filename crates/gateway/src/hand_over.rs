@@ -17,6 +17,7 @@
 //! [decision 0027]: https://github.com/nightwatt/nightwatt/blob/main/docs/decisions/0027-hand-over.md
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::{BufRead, BufReader, IoSlice, IoSliceMut, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -56,6 +57,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Servers that the process before goes on to use are kept awake for so long at least.
 const KEPT: Duration = Duration::from_secs(10);
+
+/// A process that has failed is gone within this time.
+const ENDS: Duration = Duration::from_secs(2);
 
 /// Descriptors that go with one message (the kernel's `SCM_MAX_FD`).
 const MOST_SOCKETS: usize = 253;
@@ -380,8 +384,8 @@ impl Running {
     async fn take_back(&mut self) -> Result<(), HandOverError> {
         let gateway = &self.gateway;
         let state_dir = &gateway.config.state_dir;
-        let locked = lock(state_dir).map_err(|error| HandOverError::Lost(Box::new(error)))?;
-        self.lock = Some(locked);
+        let locked = lock_again(gateway).await;
+        self.lock = Some(locked.map_err(|error| HandOverError::Lost(Box::new(error)))?);
         for supervisor in gateway.supervisors() {
             supervisor.resume(journal(supervisor, state_dir, self.durable));
         }
@@ -403,6 +407,21 @@ impl Running {
         self.posts.iter().for_each(crate::listen::Post::go_on);
         tracing::warn!("the process that was to take over has failed: this one goes on");
         Ok(())
+    }
+}
+
+/// A process that ends lets go of its files one after the other: of the connection, by which that is known,
+/// before the lock.
+async fn lock_again(gateway: &Gateway) -> Result<File, StartError> {
+    let clock = &gateway.clock;
+    let until = clock.now().mono + ENDS;
+    loop {
+        match lock(&gateway.config.state_dir) {
+            Err(StartError::Locked { .. }) if clock.now().mono < until => {
+                clock.sleep(ENDS / 100).await;
+            }
+            done => return done,
+        }
     }
 }
 

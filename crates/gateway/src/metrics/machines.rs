@@ -1,7 +1,5 @@
 //! Machines on the page: their states, what is awake on them, and their ledgers.
 
-use std::sync::Arc;
-
 use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_report::exposition::Exposition;
 

@@ -131,6 +131,10 @@ impl Process<'_> {
     async fn hand_over(&mut self, mut taker: Taker) -> bool {
         let pid = taker.pid();
         tracing::info!(pid, "another process takes over");
+        // The next look comes after that, which takes a while if there is a disk cache.
+        if let Some(every) = self.manager.hears_every() {
+            self.look(every).await;
+        }
         if let Err(error) = self.running.hand_over(&mut taker).await {
             tracing::error!(%error, hint = error.hint(), "the hand-over came to nothing");
             return false;
