@@ -262,13 +262,13 @@ async fn accept(listener: UnixListener, live: Live, demands: mpsc::Sender<Demand
 async fn converse(mut live: Live, demands: mpsc::Sender<Demand>, stream: UnixStream) {
     let mut stream = BufReader::new(stream);
     loop {
-        let mut line = String::new();
-        let read = (&mut stream).take(LONGEST).read_line(&mut line).await;
-        if read.is_err() || !line.ends_with('\n') {
+        let mut asked = String::new();
+        let read = (&mut stream).take(LONGEST).read_line(&mut asked).await;
+        if read.is_err() || !asked.ends_with('\n') {
             return;
         }
         let gateway = live.now();
-        let reply = match serde_json::from_str(&line) {
+        let reply = match serde_json::from_str(&asked) {
             Ok(Order::HandOver) => {
                 let taker = Taker::new(stream.into_inner());
                 let _ = demands.send(Demand::HandOver(taker)).await;

@@ -53,7 +53,7 @@ use crate::supervisor::{Supervisor, end};
 const VERSION: u32 = 1;
 
 /// For a word of the other process. It may have to wait for commands of its own to end.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Servers that the process before goes on to use are kept awake for so long at least.
 const KEPT: Duration = Duration::from_secs(10);
@@ -275,9 +275,9 @@ impl Taker {
             );
             sent.map_err(std::io::Error::from)
         };
-        let sent = self.stream.async_io(Interest::WRITABLE, send).await?;
+        let length = self.stream.async_io(Interest::WRITABLE, send).await?;
         // A line of some kilobytes goes into an empty socket as a whole.
-        if sent == line.len() { Ok(()) } else { Err(HandOverError::Ended) }
+        if length == line.len() { Ok(()) } else { Err(HandOverError::Ended) }
     }
 
     async fn word(&mut self, running: &Running) -> Result<Word, HandOverError> {

@@ -29,7 +29,7 @@ impl Live {
     /// Comes when there is another one; never if there will be none.
     pub(crate) async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

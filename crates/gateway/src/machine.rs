@@ -23,7 +23,7 @@ use crate::error::StartError;
 use crate::journal::WakeCause;
 use crate::metering::Feed;
 use crate::site::Common;
-use crate::supervisor::{Hands, Retuning, Supervisor};
+use crate::supervisor::{Hands, Learns, Retuning, Supervisor};
 
 /// A machine under supervision.
 pub(crate) struct Machine {
@@ -88,7 +88,7 @@ impl Machine {
             supervisor: Arc::clone(&supervisor),
             settings: settings(machine, &server),
             policy: Some(Box::new(Timeout { idle: machine.linger })),
-            shelf: None,
+            learns: Learns::AsBefore,
             hands,
         };
         let changed =

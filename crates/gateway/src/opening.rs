@@ -20,6 +20,9 @@ use crate::supervisor::{Retuning, Supervisor};
 /// What goes on by itself, by the name of the site or machine that it is for.
 pub(crate) type Jobs = HashMap<String, Vec<JoinHandle<()>>>;
 
+/// Machines and sites.
+type Opened = (Vec<Arc<Machine>>, Vec<Arc<Site>>);
+
 /// The opening of one configuration. Nothing of what is taken over is touched before
 /// [`commit`](Self::commit).
 pub(crate) struct Opening<'a> {
@@ -64,7 +67,7 @@ impl<'a> Opening<'a> {
     }
 
     /// All machines and sites of the configuration.
-    pub(crate) fn all(&mut self) -> Result<(Vec<Arc<Machine>>, Vec<Arc<Site>>), StartError> {
+    pub(crate) fn all(&mut self) -> Result<Opened, StartError> {
         let opened = self.open_all();
         if opened.is_err() {
             // What was begun ends, and nothing has changed.
@@ -73,7 +76,7 @@ impl<'a> Opening<'a> {
         opened
     }
 
-    fn open_all(&mut self) -> Result<(Vec<Arc<Machine>>, Vec<Arc<Site>>), StartError> {
+    fn open_all(&mut self) -> Result<Opened, StartError> {
         let config = self.common.config;
         let proxy_meter = self.feed("", config.meter.as_ref())?;
         let mut machines = Vec::new();
@@ -169,12 +172,11 @@ impl<'a> Opening<'a> {
         let Some(meter) = meter else { return Ok(None) };
         // (A meter does not change by a reload.)
         let kept = self.before.and_then(|it| it.metering.get(name));
-        let metering = match kept {
-            Some(metering) => Arc::clone(metering),
-            None => {
-                let begun = metering::begin(meter, self.common.clock);
-                Arc::new(begun.map_err(|source| StartError::Meter { source })?)
-            }
+        let metering = if let Some(metering) = kept {
+            Arc::clone(metering)
+        } else {
+            let begun = metering::begin(meter, self.common.clock);
+            Arc::new(begun.map_err(|source| StartError::Meter { source })?)
         };
         let feed = metering.feed().clone();
         self.metering.insert(name.to_owned(), metering);

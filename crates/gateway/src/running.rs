@@ -75,6 +75,10 @@ impl Gateway {
     /// As [`start`](Self::start), with sockets that listen already, and in the place of another process if
     /// there is one: it is told to let go as soon as nothing but its ledgers is missing here, and that it
     /// may go when this one serves.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a clock is a handle, and whoever starts a gateway gives it one of its own"
+    )]
     pub fn start_from(
         config: Config,
         clock: Clock,
@@ -131,7 +135,9 @@ impl Gateway {
         };
         running.tell_addresses();
         let names: Vec<_> = running.gateway.sites.iter().map(|it| Arc::clone(&it.name)).collect();
-        names.iter().for_each(|name| running.tend(name));
+        for name in &names {
+            running.tend(name);
+        }
         if let Some(predecessor) = predecessor {
             predecessor.keep_awake(&running.gateway);
             predecessor.done();
@@ -140,11 +146,11 @@ impl Gateway {
     }
 }
 
+/// What listens, and the admin listener.
+type AllBound = (Vec<(Bound, Spoken)>, Option<Bound>);
+
 /// Listens at every address of a configuration: for clients, and for whoever wants to know how it is.
-fn bind(
-    config: &Config,
-    inherited: &mut Inherited,
-) -> Result<(Vec<(Bound, Spoken)>, Option<Bound>), StartError> {
+fn bind(config: &Config, inherited: &mut Inherited) -> Result<AllBound, StartError> {
     let all = listen::all(config);
     let bind = |(address, spoken)| Ok((listen::bind(address, &all, inherited)?, spoken));
     let bound =

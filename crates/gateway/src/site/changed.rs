@@ -8,10 +8,9 @@ use nightwatt_power::Controller;
 use super::{AnyPolicy, Common, Site, drop_stale, hands, scenario, settings, waiting_page};
 use crate::config::{Config, SiteConfig};
 use crate::error::StartError;
-use crate::lessons::Shelf;
 use crate::machine::{Guest, Machine};
 use crate::origin::OriginPool;
-use crate::supervisor::Retuning;
+use crate::supervisor::{Learns, Retuning};
 
 impl Site {
     /// The site as it is to be, and what must be done to its supervisor for that. `was` is the
@@ -38,9 +37,9 @@ impl Site {
         };
         let supervisor = Arc::clone(&self.supervisor);
         let settings = settings(site, &scenario);
-        let (policy, shelf) = self.next_policy(site, common);
+        let (policy, learns) = self.next_policy(site, common);
         let retuning =
-            Retuning { supervisor: Arc::clone(&supervisor), settings, policy, shelf, hands };
+            Retuning { supervisor: Arc::clone(&supervisor), settings, policy, learns, hands };
         let (limits, limits_were) = (&common.config.limits, &was.limits);
         let same_way = old.origin == site.origin
             && limits.connect_timeout == limits_were.connect_timeout
@@ -97,11 +96,7 @@ impl Site {
 
     /// Another policy if what it goes by has changed, and where that stores its lessons from now on if that
     /// is another place than before. What was learned is not forgotten.
-    fn next_policy(
-        &self,
-        site: &SiteConfig,
-        common: &Common<'_>,
-    ) -> (Option<AnyPolicy>, Option<Option<Shelf>>) {
+    fn next_policy(&self, site: &SiteConfig, common: &Common<'_>) -> (Option<AnyPolicy>, Learns) {
         let next = scenario(site, common, self.pool.as_deref());
         let (was, terms) = (&self.scenario, next.terms());
         let same = was.policy == next.policy
@@ -110,17 +105,17 @@ impl Site {
             && was.proxy == next.proxy
             && was.delay_price_j.to_bits() == next.delay_price_j.to_bits();
         if same || self.pool.is_some() && !site.pool.sleeps {
-            return (None, None);
+            return (None, Learns::AsBefore);
         }
         match (was.policy.learns(), next.policy.learns()) {
-            (_, false) => (Some(next.policy.build(&terms)), Some(None)),
+            (_, false) => (Some(next.policy.build(&terms)), Learns::Elsewhere(None)),
             (true, true) => {
                 let lessons = self.supervisor.lessons();
-                (Some(next.policy.resume(&terms, lessons, common.clock.now())), None)
+                (Some(next.policy.resume(&terms, lessons, common.clock.now())), Learns::AsBefore)
             }
             (false, true) => {
-                let (policy, shelf) = super::policy(site, &next, common);
-                (Some(policy), Some(shelf))
+                let (policy, place) = super::policy(site, &next, common);
+                (Some(policy), Learns::Elsewhere(place))
             }
         }
     }

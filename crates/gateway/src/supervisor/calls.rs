@@ -46,14 +46,22 @@ pub(super) struct Parked {
     chronicle: Option<Chronicle>,
 }
 
+/// Where a policy stores what it learns.
+pub(crate) enum Learns {
+    /// Where it did before, if it did.
+    AsBefore,
+    /// There from now on; or it learns nothing any more.
+    Elsewhere(Option<Shelf>),
+}
+
 /// Changed supervision, ready to be put in place: nothing of it can fail.
 pub(crate) struct Retuning {
     pub(crate) supervisor: Arc<Supervisor>,
     pub(crate) settings: Settings,
     /// Another policy.
     pub(crate) policy: Option<AnyPolicy>,
-    /// Another place for what it learns, or none.
-    pub(crate) shelf: Option<Option<Shelf>>,
+    /// Where it stores what it learns.
+    pub(crate) learns: Learns,
     /// Another way to the server.
     pub(crate) hands: Option<Hands>,
 }
@@ -61,10 +69,10 @@ pub(crate) struct Retuning {
 impl Retuning {
     /// Puts it in place.
     pub(crate) fn commit(self) {
-        let Self { supervisor, settings, policy, shelf, hands } = self;
+        let Self { supervisor, settings, policy, learns, hands } = self;
         let now = supervisor.clock.now();
         supervisor.with(|managed, _| managed.manager.retune(now, settings, policy));
-        if let Some(shelf) = shelf {
+        if let Learns::Elsewhere(shelf) = learns {
             supervisor.call(Call::Learn(shelf));
         }
         if let Some(hands) = hands {
@@ -132,7 +140,7 @@ impl Driver {
                 let now = self.supervisor.clock.now();
                 self.supervisor.with(|managed, actions| managed.manager.reached_anew(now, actions));
             }
-            Call::Learn(shelf) => self.shelf = shelf,
+            Call::Learn(place) => self.shelf = place,
             Call::Park(hands, answer) => {
                 let handed = self.park(hands).await;
                 let _ = answer.send(handed);
@@ -164,9 +172,9 @@ impl Driver {
         let now = self.supervisor.clock.now();
         let handed = self.supervisor.lock().manager.hand_over(now, carried_out);
         self.journal = None;
-        let (shelf, chronicle) = (self.shelf.take(), self.supervisor.chronicle().take());
+        let (place, chronicle) = (self.shelf.take(), self.supervisor.chronicle().take());
         let hands = self.reach(Arc::new(hands));
-        self.parked = Some(Parked { hands, shelf, chronicle });
+        self.parked = Some(Parked { hands, shelf: place, chronicle });
         // What it knows of the server is from now on what the other process says.
         self.supervisor.with(|managed, actions| managed.manager.reached_anew(now, actions));
         handed
