@@ -44,7 +44,7 @@ impl Ask {
 
     /// Of another host.
     pub(crate) fn host(mut self, host: &str) -> Self {
-        self.fields[0].1 = host.to_owned();
+        host.clone_into(&mut self.fields[0].1);
         self
     }
 

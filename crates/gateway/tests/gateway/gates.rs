@@ -194,10 +194,10 @@ async fn ask(at: SocketAddr, line: &str, fields: &[(&str, &str)], body: &str) ->
     let mut stream = socket.connect(at).await.unwrap();
     let mut head = format!("{line} HTTP/1.1\r\nHost: blog.example.org\r\nConnection: close\r\n");
     for (name, value) in fields {
-        head += &format!("{name}: {value}\r\n");
+        head.extend([name, ": ", value, "\r\n"]);
     }
     if !body.is_empty() {
-        head += &format!("Content-Length: {}\r\n", body.len());
+        head.extend(["Content-Length: ", &body.len().to_string(), "\r\n"]);
     }
     stream.write_all(format!("{head}\r\n{body}").as_bytes()).await.unwrap();
     let mut bytes = Vec::new();

@@ -13,7 +13,7 @@ use crate::stage::{asleep, awake, secs};
 /// Another site, which sleeps.
 fn second(config: &mut Config) {
     let mut site = config.site[0].clone();
-    site.name = "shop".to_owned();
+    "shop".clone_into(&mut site.name);
     site.hosts = vec!["shop".to_owned()];
     config.site.push(site);
 }

@@ -372,20 +372,23 @@ impl Stage {
     }
 
     /// Has the gateway go on with another configuration.
-    pub(crate) async fn reload(
+    pub(crate) fn reload(
         &mut self,
         change: impl FnOnce(&mut Config),
-    ) -> Result<Reloaded, ReloadError> {
+    ) -> impl Future<Output = Result<Reloaded, ReloadError>> {
         let mut config = self.config.clone();
         change(&mut config);
-        let running = self.running.as_mut().expect("a gateway that runs");
-        let done = running.reload(config.clone(), Options::default());
-        let done = watched("the reload", done).await;
-        if done.is_ok() {
-            self.config = config;
-        }
-        settle(&self.clock).await;
-        done
+        // What is read is large.
+        Box::pin(async move {
+            let running = self.running.as_mut().expect("a gateway that runs");
+            let done = running.reload(config.clone(), Options::default());
+            let done = watched("the reload", done).await;
+            if done.is_ok() {
+                self.config = config;
+            }
+            settle(&self.clock).await;
+            done
+        })
     }
 
     /// Everything there is to know.

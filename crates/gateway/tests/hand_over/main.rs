@@ -162,7 +162,7 @@ impl House {
         let clock = Clock::real();
         let socket = self.dir.path().join("control.sock");
         let asked = control::ask(&socket, order);
-        let patience = Duration::from_secs(60);
+        let patience = Duration::from_mins(1);
         let asked = async { clock.timeout(patience, asked).await };
         clock.runtime().unwrap().block_on(asked).expect("an answer in time").unwrap()
     }
@@ -238,7 +238,7 @@ fn ask(to: SocketAddr, kept: &mut Option<TcpStream>, path: &str) -> Result<(), S
 
 fn eventually(what: &str, mut so: impl FnMut() -> bool) {
     let clock = Clock::real();
-    let deadline = clock.now().mono + Duration::from_secs(60);
+    let deadline = clock.now().mono + Duration::from_mins(1);
     while !so() {
         assert!(clock.now().mono < deadline, "never: {what}");
         std::thread::yield_now();
