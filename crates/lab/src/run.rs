@@ -101,6 +101,9 @@ fn start(meters: &mut Vec<Opened>, interval: Option<Duration>) -> Result<Sampler
         .map_err(|source| Error::System { what: "start the meters' threads", source })
 }
 
+/// What the idle machine draws by each meter, as far as that tells.
+type Idle = Vec<Option<Mean>>;
+
 /// Meters that are open, and what the idle machine draws by them where that is wanted: `tell` is told that it
 /// is measured first, and for how long.
 pub(crate) fn opened(
@@ -109,7 +112,7 @@ pub(crate) fn opened(
     interval: Option<Duration>,
     running: &Running,
     tell: impl FnOnce(Duration),
-) -> Result<(Vec<Opened>, Option<Vec<Option<Mean>>>), Error> {
+) -> Result<(Vec<Opened>, Option<Idle>), Error> {
     let host = Host::default();
     let open = |spec: &MeterSpec| Opened::open(&host, spec);
     let mut meters = specs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
