@@ -25,12 +25,11 @@ struct Keeper {
 impl Keeper {
     /// Asks once; whatever goes wrong is a lost request.
     fn ask(&mut self, path: &str) -> Result<(), String> {
-        let mut stream = match self.stream.take() {
-            Some(stream) => stream,
-            None => {
-                self.connections += 1;
-                connect(self.to).map_err(|error| format!("{path}: cannot connect: {error}"))?
-            }
+        let mut stream = if let Some(stream) = self.stream.take() {
+            stream
+        } else {
+            self.connections += 1;
+            connect(self.to).map_err(|error| format!("{path}: cannot connect: {error}"))?
         };
         let head = format!("GET {path} HTTP/1.1\r\nHost: site.test\r\nUser-Agent: test/1\r\n\r\n");
         stream.write_all(head.as_bytes()).map_err(|error| format!("{path}: {error}"))?;
