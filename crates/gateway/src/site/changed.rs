@@ -3,6 +3,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use nightwatt_model::frontier::Frontier;
+use nightwatt_model::scenario::Scenario;
 use nightwatt_power::Controller;
 
 use super::{AnyPolicy, Common, Site, drop_stale, hands, scenario, settings, waiting_page};
@@ -58,11 +60,6 @@ impl Site {
         } else {
             Arc::new(Mutex::new(super::Classifier::new(site.clients.clone())))
         };
-        // What was reckoned by other rules cannot be gone on with.
-        let frontier = self.frontier.as_ref().map(|frontier| {
-            let same = super::binding(old, &self.scenario) == super::binding(site, &scenario);
-            if same { Arc::clone(frontier) } else { super::frontier(site, &scenario, common.clock) }
-        });
         let changed = Self {
             name: Arc::clone(&self.name),
             supervisor,
@@ -78,7 +75,7 @@ impl Site {
             presence: Arc::clone(&self.presence),
             waiting_page,
             counters: Arc::clone(&self.counters),
-            frontier,
+            frontier: self.next_frontier(site, &scenario, common),
             meters: self.meters.clone(),
             probes_http: self.pool.is_none()
                 && matches!(site.probe_config(), super::probe::Config::Http(_)),
@@ -86,6 +83,22 @@ impl Site {
             scenario,
         };
         Ok((changed, retuning, guest))
+    }
+
+    /// What was reckoned by other rules cannot be gone on with.
+    fn next_frontier(
+        &self,
+        site: &SiteConfig,
+        scenario: &Scenario,
+        common: &Common<'_>,
+    ) -> Option<Arc<Mutex<Frontier>>> {
+        let frontier = self.frontier.as_ref()?;
+        let same = super::binding(&self.config, &self.scenario) == super::binding(site, scenario);
+        Some(if same {
+            Arc::clone(frontier)
+        } else {
+            super::frontier(site, scenario, common.clock)
+        })
     }
 
     fn new_origin(&self, site: &SiteConfig, common: &Common<'_>) -> Arc<OriginPool> {
