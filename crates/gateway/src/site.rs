@@ -147,8 +147,7 @@ impl Site {
         };
         let scenario = scenario(site, common, pool.as_deref());
         let settings = settings(site, &scenario);
-        let observe = options.observe;
-        let waiting_page = waiting_page(site)?;
+        let (observe, waiting_page) = (options.observe, waiting_page(site)?);
         let (hands, guest) = match &pool {
             Some(pool) => (Whole::hands(pool), None),
             None => hands(site, common, controller, machine)?,
@@ -195,8 +194,7 @@ impl Site {
             presence: Presence::default(),
             waiting_page,
             counters: Counters::default(),
-            frontier: (is_alone && config.admin.is_some())
-                .then(|| frontier(site, &scenario, clock)),
+            frontier: frontier(site, &scenario, common),
             meters,
             probes_http,
             config: site.clone(),
@@ -255,9 +253,15 @@ fn power_states(site: &SiteConfig, scenario: &Scenario) -> PowerStates {
     }
 }
 
-fn frontier(site: &SiteConfig, scenario: &Scenario, clock: &Clock) -> Mutex<Frontier> {
+/// For the dashboard; of a pool nothing is foretold.
+fn frontier(
+    site: &SiteConfig,
+    scenario: &Scenario,
+    Common { config, clock, .. }: &Common<'_>,
+) -> Option<Mutex<Frontier>> {
     let rules = Constraints { states: power_states(site, scenario), ..scenario.constraints() };
-    Mutex::new(Frontier::new(clock.now().mono, rules, scenario.sla.delay))
+    let begin = || Mutex::new(Frontier::new(clock.now().mono, rules, scenario.sla.delay));
+    (config.admin.is_some() && site.server.is_empty()).then(begin)
 }
 
 /// What turns the bill of a site into joules and money.

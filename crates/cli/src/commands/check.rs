@@ -33,7 +33,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitStatus, Failure> {
             "state_dir": config.state_dir,
             "control_socket": config.control_socket(),
             "access_log": config.access_log,
-            "disk_cache": config.cache.disk.as_ref().map(|disk| disk_words(config, disk)),
+            "disk_cache": config.cache.disk.as_ref().map(|disk| disk_words(&config, disk)),
             "admin": config.admin.as_ref().map(|it| it.listen),
             "gate": config.gate.as_ref().map(|it| gate::as_json(&config, it)),
             "admin_orders": config.admin.as_ref().is_some_and(|it| it.password_file.is_some()),

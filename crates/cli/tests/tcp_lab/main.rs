@@ -339,7 +339,7 @@ fn a_capture_of_each_run_says_the_same_as_kernels_cards_and_the_rule_that_loses_
             assert!(pair["kernel"].is_u64() && pair["kernel"] == pair["capture"], "{capture}");
         }
         let [compared, equal] = ["/compared", "/equal"].map(|at| number(capture, at));
-        assert!(compared > 10.0 && equal == compared, "{capture}");
+        assert!(compared > 10.0 && (equal - compared).abs() < 0.5, "{capture}");
     }
     let sum = |at: &str| whole.iter().map(|it| number(it, at)).sum::<f64>();
     let (sent, lost) = (sum("/frames_sent/capture"), sum("/lost/capture"));

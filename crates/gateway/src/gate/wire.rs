@@ -57,10 +57,10 @@ fn dump(family: u8, port: u16, mut show: impl FnMut(IpAddr, Duration)) -> io::Re
     // Without an address it goes to the kernel, which has its answer ready.
     socket.send(&question(family, port))?;
     socket.set_read_timeout(Some(Duration::from_secs(1)))?;
-    let mut part = vec![0; PART];
+    let mut answer = vec![0; PART];
     loop {
-        let length = socket.read(&mut part)?;
-        if length == 0 || !read(&part[..length], &mut show)? {
+        let length = socket.read(&mut answer)?;
+        if length == 0 || !read(&answer[..length], &mut show)? {
             return Ok(());
         }
     }

@@ -1,6 +1,7 @@
 //! The real proxies with a gate, in the configurations of docs/gates: a server that is a process sleeps
 //! behind each of them.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
@@ -194,10 +195,10 @@ async fn ask(at: SocketAddr, line: &str, fields: &[(&str, &str)], body: &str) ->
     let mut stream = socket.connect(at).await.unwrap();
     let mut head = format!("{line} HTTP/1.1\r\nHost: blog.example.org\r\nConnection: close\r\n");
     for (name, value) in fields {
-        head += &format!("{name}: {value}\r\n");
+        let _ = write!(head, "{name}: {value}\r\n");
     }
     if !body.is_empty() {
-        head += &format!("Content-Length: {}\r\n", body.len());
+        let _ = write!(head, "Content-Length: {}\r\n", body.len());
     }
     stream.write_all(format!("{head}\r\n{body}").as_bytes()).await.unwrap();
     let mut bytes = Vec::new();

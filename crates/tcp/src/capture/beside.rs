@@ -151,7 +151,7 @@ fn compare(row: &ConnectionRow, record: &FetchedRecord, client_sends: bool) -> C
     };
     let pair = |capture: u64, name: &str| Pair { capture, kernel: figure(sender, name) };
     // What was under way when it was cut off has gone past the capture, and to nobody.
-    let received = figure(receiver, "bytes_received").filter(|_| record.fault.is_none());
+    let known_there = figure(receiver, "bytes_received").filter(|_| record.fault.is_none());
     let mut compared = Compared {
         number: record.number,
         port: row.client.port(),
@@ -160,7 +160,7 @@ fn compare(row: &ConnectionRow, record: &FetchedRecord, client_sends: bool) -> C
         retransmitted_bytes: pair(counts.retransmitted_bytes, "retransmitted_bytes"),
         bytes_sent: pair(counts.bytes_sent, "bytes_sent"),
         data_segments: pair(counts.data_segments, "data_segments_out"),
-        bytes_received: Pair { capture: counts.bytes + counts.fins.min(1), kernel: received },
+        bytes_received: Pair { capture: counts.bytes + counts.fins.min(1), kernel: known_there },
         equal: false,
     };
     let differs = compared.pairs().chain([compared.bytes_received]).any(Pair::differs);

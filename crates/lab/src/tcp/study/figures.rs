@@ -251,7 +251,7 @@ figures! {
     relay_cpu, "s", "CPU time of the process that is the wire, each connection. It is no side's.";
     active, "s", "CPU time that the machine was active beyond idle, all that is neither side's included, each connection.";
     wake_ups, "1", "Transitions from idle to active beyond idle, of all CPUs, each connection.";
-    traced_wake_ups, "1", "The same by the tracepoint power:cpu_idle, where it can be counted.";
+    traced_wake_ups, "1", "The same by the tracepoint `power:cpu_idle`, where it can be counted.";
     interrupts, "1", "Interrupts beyond idle, each connection.";
     context_switches, "1", "Context switches beyond idle, each connection.";
     received_softirqs, "1", "Softirqs that take in packets beyond idle, each connection.";
@@ -259,7 +259,7 @@ figures! {
     receiver_active, "s", "The same of the receiver's.";
     sender_wake_ups, "1", "Transitions from idle to active beyond idle of the sender's machine, each connection, where it is not the receiver's.";
     receiver_wake_ups, "1", "The same of the receiver's.";
-    sender_traced_wake_ups, "1", "Those of the sender's by the tracepoint power:cpu_idle, where it can be counted.";
+    sender_traced_wake_ups, "1", "Those of the sender's by the tracepoint `power:cpu_idle`, where it can be counted.";
     receiver_traced_wake_ups, "1", "The same of the receiver's.";
     sender_interrupts, "1", "Interrupts of the sender's machine beyond idle, each connection, where it is not the receiver's.";
     receiver_interrupts, "1", "The same of the receiver's.";
