@@ -153,8 +153,7 @@ impl Site {
         };
         let scenario = scenario(site, common, pool.as_deref());
         let settings = settings(site, &scenario);
-        let observe = options.observe;
-        let waiting_page = waiting_page(site)?;
+        let (observe, waiting_page) = (options.observe, waiting_page(site)?);
         let (hands, guest) = match &pool {
             Some(pool) => (Whole::hands(pool), None),
             None => hands(site, common, controller, machine)?,

@@ -101,8 +101,8 @@ fn start(meters: &mut Vec<Opened>, interval: Option<Duration>) -> Result<Sampler
         .map_err(|source| Error::System { what: "start the meters' threads", source })
 }
 
-/// What the idle machine draws by each meter, as far as that tells.
-type Idle = Vec<Option<Mean>>;
+/// Idle power of every channel, in the order of meters and channels. `None` where nothing was said.
+pub(crate) type IdlePowers = Vec<Option<Mean>>;
 
 /// Meters that are open, and what the idle machine draws by them where that is wanted: `tell` is told that it
 /// is measured first, and for how long.
@@ -112,7 +112,7 @@ pub(crate) fn opened(
     interval: Option<Duration>,
     running: &Running,
     tell: impl FnOnce(Duration),
-) -> Result<(Vec<Opened>, Option<Idle>), Error> {
+) -> Result<(Vec<Opened>, Option<IdlePowers>), Error> {
     let host = Host::default();
     let open = |spec: &MeterSpec| Opened::open(&host, spec);
     let mut meters = specs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
@@ -123,13 +123,13 @@ pub(crate) fn opened(
     Ok((meters, Some(idle)))
 }
 
-/// Idle power of every channel, in the order of meters and channels. `None` where nothing was said.
+/// What every channel draws while nothing is done, in stretches.
 pub(crate) fn measure_idle(
     meters: &mut Vec<Opened>,
     time: Duration,
     interval: Option<Duration>,
     running: &Running,
-) -> Result<Vec<Option<Mean>>, Error> {
+) -> Result<IdlePowers, Error> {
     let mut powers: Vec<Vec<f64>> = Vec::new();
     for _ in 0..IDLE_STRETCHES {
         let sampler = start(meters, interval)?;
