@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use http::header::{ACCEPT, CONTENT_LENGTH, HOST, REFERER, TRANSFER_ENCODING, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use nightwatt_httpcache::Timestamp;
+use nightwatt_httpcache::{SECURE, Timestamp};
 use nightwatt_model::time::{Now, Wall};
 use nightwatt_model::visit::Visitor;
 use nightwatt_traffic::{Arrival, ClientFacts, ClientKey};
@@ -16,6 +16,8 @@ use crate::config::Config;
 pub(crate) const REQUEST_ID_NAME: &str = "x-request-id";
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static(REQUEST_ID_NAME);
 pub(crate) const FORWARDED_FOR_NAME: &str = "x-forwarded-for";
+pub(crate) const FORWARDED_PROTO_NAME: &str = "x-forwarded-proto";
+pub(crate) const FORWARDED_PROTO: HeaderName = HeaderName::from_static(FORWARDED_PROTO_NAME);
 pub(crate) const FORWARDED_FOR: HeaderName = HeaderName::from_static(FORWARDED_FOR_NAME);
 
 /// Names a request: unique across restarts as well, by the time at which it came, and a count.
@@ -31,6 +33,14 @@ impl std::fmt::Display for RequestId {
     }
 }
 
+/// Who holds a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer {
+    pub(crate) ip: IpAddr,
+    /// By TLS.
+    pub(crate) secure: bool,
+}
+
 /// Who asks for what.
 #[derive(Debug, Clone)]
 pub(crate) struct Facts {
@@ -44,8 +54,12 @@ pub(crate) struct Facts {
     pub(crate) peer: IpAddr,
     /// From a proxy that is believed.
     pub(crate) trusted: bool,
+    /// The client speaks TLS: to us, or to a proxy that is believed.
+    pub(crate) secure: bool,
     /// Host and port as the client wrote them: of the target, else of the `Host` field.
     pub(crate) authority: String,
+    /// The same for the cache, which keeps apart what came by TLS.
+    pub(crate) base: String,
     /// Path and query.
     pub(crate) target: String,
     pub(crate) method: Method,
@@ -65,7 +79,8 @@ pub(crate) type Refusal = (StatusCode, &'static str);
 
 impl Facts {
     /// Reads a head. `number` is unique in this process.
-    pub(crate) fn of(config: &Config, peer: IpAddr, parts: &Parts, now: Now, number: u64) -> Self {
+    pub(crate) fn of(config: &Config, peer: Peer, parts: &Parts, now: Now, number: u64) -> Self {
+        let Peer { ip: peer, secure } = peer;
         let trusted = config.trusted_proxies.iter().any(|network| network.contains(peer));
         let text = |name: &HeaderName| {
             let value = parts.headers.get(name)?;
@@ -81,6 +96,8 @@ impl Facts {
             .map(|authority| authority.as_str().to_owned())
             .or_else(|| text(&HOST))
             .unwrap_or_default();
+        let told = trusted.then(|| parts.headers.get(FORWARDED_PROTO)).flatten();
+        let secure = secure || told.is_some_and(|told| is_https(told.as_bytes()));
         let client = client(config, peer, trusted, &parts.headers);
         let address = client.to_string();
         let agent = text(&USER_AGENT);
@@ -95,6 +112,8 @@ impl Facts {
             client,
             peer: peer.to_canonical(),
             trusted,
+            secure,
+            base: base(secure, &authority),
             authority,
             target,
             method: parts.method.clone(),
@@ -235,6 +254,17 @@ pub(crate) fn spoken_for<'a>(
         .or(listed.first())
         .map_or(peer, |it| *it)
         .to_canonical()
+}
+
+/// What keys in the cache begin with.
+pub(crate) fn base(secure: bool, authority: &str) -> String {
+    if secure { format!("{SECURE}{authority}") } else { authority.to_owned() }
+}
+
+/// Does `X-Forwarded-Proto` say that the client spoke TLS? The first proxy comes first.
+pub(crate) fn is_https(told: &[u8]) -> bool {
+    let first = told.split(|byte| *byte == b',').next().unwrap_or_default();
+    first.trim_ascii().eq_ignore_ascii_case(b"https")
 }
 
 /// Short, and without anything that could break a log line or a header.

@@ -27,6 +27,7 @@ use crate::passthrough::{self, Door, Service};
 use crate::pool::Fittings;
 use crate::refresh;
 use crate::site::{Common, Site};
+use crate::tls::Tls;
 use crate::warm_up;
 
 /// How to run.
@@ -64,6 +65,7 @@ pub struct Gateway {
     pub(crate) observe: bool,
     pub(crate) client_limits: Arc<ClientLimits>,
     pub(crate) connections: Arc<ConnectionTally>,
+    pub(crate) tls: Option<Tls>,
     /// Requests to no site.
     pub(crate) unsited: RequestTally,
     pub(crate) started: Now,
@@ -79,6 +81,8 @@ pub struct Running {
     pub gateway: Arc<Gateway>,
     /// Where it listens.
     pub addresses: Vec<SocketAddr>,
+    /// Where it listens for TLS.
+    pub tls_addresses: Vec<SocketAddr>,
     /// Where it listens for services that are passed through: each address of `[[tcp]]` once.
     pub tcp_addresses: Vec<SocketAddr>,
     /// Where it tells how it is.
@@ -97,12 +101,14 @@ impl Gateway {
     pub fn start(config: Config, clock: Clock, options: Options) -> Result<Running, StartError> {
         make_dir(&config.state_dir)?;
         let bound = listen::bind(&config.listen)?;
+        let tls_bound = listen::bind(config.tls.as_ref().map_or(&[], |it| &it.listen))?;
         let admin_bound = listen::bind(config.admin.as_ref().map(|it| it.listen).as_slice())?.pop();
         let (at, doors): (Vec<_>, Vec<_>) = Door::all(&config).into_iter().unzip();
         let tcp_bound = listen::bind(&at)?;
         let guard = Guard::open(config.admin.as_ref())?;
         let lock = lock(&config.state_dir)?;
         let addresses = bound.iter().map(|(address, _)| *address).collect();
+        let tls_addresses = tls_bound.iter().map(|(address, _)| *address).collect();
         let tcp_addresses = tcp_bound.iter().map(|(address, _)| *address).collect();
         let socket = Socket::bind(config.control_socket())?;
         let mut drivers = Vec::new();
@@ -118,13 +124,14 @@ impl Gateway {
         drivers.extend(gateway.access_log.iter().map(|log| tokio::spawn(Arc::clone(log).run())));
         let (stop, stopped) = watch::channel(false);
         let doors = tcp_bound.into_iter().zip(doors).collect();
-        let listeners = listen::serve(&gateway, bound, doors, &stopped);
+        let listeners = listen::serve(&gateway, (bound, tls_bound), doors, &stopped);
         let control = socket.serve(Arc::clone(&gateway));
         let admin = admin_bound.as_ref().map(|(address, _)| *address);
         let admin_task = admin_bound.map(|(_, listener)| admin::serve(&gateway, guard, listener));
         Ok(Running {
             gateway,
             addresses,
+            tls_addresses,
             tcp_addresses,
             admin,
             stop,
@@ -143,6 +150,7 @@ impl Gateway {
         mut options: Options,
         drivers: &mut Vec<JoinHandle<()>>,
     ) -> Result<Self, StartError> {
+        let tls = config.tls.as_ref().map(|it| Tls::open(it, &clock)).transpose()?;
         let access_log = match &config.access_log {
             Some(path) => Some(Arc::new(AccessLog::open(path).map_err(file(path))?)),
             None => None,
@@ -184,6 +192,7 @@ impl Gateway {
             observe: options.observe,
             client_limits: Arc::new(ClientLimits::new(&config)),
             connections: Arc::default(),
+            tls,
             unsited: RequestTally::default(),
             started: clock.now(),
             services: Service::all(&config, &sites, &machines),

@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::error::StartError;
+use crate::facts::Peer;
 use crate::gateway::Gateway;
 use crate::passthrough::{self, Door};
 use crate::proxy_protocol;
@@ -45,24 +46,28 @@ pub(crate) fn bind(addresses: &[SocketAddr]) -> Result<Vec<Bound>, StartError> {
 #[derive(Clone)]
 enum Spoken {
     Http(Arc<Limits>),
+    /// HTTP within TLS.
+    Https(Arc<Limits>),
     /// Whatever the services behind this door speak.
     Anything(Arc<Door>),
 }
 
-/// Serves what connects there: HTTP at the first, services that are passed through at the second.
+/// Serves what connects there: HTTP at the first, without TLS and with it; services that are passed
+/// through at the second.
 pub(crate) fn serve(
     gateway: &Arc<Gateway>,
-    bound: Vec<Bound>,
+    (bound, tls_bound): (Vec<Bound>, Vec<Bound>),
     doors: Vec<(Bound, Arc<Door>)>,
     stopped: &watch::Receiver<bool>,
 ) -> Vec<JoinHandle<()>> {
     let room = Arc::new(Semaphore::new(places(gateway.config.limits.connections)));
     let limits = Arc::new(limits(gateway));
     let http = bound.into_iter().map(|(_, it)| (it, Spoken::Http(Arc::clone(&limits))));
+    let https = tls_bound.into_iter().map(|(_, it)| (it, Spoken::Https(Arc::clone(&limits))));
     let others = doors.into_iter().map(|((_, it), door)| (it, Spoken::Anything(door)));
     let serve =
         |at| tokio::spawn(accept(Arc::clone(gateway), at, Arc::clone(&room), stopped.clone()));
-    http.chain(others).map(serve).collect()
+    http.chain(https).chain(others).map(serve).collect()
 }
 
 /// Places for clients: as configured, but no more than there are descriptors for. A quarter of these
@@ -133,7 +138,11 @@ async fn accept(
                 let (gateway, stopped) = (Arc::clone(&gateway), stopped.clone());
                 match spoken.clone() {
                     Spoken::Http(limits) => tokio::spawn(async move {
-                        connection(gateway, (stream, peer), limits, stopped).await;
+                        connection(gateway, (stream, peer), (limits, false), stopped).await;
+                        drop(held);
+                    }),
+                    Spoken::Https(limits) => tokio::spawn(async move {
+                        connection(gateway, (stream, peer), (limits, true), stopped).await;
                         drop(held);
                     }),
                     Spoken::Anything(door) => tokio::spawn(async move {
@@ -153,7 +162,7 @@ async fn accept(
     }
     drop((listener, alive));
     let drain = match spoken {
-        Spoken::Http(_) => gateway.config.limits.drain,
+        Spoken::Http(_) | Spoken::Https(_) => gateway.config.limits.drain,
         // They look at the same clock themselves, so that both their ends are told.
         Spoken::Anything(_) => gateway.config.limits.drain + LAST_WORD,
     };
@@ -178,7 +187,7 @@ fn limits(gateway: &Gateway) -> Limits {
 async fn connection(
     gateway: Arc<Gateway>,
     (mut stream, peer): (TcpStream, SocketAddr),
-    limits: Arc<Limits>,
+    (limits, secure): (Arc<Limits>, bool),
     stopped: watch::Receiver<bool>,
 ) {
     let _ = stream.set_nodelay(true);
@@ -200,8 +209,21 @@ async fn connection(
         return;
     };
     let _open = gateway.connections.accept();
-    let service = Client::new(&gateway, client);
+    let service = Client::new(&gateway, Peer { ip: client, secure });
     let clock = gateway.clock.clone();
+    if secure {
+        // Apart, so that connections without TLS are no larger for it.
+        Box::pin(async move {
+            let limit = gateway.config.limits.handshake_timeout;
+            let Some(tls) = &gateway.tls else { return };
+            let Some(stream) = tls.accept((stream, read_ahead), &clock, limit).await else { return };
+            drop(gateway);
+            let nothing = BytesMut::new();
+            nightwatt_http1::serve((stream, nothing), service, limits, clock, stopped).await;
+        })
+        .await;
+        return;
+    }
     drop(gateway);
     nightwatt_http1::serve((stream, read_ahead), service, limits, clock, stopped).await;
 }

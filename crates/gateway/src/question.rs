@@ -11,12 +11,11 @@ use nightwatt_http1::Interim;
 use nightwatt_httpcache::{fields, update};
 
 use crate::body::{Question, Sending};
-use crate::facts::{FORWARDED_FOR, Facts, REQUEST_ID};
+use crate::facts::{FORWARDED_FOR, FORWARDED_PROTO, Facts, REQUEST_ID};
 use crate::forward::Forwarding;
 use crate::hold::Spool;
 
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED: HeaderName = HeaderName::from_static("forwarded");
 
 /// What servers take for the word of a proxy. From a stranger it is a forgery.
@@ -169,15 +168,16 @@ fn forwarded(headers: &mut HeaderMap, facts: &Facts) {
     let peer = facts.peer.to_string();
     let chain = [before, vec![&peer]].concat().join(", ");
     insert(headers, FORWARDED_FOR, &chain);
+    let proto = if facts.secure { "https" } else { "http" };
     if headers.contains_key(FORWARDED) {
         // Who reads this form is to find the last hop in it too (RFC 7239, 4).
         let node = if facts.peer.is_ipv6() { format!("\"[{peer}]\"") } else { peer };
-        if let Ok(element) = HeaderValue::from_str(&format!("for={node}")) {
+        if let Ok(element) = HeaderValue::from_str(&format!("for={node};proto={proto}")) {
             headers.append(FORWARDED, element);
         }
     }
     if !headers.contains_key(FORWARDED_PROTO) {
-        headers.insert(FORWARDED_PROTO, HeaderValue::from_static("http"));
+        headers.insert(FORWARDED_PROTO, HeaderValue::from_static(proto));
     }
     if !headers.contains_key(FORWARDED_HOST) && !facts.authority.is_empty() {
         insert(headers, FORWARDED_HOST, &facts.authority);

@@ -7,10 +7,10 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::header::HeaderValue;
+use http::header::{HeaderValue, STRICT_TRANSPORT_SECURITY};
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode};
 use nightwatt_http1::{Head, Incoming, OnSent, Prepared, Refusal, Service, head_bytes};
-use nightwatt_httpcache::{CacheStatus, CookieRule, RequestHead};
+use nightwatt_httpcache::{CacheStatus, CookieRule, RequestHead, SECURE};
 use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
 use nightwatt_model::policy::manager::Knock;
 use nightwatt_model::time::Now;
@@ -22,18 +22,22 @@ use crate::answers;
 use crate::authority::Authority;
 use crate::body::Answer;
 use crate::books::{ANSWER, Asker, refused};
-use crate::facts::{FORWARDED_FOR_NAME, REQUEST_ID_NAME, RequestId, is_plain_id, spoken_for};
+use crate::facts::{
+    FORWARDED_FOR_NAME, FORWARDED_PROTO_NAME, Peer, REQUEST_ID_NAME, RequestId, is_https, is_plain_id,
+    spoken_for,
+};
 use crate::gateway::Gateway;
 use crate::hit::from_store;
 use crate::journal::WakeCause;
 use crate::proxy;
+use crate::site::Site;
 use crate::store::Object;
 use crate::supervisor::Supervisor;
 
 /// Answers the requests of one connection.
 pub(crate) struct Client {
     gateway: Arc<Gateway>,
-    peer: IpAddr,
+    peer: Peer,
     /// A proxy that is believed: it speaks for others.
     is_proxy: bool,
     speaker: Speaker,
@@ -146,12 +150,12 @@ impl<'b> Plain<'b> {
 }
 
 impl Client {
-    pub(crate) fn new(gateway: &Arc<Gateway>, peer: IpAddr) -> Self {
+    pub(crate) fn new(gateway: &Arc<Gateway>, peer: Peer) -> Self {
         Self {
-            is_proxy: gateway.config.trusted_proxies.iter().any(|it| it.contains(peer)),
+            is_proxy: gateway.config.trusted_proxies.iter().any(|it| it.contains(peer.ip)),
             gateway: Arc::clone(gateway),
             peer,
-            speaker: Speaker::new(peer),
+            speaker: Speaker::new(peer.ip),
             scratch: String::new(),
             given: None,
         }
@@ -163,11 +167,17 @@ impl Client {
             let fields = head.values(FORWARDED_FOR_NAME);
             let fields =
                 fields.filter_map(|it| std::str::from_utf8(it).ok().filter(|it| it.is_ascii()));
-            let ip = spoken_for(&self.gateway.config, self.peer, fields);
+            let ip = spoken_for(&self.gateway.config, self.peer.ip, fields);
             if ip != self.speaker.ip {
                 self.speaker = Speaker::new(ip);
             }
         }
+    }
+
+    /// Does the client speak TLS?
+    fn is_secure(&self, head: &Head<'_, '_>) -> bool {
+        let told = || head.values(FORWARDED_PROTO_NAME).next().is_some_and(is_https);
+        self.peer.secure || self.is_proxy && told()
     }
 
     fn id(&self, head: &Head<'_, '_>, arrived: Now, number: u64) -> Id {
@@ -207,6 +217,11 @@ impl Client {
             return None;
         }
         self.scratch.clear();
+        if self.is_secure(head) {
+            self.scratch.push_str(SECURE);
+        } else if site.config.redirects(head.target) {
+            return None;
+        }
         if !site.rules.key.write(&mut self.scratch, plain.authority, head.target) {
             return None;
         }
@@ -220,7 +235,7 @@ impl Client {
     }
 
     /// The answer's head, as the long way makes it.
-    fn head_of(&self, object: &Object) -> bytes::Bytes {
+    fn head_of(&self, site: &Site, object: &Object, secure: bool) -> bytes::Bytes {
         let now = self.gateway.timestamp();
         object.prepared(now, || {
             let anybody = RequestHead {
@@ -231,6 +246,9 @@ impl Client {
             };
             let status = CacheStatus::hit().ttl(object.stored.ttl(now));
             let mut response = from_store(&anybody, object, now, &status);
+            if let Some(hsts) = site.hsts.clone().filter(|_| secure) {
+                response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, hsts);
+            }
             if self.gateway.config.answer_header {
                 let answered = HeaderValue::from_static(Answered::Cache.as_str());
                 response.headers_mut().insert(ANSWER, answered);
@@ -309,7 +327,8 @@ impl Service for Client {
         let status = object.stored.status();
         let id = self.id(head, arrived, number);
         self.given = Some(Given { site: index, class, arrived, id, visitor, status });
-        Some(Prepared { head: self.head_of(&object), body: object.body.clone() })
+        let head = self.head_of(site, &object, self.is_secure(head));
+        Some(Prepared { head, body: object.body.clone() })
     }
 
     fn sent(&mut self, head: &Head<'_, '_>, prepared: &Prepared) {

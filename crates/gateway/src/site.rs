@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use http::HeaderValue;
 use nightwatt_clock::Clock;
 use nightwatt_httpcache::Rules;
 use nightwatt_model::energy::PowerStates;
@@ -29,6 +30,7 @@ use crate::config::{Config, SiteConfig};
 use crate::error::StartError;
 use crate::flights::Flights;
 use crate::gateway::file;
+use crate::https;
 use crate::journal::Journal;
 use crate::lessons::Shelf;
 use crate::machine::{self, Machine};
@@ -62,6 +64,8 @@ pub(crate) struct Site {
     pub(crate) classifier: Mutex<Classifier>,
     pub(crate) waiting_page: WaitingPage,
     pub(crate) counters: Counters,
+    /// What browsers are told that speak TLS.
+    pub(crate) hsts: Option<HeaderValue>,
     /// What meters say of its server, and of the proxy.
     pub(crate) meters: [Option<Feed>; 2],
     /// The probe can tell a server that answers from one that merely listens.
@@ -184,6 +188,7 @@ impl Site {
             classifier: Mutex::new(Classifier::new(site.clients.clone())),
             waiting_page,
             counters: Counters::default(),
+            hsts: https::hsts(site),
             meters,
             probes_http,
             config: site.clone(),

@@ -2,6 +2,7 @@
 
 mod pool;
 mod tcp;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::pool::{PoolStatus, ServerStatus};
 pub use self::tcp::TcpStatus;
+pub use self::tls::{CertificateStatus, TlsStatus};
 use crate::access::Answered;
 use crate::gateway::Gateway;
 use crate::machine::Machine;
@@ -38,6 +40,9 @@ pub struct Status {
     /// What is passed through, as `[[tcp]]` says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tcp: Vec<TcpStatus>,
+    /// TLS to clients, as `[tls]` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsStatus>,
 }
 
 /// A machine that carries servers.
@@ -232,6 +237,7 @@ impl Gateway {
             sites: self.sites.iter().map(Site::status).collect(),
             machines: self.machines.iter().map(Machine::status).collect(),
             tcp: self.services_status(),
+            tls: self.tls.as_ref().map(|tls| tls.status(self.clock.now().wall)),
         }
     }
 }

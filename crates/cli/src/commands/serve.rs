@@ -39,7 +39,8 @@ async fn serve(args: &ServeArgs, config: Config, clock: Clock) -> Result<ExitSta
     })?;
     let addresses: Vec<String> = running.addresses.iter().map(ToString::to_string).collect();
     let admin = running.admin.map(|it| it.to_string());
-    introduction.say(&addresses, admin.as_deref(), args.json)?;
+    let tls: Vec<String> = running.tls_addresses.iter().map(ToString::to_string).collect();
+    introduction.say(&addresses, &tls, admin.as_deref(), args.json)?;
     let gateway = Arc::clone(&running.gateway);
     let signal = signals.next().await;
     tracing::info!(signal, "stopping: running exchanges may end");
@@ -83,12 +84,19 @@ impl Introduction {
         Self { observe, control_socket, sites: sites.collect() }
     }
 
-    fn say(&self, addresses: &[String], admin: Option<&str>, json: bool) -> Result<(), Failure> {
+    fn say(
+        &self,
+        addresses: &[String],
+        tls: &[String],
+        admin: Option<&str>,
+        json: bool,
+    ) -> Result<(), Failure> {
         if json {
             let site = |(name, policy, controller): &(String, String, String)| json!({ "name": name, "policy": policy, "controller": controller });
             let sites: Vec<Value> = self.sites.iter().map(site).collect();
             return output::say_json(&json!({
                 "listening": addresses,
+                "listening_tls": tls,
                 "admin": admin,
                 "control_socket": self.control_socket,
                 "observe": self.observe,
@@ -101,8 +109,9 @@ impl Introduction {
         let sites: Vec<String> = self.sites.iter().map(site).collect();
         let shadow = if self.observe { "; shadow mode: servers are left alone" } else { "" };
         let admin = admin.map(|it| format!("; metrics and health on {it}")).unwrap_or_default();
-        let line =
-            format!("listening on {}: {}{admin}{shadow}", addresses.join(", "), sites.join(", "));
+        let by_tls = tls.iter().map(|it| format!("{it} (TLS)"));
+        let all: Vec<String> = addresses.iter().cloned().chain(by_tls).collect();
+        let line = format!("listening on {}: {}{admin}{shadow}", all.join(", "), sites.join(", "));
         output::say(&line)
     }
 }

@@ -157,7 +157,7 @@ impl TcpConfig {
             return wrong("listen", "at least one address is needed: `[\"0.0.0.0:22\"]`");
         }
         if let Some(address) =
-            self.listen.iter().find(|it| it.port() > 0 && config.listen.contains(it))
+            self.listen.iter().find(|it| it.port() > 0 && config.listens_for_http(it))
         {
             let text = format!("HTTP is listened for at {address}: take another address or port");
             return wrong("listen", text);

@@ -10,7 +10,7 @@ use nightwatt_clock::Clock;
 use nightwatt_gateway::control::{Order, Reply, ask as order};
 use nightwatt_gateway::journal::{self, Record};
 use nightwatt_gateway::metering::Feed;
-use nightwatt_gateway::status::{MachineStatus, PoolStatus, SiteStatus, TcpStatus};
+use nightwatt_gateway::status::{MachineStatus, PoolStatus, SiteStatus, TcpStatus, TlsStatus};
 use nightwatt_gateway::{Config, Extras, Gateway, Options, Running, StartError};
 use nightwatt_model::policy::sleep::PolicyChoice;
 use nightwatt_model::time::{Mono, Wall};
@@ -373,6 +373,15 @@ impl Stage {
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.running().addresses[0]
+    }
+
+    /// Where TLS is spoken.
+    pub(crate) fn tls_address(&self) -> SocketAddr {
+        self.running().tls_addresses[0]
+    }
+
+    pub(crate) fn tls(&self) -> TlsStatus {
+        self.running().gateway.status().tls.expect("a configuration with TLS")
     }
 
     /// Where connections are passed through, in the order of the configuration.
