@@ -81,7 +81,9 @@ impl Site {
         (class, answered): (ClientClass, Answered),
         delay: Duration,
     ) {
-        if !class.is_admitted() || matches!(answered, Answered::State | Answered::Limited | Answered::Redirect) {
+        if !class.is_admitted()
+            || matches!(answered, Answered::State | Answered::Limited | Answered::Redirect)
+        {
             return;
         }
         let slept = matches!(answered, Answered::Held | Answered::Timeout | Answered::Gone);

@@ -101,7 +101,7 @@ impl Gateway {
     pub fn start(config: Config, clock: Clock, options: Options) -> Result<Running, StartError> {
         make_dir(&config.state_dir)?;
         let bound = listen::bind(&config.listen)?;
-        let tls_bound = listen::bind(config.tls.as_ref().map_or(&[], |it| &it.listen))?;
+        let tls_bound = listen::bind(config.tls.as_ref().map_or(&[][..], |it| &it.listen))?;
         let admin_bound = listen::bind(config.admin.as_ref().map(|it| it.listen).as_slice())?.pop();
         let (at, doors): (Vec<_>, Vec<_>) = Door::all(&config).into_iter().unzip();
         let tcp_bound = listen::bind(&at)?;

@@ -216,7 +216,9 @@ async fn connection(
         Box::pin(async move {
             let limit = gateway.config.limits.handshake_timeout;
             let Some(tls) = &gateway.tls else { return };
-            let Some(stream) = tls.accept((stream, read_ahead), &clock, limit).await else { return };
+            let Some(stream) = tls.accept((stream, read_ahead), &clock, limit).await else {
+                return;
+            };
             drop(gateway);
             let nothing = BytesMut::new();
             nightwatt_http1::serve((stream, nothing), service, limits, clock, stopped).await;

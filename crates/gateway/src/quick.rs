@@ -23,8 +23,8 @@ use crate::authority::Authority;
 use crate::body::Answer;
 use crate::books::{ANSWER, Asker, refused};
 use crate::facts::{
-    FORWARDED_FOR_NAME, FORWARDED_PROTO_NAME, Peer, REQUEST_ID_NAME, RequestId, is_https, is_plain_id,
-    spoken_for,
+    FORWARDED_FOR_NAME, FORWARDED_PROTO_NAME, Peer, REQUEST_ID_NAME, RequestId, is_https,
+    is_plain_id, spoken_for,
 };
 use crate::gateway::Gateway;
 use crate::hit::from_store;

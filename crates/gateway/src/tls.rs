@@ -22,7 +22,7 @@ use rustls::crypto::ring;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-pub(crate) use self::certificates::Certificates;
+use self::certificates::Certificates;
 pub use self::certificates::{BadCertificate, look_over};
 pub(crate) use self::stream::Secured;
 use self::tally::{Failure, Tally};

@@ -178,11 +178,13 @@ impl<S: Service, T: Transport> Connection<S, T> {
     /// Ends the connection so that the client gets to read the answer: closing at once, while it still
     /// sends, would destroy what it has not read.
     async fn linger(mut self) {
-        let _ = tokio::io::AsyncWriteExt::shutdown(&mut self.stream).await;
         let clock: Clock = self.clock.clone();
-        let drain = async {
+        let waits = !clock.is_virtual();
+        let end = async {
+            // The word that nothing follows may have to wait for the client, too.
+            let _ = tokio::io::AsyncWriteExt::shutdown(&mut self.stream).await;
             let mut drained = 0;
-            while drained < LINGER_BYTES {
+            while waits && drained < LINGER_BYTES {
                 self.buffer.clear();
                 let (stream, buffer) = (&mut self.stream, &mut self.buffer);
                 let read = std::future::poll_fn(|cx| poll_read(Pin::new(&mut *stream), cx, buffer));
@@ -192,8 +194,10 @@ impl<S: Service, T: Transport> Connection<S, T> {
                 }
             }
         };
-        if !clock.is_virtual() {
-            let _ = clock.timeout(LINGER, drain).await;
+        if waits {
+            let _ = clock.timeout(LINGER, end).await;
+        } else {
+            end.await;
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use nightwatt_gateway::status::{
-    CertificateStatus, HourStatus, LedgerStatus, MachineStatus, MeterStatus, PoolStatus, ServerStatus, ShadowStatus,
-    SiteStatus, Status, TcpStatus, TlsStatus,
+    CertificateStatus, HourStatus, LedgerStatus, MachineStatus, MeterStatus, PoolStatus,
+    ServerStatus, ShadowStatus, SiteStatus, Status, TcpStatus, TlsStatus,
 };
 
 use crate::ExitStatus;
@@ -73,7 +73,12 @@ fn tls_rows(text: &mut String, it: &TlsStatus) {
     let why: Vec<String> =
         it.failures.iter().map(|(name, n)| format!("{} {name}", count(*n))).collect();
     let why = if why.is_empty() { String::new() } else { format!(": {}", why.join(", ")) };
-    let _ = writeln!(text, "tls: {}, {} failed{why}", counted(it.handshakes, "handshake"), count(failed));
+    let _ = writeln!(
+        text,
+        "tls: {}, {} failed{why}",
+        counted(it.handshakes, "handshake"),
+        count(failed)
+    );
     row(text, "listens on", &it.listen.join(", "));
     for certificate in &it.certificates {
         row(text, "certificate", &certificate_words(certificate));

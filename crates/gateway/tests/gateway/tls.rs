@@ -18,7 +18,7 @@ use crate::passthrough_programs::{has, run, succeeded};
 use crate::stage::{Setup, Stage, asleep, awake, secs, settle, watched};
 
 /// A certificate for `blog` and `*.example` in this folder, by `openssl`; none if that is not here.
-fn certificate(dir: &Path) -> Option<CertificateConfig> {
+pub(crate) fn certificate(dir: &Path) -> Option<CertificateConfig> {
     if !has("openssl") {
         return None;
     }
@@ -36,7 +36,7 @@ fn certificate(dir: &Path) -> Option<CertificateConfig> {
 }
 
 /// The only site by TLS as well. Clients are told of port 443.
-fn by_tls(setup: Setup, certificate: &CertificateConfig) -> Setup {
+pub(crate) fn by_tls(setup: Setup, certificate: &CertificateConfig) -> Setup {
     let certificate = vec![certificate.clone()];
     setup.with(|config| {
         let listen = vec!["127.0.0.1:0".parse().unwrap()];

@@ -43,8 +43,12 @@ fn first_in(config: &CertificateConfig) -> CertificateDer<'static> {
 #[test]
 fn a_certificate_is_found_by_its_names_and_a_star_stands_for_one_label() {
     let dir = tempfile::tempdir().unwrap();
-    let Some(blog) = made(dir.path(), "blog", "DNS:Blog.example,DNS:www.blog.example") else { return };
-    let Some(shop) = made(dir.path(), "shop", "DNS:*.shop.example,DNS:blog.example") else { return };
+    let Some(blog) = made(dir.path(), "blog", "DNS:Blog.example,DNS:www.blog.example") else {
+        return;
+    };
+    let Some(shop) = made(dir.path(), "shop", "DNS:*.shop.example,DNS:blog.example") else {
+        return;
+    };
     let all = [blog.clone(), shop.clone()];
     let certificates = Certificates::load(&all, &provider(), at(0)).unwrap();
     let is_served = |name: Option<&str>, config| {
@@ -126,9 +130,15 @@ fn what_cannot_be_used_is_said_with_its_file_and_what_to_try() {
         format!("{error}; {}", error.hint()).replace(&format!("{}/", dir.path().display()), "")
     };
     let mismatch = said(&one.chain, &two.key);
-    assert!(mismatch.starts_with("the key in two.key does not belong to the first certificate in one.pem"));
+    assert!(
+        mismatch
+            .starts_with("the key in two.key does not belong to the first certificate in one.pem")
+    );
     let swapped = said(&one.key, &one.chain);
-    assert!(swapped.starts_with("there is no certificate in one.key, but a private key"), "{swapped}");
+    assert!(
+        swapped.starts_with("there is no certificate in one.key, but a private key"),
+        "{swapped}"
+    );
     assert!(swapped.contains("swapped"));
     let missing = said(&dir.path().join("none.pem"), &one.key);
     assert!(missing.starts_with("cannot read none.pem: No such file"), "{missing}");
