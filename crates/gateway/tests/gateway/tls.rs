@@ -17,7 +17,7 @@ use crate::passing::{switches, upgrade};
 use crate::passthrough_programs::{has, run, succeeded};
 use crate::stage::{Setup, Stage, asleep, awake, secs, settle, watched};
 
-/// A certificate for `blog` and `*.example` in this folder, by `openssl`; none if that is not here.
+/// A certificate for `blog` and `*.site.example` in this folder, by `openssl`; none if that is not here.
 pub(crate) fn certificate(dir: &Path) -> Option<CertificateConfig> {
     if !has("openssl") {
         return None;
@@ -27,7 +27,8 @@ pub(crate) fn certificate(dir: &Path) -> Option<CertificateConfig> {
     openssl
         .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
         .args(["-nodes", "-days", "3650", "-subj", "/CN=test", "-addext"])
-        .args(["subjectAltName=DNS:blog,DNS:*.example", "-keyout"])
+        .args(["basicConstraints=critical,CA:FALSE", "-addext"])
+        .args(["subjectAltName=DNS:blog,DNS:*.site.example", "-keyout"])
         .arg(&key)
         .arg("-out")
         .arg(&chain);
@@ -96,7 +97,7 @@ fn curl_gets_by_tls_what_the_server_says_and_then_what_the_cache_has() {
         assert_eq!(seen.field("x-forwarded-proto"), Some("https"));
         let status = stage.tls();
         assert_eq!((status.handshakes, status.failures.len()), (2, 0));
-        assert_eq!(status.certificates[0].names, ["blog", "*.example"]);
+        assert_eq!(status.certificates[0].names, ["blog", "*.site.example"]);
     });
 }
 
@@ -109,8 +110,8 @@ fn openssl_is_shown_the_certificate_and_speaks_either_version() {
             let mut openssl = Command::new("openssl");
             openssl
                 .args(["s_client", "-connect", &stage.tls_address().to_string(), version])
-                .args(["-servername", "a.example", "-verify_return_error", "-verify_hostname"])
-                .args(["a.example", "-alpn", "h2,http/1.1", "-CAfile"])
+                .args(["-servername", "a.site.example", "-verify_return_error", "-verify_hostname"])
+                .args(["a.site.example", "-alpn", "h2,http/1.1", "-CAfile"])
                 .arg(&made.chain);
             let said = succeeded(&run(openssl).await);
             assert!(said.contains(&format!("New, {name}")), "{said}");
