@@ -64,11 +64,13 @@ pub enum Answered {
     Limited,
     /// Not at all: its client left while it was held.
     Gone,
+    /// 308: the same by TLS.
+    Redirect,
 }
 
 impl Answered {
     /// Every answer.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Cache,
         Self::Stale,
         Self::NotModified,
@@ -85,6 +87,7 @@ impl Answered {
         Self::Refused,
         Self::Limited,
         Self::Gone,
+        Self::Redirect,
     ];
 
     /// The name in logs, metrics, JSON and the header `Nightwatt-Answer`.
@@ -106,6 +109,7 @@ impl Answered {
             Self::Refused => "refused",
             Self::Limited => "limited",
             Self::Gone => "gone",
+            Self::Redirect => "redirect",
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use http::header::{CONNECTION, DATE};
+use http::header::{CONNECTION, DATE, STRICT_TRANSPORT_SECURITY};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use nightwatt_http1::Refusal;
 use nightwatt_model::policy::admission::ClientClass;
@@ -93,7 +93,9 @@ impl Site {
         (class, answered): (ClientClass, Answered),
         delay: Duration,
     ) {
-        if !class.is_admitted() || matches!(answered, Answered::State | Answered::Limited) {
+        if !class.is_admitted()
+            || matches!(answered, Answered::State | Answered::Limited | Answered::Redirect)
+        {
             return;
         }
         let slept = matches!(answered, Answered::Held | Answered::Timeout | Answered::Gone);
@@ -131,6 +133,9 @@ pub(crate) fn close(
     } else {
         let delay = now.mono.since(facts.arrived.mono);
         gateway.unsited.count((class, answered), response.status(), delay);
+    }
+    if let Some(hsts) = site.and_then(|site| site.hsts.clone()).filter(|_| facts.secure) {
+        response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, hsts);
     }
     if gateway.config.answer_header {
         response.headers_mut().insert(ANSWER, HeaderValue::from_static(answered.as_str()));

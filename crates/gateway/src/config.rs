@@ -12,6 +12,7 @@ mod meter;
 mod network;
 mod pool;
 mod tcp;
+mod tls;
 mod waiting;
 
 use std::collections::HashSet;
@@ -37,6 +38,7 @@ pub use self::meter::MeterConfig;
 pub use self::network::Network;
 pub use self::pool::{KindConfig, PoolConfig, ServerConfig};
 pub use self::tcp::{Asleep, HeaderVersion, Keeps, TcpConfig, TcpOrigin};
+pub use self::tls::{CertificateConfig, Hsts, TlsConfig};
 pub use self::waiting::WaitingTexts;
 use crate::authority::Authority;
 use crate::error::ConfigError;
@@ -48,6 +50,8 @@ pub struct Config {
     /// Addresses to listen on for HTTP: `["0.0.0.0:80", "[::]:80"]`.
     #[serde(default)]
     pub listen: Vec<SocketAddr>,
+    /// TLS to clients; default: plain HTTP only.
+    pub tls: Option<TlsConfig>,
     /// Where ledgers and process ids are kept.
     #[serde(default = "default_state_dir")]
     pub state_dir: PathBuf,
@@ -110,6 +114,9 @@ pub struct Limits {
     /// from the connection) to its last; then the connection is closed.
     #[serde(with = "duration_text")]
     pub header_timeout: Duration,
+    /// Time for the handshake of TLS; then the connection is closed.
+    #[serde(with = "duration_text")]
+    pub handshake_timeout: Duration,
     /// How long a connection is kept open between two requests.
     #[serde(with = "duration_text")]
     pub idle_timeout: Duration,
@@ -154,6 +161,7 @@ impl Default for Limits {
             header_bytes: 64 * 1024,
             headers: 100,
             header_timeout: Duration::from_secs(30),
+            handshake_timeout: Duration::from_secs(10),
             // More than the minute that proxies in front keep a connection: theirs end first, and
             // no request meets a connection that is just being closed.
             idle_timeout: Duration::from_secs(75),
@@ -180,6 +188,14 @@ pub struct SiteConfig {
     /// Host names; none: whatever no other site has.
     #[serde(default)]
     pub hosts: Vec<String>,
+    /// Send who asks by plain HTTP to the same address by TLS (308).
+    #[serde(default)]
+    pub redirect_to_https: bool,
+    /// But not for paths that begin so.
+    #[serde(default = "tls::default_exempt")]
+    pub https_exempt: Vec<String>,
+    /// Tell browsers to speak TLS only; default: do not.
+    pub hsts: Option<Hsts>,
     /// The server: `http://10.0.0.5:8080`; of a pool, its first one.
     #[serde(default)]
     pub origin: Origin,
@@ -375,10 +391,12 @@ impl Config {
     fn check(&self) -> Result<(), Wrong> {
         // Without a site there is nothing to answer by HTTP; and with a gate another proxy may do it.
         let is_asked = self.gate.is_some();
-        if self.listen.is_empty() && !is_asked && (!self.site.is_empty() || self.tcp.is_empty()) {
+        let listens = !self.listen.is_empty() || self.tls.is_some();
+        if !listens && !is_asked && (!self.site.is_empty() || self.tcp.is_empty()) {
             let text = "at least one address is needed: `listen = [\"0.0.0.0:80\"]`";
             return wrong("listen", text);
         }
+        self.tls.as_ref().map_or(Ok(()), TlsConfig::check)?;
         if self.site.is_empty() && self.tcp.is_empty() {
             return wrong(
                 "site",
@@ -397,7 +415,9 @@ impl Config {
         }
         machine::check_all(&self.machine)?;
         for (index, site) in self.site.iter().enumerate() {
-            site.check(&mut taken).map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
+            site.check(&mut taken)
+                .and_then(|()| site.check_tls(self))
+                .map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
             machine::check_on(site.on.as_deref(), &self.machine)
                 .map_err(|text| (format!("site.{index}.on"), text))?;
             site.check_pool(&self.scenario_of(site).server, &self.machine, &mut taken)
@@ -437,6 +457,7 @@ impl Limits {
         }
         let times = [
             ("header_timeout", self.header_timeout),
+            ("handshake_timeout", self.handshake_timeout),
             ("idle_timeout", self.idle_timeout),
             ("body_timeout", self.body_timeout),
             ("send_timeout", self.send_timeout),

@@ -9,6 +9,8 @@ use toml::de::{DeTable, DeValue};
 
 use crate::hand_over_error::HandOverError;
 
+use crate::tls::BadCertificate;
+
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -168,6 +170,9 @@ pub enum StartError {
         /// Why.
         source: nightwatt_model::policy::fleet::FleetError,
     },
+    /// A certificate cannot be used.
+    #[error(transparent)]
+    Certificate(#[from] BadCertificate),
     /// The password of the dashboard cannot be used.
     #[error("the dashboard's password in {path}: {why}")]
     Password {
@@ -218,6 +223,7 @@ impl StartError {
             Self::File { .. } => {
                 Some("check that it exists and that this user may write it, or set `state_dir`")
             }
+            Self::Certificate(bad) => Some(bad.hint()),
             Self::Password { .. } => Some(
                 "write one, for this user alone: `(umask 077; openssl rand -base64 18 > FILE)`, or leave \
                  `admin.password_file` out: then the dashboard gives no orders",

@@ -1,11 +1,11 @@
 //! What the proxy makes of a request's head, before anything is decided.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use http::header::{ACCEPT, CONTENT_LENGTH, HOST, REFERER, TRANSFER_ENCODING, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use nightwatt_httpcache::Timestamp;
+use nightwatt_httpcache::{SECURE, Timestamp};
 use nightwatt_model::time::{Now, Wall};
 use nightwatt_model::visit::Visitor;
 use nightwatt_traffic::{Arrival, ClientFacts, ClientKey};
@@ -16,6 +16,8 @@ use crate::config::Config;
 pub(crate) const REQUEST_ID_NAME: &str = "x-request-id";
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static(REQUEST_ID_NAME);
 pub(crate) const FORWARDED_FOR_NAME: &str = "x-forwarded-for";
+pub(crate) const FORWARDED_PROTO_NAME: &str = "x-forwarded-proto";
+pub(crate) const FORWARDED_PROTO: HeaderName = HeaderName::from_static(FORWARDED_PROTO_NAME);
 pub(crate) const FORWARDED_FOR: HeaderName = HeaderName::from_static(FORWARDED_FOR_NAME);
 
 /// Names a request: unique across restarts as well, by the time at which it came, and a count.
@@ -28,6 +30,21 @@ pub(crate) struct RequestId {
 impl std::fmt::Display for RequestId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:x}-{:x}", self.at.0, self.number)
+    }
+}
+
+/// Who holds a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer {
+    pub(crate) ip: IpAddr,
+    /// By TLS.
+    pub(crate) secure: bool,
+}
+
+impl Peer {
+    /// At the other end of a connection without TLS.
+    pub(crate) fn plain(address: SocketAddr) -> Self {
+        Self { ip: address.ip(), secure: false }
     }
 }
 
@@ -44,8 +61,12 @@ pub(crate) struct Facts {
     pub(crate) peer: IpAddr,
     /// From a proxy that is believed.
     pub(crate) trusted: bool,
+    /// The client speaks TLS: as a proxy says that is believed, else to us.
+    pub(crate) secure: bool,
     /// Host and port as the client wrote them: of the target, else of the `Host` field.
     pub(crate) authority: String,
+    /// The same for the cache, which keeps apart what came by TLS.
+    pub(crate) base: String,
     /// Path and query.
     pub(crate) target: String,
     pub(crate) method: Method,
@@ -65,15 +86,15 @@ pub(crate) type Refusal = (StatusCode, &'static str);
 
 impl Facts {
     /// Reads a head. `number` is unique in this process.
-    pub(crate) fn of(config: &Config, peer: IpAddr, parts: &Parts, now: Now, number: u64) -> Self {
-        let trusted = config.trusted_proxies.iter().any(|network| network.contains(peer));
+    pub(crate) fn of(config: &Config, peer: Peer, parts: &Parts, now: Now, number: u64) -> Self {
+        let trusted = config.trusted_proxies.iter().any(|network| network.contains(peer.ip));
         Self::told(config, (peer, trusted), parts, now, number)
     }
 
     /// The same, where it is known whether the peer is believed.
     pub(crate) fn told(
         config: &Config,
-        (peer, trusted): (IpAddr, bool),
+        (peer, trusted): (Peer, bool),
         parts: &Parts,
         now: Now,
         number: u64,
@@ -92,6 +113,9 @@ impl Facts {
             .map(|authority| authority.as_str().to_owned())
             .or_else(|| text(&HOST))
             .unwrap_or_default();
+        let told = trusted.then(|| parts.headers.get(FORWARDED_PROTO)).flatten();
+        let Peer { ip: peer, secure } = peer;
+        let secure = told.map_or(secure, |told| is_https(told.as_bytes()));
         let client = client(config, peer, trusted, &parts.headers);
         let address = client.to_string();
         let agent = text(&USER_AGENT);
@@ -106,6 +130,8 @@ impl Facts {
             client,
             peer: peer.to_canonical(),
             trusted,
+            secure,
+            base: base(secure, &authority),
             authority,
             target,
             method: parts.method.clone(),
@@ -246,6 +272,17 @@ pub(crate) fn spoken_for<'a>(
         .or(listed.first())
         .map_or(peer, |it| *it)
         .to_canonical()
+}
+
+/// What keys in the cache begin with.
+pub(crate) fn base(secure: bool, authority: &str) -> String {
+    if secure { format!("{SECURE}{authority}") } else { authority.to_owned() }
+}
+
+/// Does `X-Forwarded-Proto` say that the client spoke TLS? The first proxy comes first.
+pub(crate) fn is_https(told: &[u8]) -> bool {
+    let first = told.split(|byte| *byte == b',').next().unwrap_or_default();
+    first.trim_ascii().eq_ignore_ascii_case(b"https")
 }
 
 /// Short, and without anything that could break a log line or a header.

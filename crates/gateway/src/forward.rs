@@ -286,7 +286,7 @@ impl Forwarding<'_> {
         let of_post = || {
             let rules = &self.rules().key;
             let is_post = self.parts.method == Method::POST;
-            is_post.then(|| rules.key(&self.facts.authority, &self.facts.target)).flatten()
+            is_post.then(|| rules.key(&self.facts.base, &self.facts.target)).flatten()
         };
         let key = self.key.clone().or_else(of_post)?;
         Some(self.site().store.ask(key, self.sake))

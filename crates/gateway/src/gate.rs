@@ -34,7 +34,7 @@ use crate::access::Answered;
 use crate::answers;
 use crate::body::Answer;
 use crate::books::{How, close, refused};
-use crate::facts::Facts;
+use crate::facts::{Facts, Peer};
 use crate::forward::Exchange;
 use crate::gateway::Gateway;
 use crate::hold::{Held, Spooling, hold};
@@ -230,7 +230,8 @@ async fn handle(
     }
     let now = gateway.clock.now();
     // Nobody is admitted by these: whom they are for does not matter, but which site.
-    let facts = Facts::told(&gateway.config, (peer.ip(), true), &parts, now, Supervisor::next_id());
+    let facts =
+        Facts::told(&gateway.config, (Peer::plain(peer), true), &parts, now, Supervisor::next_id());
     let site = gateway.site_of(&question::host(&parts)).map(|index| &gateway.sites[index]);
     match (site, path) {
         (None, _) => answers::sentence(StatusCode::MISDIRECTED_REQUEST, question::NO_SITE),
@@ -261,7 +262,8 @@ async fn ask(
         }
     };
     let (now, number) = (gateway.clock.now(), Supervisor::next_id());
-    let facts = Arc::new(Facts::told(&gateway.config, (peer.ip(), true), &told, now, number));
+    let facts =
+        Arc::new(Facts::told(&gateway.config, (Peer::plain(peer), true), &told, now, number));
     let index = gateway.site_of(&facts.host());
     let (how, verdict) = match index {
         None => {

@@ -25,6 +25,7 @@ use crate::opening::Opening;
 use crate::passthrough::{self, Door, Service};
 use crate::reload::LastReload;
 use crate::site::Site;
+use crate::tls::Tls;
 
 /// How to run.
 #[derive(Debug)]
@@ -70,6 +71,7 @@ pub struct Gateway {
     /// Bounds on clients' connections.
     pub(crate) http_limits: Arc<Limits>,
     pub(crate) connections: Arc<ConnectionTally>,
+    pub(crate) tls: Option<Arc<Tls>>,
     /// Requests to no site.
     pub(crate) unsited: Arc<RequestTally>,
     pub(crate) started: Now,
@@ -90,6 +92,9 @@ impl Gateway {
         opening: &mut Opening<'_>,
         before: Option<&Self>,
     ) -> Result<Self, StartError> {
+        let tls = config.tls.as_ref();
+        let tls = tls.map(|it| Tls::open(it, clock, before.and_then(|it| it.tls.as_deref())));
+        let tls = tls.transpose()?.map(Arc::new);
         let access_log = match (&config.access_log, before.and_then(|it| it.access_log.as_ref())) {
             (Some(_), Some(log)) => Some(Arc::clone(log)),
             (Some(path), None) => Some(Arc::new(AccessLog::open(path).map_err(file(path))?)),
@@ -118,6 +123,7 @@ impl Gateway {
             metering: opening.metering(),
             last_reload: before.map(|it| Arc::clone(&it.last_reload)).unwrap_or_default(),
             clock: clock.clone(),
+            tls,
             access_log,
             disk: opening.disk().cloned(),
             machines,

@@ -24,7 +24,7 @@ pub(crate) struct Found {
 pub(crate) fn head_of<'a>(facts: &'a Facts, parts: &'a Parts) -> RequestHead<'a> {
     RequestHead {
         method: &facts.method,
-        authority: &facts.authority,
+        authority: &facts.base,
         path_and_query: &facts.target,
         headers: &parts.headers,
     }

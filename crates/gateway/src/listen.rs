@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 
 use crate::config::Config;
 use crate::error::StartError;
+use crate::facts::Peer;
 use crate::gate;
 use crate::live::Live;
 use crate::passthrough::{self, Door};
@@ -69,10 +70,12 @@ impl Inherited {
 /// over, and what is spoken there.
 pub(crate) fn posts(config: &Config) -> Vec<(SocketAddr, Spoken)> {
     let http = config.listen.iter().map(|it| (*it, Spoken::Http));
+    let https = config.tls.iter().flat_map(|tls| &tls.listen);
+    let https = https.map(|it| (*it, Spoken::Https));
     let doors = Door::all(config).into_iter().map(|(address, _)| (address, Spoken::Anything));
     let gates = config.gate.iter().flat_map(|gate| &gate.listen);
     let gates = gates.map(|it| (*it, Spoken::Questions));
-    http.chain(doors).chain(gates).collect()
+    http.chain(https).chain(doors).chain(gates).collect()
 }
 
 /// All addresses of a configuration, whatever is spoken there.
@@ -108,6 +111,8 @@ fn adopt(socket: std::net::TcpListener) -> std::io::Result<TcpListener> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spoken {
     Http,
+    /// HTTP within TLS.
+    Https,
     /// Whatever the services behind its door speak.
     Anything,
     /// Other proxies' questions, by HTTP.
@@ -302,7 +307,7 @@ async fn accept(
     ends.stop.send_replace(true);
     let drain = live.now().config.limits.drain;
     let drain = match spoken {
-        Spoken::Http | Spoken::Questions => drain,
+        Spoken::Http | Spoken::Https | Spoken::Questions => drain,
         // They look at the same clock themselves, so that both their ends are told.
         Spoken::Anything => drain + LAST_WORD,
     };
@@ -330,7 +335,11 @@ impl Listening {
         let (leaving, stopped) = (Arc::clone(&ends.leaving), ends.stop.subscribe());
         match self.spoken {
             Spoken::Http => tokio::spawn(async move {
-                connection(live, connected, leaving, stopped).await;
+                connection(live, connected, (leaving, false), stopped).await;
+                drop(held);
+            }),
+            Spoken::Https => tokio::spawn(async move {
+                connection(live, connected, (leaving, true), stopped).await;
                 drop(held);
             }),
             Spoken::Questions => tokio::spawn(async move {
@@ -367,7 +376,7 @@ pub(crate) fn limits(config: &Config) -> Limits {
 async fn connection(
     mut live: Live,
     (mut stream, peer): (TcpStream, SocketAddr),
-    leaving: Arc<AtomicBool>,
+    (leaving, secure): (Arc<AtomicBool>, bool),
     stopped: watch::Receiver<bool>,
 ) {
     let gateway = live.now();
@@ -392,7 +401,22 @@ async fn connection(
     };
     let _open = gateway.connections.accept();
     let clock = gateway.clock.clone();
+    let service = Client::new(live, Peer { ip: client, secure }, leaving);
+    if secure {
+        // Apart, so that connections without TLS are no larger for it.
+        Box::pin(async move {
+            let limit = gateway.config.limits.handshake_timeout;
+            let Some(tls) = &gateway.tls else { return };
+            let Some(stream) = tls.accept((stream, read_ahead), &clock, limit).await else {
+                return;
+            };
+            drop(gateway);
+            let nothing = BytesMut::new();
+            nightwatt_http1::serve((stream, nothing), service, limits, clock, stopped).await;
+        })
+        .await;
+        return;
+    }
     drop(gateway);
-    let service = Client::new(live, client, leaving);
     nightwatt_http1::serve((stream, read_ahead), service, limits, clock, stopped).await;
 }

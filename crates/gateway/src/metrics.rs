@@ -10,6 +10,7 @@ mod pools;
 mod process;
 mod tally;
 mod tcp;
+mod tls;
 
 use std::fmt::Display;
 
@@ -96,6 +97,7 @@ impl Gateway {
             write_shadows(&mut page, &sites);
         }
         write_connections(&mut page, self);
+        tls::write(&mut page, self);
         tcp::write(&mut page, self);
         process::write(&mut page);
         page.into_text()

@@ -2,7 +2,6 @@
 
 mod placing;
 
-use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,11 +22,12 @@ use crate::access::Answered;
 use crate::answers;
 use crate::body::Answer;
 use crate::books::{How, close};
-use crate::facts::Facts;
+use crate::facts::{Facts, Peer};
 use crate::forward::{Exchange, Forwarding, NotForwarded, RETRY_EVERY, STARTING};
 use crate::gateway::Gateway;
 use crate::hit::{Found, from_store, head_of};
 use crate::hold::{Held, Spool, hold};
+use crate::https;
 use crate::journal::WakeCause;
 use crate::question;
 use crate::refresh;
@@ -54,7 +54,7 @@ const SHARED: Duration = Duration::from_secs(2);
 /// Answers one request.
 pub(crate) async fn handle(
     gateway: Arc<Gateway>,
-    peer: IpAddr,
+    peer: Peer,
     request: Request<Incoming>,
 ) -> Response<Answer> {
     let now = gateway.clock.now();
@@ -169,6 +169,9 @@ impl Asked<'_> {
             return (self.state(), How::by_itself(self.class, Answered::State));
         }
         let site = self.site();
+        if let Some(moved) = https::redirect(&self.gateway.config, &site.config, self.facts) {
+            return (moved, How::by_itself(self.class, Answered::Redirect));
+        }
         let key = self.cache_key();
         if let Some(key) = &key {
             site.store.bring_up(key, self.gateway.timestamp(), &site.rules).await;
@@ -301,7 +304,7 @@ impl Asked<'_> {
         let cacheable = matches!(self.facts.method, Method::GET | Method::HEAD)
             && !question::asks_to_upgrade(self.parts);
         let rules = &self.site().rules.key;
-        cacheable.then(|| rules.key(&self.facts.authority, &self.facts.target)).flatten()
+        cacheable.then(|| rules.key(&self.facts.base, &self.facts.target)).flatten()
     }
 
     fn find(&self, key: &CacheKey) -> Option<Found> {

@@ -11,13 +11,23 @@ use nightwatt_http1::Interim;
 use nightwatt_httpcache::{fields, update};
 
 use crate::body::{Question, Sending};
-use crate::facts::{FORWARDED_FOR, Facts, REQUEST_ID};
+use crate::facts::{FORWARDED_FOR, FORWARDED_PROTO, Facts, REQUEST_ID};
 use crate::forward::Forwarding;
 use crate::hold::Spool;
 
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED: HeaderName = HeaderName::from_static("forwarded");
+
+/// Other names for how the client spoke. Servers are told by `X-Forwarded-Proto` alone: what is stored is
+/// kept apart by what that says, and no field may say otherwise.
+const SCHEMES: [HeaderName; 6] = [
+    HeaderName::from_static("x-forwarded-scheme"),
+    HeaderName::from_static("x-forwarded-ssl"),
+    HeaderName::from_static("x-forwarded-protocol"),
+    HeaderName::from_static("front-end-https"),
+    HeaderName::from_static("x-url-scheme"),
+    HeaderName::from_static("x-scheme"),
+];
 
 /// What servers take for the word of a proxy. From a stranger it is a forgery.
 const OF_PROXIES: [HeaderName; 9] = [
@@ -125,7 +135,8 @@ fn announced(headers: &HeaderMap) -> Option<HeaderValue> {
     let names = names.flat_map(|value| value.split(',')).map(str::trim);
     let harmless = |name: &&str| {
         let name = HeaderName::from_bytes(name.as_bytes());
-        name.is_ok_and(|name| !of_the_head.contains(&name) && !OF_PROXIES.contains(&name))
+        let known = [&of_the_head[..], &OF_PROXIES, &SCHEMES];
+        name.is_ok_and(|name| !known.iter().any(|names| names.contains(&name)))
     };
     let names: Vec<&str> = names.filter(harmless).collect();
     HeaderValue::from_str(&names.join(", ")).ok().filter(|_| !names.is_empty())
@@ -159,26 +170,23 @@ fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
 /// Says whom the request is for. What clients say of themselves is believed from trusted proxies
 /// only.
 fn forwarded(headers: &mut HeaderMap, facts: &Facts) {
-    if !facts.trusted {
-        for name in OF_PROXIES {
-            headers.remove(name);
-        }
+    for name in SCHEMES.iter().chain(OF_PROXIES.iter().filter(|_| !facts.trusted)) {
+        headers.remove(name);
     }
     let before: Vec<&str> =
         headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok()).collect();
     let peer = facts.peer.to_string();
     let chain = [before, vec![&peer]].concat().join(", ");
     insert(headers, FORWARDED_FOR, &chain);
+    let proto = if facts.secure { "https" } else { "http" };
     if headers.contains_key(FORWARDED) {
         // Who reads this form is to find the last hop in it too (RFC 7239, 4).
         let node = if facts.peer.is_ipv6() { format!("\"[{peer}]\"") } else { peer };
-        if let Ok(element) = HeaderValue::from_str(&format!("for={node}")) {
+        if let Ok(element) = HeaderValue::from_str(&format!("for={node};proto={proto}")) {
             headers.append(FORWARDED, element);
         }
     }
-    if !headers.contains_key(FORWARDED_PROTO) {
-        headers.insert(FORWARDED_PROTO, HeaderValue::from_static("http"));
-    }
+    headers.insert(FORWARDED_PROTO, HeaderValue::from_static(proto));
     if !headers.contains_key(FORWARDED_HOST) && !facts.authority.is_empty() {
         insert(headers, FORWARDED_HOST, &facts.authority);
     }

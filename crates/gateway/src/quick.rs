@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use http::header::{CONNECTION, HeaderValue};
+use http::header::{CONNECTION, HeaderValue, STRICT_TRANSPORT_SECURITY};
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode};
 use nightwatt_http1::{Head, Incoming, OnSent, Prepared, Refusal, Service, head_bytes};
-use nightwatt_httpcache::{CacheStatus, CookieRule, RequestHead};
+use nightwatt_httpcache::{CacheStatus, CookieRule, RequestHead, SECURE};
 use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
 use nightwatt_model::policy::manager::Knock;
 use nightwatt_model::time::Now;
@@ -24,12 +24,16 @@ use crate::answers;
 use crate::authority::Authority;
 use crate::body::Answer;
 use crate::books::{ANSWER, Asker, refused};
-use crate::facts::{FORWARDED_FOR_NAME, REQUEST_ID_NAME, RequestId, is_plain_id, spoken_for};
+use crate::facts::{
+    FORWARDED_FOR_NAME, FORWARDED_PROTO_NAME, Peer, REQUEST_ID_NAME, RequestId, is_https,
+    is_plain_id, spoken_for,
+};
 use crate::gateway::Gateway;
 use crate::hit::from_store;
 use crate::journal::WakeCause;
 use crate::live::Live;
 use crate::proxy;
+use crate::site::Site;
 use crate::store::Object;
 use crate::supervisor::Supervisor;
 
@@ -39,7 +43,7 @@ pub(crate) struct Client {
     gateway: Arc<Gateway>,
     /// Each answer is the last one.
     leaving: Arc<AtomicBool>,
-    peer: IpAddr,
+    peer: Peer,
     /// A proxy that is believed: it speaks for others.
     is_proxy: bool,
     speaker: Speaker,
@@ -152,15 +156,15 @@ impl<'b> Plain<'b> {
 }
 
 impl Client {
-    pub(crate) fn new(mut live: Live, peer: IpAddr, leaving: Arc<AtomicBool>) -> Self {
+    pub(crate) fn new(mut live: Live, peer: Peer, leaving: Arc<AtomicBool>) -> Self {
         let gateway = live.now();
         Self {
-            is_proxy: speaks_for_others(&gateway, peer),
+            is_proxy: speaks_for_others(&gateway, peer.ip),
             live,
             gateway,
             leaving,
             peer,
-            speaker: Speaker::new(peer),
+            speaker: Speaker::new(peer.ip),
             scratch: String::new(),
             given: None,
         }
@@ -169,7 +173,7 @@ impl Client {
     /// After a reload the next request is for the gateway that is there now.
     fn keep_up(&mut self) {
         if let Some(gateway) = self.live.newer() {
-            self.is_proxy = speaks_for_others(&gateway, self.peer);
+            self.is_proxy = speaks_for_others(&gateway, self.peer.ip);
             self.gateway = gateway;
         }
     }
@@ -180,11 +184,17 @@ impl Client {
             let fields = head.values(FORWARDED_FOR_NAME);
             let fields =
                 fields.filter_map(|it| std::str::from_utf8(it).ok().filter(|it| it.is_ascii()));
-            let ip = spoken_for(&self.gateway.config, self.peer, fields);
+            let ip = spoken_for(&self.gateway.config, self.peer.ip, fields);
             if ip != self.speaker.ip {
                 self.speaker = Speaker::new(ip);
             }
         }
+    }
+
+    /// Does the client speak TLS?
+    fn is_secure(&self, head: &Head<'_, '_>) -> bool {
+        let told = head.values(FORWARDED_PROTO_NAME).next().filter(|_| self.is_proxy);
+        told.map_or(self.peer.secure, is_https)
     }
 
     fn id(&self, head: &Head<'_, '_>, arrived: Now, number: u64) -> Id {
@@ -224,6 +234,11 @@ impl Client {
             return None;
         }
         self.scratch.clear();
+        if self.is_secure(head) {
+            self.scratch.push_str(SECURE);
+        } else if site.config.redirects(head.target) {
+            return None;
+        }
         if !site.rules.key.write(&mut self.scratch, plain.authority, head.target) {
             return None;
         }
@@ -237,7 +252,7 @@ impl Client {
     }
 
     /// The answer's head, as the long way makes it.
-    fn head_of(&self, object: &Object) -> bytes::Bytes {
+    fn head_of(&self, site: &Site, object: &Object, secure: bool) -> bytes::Bytes {
         let now = self.gateway.timestamp();
         object.prepared(now, || {
             let anybody = RequestHead {
@@ -248,6 +263,9 @@ impl Client {
             };
             let status = CacheStatus::hit().ttl(object.stored.ttl(now));
             let mut response = from_store(&anybody, object, now, &status);
+            if let Some(hsts) = site.hsts.clone().filter(|_| secure) {
+                response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, hsts);
+            }
             if self.gateway.config.answer_header {
                 let answered = HeaderValue::from_static(Answered::Cache.as_str());
                 response.headers_mut().insert(ANSWER, answered);
@@ -337,7 +355,8 @@ impl Service for Client {
         let status = object.stored.status();
         let id = self.id(head, arrived, number);
         self.given = Some(Given { site: index, class, arrived, id, visitor, status });
-        Some(Prepared { head: self.head_of(&object), body: object.body.clone() })
+        let head = self.head_of(site, &object, self.is_secure(head));
+        Some(Prepared { head, body: object.body.clone() })
     }
 
     fn sent(&mut self, head: &Head<'_, '_>, prepared: &Prepared) {

@@ -33,6 +33,8 @@ pub struct Running {
     pub gateway: Arc<Gateway>,
     /// Where it listens.
     pub addresses: Vec<SocketAddr>,
+    /// Where it listens for TLS.
+    pub tls_addresses: Vec<SocketAddr>,
     /// Where it listens for services that are passed through: each address of `[[tcp]]` once.
     pub tcp_addresses: Vec<SocketAddr>,
     /// Where other proxies ask, in the order of the configuration.
@@ -117,6 +119,7 @@ impl Gateway {
             admin: admin_post.as_ref().map(|(_, address)| *address),
             admin_post: admin_post.map(|(post, _)| post),
             addresses: Vec::new(),
+            tls_addresses: Vec::new(),
             tcp_addresses: Vec::new(),
             gate_addresses: Vec::new(),
             gateway,
@@ -227,8 +230,10 @@ impl Running {
             let posts = self.posts.iter().filter(move |post| post.spoken == spoken);
             posts.map(|post| post.address).collect()
         };
-        let (http, tcp, gate) = (of(Spoken::Http), of(Spoken::Anything), of(Spoken::Questions));
+        let (http, https) = (of(Spoken::Http), of(Spoken::Https));
+        let (tcp, gate) = (of(Spoken::Anything), of(Spoken::Questions));
         (self.addresses, self.tcp_addresses, self.gate_addresses) = (http, tcp, gate);
+        self.tls_addresses = https;
     }
 
     /// Comes when everything that must go on by itself has shown that it does: every driver has answered,

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use http::HeaderValue;
 use nightwatt_clock::Clock;
 use nightwatt_httpcache::Rules;
 use nightwatt_model::energy::PowerStates;
@@ -35,6 +36,7 @@ use crate::error::StartError;
 use crate::flights::Flights;
 use crate::gate::Presence;
 use crate::gateway::file;
+use crate::https;
 use crate::journal::Journal;
 use crate::lessons::Shelf;
 use crate::machine::{self, Machine};
@@ -72,6 +74,8 @@ pub(crate) struct Site {
     pub(crate) counters: Arc<Counters>,
     /// What fixed time-outs would have done since the start, for the dashboard. Of a pool nothing is foretold.
     pub(crate) frontier: Option<Arc<Mutex<Frontier>>>,
+    /// What browsers are told that speak TLS.
+    pub(crate) hsts: Option<HeaderValue>,
     /// What meters say of its server, and of the proxy.
     pub(crate) meters: [Option<Feed>; 2],
     /// The probe can tell a server that answers from one that merely listens.
@@ -196,6 +200,7 @@ impl Site {
             counters: Arc::default(),
             frontier: (is_alone && config.admin.is_some())
                 .then(|| frontier(site, &scenario, clock)),
+            hsts: https::hsts(site),
             meters,
             probes_http,
             config: site.clone(),

@@ -3,6 +3,7 @@
 mod disk;
 mod pool;
 mod tcp;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use self::disk::DiskStatus;
 pub use self::pool::{PoolStatus, ServerStatus};
 pub use self::tcp::TcpStatus;
+pub use self::tls::{CertificateStatus, TlsStatus};
 use crate::access::Answered;
 use crate::gateway::Gateway;
 use crate::machine::Machine;
@@ -47,6 +49,9 @@ pub struct Status {
     /// How the last reload went, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload: Option<ReloadStatus>,
+    /// TLS to clients, as `[tls]` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsStatus>,
 }
 
 /// A machine that carries servers.
@@ -249,6 +254,7 @@ impl Gateway {
             disk_cache: self.disk.as_ref().map(|disk| disk.status()),
             tcp: self.services_status(),
             reload: self.last_reload(),
+            tls: self.tls.as_ref().map(|tls| tls.status(self.clock.now().wall)),
         }
     }
 

@@ -37,12 +37,13 @@ pub(crate) async fn run(client: Upgraded, server: OnUpgrade, clock: &Clock, idle
     let Ok(server) = server.await else { return };
     let Ok(parts) = server.downcast::<TokioIo<TcpStream>>() else { return };
     let (mut server, answered_ahead) = (parts.io.into_inner(), parts.read_buf);
-    for stream in [&client, &server] {
+    for stream in [client.tcp(), &server] {
         watch_over(stream);
     }
     let first = async {
         server.write_all(&read_ahead).await?;
-        client.write_all(&answered_ahead).await
+        client.write_all(&answered_ahead).await?;
+        client.flush().await
     };
     if first.await.is_err() {
         return;
@@ -50,7 +51,7 @@ pub(crate) async fn run(client: Upgraded, server: OnUpgrade, clock: &Clock, idle
     drop((read_ahead, answered_ahead));
     let last = Last(clock, AtomicU64::new(0));
     last.touch();
-    let (from_client, to_client) = client.split();
+    let (from_client, to_client) = tokio::io::split(client);
     let (from_server, to_server) = server.split();
     let both = async {
         let there = pass(from_client, to_server, &last);
@@ -77,6 +78,7 @@ async fn pass(
             return to.shutdown().await;
         }
         to.write_all(&part[..length]).await?;
+        to.flush().await?;
         last.touch();
     }
 }

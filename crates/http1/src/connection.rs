@@ -9,21 +9,20 @@ use std::task::{Context, Poll};
 use bytes::{Buf, Bytes, BytesMut};
 use nightwatt_clock::Clock;
 use nightwatt_model::time::Mono;
-use tokio::io::{AsyncRead, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::io::ReadBuf;
 use tokio::sync::watch;
 
 use crate::head::{Framing, Head, Refusal, Scan, no_fields, scan};
 use crate::timer::Timer;
 use crate::writer::send;
-use crate::{Limits, OnSent, Prepared, Service};
+use crate::{Limits, OnSent, Prepared, Service, Transport};
 
 /// What is read at a time, into the stack.
 pub(crate) const SCRATCH: usize = 16 << 10;
 
 /// A client's connection.
-pub(crate) struct Connection<S> {
-    pub(crate) stream: TcpStream,
+pub(crate) struct Connection<S, T> {
+    pub(crate) stream: T,
     pub(crate) service: S,
     /// What came and was not read yet: nothing while the connection is idle.
     pub(crate) buffer: BytesMut,
@@ -69,8 +68,8 @@ impl Drop for Slow {
 
 /// Serves a connection, of which some bytes may have been read already, until it ends. When `stopped`
 /// changes, the exchange that is under way ends it.
-pub async fn serve<S: Service>(
-    (stream, read_ahead): (TcpStream, BytesMut),
+pub async fn serve<S: Service, T: Transport>(
+    (stream, read_ahead): (T, BytesMut),
     service: S,
     limits: Arc<Limits>,
     clock: Clock,
@@ -99,7 +98,7 @@ pub async fn serve<S: Service>(
             connection.poll_event(cx, is_stopping)
         });
         match event.await {
-            Event::Over => return,
+            Event::Over => return connection.stream.say_good_bye(),
             Event::Refused(refusal) => {
                 let start = std::mem::take(&mut connection.buffer);
                 return Box::pin(connection.refuse(refusal, &start)).await;
@@ -120,7 +119,7 @@ pub async fn serve<S: Service>(
     }
 }
 
-impl<S: Service> Connection<S> {
+impl<S: Service, T: Transport> Connection<S, T> {
     /// Reads requests and answers those whose answers are ready, until there is something else to do.
     fn poll_event(&mut self, cx: &mut Context<'_>, is_stopping: bool) -> Poll<Event> {
         if self.buffer.len() > self.seen
@@ -235,17 +234,13 @@ impl<S: Service> Connection<S> {
         let Some(prepared) = self.service.quick(&head) else { return (false, None) };
         let parts = [IoSlice::new(&prepared.head), IoSlice::new(&prepared.body)];
         let all = prepared.head.len() + prepared.body.len();
-        let mut written = match self.stream.try_write_vectored(&parts) {
-            Ok(written) => written,
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => 0,
-            Err(_) => {
-                let on_sent = self.service.sending(&head, &prepared);
-                on_sent(0);
-                return (true, Some(Event::Over));
-            }
+        let Ok((mut written, is_gone)) = self.stream.send_now(&parts) else {
+            let on_sent = self.service.sending(&head, &prepared);
+            on_sent(0);
+            return (true, Some(Event::Over));
         };
         self.since = self.timer.now();
-        if written == all {
+        if written == all && is_gone {
             self.service.sent(&head, &prepared);
             return (true, None);
         }
@@ -261,10 +256,6 @@ impl<S: Service> Connection<S> {
 
     /// Sends the rest of a prepared answer.
     async fn finish(&mut self, mut slow: Slow) -> bool {
-        let (stream, timer) = (&mut self.stream, &mut self.timer);
-        let write = |cx: &mut Context<'_>, parts: &[IoSlice<'_>]| {
-            tokio::io::AsyncWrite::poll_write_vectored(Pin::new(&mut *stream), cx, parts)
-        };
-        send(write, &mut slow.rest, timer, &self.limits).await.is_ok()
+        send(&mut self.stream, &mut slow.rest, &mut self.timer, &self.limits).await.is_ok()
     }
 }

@@ -10,7 +10,6 @@ use http::Request;
 use nightwatt_clock::Clock;
 use tokio::sync::mpsc;
 
-use crate::Service;
 use crate::body::{Feeder, Incoming};
 use crate::connection::Connection;
 use crate::head::{Framing, Head, Refusal, no_fields};
@@ -19,6 +18,7 @@ use crate::response::Form;
 use crate::timer::Timer;
 use crate::upgrade::{Tunnel, Upgraded};
 use crate::writer::{Interim, NotSent, Sent, Writer};
+use crate::{Service, Transport};
 
 /// What becomes of the connection.
 enum After {
@@ -34,7 +34,7 @@ enum After {
     Reset,
 }
 
-impl<S: Service> Connection<S> {
+impl<S: Service, T: Transport> Connection<S, T> {
     /// Answers the request whose head is the first `end` bytes of the buffer. Gives the connection
     /// back if it can be used again.
     pub(crate) async fn exchange(mut self, end: usize) -> Option<Self> {
@@ -56,11 +56,12 @@ impl<S: Service> Connection<S> {
             After::Switch(tunnel) => {
                 let Self { stream, buffer, service, .. } = self;
                 drop(service);
+                let stream = Box::new(stream);
                 tunnel.run(Upgraded { stream, read_ahead: buffer.freeze() }).await;
             }
             After::Linger => self.linger().await,
             After::Reset => {
-                let _ = self.stream.set_zero_linger();
+                let _ = self.stream.tcp().set_zero_linger();
             }
             After::Close => {}
         }
@@ -76,10 +77,12 @@ impl<S: Service> Connection<S> {
             persists: false,
             takes_trailers: false,
         };
-        let (_, write) = self.stream.split();
-        let mut writer =
-            Writer { half: write, timer: Timer::new(&self.clock), limits: &self.limits };
-        if writer.answer(response, &form, || true).await.is_ok() {
+        let told = {
+            let half = &mut self.stream;
+            let mut writer = Writer { half, timer: Timer::new(&self.clock), limits: &self.limits };
+            writer.answer(response, &form, || true).await
+        };
+        if told.is_ok() {
             self.linger().await;
         }
     }
@@ -171,15 +174,17 @@ fn fed(length: Option<u64>) -> (Incoming, Option<Feeder>) {
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 4 << 20;
 
-impl<S: Service> Connection<S> {
+impl<S: Service, T: Transport> Connection<S, T> {
     /// Ends the connection so that the client gets to read the answer: closing at once, while it still
     /// sends, would destroy what it has not read.
     async fn linger(mut self) {
-        let _ = tokio::io::AsyncWriteExt::shutdown(&mut self.stream).await;
         let clock: Clock = self.clock.clone();
-        let drain = async {
+        let waits = !clock.is_virtual();
+        let end = async {
+            // The word that nothing follows may have to wait for the client, too.
+            let _ = tokio::io::AsyncWriteExt::shutdown(&mut self.stream).await;
             let mut drained = 0;
-            while drained < LINGER_BYTES {
+            while waits && drained < LINGER_BYTES {
                 self.buffer.clear();
                 let (stream, buffer) = (&mut self.stream, &mut self.buffer);
                 let read = std::future::poll_fn(|cx| poll_read(Pin::new(&mut *stream), cx, buffer));
@@ -189,8 +194,10 @@ impl<S: Service> Connection<S> {
                 }
             }
         };
-        if !clock.is_virtual() {
-            let _ = clock.timeout(LINGER, drain).await;
+        if waits {
+            let _ = clock.timeout(LINGER, end).await;
+        } else {
+            end.await;
         }
     }
 }

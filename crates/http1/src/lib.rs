@@ -22,6 +22,7 @@ mod head;
 mod reader;
 mod response;
 mod timer;
+mod transport;
 mod upgrade;
 mod writer;
 
@@ -37,6 +38,7 @@ pub use connection::serve;
 pub use head::{Field, Framing, Head, MOST_FIELDS, Refusal, Scan, scan};
 pub use reader::BadBody;
 pub use response::head_bytes;
+pub use transport::{Transport, Wire};
 pub use upgrade::{Tunnel, Upgraded};
 pub use writer::Interim;
 

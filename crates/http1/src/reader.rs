@@ -10,7 +10,6 @@ use bytes::BytesMut;
 use http::{HeaderMap, StatusCode};
 use http_body::Frame;
 use tokio::io::{AsyncRead, ReadBuf};
-use tokio::net::tcp::ReadHalf;
 use tokio::sync::mpsc;
 
 use crate::Limits;
@@ -48,8 +47,8 @@ impl BodyReader {
 }
 
 /// Reads what the client sends during an exchange.
-pub(crate) struct Reader<'a> {
-    pub(crate) half: ReadHalf<'a>,
+pub(crate) struct Reader<'a, R> {
+    pub(crate) half: R,
     pub(crate) buffer: &'a mut BytesMut,
     /// Nothing once the body was read whole.
     pub(crate) body: Option<BodyReader>,
@@ -65,7 +64,7 @@ pub(crate) struct Reader<'a> {
 /// The client has left.
 pub(crate) struct Gone;
 
-impl Reader<'_> {
+impl<R: AsyncRead + Unpin> Reader<'_, R> {
     /// Reads the body as fast as it is wanted, then watches for the client to leave.
     pub(crate) async fn run(&mut self) -> Gone {
         if let Some(feeder) = self.feeder.take() {

@@ -4,13 +4,13 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use tokio::net::TcpStream;
+
+use crate::transport::Wire;
 
 /// A client's connection after `101 Switching Protocols`.
-#[derive(Debug)]
 pub struct Upgraded {
     /// The connection.
-    pub stream: TcpStream,
+    pub stream: Box<dyn Wire>,
     /// What the client had sent already, behind its request.
     pub read_ahead: Bytes,
 }

@@ -5,14 +5,13 @@ use std::io::IoSlice;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::header::CONNECTION;
 use http::{HeaderMap, Response, StatusCode};
 use http_body::Frame;
 use tokio::io::AsyncWrite;
-use tokio::net::tcp::WriteHalf;
 use tokio::sync::mpsc;
 
 use crate::Limits;
@@ -49,8 +48,8 @@ impl Interim {
 }
 
 /// Writes the answer.
-pub(crate) struct Writer<'a> {
-    pub(crate) half: WriteHalf<'a>,
+pub(crate) struct Writer<'a, W> {
+    pub(crate) half: W,
     pub(crate) timer: Timer,
     pub(crate) limits: &'a Limits,
 }
@@ -69,7 +68,7 @@ pub(crate) enum NotSent {
     Short,
 }
 
-impl Writer<'_> {
+impl<W: AsyncWrite + Unpin> Writer<'_, W> {
     /// Waits for the answer, sends interim ones meanwhile, then sends it.
     pub(crate) async fn run<B>(
         mut self,
@@ -220,21 +219,14 @@ impl Writer<'_> {
     }
 
     async fn send(&mut self, out: &mut VecDeque<Bytes>) -> Result<(), NotSent> {
-        let half = &mut self.half;
-        send(
-            |cx, parts| Pin::new(&mut *half).poll_write_vectored(cx, parts),
-            out,
-            &mut self.timer,
-            self.limits,
-        )
-        .await
-        .map_err(|()| NotSent::Gone)
+        let sent = send(&mut self.half, out, &mut self.timer, self.limits).await;
+        sent.map_err(|()| NotSent::Gone)
     }
 }
 
 /// Writes all of `out`, as long as the client takes something of it now and then.
 pub(crate) async fn send(
-    mut write: impl FnMut(&mut Context<'_>, &[IoSlice<'_>]) -> Poll<std::io::Result<usize>>,
+    to: &mut (impl AsyncWrite + Unpin),
     out: &mut VecDeque<Bytes>,
     timer: &mut Timer,
     limits: &Limits,
@@ -247,7 +239,7 @@ pub(crate) async fn send(
             for (slot, part) in parts.iter_mut().zip(out.iter()) {
                 *slot = IoSlice::new(part);
             }
-            write(cx, &parts[..count])
+            Pin::new(&mut *to).poll_write_vectored(cx, &parts[..count])
         });
         let Some(Ok(mut written @ 1..)) = written.await else { return Err(()) };
         while let Some(first) = out.front_mut() {
@@ -259,5 +251,9 @@ pub(crate) async fn send(
             out.pop_front();
         }
     }
-    Ok(())
+    // Of plain TCP nothing waits.
+    match timer.within(limits.send_timeout, |cx| Pin::new(&mut *to).poll_flush(cx)).await {
+        Some(Ok(())) => Ok(()),
+        _ => Err(()),
+    }
 }

@@ -15,16 +15,29 @@ pub struct KeyRules {
     pub sort_query: bool,
 }
 
-/// Identifies what a request asks for: host, path and query, without the scheme.
+/// What a key, and the authority that one is made of, begins with if the request came by TLS.
+pub const SECURE: &str = "https://";
+
+/// Identifies what a request asks for: host, path and query, and whether by TLS.
 ///
-/// The scheme is left out since the proxy ends TLS: both schemes lead to the same origin.
+/// Servers that are told how a client speaks answer differently: what they say to plain HTTP, to go to
+/// TLS for one, must not be said to who came by TLS.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CacheKey(Box<str>);
 
 impl CacheKey {
-    /// The key as text, such as `example.org/a?b=c`.
+    /// The key as text, such as `example.org/a?b=c`, or `https://example.org/a?b=c`.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Whether it was asked for by TLS, host (perhaps with a port), and path with query.
+    pub fn parts(&self) -> (bool, &str, &str) {
+        let secure = self.0.strip_prefix(SECURE);
+        let rest = secure.unwrap_or(&self.0);
+        // No host has a slash in it.
+        let (host, path_and_query) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        (secure.is_some(), host, path_and_query)
     }
 }
 
@@ -41,8 +54,9 @@ impl std::borrow::Borrow<str> for CacheKey {
 }
 
 impl KeyRules {
-    /// The key of a request for `path_and_query` at `authority` (host and perhaps port); none if
-    /// either is not what it should be, and the request must not touch the cache.
+    /// The key of a request for `path_and_query` at `authority` (host and perhaps port, after
+    /// [`SECURE`] if it came by TLS); none if either is not what it should be, and the request must not
+    /// touch the cache.
     pub fn key(&self, authority: &str, path_and_query: &str) -> Option<CacheKey> {
         let mut key = String::with_capacity(authority.len() + path_and_query.len());
         self.write(&mut key, authority, path_and_query).then(|| CacheKey(key.into_boxed_str()))
@@ -51,11 +65,16 @@ impl KeyRules {
     /// As [`KeyRules::key`], appended to `out`, which a caller can use again and again; look the
     /// text up by `CacheKey: Borrow<str>`. False, and `out` unchanged, where there is no key.
     pub fn write(&self, out: &mut String, authority: &str, path_and_query: &str) -> bool {
+        let (scheme, authority) = match authority.strip_prefix(SECURE) {
+            Some(authority) => (SECURE, authority),
+            None => ("", authority),
+        };
         let authority = without_default_port(authority);
         // A slash in the host would let one site's key equal another's.
         if !is_host(authority) || !path_and_query.starts_with('/') || path_and_query.contains('#') {
             return false;
         }
+        out.push_str(scheme);
         out.extend(authority.chars().map(|c| c.to_ascii_lowercase()));
         let Some((path, query)) = path_and_query.split_once('?') else {
             out.push_str(path_and_query);
@@ -111,7 +130,8 @@ fn without_default_port(authority: &str) -> &str {
 
 fn is_host(authority: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"-._~%!$&'()*+;=:[]".contains(&b);
-    !authority.is_empty() && authority.bytes().all(allowed)
+    // Without a colon at its end no host can pose as a scheme.
+    !authority.is_empty() && !authority.ends_with(':') && authority.bytes().all(allowed)
 }
 
 #[cfg(test)]
@@ -134,6 +154,20 @@ mod tests {
         assert_eq!(key(&rules, "[::1]:80", "/").as_deref(), Some("[::1]/"));
         assert_ne!(key(&rules, "example.org:8080", "/A?b=C"), plain);
         assert_ne!(key(&rules, "example.org", "/A?b=c"), plain);
+    }
+
+    #[test]
+    fn what_came_by_tls_has_a_key_of_its_own_that_nothing_else_can_have() {
+        let rules = KeyRules::default();
+        let secure = rules.key("https://Example.org:443", "/a?b").unwrap();
+        assert_eq!(secure.as_str(), "https://example.org/a?b");
+        assert_eq!(secure.parts(), (true, "example.org", "/a?b"));
+        let plain = rules.key("example.org", "/a?b").unwrap();
+        assert_eq!(plain.parts(), (false, "example.org", "/a?b"));
+        for host in ["https:", "https::", "https"] {
+            let key = key(&rules, host, "//example.org/a?b");
+            assert_ne!(key.as_deref(), Some("https://example.org/a?b"), "{host}");
+        }
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub mod vary;
 pub use conditional::Precondition;
 pub use directives::{RequestDirectives, ResponseDirectives};
 pub use freshness::{Freshness, Source};
-pub use key::{CacheKey, KeyRules};
+pub use key::{CacheKey, KeyRules, SECURE};
 pub use purge::Purge;
 pub use range::{ByteRange, RangeAnswer};
 pub use request::RequestHead;

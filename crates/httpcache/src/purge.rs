@@ -85,10 +85,10 @@ impl Purge {
     }
 }
 
-/// Host, and path with query. No host has a slash in it.
+/// Host, and path with query: by TLS or not.
 fn split(key: &CacheKey) -> (&str, &str) {
-    let text = key.as_str();
-    text.split_at(text.find('/').unwrap_or(text.len()))
+    let (_, host, path_and_query) = key.parts();
+    (host, path_and_query)
 }
 
 #[cfg(test)]
@@ -98,6 +98,13 @@ mod tests {
     fn covered(purge: &Purge, keys: &[(&str, &str)]) -> Vec<String> {
         let keys = keys.iter().map(|(host, target)| KeyRules::default().key(host, target).unwrap());
         keys.filter(|key| purge.covers(key)).map(|key| key.to_string()).collect()
+    }
+
+    #[test]
+    fn what_came_by_tls_is_forgotten_with_the_rest() {
+        let keys = [("https://a.example", "/blog"), ("a.example", "/blog")];
+        let purge = Purge::Exact(Place::parse("http://a.example/blog").unwrap());
+        assert_eq!(covered(&purge, &keys), ["https://a.example/blog", "a.example/blog"]);
     }
 
     const KEYS: [(&str, &str); 6] = [

@@ -1,12 +1,15 @@
 //! URI references in `Location` and `Content-Location`, resolved against the request's target
 //! (RFC 3986, 5.2), as far as they stay on the same host.
 
+use crate::key::SECURE;
+
 /// Path and query of the resource that `reference` names; none if it lies on another host or is no
 /// reference at all.
 ///
 /// The scheme may differ: behind a proxy that ends TLS an origin often writes `http:` where the
-/// client sees `https:`, and cache keys have no scheme.
+/// client sees `https:`, and means what the client asked for.
 pub(crate) fn resolve(authority: &str, path_and_query: &str, reference: &str) -> Option<String> {
+    let authority = authority.strip_prefix(SECURE).unwrap_or(authority);
     let reference = reference.trim().split('#').next().unwrap_or_default();
     let (base_path, base_query) = split_query(path_and_query);
     if let Some((scheme, rest)) = split_scheme(reference) {

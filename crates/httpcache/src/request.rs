@@ -10,7 +10,8 @@ use http::{HeaderMap, Method, request};
 pub struct RequestHead<'a> {
     /// The method.
     pub method: &'a Method,
-    /// Host and perhaps port, from the `Host` field or the target.
+    /// Host and perhaps port, from the `Host` field or the target; after [`SECURE`](crate::SECURE) if
+    /// the request came by TLS.
     pub authority: &'a str,
     /// Path and query.
     pub path_and_query: &'a str,

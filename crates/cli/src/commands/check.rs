@@ -7,8 +7,11 @@ mod services;
 use std::fmt::Write;
 use std::time::Duration;
 
+use nightwatt_clock::Clock;
 use nightwatt_gateway::Config;
-use nightwatt_gateway::config::{DiskConfig, MachineConfig, MeterConfig, SiteConfig};
+use nightwatt_gateway::config::{DiskConfig, MachineConfig, MeterConfig, SiteConfig, TlsConfig};
+use nightwatt_gateway::status::CertificateStatus;
+use nightwatt_gateway::tls::look_over;
 use nightwatt_model::duration_text;
 use nightwatt_model::electricity::Electricity;
 use nightwatt_model::scenario::{CacheRule, Scenario};
@@ -17,6 +20,7 @@ use serde_json::{Value, json};
 
 use crate::ExitStatus;
 use crate::args::CheckArgs;
+use crate::commands::status::certificate_words;
 use crate::control;
 use crate::errors::Failure;
 use crate::figures::{counted, percent, time};
@@ -30,6 +34,10 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitStatus, Failure> {
         output::say_json(&json!({
             "good": true,
             "listen": config.listen,
+            "tls": config.tls.as_ref().map(|tls| json!({
+                "listen": tls.listen,
+                "certificates": certificates(tls),
+            })),
             "state_dir": config.state_dir,
             "control_socket": config.control_socket(),
             "access_log": config.access_log,
@@ -58,6 +66,14 @@ fn page(name: &str, config: &Config) -> String {
     let listen: Vec<String> = config.listen.iter().map(ToString::to_string).collect();
     if !listen.is_empty() {
         row(&mut text, "listens on", &listen.join(", "));
+    }
+    if let Some(tls) = &config.tls {
+        let listen: Vec<String> = tls.listen.iter().map(ToString::to_string).collect();
+        row(&mut text, "by TLS on", &listen.join(", "));
+        for certificate in certificates(tls) {
+            let name = if certificate.problem.is_some() { "careful" } else { "certificate" };
+            row(&mut text, name, &certificate_words(&certificate));
+        }
     }
     row(&mut text, "state", &config.state_dir.display().to_string());
     row(&mut text, "control", &config.control_socket().display().to_string());
@@ -104,6 +120,10 @@ fn disk_words(config: &Config, disk: &DiskConfig) -> String {
         disk.largest() >> 10,
         disk.write_mb_per_day
     )
+}
+
+fn certificates(tls: &TlsConfig) -> Vec<CertificateStatus> {
+    look_over(&tls.certificate, Clock::real().now().wall)
 }
 
 fn row(text: &mut String, name: &str, value: &str) {

@@ -3,10 +3,11 @@
 mod process;
 
 use std::fmt::Write;
+use std::net::SocketAddr;
 
 use nightwatt_clock::Clock;
 use nightwatt_gateway::status::{ShadowStatus, SiteStatus, Status};
-use nightwatt_gateway::{Config, Gateway, Inherited, Options, Predecessor, StartError};
+use nightwatt_gateway::{Config, Gateway, Inherited, Options, Predecessor, Running, StartError};
 use serde_json::{Value, json};
 
 use self::process::Process;
@@ -48,10 +49,7 @@ async fn serve(
         };
         Failure::failed(&error).maybe_hint(hint)
     })?;
-    let addresses: Vec<String> = running.addresses.iter().map(ToString::to_string).collect();
-    let admin = running.admin.map(|it| it.to_string());
-    let gates: Vec<String> = running.gate_addresses.iter().map(ToString::to_string).collect();
-    introduction.say((&addresses, &gates), admin.as_deref(), args.json)?;
+    introduction.say(&Addresses::of(&running), args.json)?;
     Process { args, running, clock, manager, signals }.run().await
 }
 
@@ -67,6 +65,26 @@ fn predecessor(
     let asked = Predecessor::ask(&config.control_socket());
     let asked = asked.map_err(|error| Failure::failed(&error).hint(error.hint()))?;
     Ok(asked.map_or((None, inherited), |(process, sockets)| (Some(process), sockets)))
+}
+
+/// Where a gateway listens.
+struct Addresses {
+    http: Vec<String>,
+    tls: Vec<String>,
+    gate: Vec<String>,
+    admin: Option<String>,
+}
+
+impl Addresses {
+    fn of(running: &Running) -> Self {
+        let texts = |of: &[SocketAddr]| of.iter().map(ToString::to_string).collect();
+        Self {
+            http: texts(&running.addresses),
+            tls: texts(&running.tls_addresses),
+            gate: texts(&running.gate_addresses),
+            admin: running.admin.map(|it| it.to_string()),
+        }
+    }
 }
 
 /// What is said once the gateway listens.
@@ -97,19 +115,15 @@ impl Introduction {
         Self { observe, control_socket, sites: sites.collect() }
     }
 
-    fn say(
-        &self,
-        (addresses, gates): (&[String], &[String]),
-        admin: Option<&str>,
-        json: bool,
-    ) -> Result<(), Failure> {
+    fn say(&self, at: &Addresses, json: bool) -> Result<(), Failure> {
         if json {
             let site = |(name, policy, controller): &(String, String, String)| json!({ "name": name, "policy": policy, "controller": controller });
             let sites: Vec<Value> = self.sites.iter().map(site).collect();
             return output::say_json(&json!({
-                "listening": addresses,
-                "gate": gates,
-                "admin": admin,
+                "listening": at.http,
+                "listening_tls": at.tls,
+                "gate": at.gate,
+                "admin": at.admin,
                 "control_socket": self.control_socket,
                 "observe": self.observe,
                 "sites": sites,
@@ -120,12 +134,15 @@ impl Introduction {
         };
         let sites: Vec<String> = self.sites.iter().map(site).collect();
         let shadow = if self.observe { "; shadow mode: servers are left alone" } else { "" };
+        let admin = at.admin.as_ref();
         let admin = admin.map(|it| format!("; metrics and health on {it}")).unwrap_or_default();
-        let gate = match gates {
+        let gate = match &*at.gate {
             [] => String::new(),
             some => format!("; gate on {}", some.join(", ")),
         };
-        let listening = match addresses {
+        let by_tls = at.tls.iter().map(|it| format!("{it} (TLS)"));
+        let all: Vec<String> = at.http.iter().cloned().chain(by_tls).collect();
+        let listening = match &*all {
             [] => "serving".to_owned(),
             some => format!("listening on {}", some.join(", ")),
         };

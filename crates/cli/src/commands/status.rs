@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use nightwatt_gateway::status::{
-    DiskStatus, HourStatus, LedgerStatus, MachineStatus, MeterStatus, PoolStatus, ServerStatus,
-    ShadowStatus, SiteStatus, Status, TcpStatus,
+    CertificateStatus, DiskStatus, HourStatus, LedgerStatus, MachineStatus, MeterStatus,
+    PoolStatus, ServerStatus, ShadowStatus, SiteStatus, Status, TcpStatus, TlsStatus,
 };
 
 use crate::ExitStatus;
@@ -67,6 +67,10 @@ fn page(status: &Status) -> String {
         }
         service_rows(&mut text, service);
     }
+    if let Some(tls) = &status.tls {
+        text.push('\n');
+        tls_rows(&mut text, tls);
+    }
     text
 }
 
@@ -93,6 +97,31 @@ fn disk_rows(text: &mut String, it: &DiskStatus) {
         let failed = counted(it.failed_writes, "failed write");
         row(text, "trouble", &format!("{spoilt}, {failed}: see the log"));
     }
+}
+
+fn tls_rows(text: &mut String, it: &TlsStatus) {
+    let failed: u64 = it.failures.values().sum();
+    let why: Vec<String> =
+        it.failures.iter().map(|(name, n)| format!("{} {name}", count(*n))).collect();
+    let why = if why.is_empty() { String::new() } else { format!(": {}", why.join(", ")) };
+    let _ = writeln!(
+        text,
+        "tls: {}, {} failed{why}",
+        counted(it.handshakes, "handshake"),
+        count(failed)
+    );
+    row(text, "listens on", &it.listen.join(", "));
+    for certificate in &it.certificates {
+        row(text, "certificate", &certificate_words(certificate));
+    }
+}
+
+/// Of what names a certificate is, until when, and what is wrong with it.
+pub(crate) fn certificate_words(it: &CertificateStatus) -> String {
+    let names = if it.names.is_empty() { "no names".to_owned() } else { it.names.join(", ") };
+    let until = it.until.as_ref().map(|until| format!(", until {until}")).unwrap_or_default();
+    let problem = it.problem.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
+    format!("{names}{until} ({}){problem}", it.chain)
 }
 
 fn service_rows(text: &mut String, it: &TcpStatus) {

@@ -27,6 +27,13 @@ fn listeners(config: &Config) -> Vec<Listener> {
         is_tcp: false,
         what: "HTTP".to_owned(),
     });
+    let tls = config.tls.iter().flat_map(|tls| tls.listen.iter().enumerate());
+    let tls = tls.map(|(at, address)| Listener {
+        key: format!("tls.listen.{at}"),
+        address: *address,
+        is_tcp: false,
+        what: "TLS".to_owned(),
+    });
     let admin = config.admin.iter().map(|admin| Listener {
         key: "admin.listen".to_owned(),
         address: admin.listen,
@@ -48,7 +55,7 @@ fn listeners(config: &Config) -> Vec<Listener> {
         is_tcp: false,
         what: "`gate`".to_owned(),
     });
-    http.chain(admin).chain(tcp).chain(gate).collect()
+    http.chain(tls).chain(admin).chain(tcp).chain(gate).collect()
 }
 
 /// Can all of it be listened for, and does no service lead back here?

@@ -10,6 +10,7 @@ use nightwatt_power::Controller;
 use super::{AnyPolicy, Common, Site, drop_stale, hands, scenario, settings, waiting_page};
 use crate::config::{Config, SiteConfig};
 use crate::error::StartError;
+use crate::https;
 use crate::machine::{Guest, Machine};
 use crate::origin::OriginPool;
 use crate::supervisor::{Learns, Retuning};
@@ -48,12 +49,13 @@ impl Site {
             && limits.origin_timeout == limits_were.origin_timeout;
         let origin =
             if same_way { Arc::clone(&self.origin) } else { self.new_origin(site, common) };
-        // What was stored under other rules might be given to the wrong one now.
+        // What was stored under other rules might be given to the wrong one now, or be asked for by keys that
+        // mean something else.
         let keeps_store = old.cache == site.cache && self.scenario.cache == scenario.cache;
-        let store = if keeps_store {
-            Arc::clone(&self.store)
+        let (store, wishes) = if keeps_store {
+            (Arc::clone(&self.store), Arc::clone(&self.wishes))
         } else {
-            super::store(site, &scenario, common)
+            (super::store(site, &scenario, common), Arc::default())
         };
         let classifier = if old.clients == site.clients {
             Arc::clone(&self.classifier)
@@ -69,13 +71,14 @@ impl Site {
             store,
             rules: site.cache.rules(&scenario.cache),
             refresher: Arc::clone(&self.refresher),
-            wishes: Arc::clone(&self.wishes),
+            wishes,
             flights: Arc::clone(&self.flights),
             classifier,
             presence: Arc::clone(&self.presence),
             waiting_page,
             counters: Arc::clone(&self.counters),
             frontier: self.next_frontier(site, &scenario, common),
+            hsts: https::hsts(site),
             meters: self.meters.clone(),
             probes_http: self.pool.is_none()
                 && matches!(site.probe_config(), super::probe::Config::Http(_)),

@@ -15,7 +15,7 @@ use nightwatt_httpcache::vary::Selecting;
 use nightwatt_httpcache::{CacheKey, Occasion, Rules, Timestamp};
 use nightwatt_model::visit::Visitor;
 
-use crate::facts::Facts;
+use crate::facts::{Facts, base};
 use crate::gateway::Gateway;
 use crate::hit::Found;
 use crate::metrics::{WarmedUp, Why};
@@ -174,8 +174,9 @@ impl Plain {
     /// A request for what has this key; none if there cannot be one.
     pub(super) fn new(key: &CacheKey, errand: &Errand, site: (&Gateway, &Rules)) -> Option<Self> {
         let (gateway, rules) = site;
-        let (authority, target) = key.as_str().split_at(key.as_str().find('/')?);
-        if rules.key.key(authority, target)? != *key {
+        let (secure, authority, target) = key.parts();
+        let base = base(secure, authority);
+        if rules.key.key(&base, target)? != *key {
             return None;
         }
         let mut request = Request::new(());
@@ -199,7 +200,9 @@ impl Plain {
             client: NOBODY,
             peer: NOBODY,
             trusted: false,
+            secure,
             authority: authority.to_owned(),
+            base,
             target: target.to_owned(),
             method: Method::GET,
             visitor: Visitor::new(&NOBODY.to_string(), agent.as_deref()),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 use nightwatt_clock::{Clock, Debt};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::stage::{Stage, settle, watched};
@@ -112,10 +112,15 @@ impl Got {
     }
 }
 
+/// What a client's connection runs over.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + std::fmt::Debug {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send + std::fmt::Debug> Stream for T {}
+
 /// A connection to the proxy.
 #[derive(Debug)]
 pub(crate) struct Client {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     ahead: Ahead,
     clock: Clock,
     /// Held while a request is unanswered.
@@ -134,6 +139,11 @@ impl Client {
         let stream = TcpStream::connect(address).await.unwrap();
         stream.set_nodelay(true).unwrap();
         drop(owes);
+        Self::on(stage, Box::new(stream))
+    }
+
+    /// On a connection that there is.
+    pub(crate) fn on(stage: &Stage, stream: Box<dyn Stream>) -> Self {
         let clock = stage.clock.clone();
         Self {
             stream,
@@ -159,6 +169,7 @@ impl Client {
         }
         // A proxy that has refused already may have closed: the answer tells.
         let _ = watched("the proxy to take bytes", self.stream.write_all(bytes.as_ref())).await;
+        let _ = self.stream.flush().await;
     }
 
     /// No more will come from this side.

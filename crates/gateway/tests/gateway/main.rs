@@ -33,6 +33,7 @@ mod short_way;
 mod site_rules;
 mod sleeping;
 mod stage;
+mod tls;
 mod waking;
 mod warming;
 mod wire;

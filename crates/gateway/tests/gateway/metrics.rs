@@ -17,6 +17,7 @@ use crate::client::{BROWSER, CRAWLER, get, post};
 use crate::machines::on;
 use crate::passthrough_programs::services;
 use crate::stage::{Setup, Stage, asleep, awake, secs};
+use crate::tls::{by_tls, certificate};
 
 /// A page as a reader of its own sees it, which knows nothing of the writer.
 #[derive(Debug, Default)]
@@ -428,6 +429,8 @@ fn label_values(page: &Page) -> BTreeSet<String> {
 
 #[test]
 fn the_documentation_lists_every_metric_and_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(made) = certificate(dir.path()) else { return };
     let (mut needed, mut values) = (BTreeSet::new(), BTreeSet::new());
     busy().play(async |stage| {
         let page = scrape(stage).await;
@@ -459,6 +462,9 @@ fn the_documentation_lists_every_metric_and_no_other() {
     let table =
         "[[tcp]]\nname = \"ssh\"\nlisten = [\"127.0.0.1:0\"]\non = \"blog\"\norigin = \":22\"\n";
     services(busy(), table.to_owned()).play(async |stage| {
+        needed.extend(rows(&scrape(stage).await));
+    });
+    by_tls(busy(), &made).play(async |stage| {
         needed.extend(rows(&scrape(stage).await));
     });
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");

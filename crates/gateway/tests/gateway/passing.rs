@@ -145,14 +145,14 @@ fn events_pass_one_by_one_and_nobody_waits_for_the_end_of_somebody_elses() {
     });
 }
 
-fn upgrade(to: &str) -> Ask {
+pub(crate) fn upgrade(to: &str) -> Ask {
     get("/socket").field("Connection", "keep-alive, Upgrade").field("Upgrade", to)
 }
 
 const SWITCHED: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
                         Upgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n";
 
-fn switches() -> Vec<Act> {
+pub(crate) fn switches() -> Vec<Act> {
     // What it says at once must not be lost with the head.
     vec![Act::Say(format!("{SWITCHED}welcome").into_bytes()), Act::Echo]
 }

@@ -33,7 +33,7 @@ pub(crate) fn port() -> (std::net::TcpListener, SocketAddr) {
 }
 
 /// Is there such a program?
-fn has(program: &str) -> bool {
+pub(crate) fn has(program: &str) -> bool {
     let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
     let found = found.is_ok_and(|found| found.status.success());
     if !found {
@@ -43,14 +43,14 @@ fn has(program: &str) -> bool {
 }
 
 /// Runs a program to its end beside the gateway, which runs on this thread.
-async fn run(mut command: Command) -> Output {
+pub(crate) async fn run(mut command: Command) -> Output {
     command.stdin(Stdio::null());
     let ran = tokio::task::spawn_blocking(move || command.output().unwrap());
     ran.await.unwrap()
 }
 
 #[track_caller]
-fn succeeded(output: &Output) -> String {
+pub(crate) fn succeeded(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}\n{said}");

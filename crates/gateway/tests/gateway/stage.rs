@@ -11,7 +11,7 @@ use nightwatt_gateway::control::{Order, Reply, ask as order};
 use nightwatt_gateway::journal::{self, Record};
 use nightwatt_gateway::metering::Feed;
 use nightwatt_gateway::status::{
-    DiskStatus, MachineStatus, PoolStatus, SiteStatus, Status, TcpStatus,
+    DiskStatus, MachineStatus, PoolStatus, SiteStatus, Status, TcpStatus, TlsStatus,
 };
 use nightwatt_gateway::{
     Config, Extras, Gateway, Options, ReloadError, Reloaded, Running, StartError,
@@ -402,6 +402,15 @@ impl Stage {
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.running().addresses[0]
+    }
+
+    /// Where TLS is spoken.
+    pub(crate) fn tls_address(&self) -> SocketAddr {
+        self.running().tls_addresses[0]
+    }
+
+    pub(crate) fn tls(&self) -> TlsStatus {
+        self.running().gateway.status().tls.expect("a configuration with TLS")
     }
 
     /// Where connections are passed through, in the order of the configuration.

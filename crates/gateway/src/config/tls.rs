@@ -1,0 +1,155 @@
+//! `[tls]`: where clients speak TLS, and by which certificates; and what sites say of it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nightwatt_model::duration_text;
+use serde::Deserialize;
+
+use super::{Config, SiteConfig, Wrong, wrong};
+
+/// TLS to clients.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsConfig {
+    /// Addresses to listen on: `["0.0.0.0:443", "[::]:443"]`.
+    pub listen: Vec<SocketAddr>,
+    /// The port that clients reach them at, for redirects; default: that of the first of them.
+    pub port: Option<u16>,
+    /// Certificates. Clients that ask for a name that none has, or for none, get the first.
+    #[serde(default)]
+    pub certificate: Vec<CertificateConfig>,
+}
+
+/// A certificate, in PEM.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CertificateConfig {
+    /// The certificate, and behind it those that lead from it to an authority.
+    pub chain: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+/// `Strict-Transport-Security` (RFC 6797): browsers will speak nothing but TLS to the site.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hsts {
+    /// For how long.
+    #[serde(with = "duration_text")]
+    pub max_age: Duration,
+    /// To its subdomains neither.
+    #[serde(default)]
+    pub include_subdomains: bool,
+    /// May browsers know that before their first visit?
+    #[serde(default)]
+    pub preload: bool,
+}
+
+impl Hsts {
+    /// The value of the field.
+    pub(crate) fn text(&self) -> String {
+        let subdomains = if self.include_subdomains { "; includeSubDomains" } else { "" };
+        let preload = if self.preload { "; preload" } else { "" };
+        format!("max-age={}{subdomains}{preload}", self.max_age.as_secs())
+    }
+}
+
+/// Where certificate authorities look for a proof by plain HTTP (RFC 8555, 8.3).
+pub(super) fn default_exempt() -> Vec<String> {
+    vec!["/.well-known/acme-challenge/".to_owned()]
+}
+
+impl TlsConfig {
+    /// The port in addresses that clients are redirected to.
+    pub(crate) fn port(&self) -> u16 {
+        self.port.or_else(|| self.listen.first().map(SocketAddr::port)).unwrap_or(443)
+    }
+
+    pub(super) fn check(&self) -> Result<(), Wrong> {
+        if self.listen.is_empty() {
+            return wrong(
+                "tls.listen",
+                "at least one address is needed: `listen = [\"0.0.0.0:443\"]`",
+            );
+        }
+        if self.port == Some(0) {
+            return wrong("tls.port", "`port` is 0, which nobody can connect to");
+        }
+        if self.certificate.is_empty() {
+            return wrong(
+                "tls",
+                "no certificate: write a `[[tls.certificate]]` with `chain` and `key`, both files in PEM",
+            );
+        }
+        Ok(())
+    }
+}
+
+impl SiteConfig {
+    /// Is a request for this path redirected, if it came without TLS?
+    pub(crate) fn redirects(&self, path: &str) -> bool {
+        self.redirect_to_https && !self.https_exempt.iter().any(|start| path.starts_with(start))
+    }
+
+    pub(super) fn check_tls(&self, config: &Config) -> Result<(), Wrong> {
+        if let Some(path) = self.https_exempt.iter().find(|path| !path.starts_with('/')) {
+            let text = format!("`{path}` is not the beginning of a path: it begins with `/`");
+            return wrong("https_exempt", text);
+        }
+        // A proxy in front may speak TLS for us.
+        if config.tls.is_some() || !config.trusted_proxies.is_empty() {
+            return Ok(());
+        }
+        let text = "nobody speaks TLS here: add a `[tls]` table, or name the proxy that does in \
+                    `trusted_proxies`";
+        match (self.redirect_to_https, &self.hsts) {
+            (true, _) => wrong("redirect_to_https", text),
+            (false, Some(_)) => wrong("hsts", text),
+            (false, None) => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SITE: &str = "[[site]]\nname = \"blog\"\norigin = \"http://a:1\"\npower.simulated = {}\n";
+
+    fn wrong_in(top: &str, site: &str) -> String {
+        let text = format!("{top}\n{SITE}{site}");
+        Config::parse(&text, "test").expect_err("it is wrong").to_string()
+    }
+
+    #[test]
+    fn tls_may_be_all_that_is_listened_for() {
+        let text = format!(
+            "[tls]\nlisten = [\"[::]:8443\"]\n[[tls.certificate]]\nchain = \"c\"\nkey = \"k\"\n{SITE}\
+             redirect_to_https = true\nhsts = {{ max_age = \"180d\", include_subdomains = true }}\n"
+        );
+        let config = Config::parse(&text, "test").unwrap();
+        assert_eq!(config.tls.as_ref().unwrap().port(), 8443);
+        let site = &config.site[0];
+        // 180 × 86,400 s.
+        assert_eq!(site.hsts.as_ref().unwrap().text(), "max-age=15552000; includeSubDomains");
+        assert!(site.redirects("/") && site.redirects("/.well-known/security.txt"));
+        assert!(!site.redirects("/.well-known/acme-challenge/x"));
+    }
+
+    #[test]
+    fn what_cannot_work_is_said_with_its_line() {
+        let listen = "listen = [\"0.0.0.0:80\"]";
+        let said = wrong_in(&format!("{listen}\n[tls]\nlisten = [\"0.0.0.0:443\"]"), "");
+        assert!(said.starts_with("test:2") && said.contains("[[tls.certificate]]"), "{said}");
+        let said = wrong_in(&format!("{listen}\n[tls]\nlisten = [\"0.0.0.0:80\"]"), "");
+        assert!(said.contains("HTTP is listened for at 0.0.0.0:80"), "{said}");
+        let said = wrong_in(listen, "redirect_to_https = true");
+        assert!(said.starts_with("test:6:1: nobody speaks TLS here"), "{said}");
+        let said = wrong_in(listen, "hsts = { max_age = \"1d\" }");
+        assert!(said.starts_with("test:6:1: nobody speaks TLS here"), "{said}");
+        let said = wrong_in(listen, "https_exempt = [\"acme\"]");
+        assert!(said.starts_with("test:6:1: `acme` is not the beginning"), "{said}");
+    }
+}

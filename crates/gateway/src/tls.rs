@@ -1,0 +1,150 @@
+//! TLS to clients: rustls speaks it, on what `listen` accepts and under what `http1` reads.
+//!
+//! ```text
+//! listen -> client_limits -> handshake (tally) -> Secured -> http1
+//!                              \-> certificates (by name; read anew when their files change)
+//! ```
+
+mod certificates;
+mod stream;
+mod tally;
+pub mod validity;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use nightwatt_clock::Clock;
+use nightwatt_model::time::Wall;
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+
+use self::certificates::Certificates;
+pub use self::certificates::{BadCertificate, look_over};
+pub(crate) use self::stream::Secured;
+use self::tally::{Failure, Tally};
+use crate::config::TlsConfig;
+use crate::status::TlsStatus;
+
+/// What is spoken within TLS.
+const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
+
+/// TLS at all addresses of `[tls]`.
+pub(crate) struct Tls {
+    config: TlsConfig,
+    acceptor: TlsAcceptor,
+    certificates: Arc<Certificates>,
+    pub(crate) tally: Arc<Tally>,
+}
+
+impl Tls {
+    /// Reads the certificates. What was counted before is counted on.
+    pub(crate) fn open(
+        config: &TlsConfig,
+        clock: &Clock,
+        before: Option<&Self>,
+    ) -> Result<Self, BadCertificate> {
+        let provider = Arc::new(ring::default_provider());
+        let certificates = Certificates::load(&config.certificate, &provider, clock.now())?;
+        let certificates = Arc::new(certificates);
+        let unusable = |error: rustls::Error| BadCertificate::Broken {
+            path: "[tls]".into(),
+            why: error.to_string(),
+        };
+        let mut server = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(unusable)?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::<Certificates>::clone(&certificates));
+        server.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
+        // Who comes back needs no certificate, and nothing is remembered of anybody.
+        server.ticketer = ring::Ticketer::new().map_err(unusable)?;
+        let acceptor = TlsAcceptor::from(Arc::new(server));
+        let tally = before.map(|it| Arc::clone(&it.tally)).unwrap_or_default();
+        Ok(Self { config: config.clone(), acceptor, certificates, tally })
+    }
+
+    /// The handshake with a client, of which some bytes may have been read already; none if it came to
+    /// nothing.
+    pub(crate) async fn accept(
+        &self,
+        (stream, read_ahead): (TcpStream, BytesMut),
+        clock: &Clock,
+        limit: Duration,
+    ) -> Option<Secured> {
+        self.certificates.look(clock.now());
+        let mut ahead = Ok(());
+        let handshake = self.acceptor.accept_with(stream, |session| {
+            let mut rest = read_ahead.reader();
+            while ahead.is_ok() && !rest.get_ref().is_empty() {
+                ahead = match session.read_tls(&mut rest) {
+                    // What is wrong with it, the handshake says.
+                    Ok(_) => session.process_new_packets().map(drop).or(Ok(())),
+                    Err(error) => Err(error),
+                };
+            }
+        });
+        let done = match ahead {
+            Ok(()) => clock.timeout(limit, handshake).await,
+            Err(error) => Ok(Err(error)),
+        };
+        let failure = match done {
+            Ok(Ok(stream)) => {
+                self.tally.succeeded();
+                return Some(Secured::new(stream));
+            }
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "a TLS handshake failed");
+                failure(&error)
+            }
+            Err(_) => Failure::Timeout,
+        };
+        self.tally.failed(failure);
+        None
+    }
+
+    /// Looks at it, and at the files of its certificates.
+    pub(crate) fn status(&self, now: Wall) -> TlsStatus {
+        let failures = self.tally.failures().filter(|(_, count)| *count > 0);
+        TlsStatus {
+            listen: self.config.listen.iter().map(ToString::to_string).collect(),
+            handshakes: self.tally.successes(),
+            failures: failures.map(|(why, count)| (why.to_owned(), count)).collect(),
+            certificates: self.certificates.status(now),
+        }
+    }
+}
+
+fn failure(error: &io::Error) -> Failure {
+    use rustls::{Error, InvalidMessage};
+    let Some(error) = error.get_ref().and_then(|it| it.downcast_ref::<Error>()) else {
+        return Failure::Left;
+    };
+    match error {
+        Error::InvalidMessage(InvalidMessage::InvalidContentType) => Failure::NotTls,
+        Error::PeerIncompatible(_) | Error::NoApplicationProtocol => Failure::NothingInCommon,
+        Error::AlertReceived(_) => Failure::Refused,
+        _ => Failure::Malformed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_told_apart_by_who_is_to_blame() {
+        use rustls::{AlertDescription, Error, InvalidMessage, PeerIncompatible};
+        let of = |error: Error| failure(&io::Error::new(io::ErrorKind::InvalidData, error));
+        let not_tls = Error::InvalidMessage(InvalidMessage::InvalidContentType);
+        assert_eq!(of(not_tls), Failure::NotTls);
+        let old = PeerIncompatible::Tls12NotOfferedOrEnabled;
+        assert_eq!(of(Error::PeerIncompatible(old)), Failure::NothingInCommon);
+        assert_eq!(of(Error::AlertReceived(AlertDescription::UnknownCA)), Failure::Refused);
+        assert_eq!(of(Error::DecryptError), Failure::Malformed);
+        assert_eq!(failure(&io::ErrorKind::UnexpectedEof.into()), Failure::Left);
+    }
+}

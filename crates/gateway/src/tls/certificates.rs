@@ -1,0 +1,362 @@
+//! Our certificates: read from their files, found by the name that a client asks for, and read anew when
+//! the files have changed.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use nightwatt_httpcache::{Timestamp, date};
+use nightwatt_model::time::{Mono, Now, Wall};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use webpki::EndEntityCert;
+
+use super::validity::Validity;
+use crate::config::CertificateConfig;
+use crate::status::CertificateStatus;
+
+/// No file of certificates or keys is longer.
+const LONGEST: u64 = 1 << 20;
+
+/// Between two looks at the files, if there are handshakes.
+const LOOK_EVERY: Duration = Duration::from_mins(1);
+
+/// Why a certificate cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum BadCertificate {
+    /// A file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Unreadable {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file has no certificate in it.
+    #[error("there is no certificate in {path}{}", .swapped.then_some(", but a private key").unwrap_or_default())]
+    NoCertificate {
+        /// Which one.
+        path: PathBuf,
+        /// There is a key instead.
+        swapped: bool,
+    },
+    /// A file has no key in it.
+    #[error("there is no private key in {path}{}", .locked.then_some(" that could be read without a passphrase").unwrap_or_default())]
+    NoKey {
+        /// Which one.
+        path: PathBuf,
+        /// There is one under a passphrase.
+        locked: bool,
+    },
+    /// Key and certificate are of two pairs.
+    #[error("the key in {key} does not belong to the first certificate in {chain}")]
+    Mismatch {
+        /// The certificate's file.
+        chain: PathBuf,
+        /// The key's.
+        key: PathBuf,
+    },
+    /// What is in a file is not what it says.
+    #[error("what is in {path} cannot be used: {why}")]
+    Broken {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+}
+
+impl BadCertificate {
+    /// What to try next.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                "look for it where the program put it that got the certificate, and set `chain` and `key` in \
+                 `[[tls.certificate]]` to the whole paths"
+            }
+            Self::Unreadable { .. } => {
+                "let the user that nightwatt runs as read it, and pass through the folders above: \
+                 `setfacl -m u:nightwatt:r FILE`, `setfacl -m u:nightwatt:x FOLDER`"
+            }
+            Self::NoCertificate { swapped: true, .. } => {
+                "`chain` and `key` of this `[[tls.certificate]]` may be swapped"
+            }
+            Self::NoCertificate { .. } => {
+                "it must be PEM, `-----BEGIN CERTIFICATE-----`: `openssl x509 -inform DER -in FILE` makes it \
+                 of DER"
+            }
+            Self::NoKey { locked: true, .. } => {
+                "nobody can type it when the proxy starts: `(umask 077; openssl pkey -in FILE -out PLAIN)` \
+                 takes it off"
+            }
+            Self::NoKey { .. } => {
+                "it must be PEM, `-----BEGIN PRIVATE KEY-----`: `openssl pkey -inform DER -in FILE` makes it of \
+                 DER"
+            }
+            Self::Mismatch { .. } => {
+                "the site's own certificate comes first in the chain; `openssl x509 -noout -pubkey -in CHAIN` \
+                 and `openssl pkey -pubout -in KEY` must print the same"
+            }
+            Self::Broken { .. } => "`openssl x509 -noout -text -in FILE` shows what is in it",
+        }
+    }
+}
+
+/// What tells whether files have changed: modified when, how long, which.
+type Stamp = [Option<(i64, i64, u64, u64)>; 2];
+
+fn stamp(config: &CertificateConfig) -> Stamp {
+    [&config.chain, &config.key].map(|path| {
+        let of = |it: fs::Metadata| (it.mtime(), it.mtime_nsec(), it.size(), it.ino());
+        fs::metadata(path).ok().map(of)
+    })
+}
+
+/// A certificate with its key.
+#[derive(Debug)]
+struct Pair {
+    key: Arc<CertifiedKey>,
+    /// In lower case, some with a star for their first label.
+    names: Vec<String>,
+    validity: Validity,
+}
+
+impl Pair {
+    fn load(config: &CertificateConfig, provider: &CryptoProvider) -> Result<Self, BadCertificate> {
+        let CertificateConfig { chain: path, key: key_path } = config;
+        let pem = read(path)?;
+        let broken = |why: String| BadCertificate::Broken { path: path.clone(), why };
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+        let chain = chain.map_err(|error| broken(error.to_string()))?;
+        let Some(own) = chain.first() else {
+            let swapped = PrivateKeyDer::from_pem_slice(&pem).is_ok();
+            return Err(BadCertificate::NoCertificate { path: path.clone(), swapped });
+        };
+        let validity = Validity::read(own).ok_or_else(|| broken("no certificate".to_owned()))?;
+        let names = {
+            let parsed = EndEntityCert::try_from(own).map_err(|error| broken(error.to_string()))?;
+            parsed.valid_dns_names().map(str::to_ascii_lowercase).collect()
+        };
+        let key = read(key_path)?;
+        let key = PrivateKeyDer::from_pem_slice(&key).map_err(|_| {
+            let text = String::from_utf8_lossy(&key);
+            let locked = text.contains("ENCRYPTED");
+            BadCertificate::NoKey { path: key_path.clone(), locked }
+        })?;
+        let key = CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => {
+                BadCertificate::Mismatch { chain: path.clone(), key: key_path.clone() }
+            }
+            error => BadCertificate::Broken { path: key_path.clone(), why: error.to_string() },
+        })?;
+        Ok(Self { key: Arc::new(key), names, validity })
+    }
+
+    /// What clients will hold against it now.
+    fn fault(&self, now: Wall) -> Option<String> {
+        let Validity { from, until } = self.validity;
+        let now = now.0.div_euclid(1000);
+        if now > until {
+            Some(format!("it expired on {}", day(until)))
+        } else if now < from {
+            Some(format!("it is not valid before {}: is the clock right?", day(from)))
+        } else if self.names.is_empty() {
+            Some("it has no names, which browsers insist on (subjectAltName)".to_owned())
+        } else {
+            None
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, BadCertificate> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes));
+    file.map_err(|source| BadCertificate::Unreadable { path: path.to_owned(), source })?;
+    Ok(bytes)
+}
+
+fn day(seconds: i64) -> String {
+    let at = Timestamp::from_millis(u64::try_from(seconds).unwrap_or(0).saturating_mul(1000));
+    date::format(at).to_str().unwrap_or_default().to_owned()
+}
+
+/// One entry of the configuration, and what came of it.
+#[derive(Debug)]
+struct Entry {
+    config: CertificateConfig,
+    pair: Arc<Pair>,
+    stamp: Stamp,
+    /// Why what is in the files now is not used.
+    problem: Option<String>,
+}
+
+/// All certificates, as they are used now.
+#[derive(Debug)]
+pub(crate) struct Certificates {
+    provider: Arc<CryptoProvider>,
+    entries: Mutex<Vec<Entry>>,
+    /// What clients get.
+    served: RwLock<Arc<Served>>,
+    looked: Mutex<Mono>,
+}
+
+#[derive(Debug)]
+struct Served {
+    default: Arc<CertifiedKey>,
+    names: HashMap<String, Arc<CertifiedKey>>,
+}
+
+impl Served {
+    /// None of no entries.
+    fn of(entries: &[Entry]) -> Option<Self> {
+        let default = Arc::clone(&entries.first()?.pair.key);
+        let mut names = HashMap::new();
+        for pair in entries.iter().map(|entry| &entry.pair) {
+            for name in &pair.names {
+                names.entry(name.clone()).or_insert_with(|| Arc::clone(&pair.key));
+            }
+        }
+        Some(Self { default, names })
+    }
+
+    /// The certificate for a name: the first that has it, else the first that has it with a star, which
+    /// stands for one label.
+    fn find(&self, name: Option<&str>) -> &Arc<CertifiedKey> {
+        let found = name.and_then(|name| {
+            let name = name.to_ascii_lowercase();
+            let above = || name.split_once('.').map(|(_, above)| format!("*.{above}"));
+            self.names.get(&name).or_else(|| self.names.get(&above()?))
+        });
+        found.unwrap_or(&self.default)
+    }
+}
+
+impl Certificates {
+    /// Reads all of them. Those that clients will not accept are served all the same: plain HTTP, and the
+    /// renewal of a certificate by it, must not end with a certificate, nor at a wrong clock.
+    pub(super) fn load(
+        configured: &[CertificateConfig],
+        provider: &Arc<CryptoProvider>,
+        now: Now,
+    ) -> Result<Self, BadCertificate> {
+        let mut entries = Vec::new();
+        for config in configured {
+            // Before the files are read, so that what changes meanwhile is seen later.
+            let stamp = stamp(config);
+            let pair = Arc::new(Pair::load(config, provider)?);
+            complain(config, &pair, now.wall);
+            entries.push(Entry { config: config.clone(), pair, stamp, problem: None });
+        }
+        let served = Served::of(&entries).ok_or_else(|| BadCertificate::NoCertificate {
+            path: PathBuf::from("[tls]"),
+            swapped: false,
+        })?;
+        Ok(Self {
+            provider: Arc::clone(provider),
+            entries: Mutex::new(entries),
+            served: RwLock::new(Arc::new(served)),
+            looked: Mutex::new(now.mono),
+        })
+    }
+
+    /// Reads those anew whose files have changed, if it was not looked for that within a minute. What
+    /// cannot be used leaves things as they are. (A few small files that were read before: quick enough
+    /// for the thread that serves.)
+    pub(super) fn look(&self, now: Now) {
+        {
+            let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+            if now.mono.since(*looked) < LOOK_EVERY {
+                return;
+            }
+            *looked = now.mono;
+        }
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut has_changed = false;
+        for entry in entries.iter_mut() {
+            let stamp = stamp(&entry.config);
+            if stamp == entry.stamp {
+                continue;
+            }
+            entry.stamp = stamp;
+            let chain = entry.config.chain.display();
+            match Pair::load(&entry.config, &self.provider) {
+                Ok(pair) => {
+                    tracing::info!(%chain, until = %day(pair.validity.until), "a certificate was read anew");
+                    complain(&entry.config, &pair, now.wall);
+                    entry.pair = Arc::new(pair);
+                    entry.problem = None;
+                    has_changed = true;
+                }
+                Err(error) => {
+                    let hint = error.hint();
+                    tracing::error!(%chain, %error, hint, "a changed certificate is not used: the old one stays");
+                    entry.problem = Some(error.to_string());
+                }
+            }
+        }
+        if has_changed && let Some(served) = Served::of(&entries) {
+            *self.served.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(served);
+        }
+    }
+
+    /// Each of them.
+    pub(super) fn status(&self, now: Wall) -> Vec<CertificateStatus> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.iter().map(|it| of_pair(&it.config, &it.pair, it.problem.clone(), now)).collect()
+    }
+}
+
+fn of_pair(
+    config: &CertificateConfig,
+    pair: &Pair,
+    problem: Option<String>,
+    now: Wall,
+) -> CertificateStatus {
+    CertificateStatus {
+        chain: config.chain.display().to_string(),
+        names: pair.names.clone(),
+        not_after: Some(pair.validity.until),
+        until: Some(day(pair.validity.until)),
+        problem: problem.or_else(|| pair.fault(now)),
+    }
+}
+
+fn complain(config: &CertificateConfig, pair: &Pair, now: Wall) {
+    if let Some(fault) = pair.fault(now) {
+        let chain = config.chain.display();
+        tracing::error!(%chain, "clients will not accept this certificate: {fault}");
+    }
+}
+
+/// Looks at certificates that are not in use: what serving them would come to.
+pub fn look_over(configured: &[CertificateConfig], now: Wall) -> Vec<CertificateStatus> {
+    let provider = rustls::crypto::ring::default_provider();
+    let look = |config: &CertificateConfig| match Pair::load(config, &provider) {
+        Ok(pair) => of_pair(config, &pair, None, now),
+        Err(error) => CertificateStatus {
+            chain: config.chain.display().to_string(),
+            names: Vec::new(),
+            not_after: None,
+            until: None,
+            problem: Some(format!("{error}; {}", error.hint())),
+        },
+    };
+    configured.iter().map(look).collect()
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
+        Some(Arc::clone(served.find(hello.server_name())))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+use std::process::Command;
+
+use super::*;
+
+/// A certificate for these names, valid for ten days from now on, by `openssl`; none if that is not here.
+fn made(dir: &Path, file: &str, names: &str) -> Option<CertificateConfig> {
+    let (chain, key) = (dir.join(format!("{file}.pem")), dir.join(format!("{file}.key")));
+    let mut openssl = Command::new("openssl");
+    openssl
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
+        .args(["-nodes", "-days", "10", "-subj", "/CN=test"])
+        .args(["-addext", &format!("subjectAltName={names}"), "-keyout"])
+        .arg(&key)
+        .arg("-out")
+        .arg(&chain);
+    match openssl.output() {
+        Ok(made) if made.status.success() => Some(CertificateConfig { chain, key }),
+        _ => {
+            eprintln!("skipped: no openssl here that makes certificates");
+            None
+        }
+    }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// So many seconds after the test began.
+fn at(seconds: u64) -> Now {
+    let now = nightwatt_clock::Clock::real().now();
+    Now { mono: Mono(Duration::from_secs(seconds)), ..now }
+}
+
+fn served(certificates: &Certificates, name: Option<&str>) -> CertificateDer<'static> {
+    certificates.served.read().unwrap().find(name).cert[0].clone()
+}
+
+fn first_in(config: &CertificateConfig) -> CertificateDer<'static> {
+    CertificateDer::from_pem_file(&config.chain).unwrap()
+}
+
+#[test]
+fn a_certificate_is_found_by_its_names_and_a_star_stands_for_one_label() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(blog) = made(dir.path(), "blog", "DNS:Blog.example,DNS:www.blog.example") else {
+        return;
+    };
+    let Some(shop) = made(dir.path(), "shop", "DNS:*.shop.example,DNS:blog.example") else {
+        return;
+    };
+    let all = [blog.clone(), shop.clone()];
+    let certificates = Certificates::load(&all, &provider(), at(0)).unwrap();
+    let is_served = |name: Option<&str>, config| {
+        assert_eq!(served(&certificates, name), first_in(config), "{name:?}");
+    };
+    is_served(Some("blog.example"), &blog);
+    is_served(Some("WWW.blog.example"), &blog);
+    is_served(Some("a.shop.example"), &shop);
+    // Not two labels, and not none; who is not known, or says nothing, gets the first.
+    for name in [Some("b.a.shop.example"), Some("shop.example"), Some("example"), None] {
+        is_served(name, &blog);
+    }
+}
+
+#[test]
+fn what_changed_is_read_anew_after_a_minute_and_what_is_broken_leaves_the_old() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(config) = made(dir.path(), "blog", "DNS:blog.example") else { return };
+    let certificates = Certificates::load(&[config.clone()], &provider(), at(0)).unwrap();
+    let old = first_in(&config);
+    made(dir.path(), "blog", "DNS:blog.example").unwrap();
+    let new = first_in(&config);
+    assert_ne!(old, new);
+    certificates.look(at(59));
+    assert_eq!(served(&certificates, None), old, "nobody looks that often");
+    certificates.look(at(60));
+    assert_eq!(served(&certificates, None), new);
+    let key = fs::read(&config.key).unwrap();
+    made(dir.path(), "blog", "DNS:blog.example").unwrap();
+    fs::write(&config.key, &key).unwrap();
+    certificates.look(at(120));
+    assert_eq!(served(&certificates, None), new, "a key that does not fit is not used");
+    let said = certificates.status(at(120).wall).remove(0).problem.unwrap();
+    assert!(said.contains("does not belong to the first certificate"), "{said}");
+    fs::remove_file(&config.chain).unwrap();
+    certificates.look(at(180));
+    assert_eq!(served(&certificates, None), new);
+    let newest = made(dir.path(), "blog", "DNS:blog.example").map(|it| first_in(&it)).unwrap();
+    certificates.look(at(240));
+    assert_eq!(served(&certificates, None), newest);
+    assert_eq!(certificates.status(at(240).wall)[0].problem, None);
+}
+
+#[test]
+fn what_clients_will_not_accept_is_said_with_its_day() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(config) = made(dir.path(), "blog", "DNS:blog.example") else { return };
+    let pair = Pair::load(&config, &provider()).unwrap();
+    let now = at(0).wall;
+    assert_eq!(pair.fault(now), None);
+    let later = |days: i64| Wall(now.0 + days * 86_400_000);
+    // Ten days from when it was made, a second or so ago.
+    assert_eq!(pair.fault(later(9)), None);
+    let expired = pair.fault(later(11)).unwrap();
+    assert_eq!(expired, format!("it expired on {}", day(pair.validity.until)));
+    let printed = Command::new("openssl")
+        .args(["x509", "-noout", "-enddate", "-dateopt", "iso_8601", "-in"])
+        .arg(&config.chain)
+        .output()
+        .unwrap();
+    let printed = String::from_utf8(printed.stdout).unwrap();
+    // `notAfter=2026-12-03 15:42:00Z` and `.., 03 Dec 2026 15:42:00 GMT`.
+    let time = printed.trim().rsplit(' ').next().unwrap().trim_end_matches('Z').to_owned();
+    assert!(expired.contains(&time), "{expired}: {printed}");
+    assert!(pair.fault(later(-1)).unwrap().contains("is the clock right"));
+    let Some(nameless) = made(dir.path(), "ip", "IP:127.0.0.1") else { return };
+    let said = Pair::load(&nameless, &provider()).unwrap().fault(now).unwrap();
+    assert!(said.contains("no names"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_used_is_said_with_its_file_and_what_to_try() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(one) = made(dir.path(), "one", "DNS:one.example") else { return };
+    let Some(two) = made(dir.path(), "two", "DNS:two.example") else { return };
+    let said = |chain: &Path, key: &Path| {
+        let config = CertificateConfig { chain: chain.to_owned(), key: key.to_owned() };
+        let error = Pair::load(&config, &provider()).expect_err("it is wrong");
+        format!("{error}; {}", error.hint()).replace(&format!("{}/", dir.path().display()), "")
+    };
+    let mismatch = said(&one.chain, &two.key);
+    assert!(
+        mismatch
+            .starts_with("the key in two.key does not belong to the first certificate in one.pem")
+    );
+    let swapped = said(&one.key, &one.chain);
+    assert!(
+        swapped.starts_with("there is no certificate in one.key, but a private key"),
+        "{swapped}"
+    );
+    assert!(swapped.contains("swapped"));
+    let missing = said(&dir.path().join("none.pem"), &one.key);
+    assert!(missing.starts_with("cannot read none.pem: No such file"), "{missing}");
+    let no_key = said(&one.chain, &one.chain);
+    assert!(no_key.starts_with("there is no private key in one.pem;"), "{no_key}");
+    let locked = dir.path().join("locked.key");
+    let openssl = Command::new("openssl")
+        .args(["pkey", "-aes256", "-passout", "pass:secret", "-in"])
+        .arg(&one.key)
+        .arg("-out")
+        .arg(&locked)
+        .output()
+        .unwrap();
+    assert!(openssl.status.success(), "{openssl:?}");
+    let locked = said(&one.chain, &locked);
+    assert!(locked.contains("without a passphrase; nobody can type it"), "{locked}");
+    let torn = dir.path().join("torn.pem");
+    let whole = fs::read_to_string(&one.chain).unwrap();
+    fs::write(&torn, &whole[..whole.len() / 2]).unwrap();
+    let torn = said(&torn, &one.key);
+    assert!(torn.contains("torn.pem"), "{torn}");
+}
