@@ -95,6 +95,22 @@ impl ServiceManager {
     }
 }
 
+/// Takes out of the environment what was meant for this process alone: what it starts must neither speak in
+/// its name nor be stopped by its watchdog.
+pub(crate) fn forget_environment() {
+    for name in [
+        "NOTIFY_SOCKET",
+        "WATCHDOG_USEC",
+        "WATCHDOG_PID",
+        "LISTEN_FDS",
+        "LISTEN_PID",
+        "LISTEN_FDNAMES",
+    ] {
+        // SAFETY: it is called at the start, while there is no other thread.
+        unsafe { std::env::remove_var(name) };
+    }
+}
+
 /// The sockets that systemd opened for this process (`LISTEN_FDS`), by the addresses where they listen.
 /// To be called once, before anything else is opened.
 pub(crate) fn sockets() -> Result<Inherited, Failure> {

@@ -34,6 +34,7 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, Interest};
+use tokio::task::JoinSet;
 
 use crate::control::Socket;
 use crate::disk_cache::{self, DiskCache};
@@ -342,17 +343,12 @@ impl Running {
         if let Some(admin) = &mut self.admin_post {
             admin.pause().await;
         }
-        let (mut servers, mut busy) = (HashMap::new(), Vec::new());
-        for supervisor in self.gateway.supervisors() {
-            if *supervisor.busy().borrow() {
-                busy.push(supervisor.name().to_owned());
-            }
-            let successor = Successor::new(supervisor, self.control.path());
-            let hands = successor.hands(supervisor.clock());
-            if let Some(handed) = supervisor.park(hands).await {
-                servers.insert(supervisor.name().to_owned(), handed);
-            }
+        for retiring in std::mem::take(&mut self.retiring) {
+            retiring.hurry().await;
         }
+        let used = self.gateway.supervisors().filter(|it| *it.busy().borrow());
+        let busy = used.map(|it| it.name().to_owned()).collect();
+        let servers = self.park().await;
         if let Some(disk) = &self.gateway.disk {
             disk.let_go(self.control.path()).await;
         }
@@ -367,6 +363,20 @@ impl Running {
             return Err(error.into());
         }
         Ok(())
+    }
+
+    /// Lets go of all servers, at once: each may have a command to wait for.
+    async fn park(&self) -> HashMap<String, Handed> {
+        let mut parking = JoinSet::new();
+        for supervisor in self.gateway.supervisors() {
+            let successor = Successor::new(supervisor, self.control.path());
+            let (supervisor, hands) = (Arc::clone(supervisor), successor.hands(supervisor.clock()));
+            parking.spawn(async move {
+                let handed = supervisor.park(hands).await;
+                Some((supervisor.name().to_owned(), handed?))
+            });
+        }
+        parking.join_all().await.into_iter().flatten().collect()
     }
 
     /// Waits until the other process serves, and keeps its servers awake as long as anybody is served here.
@@ -400,11 +410,15 @@ impl Running {
         }
         let live = Live::of(&self.live);
         self.disk_job = DiskCache::drive(live.clone());
-        if let Some(admin) = &mut self.admin_post {
-            admin.go_on(&live)?;
-        }
-        self.control.go_on()?;
         self.posts.iter().for_each(crate::listen::Post::go_on);
+        let control = self.control.go_on();
+        let admin = self.admin_post.as_mut().map_or(Ok(()), |admin| admin.go_on(&live));
+        if let Err(error) = control.and(admin) {
+            tracing::error!(
+                %error,
+                "orders or the admin address are not answered any more: start the process anew"
+            );
+        }
         tracing::warn!("the process that was to take over has failed: this one goes on");
         Ok(())
     }

@@ -175,7 +175,8 @@ impl Post {
         self.orders.send_replace(Orders::Accept);
     }
 
-    /// Accepts no more, but serves those who are there, idle ones for a while too.
+    /// Accepts no more, but serves those who are there: what is passed through to its end, whoever is held,
+    /// and idle ones for a while too.
     pub(crate) fn close(&mut self) {
         self.socket = None;
         self.orders.send_replace(Orders::Close);
@@ -279,8 +280,13 @@ async fn accept(
         match accepted {
             Ok((stream, peer)) => {
                 failing = false;
-                // Room is looked for second: a listener that nobody connects to must not keep a place.
-                let Ok(place) = Arc::clone(&room).acquire_owned().await else { break };
+                // Room is looked for second: a listener that nobody connects to must not keep a place. Who
+                // has no place yet when it closes is served all the same.
+                let place = tokio::select! {
+                    biased;
+                    place = Arc::clone(&room).acquire_owned() => place.ok(),
+                    _ = orders.wait_for(|now| matches!(now, Orders::Close | Orders::CloseNow)) => None,
+                };
                 at.serve(&live, (stream, peer), &ends, (place, alive.clone()));
             }
             Err(error) => {
@@ -295,24 +301,43 @@ async fn accept(
     let spoken = at.spoken;
     drop((at, alive));
     ends.leaving.store(true, Ordering::Relaxed);
-    if *orders.borrow() == Orders::Close {
-        let hurry = async {
-            let _ = orders.wait_for(|now| *now == Orders::CloseNow).await;
+    let is_in_hurry = |now: &Orders| *now == Orders::CloseNow;
+    if !is_in_hurry(&orders.borrow()) {
+        let served_on = async {
+            match spoken {
+                // What is passed through has no end of its own to wait for: it ends when its ends do.
+                Spoken::Anything => all_gone.recv().await.is_none(),
+                _ => clock.timeout(LINGER, all_gone.recv()).await.is_ok(),
+            }
         };
-        tokio::select! {
-            gone = clock.timeout(LINGER, all_gone.recv()) => if gone.is_ok() { return },
-            () = hurry => {}
+        let is_over = tokio::select! {
+            over = served_on => over,
+            _ = orders.wait_for(is_in_hurry) => false,
+        };
+        if is_over {
+            return;
         }
     }
     ends.stop.send_replace(true);
-    let drain = live.now().config.limits.drain;
-    let drain = match spoken {
-        Spoken::Http | Spoken::Https | Spoken::Questions => drain,
-        // They look at the same clock themselves, so that both their ends are told.
-        Spoken::Anything => drain + LAST_WORD,
+    let limits = live.now().config.limits.clone();
+    let ended = async {
+        // Whoever is held waits as long as anywhere.
+        if !is_in_hurry(&orders.borrow()) {
+            let wait = clock.timeout(limits.hold, all_gone.recv());
+            tokio::select! {
+                gone = wait => if gone.is_ok() { return true },
+                _ = orders.wait_for(is_in_hurry) => {}
+            }
+        }
+        let drain = match spoken {
+            // They look at the same clock themselves, so that both their ends are told.
+            Spoken::Anything => limits.drain + LAST_WORD,
+            _ => limits.drain,
+        };
+        clock.timeout(drain, all_gone.recv()).await.is_ok()
     };
-    if clock.timeout(drain, all_gone.recv()).await.is_err() {
-        tracing::warn!(?drain, "some connections did not end in time");
+    if !ended.await {
+        tracing::warn!(drain = ?limits.drain, "some connections did not end in time");
     }
 }
 

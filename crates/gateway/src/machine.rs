@@ -207,14 +207,20 @@ impl Footing {
     }
 }
 
-/// A server on a machine.
+/// A server on a machine, which keeps it awake no longer once this is gone.
 pub(crate) struct Guest(Arc<Footing>);
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.0.let_go();
+    }
+}
 
 impl Guest {
     /// Keeps the machine awake while the server is, for ever; and looks after the server as soon as the
     /// machine is gone.
     pub(crate) async fn follow(self, server: Arc<Supervisor>) {
-        let Self(footing) = self;
+        let footing = &self.0;
         let mut phase = server.phase();
         let mut ground = footing.machine.phase();
         loop {
@@ -229,10 +235,7 @@ impl Guest {
                 server.show_waiting_page(!is_there);
             }
             let moved = tokio::select! {
-                () = footing.over.notified() => {
-                    footing.let_go();
-                    return;
-                }
+                () = footing.over.notified() => return,
                 moved = phase.changed() => moved,
                 moved = ground.changed() => {
                     match *ground.borrow() {

@@ -68,15 +68,6 @@ impl<'a> Opening<'a> {
 
     /// All machines and sites of the configuration.
     pub(crate) fn all(&mut self) -> Result<Opened, StartError> {
-        let opened = self.open_all();
-        if opened.is_err() {
-            // What was begun ends, and nothing has changed.
-            self.jobs.drain().flat_map(|(_, jobs)| jobs).for_each(|job| job.abort());
-        }
-        opened
-    }
-
-    fn open_all(&mut self) -> Result<Opened, StartError> {
         let config = self.common.config;
         let proxy_meter = self.feed("", config.meter.as_ref())?;
         let mut machines = Vec::new();
@@ -184,14 +175,20 @@ impl<'a> Opening<'a> {
     }
 
     /// Puts in place what changed. Gives what now goes on by itself for what is new.
-    pub(crate) fn commit(self) -> Jobs {
-        let Self { jobs, retunings, guests, .. } = self;
-        retunings.into_iter().for_each(Retuning::commit);
-        for (guest, supervisor) in guests {
+    pub(crate) fn commit(mut self) -> Jobs {
+        self.retunings.drain(..).for_each(Retuning::commit);
+        for (guest, supervisor) in self.guests.drain(..) {
             // It ends with the way to the server that it belongs to.
             tokio::spawn(guest.follow(supervisor));
         }
-        jobs
+        std::mem::take(&mut self.jobs)
+    }
+}
+
+impl Drop for Opening<'_> {
+    /// What was begun and not committed ends, and nothing has changed.
+    fn drop(&mut self) {
+        self.jobs.drain().flat_map(|(_, jobs)| jobs).for_each(|job| job.abort());
     }
 }
 

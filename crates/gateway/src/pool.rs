@@ -209,7 +209,10 @@ impl ServerPool {
         for number in 0..pool.servers.len() as u32 {
             tasks.push(tokio::spawn(Arc::clone(&pool).follow(number)));
         }
-        let drive = Drive { pool: Arc::clone(&pool), shelf, stored: clock.now().mono };
+        let handed = common.handed.get(&site.name).map(|it| it.phase);
+        let sleeps = matches!(handed, Some(Phase::Asleep | Phase::FallingAsleep));
+        let stored = clock.now().mono;
+        let drive = Drive { pool: Arc::clone(&pool), shelf, stored, sleeps };
         tasks.push(tokio::spawn(drive.run()));
         Ok(pool)
     }

@@ -143,12 +143,12 @@ impl Running {
         let mut gateway = Gateway::open(config, &clock, &mut opening, Some(&*old))?;
         gateway.tcp_addresses = self.tcp_addresses_of(&gateway, &bound);
         let gateway = Arc::new(gateway);
-        self.turn_log(&gateway)?;
         let live = Live::of(&self.live);
         let mut posts = Vec::new();
         for (bound, spoken) in bound {
             posts.push(Post::man(bound, spoken, &live, &self.room)?);
         }
+        self.turn_log(&gateway)?;
         // From here on nothing fails.
         let jobs = opening.commit();
         self.gateway = Arc::clone(&gateway);
@@ -272,7 +272,7 @@ async fn retire(
 ) {
     let mut hurried = false;
     for (supervisor, jobs) in leaving {
-        let mut phase = supervisor.phase();
+        let (mut phase, mut busy) = (supervisor.phase(), supervisor.busy());
         while !hurried && supervisor.held() > 0 {
             tokio::select! {
                 changed = supervisor.clock().timeout(hold, phase.changed()) => {
@@ -280,6 +280,13 @@ async fn retire(
                         break;
                     }
                 }
+                () = hurry.notified() => hurried = true,
+            }
+        }
+        // What it stands on stays awake for whoever is still served.
+        while !hurried && supervisor.held() == 0 && *busy.borrow_and_update() {
+            tokio::select! {
+                _ = busy.changed() => {}
                 () = hurry.notified() => hurried = true,
             }
         }

@@ -269,7 +269,12 @@ impl Running {
         for retiring in self.retiring {
             retiring.hurry().await;
         }
-        for job in self.jobs.into_values().flatten().chain(self.log_job).chain(self.disk_job) {
+        // Machines first: they are left as they are, and not told that what stood on them is gone.
+        let mut jobs = self.jobs;
+        let machines = self.gateway.machines.iter();
+        let machines: Vec<_> = machines.filter_map(|it| jobs.remove(&*it.name)).collect();
+        let jobs = machines.into_iter().chain(jobs.into_values()).flatten();
+        for job in jobs.chain(self.log_job).chain(self.disk_job) {
             end(job).await;
         }
         if let Some(log) = &self.gateway.access_log {

@@ -100,16 +100,25 @@ fn state_of<'a>(status: &'a Status, name: &str) -> Option<&'a str> {
 /// it stands for them, and ends with this process if nothing else ends it.
 pub(crate) async fn borrow(supervisor: Arc<Supervisor>, socket: PathBuf) {
     let mut busy = supervisor.busy();
+    let mut warned = false;
     while busy.wait_for(|busy| *busy).await.is_ok() {
-        let lent = lend(&socket, supervisor.name()).await;
-        if let Err(error) = &lent {
+        let mut lent = lend(&socket, supervisor.name()).await;
+        if let Err(error) = &lent
+            && !std::mem::replace(&mut warned, true)
+        {
             tracing::warn!(site = supervisor.name(), %error, "the server may be put to sleep while it is used");
         }
+        let is_over = async {
+            match &mut lent {
+                // Nothing is said there: it ends with that process, and the next one is asked.
+                Ok(stream) => drop(stream.read(&mut [0]).await),
+                Err(_) => supervisor.clock().sleep(AGAIN).await,
+            }
+        };
         tokio::select! {
-            _ = busy.wait_for(|busy| !*busy) => {}
-            () = supervisor.clock().sleep(AGAIN), if lent.is_err() => {}
+            _ = busy.wait_for(|busy| !*busy) => warned = false,
+            () = is_over => {}
         }
-        drop(lent);
     }
 }
 

@@ -24,20 +24,22 @@ use crate::signals::Signals;
 /// Serves until a signal.
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitStatus, Failure> {
     let inherited = service_manager::sockets()?;
+    let manager = ServiceManager::from_environment()?;
+    service_manager::forget_environment();
     let config = control::load(&args.config)?;
     logging::start(&args.log)?;
     let clock = Clock::real();
     let runtime = clock.runtime().map_err(|error| Failure::because("cannot start", &error))?;
-    runtime.block_on(serve(args, (config, inherited), clock))
+    runtime.block_on(serve(args, (config, inherited), clock, manager))
 }
 
 async fn serve(
     args: &ServeArgs,
     (config, inherited): (Config, Inherited),
     clock: Clock,
+    manager: ServiceManager,
 ) -> Result<ExitStatus, Failure> {
     let signals = Signals::catch()?.and_reload()?;
-    let manager = ServiceManager::from_environment()?;
     let introduction = Introduction::of(&config, args.observe);
     let (predecessor, inherited) = predecessor(args, &config, inherited)?;
     let options = Options { observe: args.observe, ..Options::default() };

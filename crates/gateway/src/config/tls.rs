@@ -143,7 +143,9 @@ mod tests {
         let listen = "listen = [\"0.0.0.0:80\"]";
         let said = wrong_in(&format!("{listen}\n[tls]\nlisten = [\"0.0.0.0:443\"]"), "");
         assert!(said.starts_with("test:2") && said.contains("[[tls.certificate]]"), "{said}");
-        let said = wrong_in(&format!("{listen}\n[tls]\nlisten = [\"0.0.0.0:80\"]"), "");
+        let both =
+            "[tls]\nlisten = [\"0.0.0.0:80\"]\n[[tls.certificate]]\nchain = \"c\"\nkey = \"k\"";
+        let said = wrong_in(&format!("{listen}\n{both}"), "");
         assert!(said.contains("HTTP is listened for at 0.0.0.0:80"), "{said}");
         let said = wrong_in(listen, "redirect_to_https = true");
         assert!(said.starts_with("test:6:1: nobody speaks TLS here"), "{said}");

@@ -17,13 +17,15 @@ pub(crate) struct Drive {
     pub(crate) pool: Arc<ServerPool>,
     pub(crate) shelf: Option<Place>,
     pub(crate) stored: Mono,
+    /// Another process has put the pool to sleep.
+    pub(crate) sleeps: bool,
 }
 
 impl Drive {
     /// Runs for ever.
     pub(crate) async fn run(mut self) {
         self.pool.look().await;
-        self.pool.begin();
+        self.pool.begin(self.sleeps);
         loop {
             let checkpoint =
                 if self.shelf.is_some() { self.stored + CHECKPOINT_EVERY } else { Mono::NEVER };
@@ -75,17 +77,21 @@ impl ServerPool {
         let _ = self.clock.timeout(FIRST_LOOK, all).await;
     }
 
-    /// Goes on with the servers that are awake, and switches on what is to be on.
-    fn begin(self: &Arc<Self>) {
-        self.begun.send_replace(true);
+    /// Goes on with the servers that are awake, and switches on what is to be on: nothing, if it sleeps.
+    fn begin(self: &Arc<Self>, sleeps: bool) {
         self.with(|state, now| {
             for number in 0..self.servers.len() as u32 {
                 if self.server(number).supervisor.phase_now() == Phase::Awake {
                     state.pool.ready(now, number, &mut state.actions);
                 }
             }
-            state.pool.begin(now, &mut state.actions);
+            if sleeps {
+                state.pool.close(now, &mut state.actions);
+            } else {
+                state.pool.begin(now, &mut state.actions);
+            }
         });
+        self.begun.send_replace(true);
     }
 
     fn tick(self: &Arc<Self>) {

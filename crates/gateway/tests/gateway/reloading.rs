@@ -7,7 +7,9 @@ use nightwatt_model::policy::lifecycle::Change;
 use nightwatt_model::policy::sleep::PolicyChoice;
 
 use crate::client::{Client, get};
-use crate::origin::ok;
+use crate::machines::on;
+use crate::origin::{Act, Seen, ok};
+use crate::passthrough::{Caller, echo, with_echo};
 use crate::stage::{asleep, awake, secs};
 
 /// Another site, which sleeps.
@@ -156,6 +158,78 @@ fn addresses_come_and_go_and_who_is_connected_stays() {
         assert_eq!((last.status, last.field("connection")), (200, Some("close")));
         stage.at(10).await;
         assert!(std::net::TcpStream::connect_timeout(&old, Duration::from_secs(5)).is_err());
+    });
+}
+
+#[test]
+fn who_is_held_at_an_address_that_goes_is_answered_however_long_the_server_takes() {
+    // Longer than idle connections linger and than requests under way may take at a stop, together.
+    let slow = asleep().power(|power| power.wake_time = secs(100));
+    slow.with(|config| config.limits.hold = secs(180)).play(async |stage| {
+        let mut client = stage.begin(get("/")).await;
+        stage.at(2).await;
+        stage.reload(|config| config.listen[0] = "127.0.0.2:0".parse().unwrap()).await.unwrap();
+        assert_eq!(client.answer().await.how(), (200, "held"));
+        assert_eq!(stage.now().0.as_secs(), 100);
+    });
+}
+
+#[test]
+fn what_is_passed_through_goes_on_when_its_service_is_gone_from_the_configuration() {
+    let (setup, listener) = with_echo(awake(), "quiet = \"1m\"\nasleep = \"keep\"");
+    setup.play(async |stage| {
+        let _heard = echo(listener);
+        let mut caller = Caller::connect(stage).await;
+        caller.say(stage, b"a").await;
+        assert_eq!(caller.hears(stage, 1).await, b"a");
+        stage.reload(|config| config.tcp.clear()).await.unwrap();
+        stage.at(600).await;
+        assert_eq!(stage.state(), "asleep");
+        caller.say(stage, b"b").await;
+        stage.at(605).await;
+        assert_eq!(caller.hears(stage, 1).await, b"b");
+        assert_eq!(stage.commands(), (1, 1));
+    });
+}
+
+#[test]
+fn a_site_that_goes_keeps_its_machine_awake_no_longer_than_somebody_is_served() {
+    let setup = on(&["metal"], "starts_up = true", awake());
+    let setup = setup.site(|site| site.hosts = vec!["blog".to_owned()]);
+    setup.with(|config| config.scenario.policy = PolicyChoice::AlwaysOn).play(async |stage| {
+        stage.at(100).await;
+        assert_eq!(stage.states(), ["awake", "awake"]);
+        let slow = |_: &Seen| [vec![Act::Take(secs(100))], ok("late").acts()].concat();
+        stage.origin.script(slow);
+        let mut client = stage.begin(get("/")).await;
+        let change = |config: &mut Config| {
+            second(config);
+            config.site.remove(0);
+            config.site[0].on = None;
+        };
+        assert_eq!(stage.reload(change).await.unwrap().gone, names(&["blog"]));
+        stage.at(199).await;
+        assert_eq!(stage.machines()[0].state, "awake");
+        assert_eq!(client.answer().await.status, 200);
+        // It lingers for 30 s, and takes 5 to fall asleep.
+        stage.at(237).await;
+        assert_eq!(stage.machines()[0].state, "asleep");
+    });
+}
+
+#[test]
+fn what_a_refused_reload_had_begun_ends() {
+    awake().site(|site| site.hosts = vec!["blog".to_owned()]).play(async |stage| {
+        // The site could be opened, and its driver has begun; the log cannot.
+        let refused = stage.reload(|config| {
+            second(config);
+            config.access_log = Some("/proc/no/such/log".into());
+        });
+        assert!(matches!(refused.await, Err(ReloadError::Start(_))));
+        let ledger = stage.ledger_of("shop");
+        stage.at(7200).await;
+        assert_eq!(stage.ledger_of("shop"), ledger, "nobody drives it");
+        assert_eq!(stage.reload(second).await.unwrap().new, names(&["shop"]));
     });
 }
 

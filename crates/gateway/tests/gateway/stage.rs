@@ -560,6 +560,11 @@ impl Stage {
         journal::read(&self.dir.path().join("blog.ledger.jsonl")).unwrap()
     }
 
+    /// What is in the ledger of a site.
+    pub(crate) fn ledger_of(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.dir.path().join(format!("{name}.ledger.jsonl"))).unwrap()
+    }
+
     /// Where what the policy has learned is stored.
     pub(crate) fn lessons(&self) -> PathBuf {
         self.dir.path().join("blog.lessons.json")

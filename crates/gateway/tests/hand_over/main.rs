@@ -362,3 +362,41 @@ fn what_a_process_that_fails_was_to_have_is_taken_back() {
     ask(process.address, &mut None, KEPT).unwrap();
     assert_eq!(house.served.load(Ordering::Relaxed), 3);
 }
+
+#[test]
+fn a_pool_that_sleeps_is_not_woken_by_a_hand_over() {
+    let house = House::build(AT_ONCE);
+    let dir = house.dir.path().display().to_string();
+    let server = |name: &str| {
+        format!(
+            "[[site.server]]\nname = \"{name}\"\norigin = \"http://{}\"\nprobe = \"controller\"\nwatch = \"0\"\n\
+             power.command = {{ wake = \"touch {dir}/{name}\", sleep = \"rm -f {dir}/{name}\", probe = \"test -e \
+             {dir}/{name}\" }}\n",
+            house.origin
+        )
+    };
+    let text = format!(
+        "listen = [\"127.0.0.1:0\"]\nstate_dir = \"{dir}\"\n[scenario]\nsla.enabled = false\nserver.min_on = \"0\"\n\
+         policy = \"timeout 0s\"\n\
+         [[site]]\nname = \"site\"\npool = {{ sleeps = true }}\n{}{}",
+        server("one"),
+        server("two")
+    );
+    std::fs::write(house.dir.path().join("nightwatt.toml"), text).unwrap();
+    let _old = house.start(false);
+    let is_asleep = || {
+        let site = house.status().sites.remove(0);
+        site.state == "asleep" && site.pool.unwrap().servers.iter().all(|it| it.state == "asleep")
+    };
+    eventually("all sleep", is_asleep);
+    let woken = || {
+        let records = journal::read(&house.dir.path().join("one.ledger.jsonl")).unwrap();
+        records.iter().filter(|it| it.change == Some(Change::Waking)).count()
+    };
+    let before = woken();
+    let new = house.start(true);
+    assert!(is_asleep(), "{:?}", house.status().sites);
+    assert_eq!(woken(), before);
+    ask(new.address, &mut None, "/").unwrap();
+    assert_eq!(woken(), before + 1, "it is woken when it is wanted");
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_gateway::control::Demand;
-use nightwatt_gateway::{Options, Reloaded, Running, Taker};
+use nightwatt_gateway::{HandOverError, Options, Reloaded, Running, Taker};
 use nightwatt_model::time::Mono;
 
 use super::{ServeArgs, report};
@@ -29,6 +29,8 @@ pub(super) struct Process<'a> {
 enum End {
     Stopped(&'static str),
     Replaced,
+    /// Neither this process nor another one serves.
+    Lost,
 }
 
 impl Process<'_> {
@@ -47,6 +49,8 @@ impl Process<'_> {
                     signal = signals.end() => Some(signal),
                 }
             }
+            // Whoever started it may start it anew.
+            End::Lost => return Ok(ExitStatus::Failed),
             End::Replaced => {
                 tracing::info!(
                     "another process serves now: whoever is connected here is served on"
@@ -76,8 +80,8 @@ impl Process<'_> {
                 Some(demand) = self.running.demands.recv() => match demand {
                     Demand::Reload(answer) => drop(answer.send(self.reload().await)),
                     Demand::HandOver(taker) => {
-                        if self.hand_over(taker).await {
-                            return End::Replaced;
+                        if let Some(end) = self.hand_over(taker).await {
+                            return end;
                         }
                     }
                 },
@@ -128,21 +132,34 @@ impl Process<'_> {
         done
     }
 
-    async fn hand_over(&mut self, mut taker: Taker) -> bool {
+    async fn hand_over(&mut self, mut taker: Taker) -> Option<End> {
         let pid = taker.pid();
         tracing::info!(pid, "another process takes over");
         // The next look comes after that, which takes a while if there is a disk cache.
         if let Some(every) = self.manager.hears_every() {
             self.look(every).await;
         }
-        if let Err(error) = self.running.hand_over(&mut taker).await {
+        let done = {
+            let Self { running, manager, clock, .. } = self;
+            let every = manager.hears_every();
+            let mut hand_over = Box::pin(running.hand_over(&mut taker));
+            loop {
+                let well = clock.sleep_until(every.map_or(Mono::NEVER, |it| clock.now().mono + it));
+                tokio::select! {
+                    done = &mut hand_over => break done,
+                    // It waits for the other process no longer than it may.
+                    () = well => manager.well(),
+                }
+            }
+        };
+        if let Err(error) = done {
             tracing::error!(%error, hint = error.hint(), "the hand-over came to nothing");
-            return false;
+            return matches!(error, HandOverError::Lost(_)).then_some(End::Lost);
         }
         if let Some(pid) = pid {
             self.manager.replaced_by(pid);
         }
-        true
+        Some(End::Replaced)
     }
 }
 
