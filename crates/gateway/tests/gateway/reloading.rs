@@ -199,7 +199,7 @@ fn a_site_that_goes_keeps_its_machine_awake_no_longer_than_somebody_is_served() 
     setup.with(|config| config.scenario.policy = PolicyChoice::AlwaysOn).play(async |stage| {
         stage.at(100).await;
         assert_eq!(stage.states(), ["awake", "awake"]);
-        let slow = |_: &Seen| [vec![Act::Take(secs(100))], ok("late").acts()].concat();
+        let slow = |_: &Seen| [vec![Act::Take(secs(50))], ok("late").acts()].concat();
         stage.origin.script(slow);
         let mut client = stage.begin(get("/")).await;
         let change = |config: &mut Config| {
@@ -208,11 +208,11 @@ fn a_site_that_goes_keeps_its_machine_awake_no_longer_than_somebody_is_served() 
             config.site[0].on = None;
         };
         assert_eq!(stage.reload(change).await.unwrap().gone, names(&["blog"]));
-        stage.at(199).await;
+        stage.at(149).await;
         assert_eq!(stage.machines()[0].state, "awake");
         assert_eq!(client.answer().await.status, 200);
         // It lingers for 30 s, and takes 5 to fall asleep.
-        stage.at(237).await;
+        stage.at(187).await;
         assert_eq!(stage.machines()[0].state, "asleep");
     });
 }
