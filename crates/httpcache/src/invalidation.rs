@@ -1,6 +1,6 @@
 //! What a request that changes something makes obsolete (RFC 9111, 4.4).
 
-use crate::key::{CacheKey, KeyRules};
+use crate::key::{CacheKey, KeyRules, SECURE};
 use crate::reference;
 use crate::request::RequestHead;
 use http::header::{CONTENT_LOCATION, LOCATION};
@@ -18,7 +18,8 @@ pub fn is_safe(method: &Method) -> bool {
 /// The keys whose responses are obsolete: the target's, and those that `Location` and
 /// `Content-Location` name on the same host. Empty for safe methods and for errors.
 ///
-/// All variants under a key go. On other hosts nothing does, or one site could empty another's
+/// All variants under a key go, and what was asked for in the other way, by TLS or without: it is the same
+/// resource. On other hosts nothing does, or one site could empty another's
 /// cache.
 pub fn invalidated(
     request: &RequestHead<'_>,
@@ -29,14 +30,21 @@ pub fn invalidated(
     if is_safe(request.method) || !(status.is_success() || status.is_redirection()) {
         return Vec::new();
     }
-    let mut keys: Vec<CacheKey> =
-        rules.key(request.authority, request.path_and_query).into_iter().collect();
-    for name in [LOCATION, CONTENT_LOCATION] {
-        let named = headers.get(name).and_then(|value| value.to_str().ok()).and_then(|reference| {
-            reference::resolve(request.authority, request.path_and_query, reference)
-        });
-        let key = named.and_then(|target| rules.key(request.authority, &target));
-        keys.extend(key.filter(|key| !keys.contains(key)));
+    let named = |name| {
+        let reference = headers.get(name)?.to_str().ok()?;
+        reference::resolve(request.authority, request.path_and_query, reference)
+    };
+    let targets = [LOCATION, CONTENT_LOCATION].into_iter().filter_map(named);
+    let plain = request.authority.strip_prefix(SECURE).unwrap_or(request.authority);
+    let secure = format!("{SECURE}{plain}");
+    let mut keys = Vec::new();
+    for target in std::iter::once(request.path_and_query.to_owned()).chain(targets) {
+        let both = [plain, &secure].into_iter().filter_map(|it| rules.key(it, &target));
+        for key in both {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
     }
     keys
 }

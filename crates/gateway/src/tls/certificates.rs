@@ -28,6 +28,9 @@ const LONGEST: u64 = 1 << 20;
 /// Between two looks at the files, if there are handshakes.
 const LOOK_EVERY: Duration = Duration::from_mins(1);
 
+/// The object identifier of the extension that names are in, 2.5.29.17, in DER (RFC 5280, 4.2.1.6).
+const SUBJECT_ALT_NAME: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x11];
+
 /// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BadCertificate {
@@ -109,12 +112,12 @@ impl BadCertificate {
     }
 }
 
-/// What tells whether files have changed: modified when, how long, which.
-type Stamp = [Option<(i64, i64, u64, u64)>; 2];
+/// What tells whether files have changed: modified when (they, and who may read them), how long, which.
+type Stamp = [Option<(i64, i64, i64, u64, u64)>; 2];
 
 fn stamp(config: &CertificateConfig) -> Stamp {
     [&config.chain, &config.key].map(|path| {
-        let of = |it: fs::Metadata| (it.mtime(), it.mtime_nsec(), it.size(), it.ino());
+        let of = |it: fs::Metadata| (it.mtime(), it.mtime_nsec(), it.ctime(), it.size(), it.ino());
         fs::metadata(path).ok().map(of)
     })
 }
@@ -125,6 +128,8 @@ struct Pair {
     key: Arc<CertifiedKey>,
     /// In lower case, some with a star for their first label.
     names: Vec<String>,
+    /// It names something, if only addresses.
+    is_named: bool,
     validity: Validity,
 }
 
@@ -144,6 +149,7 @@ impl Pair {
             let parsed = EndEntityCert::try_from(own).map_err(|error| broken(error.to_string()))?;
             parsed.valid_dns_names().map(str::to_ascii_lowercase).collect()
         };
+        let is_named = own.windows(SUBJECT_ALT_NAME.len()).any(|it| it == SUBJECT_ALT_NAME);
         let key = read(key_path)?;
         let key = PrivateKeyDer::from_pem_slice(&key).map_err(|_| {
             let text = String::from_utf8_lossy(&key);
@@ -156,7 +162,7 @@ impl Pair {
             }
             error => BadCertificate::Broken { path: key_path.clone(), why: error.to_string() },
         })?;
-        Ok(Self { key: Arc::new(key), names, validity })
+        Ok(Self { key: Arc::new(key), names, is_named, validity })
     }
 
     /// What clients will hold against it now.
@@ -167,7 +173,7 @@ impl Pair {
             Some(format!("it expired on {}", day(until)))
         } else if now < from {
             Some(format!("it is not valid before {}: is the clock right?", day(from)))
-        } else if self.names.is_empty() {
+        } else if !self.is_named {
             Some("it has no names, which browsers insist on (subjectAltName)".to_owned())
         } else {
             None
@@ -281,7 +287,8 @@ impl Certificates {
         let mut has_changed = false;
         for entry in entries.iter_mut() {
             let stamp = stamp(&entry.config);
-            if stamp == entry.stamp {
+            // What could not be used may have become so without a change of the files: folders above them.
+            if stamp == entry.stamp && entry.problem.is_none() {
                 continue;
             }
             entry.stamp = stamp;
@@ -295,9 +302,11 @@ impl Certificates {
                     has_changed = true;
                 }
                 Err(error) => {
-                    let hint = error.hint();
-                    tracing::error!(%chain, %error, hint, "a changed certificate is not used: the old one stays");
-                    entry.problem = Some(error.to_string());
+                    let (hint, problem) = (error.hint(), Some(error.to_string()));
+                    if problem != entry.problem {
+                        tracing::error!(%chain, %error, hint, "a changed certificate is not used: the old one stays");
+                    }
+                    entry.problem = problem;
                 }
             }
         }

@@ -9,6 +9,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
+/// No more than this is encrypted at once: others wait meanwhile.
+const AT_ONCE: usize = 256 << 10;
+
 /// A connection whose handshake is over.
 pub(crate) struct Secured(TlsStream<TcpStream>);
 
@@ -65,9 +68,9 @@ impl Wire for Secured {
 }
 
 /// Writes what goes at once, and nothing else.
-struct AtOnce<'a>(&'a TcpStream);
+struct Tried<'a>(&'a TcpStream);
 
-impl Write for AtOnce<'_> {
+impl Write for Tried<'_> {
     fn write(&mut self, part: &[u8]) -> io::Result<usize> {
         self.0.try_write(part)
     }
@@ -86,7 +89,7 @@ impl Secured {
     fn push(&mut self) -> io::Result<bool> {
         let (tcp, session) = self.0.get_mut();
         while session.wants_write() {
-            match session.write_tls(&mut AtOnce(tcp)) {
+            match session.write_tls(&mut Tried(tcp)) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error),
@@ -110,7 +113,7 @@ impl Transport for Secured {
         let mut taken = self.0.get_mut().1.writer().write_vectored(parts)?;
         loop {
             let is_gone = self.push()?;
-            if taken == all || !is_gone {
+            if taken == all || !is_gone || taken >= AT_ONCE {
                 return Ok((taken, is_gone));
             }
             // The session encrypts no more at a time than its buffer holds.
