@@ -10,6 +10,7 @@ mod listening;
 mod machine;
 mod meter;
 mod network;
+mod origin;
 mod pool;
 mod tcp;
 mod tls;
@@ -36,6 +37,7 @@ pub use self::machine::MachineConfig;
 pub(crate) use self::machine::bottom_up;
 pub use self::meter::MeterConfig;
 pub use self::network::Network;
+pub use self::origin::{Origin, OriginTls};
 pub use self::pool::{KindConfig, PoolConfig, ServerConfig};
 pub use self::tcp::{Asleep, HeaderVersion, Keeps, TcpConfig, TcpOrigin};
 pub use self::tls::{CertificateConfig, Hsts, TlsConfig};
@@ -222,6 +224,9 @@ pub struct SiteConfig {
     /// Paths that browsers ask for on their own account and that wake nobody.
     #[serde(default = "default_icons")]
     pub icons: Vec<String>,
+    /// How its server is known to be the right one, if `origin` is `https://`; default: by the system's
+    /// authorities.
+    pub origin_tls: Option<OriginTls>,
     /// Wake-ups a client may cause in a row, and per hour.
     #[serde(default = "default_wake_budget")]
     pub wakes_per_client_and_hour: u32,
@@ -254,43 +259,6 @@ pub struct SiteConfig {
     pub meter: Option<MeterConfig>,
     /// Instead of the file's `[scenario]`.
     pub scenario: Option<Scenario>,
-}
-
-/// `http://host:port`, nothing behind it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Origin {
-    /// Name or address, with port: for connecting and for `Host`, if the client sent none.
-    pub authority: String,
-}
-
-impl<'de> Deserialize<'de> for Origin {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let wrong = || {
-            serde::de::Error::custom(format!(
-                "`{text}` is not an origin: write `http://` and host and port, as in \
-                 `http://10.0.0.5:8080`"
-            ))
-        };
-        let uri: http::Uri = text.parse().map_err(|_| wrong())?;
-        let plain = uri.scheme_str() == Some("http") && uri.path() == "/" && uri.query().is_none();
-        let authority = uri.authority().filter(|_| plain).map_or("", |it| it.as_str());
-        let Authority { host, port } = Authority::parse(authority).ok_or_else(wrong)?;
-        let port = port.unwrap_or(80);
-        if port == 0 {
-            return Err(wrong());
-        }
-        Ok(Self { authority: format!("{host}:{port}") })
-    }
-}
-
-impl Origin {
-    /// Up with any answer to `GET /` but 502, 503 and 504.
-    pub(crate) fn probe(&self) -> probe::Config {
-        let authority = &self.authority;
-        probe::Config::http(&format!("http://{authority}/"))
-            .unwrap_or_else(|_| probe::Config::tcp(authority))
-    }
 }
 
 fn yes() -> bool {
@@ -417,6 +385,7 @@ impl Config {
         for (index, site) in self.site.iter().enumerate() {
             site.check(&mut taken)
                 .and_then(|()| site.check_tls(self))
+                .and_then(|()| site.check_origin_tls())
                 .map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
             machine::check_on(site.on.as_deref(), &self.machine)
                 .map_err(|text| (format!("site.{index}.on"), text))?;

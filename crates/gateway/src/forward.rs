@@ -540,6 +540,11 @@ impl Forwarding<'_> {
                 let answer = crate::answers::later(status, after, text);
                 NotForwarded::Answer(self.stale_instead().unwrap_or(answer))
             }
+            (OriginError::Distrusted(..), _) => {
+                let text = "The proxy does not trust the certificate of the server, or found no TLS there.";
+                let answer = crate::answers::sentence(StatusCode::BAD_GATEWAY, text);
+                self.stale_instead().map_or(NotForwarded::Answer(answer), NotForwarded::Stale)
+            }
             (OriginError::TimedOut(_), _) => {
                 let text = "The server did not answer in time.";
                 let answer = crate::answers::sentence(StatusCode::GATEWAY_TIMEOUT, text);

@@ -1,7 +1,9 @@
 //! Connections to the server behind.
 
+mod stream;
+
 use std::pin::pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::{HeaderMap, Request, Response};
@@ -10,11 +12,16 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use nightwatt_clock::Clock;
 use nightwatt_model::time::Mono;
-use nightwatt_power::probe;
+use nightwatt_power::{ConfigError, probe, tls};
 use rustix::io::Errno;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
+pub(crate) use self::stream::Stream;
 use crate::body::{JUST_AFTER, Question, Sending};
+use crate::config::{Limits, Origin, OriginTls};
 
 /// Idle connections kept. So many come about only if as many requests were under way at once; the
 /// server closes those that it does not want to keep.
@@ -36,6 +43,9 @@ pub(crate) enum OriginError {
     /// This machine has nothing left to connect with: no fault of the server's.
     #[error("cannot connect: this machine is out of descriptors, ports or memory ({0})")]
     Exhausted(std::io::Error),
+    /// It speaks no TLS, or cannot be told from somebody else: nothing was sent.
+    #[error("TLS with {0}: {1}")]
+    Distrusted(String, String),
     /// The connection broke, or the answer was no HTTP. The request may have been acted upon.
     #[error("the connection to the server broke: {0}")]
     Broken(#[source] hyper::Error),
@@ -63,6 +73,8 @@ type Sender = SendRequest<Question>;
 /// A pool of connections to one server.
 pub(crate) struct OriginPool {
     authority: String,
+    /// Whom it must be, if it speaks TLS.
+    tls: Option<(TlsConnector, ServerName<'static>)>,
     connect_timeout: Duration,
     answer_timeout: Duration,
     clock: Clock,
@@ -106,14 +118,23 @@ pub(crate) fn is_own_shortage(error: &std::io::Error) -> bool {
 }
 
 impl OriginPool {
-    pub(crate) fn new(authority: &str, connect: Duration, answer: Duration, clock: &Clock) -> Self {
-        Self {
-            authority: authority.to_owned(),
-            connect_timeout: connect,
-            answer_timeout: answer,
+    /// `tls`: what the site says of it, if anything.
+    pub(crate) fn open(
+        origin: &Origin,
+        tls: Option<&OriginTls>,
+        limits: &Limits,
+        clock: &Clock,
+    ) -> Result<Self, ConfigError> {
+        let default = OriginTls::default();
+        let tls = origin.by_tls.then(|| connector(origin, tls.unwrap_or(&default)));
+        Ok(Self {
+            authority: origin.authority.clone(),
+            tls: tls.transpose()?,
+            connect_timeout: limits.connect_timeout,
+            answer_timeout: limits.origin_timeout,
             clock: clock.clone(),
             idle: Mutex::default(),
-        }
+        })
     }
 
     /// Sends a request; returns the answer's head, with its body to come, and the connection.
@@ -193,12 +214,25 @@ impl OriginPool {
             }
             OriginError::Unreachable(self.authority.clone(), error)
         };
-        let connecting = TcpStream::connect(&self.authority);
+        let connecting = async {
+            let stream = TcpStream::connect(&self.authority).await.map_err(unreachable)?;
+            let _ = stream.set_nodelay(true);
+            match &self.tls {
+                None => Ok(Stream::Plain(stream)),
+                Some((connector, name)) => {
+                    let secured = connector.connect(name.clone(), stream).await;
+                    let secured = secured.map_err(|error| match why_not(&error) {
+                        Some(why) => OriginError::Distrusted(self.authority.clone(), why),
+                        None => unreachable(error),
+                    });
+                    Ok(Stream::Tls(Box::new(secured?)))
+                }
+            }
+        };
         let stream = match self.clock.timeout(self.connect_timeout, connecting).await {
-            Ok(stream) => stream.map_err(unreachable)?,
+            Ok(stream) => stream?,
             Err(_) => return Err(unreachable(std::io::ErrorKind::TimedOut.into())),
         };
-        let _ = stream.set_nodelay(true);
         let (sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(OriginError::Broken)?;
         tokio::spawn(async move {
@@ -239,4 +273,26 @@ impl OriginPool {
     pub(crate) fn close_idle(&self) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
+}
+
+fn connector(
+    origin: &Origin,
+    tls: &OriginTls,
+) -> Result<(TlsConnector, ServerName<'static>), ConfigError> {
+    let mut trust = ClientConfig::clone(&*tls.trust()?);
+    trust.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let name = tls.name.as_deref().unwrap_or(origin.host()).to_owned();
+    let name = ServerName::try_from(name).map_err(|error| ConfigError::Tls(error.to_string()))?;
+    Ok((TlsConnector::from(Arc::new(trust)), name))
+}
+
+/// Why a handshake failed, if it was not for the connection.
+fn why_not(error: &std::io::Error) -> Option<String> {
+    tls::distrust(error).or_else(|| {
+        let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+        Some(match error {
+            rustls::Error::InvalidMessage(_) => "it does not speak TLS".to_owned(),
+            other => other.to_string(),
+        })
+    })
 }

@@ -181,7 +181,7 @@ impl Site {
         let is_alone = pool.is_none();
         let shadow =
             (observe && is_alone).then(|| shadow(site, common, settings, tasks)).transpose()?;
-        let origin = origin(site, common);
+        let origin = origin(site, common)?;
         tasks.push(tokio::spawn(drop_stale(Arc::downgrade(&origin), supervisor.phase())));
         Ok(Self {
             name: site.name.as_str().into(),
@@ -349,10 +349,11 @@ fn shadow(
 }
 
 /// Connections to the server of a site.
-fn origin(site: &SiteConfig, common: &Common<'_>) -> Arc<OriginPool> {
-    let limits = &common.config.limits;
-    let (connect, answer) = (limits.connect_timeout, limits.origin_timeout);
-    Arc::new(OriginPool::new(&site.origin.authority, connect, answer, common.clock))
+fn origin(site: &SiteConfig, common: &Common<'_>) -> Result<Arc<OriginPool>, StartError> {
+    let (tls, limits) = (site.origin_tls.as_ref(), &common.config.limits);
+    let origin = OriginPool::open(&site.origin, tls, limits, common.clock);
+    let wrong = |source| StartError::Power { site: site.name.clone(), source };
+    Ok(Arc::new(origin.map_err(wrong)?))
 }
 
 /// A server that slept does not know its connections any more: none is used again.

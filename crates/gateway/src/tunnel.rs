@@ -13,6 +13,8 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::origin::Stream;
+
 /// What is passed on at a time.
 const PART: usize = 16 << 10;
 
@@ -35,13 +37,14 @@ impl Last<'_> {
 pub(crate) async fn run(client: Upgraded, server: OnUpgrade, clock: &Clock, idle: Duration) {
     let Upgraded { stream: mut client, read_ahead } = client;
     let Ok(server) = server.await else { return };
-    let Ok(parts) = server.downcast::<TokioIo<TcpStream>>() else { return };
+    let Ok(parts) = server.downcast::<TokioIo<Stream>>() else { return };
     let (mut server, answered_ahead) = (parts.io.into_inner(), parts.read_buf);
-    for stream in [client.tcp(), &server] {
+    for stream in [client.tcp(), server.tcp()] {
         watch_over(stream);
     }
     let first = async {
         server.write_all(&read_ahead).await?;
+        server.flush().await?;
         client.write_all(&answered_ahead).await?;
         client.flush().await
     };
@@ -52,7 +55,7 @@ pub(crate) async fn run(client: Upgraded, server: OnUpgrade, clock: &Clock, idle
     let last = Last(clock, AtomicU64::new(0));
     last.touch();
     let (from_client, to_client) = tokio::io::split(client);
-    let (from_server, to_server) = server.split();
+    let (from_server, to_server) = tokio::io::split(server);
     let both = async {
         let there = pass(from_client, to_server, &last);
         let back = pass(from_server, to_client, &last);

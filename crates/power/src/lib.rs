@@ -27,7 +27,7 @@ mod real_work;
 mod risks;
 mod said;
 mod secret;
-mod tls;
+pub mod tls;
 mod tool;
 
 // One file per driver.

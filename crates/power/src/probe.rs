@@ -3,7 +3,7 @@
 //! ```toml
 //! [site]
 //! probe = "tcp 10.0.0.5:22"                     # a port that accepts connections
-//! # probe = "http http://10.0.0.5/health"       # a page that does not say 502, 503 or 504
+//! # probe = "http http://10.0.0.5/health"       # a page that does not say 502, 503 or 504; or https://
 //! # probe = "controller"                        # what the power controller can tell
 //!
 //! # or, with every setting:
@@ -28,9 +28,10 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
 use crate::real_work::within;
-use crate::{Controller, Observed};
+use crate::{Controller, Observed, tls};
 pub use http::{HttpUrl, StatusRange};
 
 /// What to ask, as the configuration says it: one line of text, or a table with its settings.
@@ -60,7 +61,8 @@ pub struct Tcp {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Http {
-    /// `http://HOST[:PORT][/PATH]`.
+    /// `http://HOST[:PORT][/PATH]`, or `https://`, by which anybody's certificate will do: it is asked whether
+    /// somebody answers, and nothing is told.
     pub url: HttpUrl,
     /// The statuses that count as up; when left out, all but 502, 503 and 504.
     #[serde(default)]
@@ -280,7 +282,13 @@ fn silent(whom: &str, limit: Duration) -> Verdict {
 impl Http {
     async fn ask(&self) -> io::Result<http::Answer> {
         let stream = connect(&self.url.address(), self.timeout).await?;
-        http::ask(stream, &self.url, self.contains.as_deref().unwrap_or_default()).await
+        let text = self.contains.as_deref().unwrap_or_default();
+        if !self.url.by_tls {
+            return http::ask(stream, &self.url, text).await;
+        }
+        let name = self.url.host().try_into().map_err(io::Error::other)?;
+        let connector = TlsConnector::from(tls::unverified().map_err(io::Error::other)?);
+        http::ask(connector.connect(name, stream).await?, &self.url, text).await
     }
 
     fn judge(&self, answer: &http::Answer) -> Verdict {

@@ -1,6 +1,6 @@
-//! TLS to management controllers: their certificate is vouched for by the system's authorities, by a
-//! certificate that the operator trusts, or is the very one whose fingerprint the operator has written
-//! down. One of these always.
+//! TLS to management controllers and servers: their certificate is vouched for by the system's authorities,
+//! by a certificate that the operator trusts, or is the very one whose fingerprint the operator has written
+//! down. One of these always, unless the operator says that it may be anyone's.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,7 +12,8 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    CertificateError, ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore,
+    SignatureScheme, WantsVerifier,
 };
 use serde::{Deserialize, Deserializer};
 use sha2::{Digest, Sha256};
@@ -57,23 +58,46 @@ impl<'de> Deserialize<'de> for Fingerprint {
     }
 }
 
-/// Whom to believe.
-pub(crate) fn config(
+/// Whom to believe: the owner of the certificate with this fingerprint, else whoever these vouch for.
+///
+/// # Errors
+///
+/// If the file cannot be read, or has no certificates in it.
+pub fn config(
     ca: Option<&Path>,
     fingerprint: Option<&Fingerprint>,
 ) -> Result<Arc<ClientConfig>, ConfigError> {
+    if let Some(fingerprint) = fingerprint {
+        return believing(Some(fingerprint.clone()));
+    }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions();
-    // *ring* has the suites of both versions.
-    let builder = builder.map_err(|error| ConfigError::Tls(error.to_string()))?;
-    let config = if let Some(fingerprint) = fingerprint {
-        let verifier = Arc::new(Pinned { fingerprint: fingerprint.clone(), provider });
-        builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
-    } else {
-        builder.with_root_certificates(roots(ca)?).with_no_client_auth()
-    };
+    let config = builder(provider)?.with_root_certificates(roots(ca)?).with_no_client_auth();
     Ok(Arc::new(config))
+}
+
+/// Believes whoever answers: that it is the right one must be known in another way, or not matter.
+///
+/// # Errors
+///
+/// Never with the algorithms that are built in.
+pub fn unverified() -> Result<Arc<ClientConfig>, ConfigError> {
+    believing(None)
+}
+
+fn believing(fingerprint: Option<Fingerprint>) -> Result<Arc<ClientConfig>, ConfigError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = Arc::new(Pinned { fingerprint, provider: Arc::clone(&provider) });
+    let dangerous = builder(provider)?.dangerous();
+    Ok(Arc::new(dangerous.with_custom_certificate_verifier(verifier).with_no_client_auth()))
+}
+
+fn builder(
+    provider: Arc<CryptoProvider>,
+) -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, ConfigError> {
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    // *ring* has the suites of both versions.
+    builder.map_err(|error| ConfigError::Tls(error.to_string()))
 }
 
 /// Who vouches for certificates: those in this file, else the system's authorities.
@@ -99,10 +123,10 @@ pub(crate) fn roots(ca: Option<&Path>) -> Result<RootCertStore, ConfigError> {
     Ok(roots)
 }
 
-/// Believes the owner of one certificate, whatever else that says.
+/// Believes the owner of one certificate, whatever else that says; or of any.
 #[derive(Debug)]
 struct Pinned {
-    fingerprint: Fingerprint,
+    fingerprint: Option<Fingerprint>,
     provider: Arc<CryptoProvider>,
 }
 
@@ -115,7 +139,8 @@ impl ServerCertVerifier for Pinned {
         _: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        if Fingerprint::of(certificate) == self.fingerprint {
+        let is_it = |fingerprint: &Fingerprint| Fingerprint::of(certificate) == *fingerprint;
+        if self.fingerprint.as_ref().is_none_or(is_it) {
             return Ok(ServerCertVerified::assertion());
         }
         Err(CertificateError::ApplicationVerificationFailure.into())
@@ -147,7 +172,7 @@ impl ServerCertVerifier for Pinned {
 }
 
 /// Why a certificate was not believed, if that was it.
-pub(crate) fn distrust(error: &io::Error) -> Option<String> {
+pub fn distrust(error: &io::Error) -> Option<String> {
     let rustls::Error::InvalidCertificate(why) = error.get_ref()?.downcast_ref()? else {
         return None;
     };

@@ -165,7 +165,7 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
     };
     row(text, "hosts", &hosts);
     if site.server.is_empty() {
-        row(text, "origin", &format!("http://{}", site.origin.authority));
+        row(text, "origin", &site.origin.to_string());
         on(text, site.on.as_deref());
         controller(text, site.power.as_ref());
         row(text, "awake if", &awake_if(site));
@@ -329,7 +329,7 @@ fn as_json(config: &Config, site: &SiteConfig) -> Value {
     json!({
         "name": site.name,
         "hosts": site.hosts,
-        "origin": format!("http://{}", site.origin.authority),
+        "origin": site.origin.to_string(),
         "controller": site.power.as_ref().map(ControllerConfig::name),
         "on": site.on,
         "awake_if": awake_if(site),

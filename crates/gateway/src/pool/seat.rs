@@ -90,6 +90,9 @@ impl Seat {
             OriginError::Unreachable(..) => self.tell(|state, now| {
                 self.pool.fail(state, now, self.server, "it cannot be connected to");
             }),
+            OriginError::Distrusted(..) => self.tell(|state, now| {
+                self.pool.fail(state, now, self.server, "its certificate is not trusted");
+            }),
             OriginError::Broken(_) | OriginError::TimedOut(_) => {}
         }
         self.at().supervisor.unreachable();

@@ -107,13 +107,9 @@ impl PoolServer {
         tasks.push(task);
         tasks.extend(guest.map(|guest| tokio::spawn(guest.follow(Arc::clone(&supervisor)))));
         let limits = &config.limits;
-        let origin = OriginPool::new(
-            &server.origin.authority,
-            limits.connect_timeout,
-            limits.origin_timeout,
-            clock,
-        );
-        let origin = Arc::new(origin);
+        let origin = OriginPool::open(&server.origin, site.origin_tls.as_ref(), limits, clock);
+        let wrong = |source| StartError::Power { site: server.name.clone(), source };
+        let origin = Arc::new(origin.map_err(wrong)?);
         tasks.push(tokio::spawn(drop_stale(Arc::downgrade(&origin), supervisor.phase())));
         Ok(Self {
             supervisor,

@@ -45,10 +45,11 @@ impl Site {
             Retuning { supervisor: Arc::clone(&supervisor), settings, policy, learns, hands };
         let (limits, limits_were) = (&common.config.limits, &was.limits);
         let same_way = old.origin == site.origin
+            && old.origin_tls == site.origin_tls
             && limits.connect_timeout == limits_were.connect_timeout
             && limits.origin_timeout == limits_were.origin_timeout;
         let origin =
-            if same_way { Arc::clone(&self.origin) } else { self.new_origin(site, common) };
+            if same_way { Arc::clone(&self.origin) } else { self.new_origin(site, common)? };
         // What was stored under other rules might be given to the wrong one now, or be asked for by keys that
         // mean something else.
         let keeps_store = old.cache == site.cache && self.scenario.cache == scenario.cache;
@@ -104,10 +105,14 @@ impl Site {
         })
     }
 
-    fn new_origin(&self, site: &SiteConfig, common: &Common<'_>) -> Arc<OriginPool> {
-        let origin = super::origin(site, common);
+    fn new_origin(
+        &self,
+        site: &SiteConfig,
+        common: &Common<'_>,
+    ) -> Result<Arc<OriginPool>, StartError> {
+        let origin = super::origin(site, common)?;
         tokio::spawn(drop_stale(Arc::downgrade(&origin), self.supervisor.phase()));
-        origin
+        Ok(origin)
     }
 
     /// Another policy if what it goes by has changed, and where that stores its lessons from now on if that

@@ -22,6 +22,7 @@ mod metering;
 mod metrics;
 mod operator;
 mod origin;
+mod origin_tls;
 mod passing;
 mod passthrough;
 mod passthrough_programs;

@@ -5,8 +5,7 @@ use std::str::FromStr;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// No status line is longer.
 const LINE_LIMIT: usize = 1024;
@@ -14,10 +13,11 @@ const LINE_LIMIT: usize = 1024;
 /// So much of an answer is looked through.
 const ANSWER_LIMIT: usize = 64 * 1024;
 
-/// A plain `http://` address.
+/// An `http://` or `https://` address.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct HttpUrl {
+    pub(super) by_tls: bool,
     /// `HOST` or `HOST:PORT`, as written: what goes into the `Host` header.
     authority: String,
     /// Path and query.
@@ -26,7 +26,8 @@ pub struct HttpUrl {
 
 impl std::fmt::Display for HttpUrl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "http://{}{}", self.authority, self.path)
+        let scheme = if self.by_tls { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority, self.path)
     }
 }
 
@@ -35,19 +36,21 @@ impl FromStr for HttpUrl {
 
     fn from_str(url: &str) -> Result<Self, String> {
         let wrong = |why: &str| Err(format!("cannot probe `{url}`: {why}"));
-        let Some(rest) = url.strip_prefix("http://") else {
-            return wrong("write it as `http://HOST[:PORT][/PATH]`; for https use `tcp HOST:443`");
+        let (plain, by_tls) = (url.strip_prefix("http://"), url.strip_prefix("https://"));
+        let Some(rest) = plain.or(by_tls) else {
+            return wrong("write it as `http://HOST[:PORT][/PATH]`, or with `https`");
         };
+        let by_tls = by_tls.is_some();
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         let path = path.split('#').next().unwrap_or_default();
         if authority.is_empty() || authority.contains('@') {
-            return wrong("between `http://` and the path there must be HOST or HOST:PORT");
+            return wrong("between `//` and the path there must be HOST or HOST:PORT");
         }
         if !url.bytes().all(|byte| byte.is_ascii_graphic()) {
             return wrong("write spaces and what is not ASCII as %XX");
         }
         let slash = if path.starts_with('/') { "" } else { "/" };
-        let url = Self { authority: authority.to_owned(), path: format!("{slash}{path}") };
+        let url = Self { by_tls, authority: authority.to_owned(), path: format!("{slash}{path}") };
         super::check_address(&url.address())?;
         Ok(url)
     }
@@ -68,8 +71,15 @@ impl HttpUrl {
         if self.authority[name_end..].contains(':') {
             self.authority.clone()
         } else {
-            format!("{}:80", self.authority)
+            format!("{}:{}", self.authority, if self.by_tls { 443 } else { 80 })
         }
+    }
+
+    /// The name or address alone.
+    pub(super) fn host(&self) -> String {
+        let address = self.address();
+        let host = address.rsplit_once(':').map_or(&*address, |(host, _)| host);
+        host.trim_start_matches('[').trim_end_matches(']').to_owned()
     }
 }
 
@@ -132,8 +142,12 @@ fn contains(bytes: &[u8], text: &str) -> bool {
 }
 
 /// Asks for the page: its status, and whether this text is in it.
-pub(super) async fn ask(mut stream: TcpStream, url: &HttpUrl, text: &str) -> io::Result<Answer> {
-    let HttpUrl { authority, path } = url;
+pub(super) async fn ask(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    url: &HttpUrl,
+    text: &str,
+) -> io::Result<Answer> {
+    let HttpUrl { authority, path, .. } = url;
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: nightwatt-probe\r\n\
          Accept: */*\r\nConnection: close\r\n\r\n"
@@ -191,7 +205,9 @@ mod tests {
         assert_eq!(parts("http://web?b"), told("web:80", "web", "/?b"));
         assert_eq!(parts("http://[::1]/x"), told("[::1]:80", "[::1]", "/x"));
         assert_eq!(parts("http://[::1]:81"), told("[::1]:81", "[::1]:81", "/"));
-        for wrong in ["https://web/", "web", "http://", "http://u:p@web/", "http://web/a b"] {
+        assert_eq!(parts("https://web/"), told("web:443", "web", "/"));
+        assert_eq!(parts("https://[::1]:81"), told("[::1]:81", "[::1]:81", "/"));
+        for wrong in ["ftp://web/", "web", "http://", "http://u:p@web/", "http://web/a b"] {
             assert!(parts(wrong).unwrap_err().contains(wrong), "{wrong}");
         }
         assert!(parts("http://web:port/").is_err());

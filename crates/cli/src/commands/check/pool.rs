@@ -26,11 +26,7 @@ pub(super) fn rows(text: &mut String, site: &SiteConfig, scenario: &Scenario) {
     }
     for server in &site.server {
         let kind = server.kind.as_deref().map(|kind| format!(" ({kind})")).unwrap_or_default();
-        row(
-            text,
-            "server",
-            &format!("{}{kind} at http://{}", server.name, server.origin.authority),
-        );
+        row(text, "server", &format!("{}{kind} at {}", server.name, server.origin));
         on(text, server.on.as_deref());
         controller(text, server.power.as_ref());
         row(text, "awake if", &probed(&server.probe_config()));
@@ -75,7 +71,7 @@ pub(super) fn as_json(site: &SiteConfig, scenario: &Scenario) -> Option<Value> {
         json!({
             "name": it.name,
             "kind": it.kind,
-            "origin": format!("http://{}", it.origin.authority),
+            "origin": it.origin.to_string(),
             "on": it.on,
             "controller": it.power.as_ref().map(ControllerConfig::name),
             "awake_if": probed(&it.probe_config()),
