@@ -50,6 +50,7 @@ impl Peer {
 
 /// Who asks for what.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Facts {
     /// For the log, and for whoever looks for this request at the server.
     pub(crate) id: String,

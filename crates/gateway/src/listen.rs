@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::BytesMut;
+use nightwatt_clock::Clock;
 use nightwatt_http1::Limits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::SockRef;
@@ -15,7 +16,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::error::StartError;
 use crate::facts::Peer;
 use crate::gate;
@@ -129,6 +130,12 @@ enum Orders {
     Close,
     /// Accept no more, and let only what is under way end.
     CloseNow,
+}
+
+impl Orders {
+    const fn is_end(self) -> bool {
+        matches!(self, Self::Close | Self::CloseNow)
+    }
 }
 
 /// A socket that is being served.
@@ -261,48 +268,34 @@ async fn accept(
 ) {
     let clock = live.now().clock.clone();
     let ends = Ends { leaving: Arc::default(), stop: watch::Sender::new(false) };
-    let mut failing = false;
     // Every connection holds one end: once all are gone, nothing comes from the other.
-    let (alive, mut all_gone) = mpsc::channel::<Infallible>(1);
-    loop {
-        let now = *orders.borrow_and_update();
-        let accepted = tokio::select! {
-            biased;
-            changed = orders.changed() => {
-                if changed.is_err() {
-                    break;
-                }
-                continue;
-            }
-            accepted = at.listener.accept(), if now == Orders::Accept => accepted,
-            () = std::future::ready(()), if matches!(now, Orders::Close | Orders::CloseNow) => break,
-        };
-        match accepted {
-            Ok((stream, peer)) => {
-                failing = false;
-                // Room is looked for second: a listener that nobody connects to must not keep a place. Who
-                // has no place yet when it closes is served all the same.
-                let place = tokio::select! {
-                    biased;
-                    place = Arc::clone(&room).acquire_owned() => place.ok(),
-                    _ = orders.wait_for(|now| matches!(now, Orders::Close | Orders::CloseNow)) => None,
-                };
-                at.serve(&live, (stream, peer), &ends, (place, alive.clone()));
-            }
-            Err(error) => {
-                // Out of descriptors, mostly: let some connections end before the next attempt.
-                if !std::mem::replace(&mut failing, true) {
-                    tracing::warn!(%error, "cannot accept connections; it is tried on");
-                }
-                clock.sleep(Duration::from_millis(100)).await;
-            }
-        }
-    }
+    let (alive, all_gone) = mpsc::channel::<Infallible>(1);
+    at.accept(&mut live, &room, &mut orders, (&ends, &alive)).await;
     let spoken = at.spoken;
     drop((at, alive));
     ends.leaving.store(true, Ordering::Relaxed);
-    let is_in_hurry = |now: &Orders| *now == Orders::CloseNow;
-    if !is_in_hurry(&orders.borrow()) {
+    let limits = live.now().config.limits.clone();
+    let mut closing = Closing { clock, spoken, orders, all_gone };
+    if !closing.are_served_on().await {
+        ends.stop.send_replace(true);
+        if !closing.end(&limits).await {
+            tracing::warn!(drain = ?limits.drain, "some connections did not end in time");
+        }
+    }
+}
+
+/// A listener that is closed, and whoever is still connected.
+struct Closing {
+    clock: Clock,
+    spoken: Spoken,
+    orders: watch::Receiver<Orders>,
+    all_gone: mpsc::Receiver<Infallible>,
+}
+
+impl Closing {
+    /// Serves them on as if nothing was, unless there is a hurry. Are all of them gone?
+    async fn are_served_on(&mut self) -> bool {
+        let Self { clock, spoken, orders, all_gone } = self;
         let served_on = async {
             match spoken {
                 // What is passed through has no end of its own to wait for: it ends when its ends do.
@@ -310,23 +303,24 @@ async fn accept(
                 _ => clock.timeout(LINGER, all_gone.recv()).await.is_ok(),
             }
         };
-        let is_over = tokio::select! {
-            over = served_on => over,
-            _ = orders.wait_for(is_in_hurry) => false,
-        };
-        if is_over {
-            return;
+        tokio::select! {
+            biased;
+            _ = orders.wait_for(|now| *now == Orders::CloseNow) => false,
+            gone = served_on => gone,
         }
     }
-    ends.stop.send_replace(true);
-    let limits = live.now().config.limits.clone();
-    let ended = async {
-        // Whoever is held waits as long as anywhere.
-        if !is_in_hurry(&orders.borrow()) {
-            let wait = clock.timeout(limits.hold, all_gone.recv());
-            tokio::select! {
-                gone = wait => if gone.is_ok() { return true },
-                _ = orders.wait_for(is_in_hurry) => {}
+
+    /// Lets what is under way end. Are all of them gone?
+    async fn end(&mut self, limits: &config::Limits) -> bool {
+        let Self { clock, spoken, orders, all_gone } = self;
+        // Whoever is held waits as long as anywhere, unless there is a hurry.
+        tokio::select! {
+            biased;
+            _ = orders.wait_for(|now| *now == Orders::CloseNow) => {}
+            gone = clock.timeout(limits.hold, all_gone.recv()) => {
+                if gone.is_ok() {
+                    return true;
+                }
             }
         }
         let drain = match spoken {
@@ -335,9 +329,6 @@ async fn accept(
             _ => limits.drain,
         };
         clock.timeout(drain, all_gone.recv()).await.is_ok()
-    };
-    if !ended.await {
-        tracing::warn!(drain = ?limits.drain, "some connections did not end in time");
     }
 }
 
@@ -349,6 +340,52 @@ struct Ends {
 }
 
 impl Listening {
+    /// Until it is closed.
+    async fn accept(
+        &self,
+        live: &mut Live,
+        room: &Arc<Semaphore>,
+        orders: &mut watch::Receiver<Orders>,
+        (ends, alive): (&Ends, &mpsc::Sender<Infallible>),
+    ) {
+        let clock = live.now().clock.clone();
+        let mut failing = false;
+        loop {
+            let now = *orders.borrow_and_update();
+            let accepted = tokio::select! {
+                biased;
+                changed = orders.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    continue;
+                }
+                accepted = self.listener.accept(), if now == Orders::Accept => accepted,
+                () = std::future::ready(()), if now.is_end() => return,
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    failing = false;
+                    // Room is looked for second: a listener that nobody connects to must not keep a place.
+                    // Who has no place yet when it closes is served all the same.
+                    let place = tokio::select! {
+                        biased;
+                        place = Arc::clone(room).acquire_owned() => place.ok(),
+                        _ = orders.wait_for(|now| now.is_end()) => None,
+                    };
+                    self.serve(live, (stream, peer), ends, (place, alive.clone()));
+                }
+                Err(error) => {
+                    // Out of descriptors, mostly: let some connections end before the next attempt.
+                    if !std::mem::replace(&mut failing, true) {
+                        tracing::warn!(%error, "cannot accept connections; it is tried on");
+                    }
+                    clock.sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+
     fn serve<H: Send + 'static>(
         &self,
         live: &Live,

@@ -382,7 +382,7 @@ impl Stage {
         Box::pin(async move {
             let running = self.running.as_mut().expect("a gateway that runs");
             let done = running.reload(config.clone(), Options::default());
-            let done = watched("the reload", done).await;
+            let done = Box::pin(watched("the reload", done)).await;
             if done.is_ok() {
                 self.config = config;
             }
