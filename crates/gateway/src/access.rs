@@ -48,7 +48,7 @@ pub enum Answered {
     Crawler,
     /// A scanner, refused.
     Scanner,
-    /// A health check or an icon, from what the proxy knows.
+    /// A health check, an icon or an authority that looks for a proof, from what the proxy knows.
     Monitor,
     /// The waiting page's question whether the server is awake.
     State,

@@ -40,6 +40,11 @@ pub(crate) fn sentence(status: StatusCode, text: &str) -> Response<Answer> {
     response
 }
 
+/// What an authority looks for, as it is.
+pub(crate) fn proof(text: String) -> Response<Answer> {
+    passing(StatusCode::OK, "application/octet-stream", text)
+}
+
 /// The same for programs, if it is such a sentence: problem details (RFC 9457).
 pub(crate) fn for_programs(mut response: Response<Answer>) -> Response<Answer> {
     let Some(Said(text)) = response.extensions_mut().remove() else { return response };

@@ -2,6 +2,7 @@
 //!
 //! Every table refuses keys it does not know; errors name file, line and what would be right.
 
+mod acme;
 mod admin;
 mod cache;
 mod disk;
@@ -29,6 +30,7 @@ use nightwatt_power::{ControllerConfig, probe};
 use nightwatt_traffic::classes::ClassifierConfig;
 use serde::Deserialize;
 
+pub use self::acme::{AcmeConfig, Proof};
 pub use self::admin::AdminConfig;
 pub use self::cache::{CacheConfig, Cookies};
 pub use self::disk::{DiskConfig, SharedCacheConfig};
@@ -314,6 +316,7 @@ impl Config {
         config.check().map_err(|(key, message)| ConfigError::value(name, text, &key, message))?;
         listening::check(&config)
             .map_err(|(keys, message)| ConfigError::clash(name, text, &keys, message))?;
+        config.place_acme();
         for site in &mut config.site {
             // What is asked of the site as a whole, the first server stands for.
             if let Some(first) = site.server.first() {
@@ -364,7 +367,7 @@ impl Config {
             let text = "at least one address is needed: `listen = [\"0.0.0.0:80\"]`";
             return wrong("listen", text);
         }
-        self.tls.as_ref().map_or(Ok(()), TlsConfig::check)?;
+        self.tls.as_ref().map_or(Ok(()), |tls| tls.check(&self.listen))?;
         if self.site.is_empty() && self.tcp.is_empty() {
             return wrong(
                 "site",

@@ -9,6 +9,7 @@
 //! `nightwatt_httpcache`. Here are sockets, bodies and files.
 
 mod access;
+mod acme;
 mod admin;
 mod answers;
 mod authority;

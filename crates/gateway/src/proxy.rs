@@ -68,6 +68,13 @@ pub(crate) async fn handle(
         let how = How::by_itself(ClientClass::Api, Answered::Limited);
         return close(&gateway, index, &facts, response, how);
     }
+    // An authority asks for the name of a site, or for one that only has a certificate.
+    let proof = gateway.tls.as_ref().and_then(|tls| tls.proofs.said_at(facts.path()));
+    if let Some(proof) = proof {
+        let how = How::by_itself(ClientClass::Monitor, Answered::Monitor);
+        let response = answers::proof(proof);
+        return close(&gateway, index, &facts, response, how);
+    }
     let (response, how) = match (index, refusal(&gateway, &facts, &parts)) {
         (Some(index), None) => {
             let site = &gateway.sites[index];

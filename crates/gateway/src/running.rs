@@ -25,7 +25,7 @@ use crate::opening::{Jobs, Opening};
 use crate::reload::Retiring;
 use crate::site::Common;
 use crate::supervisor::end;
-use crate::{gate, refresh, warm_up};
+use crate::{acme, gate, refresh, warm_up};
 
 /// The handle by which a running gateway is looked at, changed and stopped.
 pub struct Running {
@@ -52,6 +52,7 @@ pub struct Running {
     pub(crate) retiring: Vec<Retiring>,
     pub(crate) log_job: Option<JoinHandle<()>>,
     pub(crate) disk_job: Option<JoinHandle<()>>,
+    pub(crate) acme_job: Option<JoinHandle<()>>,
     pub(crate) control: control::Post,
     pub(crate) admin_post: Option<AdminPost>,
     pub(crate) lock: Option<File>,
@@ -113,6 +114,7 @@ impl Gateway {
         }
         let (demand, demands) = mpsc::channel(8);
         let disk_job = DiskCache::drive(here.clone());
+        let acme_job = Some(tokio::spawn(acme::run(here.clone())));
         let control = socket.serve(here, demand)?;
         let log_job = gateway.access_log.clone().map(|log| tokio::spawn(log.run()));
         let mut running = Running {
@@ -132,6 +134,7 @@ impl Gateway {
             retiring: Vec::new(),
             log_job,
             disk_job,
+            acme_job,
             control,
             lock: Some(lock),
             durable,
@@ -274,7 +277,7 @@ impl Running {
         let machines = self.gateway.machines.iter();
         let machines: Vec<_> = machines.filter_map(|it| jobs.remove(&*it.name)).collect();
         let jobs = machines.into_iter().chain(jobs.into_values()).flatten();
-        for job in jobs.chain(self.log_job).chain(self.disk_job) {
+        for job in jobs.chain(self.log_job).chain(self.disk_job).chain(self.acme_job) {
             end(job).await;
         }
         if let Some(log) = &self.gateway.access_log {

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use nightwatt_clock::Clock;
-use nightwatt_model::time::Wall;
+use nightwatt_model::time::{Now, Wall};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use tokio::net::TcpStream;
@@ -26,7 +26,9 @@ use self::certificates::Certificates;
 pub use self::certificates::{BadCertificate, look_over};
 pub(crate) use self::stream::Secured;
 use self::tally::{Failure, Tally};
-use crate::config::TlsConfig;
+use self::validity::Validity;
+use crate::acme::proofs::{PROTOCOL, Proofs};
+use crate::config::{CertificateConfig, TlsConfig};
 use crate::status::TlsStatus;
 
 /// What is spoken within TLS.
@@ -38,6 +40,8 @@ pub(crate) struct Tls {
     acceptor: TlsAcceptor,
     certificates: Arc<Certificates>,
     pub(crate) tally: Arc<Tally>,
+    /// What authorities look for at the moment.
+    pub(crate) proofs: Arc<Proofs>,
 }
 
 impl Tls {
@@ -48,8 +52,9 @@ impl Tls {
         before: Option<&Self>,
     ) -> Result<Self, BadCertificate> {
         let provider = Arc::new(ring::default_provider());
+        let proofs = before.map(|it| Arc::clone(&it.proofs)).unwrap_or_default();
         let certificates = Certificates::load(&config.certificate, &provider, clock.now())?;
-        let certificates = Arc::new(certificates);
+        let certificates = Arc::new(certificates.with_proofs(&proofs));
         let unusable = |error: rustls::Error| BadCertificate::Broken {
             path: "[tls]".into(),
             why: error.to_string(),
@@ -60,11 +65,14 @@ impl Tls {
             .with_no_client_auth()
             .with_cert_resolver(Arc::<Certificates>::clone(&certificates));
         server.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
+        if config.acme.is_some() {
+            server.alpn_protocols.push(PROTOCOL.to_vec());
+        }
         // Who comes back needs no certificate, and nothing is remembered of anybody.
         server.ticketer = ring::Ticketer::new().map_err(unusable)?;
         let acceptor = TlsAcceptor::from(Arc::new(server));
         let tally = before.map(|it| Arc::clone(&it.tally)).unwrap_or_default();
-        Ok(Self { config: config.clone(), acceptor, certificates, tally })
+        Ok(Self { config: config.clone(), acceptor, certificates, tally, proofs })
     }
 
     /// The handshake with a client, of which some bytes may have been read already; none if it came to
@@ -94,7 +102,9 @@ impl Tls {
         let failure = match done {
             Ok(Ok(stream)) => {
                 self.tally.succeeded();
-                return Some(Secured::new(stream));
+                // An authority has seen what it wanted, and asks for nothing.
+                let is_look = stream.get_ref().1.alpn_protocol() == Some(PROTOCOL);
+                return (!is_look).then(|| Secured::new(stream));
             }
             Ok(Err(error)) => {
                 tracing::debug!(%error, "a TLS handshake failed");
@@ -104,6 +114,21 @@ impl Tls {
         };
         self.tally.failed(failure);
         None
+    }
+
+    /// From when to when the certificate of this entry is valid, if there is one.
+    pub(crate) fn validity_of(&self, config: &CertificateConfig) -> Option<Validity> {
+        self.certificates.validity_of(config)
+    }
+
+    /// Reads anew what has changed.
+    pub(crate) fn look_now(&self, now: Now) {
+        self.certificates.look_now(now);
+    }
+
+    /// Notes what is wrong with a certificate, for `status`.
+    pub(crate) fn note(&self, config: &CertificateConfig, problem: &str) {
+        self.certificates.note(config, problem);
     }
 
     /// Looks at it, and at the files of its certificates.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use nightwatt_model::duration_text;
 use serde::Deserialize;
 
-use super::{Config, SiteConfig, Wrong, wrong};
+use super::{AcmeConfig, Config, SiteConfig, Wrong, wrong};
 
 /// TLS to clients.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -20,16 +20,23 @@ pub struct TlsConfig {
     /// Certificates. Clients that ask for a name that none has, or for none, get the first.
     #[serde(default)]
     pub certificate: Vec<CertificateConfig>,
+    /// Who gives out those that nightwatt gets by itself.
+    pub acme: Option<AcmeConfig>,
 }
 
-/// A certificate, in PEM.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+/// A certificate: two files in PEM, or the names for which nightwatt gets one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CertificateConfig {
     /// The certificate, and behind it those that lead from it to an authority.
+    #[serde(default)]
     pub chain: PathBuf,
     /// Its private key.
+    #[serde(default)]
     pub key: PathBuf,
+    /// Instead of both: names for which it is got by ACME.
+    #[serde(default)]
+    pub acme: Vec<String>,
 }
 
 /// `Strict-Transport-Security` (RFC 6797): browsers will speak nothing but TLS to the site.
@@ -67,7 +74,7 @@ impl TlsConfig {
         self.port.or_else(|| self.listen.first().map(SocketAddr::port)).unwrap_or(443)
     }
 
-    pub(super) fn check(&self) -> Result<(), Wrong> {
+    pub(super) fn check(&self, plain: &[SocketAddr]) -> Result<(), Wrong> {
         if self.listen.is_empty() {
             return wrong(
                 "tls.listen",
@@ -80,10 +87,12 @@ impl TlsConfig {
         if self.certificate.is_empty() {
             return wrong(
                 "tls",
-                "no certificate: write a `[[tls.certificate]]` with `chain` and `key`, both files in PEM",
+                "no certificate: write a `[[tls.certificate]]` with `chain` and `key`, both files in PEM; or \
+                 with `acme = [\"NAME\"]`, and nightwatt gets it",
             );
         }
-        Ok(())
+        self.acme.as_ref().map_or(Ok(()), |acme| acme.check(plain))?;
+        (0..self.certificate.len()).try_for_each(|at| self.check_certificate(at))
     }
 }
 

@@ -155,7 +155,7 @@ mod tests {
             };
             let address = listener.local_addr().unwrap();
             let Some(none) = seen(address) else { return };
-            assert_eq!(none, []);
+            assert!(none.is_empty());
             let mut client = TcpStream::connect(address).unwrap();
             let (mut server, _) = listener.accept().unwrap();
             client.write_all(b"x").unwrap();
@@ -164,9 +164,9 @@ mod tests {
             assert_eq!(silences.len(), 1, "{silences:?}");
             // Somebody else's server on the same port is not meant.
             let other = SocketAddr::new([127, 0, 0, 3].into(), address.port());
-            assert_eq!(seen(other).unwrap(), []);
+            assert!(seen(other).unwrap().is_empty());
             drop((client, server));
-            assert_eq!(seen(address).unwrap(), [], "what was closed is no connection any more");
+            assert!(seen(address).unwrap().is_empty(), "what was closed is no connection any more");
         }
     }
 

@@ -19,6 +19,7 @@ use rustls::sign::CertifiedKey;
 use webpki::EndEntityCert;
 
 use super::validity::Validity;
+use crate::acme::proofs::{PROTOCOL, Proofs, certified};
 use crate::config::CertificateConfig;
 use crate::status::CertificateStatus;
 
@@ -77,6 +78,11 @@ pub enum BadCertificate {
 }
 
 impl BadCertificate {
+    /// There is no such file.
+    fn is_missing(&self) -> bool {
+        matches!(self, Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
     /// What to try next.
     pub fn hint(&self) -> &'static str {
         match self {
@@ -135,7 +141,7 @@ struct Pair {
 
 impl Pair {
     fn load(config: &CertificateConfig, provider: &CryptoProvider) -> Result<Self, BadCertificate> {
-        let CertificateConfig { chain: path, key: key_path } = config;
+        let CertificateConfig { chain: path, key: key_path, .. } = config;
         let pem = read(path)?;
         let broken = |why: String| BadCertificate::Broken { path: path.clone(), why };
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
@@ -163,6 +169,37 @@ impl Pair {
             error => BadCertificate::Broken { path: key_path.clone(), why: error.to_string() },
         })?;
         Ok(Self { key: Arc::new(key), names, is_named, validity })
+    }
+
+    /// Shown until an authority has given one: browsers will warn.
+    fn stand_in(
+        config: &CertificateConfig,
+        provider: &CryptoProvider,
+    ) -> Result<Self, rcgen::Error> {
+        let names: Vec<String> = config.acme.iter().map(|it| it.to_ascii_lowercase()).collect();
+        let params = rcgen::CertificateParams::new(names.clone())?;
+        let key = certified(&params, &rcgen::KeyPair::generate()?, provider)?;
+        let validity = Validity::read(&key.cert[0]).unwrap_or(Validity { from: 0, until: 0 });
+        Ok(Self { key: Arc::new(key), names, is_named: true, validity })
+    }
+
+    /// What is in the files; if nothing is there yet that an authority is to give, something else and why.
+    fn load_or_stand_in(
+        config: &CertificateConfig,
+        provider: &CryptoProvider,
+    ) -> Result<(Self, Option<String>), BadCertificate> {
+        match Self::load(config, provider) {
+            Ok(pair) => Ok((pair, None)),
+            Err(error) if config.acme.is_empty() => Err(error),
+            Err(error) => {
+                let why = if error.is_missing() {
+                    "not got yet from its authority".to_owned()
+                } else {
+                    error.to_string()
+                };
+                Self::stand_in(config, provider).map(|pair| (pair, Some(why))).map_err(|_| error)
+            }
+        }
     }
 
     /// What clients will hold against it now.
@@ -201,6 +238,8 @@ struct Entry {
     stamp: Stamp,
     /// Why what is in the files now is not used.
     problem: Option<String>,
+    /// It is not what its authority gave.
+    is_stand_in: bool,
 }
 
 /// All certificates, as they are used now.
@@ -211,6 +250,7 @@ pub(crate) struct Certificates {
     /// What clients get.
     served: RwLock<Arc<Served>>,
     looked: Mutex<Mono>,
+    proofs: Arc<Proofs>,
 }
 
 #[derive(Debug)]
@@ -256,9 +296,12 @@ impl Certificates {
         for config in configured {
             // Before the files are read, so that what changes meanwhile is seen later.
             let stamp = stamp(config);
-            let pair = Arc::new(Pair::load(config, provider)?);
-            complain(config, &pair, now.wall);
-            entries.push(Entry { config: config.clone(), pair, stamp, problem: None });
+            let (pair, problem) = Pair::load_or_stand_in(config, provider)?;
+            if problem.is_none() {
+                complain(config, &pair, now.wall);
+            }
+            let (pair, is_stand_in) = (Arc::new(pair), problem.is_some());
+            entries.push(Entry { config: config.clone(), pair, stamp, problem, is_stand_in });
         }
         let served = Served::of(&entries).ok_or_else(|| BadCertificate::NoCertificate {
             path: PathBuf::from("[tls]"),
@@ -269,7 +312,29 @@ impl Certificates {
             entries: Mutex::new(entries),
             served: RwLock::new(Arc::new(served)),
             looked: Mutex::new(now.mono),
+            proofs: Arc::default(),
         })
+    }
+
+    /// What is shown to authorities that look.
+    pub(super) fn with_proofs(mut self, proofs: &Arc<Proofs>) -> Self {
+        self.proofs = Arc::clone(proofs);
+        self
+    }
+
+    /// From when to when the certificate of this entry is valid, if there is one.
+    pub(super) fn validity_of(&self, config: &CertificateConfig) -> Option<Validity> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = entries.iter().find(|it| it.config == *config && !it.is_stand_in)?;
+        Some(entry.pair.validity)
+    }
+
+    /// Notes what is wrong with a certificate.
+    pub(super) fn note(&self, config: &CertificateConfig, problem: &str) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        for entry in entries.iter_mut().filter(|it| it.config == *config) {
+            entry.problem = Some(problem.to_owned());
+        }
     }
 
     /// Reads those anew whose files have changed, if it was not looked for that within a minute. What
@@ -283,6 +348,11 @@ impl Certificates {
             }
             *looked = now.mono;
         }
+        self.look_now(now);
+    }
+
+    /// The same, at once.
+    pub(super) fn look_now(&self, now: Now) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let mut has_changed = false;
         for entry in entries.iter_mut() {
@@ -298,9 +368,11 @@ impl Certificates {
                     tracing::info!(%chain, until = %day(pair.validity.until), "a certificate was read anew");
                     complain(&entry.config, &pair, now.wall);
                     entry.pair = Arc::new(pair);
-                    entry.problem = None;
+                    (entry.problem, entry.is_stand_in) = (None, false);
                     has_changed = true;
                 }
+                // Its authority is being asked.
+                Err(error) if !entry.config.acme.is_empty() && error.is_missing() => {}
                 Err(error) => {
                     let (hint, problem) = (error.hint(), Some(error.to_string()));
                     if problem != entry.problem {
@@ -347,8 +419,8 @@ fn complain(config: &CertificateConfig, pair: &Pair, now: Wall) {
 /// Looks at certificates that are not in use: what serving them would come to.
 pub fn look_over(configured: &[CertificateConfig], now: Wall) -> Vec<CertificateStatus> {
     let provider = rustls::crypto::ring::default_provider();
-    let look = |config: &CertificateConfig| match Pair::load(config, &provider) {
-        Ok(pair) => of_pair(config, &pair, None, now),
+    let look = |config: &CertificateConfig| match Pair::load_or_stand_in(config, &provider) {
+        Ok((pair, problem)) => of_pair(config, &pair, problem, now),
         Err(error) => CertificateStatus {
             chain: config.chain.display().to_string(),
             names: Vec::new(),
@@ -362,6 +434,9 @@ pub fn look_over(configured: &[CertificateConfig], now: Wall) -> Vec<Certificate
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        if hello.alpn().is_some_and(|mut offered| offered.any(|it| it == PROTOCOL)) {
+            return self.proofs.shown_for(hello.server_name()?);
+        }
         let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
         Some(Arc::clone(served.find(hello.server_name())))
     }

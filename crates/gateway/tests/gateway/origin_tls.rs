@@ -20,13 +20,13 @@ use crate::passthrough_programs::{has, port, succeeded};
 use crate::stage::{Setup, awake};
 
 /// A certificate of nobody's authority, and its key.
-struct Made {
+pub(crate) struct Made {
     dir: tempfile::TempDir,
 }
 
 impl Made {
     /// For this name, and so many days from now; none if there is no openssl here.
-    fn new(name: &str, days: &str) -> Option<Self> {
+    pub(crate) fn new(name: &str, days: &str) -> Option<Self> {
         let made = Self { dir: tempfile::tempdir().unwrap() };
         let request = made.dir.path().join("request");
         let (chain, key) = (made.chain(), made.key());
@@ -50,11 +50,11 @@ impl Made {
         Some(made)
     }
 
-    fn chain(&self) -> PathBuf {
+    pub(crate) fn chain(&self) -> PathBuf {
         self.dir.path().join("chain.pem")
     }
 
-    fn key(&self) -> PathBuf {
+    pub(crate) fn key(&self) -> PathBuf {
         self.dir.path().join("key.pem")
     }
 

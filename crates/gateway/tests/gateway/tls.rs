@@ -33,7 +33,7 @@ pub(crate) fn certificate(dir: &Path) -> Option<CertificateConfig> {
         .arg("-out")
         .arg(&chain);
     succeeded(&openssl.output().unwrap());
-    Some(CertificateConfig { chain, key })
+    Some(CertificateConfig { chain, key, ..CertificateConfig::default() })
 }
 
 /// The only site by TLS as well. Clients are told of port 443.
@@ -41,7 +41,7 @@ pub(crate) fn by_tls(setup: Setup, certificate: &CertificateConfig) -> Setup {
     let certificate = vec![certificate.clone()];
     setup.with(|config| {
         let listen = vec!["127.0.0.1:0".parse().unwrap()];
-        config.tls = Some(TlsConfig { listen, port: Some(443), certificate });
+        config.tls = Some(TlsConfig { listen, port: Some(443), certificate, acme: None });
     })
 }
 

@@ -17,7 +17,9 @@ fn made(dir: &Path, file: &str, names: &str) -> Option<CertificateConfig> {
         openssl.args(["-addext", &format!("subjectAltName={names}")]);
     }
     match openssl.output() {
-        Ok(made) if made.status.success() => Some(CertificateConfig { chain, key }),
+        Ok(made) if made.status.success() => {
+            Some(CertificateConfig { chain, key, ..CertificateConfig::default() })
+        }
         _ => {
             eprintln!("skipped: no openssl here that makes certificates");
             None
@@ -131,7 +133,11 @@ fn what_cannot_be_used_is_said_with_its_file_and_what_to_try() {
     let Some(one) = made(dir.path(), "one", "DNS:one.example") else { return };
     let Some(two) = made(dir.path(), "two", "DNS:two.example") else { return };
     let said = |chain: &Path, key: &Path| {
-        let config = CertificateConfig { chain: chain.to_owned(), key: key.to_owned() };
+        let config = CertificateConfig {
+            chain: chain.to_owned(),
+            key: key.to_owned(),
+            ..CertificateConfig::default()
+        };
         let error = Pair::load(&config, &provider()).expect_err("it is wrong");
         format!("{error}; {}", error.hint()).replace(&format!("{}/", dir.path().display()), "")
     };

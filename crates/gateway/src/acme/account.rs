@@ -1,0 +1,46 @@
+//! Our account with an authority, which is kept: authorities limit how many one may open.
+
+use std::path::Path;
+
+use instant_acme::{Account, AccountBuilder, AccountCredentials, NewAccount};
+use nightwatt_power::tls;
+use sha2::{Digest, Sha256};
+
+use super::order::Failed;
+use super::web::Web;
+use crate::config::AcmeConfig;
+
+/// The account that is kept in this folder; a new one if there is none with this authority.
+pub(super) async fn open(acme: &AcmeConfig, dir: &Path) -> Result<Account, Failed> {
+    let url = acme.url();
+    let name: String =
+        Sha256::digest(url).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let path = dir.join(format!("account-{name}.json"));
+    let failed = |error| Failed::file(&path, error);
+    match std::fs::read(&path) {
+        Ok(text) => {
+            let kept: AccountCredentials =
+                serde_json::from_slice(&text).map_err(|error| failed(error.into()))?;
+            Ok(builder(acme)?.from_credentials(kept).await?)
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let contact = acme.email.as_ref().map(|it| format!("mailto:{it}"));
+            let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
+            let new = NewAccount {
+                contact: &contact,
+                terms_of_service_agreed: acme.terms_agreed,
+                only_return_existing: false,
+            };
+            let (account, kept) = builder(acme)?.create(&new, url.to_owned(), None).await?;
+            let text = serde_json::to_vec(&kept).map_err(|error| failed(error.into()))?;
+            super::replace(&path, &text).map_err(failed)?;
+            Ok(account)
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn builder(acme: &AcmeConfig) -> Result<AccountBuilder, Failed> {
+    let trust = tls::config(acme.ca.as_deref(), None).map_err(Failed::Trust)?;
+    Ok(Account::builder_with_http(Box::new(Web(trust))))
+}

@@ -1,0 +1,133 @@
+//! One order: names are proved to be ours, and a certificate is made for them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use instant_acme::{
+    Account, AuthorizationStatus, ChallengeType, Error, Identifier, NewOrder, Order, OrderStatus,
+    RetryPolicy,
+};
+
+use super::proofs::Proofs;
+use crate::config::Proof;
+
+/// An authority looks from several places, and may take its time.
+const PATIENCE: RetryPolicy = RetryPolicy::new().timeout(Duration::from_mins(2));
+
+/// Why there is no certificate.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failed {
+    /// The authority refused, or could not be asked.
+    #[error("{0}")]
+    Authority(#[from] instant_acme::Error),
+    /// It does not believe that a name is ours.
+    #[error("{0}")]
+    NotProved(String),
+    /// It wants another proof.
+    #[error("the authority takes no {0:?} proof for {1}")]
+    NoSuchProof(Proof, String),
+    /// It says nothing.
+    #[error("the authority took longer than five minutes")]
+    Silent,
+    /// What it gave is over already, or could not be read.
+    #[error("what the authority gave cannot be used")]
+    OfNoUse,
+    /// Whom to believe cannot be found out.
+    #[error("{0}")]
+    Trust(nightwatt_power::ConfigError),
+    /// No certificate could be made to show.
+    #[error("{0}")]
+    Made(#[from] rcgen::Error),
+    /// Something could not be kept.
+    #[error("{}: {why}", .path.display())]
+    File {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        why: io::Error,
+    },
+}
+
+impl Failed {
+    pub(super) fn file(path: &Path, why: io::Error) -> Self {
+        Self::File { path: path.to_owned(), why }
+    }
+
+    /// What to try next.
+    pub(super) const fn hint(&self) -> &'static str {
+        match self {
+            Self::NotProved(_) => {
+                "the name must lead here from the internet: port 80 for http-01, port 443 for tls-alpn-01; \
+                 look at its DNS (A and AAAA) and at the router"
+            }
+            Self::NoSuchProof(..) => "set `tls.acme.proof` to the other one",
+            Self::Authority(_) => "its answer says why; `tls.acme.directory` says who is asked",
+            Self::Silent => "is the network there?",
+            Self::OfNoUse => "is the clock right?",
+            Self::Trust(_) => "`tls.acme.ca` is a file of certificates in PEM",
+            Self::Made(_) => "names must be those of hosts",
+            Self::File { .. } => "nightwatt must be able to write to `state_dir`",
+        }
+    }
+}
+
+/// Gets a certificate for these names: the chain, and behind it the key, in PEM.
+pub(super) async fn carry_out(
+    account: &Account,
+    names: &[String],
+    proof: Proof,
+    proofs: &Proofs,
+) -> Result<String, Failed> {
+    let identifiers: Vec<Identifier> =
+        names.iter().map(|name| Identifier::Dns(name.to_ascii_lowercase())).collect();
+    let mut order = account.new_order(&NewOrder::new(&identifiers)).await?;
+    // They are given until the order is through.
+    let mut given = Vec::new();
+    let mut authorizations = order.authorizations();
+    while let Some(authorization) = authorizations.next().await {
+        let mut authorization = authorization?;
+        if authorization.status == AuthorizationStatus::Valid {
+            continue;
+        }
+        let name = authorization.identifier().to_string();
+        let kind = match proof {
+            Proof::Http => ChallengeType::Http01,
+            Proof::TlsAlpn => ChallengeType::TlsAlpn01,
+        };
+        let mut challenge =
+            authorization.challenge(kind).ok_or(Failed::NoSuchProof(proof, name.clone()))?;
+        let answer = challenge.key_authorization();
+        given.push(match proof {
+            Proof::Http => proofs.say(&challenge.token, answer.as_str()),
+            Proof::TlsAlpn => proofs.show(&name, answer.digest().as_ref())?,
+        });
+        challenge.set_ready().await?;
+    }
+    match order.poll_ready(&PATIENCE).await {
+        Ok(OrderStatus::Ready) => {}
+        Ok(_) | Err(Error::Api(_)) => return Err(Failed::NotProved(why(&mut order).await)),
+        Err(error) => return Err(error.into()),
+    }
+    let key = order.finalize().await?;
+    let chain = order.poll_certificate(&PATIENCE).await?;
+    drop(given);
+    Ok(format!("{chain}\n{key}"))
+}
+
+/// What the authority did not like.
+async fn why(order: &mut Order) -> String {
+    let mut said = Vec::new();
+    let mut authorizations = order.authorizations();
+    while let Some(Ok(mut authorization)) = authorizations.next().await {
+        if authorization.refresh().await.is_err() {
+            continue;
+        }
+        let name = authorization.identifier().to_string();
+        let errors = authorization.challenges.iter().filter_map(|it| it.error.as_ref());
+        said.extend(errors.map(|error| {
+            format!("{name}: {}", error.detail.as_deref().unwrap_or("refused, without a word"))
+        }));
+    }
+    if said.is_empty() { "the authority does not say why".to_owned() } else { said.join("; ") }
+}

@@ -1,0 +1,105 @@
+//! What an authority finds while it looks whether a name is ours.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::sign::CertifiedKey;
+
+/// Under what paths an authority asks, by plain HTTP (RFC 8555, 8.3).
+pub(crate) const PATH: &str = "/.well-known/acme-challenge/";
+
+/// What it speaks in a handshake (RFC 8737, 4).
+pub(crate) const PROTOCOL: &[u8] = b"acme-tls/1";
+
+/// Proofs that are asked for at the moment.
+#[derive(Debug, Default)]
+pub(crate) struct Proofs {
+    by_token: Mutex<HashMap<String, String>>,
+    by_name: Mutex<HashMap<String, Arc<CertifiedKey>>>,
+}
+
+/// One of them, as long as it may be asked for.
+pub(super) struct Given<'a> {
+    proofs: &'a Proofs,
+    key: String,
+}
+
+impl Drop for Given<'_> {
+    fn drop(&mut self) {
+        lock(&self.proofs.by_token).remove(&self.key);
+        lock(&self.proofs.by_name).remove(&self.key);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Proofs {
+    /// What is to be said at a path, if that is one of ours.
+    pub(crate) fn said_at(&self, path: &str) -> Option<String> {
+        let token = path.strip_prefix(PATH)?;
+        lock(&self.by_token).get(token).cloned()
+    }
+
+    /// What is to be shown to who asks for this name by [`PROTOCOL`].
+    pub(crate) fn shown_for(&self, name: &str) -> Option<Arc<CertifiedKey>> {
+        lock(&self.by_name).get(&name.to_ascii_lowercase()).cloned()
+    }
+
+    /// Says this where the token is asked for.
+    pub(super) fn say(&self, token: &str, text: &str) -> Given<'_> {
+        lock(&self.by_token).insert(token.to_owned(), text.to_owned());
+        Given { proofs: self, key: token.to_owned() }
+    }
+
+    /// Shows a certificate of this name with the digest in it.
+    pub(super) fn show(&self, name: &str, digest: &[u8]) -> Result<Given<'_>, rcgen::Error> {
+        let name = name.to_ascii_lowercase();
+        let mut params = rcgen::CertificateParams::new(vec![name.clone()])?;
+        params.custom_extensions = vec![rcgen::CustomExtension::new_acme_identifier(digest)];
+        let key = rcgen::KeyPair::generate()?;
+        let shown = certified(&params, &key, &rustls::crypto::ring::default_provider())?;
+        lock(&self.by_name).insert(name.clone(), Arc::new(shown));
+        Ok(Given { proofs: self, key: name })
+    }
+}
+
+/// A certificate that nobody vouches for.
+pub(crate) fn certified(
+    params: &rcgen::CertificateParams,
+    key: &rcgen::KeyPair,
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, rcgen::Error> {
+    let certificate = params.self_signed(key)?.der().clone();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    // What was made a moment ago is well-formed. (`from_der` would look into the certificate, and not know
+    // the extension by which an authority knows it.)
+    let key = provider.key_provider.load_private_key(key);
+    Ok(CertifiedKey::new(vec![certificate], key.map_err(|_| rcgen::Error::CouldNotParseKeyPair)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proof_is_there_as_long_as_it_is_given() {
+        let proofs = Proofs::default();
+        let path = format!("{PATH}token");
+        assert_eq!(proofs.said_at(&path), None);
+        let given = proofs.say("token", "token.thumb");
+        assert_eq!(proofs.said_at(&path).as_deref(), Some("token.thumb"));
+        for other in ["/token", &format!("{PATH}toke"), &format!("{PATH}token/"), PATH] {
+            assert_eq!(proofs.said_at(other), None, "{other}");
+        }
+        drop(given);
+        assert_eq!(proofs.said_at(&path), None);
+        let given = proofs.show("Blog.example", &[7; 32]).unwrap();
+        assert!(proofs.shown_for("bLog.example").is_some());
+        drop(given);
+        assert!(proofs.shown_for("blog.example").is_none());
+    }
+}

@@ -1,0 +1,181 @@
+//! `[tls.acme]`: certificates that nightwatt gets and renews by itself (RFC 8555).
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use super::{CertificateConfig, Config, TlsConfig, Wrong, wrong};
+use crate::client_hello::is_name;
+
+/// Where `letsencrypt` and `letsencrypt-staging` are.
+const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
+const LETS_ENCRYPT_STAGING: &str = "https://acme-staging-v02.api.letsencrypt.org/directory";
+
+/// A certificate authority that gives out certificates by ACME.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AcmeConfig {
+    /// `letsencrypt`, `letsencrypt-staging`, or the URL of an authority's directory.
+    #[serde(default = "letsencrypt")]
+    pub directory: String,
+    /// The operator agrees to the authority's terms of service.
+    pub terms_agreed: bool,
+    /// Where the authority may write to.
+    pub email: Option<String>,
+    /// How it is proved that the names are ours; default: `http-01` if plain HTTP is listened for, else
+    /// `tls-alpn-01`.
+    pub proof: Option<Proof>,
+    /// Who vouches for the authority's own server instead of the system's authorities, in PEM.
+    pub ca: Option<PathBuf>,
+}
+
+/// How it is proved that a name is ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub enum Proof {
+    /// By a file that the authority fetches by plain HTTP, from port 80.
+    #[serde(rename = "http-01")]
+    Http,
+    /// By a certificate that the authority looks at, at port 443 (RFC 8737).
+    #[serde(rename = "tls-alpn-01")]
+    TlsAlpn,
+}
+
+fn letsencrypt() -> String {
+    "letsencrypt".to_owned()
+}
+
+impl AcmeConfig {
+    /// The URL of the directory.
+    pub(crate) fn url(&self) -> &str {
+        match self.directory.as_str() {
+            "letsencrypt" => LETS_ENCRYPT,
+            "letsencrypt-staging" => LETS_ENCRYPT_STAGING,
+            url => url,
+        }
+    }
+
+    pub(super) fn check(&self, plain: &[SocketAddr]) -> Result<(), Wrong> {
+        if !self.terms_agreed {
+            let text = "an authority gives certificates to those who agree to its terms only: read them, and \
+                        write `terms_agreed = true`";
+            return wrong("tls.acme.terms_agreed", text);
+        }
+        if !self.url().starts_with("https://") {
+            let text = format!(
+                "`{}` is no directory: write `letsencrypt`, `letsencrypt-staging` or an authority's \
+                 `https://` address",
+                self.directory
+            );
+            return wrong("tls.acme.directory", text);
+        }
+        if self.email.as_ref().is_some_and(|it| !it.contains('@')) {
+            return wrong("tls.acme.email", "`email` is no address: `you@example.org`");
+        }
+        if self.proof == Some(Proof::Http) && plain.is_empty() {
+            let text = "`http-01` needs plain HTTP: add `listen = [\"0.0.0.0:80\"]`, or take `tls-alpn-01`";
+            return wrong("tls.acme.proof", text);
+        }
+        Ok(())
+    }
+}
+
+impl TlsConfig {
+    pub(super) fn check_certificate(&self, at: usize) -> Result<(), Wrong> {
+        let CertificateConfig { chain, key, acme } = &self.certificate[at];
+        let key_of = |name: &str| format!("tls.certificate.{at}{name}");
+        let has = |path: &PathBuf| !path.as_os_str().is_empty();
+        if acme.is_empty() {
+            return if has(chain) && has(key) {
+                Ok(())
+            } else {
+                wrong(
+                    key_of(""),
+                    "write `chain` and `key`, both files in PEM; or `acme = [\"NAME\"]`",
+                )
+            };
+        }
+        if has(chain) || has(key) {
+            let text = "`chain` and `key` are files of yours; with `acme` nightwatt has its own: leave one out";
+            return wrong(key_of(".acme"), text);
+        }
+        if self.acme.is_none() {
+            let text = "whose certificates? Add `[tls.acme]` with `terms_agreed = true`";
+            return wrong(key_of(".acme"), text);
+        }
+        if let Some(name) = acme.iter().find(|name| !is_name(name) || !name.contains('.')) {
+            let text = format!(
+                "`{name}` is no name that an authority gives certificates for: `blog.example.org`, without a \
+                 star (that takes a proof by DNS, which is not there)"
+            );
+            return wrong(key_of(".acme"), text);
+        }
+        Ok(())
+    }
+}
+
+impl Config {
+    /// Where certificates by ACME are kept: chain and key in one file, so that both change at once.
+    pub(super) fn place_acme(&mut self) {
+        let dir = self.state_dir.join("acme");
+        let certificates = self.tls.iter_mut().flat_map(|tls| &mut tls.certificate);
+        for certificate in certificates {
+            if let Some(first) = certificate.acme.first() {
+                let file = dir.join(format!("{}.pem", first.to_ascii_lowercase()));
+                (certificate.chain, certificate.key) = (file.clone(), file);
+            }
+        }
+    }
+
+    /// How it is proved that names are ours.
+    pub(crate) fn proof(&self) -> Proof {
+        let told = self.tls.as_ref().and_then(|tls| tls.acme.as_ref()?.proof);
+        told.unwrap_or(if self.listen.is_empty() { Proof::TlsAlpn } else { Proof::Http })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(acme: &str, certificate: &str) -> Result<Config, String> {
+        let text = format!(
+            "listen = [\"0.0.0.0:80\"]\nstate_dir = \"/s\"\n[tls]\nlisten = [\"0.0.0.0:443\"]\n{acme}\n\
+             [[tls.certificate]]\n{certificate}\n[[site]]\nname = \"blog\"\norigin = \"http://a:1\"\n\
+             power.simulated = {{}}\n"
+        );
+        Config::parse(&text, "x").map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn chain_and_key_are_one_file_under_the_state_directory() {
+        let config =
+            parse("acme.terms_agreed = true", "acme = [\"Blog.example\", \"b.example\"]").unwrap();
+        assert_eq!(config.proof(), Proof::Http);
+        let tls = config.tls.unwrap();
+        assert_eq!(tls.acme.unwrap().url(), LETS_ENCRYPT);
+        let certificate = &tls.certificate[0];
+        assert_eq!(certificate.chain, PathBuf::from("/s/acme/blog.example.pem"));
+        assert_eq!(certificate.chain, certificate.key);
+    }
+
+    #[test]
+    fn what_cannot_be_got_is_said_with_its_line() {
+        let agreed = "acme.terms_agreed = true";
+        let name = "acme = [\"blog.example\"]";
+        for (acme, certificate, says) in [
+            ("acme.terms_agreed = false", name, "x:5:"),
+            ("acme = { terms_agreed = true, directory = \"http://a\" }", name, "is no directory"),
+            ("acme = { terms_agreed = true, email = \"me\" }", name, "is no address"),
+            (agreed, "acme = [\"*.example.org\"]", "x:7:"),
+            (agreed, "acme = [\"localhost\"]", "is no name"),
+            (agreed, "acme = [\"10.0.0.5\"]", "is no name"),
+            (agreed, "chain = \"c\"", "both files in PEM"),
+            (agreed, "chain = \"c\"\nkey = \"k\"\nacme = [\"a.example\"]", "leave one out"),
+            ("", name, "whose certificates"),
+        ] {
+            let said = parse(acme, certificate).unwrap_err();
+            assert!(said.contains(says), "{acme} {certificate}: {said}");
+        }
+    }
+}

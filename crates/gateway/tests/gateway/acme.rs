@@ -1,0 +1,214 @@
+//! Certificates by ACME, from Pebble, the test server of those who run Let's Encrypt.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nightwatt_gateway::config::{AcmeConfig, CertificateConfig, Proof, TlsConfig};
+
+use crate::client::get;
+use crate::origin::ok;
+use crate::origin_tls::Made;
+use crate::passthrough_programs::{has, port, run, succeeded};
+use crate::stage::{Setup, Stage, asleep};
+
+const NAME: &str = "blog.example.org";
+
+/// Pebble, and a DNS server that knows this machine by every name; both end with it.
+struct Authority {
+    children: Vec<Child>,
+    /// The certificate of its own server.
+    own: Made,
+    at: SocketAddr,
+    management: SocketAddr,
+    dir: tempfile::TempDir,
+}
+
+impl Drop for Authority {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Before it is looked again; false.
+fn pause() -> bool {
+    std::thread::sleep(Duration::from_millis(50));
+    false
+}
+
+fn free() -> SocketAddr {
+    port().1
+}
+
+impl Authority {
+    /// It gives certificates for so many seconds, and looks for proofs at these ports. None if it is not
+    /// here.
+    fn start(http: SocketAddr, tls: SocketAddr, seconds: u64) -> Option<Self> {
+        let place = std::env::var_os("PEBBLE").map(PathBuf::from);
+        let program = |name: &str| place.as_ref().map_or(name.into(), |place| place.join(name));
+        if place.is_none() && !has("pebble") || !has("curl") {
+            eprintln!("skipped: no pebble here; `PEBBLE=$(tools/pebble)` builds it");
+            return None;
+        }
+        let own = Made::new("DNS:localhost", "10")?;
+        let [at, management, dns] = [free(), free(), free()];
+        let dir = tempfile::tempdir().unwrap();
+        let config = serde_json::json!({ "pebble": {
+            "listenAddress": at.to_string(),
+            "managementListenAddress": management.to_string(),
+            "certificate": own.chain(),
+            "privateKey": own.key(),
+            "httpPort": http.port(),
+            "tlsPort": tls.port(),
+            "domainBlocklist": ["blocked.example.org"],
+            "retryAfter": { "authz": 1, "order": 1 },
+            "profiles": { "default": { "description": "short", "validityPeriod": seconds } },
+        }});
+        let path = dir.path().join("pebble.json");
+        std::fs::write(&path, config.to_string()).unwrap();
+        let mut names = Command::new(program("pebble-challtestsrv"));
+        let off = ["-http01", "", "-https01", "", "-tlsalpn01", "", "-doh", "", "-defaultIPv6", ""];
+        names.args(off).args(["-dns01", &dns.to_string()]);
+        names.args(["-management", &free().to_string()]);
+        let mut pebble = Command::new(program("pebble"));
+        pebble.args(["-dnsserver", &dns.to_string(), "-config"]).arg(&path);
+        // It asks in any order, at once, and refuses a twentieth of all that is well-formed.
+        pebble.env("PEBBLE_VA_NOSLEEP", "1");
+        let children = [names, pebble].map(|mut it| {
+            let mut file = std::fs::File::options();
+            let log = file.create(true).append(true).open(dir.path().join("log")).unwrap();
+            it.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
+        });
+        let authority = Self { children: children.into(), own, at, management, dir };
+        for at in [at, management] {
+            let up = || std::net::TcpStream::connect(at).is_ok();
+            assert!((0..600).any(|_| up() || pause()), "{}", authority.log());
+        }
+        Some(authority)
+    }
+
+    /// The site by TLS, with certificates of this authority for these names.
+    fn gives(&self, setup: Setup, ports: [SocketAddr; 2], proof: Proof, names: &[&str]) -> Setup {
+        let acme = AcmeConfig {
+            directory: format!("https://localhost:{}/dir", self.at.port()),
+            terms_agreed: true,
+            email: Some("me@example.org".to_owned()),
+            proof: Some(proof),
+            ca: Some(self.own.chain()),
+        };
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let [http, tls] = ports;
+        setup.with(move |config| {
+            let file = config.state_dir.join("acme").join(format!("{}.pem", names[0]));
+            let certificate = CertificateConfig { chain: file.clone(), key: file, acme: names };
+            config.listen = vec![http];
+            let (listen, certificate) = (vec![tls], vec![certificate]);
+            config.tls = Some(TlsConfig { listen, port: None, certificate, acme: Some(acme) });
+        })
+    }
+
+    /// What a client sees that believes this authority.
+    async fn page(&self, stage: &Stage) -> Result<String, String> {
+        let root = self.dir.path().join("root.pem");
+        let mut curl = Command::new("curl");
+        curl.args(["-sSk", "-o"]).arg(&root);
+        succeeded(
+            &run({
+                curl.arg(format!("https://{}/roots/0", self.management));
+                curl
+            })
+            .await,
+        );
+        let port = stage.tls_address().port();
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "--resolve", &format!("{NAME}:{port}:127.0.0.1"), "--cacert"]).arg(root);
+        curl.arg(format!("https://{NAME}:{port}/"));
+        let output = run(curl).await;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+}
+
+/// Waits for it, no longer than a minute.
+async fn eventually(what: &str, authority: &Authority, stage: &Stage, so: impl Fn() -> bool) {
+    for _ in 0..1200 {
+        if so() {
+            return;
+        }
+        stage.clock.sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{what}: {:?}\n{}", stage.tls(), authority.log());
+}
+
+fn problem(stage: &Stage) -> Option<String> {
+    stage.tls().certificates.remove(0).problem
+}
+
+fn got(proof: Proof) {
+    let ports = [free(), free()];
+    let Some(authority) = Authority::start(ports[0], ports[1], 12) else { return };
+    let setup = authority.gives(asleep().real(), ports, proof, &[NAME, "www.example.org"]);
+    let setup = setup.site(|site| site.redirect_to_https = true);
+    setup.play(async |stage| {
+        stage.origin.says(ok("page"));
+        assert!(authority.page(stage).await.unwrap_err().contains("certificate"));
+        eventually("a certificate", &authority, stage, || problem(stage).is_none()).await;
+        assert_eq!(stage.commands(), (0, 0), "no proof wakes anybody");
+        let first = stage.tls().certificates[0].not_after;
+        let mut names = stage.tls().certificates.remove(0).names;
+        names.sort();
+        assert_eq!(names, [NAME, "www.example.org"]);
+        assert_eq!(authority.page(stage).await.as_deref(), Ok("page"));
+        eventually("another one", &authority, stage, || {
+            stage.tls().certificates[0].not_after > first
+        })
+        .await;
+        assert_eq!(authority.page(stage).await.as_deref(), Ok("page"));
+        assert_eq!(problem(stage), None);
+    });
+}
+
+#[test]
+fn a_certificate_is_got_and_renewed_while_the_server_sleeps_by_a_proof_in_plain_http() {
+    got(Proof::Http);
+}
+
+#[test]
+fn a_certificate_is_got_and_renewed_by_a_proof_in_a_handshake() {
+    got(Proof::TlsAlpn);
+}
+
+#[test]
+fn a_name_that_does_not_lead_here_is_told_with_what_the_authority_saw() {
+    let [http, tls, elsewhere] = [free(), free(), free()];
+    let Some(authority) = Authority::start(elsewhere, tls, 3600) else { return };
+    authority.gives(asleep().real(), [http, tls], Proof::Http, &[NAME]).play(async |stage| {
+        let seen = || problem(stage).is_some_and(|it| it.contains(&format!("{NAME}: ")));
+        eventually("what it saw", &authority, stage, seen).await;
+        let said = problem(stage).unwrap();
+        assert!(said.contains("connection refused"), "{said}");
+    });
+}
+
+#[test]
+fn what_an_authority_refuses_is_told_and_plain_http_goes_on() {
+    let ports = [free(), free()];
+    let Some(authority) = Authority::start(ports[0], ports[1], 3600) else { return };
+    let names = ["blocked.example.org"];
+    let setup = authority.gives(asleep().real(), ports, Proof::Http, &names);
+    setup.play(async |stage| {
+        let is_told = || problem(stage).is_some_and(|it| it.contains("no new one was got"));
+        eventually("the refusal", &authority, stage, is_told).await;
+        let said = problem(stage).unwrap();
+        assert!(said.contains("blocklist") || said.contains("policy"), "{said}");
+        assert_eq!(stage.ask(get("/")).await.status, 200);
+    });
+}
