@@ -13,9 +13,9 @@ use crate::config::AcmeConfig;
 /// The account that is kept in this folder; a new one if there is none with this authority.
 pub(super) async fn open(acme: &AcmeConfig, dir: &Path) -> Result<Account, Failed> {
     let url = acme.url();
-    let name: String =
-        Sha256::digest(url).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    let path = dir.join(format!("account-{name}.json"));
+    let digest = Sha256::digest(url);
+    let name = digest.first_chunk().map_or(0, |first| u64::from_be_bytes(*first));
+    let path = dir.join(format!("account-{name:016x}.json"));
     let failed = |error| Failed::file(&path, error);
     match std::fs::read(&path) {
         Ok(text) => {
