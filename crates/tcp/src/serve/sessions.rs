@@ -21,7 +21,7 @@ struct Session {
 #[derive(Debug)]
 pub(super) struct Sessions {
     known: Vec<Session>,
-    /// A ring: the oldest is overwritten.
+    /// A ring: the oldest is overwritten, but by a session of its own, whose first ones are asked for.
     records: Vec<(u64, ServerRecord)>,
     next: usize,
 }
@@ -62,7 +62,9 @@ impl Sessions {
     pub(super) fn end(&mut self, id: u64, record: &ServerRecord, now: Mono) {
         if self.records.len() < self.records.capacity() {
             self.records.push((id, *record));
-        } else if let Some(oldest) = self.records.get_mut(self.next) {
+        } else if let Some(oldest) = self.records.get_mut(self.next)
+            && oldest.0 != id
+        {
             *oldest = (id, *record);
             self.next = (self.next + 1) % self.records.len();
         }
@@ -143,15 +145,35 @@ mod tests {
         let report = sessions.report(7).unwrap();
         assert_eq!((report.accepted, report.completed, report.failed, report.open), (3, 2, 1, 0));
         assert_eq!(report.bytes, 30);
-        // Of six records the ring has the last four: two of each session.
-        assert_eq!((sessions.count(7, 10), sessions.count(7, 1)), (2, 1));
-        let (next, first) = sessions.record(7, 0);
-        let (end, second) = sessions.record(7, next);
-        let mut numbers = [first.number, second.number];
-        numbers.sort_unstable();
-        assert_eq!(numbers, [1, 2]);
+        // There is room for four of six records: the last of 8 has taken the place of the first of 7.
+        assert_eq!((sessions.count(7, 10), sessions.count(8, 10), sessions.count(8, 1)), (1, 3, 1));
+        let (end, only) = sessions.record(7, 0);
+        assert_eq!(only.number, 1);
         assert_eq!(sessions.record(7, end).1.number, ServerRecord::GONE);
         assert_eq!(sessions.report(9), None);
+    }
+
+    #[test]
+    fn a_session_keeps_its_first_records_however_many_follow_and_takes_the_place_of_older_ones() {
+        let mut sessions = Sessions::new(3);
+        let numbers = |sessions: &Sessions, id| {
+            let mut all = Vec::new();
+            let (mut from, mut found) = sessions.record(id, 0);
+            while found.number != ServerRecord::GONE {
+                all.push(found.number);
+                (from, found) = sessions.record(id, from);
+            }
+            all.sort_unstable();
+            all
+        };
+        for id in [7, 8] {
+            for number in 0..100 {
+                sessions.begin(id, Mono::ZERO);
+                sessions.end(id, &record(number, None), Mono::ZERO);
+            }
+            assert_eq!(numbers(&sessions, id), [0, 1, 2]);
+        }
+        assert_eq!(numbers(&sessions, 7), Vec::<u32>::new());
     }
 
     #[test]

@@ -307,15 +307,11 @@ fn keep(
     if run.failed > 0 && run.completed == 0 {
         return Outcome::Failed("all connections failed".to_owned());
     }
-    let figures = run.figures;
+    let (figures, lacks) = (run.figures, run.lacks(main));
     report.runs.push(PairedRun { block: step.block, state, run });
     let known = FIGURES.iter().filter_map(|it| Some((it.name, figures.get(it.name)?)));
     let known = known.filter(|(_, value)| value.is_finite());
     let all: std::collections::BTreeMap<String, f64> =
         known.map(|(name, value)| (name.to_owned(), value)).collect();
-    if all.contains_key(main) {
-        Outcome::Figures(all)
-    } else {
-        Outcome::Failed(format!("no {main}: nothing here tells it"))
-    }
+    if all.contains_key(main) { Outcome::Figures(all) } else { Outcome::Failed(lacks) }
 }

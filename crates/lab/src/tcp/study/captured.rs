@@ -266,11 +266,15 @@ impl CaptureBooks {
         let sum = |of: fn(&Self) -> u64| all.iter().map(|it| of(it)).sum::<u64>();
         let whole = all.iter().filter(|it| it.is_whole).count();
         let agreeing = all.iter().filter(|it| it.is_whole && it.disagreements.is_empty()).count();
+        let unknown = match sum(|it| it.unknown) {
+            0 => String::new(),
+            some => format!(" ({some} of which it tells nothing)"),
+        };
         let mut text = format!(
-            "captured {} packets in {} runs, {agreeing} of {whole} whole ones agree; {} of {} connections equal \
-             to TCP_INFO, {} segments sent again",
+            "captured {} packets in {}, {agreeing} of {whole} whole ones agree; {} of {} connections equal to \
+             TCP_INFO{unknown}, {} segments sent again",
             sum(|it| it.packets),
-            all.len(),
+            if all.len() == 1 { "1 run".to_owned() } else { format!("{} runs", all.len()) },
             sum(|it| it.equal),
             sum(|it| it.compared),
             sum(|it| it.retransmitted_segments.capture),
@@ -377,7 +381,7 @@ mod tests {
         assert!(!of_part.is_whole && of_part.disagreements.is_empty(), "{of_part:?}");
         assert_eq!(
             CaptureBooks::text([&of_part].into_iter()).unwrap(),
-            "captured 140 packets in 1 runs, 0 of 0 whole ones agree; 0 of 0 connections equal to TCP_INFO, 0 segments sent again, 0 of 90 frames lost, 9 on purpose"
+            "captured 140 packets in 1 run, 0 of 0 whole ones agree; 0 of 0 connections equal to TCP_INFO, 0 segments sent again, 0 of 90 frames lost, 9 on purpose"
         );
         // Frames that are joined on their way are fewer where they arrive.
         let joined = books(&captured(100), &counted(0, 9, 0), &fetched(""), true);

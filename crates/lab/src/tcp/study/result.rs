@@ -166,6 +166,16 @@ pub struct Run {
     pub kernel_time: Option<KernelTimeReport>,
 }
 
+impl Run {
+    /// Why a figure is not known.
+    pub(in crate::tcp) fn lacks(&self, figure: &str) -> String {
+        if self.figures.get("goodput") == Some(0.0) {
+            return format!("no {figure}: nothing came over the link in {:.1} s", self.seconds);
+        }
+        format!("no {figure}: nothing here tells it")
+    }
+}
+
 /// Does a model say so?
 pub(super) fn is_modelled(channel: &ChannelRecord) -> bool {
     !matches!(channel.provenance, Provenance::Measured { .. })
@@ -370,10 +380,11 @@ impl ScenarioReport {
             return Outcome::Failed("all connections failed".to_owned());
         }
         let value = run.figures.get(main).filter(|value| value.is_finite());
+        let lacks = run.lacks(main);
         self.cells[cell].ran(run);
         match value {
             Some(value) => Outcome::Figures([(main.to_owned(), value)].into()),
-            None => Outcome::Failed(format!("no {main}: nothing here tells it")),
+            None => Outcome::Failed(lacks),
         }
     }
 

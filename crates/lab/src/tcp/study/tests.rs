@@ -78,3 +78,19 @@ fn cpus_that_choose_their_frequency_are_told_and_fixed_ones_are_not() {
     let fixed = [("lowest frequency kHz", "2000000"), ("highest frequency kHz", "2000000")];
     assert_eq!(of(&[&[("governor", "performance")][..], &fixed].concat()), None);
 }
+
+#[test]
+fn a_run_over_which_nothing_came_is_told_as_such() {
+    let run = |goodput| result::Run {
+        seconds: 2.04,
+        completed: 0,
+        failed: 0,
+        congestion: None,
+        figures: figures::Figures { goodput: Some(goodput), ..figures::Figures::default() },
+        disagreements: Vec::new(),
+        capture: None,
+        kernel_time: None,
+    };
+    assert_eq!(run(0.0).lacks("lifetime"), "no lifetime: nothing came over the link in 2.0 s");
+    assert_eq!(run(1e6).lacks("energy"), "no energy: nothing here tells it");
+}
