@@ -35,6 +35,7 @@ impl Drop for Authority {
 }
 
 /// Before it is looked again; false.
+#[expect(clippy::disallowed_methods, reason = "a program of others begins in real time")]
 fn pause() -> bool {
     std::thread::sleep(Duration::from_millis(50));
     false
