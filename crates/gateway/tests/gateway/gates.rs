@@ -1,7 +1,6 @@
 //! The real proxies with a gate, in the configurations of docs/gates: a server that is a process sleeps
 //! behind each of them.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
