@@ -398,8 +398,7 @@ impl<S: Storage> Log<S> {
             return Err(error);
         }
         self.shared.index().segments.insert(number, Segment { salt, length: PAGE });
-        let current =
-            Current { number, salt, end: PAGE, synced: PAGE, batch: PAGE, counted: 0 };
+        let current = Current { number, salt, end: PAGE, synced: PAGE, batch: PAGE, counted: 0 };
         Ok(*self.current.insert(current))
     }
 

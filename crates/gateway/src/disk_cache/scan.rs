@@ -94,7 +94,10 @@ pub(super) fn scan<S: Storage>(
                 if !damaged {
                     continue;
                 }
-                tracing::warn!(segment = number, "the disk cache is damaged: what is older is dropped");
+                tracing::warn!(
+                    segment = number,
+                    "the disk cache is damaged: what is older is dropped"
+                );
             }
             Ok(None) => tracing::warn!(
                 segment = number,

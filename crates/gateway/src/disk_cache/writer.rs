@@ -154,9 +154,7 @@ async fn look(gateway: &Gateway, is_last: bool) {
         }
     }
     // What is newer than what the disk has, then what is never to be lost, then what is asked for most.
-    found.sort_by_key(|it| {
-        std::cmp::Reverse((it.is_newer, it.is_pinned, it.popularity))
-    });
+    found.sort_by_key(|it| std::cmp::Reverse((it.is_newer, it.is_pinned, it.popularity)));
     let too_long = disk.write_all(&found).await;
     let forgotten = {
         let mut index = disk.shared.index();
@@ -192,7 +190,8 @@ impl Worth {
     /// As it is handed over, unless it has left the memory.
     fn as_new(&self) -> Option<New> {
         let Self { name, popularity, .. } = self;
-        let (store, key, object) = (Arc::clone(&self.store), self.key.clone(), self.object.upgrade()?);
+        let (store, key, object) =
+            (Arc::clone(&self.store), self.key.clone(), self.object.upgrade()?);
         let stored = &object.stored;
         let selecting = stored.selecting().iter();
         let meta = Meta {

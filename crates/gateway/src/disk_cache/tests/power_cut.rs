@@ -75,7 +75,8 @@ impl Disk {
 
 /// A file of which a part was on the disk, and of the rest any sector may be.
 fn torn(platter: &Platter, number: u64, live: &[u8], dice: &mut Dice) -> Vec<u8> {
-    let (synced, left) = (platter.synced.get(&number).map_or(&[][..], Vec::as_slice), &platter.left);
+    let (synced, left) =
+        (platter.synced.get(&number).map_or(&[][..], Vec::as_slice), &platter.left);
     let length =
         synced.len() + dice.below((live.len() - synced.len().min(live.len())) as u64 + 1) as usize;
     let mut file = synced.to_vec();
