@@ -25,12 +25,18 @@ pub(super) struct Connection {
 /// The kernel counts these times in steps of up to 10 ms.
 const STEP: Duration = Duration::from_millis(10);
 
+/// An end that has nothing to answer yet confirms what came after so long at most.
+const CONFIRMS: Duration = Duration::from_millis(100);
+
 impl Connection {
-    /// Something was asked, and nothing has come since. What was asked in the very step in which the
-    /// answer before it came was confirmed without one.
-    fn owes_an_answer(&self) -> bool {
-        let is_confirmed = self.sent == self.received && self.confirmed + STEP <= self.received;
-        self.unanswered || self.sent < self.received || is_confirmed
+    /// Something was asked, and nothing has come since; nothing if that cannot be told.
+    fn owes_an_answer(&self, look: Duration) -> Option<bool> {
+        if self.unanswered || self.sent != self.received {
+            return Some(self.unanswered || self.sent < self.received);
+        }
+        // In the same step: what was asked after the answer to something else was confirmed without one.
+        // Later the kernel's own looks whether the other end is there are confirmed too.
+        (self.received < look + CONFIRMS).then(|| self.confirmed + STEP <= self.received)
     }
 }
 
@@ -74,9 +80,7 @@ impl Traffic {
             let moved = connection.sent.min(connection.received) < ago.look;
             let looks = known.looks << 1 | u8::from(moved);
             let was_let_through = connection.sent + slack >= ago.let_through;
-            // While it is idle, the kernel's own looks whether the other end is there are confirmed too.
-            let is_new = looks & 0b11 != 0 || connection.sent != connection.received;
-            let owes = if is_new { connection.owes_an_answer() } else { known.is_owed };
+            let owes = connection.owes_an_answer(ago.look).unwrap_or(known.is_owed);
             let is_sent = known.is_owed && connection.received >= ago.look;
             let is_owed = owes && (was_let_through || is_sent);
             self.known.insert(connection.cookie, Known { looks, is_owed });
@@ -169,7 +173,7 @@ mod tests {
     fn uploads_and_websockets_count_while_something_moves() {
         assert_eq!(ends(|second| (0, second)), None);
         // In bursts, and until it is answered, however long that takes.
-        assert_eq!(ends(|second| (second % 50, second)), None);
+        assert_eq!(ends(|second| (second % 50, second + 1)), None);
         assert_eq!(ends(|second| (second % 10, second % 7)), None);
         // Answered after ten minutes.
         let last = |second: u64| second.saturating_sub(600);
