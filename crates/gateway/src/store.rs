@@ -312,9 +312,9 @@ impl Store {
         let id = variant(object.stored.selecting().iter());
         if let Some(disk) = &self.disk {
             // A confirmed answer has the body that it had, which may have been written since it came.
-            let same = replaced.iter().find(|it| it.body.as_ptr() == object.body.as_ptr());
-            let body = same.and_then(|it| disk.body(key, id).or(it.body_on_disk));
-            object.body_on_disk = body;
+            let has_it = |it: &&Arc<Object>| it.body.as_ptr() == object.body.as_ptr();
+            let confirmed = replaced.iter().find(has_it);
+            object.body_on_disk = confirmed.and_then(|it| disk.body(key, id).or(it.body_on_disk));
         }
         kept.push(Arc::new(object));
         self.keep(books, key, kept);

@@ -53,7 +53,7 @@ struct Event {
 
 /// What is at a place.
 enum There {
-    Record(Event),
+    Record(Box<Event>),
     /// A record whose body runs past the end: nothing can be behind it.
     Torn,
     /// Zeros to the end of the page, as there are behind a batch.
@@ -163,7 +163,7 @@ impl<S: Storage> Scan<'_, S> {
                     }
                     at += event.head.length();
                     events.end = at;
-                    events.all.push(event);
+                    events.all.push(*event);
                     continue;
                 }
                 There::Torn => break,
@@ -210,7 +210,7 @@ impl<S: Storage> Scan<'_, S> {
             return Ok(There::Torn);
         }
         let said = Said::read(head.kind, &bytes[HEAD..]);
-        Ok(said.map_or(nothing, |said| There::Record(Event { at, head, said })))
+        Ok(said.map_or(nothing, |said| There::Record(Box::new(Event { at, head, said }))))
     }
 
     /// Where the next record may begin. What is read is added to `searched`.

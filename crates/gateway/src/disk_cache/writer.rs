@@ -217,7 +217,7 @@ async fn worth_writing(store: &Arc<Store>, disk: &SiteDisk) -> Vec<Worth> {
         let mut looked_at = 0;
         for (key, object) in all.by_ref().take(LOOKED_AT) {
             looked_at += 1;
-            found.extend(worth(store, disk, key, object));
+            found.extend(worth(store, disk, key, &object));
         }
         if looked_at < LOOKED_AT {
             return found;
@@ -226,7 +226,12 @@ async fn worth_writing(store: &Arc<Store>, disk: &SiteDisk) -> Vec<Worth> {
     }
 }
 
-fn worth(store: &Arc<Store>, disk: &SiteDisk, key: CacheKey, object: Arc<Object>) -> Option<Worth> {
+fn worth(
+    store: &Arc<Store>,
+    disk: &SiteDisk,
+    key: CacheKey,
+    object: &Arc<Object>,
+) -> Option<Worth> {
     let (name, id) = (disk.name(&key), variant(object.stored.selecting().iter()));
     let popularity = object.popularity.get();
     let mut index = disk.cache.shared.index();
@@ -249,7 +254,7 @@ fn worth(store: &Arc<Store>, disk: &SiteDisk, key: CacheKey, object: Arc<Object>
         key,
         name,
         id,
-        object: Arc::downgrade(&object),
+        object: Arc::downgrade(object),
         bytes: FIELDS + body,
         popularity,
         is_newer,
