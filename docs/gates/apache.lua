@@ -9,7 +9,8 @@ local told = { "User-Agent", "Accept", "Referer", "Sec-Fetch-Dest" }
 http.TIMEOUT = 130 -- more than nightwatt's `limits.hold`
 
 function ask(r)
-  if r.unparsed_uri:find("/.nightwatt/", 1, true) == 1 then
+  -- Not `unparsed_uri`: `/.nightwatt/../page` goes to the server.
+  if r.uri:find("/.nightwatt/", 1, true) == 1 then
     return apache2.DECLINED
   end
   local headers = {

@@ -31,6 +31,10 @@ sub vcl_recv {
         return (pass);
     }
     set req.backend_hint = blog;
+    # By itself Varnish would pipe methods that it does not know, past the question.
+    if (req.method != "GET" && req.method != "HEAD") {
+        return (pass);
+    }
 }
 
 # What Varnish has not, only the server has: may the request go there? It is asked by a request of its

@@ -418,7 +418,7 @@ fn purge_all(gateway: &Gateway, name: Option<&str>) -> Result<Purged, String> {
         return Ok(purged);
     }
     for site in &gateway.sites {
-        purged.add(site.store.purge(&Purge::All));
+        purged.resources += site.store.purge_untold();
     }
     // The disk may know sites that the configuration does not.
     purged.from_disk.extend(gateway.disk.as_ref().map(|disk| disk.purge_all()));

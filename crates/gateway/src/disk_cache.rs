@@ -131,6 +131,12 @@ impl DiskCache {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
+    /// What is there.
+    #[cfg(test)]
+    pub(crate) fn index(&self) -> std::sync::MutexGuard<'_, index::Index> {
+        self.shared.index()
+    }
+
     fn give(&self, job: Job) {
         if let Some(jobs) = &*self.jobs.lock().unwrap_or_else(PoisonError::into_inner) {
             // It ends only with this end.
@@ -148,10 +154,13 @@ impl DiskCache {
         Forgotten(Some((settled, self.clock.clone())))
     }
 
-    /// Forgets everything.
+    /// Forgets everything, of whatever site. What is in memory must have been forgotten before: else it
+    /// might be written again.
     pub(crate) fn purge_all(&self) -> Forgotten {
-        let names = self.shared.index().forget_all(|_| true);
-        self.tell(names)
+        self.shared.index().forget_all(|_| true);
+        let (done, settled) = oneshot::channel();
+        self.give(Job::Clear(done));
+        Forgotten(Some((settled, self.clock.clone())))
     }
 
     /// How it is.
@@ -258,9 +267,21 @@ impl SiteDisk {
         Name::new(&self.site, key.as_str())
     }
 
-    /// A newer answer has been stored in memory; gives where the body of the older one lies.
-    pub(crate) fn outdate(&self, key: &CacheKey, id: u64) -> Option<Body> {
-        self.cache.shared.index().outdate(&self.name(key), id)
+    /// Where the body of an answer lies.
+    pub(crate) fn body(&self, key: &CacheKey, id: u64) -> Option<Body> {
+        let index = self.cache.shared.index();
+        index.get(&self.name(key)).iter().find(|it| it.id == id).map(|it| it.body)
+    }
+
+    /// A newer answer has been stored in memory.
+    pub(crate) fn outdate(&self, key: &CacheKey, id: u64) {
+        self.cache.shared.index().outdate(&self.name(key), id);
+    }
+
+    /// Is this still what is there?
+    pub(crate) fn still_has(&self, key: &CacheKey, variant: &Variant) -> bool {
+        let index = self.cache.shared.index();
+        index.get(&self.name(key)).iter().any(|it| it.record == variant.record)
     }
 
     /// Forgets some.
@@ -275,15 +296,28 @@ impl SiteDisk {
         self.cache.tell(names)
     }
 
-    /// Forgets what the operator wants forgotten; gives the names, too.
+    /// Forgets what the operator wants forgotten; gives the keys, too. What is in memory must have been
+    /// forgotten before: else it might be written again.
     pub(crate) fn purge(&self, purge: &Purge) -> (Vec<String>, Forgotten) {
+        let names = self.take_out(purge);
+        (self.keys(&names), self.cache.tell(names))
+    }
+
+    /// The same without the disk being told: by [`DiskCache::purge_all`] it will be.
+    pub(crate) fn purge_untold(&self) -> (Vec<String>, Forgotten) {
+        (self.keys(&self.take_out(&Purge::All)), Forgotten::nothing())
+    }
+
+    fn take_out(&self, purge: &Purge) -> Vec<Name> {
         let is_meant = |name: &Name| {
             let key = name.key_in(&self.site).and_then(canonical);
             key.is_some_and(|key| purge.covers(&key))
         };
-        let names = self.cache.shared.index().forget_all(is_meant);
-        let keys = names.iter().filter_map(|name| name.key_in(&self.site)).map(str::to_owned);
-        (keys.collect(), self.cache.tell(names))
+        self.cache.shared.index().forget_all(is_meant)
+    }
+
+    fn keys(&self, names: &[Name]) -> Vec<String> {
+        names.iter().filter_map(|name| name.key_in(&self.site)).map(str::to_owned).collect()
     }
 
     /// Is there anything under this key, as far as the time can be trusted? A clock that stands before the

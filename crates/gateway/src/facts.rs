@@ -251,28 +251,33 @@ fn client(config: &Config, peer: IpAddr, trusted: bool, headers: &HeaderMap) -> 
     if !trusted {
         return peer.to_canonical();
     }
-    let fields = headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
-    spoken_for(config, peer, fields)
+    spoken_for(config, peer, headers.get_all(FORWARDED_FOR).iter().map(HeaderValue::as_bytes))
 }
 
-/// The same, of the fields that a proxy that is believed has sent.
+/// The same, of the fields that a proxy that is believed has sent. What lies in front of something else
+/// than an address is nobody's word: a client may have sent it.
 pub(crate) fn spoken_for<'a>(
     config: &Config,
     peer: IpAddr,
-    fields: impl Iterator<Item = &'a str>,
+    fields: impl Iterator<Item = &'a [u8]>,
 ) -> IpAddr {
-    let listed: Vec<IpAddr> =
-        fields.flat_map(|field| field.split(',')).filter_map(|it| it.trim().parse().ok()).collect();
-    let believed = |address: &&IpAddr| {
-        config.trusted_proxies.iter().any(|network| network.contains(**address))
-    };
-    listed
-        .iter()
-        .rev()
-        .find(|it| !believed(it))
-        .or(listed.first())
-        .map_or(peer, |it| *it)
-        .to_canonical()
+    let believed =
+        |address: &IpAddr| config.trusted_proxies.iter().any(|network| network.contains(*address));
+    let listed = fields.flat_map(|field| field.split(|byte| *byte == b','));
+    let listed: Vec<&[u8]> = listed.filter(|it| !it.trim_ascii().is_empty()).collect();
+    let mut client = peer;
+    for address in listed.iter().rev().map_while(|it| address(it)) {
+        client = address;
+        if !believed(&address) {
+            break;
+        }
+    }
+    client.to_canonical()
+}
+
+/// An address as `X-Forwarded-For` lists it.
+pub(crate) fn address(text: &[u8]) -> Option<IpAddr> {
+    std::str::from_utf8(text.trim_ascii()).ok()?.parse().ok()
 }
 
 /// What keys in the cache begin with.
@@ -291,4 +296,30 @@ pub(crate) fn is_plain_id(id: &str) -> bool {
     let plain =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
     (1..=128).contains(&id.len()) && id.bytes().all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_client_is_the_last_address_that_is_nobodys_proxy_and_bytes_before_it_change_nothing() {
+        let text = "listen = [\"127.0.0.1:0\"]\ntrusted_proxies = [\"10.0.0.0/8\"]\n[[site]]\nname = \"a\"\n\
+                    origin = \"http://a:1\"\npower.simulated = {}\n";
+        let config = Config::parse(text, "test").unwrap_or_else(|error| panic!("{error}"));
+        let peer: IpAddr = "10.0.0.1".parse().unwrap();
+        for (fields, client) in [
+            (&[&b"203.0.113.9"[..]][..], "203.0.113.9"),
+            (&[b"\xff, 203.0.113.9"], "203.0.113.9"),
+            (&[b"\xff", b"203.0.113.9, 10.0.0.2"], "203.0.113.9"),
+            (&[b"198.51.100.1, 203.0.113.9 , 10.0.0.2"], "203.0.113.9"),
+            (&[b"10.0.0.3, 10.0.0.2"], "10.0.0.3"),
+            (&[b"198.51.100.1, unknown"], "10.0.0.1"),
+            (&[b"198.51.100.1, \xff, 10.0.0.2"], "10.0.0.2"),
+            (&[], "10.0.0.1"),
+        ] {
+            let found = spoken_for(&config, peer, fields.iter().copied());
+            assert_eq!(found.to_string(), client, "{fields:?}");
+        }
+    }
 }

@@ -10,11 +10,12 @@
 
 mod question;
 mod refusal;
+mod traffic;
 mod wire;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -29,7 +30,9 @@ use nightwatt_model::time::Mono;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 
+use self::question::Wrong;
 use self::refusal::Refusal;
+use self::traffic::{Ago, Connection, LOOKS, Traffic};
 use crate::access::Answered;
 use crate::answers;
 use crate::body::Answer;
@@ -49,7 +52,7 @@ const REFUSAL: HeaderName = HeaderName::from_static("nightwatt-refusal");
 /// Requests that the gate has let through: nobody says when they end.
 ///
 /// All of them are one exchange with the server, which ends when the last one has been let through for a
-/// while and nothing moves on this machine's connections to the server. (An exchange for each would be as
+/// while and none is under way on this machine's connections to the server ([`Traffic`]). (An exchange for each would be as
 /// many as there are requests in that time.)
 #[derive(Debug, Default)]
 pub(crate) struct Presence {
@@ -102,29 +105,28 @@ pub(crate) async fn watch(mut live: Live, name: Arc<str>, presence: Arc<Presence
     let mut quiet = Duration::ZERO;
     loop {
         presence.begun.notified().await;
-        let mut moved = Mono::ZERO;
+        let mut traffic = Traffic::default();
+        let mut looked = clock.now().mono;
         loop {
             let gateway = live.now();
             let Some((_, site)) = gateway.site_named(&name) else { return };
             quiet = gateway.config.gate.as_ref().map_or(quiet, |gate| gate.quiet);
-            let last = presence.last();
-            let until = last.max(moved) + quiet;
-            let now = clock.now().mono;
-            if now < until {
-                drop(gateway);
-                tokio::select! {
-                    () = clock.sleep_until(until) => {}
-                    // It may be another time.
-                    () = live.changed() => {}
-                }
-                continue;
-            }
             // With virtual time the kernel's has nothing to do.
-            let silence = if clock.is_virtual() { None } else { silence(site).await };
-            match silence.filter(|silence| *silence < quiet) {
-                Some(silence) => moved = now - silence,
-                None if presence.end(last) => break,
-                None => {}
+            let connections = if clock.is_virtual() { Vec::new() } else { connections(site).await };
+            let (last, now) = (presence.last(), clock.now().mono);
+            let ago = Ago { look: now.since(looked), let_through: now.since(last) };
+            looked = now;
+            let is_busy = traffic.look(&connections, ago, quiet);
+            if now >= last + quiet && !is_busy && presence.end(last) {
+                break;
+            }
+            drop(gateway);
+            let next =
+                if clock.is_virtual() { presence.last() + quiet } else { now + quiet / LOOKS };
+            tokio::select! {
+                () = clock.sleep_until(next) => {}
+                // It may be another time.
+                () = live.changed() => {}
             }
         }
     }
@@ -138,16 +140,23 @@ pub(crate) fn take_over(gateway: &Gateway, site: &Site) {
     let_through(gateway, site, Exchange::begun(&site.supervisor, class), class);
 }
 
-/// How long nothing has moved on connections from this machine to the server of a site; nothing if there
-/// are none.
-async fn silence(site: &Site) -> Option<Duration> {
-    let authority = site.origin.authority();
-    let addresses: Vec<SocketAddr> = tokio::net::lookup_host(authority).await.ok()?.collect();
+/// Connections from this machine to the server of a site.
+async fn connections(site: &Site) -> Vec<Connection> {
+    static SAID: Once = Once::new();
+    let Ok(addresses) = tokio::net::lookup_host(site.origin.authority()).await else {
+        return Vec::new();
+    };
     // It is a question to this kernel alone, which answers at once.
-    let silences = wire::silences(&addresses).inspect_err(
-        |error| tracing::debug!(%error, "the kernel does not tell of its connections"),
-    );
-    silences.ok()?.into_iter().min()
+    wire::connections(&addresses.collect::<Vec<_>>()).unwrap_or_else(|error| {
+        SAID.call_once(|| {
+            tracing::warn!(
+                %error,
+                "the kernel does not tell of its connections (sock_diag): what goes through the gate \
+                 counts for `gate.quiet`, however long it takes"
+            );
+        });
+        Vec::new()
+    })
 }
 
 /// A connection of a proxy that asks.
@@ -256,9 +265,14 @@ async fn ask(
 ) -> Response<Answer> {
     let told = match question::read(parts) {
         Ok(told) => told,
-        Err(text) => {
+        Err(Wrong::Proxy(text)) => {
             tracing::warn!(%peer, "a proxy asked in a way that cannot be answered: {text}");
             return answers::sentence(StatusCode::INTERNAL_SERVER_ERROR, text);
+        }
+        Err(Wrong::Client(text)) => {
+            // Anybody may send that: it fills no log.
+            tracing::debug!(%peer, "a proxy asked about what is no request: {text}");
+            return answers::sentence(StatusCode::BAD_REQUEST, text);
         }
     };
     let (now, number) = (gateway.clock.now(), Supervisor::next_id());

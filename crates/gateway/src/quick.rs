@@ -182,8 +182,6 @@ impl Client {
     fn meet(&mut self, head: &Head<'_, '_>) {
         if self.is_proxy {
             let fields = head.values(FORWARDED_FOR_NAME);
-            let fields =
-                fields.filter_map(|it| std::str::from_utf8(it).ok().filter(|it| it.is_ascii()));
             let ip = spoken_for(&self.gateway.config, self.peer.ip, fields);
             if ip != self.speaker.ip {
                 self.speaker = Speaker::new(ip);

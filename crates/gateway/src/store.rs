@@ -9,7 +9,7 @@ mod popularity;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -266,18 +266,32 @@ impl Store {
     /// Forgets what the operator wants forgotten, on its way here or stored; says how many resources
     /// were stored, in memory or on the disk.
     pub(crate) fn purge(&self, purge: &Purge) -> (usize, Forgotten) {
+        self.purge_both(purge, |disk| disk.purge(purge))
+    }
+
+    /// Forgets everything as [`Store::purge`] does, but the disk has yet to be told.
+    pub(crate) fn purge_untold(&self) -> usize {
+        self.purge_both(&Purge::All, SiteDisk::purge_untold).0
+    }
+
+    fn purge_both(
+        &self,
+        purge: &Purge,
+        on_disk: impl FnOnce(&SiteDisk) -> (Vec<String>, Forgotten),
+    ) -> (usize, Forgotten) {
         let mut books = self.books();
         books.too_late(None, |key| purge.covers(key));
         books.pinned.retain(|key, _| !purge.covers(key));
-        let (on_disk, forgotten) = match &self.disk {
-            Some(disk) => disk.purge(purge),
+        let covered = self.objects.iter().map(|(key, _)| key).filter(|key| purge.covers(key));
+        let covered: HashSet<CacheKey> = covered.collect();
+        // First the memory: what it has the writer may put on the disk at any moment.
+        self.objects.retain(|key, _| !purge.covers(key));
+        let (keys, forgotten) = match &self.disk {
+            Some(disk) => on_disk(disk),
             None => (Vec::new(), Forgotten::nothing()),
         };
-        let only_there = on_disk.iter().filter(|key| self.objects.peek(key.as_str()).is_none());
-        let only_there = only_there.count();
-        let before = self.objects.len();
-        self.objects.retain(|key, _| !purge.covers(key));
-        (before.saturating_sub(self.objects.len()) + only_there, forgotten)
+        let only_there = keys.iter().filter(|key| !covered.contains(key.as_str()));
+        (covered.len() + only_there.count(), forgotten)
     }
 
     /// Stores a response in the place of one with equal selecting fields.
@@ -295,14 +309,19 @@ impl Store {
         let (replaced, mut kept): (Vec<_>, Vec<_>) =
             known.partition(|other| other.stored.selecting() == object.stored.selecting());
         object.popularity = Popularity::of(replaced.first().map(|it| &it.popularity), sake);
+        let id = variant(object.stored.selecting().iter());
         if let Some(disk) = &self.disk {
-            let body = disk.outdate(key, variant(object.stored.selecting().iter()));
-            // A confirmed answer has the body that it had.
-            let has_it = |other: &Arc<Object>| other.body.as_ptr() == object.body.as_ptr();
-            object.body_on_disk = body.filter(|_| replaced.first().is_some_and(has_it));
+            // A confirmed answer has the body that it had, which may have been written since it came.
+            let has_it = |it: &&Arc<Object>| it.body.as_ptr() == object.body.as_ptr();
+            let confirmed = replaced.iter().find(has_it);
+            object.body_on_disk = confirmed.and_then(|it| disk.body(key, id).or(it.body_on_disk));
         }
         kept.push(Arc::new(object));
         self.keep(books, key, kept);
+        // Only now: until then the older one could be written as what is in memory.
+        if let Some(disk) = &self.disk {
+            disk.outdate(key, id);
+        }
     }
 
     /// Keeps these variants of a resource, the latest of them if they are too many.

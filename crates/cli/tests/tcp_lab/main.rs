@@ -333,7 +333,8 @@ fn a_capture_of_each_run_says_the_same_as_kernels_cards_and_the_rule_that_loses_
         }
         // Of one that was cut off at the end the sender may not have known yet when it was asked.
         let of = |at: &str| number(capture, at);
-        assert_eq!(of("/equal") + of("/unknown"), of("/compared"), "none differs: {capture}");
+        let whole = of("/equal") + of("/unknown");
+        assert!((whole - of("/compared")).abs() < 0.5, "none differs: {capture}");
     }
     let sum = |at: &str| whole.iter().map(|it| number(it, at)).sum::<f64>();
     assert!(sum("/equal") > sum("/unknown"), "{whole:?}");

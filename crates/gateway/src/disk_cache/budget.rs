@@ -29,9 +29,11 @@ impl Budget {
     /// What time it is, and how many bytes the process has written since it started, if the kernel tells.
     pub fn look(&mut self, now: Wall, kernel: Option<u64>) {
         let day = now.0.div_euclid(DAY_MS);
-        if day != self.day {
-            (self.day, self.cache, self.whole) = (day, 0, 0);
+        if day > self.day {
+            (self.cache, self.whole) = (0, 0);
         }
+        // A clock that was set back gives nobody a second day.
+        self.day = day;
         if let (Some(kernel), Some(seen)) = (kernel, self.seen) {
             self.whole = self.whole.saturating_add(kernel.saturating_sub(seen));
         }
@@ -106,6 +108,15 @@ mod tests {
         let mut next = Budget::new(1000, known);
         next.look(at(11, 5), Some(77));
         assert_eq!(next.left(), 1000);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_does_not_begin_the_day_anew() {
+        let mut budget = Budget::new(1000, Some(Day { day: 10, cache: 300, other: 500 }));
+        budget.look(at(9, 5), None);
+        assert_eq!((budget.left(), budget.today().day), (200, 9));
+        budget.look(at(10, 5), None);
+        assert_eq!(budget.left(), 1000);
     }
 
     #[test]

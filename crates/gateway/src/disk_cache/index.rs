@@ -29,6 +29,8 @@ pub struct Variant {
     pub record: Spot,
     /// Its body, there or in an earlier record.
     pub body: Body,
+    /// When it came in.
+    pub received: Timestamp,
     /// How much it was asked for when that was last known.
     pub popularity: u64,
     /// It was asked for since it was written.
@@ -58,7 +60,7 @@ pub struct Index {
     outdated: HashMap<Name, Vec<u64>>,
     /// Being written just now. What is forgotten meanwhile is taken out.
     writing: HashSet<Name>,
-    /// When the latest of the answers came in: it cannot be earlier now.
+    /// When the latest of the answers that are there came in: it cannot be earlier now.
     pub(super) newest: Timestamp,
 }
 
@@ -84,7 +86,8 @@ impl Index {
     }
 
     /// Takes note of a variant, in the place of the one that it supersedes.
-    pub(super) fn add(&mut self, name: &Name, variant: Variant) {
+    fn add(&mut self, name: &Name, variant: Variant) {
+        self.newest = self.newest.max(variant.received);
         let known = self.entries.entry(name.clone()).or_default();
         let before = known.len();
         known.retain(|it| it.id != variant.id);
@@ -93,6 +96,31 @@ impl Index {
             known.remove(0);
         }
         self.variants = self.variants + known.len() - before;
+    }
+
+    /// Takes note of a variant that is older than all that is known of its name.
+    pub(super) fn add_older(&mut self, name: &Name, variant: Variant) {
+        let known = self.entries.entry(name.clone()).or_default();
+        if known.len() < VARIANTS {
+            known.insert(0, variant);
+            self.variants += 1;
+            self.newest = self.newest.max(variant.received);
+        }
+    }
+
+    /// After some have gone. One that came in while the clock was ahead is not to count for ever.
+    fn recount(&mut self) {
+        self.variants = self.entries.values().map(Vec::len).sum();
+        let received = self.entries.values().flatten().map(|it| it.received);
+        self.newest = received.max().unwrap_or_default();
+    }
+
+    /// The same after these have gone, where it makes a difference.
+    fn recount_without(&mut self, gone: &[Variant]) {
+        self.variants -= gone.len();
+        if gone.iter().any(|it| it.received >= self.newest) {
+            self.recount();
+        }
     }
 
     /// Begins to write something of this name.
@@ -115,23 +143,30 @@ impl Index {
     /// A newer answer has been seen than this variant; if there is one.
     /// Gives where its body lies.
     pub fn outdate(&mut self, name: &Name, id: u64) -> Option<Body> {
-        let place = self.get(name).iter().position(|it| it.id == id);
-        let removed = place.zip(self.entries.get_mut(name)).map(|(at, all)| all.remove(at));
-        self.variants -= usize::from(removed.is_some());
-        self.drop_empty(name);
+        let removed = self.take(name, |it| it.id == id);
         // What is being written may be this one.
         if removed.is_some() | self.writing.remove(name) {
-            let ids = self.outdated.entry(name.clone()).or_default();
-            if !ids.contains(&id) {
-                ids.push(id);
-            }
+            self.must_go(name, id);
         }
         removed.map(|it| it.body)
     }
 
-    fn drop_empty(&mut self, name: &Name) {
+    /// Takes a variant out of what is used.
+    fn take(&mut self, name: &Name, is_meant: impl Fn(&Variant) -> bool) -> Option<Variant> {
+        let place = self.get(name).iter().position(is_meant);
+        let removed = place.zip(self.entries.get_mut(name)).map(|(at, all)| all.remove(at));
         if self.entries.get(name).is_some_and(Vec::is_empty) {
             self.entries.remove(name);
+        }
+        self.recount_without(removed.as_slice());
+        removed
+    }
+
+    /// The disk has it, and it is not used any more: it is to be superseded or forgotten there too.
+    fn must_go(&mut self, name: &Name, id: u64) {
+        let ids = self.outdated.entry(name.clone()).or_default();
+        if !ids.contains(&id) {
+            ids.push(id);
         }
     }
 
@@ -177,10 +212,16 @@ impl Index {
     /// Forgets one name; says whether the disk has to be told.
     pub fn forget(&mut self, name: &Name) -> bool {
         let known = self.knows(name);
-        self.variants -= self.entries.remove(name).map_or(0, |it| it.len());
+        let gone = self.remove(name);
+        self.recount_without(&gone);
+        known
+    }
+
+    /// Gives what was used; to be counted by the caller.
+    fn remove(&mut self, name: &Name) -> Vec<Variant> {
         self.outdated.remove(name);
         self.writing.remove(name);
-        known
+        self.entries.remove(name).unwrap_or_default()
     }
 
     /// Forgets all names that are meant; gives those of which the disk has to be told.
@@ -188,8 +229,9 @@ impl Index {
         let all = self.entries.keys().chain(self.outdated.keys()).chain(&self.writing);
         let meant: HashSet<Name> = all.filter(|name| is_meant(name)).cloned().collect();
         for name in &meant {
-            self.forget(name);
+            self.remove(name);
         }
+        self.recount();
         meant.into_iter().collect()
     }
 
@@ -209,14 +251,12 @@ impl Index {
         }
     }
 
-    /// What lies there is not what was written.
+    /// What lies there is not what was written, or could not be read now. Its record may be whole all
+    /// the same, or be so again: it is forgotten on the disk too, else it would come back.
     pub(super) fn spoilt(&mut self, name: &Name, record: Spot) {
-        if let Some(known) = self.entries.get_mut(name) {
-            let before = known.len();
-            known.retain(|it| it.record != record);
-            self.variants -= before - known.len();
+        if let Some(spoilt) = self.take(name, |it| it.record == record) {
+            self.must_go(name, spoilt.id);
         }
-        self.drop_empty(name);
     }
 
     /// Variants that were used and go with this segment, the most popular first. They are taken to be
@@ -239,7 +279,7 @@ impl Index {
             variants.retain(|it| !it.is_in(segment));
             !variants.is_empty()
         });
-        self.variants = self.entries.values().map(Vec::len).sum();
+        self.recount();
     }
 
     /// Drops variants whose body cannot be where it is said to be.
@@ -254,6 +294,6 @@ impl Index {
             variants.retain(|it| has(&it.body));
             !variants.is_empty()
         });
-        self.variants = self.entries.values().map(Vec::len).sum();
+        self.recount();
     }
 }

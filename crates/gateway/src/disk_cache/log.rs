@@ -1,8 +1,8 @@
 //! The log: segments of bounded size, each written from its beginning to its end and never changed, the
 //! oldest removed when there is no more room.
 //!
-//! What is written at one time is one batch, and on the disk when it returns. Removing follows the age of
-//! segments strictly, so that a record that says `forget` outlives all that it is about.
+//! What is written at one time is one batch, on pages of its own, and on the disk when it returns. Removing
+//! follows the age of segments strictly, so that a record that says `forget` outlives all that it is about.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,7 @@ use bytes::Bytes;
 
 use super::index::{Index, Segment, Spot, Variant};
 use super::record::{
-    Body, Day, HEAD, Head, Kind, Meta, Name, SEGMENT_HEAD, Said, body_sum, head_and_meta,
-    segment_head,
+    Body, Day, HEAD, Head, Kind, Meta, Name, PAGE, Said, body_sum, head_and_meta, segment_head,
 };
 use super::scan::{Found, scan};
 use super::storage::Storage;
@@ -54,8 +53,10 @@ pub struct Written {
     pub bytes: u64,
     /// Answers written.
     pub records: usize,
-    /// Answers left out since there was no more to spend, or since they are too long.
+    /// Answers left out since there was no more to spend.
     pub left_out: usize,
+    /// Names of answers left out since they are too long, and always will be.
+    pub too_long: Vec<Name>,
     /// Answers of the oldest segments that were written anew, since they had been used.
     pub carried: usize,
 }
@@ -119,6 +120,15 @@ impl<S: Storage> Shared<S> {
     }
 }
 
+/// A record that is to be written.
+struct Record {
+    kind: Kind,
+    meta: Vec<u8>,
+    body: Bytes,
+    /// Where its body is, if it has none of its own.
+    known: Option<Body>,
+}
+
 /// The segment that is being written.
 #[derive(Debug, Clone, Copy)]
 struct Current {
@@ -127,6 +137,9 @@ struct Current {
     end: u64,
     /// Up to here it is on the disk.
     synced: u64,
+    /// Where the batch begins that is being written, and the first page that has not been counted.
+    batch: u64,
+    counted: u64,
 }
 
 /// The writer's end of it.
@@ -217,6 +230,24 @@ impl<S: Storage> Log<S> {
         }
     }
 
+    /// Removes everything, but keeps in mind what was written today. Gives the bytes that that took.
+    ///
+    /// # Errors
+    ///
+    /// If not everything could be removed.
+    pub fn clear_but(&mut self, day: Day) -> io::Result<u64> {
+        if self.shared.index().segments.is_empty() {
+            return Ok(0);
+        }
+        self.clear()?;
+        let noted = self.say_with_room(&Said::Day(day)).and_then(|bytes| Ok(bytes + self.sync()?));
+        Ok(noted.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the disk cache could not be written");
+            self.current = None;
+            0
+        }))
+    }
+
     /// Removes everything.
     pub fn clear(&mut self) -> io::Result<()> {
         self.current = None;
@@ -227,17 +258,13 @@ impl<S: Storage> Log<S> {
     }
 
     fn put(&mut self, new: &New, allowed: u64, written: &mut Written) -> io::Result<()> {
-        let Some((said, body)) = self.said(new) else {
-            written.left_out += 1;
-            return Ok(());
-        };
-        let Some((kind, meta)) = said.write() else {
-            written.left_out += 1;
+        let Some(Record { kind, meta, body, known }) = self.record(new) else {
+            written.too_long.push(new.meta.name.clone());
             return Ok(());
         };
         let bytes = (HEAD + meta.len() + body.len()) as u64;
         // The pages that its ends share with others are counted as well.
-        if bytes > self.bounds.largest() || written.bytes + pages(bytes) > allowed {
+        if written.bytes + pages(bytes) > allowed {
             written.left_out += 1;
             return Ok(());
         }
@@ -249,24 +276,30 @@ impl<S: Storage> Log<S> {
             self.append((kind, &meta_text), &body, (&meta, None), written)?;
             written.carried += 1;
         }
-        let known = if let Said::Renewed(_, body) = &said { Some(*body) } else { None };
+        if known.is_some_and(|it| !self.shared.index().segments.contains_key(&it.segment)) {
+            // Its body has just gone, to make room: now it needs one of its own.
+            return self.put(new, allowed, written);
+        }
         self.append((kind, &meta), &body, (&new.meta, known), written)?;
         written.records += 1;
         Ok(())
     }
 
-    /// As a record of its own, or one that names a body that is there.
-    fn said(&self, new: &New) -> Option<(Said, Bytes)> {
+    /// One of its own, or one that names a body that is there. Nothing for what is too long.
+    fn record(&self, new: &New) -> Option<Record> {
         let length = u32::try_from(new.body.len()).ok()?;
-        let index = self.shared.index();
         let is_there = |it: &Body| {
             let same = it.length == length && it.sum == body_sum(&new.body);
-            same && index.segments.contains_key(&it.segment)
+            same && self.shared.index().segments.contains_key(&it.segment)
         };
-        Some(match new.known.filter(is_there) {
+        let known = new.known.filter(is_there);
+        let (said, body) = match known {
             Some(body) => (Said::Renewed(new.meta.clone(), body), Bytes::new()),
             None => (Said::Object(new.meta.clone()), new.body.clone()),
-        })
+        };
+        let (kind, meta) = said.write()?;
+        let fits = (HEAD + meta.len() + body.len()) as u64 <= self.bounds.largest();
+        fits.then_some(Record { kind, meta, body, known })
     }
 
     fn append(
@@ -276,10 +309,10 @@ impl<S: Storage> Log<S> {
         (meta, known): (&Meta, Option<Body>),
         written: &mut Written,
     ) -> io::Result<()> {
-        let Current { number: segment, salt, end: at, .. } = self.current()?;
+        let Current { number: segment, salt, end: at, synced, .. } = self.current()?;
         let (length, sum) = (body.len() as u32, body_sum(body));
         let of_body = if kind == Kind::Object { (length, sum) } else { (0, 0) };
-        let head = head_and_meta(kind, text, of_body, salt, at);
+        let head = head_and_meta((kind, text), of_body, salt, (at, synced));
         self.shared.storage.write(segment, at, &head)?;
         if !body.is_empty() {
             self.shared.storage.write(segment, at + head.len() as u64, body)?;
@@ -292,12 +325,11 @@ impl<S: Storage> Log<S> {
             id: meta.variant(),
             record: Spot { segment, at, length: head.len() as u32 },
             body: known.unwrap_or(own),
+            received: meta.times.received,
             popularity: meta.popularity,
             used: false,
         };
-        let mut index = self.shared.index();
-        index.newest = index.newest.max(meta.times.received);
-        index.written(&meta.name, variant);
+        self.shared.index().written(&meta.name, variant);
         Ok(())
     }
 
@@ -305,8 +337,8 @@ impl<S: Storage> Log<S> {
     fn say(&mut self, said: &Said) -> io::Result<()> {
         // What is said of names that were written, and of days, is short.
         let Some((kind, meta)) = said.write() else { return Ok(()) };
-        let Current { number, salt, end, .. } = self.current()?;
-        let bytes = head_and_meta(kind, &meta, (0, 0), salt, end);
+        let Current { number, salt, end, synced, .. } = self.current()?;
+        let bytes = head_and_meta((kind, &meta), (0, 0), salt, (end, synced));
         self.shared.storage.write(number, end, &bytes)?;
         self.grown(bytes.len() as u64);
         Ok(())
@@ -328,15 +360,21 @@ impl<S: Storage> Log<S> {
         }
     }
 
-    /// What was written so far is on the disk. Gives the bytes by which pages are larger than what was
-    /// written into them.
+    /// What was written so far is on the disk: the batch ends. Gives the bytes by which pages are larger
+    /// than what was written into them.
     fn sync(&mut self) -> io::Result<u64> {
         let Some(current) = &mut self.current else { return Ok(0) };
         self.shared.storage.sync(current.number)?;
-        let (from, to) = (current.synced, current.end);
-        current.synced = to;
-        let whole = to.next_multiple_of(PAGE) - from / PAGE * PAGE;
-        Ok(whole - (to - from))
+        let written = current.end - current.batch;
+        if written > 0 {
+            current.synced = current.end;
+        }
+        // The next one does not touch these pages again: what is on the disk stays as it is.
+        current.end = current.end.next_multiple_of(PAGE);
+        let whole = current.end - current.counted;
+        (current.batch, current.counted) = (current.end, current.end);
+        self.grown(0);
+        Ok(whole - written)
     }
 
     /// The segment to write to; a new one if there is none.
@@ -350,11 +388,17 @@ impl<S: Storage> Log<S> {
         self.last = number;
         let storage = &self.shared.storage;
         storage.create(number)?;
-        self.shared.index().segments.insert(number, Segment { salt, length: SEGMENT_HEAD });
-        storage.write(number, 0, &segment_head(number, salt))?;
-        storage.sync(number)?;
-        storage.sync_names()?;
-        let current = Current { number, salt, end: SEGMENT_HEAD, synced: 0 };
+        let begun = storage
+            .write(number, 0, &segment_head(number, salt))
+            .and_then(|()| storage.sync(number))
+            .and_then(|()| storage.sync_names());
+        if let Err(error) = begun {
+            // If that fails as well: at the start one without records is removed.
+            let _ = storage.remove(number);
+            return Err(error);
+        }
+        self.shared.index().segments.insert(number, Segment { salt, length: PAGE });
+        let current = Current { number, salt, end: PAGE, synced: PAGE, batch: PAGE, counted: 0 };
         Ok(*self.current.insert(current))
     }
 
@@ -378,7 +422,7 @@ impl<S: Storage> Log<S> {
                 let index = self.shared.index();
                 (index.bytes(), index.count())
             };
-            let head = if self.current.is_none() { SEGMENT_HEAD } else { 0 };
+            let head = if self.current.is_none() { PAGE } else { 0 };
             let fits = taken + head + bytes + DAY <= self.bounds.bytes;
             if fits && records < self.bounds.records || taken == 0 {
                 return Ok(carried);
@@ -426,9 +470,6 @@ impl<S: Storage> Log<S> {
         Ok(())
     }
 }
-
-/// What the kernel writes at once.
-const PAGE: u64 = 4096;
 
 const fn pages(bytes: u64) -> u64 {
     bytes.next_multiple_of(PAGE)

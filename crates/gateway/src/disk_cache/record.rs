@@ -2,10 +2,16 @@
 //! body, and sums over both. Numbers are little-endian.
 //!
 //! ```text
-//! segment  "nightwatt cache1"  number u64  salt u64  sum of these u64             records..
-//! record   sum u64  "nwr1"  kind u8  0 0 0  meta length u32  body length u32  sum of the body u64
+//! segment  "nightwatt cache1"  number u64  salt u64  sum of these u64  zeros to the end of the page
+//!          records..
+//! record   sum u64  "nwr1"  kind u8  synced u24  meta length u32  body length u32  sum of the body u64
 //!          meta  body
 //! ```
+//!
+//! What is written and synced together is a batch. Each begins on a page of its own, so that no page that
+//! is on the disk for certain is written again; between two there are zeros. A record says in `synced`
+//! where the batch before its own ended: if not everything up to there is whole, something was lost of
+//! what had been on the disk.
 //!
 //! A record's first sum covers the rest of its head and its meta, seeded by the segment's salt and the
 //! record's place. So what an older file has left in the same blocks is no record, nor is what looks like
@@ -15,8 +21,14 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use nightwatt_httpcache::{Times, Timestamp};
 use twox_hash::XxHash3_64;
 
-/// Length of a segment's head.
+/// Length of a segment's head. It has a page of its own.
 pub const SEGMENT_HEAD: u64 = 40;
+
+/// What the kernel writes at once.
+pub const PAGE: u64 = 4096;
+
+/// No segment is longer: places within it have 24 bits.
+pub const LONGEST_SEGMENT: u64 = 1 << 24;
 
 /// Length of a record's head.
 pub const HEAD: usize = 32;
@@ -91,6 +103,8 @@ pub struct Head {
     pub body: u32,
     /// The sum over the body.
     pub body_sum: u64,
+    /// Up to here the segment was on the disk when this was written.
+    pub synced: u32,
     sum: u64,
 }
 
@@ -102,10 +116,10 @@ impl Head {
         let kind = Kind::ALL.into_iter().find(|kind| kind.number() == bytes[12])?;
         let (meta, body) = (number(16), number(20));
         let good = bytes[MAGIC_AT..12] == *MAGIC
-            && bytes[13..16] == [0; 3]
             && meta as usize <= LONGEST_META
             && (kind == Kind::Object || body == 0);
-        good.then(|| Self { kind, meta, body, body_sum: long(24), sum: long(0) })
+        let synced = number(12) >> 8;
+        good.then(|| Self { kind, meta, body, body_sum: long(24), synced, sum: long(0) })
     }
 
     /// Whether head and meta are what was written at this place of a segment. `bytes` are both.
@@ -124,11 +138,19 @@ fn sum(bytes: &[u8], salt: u64, at: u64) -> u64 {
 }
 
 /// Head and meta of a record that lies at this place of a segment. The body, if it has one, follows it.
-pub fn head_and_meta(kind: Kind, meta: &[u8], body: (u32, u64), salt: u64, at: u64) -> Vec<u8> {
+/// The segment's bytes before `synced` are on the disk.
+pub fn head_and_meta(
+    (kind, meta): (Kind, &[u8]),
+    body: (u32, u64),
+    salt: u64,
+    (at, synced): (u64, u64),
+) -> Vec<u8> {
+    debug_assert!(synced < LONGEST_SEGMENT, "a batch lies behind it");
     let mut bytes = Vec::with_capacity(HEAD + meta.len());
     bytes.extend([0; 8]);
     bytes.extend(MAGIC);
-    bytes.extend([kind.number(), 0, 0, 0]);
+    bytes.push(kind.number());
+    bytes.extend(&(synced as u32).to_le_bytes()[..3]);
     // Whoever encodes keeps to `LONGEST_META`.
     bytes.extend((meta.len() as u32).to_le_bytes());
     bytes.extend(body.0.to_le_bytes());
@@ -419,9 +441,10 @@ mod tests {
     #[test]
     fn a_record_is_one_at_its_own_place_in_its_own_segment_only() {
         let (kind, meta) = all()[0].write().unwrap();
-        let bytes = head_and_meta(kind, &meta, (5, body_sum(b"hello")), 42, 1000);
+        let bytes = head_and_meta((kind, &meta), (5, body_sum(b"hello")), 42, (1000, 0xfe_dcba));
         let head = Head::read(bytes[..HEAD].try_into().unwrap()).unwrap();
         assert_eq!((head.kind, head.meta as usize, head.body), (Kind::Object, meta.len(), 5));
+        assert_eq!(head.synced, 0xfe_dcba);
         assert!(head.is_whole(&bytes, 42, 1000));
         assert!(!head.is_whole(&bytes, 42, 1001) && !head.is_whole(&bytes, 43, 1000));
         for at in 0..bytes.len() {

@@ -2,24 +2,24 @@
 //!
 //! Segments are read from the newest to the oldest, and within each the last record counts first: what a
 //! newer record has superseded or forgotten is passed over. Behind a gap (blocks that were lost when the
-//! power was cut) the next whole record is looked for, since it may say what is to be forgotten. Where
-//! that cannot be known, all that is older is dropped as well.
+//! power was cut) the next whole record is looked for, since it may say what is to be forgotten. If
+//! something is lost that had been on the disk, it may have said so too: all that is older is dropped.
 
 use std::collections::HashSet;
 use std::io;
 
 use super::index::{Index, Segment, Spot, Variant};
 use super::record::{
-    Body, Day, HEAD, Head, Kind, MAGIC, MAGIC_AT, Name, SEGMENT_HEAD, Said, salt_of,
+    Body, Day, HEAD, Head, Kind, MAGIC, MAGIC_AT, Name, PAGE, SEGMENT_HEAD, Said, salt_of,
 };
 use super::storage::Storage;
 
 /// Read in one go: most heads lie within it.
 const PIECE: u64 = 4 << 10;
 
-/// When looking for whole records behind a gap, no more is summed up than this: else somebody's bodies
-/// could make it take for ever.
-const SUMMED: u64 = 64 << 20;
+/// When looking for whole records behind gaps of a segment, no more is read than this: else somebody's
+/// bodies could make it take for ever.
+const SEARCHED: u64 = 64 << 20;
 
 /// What was found at the start.
 #[derive(Debug, Default)]
@@ -37,6 +37,7 @@ pub struct Found {
 struct Scan<'a, S> {
     storage: &'a S,
     records: usize,
+    is_late: &'a dyn Fn() -> bool,
     found: Found,
     /// Said by newer records.
     superseded: HashSet<(Name, u64)>,
@@ -50,6 +51,27 @@ struct Event {
     said: Said,
 }
 
+/// What is at a place.
+enum There {
+    Record(Box<Event>),
+    /// A record whose body runs past the end: nothing can be behind it.
+    Torn,
+    /// Zeros to the end of the page, as there are behind a batch.
+    Padding,
+    /// Nothing that was written as a whole; so many bytes were read to know that.
+    Nothing(u64),
+}
+
+/// What a segment says.
+#[derive(Default)]
+struct Events {
+    all: Vec<Event>,
+    /// Where the last of them ends.
+    end: u64,
+    /// Something is lost that had been on the disk: nothing older can be trusted.
+    damaged: bool,
+}
+
 /// Reads all segments, `records` variants at most, as long as there is time. What is torn is cut off.
 pub(super) fn scan<S: Storage>(
     storage: &S,
@@ -60,17 +82,36 @@ pub(super) fn scan<S: Storage>(
     all.sort_unstable_by(|one, other| other.cmp(one));
     let found = Found::default();
     let (superseded, forgotten) = (HashSet::new(), HashSet::new());
-    let mut scan = Scan { storage, records, found, superseded, forgotten };
-    let mut newest = true;
-    while let Some(&(number, length)) = all.first() {
-        if is_late() || !scan.read(number, length, newest)? {
+    let mut scan = Scan { storage, records, is_late, found, superseded, forgotten };
+    let mut read = 0;
+    for &(number, length) in &all {
+        if is_late() {
             break;
         }
-        newest = false;
-        all.remove(0);
+        match scan.read(number, length) {
+            Ok(Some(damaged)) => {
+                read += 1;
+                if !damaged {
+                    continue;
+                }
+                tracing::warn!(
+                    segment = number,
+                    "the disk cache is damaged: what is older is dropped"
+                );
+            }
+            Ok(None) => tracing::warn!(
+                segment = number,
+                "a segment of the disk cache is not what was written: it and what is older is dropped"
+            ),
+            Err(error) => tracing::warn!(
+                segment = number, %error,
+                "a segment of the disk cache cannot be read: it and what is older is dropped"
+            ),
+        }
+        break;
     }
     // The oldest first, each for good before the next: what a segment forgets lies in older ones.
-    for (number, _) in all.iter().rev() {
+    for (number, _) in all[read..].iter().rev() {
         storage.remove(*number)?;
         storage.sync_names()?;
         scan.found.dropped += 1;
@@ -80,101 +121,111 @@ pub(super) fn scan<S: Storage>(
 }
 
 impl<S: Storage> Scan<'_, S> {
-    /// False if nothing older can be trusted.
-    fn read(&mut self, number: u64, length: u64, newest: bool) -> io::Result<bool> {
-        let Some(salt) = self.salt(number, length)? else {
-            if newest {
-                // It had just been made when the power was cut.
-                self.storage.remove(number)?;
-                self.storage.sync_names()?;
-                self.found.torn += length;
-                return Ok(true);
-            }
-            return Ok(false);
-        };
-        let (events, end, trusted) = self.events(number, salt, length)?;
-        if end < length {
-            self.found.torn += length - end;
-            self.storage.cut(number, end)?;
-            self.storage.sync(number)?;
-        }
-        self.found.index.segments.insert(number, Segment { salt, length: end });
-        for event in events.into_iter().rev() {
-            self.take(number, event);
-        }
-        if !trusted {
-            tracing::warn!(
-                segment = number,
-                "a damaged segment of the disk cache: what is older is dropped"
-            );
-        }
-        Ok(trusted)
-    }
-
-    fn salt(&self, number: u64, length: u64) -> io::Result<Option<u64>> {
-        if length < SEGMENT_HEAD {
-            return Ok(None);
+    /// Takes what a segment says. True if it is damaged, so that nothing older can be trusted; nothing if
+    /// it cannot be either.
+    fn read(&mut self, number: u64, length: u64) -> io::Result<Option<bool>> {
+        if length <= PAGE {
+            // No record was ever written into it: the power was cut when it was made, or the disk was full.
+            self.storage.remove(number)?;
+            self.storage.sync_names()?;
+            self.found.torn += length;
+            return Ok(Some(false));
         }
         let mut head = [0; SEGMENT_HEAD as usize];
         self.storage.read(number, 0, &mut head)?;
-        Ok(salt_of(number, &head))
+        let Some(salt) = salt_of(number, &head) else { return Ok(None) };
+        let Some(Events { all, end, damaged }) = self.events(number, salt, length)? else {
+            return Ok(None);
+        };
+        if end < length {
+            self.storage.cut(number, end)?;
+            self.storage.sync(number)?;
+            self.found.torn += length - end;
+        }
+        self.found.index.segments.insert(number, Segment { salt, length: end });
+        for event in all.into_iter().rev() {
+            self.take(number, event);
+        }
+        Ok(Some(damaged))
     }
 
-    /// All whole records of a segment, where the last of them ends, and whether that is all that there
-    /// was.
-    fn events(&self, number: u64, salt: u64, length: u64) -> io::Result<(Vec<Event>, u64, bool)> {
-        let (mut events, mut at, mut end) = (Vec::new(), SEGMENT_HEAD, SEGMENT_HEAD);
-        let mut summed = 0;
+    /// What a segment says; nothing if there is no telling.
+    fn events(&self, number: u64, salt: u64, length: u64) -> io::Result<Option<Events>> {
+        let mut events = Events { end: PAGE, ..Events::default() };
+        let (mut at, mut searched) = (PAGE, 0);
         while at < length {
-            if let Some(event) = self.event(number, salt, (at, length), &mut summed)? {
-                at += event.head.length();
-                end = at;
-                events.push(event);
-                continue;
+            match self.there(number, salt, (at, length))? {
+                There::Record(event) => {
+                    if u64::from(event.head.synced) > events.end {
+                        // What is missing before it may have said what to forget of these.
+                        events.damaged = true;
+                        events.all.clear();
+                    }
+                    at += event.head.length();
+                    events.end = at;
+                    events.all.push(*event);
+                    continue;
+                }
+                There::Torn => break,
+                There::Padding => {
+                    at = at.next_multiple_of(PAGE);
+                    continue;
+                }
+                There::Nothing(read) => searched += read,
             }
-            let Some(next) = self.next_magic(number, at + 1, length)? else { break };
+            let Some(next) = self.next_magic(number, at + 1, length, &mut searched)? else { break };
             at = next;
-            if summed > SUMMED {
-                return Ok((events, end, false));
+            if searched > SEARCHED || (self.is_late)() {
+                return Ok(None);
             }
         }
-        Ok((events, end, true))
+        Ok(Some(events))
     }
 
-    /// The record at this place, if there is a whole one.
-    fn event(
-        &self,
-        number: u64,
-        salt: u64,
-        (at, length): (u64, u64),
-        summed: &mut u64,
-    ) -> io::Result<Option<Event>> {
+    /// What is at a place.
+    fn there(&self, number: u64, salt: u64, (at, length): (u64, u64)) -> io::Result<There> {
         let mut bytes = vec![0; (length - at).min(PIECE) as usize];
         self.storage.read(number, at, &mut bytes)?;
-        let Some(head) = bytes.first_chunk::<HEAD>().and_then(Head::read) else { return Ok(None) };
-        if head.length() > length - at {
-            return Ok(None);
+        let rest_of_page = (at.next_multiple_of(PAGE) - at).min(length - at) as usize;
+        if rest_of_page > 0 && bytes[..rest_of_page].iter().all(|byte| *byte == 0) {
+            return Ok(There::Padding);
         }
+        let nothing = There::Nothing(bytes.len() as u64);
+        let Some(head) = bytes.first_chunk::<HEAD>().and_then(Head::read) else {
+            return Ok(nothing);
+        };
         let both = HEAD + head.meta as usize;
+        if both as u64 > length - at {
+            return Ok(nothing);
+        }
         let known = bytes.len().min(both);
         bytes.resize(both, 0);
         if known < both {
             self.storage.read(number, at + known as u64, &mut bytes[known..])?;
         }
-        *summed += both as u64;
         if !head.is_whole(&bytes, salt, at) {
-            return Ok(None);
+            return Ok(There::Nothing(bytes.len() as u64));
+        }
+        if head.length() > length - at {
+            return Ok(There::Torn);
         }
         let said = Said::read(head.kind, &bytes[HEAD..]);
-        Ok(said.map(|said| Event { at, head, said }))
+        Ok(said.map_or(nothing, |said| There::Record(Box::new(Event { at, head, said }))))
     }
 
-    /// Where the next record may begin.
-    fn next_magic(&self, number: u64, from: u64, length: u64) -> io::Result<Option<u64>> {
+    /// Where the next record may begin. What is read is added to `searched`.
+    fn next_magic(
+        &self,
+        number: u64,
+        from: u64,
+        length: u64,
+        searched: &mut u64,
+    ) -> io::Result<Option<u64>> {
         let mut at = from + MAGIC_AT as u64;
         while at + MAGIC.len() as u64 <= length {
-            let mut bytes = vec![0; (length - at).min(16 * PIECE) as usize];
+            let mut bytes = vec![0; (length - at).min(PIECE) as usize];
             self.storage.read(number, at, &mut bytes)?;
+            *searched += bytes.len() as u64;
             if let Some(place) = memchr::memmem::find(&bytes, MAGIC) {
                 return Ok(Some(at + place as u64 - MAGIC_AT as u64));
             }
@@ -204,11 +255,10 @@ impl<S: Storage> Scan<'_, S> {
         debug_assert!(matches!(head.kind, Kind::Object | Kind::Renewed));
         let (id, name) = (meta.variant(), meta.name);
         let is_first = self.superseded.insert((name.clone(), id));
+        let (popularity, received) = (meta.popularity, meta.times.received);
         let index = &mut self.found.index;
         if is_first && !self.forgotten.contains(&name) && index.count() < self.records {
-            index.newest = index.newest.max(meta.times.received);
-            let popularity = meta.popularity;
-            index.add(&name, Variant { id, record, body, popularity, used: false });
+            index.add_older(&name, Variant { id, record, body, received, popularity, used: false });
         }
     }
 }

@@ -53,7 +53,8 @@ impl Folder {
         let names = File::open(path)?;
         let mut lock = OpenOptions::new();
         let lock = lock.write(true).create(true).truncate(false).mode(0o600);
-        let lock = lock.open(path.join("lock"))?;
+        // Named so that the folder may be one that is locked by this name already: `state_dir`.
+        let lock = lock.open(path.join("cache.lock"))?;
         let folder = Self { path: path.to_owned(), names, open: Mutex::default(), lock };
         folder.lock()?;
         Ok(folder)
@@ -103,8 +104,11 @@ impl Storage for Folder {
         let mut all = Vec::new();
         for entry in std::fs::read_dir(&self.path)? {
             let entry = entry?;
-            if let Some(number) = entry.file_name().to_str().and_then(number_of) {
-                all.push((number, entry.metadata()?.len()));
+            let Some(number) = entry.file_name().to_str().and_then(number_of) else { continue };
+            let about = entry.metadata()?;
+            // Whatever else has such a name is none of ours.
+            if about.is_file() {
+                all.push((number, about.len()));
             }
         }
         Ok(all)
@@ -155,6 +159,7 @@ mod tests {
         let folder = Folder::open(&path).unwrap();
         std::fs::write(path.join("notes.txt"), "mine").unwrap();
         std::fs::write(path.join("1.segment"), "mine too").unwrap();
+        std::fs::create_dir(folder.name(7)).unwrap();
         folder.create(255).unwrap();
         folder.write(255, 0, b"hello").unwrap();
         assert_eq!(folder.list().unwrap(), [(255, 5)]);

@@ -1,13 +1,14 @@
 //! What is written, and when: a thread that writes, and a task that looks now and then for what is worth
 //! it.
 //!
-//! An answer is worth it once it was asked for twice (by crawlers as often as makes two people), or is
-//! pinned; one that is newer than what the disk has, always. Looked is every five minutes and at the end,
-//! so that what is stored for a moment never gets there.
+//! An answer is worth it once it was asked for twice (by crawlers as often as makes two such requests), or
+//! is pinned; one that is newer than what the disk has, always. Looked is every five minutes and at the
+//! end, so that what is stored for a moment never gets there.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use nightwatt_model::policy::admission::ClientClass;
 use tokio::sync::oneshot;
 
 use super::budget::{Budget, kernels_count};
-use super::log::{Log, New};
+use super::log::{Log, New, Written};
 use super::record::{HEAD, Meta, Name, variant};
 use super::storage::Folder;
 use super::{DiskCache, LONGEST_NAME, SiteDisk, Tally};
@@ -32,18 +33,23 @@ const EVERY: Duration = Duration::from_mins(5);
 /// Answers that are looked at in one go, before others have their turn.
 const LOOKED_AT: usize = 512;
 
-/// Two people.
+/// Two requests of people.
 const TWICE: u64 = 2 * Popularity::worth(ClientClass::Human);
 
 /// Bytes that are handed to the writer at once: they are kept in memory until they are written.
 const BATCH: u64 = 16 << 20;
 
+/// What an answer counts there beside its body.
+const FIELDS: u64 = 1 << 10;
+
 /// What the thread is to do.
 pub(super) enum Job {
     /// Write this.
-    Write(Vec<New>, oneshot::Sender<()>),
+    Write(Vec<New>, oneshot::Sender<Written>),
     /// Tell the disk that these are forgotten.
     Forget(Vec<Name>, oneshot::Sender<Result<(), String>>),
+    /// Remove everything.
+    Clear(oneshot::Sender<Result<(), String>>),
 }
 
 pub(super) struct Writer {
@@ -65,27 +71,39 @@ impl Writer {
         while let Ok(job) = jobs.recv() {
             match job {
                 Job::Write(batch, done) => {
-                    self.write(batch);
-                    let _ = done.send(());
+                    if let Some(written) = self.write(batch) {
+                        let _ = done.send(written);
+                    }
                 }
                 Job::Forget(names, done) => {
                     let told = self.log.forget(&names);
-                    if let Err(error) = &told {
-                        self.tally.failed.fetch_add(1, Ordering::Relaxed);
-                        tracing::error!(%error, "the disk cache cannot be told what is forgotten: remove its directory before the next start");
-                    }
-                    self.budget().wrote(*told.as_ref().unwrap_or(&0));
-                    let _ = done.send(told.map(drop).map_err(|error| error.to_string()));
+                    let _ = done.send(self.told(told));
+                }
+                Job::Clear(done) => {
+                    let day = self.budget().today();
+                    let told = self.log.clear_but(day);
+                    let _ = done.send(self.told(told));
                 }
             }
         }
+    }
+
+    /// So many bytes were written to say what is forgotten, if that went well.
+    fn told(&self, told: std::io::Result<u64>) -> Result<(), String> {
+        let bytes = told.map_err(|error| {
+            self.tally.failed.fetch_add(1, Ordering::Relaxed);
+            tracing::error!(%error, "the disk cache cannot be told what is forgotten: remove its directory before the next start");
+            error.to_string()
+        })?;
+        self.budget().wrote(bytes);
+        Ok(())
     }
 
     fn budget(&self) -> std::sync::MutexGuard<'_, Budget> {
         self.budget.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&mut self, batch: Vec<New>) {
+    fn write(&mut self, batch: Vec<New>) -> Option<Written> {
         let (allowed, today) = {
             let mut budget = self.budget();
             budget.look(self.clock.now().wall, kernels_count());
@@ -95,10 +113,12 @@ impl Writer {
             Ok(written) => {
                 self.budget().wrote(written.bytes);
                 self.tally.written.fetch_add(written.records as u64, Ordering::Relaxed);
+                Some(written)
             }
             Err(error) => {
                 self.tally.failed.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(%error, "the disk cache could not be written");
+                None
             }
         }
     }
@@ -109,14 +129,22 @@ async fn run(mut live: Live) {
     loop {
         let clock = live.now().clock.clone();
         clock.sleep(EVERY).await;
-        write_back(&live.now()).await;
+        look(&live.now(), false).await;
     }
 }
 
-/// Writes what is worth it now.
+/// Writes what is worth it now, for the last time: what cannot be written leaves nothing older behind.
 pub(crate) async fn write_back(gateway: &Gateway) {
+    look(gateway, true).await;
+}
+
+/// Writes what is worth it now. What there is no more to spend for has its turn another time; until then
+/// what the disk has of it is not used, but not forgotten there either.
+async fn look(gateway: &Gateway, is_last: bool) {
     let Some(disk) = gateway.disk.as_ref().filter(|it| it.is_open()) else { return };
     let _debt = gateway.clock.owe();
+    // An earlier look may have been broken off: what it has handed over is not to be written twice.
+    disk.have_written(Vec::new()).await;
     // What is outdated while this goes on has its turn the next time.
     let outdated = disk.shared.index().outdated();
     let mut found = Vec::new();
@@ -126,26 +154,17 @@ pub(crate) async fn write_back(gateway: &Gateway) {
         }
     }
     // What is newer than what the disk has, then what is never to be lost, then what is asked for most.
-    found.sort_by_key(|it| {
-        std::cmp::Reverse((it.is_newer, it.object.stored.is_pinned(), it.popularity))
-    });
-    let names: Vec<(Name, u64)> = found.iter().map(|it| (it.name.clone(), it.id)).collect();
-    let mut bytes = 0;
-    found.retain(|it| {
-        bytes += it.object.body.len() as u64;
-        bytes <= BATCH
-    });
-    let (done, written) = oneshot::channel();
-    let batch: Vec<New> = found.into_iter().map(Worth::into_new).collect();
-    if !batch.is_empty() {
-        disk.give(Job::Write(batch, done));
-        let _ = written.await;
-    }
+    found.sort_by_key(|it| std::cmp::Reverse((it.is_newer, it.is_pinned, it.popularity)));
+    let too_long = disk.write_all(&found).await;
     let forgotten = {
         let mut index = disk.shared.index();
-        let waiting =
-            names.iter().filter(|(name, id)| !index.get(name).iter().any(|it| it.id == *id));
-        disk.tally.waiting.store(waiting.count() as u64, Ordering::Relaxed);
+        let is_there = |it: &Worth| index.get(&it.name).iter().any(|known| known.id == it.id);
+        let waiting = found.iter().filter(|it| !too_long.contains(&it.name) && !is_there(it));
+        let waiting: Vec<&Name> = waiting.map(|it| &it.name).collect();
+        disk.tally.waiting.store(waiting.len() as u64, Ordering::Relaxed);
+        let waiting: HashSet<&Name> = waiting.into_iter().filter(|_| !is_last).collect();
+        let mut outdated = outdated;
+        outdated.retain(|name| !waiting.contains(name));
         index.settle(&outdated)
     };
     // If the disk cannot be told, that is in the log.
@@ -158,19 +177,26 @@ struct Worth {
     key: CacheKey,
     name: Name,
     id: u64,
-    object: Arc<Object>,
+    /// It need not stay in memory until it has its turn.
+    object: Weak<Object>,
+    /// Bytes that are kept for it until they are written.
+    bytes: u64,
     popularity: u64,
     is_newer: bool,
+    is_pinned: bool,
 }
 
 impl Worth {
-    fn into_new(self) -> New {
-        let Self { store, key, name, object, popularity, .. } = self;
+    /// As it is handed over, unless it has left the memory.
+    fn as_new(&self) -> Option<New> {
+        let Self { name, popularity, .. } = self;
+        let (store, key, object) =
+            (Arc::clone(&self.store), self.key.clone(), self.object.upgrade()?);
         let stored = &object.stored;
         let selecting = stored.selecting().iter();
         let meta = Meta {
-            name,
-            popularity,
+            name: name.clone(),
+            popularity: *popularity,
             times: stored.times(),
             status: stored.status(),
             selecting: selecting.map(|(name, it)| (name.clone(), it.map(<[u8]>::to_vec))).collect(),
@@ -179,7 +205,7 @@ impl Worth {
         let body = object.body.clone();
         let known = object.body_on_disk;
         let is_meant = Box::new(move || store.holds(&key, &object));
-        New { meta, body, known, is_meant }
+        Some(New { meta, body, known, is_meant })
     }
 }
 
@@ -191,7 +217,7 @@ async fn worth_writing(store: &Arc<Store>, disk: &SiteDisk) -> Vec<Worth> {
         let mut looked_at = 0;
         for (key, object) in all.by_ref().take(LOOKED_AT) {
             looked_at += 1;
-            found.extend(worth(store, disk, key, object));
+            found.extend(worth(store, disk, key, &object));
         }
         if looked_at < LOOKED_AT {
             return found;
@@ -200,7 +226,12 @@ async fn worth_writing(store: &Arc<Store>, disk: &SiteDisk) -> Vec<Worth> {
     }
 }
 
-fn worth(store: &Arc<Store>, disk: &SiteDisk, key: CacheKey, object: Arc<Object>) -> Option<Worth> {
+fn worth(
+    store: &Arc<Store>,
+    disk: &SiteDisk,
+    key: CacheKey,
+    object: &Arc<Object>,
+) -> Option<Worth> {
     let (name, id) = (disk.name(&key), variant(object.stored.selecting().iter()));
     let popularity = object.popularity.get();
     let mut index = disk.cache.shared.index();
@@ -216,18 +247,56 @@ fn worth(store: &Arc<Store>, disk: &SiteDisk, key: CacheKey, object: Arc<Object>
     // What was chosen by a field that says who asks is in memory only.
     let may = is_anybodys(object.stored.selecting());
     let store = Arc::clone(store);
-    (is_worth_it && fits && may).then_some(Worth {
+    // A body that lies on the disk is not written again.
+    let body = if object.body_on_disk.is_some() { 0 } else { object.body.len() as u64 };
+    (is_worth_it && fits && may).then(|| Worth {
         store,
         key,
         name,
         id,
-        object,
+        object: Arc::downgrade(object),
+        bytes: FIELDS + body,
         popularity,
         is_newer,
+        is_pinned: object.stored.is_pinned(),
     })
 }
 
 impl DiskCache {
+    /// Has a batch written, after all that was given before; tells what became of it, unless that failed.
+    async fn have_written(&self, batch: Vec<New>) -> Option<Written> {
+        let (done, written) = oneshot::channel();
+        self.give(Job::Write(batch, done));
+        written.await.ok()
+    }
+
+    /// Has all of a store written, whatever it is worth.
+    #[cfg(test)]
+    pub(crate) async fn write_all_of(&self, store: &Arc<Store>) {
+        for (_, object) in store.all() {
+            object.popularity.asked(ClientClass::Human);
+        }
+        let found = worth_writing(store, store.disk().expect("a disk")).await;
+        self.write_all(&found).await;
+    }
+
+    /// Has all of this written, a batch at a time; gives the names of what is too long for that.
+    async fn write_all(&self, found: &[Worth]) -> HashSet<Name> {
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        let mut too_long = HashSet::new();
+        for (number, worth) in found.iter().enumerate() {
+            batch.extend(worth.as_new());
+            bytes += worth.bytes;
+            if bytes < BATCH && number + 1 < found.len() {
+                continue;
+            }
+            bytes = 0;
+            let Some(written) = self.have_written(std::mem::take(&mut batch)).await else { break };
+            too_long.extend(written.too_long);
+        }
+        too_long
+    }
+
     /// Begins to look for what is worth being written.
     pub(crate) fn drive(mut live: Live) -> Option<tokio::task::JoinHandle<()>> {
         live.now().disk.as_ref().map(|_| tokio::spawn(run(live.clone())))

@@ -35,28 +35,51 @@ pub(super) fn host(asked: &Parts) -> String {
     named.to_ascii_lowercase()
 }
 
-/// The head of the request that a question is about; or what is wrong with the question.
-pub(super) fn read(asked: &Parts) -> Result<Parts, &'static str> {
-    let uri = text(asked, &URI).ok_or(
+/// What is wrong with a question.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Wrong {
+    /// How the proxy asks: so it asks about every request.
+    Proxy(&'static str),
+    /// What the client wants.
+    Client(&'static str),
+}
+
+/// The head of the request that a question is about.
+pub(super) fn read(asked: &Parts) -> Result<Parts, Wrong> {
+    let bytes = |name: &HeaderName, text| match asked.headers.get(name) {
+        Some(value) => Ok(value.as_bytes()),
+        None => Err(Wrong::Proxy(text)),
+    };
+    let uri = bytes(
+        &URI,
         "Asked without X-Forwarded-Uri, the target of the request: have the proxy set it (docs/gates.md).",
     )?;
-    let method = text(asked, &METHOD).ok_or(
+    let method = bytes(
+        &METHOD,
         "Asked without X-Forwarded-Method, the method of the request: have the proxy set it \
          (docs/gates.md).",
     )?;
     // Without it all clients would share one wake budget.
-    if !asked.headers.contains_key(FORWARDED_FOR) {
-        return Err(
-            "Asked without X-Forwarded-For, the address of the client: have the proxy set it \
-                    (docs/gates.md).",
-        );
+    bytes(
+        &FORWARDED_FOR,
+        "Asked without X-Forwarded-For, the address of the client: have the proxy set it \
+         (docs/gates.md).",
+    )?;
+    // What is in front of the last one may be the client's own.
+    let last = asked.headers.get_all(FORWARDED_FOR).iter().next_back();
+    let last = last.and_then(|value| value.as_bytes().rsplit(|byte| *byte == b',').next());
+    if last.and_then(crate::facts::address).is_none() {
+        return Err(Wrong::Proxy(
+            "X-Forwarded-For does not end with an address: have the proxy set it (docs/gates.md).",
+        ));
     }
-    let method = Method::from_bytes(method.as_bytes())
-        .map_err(|_| "X-Forwarded-Method is no method of HTTP.")?;
-    let target = uri.parse::<Uri>().ok().and_then(|uri| uri.path_and_query().cloned());
+    let method = Method::from_bytes(method)
+        .map_err(|_| Wrong::Client("X-Forwarded-Method is no method of HTTP."))?;
+    let target = Uri::try_from(uri).ok().and_then(|uri| uri.path_and_query().cloned());
     let target = target.filter(|target| target.as_str().starts_with('/'));
-    let target =
-        target.ok_or("X-Forwarded-Uri is no target of a request: it begins with a slash.")?;
+    let target = target.ok_or(Wrong::Client(
+        "X-Forwarded-Uri is no target of a request: it begins with a slash.",
+    ))?;
     let (mut told, ()) = Request::new(()).into_parts();
     told.method = method;
     told.uri = Uri::from(target);
@@ -76,6 +99,7 @@ fn text<'a>(asked: &'a Parts, name: &HeaderName) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
     use proptest::prelude::*;
 
     use super::*;
@@ -110,7 +134,7 @@ mod tests {
     fn what_is_missing_is_named() {
         for missing in ["X-Forwarded-For", "X-Forwarded-Method", "X-Forwarded-Uri"] {
             let rest: Vec<_> = TRAEFIK.into_iter().filter(|(name, _)| *name != missing).collect();
-            let text = read(&asked(&rest)).unwrap_err();
+            let Err(Wrong::Proxy(text)) = read(&asked(&rest)) else { panic!("{missing}") };
             assert!(text.contains(&format!("without {missing}")), "{text}");
         }
     }
@@ -121,7 +145,42 @@ mod tests {
         fields[5].1 = "http://elsewhere/x?y";
         assert_eq!(read(&asked(&fields)).unwrap().uri.to_string(), "/x?y");
         fields[5].1 = "*";
-        assert!(read(&asked(&fields)).unwrap_err().contains("begins with a slash"));
+        let Err(Wrong::Client(text)) = read(&asked(&fields)) else { panic!("it is no path") };
+        assert!(text.contains("begins with a slash"));
+    }
+
+    #[test]
+    fn bytes_that_a_client_sends_are_not_what_the_proxy_has_forgotten() {
+        let with = |name: &str, value: &[u8]| {
+            let mut parts = asked(&TRAEFIK);
+            let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
+            parts.headers.insert(name, HeaderValue::from_bytes(value).unwrap());
+            read(&parts)
+        };
+        let umlaut = with("x-forwarded-uri", "/ä?ö".as_bytes()).unwrap();
+        assert_eq!(umlaut.uri.path_and_query().unwrap().as_str(), "/ä?ö");
+        for (name, value) in [("x-forwarded-uri", &b"/\xff"[..]), ("x-forwarded-method", b"G\xffT")]
+        {
+            assert!(matches!(with(name, value), Err(Wrong::Client(_))), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_last_address_is_the_proxys_word() {
+        let with = |values: &[&[u8]]| {
+            let mut parts = asked(&TRAEFIK);
+            parts.headers.remove(FORWARDED_FOR);
+            for value in values {
+                parts.headers.append(FORWARDED_FOR, HeaderValue::from_bytes(value).unwrap());
+            }
+            read(&parts)
+        };
+        for good in [&[&b"\xff, 203.0.113.9"[..]][..], &[b"x", b"2001:db8::1"]] {
+            assert!(with(good).is_ok(), "{good:?}");
+        }
+        for bad in [&[&b"203.0.113.9, unknown"[..]][..], &[b"203.0.113.9", b"\xff"], &[b""]] {
+            assert!(matches!(with(bad), Err(Wrong::Proxy(_))), "{bad:?}");
+        }
     }
 
     #[test]

@@ -1,11 +1,13 @@
-//! What the kernel tells of this machine's connections to a server (`sock_diag(7)`): how long nothing
-//! has moved on each. It needs no privileges, and sees the connections of this network namespace.
+//! What the kernel tells of this machine's connections to a server (`sock_diag(7)`): how long ago something
+//! moved on each. It needs no privileges, and sees the connections of this network namespace.
 
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
+
+use super::traffic::Connection;
 
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
@@ -18,19 +20,28 @@ const NLMSG_DONE: u16 = 3;
 const DUMP: u16 = 0x301;
 /// Attribute with a `struct tcp_info`.
 const INET_DIAG_INFO: u16 = 2;
-/// `TCP_ESTABLISHED`, `TCP_FIN_WAIT1`, `TCP_CLOSE_WAIT`: something may still move.
-const OPEN: u32 = 1 << 1 | 1 << 4 | 1 << 8;
+/// `TCP_ESTABLISHED`, `TCP_FIN_WAIT1`, `TCP_FIN_WAIT2`, `TCP_CLOSE_WAIT`: something may still move.
+const OPEN: u32 = 1 << 1 | 1 << 4 | 1 << FIN_WAIT2 | 1 << 8;
+const FIN_WAIT2: u8 = 5;
+/// Places in `struct inet_diag_msg`.
+const COOKIE: usize = 44;
+const INODE: usize = 68;
 /// Places in `struct tcp_info`: milliseconds since the last data, of either way.
 const LAST_DATA_SENT: usize = 44;
 const LAST_DATA_RECV: usize = 52;
+/// Milliseconds since the other end last confirmed anything.
+const LAST_ACK_RECV: usize = 56;
+/// Bytes that the other end has confirmed (and one for the handshake), and that came.
+const BYTES_ACKED: usize = 120;
+const BYTES_RECEIVED: usize = 128;
 /// `struct nlmsghdr`, `struct inet_diag_msg`.
 const HEADER: usize = 16;
 const MESSAGE: usize = 72;
 /// The kernel's answer comes in parts of at most 32 KiB.
 const PART: usize = 64 << 10;
 
-/// How long nothing has moved, either way, on each connection to one of these.
-pub(super) fn silences(servers: &[SocketAddr]) -> io::Result<Vec<Duration>> {
+/// The connections to one of these.
+pub(super) fn connections(servers: &[SocketAddr]) -> io::Result<Vec<Connection>> {
     let mut found = Vec::new();
     let mut ports: Vec<u16> = servers.iter().map(SocketAddr::port).collect();
     ports.dedup();
@@ -40,9 +51,9 @@ pub(super) fn silences(servers: &[SocketAddr]) -> io::Result<Vec<Duration>> {
             let there = |address: IpAddr| {
                 servers.iter().any(|it| it.port() == port && it.ip().to_canonical() == address)
             };
-            dump(family, port, |address, silence| {
+            dump(family, port, |address, connection| {
                 if there(address.to_canonical()) {
-                    found.push(silence);
+                    found.push(connection);
                 }
             })?;
         }
@@ -51,7 +62,7 @@ pub(super) fn silences(servers: &[SocketAddr]) -> io::Result<Vec<Duration>> {
 }
 
 /// Shows each connection of a family to a port.
-fn dump(family: u8, port: u16, mut show: impl FnMut(IpAddr, Duration)) -> io::Result<()> {
+fn dump(family: u8, port: u16, mut show: impl FnMut(IpAddr, Connection)) -> io::Result<()> {
     let protocol = Some(Protocol::from(NETLINK_SOCK_DIAG));
     let mut socket = Socket::new(Domain::from(AF_NETLINK), Type::DGRAM, protocol)?;
     // Without an address it goes to the kernel, which has its answer ready.
@@ -84,7 +95,7 @@ fn question(family: u8, port: u16) -> Vec<u8> {
 }
 
 /// Reads a part of the answer; false if it was the last one.
-fn read(mut part: &[u8], show: &mut impl FnMut(IpAddr, Duration)) -> io::Result<bool> {
+fn read(mut part: &[u8], show: &mut impl FnMut(IpAddr, Connection)) -> io::Result<bool> {
     while let (Some(length), Some(kind)) = (number(part, 0), short(part, 4)) {
         let length = length as usize;
         let Some(message) = part.get(HEADER..length) else { break };
@@ -95,8 +106,8 @@ fn read(mut part: &[u8], show: &mut impl FnMut(IpAddr, Duration)) -> io::Result<
                 return Err(io::Error::from_raw_os_error(code.saturating_neg()));
             }
             SOCK_DIAG_BY_FAMILY => {
-                if let Some((address, silence)) = connection(message) {
-                    show(address, silence);
+                if let Some((address, connection)) = connection(message) {
+                    show(address, connection);
                 }
             }
             _ => {}
@@ -106,7 +117,7 @@ fn read(mut part: &[u8], show: &mut impl FnMut(IpAddr, Duration)) -> io::Result<
     Ok(true)
 }
 
-fn connection(message: &[u8]) -> Option<(IpAddr, Duration)> {
+fn connection(message: &[u8]) -> Option<(IpAddr, Connection)> {
     // The address of the other end lies behind family and timers (4), ports (4) and our own (16).
     let peer: [u8; 16] = message.get(24..40)?.try_into().ok()?;
     let address = match *message.first()? {
@@ -114,13 +125,24 @@ fn connection(message: &[u8]) -> Option<(IpAddr, Duration)> {
         AF_INET6 => Ipv6Addr::from(peer).into(),
         _ => return None,
     };
+    if message.get(1) == Some(&FIN_WAIT2) && number(message, INODE)? == 0 {
+        // Nobody has it any more.
+        return None;
+    }
+    let cookie = long(message, COOKIE)?;
     let mut attributes = message.get(MESSAGE..)?;
     loop {
         let (length, kind) = (short(attributes, 0)? as usize, short(attributes, 2)?);
         let value = attributes.get(4..length)?;
         if kind == INET_DIAG_INFO {
-            let least = number(value, LAST_DATA_SENT)?.min(number(value, LAST_DATA_RECV)?);
-            return Some((address, Duration::from_millis(least.into())));
+            let ago = |place| Some(Duration::from_millis(number(value, place)?.into()));
+            let (sent, received) = (ago(LAST_DATA_SENT)?, ago(LAST_DATA_RECV)?);
+            // Since Linux 4.1; before that the times have to do.
+            let bytes = long(value, BYTES_ACKED).zip(long(value, BYTES_RECEIVED));
+            let unanswered = bytes.is_some_and(|(acked, received)| acked > 1 && received == 0);
+            let confirmed = ago(LAST_ACK_RECV)?;
+            let connection = Connection { cookie, sent, received, confirmed, unanswered };
+            return Some((address, connection));
         }
         attributes = attributes.get(length.next_multiple_of(4)..)?;
     }
@@ -128,6 +150,10 @@ fn connection(message: &[u8]) -> Option<(IpAddr, Duration)> {
 
 fn number(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
 fn short(bytes: &[u8], at: usize) -> Option<u16> {
@@ -142,8 +168,9 @@ mod tests {
     use super::*;
 
     /// Connections from this machine to `address`; none where the kernel does not tell.
-    fn seen(address: SocketAddr) -> Option<Vec<Duration>> {
-        silences(&[address]).inspect_err(|error| eprintln!("skipped: no sock_diag: {error}")).ok()
+    fn seen(address: SocketAddr) -> Option<Vec<Connection>> {
+        let seen = connections(&[address]);
+        seen.inspect_err(|error| eprintln!("skipped: no sock_diag: {error}")).ok()
     }
 
     #[test]
@@ -160,8 +187,21 @@ mod tests {
             let (mut server, _) = listener.accept().unwrap();
             client.write_all(b"x").unwrap();
             server.read_exact(&mut [0]).unwrap();
-            let silences = seen(address).unwrap();
-            assert_eq!(silences.len(), 1, "{silences:?}");
+            let asked = seen(address).unwrap();
+            assert!(asked.len() == 1 && asked[0].unanswered, "{asked:?}");
+            server.write_all(b"y").unwrap();
+            client.read_exact(&mut [0]).unwrap();
+            let answered = seen(address).unwrap();
+            assert!(answered.len() == 1 && !answered[0].unanswered, "{answered:?}");
+            assert_eq!(asked[0].cookie, answered[0].cookie);
+            let another = TcpStream::connect(address).unwrap();
+            let two = seen(address).unwrap();
+            assert!(two.len() == 2 && two[0].cookie != two[1].cookie, "{two:?}");
+            drop((another, listener.accept().unwrap()));
+            // Who has said all may still be answered.
+            client.shutdown(std::net::Shutdown::Write).unwrap();
+            assert_eq!(server.read(&mut [0]).unwrap(), 0);
+            assert_eq!(seen(address).unwrap().len(), 1);
             // Somebody else's server on the same port is not meant.
             let other = SocketAddr::new([127, 0, 0, 3].into(), address.port());
             assert!(seen(other).unwrap().is_empty());

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::net::Shutdown;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -43,6 +43,20 @@ pub(super) struct Line<'a> {
 enum From {
     Client,
     Server,
+}
+
+/// Why one way ends before its end.
+enum Cut {
+    /// The service takes nothing more. What it has said before is still to be passed on.
+    Deaf,
+    /// The connection ends.
+    Off(Outcome),
+}
+
+impl std::convert::From<Outcome> for Cut {
+    fn from(outcome: Outcome) -> Self {
+        Self::Off(outcome)
+    }
 }
 
 /// Nothing is read of a client while what it has said waits for its server.
@@ -112,8 +126,29 @@ impl<'a> Line<'a> {
 
     /// Both ways, each to its own end.
     async fn both(&self, client: &TcpStream, before: BytesMut, server: &TcpStream) -> Outcome {
-        let mut there = pin!(self.pass(From::Client, before, client, server));
-        let mut back = pin!(self.pass(From::Server, BytesMut::new(), server, client));
+        let is_deaf = AtomicBool::new(false);
+        let mut there = pin!(async {
+            match self.pass(From::Client, before, client, server).await {
+                Err(Cut::Deaf) => {
+                    is_deaf.store(true, Ordering::Relaxed);
+                    // Read all the same: with bytes unread a connection ends in a reset, which takes from
+                    // the client what it has not read yet.
+                    discard(client).await
+                }
+                Err(Cut::Off(outcome)) => Err(outcome),
+                Ok(()) => Ok(()),
+            }
+        });
+        let mut back = pin!(async {
+            match self.pass(From::Server, BytesMut::new(), server, client).await {
+                Err(_) if is_deaf.load(Ordering::Relaxed) => {
+                    SockRef::from(client).shutdown(Shutdown::Write).map_err(|_| Outcome::Broken)
+                }
+                Err(Cut::Off(outcome)) => Err(outcome),
+                Err(Cut::Deaf) => Err(Outcome::Broken),
+                Ok(()) => Ok(()),
+            }
+        });
         let (mut said, mut answered) = (false, false);
         while !(said && answered) {
             let ended = tokio::select! {
@@ -128,7 +163,9 @@ impl<'a> Line<'a> {
                 // Nothing more is read of one that has said all: only the kernel knows that it broke off
                 // since.
                 () = broken_off(client), if said => Err(Outcome::Broken),
-                () = broken_off(server), if answered => Err(Outcome::Broken),
+                () = broken_off(server), if answered && !is_deaf.load(Ordering::Relaxed) => {
+                    Err(Outcome::Broken)
+                }
             };
             if let Err(outcome) = ended {
                 return outcome;
@@ -144,7 +181,7 @@ impl<'a> Line<'a> {
         before: BytesMut,
         source: &TcpStream,
         sink: &TcpStream,
-    ) -> Result<(), Outcome> {
+    ) -> Result<(), Cut> {
         self.put(from, &before, source, sink).await?;
         drop(before);
         loop {
@@ -156,7 +193,7 @@ impl<'a> Line<'a> {
                     Ok(0) => return self.end(from, source, sink).await,
                     Ok(_) => {}
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    Err(_) => return Err(Outcome::Broken),
+                    Err(_) => return Err(Outcome::Broken.into()),
                 }
                 self.moved(from, source).await?;
                 self.put(from, &part, source, sink).await?;
@@ -175,7 +212,7 @@ impl<'a> Line<'a> {
         bytes: &[u8],
         source: &TcpStream,
         sink: &TcpStream,
-    ) -> Result<(), Outcome> {
+    ) -> Result<(), Cut> {
         let write = async {
             let mut rest = bytes;
             while !rest.is_empty() {
@@ -193,9 +230,9 @@ impl<'a> Line<'a> {
             From::Client => {
                 tokio::select! {
                     biased;
-                    written = write => written.map_err(|_| Outcome::Broken)?,
+                    written = write => written.map_err(|_| Cut::Deaf)?,
                     // Nothing is read of a client whose service does not read.
-                    () = broken_off(source) => return Err(Outcome::Broken),
+                    () = broken_off(source) => return Err(Outcome::Broken.into()),
                 }
                 tally.received.fetch_add(length, Ordering::Relaxed);
             }
@@ -211,7 +248,7 @@ impl<'a> Line<'a> {
 
     /// One end has said all: the other is told. That is no byte, and wakes nobody: a server that sleeps
     /// under a connection that is kept is told once it is awake.
-    async fn end(&self, from: From, source: &TcpStream, sink: &TcpStream) -> Result<(), Outcome> {
+    async fn end(&self, from: From, source: &TcpStream, sink: &TcpStream) -> Result<(), Cut> {
         let service = self.course.service;
         let may_sleep = from == From::Client
             && service.config.asleep == Asleep::Keep
@@ -220,10 +257,13 @@ impl<'a> Line<'a> {
             let mut phase = supervisor.phase();
             tokio::select! {
                 _ = phase.wait_for(|phase| *phase == Phase::Awake) => {}
-                () = broken_off(source) => return Err(Outcome::Broken),
+                () = broken_off(source) => return Err(Outcome::Broken.into()),
             }
         }
-        SockRef::from(sink).shutdown(Shutdown::Write).map_err(|_| Outcome::Broken)
+        SockRef::from(sink).shutdown(Shutdown::Write).map_err(|_| match from {
+            From::Client => Cut::Deaf,
+            From::Server => Cut::Off(Outcome::Broken),
+        })
     }
 
     /// Bytes moved: a connection that had let its server go asks for it again.
@@ -344,6 +384,19 @@ impl<'a> Line<'a> {
             if lock(&self.activity).keeps() {
                 self.let_go();
             }
+        }
+    }
+}
+
+/// Reads on to the end, for nothing.
+async fn discard(source: &TcpStream) -> Result<(), Outcome> {
+    loop {
+        source.readable().await.map_err(|_| Outcome::Broken)?;
+        match source.try_read(&mut [0; 1024]) {
+            Ok(0) => return Ok(()),
+            Ok(_) => consume_budget().await,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(_) => return Err(Outcome::Broken),
         }
     }
 }

@@ -43,11 +43,14 @@ impl Store {
             let mut object = Object::new(stored, body);
             object.popularity = Popularity::again(meta.popularity.max(variant.popularity));
             object.body_on_disk = Some(variant.body);
-            is_the_same(&object, &meta, variant).then(|| Arc::new(object))
+            is_the_same(&object, &meta, variant).then(|| (variant, Arc::new(object)))
         });
-        let objects: Vec<_> = objects.collect();
+        let mut objects: Vec<_> = objects.collect();
         let mut books = self.books();
         if books.asked.get(&ticket.number).is_some_and(|asked| !asked.too_late) {
+            // Something newer may have come meanwhile, and have left the memory again.
+            objects.retain(|(variant, _)| disk.still_has(key, variant));
+            let objects = objects.into_iter().map(|(_, object)| object).collect();
             self.restore(&mut books, key, objects);
         }
         drop(books);
@@ -96,4 +99,104 @@ fn restored(key: &CacheKey, meta: &Meta, rules: &Rules) -> Option<Stored> {
 fn is_the_same(object: &Object, meta: &Meta, variant: Variant) -> bool {
     meta.variant() == variant.id
         && crate::disk_cache::record::variant(object.stored.selecting().iter()) == variant.id
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use http::StatusCode;
+    use nightwatt_clock::Clock;
+    use nightwatt_httpcache::{KeyRules, Purge, Times};
+    use nightwatt_model::policy::admission::ClientClass;
+
+    use super::*;
+    use crate::config::DiskConfig;
+    use crate::disk_cache::DiskCache;
+
+    const SAKE: Sake = Sake::Of(ClientClass::Human);
+
+    const NOW: Timestamp = Timestamp::from_secs(1_767_225_600);
+
+    fn key() -> CacheKey {
+        KeyRules::default().key("example.org", "/a").unwrap()
+    }
+
+    fn object(bytes: usize) -> Object {
+        let mut headers = HeaderMap::new();
+        headers.insert("cache-control", HeaderValue::from_static("max-age=60"));
+        let asked = HeaderMap::new();
+        let request = RequestHead {
+            method: &Method::GET,
+            authority: "example.org",
+            path_and_query: "/a",
+            headers: &asked,
+        };
+        let (status, times, rules) = (StatusCode::OK, Times::at(NOW), Rules::default());
+        let stored = Stored::new(&request, status, &headers, times, &rules).unwrap();
+        Object::new(stored, Bytes::from(vec![b'x'; bytes]))
+    }
+
+    /// A disk cache that has an answer, and a store that has it too.
+    async fn stored(dir: &std::path::Path) -> (Arc<DiskCache>, Arc<Store>) {
+        let cache = DiskCache::open(&DiskConfig::default(), dir, &Clock::real()).unwrap();
+        let store = Arc::new(Store::new(1 << 20, Some(SiteDisk::new(&cache, "blog"))));
+        store.ask(key(), SAKE).store(object(1000));
+        cache.write_all_of(&store).await;
+        assert!(store.disk().unwrap().has(&key(), NOW));
+        (cache, store)
+    }
+
+    /// Looks again and again until it is so.
+    fn eventually(what: &str, is_so: impl Fn() -> bool) {
+        let clock = Clock::real();
+        let deadline = clock.now().mono + Duration::from_secs(30);
+        while !is_so() {
+            assert!(clock.now().mono < deadline, "not within 30 s: {what}");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn what_is_purged_has_left_the_memory_before_the_disk_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        Clock::real().runtime().unwrap().block_on(async {
+            let (cache, store) = stored(dir.path()).await;
+            let purging = {
+                // While this is held the disk cannot be told, and the writer may take what is in memory.
+                let index = cache.index();
+                let store = Arc::clone(&store);
+                let there = Arc::clone(&store);
+                let purging = std::thread::spawn(move || store.purge(&Purge::All).0);
+                eventually("an empty memory", || there.size().0 == 0);
+                assert_eq!(index.count(), 1);
+                purging
+            };
+            assert_eq!(purging.join().unwrap(), 1);
+            cache.close().await;
+        });
+    }
+
+    #[test]
+    fn what_the_disk_has_forgotten_while_it_was_read_does_not_come_back() {
+        let dir = tempfile::tempdir().unwrap();
+        Clock::real().runtime().unwrap().block_on(async {
+            let (cache, store) = stored(dir.path()).await;
+            store.objects.remove(&key());
+            let (name, rules) = (key(), Rules::default());
+            let mut coming = std::pin::pin!(store.bring_up(&name, NOW, &rules));
+            tokio::select! {
+                biased;
+                () = &mut coming => panic!("it is read elsewhere"),
+                () = std::future::ready(()) => {}
+            }
+            eventually("it is read", || cache.index().names().all(|(_, all)| all[0].used));
+            // A newer one, too large to be kept.
+            store.ask(key(), SAKE).store(object(1 << 20));
+            coming.await;
+            assert_eq!(store.size().0, 0);
+            cache.close().await;
+        });
+    }
 }

@@ -333,3 +333,78 @@ fn a_reload_keeps_the_disk_and_a_cache_that_begins_empty_finds_there_what_it_had
         );
     });
 }
+
+#[test]
+fn what_is_newer_than_the_disk_is_written_though_it_is_more_than_one_batch() {
+    with_disk(awake()).play(async |stage| {
+        let paths: Vec<String> = (0..8).map(|number| format!("/{number}")).collect();
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        with_stored(stage, &paths).await;
+        stage.origin.says(fresh(&"new ".repeat(750 << 10)));
+        for path in &paths {
+            // 24 MiB in all.
+            stage.ask(get(path).field("Cache-Control", "no-cache")).await;
+        }
+        restart(stage).await;
+        for path in &paths {
+            let got = stage.ask(get(path)).await;
+            assert_eq!((got.how(), got.body.len()), ((200, "cache"), 3000 << 10), "{path}");
+        }
+    });
+}
+
+#[test]
+fn what_was_confirmed_twice_before_it_was_looked_at_has_its_body_on_the_disk_still() {
+    let stays_up = |config: &mut Config| config.scenario.policy = timeout(86_400);
+    with_disk(awake().with(stays_up)).play(async |stage| {
+        let text = "x".repeat(100_000);
+        stage.origin.script(move |seen| {
+            let first = seen.field("if-none-match").is_none();
+            let says = if first { ok(&text) } else { status(304, "") };
+            says.field("Cache-Control", "max-age=3600").field("ETag", "\"1\"").acts()
+        });
+        twice(stage, "/a").await;
+        stage.pass(secs(301)).await;
+        let before = stage.disk_status().bytes;
+        for _ in 0..2 {
+            stage.ask(get("/a").field("Cache-Control", "no-cache")).await;
+        }
+        stage.pass(secs(301)).await;
+        let status = stage.disk_status();
+        assert!(status.answers == 1 && status.bytes > before, "{status:?}");
+        assert!(status.bytes - before < 20_000, "{} bytes more", status.bytes - before);
+    });
+}
+
+#[test]
+fn when_everything_is_purged_its_bytes_are_gone_too() {
+    with_disk(awake()).play(async |stage| {
+        let paths: Vec<String> = (0..100).map(|number| format!("/{number}")).collect();
+        stage.origin.says(fresh(&"x".repeat(10_000)));
+        for path in &paths {
+            twice(stage, path).await;
+        }
+        stage.pass(secs(301)).await;
+        assert!(stage.disk_status().bytes > 1_000_000);
+        let all = Order::Purge { site: None, places: Vec::new(), prefix: false, all: true };
+        assert!(matches!(stage.order(all).await, Reply::Purged(100)));
+        let left: usize = files(&stage.disk_cache()).iter().map(|(_, bytes)| bytes.len()).sum();
+        assert!(left < 10_000, "{left} bytes");
+        killed(stage).await;
+        assert_eq!(stage.disk_status().answers, 0);
+    });
+}
+
+#[test]
+fn the_disk_cache_may_lie_in_the_state_directory_itself() {
+    let there = |config: &mut Config| {
+        let directory = Some(config.state_dir.clone());
+        config.cache.disk = Some(DiskConfig { directory, ..DiskConfig::default() });
+    };
+    awake().with(there).play(async |stage| {
+        stage.origin.says(fresh("kept"));
+        twice(stage, "/a").await;
+        restart(stage).await;
+        assert_eq!(stage.ask(get("/a")).await.how(), (200, "cache"));
+    });
+}

@@ -20,8 +20,8 @@ use crate::stage::secs;
 /// Whatever has not happened by then does not happen.
 const DEADLINE: u64 = 60;
 
-/// The server: echoes what is sent to it, and sends `/slow` in thirty parts over three seconds. It ends
-/// when its folder is gone, however the test ended.
+/// The server: echoes what is sent to it, sends `/slow` in thirty parts over three seconds, and is silent
+/// for two of them before `/late`. It ends when its folder is gone, however the test ended.
 const SERVER: &str = r#"
 import http.server, os, sys, threading, time
 host, port, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
@@ -35,6 +35,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def answer(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         slow = self.path == "/slow"
+        if self.path == "/late":
+            time.sleep(2)
         text = f"{self.command} {self.path} from {self.headers.get('X-Forwarded-For')}: ".encode() + body
         self.send_response(200)
         self.send_header("Cache-Control", "no-store")
@@ -47,7 +49,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(b"x" * 1000)
             self.wfile.flush()
             time.sleep(0.1)
-    do_GET = do_POST = answer
+    do_GET = do_POST = do_PROPFIND = answer
     def log_message(self, *_):
         pass
 http.server.ThreadingHTTPServer((host, port), Handler).serve_forever()
@@ -82,9 +84,20 @@ impl Drop for Product {
     }
 }
 
+/// What the other proxy has logged is told if the test fails.
+struct Shown(PathBuf);
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", fs::read_to_string(&self.0).unwrap_or_default());
+        }
+    }
+}
+
 /// Nightwatt, a server that sleeps, and another proxy in front of it.
 struct Scene {
-    running: Running,
+    running: Option<Running>,
     at: SocketAddr,
     product: Option<Product>,
     dir: tempfile::TempDir,
@@ -126,11 +139,15 @@ impl Scene {
         let config = Config::parse(&text, "test").unwrap_or_else(|error| panic!("{error}"));
         let options = Options { durable: false, ..Options::default() };
         let running = Gateway::start(config, clock.clone(), options).unwrap();
-        Self { running, at, product: None, dir }
+        Self { running: Some(running), at, product: None, dir }
+    }
+
+    fn running(&self) -> &Running {
+        self.running.as_ref().expect("nightwatt runs")
     }
 
     fn status(&self) -> SiteStatus {
-        self.running.gateway.status().sites.remove(0)
+        self.running().gateway.status().sites.remove(0)
     }
 
     async fn is(&self, state: &str) {
@@ -145,7 +162,7 @@ impl Scene {
     fn file(&self, name: &str, changes: &[(&str, &str)]) -> PathBuf {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/gates");
         let mut text = fs::read_to_string(docs.join(name)).unwrap();
-        let gate = self.running.gate_addresses[0];
+        let gate = self.running().gate_addresses[0];
         let (host, port) = (self.at.ip().to_string(), format!("\"{}\"", self.at.port()));
         let own = [
             ("10.0.0.5:8080", self.at.to_string()),
@@ -189,6 +206,11 @@ impl Scene {
 
 /// A request from 127.0.0.5, on a connection of its own.
 async fn ask(at: SocketAddr, line: &str, fields: &[(&str, &str)], body: &str) -> Answer {
+    ask_slowly(at, line, fields, &[body]).await
+}
+
+/// The same with a body in parts, a tenth of a second apart.
+async fn ask_slowly(at: SocketAddr, line: &str, fields: &[(&str, &str)], parts: &[&str]) -> Answer {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.5:0".parse().unwrap()).unwrap();
     let mut stream = socket.connect(at).await.unwrap();
@@ -196,10 +218,18 @@ async fn ask(at: SocketAddr, line: &str, fields: &[(&str, &str)], body: &str) ->
     for (name, value) in fields {
         head.extend([name, ": ", value, "\r\n"]);
     }
-    if !body.is_empty() {
-        head.extend(["Content-Length: ", &body.len().to_string(), "\r\n"]);
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    if length > 0 {
+        head.extend(["Content-Length: ", &length.to_string(), "\r\n"]);
     }
-    stream.write_all(format!("{head}\r\n{body}").as_bytes()).await.unwrap();
+    stream.write_all(format!("{head}\r\n{}", parts[0]).as_bytes()).await.unwrap();
+    for part in &parts[1..] {
+        Clock::real().sleep(std::time::Duration::from_millis(100)).await;
+        if stream.write_all(part.as_bytes()).await.is_err() {
+            // It has answered already.
+            break;
+        }
+    }
     let mut bytes = Vec::new();
     let reading = stream.read_to_end(&mut bytes);
     let _ = Clock::real().timeout(secs(DEADLINE), reading).await.expect("an answer").unwrap();
@@ -270,7 +300,50 @@ async fn story(scene: &Scene, at: SocketAddr) {
     let (wakes, slow) = (scene.wakes().len(), ask(at, "GET /slow", &program, "").await);
     assert_eq!((slow.status, slow.body.len()), (200, 30_000), "{}", slow.head);
     assert!(scene.wakes().len() <= wakes + 1, "it did not sleep under it");
+
+    // As long an upload, and a server that says nothing for two seconds.
     scene.is("asleep").await;
+    let wakes = scene.wakes().len();
+    let part = "0123456789".repeat(800);
+    let slow = ask_slowly(at, "POST /upload", &program, &[&*part; 30]).await;
+    assert_eq!(slow.status, 200, "{}\n{}", slow.head, slow.body);
+    assert!(slow.body.ends_with(&part.repeat(30)), "{} bytes", slow.body.len());
+    Clock::real().sleep(std::time::Duration::from_millis(50)).await;
+    let late = ask(at, "GET /late", &program, "").await;
+    assert!(late.status == 200 && late.body.starts_with("GET /late"), "{}", late.head);
+    assert!(scene.wakes().len() <= wakes + 2, "it did not sleep under them");
+
+    // A method that not every proxy knows.
+    scene.is("asleep").await;
+    let other = ask(at, "PROPFIND /dav", &program, "").await;
+    assert_eq!(other.status, 200, "{}\n{}", other.head, other.body);
+    assert!(scene.wakes().pop().unwrap().contains("PROPFIND /dav"));
+
+    // Bytes that are no text.
+    let raw = ask(at, "GET /gr\u{fc}n", &program, "").await;
+    assert!([200, 400, 500].contains(&raw.status), "{}", raw.head);
+    scene.is("asleep").await;
+}
+
+/// When nightwatt is not there nothing passes, though the server is up.
+async fn closed(mut scene: Scene, at: SocketAddr) {
+    scene.running.take().unwrap().stop().await;
+    let mut server = bound("python3");
+    let (host, port) = (scene.at.ip().to_string(), scene.at.port().to_string());
+    server.arg(scene.path("server.py")).args([&host, &port]).arg(scene.dir.path());
+    let _server = Product(server.spawn().unwrap());
+    eventually("the server", async || std::net::TcpStream::connect(scene.at).ok()).await;
+    for line in [
+        "GET /page",
+        "POST /api",
+        "PROPFIND /dav",
+        "GET /.nightwatt/../secret",
+        "GET /.nightwatt/%2e%2e/secret",
+        "GET //page",
+    ] {
+        let got = ask(at, line, &[("User-Agent", "curl/8")], "").await;
+        assert!(got.status >= 400, "{line}: {}\n{}", got.head, got.body);
+    }
 }
 
 /// Is there such a program?
@@ -294,7 +367,10 @@ fn beside(program: &str, command: impl FnOnce(&Scene, SocketAddr) -> Command) {
         let at = free_address();
         let run = command(&scene, at);
         scene.start(run, at).await;
+        let log = scene.path("product.log");
+        let _log = Shown(log);
         story(&scene, at).await;
+        closed(scene, at).await;
     });
 }
 
@@ -365,6 +441,72 @@ fn haproxy_asks_by_a_script() {
         let mut haproxy = bound("haproxy");
         haproxy.arg("-db").arg("-f").arg(file);
         haproxy
+    });
+}
+
+#[test]
+fn haproxy_lets_nothing_through_when_its_script_fails() {
+    if !has("haproxy") || !has("python3") {
+        return;
+    }
+    let clock = Clock::real();
+    clock.runtime().unwrap().block_on(async {
+        let mut scene = Scene::set(&clock);
+        let at = free_address();
+        let begin = "local has =";
+        let fails = [(begin, &*format!("error(\"whatever\")\n  {begin}"))];
+        let script = scene.file("haproxy.lua", &fails).display().to_string();
+        let changes =
+            [("/etc/haproxy/nightwatt.lua", &*script), ("bind :80", &format!("bind {at}"))];
+        let file = scene.file("haproxy.cfg", &changes);
+        let mut haproxy = bound("haproxy");
+        haproxy.arg("-db").arg("-f").arg(file);
+        scene.start(haproxy, at).await;
+        let got = ask(at, "GET /page", &[("User-Agent", "curl/8")], "").await;
+        assert_eq!(got.status, 503, "{}", got.head);
+        closed(scene, at).await;
+    });
+}
+
+/// No proxy, but what one would do: a request is let through, and others that may not keep the server
+/// awake go there by a connection that is kept.
+#[test]
+fn guests_on_connections_that_are_kept_do_not_keep_the_server_awake() {
+    if !has("python3") {
+        return;
+    }
+    let clock = Clock::real();
+    clock.runtime().unwrap().block_on(async {
+        let scene = Scene::set(&clock);
+        scene.is("asleep").await;
+        let gate = scene.running().gate_addresses[0];
+        let asks = [
+            ("User-Agent", "curl/8"),
+            ("X-Forwarded-Method", "GET"),
+            ("X-Forwarded-Uri", "/"),
+            ("X-Forwarded-For", "203.0.113.9"),
+            ("X-Forwarded-Host", "blog.example.org"),
+        ];
+        assert_eq!(ask(gate, "GET /ask", &asks, "").await.status, 204);
+        let mut kept = tokio::net::TcpStream::connect(scene.at).await.unwrap();
+        let guest = async {
+            loop {
+                // Twice within the quiet time.
+                let sent = kept.write_all(b"GET /feed HTTP/1.1\r\nHost: a\r\n\r\n").await;
+                let got = kept.read(&mut [0; 4096]).await;
+                if sent.is_err() || !got.is_ok_and(|length| length > 0) {
+                    // It went to sleep.
+                    return;
+                }
+                clock.sleep(std::time::Duration::from_millis(330)).await;
+            }
+        };
+        let mut guest = std::pin::pin!(guest);
+        tokio::select! {
+            () = &mut guest => {}
+            () = scene.is("asleep") => {}
+        }
+        scene.is("asleep").await;
     });
 }
 

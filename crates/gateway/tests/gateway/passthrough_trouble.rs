@@ -264,6 +264,25 @@ fn who_reads_slowly_is_read_for_slowly_and_gets_all() {
     });
 }
 
+#[test]
+fn the_last_words_of_a_service_that_takes_nothing_more_reach_its_client() {
+    let (setup, listener) = with_echo(awake(), "");
+    setup.play(async |stage| {
+        let listener = TcpListener::from_std(listener).unwrap();
+        // Which way is looked at first is chosen at random.
+        for round in 0..30 {
+            let mut caller = Caller::connect(stage).await;
+            let mut service = accepted(stage, &listener).await;
+            caller.say(stage, b"hello").await;
+            service.write_all(b"bye").await.unwrap();
+            caller.0.write_all(b"more").await.unwrap();
+            // With bytes unread it ends in a reset.
+            drop(service);
+            assert_eq!(caller.hears(stage, 3).await, b"bye", "round {round}");
+        }
+    });
+}
+
 /// A service that is not there yet, and its address: one from which no connection leaves, so that none has
 /// its port meanwhile.
 fn late() -> (Setup, SocketAddr) {

@@ -1,6 +1,7 @@
 //! Power cuts, simulated: of what was not synced any sector may be on the disk or not, in any order, with
-//! zeros, garbage or the bytes of a removed file in the place of those that are not; of the files that were
-//! made and removed since the folder was synced, any may be there or not.
+//! zeros, garbage or the bytes of a removed file in the place of those that are not; a page that was being
+//! written again may have lost what was synced of it; of the files that were made and removed since the
+//! folder was synced, any may be there or not.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -15,6 +16,8 @@ const CASES: u64 = 20_000;
 struct Platter {
     /// What is on the disk for certain.
     synced: BTreeMap<u64, Vec<u8>>,
+    /// Where pages begin that were synced, and written to again.
+    rewritten: BTreeMap<u64, u64>,
     /// Files made and removed since the folder was synced.
     made: BTreeSet<u64>,
     removed: BTreeMap<u64, Vec<u8>>,
@@ -53,13 +56,11 @@ impl Disk {
             if platter.made.contains(number) && dice.below(2) == 0 {
                 continue;
             }
-            let synced = platter.synced.get(number).cloned().unwrap_or_default();
-            files.insert(*number, torn(&synced, file, &platter.left, dice));
+            files.insert(*number, torn(&platter, *number, file, dice));
         }
         for (number, file) in &platter.removed {
             if dice.below(2) == 0 {
-                let synced = platter.synced.get(number).cloned().unwrap_or_default();
-                files.insert(*number, torn(&synced, file, &platter.left, dice));
+                files.insert(*number, torn(&platter, *number, file, dice));
             }
         }
         let platter =
@@ -73,10 +74,13 @@ impl Disk {
 }
 
 /// A file of which a part was on the disk, and of the rest any sector may be.
-fn torn(synced: &[u8], live: &[u8], left: &[u8], dice: &mut Dice) -> Vec<u8> {
+fn torn(platter: &Platter, number: u64, live: &[u8], dice: &mut Dice) -> Vec<u8> {
+    let (synced, left) =
+        (platter.synced.get(&number).map_or(&[][..], Vec::as_slice), &platter.left);
     let length =
         synced.len() + dice.below((live.len() - synced.len().min(live.len())) as u64 + 1) as usize;
     let mut file = synced.to_vec();
+    file.truncate(platter.rewritten.get(&number).map_or(usize::MAX, |at| *at as usize));
     // Mostly everything before the cut is there.
     let loses = dice.below(3) == 0;
     while file.len() < length {
@@ -110,6 +114,12 @@ impl Storage for Disk {
             self.files.write(segment, at, &bytes[..bytes.len() / 2])?;
             return Err(error);
         }
+        let mut platter = self.platter.lock().unwrap();
+        let platter = &mut *platter;
+        if platter.synced.get(&segment).is_some_and(|it| at / PAGE * PAGE < it.len() as u64) {
+            let first = platter.rewritten.entry(segment).or_insert(u64::MAX);
+            *first = (*first).min(at / PAGE * PAGE);
+        }
         self.files.write(segment, at, bytes)
     }
 
@@ -120,7 +130,9 @@ impl Storage for Disk {
     fn sync(&self, segment: u64) -> io::Result<()> {
         self.call()?;
         let file = self.files.with(segment, |file| Some(file.clone()))?;
-        self.platter.lock().unwrap().synced.insert(segment, file);
+        let mut platter = self.platter.lock().unwrap();
+        platter.synced.insert(segment, file);
+        platter.rewritten.remove(&segment);
         Ok(())
     }
 
