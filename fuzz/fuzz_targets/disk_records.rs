@@ -3,9 +3,8 @@
 
 #![no_main]
 
-use std::collections::BTreeMap;
-use std::io;
-use std::sync::{Arc, Mutex};
+#[path = "../../crates/gateway/src/disk_cache/tests/memory.rs"]
+mod memory;
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
@@ -13,69 +12,7 @@ use nightwatt_gateway::disk_cache::log::{Bounds, Log, New};
 use nightwatt_gateway::disk_cache::record::{Day, Kind, Name, Said, body_sum};
 use nightwatt_gateway::disk_cache::storage::Storage;
 
-/// Files in memory.
-#[derive(Clone, Default)]
-struct Memory(Arc<Mutex<BTreeMap<u64, Vec<u8>>>>);
-
-impl Memory {
-    fn with<T>(&self, segment: u64, work: impl FnOnce(&mut Vec<u8>) -> Option<T>) -> io::Result<T> {
-        let mut files = self.0.lock().unwrap();
-        let file = files.get_mut(&segment).ok_or(io::ErrorKind::NotFound)?;
-        work(file).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
-    }
-}
-
-impl Storage for Memory {
-    fn list(&self) -> io::Result<Vec<(u64, u64)>> {
-        Ok(self
-            .0
-            .lock()
-            .unwrap()
-            .iter()
-            .map(|(number, file)| (*number, file.len() as u64))
-            .collect())
-    }
-
-    fn create(&self, segment: u64) -> io::Result<()> {
-        assert!(self.0.lock().unwrap().insert(segment, Vec::new()).is_none());
-        Ok(())
-    }
-
-    fn write(&self, segment: u64, at: u64, bytes: &[u8]) -> io::Result<()> {
-        self.with(segment, |file| {
-            let end = at as usize + bytes.len();
-            file.resize(file.len().max(end), 0);
-            file[at as usize..end].copy_from_slice(bytes);
-            Some(())
-        })
-    }
-
-    fn read(&self, segment: u64, at: u64, into: &mut [u8]) -> io::Result<()> {
-        self.with(segment, |file| {
-            into.copy_from_slice(file.get(at as usize..)?.get(..into.len())?);
-            Some(())
-        })
-    }
-
-    fn sync(&self, _: u64) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn sync_names(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn cut(&self, segment: u64, length: u64) -> io::Result<()> {
-        self.with(segment, |file| {
-            file.truncate(length as usize);
-            Some(())
-        })
-    }
-
-    fn remove(&self, segment: u64) -> io::Result<()> {
-        self.0.lock().unwrap().remove(&segment).map(drop).ok_or(io::ErrorKind::NotFound.into())
-    }
-}
+use self::memory::Memory;
 
 fn names(log: &Log<Memory>) -> Vec<Name> {
     log.shared().index().names().map(|(name, _)| name.clone()).collect()

@@ -198,9 +198,9 @@ fn durations_need_a_unit() {
 }
 
 #[test]
-fn an_origin_is_http_with_host_and_port() {
+fn an_origin_is_http_or_https_with_host_and_port() {
     for bad in [
-        "https://10.0.0.6",
+        "https://10.0.0.6/shop",
         "10.0.0.6:80",
         "http://10.0.0.6/shop",
         "http://10.0.0.6/?a",
