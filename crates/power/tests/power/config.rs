@@ -248,7 +248,7 @@ fn mistakes_are_reported_where_they_are() {
             4,
             "names are not looked up",
         ),
-        (&format!("{power}[site.probe.http]\nurl = \"https://web/\"\n"), 5, "for https use"),
+        (&format!("{power}[site.probe.http]\nurl = \"ftp://web/\"\n"), 5, "or with `https`"),
         (&format!("{power}[site.probe.http]\nurl = \"http://web/\"\nexpct = 1\n"), 6, "`expct`"),
         (
             &format!("{power}[site.probe.http]\nurl = \"http://web/\"\nexpect = [200, 99]\n"),

@@ -363,6 +363,7 @@ impl Loop {
             self.counts.reports += 1;
             report.session = self.sessions.report(request.session).unwrap_or_default();
             report.records = self.sessions.count(request.session, request.bytes);
+            report.from = self.sessions.oldest();
             self.reactor.queue(place);
         }
     }

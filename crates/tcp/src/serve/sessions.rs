@@ -111,14 +111,20 @@ impl Sessions {
         all.min(most)
     }
 
-    /// The first record of a session from a place of the ring on, and the place behind it; one that is
-    /// gone if there is none any more.
+    /// The place of the oldest record.
+    pub(super) fn oldest(&self) -> usize {
+        self.next
+    }
+
+    /// The first record of a session from a place of the ring on, and the place behind it, round and round; one
+    /// that is gone if there is none any more.
     pub(super) fn record(&self, id: u64, from: usize) -> (usize, ServerRecord) {
-        let mut rest = self.records.iter().enumerate().skip(from);
-        match rest.find(|(_, (session, _))| *session == id) {
-            Some((place, (_, record))) => (place + 1, *record),
-            None => (self.records.len(), ServerRecord::gone()),
-        }
+        let all = self.records.len();
+        let found = (from..from + all).find_map(|place| {
+            let (session, record) = &self.records[place % all];
+            (*session == id).then_some((place + 1, *record))
+        });
+        found.unwrap_or_else(|| (from, ServerRecord::gone()))
     }
 }
 
@@ -147,33 +153,34 @@ mod tests {
         assert_eq!(report.bytes, 30);
         // There is room for four of six records: the last of 8 has taken the place of the first of 7.
         assert_eq!((sessions.count(7, 10), sessions.count(8, 10), sessions.count(8, 1)), (1, 3, 1));
-        let (end, only) = sessions.record(7, 0);
-        assert_eq!(only.number, 1);
-        assert_eq!(sessions.record(7, end).1.number, ServerRecord::GONE);
+        assert_eq!(sessions.record(7, sessions.oldest()).1.number, 1);
+        assert_eq!(sessions.record(9, 0).1.number, ServerRecord::GONE);
         assert_eq!(sessions.report(9), None);
     }
 
     #[test]
     fn a_session_keeps_its_first_records_however_many_follow_and_takes_the_place_of_older_ones() {
         let mut sessions = Sessions::new(3);
-        let numbers = |sessions: &Sessions, id| {
-            let mut all = Vec::new();
-            let (mut from, mut found) = sessions.record(id, 0);
-            while found.number != ServerRecord::GONE {
-                all.push(found.number);
-                (from, found) = sessions.record(id, from);
-            }
-            all.sort_unstable();
-            all
+        // In the order in which they ended, wherever in the ring that begins.
+        let first = |sessions: &Sessions, id, count| {
+            let mut from = sessions.oldest();
+            let mut next = || {
+                let (behind, found) = sessions.record(id, from);
+                from = behind;
+                found.number
+            };
+            (0..count).map(|_| next()).collect::<Vec<_>>()
         };
-        for id in [7, 8] {
-            for number in 0..100 {
+        for (id, count) in [(6, 2), (7, 100), (8, 100)] {
+            for number in 0..count {
                 sessions.begin(id, Mono::ZERO);
                 sessions.end(id, &record(number, None), Mono::ZERO);
             }
-            assert_eq!(numbers(&sessions, id), [0, 1, 2]);
         }
-        assert_eq!(numbers(&sessions, 7), Vec::<u32>::new());
+        assert_eq!((sessions.count(8, 10), sessions.count(7, 10)), (3, 0));
+        assert_eq!(first(&sessions, 8, 3), [0, 1, 2]);
+        assert_eq!(sessions.oldest(), 2, "not the first place of the ring");
+        assert_eq!(first(&sessions, 7, 1), [ServerRecord::GONE]);
     }
 
     #[test]
