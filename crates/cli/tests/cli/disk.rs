@@ -61,7 +61,9 @@ fn what_a_command_wrote_is_on_the_disk_and_in_the_log() {
     );
     assert_eq!(row["on_device_percent"], 100.0);
     let [gone] = rows(&report, "/deleted.bin")[..] else { panic!("{report}") };
-    assert_eq!((gone["dropped"].as_u64(), gone["written"].as_u64()), (Some(12 * MIB), Some(0)));
+    // What the kernel wrote of it before it was deleted is its own affair: a busy one writes early.
+    let of_it = ["dropped", "written"].map(|it| gone[it].as_u64().unwrap());
+    assert_eq!(of_it.iter().sum::<u64>(), 12 * MIB, "{of_it:?}");
     // The log says the same, piece by piece.
     let lines = fs::read_to_string(&log).unwrap();
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
