@@ -12,6 +12,12 @@ fn one(id: &str) -> Answered {
     answered(&[id]).claims.remove(0)
 }
 
+/// Figures that do not agree, by what they are.
+fn wrong(it: &Answered) -> Vec<&str> {
+    let wrong = it.figures.iter().filter(|figure| figure.agrees == Some(false));
+    wrong.map(|figure| figure.what.as_str()).collect()
+}
+
 /// The folder of published figures, where it is.
 fn published(file: &str) -> Option<String> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
@@ -116,13 +122,7 @@ fn the_power_of_the_network_is_never_within_the_band_for_both_bounds() {
 #[test]
 fn two_printed_efficiencies_do_not_follow_and_all_are_those_of_the_published_table() {
     let it = one("O10");
-    let wrong: Vec<&str> = it
-        .figures
-        .iter()
-        .filter(|figure| figure.agrees == Some(false))
-        .map(|figure| figure.what.as_str())
-        .collect();
-    assert_eq!(wrong, ["Atom N450: 1.6 / 6.5", "ATI 5770: 214.5 / 108"]);
+    assert_eq!(wrong(&it), ["Atom N450: 1.6 / 6.5", "ATI 5770: 214.5 / 108"]);
     assert!(it.why.contains("0.246 and 0.31") && it.why.contains("1.986 and 1.95"), "{}", it.why);
     let Some(table) = published("odwyer_mining_devices.csv") else { return };
     for (line, figure) in table.lines().skip(1).zip(&it.figures) {
@@ -136,13 +136,7 @@ fn two_printed_efficiencies_do_not_follow_and_all_are_those_of_the_published_tab
 #[test]
 fn one_row_of_intervals_follows_from_no_number_of_samples() {
     let it = one("H1");
-    let wrong: Vec<&str> = it
-        .figures
-        .iter()
-        .filter(|figure| figure.agrees == Some(false))
-        .map(|figure| figure.what.as_str())
-        .collect();
-    assert_eq!(wrong, ["KVM with three guests: 1.96 x 0.47 / sqrt(3)"]);
+    assert_eq!(wrong(&it), ["KVM with three guests: 1.96 x 0.47 / sqrt(3)"]);
     // By Python: (1.96 x 0.465 / 0.515)^2 = 3.132, (1.96 x 0.475 / 0.505)^2 = 3.399.
     assert!(it.why.contains("n would be between 3.13 and 3.40"), "{}", it.why);
 }
