@@ -25,6 +25,7 @@ use crate::opening::{Jobs, Opening};
 use crate::reload::Retiring;
 use crate::site::Common;
 use crate::supervisor::end;
+use crate::tls::Tls;
 use crate::{acme, gate, refresh, warm_up};
 
 /// The handle by which a running gateway is looked at, changed and stopped.
@@ -93,6 +94,10 @@ impl Gateway {
         let (bound, admin_bound) = bind(&config, &mut inherited)?;
         drop(inherited);
         let guard = Arc::new(Guard::open(config.admin.as_ref())?);
+        if let Some(tls) = &config.tls {
+            // What cannot be used is found before another process has let go of anything.
+            Tls::open(tls, &clock, None)?;
+        }
         let handed = predecessor.as_mut().map(Predecessor::take).transpose()?.unwrap_or_default();
         let lock = lock(&config.state_dir)?;
         let path = config.control_socket();
