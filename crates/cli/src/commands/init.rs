@@ -52,7 +52,7 @@ pub(crate) fn run(args: &InitArgs) -> Result<ExitStatus, Failure> {
 
 /// The five questions.
 fn ask(args: &InitArgs, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, Failure> {
-    let origin = "1/5  Where does the server answer? (http://HOST:PORT)";
+    let origin = "1/5  Where does the server answer? (http://HOST:PORT, or https)";
     let server = dialog.ask(origin, "--origin", args.origin.as_deref(), None, Server::find)?;
     output::complain(&format!("     {}", server.words()));
 

@@ -9,7 +9,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// A server that was looked at.
 #[derive(Debug, Clone)]
 pub(super) struct Server {
-    /// `http://host:port`.
+    /// `http://host:port`, or `https`.
     pub(super) origin: String,
     pub(super) address: SocketAddr,
     answers: bool,
@@ -20,11 +20,11 @@ impl Server {
     /// Looks for the server of this URL.
     pub(super) fn find(url: &str) -> Result<Self, String> {
         let url = url.trim_end_matches('/');
-        let Some(authority) =
-            url.strip_prefix("http://").filter(|it| !it.contains(['/', '?', '#', '@']))
-        else {
+        let parts = url.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https"));
+        let parts = parts.filter(|(_, authority)| !authority.contains(['/', '?', '#', '@']));
+        let Some((scheme, authority)) = parts else {
             return Err(format!(
-                "`{url}` is no origin: write http://, host and port, as http://10.0.0.5:8080"
+                "`{url}` is no origin: write http:// (or https://), host and port, as http://10.0.0.5:8080"
             ));
         };
         let uri = url.parse::<http::Uri>().map_err(|error| format!("`{url}`: {error}"))?;
@@ -33,7 +33,7 @@ impl Server {
             (Some(_), None | Some(0)) => {
                 return Err(format!("`{authority}` has no port that can be"));
             }
-            (_, port) => port.unwrap_or(80),
+            (_, port) => port.unwrap_or(if scheme == "https" { 443 } else { 80 }),
         };
         let found = (host, port).to_socket_addrs();
         let found =
@@ -43,7 +43,7 @@ impl Server {
         // Having been connected to, it is in the table if it is near.
         let table = std::fs::read_to_string("/proc/net/arp").unwrap_or_default();
         let mac = neighbour(&table, address.ip());
-        Ok(Self { origin: format!("http://{authority}"), address, answers, mac })
+        Ok(Self { origin: format!("{scheme}://{authority}"), address, answers, mac })
     }
 
     /// Is it on this machine?
