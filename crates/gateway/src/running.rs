@@ -94,10 +94,8 @@ impl Gateway {
         let (bound, admin_bound) = bind(&config, &mut inherited)?;
         drop(inherited);
         let guard = Arc::new(Guard::open(config.admin.as_ref())?);
-        if let Some(tls) = &config.tls {
-            // What cannot be used is found before another process has let go of anything.
-            Tls::open(tls, &clock, None)?;
-        }
+        // What cannot be used is found before another process has let go of anything.
+        config.tls.as_ref().map(|tls| Tls::open(tls, &clock, None)).transpose()?;
         let handed = predecessor.as_mut().map(Predecessor::take).transpose()?.unwrap_or_default();
         let lock = lock(&config.state_dir)?;
         let path = config.control_socket();
