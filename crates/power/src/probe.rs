@@ -300,8 +300,8 @@ impl Http {
 
     /// Who answers a handshake, if only to refuse it, is awake; unless more is asked of it.
     fn judge_failure(&self, error: &io::Error) -> Verdict {
-        let is_answer = error.get_ref().is_some_and(|it| it.is::<rustls::Error>());
-        let up = is_answer && self.expect.is_none() && self.contains.is_none();
+        let refused = error.get_ref().and_then(|it| it.downcast_ref::<rustls::Error>());
+        let up = refused.is_some() && self.expect.is_none() && self.contains.is_none();
         Verdict { up, reason: format!("{}: {error}", self.url) }
     }
 

@@ -151,13 +151,10 @@ fn write(path: &Path, text: &str, over: bool) -> Result<(), Failure> {
 
 /// What to do now.
 fn next(draft: &Draft, name: &str) -> String {
-    let mut text = "next:\n".to_owned();
-    if draft.power.choice == PowerChoice::Agent {
-        text += "  nightwatt agent key -o /etc/nightwatt/agent.key   # the same file on both machines: docs/agent.md\n";
-    }
-    text += &format!(
-        "  nightwatt doctor -c {name}            # is all there that it takes?\n  \
+    let key = "  nightwatt agent key -o /etc/nightwatt/agent.key   # the same file on both machines: docs/agent.md\n";
+    let key = if draft.power.choice == PowerChoice::Agent { key } else { "" };
+    format!(
+        "next:\n{key}  nightwatt doctor -c {name}            # is all there that it takes?\n  \
          nightwatt serve -c {name} --observe   # see first what it would do\n"
-    );
-    text
+    )
 }

@@ -88,11 +88,12 @@ mod tests {
             let mut times: Vec<u64> = Vec::new();
             for _ in 0..20 {
                 times.push(seconds);
-                attempts.failed(Wall::from_secs(seconds as i64), Duration::ZERO);
+                let wall = i64::try_from(seconds).unwrap();
+                attempts.failed(Wall::from_secs(wall), Duration::ZERO);
                 if hurries {
                     attempts.hurry();
                 }
-                let next = attempts.next(None, at(seconds, seconds as i64));
+                let next = attempts.next(None, at(seconds, wall));
                 seconds = next.0.as_secs();
             }
             for (index, time) in times.iter().enumerate() {
