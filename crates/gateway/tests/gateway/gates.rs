@@ -283,7 +283,8 @@ async fn story(scene: &Scene, at: SocketAddr) {
     }
     let state = ask(at, "GET /.nightwatt/state", &[], "").await;
     assert!(state.status == 200 && state.body.contains("\"state\""), "{}", state.body);
-    scene.is("awake").await;
+    // Not that it is awake: that may be over before it is looked for.
+    eventually("a wake-up", async || (!scene.wakes().is_empty()).then_some(())).await;
     let cause = scene.wakes().concat();
     assert!(cause.contains("GET /page?x=1&y=%20") && cause.contains("127.0.0.5"), "{cause}");
 
