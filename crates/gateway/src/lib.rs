@@ -31,6 +31,7 @@ mod hand_over_error;
 mod health;
 mod hit;
 mod hold;
+mod http2;
 mod https;
 pub mod journal;
 pub mod lessons;

@@ -20,6 +20,7 @@ use crate::config::{self, Config};
 use crate::error::StartError;
 use crate::facts::Peer;
 use crate::gate;
+use crate::http2;
 use crate::live::Live;
 use crate::passthrough::{self, Door};
 use crate::proxy_protocol;
@@ -465,10 +466,13 @@ async fn connection(
         Box::pin(async move {
             let limit = gateway.config.limits.handshake_timeout;
             let Some(tls) = &gateway.tls else { return };
-            let Some(stream) = tls.accept((stream, read_ahead), &clock, limit).await else {
-                return;
-            };
+            let accepted = tls.accept((stream, read_ahead), &clock, limit).await;
+            let Some((stream, is_http2)) = accepted else { return };
             drop(gateway);
+            if is_http2 {
+                http2::serve(stream, service, limits, clock, stopped).await;
+                return;
+            }
             let nothing = BytesMut::new();
             nightwatt_http1::serve((stream, nothing), service, limits, clock, stopped).await;
         })

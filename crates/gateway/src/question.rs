@@ -66,7 +66,9 @@ impl Forwarding<'_> {
         insert(&mut headers, HOST, host);
         insert(&mut headers, REQUEST_ID, &self.facts.id);
         forwarded(&mut headers, self.facts);
-        headers.append(VIA, HeaderValue::from_static("1.1 nightwatt"));
+        let is_http2 = self.parts.version == http::Version::HTTP_2;
+        let via = if is_http2 { "2.0 nightwatt" } else { "1.1 nightwatt" };
+        headers.append(VIA, HeaderValue::from_static(via));
         let validating = validate
             && self
                 .found

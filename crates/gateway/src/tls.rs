@@ -1,7 +1,7 @@
 //! TLS to clients: rustls speaks it, on what `listen` accepts and under what `http1` reads.
 //!
 //! ```text
-//! listen -> client_limits -> handshake (tally) -> Secured -> http1
+//! listen -> client_limits -> handshake (tally) -> Secured -> http1 | http2
 //!                              \-> certificates (by name; read anew when their files change)
 //! ```
 
@@ -31,8 +31,9 @@ use crate::acme::proofs::{PROTOCOL, Proofs};
 use crate::config::{CertificateConfig, TlsConfig};
 use crate::status::TlsStatus;
 
-/// What is spoken within TLS.
-const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
+/// What is spoken within TLS, by its names in ALPN.
+const HTTP2: &[u8] = b"h2";
+const HTTP1: &[u8] = b"http/1.1";
 
 /// TLS at all addresses of `[tls]`.
 pub(crate) struct Tls {
@@ -68,7 +69,8 @@ impl Tls {
             .map_err(unusable)?
             .with_no_client_auth()
             .with_cert_resolver(Arc::<Certificates>::clone(&certificates));
-        server.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
+        let spoken: &[&[u8]] = if config.http2 { &[HTTP2, HTTP1] } else { &[HTTP1] };
+        server.alpn_protocols = spoken.iter().map(|it| it.to_vec()).collect();
         if config.acme.is_some() {
             server.alpn_protocols.push(PROTOCOL.to_vec());
         }
@@ -80,13 +82,13 @@ impl Tls {
     }
 
     /// The handshake with a client, of which some bytes may have been read already; none if it came to
-    /// nothing.
+    /// nothing. Says also whether the client chose HTTP/2.
     pub(crate) async fn accept(
         &self,
         (stream, read_ahead): (TcpStream, BytesMut),
         clock: &Clock,
         limit: Duration,
-    ) -> Option<Secured> {
+    ) -> Option<(Secured, bool)> {
         self.certificates.look(clock.now());
         let mut ahead = Ok(());
         let handshake = self.acceptor.accept_with(stream, |session| {
@@ -107,8 +109,9 @@ impl Tls {
             Ok(Ok(stream)) => {
                 self.tally.succeeded();
                 // An authority has seen what it wanted, and asks for nothing.
-                let is_look = stream.get_ref().1.alpn_protocol() == Some(PROTOCOL);
-                return (!is_look).then(|| Secured::new(stream));
+                let chosen = stream.get_ref().1.alpn_protocol();
+                let (is_look, is_http2) = (chosen == Some(PROTOCOL), chosen == Some(HTTP2));
+                return (!is_look).then(|| (Secured::new(stream), is_http2));
             }
             Ok(Err(error)) => {
                 tracing::debug!(%error, "a TLS handshake failed");

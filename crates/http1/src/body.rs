@@ -15,7 +15,25 @@ pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The body of a request.
 #[derive(Debug)]
-pub struct Incoming(Option<Arc<Mutex<Shared>>>);
+pub struct Incoming(Source);
+
+enum Source {
+    Nothing,
+    /// Fed by a connection of this crate.
+    Fed(Arc<Mutex<Shared>>),
+    /// Of a connection that speaks another version.
+    Other(Pin<Box<dyn http_body::Body<Data = Bytes, Error = BodyError> + Send>>),
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Nothing => "Nothing",
+            Self::Fed(_) => "Fed",
+            Self::Other(_) => "Other",
+        })
+    }
+}
 
 #[derive(Debug)]
 struct Shared {
@@ -67,7 +85,14 @@ impl Shared {
 impl Incoming {
     /// No body.
     pub const fn empty() -> Self {
-        Self(None)
+        Self(Source::Nothing)
+    }
+
+    /// The body of a request that came another way, by HTTP/2 for instance.
+    pub fn other(
+        body: impl http_body::Body<Data = Bytes, Error = BodyError> + Send + 'static,
+    ) -> Self {
+        Self(Source::Other(Box::pin(body)))
     }
 
     /// A body that will be fed; of `length` bytes, if that is known.
@@ -81,13 +106,13 @@ impl Incoming {
             taker: None,
             giver: None,
         }));
-        (Self(Some(Arc::clone(&shared))), Feeder(shared))
+        (Self(Source::Fed(Arc::clone(&shared))), Feeder(shared))
     }
 }
 
 impl Drop for Incoming {
     fn drop(&mut self) {
-        if let Some(shared) = &self.0 {
+        if let Source::Fed(shared) = &self.0 {
             let mut shared = lock(shared);
             shared.dropped = true;
             shared.wake_giver();
@@ -103,7 +128,11 @@ impl http_body::Body for Incoming {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let Some(shared) = &self.0 else { return Poll::Ready(None) };
+        let shared = match &mut self.get_mut().0 {
+            Source::Nothing => return Poll::Ready(None),
+            Source::Fed(shared) => shared,
+            Source::Other(body) => return body.as_mut().poll_frame(cx),
+        };
         let mut shared = lock(shared);
         if let Some(frame) = shared.frame.take() {
             if let (Some(left), Ok(frame)) = (&mut shared.left, &frame) {
@@ -124,16 +153,23 @@ impl http_body::Body for Incoming {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.as_ref().is_none_or(|shared| {
-            let shared = lock(shared);
-            shared.then == Then::Nothing && shared.frame.is_none()
-        })
+        match &self.0 {
+            Source::Nothing => true,
+            Source::Fed(shared) => {
+                let shared = lock(shared);
+                shared.then == Then::Nothing && shared.frame.is_none()
+            }
+            Source::Other(body) => body.is_end_stream(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            None => SizeHint::with_exact(0),
-            Some(shared) => lock(shared).left.map_or_else(SizeHint::default, SizeHint::with_exact),
+            Source::Nothing => SizeHint::with_exact(0),
+            Source::Other(body) => body.size_hint(),
+            Source::Fed(shared) => {
+                lock(shared).left.map_or_else(SizeHint::default, SizeHint::with_exact)
+            }
         }
     }
 }

@@ -17,6 +17,9 @@ pub struct TlsConfig {
     pub listen: Vec<SocketAddr>,
     /// The port that clients reach them at, for redirects; default: that of the first of them.
     pub port: Option<u16>,
+    /// Is HTTP/2 offered beside HTTP/1.1?
+    #[serde(default = "super::yes")]
+    pub http2: bool,
     /// Certificates. Clients that ask for a name that none has, or for none, get the first.
     #[serde(default)]
     pub certificate: Vec<CertificateConfig>,

@@ -108,7 +108,8 @@ impl Authority {
             let certificate = CertificateConfig { chain: file.clone(), key: file, acme: names };
             config.listen = vec![http];
             let (listen, certificate) = (vec![tls], vec![certificate]);
-            config.tls = Some(TlsConfig { listen, port: None, certificate, acme: Some(acme) });
+            config.tls =
+                Some(TlsConfig { listen, port: None, http2: true, certificate, acme: Some(acme) });
         })
     }
 

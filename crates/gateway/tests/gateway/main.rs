@@ -14,6 +14,7 @@ mod forgetting;
 mod gate;
 mod gates;
 mod health;
+mod http2;
 mod hygiene;
 mod learning;
 mod ledger;

@@ -41,7 +41,8 @@ pub(crate) fn by_tls(setup: Setup, certificate: &CertificateConfig) -> Setup {
     let certificate = vec![certificate.clone()];
     setup.with(|config| {
         let listen = vec!["127.0.0.1:0".parse().unwrap()];
-        config.tls = Some(TlsConfig { listen, port: Some(443), certificate, acme: None });
+        config.tls =
+            Some(TlsConfig { listen, port: Some(443), http2: true, certificate, acme: None });
     })
 }
 
@@ -69,12 +70,19 @@ async fn secure_behind(stage: &Stage, chain: &Path, header: &str) -> Client {
     Client::on(stage, Box::new(stream))
 }
 
-fn curl(stage: &Stage, chain: &Path, path: &str) -> Command {
+pub(crate) fn curl(stage: &Stage, chain: &Path, path: &str) -> Command {
     let port = stage.tls_address().port();
     let mut curl = Command::new("curl");
-    curl.args(["-sS", "-i", "--resolve", &format!("blog:{port}:127.0.0.1"), "--cacert"])
-        .arg(chain)
-        .arg(format!("https://blog:{port}{path}"));
+    curl.args([
+        "-sS",
+        "-i",
+        "--http1.1",
+        "--resolve",
+        &format!("blog:{port}:127.0.0.1"),
+        "--cacert",
+    ])
+    .arg(chain)
+    .arg(format!("https://blog:{port}{path}"));
     curl
 }
 
@@ -115,7 +123,7 @@ fn openssl_is_shown_the_certificate_and_speaks_either_version() {
                 .arg(&made.chain);
             let said = succeeded(&run(openssl).await);
             assert!(said.contains(&format!("New, {name}")), "{said}");
-            assert!(said.contains("ALPN protocol: http/1.1"), "{said}");
+            assert!(said.contains("ALPN protocol: h2"), "{said}");
             assert!(said.contains("Verify return code: 0 (ok)"), "{said}");
         }
     });
