@@ -9,6 +9,8 @@
 mod progress;
 
 use std::pin::Pin;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -40,11 +42,12 @@ pub(crate) async fn serve(
     client: Client,
     limits: Arc<Limits>,
     clock: Clock,
-    mut stopped: watch::Receiver<bool>,
+    (leaving, mut stopped): (Arc<AtomicBool>, watch::Receiver<bool>),
 ) {
     let progress = Progress::new(&clock);
     let service = Streams {
-        client: Arc::new(Mutex::new(client)),
+        client: Mutex::new(client),
+        leaving,
         limits: Arc::clone(&limits),
         clock: clock.clone(),
         progress: Arc::clone(&progress),
@@ -86,7 +89,9 @@ pub(crate) async fn serve(
 
 /// Answers the requests of one connection.
 struct Streams {
-    client: Arc<Mutex<Client>>,
+    client: Mutex<Client>,
+    /// Each answer is the last one.
+    leaving: Arc<AtomicBool>,
     limits: Arc<Limits>,
     clock: Clock,
     progress: Arc<Progress>,
@@ -109,14 +114,15 @@ impl hyper::service::Service<Request<FromClient>> for Streams {
             }
         };
         drop(client);
-        let progress = Arc::clone(&self.progress);
+        let (progress, leaving) = (Arc::clone(&self.progress), Arc::clone(&self.leaving));
         Box::pin(async move {
             let mut response = answering.await;
-            let closes = response.headers_mut().remove(CONNECTION);
-            if closes.is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"close")) {
+            // What ends a connection by HTTP/1.1 ends no other requests here.
+            response.headers_mut().remove(CONNECTION);
+            response.headers_mut().remove(TRANSFER_ENCODING);
+            if leaving.load(Relaxed) {
                 progress.end_soon();
             }
-            response.headers_mut().remove(TRANSFER_ENCODING);
             let bodyless = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED];
             let has_none = is_head || bodyless.contains(&response.status());
             let pass =

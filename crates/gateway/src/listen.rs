@@ -460,7 +460,8 @@ async fn connection(
     };
     let _open = gateway.connections.accept();
     let clock = gateway.clock.clone();
-    let service = Client::new(live, Peer { ip: client, secure }, leaving);
+    let peer = Peer { ip: client, secure };
+    let service = Client::new(live, peer, Arc::clone(&leaving));
     if secure {
         // Apart, so that connections without TLS are no larger for it.
         Box::pin(async move {
@@ -470,7 +471,7 @@ async fn connection(
             let Some((stream, is_http2)) = accepted else { return };
             drop(gateway);
             if is_http2 {
-                http2::serve(stream, service, limits, clock, stopped).await;
+                http2::serve(stream, service, limits, clock, (leaving, stopped)).await;
                 return;
             }
             let nothing = BytesMut::new();
