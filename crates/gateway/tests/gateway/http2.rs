@@ -332,11 +332,8 @@ fn h2spec_finds_nothing() {
     setup.with(|config| config.site[0].hosts = vec!["127.0.0.1".to_owned()]).play(async |stage| {
         // Some of its checks send frames to a stream after its end, and take an answer that came before these
         // for one to them. RFC 9113 (5.1) lets servers do either.
-        let slow = [
-            Act::Body,
-            Act::Take(Duration::from_millis(50)),
-            Act::Say(ok("It is a page.").bytes()),
-        ];
+        let page = ok("It is a page.").field("Cache-Control", "no-store").bytes();
+        let slow = [Act::Take(Duration::from_millis(50)), Act::Body, Act::Say(page)];
         stage.origin.script(move |_| slow.to_vec());
         let mut h2spec = Command::new(program);
         let port = stage.tls_address().port().to_string();
