@@ -9,6 +9,7 @@ mod compare;
 mod disk;
 mod doctor;
 mod fleet;
+mod init;
 mod install;
 mod load;
 mod measure;
@@ -47,6 +48,7 @@ pub(crate) use fleet::{
     FleetArgs, FleetCopiesArgs, FleetFitArgs, FleetPlanArgs, FleetPublishedArgs, FleetServerArgs,
     FleetSizeArgs, FleetStep,
 };
+pub(crate) use init::{InitArgs, PowerChoice};
 pub(crate) use install::{CompletionsArgs, ManArgs};
 pub(crate) use load::{ArrivalKind, LoadArgs};
 pub(crate) use measure::{ExportArgs, MeterArgs, MetersArgs, RecordArgs, RunArgs};
@@ -94,6 +96,9 @@ pub(crate) enum Command {
     /// Find out what this machine draws: its power states, its power against its load
     #[command(after_help = calibrate::CALIBRATE_EXAMPLES)]
     Calibrate(CalibrateArgs),
+    /// Write a first configuration, after five questions
+    #[command(after_help = init::EXAMPLES)]
+    Init(InitArgs),
     /// Serve sites and let their servers sleep
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArgs),

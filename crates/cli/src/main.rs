@@ -74,6 +74,7 @@ fn run(command: &Command) -> Result<ExitStatus, Failure> {
         Command::Caliper(args) => commands::caliper::run(args),
         #[cfg(feature = "bpf")]
         Command::Disk(args) => commands::disk::run(args),
+        Command::Init(args) => commands::init::run(args),
         Command::Serve(args) => commands::serve::run(args),
         Command::Agent(args) => commands::agent::run(args),
         Command::Status(args) => commands::status::run(args),

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nightwatt_model::time::Mono;
+use nightwatt_model::time::{Mono, Wall};
 
 use self::order::Failed;
 use self::schedule::Attempts;
@@ -37,35 +37,67 @@ const LOOK_AGAIN: Duration = Duration::from_hours(6);
 
 /// Gets and renews certificates as long as the gateway runs.
 pub(crate) async fn run(mut live: Live) {
-    let clock = live.now().clock.clone();
-    let mut attempts = HashMap::new();
+    let gateway = live.now();
+    let clock = gateway.clock.clone();
+    let mut books = Books::open(folder(&gateway).join("attempts.json"));
+    drop(gateway);
     loop {
-        let next = look(&live.now(), &mut attempts).await;
+        let next = look(&live.now(), &mut books).await;
         tokio::select! {
             () = clock.sleep_until(next) => {}
-            () = live.changed() => {}
+            // Perhaps what stood in the way has been mended.
+            () = live.changed() => books.attempts.values_mut().for_each(Attempts::hurry),
         }
     }
 }
 
+/// How attempts went, by the file that a certificate is for. It outlasts a restart: authorities count.
+struct Books {
+    path: PathBuf,
+    attempts: HashMap<PathBuf, Attempts>,
+    /// What was got and could not be written down.
+    unstored: HashMap<PathBuf, String>,
+}
+
+impl Books {
+    /// Nothing, if there is none or it cannot be read: then it is begun anew.
+    fn open(path: PathBuf) -> Self {
+        let text = std::fs::read(&path).unwrap_or_default();
+        let attempts = serde_json::from_slice(&text).unwrap_or_default();
+        Self { path, attempts, unstored: HashMap::new() }
+    }
+
+    fn store(&self) {
+        let text = serde_json::to_vec(&self.attempts).map_err(io::Error::from);
+        if let Err(error) = text.and_then(|text| replace(&self.path, &text)) {
+            tracing::warn!(path = %self.path.display(), %error, "how often an authority was asked is not kept");
+        }
+    }
+
+    fn of(&self, certificate: &CertificateConfig) -> Attempts {
+        self.attempts.get(&certificate.chain).copied().unwrap_or_default()
+    }
+}
+
 /// Gets what is due. Says when it is to be looked again.
-async fn look(gateway: &Gateway, attempts: &mut HashMap<PathBuf, Attempts>) -> Mono {
+async fn look(gateway: &Gateway, books: &mut Books) -> Mono {
     let now = || gateway.clock.now();
     let Some((tls, acme)) = gateway.tls.as_ref().zip(of(gateway)) else { return Mono::NEVER };
+    // One may have been got since this configuration was opened.
+    tls.look_now(now());
     let mut next = now().mono + LOOK_AGAIN;
     let certificates = gateway.config.tls.iter().flat_map(|tls| &tls.certificate);
     for certificate in certificates.filter(|it| !it.acme.is_empty()) {
-        let attempts = attempts.entry(certificate.chain.clone()).or_default();
-        let due = |attempts: &Attempts| attempts.next(tls.validity_of(certificate), now());
-        if due(attempts) <= now().mono {
-            let done = get(gateway, tls, (acme, certificate)).await;
+        let due = |books: &Books| books.of(certificate).next(tls.validity_of(certificate), now());
+        if due(books) <= now().mono {
+            let done = get(gateway, tls, (acme, certificate), books).await;
             // A certificate that is due again at once is none that we could use.
             let is_of_use =
                 schedule::wait(tls.validity_of(certificate), now().wall) > Duration::ZERO;
             let done = done.and_then(|()| if is_of_use { Ok(()) } else { Err(Failed::OfNoUse) });
-            settle(tls, certificate, attempts, done, now().mono);
+            settle(tls, certificate, books, done, now().wall);
         }
-        next = next.min(due(attempts));
+        next = next.min(due(books));
     }
     next
 }
@@ -74,23 +106,30 @@ async fn look(gateway: &Gateway, attempts: &mut HashMap<PathBuf, Attempts>) -> M
 fn settle(
     tls: &Tls,
     certificate: &CertificateConfig,
-    attempts: &mut Attempts,
+    books: &mut Books,
     done: Result<(), Failed>,
-    now: Mono,
+    now: Wall,
 ) {
     let names = certificate.acme.join(" ");
     match done {
         Ok(()) => {
-            *attempts = Attempts::default();
+            books.attempts.remove(&certificate.chain);
+            tls.note(certificate, None);
             tracing::info!(names, "a certificate was got from its authority");
         }
         Err(error) => {
-            let pause = attempts.failed(now);
+            let attempts = books.attempts.entry(certificate.chain.clone()).or_default();
+            let pause = attempts.failed(now, error.least_pause());
             let hint = error.hint();
             tracing::error!(names, %error, hint, again_in = ?pause, "no certificate was got");
-            tls.note(certificate, &format!("no new one was got: {error}"));
+            tls.note(certificate, Some(format!("no new one was got: {error}")));
         }
     }
+    books.store();
+}
+
+fn folder(gateway: &Gateway) -> PathBuf {
+    gateway.config.state_dir.join("acme")
 }
 
 fn of(gateway: &Gateway) -> Option<&AcmeConfig> {
@@ -102,17 +141,25 @@ async fn get(
     gateway: &Gateway,
     tls: &Arc<Tls>,
     (acme, certificate): (&AcmeConfig, &CertificateConfig),
+    books: &mut Books,
 ) -> Result<(), Failed> {
-    let dir = gateway.config.state_dir.join("acme");
+    let dir = folder(gateway);
     std::fs::create_dir_all(&dir).map_err(|error| Failed::file(&dir, error))?;
-    let work = async {
-        let account = account::open(acme, &dir).await?;
-        order::carry_out(&account, &certificate.acme, gateway.config.proof(), &tls.proofs).await
+    let (path, clock) = (&certificate.chain, &gateway.clock);
+    let pem = if let Some(pem) = books.unstored.remove(path) {
+        pem
+    } else {
+        let work = async {
+            let account = account::open(acme, &dir).await?;
+            order::carry_out(&account, &certificate.acme, gateway.config.proof(), &tls.proofs).await
+        };
+        clock.timeout(PATIENCE, Box::pin(work)).await.unwrap_or(Err(Failed::Silent))?
     };
-    let clock = &gateway.clock;
-    let pem = clock.timeout(PATIENCE, Box::pin(work)).await.unwrap_or(Err(Failed::Silent))?;
-    let path = &certificate.chain;
-    replace(path, pem.as_bytes()).map_err(|error| Failed::file(path, error))?;
+    if let Err(error) = replace(path, pem.as_bytes()) {
+        // Authorities give the same certificate a few times a week only.
+        books.unstored.insert(path.clone(), pem);
+        return Err(Failed::file(path, error));
+    }
     tls.look_now(clock.now());
     Ok(())
 }
@@ -128,5 +175,6 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(&new)?;
     file.write_all(text)?;
     file.sync_all()?;
-    std::fs::rename(&new, path)
+    std::fs::rename(&new, path)?;
+    path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
 }

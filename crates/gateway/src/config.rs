@@ -30,6 +30,7 @@ use nightwatt_power::{ControllerConfig, probe};
 use nightwatt_traffic::classes::ClassifierConfig;
 use serde::Deserialize;
 
+pub(crate) use self::acme::tag;
 pub use self::acme::{AcmeConfig, Proof};
 pub use self::admin::AdminConfig;
 pub use self::cache::{CacheConfig, Cookies};
@@ -318,6 +319,7 @@ impl Config {
             .map_err(|(keys, message)| ConfigError::clash(name, text, &keys, message))?;
         config.place_acme();
         for site in &mut config.site {
+            site.name_origins();
             // What is asked of the site as a whole, the first server stands for.
             if let Some(first) = site.server.first() {
                 site.origin = first.origin.clone();

@@ -25,6 +25,7 @@ use crate::opening::{Jobs, Opening};
 use crate::reload::Retiring;
 use crate::site::Common;
 use crate::supervisor::end;
+use crate::tls::Tls;
 use crate::{acme, gate, refresh, warm_up};
 
 /// The handle by which a running gateway is looked at, changed and stopped.
@@ -93,6 +94,8 @@ impl Gateway {
         let (bound, admin_bound) = bind(&config, &mut inherited)?;
         drop(inherited);
         let guard = Arc::new(Guard::open(config.admin.as_ref())?);
+        // What cannot be used is found before another process has let go of anything.
+        config.tls.as_ref().map(|tls| Tls::open(tls, &clock, None)).transpose()?;
         let handed = predecessor.as_mut().map(Predecessor::take).transpose()?.unwrap_or_default();
         let lock = lock(&config.state_dir)?;
         let path = config.control_socket();

@@ -254,7 +254,7 @@ impl Gateway {
             disk_cache: self.disk.as_ref().map(|disk| disk.status()),
             tcp: self.services_status(),
             reload: self.last_reload(),
-            tls: self.tls.as_ref().map(|tls| tls.status(self.clock.now().wall)),
+            tls: self.tls.as_ref().map(|tls| tls.status(self.clock.now())),
         }
     }
 

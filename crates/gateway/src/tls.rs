@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use nightwatt_clock::Clock;
-use nightwatt_model::time::{Now, Wall};
+use nightwatt_model::time::Now;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use tokio::net::TcpStream;
@@ -54,7 +54,11 @@ impl Tls {
         let provider = Arc::new(ring::default_provider());
         let proofs = before.map(|it| Arc::clone(&it.proofs)).unwrap_or_default();
         let certificates = Certificates::load(&config.certificate, &provider, clock.now())?;
-        let certificates = Arc::new(certificates.with_proofs(&proofs));
+        let mut certificates = certificates.with_proofs(&proofs);
+        if let Some(before) = before {
+            certificates = certificates.with_notes_of(&before.certificates);
+        }
+        let certificates = Arc::new(certificates);
         let unusable = |error: rustls::Error| BadCertificate::Broken {
             path: "[tls]".into(),
             why: error.to_string(),
@@ -126,19 +130,20 @@ impl Tls {
         self.certificates.look_now(now);
     }
 
-    /// Notes what is wrong with a certificate, for `status`.
-    pub(crate) fn note(&self, config: &CertificateConfig, problem: &str) {
-        self.certificates.note(config, problem);
+    /// Notes why an authority gave no other certificate, for `status`; nothing once it has.
+    pub(crate) fn note(&self, config: &CertificateConfig, refused: Option<String>) {
+        self.certificates.note(config, refused);
     }
 
     /// Looks at it, and at the files of its certificates.
-    pub(crate) fn status(&self, now: Wall) -> TlsStatus {
+    pub(crate) fn status(&self, now: Now) -> TlsStatus {
+        self.certificates.look(now);
         let failures = self.tally.failures().filter(|(_, count)| *count > 0);
         TlsStatus {
             listen: self.config.listen.iter().map(ToString::to_string).collect(),
             handshakes: self.tally.successes(),
             failures: failures.map(|(why, count)| (why.to_owned(), count)).collect(),
-            certificates: self.certificates.status(now),
+            certificates: self.certificates.status(now.wall),
         }
     }
 }

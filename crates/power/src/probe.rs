@@ -71,6 +71,9 @@ pub struct Http {
     /// the middle hides it).
     #[serde(default)]
     pub contains: Option<String>,
+    /// By TLS: the name that is asked for (SNI); default: the host of `url`.
+    #[serde(default)]
+    pub name: Option<String>,
     /// How long one attempt may take.
     #[serde(default = "timeout", with = "duration_text")]
     pub timeout: Duration,
@@ -124,7 +127,8 @@ impl Config {
 
     /// Up when this page answers within a second with a status that is not 502, 503 or 504.
     pub fn http(url: &str) -> Result<Self, String> {
-        Ok(Self::Http(Http { url: url.parse()?, expect: None, contains: None, timeout: timeout() }))
+        let (url, timeout) = (url.parse()?, timeout());
+        Ok(Self::Http(Http { url, expect: None, contains: None, name: None, timeout }))
     }
 }
 
@@ -240,7 +244,7 @@ impl Probe {
             Config::Http(http) => match within(&self.clock, http.timeout, http.ask()).await {
                 Ok(Ok(answer)) => http.judge(&answer),
                 Ok(Err(error)) if is_own_shortage(&error) => return Err(error),
-                Ok(Err(error)) => Verdict::down(format!("{}: {error}", http.url)),
+                Ok(Err(error)) => http.judge_failure(&error),
                 Err(Elapsed) => silent(&http.url.to_string(), http.timeout),
             },
             Config::Controller => match controller.state().await {
@@ -286,11 +290,19 @@ impl Http {
         if !self.url.by_tls {
             return http::ask(stream, &self.url, text).await;
         }
-        let name = self.url.host().try_into().map_err(io::Error::other)?;
+        let name = self.name.clone().unwrap_or_else(|| self.url.host());
+        let name = name.try_into().map_err(io::Error::other)?;
         let connector = TlsConnector::from(tls::unverified().map_err(io::Error::other)?);
         // Apart, so that probes without TLS are no larger for it.
         Box::pin(async { http::ask(connector.connect(name, stream).await?, &self.url, text).await })
             .await
+    }
+
+    /// Who answers a handshake, if only to refuse it, is awake; unless more is asked of it.
+    fn judge_failure(&self, error: &io::Error) -> Verdict {
+        let is_answer = error.get_ref().is_some_and(|it| it.is::<rustls::Error>());
+        let up = is_answer && self.expect.is_none() && self.contains.is_none();
+        Verdict { up, reason: format!("{}: {error}", self.url) }
     }
 
     fn judge(&self, answer: &http::Answer) -> Verdict {

@@ -56,7 +56,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Success)
 }
 
-fn page(name: &str, config: &Config) -> String {
+pub(super) fn page(name: &str, config: &Config) -> String {
     let services = match config.tcp.len() {
         0 => String::new(),
         some => format!(" and {} by TCP", counted(some as u64, "service")),

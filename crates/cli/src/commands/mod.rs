@@ -14,6 +14,7 @@ pub(crate) mod disk;
 pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod fleet;
+pub(crate) mod init;
 pub(crate) mod load;
 pub(crate) mod man;
 pub(crate) mod meters;

@@ -20,6 +20,7 @@ mod failing_servers;
 mod fleet;
 mod guide;
 mod harness;
+mod init;
 mod install;
 mod learning;
 mod load;

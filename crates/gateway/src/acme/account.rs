@@ -4,18 +4,15 @@ use std::path::Path;
 
 use instant_acme::{Account, AccountBuilder, AccountCredentials, NewAccount};
 use nightwatt_power::tls;
-use sha2::{Digest, Sha256};
 
 use super::order::Failed;
 use super::web::Web;
-use crate::config::AcmeConfig;
+use crate::config::{AcmeConfig, tag};
 
 /// The account that is kept in this folder; a new one if there is none with this authority.
 pub(super) async fn open(acme: &AcmeConfig, dir: &Path) -> Result<Account, Failed> {
     let url = acme.url();
-    let digest = Sha256::digest(url);
-    let name = digest.first_chunk().map_or(0, |first| u64::from_be_bytes(*first));
-    let path = dir.join(format!("account-{name:016x}.json"));
+    let path = dir.join(format!("account-{}.json", tag(url)));
     let failed = |error| Failed::file(&path, error);
     match std::fs::read(&path) {
         Ok(text) => {

@@ -54,6 +54,15 @@ impl Failed {
         Self::File { path: path.to_owned(), why }
     }
 
+    /// No attempt is made before this is over. An authority that has given a certificate gives the same one
+    /// five times a week (Let's Encrypt).
+    pub(super) const fn least_pause(&self) -> Duration {
+        match self {
+            Self::OfNoUse => Duration::from_hours(34),
+            _ => Duration::ZERO,
+        }
+    }
+
     /// What to try next.
     pub(super) const fn hint(&self) -> &'static str {
         match self {

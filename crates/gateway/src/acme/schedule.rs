@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nightwatt_model::time::{Mono, Now, Wall};
+use serde::{Deserialize, Serialize};
 
 use crate::tls::validity::Validity;
 
@@ -12,26 +13,43 @@ const FIRST_PAUSE: Duration = Duration::from_mins(5);
 /// No pause is longer.
 const LONGEST_PAUSE: Duration = Duration::from_hours(12);
 
+/// After something was mended, as far as can be known: this still keeps within four attempts an hour.
+const SHORT_PAUSE: Duration = Duration::from_mins(15);
+
 /// How attempts at a certificate went since the last success.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Attempts {
     failures: u32,
-    not_before: Mono,
+    /// When the last one failed, in ms since 1970.
+    failed_at_ms: i64,
+    pause_s: u64,
 }
 
 impl Attempts {
     /// When the next one is due, for a certificate that is valid so, or is not there.
     pub(super) fn next(&self, validity: Option<Validity>, now: Now) -> Mono {
-        (now.mono + wait(validity, now.wall)).max(self.not_before)
+        let pause = Duration::from_secs(self.pause_s);
+        let since = now.wall.0.saturating_sub(self.failed_at_ms);
+        // Of a clock that was set back nothing is known: then the pause begins now.
+        let since = Duration::from_millis(u64::try_from(since).unwrap_or(0));
+        now.mono + wait(validity, now.wall).max(pause.saturating_sub(since))
     }
 
-    /// One came to nothing. Gives the pause before the next.
-    pub(super) fn failed(&mut self, now: Mono) -> Duration {
+    /// One came to nothing. Gives the pause before the next, `least` or longer.
+    pub(super) fn failed(&mut self, now: Wall, least: Duration) -> Duration {
         let doubled = FIRST_PAUSE.saturating_mul(1 << self.failures.min(16));
-        let pause = doubled.min(LONGEST_PAUSE);
-        self.failures += 1;
-        self.not_before = now + pause;
+        let pause = doubled.min(LONGEST_PAUSE).max(least);
+        self.failures = self.failures.saturating_add(1);
+        (self.failed_at_ms, self.pause_s) = (now.0, pause.as_secs());
         pause
+    }
+
+    /// What stood in the way may have been mended.
+    pub(super) fn hurry(&mut self) {
+        // Longer pauses than that are not for failures, and stay.
+        if self.pause_s <= LONGEST_PAUSE.as_secs() {
+            self.pause_s = self.pause_s.min(SHORT_PAUSE.as_secs());
+        }
     }
 }
 
@@ -65,20 +83,38 @@ mod tests {
 
     #[test]
     fn failures_are_tried_again_ever_later_and_no_more_than_five_times_in_an_hour() {
+        for hurries in [false, true] {
+            let (mut attempts, mut seconds) = (Attempts::default(), 0);
+            let mut times: Vec<u64> = Vec::new();
+            for _ in 0..20 {
+                times.push(seconds);
+                attempts.failed(Wall::from_secs(seconds as i64), Duration::ZERO);
+                if hurries {
+                    attempts.hurry();
+                }
+                let next = attempts.next(None, at(seconds, seconds as i64));
+                seconds = next.0.as_secs();
+            }
+            for (index, time) in times.iter().enumerate() {
+                let within = times[index..].iter().take_while(|it| *it - time < 3600);
+                assert!(within.count() <= 5, "{times:?}");
+            }
+            let last = if hurries { SHORT_PAUSE } else { LONGEST_PAUSE };
+            assert_eq!(times[19] - times[18], last.as_secs());
+        }
+    }
+
+    #[test]
+    fn a_pause_outlasts_a_restart_and_a_clock_that_is_set_back() {
         let mut attempts = Attempts::default();
-        let mut now = Mono::ZERO;
-        let mut times = Vec::new();
-        for _ in 0..20 {
-            times.push(now);
-            attempts.failed(now);
-            now = attempts.next(None, Now { mono: now, ..at(0, 0) });
-        }
-        for (index, time) in times.iter().enumerate() {
-            let within = times[index..].iter().take_while(|it| it.since(*time).as_secs() < 3600);
-            assert!(within.count() <= 5);
-        }
-        let last = times[19].since(times[18]);
-        assert_eq!(last, LONGEST_PAUSE);
+        let pause = attempts.failed(Wall::from_secs(1000), Duration::from_hours(34));
+        assert_eq!(pause, Duration::from_hours(34));
+        attempts.hurry();
+        let text = serde_json::to_string(&attempts).unwrap();
+        let kept: Attempts = serde_json::from_str(&text).unwrap();
+        // Another process, whose clock began anew.
+        assert_eq!(kept.next(None, at(7, 1000 + 3600)), Mono::from_secs(7 + 33 * 3600));
+        assert_eq!(kept.next(None, at(7, 0)), Mono::from_secs(7 + 34 * 3600));
     }
 
     #[test]

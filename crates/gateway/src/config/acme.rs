@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 
 use super::{CertificateConfig, Config, TlsConfig, Wrong, wrong};
 use crate::client_hello::is_name;
@@ -41,11 +42,27 @@ pub enum Proof {
     TlsAlpn,
 }
 
+/// A few letters that stand for a text.
+pub(crate) fn tag(text: &str) -> String {
+    let digest = Sha256::digest(text);
+    let first = digest.first_chunk().map_or(0, |first| u64::from_be_bytes(*first));
+    format!("{first:016x}")
+}
+
 fn letsencrypt() -> String {
     "letsencrypt".to_owned()
 }
 
 impl AcmeConfig {
+    /// The name of the file for a certificate of these names.
+    pub fn file(&self, names: &[String]) -> PathBuf {
+        let mut names: Vec<String> = names.iter().map(|it| it.to_ascii_lowercase()).collect();
+        let first = names.first().cloned().unwrap_or_default();
+        names.sort();
+        let whole = format!("{}\n{}", self.url(), names.join("\n"));
+        format!("{first}-{}.pem", tag(&whole)).into()
+    }
+
     /// The URL of the directory.
     pub(crate) fn url(&self) -> &str {
         match self.directory.as_str() {
@@ -80,6 +97,23 @@ impl AcmeConfig {
     }
 }
 
+impl CertificateConfig {
+    /// Files in which certificates may be that were got for the same first name in another way.
+    pub(crate) fn before(&self) -> Vec<PathBuf> {
+        let (Some(first), Some(dir)) = (self.acme.first(), self.chain.parent()) else {
+            return Vec::new();
+        };
+        let start = format!("{}-", first.to_ascii_lowercase());
+        let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        let is_it = |path: &PathBuf| {
+            let name = path.file_name().and_then(|it| it.to_str()).unwrap_or_default();
+            let tag = name.strip_prefix(&start).and_then(|it| it.strip_suffix(".pem"));
+            tag.is_some_and(|it| it.len() == 16 && it.bytes().all(|it| it.is_ascii_hexdigit()))
+        };
+        files.map(|file| file.path()).filter(is_it).collect()
+    }
+}
+
 impl TlsConfig {
     pub(super) fn check_certificate(&self, at: usize) -> Result<(), Wrong> {
         let CertificateConfig { chain, key, acme } = &self.certificate[at];
@@ -110,20 +144,31 @@ impl TlsConfig {
             );
             return wrong(key_of(".acme"), text);
         }
+        let earlier = self.certificate[..at].iter().flat_map(|it| &it.acme).chain(&[]);
+        let twice = acme.iter().enumerate().find(|(index, name)| {
+            let same = |it: &&String| it.eq_ignore_ascii_case(name);
+            earlier.clone().any(|it| same(&it)) || acme[..*index].iter().any(|it| same(&it))
+        });
+        if let Some((_, name)) = twice {
+            return wrong(key_of(".acme"), format!("a certificate for `{name}` is got already"));
+        }
         Ok(())
     }
 }
 
 impl Config {
-    /// Where certificates by ACME are kept: chain and key in one file, so that both change at once.
+    /// Where certificates by ACME are kept: chain and key in one file, so that both change at once. Another
+    /// authority, or other names, have another file.
     pub(super) fn place_acme(&mut self) {
         let dir = self.state_dir.join("acme");
-        let certificates = self.tls.iter_mut().flat_map(|tls| &mut tls.certificate);
-        for certificate in certificates {
-            if let Some(first) = certificate.acme.first() {
-                let file = dir.join(format!("{}.pem", first.to_ascii_lowercase()));
-                (certificate.chain, certificate.key) = (file.clone(), file);
-            }
+        let Some((tls, acme)) =
+            self.tls.as_mut().and_then(|tls| tls.acme.clone().map(|acme| (tls, acme)))
+        else {
+            return;
+        };
+        for certificate in tls.certificate.iter_mut().filter(|it| !it.acme.is_empty()) {
+            let file = dir.join(acme.file(&certificate.acme));
+            (certificate.chain, certificate.key) = (file.clone(), file);
         }
     }
 
@@ -155,8 +200,24 @@ mod tests {
         let tls = config.tls.unwrap();
         assert_eq!(tls.acme.unwrap().url(), LETS_ENCRYPT);
         let certificate = &tls.certificate[0];
-        assert_eq!(certificate.chain, PathBuf::from("/s/acme/blog.example.pem"));
+        let file = certificate.chain.strip_prefix("/s/acme").unwrap().to_str().unwrap();
+        assert!(file.starts_with("blog.example-") && file.ends_with(".pem"), "{file}");
         assert_eq!(certificate.chain, certificate.key);
+    }
+
+    #[test]
+    fn other_names_and_other_authorities_have_other_files() {
+        let file = |acme: &str, names: &str| {
+            let acme = format!("acme = {{ terms_agreed = true, {acme} }}");
+            let config = parse(&acme, &format!("acme = {names}")).unwrap();
+            config.tls.unwrap().certificate[0].chain.clone()
+        };
+        let staging = "directory = \"letsencrypt-staging\"";
+        let both = "[\"a.example\", \"b.example\"]";
+        let one = file("", both);
+        assert_eq!(one, file("email = \"me@a\"", "[\"A.example\", \"B.example\"]"));
+        assert_ne!(one, file("", "[\"a.example\"]"));
+        assert_ne!(one, file(staging, both));
     }
 
     #[test]
@@ -170,6 +231,7 @@ mod tests {
             (agreed, "acme = [\"*.example.org\"]", "x:7:"),
             (agreed, "acme = [\"localhost\"]", "is no name"),
             (agreed, "acme = [\"10.0.0.5\"]", "is no name"),
+            (agreed, "acme = [\"a.example\", \"A.example\"]", "is got already"),
             (agreed, "chain = \"c\"", "both files in PEM"),
             (agreed, "chain = \"c\"\nkey = \"k\"\nacme = [\"a.example\"]", "leave one out"),
             ("", name, "whose certificates"),

@@ -17,6 +17,8 @@ pub struct Origin {
     pub by_tls: bool,
     /// Name or address, with port: for connecting and for `Host`, if the client sent none.
     pub authority: String,
+    /// Whom it is asked for by TLS, if not for its host.
+    pub name: Option<String>,
 }
 
 impl std::fmt::Display for Origin {
@@ -48,15 +50,19 @@ impl<'de> Deserialize<'de> for Origin {
         if port == 0 {
             return Err(wrong());
         }
-        Ok(Self { by_tls, authority: format!("{host}:{port}") })
+        Ok(Self { by_tls, authority: format!("{host}:{port}"), name: None })
     }
 }
 
 impl Origin {
     /// Up with any answer to `GET /` but 502, 503 and 504.
     pub(crate) fn probe(&self) -> probe::Config {
-        probe::Config::http(&format!("{self}/"))
-            .unwrap_or_else(|_| probe::Config::tcp(&self.authority))
+        match probe::Config::http(&format!("{self}/")) {
+            Ok(probe::Config::Http(http)) => {
+                probe::Config::Http(probe::Http { name: self.name.clone(), ..http })
+            }
+            _ => probe::Config::tcp(&self.authority),
+        }
     }
 
     /// The name or address, without brackets.
@@ -104,6 +110,15 @@ impl SiteConfig {
     /// Does any of its servers speak TLS?
     pub(crate) fn is_by_tls(&self) -> bool {
         self.origin.by_tls || self.server.iter().any(|server| server.origin.by_tls)
+    }
+
+    /// Servers are asked for by the name that `origin_tls` says, by probes too.
+    pub(super) fn name_origins(&mut self) {
+        let name = self.origin_tls.as_ref().and_then(|tls| tls.name.clone());
+        let servers = self.server.iter_mut().map(|server| &mut server.origin);
+        for origin in servers.chain([&mut self.origin]) {
+            origin.name.clone_from(&name);
+        }
     }
 
     pub(super) fn check_origin_tls(&self) -> Result<(), Wrong> {

@@ -26,7 +26,7 @@ pub(super) fn write(page: &mut Exposition, gateway: &Gateway) {
             samples.add(&[reason], count);
         }
     });
-    let status = tls.status(gateway.clock.now().wall);
+    let status = tls.status(gateway.clock.now());
     let until = gauge(
         "nightwatt_certificate_not_after_seconds",
         &["certificate"],

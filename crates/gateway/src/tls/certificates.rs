@@ -171,11 +171,20 @@ impl Pair {
         Ok(Self { key: Arc::new(key), names, is_named, validity })
     }
 
-    /// Shown until an authority has given one: browsers will warn.
+    /// Shown until an authority has given one: what it gave for other names beside the first one, or another
+    /// authority did; else one for which browsers will warn.
     fn stand_in(
         config: &CertificateConfig,
         provider: &CryptoProvider,
+        now: Wall,
     ) -> Result<Self, rcgen::Error> {
+        let others = config.before().into_iter().filter_map(|path| {
+            let config = CertificateConfig { chain: path.clone(), key: path, acme: Vec::new() };
+            Self::load(&config, provider).ok().filter(|pair| pair.fault(now).is_none())
+        });
+        if let Some(other) = others.max_by_key(|pair| pair.validity.until) {
+            return Ok(other);
+        }
         let names: Vec<String> = config.acme.iter().map(|it| it.to_ascii_lowercase()).collect();
         let params = rcgen::CertificateParams::new(names.clone())?;
         let key = certified(&params, &rcgen::KeyPair::generate()?, provider)?;
@@ -187,6 +196,7 @@ impl Pair {
     fn load_or_stand_in(
         config: &CertificateConfig,
         provider: &CryptoProvider,
+        now: Wall,
     ) -> Result<(Self, Option<String>), BadCertificate> {
         match Self::load(config, provider) {
             Ok(pair) => Ok((pair, None)),
@@ -197,7 +207,8 @@ impl Pair {
                 } else {
                     error.to_string()
                 };
-                Self::stand_in(config, provider).map(|pair| (pair, Some(why))).map_err(|_| error)
+                let stand_in = Self::stand_in(config, provider, now);
+                stand_in.map(|pair| (pair, Some(why))).map_err(|_| error)
             }
         }
     }
@@ -240,6 +251,8 @@ struct Entry {
     problem: Option<String>,
     /// It is not what its authority gave.
     is_stand_in: bool,
+    /// Why its authority gave no other one, when it was asked last.
+    refused: Option<String>,
 }
 
 /// All certificates, as they are used now.
@@ -264,7 +277,9 @@ impl Served {
     fn of(entries: &[Entry]) -> Option<Self> {
         let default = Arc::clone(&entries.first()?.pair.key);
         let mut names = HashMap::new();
-        for pair in entries.iter().map(|entry| &entry.pair) {
+        // Those that somebody vouches for go first.
+        let (given, stand_ins): (Vec<_>, Vec<_>) = entries.iter().partition(|it| !it.is_stand_in);
+        for pair in given.into_iter().chain(stand_ins).map(|entry| &entry.pair) {
             for name in &pair.names {
                 names.entry(name.clone()).or_insert_with(|| Arc::clone(&pair.key));
             }
@@ -296,12 +311,13 @@ impl Certificates {
         for config in configured {
             // Before the files are read, so that what changes meanwhile is seen later.
             let stamp = stamp(config);
-            let (pair, problem) = Pair::load_or_stand_in(config, provider)?;
+            let (pair, problem) = Pair::load_or_stand_in(config, provider, now.wall)?;
             if problem.is_none() {
                 complain(config, &pair, now.wall);
             }
             let (pair, is_stand_in) = (Arc::new(pair), problem.is_some());
-            entries.push(Entry { config: config.clone(), pair, stamp, problem, is_stand_in });
+            let (config, refused) = (config.clone(), None);
+            entries.push(Entry { config, pair, stamp, problem, is_stand_in, refused });
         }
         let served = Served::of(&entries).ok_or_else(|| BadCertificate::NoCertificate {
             path: PathBuf::from("[tls]"),
@@ -329,12 +345,22 @@ impl Certificates {
         Some(entry.pair.validity)
     }
 
-    /// Notes what is wrong with a certificate.
-    pub(super) fn note(&self, config: &CertificateConfig, problem: &str) {
+    /// Notes why the authority gave no other certificate; nothing once it has.
+    pub(super) fn note(&self, config: &CertificateConfig, refused: Option<String>) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        for entry in entries.iter_mut().filter(|it| it.config == *config) {
-            entry.problem = Some(problem.to_owned());
+        if let Some(entry) = entries.iter_mut().find(|it| it.config == *config) {
+            entry.refused = refused;
         }
+    }
+
+    /// What was noted before holds for what is configured still.
+    pub(super) fn with_notes_of(self, before: &Self) -> Self {
+        let noted = before.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        for Entry { config, refused, .. } in noted.iter() {
+            self.note(config, refused.clone());
+        }
+        drop(noted);
+        self
     }
 
     /// Reads those anew whose files have changed, if it was not looked for that within a minute. What
@@ -390,7 +416,8 @@ impl Certificates {
     /// Each of them.
     pub(super) fn status(&self, now: Wall) -> Vec<CertificateStatus> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.iter().map(|it| of_pair(&it.config, &it.pair, it.problem.clone(), now)).collect()
+        let problem = |it: &Entry| it.refused.clone().or_else(|| it.problem.clone());
+        entries.iter().map(|it| of_pair(&it.config, &it.pair, problem(it), now)).collect()
     }
 }
 
@@ -419,7 +446,7 @@ fn complain(config: &CertificateConfig, pair: &Pair, now: Wall) {
 /// Looks at certificates that are not in use: what serving them would come to.
 pub fn look_over(configured: &[CertificateConfig], now: Wall) -> Vec<CertificateStatus> {
     let provider = rustls::crypto::ring::default_provider();
-    let look = |config: &CertificateConfig| match Pair::load_or_stand_in(config, &provider) {
+    let look = |config: &CertificateConfig| match Pair::load_or_stand_in(config, &provider, now) {
         Ok((pair, problem)) => of_pair(config, &pair, problem, now),
         Err(error) => CertificateStatus {
             chain: config.chain.display().to_string(),

@@ -104,7 +104,7 @@ impl Authority {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let [http, tls] = ports;
         setup.with(move |config| {
-            let file = config.state_dir.join("acme").join(format!("{}.pem", names[0]));
+            let file = config.state_dir.join("acme").join(acme.file(&names));
             let certificate = CertificateConfig { chain: file.clone(), key: file, acme: names };
             config.listen = vec![http];
             let (listen, certificate) = (vec![tls], vec![certificate]);
@@ -155,7 +155,7 @@ fn problem(stage: &Stage) -> Option<String> {
 
 fn got(proof: Proof) {
     let ports = [free(), free()];
-    let Some(authority) = Authority::start(ports[0], ports[1], 12) else { return };
+    let Some(authority) = Authority::start(ports[0], ports[1], 40) else { return };
     let setup = authority.gives(asleep().real(), ports, proof, &[NAME, "www.example.org"]);
     let setup = setup.site(|site| site.redirect_to_https = true);
     setup.play(async |stage| {

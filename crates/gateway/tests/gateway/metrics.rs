@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use nightwatt_gateway::Config;
@@ -484,14 +485,56 @@ fn the_documentation_lists_every_metric_and_no_other() {
     }
 }
 
-#[test]
-fn promtool_finds_nothing_wrong() {
+/// Where promtool is, if it is here.
+fn promtool() -> Option<String> {
     let named = std::env::var("PROMTOOL").ok();
     let promtool = named.clone().unwrap_or_else(|| "promtool".to_owned());
     if named.is_none() && Command::new(&promtool).arg("--version").output().is_err() {
         println!("skipped: no promtool (`tools/promtool` fetches it)");
-        return;
+        return None;
     }
+    Some(promtool)
+}
+
+/// The alert rules, and their tests.
+const RULES: [&str; 2] = ["nightwatt.rules.yml", "nightwatt.rules.test.yml"];
+
+fn of_alerts(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/prometheus").join(file)
+}
+
+#[test]
+fn alerts_are_about_metrics_that_there_are() {
+    let docs = include_str!("../../../../docs/metrics.md");
+    for file in RULES {
+        let text = std::fs::read_to_string(of_alerts(file)).unwrap();
+        let is_part = |it: char| it.is_ascii_alphanumeric() || it == '_';
+        let names: Vec<&str> =
+            text.split(|it| !is_part(it)).filter(|it| it.starts_with("nightwatt_")).collect();
+        assert!(names.len() > 10, "{file}");
+        for name in names {
+            // Histograms are three series each.
+            let stems = ["_bucket", "_count", ""].iter().filter_map(|end| name.strip_suffix(end));
+            let is_known = |stem: &str| docs.contains(&format!("| `{stem}` |"));
+            assert!(stems.into_iter().any(is_known), "{file}: {name}");
+        }
+    }
+}
+
+#[test]
+fn alerts_fire_when_they_should_and_only_then() {
+    let Some(promtool) = promtool() else { return };
+    for (what, file) in ["check", "test"].into_iter().zip(RULES) {
+        let output = Command::new(&promtool).args([what, "rules"]).arg(of_alerts(file)).output();
+        let output = output.unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
+    }
+}
+
+#[test]
+fn promtool_finds_nothing_wrong() {
+    let Some(promtool) = promtool() else { return };
     let check = |text: &str| {
         let mut command = Command::new(&promtool);
         command.args(["check", "metrics"]);

@@ -9,6 +9,8 @@ use nightwatt_gateway::config::OriginTls;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -66,15 +68,24 @@ impl Made {
 
     /// Ends TLS there, and passes on what comes to the server.
     fn serve(&self, listener: std::net::TcpListener, server: SocketAddr) {
+        self.serve_as(None, listener, server);
+    }
+
+    /// The same, for who asks by this name; others are refused with an alert.
+    fn serve_only(&self, name: &str, listener: std::net::TcpListener, server: SocketAddr) {
+        self.serve_as(Some(name), listener, server);
+    }
+
+    fn serve_as(&self, name: Option<&str>, listener: std::net::TcpListener, server: SocketAddr) {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let chain = CertificateDer::from_pem_file(self.chain()).unwrap();
         let key = PrivateKeyDer::from_pem_file(self.key()).unwrap();
+        let key = CertifiedKey::from_der(vec![chain], key, &provider).unwrap();
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_no_client_auth()
-            .with_single_cert(vec![chain], key)
-            .unwrap();
+            .with_cert_resolver(Arc::new(Known { name: name.map(str::to_owned), key: key.into() }));
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::from_std(listener).unwrap();
         tokio::spawn(async move {
@@ -107,6 +118,20 @@ impl Made {
         std::fs::copy(made.chain(), copy.chain()).unwrap();
         std::fs::copy(made.key(), copy.key()).unwrap();
         copy
+    }
+}
+
+/// A certificate, for one name or for any.
+#[derive(Debug)]
+struct Known {
+    name: Option<String>,
+    key: Arc<CertifiedKey>,
+}
+
+impl ResolvesServerCert for Known {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let is_it = self.name.is_none() || hello.server_name() == self.name.as_deref();
+        is_it.then(|| Arc::clone(&self.key))
     }
 }
 
@@ -157,6 +182,28 @@ fn a_certificate_that_is_over_or_for_another_name_is_refused_unless_told_otherwi
     let named = OriginTls { name: Some("server.example".to_owned()), ..by_ca(&foreign) };
     assert_eq!(asked(&foreign, Some(named)), ANSWERED);
     assert_eq!(asked(&foreign, Some(anybody)), ANSWERED);
+}
+
+#[test]
+fn a_server_that_refuses_handshakes_is_awake_and_one_that_is_asked_by_its_name_answers() {
+    let Some(made) = Made::new("DNS:server.example", "10") else { return };
+    for (name, told) in [(None, 502), (Some("server.example"), 200)] {
+        let (listener, at) = port();
+        let own = Made::clone_of(&made);
+        let tls = OriginTls { name: name.map(str::to_owned), ..by_ca(&made) };
+        let setup = awake().real().site(move |site| {
+            own.serve_only("server.example", listener, site.origin.authority.parse().unwrap());
+            site.origin.by_tls = true;
+            site.origin.authority = format!("localhost:{}", at.port());
+            site.origin.name.clone_from(&tls.name);
+            site.origin_tls = Some(tls);
+        });
+        setup.probed_by_http().play(async |stage| {
+            assert_eq!(stage.state(), "awake", "{name:?}");
+            assert_eq!(stage.ask(post("/", "x")).await.status, told, "{name:?}");
+            assert_eq!(stage.commands(), (0, 0));
+        });
+    }
 }
 
 #[test]

@@ -23,8 +23,9 @@ const CONFIG: &str = "NIGHTWATT_TEST_CONFIG";
 const REPLACE: &str = "NIGHTWATT_TEST_REPLACE";
 
 /// How the server is woken.
-const AT_ONCE: &str = "touch DIR/up";
-const IN_A_WHILE: &str = "setsid sh -c 'sleep 3; touch DIR/up' >/dev/null 2>&1 </dev/null &";
+const AT_ONCE: &str = "echo wake >> DIR/wakes; touch DIR/up";
+const IN_A_WHILE: &str =
+    "echo wake >> DIR/wakes; setsid sh -c 'sleep 3; touch DIR/up' >/dev/null 2>&1 </dev/null &";
 
 /// What may be stored.
 const KEPT: &str = "/kept";
@@ -303,7 +304,9 @@ fn who_waits_is_answered_by_the_old_process_when_the_new_one_has_woken_the_serve
     assert_eq!(early.join().unwrap(), Ok(()));
     assert_eq!(late.join().unwrap(), Ok(()));
     eventually("the old one ends", || old.child.try_wait().unwrap().is_some());
-    assert_eq!(house.count(Change::Woke), 1);
+    assert_eq!([house.count(Change::Waking), house.count(Change::Woke)], [1, 1]);
+    let commands = std::fs::read_to_string(house.dir.path().join("wakes")).unwrap();
+    assert_eq!(commands.lines().count(), 1, "the command was given once");
     assert_eq!(house.served.load(Ordering::Relaxed), 2);
 }
 

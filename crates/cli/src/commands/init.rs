@@ -1,0 +1,163 @@
+//! `nightwatt init`: asks what a configuration needs, writes it, and says what it means.
+
+mod dialog;
+mod draft;
+mod look;
+
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use clap::ValueEnum;
+use nightwatt_gateway::Config;
+
+use self::dialog::Dialog;
+use self::draft::{Draft, Power};
+use self::look::Server;
+use super::check;
+use crate::ExitStatus;
+use crate::args::{InitArgs, PowerChoice};
+use crate::errors::Failure;
+use crate::output;
+
+/// Asks, writes, and says what was written.
+pub(crate) fn run(args: &InitArgs) -> Result<ExitStatus, Failure> {
+    let path = &args.output;
+    let mut dialog = Dialog::new(io::stdin().lock(), args.yes);
+    let mut over = args.force;
+    if path.exists() && !over {
+        let question = format!("{} is there already. Write over it?", path.display());
+        over = dialog.ask(&question, "--force", None, Some("no"), yes_or_no)?;
+        if !over {
+            return Err(Failure::saying(format!("{} was left as it is", path.display()))
+                .hint("`-o FILE` writes another one, `--force` writes over it"));
+        }
+    }
+    let draft = ask(args, &mut dialog)?;
+    let text = draft.to_toml();
+    let name = path.display().to_string();
+    let config = Config::parse(&text, &name).map_err(|error| {
+        Failure::because("these answers make no configuration", &error).into_usage()
+    })?;
+    write(path, &text, over)?;
+    output::say(&format!(
+        "wrote {name}\n\n{}\n{}",
+        check::page(&name, &config),
+        next(&draft, &name)
+    ))?;
+    Ok(ExitStatus::Success)
+}
+
+/// The five questions.
+fn ask(args: &InitArgs, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, Failure> {
+    let origin = "1/5  Where does the server answer? (http://HOST:PORT, or https)";
+    let server = dialog.ask(origin, "--origin", args.origin.as_deref(), None, Server::find)?;
+    output::complain(&format!("     {}", server.words()));
+
+    let hosts = "2/5  By which names do people ask for it? (with spaces between; none: by any)";
+    let said = (!args.hosts.is_empty()).then(|| args.hosts.join(" "));
+    let hosts = dialog.ask(hosts, "--host", said.as_deref(), Some(""), names)?;
+
+    let listen = "3/5  Where is nightwatt to listen?";
+    let texts: Vec<String> = args.listen.iter().map(ToString::to_string).collect();
+    let said = (!texts.is_empty()).then(|| texts.join(" "));
+    let everywhere = Some("0.0.0.0:80 [::]:80");
+    let listen = dialog.ask(listen, "--listen", said.as_deref(), everywhere, addresses)?;
+
+    let power = "4/5  How is it woken and put to sleep? (agent, ssh: a magic packet wakes it; systemd, docker, \
+                 process: on this machine)";
+    let said = args.power.and_then(|it| it.to_possible_value());
+    let said = said.as_ref().map(clap::builder::PossibleValue::get_name);
+    let proposed = if server.is_here() { "process" } else { "agent" };
+    let power = dialog.ask(power, "--power", said, Some(proposed), |text| {
+        PowerChoice::from_str(text, true)
+            .map_err(|_| format!("`{text}` is none of agent, ssh, systemd, docker, process"))
+    })?;
+    let (what, proposed) = match power {
+        PowerChoice::Agent | PowerChoice::Ssh => ("MAC address of its card", server.mac()),
+        PowerChoice::Systemd => ("Name of the unit", None),
+        PowerChoice::Docker => ("Name of the container", None),
+        PowerChoice::Process => ("Command line that starts it", None),
+    };
+    let question = format!("     {what}?");
+    let target = dialog.ask(&question, "--target", args.target.as_deref(), proposed, given)?;
+    let power = Power { choice: power, target };
+
+    let watts = "5/5  What does it draw awake and asleep, in watts? (ON,OFF)";
+    let watts =
+        dialog.ask(watts, "--watts", args.watts.as_deref(), Some("43.3,1.6"), draft::watts)?;
+    Ok(Draft { server, hosts, listen, power, watts, is_root: rustix::process::geteuid().is_root() })
+}
+
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text {
+        "y" | "yes" => Ok(true),
+        "n" | "no" => Ok(false),
+        _ => Err("`yes` or `no`?".to_owned()),
+    }
+}
+
+fn given(text: &str) -> Result<String, String> {
+    if text.is_empty() { Err("this is needed".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split([' ', ',']).filter(|word| !word.is_empty())
+}
+
+fn names(text: &str) -> Result<Vec<String>, String> {
+    let is_name = |name: &str| {
+        name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'))
+    };
+    match words(text).find(|name| !is_name(name)) {
+        Some(name) => Err(format!("`{name}` is no host name: write it as blog.example.org")),
+        None => Ok(words(text).map(str::to_owned).collect()),
+    }
+}
+
+fn addresses(text: &str) -> Result<Vec<SocketAddr>, String> {
+    let parse = |word: &str| {
+        let wrong = |_| format!("`{word}` is no address: write it as 0.0.0.0:80 or [::]:80");
+        word.parse::<SocketAddr>().map_err(wrong)
+    };
+    let all: Vec<SocketAddr> = words(text).map(parse).collect::<Result<_, _>>()?;
+    if all.is_empty() { Err("at least one is needed".to_owned()) } else { Ok(all) }
+}
+
+/// Writes the whole file or none of it: the place of the one before is taken at the end.
+fn write(path: &Path, text: &str, over: bool) -> Result<(), Failure> {
+    let failed = |error: &io::Error| {
+        Failure::because(format!("cannot write {}", path.display()), error)
+            .hint("`-o FILE` writes it elsewhere; in /etc as root")
+    };
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).map_err(|error| failed(&error))?;
+    let written = tempfile::NamedTempFile::new_in(folder).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        // It holds no secrets, and `nightwatt status` of other users reads it.
+        file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
+        let saved = if over { file.persist(path) } else { file.persist_noclobber(path) };
+        saved.map(drop).map_err(|error| error.error)
+    });
+    written.map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
+            Failure::saying(format!("{} has come into being meanwhile", path.display()))
+        }
+        _ => failed(&error),
+    })
+}
+
+/// What to do now.
+fn next(draft: &Draft, name: &str) -> String {
+    let mut text = "next:\n".to_owned();
+    if draft.power.choice == PowerChoice::Agent {
+        text += "  nightwatt agent key -o /etc/nightwatt/agent.key   # the same file on both machines: docs/agent.md\n";
+    }
+    text += &format!(
+        "  nightwatt doctor -c {name}            # is all there that it takes?\n  \
+         nightwatt serve -c {name} --observe   # see first what it would do\n"
+    );
+    text
+}

@@ -1,0 +1,75 @@
+//! Questions and answers.
+
+use std::io::{BufRead, Write};
+
+use crate::errors::Failure;
+use crate::output;
+
+/// A longer line is no answer.
+const LONGEST: u64 = 4096;
+
+/// Asks on stderr, reads from `input`; or asks nothing and takes what is proposed.
+pub(super) struct Dialog<R> {
+    input: R,
+    silent: bool,
+}
+
+impl<R: BufRead> Dialog<R> {
+    pub(super) const fn new(input: R, silent: bool) -> Self {
+        Self { input, silent }
+    }
+
+    /// The answer to a question: what was said on the command line by `option`, else what is typed, with an
+    /// empty line for what is proposed. A typed answer that `read` does not take is asked for again.
+    pub(super) fn ask<T>(
+        &mut self,
+        question: &str,
+        option: &str,
+        said: Option<&str>,
+        proposed: Option<&str>,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<T, Failure> {
+        let wrong = |text: String| Failure::saying(format!("{option}: {text}")).into_usage();
+        if let Some(said) = said {
+            return read(said.trim()).map_err(wrong);
+        }
+        if self.silent {
+            let Some(proposed) = proposed else {
+                let text = format!("`{option}` is missing, and `--yes` says to ask nothing");
+                return Err(Failure::saying(text)
+                    .into_usage()
+                    .hint("`nightwatt init --help` has examples"));
+            };
+            return read(proposed).map_err(wrong);
+        }
+        let mark = match proposed {
+            Some("") => " [any] ".to_owned(),
+            Some(proposed) => format!(" [{proposed}] "),
+            None => " ".to_owned(),
+        };
+        loop {
+            let _ = write!(std::io::stderr(), "{question}{mark}");
+            let answer = self.line()?;
+            let answer = if answer.is_empty() { proposed.unwrap_or_default() } else { &answer };
+            match read(answer) {
+                Ok(answer) => return Ok(answer),
+                Err(text) => output::complain(&format!("     {text}")),
+            }
+        }
+    }
+
+    fn line(&mut self) -> Result<String, Failure> {
+        let mut line = String::new();
+        let failed = |error: &std::io::Error| Failure::because("cannot read the answer", error);
+        let mut part = std::io::Read::take(&mut self.input, LONGEST);
+        let length = part.read_line(&mut line).map_err(|error| failed(&error))?;
+        if length == 0 {
+            output::complain("");
+            return Err(Failure::saying(
+                "the answers ended before the questions; nothing was written",
+            )
+            .hint("answer all of them, or give options and `--yes`"));
+        }
+        Ok(line.trim().to_owned())
+    }
+}

@@ -1,0 +1,115 @@
+//! The configuration that the answers make.
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+
+use toml::Value;
+
+use super::look::Server;
+use crate::args::PowerChoice;
+
+/// How the server is woken and put to sleep, and what belongs to that.
+#[derive(Debug, Clone)]
+pub(super) struct Power {
+    pub(super) choice: PowerChoice,
+    /// MAC address, unit, container, command line.
+    pub(super) target: String,
+}
+
+/// All answers.
+#[derive(Debug, Clone)]
+pub(super) struct Draft {
+    pub(super) server: Server,
+    pub(super) hosts: Vec<String>,
+    pub(super) listen: Vec<SocketAddr>,
+    pub(super) power: Power,
+    /// Awake, asleep.
+    pub(super) watts: (f64, f64),
+    pub(super) is_root: bool,
+}
+
+/// Reads `ON,OFF`.
+pub(super) fn watts(text: &str) -> Result<(f64, f64), String> {
+    let wrong =
+        || format!("`{text}` is not two figures of watts: write awake and asleep as 43.3,1.6");
+    let (on, off) = text.split_once(',').ok_or_else(wrong)?;
+    let watts = |text: &str| text.trim().parse::<f64>().map_err(|_| wrong());
+    let (on, off) = (watts(on)?, watts(off)?);
+    if !on.is_finite() || off < 0.0 || on <= off {
+        return Err(format!("a server draws more awake than asleep, but `{text}` says otherwise"));
+    }
+    Ok((on, off))
+}
+
+impl Draft {
+    /// The file.
+    pub(super) fn to_toml(&self) -> String {
+        let listen = list(self.listen.iter().map(ToString::to_string));
+        let state_dir = if self.is_root { "/var/lib/nightwatt" } else { "nightwatt-state" };
+        let (on, off) = self.watts;
+        let mut text = format!(
+            "# Written by `nightwatt init`. Everything left out has a default; `nightwatt check -c FILE` says \
+             which.\n\nlisten = {listen}\nstate_dir = {}\nadmin = \"127.0.0.1:9180\"   # the dashboard; \
+             /metrics, /healthz\n\n[scenario.server]         # what it draws: measure it, or take its data \
+             sheet\non_w = {on:?}\noff_w = {off:?}\n\n[[site]]\nname = {}\n",
+            quoted(state_dir),
+            quoted(&self.name())
+        );
+        if !self.hosts.is_empty() {
+            let _ = writeln!(text, "hosts = {}", list(self.hosts.iter().cloned()));
+        }
+        let _ = writeln!(text, "origin = {}\n", quoted(&self.server.origin));
+        text + &self.power()
+    }
+
+    /// The first label of the first name; else where the server is.
+    fn name(&self) -> String {
+        let first = self.hosts.first().and_then(|host| host.split('.').find(|it| !it.is_empty()));
+        let name = first.map_or_else(|| self.server.address.ip().to_string(), str::to_owned);
+        name.replace(':', "-")
+    }
+
+    fn power(&self) -> String {
+        let target = quoted(&self.power.target);
+        let address = self.server.address.ip().to_string();
+        let packet = format!("[site.power.wake.wol]     # a magic packet\nmac = {target}\n\n");
+        match self.power.choice {
+            PowerChoice::Agent => format!(
+                "{packet}[site.power.sleep.agent]  # `nightwatt agent` on the server\naddress = {}\nkey = \
+                 \"/etc/nightwatt/agent.key\"\n",
+                quoted(&address)
+            ),
+            PowerChoice::Ssh => format!(
+                "{packet}[site.power.sleep.ssh]    # its key must be in known_hosts\nhost = {}\n",
+                quoted(&format!("root@{address}"))
+            ),
+            PowerChoice::Systemd => format!("[site.power.systemd]\nunit = {target}\n"),
+            PowerChoice::Docker => format!("[site.power.docker]\ncontainer = {target}\n"),
+            PowerChoice::Process => format!(
+                "[site.power.process]\ncommand = {}\n",
+                list(["/bin/sh", "-c", &format!("exec {}", self.power.target)].map(str::to_owned))
+            ),
+        }
+    }
+}
+
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+fn list(values: impl IntoIterator<Item = String>) -> String {
+    Value::Array(values.into_iter().map(Value::from).collect()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_draws_more_awake_than_asleep() {
+        assert_eq!(watts("43.3, 1.6"), Ok((43.3, 1.6)));
+        for wrong in ["", "43", "1,2", "a,b", "inf,1", "NaN,1", "2,-1", "1,1"] {
+            assert!(watts(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What this machine knows of the server.
+
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+/// A server that does not answer by then does not answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A server that was looked at.
+#[derive(Debug, Clone)]
+pub(super) struct Server {
+    /// `http://host:port`, or `https`.
+    pub(super) origin: String,
+    pub(super) address: SocketAddr,
+    answers: bool,
+    mac: Option<String>,
+}
+
+impl Server {
+    /// Looks for the server of this URL.
+    pub(super) fn find(url: &str) -> Result<Self, String> {
+        let url = url.trim_end_matches('/');
+        let parts = url.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https"));
+        let parts = parts.filter(|(_, authority)| !authority.contains(['/', '?', '#', '@']));
+        let Some((scheme, authority)) = parts else {
+            return Err(format!(
+                "`{url}` is no origin: write http:// (or https://), host and port, as http://10.0.0.5:8080"
+            ));
+        };
+        let uri = url.parse::<http::Uri>().map_err(|error| format!("`{url}`: {error}"))?;
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let port = match (uri.port(), uri.port_u16()) {
+            (Some(_), None | Some(0)) => {
+                return Err(format!("`{authority}` has no port that can be"));
+            }
+            (_, port) => port.unwrap_or(if scheme == "https" { 443 } else { 80 }),
+        };
+        let found = (host, port).to_socket_addrs();
+        let found =
+            found.map_err(|error| format!("nobody knows the address of `{host}`: {error}"))?;
+        let address = found.into_iter().next().ok_or_else(|| format!("`{host}` has no address"))?;
+        let answers = TcpStream::connect_timeout(&address, PATIENCE).is_ok();
+        // Having been connected to, it is in the table if it is near.
+        let table = std::fs::read_to_string("/proc/net/arp").unwrap_or_default();
+        let mac = neighbour(&table, address.ip());
+        Ok(Self { origin: format!("{scheme}://{authority}"), address, answers, mac })
+    }
+
+    /// Is it on this machine?
+    pub(super) fn is_here(&self) -> bool {
+        self.address.ip().is_loopback()
+    }
+
+    pub(super) fn mac(&self) -> Option<&str> {
+        self.mac.as_deref()
+    }
+
+    /// What was found out.
+    pub(super) fn words(&self) -> String {
+        let answers = if self.answers { "takes connections" } else { "does not answer now" };
+        let mac = match &self.mac {
+            Some(mac) => format!("; its card is {mac}"),
+            None => String::new(),
+        };
+        format!("{} {answers}{mac}", self.address)
+    }
+}
+
+/// The card of an address, by the kernel's table of neighbours (`proc(5)`, `/proc/net/arp`). An entry
+/// without an answer has a card of zeros.
+fn neighbour(table: &str, address: IpAddr) -> Option<String> {
+    let address = address.to_string();
+    table.lines().skip(1).find_map(|line| {
+        let mut fields = line.split_ascii_whitespace();
+        let is_it = fields.next()? == address;
+        let mac = fields.nth(2)?;
+        (is_it && mac != "00:00:00:00:00:00").then(|| mac.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "\
+IP address       HW type     Flags       HW address            Mask     Device
+10.0.0.5         0x1         0x2         52:54:00:12:34:56     *        eth0
+10.0.0.6         0x1         0x0         00:00:00:00:00:00     *        eth0
+10.0.0.50        0x1         0x2         52:54:00:12:34:57     *        eth0
+";
+
+    #[test]
+    fn a_neighbour_that_has_answered_has_a_card() {
+        let of = |address: &str| neighbour(TABLE, address.parse().unwrap());
+        assert_eq!(of("10.0.0.5").as_deref(), Some("52:54:00:12:34:56"));
+        assert_eq!(of("10.0.0.6"), None);
+        assert_eq!(of("10.0.0.7"), None);
+        assert_eq!(neighbour("", "10.0.0.5".parse().unwrap()), None);
+    }
+}

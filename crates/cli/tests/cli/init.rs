@@ -1,0 +1,165 @@
+//! A first configuration: asked for, written, understood, used.
+
+use std::fs;
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use nightwatt_gateway::Config;
+
+use crate::harness::{free_address, nightwatt, program, told};
+
+/// Answers what is asked by these lines.
+fn answered(dir: &Path, lines: &str, args: &[&str]) -> Output {
+    let mut child = program()
+        .arg("init")
+        .args(args)
+        .current_dir(dir)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Whoever has heard enough does not read on.
+    let _ = child.stdin.take().unwrap().write_all(lines.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+fn written(dir: &Path) -> Config {
+    Config::load(&dir.join("nightwatt.toml")).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn five_questions_make_a_configuration() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let origin = format!("http://{}", server.local_addr().unwrap());
+    let lines = format!(
+        "{origin}\nblog.example.org, www.blog.example.org\n127.0.0.1:8080\nssh\n\
+                         52:54:00:12:34:56\n80,2\n"
+    );
+    let output = answered(dir.path(), &lines, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let said = told(&output);
+    for words in
+        ["takes connections", "wrote nightwatt.toml", "nightwatt.toml is good: 1 site", "doctor -c"]
+    {
+        assert!(said.contains(words), "{words} in {said}");
+    }
+    let config = written(dir.path());
+    let site = &config.site[0];
+    assert_eq!((site.name.as_str(), site.hosts.len()), ("blog", 2));
+    assert_eq!(config.listen, ["127.0.0.1:8080".parse::<SocketAddr>().unwrap()]);
+    let text = fs::read_to_string(dir.path().join("nightwatt.toml")).unwrap();
+    assert!(
+        text.contains("mac = \"52:54:00:12:34:56\"") && text.contains("host = \"root@127.0.0.1\""),
+        "{text}"
+    );
+    assert!(text.contains("on_w = 80.0\noff_w = 2.0"), "{text}");
+    // What `check` says of it is what was said.
+    let check = program().args(["check"]).current_dir(dir.path()).output().unwrap();
+    let check = String::from_utf8(check.stdout).unwrap();
+    assert!(said.contains(check.trim()), "{check}\n{said}");
+}
+
+#[test]
+fn a_wrong_answer_is_asked_for_again_and_an_empty_one_is_what_was_proposed() {
+    let dir = tempfile::tempdir().unwrap();
+    let origin = format!("http://{}", free_address());
+    let lines = format!(
+        "10.0.0.5\n{origin}\n\nnowhere\n\nsteam\n\n\npython3 -m http.server 'a b'\n1,2\n\n"
+    );
+    let output = answered(dir.path(), &lines, &[]);
+    let said = told(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    for words in [
+        "`10.0.0.5` is no origin",
+        "does not answer now",
+        "`nowhere` is no address",
+        "`steam` is none of",
+        "this is needed",
+        "draws more awake than asleep",
+    ] {
+        assert!(said.contains(words), "{words} in {said}");
+    }
+    let config = written(dir.path());
+    assert_eq!(config.listen.len(), 2, "all addresses");
+    assert_eq!(config.site[0].power.as_ref().unwrap().name(), "process");
+    assert!((config.scenario.server.on_w - 43.3).abs() < 1e-9);
+}
+
+#[test]
+fn what_is_there_is_written_over_only_when_somebody_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("nightwatt.toml");
+    fs::write(&path, "precious").unwrap();
+    let origin = format!("http://{}", free_address());
+    let args = ["--yes", "--origin", &origin, "--target", "true"];
+    for (lines, args) in [("", &args[..]), ("no\n", &args[..0]), ("\n", &args[..0])] {
+        let output = answered(dir.path(), lines, args);
+        assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    }
+    let forced = answered(dir.path(), "", &[&args[..], &["--force"]].concat());
+    assert_eq!(forced.status.code(), Some(0), "{}", told(&forced));
+    assert_eq!(written(dir.path()).site.len(), 1);
+    let over = answered(dir.path(), "yes\n", &args[1..]);
+    assert_eq!(over.status.code(), Some(1), "the other answers are missing: {}", told(&over));
+}
+
+#[test]
+fn answers_that_end_too_early_write_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = answered(dir.path(), "http://127.0.0.2:9\n", &[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(told(&output).contains("nothing was written"), "{}", told(&output));
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn without_questions_what_is_missing_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = answered(dir.path(), "", &["--yes"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(told(&output).contains("`--origin` is missing"), "{}", told(&output));
+    let agent = ["--yes", "--origin", "http://127.0.0.2:9", "--power", "agent"];
+    let output = answered(dir.path(), "", &agent);
+    assert!(told(&output).contains("`--target` is missing"), "{}", told(&output));
+    let bad = ["--yes", "--origin", "http://127.0.0.2:9", "--power", "agent", "--target", "x"];
+    let output = answered(dir.path(), "", &bad);
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nothing was written");
+}
+
+/// Any shell's words and quotes in a command line come through.
+#[test]
+fn each_kind_of_power_makes_a_configuration_that_check_takes() {
+    for (power, target) in [
+        ("agent", "52:54:00:12:34:56"),
+        ("ssh", "52:54:00:12:34:56"),
+        ("systemd", "web.service"),
+        ("docker", "web"),
+        ("process", r#"sh -c 'echo "a\\b" \n'"#),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("new/nightwatt.toml");
+        let output = nightwatt(&[
+            "init",
+            "--yes",
+            "--origin",
+            "http://127.0.0.2:9",
+            "--host",
+            "a.example",
+            "--power",
+            power,
+            "--target",
+            target,
+            "-o",
+            file.to_str().unwrap(),
+        ]);
+        assert_eq!(output.status.code(), Some(0), "{power}: {}", told(&output));
+        let config = Config::load(&file).unwrap();
+        assert_eq!(config.site[0].name, "a");
+    }
+}
