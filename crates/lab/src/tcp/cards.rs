@@ -180,6 +180,7 @@ impl Card {
     fn restore_waiting(&self, card: &str, line: &mut String) {
         let Some(usecs) = self.rx_usecs else { return };
         let off = if self.is_adaptive.is_some() { "adaptive-rx off " } else { "" };
+        // Writing to a String cannot fail, here and below.
         let _ = write!(
             line,
             "; waits() {{ ethtool -c {card} 2>/dev/null | \
@@ -189,18 +190,20 @@ impl Card {
              waiting() {{ said=$(ethtool -C {card} {off}rx-usecs {usecs} 2>&1); waits || \
              {{ echo \"{card}: rx-usecs is not {usecs} again: $said\" >&2; rc=1; }}; }}"
         );
-        line.push_str(&match self.is_adaptive {
-            Some(true) => format!(
+        let _ = match self.is_adaptive {
+            Some(true) => write!(
+                line,
                 "; if ! {{ waits && chooses; }}; then waiting; \
                  said=$(ethtool -C {card} adaptive-rx on 2>&1); chooses || \
                  {{ echo \"{card}: adaptive-rx is not on again: $said\" >&2; rc=1; }}; fi"
             ),
-            Some(false) => format!(
+            Some(false) => write!(
+                line,
                 "; if chooses || ! waits; then waiting; if chooses; then \
                  echo \"{card}: adaptive-rx is not off again: $said\" >&2; rc=1; fi; fi"
             ),
-            None => "; waits || waiting".to_owned(),
-        });
+            None => write!(line, "; waits || waiting"),
+        };
     }
 
     /// May a frame have several segments?

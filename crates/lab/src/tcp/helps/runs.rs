@@ -12,8 +12,8 @@ use super::{Change, Comparison, Error, HelpsPlan, STATES};
 use crate::compare::host::settings;
 use crate::tcp::cards::{Feature, Refusal};
 use crate::tcp::scenario::Scenario;
-use crate::tcp::study::result::EndReport;
 use crate::tcp::study::fetching::{How, PILOT};
+use crate::tcp::study::result::EndReport;
 use crate::tcp::study::runs::{Joined, Lab, News, Standing, Tell, all_of, left};
 use crate::tcp::study::{Cell, FIGURES, Fetched, Idle, Run, ScenarioReport, Told};
 
