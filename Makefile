@@ -63,6 +63,7 @@ help:
 	@echo 'make soak-pool   four real servers for POOL_MINUTES=$(POOL_MINUTES) beside their simulation; then drained and killed (POOL_POLICY)'
 	@echo 'make test-vm     the proxy before machines that truly suspend (QEMU guests; needs root; MACHINE_CYCLES);'
 	@echo '                 eBPF probes on other kernels, an old one and the newest (tools/vm/probes);'
+	@echo '                 the table of kernel functions of tcp where against three kernels (tools/vm/symbols);'
 	@echo '                 PostgreSQL compared in a guest and in a container in a guest (tools/vm/compare);'
 	@echo '                 with TCP_LAB=--short, or TCP_LAB=long: TCP connections between two guests (tools/vm/tcp)'
 	@echo 'make test-browser'
@@ -135,8 +136,8 @@ bench-tcp-where:
 	@tools/need rust cc bpf networks
 	@cargo build --locked --quiet --release -p nightwatt-cli
 	@nightwatt=$${CARGO_TARGET_DIR:-target}/release/nightwatt kept=$$(mktemp) && \
-	  $$nightwatt tcp lab --scenario a,d,f,g --connections 1 --segments 1000 --most 10 --precision 0.0001 \
-	    --longest 6s --accept-link --where --json $(ARGS) >"$$kept" && \
+	  $$nightwatt tcp lab --scenario a,d,f,g --connections 1 --segments 1000 --most 8 --precision 0.0001 \
+	    --longest 5s --accept-link --where --json $(ARGS) >"$$kept" && \
 	  $$nightwatt reproduce B5 --results "$$kept"; rc=$$?; rm -f "$$kept"; exit $$rc
 
 bench-disk:
@@ -194,6 +195,8 @@ test-vm:
 	@tools/need rust cc bpf containers disks postgresql python3 sdt vm
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/compare $(COMPARE)
 	@test -z "$(TCP_LAB)" || NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/tcp $(filter-out long,$(TCP_LAB))
+	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/symbols
+	@cargo test --locked -p nightwatt-probes --test kernel_time -- --nocapture
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/probes $(PROBE_TESTS)
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) cargo test --locked -p nightwatt-cli --test machine -- --ignored --nocapture --test-threads 1 $(ARGS)
 

@@ -44,6 +44,8 @@ pub enum Answer {
     Refused,
     /// 429: the client asks too often.
     Limited,
+    /// 308: the same by TLS.
+    Redirect,
     /// No proxy of ours in between, or none that says so: the server.
     Origin,
     /// A name this version does not know; a proxy answered.
@@ -51,7 +53,7 @@ pub enum Answer {
 }
 
 /// Every name but `Other`'s.
-const NAMES: [(&str, Answer); 16] = [
+const NAMES: [(&str, Answer); 17] = [
     ("cache", Answer::Cache),
     ("stale", Answer::Stale),
     ("not-modified", Answer::NotModified),
@@ -67,6 +69,7 @@ const NAMES: [(&str, Answer); 16] = [
     ("unavailable", Answer::Unavailable),
     ("refused", Answer::Refused),
     ("limited", Answer::Limited),
+    ("redirect", Answer::Redirect),
     ("origin", Answer::Origin),
 ];
 

@@ -43,7 +43,7 @@ fn every_line_of_the_table_is_needed_by_some_kernel() {
     let kernels: Vec<Kernel> = here().into_iter().chain(others()).collect();
     if kernels.len() < 3 {
         println!(
-            "skipped: symbols of three kernels are needed, there are {}: run tools/vm/symbols",
+            "skipped: symbols of three kernels are needed, there are {}: `make test-vm` has tools/vm/symbols ask guests",
             kernels.len()
         );
         return;

@@ -18,7 +18,7 @@ pub struct SocketOptions {
     pub send_buffer: u32,
     /// Receive buffer, bytes (the kernel doubles it for its own needs).
     pub receive_buffer: u32,
-    /// Look at the device for so many microseconds before sleeping.
+    /// Look at the card for so many microseconds before sleeping; the loop's epoll does so as well.
     pub busy_poll: u32,
     /// Send small pieces at once.
     pub nodelay: bool,

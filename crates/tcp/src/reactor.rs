@@ -11,6 +11,8 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 
+use crate::sys;
+
 /// Events taken from the kernel at once.
 const EVENTS: usize = 512;
 
@@ -54,6 +56,8 @@ pub(crate) struct Reactor {
     /// Those that could go on.
     line: VecDeque<u32>,
     in_line: Box<[bool]>,
+    /// It looks at cards for so many microseconds before it sleeps.
+    busy_poll: u32,
 }
 
 impl Reactor {
@@ -70,7 +74,17 @@ impl Reactor {
             free: (0..places).rev().collect(),
             line: VecDeque::with_capacity(places as usize),
             in_line: vec![false; places as usize].into(),
+            busy_poll: 0,
         })
+    }
+
+    /// From now on it looks at the cards of its sockets for so many microseconds before it sleeps.
+    pub(crate) fn busy_poll(&mut self, microseconds: u32) -> io::Result<()> {
+        if microseconds != self.busy_poll {
+            sys::set_busy_poll(&self.epoll, microseconds)?;
+            self.busy_poll = microseconds;
+        }
+        Ok(())
     }
 
     /// Watches the socket that clients knock at, or looks away from it.

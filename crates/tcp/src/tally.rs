@@ -129,6 +129,8 @@ pub(crate) struct Tally {
     pub(crate) completed: u64,
     pub(crate) failed: u64,
     pub(crate) cut: u64,
+    /// Completed ones whose card could be polled, where that was asked for.
+    pub(crate) busy_polled: u64,
     /// How long those had lived by then, together.
     pub(crate) cut_lived: Duration,
     pub(crate) bytes: u64,
@@ -157,6 +159,7 @@ impl Tally {
             completed: 0,
             failed: 0,
             cut: 0,
+            busy_polled: 0,
             cut_lived: Duration::ZERO,
             bytes: 0,
             faults: [0; Fault::COUNT],

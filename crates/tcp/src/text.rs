@@ -26,6 +26,12 @@ pub fn text(report: &FetchReport) -> String {
             "             the cut ones had lived {mean:.3} ms in the mean; no lifetime below has them"
         );
     }
+    if r.completed > 0 && r.busy_polled == Some(0) {
+        let _ = writeln!(
+            text,
+            "             nothing to poll: packets come by no queue of a card (loopback, virtual cards)"
+        );
+    }
     let _ = writeln!(
         text,
         "throughput   {:.3} Gbit/s: {:.1} MB in {:.2} s{}",

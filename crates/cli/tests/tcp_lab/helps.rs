@@ -10,13 +10,13 @@ use super::{Rig, finished, number};
 /// Pairs differ in nothing but the change, and what else a busy machine does is no CPU time of ours: with
 /// three times as much of it without the change, six pairs are enough by far.
 #[test]
-fn joining_segments_takes_less_cpu_time_and_virtual_cards_refuse_to_coalesce() {
+fn joining_segments_takes_less_cpu_time_and_virtual_cards_refuse_to_coalesce_and_to_be_polled() {
     let Some(rig) = Rig::new() else { return };
     let page = rig.folder.path().join("helps.html");
     let (output, pid) = finished(rig.command(&[
         "tcp",
         "helps",
-        "tso+gso+gro,coalescing",
+        "tso+gso+gro,coalescing,busy-poll",
         "--quick",
         "--longest",
         "1s",
@@ -59,6 +59,11 @@ fn joining_segments_takes_less_cpu_time_and_virtual_cards_refuse_to_coalesce() {
     assert_eq!(refused["change"], "coalescing=50");
     let why = refused["refusals"][0]["why"].as_str().unwrap();
     assert!(why.starts_with("veth: ") && why.contains("not supported"), "{why}");
+    let refused = &link["refused"][1];
+    assert_eq!(refused["change"], "busy-poll=50");
+    let why = refused["refusals"][0]["why"].as_str().unwrap();
+    // Linux before 6.9 has no such epoll.
+    assert!(why.contains("veth: what comes") || why.contains("--busy-poll"), "{why}");
     assert!(fs::read_to_string(&page).unwrap().contains("Saved by it: CPU of both sides"));
 
     let results = rig.folder.path().join("helps.json");

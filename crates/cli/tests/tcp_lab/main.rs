@@ -243,6 +243,49 @@ fn a_connection_over_ten_megabits_lives_as_long_as_its_segments_take() {
 }
 
 #[test]
+fn a_load_that_cannot_be_run_is_told_and_the_others_are_run() {
+    let Some(rig) = Rig::new() else { return };
+    let over = ["--scenario", "d", "--json", "--accept-link", "--longest", "1s", "-m", "model"];
+    let loads = ["--connections", "1", "--segments", "10", "--congestion", "nonesuch,reno"];
+    let (output, pid) = finished(rig.lab(&[&over[..], &loads, &["--most", "3"]].concat()));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "not all was run: {said}");
+    rig.nothing_is_left(pid, "after its end");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let [none, reno] = [0, 1].map(|at| &result["scenarios"][0]["cells"][at]);
+    assert_eq!((&none["congestion"], &reno["congestion"]), (&"nonesuch".into(), &"reno".into()));
+    assert_eq!(none["runs"].as_array().unwrap().len(), 0, "{none}");
+    let why = none["failures"][0].as_str().unwrap();
+    assert!(why.contains("its kernel has: "), "{why}");
+    assert_eq!(reno["runs"].as_array().unwrap().len(), 3, "{reno}");
+    assert!(result["notes"].to_string().contains("its kernel has: "), "{}", result["notes"]);
+}
+
+/// The CPUs are asked 5000 times a second each, which interrupts them as often with nothing on the link; other
+/// work of this machine does not.
+#[test]
+fn what_asks_the_cpus_where_their_time_goes_is_not_charged_to_connections() {
+    const HZ: f64 = 5000.0;
+    let Some(rig) = Rig::new() else { return };
+    let short = ["--scenario", "d", "--json", "--accept-link", "--longest", "2s", "--most", "3"];
+    let load = ["--connections", "1", "--segments", "10", "-m", "model", "--where=5000"];
+    let (output, _) = finished(rig.lab(&[&short[..], &load].concat()));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if said.contains("cannot say where the time goes") {
+        eprintln!("skipped: {said}");
+        return;
+    }
+    assert!(output.status.success(), "{said}");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let cpus = std::thread::available_parallelism().unwrap().get() as f64;
+    for run in result["scenarios"][0]["cells"][0]["runs"].as_array().unwrap() {
+        let figure = |name: &str| number(run, &format!("/figures/{name}"));
+        let more = figure("interrupts") * figure("connections_per_second");
+        assert!(more < 0.5 * HZ * cpus, "{more} more interrupts in a second, as if idle had none");
+    }
+}
+
+#[test]
 fn a_relay_delays_the_round_trip_by_as_much_as_is_wanted() {
     let Some(rig) = Rig::new() else { return };
     let result = rig.measured("f", &["--wake-energy", "0.0001"]);

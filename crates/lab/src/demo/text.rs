@@ -8,7 +8,7 @@ use nightwatt_model::quantity::JOULES_PER_KWH;
 use super::report::DemoReport;
 
 /// What each answer means, in the order in which they are told.
-const ANSWERS: [(&str, &str); 15] = [
+const ANSWERS: [(&str, &str); 16] = [
     ("cache", "from the cache"),
     ("not-modified", "from the cache: the client has it (304)"),
     ("stale", "from the cache, stale: the server slept"),
@@ -24,6 +24,7 @@ const ANSWERS: [(&str, &str); 15] = [
     ("unavailable", "server failed (502, 503)"),
     ("refused", "refused by the proxy (4xx)"),
     ("limited", "asked too often (429)"),
+    ("redirect", "sent on to HTTPS (308)"),
 ];
 
 impl DemoReport {

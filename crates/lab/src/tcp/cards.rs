@@ -122,13 +122,18 @@ impl Card {
             }
         }
         card.rx_usecs = value(coalescing, "rx-usecs").and_then(|it| it.parse().ok());
-        // `Adaptive RX: off  TX: off`
+        // `Adaptive RX: off  TX: off`, or `n/a` of a card that does not choose.
         let adaptive = value(coalescing, "Adaptive RX");
-        card.is_adaptive =
-            adaptive.and_then(|it| it.split_ascii_whitespace().next().map(|word| word == "on"));
+        card.is_adaptive = adaptive.and_then(|it| match it.split_ascii_whitespace().next() {
+            Some("on") => Some(true),
+            Some("off") => Some(false),
+            _ => None,
+        });
         if card.rx_usecs.is_none() {
+            let told = value(coalescing, "rx-usecs").map(|it| format!("rx-usecs: {it}"));
             let said = coalescing.lines().map(str::trim).rfind(|line| !line.is_empty());
-            card.coalescing_refused = Some(said.unwrap_or("no `rx-usecs`").to_owned());
+            let said = told.or_else(|| said.map(str::to_owned));
+            card.coalescing_refused = Some(said.unwrap_or_else(|| "no `rx-usecs`".to_owned()));
         }
         card
     }
@@ -141,26 +146,64 @@ impl Card {
         Ok(Self::parse(&end.run("see what the card does", &line)?))
     }
 
-    /// The line that sets all of it, for whoever finds the card still there.
+    /// The line that sets all of it and looks whether it is so, for whoever finds the card still there. It fails
+    /// where it is not, and says what.
     fn restoring(&self, card: &str) -> String {
         let mut line = format!(
-            "PATH=$PATH:/usr/sbin:/sbin; ip link show dev {card} >/dev/null 2>&1 || exit 0"
+            "PATH=$PATH:/usr/sbin:/sbin; ip link show dev {card} >/dev/null 2>&1 || exit 0; rc=0"
         );
-        let switched = self.features.iter().filter(|it| !self.fixed.contains(it.0));
-        let words: String = switched.flat_map(|it| [" ", it.0.short(), " ", word(*it.1)]).collect();
-        if !words.is_empty() {
-            let _ = write!(line, "; ethtool -K {card}{words} >/dev/null");
-        }
-        if let Some(rx_usecs) = self.rx_usecs {
-            let adaptive = self.is_adaptive.map(|on| format!("adaptive-rx {} ", word(on)));
-            // Status 80 and 81: it is so already.
+        let switched: Vec<_> =
+            self.features.iter().filter(|it| !self.fixed.contains(it.0)).collect();
+        if !switched.is_empty() {
+            let words: String =
+                switched.iter().flat_map(|it| [" ", it.0.short(), " ", word(*it.1)]).collect();
+            let wanted: String =
+                switched.iter().flat_map(|it| [" ", it.0.long(), ":", word(*it.1)]).collect();
+            // Writing to a String cannot fail, here and below.
             let _ = write!(
                 line,
-                "; ethtool -C {card} {}rx-usecs {rx_usecs} >/dev/null 2>&1; true",
-                adaptive.unwrap_or_default()
+                "; ethtool -K {card}{words} >/dev/null || rc=1; now=$(ethtool -k {card}); \
+                 for it in{wanted}; do echo \"$now\" | \
+                 grep -q \"^[[:space:]]*${{it%:*}}: ${{it#*:}}\" || \
+                 {{ echo \"{card}: ${{it%:*}} is not ${{it#*:}} again\" >&2; rc=1; }}; done"
             );
         }
+        self.restore_waiting(card, &mut line);
+        line.push_str("; exit $rc");
         line
+    }
+
+    /// The part of that line which is about how long the card waits. Drivers as ice refuse a time together
+    /// with their own choice, so that is switched off with the first call and on with another. What ethtool's
+    /// status says differs with its version (80: it is so already), so it is read back. The time is read while the
+    /// card does not choose: some tell what they have just chosen.
+    fn restore_waiting(&self, card: &str, line: &mut String) {
+        let Some(usecs) = self.rx_usecs else { return };
+        let off = if self.is_adaptive.is_some() { "adaptive-rx off " } else { "" };
+        // Writing to a String cannot fail, here and below.
+        let _ = write!(
+            line,
+            "; waits() {{ ethtool -c {card} 2>/dev/null | \
+             grep -Eq '^[[:space:]]*rx-usecs:[[:space:]]*{usecs}[[:space:]]*$'; }}; \
+             chooses() {{ ethtool -c {card} 2>/dev/null | \
+             grep -Eq '^[[:space:]]*Adaptive RX:[[:space:]]*on'; }}; \
+             waiting() {{ said=$(ethtool -C {card} {off}rx-usecs {usecs} 2>&1); waits || \
+             {{ echo \"{card}: rx-usecs is not {usecs} again: $said\" >&2; rc=1; }}; }}"
+        );
+        let _ = match self.is_adaptive {
+            Some(true) => write!(
+                line,
+                "; if ! {{ waits && chooses; }}; then waiting; \
+                 said=$(ethtool -C {card} adaptive-rx on 2>&1); chooses || \
+                 {{ echo \"{card}: adaptive-rx is not on again: $said\" >&2; rc=1; }}; fi"
+            ),
+            Some(false) => write!(
+                line,
+                "; if chooses || ! waits; then waiting; if chooses; then \
+                 echo \"{card}: adaptive-rx is not off again: $said\" >&2; rc=1; fi; fi"
+            ),
+            None => write!(line, "; waits || waiting"),
+        };
     }
 
     /// May a frame have several segments?
@@ -257,18 +300,29 @@ impl Cards {
         let mut refused = Vec::new();
         for (place, end) in ends.both().into_iter().enumerate() {
             let (card, found) = (&mut self.now[place], &self.found[place]);
-            let wanted = usecs.or(found.rx_usecs);
-            let Some(wanted) = wanted.filter(|it| Some(*it) != card.rx_usecs) else { continue };
+            let Some(wanted) = usecs.or(found.rx_usecs) else { continue };
+            // What it was found to choose itself it chooses again, and no time is asked of it then.
+            let chooses = usecs.is_none() && found.is_adaptive == Some(true);
+            let is_so = |card: &Card| {
+                (card.is_adaptive == Some(true)) == chooses
+                    && (chooses || card.rx_usecs == Some(wanted))
+            };
+            if is_so(card) {
+                continue;
+            }
             if let Some(why) = &self.untouched {
                 let (what, end) = (format!("rx-usecs {wanted}"), end.name.to_owned());
                 refused.push(Refusal { what, end, why: left_alone(why) });
                 continue;
             }
             let fixed = if card.is_adaptive == Some(true) { "adaptive-rx off " } else { "" };
-            let line = format!("ethtool -C {} {fixed}rx-usecs {wanted} 2>&1 || true", end.card);
+            let mut line = format!("ethtool -C {} {fixed}rx-usecs {wanted} 2>&1 || true", end.card);
+            if chooses {
+                let _ = write!(line, "; ethtool -C {} adaptive-rx on 2>&1 || true", end.card);
+            }
             let said = end.run("switch how long the card waits", &line)?;
             *card = Card::read(end)?;
-            if card.rx_usecs != Some(wanted) {
+            if !is_so(card) {
                 let said = said.lines().rfind(|line| !line.trim().is_empty()).map(str::trim);
                 let now = card.rx_usecs.map(|it| format!("it stays at {it}"));
                 let why = said.map(str::to_owned).or(now).unwrap_or_default();
@@ -316,102 +370,4 @@ fn why_not(card: &Card, feature: Feature, said: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use nightwatt_clock::meter::Stop;
-
-    use super::*;
-    use crate::tcp::ends::EndsConfig;
-    use crate::tcp::link::Link;
-    use crate::tcp::scenario::Scenario;
-
-    /// What ethtool 6.1 prints of a veth on Linux 6.18, some lines left out.
-    const VETH: &str = "driver: veth\nversion: 1.0\n--\nFeatures for link0:\nrx-checksumming: on\n\
-        tx-checksumming: on\n\ttx-checksum-ipv4: off [fixed]\nscatter-gather: on\n\
-        tcp-segmentation-offload: on\n\ttx-tcp-segmentation: on\ngeneric-segmentation-offload: on\n\
-        generic-receive-offload: off\n--\nnetlink error: Operation not supported\n";
-
-    /// And of an e1000e, from its manual's example of `-c`.
-    const E1000E: &str = "driver: e1000e\n--\nrx-checksumming: on\ntx-checksumming: on\n\
-        tcp-segmentation-offload: off\n\ttx-tcp-segmentation: off [fixed]\n--\nCoalesce parameters for eth0:\n\
-        Adaptive RX: on  TX: off\nstats-block-usecs: 0\nrx-usecs: 3\nrx-frames: 0\n";
-
-    #[test]
-    fn a_virtual_card_says_what_it_does_and_that_it_does_not_coalesce() {
-        let card = Card::parse(VETH);
-        assert_eq!(card.driver, "veth");
-        let features: Vec<bool> = card.features.values().copied().collect();
-        assert_eq!(features, [true, true, true, true, false]);
-        assert_eq!(card.rx_usecs, None);
-        let why = card.coalescing_refused.as_deref();
-        assert_eq!(why, Some("netlink error: Operation not supported"));
-        assert!(card.joins());
-        let line = card.restoring("link0");
-        assert!(!line.contains("ethtool -C"), "{line}");
-        assert!(line.contains("ethtool -K link0 rx on tx on tso on gso on gro off >"), "{line}");
-    }
-
-    #[test]
-    fn a_card_that_computes_no_checksums_does_not_cut_whatever_the_sum_of_its_flags_says() {
-        // ethtool 6.1 after `ethtool -K link0 tx off`.
-        let said = VETH
-            .replace("tx-checksumming: on", "tx-checksumming: off")
-            .replace("tx-tcp-segmentation: on", "tx-tcp-segmentation: off [requested on]");
-        let card = Card::parse(&said);
-        assert!(!card.features[&Feature::Tso]);
-        assert!(!card.fixed.contains(&Feature::Tso), "it can be switched, with checksums");
-    }
-
-    #[test]
-    fn what_a_real_card_waits_is_put_back_and_what_is_fixed_is_left_alone() {
-        let card = Card::parse(E1000E);
-        assert_eq!((card.rx_usecs, card.is_adaptive), (Some(3), Some(true)));
-        let line = card.restoring("link0");
-        assert!(line.contains("ethtool -C link0 adaptive-rx on rx-usecs 3"), "{line}");
-        assert!(!line.contains("tso"), "{line}");
-        assert_eq!(why_not(&card, Feature::Tso, ""), "e1000e: its driver has it fixed");
-        let said = "Actual changes:\ntx-tcp-segmentation: off [requested on]\n";
-        let told = why_not(&Card::parse(VETH), Feature::Gro, said);
-        assert_eq!(told, "veth: its driver does not take it, and it stays off");
-        let told =
-            why_not(&Card::parse(VETH), Feature::Gro, "Could not change any device features\n");
-        assert_eq!(told, "veth: Could not change any device features");
-    }
-
-    /// On real namespaces; the guard's part, when we are killed, is that of all environments.
-    #[test]
-    fn what_was_switched_is_as_it_was_when_the_cards_are_given_back_or_dropped() {
-        let has = |it: &str| std::process::Command::new(it).arg("--version").output().is_ok();
-        if !rustix::process::geteuid().is_root() || !has("ethtool") || !has("unshare") {
-            eprintln!("skipped: switching cards takes root, ethtool and util-linux");
-            return;
-        }
-        let stop = Stop::new().unwrap();
-        let ends = Ends::start(&EndsConfig::Namespaces, Path::new("none"), &stop).unwrap();
-        let link = Link::make(&ends, &Scenario::bare(), Path::new("none"), &stop).unwrap();
-        let read = || ends.both().map(|end| Card::read(end).unwrap());
-        let found = read();
-        for is_dropped in [false, true] {
-            let mut cards = Cards::take(&ends).unwrap();
-            for on in [false, true] {
-                let wanted: Features = Feature::ALL.iter().map(|it| (*it, on)).collect();
-                assert_eq!(cards.switch(&ends, &wanted).unwrap(), []);
-                assert_eq!(read().map(|card| card.features), [wanted.clone(), wanted]);
-            }
-            let refused = cards.coalesce(&ends, Some(50)).unwrap();
-            assert_eq!(refused.len(), 2);
-            assert!(refused[0].why.contains("not supported"), "{refused:?}");
-            cards.switch(&ends, &[(Feature::Tso, false)].into()).unwrap();
-            assert_ne!(read(), found);
-            if is_dropped {
-                drop(cards);
-            } else {
-                cards.put_back(&ends).unwrap();
-            }
-            assert_eq!(read(), found);
-        }
-        link.end(&ends, &stop).unwrap();
-        ends.finish().unwrap();
-    }
-}
+mod tests;

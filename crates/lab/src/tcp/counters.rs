@@ -172,6 +172,11 @@ impl Network {
         }
     }
 
+    /// What its card has counted.
+    pub const fn of_card(&self) -> [u64; 4] {
+        [self.received_bytes, self.received_frames, self.sent_bytes, self.sent_frames]
+    }
+
     /// What a protocol has counted: `Tcp.RetransSegs`.
     pub fn protocol(&self, name: &str) -> u64 {
         self.protocols.get(name).copied().unwrap_or(0)

@@ -120,6 +120,14 @@ impl Error {
         matches!(self, Self::Gone { .. })
     }
 
+    /// The reason of one that concerns a single run, while others may go well.
+    pub(crate) fn of_one_run(self) -> Result<String, Self> {
+        match self {
+            Self::Command { what, said, .. } => Ok(format!("{what}: {said}")),
+            error => Err(error),
+        }
+    }
+
     pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::System { what, source }

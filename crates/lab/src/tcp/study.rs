@@ -2,12 +2,14 @@
 
 mod breakdown;
 mod captured;
+pub(in crate::tcp) mod fetching;
 mod figures;
 mod kernel_time;
 pub(in crate::tcp) mod notes;
 mod page;
 pub(in crate::tcp) mod result;
 pub(in crate::tcp) mod runs;
+mod settled;
 pub(in crate::tcp) mod text;
 
 use std::path::PathBuf;
@@ -135,12 +137,13 @@ impl Plan {
         seconds(self.lifetimes * lifetime).clamp(SHORTEST.min(most), most)
     }
 
-    fn design(&self, scenario: &Scenario) -> Design {
-        let cells = 0..self.cells.len();
+    /// Of the cells at these places.
+    fn design(&self, scenario: &Scenario, places: &[usize]) -> Design {
+        let cells = 0..places.len();
         Design {
             environments: vec![scenario.name.clone()],
             baseline: 0,
-            comparisons: self.cells.iter().map(Cell::text).collect(),
+            comparisons: places.iter().map(|place| self.cells[*place].text()).collect(),
             cells: cells.clone().map(|comparison| Place { environment: 0, comparison }).collect(),
             groups: cells.collect(),
             main: self.main.clone(),

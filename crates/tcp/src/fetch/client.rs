@@ -70,12 +70,15 @@ impl<'a> Client<'a> {
         let mut number = [0; 8];
         getrandom::fill(&mut number).map_err(|_| Error::Random)?;
         let start = monotonic();
+        let mut reactor = Reactor::new(plan.connections, stop).map_err(Error::Epoll)?;
+        let refused = |source| Error::Option { option: "--busy-poll", source };
+        reactor.busy_poll(plan.options.busy_poll).map_err(refused)?;
         Ok(Self {
             plan,
             own: plan.own_options(),
             address: plan.server.into(),
             session: u64::from_ne_bytes(number),
-            reactor: Reactor::new(plan.connections, stop).map_err(Error::Epoll)?,
+            reactor,
             slots: (0..plan.connections).map(|_| None).collect(),
             pattern: Pattern::default(),
             buffer: Buffer::default(),
@@ -343,6 +346,9 @@ impl<'a> Client<'a> {
         if let Some(socket) = slot.socket.take() {
             if self.congestion.is_none() {
                 self.congestion = sys::congestion(&socket);
+            }
+            if fault.is_none() && self.own.busy_poll > 0 && sys::can_be_polled(&socket) {
+                self.tally.busy_polled += 1;
             }
             if fault.is_some() {
                 // Of what has failed nothing stays behind: no data on its way, no port.

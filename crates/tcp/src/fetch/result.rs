@@ -106,6 +106,10 @@ pub struct FetchReport {
     /// How long these had lived by then, together: they are in no mean of lifetimes, and the longer one
     /// lives the sooner it is among them.
     pub cut_s: f64,
+    /// Completed ones whose packets came by a queue of a card that can be polled; none where busy polling was
+    /// not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busy_polled: Option<u64>,
     /// How many failed in which way.
     pub faults: BTreeMap<&'static str, u64>,
     /// Bytes of payload in all, those of failed and cut ones with them.
@@ -173,6 +177,7 @@ pub(super) fn of(
         failed: tally.failed,
         cut: tally.cut,
         cut_s: tally.cut_lived.as_secs_f64(),
+        busy_polled: (plan.options.busy_poll > 0).then_some(tally.busy_polled),
         faults: tally.faults(),
         bytes: tally.bytes,
         throughput_bytes_s: rate(tally.bytes),

@@ -290,6 +290,8 @@ impl Loop {
     /// A request is whole; so many bytes came with its end.
     fn decide(&mut self, place: u32, request: &Request, length: u64) {
         let Some(slot) = &mut self.slots[place as usize] else { return };
+        // One loop is for all connections, so what the last one asked for holds.
+        let polls = self.reactor.busy_poll(request.busy_poll);
         if request.kind == Kind::Report {
             return self.decide_report(place, request);
         }
@@ -302,7 +304,8 @@ impl Loop {
             nodelay: request.nodelay,
             mss: 0,
         };
-        if let Err((option, _)) = options.set(&slot.socket) {
+        let polls = polls.map_err(|error| ("--busy-poll", error));
+        if let Err((option, _)) = polls.and_then(|()| options.set(&slot.socket)) {
             let (status, text): (_, [&[u8]; 2]) = match option {
                 "--congestion" => {
                     (Status::Congestion, [b"its kernel has: ", self.congestions.as_bytes()])

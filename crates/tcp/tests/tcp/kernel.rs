@@ -6,7 +6,7 @@ use nightwatt_clock::meter::Stop;
 use nightwatt_tcp::wire::Name;
 use nightwatt_tcp::{Direction, Plan, Until, fetch};
 
-use crate::harness::{LONG, Serving, fetched};
+use crate::harness::{LONG, Serving, fetched, try_fetch};
 
 /// What `ss -tinmO` says of the sockets whose own port is this; `None` without `ss`.
 fn ss(filter: &str) -> Option<String> {
@@ -30,6 +30,23 @@ fn looked_at(plan: &Plan) -> Option<String> {
     };
     fetch(plan, &stop, Some(&mut tell)).unwrap();
     Some(seen)
+}
+
+#[test]
+fn over_loopback_there_is_no_card_to_be_polled_and_that_is_told() {
+    let serving = Serving::usual();
+    for direction in [Direction::Fetch, Direction::Send] {
+        let mut plan = Plan { direction, ..serving.plan(2, 10) };
+        assert_eq!(fetched(&plan).busy_polled, None, "nobody has asked for it");
+        plan.options.busy_poll = 50;
+        match try_fetch(&plan) {
+            Ok(report) => assert_eq!((report.failed, report.busy_polled), (0, Some(0))),
+            Err(error) => {
+                println!("skipped: {error}");
+                return;
+            }
+        }
+    }
 }
 
 #[test]

@@ -135,7 +135,13 @@ impl Running {
     }
 
     /// Waits for its end, and gives what else it has printed. It must succeed.
-    pub fn output(mut self, stop: &Stop) -> Result<String, Error> {
+    pub fn output(self, stop: &Stop) -> Result<String, Error> {
+        let (text, failed) = self.result(stop)?;
+        failed.map_or(Ok(text), Err)
+    }
+
+    /// Waits for its end, and gives what else it has printed, and how it has failed if it has.
+    pub fn result(mut self, stop: &Stop) -> Result<(String, Option<Error>), Error> {
         let mut text = self.stdout.buffer().to_vec();
         let pipe = self.stdout.get_mut();
         let mut buffer = [0; 8192];
@@ -150,14 +156,13 @@ impl Running {
         }
         let status = self.child.wait().map_err(Error::system(&self.what))?;
         self.ended = true;
-        if !status.success() {
-            return Err(self.failed());
-        }
-        String::from_utf8(text).map_err(|error| Error::Said {
+        let failed = (!status.success()).then(|| self.failed_with(&status.to_string()));
+        let text = String::from_utf8(text).map_err(|error| Error::Said {
             program: "a program of ours",
             why: error.to_string(),
             said: self.what.clone(),
-        })
+        });
+        Ok((text?, failed))
     }
 
     /// Tells it to end, and waits for that; gives what else it has printed.
@@ -176,7 +181,11 @@ impl Running {
         self.tell_to_end();
         let status = self.child.wait().map_err(Error::system(&self.what))?;
         self.ended = true;
-        if status.success() { Ok(self.complained()) } else { Err(self.failed()) }
+        if status.success() {
+            Ok(self.complained())
+        } else {
+            Err(self.failed_with(&status.to_string()))
+        }
     }
 
     fn tell_to_end(&self) {
@@ -197,10 +206,16 @@ impl Running {
 
     /// It has ended too early.
     pub(in crate::tcp) fn failed(&mut self) -> Error {
+        self.failed_with("no word of it")
+    }
+
+    /// The same where it is known how, for one that does not say it.
+    fn failed_with(&mut self, how: &str) -> Error {
+        let said = beginning(&self.complained());
         Error::Command {
             what: self.what.clone(),
             command: format!("process {}", self.child.id()),
-            said: beginning(&self.complained()),
+            said: if said.is_empty() { how.to_owned() } else { said },
         }
     }
 }
@@ -215,5 +230,26 @@ impl Drop for Running {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_fails_without_a_word_is_told_with_its_status_and_what_it_has_printed() {
+        let stop = Stop::new().unwrap();
+        let result = |line: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", line]);
+            let (text, failed) =
+                Running::spawn_command(command, "try").unwrap().result(&stop).unwrap();
+            (text, failed.map(|it| it.of_one_run().unwrap()))
+        };
+        let told = |text: &str, why: Option<&str>| (text.to_owned(), why.map(str::to_owned));
+        assert_eq!(result("echo x"), told("x\n", None));
+        assert_eq!(result("echo x; exit 3"), told("x\n", Some("try: exit status: 3")));
+        assert_eq!(result("echo y >&2; exit 3"), told("", Some("try: y")));
     }
 }

@@ -19,7 +19,7 @@ pub enum Change {
     /// Bytes of the sender's send buffer and the receiver's receive buffer, instead of what the kernel finds
     /// right.
     Buffers(u32),
-    /// Microseconds that sockets look at the card before they sleep, instead of none.
+    /// Microseconds that both ends look at the card before they sleep, instead of none.
     BusyPoll(u32),
 }
 
@@ -176,8 +176,8 @@ impl Change {
                  the kernel finds right"
             ),
             Self::BusyPoll(usecs) => format!(
-                "sockets at both ends look at the card for {usecs} µs before they sleep (SO_BUSY_POLL), \
-                 instead of not at all"
+                "both ends look at the card for {usecs} µs before they sleep (SO_BUSY_POLL of sockets, \
+                 EPIOCSPARAMS of the epoll that waits), instead of not at all"
             ),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use nightwatt_model::experiment::answers::{Answers, RatioAnswer, RuleUsed, answers};
 use nightwatt_model::experiment::{End, Experiment};
@@ -261,6 +262,21 @@ impl LinkHelps {
                 failures: Vec::new(),
             }
         }));
+    }
+
+    /// What is not run, since a look at the load has found nothing but why not.
+    pub(super) fn gives_up(
+        &mut self,
+        plan: &HelpsPlan,
+        comparisons: &[Comparison],
+        looked: &[Result<Duration, String>],
+    ) {
+        let run = self.changes.len();
+        self.expects(plan, comparisons, &vec![0.0; looked.len()]);
+        for (change, it) in self.changes.iter_mut().skip(run).zip(comparisons) {
+            change.end = Some(End::GivenUp);
+            change.failures.extend(looked[it.cell].clone().err());
+        }
     }
 
     /// Draws the conclusions.

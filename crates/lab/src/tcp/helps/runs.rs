@@ -12,9 +12,10 @@ use super::{Change, Comparison, Error, HelpsPlan, STATES};
 use crate::compare::host::settings;
 use crate::tcp::cards::{Feature, Refusal};
 use crate::tcp::scenario::Scenario;
+use crate::tcp::study::fetching::{How, PILOT};
 use crate::tcp::study::result::EndReport;
-use crate::tcp::study::runs::{How, Joined, Lab, News, PILOT, Standing, Tell, all_of, left};
-use crate::tcp::study::{Cell, FIGURES, Idle, Run, ScenarioReport, Told};
+use crate::tcp::study::runs::{Joined, Lab, News, Standing, Tell, all_of, left};
+use crate::tcp::study::{Cell, FIGURES, Fetched, Idle, Run, ScenarioReport, Told};
 
 /// All links, one after the other.
 pub(super) fn all(
@@ -135,13 +136,17 @@ impl Helps<'_> {
         let [cell, ..] = &self.plan.plan.cells[..] else { return Ok(refusals) };
         let words = change.words(scenario, cell.connections);
         if !words.is_empty() {
-            match self.lab.pilot(cell, &words) {
-                Err(Error::Command { said, .. }) => {
-                    let (what, end) = (change.to_string(), "sockets".to_owned());
-                    refusals.push(Refusal { what, end, why: said });
-                }
-                tried => drop(tried?),
-            }
+            let refused = match self.lab.pilot(cell, &words) {
+                Ok((_, fetched)) => unpolled(&fetched, &standing.cards.now()[1].driver),
+                Err(error) => match self.lab.ends.explained(error) {
+                    Error::Command { said, .. } => Some(said),
+                    error => return Err(error),
+                },
+            };
+            refusals.extend(refused.map(|why| {
+                let (what, end) = (change.to_string(), "sockets".to_owned());
+                Refusal { what, end, why }
+            }));
         }
         Ok(refusals)
     }
@@ -174,14 +179,20 @@ impl Helps<'_> {
         tell: &mut Tell<'_>,
     ) -> Result<(), Error> {
         let plan = self.plan;
-        let lengths = self.lengths(standing, possible, tell)?;
-        let comparisons: Vec<Comparison> = (0..plan.plan.cells.len())
-            .flat_map(|cell| {
-                possible.iter().map(move |change| Comparison { change: *change, cell })
-            })
-            .collect();
+        let looked = self.lengths(standing, possible, tell)?;
+        let all = (0..plan.plan.cells.len()).flat_map(|cell| {
+            possible.iter().map(move |change| Comparison { change: *change, cell })
+        });
+        // Of which nothing came at the first look is not run; the others are.
+        let (comparisons, not_run): (Vec<_>, Vec<_>) = all.partition(|it| looked[it.cell].is_ok());
+        let length = |it: &Result<Duration, String>| it.as_ref().copied().unwrap_or_default();
+        let lengths: Vec<Duration> = looked.iter().map(length).collect();
         let seconds: Vec<f64> = lengths.iter().map(Duration::as_secs_f64).collect();
         link.expects(plan, &comparisons, &seconds);
+        if comparisons.is_empty() {
+            link.gives_up(plan, &not_run, &looked);
+            return Ok(());
+        }
         let found = link.link.clone().unwrap_or_default();
         link.seen = Some(ScenarioReport::of(&link.scenario, &link.emulation, found));
         let told = |error: ExperimentError| Error::Options(error.to_string());
@@ -208,6 +219,7 @@ impl Helps<'_> {
             course.spent += monotonic().since(began);
         }
         link.conclude(&experiment, plan.margin);
+        link.gives_up(plan, &not_run, &looked);
         ended
     }
 
@@ -253,11 +265,8 @@ impl Helps<'_> {
                 report.cards[place.environment] = Some(standing.cards.now().clone());
                 Ok(keep(report, step, state, run, &plan.plan.main))
             }
-            Err(error) => match self.lab.ends.explained(error) {
-                // It is kept with its reason, and tried again.
-                Error::Command { what, said, .. } => Ok(Outcome::Failed(format!("{what}: {said}"))),
-                error => Err(error),
-            },
+            // It is kept with its reason, and tried again.
+            Err(error) => self.lab.ends.explained(error).of_one_run().map(Outcome::Failed),
         }
     }
 
@@ -268,7 +277,7 @@ impl Helps<'_> {
         standing: &mut Standing,
         possible: &[usize],
         tell: &mut Tell<'_>,
-    ) -> Result<Vec<Duration>, Error> {
+    ) -> Result<Vec<Result<Duration, String>>, Error> {
         if let Some(change) = possible.first() {
             self.switch(standing, &self.plan.changes[*change], self.plan.plan.offload)?;
         }
@@ -296,6 +305,15 @@ impl Helps<'_> {
     }
 }
 
+/// Why busy polling, if that is what was tried, is the same as none.
+fn unpolled(fetched: &Fetched, driver: &str) -> Option<String> {
+    (fetched.busy_polled == Some(0)).then(|| {
+        format!(
+            "{driver}: what comes to a connection comes by no queue of the card that could be polled (no NAPI)"
+        )
+    })
+}
+
 /// Keeps a run; gives what the experiment is told of it.
 fn keep(
     report: &mut super::ChangeReport,
@@ -304,9 +322,6 @@ fn keep(
     run: Run,
     main: &str,
 ) -> Outcome {
-    if run.failed > 0 && run.completed == 0 {
-        return Outcome::Failed("all connections failed".to_owned());
-    }
     let (figures, lacks) = (run.figures, run.lacks(main));
     report.runs.push(PairedRun { block: step.block, state, run });
     let known = FIGURES.iter().filter_map(|it| Some((it.name, figures.get(it.name)?)));

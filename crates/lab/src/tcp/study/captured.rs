@@ -260,12 +260,18 @@ fn disagreements(books: &CaptureBooks, counted: &Counted) -> Vec<String> {
 }
 
 impl CaptureBooks {
+    /// All of it was there to be compared, and of some connections their kernels have told.
+    fn is_comparison(&self) -> bool {
+        self.is_whole && self.compared > self.unknown
+    }
+
     /// Of several runs, in words.
     pub(super) fn text<'a>(all: impl Iterator<Item = &'a Self>) -> Option<String> {
         let all: Vec<&Self> = all.collect();
         let sum = |of: fn(&Self) -> u64| all.iter().map(|it| of(it)).sum::<u64>();
         let whole = all.iter().filter(|it| it.is_whole).count();
-        let agreeing = all.iter().filter(|it| it.is_whole && it.disagreements.is_empty()).count();
+        let agree = |it: &&&Self| it.is_comparison() && it.disagreements.is_empty();
+        let agreeing = all.iter().filter(agree).count();
         let unknown = match sum(|it| it.unknown) {
             0 => String::new(),
             some => format!(" ({some} of which it tells nothing)"),
@@ -279,9 +285,13 @@ impl CaptureBooks {
             sum(|it| it.compared),
             sum(|it| it.retransmitted_segments.capture),
         );
+        let empty = all.iter().filter(|it| it.is_whole && !it.is_comparison()).count();
+        if empty > 0 {
+            // Writing to a String cannot fail, here and below.
+            let _ = write!(text, "; in {empty} NO connection was compared with TCP_INFO");
+        }
         if all.iter().any(|it| it.lost.kernel.is_some()) {
             let planted = sum(|it| it.lost.kernel.unwrap_or(0));
-            // Writing to a String cannot fail, here and below.
             let _ = write!(
                 text,
                 ", {} of {} frames lost, {planted} on purpose",
@@ -383,6 +393,17 @@ mod tests {
             CaptureBooks::text([&of_part].into_iter()).unwrap(),
             "captured 140 packets in 1 run, 0 of 0 whole ones agree; 0 of 0 connections equal to TCP_INFO, 0 segments sent again, 0 of 90 frames lost, 9 on purpose"
         );
+        let whole = books(&captured(100), &counted(0, 3, 0), &fetched(""), false);
+        let unknown = CaptureBooks { compared: 7, unknown: 7, ..whole.clone() };
+        for nothing in [&whole, &unknown] {
+            assert_eq!(nothing.disagreements, Vec::<String>::new());
+            let said = CaptureBooks::text([nothing].into_iter()).unwrap();
+            assert!(said.contains("0 of 1 whole ones agree"), "{said}");
+            assert!(said.contains("in 1 NO connection was compared"), "{said}");
+        }
+        let known = CaptureBooks { compared: 7, unknown: 6, equal: 1, ..whole };
+        let said = CaptureBooks::text([&known].into_iter()).unwrap();
+        assert!(said.contains("1 of 1 whole ones agree") && !said.contains("NO"), "{said}");
         // Frames that are joined on their way are fewer where they arrive.
         let joined = books(&captured(100), &counted(0, 9, 0), &fetched(""), true);
         assert_eq!((joined.lost.kernel, joined.frames_received.kernel), (None, None));

@@ -18,11 +18,17 @@ pub struct Fetched {
     pub completed: u64,
     /// And those that were not, in spite of having had the time.
     pub failed: u64,
-    /// How long those had lived, together, that were cut off at the end.
+    /// Those that were cut off at the end.
+    #[serde(default)]
+    pub cut: u64,
+    /// How long these had lived, together.
     pub cut_s: f64,
-    /// In which way.
+    /// How many failed in which way.
     #[serde(default)]
     pub faults: BTreeMap<String, u64>,
+    /// Completed ones whose card could be polled, where that was asked for.
+    #[serde(default)]
+    pub busy_polled: Option<u64>,
     /// Bytes of payload of all, those that were cut off at the end included.
     pub bytes: u64,
     /// Bytes of payload of each.
@@ -58,6 +64,16 @@ impl Fetched {
             why: error.to_string(),
             said: text.chars().take(200).collect(),
         })
+    }
+
+    /// What failed, and how: `2 of 120 connections failed: 1 reset, 1 stalled`.
+    pub fn failures(&self) -> Option<String> {
+        let ways: Vec<String> =
+            self.faults.iter().map(|(way, count)| format!("{count} {way}")).collect();
+        let all = self.completed + self.failed + self.cut;
+        let plural = if all == 1 { "" } else { "s" };
+        let of_all = format!("{} of {all} connection{plural} failed", self.failed);
+        (self.failed > 0).then(|| format!("{of_all}: {}", ways.join(", ")))
     }
 
     /// How many connections that is, those that were cut off as the part of one that they are.

@@ -376,9 +376,6 @@ impl ScenarioReport {
 
     /// Keeps a run; gives what the experiment is told of it.
     pub(super) fn push(&mut self, cell: usize, run: Run, main: &str) -> Outcome {
-        if run.failed > 0 && run.completed == 0 {
-            return Outcome::Failed("all connections failed".to_owned());
-        }
         let value = run.figures.get(main).filter(|value| value.is_finite());
         let lacks = run.lacks(main);
         self.cells[cell].ran(run);
@@ -392,9 +389,16 @@ impl ScenarioReport {
         self.cells[cell].failures.push(why.to_owned());
     }
 
-    pub(super) fn ended(&mut self, experiment: &Experiment) {
-        for (place, cell) in self.cells.iter_mut().enumerate() {
-            cell.end = experiment.end(place);
+    /// It is not run at all.
+    pub(super) fn given_up(&mut self, cell: usize, why: &str) {
+        self.failed(cell, why);
+        self.cells[cell].end = Some(End::GivenUp);
+    }
+
+    /// Cells at these places were run.
+    pub(super) fn ended(&mut self, experiment: &Experiment, places: &[usize]) {
+        for (cell, place) in places.iter().enumerate() {
+            self.cells[*place].end = experiment.end(cell);
         }
     }
 }

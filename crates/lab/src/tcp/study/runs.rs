@@ -8,11 +8,12 @@ use nightwatt_meters::{Host, MeterSpec};
 use nightwatt_model::experiment::{Done, Experiment, Outcome, Progress, Step};
 use nightwatt_model::time::Mono;
 
-use super::figures::{Fetched, Figures, Idle, Side, Whole, Window, disagreements, figures};
+use super::fetching::{How, PILOT, PORT};
+use super::figures::{Figures, Idle, Side, Whole, Window, disagreements, figures};
 use super::kernel_time;
 use super::notes::about_tracing;
 use super::result::{self, Report, Run, ScenarioReport};
-use super::{Cell, Error, Plan};
+use super::{Error, Plan};
 use crate::compare::figures::{channels_of, name_of};
 use crate::compare::host::settings;
 use crate::compare::metering::{Meters, Trim};
@@ -32,20 +33,8 @@ const MARGIN: Duration = Duration::from_millis(300);
 /// The same where ends are asked by ssh, which takes a while.
 const FAR_MARGIN: Duration = Duration::from_secs(1);
 
-/// The first look at a cell: how long do its connections live?
-pub(in crate::tcp) const PILOT: Duration = Duration::from_secs(1);
-
-/// It takes so many times as long where nothing has come.
-const PILOTS: [u32; 3] = [1, 5, 20];
-
 /// No process at either end.
 const NOBODY: [&[u32]; 2] = [&[], &[]];
-
-/// Where the sender listens.
-const PORT: u16 = 5210;
-
-/// Connections that are compared with a capture one by one.
-const COMPARED: &str = "1000";
 
 /// What happens now.
 #[derive(Debug, Clone)]
@@ -186,14 +175,6 @@ impl Joined {
     }
 }
 
-/// A run is of these connections, for so long, by these words for `tcp fetch` besides.
-#[derive(Clone, Copy)]
-pub(in crate::tcp) struct How<'a> {
-    pub(in crate::tcp) cell: &'a Cell,
-    pub(in crate::tcp) words: &'a [String],
-    pub(in crate::tcp) length: Duration,
-}
-
 /// The same for both cards.
 pub(in crate::tcp) fn all_of(features: &[Feature], on: bool) -> Features {
     features.iter().map(|it| (*it, on)).collect()
@@ -289,17 +270,43 @@ impl<'a> Lab<'a> {
         report.cards = Some(joined.cards.now().clone());
         report.uncaptured = self.uncaptured(joined.emulation().loss);
         let standing = self.serve(joined)?;
-        let mut lengths = self.lengths(tell)?;
         self.plan.cells.iter().for_each(|cell| report.cell(cell));
-        let design = self.plan.design(scenario);
+        // Of which nothing came at the first look is not run; the others are.
+        let (mut places, mut lengths) = (Vec::new(), Vec::new());
+        for (place, looked) in self.lengths(tell)?.into_iter().enumerate() {
+            match looked {
+                Ok(length) => {
+                    places.push(place);
+                    lengths.push(length);
+                }
+                Err(why) => report.given_up(place, &why),
+            }
+        }
+        if !places.is_empty() {
+            self.experiment(&standing, (scenario, &places), &mut lengths, report, tell)?;
+        }
+        report.relayed = self.end(standing)?;
+        Ok(())
+    }
+
+    fn experiment(
+        &mut self,
+        standing: &Standing,
+        (scenario, places): (&Scenario, &[usize]),
+        lengths: &mut [Duration],
+        report: &mut ScenarioReport,
+        tell: &mut Tell<'_>,
+    ) -> Result<(), Error> {
+        let design = self.plan.design(scenario, places);
         let mut experiment =
             Experiment::new(design).map_err(|error| Error::Options(error.to_string()))?;
         let mut idle: Option<(u32, Idle)> = None;
         let mut spent = Duration::ZERO;
         while let Some(step) = experiment.next_run() {
-            let cell = &self.plan.cells[step.cell];
+            let place = places[step.cell];
+            let cell = &self.plan.cells[place];
             let progress = experiment.progress();
-            let left = left(&progress, spent, &lengths);
+            let left = left(&progress, spent, lengths);
             let now = |what: &str| News { progress: Some(progress), left, ..News::from(what) };
             let began = monotonic();
             if idle.as_ref().is_none_or(|(block, _)| *block != step.block) {
@@ -311,25 +318,22 @@ impl<'a> Lab<'a> {
             let Some((_, still)) = &idle else { continue };
             let still = still.clone();
             let how = How { cell, words: &[], length: lengths[step.cell] };
-            let outcome = match self.one(&standing, how, &still, report) {
+            let outcome = match self.one(standing, how, &still, report) {
                 Ok(run) => {
                     let run_told = serde_json::json!({
                         "scenario": scenario.name, "cell": cell, "block": step.block, "run": run,
                     });
                     tell(News { run: Some(run_told), ..now(&cell.text()) });
-                    report.push(step.cell, run, &self.plan.main)
+                    report.push(place, run, &self.plan.main)
                 }
-                Err(error) => match self.ends.explained(error) {
-                    // It is kept with its reason, and tried again.
-                    Error::Command { what, said, .. } => Outcome::Failed(format!("{what}: {said}")),
-                    error => return Err(error),
-                },
+                // It is kept with its reason, and tried again.
+                Err(error) => Outcome::Failed(self.ends.explained(error).of_one_run()?),
             };
             if let Outcome::Failed(why) = &outcome {
-                report.failed(step.cell, why);
+                report.failed(place, why);
             }
             // A look has seldom seen what a loss does to a connection; runs have.
-            if let Some(lifetime) = report.cells[step.cell].lifetime() {
+            if let Some(lifetime) = report.cells[place].lifetime() {
                 lengths[step.cell] = self.plan.length(lifetime);
             }
             let Step { block, cell, attempt, .. } = step;
@@ -338,55 +342,8 @@ impl<'a> Lab<'a> {
                 .map_err(|error| Error::Options(error.to_string()))?;
             spent += monotonic().since(began);
         }
-        report.ended(&experiment);
-        report.relayed = self.end(standing)?;
+        report.ended(&experiment, places);
         Ok(())
-    }
-
-    fn fetching(&self, how: How<'_>) -> Result<Running, Error> {
-        let How { cell, words: more, length: time } = how;
-        let at = format!("{}:{PORT}", self.ends.sender.address);
-        let seconds = format!("{:.3}", time.as_secs_f64());
-        let (connections, segments) = (cell.connections.to_string(), cell.segments.to_string());
-        let mut words = vec![
-            "tcp",
-            "fetch",
-            &at,
-            "--connections",
-            &connections,
-            "--segments",
-            &segments,
-            "--seconds",
-            &seconds,
-            "--congestion",
-            &cell.congestion,
-            "--records",
-            if self.plan.capture { COMPARED } else { "0" },
-            "--json",
-        ];
-        words.extend(more.iter().map(String::as_str));
-        self.ends.receiver.spawn_ours("fetch", &words)
-    }
-
-    /// How long runs of each load last, as far as a look at it can tell.
-    pub(in crate::tcp) fn lengths(&self, tell: &mut Tell<'_>) -> Result<Vec<Duration>, Error> {
-        let length = |cell: &Cell| {
-            tell(format!("how long do {} live?", cell.text()).as_str().into());
-            Ok(self.plan.length(self.pilot(cell, &[])?))
-        };
-        self.plan.cells.iter().map(length).collect()
-    }
-
-    /// How long its connections live, roughly. One whose first packet is lost takes a second longer.
-    pub(in crate::tcp) fn pilot(&self, cell: &Cell, words: &[String]) -> Result<f64, Error> {
-        for times in PILOTS {
-            let fetching = self.fetching(How { cell, words, length: times * PILOT })?;
-            let fetched = Fetched::read(&fetching.output(self.stop)?)?;
-            if let Some(lifetime) = fetched.lifetime() {
-                return Ok(lifetime);
-            }
-        }
-        Err(Error::Options(format!("nothing came of {}, however long it was tried", cell.text())))
     }
 
     /// Mean power of the channels that count.
@@ -410,7 +367,7 @@ impl<'a> Lab<'a> {
         Ok(watts.filter(|_| !counted.is_empty()))
     }
 
-    fn wait(&self, until: Mono) -> Result<(), Error> {
+    pub(super) fn wait(&self, until: Mono) -> Result<(), Error> {
         self.stop.wait_until(until);
         if self.stop.is_stopped() { Err(Error::Interrupted) } else { Ok(()) }
     }
@@ -453,7 +410,10 @@ impl<'a> Lab<'a> {
         report: &mut ScenarioReport,
     ) -> Result<Idle, Error> {
         let look = |lab: &Self| Ok((lab.machine()?, lab.ends.count(&lab.host, NOBODY)?));
-        let ([before, after], lasted, channels) = self.watch(time, look)?;
+        // What wakes the CPUs to ask them is no connection's: it is there with nothing on the link, too.
+        let hz = self.plan.kernel_time;
+        let (watched, _) = kernel_time::during(hz, &[], || self.watch(time, look))?;
+        let ([before, after], lasted, channels) = watched;
         let watts = self.watts(&channels, report)?;
         let seconds = lasted.as_secs_f64();
         let machine = after.0.zip(before.0).map(|(after, before)| after.since(&before));
@@ -506,8 +466,9 @@ impl<'a> Lab<'a> {
         report: &mut ScenarioReport,
     ) -> Result<(Run, String), Error> {
         let How { cell, length, .. } = how;
+        let delay = report.scenario.delay;
+        let before = self.settled(delay)?;
         let planted_before = standing.link.planted(&self.ends.receiver)?;
-        let before = self.networks()?;
         let margin = if self.ends.are_apart() { FAR_MARGIN } else { MARGIN };
         let fetching = self.fetching(How { length: length + 2 * margin, ..how })?;
         self.ends.receiver.wait_for_more(&self.host, &before[1])?;
@@ -521,9 +482,8 @@ impl<'a> Lab<'a> {
         let hz = self.plan.kernel_time;
         let watched = kernel_time::during(hz, &[serve, fetch], || self.watch(length, look))?;
         let (([first, last], lasted, channels), kernel_time) = watched;
-        let said = fetching.output(self.stop)?;
-        let fetched = Fetched::read(&said)?;
-        let after = self.networks()?;
+        let (fetched, said) = self.fetched(fetching)?;
+        let after = self.settled(delay)?;
         let planted = standing.link.planted(&self.ends.receiver)?;
         let planted = planted.zip(planted_before).map(|(now, then)| now.since(then));
         let (begin, end) = (&first.1, &last.1);

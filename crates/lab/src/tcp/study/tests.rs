@@ -37,6 +37,19 @@ fn runs_last_two_hundred_lifetimes_unless_that_is_too_short_or_too_long() {
 }
 
 #[test]
+fn loads_of_which_nothing_came_are_left_out_of_what_is_run() {
+    let cells = ["reno", "vegas", "cubic"].map(|congestion| Cell {
+        connections: 1,
+        segments: 10,
+        congestion: congestion.to_owned(),
+    });
+    let plan = Plan { cells: cells.to_vec(), ..plan() };
+    let design = plan.design(&plan.scenarios[0], &[0, 2]);
+    assert_eq!(design.comparisons, [cells[0].text(), cells[2].text()]);
+    assert_eq!((design.cells.len(), design.groups), (2, vec![0, 1]));
+}
+
+#[test]
 fn plans_that_cannot_be_run_say_why() {
     let said = |plan: Plan| plan.check().unwrap_err().to_string();
     assert!(plan().check().is_ok());

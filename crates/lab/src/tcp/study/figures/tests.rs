@@ -38,6 +38,17 @@ fn machine(idle_us: u64, wakes: u64) -> Machine {
 }
 
 #[test]
+fn connections_that_failed_are_told_with_their_number_and_in_which_way() {
+    assert_eq!(fetched().failures(), None);
+    let faults = [("reset".to_owned(), 1), ("stalled".to_owned(), 2)].into();
+    let some = Fetched { failed: 3, faults, ..fetched() };
+    assert_eq!(some.failures().unwrap(), "3 of 103 connections failed: 1 reset, 2 stalled");
+    let faults = [("refused".to_owned(), 1)].into();
+    let all = Fetched { completed: 0, cut: 0, failed: 1, faults, ..fetched() };
+    assert_eq!(all.failures().unwrap(), "1 of 1 connection failed: 1 refused");
+}
+
+#[test]
 fn the_energy_of_a_connection_is_what_is_drawn_beyond_idle_in_its_share_of_the_time() {
     // 100 connections in 2.5 s; the window has 80 % of the bytes, so 80 of them. 3 W more than idle for
     // 2 s are 6 J: 0.075 J each. Of 2 x 2 s, 3 s were idle: 1 s busy, less the 0.2 s that idle has in 2 s: 0.01 s
