@@ -16,6 +16,7 @@ mod pool;
 mod tcp;
 mod tls;
 mod waiting;
+mod webhook;
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -45,6 +46,7 @@ pub use self::pool::{KindConfig, PoolConfig, ServerConfig};
 pub use self::tcp::{Asleep, HeaderVersion, Keeps, TcpConfig, TcpOrigin};
 pub use self::tls::{CertificateConfig, Hsts, TlsConfig};
 pub use self::waiting::WaitingTexts;
+pub use self::webhook::{EventKind, WebhookConfig};
 use crate::authority::Authority;
 use crate::error::ConfigError;
 
@@ -99,6 +101,9 @@ pub struct Config {
     pub tcp: Vec<TcpConfig>,
     /// Where other proxies ask whether a request may go to its server; default: nowhere.
     pub gate: Option<GateConfig>,
+    /// Who is told when something needs a person.
+    #[serde(default)]
+    pub webhook: Vec<WebhookConfig>,
 }
 
 /// Bounds on what a client may do.
@@ -396,6 +401,10 @@ impl Config {
                 .map_err(|text| (format!("site.{index}.on"), text))?;
             site.check_pool(&self.scenario_of(site).server, &self.machine, &mut taken)
                 .map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
+        }
+        for (index, webhook) in self.webhook.iter().enumerate() {
+            let checked = webhook.check();
+            checked.map_err(|(key, text)| (format!("webhook.{index}.{key}"), text))?;
         }
         tcp::check_all(self, &mut taken)?;
         self.gate.as_ref().map_or(Ok(()), |gate| gate.check(self))

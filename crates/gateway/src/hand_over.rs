@@ -36,7 +36,6 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, Interest};
 use tokio::task::JoinSet;
 
-use crate::acme;
 use crate::control::Socket;
 use crate::disk_cache::{self, DiskCache};
 use crate::error::StartError;
@@ -46,7 +45,7 @@ use crate::hand_over_error::HandOverError;
 use crate::journal::Journal;
 use crate::listen::Inherited;
 use crate::live::Live;
-use crate::running::Running;
+use crate::running::{Running, side_jobs};
 use crate::site::Site;
 use crate::successor::Successor;
 use crate::supervisor::{Supervisor, end};
@@ -335,7 +334,7 @@ impl Running {
     /// Accepts no more, closes ledgers, and says where servers are.
     async fn let_go(&mut self, taker: &mut Taker) -> Result<(), HandOverError> {
         // As long as nobody waits for it.
-        for job in self.disk_job.take().into_iter().chain(self.acme_job.take()) {
+        for job in self.disk_job.take().into_iter().chain(self.side_jobs.drain(..)) {
             end(job).await;
         }
         disk_cache::write_back(&self.gateway).await;
@@ -411,7 +410,7 @@ impl Running {
         }
         let live = Live::of(&self.live);
         self.disk_job = DiskCache::drive(live.clone());
-        self.acme_job = Some(tokio::spawn(acme::run(live.clone())));
+        self.side_jobs = side_jobs(&live);
         self.posts.iter().for_each(crate::listen::Post::go_on);
         let control = self.control.go_on();
         let admin = self.admin_post.as_mut().map_or(Ok(()), |admin| admin.go_on(&live));

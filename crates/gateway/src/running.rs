@@ -26,7 +26,7 @@ use crate::reload::Retiring;
 use crate::site::Common;
 use crate::supervisor::end;
 use crate::tls::Tls;
-use crate::{acme, gate, refresh, warm_up};
+use crate::{acme, gate, refresh, warm_up, webhooks};
 
 /// The handle by which a running gateway is looked at, changed and stopped.
 pub struct Running {
@@ -53,7 +53,8 @@ pub struct Running {
     pub(crate) retiring: Vec<Retiring>,
     pub(crate) log_job: Option<JoinHandle<()>>,
     pub(crate) disk_job: Option<JoinHandle<()>>,
-    pub(crate) acme_job: Option<JoinHandle<()>>,
+    /// What goes on beside the sites.
+    pub(crate) side_jobs: Vec<JoinHandle<()>>,
     pub(crate) control: control::Post,
     pub(crate) admin_post: Option<AdminPost>,
     pub(crate) lock: Option<File>,
@@ -117,7 +118,7 @@ impl Gateway {
         }
         let (demand, demands) = mpsc::channel(8);
         let disk_job = DiskCache::drive(here.clone());
-        let acme_job = Some(tokio::spawn(acme::run(here.clone())));
+        let side_jobs = side_jobs(&here);
         let control = socket.serve(here, demand)?;
         let log_job = gateway.access_log.clone().map(|log| tokio::spawn(log.run()));
         let mut running = Running {
@@ -137,7 +138,7 @@ impl Gateway {
             retiring: Vec::new(),
             log_job,
             disk_job,
-            acme_job,
+            side_jobs,
             control,
             lock: Some(lock),
             durable,
@@ -159,6 +160,11 @@ impl Gateway {
 type AllBound = (Vec<(Bound, Spoken)>, Option<Bound>);
 
 /// Listens at every address of a configuration: for clients, and for whoever wants to know how it is.
+/// Begins what goes on beside the sites: certificates that are got, and webhooks that are told.
+pub(crate) fn side_jobs(live: &Live) -> Vec<JoinHandle<()>> {
+    vec![tokio::spawn(acme::run(live.clone())), tokio::spawn(webhooks::run(live.clone()))]
+}
+
 fn bind(config: &Config, inherited: &mut Inherited) -> Result<AllBound, StartError> {
     let all = listen::all(config);
     let bind = |(address, spoken)| Ok((listen::bind(address, &all, inherited)?, spoken));
@@ -280,7 +286,7 @@ impl Running {
         let machines = self.gateway.machines.iter();
         let machines: Vec<_> = machines.filter_map(|it| jobs.remove(&*it.name)).collect();
         let jobs = machines.into_iter().chain(jobs.into_values()).flatten();
-        for job in jobs.chain(self.log_job).chain(self.disk_job).chain(self.acme_job) {
+        for job in jobs.chain(self.log_job).chain(self.disk_job).chain(self.side_jobs) {
             end(job).await;
         }
         if let Some(log) = &self.gateway.access_log {

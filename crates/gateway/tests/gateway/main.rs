@@ -39,4 +39,5 @@ mod stage;
 mod tls;
 mod waking;
 mod warming;
+mod webhooks;
 mod wire;

@@ -1,0 +1,214 @@
+//! How a receiver is told: a POST of JSON, again and again until it is taken.
+
+use std::fmt::Write;
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hmac::{Hmac, KeyInit, Mac};
+use http::header::{CONTENT_TYPE, HOST, USER_AGENT};
+use http::{HeaderName, Request, StatusCode, Uri};
+use http_body_util::Full;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use nightwatt_clock::Clock;
+use nightwatt_power::tls;
+use rustls::pki_types::ServerName;
+use serde::Serialize;
+use sha2::Sha256;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio_rustls::TlsConnector;
+
+use super::watch::Event;
+use crate::config::{EventKind, WebhookConfig};
+
+const SIGNATURE: HeaderName = HeaderName::from_static("nightwatt-signature");
+
+/// A receiver has so long to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is not taken is tried again after these; then it is lost, which the log says.
+const PAUSES: [Duration; 5] = [
+    Duration::from_secs(2),
+    Duration::from_secs(15),
+    Duration::from_mins(1),
+    Duration::from_mins(5),
+    Duration::from_mins(15),
+];
+
+/// A webhook in the log, without its path: that may be all that keeps others from using it.
+pub(super) fn shown(config: &WebhookConfig) -> String {
+    let target = config.target().unwrap_or_default();
+    let scheme = target.scheme_str().unwrap_or_default();
+    format!("{scheme}://{}/…", target.authority().map_or("", |it| it.as_str()))
+}
+
+/// Why a webhook cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unusable {
+    #[error("its secret cannot be read from {path}: {source}")]
+    Secret { path: String, source: io::Error },
+    #[error("{0}")]
+    Trust(#[from] nightwatt_power::ConfigError),
+}
+
+/// Why something was not taken.
+#[derive(Debug, thiserror::Error)]
+enum Refused {
+    #[error("it was answered with {0}")]
+    Status(StatusCode),
+    #[error("{0}")]
+    Broken(String),
+    #[error("nothing was answered within {} s", PATIENCE.as_secs())]
+    Silent,
+}
+
+impl Refused {
+    /// Is there no use in asking again?
+    fn is_final(&self) -> bool {
+        let again =
+            [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_EARLY, StatusCode::TOO_MANY_REQUESTS];
+        matches!(self, Self::Status(status) if !status.is_server_error() && !again.contains(status))
+    }
+}
+
+/// The way to a receiver.
+pub(super) struct Post {
+    shown: String,
+    target: Uri,
+    secret: Option<Hmac<Sha256>>,
+    /// None for plain HTTP.
+    tls: Option<TlsConnector>,
+    clock: Clock,
+}
+
+/// What is sent. Receivers for chats show `text`.
+#[derive(Serialize)]
+struct Letter<'a> {
+    /// The same for every attempt.
+    id: String,
+    event: EventKind,
+    of: &'a str,
+    /// Milliseconds since 1970, UTC.
+    at_ms: i64,
+    text: &'a str,
+}
+
+impl Post {
+    pub(super) fn open(config: &WebhookConfig, clock: &Clock) -> Result<Self, Unusable> {
+        let secret = config.secret_file.as_ref().map(|path| {
+            let unreadable = |source| Unusable::Secret { path: path.display().to_string(), source };
+            let text = std::fs::read(path).map_err(unreadable)?;
+            let text = text.trim_ascii();
+            if text.is_empty() {
+                return Err(unreadable(io::Error::other("it is empty")));
+            }
+            // HMAC takes keys of any length.
+            let mac = <Hmac<Sha256> as KeyInit>::new_from_slice(text);
+            mac.map_err(|error| unreadable(io::Error::other(error)))
+        });
+        let target = config.target().unwrap_or_default();
+        let by_tls = target.scheme_str() == Some("https");
+        let trust = by_tls.then(|| tls::config(config.ca.as_deref(), None)).transpose()?;
+        Ok(Self {
+            shown: shown(config),
+            target,
+            secret: secret.transpose()?,
+            tls: trust.map(TlsConnector::from),
+            clock: clock.clone(),
+        })
+    }
+
+    /// Tells all of it, one after the other.
+    pub(super) async fn carry(self, mut mail: mpsc::Receiver<Event>) {
+        while let Some(event) = mail.recv().await {
+            let letter = Letter {
+                id: format!("{:x}-{}", event.at.0, event.of),
+                event: event.kind,
+                of: &event.of,
+                at_ms: event.at.0,
+                text: &event.text,
+            };
+            // Strings and numbers always can be.
+            let body = Bytes::from(serde_json::to_vec(&letter).unwrap_or_default());
+            self.deliver(&event, body).await;
+        }
+    }
+
+    async fn deliver(&self, event: &Event, body: Bytes) {
+        let mut pauses = PAUSES.into_iter();
+        loop {
+            let debt = self.clock.owe();
+            let refused = match self.clock.timeout(PATIENCE, self.send(body.clone())).await {
+                Ok(Ok(())) => return,
+                Ok(Err(refused)) => refused,
+                Err(_) => Refused::Silent,
+            };
+            drop(debt);
+            let pause = pauses.next().filter(|_| !refused.is_final());
+            let (webhook, event) = (&self.shown, &event.text);
+            let Some(pause) = pause else {
+                tracing::error!(webhook, event, why = %refused, "a webhook was not told");
+                return;
+            };
+            tracing::warn!(webhook, event, why = %refused, again_in = ?pause, "a webhook was not told yet");
+            self.clock.sleep(pause).await;
+        }
+    }
+
+    async fn send(&self, body: Bytes) -> Result<(), Refused> {
+        let broken = |what: &str, error: &dyn std::fmt::Display| Refused::Broken(format!("{what}: {error}"));
+        let Some(authority) = self.target.authority() else {
+            return Err(Refused::Broken("no host in its address".to_owned()));
+        };
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+        let port = authority.port_u16().unwrap_or(if self.tls.is_some() { 443 } else { 80 });
+        let stream = TcpStream::connect((host, port)).await;
+        let stream = stream.map_err(|error| broken("it cannot be connected to", &error))?;
+        let request = self.request(authority.as_str(), body);
+        let Some(tls) = &self.tls else { return exchange(stream, request).await };
+        let name = ServerName::try_from(host.to_owned()).map_err(|error| broken("its name", &error))?;
+        let stream = tls.connect(name, stream).await.map_err(|error| {
+            broken("TLS", &tls::distrust(&error).unwrap_or_else(|| error.to_string()))
+        })?;
+        exchange(stream, request).await
+    }
+
+    fn request(&self, authority: &str, body: Bytes) -> Request<Full<Bytes>> {
+        let signature = self.secret.clone().map(|mut mac| {
+            mac.update(&body);
+            let mut text = "sha256=".to_owned();
+            for byte in mac.finalize().into_bytes() {
+                // Writing to a String cannot fail.
+                let _ = write!(text, "{byte:02x}");
+            }
+            text
+        });
+        let mut request = Request::new(Full::from(body));
+        *request.method_mut() = http::Method::POST;
+        let path = self.target.path_and_query().cloned();
+        *request.uri_mut() = path.map_or_else(Uri::default, Uri::from);
+        let told = [
+            (HOST, authority),
+            (USER_AGENT, concat!("nightwatt/", env!("CARGO_PKG_VERSION"))),
+            (CONTENT_TYPE, "application/json"),
+        ];
+        let told = told.into_iter().chain(signature.as_deref().map(|it| (SIGNATURE, it)));
+        let told = told.filter_map(|(name, value)| Some((name, value.parse().ok()?)));
+        request.headers_mut().extend(told);
+        request
+    }
+}
+
+async fn exchange<S>(stream: S, request: Request<Full<Bytes>>) -> Result<(), Refused>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let broken = |error: hyper::Error| Refused::Broken(error.to_string());
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+    tokio::spawn(connection);
+    let status = sender.send_request(request).await.map_err(broken)?.status();
+    if status.is_success() { Ok(()) } else { Err(Refused::Status(status)) }
+}

@@ -1,0 +1,272 @@
+//! What is new: of what is seen now and what was seen before, what needs a person.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use nightwatt_model::time::{Mono, Now, Wall};
+
+use crate::config::EventKind;
+
+/// A promise is broken if it is for so long.
+const BROKEN_FOR: Duration = Duration::from_mins(15);
+
+/// Fewer requests say nothing about a promise.
+const ENOUGH: u64 = 20;
+
+/// Certificates are told of so long before they end: renewal, by whomever, begins a month before.
+const ENDS_SOON: Duration = Duration::from_hours(14 * 24);
+
+/// What is to be seen at a moment.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seen {
+    /// Of sites, pools and machines.
+    pub(super) servers: Vec<ServerSeen>,
+    pub(super) certificates: Vec<CertificateSeen>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct ServerSeen {
+    pub(super) name: String,
+    pub(super) has_failed: bool,
+    /// Awake, or asleep by our order: not on the way there.
+    pub(super) is_well: bool,
+    /// Failed wake-ups in a row.
+    pub(super) failures: u32,
+    /// Since the start.
+    pub(super) wake_loops: u64,
+    /// Requests in the window of the promise, those that were delayed, and the share of these that is
+    /// allowed.
+    pub(super) promise: Option<((u64, u64), f64)>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct CertificateSeen {
+    pub(super) chain: String,
+    pub(super) names: Vec<String>,
+    pub(super) not_after_s: Option<i64>,
+    pub(super) problem: Option<String>,
+}
+
+/// Something that needs a person, or does no longer.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Event {
+    pub(super) kind: EventKind,
+    /// The server, site or machine; or the file of the certificate.
+    pub(super) of: String,
+    pub(super) at: Wall,
+    /// For people.
+    pub(super) text: String,
+}
+
+/// What was seen before.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    servers: BTreeMap<String, Before>,
+    /// What was told of certificates, by file.
+    certificates: BTreeMap<String, String>,
+}
+
+#[derive(Debug)]
+struct Before {
+    has_failed: bool,
+    wake_loops: u64,
+    /// Since when more is delayed than is allowed.
+    over_since: Option<Mono>,
+    is_broken: bool,
+}
+
+impl Watch {
+    /// What is new since the last look.
+    pub(super) fn look(&mut self, seen: &Seen, now: Now) -> Vec<Event> {
+        let mut events = Vec::new();
+        // What is not configured any more is forgotten.
+        self.servers.retain(|name, _| seen.servers.iter().any(|it| it.name == *name));
+        for server in &seen.servers {
+            let new =
+                || Before { wake_loops: server.wake_loops, has_failed: false, over_since: None, is_broken: false };
+            let before = self.servers.entry(server.name.clone()).or_insert_with(new);
+            for (kind, text) in before.look(server, now.mono) {
+                events.push(Event { kind, of: server.name.clone(), at: now.wall, text });
+            }
+        }
+        self.certificates.retain(|chain, _| seen.certificates.iter().any(|it| it.chain == *chain));
+        for certificate in &seen.certificates {
+            let Some(text) = certificate.complaint(now.wall) else {
+                self.certificates.remove(&certificate.chain);
+                continue;
+            };
+            let told = self.certificates.insert(certificate.chain.clone(), text.clone());
+            if told.as_ref() != Some(&text) {
+                let of = certificate.chain.clone();
+                events.push(Event { kind: EventKind::Certificate, of, at: now.wall, text });
+            }
+        }
+        events
+    }
+}
+
+impl Before {
+    fn look(&mut self, server: &ServerSeen, now: Mono) -> Vec<(EventKind, String)> {
+        let mut events = Vec::new();
+        let name = &server.name;
+        if server.has_failed && !self.has_failed {
+            self.has_failed = true;
+            let times = match server.failures {
+                0 | 1 => String::new(),
+                failures => format!(", {failures} times now"),
+            };
+            let text = format!(
+                "{name}: the server does not wake{times}. What is in the cache is served, everything else \
+                 gets 503. `nightwatt wake {name}` tries it by hand, `nightwatt doctor` the whole way."
+            );
+            events.push((EventKind::ServerFailed, text));
+        } else if server.is_well && self.has_failed {
+            self.has_failed = false;
+            events.push((EventKind::ServerRecovered, format!("{name}: the server is well again.")));
+        }
+        if server.wake_loops > self.wake_loops {
+            let text = format!(
+                "{name}: the server is woken again and again with nobody served, and was left awake for a \
+                 while. `nightwatt status` says by whom."
+            );
+            events.push((EventKind::WakeLoop, text));
+        }
+        self.wake_loops = server.wake_loops;
+        events.extend(self.look_at_promise(server, now));
+        events
+    }
+
+    fn look_at_promise(&mut self, server: &ServerSeen, now: Mono) -> Option<(EventKind, String)> {
+        let ((requests, delayed), share) = server.promise?;
+        #[expect(clippy::cast_precision_loss, reason = "counts of requests")]
+        let is_over = requests >= ENOUGH && delayed as f64 > share * requests as f64;
+        let name = &server.name;
+        let counts = format!("{delayed} of {requests} requests were delayed, and {:.0} % may be", share * 100.0);
+        if !is_over {
+            self.over_since = None;
+            let was_broken = std::mem::replace(&mut self.is_broken, false);
+            let text = format!("{name}: the promise is kept again: {counts}.");
+            return was_broken.then_some((EventKind::PromiseKept, text));
+        }
+        let since = *self.over_since.get_or_insert(now);
+        if self.is_broken || now.since(since) < BROKEN_FOR {
+            return None;
+        }
+        self.is_broken = true;
+        Some((EventKind::PromiseBroken, format!("{name}: the promise is broken: {counts}.")))
+    }
+}
+
+impl CertificateSeen {
+    /// What is wrong with it. The same as long as that is the same.
+    fn complaint(&self, now: Wall) -> Option<String> {
+        let names = if self.names.is_empty() { &self.chain } else { &self.names.join(", ") };
+        if let Some(problem) = &self.problem {
+            return Some(format!("the certificate for {names}: {problem}"));
+        }
+        let soon = now.0 / 1000 + i64::try_from(ENDS_SOON.as_secs()).unwrap_or(i64::MAX);
+        let ends = self.not_after_s.filter(|ends| *ends < soon)?;
+        Some(format!(
+            "the certificate for {names} ends within {} days (in second {ends} since 1970), and was not \
+             renewed",
+            ENDS_SOON.as_secs() / 86_400
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server() -> ServerSeen {
+        ServerSeen {
+            name: "blog".to_owned(),
+            has_failed: false,
+            is_well: true,
+            failures: 0,
+            wake_loops: 0,
+            promise: None,
+        }
+    }
+
+    fn at(minute: u64) -> Now {
+        let wall = i64::try_from(minute * 60).unwrap();
+        Now { mono: Mono::from_secs(minute * 60), wall: Wall::from_secs(wall), utc_offset: 0 }
+    }
+
+    fn kinds(watch: &mut Watch, server: ServerSeen, minute: u64) -> Vec<EventKind> {
+        let seen = Seen { servers: vec![server], certificates: Vec::new() };
+        watch.look(&seen, at(minute)).into_iter().map(|event| event.kind).collect()
+    }
+
+    #[test]
+    fn a_failure_is_told_once_and_so_is_its_end() {
+        let mut watch = Watch::default();
+        let failed = || ServerSeen { has_failed: true, is_well: false, failures: 2, ..server() };
+        let waking = || ServerSeen { is_well: false, failures: 2, ..server() };
+        assert_eq!(kinds(&mut watch, server(), 0), []);
+        assert_eq!(kinds(&mut watch, failed(), 1), [EventKind::ServerFailed]);
+        assert_eq!(kinds(&mut watch, failed(), 2), []);
+        // It is tried again, and fails again: that is the same failure.
+        assert_eq!(kinds(&mut watch, waking(), 3), []);
+        assert_eq!(kinds(&mut watch, failed(), 4), []);
+        assert_eq!(kinds(&mut watch, server(), 5), [EventKind::ServerRecovered]);
+        assert_eq!(kinds(&mut watch, server(), 6), []);
+        assert_eq!(kinds(&mut watch, failed(), 7), [EventKind::ServerFailed]);
+    }
+
+    #[test]
+    fn loops_from_before_the_first_look_are_no_news() {
+        let mut watch = Watch::default();
+        let looped = |wake_loops| ServerSeen { wake_loops, ..server() };
+        assert_eq!(kinds(&mut watch, looped(3), 0), []);
+        assert_eq!(kinds(&mut watch, looped(4), 1), [EventKind::WakeLoop]);
+        assert_eq!(kinds(&mut watch, looped(4), 2), []);
+    }
+
+    #[test]
+    fn a_promise_is_broken_by_a_share_of_enough_requests_for_a_quarter_of_an_hour() {
+        let mut watch = Watch::default();
+        let promise = |requests, delayed| ServerSeen {
+            promise: Some(((requests, delayed), 0.1)),
+            ..server()
+        };
+        // Of 19 all; then 10 of 100, which is allowed.
+        assert_eq!(kinds(&mut watch, promise(19, 19), 0), []);
+        assert_eq!(kinds(&mut watch, promise(19, 19), 20), []);
+        assert_eq!(kinds(&mut watch, promise(100, 10), 21), []);
+        assert_eq!(kinds(&mut watch, promise(100, 11), 22), []);
+        assert_eq!(kinds(&mut watch, promise(100, 11), 36), []);
+        assert_eq!(kinds(&mut watch, promise(100, 11), 37), [EventKind::PromiseBroken]);
+        assert_eq!(kinds(&mut watch, promise(100, 12), 60), []);
+        assert_eq!(kinds(&mut watch, promise(200, 12), 61), [EventKind::PromiseKept]);
+        // One that is over only now and then is not.
+        assert_eq!(kinds(&mut watch, promise(100, 11), 62), []);
+        assert_eq!(kinds(&mut watch, promise(100, 10), 70), []);
+        assert_eq!(kinds(&mut watch, promise(100, 11), 78), []);
+    }
+
+    #[test]
+    fn a_certificate_is_told_of_two_weeks_before_its_end_and_again_when_clients_refuse_it() {
+        let mut watch = Watch::default();
+        let day = 86_400;
+        let mut look = |problem: Option<&str>, ends: i64, now: i64| {
+            let certificate = CertificateSeen {
+                chain: "/c.pem".to_owned(),
+                names: vec!["blog.example".to_owned()],
+                not_after_s: Some(ends),
+                problem: problem.map(str::to_owned),
+            };
+            let seen = Seen { servers: Vec::new(), certificates: vec![certificate] };
+            let now = Now { mono: Mono::ZERO, wall: Wall::from_secs(now), utc_offset: 0 };
+            watch.look(&seen, now).len()
+        };
+        assert_eq!(look(None, 90 * day, 0), 0);
+        assert_eq!(look(None, 90 * day, 76 * day), 0);
+        assert_eq!(look(None, 90 * day, 76 * day + 1), 1);
+        assert_eq!(look(None, 90 * day, 80 * day), 0);
+        assert_eq!(look(Some("it is over"), 90 * day, 91 * day), 1);
+        assert_eq!(look(None, 180 * day, 92 * day), 0);
+        assert_eq!(look(None, 180 * day, 170 * day), 1, "the next one is news again");
+    }
+}
