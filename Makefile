@@ -159,6 +159,11 @@ doc:
 	@tools/need rust cc bpf
 	@RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --locked
 
+# The pages under docs/ as a book, in target/book.
+book:
+	@tools/need rust cc
+	@$$(tools/mdbook) build --dest-dir "$${CARGO_TARGET_DIR:-$(CURDIR)/target}/book"
+
 licences:
 	@tools/need rust cc bpf
 	@tools/licences
