@@ -24,7 +24,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where policies fuzz fuzz-smoke lint doc licences garbage soak soak-cache soak-disk soak-pool test-browser test-vm test-static ci
+.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where policies fuzz fuzz-smoke lint doc licences garbage soak soak-cache soak-disk soak-pool test-browser test-vm test-static ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS=--open: in a browser; ARGS="--help")'
@@ -53,6 +53,7 @@ help:
 	@echo 'make policies    every policy figure over the real logs, beside the best fixed time-out'
 	@echo 'make lint        format, clippy, house rules'
 	@echo 'make doc         the API documentation'
+	@echo 'make book        the pages under docs/ as a book (builds mdBook the first time)'
 	@echo 'make licences    licences of all dependencies (builds cargo-deny the first time)'
 	@echo 'make fuzz        each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS), with the address sanitizer'
 	@echo 'make fuzz-smoke  each fuzz target for 10 s'
