@@ -10,6 +10,7 @@ use toml::de::{DeTable, DeValue};
 use crate::hand_over_error::HandOverError;
 
 use crate::tls::BadCertificate;
+use crate::webhooks::UnusableWebhook;
 
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -173,6 +174,9 @@ pub enum StartError {
     /// A certificate cannot be used.
     #[error(transparent)]
     Certificate(#[from] BadCertificate),
+    /// A webhook cannot be told anything.
+    #[error(transparent)]
+    Webhook(#[from] UnusableWebhook),
     /// The password of the dashboard cannot be used.
     #[error("the dashboard's password in {path}: {why}")]
     Password {
@@ -224,6 +228,7 @@ impl StartError {
                 Some("check that it exists and that this user may write it, or set `state_dir`")
             }
             Self::Certificate(bad) => Some(bad.hint()),
+            Self::Webhook(_) => Some("check that the file exists and that this user may read it"),
             Self::Password { .. } => Some(
                 "write one, for this user alone: `(umask 077; openssl rand -base64 18 > FILE)`, or leave \
                  `admin.password_file` out: then the dashboard gives no orders",

@@ -26,6 +26,7 @@ use crate::passthrough::{self, Door, Service};
 use crate::reload::LastReload;
 use crate::site::Site;
 use crate::tls::Tls;
+use crate::webhooks;
 
 /// How to run.
 #[derive(Debug)]
@@ -95,6 +96,7 @@ impl Gateway {
         let tls = config.tls.as_ref();
         let tls = tls.map(|it| Tls::open(it, clock, before.and_then(|it| it.tls.as_deref())));
         let tls = tls.transpose()?.map(Arc::new);
+        config.webhook.iter().try_for_each(webhooks::look_over)?;
         let access_log = match (&config.access_log, before.and_then(|it| it.access_log.as_ref())) {
             (Some(_), Some(log)) => Some(Arc::clone(log)),
             (Some(path), None) => Some(Arc::new(AccessLog::open(path).map_err(file(path))?)),

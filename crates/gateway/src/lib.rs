@@ -62,7 +62,7 @@ pub mod tls;
 mod tunnel;
 mod waiting;
 mod warm_up;
-mod webhooks;
+pub mod webhooks;
 mod wishes;
 
 pub use access::{Answered, Extras};

@@ -159,12 +159,12 @@ impl Gateway {
 /// What listens, and the admin listener.
 type AllBound = (Vec<(Bound, Spoken)>, Option<Bound>);
 
-/// Listens at every address of a configuration: for clients, and for whoever wants to know how it is.
 /// Begins what goes on beside the sites: certificates that are got, and webhooks that are told.
 pub(crate) fn side_jobs(live: &Live) -> Vec<JoinHandle<()>> {
     vec![tokio::spawn(acme::run(live.clone())), tokio::spawn(webhooks::run(live.clone()))]
 }
 
+/// Listens at every address of a configuration: for clients, and for whoever wants to know how it is.
 fn bind(config: &Config, inherited: &mut Inherited) -> Result<AllBound, StartError> {
     let all = listen::all(config);
     let bind = |(address, spoken)| Ok((listen::bind(address, &all, inherited)?, spoken));

@@ -12,8 +12,10 @@ use std::time::Duration;
 use nightwatt_clock::Clock;
 use nightwatt_model::policy::lifecycle::Phase;
 use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 
 use self::post::Post;
+pub use self::post::UnusableWebhook;
 use self::watch::{CertificateSeen, Event, Seen, ServerSeen, Watch};
 use crate::config::WebhookConfig;
 use crate::gateway::Gateway;
@@ -30,6 +32,16 @@ const WAITING: usize = 100;
 struct Mailbox {
     config: WebhookConfig,
     events: mpsc::Sender<Event>,
+    carrier: AbortHandle,
+}
+
+/// Says whether a webhook could be told anything: its secret and its authorities are there.
+///
+/// # Errors
+///
+/// If they are not.
+pub fn look_over(config: &WebhookConfig) -> Result<(), UnusableWebhook> {
+    Post::open(config, &Clock::real()).map(drop)
 }
 
 /// Watches, and tells, as long as the gateway runs.
@@ -38,11 +50,18 @@ pub(crate) async fn run(mut live: Live) {
     loop {
         let gateway = live.now();
         let clock = gateway.clock.clone();
-        // Mailboxes that are not wanted any more are emptied first.
-        mailboxes.retain(|mailbox| gateway.config.webhook.contains(&mailbox.config));
+        mailboxes.retain(|mailbox| {
+            let stays = gateway.config.webhook.contains(&mailbox.config);
+            if !stays {
+                // What waits there is nobody's business any more.
+                mailbox.carrier.abort();
+            }
+            stays
+        });
         if gateway.config.webhook.is_empty() {
             drop(gateway);
             live.changed().await;
+            watch = Watch::default();
             continue;
         }
         for config in &gateway.config.webhook {
@@ -63,20 +82,17 @@ pub(crate) async fn run(mut live: Live) {
 }
 
 impl Mailbox {
-    /// Nothing if it cannot be told anything; it is tried again at the next look.
+    /// Nothing if it cannot be used, which the start and each reload say.
     fn open(config: &WebhookConfig, clock: &Clock) -> Option<Self> {
-        let post = Post::open(config, clock);
-        let post = post.inspect_err(|error| {
-            tracing::error!(webhook = post::shown(config), %error, "a webhook cannot be used");
-        });
+        let post = Post::open(config, clock).ok()?;
         let (events, mail) = mpsc::channel(WAITING);
-        tokio::spawn(post.ok()?.carry(mail));
-        Some(Self { config: config.clone(), events })
+        let carrier = tokio::spawn(post.carry(mail)).abort_handle();
+        Some(Self { config: config.clone(), events, carrier })
     }
 
     fn put(&self, event: &Event) {
         if self.config.wants(event.kind) && self.events.try_send(event.clone()).is_err() {
-            let webhook = post::shown(&self.config);
+            let webhook = self.config.shown();
             tracing::error!(webhook, event = event.text, "nobody takes it: it is lost");
         }
     }
@@ -100,8 +116,10 @@ fn seen(gateway: &Gateway) -> Seen {
             .map(|it| CertificateSeen {
                 chain: it.chain,
                 names: it.names,
-                not_after_s: it.not_after,
-                problem: it.problem,
+                validity_s: it.not_before.zip(it.not_after),
+                until: it.until,
+                // At first it has none, which is no news.
+                problem: it.problem.filter(|_| !it.is_awaited),
             })
             .collect(),
     }

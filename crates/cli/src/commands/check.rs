@@ -12,6 +12,7 @@ use nightwatt_gateway::Config;
 use nightwatt_gateway::config::{DiskConfig, MachineConfig, MeterConfig, SiteConfig, TlsConfig};
 use nightwatt_gateway::status::CertificateStatus;
 use nightwatt_gateway::tls::look_over;
+use nightwatt_gateway::webhooks;
 use nightwatt_model::duration_text;
 use nightwatt_model::electricity::Electricity;
 use nightwatt_model::scenario::{CacheRule, Scenario};
@@ -95,6 +96,12 @@ pub(super) fn page(name: &str, config: &Config) -> String {
     }
     if let Some(disk) = &config.cache.disk {
         row(&mut text, "disk cache", &disk_words(config, disk));
+    }
+    for webhook in &config.webhook {
+        match webhooks::look_over(webhook) {
+            Ok(()) => row(&mut text, "webhook", &webhook.shown()),
+            Err(error) => row(&mut text, "careful", &error.to_string()),
+        }
     }
     for machine in &config.machine {
         let _ = writeln!(text, "\nmachine {}", machine.name);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use http::Uri;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::{Wrong, wrong};
 
@@ -22,7 +22,7 @@ pub struct WebhookConfig {
 }
 
 /// What may need a person.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
     /// A server does not wake, and was given up.
@@ -39,10 +39,31 @@ pub enum EventKind {
     Certificate,
 }
 
+impl EventKind {
+    /// Its name.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::ServerFailed => "server-failed",
+            Self::ServerRecovered => "server-recovered",
+            Self::WakeLoop => "wake-loop",
+            Self::PromiseBroken => "promise-broken",
+            Self::PromiseKept => "promise-kept",
+            Self::Certificate => "certificate",
+        }
+    }
+}
+
 impl WebhookConfig {
     /// Is this one told of that?
     pub(crate) fn wants(&self, kind: EventKind) -> bool {
         self.events.as_ref().is_none_or(|events| events.contains(&kind))
+    }
+
+    /// For people and logs, without its path: that may be all that keeps others from using it.
+    pub fn shown(&self) -> String {
+        let target = self.target().unwrap_or_default();
+        let scheme = target.scheme_str().unwrap_or_default();
+        format!("{scheme}://{}/…", target.authority().map_or("", |it| it.as_str()))
     }
 
     /// Where to, taken apart.
@@ -55,10 +76,8 @@ impl WebhookConfig {
 
     pub(super) fn check(&self) -> Result<(), Wrong> {
         let Some(target) = self.target() else {
-            let text = format!(
-                "`{}` is no address for a webhook: `https://hooks.example.org/nightwatt`",
-                self.url
-            );
+            // Not what it says: that may be a secret, and this goes to a log.
+            let text = "this is no address for a webhook: `https://hooks.example.org/nightwatt`";
             return wrong("url", text);
         };
         if self.events.as_ref().is_some_and(Vec::is_empty) {

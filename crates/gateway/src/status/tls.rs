@@ -24,10 +24,16 @@ pub struct CertificateStatus {
     pub chain: String,
     /// Names of hosts that it is for.
     pub names: Vec<String>,
+    /// The first second in which it is valid, in seconds since 1970; nothing if it cannot be read.
+    #[serde(default)]
+    pub not_before: Option<i64>,
     /// The last second in which it is valid, in seconds since 1970; nothing if it cannot be read.
     pub not_after: Option<i64>,
     /// The same for people.
     pub until: Option<String>,
+    /// It is in the place of one that its authority has yet to give.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_awaited: bool,
     /// Why clients will not accept it, or why what is in its files now is not used.
     pub problem: Option<String>,
 }

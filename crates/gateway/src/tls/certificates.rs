@@ -417,7 +417,11 @@ impl Certificates {
     pub(super) fn status(&self, now: Wall) -> Vec<CertificateStatus> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let problem = |it: &Entry| it.refused.clone().or_else(|| it.problem.clone());
-        entries.iter().map(|it| of_pair(&it.config, &it.pair, problem(it), now)).collect()
+        let status = |it: &Entry| CertificateStatus {
+            is_awaited: it.is_stand_in && it.refused.is_none(),
+            ..of_pair(&it.config, &it.pair, problem(it), now)
+        };
+        entries.iter().map(status).collect()
     }
 }
 
@@ -430,7 +434,9 @@ fn of_pair(
     CertificateStatus {
         chain: config.chain.display().to_string(),
         names: pair.names.clone(),
+        not_before: Some(pair.validity.from),
         not_after: Some(pair.validity.until),
+        is_awaited: false,
         until: Some(day(pair.validity.until)),
         problem: problem.or_else(|| pair.fault(now)),
     }
@@ -451,7 +457,9 @@ pub fn look_over(configured: &[CertificateConfig], now: Wall) -> Vec<Certificate
         Err(error) => CertificateStatus {
             chain: config.chain.display().to_string(),
             names: Vec::new(),
+            not_before: None,
             not_after: None,
+            is_awaited: false,
             until: None,
             problem: Some(format!("{error}; {}", error.hint())),
         },

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,7 +23,7 @@ use tokio::sync::mpsc;
 use tokio_rustls::TlsConnector;
 
 use super::watch::Event;
-use crate::config::{EventKind, WebhookConfig};
+use crate::config::WebhookConfig;
 
 const SIGNATURE: HeaderName = HeaderName::from_static("nightwatt-signature");
 
@@ -38,19 +39,19 @@ const PAUSES: [Duration; 5] = [
     Duration::from_mins(15),
 ];
 
-/// A webhook in the log, without its path: that may be all that keeps others from using it.
-pub(super) fn shown(config: &WebhookConfig) -> String {
-    let target = config.target().unwrap_or_default();
-    let scheme = target.scheme_str().unwrap_or_default();
-    format!("{scheme}://{}/…", target.authority().map_or("", |it| it.as_str()))
-}
-
 /// Why a webhook cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unusable {
-    #[error("its secret cannot be read from {path}: {source}")]
-    Secret { path: String, source: io::Error },
-    #[error("{0}")]
+pub enum UnusableWebhook {
+    /// What signs cannot be read.
+    #[error("the secret of a webhook cannot be read from {path}: {source}")]
+    Secret {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Nobody can vouch for the receiver.
+    #[error("a webhook: {0}")]
     Trust(#[from] nightwatt_power::ConfigError),
 }
 
@@ -78,7 +79,8 @@ impl Refused {
 pub(super) struct Post {
     shown: String,
     target: Uri,
-    secret: Option<Hmac<Sha256>>,
+    /// Read for each letter: it may be another one now.
+    secret_file: Option<PathBuf>,
     /// None for plain HTTP.
     tls: Option<TlsConnector>,
     clock: Clock,
@@ -89,7 +91,7 @@ pub(super) struct Post {
 struct Letter<'a> {
     /// The same for every attempt.
     id: String,
-    event: EventKind,
+    event: &'static str,
     of: &'a str,
     /// Milliseconds since 1970, UTC.
     at_ms: i64,
@@ -97,36 +99,26 @@ struct Letter<'a> {
 }
 
 impl Post {
-    pub(super) fn open(config: &WebhookConfig, clock: &Clock) -> Result<Self, Unusable> {
-        let secret = config.secret_file.as_ref().map(|path| {
-            let unreadable = |source| Unusable::Secret { path: path.display().to_string(), source };
-            let text = std::fs::read(path).map_err(unreadable)?;
-            let text = text.trim_ascii();
-            if text.is_empty() {
-                return Err(unreadable(io::Error::other("it is empty")));
-            }
-            // HMAC takes keys of any length.
-            let mac = <Hmac<Sha256> as KeyInit>::new_from_slice(text);
-            mac.map_err(|error| unreadable(io::Error::other(error)))
-        });
+    pub(super) fn open(config: &WebhookConfig, clock: &Clock) -> Result<Self, UnusableWebhook> {
         let target = config.target().unwrap_or_default();
         let by_tls = target.scheme_str() == Some("https");
         let trust = by_tls.then(|| tls::config(config.ca.as_deref(), None)).transpose()?;
-        Ok(Self {
-            shown: shown(config),
+        let post = Self {
+            shown: config.shown(),
             target,
-            secret: secret.transpose()?,
+            secret_file: config.secret_file.clone(),
             tls: trust.map(TlsConnector::from),
             clock: clock.clone(),
-        })
+        };
+        post.signature(b"").map(|_| post)
     }
 
     /// Tells all of it, one after the other.
     pub(super) async fn carry(self, mut mail: mpsc::Receiver<Event>) {
         while let Some(event) = mail.recv().await {
             let letter = Letter {
-                id: format!("{:x}-{}", event.at.0, event.of),
-                event: event.kind,
+                id: format!("{:x}-{}-{}", event.at.0, event.kind.as_str(), event.of),
+                event: event.kind.as_str(),
                 of: &event.of,
                 at_ms: event.at.0,
                 text: &event.text,
@@ -159,7 +151,8 @@ impl Post {
     }
 
     async fn send(&self, body: Bytes) -> Result<(), Refused> {
-        let broken = |what: &str, error: &dyn std::fmt::Display| Refused::Broken(format!("{what}: {error}"));
+        let broken =
+            |what: &str, error: &dyn std::fmt::Display| Refused::Broken(format!("{what}: {error}"));
         let Some(authority) = self.target.authority() else {
             return Err(Refused::Broken("no host in its address".to_owned()));
         };
@@ -167,25 +160,45 @@ impl Post {
         let port = authority.port_u16().unwrap_or(if self.tls.is_some() { 443 } else { 80 });
         let stream = TcpStream::connect((host, port)).await;
         let stream = stream.map_err(|error| broken("it cannot be connected to", &error))?;
-        let request = self.request(authority.as_str(), body);
+        let signature =
+            self.signature(&body).map_err(|error| Refused::Broken(error.to_string()))?;
+        let request = self.request(authority.as_str(), body, signature.as_deref());
         let Some(tls) = &self.tls else { return exchange(stream, request).await };
-        let name = ServerName::try_from(host.to_owned()).map_err(|error| broken("its name", &error))?;
+        let name =
+            ServerName::try_from(host.to_owned()).map_err(|error| broken("its name", &error))?;
         let stream = tls.connect(name, stream).await.map_err(|error| {
             broken("TLS", &tls::distrust(&error).unwrap_or_else(|| error.to_string()))
         })?;
         exchange(stream, request).await
     }
 
-    fn request(&self, authority: &str, body: Bytes) -> Request<Full<Bytes>> {
-        let signature = self.secret.clone().map(|mut mac| {
-            mac.update(&body);
-            let mut text = "sha256=".to_owned();
-            for byte in mac.finalize().into_bytes() {
-                // Writing to a String cannot fail.
-                let _ = write!(text, "{byte:02x}");
-            }
-            text
-        });
+    /// What shows the receiver that a letter is ours; none if nobody shares a secret.
+    fn signature(&self, body: &[u8]) -> Result<Option<String>, UnusableWebhook> {
+        let Some(path) = &self.secret_file else { return Ok(None) };
+        let unreadable = |source| UnusableWebhook::Secret { path: path.clone(), source };
+        let text = std::fs::read(path).map_err(unreadable)?;
+        let text = text.trim_ascii();
+        if text.is_empty() {
+            return Err(unreadable(io::Error::other("it is empty")));
+        }
+        // HMAC takes keys of any length.
+        let mac = <Hmac<Sha256> as KeyInit>::new_from_slice(text);
+        let mut mac = mac.map_err(|error| unreadable(io::Error::other(error)))?;
+        mac.update(body);
+        let mut signature = "sha256=".to_owned();
+        for byte in mac.finalize().into_bytes() {
+            // Writing to a String cannot fail.
+            let _ = write!(signature, "{byte:02x}");
+        }
+        Ok(Some(signature))
+    }
+
+    fn request(
+        &self,
+        authority: &str,
+        body: Bytes,
+        signature: Option<&str>,
+    ) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::from(body));
         *request.method_mut() = http::Method::POST;
         let path = self.target.path_and_query().cloned();
@@ -195,7 +208,7 @@ impl Post {
             (USER_AGENT, concat!("nightwatt/", env!("CARGO_PKG_VERSION"))),
             (CONTENT_TYPE, "application/json"),
         ];
-        let told = told.into_iter().chain(signature.as_deref().map(|it| (SIGNATURE, it)));
+        let told = told.into_iter().chain(signature.map(|it| (SIGNATURE, it)));
         let told = told.filter_map(|(name, value)| Some((name, value.parse().ok()?)));
         request.headers_mut().extend(told);
         request

@@ -13,8 +13,9 @@ const BROKEN_FOR: Duration = Duration::from_mins(15);
 /// Fewer requests say nothing about a promise.
 const ENOUGH: u64 = 20;
 
-/// Certificates are told of so long before they end: renewal, by whomever, begins a month before.
-const ENDS_SOON: Duration = Duration::from_hours(14 * 24);
+/// Certificates are told of so many seconds before they end, and no sooner than in the last quarter of
+/// their time: renewal, by whomever, begins before that.
+const ENDS_SOON_S: i64 = 14 * 86_400;
 
 /// What is to be seen at a moment.
 #[derive(Debug, Clone, Default)]
@@ -43,7 +44,10 @@ pub(super) struct ServerSeen {
 pub(super) struct CertificateSeen {
     pub(super) chain: String,
     pub(super) names: Vec<String>,
-    pub(super) not_after_s: Option<i64>,
+    /// From when to when it is valid, in seconds since 1970.
+    pub(super) validity_s: Option<(i64, i64)>,
+    /// The end of it, for people.
+    pub(super) until: Option<String>,
     pub(super) problem: Option<String>,
 }
 
@@ -82,8 +86,12 @@ impl Watch {
         // What is not configured any more is forgotten.
         self.servers.retain(|name, _| seen.servers.iter().any(|it| it.name == *name));
         for server in &seen.servers {
-            let new =
-                || Before { wake_loops: server.wake_loops, has_failed: false, over_since: None, is_broken: false };
+            let new = || Before {
+                wake_loops: server.wake_loops,
+                has_failed: false,
+                over_since: None,
+                is_broken: false,
+            };
             let before = self.servers.entry(server.name.clone()).or_insert_with(new);
             for (kind, text) in before.look(server, now.mono) {
                 events.push(Event { kind, of: server.name.clone(), at: now.wall, text });
@@ -141,11 +149,11 @@ impl Before {
         #[expect(clippy::cast_precision_loss, reason = "counts of requests")]
         let is_over = requests >= ENOUGH && delayed as f64 > share * requests as f64;
         let name = &server.name;
-        let counts = format!("{delayed} of {requests} requests were delayed, and {:.0} % may be", share * 100.0);
+        let counts = format!("{delayed} of {requests} requests in its window were delayed");
         if !is_over {
             self.over_since = None;
             let was_broken = std::mem::replace(&mut self.is_broken, false);
-            let text = format!("{name}: the promise is kept again: {counts}.");
+            let text = format!("{name}: the promise is no longer broken: {counts}.");
             return was_broken.then_some((EventKind::PromiseKept, text));
         }
         let since = *self.over_since.get_or_insert(now);
@@ -153,7 +161,10 @@ impl Before {
             return None;
         }
         self.is_broken = true;
-        Some((EventKind::PromiseBroken, format!("{name}: the promise is broken: {counts}.")))
+        // Without the noise of binary fractions.
+        let percent = (share * 1e4).round() / 100.0;
+        let text = format!("{name}: the promise is broken: {counts}, and {percent} % may be.");
+        Some((EventKind::PromiseBroken, text))
     }
 }
 
@@ -162,15 +173,15 @@ impl CertificateSeen {
     fn complaint(&self, now: Wall) -> Option<String> {
         let names = if self.names.is_empty() { &self.chain } else { &self.names.join(", ") };
         if let Some(problem) = &self.problem {
-            return Some(format!("the certificate for {names}: {problem}"));
+            return Some(format!("the certificate for {names}: {problem}."));
         }
-        let soon = now.0 / 1000 + i64::try_from(ENDS_SOON.as_secs()).unwrap_or(i64::MAX);
-        let ends = self.not_after_s.filter(|ends| *ends < soon)?;
-        Some(format!(
-            "the certificate for {names} ends within {} days (in second {ends} since 1970), and was not \
-             renewed",
-            ENDS_SOON.as_secs() / 86_400
-        ))
+        let (from, until) = self.validity_s?;
+        let soon = until - ENDS_SOON_S.min((until - from) / 4);
+        if now.0.div_euclid(1000) <= soon {
+            return None;
+        }
+        let day = self.until.as_deref().unwrap_or("soon");
+        Some(format!("the certificate for {names} ends on {day}, and was not renewed."))
     }
 }
 
@@ -250,23 +261,29 @@ mod tests {
     fn a_certificate_is_told_of_two_weeks_before_its_end_and_again_when_clients_refuse_it() {
         let mut watch = Watch::default();
         let day = 86_400;
-        let mut look = |problem: Option<&str>, ends: i64, now: i64| {
+        let mut look = |problem: Option<&str>, (from, ends): (i64, i64), now: i64| {
             let certificate = CertificateSeen {
                 chain: "/c.pem".to_owned(),
                 names: vec!["blog.example".to_owned()],
-                not_after_s: Some(ends),
+                validity_s: Some((from, ends)),
+                until: Some("some day".to_owned()),
                 problem: problem.map(str::to_owned),
             };
             let seen = Seen { servers: Vec::new(), certificates: vec![certificate] };
             let now = Now { mono: Mono::ZERO, wall: Wall::from_secs(now), utc_offset: 0 };
             watch.look(&seen, now).len()
         };
-        assert_eq!(look(None, 90 * day, 0), 0);
-        assert_eq!(look(None, 90 * day, 76 * day), 0);
-        assert_eq!(look(None, 90 * day, 76 * day + 1), 1);
-        assert_eq!(look(None, 90 * day, 80 * day), 0);
-        assert_eq!(look(Some("it is over"), 90 * day, 91 * day), 1);
-        assert_eq!(look(None, 180 * day, 92 * day), 0);
-        assert_eq!(look(None, 180 * day, 170 * day), 1, "the next one is news again");
+        let (first, next) = ((0, 90 * day), (60 * day, 150 * day));
+        assert_eq!(look(None, first, 0), 0);
+        assert_eq!(look(None, first, 76 * day), 0);
+        assert_eq!(look(None, first, 76 * day + 1), 1);
+        assert_eq!(look(None, first, 80 * day), 0);
+        assert_eq!(look(Some("it is over"), first, 91 * day), 1);
+        assert_eq!(look(None, next, 92 * day), 0);
+        assert_eq!(look(None, next, 140 * day), 1, "the next one is news again");
+        // One of six days is renewed with two of them left.
+        let short = (200 * day, 206 * day);
+        assert_eq!(look(None, short, 204 * day), 0);
+        assert_eq!(look(None, short, 205 * day), 1);
     }
 }

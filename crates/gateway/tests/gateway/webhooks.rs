@@ -54,8 +54,9 @@ fn who_is_told_of_failures_learns_of_a_server_that_does_not_wake_and_of_its_reco
         assert!(letter["at_ms"].as_i64().unwrap() >= crate::stage::NOON.0);
 
         stage.power.come_up();
-        stage.at(431).await;
+        stage.at(421).await;
         assert_eq!(stage.state(), "awake");
+        stage.at(431).await;
         assert_eq!(letters(&receiver)[1]["event"], "server-recovered");
         assert_eq!(receiver.seen().len(), 2, "who is told of loops only is told nothing");
     });
