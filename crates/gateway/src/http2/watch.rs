@@ -73,12 +73,14 @@ impl Conversation {
         state.under_way == 0 && self.clock.now().mono >= until
     }
 
-    /// When to look again. It cannot be idle before that.
+    /// When to look again. It cannot be idle before that, whatever begins or ends meanwhile.
     pub(super) fn next_look(&self, is_ending: bool) -> Mono {
-        let state = self.state();
-        // What is under way now ends no sooner than now, and only then is it waited for.
-        let since = if state.under_way == 0 { state.last } else { self.clock.now().mono };
-        since + self.patience(state.has_begun, is_ending)
+        let (state, now) = (self.state(), self.clock.now().mono);
+        let fresh = now + self.patience(true, is_ending);
+        if state.under_way > 0 {
+            return fresh;
+        }
+        fresh.min(state.last + self.patience(state.has_begun, is_ending))
     }
 }
 
