@@ -91,6 +91,7 @@ class Server:
     speed_only = False
     """Is there only to be compared by speed?"""
     log = None
+    log_may_lose = False
     """The access log, if it writes one."""
 
     def __init__(self, ground):
@@ -203,6 +204,8 @@ class NginxAtItsBest(Nginx):
 class Varnish(Server):
     name = "varnish"
     reporter = None
+    # It writes its log from a ring in memory; what does not keep up with that loses lines.
+    log_may_lose = True
 
     def configure(self):
         self.log = self.folder / "access.log"

@@ -71,7 +71,9 @@ pub(crate) async fn run(mut live: Live) {
         }
         for event in watch.look(&seen(&gateway), gateway.clock.now()) {
             tracing::info!(event = event.text, "webhooks are told");
-            mailboxes.iter().for_each(|mailbox| mailbox.put(&event));
+            for mailbox in &mailboxes {
+                mailbox.put(&event);
+            }
         }
         drop(gateway);
         tokio::select! {
