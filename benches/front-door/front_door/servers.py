@@ -91,8 +91,9 @@ class Server:
     speed_only = False
     """Is there only to be compared by speed?"""
     log = None
-    log_may_lose = False
     """The access log, if it writes one."""
+    log_may_lose = False
+    """May lines of it be missing?"""
 
     def __init__(self, ground):
         self.ground = ground
