@@ -52,7 +52,9 @@ impl Hosts {
         hosts.run(0, &format!("ip link add {CARD} type veth peer name {CARD} netns {receiver}"));
         for end in [0, 1] {
             let address = format!("ip address add 10.7.0.{}/30 dev {CARD}", end + 1);
-            hosts.run(end, &format!("{address}; ip link set {CARD} up; ip link set lo up"));
+            // A card with a flag off that its group's short name would switch on.
+            let flag = format!("ethtool -K {CARD} tx-tcp-mangleid-segmentation off");
+            hosts.run(end, &format!("{address}; ip link set {CARD} up; ip link set lo up; {flag}"));
         }
         Some(hosts)
     }
@@ -96,7 +98,7 @@ impl Hosts {
     fn settings(&self) -> Vec<String> {
         let line = format!(
             "tc qdisc show dev {CARD}; nft list ruleset; cat /proc/sys/net/ipv4/tcp_no_metrics_save; \
-             ethtool -k {CARD} | grep -E \"segmentation-offload|receive-offload\"; ip -4 -o address show {CARD}"
+             ethtool -k {CARD}; ip -4 -o address show {CARD}"
         );
         [0, 1].map(|end| self.run(end, &line)).to_vec()
     }
@@ -158,6 +160,7 @@ fn two_machines_are_told_apart_and_are_left_as_they_were() {
     let Some(hosts) = Hosts::new(&rig) else { return };
     let before = hosts.settings();
     assert!(before[0].contains("tcp-segmentation-offload: on"), "{before:?}");
+    assert!(before[0].contains("tx-tcp-mangleid-segmentation: off"), "{before:?}");
     let file = hosts.file(&rig, &named());
     let result = measured(&rig, &["--ends", &file, "--table", &table(&rig, 4)]);
     assert_eq!(hosts.settings(), before, "nothing is left of it on either");
