@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::Stop;
-use nightwatt_lab::tcp::ends::{EndConfig, EndsConfig};
+use nightwatt_lab::tcp::ends::{Cleaned, EndConfig, EndsConfig};
 use nightwatt_lab::tcp::scenario::Scenario;
 use nightwatt_lab::tcp::study::{self, Cell, Plan, Told, WakeCost};
 use nightwatt_lab::tcp::{Error, ends, scenario};
@@ -31,13 +31,16 @@ pub(crate) fn run(args: &TcpLabArgs) -> Result<ExitStatus, Failure> {
 }
 
 fn clean() -> Result<ExitStatus, Failure> {
-    let (count, busy) = ends::clean().map_err(|error| failure(&error))?;
-    let things = if count == 1 { "thing" } else { "things" };
-    output::say(&format!("{count} {things} undone that a killed run had left"))?;
+    let Cleaned { undone, busy, failed } = ends::clean();
+    let things = if undone == 1 { "thing" } else { "things" };
+    output::say(&format!("{undone} {things} undone that a killed run had left"))?;
     for journal in busy {
         output::complain(&format!("warning: a run still goes on: {}", journal.display()));
     }
-    Ok(ExitStatus::Success)
+    for (list, error) in &failed {
+        output::complain(&format!("error: {}: {error}", list.display()));
+    }
+    Ok(if failed.is_empty() { ExitStatus::Success } else { ExitStatus::Failed })
 }
 
 fn measure(args: &TcpLabArgs) -> Result<ExitStatus, Failure> {

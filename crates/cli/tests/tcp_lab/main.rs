@@ -123,7 +123,8 @@ impl Rig {
         let links = output(Command::new("ip").args(["-o", "link"]).env("PATH", path));
         let ours = |line: &&str| line.contains("link0");
         found.extend(links.lines().filter(ours).map(|line| format!("link {line}")));
-        found.extend(journal(pid).exists().then(|| format!("journal {}", journal(pid).display())));
+        let journals = [journal(pid), lasting_journal(pid)].into_iter();
+        found.extend(journals.filter(|it| it.exists()).map(|it| format!("journal {}", it.display())));
         found
     }
 
@@ -163,6 +164,11 @@ fn output(command: &mut Command) -> String {
 
 fn journal(pid: u32) -> PathBuf {
     PathBuf::from(format!("/run/nightwatt-tcp-lab/{pid}.journal"))
+}
+
+/// Of what is changed on other machines.
+fn lasting_journal(pid: u32) -> PathBuf {
+    PathBuf::from(format!("/var/lib/nightwatt-tcp-lab/{pid}.journal"))
 }
 
 /// Has this laboratory started a client?
