@@ -28,6 +28,9 @@ const PRECISION: f64 = 0.03;
 const CATEGORIES: [(&str, &str); 4] =
     [("scheduler", "Scheduler"), ("acpi", "ACPI"), ("irq", "IRQ"), ("tcp", "TCP")];
 
+/// Links that are slower than a, or longer.
+const SLOWER: [&str; 3] = ["d", "f", "g"];
+
 fn missing(command: &str) -> Answer {
     Answer::not_checkable(format!(
         "it takes a while of measuring: {command}, then `--results` with that file"
@@ -137,18 +140,24 @@ pub(crate) fn precision(context: &mut Context<'_>, printed: &Printed) -> Result<
 /// B5: what the CPUs' time goes into over slower links.
 pub(crate) fn kernel_time(context: &mut Context<'_>, printed: &Printed) -> Result<Answer, Error> {
     let all = kept::all(context)?;
-    let told: Vec<(&str, &Cell)> =
+    let mut told: Vec<(&str, &Cell)> =
         all.iter().flat_map(Kept::cells).filter(|(_, cell)| cell.changing().count() > 1).collect();
+    // A load differs from another as links do.
+    let is_comparable = |first: &&Cell| {
+        told.iter().any(|(name, cell)| SLOWER.contains(name) && cell.load() == first.load())
+    };
+    let first = told.iter().filter(|it| it.0 == "a").map(|it| it.1).find(is_comparable);
+    let Some(first) = first else { return Ok(missing(WHERE)) };
+    told.retain(|(_, cell)| cell.load() == first.load());
     let of =
         |name: &str| told.iter().find(|(scenario, _)| *scenario == name).map(|(_, cell)| *cell);
-    let Some(first) = of("a") else { return Ok(missing(WHERE)) };
     let (mut figures, mut seen) = (Vec::new(), Vec::new());
     for (key, name) in [("first", "a"), ("slow", "f")] {
         if let Some(mean) = of(name).and_then(|cell| cell.changing().mean()) {
             figures.push(printed.figure(key, 100.0 * mean)?);
         }
     }
-    for name in ["d", "f", "g"] {
+    for name in SLOWER {
         let Some(cell) = of(name) else { continue };
         let Some(ratio) = Ratio::independent(&cell.changing(), &first.changing()) else { continue };
         let interval = ratio.interval(student_t(0.025, ratio.degrees_of_freedom()));
@@ -171,9 +180,10 @@ pub(crate) fn kernel_time(context: &mut Context<'_>, printed: &Printed) -> Resul
         }
     }
     let why = format!(
-        "shares of what is under test and of the kernel itself, by samples of the CPUs, 95 % intervals over the \
+        "under the load {}: shares of what is under test and of the kernel itself, by samples of the CPUs, 95 % intervals over the \
          runs (Fieller, Welch). The ordering: {}. A virtual machine rests by `hlt` and has few functions of ACPI; \
          a relay's delay wakes CPUs, too{}",
+        first.load_text(),
         seen.join("; "),
         notes(&all)
     );
