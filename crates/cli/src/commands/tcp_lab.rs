@@ -17,7 +17,10 @@ use crate::ExitStatus;
 use crate::args::{TcpLabArgs, TcpLabStep, TcpRunsArgs};
 use crate::errors::Failure;
 use crate::progress::Progress;
-use crate::{meters, output, signals};
+use crate::{figures, meters, output, signals};
+
+/// What takes longer says so first.
+const LONG: Duration = Duration::from_mins(10);
 
 /// As a shell has it of a command that SIGINT ended.
 const INTERRUPTED: u8 = 130;
@@ -47,6 +50,15 @@ fn measure(args: &TcpLabArgs) -> Result<ExitStatus, Failure> {
     let plan = plan(args)?;
     let clock = Clock::real();
     let runs = &args.runs;
+    let [least, most] = plan.reckoned();
+    if !runs.json && least > LONG {
+        output::complain(&format!(
+            "the runs take {} at least and {} at most, by what the links carry; Ctrl-C shows what is there by then, \
+             `--quick` is half a minute a link",
+            figures::time(least),
+            figures::time(most)
+        ));
+    }
     let (report, ended) = driven(runs, &clock, |stop, tell| study::run(&plan, stop, tell))?;
     // What was measured so far is worth its table, however it ended.
     if ended.is_ok()

@@ -9,10 +9,11 @@ use self::kept::{Cell, Kept};
 use crate::reproduce::{Answer, Context, Error, Figure, Printed};
 
 /// Links that were held against the first, and what is measured over them.
-const WHERE: &str = "`nightwatt tcp lab --scenario a,d,f,g --connections 1 --segments 1000 --most 10 \
-     --precision 0.0001 --longest 6s --where --json > where.json` on a machine that does nothing else";
+const WHERE: &str = "`nightwatt tcp lab --scenario a,d,f,g --connections 1 --segments 1000 --most 8 \
+     --precision 0.0001 --longest 5s --accept-link --where --json > where.json` on a machine that does nothing \
+     else (`make bench-tcp-where` is that and `reproduce B5`)";
 
-const STUDY: &str = "`nightwatt tcp lab --congestion reno,cubic --json > tcp.json` (days; `--scenario`, \
+const STUDY: &str = "`nightwatt tcp lab --congestion reno,cubic --json > tcp.json` (29 hours to 8 days; `--scenario`, \
      `--connections` and `--segments` make it less)";
 
 /// A run of the published form has so many lifetimes at least,

@@ -100,6 +100,15 @@ fn an_ordering_is_that_of_one_load() {
 }
 
 #[test]
+fn what_is_said_to_measure_the_ordering_is_what_make_runs() {
+    let makefile = include_str!("../../../../../Makefile").replace("\\\n", " ");
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = words(super::WHERE);
+    let said = said.trim_start_matches("`nightwatt ").split(" > where.json").next().unwrap();
+    assert!(words(&makefile).contains(said), "{said}");
+}
+
+#[test]
 fn means_are_known_or_not() {
     let known = json!({ "lifetime": { "mean": 0.01, "half_width": 0.0003, "runs": 5 } });
     let vague = json!({ "lifetime": { "mean": 0.01, "half_width": 0.0004, "runs": 5 } });
