@@ -54,7 +54,7 @@ fn measure(args: &TcpLabArgs) -> Result<ExitStatus, Failure> {
     if !runs.json && least > LONG {
         output::complain(&format!(
             "the runs take {} at least and {} at most, by what the links carry; Ctrl-C shows what is there by then, \
-             `--quick` is half a minute a link",
+             and `--quick` takes minutes",
             figures::time(least),
             figures::time(most)
         ));

@@ -252,8 +252,11 @@ fn a_connection_over_ten_megabits_lives_as_long_as_its_segments_take() {
         let mean = scenario.pointer(&format!("/cells/0/figures/{name}/mean"));
         mean.map(|it| it.as_f64().filter(|it| it.is_finite()).expect("a finite number"))
     });
-    let is_refused = notes.contains("power:cpu_idle");
-    assert!(counted.iter().any(Option::is_some) || is_refused, "{counted:?}: {notes}");
+    if counted.iter().all(Option::is_none) && notes.contains("power:cpu_idle") {
+        eprintln!("skipped: wake-ups, which neither cpuidle nor the tracepoint counts here: {notes}");
+        return;
+    }
+    assert!(counted.iter().any(Option::is_some), "no wake-ups: {notes}");
 }
 
 #[test]

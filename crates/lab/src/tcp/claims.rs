@@ -118,7 +118,8 @@ pub(crate) fn precision(context: &mut Context<'_>, printed: &Printed) -> Result<
     let cells: Vec<(&str, &Cell)> = all.iter().flat_map(Kept::cells).filter(of_the_form).collect();
     if cells.is_empty() {
         return Ok(missing(
-            "`nightwatt tcp lab --json > tcp.json`, which runs 200 lifetimes unless `--longest` cuts them",
+            "`nightwatt tcp lab --json > tcp.json`, which runs 200 lifetimes unless `--longest` cuts them (18 hours to \
+             5 days)",
         ));
     }
     let is_known =
