@@ -147,9 +147,10 @@ impl Plan {
                 self.length(carried + 2.0 * scenario.delay.as_secs_f64())
             });
             // The idle machine is measured for as long as the longest.
-            lengths.clone().sum::<Duration>() + lengths.max().unwrap_or_default()
+            let longest = lengths.clone().max().unwrap_or_default();
+            lengths.fold(longest, Duration::saturating_add)
         };
-        let all: Duration = self.scenarios.iter().map(block).sum();
+        let all = self.scenarios.iter().map(block).fold(Duration::ZERO, Duration::saturating_add);
         [self.least, self.most].map(|runs| all.saturating_mul(runs))
     }
 
