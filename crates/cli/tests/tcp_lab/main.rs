@@ -124,7 +124,9 @@ impl Rig {
         let ours = |line: &&str| line.contains("link0");
         found.extend(links.lines().filter(ours).map(|line| format!("link {line}")));
         let journals = [journal(pid), lasting_journal(pid)].into_iter();
-        found.extend(journals.filter(|it| it.exists()).map(|it| format!("journal {}", it.display())));
+        found.extend(
+            journals.filter(|it| it.exists()).map(|it| format!("journal {}", it.display())),
+        );
         found
     }
 
@@ -253,7 +255,9 @@ fn a_connection_over_ten_megabits_lives_as_long_as_its_segments_take() {
         mean.map(|it| it.as_f64().filter(|it| it.is_finite()).expect("a finite number"))
     });
     if counted.iter().all(Option::is_none) && notes.contains("power:cpu_idle") {
-        eprintln!("skipped: wake-ups, which neither cpuidle nor the tracepoint counts here: {notes}");
+        eprintln!(
+            "skipped: wake-ups, which neither cpuidle nor the tracepoint counts here: {notes}"
+        );
         return;
     }
     assert!(counted.iter().any(Option::is_some), "no wake-ups: {notes}");

@@ -206,8 +206,7 @@ fn what_was_switched_is_as_it_was_when_the_cards_are_given_back_or_dropped() {
         ends.receiver.run("switch a flag", &format!("ethtool -K {CARD} {line}")).unwrap();
     }
     let read = || ends.both().map(|end| Card::read(end).unwrap());
-    let whole =
-        || ends.both().map(|end| end.run("see", &format!("ethtool -k {CARD}")).unwrap());
+    let whole = || ends.both().map(|end| end.run("see", &format!("ethtool -k {CARD}")).unwrap());
     let (found, found_whole) = (read(), whole());
     assert!(found_whole[1].contains("tx-tcp-segmentation: off [requested on]"), "{found_whole:?}");
     for is_dropped in [false, true] {

@@ -79,11 +79,11 @@ fn an_ordering_is_seen_where_no_interval_has_one_and_not_by_chance() {
 
 #[test]
 fn an_ordering_is_that_of_one_load() {
-    let shares = |congestion, share: f64| {
-        cell(congestion, &json!({}), &[share, share + 0.01, share + 0.02])
-    };
+    let shares =
+        |congestion, share: f64| cell(congestion, &json!({}), &[share, share + 0.01, share + 0.02]);
     let a = ("a", shares("cubic", 0.29));
-    let (verdict, figures, why) = answer("B5", &lab(true, &[a.clone(), ("f", shares("reno", 0.6))]));
+    let (verdict, figures, why) =
+        answer("B5", &lab(true, &[a.clone(), ("f", shares("reno", 0.6))]));
     assert_eq!(verdict, Verdict::NotCheckable, "Reno over f, Cubic over a: {why}");
     assert!(figures.is_empty(), "{figures:?}");
     let mut longer = shares("cubic", 0.9);

@@ -409,7 +409,11 @@ impl HelpsReport {
             link.link.as_ref().is_none_or(|it| it.complaints.is_empty() || it.is_accepted)
                 && link.changes.iter().all(|it| it.end.is_some_and(|end| end != End::GivenUp))
                 && !link.changes.is_empty()
-                && link.changes.iter().flat_map(|it| &it.runs).all(|it| it.run.disagreements.is_empty())
+                && link
+                    .changes
+                    .iter()
+                    .flat_map(|it| &it.runs)
+                    .all(|it| it.run.disagreements.is_empty())
         };
         self.links.iter().all(is_whole)
     }

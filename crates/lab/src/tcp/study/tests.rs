@@ -111,7 +111,8 @@ fn how_long_it_takes_is_reckoned_from_what_links_carry() {
     assert!((least - 3.0 * 2.0 * 3.0 * 1211.2).abs() < 1.0, "six hours: {least}");
     assert!((most / least - 20.0 / 3.0).abs() < 1e-6, "{most}");
     // Ten frames take 12.1 ms, 200 times that 2.4 s, beside which the longer one is as it was.
-    let [both, _] = plan(vec![cell(100, 10_000), cell(1, 10)]).reckoned().map(|it| it.as_secs_f64());
+    let [both, _] =
+        plan(vec![cell(100, 10_000), cell(1, 10)]).reckoned().map(|it| it.as_secs_f64());
     assert!((both - least - 3.0 * 2.42).abs() < 0.1, "{both}");
     let endless = plan(vec![cell(100_000, u64::MAX), cell(1, u64::MAX)]).reckoned();
     assert_eq!(endless, [Duration::MAX; 2]);
