@@ -433,7 +433,7 @@ mod tests {
         let mut cleaned = Cleaned::default();
         cleaned.of(folder.path());
         assert_eq!((cleaned.undone, cleaned.busy.len(), cleaned.failed.len()), (1, 0, 2));
-        assert!(cleaned.failed[0].1.to_string().contains("not undone: false"), "{cleaned:?}");
+        assert!(cleaned.failed[0].1.to_string().contains("-c false"), "{cleaned:?}");
         assert_eq!(lists.map(|it| it.exists()), [true, false, true]);
         cleaned.of(&folder.path().join("none"));
         assert_eq!(cleaned.failed.len(), 2, "where nobody has been there is nothing to undo");
