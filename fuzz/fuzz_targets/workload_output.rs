@@ -43,7 +43,13 @@ static JSON: LazyLock<JsonReader> = LazyLock::new(|| {
 
 fn quantity(from: &str, unit_from: Option<&str>) -> Quantity {
     let unit_from = unit_from.map(str::to_owned);
-    Quantity { from: Some(from.to_owned()), unit: None, unit_from, better: Better::Neither }
+    Quantity {
+        from: Some(from.to_owned()),
+        unit: None,
+        unit_from,
+        better: Better::Neither,
+        optional: false,
+    }
 }
 
 fn operation(from: &str) -> Operation {

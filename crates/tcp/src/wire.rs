@@ -100,7 +100,7 @@ pub struct Request {
     pub verify: bool,
     /// The server does not copy what it receives out of the kernel.
     pub discard: bool,
-    /// Busy polling of the server's socket, us; 0 leaves it.
+    /// Busy polling of the server's socket, us, [`MOST_BUSY_POLL`] at most; 0 leaves it.
     pub busy_poll: u32,
     /// Which connections belong together: a number that others do not guess.
     pub session: u64,
@@ -115,6 +115,9 @@ pub struct Request {
     /// Congestion control of a server that sends.
     pub congestion: Name,
 }
+
+/// Microseconds that a client may have the server's epoll look at cards for. It is one for all clients.
+pub const MOST_BUSY_POLL: u32 = 10_000;
 
 const NODELAY: u8 = 1;
 const VERIFY: u8 = 2;
@@ -172,12 +175,16 @@ impl Request {
         if length < least || i64::try_from(length).is_err() {
             return Err(Wrong::Field("bytes"));
         }
+        let busy_poll = u32::from_be_bytes(part(bytes, 12));
+        if busy_poll > MOST_BUSY_POLL {
+            return Err(Wrong::Field("busy polling"));
+        }
         Ok(Self {
             kind,
             nodelay: bytes[11] & NODELAY != 0,
             verify: bytes[11] & VERIFY != 0,
             discard: bytes[11] & DISCARD != 0,
-            busy_poll: u32::from_be_bytes(part(bytes, 12)),
+            busy_poll,
             session: u64::from_be_bytes(part(bytes, 16)),
             number: u32::from_be_bytes(part(bytes, 24)),
             buffer: u32::from_be_bytes(part(bytes, 28)),
@@ -330,6 +337,11 @@ mod tests {
         assert_eq!(changed(9, 2), Err(Wrong::Version(2)));
         assert_eq!(changed(10, 0), Err(Wrong::Field("kind")));
         assert_eq!(changed(11, 8), Err(Wrong::Field("flags")));
+        assert_eq!(changed(12, 1), Err(Wrong::Field("busy polling")));
+        let longest = Request { busy_poll: 10_000, ..request() };
+        assert_eq!(Request::from_bytes(&longest.to_bytes()), Ok(longest));
+        let longer = Request { busy_poll: 10_001, ..request() };
+        assert_eq!(Request::from_bytes(&longer.to_bytes()), Err(Wrong::Field("busy polling")));
         assert_eq!(changed(32, 0x80), Err(Wrong::Field("bytes")));
         assert_eq!(changed(48, b' '), Err(Wrong::Field("congestion")));
         assert_eq!(changed(63, b'x'), Err(Wrong::Field("congestion")));

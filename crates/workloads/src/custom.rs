@@ -43,7 +43,7 @@ pub struct JsonPlan {
 }
 
 /// A figure.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub struct Quantity {
     /// Where it is. For patterns it may be left out: the group of the figure's name.
@@ -59,6 +59,9 @@ pub struct Quantity {
     /// Which way the figure is to go.
     #[serde(default)]
     pub better: Better,
+    /// A run that does not have it (nothing there, or `null`) goes without. Otherwise that is an error.
+    #[serde(default)]
+    pub optional: bool,
 }
 
 /// A length of time.
@@ -96,9 +99,18 @@ pub struct Count {
 trait Source {
     /// Where there is nothing: `Missing`, `Matches` or `Pointer`.
     fn number(&self, from: &str) -> Result<f64, ReadError>;
+    /// It is said that there is none.
+    fn is_null(&self, _from: &str) -> bool {
+        false
+    }
     fn count(&self, from: &str) -> Result<u64, ReadError>;
     fn text(&self, from: &str) -> Result<String, ReadError>;
     fn list(&self, from: &str) -> Result<Vec<f64>, ReadError>;
+}
+
+/// What was looked for is not there.
+const fn is_nowhere(error: &ReadError) -> bool {
+    matches!(error, ReadError::Matches { found: 0, .. } | ReadError::Pointer { .. })
 }
 
 impl JsonPlan {
@@ -118,6 +130,11 @@ impl JsonPlan {
                 return wrong("say which of the figures is the `main` one".to_owned());
             }
             _ => (),
+        }
+        if let Some(main) = self.main()
+            && self.figures.get(main).is_some_and(|it| it.optional)
+        {
+            return wrong(format!("`{main}` is the `main` figure, so it cannot be `optional`"));
         }
         for time in [&self.duration, &self.responses].into_iter().flatten() {
             number::time_unit("a time", &time.unit)?;
@@ -143,7 +160,13 @@ impl JsonPlan {
     fn outcome(&self, source: &dyn Source, output: &Output<'_>) -> Result<Outcome, ReadError> {
         let mut outcome = Outcome::default();
         for (name, quantity) in &self.figures {
-            let value = source.number(quantity.from.as_ref().unwrap_or(name))?;
+            let from = quantity.from.as_ref().unwrap_or(name);
+            let value = match source.number(from) {
+                Err(error) if quantity.optional && (is_nowhere(&error) || source.is_null(from)) => {
+                    continue;
+                }
+                found => found?,
+            };
             let (unit, factor) = match (&quantity.unit_from, &quantity.unit) {
                 (Some(from), _) => units::known(name, &source.text(from)?)?,
                 (None, Some(unit)) => units::of_a_plan(unit)?,
@@ -167,10 +190,7 @@ impl JsonPlan {
         }
         if let Some(errors) = &self.errors {
             outcome.errors = match (source.count(&errors.from), errors.otherwise) {
-                (
-                    Err(ReadError::Matches { found: 0, .. } | ReadError::Pointer { .. }),
-                    Some(it),
-                ) => it,
+                (Err(error), Some(it)) if is_nowhere(&error) => it,
                 (found, _) => found?,
             };
         }

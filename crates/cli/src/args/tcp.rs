@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Subcommand, ValueHint};
-use nightwatt_tcp::wire::Name;
+use nightwatt_tcp::wire::{MOST_BUSY_POLL, Name};
 
 use super::tcp_lab::{TcpLabArgs, TcpLinkArgs};
 use crate::written;
@@ -110,8 +110,8 @@ pub(crate) struct TcpHowArgs {
     /// Receive buffer of the side that receives
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub(crate) receive_buffer: Option<u32>,
-    /// Both sides look at the device for so long before they sleep
-    #[arg(long, value_name = "US")]
+    /// Both sides look at the device for so long before they sleep, 10000 at most
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(..=i64::from(MOST_BUSY_POLL)))]
     pub(crate) busy_poll: Option<u32>,
     /// Send small pieces at once (`TCP_NODELAY`), on both sides
     #[arg(long)]

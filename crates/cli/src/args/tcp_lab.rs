@@ -115,7 +115,7 @@ pub(crate) enum TcpLabStep {
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  nightwatt tcp lab --scenario d --quick    10 Mbit/s, a minute or two
+  nightwatt tcp lab --scenario d --quick    10 Mbit/s, half a minute
   nightwatt tcp lab clean                   undo what a killed run has left
 
 Docs: docs/tcp-lab.md";

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_clock::meter::Stop;
-use nightwatt_lab::tcp::ends::{EndConfig, EndsConfig};
+use nightwatt_lab::tcp::ends::{Cleaned, EndConfig, EndsConfig};
 use nightwatt_lab::tcp::scenario::Scenario;
 use nightwatt_lab::tcp::study::{self, Cell, Plan, Told, WakeCost};
 use nightwatt_lab::tcp::{Error, ends, scenario};
@@ -17,7 +17,10 @@ use crate::ExitStatus;
 use crate::args::{TcpLabArgs, TcpLabStep, TcpRunsArgs};
 use crate::errors::Failure;
 use crate::progress::Progress;
-use crate::{meters, output, signals};
+use crate::{figures, meters, output, signals};
+
+/// What takes longer says so first.
+const LONG: Duration = Duration::from_mins(10);
 
 /// As a shell has it of a command that SIGINT ended.
 const INTERRUPTED: u8 = 130;
@@ -31,19 +34,31 @@ pub(crate) fn run(args: &TcpLabArgs) -> Result<ExitStatus, Failure> {
 }
 
 fn clean() -> Result<ExitStatus, Failure> {
-    let (count, busy) = ends::clean().map_err(|error| failure(&error))?;
-    let things = if count == 1 { "thing" } else { "things" };
-    output::say(&format!("{count} {things} undone that a killed run had left"))?;
+    let Cleaned { undone, busy, failed } = ends::clean();
+    let things = if undone == 1 { "thing" } else { "things" };
+    output::say(&format!("{undone} {things} undone that a killed run had left"))?;
     for journal in busy {
         output::complain(&format!("warning: a run still goes on: {}", journal.display()));
     }
-    Ok(ExitStatus::Success)
+    for (list, error) in &failed {
+        output::complain(&format!("error: {}: {error}", list.display()));
+    }
+    Ok(if failed.is_empty() { ExitStatus::Success } else { ExitStatus::Failed })
 }
 
 fn measure(args: &TcpLabArgs) -> Result<ExitStatus, Failure> {
     let plan = plan(args)?;
     let clock = Clock::real();
     let runs = &args.runs;
+    let [least, most] = plan.reckoned();
+    if !runs.json && least > LONG {
+        output::complain(&format!(
+            "the runs take {} at least and {} at most, by what the links carry; Ctrl-C shows what is there by then, \
+             and `--quick` takes minutes",
+            figures::time(least),
+            figures::time(most)
+        ));
+    }
     let (report, ended) = driven(runs, &clock, |stop, tell| study::run(&plan, stop, tell))?;
     // What was measured so far is worth its table, however it ended.
     if ended.is_ok()

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::{Rig, finished, guardians, journal, number, output, until};
+use super::{Rig, finished, guardians, lasting_journal, number, output, until};
 
 /// Whose card is slowed down.
 const CARD: &str = "nwt0";
@@ -52,7 +52,9 @@ impl Hosts {
         hosts.run(0, &format!("ip link add {CARD} type veth peer name {CARD} netns {receiver}"));
         for end in [0, 1] {
             let address = format!("ip address add 10.7.0.{}/30 dev {CARD}", end + 1);
-            hosts.run(end, &format!("{address}; ip link set {CARD} up; ip link set lo up"));
+            // A card with a flag off that its group's short name would switch on.
+            let flag = format!("ethtool -K {CARD} tx-tcp-mangleid-segmentation off");
+            hosts.run(end, &format!("{address}; ip link set {CARD} up; ip link set lo up; {flag}"));
         }
         Some(hosts)
     }
@@ -96,7 +98,7 @@ impl Hosts {
     fn settings(&self) -> Vec<String> {
         let line = format!(
             "tc qdisc show dev {CARD}; nft list ruleset; cat /proc/sys/net/ipv4/tcp_no_metrics_save; \
-             ethtool -k {CARD} | grep -E \"segmentation-offload|receive-offload\"; ip -4 -o address show {CARD}"
+             ethtool -k {CARD}; ip -4 -o address show {CARD}"
         );
         [0, 1].map(|end| self.run(end, &line)).to_vec()
     }
@@ -158,6 +160,7 @@ fn two_machines_are_told_apart_and_are_left_as_they_were() {
     let Some(hosts) = Hosts::new(&rig) else { return };
     let before = hosts.settings();
     assert!(before[0].contains("tcp-segmentation-offload: on"), "{before:?}");
+    assert!(before[0].contains("tx-tcp-mangleid-segmentation: off"), "{before:?}");
     let file = hosts.file(&rig, &named());
     let result = measured(&rig, &["--ends", &file, "--table", &table(&rig, 4)]);
     assert_eq!(hosts.settings(), before, "nothing is left of it on either");
@@ -263,6 +266,29 @@ fn started(rig: &Rig, hosts: &Hosts) -> Child {
 }
 
 #[test]
+fn a_second_laboratory_on_the_same_cards_is_refused_and_leaves_the_firsts_link() {
+    let Some(rig) = Rig::beside_others() else { return };
+    let Some(hosts) = Hosts::new(&rig) else { return };
+    let before = hosts.settings();
+    let mut first = started(&rig, &hosts);
+    let file = rig.folder.path().join("ends.toml").display().to_string();
+    let over = ["--ends", &file, "--table", &table(&rig, 0)];
+    let (second, pid) = finished(rig.lab(&[&over[..], &SHORT[..]].concat()));
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert_eq!(second.status.code(), Some(2), "{said}");
+    assert!(said.contains("another run has it"), "{said}");
+    assert!(!lasting_journal(pid).exists(), "it has nothing to undo");
+    assert_eq!(first.try_wait().unwrap(), None, "the first goes on");
+    for end in hosts.settings() {
+        assert!(end.contains("tbf 6e77: root"), "its link is there: {end}");
+    }
+    kill_process(Pid::from_child(&first), Signal::INT).unwrap();
+    assert!(!first.wait().unwrap().success());
+    assert_eq!(hosts.settings(), before);
+    rig.nothing_is_left(first.id(), "after the first's end");
+}
+
+#[test]
 fn killed_with_its_guardian_what_was_changed_there_is_undone_by_clean() {
     // `clean` would undo what others have left for it, too.
     let Some(rig) = Rig::new() else { return };
@@ -275,7 +301,8 @@ fn killed_with_its_guardian_what_was_changed_there_is_undone_by_clean() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(journal(pid).exists() && hosts.settings() != before, "nobody has undone anything");
+    assert!(hosts.settings() != before, "nobody has undone anything");
+    assert!(lasting_journal(pid).exists(), "a reboot of this machine would not undo it there");
     let (cleaned, _) = finished(rig.lab(&["clean"]));
     let said = String::from_utf8_lossy(&cleaned.stdout).into_owned();
     assert!(cleaned.status.success() && !said.starts_with("0 "), "{said}");

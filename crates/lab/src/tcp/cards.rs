@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use nightwatt_environments::guard::Undo;
+use nightwatt_environments::shell;
 use serde::{Deserialize, Serialize};
 
 use super::Error;
@@ -96,6 +97,9 @@ pub struct Card {
     /// What nobody can switch.
     #[serde(skip)]
     fixed: Vec<Feature>,
+    /// All that can be switched, each by itself, as `ethtool -k` has it: `tx-tcp-segmentation: off [requested on]`.
+    #[serde(skip)]
+    switchable: Vec<String>,
 }
 
 /// What separates the answers of three commands.
@@ -121,6 +125,7 @@ impl Card {
                 card.fixed.push(feature);
             }
         }
+        card.switchable = switchable(features);
         card.rx_usecs = value(coalescing, "rx-usecs").and_then(|it| it.parse().ok());
         // `Adaptive RX: off  TX: off`, or `n/a` of a card that does not choose.
         let adaptive = value(coalescing, "Adaptive RX");
@@ -152,25 +157,30 @@ impl Card {
         let mut line = format!(
             "PATH=$PATH:/usr/sbin:/sbin; ip link show dev {card} >/dev/null 2>&1 || exit 0; rc=0"
         );
-        let switched: Vec<_> =
-            self.features.iter().filter(|it| !self.fixed.contains(it.0)).collect();
-        if !switched.is_empty() {
-            let words: String =
-                switched.iter().flat_map(|it| [" ", it.0.short(), " ", word(*it.1)]).collect();
-            let wanted: String =
-                switched.iter().flat_map(|it| [" ", it.0.long(), ":", word(*it.1)]).collect();
-            // Writing to a String cannot fail, here and below.
-            let _ = write!(
-                line,
-                "; ethtool -K {card}{words} >/dev/null || rc=1; now=$(ethtool -k {card}); \
-                 for it in{wanted}; do echo \"$now\" | \
-                 grep -q \"^[[:space:]]*${{it%:*}}: ${{it#*:}}\" || \
-                 {{ echo \"{card}: ${{it%:*}} is not ${{it#*:}} again\" >&2; rc=1; }}; done"
-            );
-        }
+        self.restore_features(card, &mut line);
         self.restore_waiting(card, &mut line);
         line.push_str("; exit $rc");
         line
+    }
+
+    /// The part of that line which is about features: those are set that are not as they were, each by its full
+    /// name, and to what was requested. A short name would switch a whole group, with flags that were off.
+    fn restore_features(&self, card: &str, line: &mut String) {
+        if self.switchable.is_empty() {
+            return;
+        }
+        let kept = shell::join(&self.switchable);
+        // Of several lines, grep takes each for a pattern. Writing to a String cannot fail.
+        let _ = write!(
+            line,
+            "; differs() {{ now=$(ethtool -k {card} | sed 's/^[[:space:]]*//'); \
+             printf '%s\\n' {kept} | grep -vxF \"$now\"; }}; \
+             words=$(differs | sed 's/: .*requested \\(o[nf]*\\).*/ \\1/; s/: / /'); \
+             if [ -n \"$words\" ]; then said=$(ethtool -K {card} $words 2>&1); left=$(differs); \
+             if [ -n \"$left\" ]; then \
+             printf '%s\\n' \"$left\" | sed 's/\\(.*\\): \\(.*\\)/{card}: \\1 is not \\2 again/' >&2; \
+             echo \"{card}: $said\" >&2; rc=1; fi; fi"
+        );
     }
 
     /// The part of that line which is about how long the card waits. Drivers as ice refuse a time together
@@ -210,6 +220,19 @@ impl Card {
     pub fn joins(&self) -> bool {
         Feature::JOINING.iter().any(|it| self.features.get(it) == Some(&true))
     }
+}
+
+/// What can be switched of what `ethtool -k` prints. A line above indented ones is the sum of these.
+fn switchable(said: &str) -> Vec<String> {
+    let lines: Vec<&str> = said.lines().collect();
+    let is_within = |line: Option<&&str>| line.is_some_and(|it| it.starts_with('\t'));
+    let is_flag = |place: usize, line: &str| {
+        let is_sum = is_within(lines.get(place + 1)) && !is_within(Some(&line));
+        let value = line.split_once(": ").map_or("", |it| it.1);
+        !is_sum && ["on", "off"].iter().any(|it| value.starts_with(it)) && !line.contains("[fixed]")
+    };
+    let all = lines.iter().enumerate().filter(|it| is_flag(it.0, it.1));
+    all.map(|it| it.1.trim().to_owned()).collect()
 }
 
 const fn word(on: bool) -> &'static str {

@@ -15,8 +15,8 @@ const CPUS: &str = "/sys/devices/system/cpu";
 pub struct Machine {
     /// CPUs that are on.
     pub cpus: u64,
-    /// Time that all CPUs together have been idle, in microseconds: by their idle states where the kernel
-    /// has them, else in its ticks.
+    /// Time that all CPUs together have been idle, in microseconds, counted in ticks of 10 ms. Idle states have
+    /// finer ones, but a sleep is in those only when it is over.
     pub idle_us: u64,
     /// Entries into idle states, by state. What follows each is a transition from idle to active.
     pub idle_entries: BTreeMap<String, u64>,
@@ -94,19 +94,15 @@ impl Machine {
     fn idle(&mut self, host: &Host) {
         let cpus = host.list(CPUS).unwrap_or_default();
         let states = cpus.iter().flat_map(|cpu| host_list(cpu.join("cpuidle")));
-        let mut idle_us = None;
         for state in states {
             let text = |file| std::fs::read_to_string(state.join(file)).ok();
             let number = |file| text(file)?.trim().parse::<u64>().ok();
-            if let (Some(name), Some(usage), Some(time)) =
-                (text("name"), number("usage"), number("time"))
-            {
+            if let (Some(name), Some(usage)) = (text("name"), number("usage")) {
                 *self.idle_entries.entry(name.trim().to_owned()).or_default() += usage;
-                *idle_us.get_or_insert(0) += time;
             }
         }
         let tick = |name| self.ticks.get(name).copied().unwrap_or(0);
-        self.idle_us = idle_us.unwrap_or(10_000 * (tick("idle") + tick("iowait")));
+        self.idle_us = 10_000 * (tick("idle") + tick("iowait"));
     }
 
     /// What has been counted since.
@@ -283,9 +279,9 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
-    fn machine(root: &Path, switches: u32, usage: u32) {
+    fn machine(root: &Path, switches: u32, usage: u32, idle: u32) {
         let stat = format!(
-            "cpu  10 0 5 900 1 0 7 0 0 0\ncpu0 5 0 2 450 1 0 3 0\ncpu1 5 0 3 450 0 0 4 0\n\
+            "cpu  10 0 5 {idle} 1 0 7 0 0 0\ncpu0 5 0 2 450 1 0 3 0\ncpu1 5 0 3 450 0 0 4 0\n\
              intr 100 1 2\nctxt {switches}\nbtime 5\n"
         );
         put(root, "/proc/stat", &stat);
@@ -304,23 +300,24 @@ mod tests {
     fn a_machines_counters_are_read_as_the_kernel_writes_them() {
         let folder = tempfile::tempdir().unwrap();
         let host = Host::at(folder.path());
-        machine(folder.path(), 40, 3);
+        machine(folder.path(), 40, 3, 900);
         let before = Machine::read(&host).unwrap();
         assert_eq!((before.cpus, before.interrupts, before.softirqs["NET_RX"]), (2, 100, 15));
-        assert_eq!((before.idle_us, before.ticks["softirq"]), (4_000_010, 7));
-        machine(folder.path(), 45, 10);
+        assert_eq!((before.idle_us, before.ticks["softirq"]), (9_010_000, 7));
+        // A sleep goes on: the idle states do not have it yet.
+        machine(folder.path(), 45, 10, 1300);
         let since = Machine::read(&host).unwrap().since(&before);
         assert_eq!((since.context_switches, since.interrupts), (5, 0));
         // Seven more of each state on two CPUs; who polls does not rest.
         assert_eq!((since.idle_entries["C1"], since.wake_ups()), (14, Some(14)));
-        // Two CPUs for three seconds, 4.00001 s of it idle.
-        assert!((before.busy_seconds(3.0) - 1.999_99).abs() < 1e-9);
+        // Two CPUs for three seconds, 4 s of it idle.
+        assert!((since.busy_seconds(3.0) - 2.0).abs() < 1e-9);
     }
 
     #[test]
-    fn without_idle_states_idle_time_is_that_of_ticks_and_wake_ups_are_unknown() {
+    fn without_idle_states_wake_ups_are_unknown() {
         let folder = tempfile::tempdir().unwrap();
-        machine(folder.path(), 0, 0);
+        machine(folder.path(), 0, 0, 900);
         fs::remove_dir_all(folder.path().join("sys")).unwrap();
         let machine = Machine::read(&Host::at(folder.path())).unwrap();
         assert_eq!((machine.idle_us, machine.wake_ups()), (9_010_000, None));

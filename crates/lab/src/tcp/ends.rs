@@ -34,8 +34,13 @@ use agent::Agent;
 /// The card at each end.
 pub const CARD: &str = "link0";
 
-/// Where the lists are of what is to be undone, one for each laboratory that runs.
+/// Where the lists are of what is to be undone, one for each laboratory that runs. What they list is gone
+/// after a reboot, and so are they,
 const JOURNALS: &str = "/run/nightwatt-tcp-lab";
+
+/// but not those of what is changed on other machines. systemd gives the folder `nightwatt` beside this one to
+/// whoever the service is, and a list that is not root's is not worked off.
+const LASTING_JOURNALS: &str = "/var/lib/nightwatt-tcp-lab";
 
 /// One end of a link.
 #[derive(Debug)]
@@ -221,7 +226,10 @@ impl Ends {
         if matches!(config, EndsConfig::Namespaces) && !is_root() {
             return Err(Error::NeedsRoot);
         }
-        let folder = journals();
+        let folder = match config {
+            EndsConfig::Hosts(_) => lasting_journals(),
+            EndsConfig::Namespaces | EndsConfig::Guests(_) => journals(),
+        };
         make_folder(&folder)?;
         let journal = folder.join(format!("{}.journal", std::process::id()));
         let guard = Guard::start(&journal)?;
@@ -334,12 +342,28 @@ fn journals() -> PathBuf {
     if is_root() {
         return PathBuf::from(JOURNALS);
     }
-    let own = std::env::var_os("XDG_RUNTIME_DIR").filter(|it| Path::new(it).is_absolute());
+    own_folder("XDG_RUNTIME_DIR").unwrap_or_else(|| folder_of_user("/tmp"))
+}
+
+fn lasting_journals() -> PathBuf {
+    if is_root() {
+        return PathBuf::from(LASTING_JOURNALS);
+    }
+    let home = || Some(absolute("HOME")?.join(".local/state/nightwatt-tcp-lab"));
+    own_folder("XDG_STATE_HOME").or_else(home).unwrap_or_else(|| folder_of_user("/var/tmp"))
+}
+
+fn absolute(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).map(PathBuf::from).filter(|it| it.is_absolute())
+}
+
+fn own_folder(variable: &str) -> Option<PathBuf> {
+    absolute(variable).map(|own| own.join("nightwatt-tcp-lab"))
+}
+
+fn folder_of_user(above: &str) -> PathBuf {
     let user = rustix::process::geteuid().as_raw();
-    own.map_or_else(
-        || PathBuf::from(format!("/tmp/nightwatt-tcp-lab-{user}")),
-        |own| PathBuf::from(own).join("nightwatt-tcp-lab"),
-    )
+    PathBuf::from(format!("{above}/nightwatt-tcp-lab-{user}"))
 }
 
 fn make_folder(folder: &Path) -> Result<(), Error> {
@@ -351,23 +375,67 @@ fn make_folder(folder: &Path) -> Result<(), Error> {
     )))
 }
 
-/// Undoes what killed runs have left that their guardians could not undo. Gives how many things that
-/// were, and which runs are still at work.
-pub fn clean() -> Result<(usize, Vec<PathBuf>), Error> {
-    let (mut count, mut busy) = (0, Vec::new());
-    let folder = journals();
-    let entries = match fs::read_dir(&folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok((0, busy)),
-        Err(error) => return Err(Error::system(format!("look into {}", folder.display()))(error)),
-    };
-    let is_journal = |path: &PathBuf| path.extension().is_some_and(|it| it == "journal");
-    for path in entries.flatten().map(|entry| entry.path()).filter(is_journal) {
-        match guard::clean(&path) {
-            Ok(undone) => count += undone,
-            Err(nightwatt_environments::Error::Busy(path)) => busy.push(path),
-            Err(error) => return Err(error.into()),
+/// What came of the lists of killed runs.
+#[derive(Debug, Default)]
+pub struct Cleaned {
+    /// So many things were undone.
+    pub undone: usize,
+    /// Runs that are still at work.
+    pub busy: Vec<PathBuf>,
+    /// Lists that could not be worked off, and why.
+    pub failed: Vec<(PathBuf, Error)>,
+}
+
+/// Undoes what killed runs have left that their guardians could not undo.
+pub fn clean() -> Cleaned {
+    let mut cleaned = Cleaned::default();
+    for folder in [journals(), lasting_journals()] {
+        cleaned.of(&folder);
+    }
+    cleaned
+}
+
+impl Cleaned {
+    /// One list that cannot be worked off does not keep the others from it.
+    fn of(&mut self, folder: &Path) {
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+            Err(error) => {
+                let error = Error::system("look for lists")(error);
+                return self.failed.push((folder.to_owned(), error));
+            }
+        };
+        let is_journal = |path: &PathBuf| path.extension().is_some_and(|it| it == "journal");
+        for path in entries.flatten().map(|entry| entry.path()).filter(is_journal) {
+            match guard::clean(&path) {
+                Ok(undone) => self.undone += undone,
+                Err(nightwatt_environments::Error::Busy(path)) => self.busy.push(path),
+                Err(error) => self.failed.push((path, error.into())),
+            }
         }
     }
-    Ok((count, busy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_cannot_be_worked_off_does_not_keep_the_others_from_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let lists = ["1", "2", "3"].map(|name| {
+            let path = folder.path().join(format!("{name}.journal"));
+            let line = if name == "2" { "+1 true\n" } else { "+1 false\n" };
+            fs::write(&path, line).unwrap();
+            path
+        });
+        let mut cleaned = Cleaned::default();
+        cleaned.of(folder.path());
+        assert_eq!((cleaned.undone, cleaned.busy.len(), cleaned.failed.len()), (1, 0, 2));
+        assert!(cleaned.failed[0].1.to_string().contains("-c false"), "{cleaned:?}");
+        assert_eq!(lists.map(|it| it.exists()), [true, false, true]);
+        cleaned.of(&folder.path().join("none"));
+        assert_eq!(cleaned.failed.len(), 2, "where nobody has been there is nothing to undo");
+    }
 }

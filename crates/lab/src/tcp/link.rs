@@ -257,6 +257,14 @@ fn own_card(end: &End, other: &End) -> String {
     )
 }
 
+/// The line that says which of our things are on a machine that is not ours alone.
+fn looking(card: &str) -> String {
+    format!(
+        "! tc qdisc show dev {card} | grep -q ' {HANDLE} root' || echo 'the queue {HANDLE}'\n\
+         ! nft list table inet {TABLE} >/dev/null 2>&1 || echo 'the table {TABLE} of nftables'\n"
+    )
+}
+
 /// The line that takes off a machine, which is not ours alone, what a link has put there. It does no harm
 /// where nothing was changed, or the machine was started again.
 fn restoring(card: &str, saved_metrics: bool) -> String {
@@ -362,6 +370,18 @@ impl Link {
     fn on_hosts(ends: &Ends, scenario: &Scenario) -> Result<Self, Error> {
         let emulation = Emulation::of(scenario, Offers::of_both(ends)?)?;
         let mut link = Self { emulation, relay: None, undos: Vec::new() };
+        for end in ends.both() {
+            // What undoes ours would undo theirs.
+            let said = end.run("look whether a link is there already", &looking(&end.card))?;
+            let there = said.lines().collect::<Vec<_>>().join(" and ");
+            if !there.is_empty() {
+                let End { name, card, .. } = end;
+                return Err(Error::Options(format!(
+                    "at the {name}, {card} has {there} of a link already: another run has it, so wait for its end; \
+                     if none runs, a killed one has left it: `nightwatt tcp lab clean`, where that ran"
+                )));
+            }
+        }
         for (end, other) in [(&ends.sender, &ends.receiver), (&ends.receiver, &ends.sender)] {
             let card = &end.card;
             let said = end.run("see what it learns of connections", &format!("cat {METRICS}"))?;

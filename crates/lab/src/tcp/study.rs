@@ -31,6 +31,7 @@ pub use runs::Told;
 
 use super::Error;
 use super::ends::EndsConfig;
+use super::link::FULL_FRAME;
 use super::scenario::Scenario;
 
 /// What is run over each link.
@@ -135,6 +136,22 @@ impl Plan {
         let seconds = |value: f64| Duration::try_from_secs_f64(value).unwrap_or(Duration::MAX);
         let most = self.longest.max(seconds(LEAST_LIFETIMES * lifetime));
         seconds(self.lifetimes * lifetime).clamp(SHORTEST.min(most), most)
+    }
+
+    /// How long the runs take as fast as the links are, with as few runs of each as may be, and with as many.
+    pub fn reckoned(&self) -> [Duration; 2] {
+        let block = |scenario: &Scenario| {
+            let lengths = self.cells.iter().map(|cell| {
+                let frames = f64::from(cell.connections) * cell.segments as f64;
+                let carried = frames * 8.0 * FULL_FRAME / scenario.bits_per_second;
+                self.length(carried + 2.0 * scenario.delay.as_secs_f64())
+            });
+            // The idle machine is measured for as long as the longest.
+            let longest = lengths.clone().max().unwrap_or_default();
+            lengths.fold(longest, Duration::saturating_add)
+        };
+        let all = self.scenarios.iter().map(block).fold(Duration::ZERO, Duration::saturating_add);
+        [self.least, self.most].map(|runs| all.saturating_mul(runs))
     }
 
     /// Of the cells at these places.

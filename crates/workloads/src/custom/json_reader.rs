@@ -61,6 +61,10 @@ impl Source for Value {
         json::number(self, from)
     }
 
+    fn is_null(&self, from: &str) -> bool {
+        self.pointer(from).is_some_and(Self::is_null)
+    }
+
     fn count(&self, from: &str) -> Result<u64, ReadError> {
         json::count(self, from)
     }

@@ -117,7 +117,7 @@ impl RegexReader {
         }
         for name in groups.into_iter().filter(|name| !used.contains(name)) {
             let better = crate::Better::Neither;
-            let quantity = Quantity { from: None, unit: None, unit_from: None, better };
+            let quantity = Quantity { better, ..Quantity::default() };
             self.plan.figures.insert(name, quantity);
         }
         Ok(())

@@ -161,6 +161,31 @@ fn pointers_into_json() {
 }
 
 #[test]
+fn an_optional_figure_that_a_run_does_not_have_is_left_out() {
+    let plan = r#"
+        main = "pages"
+        figures.pages = { from = "/run/pages" }
+        figures.absent = { from = "/run/wake_ups/mean", optional = true }
+        figures.unknown = { from = "/bad", optional = true }
+        figures.first = { from = "/run/times/0", optional = true }
+        "#;
+    let outcome = by_json(plan).unwrap().read(&Output::of(JSON)).unwrap();
+    assert_figures(&outcome, &[("first", 1.5, "1"), ("pages", 20.0, "1")]);
+    let strict = plan.replace("/mean\", optional = true", "/mean\"");
+    assert!(why(by_json(&strict).unwrap().read(&Output::of(JSON))).contains("wake_ups"));
+    // What is there and is no number is an error all the same.
+    let wrong = plan.replace("/run/times/0", "/run/unit");
+    assert!(why(by_json(&wrong).unwrap().read(&Output::of(JSON))).contains("no finite number"));
+    let main = plan.replace("\"/run/pages\"", "\"/run/pages\", optional = true");
+    assert!(why(by_json(&main)).contains("`pages` is the `main` figure"));
+    let plan = "patterns = ['done: (?<pages>\\d+)', 'lost: (?<lost>\\d+)']\nmain = 'pages'";
+    let read = |plan: &str| by_regex(plan).unwrap().read(&Output::of(REPORT));
+    assert!(why(read(plan)).contains("matches 0 times"));
+    let outcome = read(&format!("{plan}\nfigures.lost = {{ optional = true }}")).unwrap();
+    assert_eq!(outcome.figures.len(), 1, "{outcome:?}");
+}
+
+#[test]
 fn pointers_that_find_nothing_say_what_is_there() {
     let read = |from: &str, text: &str| {
         by_json(&format!("figures.a = {{ from = '{from}' }}")).unwrap().read(&Output::of(text))

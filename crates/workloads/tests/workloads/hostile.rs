@@ -203,6 +203,7 @@ fn custom() -> (RegexReader, JsonReader) {
         unit: None,
         unit_from: unit_from.map(str::to_owned),
         better,
+        optional: false,
     };
     let regex = RegexPlan {
         patterns,

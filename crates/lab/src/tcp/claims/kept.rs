@@ -108,10 +108,20 @@ impl Kept {
 }
 
 impl Cell {
-    /// In words.
+    /// What was run.
+    pub(super) fn load(&self) -> (u32, u64, &str) {
+        (self.connections, self.segments, &self.congestion)
+    }
+
+    /// That in words.
+    pub(super) fn load_text(&self) -> String {
+        let (connections, segments, congestion) = self.load();
+        format!("{connections} x {segments} segments, {congestion}")
+    }
+
+    /// With the link.
     pub(super) fn text(&self, link: &str) -> String {
-        let Self { connections, segments, congestion, .. } = self;
-        format!("{link}, {connections} x {segments} segments, {congestion}")
+        format!("{link}, {}", self.load_text())
     }
 
     /// Of a figure.

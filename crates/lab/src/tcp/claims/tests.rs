@@ -78,6 +78,37 @@ fn an_ordering_is_seen_where_no_interval_has_one_and_not_by_chance() {
 }
 
 #[test]
+fn an_ordering_is_that_of_one_load() {
+    let shares =
+        |congestion, share: f64| cell(congestion, &json!({}), &[share, share + 0.01, share + 0.02]);
+    let a = ("a", shares("cubic", 0.29));
+    let (verdict, figures, why) =
+        answer("B5", &lab(true, &[a.clone(), ("f", shares("reno", 0.6))]));
+    assert_eq!(verdict, Verdict::NotCheckable, "Reno over f, Cubic over a: {why}");
+    assert!(figures.is_empty(), "{figures:?}");
+    let mut longer = shares("cubic", 0.9);
+    longer["segments"] = json!(1000);
+    let others = [("f", shares("reno", 0.1)), ("f", longer), ("f", shares("cubic", 0.6))];
+    let all = [&[("a", shares("vegas", 0.8)), a][..], &others[..]].concat();
+    let (_, figures, why) = answer("B5", &lab(true, &all));
+    assert!(why.starts_with("under the load 1 x 10 segments, cubic: "), "{why}");
+    assert!(why.contains("f over a 2.03 times"), "{why}");
+    let of_f = figures.iter().filter(|(what, _)| what.contains("in scenario f"));
+    assert_eq!(of_f.count(), 1, "{figures:?}");
+    let of_a = figures.iter().find(|(what, _)| what.contains("in scenario a")).unwrap().1;
+    assert!((of_a - 30.0).abs() < 1e-9, "Cubic's, and not that of Vegas: {of_a}");
+}
+
+#[test]
+fn what_is_said_to_measure_the_ordering_is_what_make_runs() {
+    let makefile = include_str!("../../../../../Makefile").replace("\\\n", " ");
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = words(super::WHERE);
+    let said = said.trim_start_matches("`nightwatt ").split(" > where.json").next().unwrap();
+    assert!(words(&makefile).contains(said), "{said}");
+}
+
+#[test]
 fn means_are_known_or_not() {
     let known = json!({ "lifetime": { "mean": 0.01, "half_width": 0.0003, "runs": 5 } });
     let vague = json!({ "lifetime": { "mean": 0.01, "half_width": 0.0004, "runs": 5 } });

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use nightwatt_tcp::wire::MOST_BUSY_POLL;
 use serde::{Serialize, Serializer};
 
 use crate::tcp::cards::{Feature, Features};
@@ -52,7 +53,14 @@ impl Change {
         match name {
             "coalescing" => number("microseconds, as in `coalescing=50`").map(Self::Coalescing),
             "buffers" => small("bytes, as in `buffers=64k`").map(Self::Buffers),
-            "busy-poll" => small("microseconds, as in `busy-poll=50`").map(Self::BusyPoll),
+            "busy-poll" => {
+                let what = "microseconds up to 10000, as in `busy-poll=50`";
+                let usecs = small(what)?;
+                if usecs > MOST_BUSY_POLL {
+                    return Err(format!("`{text}`: write {what}"));
+                }
+                Ok(Self::BusyPoll(usecs))
+            }
             "pacing" => match value.map(|it| it.strip_suffix("bit").and_then(scaled)) {
                 None => Ok(Self::Pacing(None)),
                 Some(Some(rate)) if rate >= 8 => Ok(Self::Pacing(Some(rate))),
@@ -253,6 +261,7 @@ mod tests {
             ("buffers=0", "bytes"),
             ("buffers=9G", "bytes"),
             ("coalescing=x", "microseconds"),
+            ("busy-poll=10001", "up to 10000"),
             ("tso,gro,tso", "twice"),
         ] {
             let error = Change::parse_all(text).unwrap_err();

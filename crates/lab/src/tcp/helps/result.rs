@@ -16,7 +16,7 @@ use crate::tcp::link::Emulation;
 use crate::tcp::relay::Relayed;
 use crate::tcp::scenario::Scenario;
 use crate::tcp::study::notes::{about_frequency, about_waking};
-use crate::tcp::study::result::{BUSY, EndReport, told_apart};
+use crate::tcp::study::result::{BUSY, EndReport, disagreeing, told_apart};
 use crate::tcp::study::{Cell, Run, ScenarioReport};
 
 /// The version of this form.
@@ -394,7 +394,7 @@ impl HelpsReport {
             }
             for it in &link.changes {
                 let what = format!("scenario {name}, {}, {}", it.change, it.cell.text());
-                let odd = it.runs.iter().flat_map(|run| &run.run.disagreements).next();
+                let odd = disagreeing(&it.runs.iter().map(|run| &run.run).collect::<Vec<_>>());
                 self.notes.extend(odd.map(|odd| format!("{what}: {odd}")));
                 let failure = it.failures.first();
                 self.notes.extend(failure.map(|why| format!("{what}: a run failed: {why}")));
@@ -403,12 +403,17 @@ impl HelpsReport {
         }
     }
 
-    /// All links were right or accepted, and something could be tried.
+    /// All links were right or accepted, something could be tried, and the books agree.
     pub fn is_whole(&self) -> bool {
         let is_whole = |link: &LinkHelps| {
             link.link.as_ref().is_none_or(|it| it.complaints.is_empty() || it.is_accepted)
                 && link.changes.iter().all(|it| it.end.is_some_and(|end| end != End::GivenUp))
                 && !link.changes.is_empty()
+                && link
+                    .changes
+                    .iter()
+                    .flat_map(|it| &it.runs)
+                    .all(|it| it.run.disagreements.is_empty())
         };
         self.links.iter().all(is_whole)
     }

@@ -291,7 +291,7 @@ impl Report {
                 let what = cell.cell.text();
                 let below = cell.figures.get("energy").and_then(|it| below_idle(it.mean));
                 self.notes.extend(below.map(|why| format!("scenario {name}, {what}: {why}")));
-                let odd = cell.runs.iter().flat_map(|run| &run.disagreements).next();
+                let odd = disagreeing(&cell.runs.iter().collect::<Vec<_>>());
                 self.notes.extend(odd.map(|odd| format!("scenario {name}, {what}: {odd}")));
                 self.notes.extend(
                     cell.failures
@@ -302,13 +302,22 @@ impl Report {
         }
     }
 
-    /// All links were right or accepted, and all was run that was to be.
+    /// All links were right or accepted, all was run that was to be, and the books agree.
     pub fn is_whole(&self) -> bool {
+        let agrees = |cell: &CellReport| cell.runs.iter().all(|run| run.disagreements.is_empty());
         self.scenarios.iter().all(|it| {
             (it.link.complaints.is_empty() || it.link.is_accepted)
                 && it.cells.iter().all(|cell| cell.end.is_some_and(|end| end != End::GivenUp))
+                && it.cells.iter().all(agrees)
         })
     }
+}
+
+/// In how many runs the books do not agree, with the first thing that does not.
+pub(in crate::tcp) fn disagreeing(runs: &[&Run]) -> Option<String> {
+    let odd = runs.iter().filter_map(|run| run.disagreements.first());
+    let first = odd.clone().next()?;
+    Some(format!("in {} of {} runs the books do not agree: {first}", odd.count(), runs.len()))
 }
 
 impl CellReport {

@@ -93,8 +93,33 @@ fn cpus_that_choose_their_frequency_are_told_and_fixed_ones_are_not() {
 }
 
 #[test]
-fn a_run_over_which_nothing_came_is_told_as_such() {
-    let run = |goodput| result::Run {
+fn how_long_it_takes_is_reckoned_from_what_links_carry() {
+    let scenarios: Vec<_> = published().into_iter().filter(|it| it.name == "d").collect();
+    let cell = |connections, segments| Cell { connections, segments, congestion: "cubic".into() };
+    let plan = |cells| Plan {
+        scenarios: scenarios.clone(),
+        cells,
+        lifetimes: 200.0,
+        longest: Duration::from_mins(5),
+        least: 3,
+        most: 20,
+        ..plan()
+    };
+    // A million full frames at 10 Mbit/s take 1211.2 s. Three lifetimes are more than five minutes; then the idle
+    // machine for as long; and three times that.
+    let [least, most] = plan(vec![cell(100, 10_000)]).reckoned().map(|it| it.as_secs_f64());
+    assert!((least - 3.0 * 2.0 * 3.0 * 1211.2).abs() < 1.0, "six hours: {least}");
+    assert!((most / least - 20.0 / 3.0).abs() < 1e-6, "{most}");
+    // Ten frames take 12.1 ms, 200 times that 2.4 s, beside which the longer one is as it was.
+    let [both, _] =
+        plan(vec![cell(100, 10_000), cell(1, 10)]).reckoned().map(|it| it.as_secs_f64());
+    assert!((both - least - 3.0 * 2.42).abs() < 0.1, "{both}");
+    let endless = plan(vec![cell(100_000, u64::MAX), cell(1, u64::MAX)]).reckoned();
+    assert_eq!(endless, [Duration::MAX; 2]);
+}
+
+fn run(goodput: f64) -> result::Run {
+    result::Run {
         seconds: 2.04,
         completed: 0,
         failed: 0,
@@ -103,7 +128,20 @@ fn a_run_over_which_nothing_came_is_told_as_such() {
         disagreements: Vec::new(),
         capture: None,
         kernel_time: None,
-    };
+    }
+}
+
+#[test]
+fn runs_whose_books_do_not_agree_are_counted() {
+    let odd = |what: &str| result::Run { disagreements: vec![what.to_owned()], ..run(1e6) };
+    let runs = [run(1e6), odd("frames"), run(1e6), odd("bytes")];
+    let of = |runs: &[result::Run]| result::disagreeing(&runs.iter().collect::<Vec<_>>());
+    assert_eq!(of(&runs).unwrap(), "in 2 of 4 runs the books do not agree: frames");
+    assert_eq!(of(&runs[..1]), None);
+}
+
+#[test]
+fn a_run_over_which_nothing_came_is_told_as_such() {
     assert_eq!(run(0.0).lacks("lifetime"), "no lifetime: nothing came over the link in 2.0 s");
     assert_eq!(run(1e6).lacks("energy"), "no energy: nothing here tells it");
 }
