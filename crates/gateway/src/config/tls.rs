@@ -8,6 +8,7 @@ use nightwatt_model::duration_text;
 use serde::Deserialize;
 
 use super::{AcmeConfig, Config, SiteConfig, Wrong, wrong};
+use crate::acme::proofs::PATH;
 
 /// TLS to clients.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -68,7 +69,7 @@ impl Hsts {
 
 /// Where certificate authorities look for a proof by plain HTTP (RFC 8555, 8.3).
 pub(super) fn default_exempt() -> Vec<String> {
-    vec!["/.well-known/acme-challenge/".to_owned()]
+    vec![PATH.to_owned()]
 }
 
 impl TlsConfig {

@@ -7,23 +7,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hmac::{Hmac, KeyInit, Mac};
-use http::header::{CONTENT_TYPE, HOST, USER_AGENT};
+use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderName, Request, StatusCode, Uri};
 use http_body_util::Full;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use nightwatt_clock::Clock;
 use nightwatt_power::tls;
-use rustls::pki_types::ServerName;
 use serde::Serialize;
 use sha2::Sha256;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_rustls::TlsConnector;
 
 use super::watch::Event;
 use crate::config::WebhookConfig;
+use crate::web;
 
 const SIGNATURE: HeaderName = HeaderName::from_static("nightwatt-signature");
 
@@ -151,25 +147,11 @@ impl Post {
     }
 
     async fn send(&self, body: Bytes) -> Result<(), Refused> {
-        let broken =
-            |what: &str, error: &dyn std::fmt::Display| Refused::Broken(format!("{what}: {error}"));
-        let Some(authority) = self.target.authority() else {
-            return Err(Refused::Broken("no host in its address".to_owned()));
-        };
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']');
-        let port = authority.port_u16().unwrap_or(if self.tls.is_some() { 443 } else { 80 });
-        let stream = TcpStream::connect((host, port)).await;
-        let stream = stream.map_err(|error| broken("it cannot be connected to", &error))?;
         let signature =
             self.signature(&body).map_err(|error| Refused::Broken(error.to_string()))?;
-        let request = self.request(authority.as_str(), body, signature.as_deref());
-        let Some(tls) = &self.tls else { return exchange(stream, request).await };
-        let name =
-            ServerName::try_from(host.to_owned()).map_err(|error| broken("its name", &error))?;
-        let stream = tls.connect(name, stream).await.map_err(|error| {
-            broken("TLS", &tls::distrust(&error).unwrap_or_else(|| error.to_string()))
-        })?;
-        exchange(stream, request).await
+        let answer = web::ask(self.tls.as_ref(), self.request(body, signature.as_deref())).await;
+        let status = answer.map_err(|error| Refused::Broken(error.to_string()))?.status();
+        if status.is_success() { Ok(()) } else { Err(Refused::Status(status)) }
     }
 
     /// What shows the receiver that a letter is ours; none if nobody shares a secret.
@@ -193,18 +175,11 @@ impl Post {
         Ok(Some(signature))
     }
 
-    fn request(
-        &self,
-        authority: &str,
-        body: Bytes,
-        signature: Option<&str>,
-    ) -> Request<Full<Bytes>> {
+    fn request(&self, body: Bytes, signature: Option<&str>) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::from(body));
         *request.method_mut() = http::Method::POST;
-        let path = self.target.path_and_query().cloned();
-        *request.uri_mut() = path.map_or_else(Uri::default, Uri::from);
+        *request.uri_mut() = self.target.clone();
         let told = [
-            (HOST, authority),
             (USER_AGENT, concat!("nightwatt/", env!("CARGO_PKG_VERSION"))),
             (CONTENT_TYPE, "application/json"),
         ];
@@ -213,15 +188,4 @@ impl Post {
         request.headers_mut().extend(told);
         request
     }
-}
-
-async fn exchange<S>(stream: S, request: Request<Full<Bytes>>) -> Result<(), Refused>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let broken = |error: hyper::Error| Refused::Broken(error.to_string());
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-    tokio::spawn(connection);
-    let status = sender.send_request(request).await.map_err(broken)?.status();
-    if status.is_success() { Ok(()) } else { Err(Refused::Status(status)) }
 }
