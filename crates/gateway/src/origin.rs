@@ -1,15 +1,17 @@
 //! Connections to the server behind.
 
+mod sender;
 mod stream;
 
 use std::pin::pin;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use http::header::UPGRADE;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
 use nightwatt_clock::Clock;
 use nightwatt_model::time::Mono;
 use nightwatt_power::{ConfigError, probe, tls};
@@ -19,9 +21,11 @@ use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use self::sender::Sender;
 pub(crate) use self::stream::Stream;
 use crate::body::{JUST_AFTER, Question, Sending};
 use crate::config::{Limits, Origin, OriginTls};
+use crate::tls::{HTTP1, HTTP2};
 
 /// Idle connections kept. So many come about only if as many requests were under way at once; the
 /// server closes those that it does not want to keep.
@@ -68,17 +72,35 @@ impl From<OriginError> for Failure {
     }
 }
 
-type Sender = SendRequest<Question>;
-
 /// A pool of connections to one server.
 pub(crate) struct OriginPool {
     authority: String,
     /// Whom it must be, if it speaks TLS.
-    tls: Option<(TlsConnector, ServerName<'static>)>,
+    tls: Option<Trust>,
     connect_timeout: Duration,
     answer_timeout: Duration,
     clock: Clock,
     idle: Mutex<Vec<Idle>>,
+    shared: Shared,
+}
+
+/// Whom a server must be.
+struct Trust {
+    name: ServerName<'static>,
+    http1: TlsConnector,
+    /// If it may speak HTTP/2.
+    http2: Option<TlsConnector>,
+}
+
+/// The connection by HTTP/2, which takes many requests at once.
+#[derive(Default)]
+struct Shared {
+    /// Since when it was last used, too.
+    sender: Mutex<Option<(Sender, Mono)>>,
+    /// Whoever holds this connects; others wait for what comes of it.
+    connecting: tokio::sync::Mutex<()>,
+    /// The server chose HTTP/1.1: nobody waits for anybody.
+    is_refused: AtomicBool,
 }
 
 /// A connection on loan. Give it [`back`](OriginPool::put_back) when the answer has passed.
@@ -126,7 +148,7 @@ impl OriginPool {
         clock: &Clock,
     ) -> Result<Self, ConfigError> {
         let default = OriginTls::default();
-        let tls = origin.by_tls.then(|| connector(origin, tls.unwrap_or(&default)));
+        let tls = origin.by_tls.then(|| trust(origin, tls.unwrap_or(&default)));
         Ok(Self {
             authority: origin.authority.clone(),
             tls: tls.transpose()?,
@@ -134,6 +156,7 @@ impl OriginPool {
             answer_timeout: limits.origin_timeout,
             clock: clock.clone(),
             idle: Mutex::default(),
+            shared: Shared::default(),
         })
     }
 
@@ -148,33 +171,64 @@ impl OriginPool {
         repeatable: bool,
     ) -> Result<(Response<Incoming>, Loan), Failure> {
         loop {
-            let kept = self.take_idle(repeatable);
-            let is_new = kept.is_none();
-            let mut sender = match kept {
-                Some(sender) => sender,
-                None => match self.connect().await {
-                    Ok(sender) => sender,
-                    Err(error) => return Err(Failure { error, unsent: Some(request) }),
-                },
+            // What is to become another protocol cannot by HTTP/2.
+            let upgrades = request.headers().contains_key(UPGRADE);
+            let (mut sender, is_new) = match self.obtain(repeatable, upgrades).await {
+                Ok(obtained) => obtained,
+                Err(error) => return Err(Failure { error, unsent: Some(request) }),
             };
             let ready = self.clock.timeout(self.connect_timeout, sender.ready()).await;
             if !matches!(ready, Ok(Ok(()))) && !is_new {
                 continue;
             }
-            match self.patiently(sender.try_send_request(request), sending).await? {
+            match self.patiently(sender.send(request), sending).await? {
                 Ok(response) => {
                     let keeps = announced(response.headers());
                     return Ok((response, Loan { sender, keeps }));
                 }
-                Err(mut failure) => match failure.take_message() {
-                    Some(unsent) if !is_new => request = unsent,
-                    unsent => {
-                        let error = OriginError::Broken(failure.into_error());
-                        return Err(Failure { error, unsent });
-                    }
-                },
+                Err((Some(unsent), _)) if !is_new => request = unsent,
+                Err((unsent, error)) => {
+                    return Err(Failure { error: OriginError::Broken(error), unsent });
+                }
             }
         }
+    }
+
+    /// A connection, and whether it is a new one.
+    async fn obtain(
+        &self,
+        repeatable: bool,
+        upgrades: bool,
+    ) -> Result<(Sender, bool), OriginError> {
+        let shares = self.tls.as_ref().is_some_and(|trust| trust.http2.is_some()) && !upgrades;
+        let kept = || self.take_shared(repeatable).filter(|_| shares);
+        if let Some(sender) = kept().or_else(|| self.take_idle(repeatable)) {
+            return Ok((sender, false));
+        }
+        if !shares || self.shared.is_refused.load(Relaxed) {
+            return Ok((self.connect(shares).await?, true));
+        }
+        let _connecting = self.shared.connecting.lock().await;
+        if let Some(sender) = kept() {
+            return Ok((sender, false));
+        }
+        let sender = self.connect(shares).await?;
+        let copy = sender.share().map(|sender| (sender, self.clock.now().mono));
+        self.shared.is_refused.store(copy.is_none(), Relaxed);
+        *self.shared.sender.lock().unwrap_or_else(PoisonError::into_inner) = copy;
+        Ok((sender, true))
+    }
+
+    /// The connection by HTTP/2, if there is one that may take this request.
+    fn take_shared(&self, repeatable: bool) -> Option<Sender> {
+        let now = self.clock.now().mono;
+        let mut shared = self.shared.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        let (sender, used) = shared.as_mut()?;
+        if sender.is_closed() || !repeatable && now.since(*used) >= JUST_USED {
+            return None;
+        }
+        *used = now;
+        sender.share()
     }
 
     /// Waits for an answer as long as parts of the request go, and `answer_timeout` after the last.
@@ -207,7 +261,8 @@ impl OriginPool {
         matches!(self.clock.timeout(self.connect_timeout, connecting).await, Ok(Ok(_)))
     }
 
-    async fn connect(&self) -> Result<Sender, OriginError> {
+    /// `offers`: may the server choose HTTP/2?
+    async fn connect(&self, offers: bool) -> Result<Sender, OriginError> {
         let unreachable = |error: std::io::Error| {
             if is_own_shortage(&error) {
                 return OriginError::Exhausted(error);
@@ -219,8 +274,10 @@ impl OriginPool {
             let _ = stream.set_nodelay(true);
             match &self.tls {
                 None => Ok(Stream::Plain(stream)),
-                Some((connector, name)) => {
-                    let secured = connector.connect(name.clone(), stream).await;
+                Some(trust) => {
+                    let connector = trust.http2.as_ref().filter(|_| offers);
+                    let connector = connector.unwrap_or(&trust.http1);
+                    let secured = connector.connect(trust.name.clone(), stream).await;
                     let secured = secured.map_err(|error| match why_not(&error) {
                         Some(why) => OriginError::Distrusted(self.authority.clone(), why),
                         None => unreachable(error),
@@ -233,14 +290,7 @@ impl OriginPool {
             Ok(stream) => stream?,
             Err(_) => return Err(unreachable(std::io::ErrorKind::TimedOut.into())),
         };
-        let (sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(OriginError::Broken)?;
-        tokio::spawn(async move {
-            if let Err(error) = connection.with_upgrades().await {
-                tracing::debug!(%error, "a connection to the server ended");
-            }
-        });
-        Ok(sender)
+        Sender::over(stream).await.map_err(OriginError::Broken)
     }
 
     fn take_idle(&self, repeatable: bool) -> Option<Sender> {
@@ -263,6 +313,10 @@ impl OriginPool {
     /// The answer has passed whole: the connection can serve again.
     pub(crate) fn put_back(&self, loan: Loan) {
         let since = self.clock.now().mono;
+        if loan.sender.share().is_some() {
+            // Others use it too.
+            return;
+        }
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < IDLE && !loan.sender.is_closed() {
             idle.push(Idle { loan, since });
@@ -272,18 +326,23 @@ impl OriginPool {
     /// Closes the idle connections: the server is about to sleep.
     pub(crate) fn close_idle(&self) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.shared.sender.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        // Another server may come up.
+        self.shared.is_refused.store(false, Relaxed);
     }
 }
 
-fn connector(
-    origin: &Origin,
-    tls: &OriginTls,
-) -> Result<(TlsConnector, ServerName<'static>), ConfigError> {
-    let mut trust = ClientConfig::clone(&*tls.trust()?);
-    trust.alpn_protocols = vec![b"http/1.1".to_vec()];
+fn trust(origin: &Origin, tls: &OriginTls) -> Result<Trust, ConfigError> {
+    let trust = tls.trust()?;
+    let connector = |protocols: &[&[u8]]| {
+        let mut trust = ClientConfig::clone(&trust);
+        trust.alpn_protocols = protocols.iter().map(|it| it.to_vec()).collect();
+        TlsConnector::from(Arc::new(trust))
+    };
     let name = tls.name.as_deref().unwrap_or(origin.host()).to_owned();
     let name = ServerName::try_from(name).map_err(|error| ConfigError::Tls(error.to_string()))?;
-    Ok((TlsConnector::from(Arc::new(trust)), name))
+    let http2 = tls.http2.then(|| connector(&[HTTP2, HTTP1]));
+    Ok(Trust { name, http1: connector(&[HTTP1]), http2 })
 }
 
 /// Why a handshake failed, if it was not for the connection.
