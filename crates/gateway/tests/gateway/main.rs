@@ -24,6 +24,7 @@ mod metering;
 mod metrics;
 mod operator;
 mod origin;
+mod origin_http2;
 mod origin_tls;
 mod passing;
 mod passthrough;
