@@ -1,17 +1,17 @@
 //! Connections to the server behind.
 
 mod sender;
+mod shared;
 mod stream;
 
 use std::pin::pin;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::header::UPGRADE;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
+use hyper::client::conn::http1::SendRequest;
 use nightwatt_clock::Clock;
 use nightwatt_model::time::Mono;
 use nightwatt_power::{ConfigError, probe, tls};
@@ -22,6 +22,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use self::sender::Sender;
+use self::shared::Shared;
 pub(crate) use self::stream::Stream;
 use crate::body::{JUST_AFTER, Question, Sending};
 use crate::config::{Limits, Origin, OriginTls};
@@ -53,6 +54,9 @@ pub(crate) enum OriginError {
     /// The connection broke, or the answer was no HTTP. The request may have been acted upon.
     #[error("the connection to the server broke: {0}")]
     Broken(#[source] hyper::Error),
+    /// It closed the connection, or refused, before it took the request: that was not acted upon.
+    #[error("the server did not take the request any more")]
+    Refused,
     /// It did not begin to answer in time.
     #[error("the server did not answer within {0:?}")]
     TimedOut(Duration),
@@ -92,17 +96,6 @@ struct Trust {
     http2: Option<TlsConnector>,
 }
 
-/// The connection by HTTP/2, which takes many requests at once.
-#[derive(Default)]
-struct Shared {
-    /// Since when it was last used, too.
-    sender: Mutex<Option<(Sender, Mono)>>,
-    /// Whoever holds this connects; others wait for what comes of it.
-    connecting: tokio::sync::Mutex<()>,
-    /// The server chose HTTP/1.1: nobody waits for anybody.
-    is_refused: AtomicBool,
-}
-
 /// A connection on loan. Give it [`back`](OriginPool::put_back) when the answer has passed.
 pub(crate) struct Loan {
     sender: Sender,
@@ -110,9 +103,17 @@ pub(crate) struct Loan {
     keeps: Option<Duration>,
 }
 
-/// A connection that waits for its next request.
+impl Loan {
+    /// Was the request sent by HTTP/2?
+    pub(crate) const fn is_http2(&self) -> bool {
+        matches!(self.sender, Sender::Http2(_))
+    }
+}
+
+/// A connection by HTTP/1.1 that waits for its next request.
 struct Idle {
-    loan: Loan,
+    sender: SendRequest<Question>,
+    keeps: Option<Duration>,
     since: Mono,
 }
 
@@ -120,7 +121,7 @@ impl Idle {
     /// Closed, or about to be closed by the server.
     fn has_ended(&self, now: Mono) -> bool {
         let idle = now.since(self.since) + BEFORE_ITS_END;
-        self.loan.sender.is_closed() || self.loan.keeps.is_some_and(|keeps| idle >= keeps)
+        self.sender.is_closed() || self.keeps.is_some_and(|keeps| idle >= keeps)
     }
 }
 
@@ -181,15 +182,19 @@ impl OriginPool {
             if !matches!(ready, Ok(Ok(()))) && !is_new {
                 continue;
             }
-            match self.patiently(sender.send(request), sending).await? {
-                Ok(response) => {
+            let sent = self.patiently(sender.send(request, &self.authority), sending).await;
+            let failed = match sent {
+                Ok(Ok(response)) => {
                     let keeps = announced(response.headers());
                     return Ok((response, Loan { sender, keeps }));
                 }
-                Err((Some(unsent), _)) if !is_new => request = unsent,
-                Err((unsent, error)) => {
-                    return Err(Failure { error: OriginError::Broken(error), unsent });
-                }
+                Ok(Err(failed)) => failed,
+                Err(timed_out) => (None, timed_out),
+            };
+            self.leave_if_over(&sender, &failed);
+            match failed {
+                (Some(unsent), _) if !is_new => request = unsent,
+                (unsent, error) => return Err(Failure { error, unsent }),
             }
         }
     }
@@ -201,34 +206,34 @@ impl OriginPool {
         upgrades: bool,
     ) -> Result<(Sender, bool), OriginError> {
         let shares = self.tls.as_ref().is_some_and(|trust| trust.http2.is_some()) && !upgrades;
-        let kept = || self.take_shared(repeatable).filter(|_| shares);
-        if let Some(sender) = kept().or_else(|| self.take_idle(repeatable)) {
+        let now = || self.clock.now().mono;
+        let shared = || self.shared.take(repeatable, now()).filter(|_| shares).map(Sender::Http2);
+        if let Some(sender) = shared().or_else(|| self.take_idle(repeatable)) {
             return Ok((sender, false));
         }
-        if !shares || self.shared.is_refused.load(Relaxed) {
-            return Ok((self.connect(shares).await?, true));
+        if !shares {
+            return Ok((self.connect(false).await?, true));
         }
-        let _connecting = self.shared.connecting.lock().await;
-        if let Some(sender) = kept() {
+        let _turn = self.shared.turn().await;
+        if let Some(sender) = shared() {
             return Ok((sender, false));
         }
-        let sender = self.connect(shares).await?;
-        let copy = sender.share().map(|sender| (sender, self.clock.now().mono));
-        self.shared.is_refused.store(copy.is_none(), Relaxed);
-        *self.shared.sender.lock().unwrap_or_else(PoisonError::into_inner) = copy;
+        let sender = self.connect(true).await?;
+        match &sender {
+            Sender::Http2(connection) => self.shared.chose(Some(connection), now()),
+            Sender::Http1(_) => self.shared.chose(None, now()),
+        }
         Ok((sender, true))
     }
 
-    /// The connection by HTTP/2, if there is one that may take this request.
-    fn take_shared(&self, repeatable: bool) -> Option<Sender> {
-        let now = self.clock.now().mono;
-        let mut shared = self.shared.sender.lock().unwrap_or_else(PoisonError::into_inner);
-        let (sender, used) = shared.as_mut()?;
-        if sender.is_closed() || !repeatable && now.since(*used) >= JUST_USED {
-            return None;
+    /// What was not taken, or not answered in time, is no better served by the same connection.
+    fn leave_if_over(&self, sender: &Sender, failed: &(Option<Request<Question>>, OriginError)) {
+        use OriginError::{Refused, TimedOut};
+        if let Sender::Http2(connection) = sender
+            && (failed.0.is_some() || matches!(failed.1, Refused | TimedOut(_)))
+        {
+            self.shared.forget(connection);
         }
-        *used = now;
-        sender.share()
     }
 
     /// Waits for an answer as long as parts of the request go, and `answer_timeout` after the last.
@@ -302,7 +307,7 @@ impl OriginPool {
                 continue;
             }
             if repeatable || now.since(last.since) < JUST_USED {
-                return Some(last.loan.sender);
+                return Some(Sender::Http1(last.sender));
             }
             idle.push(last);
             return None;
@@ -313,22 +318,22 @@ impl OriginPool {
     /// The answer has passed whole: the connection can serve again.
     pub(crate) fn put_back(&self, loan: Loan) {
         let since = self.clock.now().mono;
-        if loan.sender.share().is_some() {
-            // Others use it too.
-            return;
-        }
+        let Loan { sender, keeps } = loan;
+        let sender = match sender {
+            Sender::Http1(sender) => sender,
+            Sender::Http2(connection) => return self.shared.was_used(&connection, since),
+        };
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < IDLE && !loan.sender.is_closed() {
-            idle.push(Idle { loan, since });
+        if idle.len() < IDLE && !sender.is_closed() {
+            idle.push(Idle { sender, keeps, since });
         }
     }
 
     /// Closes the idle connections: the server is about to sleep.
     pub(crate) fn close_idle(&self) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        *self.shared.sender.lock().unwrap_or_else(PoisonError::into_inner) = None;
         // Another server may come up.
-        self.shared.is_refused.store(false, Relaxed);
+        self.shared.clear();
     }
 }
 
