@@ -47,9 +47,9 @@ enum Source {
 pub(crate) enum Ends {
     /// When nothing comes any more: what breaks off is an error.
     AsItDoes,
-    /// When its length has come or the stream's end is said. By HTTP/2 a server may end a stream without an
-    /// error (`RST_STREAM` with `NO_ERROR`) when it need not read the rest of the request: if there was no
-    /// rest, it was broken off.
+    /// When its length has come or the stream's end was said. By HTTP/2 what breaks off is no error if the
+    /// server says so (`RST_STREAM` with `NO_ERROR`, for a request of which it wants no more): hyper ends the
+    /// body then, whether or not the answer had come to its end.
     BySaying,
 }
 

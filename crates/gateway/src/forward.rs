@@ -268,11 +268,7 @@ impl Forwarding<'_> {
             let times = Times { requested, received: self.now() };
             let limit = self.gateway.config.limits.origin_timeout;
             let response = response.map(|body| {
-                let ends = if loan.is_http2() && sending.is_whole() {
-                    Ends::BySaying
-                } else {
-                    Ends::AsItDoes
-                };
+                let ends = if loan.is_http2() { Ends::BySaying } else { Ends::AsItDoes };
                 let body = Answer::of_origin(body, ends, &self.gateway.clock, limit);
                 if exchange.seat().is_none() {
                     return body;
@@ -546,6 +542,10 @@ impl Forwarding<'_> {
             (OriginError::Unreachable(..), Some(unsent)) => {
                 let (kept, rest) = unsent.into_body().into_parts();
                 NotForwarded::Unreachable(Spool::resumed(kept, rest))
+            }
+            (OriginError::Broken(_), Some(unsent)) => {
+                let (kept, rest) = unsent.into_body().into_parts();
+                NotForwarded::Broken(Spool::resumed(kept, rest))
             }
             // The server went away under the request. Who asked may ask again without harm.
             (OriginError::Broken(_), _) if repeatable => {

@@ -54,8 +54,8 @@ pub(crate) enum OriginError {
     /// The connection broke, or the answer was no HTTP. The request may have been acted upon.
     #[error("the connection to the server broke: {0}")]
     Broken(#[source] hyper::Error),
-    /// It closed the connection, or refused, before it took the request: that was not acted upon.
-    #[error("the server did not take the request any more")]
+    /// It took the request not, and did not act upon it: it had too many, or was about to end.
+    #[error("the server refused to take the request")]
     Refused,
     /// It did not begin to answer in time.
     #[error("the server did not answer within {0:?}")]
@@ -185,6 +185,9 @@ impl OriginPool {
             let sent = self.patiently(sender.send(request, &self.authority), sending).await;
             let failed = match sent {
                 Ok(Ok(response)) => {
+                    if let Sender::Http2(connection) = &sender {
+                        self.shared.was_used(connection, self.clock.now().mono);
+                    }
                     let keeps = announced(response.headers());
                     return Ok((response, Loan { sender, keeps }));
                 }
@@ -205,24 +208,24 @@ impl OriginPool {
         repeatable: bool,
         upgrades: bool,
     ) -> Result<(Sender, bool), OriginError> {
-        let shares = self.tls.as_ref().is_some_and(|trust| trust.http2.is_some()) && !upgrades;
+        let may_share = self.tls.as_ref().is_some_and(|trust| trust.http2.is_some()) && !upgrades;
         let now = || self.clock.now().mono;
-        let shared = || self.shared.take(repeatable, now()).filter(|_| shares).map(Sender::Http2);
-        if let Some(sender) = shared().or_else(|| self.take_idle(repeatable)) {
+        let kept = || {
+            let shared = may_share.then(|| self.shared.take(repeatable, now()));
+            shared.flatten().map(Sender::Http2)
+        };
+        if let Some(sender) = kept().or_else(|| self.take_idle(repeatable)) {
             return Ok((sender, false));
         }
-        if !shares {
+        if !may_share {
             return Ok((self.connect(false).await?, true));
         }
-        let _turn = self.shared.turn().await;
-        if let Some(sender) = shared() {
+        let turn = self.shared.turn().await;
+        if let Some(sender) = kept() {
             return Ok((sender, false));
         }
-        let sender = self.connect(true).await?;
-        match &sender {
-            Sender::Http2(connection) => self.shared.chose(Some(connection), now()),
-            Sender::Http1(_) => self.shared.chose(None, now()),
-        }
+        let connected = self.connect(true).await;
+        let sender = turn.outcome(connected, now())?;
         Ok((sender, true))
     }
 

@@ -77,14 +77,12 @@ pub(super) fn note_end(ended: hyper::Result<()>) {
     }
 }
 
-/// A server that closes a connection says which requests it has taken (RFC 9113, 6.8 and 8.7): the others
-/// were not acted upon.
+/// A request that the server refuses it has not acted upon (RFC 9113, 8.7). What else ended with its
+/// connection may have reached it, whatever the `GOAWAY` said: hyper does not tell what it had sent by then.
 fn why_not_answered(error: hyper::Error) -> OriginError {
     let source = std::error::Error::source(&error);
     let refused = source.and_then(|it| it.downcast_ref::<h2::Error>()).is_some_and(|it| {
-        let leaves = it.is_go_away() && it.reason() == Some(h2::Reason::NO_ERROR);
-        let refuses = it.is_reset() && it.reason() == Some(h2::Reason::REFUSED_STREAM);
-        it.is_remote() && (leaves || refuses)
+        it.is_remote() && it.is_reset() && it.reason() == Some(h2::Reason::REFUSED_STREAM)
     });
     if refused { OriginError::Refused } else { OriginError::Broken(error) }
 }

@@ -4,15 +4,17 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use nightwatt_model::time::Mono;
 
-use super::sender::note_end;
-use super::{JUST_USED, Stream};
+use tokio::sync::MutexGuard;
+
+use super::sender::{Sender, note_end};
+use super::{JUST_USED, OriginError, Stream};
 use crate::body::Question;
 
 /// Requests at once on one connection, unless the server allows fewer: what is beyond would wait in it,
@@ -30,7 +32,7 @@ const HEADS: u32 = 400 << 10;
 /// While it is asked something, a server that is silent for so long is asked whether it is there (`PING`),
 /// and has so long to say so.
 const ASKED_AFTER: Duration = Duration::from_secs(10);
-const SAYS_WITHIN: Duration = Duration::from_secs(5);
+const SAYS_WITHIN: Duration = Duration::from_secs(20);
 
 /// One connection. References to it are requests that are under way on it.
 pub(super) struct Connection {
@@ -76,6 +78,37 @@ pub(super) struct Shared {
     connecting: tokio::sync::Mutex<()>,
     /// The server chose HTTP/1.1: nobody waits for anybody.
     is_refused: AtomicBool,
+    /// How often it could not be connected to.
+    failures: AtomicUsize,
+}
+
+/// Leave to connect.
+pub(super) struct Turn<'a> {
+    shared: &'a Shared,
+    /// While there is one, others wait for what comes of it.
+    _first: Option<MutexGuard<'a, ()>>,
+}
+
+impl Turn<'_> {
+    /// What came of it: others may use it, or know that they need not wait.
+    pub(super) fn outcome(
+        self,
+        connected: Result<Sender, OriginError>,
+        now: Mono,
+    ) -> Result<Sender, OriginError> {
+        let shared = self.shared;
+        match &connected {
+            Ok(Sender::Http1(_)) => shared.is_refused.store(true, Relaxed),
+            Ok(Sender::Http2(connection)) => {
+                shared.is_refused.store(false, Relaxed);
+                shared.add(connection, now);
+            }
+            Err(_) => {
+                shared.failures.fetch_add(1, Relaxed);
+            }
+        }
+        connected
+    }
 }
 
 struct Open {
@@ -91,7 +124,7 @@ impl Open {
 }
 
 impl Shared {
-    fn open(&self) -> MutexGuard<'_, Vec<Open>> {
+    fn open(&self) -> std::sync::MutexGuard<'_, Vec<Open>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -99,18 +132,18 @@ impl Shared {
     pub(super) fn take(&self, repeatable: bool, now: Mono) -> Option<Arc<Connection>> {
         let mut open = self.open();
         open.retain(|it| !it.connection.sender.is_closed());
-        let takes = |it: &&mut Open| {
+        let takes = |it: &&Open| {
             let most = it.connection.allowed.load(Relaxed).min(AT_ONCE);
             it.under_way() < most && (repeatable || now.since(it.used) < JUST_USED)
         };
-        let found = open.iter_mut().rev().find(takes)?;
-        found.used = now;
-        Some(Arc::clone(&found.connection))
+        open.iter().rev().find(takes).map(|it| Arc::clone(&it.connection))
     }
 
-    /// Others may use it too from now on.
-    pub(super) fn add(&self, connection: &Arc<Connection>, now: Mono) {
-        self.open().push(Open { connection: Arc::clone(connection), used: now });
+    /// Others may use it too from now on. Those that nobody uses are closed: one is enough for what comes.
+    fn add(&self, connection: &Arc<Connection>, now: Mono) {
+        let mut open = self.open();
+        open.retain(|it| it.under_way() > 0);
+        open.push(Open { connection: Arc::clone(connection), used: now });
     }
 
     /// Something came of it just now.
@@ -132,24 +165,12 @@ impl Shared {
         self.is_refused.store(false, Relaxed);
     }
 
-    /// Waits for somebody else who connects, if there is one. Otherwise whoever asks is the one, for as long
-    /// as this lives. Who has waited connects without: if the server is dead, not one after the other.
-    pub(super) async fn turn(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
-        if self.is_refused.load(Relaxed) {
-            return None;
-        }
-        if let Ok(turn) = self.connecting.try_lock() {
-            return Some(turn);
-        }
-        drop(self.connecting.lock().await);
-        None
-    }
-
-    /// What the server chose.
-    pub(super) fn chose(&self, connection: Option<&Arc<Connection>>, now: Mono) {
-        self.is_refused.store(connection.is_none(), Relaxed);
-        if let Some(connection) = connection {
-            self.add(connection, now);
-        }
+    /// Waits for somebody else who connects, if there is one, and says who is next. If the server could not
+    /// be connected to meanwhile, nobody waits for the next attempt.
+    pub(super) async fn turn(&self) -> Turn<'_> {
+        let failures = self.failures.load(Relaxed);
+        let is_vain = || self.is_refused.load(Relaxed) || self.failures.load(Relaxed) != failures;
+        let first = if is_vain() { None } else { Some(self.connecting.lock().await) };
+        Turn { shared: self, _first: first.filter(|_| !is_vain()) }
     }
 }

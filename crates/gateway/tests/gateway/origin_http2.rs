@@ -150,6 +150,17 @@ fn many_requests_at_once_share_one_connection() {
 }
 
 #[test]
+fn more_than_a_connection_takes_get_another_one() {
+    play(Protocols::Http2, async |stage| {
+        all_at_once(stage, 150).await;
+        let mut asked = asked_by(stage);
+        asked.sort_unstable();
+        asked.dedup();
+        assert_eq!(asked.len(), 2, "{asked:?}");
+    });
+}
+
+#[test]
 fn a_server_that_speaks_only_http1_gets_a_connection_for_each_request() {
     play(Protocols::OnlyOffered, async |stage| {
         all_at_once(stage, 20).await;

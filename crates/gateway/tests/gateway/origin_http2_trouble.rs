@@ -160,6 +160,53 @@ fn an_answer_that_comes_before_the_end_of_the_request_is_whole() {
 }
 
 #[test]
+fn an_answer_that_is_broken_off_while_the_request_is_under_way_is_cut() {
+    play(awake(), 100, async |stage, told| {
+        let mut client = Client::connect(stage).await;
+        client
+            .say("POST /long HTTP/1.1\r\nHost: blog\r\nContent-Length: 1000000\r\n\r\nsome")
+            .await;
+        let mut asked = told.next().await;
+        let mut stream = asked.begins("half of it");
+        assert_eq!(client.head().await.status, 200);
+        let first = client.part().await;
+        assert!(!first.is_empty());
+        stream.send_reset(Reason::NO_ERROR);
+        let mut rest = first;
+        loop {
+            let part = client.part().await;
+            if part.is_empty() {
+                break;
+            }
+            rest.extend(part);
+        }
+        // The last chunk, which says that all is there, did not come.
+        assert!(!rest.ends_with(b"0\r\n\r\n"), "{}", String::from_utf8_lossy(&rest));
+    });
+}
+
+#[test]
+fn requests_that_take_new_connections_do_not_pile_them_up() {
+    play(awake(), 100, async |stage, told| {
+        for number in 1..=3 {
+            let mut client = stage.begin(post("/form", "")).await;
+            let asked = told.next().await;
+            assert_eq!(asked.connection, number, "the one before was not used just now");
+            asked.says("done");
+            assert_eq!(client.answer().await.status, 200);
+            let one_is_left = || told.open.load(Ordering::Relaxed) == 1;
+            watched("the end of the connection before", async {
+                while !one_is_left() {
+                    tokio::task::yield_now().await;
+                }
+            })
+            .await;
+            stage.pass(std::time::Duration::from_millis(1_100)).await;
+        }
+    });
+}
+
+#[test]
 fn what_the_server_refused_is_asked_again_whatever_it_is() {
     play(awake(), 100, async |stage, told| {
         let mut client = stage.begin(post("/order", "")).await;
@@ -204,8 +251,8 @@ fn a_connection_that_the_server_ends_finishes_what_is_under_way_and_gets_no_more
         let under_way = told.next().await;
         told.leave.notify_one();
         // It may have got another one before it was heard.
-        for _ in 0..1000 {
-            let mut client = stage.begin(post("/form", "a=b")).await;
+        for number in 0..1000 {
+            let mut client = stage.begin(get(&format!("/{number}"))).await;
             let asked = told.next().await;
             let connection = asked.connection;
             asked.says("done");
@@ -267,8 +314,10 @@ fn no_connection_gets_more_at_once_than_the_server_allows() {
 fn trailers_that_were_not_announced_are_not_passed_on() {
     play(awake(), 100, async |stage, told| {
         let mut client = Client::connect(stage).await;
-        client.say("POST /form HTTP/1.1\r\nHost: blog\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n").await;
-        client.say("3\r\na=b\r\n0\r\nX-Sum: 7\r\nX-Forwarded-For: 10.0.0.1\r\n\r\n").await;
+        client.say("POST /form HTTP/1.1\r\nHost: blog\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, Keep-Alive, Authorization\r\n\r\n").await;
+        let trailers =
+            "X-Sum: 7\r\nKeep-Alive: a\r\nAuthorization: b\r\nX-Forwarded-For: 10.0.0.1\r\n";
+        client.say(format!("3\r\na=b\r\n0\r\n{trailers}\r\n")).await;
         let mut asked = told.next().await;
         let (body, trailers) = asked.body().await;
         let trailers = trailers.unwrap_or_default();
