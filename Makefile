@@ -102,7 +102,7 @@ bench-analyze-memory:
 	@benches/analyze/memory $(ARGS)
 
 bench-front-door:
-	@tools/need rust cc bpf nginx python3 strace varnish wrk
+	@tools/need rust cc bpf nginx openssl python3 strace varnish wrk
 	@benches/front-door/run $(ARGS)
 
 bench-load:

@@ -24,7 +24,7 @@ def count(ground, server, path):
         )
         wait_for_tracer(server.pids(), strace)
         try:
-            did = load.wrk(ground.load_core, server.port_of(path), path, CONNECTIONS, SECONDS)
+            did = load.wrk(ground.load_core, server, Row(path, CONNECTIONS), SECONDS)
         finally:
             end(strace)
         server.empty_log()

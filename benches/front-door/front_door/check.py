@@ -24,8 +24,11 @@ def all_of(ground, origin, servers, say):
     from_cache(origin, servers)
     say("stored answers come without the origin, and the others do not")
     for server in servers:
-        under_load(ground, server)
-    say("each server stands the load, uses CPU time for it, and logs each request")
+        under_load(ground, server, Row(hit(16), 64))
+        if server.speaks_tls:
+            under_load(ground, server, Row(hit(16), 64, tls=True))
+            under_load(ground, server, Row(hit(1), 64, tls=True, new_connections=True))
+    say("each server stands the load, uses CPU time for it, and logs each request, by TLS too where it speaks that")
     found = measure.idle(servers, IDLE)
     require(all(row["after"]["pss_kib"] > 0 for row in found), f"no memory is seen: {found}")
     say("memory and idle connections can be measured")
@@ -58,12 +61,11 @@ def from_cache(origin, servers):
         origin.thaw()
 
 
-def under_load(ground, server):
+def under_load(ground, server, row):
     pids = server.pids()
     before = proc.cpu(pids)
     server.empty_log()
-    row = Row(hit(16), 64)
-    did = load.wrk(ground.load_core, server.port_of(row.path), row.path, row.connections, 1)
+    did = load.wrk(ground.load_core, server, row, 1)
     require(did["requests"] > 0, f"{server.name} answered nothing: {did}")
     require(not did["errors"] and not did["wrong_status"], f"{server.name}: {did}")
     require(sum(proc.cpu(pids).since(before)) > 0, f"{server.name}: its CPU time is not seen")

@@ -15,6 +15,13 @@ connections = 16384
 connections_per_client = 0
 idle_timeout = "15m"
 
+[tls]
+listen = ["127.0.0.1:{tls_port}"]
+
+[[tls.certificate]]
+chain = "{chain}"
+key = "{key}"
+
 [scenario]
 policy = "always-on"
 
@@ -69,6 +76,10 @@ http {{
 
     server {{
         listen 127.0.0.1:{port} backlog=4096;
+        listen 127.0.0.1:{tls_port} ssl backlog=4096;
+        ssl_certificate {chain};
+        ssl_certificate_key {key};
+        ssl_protocols TLSv1.2 TLSv1.3;
         proxy_http_version 1.1;
         proxy_set_header Connection "";
         proxy_set_header Host $http_host;

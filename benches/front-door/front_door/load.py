@@ -26,11 +26,13 @@ def pinned(core, arguments, limit):
     return done.stdout
 
 
-def wrk(core, port, path, connections, seconds):
+def wrk(core, server, row, seconds):
     """As fast as the server answers: requests, seconds, and what went wrong."""
-    url = f"http://127.0.0.1:{port}/{path}"
-    numbers = ["-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s"]
-    arguments = [tool("wrk"), *numbers, *headers_of("-H"), "-s", SCRIPT, url]
+    scheme, port = ("https", server.tls_port) if row.tls else ("http", server.port_of(row.path))
+    numbers = ["-t1", f"-c{row.connections}", f"-d{seconds}s", "--timeout", "10s"]
+    close = ["-H", "Connection: close"] if row.new_connections else []
+    url = f"{scheme}://127.0.0.1:{port}/{row.path}"
+    arguments = [tool("wrk"), *numbers, *headers_of("-H"), *close, "-s", SCRIPT, url]
     text = pinned(core, arguments, seconds + 60)
     return json.loads(text.partition("JSON ")[2].partition("\n")[0])
 

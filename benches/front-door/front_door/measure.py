@@ -84,7 +84,7 @@ def closed_loop(ground, server, row, seconds):
     """One server, one row, once: as fast as it goes."""
     pids, helpers = server.pids(), server.helpers()
     before, of_helpers = proc.cpu(pids), proc.cpu(helpers)
-    did = load.wrk(ground.load_core, server.port_of(row.path), row.path, row.connections, seconds)
+    did = load.wrk(ground.load_core, server, row, seconds)
     user, system = proc.cpu(pids).since(before)
     helper = sum(proc.cpu(helpers).since(of_helpers))
     server.empty_log()
@@ -109,7 +109,7 @@ def speed(ground, servers, plan, say):
     for number in range(plan.rounds):
         for row in plan.rows:
             say(f"round {number + 1} of {plan.rounds}: {row.title}")
-            able = [server for server in servers if row.path in server.paths]
+            able = [server for server in servers if row.is_for(server)]
             one = [
                 closed_loop(ground, server, row, plan.seconds) for server in order(able, number)
             ]

@@ -13,6 +13,9 @@ class Row:
 
     path: str
     connections: int
+    tls: bool = False
+    new_connections: bool = False
+    """Is each request the only one of its connection?"""
 
     @property
     def is_hit(self):
@@ -21,18 +24,24 @@ class Row:
     @property
     def title(self):
         kib = "".join(filter(str.isdigit, self.path))
-        return f"{'hit' if self.is_hit else 'miss'} {kib} KiB, {self.connections} connections"
+        by = " by TLS, a handshake each" if self.new_connections else " by TLS" if self.tls else ""
+        return f"{'hit' if self.is_hit else 'miss'} {kib} KiB{by}, {self.connections} connections"
+
+    def is_for(self, server):
+        return self.path in server.paths and (server.speaks_tls or not self.tls)
 
     @property
     def goals(self):
         """Least requests per CPU second, as multiples of a peer's; for the floor at most the CPU."""
-        if not self.is_hit:
+        if self.tls or not self.is_hit:
             return {"nginx": 1.0}
         nginx = {hit(1): 1.25, hit(16): 1.1}.get(self.path, 1.0)
         return {"nginx": nginx, "varnish": 2.5, "floor": 1.25}
 
 
 ROWS = [Row(path, n) for path in [*map(hit, SIZES), MISS] for n in CONNECTIONS]
+ROWS += [Row(path, CONNECTIONS[0], tls=True) for path in [*map(hit, SIZES), MISS]]
+ROWS += [Row(hit(1), CONNECTIONS[0], tls=True, new_connections=True)]
 
 RATES = {hit(1): 5000, hit(16): 5000, hit(256): 500, MISS: 2000}
 """Requests per second of the open loop: well below what the slowest of them can do on one core."""

@@ -70,6 +70,15 @@ class Ground:
         cores = sorted(os.sched_getaffinity(0))
         self.server_core, self.load_core = cores[0], cores[-1]
         self.origin_port = free_port()
+        self.chain, self.key = self.folder / "chain.pem", self.folder / "key.pem"
+        self.certify()
+
+    def certify(self):
+        """A certificate of P-256, as authorities give them now, for all that speak TLS."""
+        request = [tool("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
+        request += ["-nodes", "-days", "30", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+        files = ["-keyout", self.key, "-out", self.chain]
+        subprocess.run([*request, *files], check=True, capture_output=True)
 
     def start(self, arguments, name, core):
         """Starts a program on one core; what it says goes to a file."""
@@ -88,6 +97,7 @@ class Server:
 
     name = ""
     paths = PATHS
+    speaks_tls = False
     speed_only = False
     """Is there only to be compared by speed?"""
     log = None
@@ -97,7 +107,7 @@ class Server:
 
     def __init__(self, ground):
         self.ground = ground
-        self.port = free_port()
+        self.port, self.tls_port = free_port(), free_port()
         self.process = None
         self.folder = ground.folder / self.name
         self.folder.mkdir(parents=True)
@@ -118,6 +128,9 @@ class Server:
         return text.format(
             **more,
             port=self.port,
+            tls_port=self.tls_port,
+            chain=self.ground.chain,
+            key=self.ground.key,
             origin=self.ground.origin_port,
             folder=self.folder,
             nofile=self.ground.nofile,
@@ -165,6 +178,7 @@ class Server:
 
 class Nightwatt(Server):
     name = "nightwatt"
+    speaks_tls = True
 
     def configure(self):
         self.log = self.folder / "access.log"
@@ -181,6 +195,7 @@ class Nightwatt(Server):
 
 class Nginx(Server):
     name = "nginx"
+    speaks_tls = True
     choices = configs.NGINX_AS_ADVISED
 
     def configure(self):

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming as FromOrigin;
 use nightwatt_clock::Clock;
@@ -38,8 +38,19 @@ pub(crate) struct Answer {
 
 enum Source {
     Whole(Option<Bytes>),
-    Origin(FromOrigin, Silence),
+    Origin(FromOrigin, Ends, Silence),
     Ahead(Ahead),
+}
+
+/// When an answer of the server's is whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// When nothing comes any more: what breaks off is an error.
+    AsItDoes,
+    /// When its length has come or the stream's end was said. By HTTP/2 what breaks off is no error if the
+    /// server says so (`RST_STREAM` with `NO_ERROR`, for a request of which it wants no more): hyper ends the
+    /// body then, whether or not the answer had come to its end.
+    BySaying,
 }
 
 impl Answer {
@@ -53,8 +64,8 @@ impl Answer {
     }
 
     /// The server's answer. It is given up when nothing comes for `limit`.
-    pub(crate) fn of_origin(body: FromOrigin, clock: &Clock, limit: Duration) -> Self {
-        Self { source: Source::Origin(body, Silence::new(clock, limit)), watcher: None }
+    pub(crate) fn of_origin(body: FromOrigin, ends: Ends, clock: &Clock, limit: Duration) -> Self {
+        Self { source: Source::Origin(body, ends, Silence::new(clock, limit)), watcher: None }
     }
 
     /// The same, but read from the server as fast as it comes, up to [`AHEAD`](ahead::AHEAD) before the client reads:
@@ -103,7 +114,10 @@ impl http_body::Body for Answer {
         let this = self.get_mut();
         let frame = match &mut this.source {
             Source::Whole(bytes) => bytes.take().map(|bytes| Ok(Frame::data(bytes))),
-            Source::Origin(body, silence) => match Pin::new(body).poll_frame(cx) {
+            Source::Origin(body, ends, silence) => match Pin::new(&mut *body).poll_frame(cx) {
+                Poll::Ready(None) if *ends == Ends::BySaying && !has_ended(body) => {
+                    Some(Err(BrokenOff.into()))
+                }
                 Poll::Ready(frame) => {
                     silence.broken();
                     frame.map(|frame| frame.map_err(Into::into))
@@ -141,7 +155,7 @@ impl http_body::Body for Answer {
             Source::Whole(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64)
             }
-            Source::Origin(body, _) => body.size_hint(),
+            Source::Origin(body, ..) => body.size_hint(),
             Source::Ahead(ahead) => ahead.left.map_or_else(SizeHint::new, SizeHint::with_exact),
         }
     }
@@ -151,11 +165,20 @@ impl Source {
     fn is_end(&self) -> bool {
         match self {
             Self::Whole(bytes) => bytes.is_none(),
-            Self::Origin(body, _) => body.is_end_stream(),
+            Self::Origin(body, ..) => body.is_end_stream(),
             Self::Ahead(ahead) => ahead.left == Some(0),
         }
     }
 }
+
+fn has_ended(body: &FromOrigin) -> bool {
+    body.is_end_stream() || body.size_hint().exact() == Some(0)
+}
+
+/// The server broke its answer off, though without an error.
+#[derive(Debug, thiserror::Error)]
+#[error("the server broke its answer off")]
+struct BrokenOff;
 
 /// A limit is kept by what comes just in time.
 pub(crate) const JUST_AFTER: Duration = Duration::from_millis(1);
@@ -270,6 +293,8 @@ pub(crate) struct Question {
     rest: Option<Incoming>,
     /// Trailers that were spooled: then there is no rest.
     trailers: Option<HeaderMap>,
+    /// The only trailers that are passed on, if not all are.
+    named_trailers: Option<Vec<HeaderName>>,
     /// Bytes that may still come.
     allowed: u64,
     sending: Arc<Sending>,
@@ -287,6 +312,20 @@ pub(crate) struct Kept {
 #[error("the request's body is larger than the limit")]
 struct TooLarge;
 
+/// Of trailers only those with these names.
+fn only(named: &[HeaderName], frame: Frame<Bytes>) -> Frame<Bytes> {
+    match frame.into_trailers() {
+        Ok(mut trailers) => {
+            let others = trailers.keys().filter(|name| !named.contains(name));
+            for name in others.cloned().collect::<Vec<_>>() {
+                trailers.remove(name);
+            }
+            Frame::trailers(trailers)
+        }
+        Err(frame) => frame,
+    }
+}
+
 impl Question {
     /// What is spooled, then `rest`; `allowed` bytes in all.
     pub(crate) fn new(
@@ -296,7 +335,8 @@ impl Question {
         sending: &Arc<Sending>,
     ) -> Self {
         let sending = Arc::clone(sending);
-        let question = Self { spooled: parts.into(), rest, trailers, allowed, sending };
+        let spooled = parts.into();
+        let question = Self { spooled, rest, trailers, named_trailers: None, allowed, sending };
         // A body that has ended before it begins is never polled.
         question.note_end(false);
         question
@@ -306,6 +346,11 @@ impl Question {
         if ended || http_body::Body::is_end_stream(self) {
             self.sending.whole.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Passes no other trailers on.
+    pub(crate) fn keep_trailers(&mut self, named: Vec<HeaderName>) {
+        self.named_trailers = Some(named);
     }
 
     /// What was spooled, and the rest: for a request that was not sent.
@@ -344,6 +389,10 @@ impl http_body::Body for Question {
             this.sending.too_slow.store(too_slow, Ordering::Relaxed);
             this.sending.broken.store(true, Ordering::Relaxed);
         }
+        let frame = match &this.named_trailers {
+            Some(named) => frame.map(|it| it.map(|it| only(named, it))),
+            None => frame,
+        };
         this.sending.goes_on();
         this.note_end(frame.is_none() || matches!(&frame, Some(Ok(frame)) if frame.is_trailers()));
         Poll::Ready(frame)

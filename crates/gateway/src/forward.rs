@@ -17,7 +17,7 @@ use nightwatt_httpcache::{
 };
 use nightwatt_model::policy::admission::ClientClass;
 
-use crate::body::{Answer, Kept, Sending, Watcher};
+use crate::body::{Answer, Ends, Kept, Sending, Watcher};
 use crate::facts::Facts;
 use crate::flights::Flight;
 use crate::gateway::Gateway;
@@ -232,7 +232,7 @@ impl Forwarding<'_> {
         loop {
             let sending = Sending::new(&self.gateway.clock, Arc::clone(&exchange));
             let repeatable = spool.is_whole() && self.parts.method.is_idempotent();
-            let copy = repeatable.then(|| spool.kept.clone());
+            let copy = spool.is_whole().then(|| spool.kept.clone());
             let (request, validating) = self.question(spool, validates, &sending);
             let ticket = self.ticket();
             let origin = Arc::clone(exchange.seat().map_or(&self.site().origin, Seat::origin));
@@ -244,14 +244,14 @@ impl Forwarding<'_> {
                     if let Some(seat) = exchange.seat() {
                         seat.failed(&failure.error);
                     }
-                    return Err(self.failed(failure, copy, &sending));
+                    return Err(self.failed(failure, (copy, repeatable), &sending));
                 }
                 None => return Err(NotForwarded::Broken(Spool::again(copy.unwrap_or_default()))),
             };
             if let Some(seat) = exchange.seat() {
                 seat.answered();
             }
-            if let Some(copy) = copy {
+            if let Some(copy) = copy.filter(|_| repeatable) {
                 let unmatched = validating
                     && response.status() == StatusCode::NOT_MODIFIED
                     && self.confirmed(response.headers()).is_none();
@@ -268,7 +268,8 @@ impl Forwarding<'_> {
             let times = Times { requested, received: self.now() };
             let limit = self.gateway.config.limits.origin_timeout;
             let response = response.map(|body| {
-                let body = Answer::of_origin(body, &self.gateway.clock, limit);
+                let ends = if loan.is_http2() { Ends::BySaying } else { Ends::AsItDoes };
+                let body = Answer::of_origin(body, ends, &self.gateway.clock, limit);
                 if exchange.seat().is_none() {
                     return body;
                 }
@@ -504,8 +505,14 @@ impl Forwarding<'_> {
         Some(from_store(&request, &found.object, self.now(), &status))
     }
 
-    /// Nothing came back from the server. `copy` is the body, if that was kept.
-    fn failed(&self, failure: Failure, copy: Option<Kept>, sending: &Sending) -> NotForwarded {
+    /// Nothing came back from the server. `copy` is the body, if that was kept; `repeatable`: may it be
+    /// sent again even if the server acted upon it?
+    fn failed(
+        &self,
+        failure: Failure,
+        (copy, repeatable): (Option<Kept>, bool),
+        sending: &Sending,
+    ) -> NotForwarded {
         if sending.is_too_large() {
             let text = "The request's body is larger than this site accepts.";
             return NotForwarded::Answer(crate::answers::sentence(
@@ -524,15 +531,31 @@ impl Forwarding<'_> {
             return NotForwarded::Answer(crate::answers::sentence(StatusCode::BAD_REQUEST, text));
         }
         let Failure { error, unsent } = failure;
+        if matches!(error, OriginError::Refused)
+            && let Some(copy) = copy
+        {
+            tracing::debug!(site = %self.site().name, id = %self.facts.id, %error, "asked again");
+            return NotForwarded::Broken(Spool::again(copy));
+        }
         tracing::warn!(site = %self.site().name, id = %self.facts.id, %error, "the server failed");
         match (&error, unsent) {
             (OriginError::Unreachable(..), Some(unsent)) => {
                 let (kept, rest) = unsent.into_body().into_parts();
                 NotForwarded::Unreachable(Spool::resumed(kept, rest))
             }
+            (OriginError::Broken(_), Some(unsent)) => {
+                let (kept, rest) = unsent.into_body().into_parts();
+                NotForwarded::Broken(Spool::resumed(kept, rest))
+            }
             // The server went away under the request. Who asked may ask again without harm.
-            (OriginError::Broken(_), _) if copy.is_some() => {
+            (OriginError::Broken(_), _) if repeatable => {
                 NotForwarded::Broken(Spool::again(copy.unwrap_or_default()))
+            }
+            (OriginError::Refused, _) => {
+                let text =
+                    "The server did not take the request. It was not acted upon: send it again.";
+                let (status, after) = (StatusCode::SERVICE_UNAVAILABLE, Duration::from_secs(1));
+                NotForwarded::Answer(crate::answers::later(status, after, text))
             }
             (OriginError::Exhausted(_), _) => {
                 let text = "The proxy has no connection to spare just now.";

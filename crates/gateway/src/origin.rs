@@ -1,15 +1,17 @@
 //! Connections to the server behind.
 
+mod sender;
+mod shared;
 mod stream;
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use http::header::UPGRADE;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
+use hyper::client::conn::http1::SendRequest;
 use nightwatt_clock::Clock;
 use nightwatt_model::time::Mono;
 use nightwatt_power::{ConfigError, probe, tls};
@@ -19,9 +21,12 @@ use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use self::sender::Sender;
+use self::shared::Shared;
 pub(crate) use self::stream::Stream;
 use crate::body::{JUST_AFTER, Question, Sending};
 use crate::config::{Limits, Origin, OriginTls};
+use crate::tls::{HTTP1, HTTP2};
 
 /// Idle connections kept. So many come about only if as many requests were under way at once; the
 /// server closes those that it does not want to keep.
@@ -49,6 +54,9 @@ pub(crate) enum OriginError {
     /// The connection broke, or the answer was no HTTP. The request may have been acted upon.
     #[error("the connection to the server broke: {0}")]
     Broken(#[source] hyper::Error),
+    /// It took the request not, and did not act upon it: it had too many, or was about to end.
+    #[error("the server refused to take the request")]
+    Refused,
     /// It did not begin to answer in time.
     #[error("the server did not answer within {0:?}")]
     TimedOut(Duration),
@@ -68,17 +76,24 @@ impl From<OriginError> for Failure {
     }
 }
 
-type Sender = SendRequest<Question>;
-
 /// A pool of connections to one server.
 pub(crate) struct OriginPool {
     authority: String,
     /// Whom it must be, if it speaks TLS.
-    tls: Option<(TlsConnector, ServerName<'static>)>,
+    tls: Option<Trust>,
     connect_timeout: Duration,
     answer_timeout: Duration,
     clock: Clock,
     idle: Mutex<Vec<Idle>>,
+    shared: Shared,
+}
+
+/// Whom a server must be.
+struct Trust {
+    name: ServerName<'static>,
+    http1: TlsConnector,
+    /// If it may speak HTTP/2.
+    http2: Option<TlsConnector>,
 }
 
 /// A connection on loan. Give it [`back`](OriginPool::put_back) when the answer has passed.
@@ -88,9 +103,17 @@ pub(crate) struct Loan {
     keeps: Option<Duration>,
 }
 
-/// A connection that waits for its next request.
+impl Loan {
+    /// Was the request sent by HTTP/2?
+    pub(crate) const fn is_http2(&self) -> bool {
+        matches!(self.sender, Sender::Http2(_))
+    }
+}
+
+/// A connection by HTTP/1.1 that waits for its next request.
 struct Idle {
-    loan: Loan,
+    sender: SendRequest<Question>,
+    keeps: Option<Duration>,
     since: Mono,
 }
 
@@ -98,7 +121,7 @@ impl Idle {
     /// Closed, or about to be closed by the server.
     fn has_ended(&self, now: Mono) -> bool {
         let idle = now.since(self.since) + BEFORE_ITS_END;
-        self.loan.sender.is_closed() || self.loan.keeps.is_some_and(|keeps| idle >= keeps)
+        self.sender.is_closed() || self.keeps.is_some_and(|keeps| idle >= keeps)
     }
 }
 
@@ -126,7 +149,7 @@ impl OriginPool {
         clock: &Clock,
     ) -> Result<Self, ConfigError> {
         let default = OriginTls::default();
-        let tls = origin.by_tls.then(|| connector(origin, tls.unwrap_or(&default)));
+        let tls = origin.by_tls.then(|| trust(origin, tls.unwrap_or(&default)));
         Ok(Self {
             authority: origin.authority.clone(),
             tls: tls.transpose()?,
@@ -134,6 +157,7 @@ impl OriginPool {
             answer_timeout: limits.origin_timeout,
             clock: clock.clone(),
             idle: Mutex::default(),
+            shared: Shared::default(),
         })
     }
 
@@ -148,32 +172,70 @@ impl OriginPool {
         repeatable: bool,
     ) -> Result<(Response<Incoming>, Loan), Failure> {
         loop {
-            let kept = self.take_idle(repeatable);
-            let is_new = kept.is_none();
-            let mut sender = match kept {
-                Some(sender) => sender,
-                None => match self.connect().await {
-                    Ok(sender) => sender,
-                    Err(error) => return Err(Failure { error, unsent: Some(request) }),
-                },
+            // What is to become another protocol cannot by HTTP/2.
+            let upgrades = request.headers().contains_key(UPGRADE);
+            let (mut sender, is_new) = match self.obtain(repeatable, upgrades).await {
+                Ok(obtained) => obtained,
+                Err(error) => return Err(Failure { error, unsent: Some(request) }),
             };
             let ready = self.clock.timeout(self.connect_timeout, sender.ready()).await;
             if !matches!(ready, Ok(Ok(()))) && !is_new {
                 continue;
             }
-            match self.patiently(sender.try_send_request(request), sending).await? {
-                Ok(response) => {
+            let sent = self.patiently(sender.send(request, &self.authority), sending).await;
+            let failed = match sent {
+                Ok(Ok(response)) => {
+                    if let Sender::Http2(connection) = &sender {
+                        self.shared.was_used(connection, self.clock.now().mono);
+                    }
                     let keeps = announced(response.headers());
                     return Ok((response, Loan { sender, keeps }));
                 }
-                Err(mut failure) => match failure.take_message() {
-                    Some(unsent) if !is_new => request = unsent,
-                    unsent => {
-                        let error = OriginError::Broken(failure.into_error());
-                        return Err(Failure { error, unsent });
-                    }
-                },
+                Ok(Err(failed)) => failed,
+                Err(timed_out) => (None, timed_out),
+            };
+            self.leave_if_over(&sender, &failed);
+            match failed {
+                (Some(unsent), _) if !is_new => request = unsent,
+                (unsent, error) => return Err(Failure { error, unsent }),
             }
+        }
+    }
+
+    /// A connection, and whether it is a new one.
+    async fn obtain(
+        &self,
+        repeatable: bool,
+        upgrades: bool,
+    ) -> Result<(Sender, bool), OriginError> {
+        let may_share = self.tls.as_ref().is_some_and(|trust| trust.http2.is_some()) && !upgrades;
+        let now = || self.clock.now().mono;
+        let kept = || {
+            let shared = may_share.then(|| self.shared.take(repeatable, now()));
+            shared.flatten().map(Sender::Http2)
+        };
+        if let Some(sender) = kept().or_else(|| self.take_idle(repeatable)) {
+            return Ok((sender, false));
+        }
+        if !may_share {
+            return Ok((self.connect(false).await?, true));
+        }
+        let turn = self.shared.turn().await;
+        if let Some(sender) = kept() {
+            return Ok((sender, false));
+        }
+        let connected = self.connect(true).await;
+        let sender = turn.outcome(connected, now())?;
+        Ok((sender, true))
+    }
+
+    /// What was not taken, or not answered in time, is no better served by the same connection.
+    fn leave_if_over(&self, sender: &Sender, failed: &(Option<Request<Question>>, OriginError)) {
+        use OriginError::{Refused, TimedOut};
+        if let Sender::Http2(connection) = sender
+            && (failed.0.is_some() || matches!(failed.1, Refused | TimedOut(_)))
+        {
+            self.shared.forget(connection);
         }
     }
 
@@ -207,7 +269,8 @@ impl OriginPool {
         matches!(self.clock.timeout(self.connect_timeout, connecting).await, Ok(Ok(_)))
     }
 
-    async fn connect(&self) -> Result<Sender, OriginError> {
+    /// `offers`: may the server choose HTTP/2?
+    async fn connect(&self, offers: bool) -> Result<Sender, OriginError> {
         let unreachable = |error: std::io::Error| {
             if is_own_shortage(&error) {
                 return OriginError::Exhausted(error);
@@ -219,8 +282,10 @@ impl OriginPool {
             let _ = stream.set_nodelay(true);
             match &self.tls {
                 None => Ok(Stream::Plain(stream)),
-                Some((connector, name)) => {
-                    let secured = connector.connect(name.clone(), stream).await;
+                Some(trust) => {
+                    let connector = trust.http2.as_ref().filter(|_| offers);
+                    let connector = connector.unwrap_or(&trust.http1);
+                    let secured = connector.connect(trust.name.clone(), stream).await;
                     let secured = secured.map_err(|error| match why_not(&error) {
                         Some(why) => OriginError::Distrusted(self.authority.clone(), why),
                         None => unreachable(error),
@@ -233,14 +298,7 @@ impl OriginPool {
             Ok(stream) => stream?,
             Err(_) => return Err(unreachable(std::io::ErrorKind::TimedOut.into())),
         };
-        let (sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(OriginError::Broken)?;
-        tokio::spawn(async move {
-            if let Err(error) = connection.with_upgrades().await {
-                tracing::debug!(%error, "a connection to the server ended");
-            }
-        });
-        Ok(sender)
+        Sender::over(stream).await.map_err(OriginError::Broken)
     }
 
     fn take_idle(&self, repeatable: bool) -> Option<Sender> {
@@ -252,7 +310,7 @@ impl OriginPool {
                 continue;
             }
             if repeatable || now.since(last.since) < JUST_USED {
-                return Some(last.loan.sender);
+                return Some(Sender::Http1(last.sender));
             }
             idle.push(last);
             return None;
@@ -263,27 +321,36 @@ impl OriginPool {
     /// The answer has passed whole: the connection can serve again.
     pub(crate) fn put_back(&self, loan: Loan) {
         let since = self.clock.now().mono;
+        let Loan { sender, keeps } = loan;
+        let sender = match sender {
+            Sender::Http1(sender) => sender,
+            Sender::Http2(connection) => return self.shared.was_used(&connection, since),
+        };
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < IDLE && !loan.sender.is_closed() {
-            idle.push(Idle { loan, since });
+        if idle.len() < IDLE && !sender.is_closed() {
+            idle.push(Idle { sender, keeps, since });
         }
     }
 
     /// Closes the idle connections: the server is about to sleep.
     pub(crate) fn close_idle(&self) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        // Another server may come up.
+        self.shared.clear();
     }
 }
 
-fn connector(
-    origin: &Origin,
-    tls: &OriginTls,
-) -> Result<(TlsConnector, ServerName<'static>), ConfigError> {
-    let mut trust = ClientConfig::clone(&*tls.trust()?);
-    trust.alpn_protocols = vec![b"http/1.1".to_vec()];
+fn trust(origin: &Origin, tls: &OriginTls) -> Result<Trust, ConfigError> {
+    let trust = tls.trust()?;
+    let connector = |protocols: &[&[u8]]| {
+        let mut trust = ClientConfig::clone(&trust);
+        trust.alpn_protocols = protocols.iter().map(|it| it.to_vec()).collect();
+        TlsConnector::from(Arc::new(trust))
+    };
     let name = tls.name.as_deref().unwrap_or(origin.host()).to_owned();
     let name = ServerName::try_from(name).map_err(|error| ConfigError::Tls(error.to_string()))?;
-    Ok((TlsConnector::from(Arc::new(trust)), name))
+    let http2 = tls.http2.then(|| connector(&[HTTP2, HTTP1]));
+    Ok(Trust { name, http1: connector(&[HTTP1]), http2 })
 }
 
 /// Why a handshake failed, if it was not for the connection.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, VIA,
+    AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
+    CONTENT_TYPE, COOKIE, EXPECT, HOST, MAX_FORWARDS, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING,
+    UPGRADE, VIA,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
@@ -129,15 +131,39 @@ pub(crate) fn asks_to_upgrade(parts: &Parts) -> bool {
         && listed.map(<[u8]>::trim_ascii).any(|it| it.eq_ignore_ascii_case(b"upgrade"))
 }
 
+/// What says whom a request is from, or how a message is framed, read or let in.
+const OF_THE_HEAD: [HeaderName; 20] = [
+    AUTHORIZATION,
+    CACHE_CONTROL,
+    CONNECTION,
+    CONTENT_ENCODING,
+    CONTENT_LENGTH,
+    CONTENT_RANGE,
+    CONTENT_TYPE,
+    COOKIE,
+    EXPECT,
+    HOST,
+    HeaderName::from_static("keep-alive"),
+    MAX_FORWARDS,
+    HeaderName::from_static("proxy-connection"),
+    REQUEST_ID,
+    SET_COOKIE,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    VIA,
+];
+
 /// The trailers that are announced, less those that no server may take for fields of the head: who
-/// adds trailers to the head would believe them. (hyper keeps back those that frame a message.)
+/// adds trailers to the head would believe them. Those that say how a message is framed, read or let in
+/// are none either (RFC 9110, 6.5.1): hyper keeps them back by HTTP/1.1 only.
 fn announced(headers: &HeaderMap) -> Option<HeaderValue> {
-    let of_the_head = [CONNECTION, COOKIE, EXPECT, UPGRADE, VIA, REQUEST_ID];
     let names = headers.get_all(TRAILER).iter().filter_map(|value| value.to_str().ok());
     let names = names.flat_map(|value| value.split(',')).map(str::trim);
     let harmless = |name: &&str| {
         let name = HeaderName::from_bytes(name.as_bytes());
-        let known = [&of_the_head[..], &OF_PROXIES, &SCHEMES];
+        let known = [&OF_THE_HEAD[..], &OF_PROXIES, &SCHEMES];
         name.is_ok_and(|name| !known.iter().any(|names| names.contains(&name)))
     };
     let names: Vec<&str> = names.filter(harmless).collect();

@@ -32,8 +32,8 @@ use crate::config::{CertificateConfig, TlsConfig};
 use crate::status::TlsStatus;
 
 /// What is spoken within TLS, by its names in ALPN.
-const HTTP2: &[u8] = b"h2";
-const HTTP1: &[u8] = b"http/1.1";
+pub(crate) const HTTP2: &[u8] = b"h2";
+pub(crate) const HTTP1: &[u8] = b"http/1.1";
 
 /// TLS at all addresses of `[tls]`.
 pub(crate) struct Tls {

@@ -84,6 +84,9 @@ pub struct OriginTls {
     pub fingerprint: Option<Fingerprint>,
     /// Its certificate is for this name, and it is asked for by it (SNI), instead of the host of `origin`.
     pub name: Option<String>,
+    /// May it be asked by HTTP/2, if it offers that?
+    #[serde(default)]
+    pub http2: bool,
     /// False: whoever answers is believed. Who is between can then read and change everything.
     #[serde(default = "super::yes")]
     pub verify: bool,
@@ -91,7 +94,7 @@ pub struct OriginTls {
 
 impl Default for OriginTls {
     fn default() -> Self {
-        Self { ca: None, fingerprint: None, name: None, verify: true }
+        Self { ca: None, fingerprint: None, name: None, http2: false, verify: true }
     }
 }
 

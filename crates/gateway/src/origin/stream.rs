@@ -8,6 +8,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
+use crate::tls::HTTP2;
+
 /// What is written to a server, and read from it.
 pub(crate) enum Stream {
     Plain(TcpStream),
@@ -15,6 +17,14 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
+    /// Was HTTP/2 agreed upon?
+    pub(super) fn is_http2(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Tls(stream) => stream.get_ref().1.alpn_protocol() == Some(HTTP2),
+        }
+    }
+
     /// What is below.
     pub(crate) fn tcp(&self) -> &TcpStream {
         match self {

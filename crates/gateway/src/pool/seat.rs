@@ -83,7 +83,7 @@ impl Seat {
     /// twice, is out of the pool until it answers.
     pub(crate) fn failed(&self, error: &OriginError) {
         match error {
-            OriginError::Exhausted(_) => return,
+            OriginError::Exhausted(_) | OriginError::Refused => return,
             // It may just be busy: the look tells, or the next one that is not let in.
             OriginError::Unreachable(_, error)
                 if error.kind() == ErrorKind::TimedOut && !self.at().shuts_out_again() => {}

@@ -24,6 +24,8 @@ mod metering;
 mod metrics;
 mod operator;
 mod origin;
+mod origin_http2;
+mod origin_http2_trouble;
 mod origin_tls;
 mod passing;
 mod passthrough;

@@ -77,16 +77,7 @@ impl Made {
     }
 
     fn serve_as(&self, name: Option<&str>, listener: std::net::TcpListener, server: SocketAddr) {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let chain = CertificateDer::from_pem_file(self.chain()).unwrap();
-        let key = PrivateKeyDer::from_pem_file(self.key()).unwrap();
-        let key = CertifiedKey::from_der(vec![chain], key, &provider).unwrap();
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_cert_resolver(Arc::new(Known { name: name.map(str::to_owned), key: key.into() }));
-        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let acceptor = self.acceptor(name, &[]);
         let listener = TcpListener::from_std(listener).unwrap();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -99,6 +90,21 @@ impl Made {
                 });
             }
         });
+    }
+
+    /// Ends TLS, for who asks by this name, and agrees upon one of these protocols.
+    pub(crate) fn acceptor(&self, name: Option<&str>, protocols: &[&[u8]]) -> TlsAcceptor {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let chain = CertificateDer::from_pem_file(self.chain()).unwrap();
+        let key = PrivateKeyDer::from_pem_file(self.key()).unwrap();
+        let key = CertifiedKey::from_der(vec![chain], key, &provider).unwrap();
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(Known { name: name.map(str::to_owned), key: key.into() }));
+        config.alpn_protocols = protocols.iter().map(|it| it.to_vec()).collect();
+        TlsAcceptor::from(Arc::new(config))
     }
 
     /// The site's server speaks TLS by this certificate, and is known by `told`.
