@@ -38,4 +38,5 @@ mod sampled;
 mod sleep_and_wake;
 mod tcp;
 mod tcp_where;
+mod upgrade;
 mod words;
