@@ -67,7 +67,7 @@ help:
 	@echo '                 the table of kernel functions of tcp where against three kernels (tools/vm/symbols);'
 	@echo '                 PostgreSQL compared in a guest and in a container in a guest (tools/vm/compare);'
 	@echo '                 with TCP_LAB=--short, or TCP_LAB=long: TCP connections between two guests (tools/vm/tcp)'
-	@echo 'make test-guide  the commands of docs/guide.md in a clean Debian guest with nginx (five minutes; needs Debian'"'"'s mirror)'
+	@echo 'make test-guide  the commands of docs/guide.md in a clean Debian guest with nginx (4 to 6 minutes; needs Debian'"'"'s mirror)'
 	@echo 'make test-browser'
 	@echo '                 dashboard and waiting page in Chromium, by Playwright and axe-core (ARGS=--pictures takes those of the docs)'
 	@echo 'make test-static'
