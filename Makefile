@@ -24,7 +24,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where policies fuzz fuzz-smoke lint doc licences garbage soak soak-cache soak-disk soak-pool test-browser test-vm test-static ci
+.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where policies fuzz fuzz-smoke lint doc licences garbage soak soak-cache soak-disk soak-pool test-browser test-guide test-vm test-static ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS=--open: in a browser; ARGS="--help")'
@@ -67,6 +67,7 @@ help:
 	@echo '                 the table of kernel functions of tcp where against three kernels (tools/vm/symbols);'
 	@echo '                 PostgreSQL compared in a guest and in a container in a guest (tools/vm/compare);'
 	@echo '                 with TCP_LAB=--short, or TCP_LAB=long: TCP connections between two guests (tools/vm/tcp)'
+	@echo 'make test-guide  the commands of docs/guide.md in a clean Debian guest with nginx (4 to 6 minutes; needs Debian'"'"'s mirror)'
 	@echo 'make test-browser'
 	@echo '                 dashboard and waiting page in Chromium, by Playwright and axe-core (ARGS=--pictures takes those of the docs)'
 	@echo 'make test-static'
@@ -205,6 +206,10 @@ test-vm:
 	@cargo test --locked -p nightwatt-probes --test kernel_time -- --nocapture
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/probes $(PROBE_TESTS)
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) cargo test --locked -p nightwatt-cli --test machine -- --ignored --nocapture --test-threads 1 $(ARGS)
+
+test-guide:
+	@tools/need rust cc bpf deb python3 vm
+	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/guide $(ARGS)
 
 test-browser:
 	@tools/need rust cc bpf chromium python3 node

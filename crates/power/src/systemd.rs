@@ -58,6 +58,11 @@ const COMPLAINTS: Complaints = Complaints {
              for this unit",
         ),
         (
+            "Transport endpoint is not connected",
+            "D-Bus lets in no user of `DynamicUser`: make one, as by `adduser --system --group nightwatt`, and \
+             restart the proxy",
+        ),
+        (
             "Access denied",
             "run the proxy as root, or let polkit allow its user to manage this unit",
         ),

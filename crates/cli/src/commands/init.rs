@@ -22,6 +22,9 @@ use crate::args::{InitArgs, PowerChoice};
 use crate::errors::Failure;
 use crate::output;
 
+/// The file that the unit of systemd reads.
+const OF_THE_SERVICE: &str = "/etc/nightwatt/nightwatt.toml";
+
 /// Asks, writes, and says what was written.
 pub(crate) fn run(args: &InitArgs) -> Result<ExitStatus, Failure> {
     let path = &args.output;
@@ -82,7 +85,17 @@ fn ask(args: &InitArgs, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, 
         PowerChoice::Process => ("Command line that starts it", None),
     };
     let question = format!("     {what}?");
-    let target = dialog.ask(&question, "--target", args.target.as_deref(), proposed, given)?;
+    let target =
+        dialog.ask(
+            &question,
+            "--target",
+            args.target.as_deref(),
+            proposed,
+            |text| match power {
+                PowerChoice::Systemd => given(text).map(unit),
+                _ => given(text),
+            },
+        )?;
     let power = Power { choice: power, target };
 
     let watts = "5/5  What does it draw awake and asleep, in watts? (ON,OFF)";
@@ -101,6 +114,11 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
 
 fn given(text: &str) -> Result<String, String> {
     if text.is_empty() { Err("this is needed".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+/// `nginx` is the service of that name, as it is to systemctl.
+fn unit(name: String) -> String {
+    if name.contains('.') { name } else { name + ".service" }
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
@@ -152,9 +170,15 @@ fn write(path: &Path, text: &str, over: bool) -> Result<(), Failure> {
 /// What to do now.
 fn next(draft: &Draft, name: &str) -> String {
     let key = "  nightwatt agent key -o /etc/nightwatt/agent.key   # the same file on both machines: docs/agent.md\n";
-    let key = if draft.power.choice == PowerChoice::Agent { key } else { "" };
+    let polkit = "  # as a service nightwatt is not root: polkit must let it stop and start the unit (docs/guide.md)\n";
+    let first = match draft.power.choice {
+        PowerChoice::Agent => key,
+        PowerChoice::Systemd => polkit,
+        _ => "",
+    };
+    let service = if name == OF_THE_SERVICE { "  systemctl enable --now nightwatt\n" } else { "" };
     format!(
-        "next:\n{key}  nightwatt doctor -c {name}            # is all there that it takes?\n  \
-         nightwatt serve -c {name} --observe   # see first what it would do\n"
+        "next:\n{first}  nightwatt doctor -c {name}            # is all there that it takes?\n  \
+         nightwatt serve -c {name} --observe   # see first what it would do\n{service}"
     )
 }

@@ -132,6 +132,19 @@ fn without_questions_what_is_missing_is_named() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nothing was written");
 }
 
+#[test]
+fn a_unit_needs_no_suffix_and_names_a_site_that_has_no_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let lines = "http://127.0.0.2:9\n\n\nsystemd\nnginx\n\n";
+    let output = answered(dir.path(), lines, &[]);
+    let said = told(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("polkit"), "{said}");
+    assert_eq!(written(dir.path()).site[0].name, "nginx");
+    let text = fs::read_to_string(dir.path().join("nightwatt.toml")).unwrap();
+    assert!(text.contains("unit = \"nginx.service\""), "{text}");
+}
+
 /// Any shell's words and quotes in a command line come through.
 #[test]
 fn each_kind_of_power_makes_a_configuration_that_check_takes() {

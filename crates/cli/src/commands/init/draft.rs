@@ -62,9 +62,14 @@ impl Draft {
         text + &self.power()
     }
 
-    /// The first label of the first name; else where the server is.
+    /// The first label of the first name; else that of the unit or container; else where the server is.
     fn name(&self) -> String {
-        let first = self.hosts.first().and_then(|host| host.split('.').find(|it| !it.is_empty()));
+        let target = match self.power.choice {
+            PowerChoice::Systemd | PowerChoice::Docker => Some(&self.power.target),
+            _ => None,
+        };
+        let first = self.hosts.first().or(target);
+        let first = first.and_then(|name| name.split(['.', '@']).find(|it| !it.is_empty()));
         let name = first.map_or_else(|| self.server.address.ip().to_string(), str::to_owned);
         name.replace(':', "-")
     }
