@@ -22,22 +22,30 @@ def requests(path):
             yield log.tell(), flags, sector, data
 
 
-def lose(disk, log, flushed, dice):
-    """Writes to a disk what its log has up to the last flush within `flushed` bytes, and any sectors of the rest.
+class Came:
+    """What came to a disk: up to its last flush, and after it."""
 
-    Gives the number of sectors that were left out.
-    """
+    def __init__(self, known, last):
+        self.flushed, self.unflushed = known[:last + 1], [it for it in known[last + 1:] if it[3]]
+
+
+def read(log, flushed):
+    """What the log has; no flush counts but those within its first `flushed` bytes."""
     known = list(requests(log))
-    last = max((index for index, it in enumerate(known) if it[1] & FLUSH and it[0] <= flushed), default=-1)
-    lost = 0
+    return Came(known, max((index for index, it in enumerate(known) if it[1] & FLUSH and it[0] <= flushed), default=-1))
+
+
+def lose(disk, came, dice):
+    """Writes to a disk what was flushed, and of the rest any sectors, but not all."""
+    sectors = [(sector + at // SECTOR, data[at:at + SECTOR]) for _, _, sector, data in came.unflushed
+               for at in range(0, len(data), SECTOR)]
+    # Many, few, or none.
+    kept = sorted(dice.sample(range(len(sectors)), dice.choice((0, dice.randrange(len(sectors)), len(sectors) - 1))))
     with open(disk, "r+b") as file:
-        for index, (_, _, sector, data) in enumerate(known):
-            # A request is there, is not, or is there in part.
-            chance = 1.0 if index <= last else dice.choice((0.0, 0.5, 1.0))
-            for at in range(0, len(data), SECTOR):
-                if chance == 1.0 or dice.random() < chance:
-                    file.seek(sector * SECTOR + at)
-                    file.write(data[at:at + SECTOR])
-                else:
-                    lost += 1
-    return lost
+        for _, _, sector, data in came.flushed:
+            file.seek(sector * SECTOR)
+            file.write(data)
+        for index in kept:
+            sector, data = sectors[index]
+            file.seek(sector * SECTOR)
+            file.write(data)

@@ -38,18 +38,19 @@ fn the_process_that_is_cut_off() {
     say("found", &[&[found.torn][..], &all_whole(&log)].concat());
     for round in life << 20.. {
         let (path, before) = (dice.below(PATHS), there(&log));
-        // As often it is confirmed, if it is there.
-        let known = match dice.below(5) {
-            0 => None,
-            1 => Some(whole(&log, path)),
-            _ => Some(None),
-        };
-        match known {
-            None => {
+        match dice.below(500) {
+            0 => {
+                // All of them at once.
+                say("forget", &[&[path][..], &(0..PATHS).collect::<Vec<_>>()].concat());
+                log.clear_but(NO_DAY).unwrap();
+            }
+            1..100 => {
                 say("forget", &[&[path][..], &at_risk(&log)].concat());
                 forget(&mut log, &path.to_string());
             }
-            Some(known) => {
+            chance => {
+                // One in five is confirmed, if it is there.
+                let known = (chance < 200).then(|| whole(&log, path)).flatten();
                 let (round, body) = known.unwrap_or_else(|| (round, body(path, round)));
                 say("write", &[&[path, round][..], &at_risk(&log)].concat());
                 put(&mut log, path, &body);

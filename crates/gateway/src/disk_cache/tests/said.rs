@@ -109,7 +109,8 @@ pub(super) struct Known {
     /// The round that is on the disk.
     on_disk: HashMap<u64, u64>,
     begun: Vec<Begun>,
-    is_new: bool,
+    /// Something was begun since what is there was checked.
+    is_cut: bool,
     pub(super) tally: Tally,
 }
 
@@ -131,7 +132,7 @@ impl Known {
     }
 
     fn begin(&mut self, path: u64, round: Option<u64>, at_risk: &[u64]) {
-        self.is_new = true;
+        self.is_cut = true;
         self.begun.push(Begun { path, round, at_risk: at_risk.to_vec() });
     }
 
@@ -159,16 +160,18 @@ impl Known {
             let may_go = |it: &Begun| it.path == *path || it.at_risk.contains(path);
             if !self.begun.iter().any(may_go) {
                 assert_eq!(found.get(path), Some(round), "{path} was on the disk: {self:?}");
-                self.tally.kept += 1;
+                self.tally.kept += u64::from(self.is_cut);
             }
         }
-        self.tally.cuts += u64::from(self.is_new);
-        self.tally.in_the_middle += u64::from(!self.begun.is_empty());
-        self.tally.torn += u64::from(torn > 0);
-        self.tally.found += found.len() as u64;
+        if self.is_cut {
+            self.tally.cuts += 1;
+            self.tally.in_the_middle += u64::from(!self.begun.is_empty());
+            self.tally.torn += u64::from(torn > 0);
+            self.tally.found += found.len() as u64;
+        }
         self.on_disk = found;
         self.begun.clear();
-        self.is_new = false;
+        self.is_cut = false;
     }
 }
 
