@@ -30,9 +30,11 @@ class Came:
 
 
 def read(log, flushed):
-    """What the log has; no flush counts but those within its first `flushed` bytes."""
+    """What the log has. The last flushes of all are QEMU's own, unless they are within its first `flushed` bytes."""
     known = list(requests(log))
-    return Came(known, max((index for index, it in enumerate(known) if it[1] & FLUSH and it[0] <= flushed), default=-1))
+    last = max((index for index, it in enumerate(known) if it[3]), default=-1)
+    is_guests = lambda index: known[index][0] <= flushed or index < last  # noqa: E731
+    return Came(known, max((index for index, it in enumerate(known) if it[1] & FLUSH and is_guests(index)), default=-1))
 
 
 def lose(disk, came, dice):

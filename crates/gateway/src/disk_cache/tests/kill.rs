@@ -2,6 +2,7 @@
 //! forgotten is back, and what was on the disk is there.
 
 use std::io::{BufRead, BufReader};
+use std::iter;
 use std::process::{Command, Stdio};
 
 use super::super::storage::Folder;
@@ -18,11 +19,8 @@ const LIFE: &str = "NIGHTWATT_TEST_LIFE";
 const SAID: &str = "NIGHTWATT_TEST_SAID";
 
 fn say(verb: &str, numbers: &[u64]) {
-    let mut line = format!("said {verb}");
-    for number in numbers {
-        line += &format!(" {number}");
-    }
-    println!("{line}");
+    let numbers = numbers.iter().map(u64::to_string);
+    println!("said {}", iter::once(verb.to_owned()).chain(numbers).collect::<Vec<_>>().join(" "));
     // Over a serial line: what is said first is heard before what comes next is done.
     let _ = rustix::termios::tcdrain(std::io::stdout());
 }
