@@ -13,6 +13,8 @@ PROBE_TESTS ?=
 ARCH ?= arm64
 # How long the soak takes.
 MINUTES ?= 10
+# How many guests are cut off while they write the disk cache.
+GUESTS ?= 100
 # How long the plan of the live pool takes.
 POOL_MINUTES ?= 20
 
@@ -24,7 +26,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where policies fuzz fuzz-smoke lint doc licences garbage soak soak-cache soak-disk soak-pool test-browser test-guide test-vm test-static ci
+.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where policies fuzz fuzz-smoke lint doc licences garbage soak soak-cache soak-disk soak-guests soak-pool test-browser test-guide test-vm test-static ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS=--open: in a browser; ARGS="--help")'
@@ -61,10 +63,12 @@ help:
 	@echo 'make soak        MINUTES=$(MINUTES) of mixed load while the server is killed, frozen, asleep (SOAK_SEED)'
 	@echo 'make soak-cache  a process that writes the disk cache is killed at 1,000 moments'
 	@echo 'make soak-disk   eleven processes that write 3.3 GB in every way, beside the kernel'"'"'s own books (needs root)'
+	@echo 'make soak-guests GUESTS=$(GUESTS) QEMU guests are cut off while they write the disk cache (ARGS="--seed 2")'
 	@echo 'make soak-pool   four real servers for POOL_MINUTES=$(POOL_MINUTES) beside their simulation; then drained and killed (POOL_POLICY)'
 	@echo 'make test-vm     the proxy before machines that truly suspend (QEMU guests; needs root; MACHINE_CYCLES);'
 	@echo '                 eBPF probes on other kernels, an old one and the newest (tools/vm/probes);'
 	@echo '                 the table of kernel functions of tcp where against three kernels (tools/vm/symbols);'
+	@echo '                 three guests cut off while they write the disk cache (tools/vm/cut-off);'
 	@echo '                 PostgreSQL compared in a guest and in a container in a guest (tools/vm/compare);'
 	@echo '                 with TCP_LAB=--short, or TCP_LAB=long: TCP connections between two guests (tools/vm/tcp)'
 	@echo 'make test-guide  the commands of docs/guide.md in a clean Debian guest with nginx (4 to 6 minutes; needs Debian'"'"'s mirror)'
@@ -194,6 +198,10 @@ soak-cache:
 	@tools/need rust cc
 	@cargo test --locked -p nightwatt-gateway --lib -- --ignored --exact --nocapture disk_cache::tests::kill::killed_a_thousand_times_it_leaves_what_is_whole
 
+soak-guests:
+	@tools/need rust cc python3 vm
+	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/cut-off --guests $(GUESTS) $(ARGS)
+
 soak-disk:
 	@tools/need rust cc bpf disks
 	@NIGHTWATT_DISK_SCALE=20 cargo test --locked -p nightwatt-probes --test disk
@@ -205,6 +213,7 @@ test-vm:
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/symbols
 	@cargo test --locked -p nightwatt-probes --test kernel_time -- --nocapture
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/probes $(PROBE_TESTS)
+	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/cut-off --guests 3
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) cargo test --locked -p nightwatt-cli --test machine -- --ignored --nocapture --test-threads 1 $(ARGS)
 
 test-guide:

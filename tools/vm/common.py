@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import json
 import os
 import shutil
 import subprocess
@@ -27,6 +28,17 @@ def run(*command, **options):
     if done.returncode != 0:
         raise Failure(f"`{' '.join(command)}` failed: {done.stderr.strip() or done.stdout.strip()}")
     return done.stdout
+
+
+def test_programs(package, *which):
+    """The test programs of a package, by name; cargo builds what is missing."""
+    built = run("cargo", "test", "--locked", "--no-run", "--message-format=json", "-p", package, *which, cwd=HERE)
+    found = {}
+    for line in built.splitlines():
+        message = json.loads(line)
+        if message.get("executable") and message["target"]["name"]:
+            found[message["target"]["name"]] = message["executable"]
+    return found
 
 
 @contextlib.contextmanager

@@ -108,9 +108,37 @@ def archive(tree, out):
                        input=names.encode(), stderr=subprocess.PIPE, check=True)
 
 
-def initramfs():
+def join(archives, out):
+    """One initramfs of several archives."""
+    with open(out, "wb") as whole:
+        for path in archives:
+            with open(path, "rb") as file:
+                shutil.copyfileobj(file, whole)
+            # The kernel wants the next archive on a boundary of four bytes.
+            whole.write(b"\0" * (-whole.tell() % 4))
+
+
+def libraries(program):
+    """The libraries that a program is linked with, each as `FILE:/PATH`."""
+    lines = run("ldd", program).splitlines()
+    return [f"{word}:{word}" for line in lines for word in line.split() if word.startswith("/")]
+
+
+def put(tree, pairs):
+    """Copies files and folders, each `FILE:/PATH`, into a root."""
+    for pair in pairs:
+        source, colon, target = pair.rpartition(":")
+        if not colon or not target.startswith("/"):
+            raise Failure(f"--put wants FILE:/PATH, not `{pair}`")
+        inside = os.path.join(tree, target.lstrip("/"))
+        os.makedirs(os.path.dirname(inside), exist_ok=True)
+        shutil.copytree(source, inside) if os.path.isdir(source) else shutil.copy(source, inside)
+
+
+def initramfs(name="init", wanted=EARLY_MODULES):
+    """Busybox, modules, and as first process this one of the guest's files."""
     need(kernels.BUSYBOX)
-    init = os.path.join(FILES, "init")
+    init = os.path.join(FILES, name)
 
     def make(product):
         tree = os.path.join(os.path.dirname(product), "tree")
@@ -118,12 +146,12 @@ def initramfs():
             os.makedirs(os.path.join(tree, name))
         applets(tree)
         shutil.copy(init, os.path.join(tree, "init"))
-        paths = put_modules(tree, EARLY_MODULES)
+        paths = put_modules(tree, wanted)
         with open(os.path.join(tree, "modules"), "w") as file:
             file.write("\n".join(paths) + "\n")
         archive(tree, product)
 
-    return once(f"initramfs-{digest(init, kernels.version(), BUSYBOX, str(EARLY_MODULES))}", make)
+    return once(f"initramfs-{digest(init, kernels.version(), BUSYBOX, str(wanted))}", make)
 
 
 def file_system(tree, megabytes, product):

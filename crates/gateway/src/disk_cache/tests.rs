@@ -3,6 +3,7 @@
 mod kill;
 mod memory;
 mod power_cut;
+mod said;
 mod trouble;
 
 use std::io;
