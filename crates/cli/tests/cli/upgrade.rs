@@ -14,8 +14,7 @@ use crate::harness::{House, NIGHTWATT, Plan, free_address, process};
 const RELEASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/releases");
 
 /// Kept for ten years, so that it is fresh when a later release reads it.
-const ORIGIN: &str =
-    "exec NIGHTWATT origin --listen ORIGIN --ttl 3650d --record DIR/served.tsv";
+const ORIGIN: &str = "exec NIGHTWATT origin --listen ORIGIN --ttl 3650d --record DIR/served.tsv";
 
 /// What is of a running process, and not left behind.
 const PASSING: [&str; 4] = ["cache.lock", "control.sock", "lock", "site.process.log"];
