@@ -5,13 +5,9 @@
 /// or out of its place shows.
 const PERIOD: usize = 32_749;
 
-/// At most so many bytes are read at once: of 64 KiB to 512 KiB, what took least CPU time on loopback.
+/// At most so many bytes are written or read at once: of 64 KiB to 512 KiB, what took least CPU time on
+/// loopback. It and the pattern stay in the second cache.
 pub const CHUNK: usize = 256 * 1024;
-
-/// At most so many bytes are written at once. One connection on loopback carried a fifth to a third more by
-/// 128 KiB than by 256 KiB where second caches are of 1 MiB (and no less elsewhere): what was written is read
-/// while it is in them.
-pub const WRITTEN: u64 = 128 * 1024;
 
 /// The pattern, long enough to write a chunk from any position.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use rustix::io::{Errno, writev};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use crate::pattern::{CHUNK, Pattern, WRITTEN};
+use crate::pattern::{CHUNK, Pattern};
 use crate::stream::Piece;
 
 /// How a read or write went.
@@ -36,7 +36,7 @@ pub(crate) fn write(
     piece: &Piece<'_>,
     pattern: &Pattern,
 ) -> Result<Moved, Errno> {
-    let body = pattern.from(piece.at, piece.length.min(WRITTEN));
+    let body = pattern.from(piece.at, piece.length);
     let asked = piece.head.len() + body.len();
     let written = if piece.head.is_empty() {
         send(socket, body, SendFlags::NOSIGNAL)
