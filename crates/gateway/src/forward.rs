@@ -513,22 +513,8 @@ impl Forwarding<'_> {
         (copy, repeatable): (Option<Kept>, bool),
         sending: &Sending,
     ) -> NotForwarded {
-        if sending.is_too_large() {
-            let text = "The request's body is larger than this site accepts.";
-            return NotForwarded::Answer(crate::answers::sentence(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                text,
-            ));
-        }
-        if sending.is_too_slow() {
-            let text = "The request's body did not come in time.";
-            let answer = crate::answers::sentence(StatusCode::REQUEST_TIMEOUT, text);
-            return NotForwarded::Answer(answer);
-        }
-        if sending.is_broken() {
-            tracing::debug!(site = %self.site().name, id = %self.facts.id, "a request's body broke off");
-            let text = "The request's body broke off, or is not well-formed.";
-            return NotForwarded::Answer(crate::answers::sentence(StatusCode::BAD_REQUEST, text));
+        if let Some((status, text)) = fault_of_body(sending) {
+            return NotForwarded::Answer(crate::answers::sentence(status, text));
         }
         let Failure { error, unsent } = failure;
         if matches!(error, OriginError::Refused)
@@ -580,6 +566,21 @@ impl Forwarding<'_> {
                 self.stale_instead().map_or(NotForwarded::Answer(answer), NotForwarded::Stale)
             }
         }
+    }
+}
+
+/// Why a request could not be sent to its end, if that was its client's doing.
+fn fault_of_body(sending: &Sending) -> Option<(StatusCode, &'static str)> {
+    if sending.is_too_large() {
+        let text = "The request's body is larger than this site accepts.";
+        Some((StatusCode::PAYLOAD_TOO_LARGE, text))
+    } else if sending.is_too_slow() {
+        Some((StatusCode::REQUEST_TIMEOUT, "The request's body did not come in time."))
+    } else if sending.is_broken() {
+        let text = "The request's body broke off, or is not well-formed.";
+        Some((StatusCode::BAD_REQUEST, text))
+    } else {
+        None
     }
 }
 
