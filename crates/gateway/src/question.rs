@@ -159,15 +159,19 @@ const OF_THE_HEAD: [HeaderName; 20] = [
 /// adds trailers to the head would believe them. Those that say how a message is framed, read or let in
 /// are none either (RFC 9110, 6.5.1): hyper keeps them back by HTTP/1.1 only.
 fn announced(headers: &HeaderMap) -> Option<HeaderValue> {
-    let names = headers.get_all(TRAILER).iter().filter_map(|value| value.to_str().ok());
-    let names = names.flat_map(|value| value.split(',')).map(str::trim);
     let harmless = |name: &&str| {
         let name = HeaderName::from_bytes(name.as_bytes());
         let known = [&OF_THE_HEAD[..], &OF_PROXIES, &SCHEMES];
         name.is_ok_and(|name| !known.iter().any(|names| names.contains(&name)))
     };
-    let names: Vec<&str> = names.filter(harmless).collect();
+    let names: Vec<&str> = trailer_names(headers).filter(harmless).collect();
     HeaderValue::from_str(&names.join(", ")).ok().filter(|_| !names.is_empty())
+}
+
+/// What `Trailer` names, as it is written there.
+pub(crate) fn trailer_names(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(TRAILER).into_iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(str::trim)
 }
 
 /// Takes out what `Connection` names, since the server will not get it: nothing may be decided by

@@ -1,6 +1,6 @@
-//! What earlier releases left behind: their configuration, ledger, lessons and cache are read by this one.
+//! What earlier releases left behind: their configuration, ledger and cache are read by this one.
 //!
-//! `releases/VERSION` is what [`record`] wrote when that version was built: its files, and what it said of
+//! `releases/VERSION` is what [`record_a_release`] wrote when that version was built: its files, and what it said of
 //! itself in the end. A release adds its own, and none is ever changed.
 
 use std::fs;

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use http::header::{CONNECTION, HOST, TRAILER, TRANSFER_ENCODING, UPGRADE};
+use http::header::{CONNECTION, HOST, TRANSFER_ENCODING, UPGRADE};
 use http::request::Parts;
 use http::uri::{Authority, Scheme};
-use http::{HeaderName, Request, Response, Uri, Version};
+use http::{Request, Response, Uri, Version};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -14,6 +14,7 @@ use hyper_util::rt::TokioIo;
 use super::shared::Connection;
 use super::{OriginError, Stream};
 use crate::body::Question;
+use crate::question::trailer_names;
 
 /// A request that was not answered: itself, if nothing of it was sent.
 type Unanswered = (Option<Request<Question>>, OriginError);
@@ -54,7 +55,10 @@ impl Sender {
             Self::Http2(connection) => {
                 let (parts, mut body) = request.into_parts();
                 let as_it_was = parts.clone();
-                body.keep_trailers(named_trailers(&parts));
+                // By HTTP/1.1 hyper sends no others: a server may take what comes behind for what came before,
+                // and our own fields for the client's.
+                let named = trailer_names(&parts.headers).filter_map(|name| name.parse().ok());
+                body.keep_trailers(named.collect());
                 let request = Request::from_parts(said_by_http2(parts, authority), body);
                 let sent = connection.sender().try_send_request(request).await;
                 return sent.map(as_by_http1).map_err(|mut failure| {
@@ -85,13 +89,6 @@ fn why_not_answered(error: hyper::Error) -> OriginError {
         it.is_remote() && it.is_reset() && it.reason() == Some(h2::Reason::REFUSED_STREAM)
     });
     if refused { OriginError::Refused } else { OriginError::Broken(error) }
-}
-
-/// The trailers that the request announced. By HTTP/1.1 no others are sent: a server may take what comes
-/// behind for what came before, and our own fields for the client's.
-fn named_trailers(parts: &Parts) -> Vec<HeaderName> {
-    let values = parts.headers.get_all(TRAILER).into_iter().filter_map(|it| it.to_str().ok());
-    values.flat_map(|it| it.split(',')).filter_map(|name| name.trim().parse().ok()).collect()
 }
 
 /// What HTTP/1.1 says by fields is said by the frames of HTTP/2 (RFC 9113, 8.2.2 and 8.3.1).

@@ -10,7 +10,6 @@ use std::time::Duration;
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use nightwatt_model::time::Mono;
-
 use tokio::sync::MutexGuard;
 
 use super::sender::{Sender, note_end};
