@@ -12,13 +12,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName};
 use http_body::{Body as _, Frame, SizeHint};
-use hyper::body::Incoming as FromOrigin;
 use nightwatt_clock::Clock;
 use nightwatt_http1::{BadBody, BodyError, Incoming, Refusal};
 use nightwatt_model::time::Mono;
 
 use self::ahead::Ahead;
 use crate::forward::Exchange;
+use crate::origin::FromOrigin;
 
 /// What happens to a response while it passes: it is counted, kept for the cache, and at its end
 /// (or when its client is gone) the books are closed.
@@ -38,19 +38,8 @@ pub(crate) struct Answer {
 
 enum Source {
     Whole(Option<Bytes>),
-    Origin(FromOrigin, Ends, Silence),
+    Origin(FromOrigin, Silence),
     Ahead(Ahead),
-}
-
-/// When an answer of the server's is whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ends {
-    /// When nothing comes any more: what breaks off is an error.
-    AsItDoes,
-    /// When its length has come or the stream's end was said. By HTTP/2 what breaks off is no error if the
-    /// server says so (`RST_STREAM` with `NO_ERROR`, for a request of which it wants no more): hyper ends the
-    /// body then, whether or not the answer had come to its end.
-    BySaying,
 }
 
 impl Answer {
@@ -64,8 +53,8 @@ impl Answer {
     }
 
     /// The server's answer. It is given up when nothing comes for `limit`.
-    pub(crate) fn of_origin(body: FromOrigin, ends: Ends, clock: &Clock, limit: Duration) -> Self {
-        Self { source: Source::Origin(body, ends, Silence::new(clock, limit)), watcher: None }
+    pub(crate) fn of_origin(body: FromOrigin, clock: &Clock, limit: Duration) -> Self {
+        Self { source: Source::Origin(body, Silence::new(clock, limit)), watcher: None }
     }
 
     /// The same, but read from the server as fast as it comes, up to [`AHEAD`](ahead::AHEAD) before the client reads:
@@ -114,13 +103,10 @@ impl http_body::Body for Answer {
         let this = self.get_mut();
         let frame = match &mut this.source {
             Source::Whole(bytes) => bytes.take().map(|bytes| Ok(Frame::data(bytes))),
-            Source::Origin(body, ends, silence) => match Pin::new(&mut *body).poll_frame(cx) {
-                Poll::Ready(None) if *ends == Ends::BySaying && !has_ended(body) => {
-                    Some(Err(BrokenOff.into()))
-                }
+            Source::Origin(body, silence) => match Pin::new(body).poll_frame(cx) {
                 Poll::Ready(frame) => {
                     silence.broken();
-                    frame.map(|frame| frame.map_err(Into::into))
+                    frame
                 }
                 Poll::Pending if silence.poll_too_long(cx) => Some(Err(TooSilent.into())),
                 Poll::Pending => return Poll::Pending,
@@ -170,15 +156,6 @@ impl Source {
         }
     }
 }
-
-fn has_ended(body: &FromOrigin) -> bool {
-    body.is_end_stream() || body.size_hint().exact() == Some(0)
-}
-
-/// The server broke its answer off, though without an error.
-#[derive(Debug, thiserror::Error)]
-#[error("the server broke its answer off")]
-struct BrokenOff;
 
 /// A limit is kept by what comes just in time.
 pub(crate) const JUST_AFTER: Duration = Duration::from_millis(1);

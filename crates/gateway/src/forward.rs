@@ -8,7 +8,6 @@ use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE, VIA};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
-use hyper::body::Incoming;
 use nightwatt_http1::Tunnel;
 use nightwatt_httpcache::stored::Stored;
 use nightwatt_httpcache::{
@@ -17,13 +16,13 @@ use nightwatt_httpcache::{
 };
 use nightwatt_model::policy::admission::ClientClass;
 
-use crate::body::{Answer, Ends, Kept, Sending, Watcher};
+use crate::body::{Answer, Kept, Sending, Watcher};
 use crate::facts::Facts;
 use crate::flights::Flight;
 use crate::gateway::Gateway;
 use crate::hit::{Found, from_store, head_of};
 use crate::hold::Spool;
-use crate::origin::{Failure, Loan, OriginError, OriginPool};
+use crate::origin::{Failure, FromOrigin, Loan, OriginError, OriginPool};
 use crate::pool::Seat;
 use crate::question;
 use crate::site::Site;
@@ -268,8 +267,7 @@ impl Forwarding<'_> {
             let times = Times { requested, received: self.now() };
             let limit = self.gateway.config.limits.origin_timeout;
             let response = response.map(|body| {
-                let ends = if loan.is_http2() { Ends::BySaying } else { Ends::AsItDoes };
-                let body = Answer::of_origin(body, ends, &self.gateway.clock, limit);
+                let body = Answer::of_origin(body, &self.gateway.clock, limit);
                 if exchange.seat().is_none() {
                     return body;
                 }
@@ -297,24 +295,28 @@ impl Forwarding<'_> {
     /// within the exchange.
     fn switched(
         &self,
-        mut response: Response<Incoming>,
+        response: Response<FromOrigin>,
         exchange: Arc<Exchange>,
     ) -> Response<Answer> {
-        if !question::asks_to_upgrade(self.parts) {
+        let (parts, body) = response.into_parts();
+        let server = match body {
+            FromOrigin::Http1(answer) => answer.into_stream(),
+            FromOrigin::Http2(_) => None,
+        };
+        let Some(server) = server.filter(|_| question::asks_to_upgrade(self.parts)) else {
             tracing::warn!(site = %self.site().name, id = %self.facts.id, "the server switched protocols unasked");
             let text = "The server switched to another protocol, which nobody had asked for.";
             return crate::answers::sentence(StatusCode::BAD_GATEWAY, text);
-        }
+        };
         if let Some(seat) = exchange.seat() {
             seat.becomes_tunnel();
         }
-        let upgrading = hyper::upgrade::on(&mut response);
         let (clock, idle) = (self.gateway.clock.clone(), self.gateway.config.limits.tunnel_idle);
         let tunnel = Tunnel::new(move |client| async move {
-            tunnel::run(client, upgrading, &clock, idle).await;
+            tunnel::run(client, server, &clock, idle).await;
             drop(exchange);
         });
-        let mut response = response.map(|_| Answer::empty());
+        let mut response = Response::from_parts(parts, Answer::empty());
         let protocol = response.headers().get(UPGRADE).cloned();
         fields::strip_hop_by_hop(response.headers_mut());
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));

@@ -1,19 +1,18 @@
 //! Connections to the server behind.
 
+mod idle;
 mod sender;
 mod shared;
 mod stream;
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::UPGRADE;
 use http::{HeaderMap, Request, Response};
-use hyper::body::Incoming;
-use hyper::client::conn::http1::SendRequest;
 use nightwatt_clock::Clock;
-use nightwatt_model::time::Mono;
+use nightwatt_http1::{BodyError, client};
 use nightwatt_power::{ConfigError, probe, tls};
 use rustix::io::Errno;
 use rustls::ClientConfig;
@@ -21,23 +20,18 @@ use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use self::sender::Sender;
-use self::shared::Shared;
+use self::idle::Idle;
+pub(crate) use self::sender::FromOrigin;
+use self::sender::{Lent, Sender, Unanswered, by_http1, by_http2};
+use self::shared::{Connection, Shared};
 pub(crate) use self::stream::Stream;
 use crate::body::{JUST_AFTER, Question, Sending};
 use crate::config::{Limits, Origin, OriginTls};
 use crate::tls::{HTTP1, HTTP2};
 
-/// Idle connections kept. So many come about only if as many requests were under way at once; the
-/// server closes those that it does not want to keep.
-const IDLE: usize = 1024;
-
 /// A server may close an idle connection at the very moment at which a request goes out on it. What
 /// cannot be sent twice therefore takes a connection that was used just now, or a new one.
 const JUST_USED: Duration = Duration::from_secs(1);
-
-/// A connection is given up so long before the server's announced end of it.
-const BEFORE_ITS_END: Duration = Duration::from_secs(1);
 
 /// Why a request to the server came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +47,7 @@ pub(crate) enum OriginError {
     Distrusted(String, String),
     /// The connection broke, or the answer was no HTTP. The request may have been acted upon.
     #[error("the connection to the server broke: {0}")]
-    Broken(#[source] hyper::Error),
+    Broken(#[source] BodyError),
     /// It took the request not, and did not act upon it: it had too many, or was about to end.
     #[error("the server refused to take the request")]
     Refused,
@@ -84,7 +78,7 @@ pub(crate) struct OriginPool {
     connect_timeout: Duration,
     answer_timeout: Duration,
     clock: Clock,
-    idle: Mutex<Vec<Idle>>,
+    idle: Idle,
     shared: Shared,
 }
 
@@ -98,31 +92,9 @@ struct Trust {
 
 /// A connection on loan. Give it [`back`](OriginPool::put_back) when the answer has passed.
 pub(crate) struct Loan {
-    sender: Sender,
+    lent: Lent,
     /// How long the server keeps it when idle, if it said so.
     keeps: Option<Duration>,
-}
-
-impl Loan {
-    /// Was the request sent by HTTP/2?
-    pub(crate) const fn is_http2(&self) -> bool {
-        matches!(self.sender, Sender::Http2(_))
-    }
-}
-
-/// A connection by HTTP/1.1 that waits for its next request.
-struct Idle {
-    sender: SendRequest<Question>,
-    keeps: Option<Duration>,
-    since: Mono,
-}
-
-impl Idle {
-    /// Closed, or about to be closed by the server.
-    fn has_ended(&self, now: Mono) -> bool {
-        let idle = now.since(self.since) + BEFORE_ITS_END;
-        self.sender.is_closed() || self.keeps.is_some_and(|keeps| idle >= keeps)
-    }
 }
 
 /// `Keep-Alive: timeout=5, max=100`: how long the server keeps an idle connection.
@@ -156,7 +128,7 @@ impl OriginPool {
             connect_timeout: limits.connect_timeout,
             answer_timeout: limits.origin_timeout,
             clock: clock.clone(),
-            idle: Mutex::default(),
+            idle: Idle::default(),
             shared: Shared::default(),
         })
     }
@@ -170,34 +142,55 @@ impl OriginPool {
         mut request: Request<Question>,
         sending: &Sending,
         repeatable: bool,
-    ) -> Result<(Response<Incoming>, Loan), Failure> {
+    ) -> Result<(Response<FromOrigin>, Loan), Failure> {
         loop {
             // What is to become another protocol cannot by HTTP/2.
             let upgrades = request.headers().contains_key(UPGRADE);
-            let (mut sender, is_new) = match self.obtain(repeatable, upgrades).await {
+            let (sender, is_new) = match self.obtain(repeatable, upgrades).await {
                 Ok(obtained) => obtained,
                 Err(error) => return Err(Failure { error, unsent: Some(request) }),
             };
-            let ready = self.clock.timeout(self.connect_timeout, sender.ready()).await;
-            if !matches!(ready, Ok(Ok(()))) && !is_new {
-                continue;
-            }
-            let sent = self.patiently(sender.send(request, &self.authority), sending).await;
-            let failed = match sent {
-                Ok(Ok(response)) => {
-                    if let Sender::Http2(connection) = &sender {
-                        self.shared.was_used(connection, self.clock.now().mono);
-                    }
-                    let keeps = announced(response.headers());
-                    return Ok((response, Loan { sender, keeps }));
-                }
-                Ok(Err(failed)) => failed,
-                Err(timed_out) => (None, timed_out),
+            let sent = match sender {
+                Sender::Http1(connection) => self.ask(connection, request, sending).await,
+                Sender::Http2(connection) => self.ask_shared(connection, request, sending).await,
             };
-            self.leave_if_over(&sender, &failed);
-            match failed {
-                (Some(unsent), _) if !is_new => request = unsent,
-                (unsent, error) => return Err(Failure { error, unsent }),
+            match sent {
+                Ok((response, lent)) => {
+                    let keeps = announced(response.headers());
+                    return Ok((response, Loan { lent, keeps }));
+                }
+                Err((Some(unsent), _)) if !is_new => request = unsent,
+                Err((unsent, error)) => return Err(Failure { error, unsent }),
+            }
+        }
+    }
+
+    async fn ask(
+        &self,
+        connection: client::Connection<Stream>,
+        request: Request<Question>,
+        sending: &Sending,
+    ) -> Result<(Response<FromOrigin>, Lent), Unanswered> {
+        let sent = self.patiently(by_http1(connection, request), sending).await;
+        sent.unwrap_or_else(|timed_out| Err((None, timed_out)))
+    }
+
+    async fn ask_shared(
+        &self,
+        connection: Arc<Connection>,
+        request: Request<Question>,
+        sending: &Sending,
+    ) -> Result<(Response<FromOrigin>, Lent), Unanswered> {
+        let asking = by_http2(&connection, request, &self.authority);
+        let sent = self.patiently(asking, sending).await;
+        match sent.unwrap_or_else(|timed_out| Err((None, timed_out))) {
+            Ok(response) => {
+                self.shared.was_used(&connection, self.clock.now().mono);
+                Ok((response, Lent::Http2(connection)))
+            }
+            Err(unanswered) => {
+                self.leave_if_over(&connection, &unanswered);
+                Err(unanswered)
             }
         }
     }
@@ -214,7 +207,8 @@ impl OriginPool {
             let shared = may_share.then(|| self.shared.take(repeatable, now()));
             shared.flatten().map(Sender::Http2)
         };
-        if let Some(sender) = kept().or_else(|| self.take_idle(repeatable)) {
+        let idle = || self.idle.take(repeatable, now()).map(Sender::Http1);
+        if let Some(sender) = kept().or_else(idle) {
             return Ok((sender, false));
         }
         if !may_share {
@@ -230,11 +224,9 @@ impl OriginPool {
     }
 
     /// What was not taken, or not answered in time, is no better served by the same connection.
-    fn leave_if_over(&self, sender: &Sender, failed: &(Option<Request<Question>>, OriginError)) {
+    fn leave_if_over(&self, connection: &Arc<Connection>, (unsent, error): &Unanswered) {
         use OriginError::{Refused, TimedOut};
-        if let Sender::Http2(connection) = sender
-            && (failed.0.is_some() || matches!(failed.1, Refused | TimedOut(_)))
-        {
+        if unsent.is_some() || matches!(error, Refused | TimedOut(_)) {
             self.shared.forget(connection);
         }
     }
@@ -298,43 +290,25 @@ impl OriginPool {
             Ok(stream) => stream?,
             Err(_) => return Err(unreachable(std::io::ErrorKind::TimedOut.into())),
         };
-        Sender::over(stream).await.map_err(OriginError::Broken)
-    }
-
-    fn take_idle(&self, repeatable: bool) -> Option<Sender> {
-        let now = self.clock.now().mono;
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        // The last one used is the least likely to have been closed by the server.
-        while let Some(last) = idle.pop() {
-            if last.has_ended(now) {
-                continue;
-            }
-            if repeatable || now.since(last.since) < JUST_USED {
-                return Some(Sender::Http1(last.sender));
-            }
-            idle.push(last);
-            return None;
-        }
-        None
+        Sender::over(stream).await.map_err(|error| OriginError::Broken(error.into()))
     }
 
     /// The answer has passed whole: the connection can serve again.
-    pub(crate) fn put_back(&self, loan: Loan) {
-        let since = self.clock.now().mono;
-        let Loan { sender, keeps } = loan;
-        let sender = match sender {
-            Sender::Http1(sender) => sender,
-            Sender::Http2(connection) => return self.shared.was_used(&connection, since),
-        };
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < IDLE && !sender.is_closed() {
-            idle.push(Idle { sender, keeps, since });
+    pub(crate) fn put_back(&self, Loan { lent, keeps }: Loan) {
+        let now = self.clock.now().mono;
+        match lent {
+            Lent::Http1(home) => {
+                if let Some(connection) = home.take() {
+                    self.idle.put(connection, keeps, now);
+                }
+            }
+            Lent::Http2(connection) => self.shared.was_used(&connection, now),
         }
     }
 
     /// Closes the idle connections: the server is about to sleep.
     pub(crate) fn close_idle(&self) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.idle.close();
         // Another server may come up.
         self.shared.clear();
     }

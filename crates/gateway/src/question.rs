@@ -77,11 +77,10 @@ impl Forwarding<'_> {
                 .as_ref()
                 .is_some_and(|found| update::add_validators(&mut headers, &[&found.object.stored]));
         if chunked {
-            // Without it hyper drops the body of a GET, which rarely has one.
             headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
         }
         if let Some(announced) = announced {
-            // Without the announcement hyper drops the trailers.
+            // Those that are not announced are not sent.
             headers.insert(TRAILER, announced);
         }
         if asks_to_upgrade(self.parts) {
@@ -101,12 +100,8 @@ impl Forwarding<'_> {
         *request.method_mut() = self.parts.method.clone();
         *request.uri_mut() = self.facts.target.parse().unwrap_or_default();
         *request.headers_mut() = headers;
-        if let Some(interim) = self.parts.extensions.get::<Interim>().cloned() {
-            hyper::ext::on_informational(&mut request, move |response| {
-                let mut headers = response.headers().clone();
-                fields::strip_hop_by_hop(&mut headers);
-                interim.send(response.status(), headers);
-            });
+        if let Some(interim) = self.parts.extensions.get::<Interim>() {
+            request.extensions_mut().insert(interim.clone());
         }
         (request, validating)
     }

@@ -4,8 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use hyper::upgrade::OnUpgrade;
-use hyper_util::rt::TokioIo;
+use bytes::Bytes;
 use nightwatt_clock::Clock;
 use nightwatt_http1::Upgraded;
 use nightwatt_model::time::Mono;
@@ -34,11 +33,15 @@ impl Last<'_> {
 }
 
 /// Passes bytes both ways until both sides have ended, one has failed, or nothing came for `idle`.
-pub(crate) async fn run(client: Upgraded, server: OnUpgrade, clock: &Clock, idle: Duration) {
+///
+/// `server`: with what it said behind its answer.
+pub(crate) async fn run(
+    client: Upgraded,
+    (mut server, answered_ahead): (Stream, Bytes),
+    clock: &Clock,
+    idle: Duration,
+) {
     let Upgraded { stream: mut client, read_ahead } = client;
-    let Ok(server) = server.await else { return };
-    let Ok(parts) = server.downcast::<TokioIo<Stream>>() else { return };
-    let (mut server, answered_ahead) = (parts.io.into_inner(), parts.read_buf);
     for stream in [client.tcp(), server.tcp()] {
         watch_over(stream);
     }

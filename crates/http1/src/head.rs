@@ -234,7 +234,7 @@ impl<'h, 'b> Head<'h, 'b> {
 }
 
 /// Digits, and nothing but digits; as many as a length can have.
-fn length_of(text: &[u8]) -> Option<u64> {
+pub(crate) fn length_of(text: &[u8]) -> Option<u64> {
     let digits = (1..=19).contains(&text.len()) && text.iter().all(u8::is_ascii_digit);
     if !digits {
         return None;

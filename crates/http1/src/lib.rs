@@ -1,4 +1,4 @@
-//! HTTP/1.1 on the client's side of the proxy (RFC 9112).
+//! HTTP/1.1 on both sides of the proxy (RFC 9112): here on the client's, in [`client`] on the server's.
 //!
 //! ```text
 //! bytes -> head (strict) -> Service::quick  -> prepared bytes, written at once
@@ -16,6 +16,7 @@
 
 mod body;
 mod chunked;
+pub mod client;
 mod connection;
 mod exchange;
 mod head;

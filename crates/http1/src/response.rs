@@ -73,7 +73,7 @@ fn write_fields(out: &mut BytesMut, status: StatusCode, headers: &HeaderMap, end
     }
 }
 
-fn write_field(out: &mut BytesMut, name: &str, value: &HeaderValue) {
+pub(crate) fn write_field(out: &mut BytesMut, name: &str, value: &HeaderValue) {
     out.put_slice(name.as_bytes());
     out.put_slice(b": ");
     out.put_slice(value.as_bytes());

@@ -241,19 +241,23 @@ pub(crate) async fn send(
             }
             Pin::new(&mut *to).poll_write_vectored(cx, &parts[..count])
         });
-        let Some(Ok(mut written @ 1..)) = written.await else { return Err(()) };
-        while let Some(first) = out.front_mut() {
-            if written < first.len() {
-                first.advance(written);
-                break;
-            }
-            written -= first.len();
-            out.pop_front();
-        }
+        let Some(Ok(written @ 1..)) = written.await else { return Err(()) };
+        advance(out, written);
     }
     // Of plain TCP nothing waits.
     match timer.within(limits.send_timeout, |cx| Pin::new(&mut *to).poll_flush(cx)).await {
         Some(Ok(())) => Ok(()),
         _ => Err(()),
+    }
+}
+
+/// So many bytes of `out` have gone.
+pub(crate) fn advance(out: &mut VecDeque<Bytes>, mut written: usize) {
+    while let Some(first) = out.front_mut() {
+        if written < first.len() {
+            return first.advance(written);
+        }
+        written -= first.len();
+        out.pop_front();
     }
 }

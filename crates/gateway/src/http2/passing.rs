@@ -21,6 +21,8 @@ pub(crate) struct Passing {
     answer: Answer,
     /// What of the answer's last part is still to go.
     rest: Bytes,
+    /// It broke off. What came before goes first: a stream that is reset loses what hyper still has.
+    broken: Option<BodyError>,
     turn: Arc<Turn>,
 }
 
@@ -28,17 +30,26 @@ impl Passing {
     pub(super) fn new(answer: Answer, turn: Arc<Turn>) -> Self {
         // hyper asks for the first part when the client has room for it.
         turn.is_clients(true);
-        Self { answer, rest: Bytes::new(), turn }
+        Self { answer, rest: Bytes::new(), broken: None, turn }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Some(error) = self.broken.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
         if self.rest.is_empty() {
             match ready!(Pin::new(&mut self.answer).poll_frame(cx)) {
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) => self.rest = data,
                     Err(frame) => return Poll::Ready(Some(Ok(without_connection(frame)))),
                 },
-                other => return Poll::Ready(other),
+                Some(Err(error)) => {
+                    self.broken = Some(error);
+                    // Behind the connection, which has been woken by what it got.
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                None => return Poll::Ready(None),
             }
         }
         let part = self.rest.split_to(self.rest.len().min(PART));

@@ -1,15 +1,20 @@
 //! What requests are sent by: a connection of HTTP/1.1, which takes one at a time, or one of HTTP/2, which
 //! takes many.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use http::header::{CONNECTION, HOST, TRANSFER_ENCODING, UPGRADE};
 use http::request::Parts;
 use http::uri::{Authority, Scheme};
 use http::{Request, Response, Uri, Version};
+use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
+use nightwatt_http1::client::{self, Return};
+use nightwatt_http1::{BodyError, Interim};
+use nightwatt_httpcache::fields;
 
 use super::shared::Connection;
 use super::{OriginError, Stream};
@@ -17,61 +22,123 @@ use crate::body::Question;
 use crate::question::trailer_names;
 
 /// A request that was not answered: itself, if nothing of it was sent.
-type Unanswered = (Option<Request<Question>>, OriginError);
+pub(super) type Unanswered = (Option<Request<Question>>, OriginError);
 
 pub(super) enum Sender {
-    Http1(http1::SendRequest<Question>),
+    Http1(client::Connection<Stream>),
     /// As long as this lives, it counts as one of the requests that are under way on the connection.
     Http2(Arc<Connection>),
+}
+
+/// A connection whose answer is under way.
+pub(super) enum Lent {
+    Http1(Return<Stream>),
+    Http2(Arc<Connection>),
+}
+
+/// The body of a server's answer.
+pub(crate) enum FromOrigin {
+    Http1(client::Answer<Stream>),
+    Http2(Incoming),
+}
+
+/// The server broke its answer off, though without an error.
+#[derive(Debug, thiserror::Error)]
+#[error("the server broke its answer off")]
+struct BrokenOff;
+
+impl http_body::Body for FromOrigin {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match self.get_mut() {
+            Self::Http1(body) => {
+                Pin::new(body).poll_frame(cx).map(|frame| frame.map(|it| it.map_err(Into::into)))
+            }
+            // What breaks off is no error by HTTP/2 if the server says so (`RST_STREAM` with `NO_ERROR`, for a
+            // request of which it wants no more): hyper ends the body then, whether or not the answer had
+            // come to its end.
+            Self::Http2(body) => Pin::new(&mut *body).poll_frame(cx).map(|frame| match frame {
+                None if !has_ended(body) => Some(Err(BrokenOff.into())),
+                frame => frame.map(|it| it.map_err(Into::into)),
+            }),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Http1(body) => body.is_end_stream(),
+            Self::Http2(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Http1(body) => body.size_hint(),
+            Self::Http2(body) => body.size_hint(),
+        }
+    }
+}
+
+/// Its length has come, or the stream's end was said.
+fn has_ended(body: &Incoming) -> bool {
+    use http_body::Body;
+    body.is_end_stream() || body.size_hint().exact() == Some(0)
 }
 
 impl Sender {
     /// Speaks what was agreed upon.
     pub(super) async fn over(stream: Stream) -> hyper::Result<Self> {
-        if stream.is_http2() {
-            return Ok(Self::Http2(Arc::new(Connection::over(stream).await?)));
-        }
-        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        tokio::spawn(async move { note_end(connection.with_upgrades().await) });
-        Ok(Self::Http1(sender))
-    }
-
-    pub(super) async fn ready(&mut self) -> hyper::Result<()> {
-        match self {
-            Self::Http1(sender) => sender.ready().await,
-            // Who finds it closed gets the request back.
-            Self::Http2(_) => Ok(()),
-        }
-    }
-
-    /// `authority`: whom it is asked for if the request does not say so.
-    pub(super) async fn send(
-        &mut self,
-        request: Request<Question>,
-        authority: &str,
-    ) -> Result<Response<Incoming>, Unanswered> {
-        let sent = match self {
-            Self::Http1(sender) => sender.try_send_request(request).await,
-            Self::Http2(connection) => {
-                let (parts, mut body) = request.into_parts();
-                let as_it_was = parts.clone();
-                // By HTTP/1.1 hyper sends no others: a server may take what comes behind for what came before,
-                // and our own fields for the client's.
-                let named = trailer_names(&parts.headers).filter_map(|name| name.parse().ok());
-                body.keep_trailers(named.collect());
-                let request = Request::from_parts(said_by_http2(parts, authority), body);
-                let sent = connection.sender().try_send_request(request).await;
-                return sent.map(as_by_http1).map_err(|mut failure| {
-                    // It may go out by HTTP/1.1 next.
-                    let unsent = failure.take_message();
-                    let unsent = unsent.map(|it| Request::from_parts(as_it_was, it.into_body()));
-                    (unsent, why_not_answered(failure.into_error()))
-                });
-            }
-        };
-        sent.map_err(|mut failure| {
-            (failure.take_message(), OriginError::Broken(failure.into_error()))
+        Ok(if stream.is_http2() {
+            Self::Http2(Arc::new(Connection::over(stream).await?))
+        } else {
+            Self::Http1(client::Connection::new(stream))
         })
+    }
+}
+
+pub(super) async fn by_http1(
+    connection: client::Connection<Stream>,
+    request: Request<Question>,
+) -> Result<(Response<FromOrigin>, Lent), Unanswered> {
+    let interim = request.extensions().get::<Interim>().cloned();
+    let tell = |status, mut headers| {
+        if let Some(interim) = &interim {
+            fields::strip_hop_by_hop(&mut headers);
+            interim.send(status, headers);
+        }
+    };
+    match connection.ask(request, tell).await {
+        Ok((response, home)) => Ok((response.map(FromOrigin::Http1), Lent::Http1(home))),
+        Err(failure) => Err((failure.unsent, OriginError::Broken(failure.error.into()))),
+    }
+}
+
+/// `authority`: whom it is asked for if the request does not say so.
+pub(super) async fn by_http2(
+    connection: &Connection,
+    request: Request<Question>,
+    authority: &str,
+) -> Result<Response<FromOrigin>, Unanswered> {
+    let (parts, mut body) = request.into_parts();
+    let as_it_was = parts.clone();
+    // By HTTP/1.1 no others are sent: a server may take what comes behind for what came before, and our own
+    // fields for the client's.
+    let named = trailer_names(&parts.headers).filter_map(|name| name.parse().ok());
+    body.keep_trailers(named.collect());
+    let request = Request::from_parts(said_by_http2(parts, authority), body);
+    match connection.sender().try_send_request(request).await {
+        Ok(response) => Ok(as_by_http1(response).map(FromOrigin::Http2)),
+        Err(mut failure) => {
+            // It may go out by HTTP/1.1 next.
+            let unsent = failure.take_message();
+            let unsent = unsent.map(|it| Request::from_parts(as_it_was, it.into_body()));
+            Err((unsent, why_not_answered(failure.into_error())))
+        }
     }
 }
 
@@ -88,7 +155,7 @@ fn why_not_answered(error: hyper::Error) -> OriginError {
     let refused = source.and_then(|it| it.downcast_ref::<h2::Error>()).is_some_and(|it| {
         it.is_remote() && it.is_reset() && it.reason() == Some(h2::Reason::REFUSED_STREAM)
     });
-    if refused { OriginError::Refused } else { OriginError::Broken(error) }
+    if refused { OriginError::Refused } else { OriginError::Broken(error.into()) }
 }
 
 /// What HTTP/1.1 says by fields is said by the frames of HTTP/2 (RFC 9113, 8.2.2 and 8.3.1).

@@ -1,0 +1,192 @@
+//! Requests to a server, over a connection that takes one at a time (RFC 9112).
+//!
+//! Whoever asks drives the connection: there is no task beside, and nothing passes through a channel.
+//! The one exception is a request whose answer comes before all of its body has gone: the rest of that
+//! is sent by a task of its own, since a server may wait for it before it goes on answering.
+
+mod answer;
+mod head;
+mod sending;
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Request, Response, StatusCode};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+pub use self::answer::Answer;
+use self::answer::Source;
+pub use self::head::BadAnswer;
+use self::head::{Head, parse};
+use self::sending::{NotSent, Sending};
+use crate::body::BodyError;
+use crate::reader::poll_read;
+
+/// No head of an answer is longer, in bytes.
+const LONGEST_HEAD: usize = 400 << 10;
+
+/// No more interim answers come before one answer.
+const MOST_INTERIM: usize = 256;
+
+/// A connection to a server, between two requests.
+#[derive(Debug)]
+pub struct Connection<T> {
+    stream: T,
+}
+
+/// Why there is no answer, or only a part of one.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The server closed the connection before it had answered.
+    #[error("it was closed before there was an answer")]
+    Closed,
+    /// The connection failed.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// What came is no answer of HTTP/1.1 or HTTP/1.0, or its end is not certain.
+    #[error(transparent)]
+    Bad(#[from] BadAnswer),
+    /// The request's body broke off.
+    #[error("the request's body broke off: {0}")]
+    Body(BodyError),
+    /// The answer broke off.
+    #[error("the server broke its answer off")]
+    BrokenOff,
+}
+
+/// A request that was not answered: itself, if nothing of it was sent.
+#[derive(Debug)]
+pub struct Unanswered<B> {
+    /// Why.
+    pub error: ClientError,
+    /// It may be sent again, whatever it asks for.
+    pub unsent: Option<Request<B>>,
+}
+
+/// Where a connection is found again when its answer has been read whole.
+#[derive(Debug)]
+pub struct Return<T>(Arc<Mutex<Option<T>>>);
+
+impl<T> Return<T> {
+    /// The connection, if it can serve again.
+    pub fn take(self) -> Option<Connection<T>> {
+        let stream = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(Connection { stream })
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Connection<T> {
+    /// Over a stream on which nothing has been said.
+    pub const fn new(stream: T) -> Self {
+        Self { stream }
+    }
+
+    /// Comes when no more requests can be sent: the server has closed, or says something that nobody asked.
+    pub fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut byte = [0];
+        Pin::new(&mut self.stream).poll_read(cx, &mut ReadBuf::new(&mut byte)).map(drop)
+    }
+
+    /// Is that so now?
+    pub fn is_over(&mut self) -> bool {
+        self.poll_over(&mut Context::from_waker(std::task::Waker::noop())).is_ready()
+    }
+
+    /// Sends a request; gives the answer's head, with its body to come, and where the connection is to be
+    /// found when that has been read.
+    ///
+    /// The request's fields say how long its body is: by `Content-Length`, or by `Transfer-Encoding:
+    /// chunked`; without either, it has none. Of its trailers those are sent that `Trailer` names.
+    /// Interim answers (1xx but 101) are passed to `interim`.
+    pub async fn ask<B>(
+        self,
+        request: Request<B>,
+        mut interim: impl FnMut(StatusCode, HeaderMap),
+    ) -> Result<(Response<Answer<T>>, Return<T>), Unanswered<B>>
+    where
+        B: http_body::Body<Data = Bytes, Error = BodyError> + Unpin + Send + 'static,
+    {
+        let Self { mut stream } = self;
+        let method = request.method().clone();
+        let mut sending = Sending::new(request);
+        let mut buffer = BytesMut::new();
+        let mut interims = 0;
+        let asked = loop {
+            let heard =
+                std::future::poll_fn(|cx| poll_head(&mut stream, &mut sending, &mut buffer, cx));
+            match heard.await {
+                Ok(head) if head.is_interim() && interims < MOST_INTERIM => {
+                    interims += 1;
+                    interim(head.status, head.headers);
+                }
+                Ok(head) if head.is_interim() => {
+                    break Err(BadAnswer("too many interim answers").into());
+                }
+                Ok(head) => {
+                    break head.framing(&method).map(|framing| (head, framing)).map_err(Into::into);
+                }
+                Err(error) => break Err(error),
+            }
+        };
+        let (head, (framing, persists)) = match asked {
+            Ok(asked) => asked,
+            Err(error) => return Err(Unanswered { error, unsent: sending.into_unsent() }),
+        };
+        let home = Arc::new(Mutex::new(None));
+        let persists = persists && sending.is_done();
+        let source = if sending.is_done() {
+            Source::Whole(stream)
+        } else {
+            let (read, mut write) = tokio::io::split(stream);
+            tokio::spawn(async move {
+                // Whoever reads the answer learns what there is to know.
+                let _ = std::future::poll_fn(|cx| sending.poll(&mut write, cx)).await;
+            });
+            Source::Half(read)
+        };
+        let answer = Answer::new(source, buffer, framing, persists.then(|| Arc::clone(&home)));
+        let mut response = Response::new(answer);
+        *response.status_mut() = head.status;
+        *response.headers_mut() = head.headers;
+        Ok((response, Return(home)))
+    }
+}
+
+/// Sends, and reads the next head meanwhile.
+fn poll_head<T, B>(
+    stream: &mut T,
+    sending: &mut Sending<B>,
+    buffer: &mut BytesMut,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Head, ClientError>>
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+    B: http_body::Body<Data = Bytes, Error = BodyError> + Unpin,
+{
+    let unsent = match sending.poll(stream, cx) {
+        Poll::Ready(Err(NotSent::Body(error))) => {
+            return Poll::Ready(Err(ClientError::Body(error)));
+        }
+        // It may have been answered all the same.
+        Poll::Ready(Err(NotSent::Stream(error))) => Some(error),
+        Poll::Ready(Ok(())) | Poll::Pending => None,
+    };
+    loop {
+        if let Some(head) = parse(buffer)? {
+            return Poll::Ready(Ok(head));
+        }
+        match poll_read(Pin::new(&mut *stream), cx, buffer) {
+            Poll::Ready(Ok(1..)) => {}
+            Poll::Ready(Ok(0)) => {
+                return Poll::Ready(Err(unsent.map_or(ClientError::Closed, ClientError::Io)));
+            }
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
+            Poll::Pending => match unsent {
+                Some(error) => return Poll::Ready(Err(error.into())),
+                None => return Poll::Pending,
+            },
+        }
+    }
+}

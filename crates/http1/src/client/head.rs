@@ -1,0 +1,168 @@
+//! An answer's head: what it says, and how the end of the body behind it is told.
+
+use bytes::BytesMut;
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+
+use super::LONGEST_HEAD;
+use crate::chunked::Chunked;
+use crate::head::{Fields, MOST_FIELDS, length_of, no_fields};
+
+/// Why something is not taken as an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("what came is no answer of HTTP/1.1: {0}")]
+pub struct BadAnswer(pub(super) &'static str);
+
+/// How the end of an answer's body is told.
+#[derive(Debug)]
+pub(super) enum Framing {
+    /// There is no body, or no more of it.
+    Nothing,
+    /// So many bytes, at least one.
+    Length(u64),
+    Chunked(Chunked),
+    /// The server closes the connection.
+    Close,
+}
+
+/// An answer's head.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) status: StatusCode,
+    is_1_1: bool,
+    pub(super) headers: HeaderMap,
+}
+
+/// Takes a head out of the buffer, if all of it is there.
+pub(super) fn parse(buffer: &mut BytesMut) -> Result<Option<Head>, BadAnswer> {
+    let mut room = no_fields();
+    let Some(end) = end_of(buffer) else {
+        if buffer.len() >= LONGEST_HEAD {
+            return Err(BadAnswer("there is no end to its head"));
+        }
+        // What cannot become an answer is not waited for.
+        read(buffer, &mut room)?;
+        return Ok(None);
+    };
+    let head = buffer.split_to(end).freeze();
+    let response = match read(&head, &mut room)? {
+        Some((response, length)) if length == end => response,
+        _ => return Err(BadAnswer("its head is not well-formed")),
+    };
+    let status = response.code.and_then(|code| StatusCode::from_u16(code).ok());
+    let status = status.ok_or(BadAnswer("its status is not one"))?;
+    let mut headers = HeaderMap::with_capacity(response.headers.len());
+    for field in response.headers.iter() {
+        let name = HeaderName::from_bytes(field.name.as_bytes());
+        let value = HeaderValue::from_maybe_shared(head.slice_ref(field.value));
+        let (Ok(name), Ok(value)) = (name, value) else {
+            return Err(BadAnswer("one of its fields is not well-formed"));
+        };
+        headers.append(name, value);
+    }
+    Ok(Some(Head { status, is_1_1: response.version == Some(1), headers }))
+}
+
+/// Where the empty line behind a head ends. Servers may end lines by a line feed alone.
+fn end_of(bytes: &[u8]) -> Option<usize> {
+    let ends = memchr::memchr_iter(b'\n', bytes).find_map(|at| match bytes[at + 1..] {
+        [b'\n', ..] => Some(at + 2),
+        [b'\r', b'\n', ..] => Some(at + 3),
+        _ => None,
+    });
+    ends.filter(|end| *end <= LONGEST_HEAD)
+}
+
+/// What a head says and how long it is, if it is whole.
+fn read<'h, 'b>(
+    bytes: &'b [u8],
+    room: &'h mut Fields<'b>,
+) -> Result<Option<(httparse::Response<'h, 'b>, usize)>, BadAnswer> {
+    let mut response = httparse::Response::new(&mut []);
+    let parser = httparse::ParserConfig::default();
+    match parser.parse_response_with_uninit_headers(&mut response, bytes, room) {
+        Ok(httparse::Status::Complete(length)) => Ok(Some((response, length))),
+        Ok(httparse::Status::Partial) => Ok(None),
+        Err(error) => Err(BadAnswer(match error {
+            httparse::Error::TooManyHeaders => "it has too many fields",
+            httparse::Error::Version => "it speaks another version",
+            httparse::Error::Status => "its status is not one",
+            httparse::Error::HeaderName => "a field's name is not well-formed",
+            httparse::Error::HeaderValue => "a field's value is not well-formed",
+            httparse::Error::NewLine | httparse::Error::Token => "it does not begin as one",
+        })),
+    }
+}
+
+impl Head {
+    /// Does another head follow?
+    pub(super) fn is_interim(&self) -> bool {
+        self.status.is_informational() && self.status != StatusCode::SWITCHING_PROTOCOLS
+    }
+
+    /// How the end of the body is told (RFC 9112, 6.3), and whether another request can follow.
+    pub(super) fn framing(&self, method: &Method) -> Result<(Framing, bool), BadAnswer> {
+        let (framing, is_certain) = self.told_framing(method)?;
+        let persists = is_certain && self.persists() && !matches!(framing, Framing::Close);
+        Ok((framing, persists && self.status != StatusCode::SWITCHING_PROTOCOLS))
+    }
+
+    fn told_framing(&self, method: &Method) -> Result<(Framing, bool), BadAnswer> {
+        let bodyless = self.status.is_informational()
+            || matches!(self.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        if *method == Method::HEAD || bodyless {
+            return Ok((Framing::Nothing, true));
+        }
+        let length = self.length()?;
+        let mut codings = self.headers.get_all(TRANSFER_ENCODING).iter();
+        if let Some(coding) = codings.next() {
+            if !self.is_1_1 {
+                return Err(BadAnswer("HTTP/1.0 knows no Transfer-Encoding"));
+            }
+            // What else was done to the body could not be undone, and would not be told.
+            if !coding.as_bytes().eq_ignore_ascii_case(b"chunked") || codings.next().is_some() {
+                return Err(BadAnswer("its transfer coding is not chunked"));
+            }
+            // Chunks are the truth. Who says a length beside them may mean something else by the next bytes.
+            return Ok((
+                Framing::Chunked(Chunked::new(LONGEST_HEAD, MOST_FIELDS)),
+                length.is_none(),
+            ));
+        }
+        Ok((length.map_or(Framing::Close, Framing::of_length), true))
+    }
+
+    /// The length that is told, however often.
+    fn length(&self) -> Result<Option<u64>, BadAnswer> {
+        let values = self.headers.get_all(CONTENT_LENGTH).into_iter();
+        let mut told = None;
+        for text in values.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')) {
+            let length = length_of(text.trim_ascii());
+            let length = length.ok_or(BadAnswer("Content-Length must be a number"))?;
+            if told.is_some_and(|told| told != length) {
+                return Err(BadAnswer("it tells more than one length"));
+            }
+            told = Some(length);
+        }
+        Ok(told)
+    }
+
+    /// Does the server keep the connection?
+    fn persists(&self) -> bool {
+        let listed = self.headers.get_all(CONNECTION).into_iter();
+        let mut listed = listed.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+        let mut lists =
+            |option: &[u8]| listed.any(|it| it.trim_ascii().eq_ignore_ascii_case(option));
+        if self.is_1_1 { !lists(b"close") } else { lists(b"keep-alive") }
+    }
+}
+
+impl Framing {
+    fn of_length(length: u64) -> Self {
+        if length == 0 { Self::Nothing } else { Self::Length(length) }
+    }
+}
+
+#[cfg(test)]
+#[path = "head_tests.rs"]
+mod tests;

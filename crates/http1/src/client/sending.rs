@@ -1,0 +1,206 @@
+//! A request on its way to the server.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::header::{CONTENT_LENGTH, TRAILER, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderName, Request};
+use http_body::Frame;
+use tokio::io::AsyncWrite;
+
+use crate::body::BodyError;
+use crate::head::length_of;
+use crate::response::{chunk_line, last_chunk, write_field};
+use crate::writer::advance;
+
+/// So many parts are written at once.
+const ROOM: usize = 8;
+
+/// Why a request did not go whole.
+#[derive(Debug)]
+pub(super) enum NotSent {
+    Stream(io::Error),
+    /// It is not what its head says, or broke off.
+    Body(BodyError),
+}
+
+/// What is left of a request's body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Left {
+    Nothing,
+    Length(u64),
+    Chunked,
+}
+
+/// The request's body is longer or shorter than its head says.
+#[derive(Debug, thiserror::Error)]
+#[error("it is not as long as the request says")]
+struct OtherLength;
+
+/// A request that is being sent.
+pub(super) struct Sending<B> {
+    /// As it was: given back if nothing of it was sent.
+    request: Request<B>,
+    /// What is to be written next.
+    out: VecDeque<Bytes>,
+    left: Left,
+    has_begun: bool,
+    /// The stream may keep back what it has taken.
+    is_flushed: bool,
+    has_failed: bool,
+}
+
+impl<B> Sending<B>
+where
+    B: http_body::Body<Data = Bytes, Error = BodyError> + Unpin,
+{
+    pub(super) fn new(request: Request<B>) -> Self {
+        let headers = request.headers();
+        let length = headers.get(CONTENT_LENGTH).and_then(|it| length_of(it.as_bytes()));
+        let left = match length {
+            _ if headers.contains_key(TRANSFER_ENCODING) => Left::Chunked,
+            None | Some(0) => Left::Nothing,
+            Some(length) => Left::Length(length),
+        };
+        let out = VecDeque::from([head_of(&request)]);
+        Self { request, out, left, has_begun: false, is_flushed: false, has_failed: false }
+    }
+
+    /// Has all of it gone?
+    pub(super) fn is_done(&self) -> bool {
+        self.out.is_empty() && self.left == Left::Nothing && self.is_flushed
+    }
+
+    /// The request, if nothing of it was sent.
+    pub(super) fn into_unsent(self) -> Option<Request<B>> {
+        (!self.has_begun).then_some(self.request)
+    }
+
+    /// Sends as much as goes. What has failed once comes to no more.
+    pub(super) fn poll(
+        &mut self,
+        stream: &mut (impl AsyncWrite + Unpin),
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), NotSent>> {
+        if self.has_failed {
+            return Poll::Pending;
+        }
+        let polled = self.poll_all(stream, cx);
+        self.has_failed = matches!(polled, Poll::Ready(Err(_)));
+        polled
+    }
+
+    fn poll_all(
+        &mut self,
+        stream: &mut (impl AsyncWrite + Unpin),
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), NotSent>> {
+        loop {
+            // Nothing of the body is taken before the head has gone: until then the request can be given back.
+            while self.has_begun && self.left != Left::Nothing && self.out.len() < ROOM {
+                match Pin::new(self.request.body_mut()).poll_frame(cx) {
+                    Poll::Ready(frame) => self.take(frame).map_err(NotSent::Body)?,
+                    Poll::Pending if self.out.is_empty() => {
+                        ready!(self.poll_flush(stream, cx))?;
+                        return Poll::Pending;
+                    }
+                    Poll::Pending => break,
+                }
+            }
+            if self.out.is_empty() {
+                return self.poll_flush(stream, cx);
+            }
+            let mut parts = [IoSlice::new(&[]); ROOM];
+            for (slot, part) in parts.iter_mut().zip(&self.out) {
+                *slot = IoSlice::new(part);
+            }
+            let count = self.out.len().min(ROOM);
+            let written = Pin::new(&mut *stream).poll_write_vectored(cx, &parts[..count]);
+            match ready!(written).map_err(NotSent::Stream)? {
+                0 => return Poll::Ready(Err(NotSent::Stream(io::ErrorKind::WriteZero.into()))),
+                written => advance(&mut self.out, written),
+            }
+            (self.has_begun, self.is_flushed) = (true, false);
+        }
+    }
+
+    fn poll_flush(
+        &mut self,
+        stream: &mut (impl AsyncWrite + Unpin),
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), NotSent>> {
+        if !self.is_flushed {
+            ready!(Pin::new(stream).poll_flush(cx)).map_err(NotSent::Stream)?;
+            self.is_flushed = true;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Takes the next frame of the body, or its end.
+    fn take(&mut self, frame: Option<Result<Frame<Bytes>, BodyError>>) -> Result<(), BodyError> {
+        let Some(frame) = frame.transpose()? else {
+            return self.end(None);
+        };
+        match frame.into_data() {
+            Ok(part) if part.is_empty() => {}
+            Ok(part) => match &mut self.left {
+                Left::Chunked => {
+                    self.out.extend([chunk_line(part.len()), part, Bytes::from_static(b"\r\n")]);
+                }
+                Left::Length(left) if part.len() as u64 <= *left => {
+                    *left -= part.len() as u64;
+                    self.out.push_back(part);
+                    if *left == 0 {
+                        self.left = Left::Nothing;
+                    }
+                }
+                Left::Length(_) | Left::Nothing => return Err(Box::new(OtherLength)),
+            },
+            Err(frame) => return self.end(frame.into_trailers().ok()),
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, trailers: Option<HeaderMap>) -> Result<(), BodyError> {
+        if self.left != Left::Chunked {
+            return Err(Box::new(OtherLength));
+        }
+        let trailers = trailers.map(|trailers| only_named(trailers, self.request.headers()));
+        self.out.push_back(last_chunk(trailers.as_ref()));
+        self.left = Left::Nothing;
+        Ok(())
+    }
+}
+
+/// Request line and fields, as they go out.
+fn head_of<B>(request: &Request<B>) -> Bytes {
+    let mut out = BytesMut::with_capacity(1024);
+    out.put_slice(request.method().as_str().as_bytes());
+    out.put_u8(b' ');
+    let target = request.uri().path_and_query().map_or("/", |it| it.as_str());
+    out.put_slice(target.as_bytes());
+    out.put_slice(b" HTTP/1.1\r\n");
+    for (name, value) in request.headers() {
+        write_field(&mut out, name.as_str(), value);
+    }
+    out.put_slice(b"\r\n");
+    out.freeze()
+}
+
+/// Of trailers those that `Trailer` names.
+fn only_named(trailers: HeaderMap, headers: &HeaderMap) -> HeaderMap {
+    let values = headers.get_all(TRAILER).into_iter();
+    let names = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    let named: Vec<HeaderName> =
+        names.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok()).collect();
+    let mut name = None;
+    let fields = trailers.into_iter().filter_map(|(next, value)| {
+        name = next.or_else(|| name.take());
+        let name = name.clone().filter(|it| named.contains(it))?;
+        Some((name, value))
+    });
+    fields.collect()
+}
