@@ -190,3 +190,6 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,344 @@
+use std::time::Duration;
+
+use http::{Method, Version};
+use http_body_util::channel::Channel;
+use http_body_util::{BodyExt, Empty, Full};
+use proptest::prelude::*;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+use super::*;
+
+type NoBody =
+    http_body_util::combinators::MapErr<Empty<Bytes>, fn(std::convert::Infallible) -> BodyError>;
+
+fn nothing() -> NoBody {
+    Empty::new().map_err(|never| match never {})
+}
+
+/// What would wait for ever fails.
+fn play<T>(story: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let within = async { tokio::time::timeout(Duration::from_secs(60), story).await };
+    runtime.unwrap().block_on(within).expect("it stood still")
+}
+
+fn request<B>(method: Method, fields: &[(&'static str, &str)], body: B) -> Request<B> {
+    let mut request = Request::builder().method(method).uri("/a?b").version(Version::HTTP_11);
+    for (name, value) in fields {
+        request = request.header(*name, *value);
+    }
+    request.body(body).unwrap()
+}
+
+fn get() -> Request<NoBody> {
+    request(Method::GET, &[("host", "a")], nothing())
+}
+
+fn connected() -> (Connection<DuplexStream>, DuplexStream) {
+    let (ours, servers) = duplex(64 << 10);
+    (Connection::new(ours), servers)
+}
+
+fn ignored(_: StatusCode, _: HeaderMap) {}
+
+/// Reads a request up to the end of its head.
+async fn heard(server: &mut DuplexStream) -> String {
+    let mut bytes = Vec::new();
+    while !bytes.ends_with(b"\r\n\r\n") {
+        bytes.push(server.read_u8().await.unwrap());
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+async fn whole<T: AsyncRead + AsyncWrite + Unpin>(answer: Answer<T>) -> (Bytes, Option<HeaderMap>) {
+    let collected = answer.collect().await.unwrap();
+    let trailers = collected.trailers().cloned();
+    (collected.to_bytes(), trailers)
+}
+
+#[test]
+fn requests_go_out_as_they_are_and_the_connection_comes_back() {
+    play(async {
+        let (mut connection, mut server) = connected();
+        for (said, body) in [
+            ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "hello"),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n",
+                "hello",
+            ),
+            ("HTTP/1.1 204 No Content\r\n\r\n", ""),
+            ("HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n", ""),
+        ] {
+            assert!(!connection.is_over());
+            let asking = connection.ask(get(), ignored);
+            let serving = async {
+                assert_eq!(heard(&mut server).await, "GET /a?b HTTP/1.1\r\nhost: a\r\n\r\n");
+                server.write_all(said.as_bytes()).await.unwrap();
+            };
+            let (asked, ()) = tokio::join!(asking, serving);
+            let (response, home) = asked.unwrap();
+            assert_eq!(whole(response.into_body()).await.0, body);
+            connection = home.take().expect("it can serve again");
+        }
+        drop(server);
+        assert!(connection.is_over());
+    });
+}
+
+#[test]
+fn a_connection_that_cannot_serve_again_does_not_come_back() {
+    play(async {
+        for (said, is_error) in [
+            ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi", false),
+            ("HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi", false),
+            // Somebody else's answer may follow.
+            ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi HTTP/1.1 200 OK\r\n\r\n", false),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+                false,
+            ),
+            ("HTTP/1.1 200 OK\r\n\r\nhi", false),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nhi", true),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n", true),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi!\r\n0\r\n\r\n", true),
+        ] {
+            let (connection, mut server) = connected();
+            server.write_all(said.as_bytes()).await.unwrap();
+            server.shutdown().await.unwrap();
+            let (response, home) = connection.ask(get(), ignored).await.unwrap();
+            let collected = response.into_body().collect().await;
+            assert_eq!(collected.is_err(), is_error, "{said:?}");
+            if let Ok(collected) = collected {
+                assert_eq!(collected.to_bytes(), "hi", "{said:?}");
+            }
+            assert!(home.take().is_none(), "{said:?}");
+        }
+    });
+}
+
+#[test]
+fn an_answer_that_is_not_read_whole_keeps_its_connection() {
+    play(async {
+        let (connection, mut server) = connected();
+        server.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel").await.unwrap();
+        let (response, home) = connection.ask(get(), ignored).await.unwrap();
+        let mut body = response.into_body();
+        assert_eq!(http_body::Body::size_hint(&body).exact(), Some(5));
+        assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "hel");
+        drop(body);
+        assert!(home.take().is_none());
+        assert_eq!(server.write(b"lo").await.unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
+    });
+}
+
+#[test]
+fn what_was_not_sent_comes_back() {
+    play(async {
+        let (connection, server) = connected();
+        drop(server);
+        let failure = connection
+            .ask(
+                request(
+                    Method::POST,
+                    &[("content-length", "2")],
+                    Full::from("hi").map_err(|never| match never {}),
+                ),
+                ignored,
+            )
+            .await
+            .unwrap_err();
+        let body = failure.unsent.expect("nothing was sent").into_body().collect().await.unwrap();
+        assert_eq!(body.to_bytes(), "hi");
+        // What was sent may have been acted upon.
+        let (connection, mut server) = connected();
+        let serving = async {
+            heard(&mut server).await;
+            drop(server);
+        };
+        let (asked, ()) = tokio::join!(connection.ask(get(), ignored), serving);
+        let failure = asked.unwrap_err();
+        assert!(failure.unsent.is_none());
+        assert!(matches!(failure.error, ClientError::Closed), "{:?}", failure.error);
+    });
+}
+
+#[test]
+fn interim_answers_go_ahead_but_not_for_ever() {
+    play(async {
+        let (connection, mut server) = connected();
+        let mut seen = Vec::new();
+        let said = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+        server.write_all(said.as_bytes()).await.unwrap();
+        let note =
+            |status: StatusCode, headers: HeaderMap| seen.push((status.as_u16(), headers.len()));
+        let (response, home) = connection.ask(get(), note).await.unwrap();
+        assert_eq!((response.status(), home.take().is_some()), (StatusCode::OK, true));
+        assert_eq!(seen, [(100, 0), (103, 1)]);
+        let (connection, mut server) = connected();
+        let flood = "HTTP/1.1 102 Processing\r\n\r\n".repeat(MOST_INTERIM + 1);
+        server.write_all(flood.as_bytes()).await.unwrap();
+        let failure = connection.ask(get(), ignored).await.unwrap_err();
+        assert!(matches!(failure.error, ClientError::Bad(_)), "{:?}", failure.error);
+    });
+}
+
+#[test]
+fn another_protocol_begins_where_the_answer_ends() {
+    play(async {
+        let (connection, mut server) = connected();
+        server
+            .write_all(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\n\r\nfirst")
+            .await
+            .unwrap();
+        let (response, home) = connection.ask(get(), ignored).await.unwrap();
+        assert!(home.take().is_none());
+        let (mut stream, ahead) = response.into_body().into_stream().unwrap();
+        assert_eq!(ahead, "first");
+        stream.write_all(b"second").await.unwrap();
+        heard(&mut server).await;
+        let mut heard = [0; 6];
+        server.read_exact(&mut heard).await.unwrap();
+        assert_eq!(&heard, b"second");
+    });
+}
+
+#[test]
+fn of_trailers_those_go_that_were_announced() {
+    play(async {
+        let (connection, mut server) = connected();
+        let (mut says, body) = Channel::<Bytes, BodyError>::new(8);
+        says.send_data(Bytes::from("hi")).await.unwrap();
+        let trailers = [("x-sum", "9"), ("x-other", "1"), ("x-sum", "10")];
+        let mut fields = HeaderMap::new();
+        for (name, value) in trailers {
+            fields.append(name, value.parse().unwrap());
+        }
+        says.send_trailers(fields).await.unwrap();
+        drop(says);
+        let fields = [("transfer-encoding", "chunked"), ("trailer", "X-Sum, x-never")];
+        let asking = connection.ask(request(Method::PUT, &fields, body), ignored);
+        let serving = async {
+            heard(&mut server).await;
+            let expected = b"2\r\nhi\r\n0\r\nx-sum: 9\r\nx-sum: 10\r\n\r\n";
+            let mut sent = vec![0; expected.len()];
+            server.read_exact(&mut sent).await.unwrap();
+            assert_eq!(sent, expected);
+            let said =
+                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nx-end: 1\r\n\r\n";
+            server.write_all(said).await.unwrap();
+        };
+        let (asked, ()) = tokio::join!(asking, serving);
+        let (response, home) = asked.unwrap();
+        let (body, trailers) = whole(response.into_body()).await;
+        assert_eq!((&body[..], &trailers.unwrap()["x-end"]), (&b""[..], &"1".parse().unwrap()));
+        assert!(home.take().is_some());
+    });
+}
+
+#[test]
+fn a_body_that_is_not_as_long_as_the_request_says_is_not_sent_as_if_it_were() {
+    play(async {
+        for (length, body) in [("5", "hi"), ("1", "hi")] {
+            let (connection, mut server) = connected();
+            let body = Full::from(body).map_err(|never| match never {});
+            let asked = connection
+                .ask(request(Method::POST, &[("content-length", length)], body), ignored)
+                .await;
+            assert!(matches!(asked.unwrap_err().error, ClientError::Body(_)));
+            heard(&mut server).await;
+            let mut rest = Vec::new();
+            server.read_to_end(&mut rest).await.unwrap();
+            assert!(rest.len() < length.parse().unwrap(), "{rest:?}");
+        }
+    });
+}
+
+/// A server that echoes, with little room in between: whoever waited for the request to have gone before
+/// they read, or the other way round, would wait for ever.
+#[test]
+fn an_answer_is_read_while_the_request_is_still_being_sent() {
+    play(async {
+        let (ours, server) = duplex(1 << 10);
+        let (mut says, body) = Channel::<Bytes, BodyError>::new(1);
+        let sent: Vec<u8> = (0..200_000_u32).map(|it| it as u8).collect();
+        let echoing = async {
+            let (mut from, mut to) = tokio::io::split(server);
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(from.read_u8().await.unwrap());
+            }
+            to.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n").await.unwrap();
+            tokio::io::copy(&mut from.take(200_000), &mut to).await.unwrap();
+        };
+        let saying = async {
+            for part in sent.chunks(7_000) {
+                says.send_data(Bytes::copy_from_slice(part)).await.unwrap();
+            }
+        };
+        let asking = async {
+            let asked = Connection::new(ours)
+                .ask(request(Method::POST, &[("content-length", "200000")], body), ignored)
+                .await;
+            let (response, home) = asked.unwrap();
+            // Nobody reads for a while: the rest of the request goes all the same as far as the server takes it.
+            for _ in 0..1_000 {
+                tokio::task::yield_now().await;
+            }
+            let (body, _) = whole(response.into_body()).await;
+            (body, home.take().is_some())
+        };
+        let ((), (), (body, is_back)) = tokio::join!(echoing, saying, asking);
+        assert!(body == sent, "{} of {} bytes", body.len(), sent.len());
+        assert!(!is_back, "it was answered before all was sent");
+    });
+}
+
+proptest! {
+    /// However an answer is cut on its way, the same comes of it.
+    #[test]
+    fn answers_are_read_whole_in_whatever_parts_they_come(
+        body in proptest::collection::vec(any::<u8>(), 0..40_000),
+        cuts in proptest::collection::vec(1_usize..20_000, 1..20),
+        chunks in proptest::option::of(proptest::collection::vec(1_usize..9_000, 1..10)),
+    ) {
+        let mut said = b"HTTP/1.1 200 OK\r\n".to_vec();
+        match &chunks {
+            None => {
+                said.extend(format!("Content-Length: {}\r\n\r\n", body.len()).bytes());
+                said.extend(&body);
+            }
+            Some(sizes) => {
+                said.extend(b"Transfer-Encoding: chunked\r\n\r\n");
+                let (mut rest, mut sizes) = (&body[..], sizes.iter().cycle());
+                while !rest.is_empty() {
+                    let (chunk, after) = rest.split_at((*sizes.next().unwrap()).min(rest.len()));
+                    said.extend(format!("{:x};x=y\r\n", chunk.len()).bytes());
+                    said.extend(chunk);
+                    said.extend(b"\r\n");
+                    rest = after;
+                }
+                said.extend(b"0\r\n\r\n");
+            }
+        }
+        let (got, is_back) = play(async {
+            let (connection, mut server) = connected();
+            let serving = async {
+                let (mut rest, mut cuts) = (&said[..], cuts.iter().cycle());
+                while !rest.is_empty() {
+                    let (part, after) = rest.split_at((*cuts.next().unwrap()).min(rest.len()));
+                    server.write_all(part).await.unwrap();
+                    tokio::task::yield_now().await;
+                    rest = after;
+                }
+            };
+            let reading = async {
+                let (response, home) = connection.ask(get(), ignored).await.unwrap();
+                let (body, _) = whole(response.into_body()).await;
+                (body, home.take().is_some())
+            };
+            tokio::join!(reading, serving).0
+        });
+        prop_assert!(got == body);
+        prop_assert!(is_back);
+    }
+}
