@@ -368,8 +368,12 @@ fn beside(program: &str, command: impl FnOnce(&Scene, SocketAddr) -> Command) {
         let at = free_address();
         let run = command(&scene, at);
         scene.start(run, at).await;
-        let log = scene.path("product.log");
-        let _log = Shown(log);
+        let _log = Shown(scene.path("product.log"));
+        // Traefik listens before it has read what is behind it.
+        eventually("the way to the gate", async || {
+            (ask(at, "GET /.nightwatt/state", &[], "").await.status == 200).then_some(())
+        })
+        .await;
         story(&scene, at).await;
         closed(scene, at).await;
     });
@@ -418,6 +422,29 @@ fn caddy_asks_by_forward_auth() {
         caddy.args(["run", "--adapter", "caddyfile", "--config"]).arg(file);
         caddy.env("HOME", scene.dir.path()).env_remove("XDG_DATA_HOME");
         caddy
+    });
+}
+
+#[test]
+fn traefik_asks_by_forward_auth() {
+    let found = std::env::var("TRAEFIK");
+    if found.is_err() && !has("traefik") {
+        eprintln!("`TRAEFIK=$(tools/traefik)` fetches it");
+        return;
+    }
+    let program = found.unwrap_or_else(|_| "traefik".to_owned());
+    beside(&program, |scene, at| {
+        let file = scene.file("traefik.yml", &[]).display().to_string();
+        // An entry point that does not take off what a client says of itself: the gate's part has to do it.
+        let web = format!("address: {at}\n    forwardedHeaders:\n      insecure: true");
+        let changes = [("/etc/traefik/blog.yml", &*file), ("address: :80", &web)];
+        let start = scene.file("traefik-start.yml", &changes);
+        // It would ask its makers.
+        let quiet = "global:\n  checkNewVersion: false\n";
+        fs::write(&start, fs::read_to_string(&start).unwrap() + quiet).unwrap();
+        let mut traefik = bound(&program);
+        traefik.arg(format!("--configFile={}", start.display()));
+        traefik
     });
 }
 
@@ -551,7 +578,7 @@ fn the_page_shows_the_very_files() {
     let mut files: Vec<_> =
         fs::read_dir(docs.join("gates")).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    assert_eq!(files.len(), 8);
+    assert_eq!(files.len(), 9);
     for file in files {
         let text = fs::read_to_string(&file).unwrap();
         assert!(page.contains(&format!("\n{text}```")), "docs/gates.md lacks {}", file.display());
