@@ -171,8 +171,10 @@ impl OriginPool {
         request: Request<Question>,
         sending: &Sending,
     ) -> Result<(Response<FromOrigin>, Lent), Unanswered> {
-        let sent = self.patiently(by_http1(connection, request), sending).await;
-        sent.unwrap_or_else(|timed_out| Err((None, timed_out)))
+        match self.patiently(by_http1(connection, request), sending).await {
+            Ok(sent) => sent,
+            Err(timed_out) => Err((None, timed_out)),
+        }
     }
 
     async fn ask_shared(
@@ -182,17 +184,16 @@ impl OriginPool {
         sending: &Sending,
     ) -> Result<(Response<FromOrigin>, Lent), Unanswered> {
         let asking = by_http2(&connection, request, &self.authority);
-        let sent = self.patiently(asking, sending).await;
-        match sent.unwrap_or_else(|timed_out| Err((None, timed_out))) {
-            Ok(response) => {
+        let unanswered = match self.patiently(asking, sending).await {
+            Ok(Ok(response)) => {
                 self.shared.was_used(&connection, self.clock.now().mono);
-                Ok((response, Lent::Http2(connection)))
+                return Ok((response, Lent::Http2(connection)));
             }
-            Err(unanswered) => {
-                self.leave_if_over(&connection, &unanswered);
-                Err(unanswered)
-            }
-        }
+            Ok(Err(unanswered)) => unanswered,
+            Err(timed_out) => (None, timed_out),
+        };
+        self.leave_if_over(&connection, &unanswered);
+        Err(unanswered)
     }
 
     /// A connection, and whether it is a new one.

@@ -114,9 +114,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Connection<T> {
         let mut buffer = BytesMut::new();
         let mut interims = 0;
         let asked = loop {
-            let heard =
+            let next =
                 std::future::poll_fn(|cx| poll_head(&mut stream, &mut sending, &mut buffer, cx));
-            match heard.await {
+            match next.await {
                 Ok(head) if head.is_interim() && interims < MOST_INTERIM => {
                     interims += 1;
                     interim(head.status, head.headers);

@@ -77,17 +77,14 @@ impl Idle {
         if list.waiting.len() >= MOST {
             return;
         }
-        match &list.watcher {
-            Some(watcher) => {
-                if connection.poll_over(&mut Context::from_waker(watcher)).is_ready() {
-                    return;
-                }
+        if let Some(watcher) = &list.watcher {
+            if connection.poll_over(&mut Context::from_waker(watcher)).is_ready() {
+                return;
             }
-            // The task looks at it first of all.
-            None => {
-                list.watcher = Some(Waker::noop().clone());
-                tokio::spawn(watch(Arc::downgrade(&self.0)));
-            }
+        } else {
+            // The task looks at all of them first.
+            list.watcher = Some(Waker::noop().clone());
+            tokio::spawn(watch(Arc::downgrade(&self.0)));
         }
         list.waiting.push(Waiting { connection, keeps, since });
     }

@@ -193,9 +193,9 @@ fn head_of<B>(request: &Request<B>) -> Bytes {
 /// Of trailers those that `Trailer` names.
 fn only_named(trailers: HeaderMap, headers: &HeaderMap) -> HeaderMap {
     let values = headers.get_all(TRAILER).into_iter();
-    let names = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    let listed = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
     let named: Vec<HeaderName> =
-        names.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok()).collect();
+        listed.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok()).collect();
     let mut name = None;
     let fields = trailers.into_iter().filter_map(|(next, value)| {
         name = next.or_else(|| name.take());

@@ -3,6 +3,7 @@ use std::time::Duration;
 use http::{Method, Version};
 use http_body_util::channel::Channel;
 use http_body_util::{BodyExt, Empty, Full};
+use nightwatt_clock::Clock;
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
@@ -17,9 +18,9 @@ fn nothing() -> NoBody {
 
 /// What would wait for ever fails.
 fn play<T>(story: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-    let within = async { tokio::time::timeout(Duration::from_secs(60), story).await };
-    runtime.unwrap().block_on(within).expect("it stood still")
+    let clock = Clock::real();
+    let within = clock.timeout(Duration::from_mins(1), story);
+    clock.runtime().unwrap().block_on(within).expect("it stood still")
 }
 
 fn request<B>(method: Method, fields: &[(&'static str, &str)], body: B) -> Request<B> {

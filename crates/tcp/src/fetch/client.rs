@@ -15,11 +15,11 @@ use crate::course::client::Course;
 use crate::error::Error;
 use crate::fault::Fault;
 use crate::options::SocketOptions;
-use crate::pattern::{CHUNK, Pattern};
+use crate::pattern::Pattern;
 use crate::reactor::{Event, Reactor, Ready, TURN};
 use crate::sys;
 use crate::tally::{Second, Tally};
-use crate::transfer::{self, Buffer, Moved};
+use crate::transfer::{self, Buffer, ENOUGH, Moved};
 use crate::usage::Usage;
 use crate::wire::{ANSWER, Name, TEXT};
 
@@ -256,7 +256,7 @@ impl<'a> Client<'a> {
                 _ if slot.ready.read => moved += self.read(place),
                 _ => return,
             }
-            if moved >= CHUNK as u64 {
+            if moved > ENOUGH {
                 break;
             }
         }

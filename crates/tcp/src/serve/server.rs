@@ -19,11 +19,11 @@ use crate::fault::Fault;
 use crate::info::TcpInfos;
 use crate::limits;
 use crate::options::SocketOptions;
-use crate::pattern::{CHUNK, Pattern};
+use crate::pattern::Pattern;
 use crate::reactor::{Event, Reactor, Ready, TURN};
 use crate::report::{ServerRecord, SessionReport};
 use crate::sys;
-use crate::transfer::{self, Buffer, Moved};
+use crate::transfer::{self, Buffer, ENOUGH, Moved};
 use crate::usage::Usage;
 use crate::wire::{ANSWER, Answer, Kind, REQUEST, Request, Status};
 
@@ -218,7 +218,7 @@ impl Loop {
                 _ if slot.ready.read => moved += self.read(place),
                 _ => return,
             }
-            if moved >= CHUNK as u64 {
+            if moved > ENOUGH {
                 break;
             }
         }
