@@ -105,7 +105,11 @@ impl<'a> Client<'a> {
         let mut told = None;
         while self.ended.is_none() {
             let to_start = self.start_some();
-            if self.ended.is_none() && self.tally.running() == 0 && !to_start {
+            if self.ended.is_some() {
+                // Given up while they were started: nothing may be left that would wake us.
+                break;
+            }
+            if self.tally.running() == 0 && !to_start {
                 self.ended = Some(Ended::Done);
                 break;
             }

@@ -168,6 +168,17 @@ fn where_nobody_listens_the_message_says_what_to_start() {
     assert_eq!(failed, expected);
 }
 
+/// No connection is left then whose end could wake the client, and no time at which it would give up.
+#[test]
+fn where_all_fail_as_they_are_started_the_run_ends() {
+    // TCP has no way to everybody: the kernel says so at once.
+    let mut plan = Plan::new("255.255.255.255:9".parse().unwrap());
+    (plan.connections, plan.until) = (10, Until { count: Some(10), ..Until::default() });
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || tell.send(try_fetch(&plan).map(drop)));
+    assert!(told.recv_timeout(LONG).expect("it ends").is_err());
+}
+
 /// Answers one connection with this and closes it.
 fn impostor(says: &'static [u8]) -> Plan {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
