@@ -26,7 +26,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where policies fuzz fuzz-smoke lint doc licences garbage soak soak-cache soak-disk soak-guests soak-pool test-browser test-guide test-vm test-static ci
+.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where policies fuzz fuzz-smoke lint doc licences garbage soak soak-cache soak-disk soak-guests soak-pool test-arm64 test-browser test-guide test-vm test-static ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS=--open: in a browser; ARGS="--help")'
@@ -76,6 +76,7 @@ help:
 	@echo '                 dashboard and waiting page in Chromium, by Playwright and axe-core (ARGS=--pictures takes those of the docs)'
 	@echo 'make test-static'
 	@echo '                 a static binary for arm64 serves a request, under QEMU (ARCH=amd64 for the other)'
+	@echo 'make test-arm64  the package for arm64 in an arm64 Debian guest, the image for arm64 by qemu-user (20 to 30 minutes; needs root)'
 	@echo 'make ci          all of this that must pass before a change goes in'
 
 demo:
@@ -224,6 +225,12 @@ test-browser:
 	@tools/need rust cc bpf chromium python3 node
 	@tools/dashboard-walk $(ARGS)
 	@tools/waiting-walk $(ARGS)
+
+test-arm64:
+	@tools/need rust static-arm64 deb podman python3
+	@binary=$$(STATIC_PROFILE=$${STATIC_PROFILE:-dist} tools/static arm64) && \
+	  packaging/deb/check-arm64 "$$(packaging/deb/build arm64 "$$binary")" && \
+	  tools/with-arm64 packaging/container/check "$$(packaging/container/build arm64 "$$binary")"
 
 test-static:
 	@tools/static-check $(ARCH)
