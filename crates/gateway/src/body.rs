@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName};
 use http_body::{Body as _, Frame, SizeHint};
 use nightwatt_clock::Clock;
-use nightwatt_http1::{BadBody, BodyError, Incoming, Refusal};
+use nightwatt_http1::{BadBody, BodyError, Incoming, Refusal, only_named};
 use nightwatt_model::time::Mono;
 
 use self::ahead::Ahead;
@@ -293,10 +293,7 @@ struct TooLarge;
 fn only(named: &[HeaderName], frame: Frame<Bytes>) -> Frame<Bytes> {
     match frame.into_trailers() {
         Ok(mut trailers) => {
-            let others = trailers.keys().filter(|name| !named.contains(name));
-            for name in others.cloned().collect::<Vec<_>>() {
-                trailers.remove(name);
-            }
+            only_named(&mut trailers, named);
             Frame::trailers(trailers)
         }
         Err(frame) => frame,

@@ -23,7 +23,7 @@ use crate::timer::Timer;
 const READ_AHEAD: usize = 64 << 10;
 
 /// A part of a body as it is read.
-const PART: usize = 64 << 10;
+pub(crate) const PART: usize = 64 << 10;
 
 /// The client sent something that is not the body it announced, or nothing for too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -1,11 +1,11 @@
 //! The answer on its way to the client.
 
 use std::collections::VecDeque;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::header::CONNECTION;
@@ -233,16 +233,8 @@ pub(crate) async fn send(
 ) -> Result<(), ()> {
     out.retain(|part| !part.is_empty());
     while !out.is_empty() {
-        let written = timer.within(limits.send_timeout, |cx| {
-            let mut parts = [IoSlice::new(&[]); 4];
-            let count = out.len().min(parts.len());
-            for (slot, part) in parts.iter_mut().zip(out.iter()) {
-                *slot = IoSlice::new(part);
-            }
-            Pin::new(&mut *to).poll_write_vectored(cx, &parts[..count])
-        });
-        let Some(Ok(written @ 1..)) = written.await else { return Err(()) };
-        advance(out, written);
+        let written = timer.within(limits.send_timeout, |cx| poll_write(to, out, cx));
+        let Some(Ok(())) = written.await else { return Err(()) };
     }
     // Of plain TCP nothing waits.
     match timer.within(limits.send_timeout, |cx| Pin::new(&mut *to).poll_flush(cx)).await {
@@ -251,13 +243,32 @@ pub(crate) async fn send(
     }
 }
 
-/// So many bytes of `out` have gone.
-pub(crate) fn advance(out: &mut VecDeque<Bytes>, mut written: usize) {
+/// So many parts are written at once.
+pub(crate) const ROOM: usize = 8;
+
+/// Writes what goes at once of `out`, of which something is there.
+pub(crate) fn poll_write(
+    to: &mut (impl AsyncWrite + Unpin),
+    out: &mut VecDeque<Bytes>,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<()>> {
+    let mut parts = [IoSlice::new(&[]); ROOM];
+    let count = out.len().min(ROOM);
+    for (slot, part) in parts.iter_mut().zip(out.iter()) {
+        *slot = IoSlice::new(part);
+    }
+    let written = Pin::new(to).poll_write_vectored(cx, &parts[..count]);
+    let mut written = ready!(written)?;
+    if written == 0 {
+        return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+    }
     while let Some(first) = out.front_mut() {
         if written < first.len() {
-            return first.advance(written);
+            first.advance(written);
+            break;
         }
         written -= first.len();
         out.pop_front();
     }
+    Poll::Ready(Ok(()))
 }

@@ -35,9 +35,8 @@ pub(crate) const ENOUGH: u64 = (CHUNK - PAGE) as u64;
 
 /// How much of the pattern to write from a position on: a chunk, but no further than to where a page of
 /// the stream ends. The kernel fills its pages with the stream, so that the next write begins with one.
-const fn length(at: u64, left: u64) -> u64 {
-    let most = (CHUNK - (at % PAGE as u64) as usize) as u64;
-    if left < most { left } else { most }
+fn length(at: u64, left: u64) -> u64 {
+    left.min(CHUNK as u64 - at % PAGE as u64)
 }
 
 /// Writes what the socket takes of a piece.

@@ -12,7 +12,7 @@ use http::uri::{Authority, Scheme};
 use http::{Request, Response, Uri, Version};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
-use nightwatt_http1::client::{self, Return};
+use nightwatt_http1::client::{self, ClientError, Return};
 use nightwatt_http1::{BodyError, Interim};
 use nightwatt_httpcache::fields;
 
@@ -42,11 +42,6 @@ pub(crate) enum FromOrigin {
     Http2(Incoming),
 }
 
-/// The server broke its answer off, though without an error.
-#[derive(Debug, thiserror::Error)]
-#[error("the server broke its answer off")]
-struct BrokenOff;
-
 impl http_body::Body for FromOrigin {
     type Data = Bytes;
     type Error = BodyError;
@@ -63,7 +58,7 @@ impl http_body::Body for FromOrigin {
             // request of which it wants no more): hyper ends the body then, whether or not the answer had
             // come to its end.
             Self::Http2(body) => Pin::new(&mut *body).poll_frame(cx).map(|frame| match frame {
-                None if !has_ended(body) => Some(Err(BrokenOff.into())),
+                None if !has_ended(body) => Some(Err(ClientError::BrokenOff.into())),
                 frame => frame.map(|it| it.map_err(Into::into)),
             }),
         }
@@ -139,12 +134,6 @@ pub(super) async fn by_http2(
             let unsent = unsent.map(|it| Request::from_parts(as_it_was, it.into_body()));
             Err((unsent, why_not_answered(failure.into_error())))
         }
-    }
-}
-
-pub(super) fn note_end(ended: hyper::Result<()>) {
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a connection to the server ended");
     }
 }
 

@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use nightwatt_model::time::Mono;
 use tokio::sync::MutexGuard;
 
-use super::sender::{Sender, note_end};
+use super::sender::Sender;
 use super::{JUST_USED, OriginError, Stream};
 use crate::body::Question;
 
@@ -66,6 +66,12 @@ impl Connection {
 
     pub(super) fn sender(&self) -> SendRequest<Question> {
         self.sender.clone()
+    }
+}
+
+fn note_end(ended: hyper::Result<()>) {
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection to the server ended");
     }
 }
 

@@ -12,10 +12,7 @@ use super::ClientError;
 use super::head::{BadAnswer, Framing};
 use crate::chunked::Step;
 use crate::connection::SCRATCH;
-use crate::reader::poll_read;
-
-/// So much is read at once of an answer that is long.
-const PART: usize = 64 << 10;
+use crate::reader::{PART, poll_read};
 
 /// What an answer is read from.
 #[derive(Debug)]

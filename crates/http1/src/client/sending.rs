@@ -1,7 +1,7 @@
 //! A request on its way to the server.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -14,10 +14,8 @@ use tokio::io::AsyncWrite;
 use crate::body::BodyError;
 use crate::head::length_of;
 use crate::response::{chunk_line, last_chunk, write_field};
-use crate::writer::advance;
-
-/// So many parts are written at once.
-const ROOM: usize = 8;
+use crate::trailers::only_named;
+use crate::writer::{ROOM, poll_write};
 
 /// Why a request did not go whole.
 #[derive(Debug)]
@@ -113,16 +111,7 @@ where
             if self.out.is_empty() {
                 return self.poll_flush(stream, cx);
             }
-            let mut parts = [IoSlice::new(&[]); ROOM];
-            for (slot, part) in parts.iter_mut().zip(&self.out) {
-                *slot = IoSlice::new(part);
-            }
-            let count = self.out.len().min(ROOM);
-            let written = Pin::new(&mut *stream).poll_write_vectored(cx, &parts[..count]);
-            match ready!(written).map_err(NotSent::Stream)? {
-                0 => return Poll::Ready(Err(NotSent::Stream(io::ErrorKind::WriteZero.into()))),
-                written => advance(&mut self.out, written),
-            }
+            ready!(poll_write(stream, &mut self.out, cx)).map_err(NotSent::Stream)?;
             (self.has_begun, self.is_flushed) = (true, false);
         }
     }
@@ -168,7 +157,10 @@ where
         if self.left != Left::Chunked {
             return Err(Box::new(OtherLength));
         }
-        let trailers = trailers.map(|trailers| only_named(trailers, self.request.headers()));
+        let trailers = trailers.map(|mut trailers| {
+            only_named(&mut trailers, &named(self.request.headers()));
+            trailers
+        });
         self.out.push_back(last_chunk(trailers.as_ref()));
         self.left = Left::Nothing;
         Ok(())
@@ -190,17 +182,9 @@ fn head_of<B>(request: &Request<B>) -> Bytes {
     out.freeze()
 }
 
-/// Of trailers those that `Trailer` names.
-fn only_named(trailers: HeaderMap, headers: &HeaderMap) -> HeaderMap {
+/// The trailers that `Trailer` announces.
+fn named(headers: &HeaderMap) -> Vec<HeaderName> {
     let values = headers.get_all(TRAILER).into_iter();
     let listed = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
-    let named: Vec<HeaderName> =
-        listed.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok()).collect();
-    let mut name = None;
-    let fields = trailers.into_iter().filter_map(|(next, value)| {
-        name = next.or_else(|| name.take());
-        let name = name.clone().filter(|it| named.contains(it))?;
-        Some((name, value))
-    });
-    fields.collect()
+    listed.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok()).collect()
 }
