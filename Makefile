@@ -11,6 +11,10 @@ VM_REQUIRED ?= 1
 PROBE_TESTS ?=
 # What a static binary is built for: arm64 or amd64.
 ARCH ?= arm64
+# Cargo's profile of what `demo`, `cache-tests` and `soak` run. With `dev` it is what the tests have built.
+PROFILE ?= release
+export NIGHTWATT_PROFILE := $(PROFILE)
+TESTED = $(if $(filter dev,$(PROFILE)),--workspace,--release -p nightwatt-cli)
 # How long the soak takes.
 MINUTES ?= 10
 # How many guests are cut off while they write the disk cache.
@@ -81,8 +85,7 @@ help:
 
 demo:
 	@tools/need rust cc bpf
-	@cargo build --release --locked -p nightwatt-cli
-	@cargo run --release --locked --quiet -p nightwatt-cli -- demo $(ARGS)
+	@nightwatt=$$(tools/program) && $$nightwatt demo $(ARGS)
 
 test:
 	@tools/need rust cc bpf
@@ -185,11 +188,11 @@ fuzz-smoke:
 
 garbage:
 	@tools/need rust cc bpf
-	@cargo test --release --locked -p nightwatt-cli --test hostile -- --ignored --exact --nocapture garbage::a_million_generated_requests_leave_no_trace
+	@cargo test $(TESTED) --locked --test hostile -- --ignored --exact --nocapture garbage::a_million_generated_requests_leave_no_trace
 
 soak:
 	@tools/need rust cc bpf
-	@SOAK_MINUTES=$(MINUTES) cargo test --release --locked -p nightwatt-cli --test hostile -- --ignored --exact --nocapture soak::nothing_is_lost_and_nothing_is_doubled
+	@SOAK_MINUTES=$(MINUTES) cargo test $(TESTED) --locked --test hostile -- --ignored --exact --nocapture soak::nothing_is_lost_and_nothing_is_doubled
 
 soak-pool:
 	@tools/need rust cc
@@ -212,10 +215,10 @@ test-vm:
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/compare $(COMPARE)
 	@test -z "$(TCP_LAB)" || NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/tcp $(filter-out long,$(TCP_LAB))
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/symbols
-	@cargo test --locked -p nightwatt-probes --test kernel_time -- --nocapture
+	@cargo test --locked --workspace --test kernel_time -- --nocapture
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/probes $(PROBE_TESTS)
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/cut-off --guests 3
-	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) cargo test --locked -p nightwatt-cli --test machine -- --ignored --nocapture --test-threads 1 $(ARGS)
+	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) cargo test --locked --workspace --test machine -- --ignored --nocapture --test-threads 1 $(ARGS)
 
 test-guide:
 	@tools/need rust cc bpf deb python3 vm

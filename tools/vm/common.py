@@ -31,12 +31,16 @@ def run(*command, **options):
 
 
 def test_programs(package, *which):
-    """The test programs of a package, by name; cargo builds what is missing."""
-    built = run("cargo", "test", "--locked", "--no-run", "--message-format=json", "-p", package, *which, cwd=HERE)
+    """The test programs of a package, by name; cargo builds what is missing.
+
+    Those of all packages, as `make test` has them: with -p alone their dependencies would be built anew.
+    """
+    every = ("cargo", "test", "--locked", "--no-run", "--message-format=json", "--workspace")
+    built = run(*every, *which, cwd=HERE)
     found = {}
     for line in built.splitlines():
         message = json.loads(line)
-        if message.get("executable") and message["target"]["name"]:
+        if message.get("executable") and f"{package}@" in message["package_id"].replace("#", "@"):
             found[message["target"]["name"]] = message["executable"]
     return found
 

@@ -98,7 +98,7 @@ export function power(story, past) {
   const share = measured.reduce((sum, it) => sum + it, 0) / Math.max(1, known.length);
   const mean = known.reduce((sum, it) => sum + it, 0) / Math.max(1, known.length);
   document.getElementById("power-note").textContent = seen(means)
-    ? `Mean by minute. Blue: ${story.servers.length > 1 ? "all servers" : "the server"}, ${share < 0.01 ? "modelled from its states (dashed)" : share > 0.99 ? "measured" : `measured ${percent(share)} of the time, else modelled (dashed)`}, ${watts(mean)} in the mean; ${watts(on_w)} awake and ${watts(off_w)} asleep by the configuration. Grey: the proxy.`
+    ? `Mean by minute. Blue: ${story.servers.length > 1 ? "all servers" : "the server"}, ${share < 0.01 ? "modelled from its states (dashed)" : share > 0.99 ? "measured" : `measured ${percent(share)} of the time, else modelled (dashed)`}, ${watts(mean)} in the mean; ${watts(on_w)} awake and ${watts(off_w)} asleep by the configuration. Grey: the proxy, or its part of it where several share one.`
     : "Nothing is known yet.";
   document.getElementById("power-chart").setAttribute("aria-label", `Power by minute of the last 24 hours: ${watts(mean)} in the mean. The table below has the same by hour.`);
   hours(story, past);

@@ -155,6 +155,16 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
+    /// The page of a site that waits.
+    #[error("`waiting_page_file` of site `{site}`: cannot read {path}: {source}")]
+    Page {
+        /// Of which site.
+        site: String,
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// A controller cannot be built.
     #[error("site `{site}`: {source}")]
     Power {
@@ -208,6 +218,17 @@ pub enum StartError {
 }
 
 impl StartError {
+    /// Would it start for a user who may read more?
+    pub fn is_of_this_user(&self) -> bool {
+        let source = match self {
+            Self::File { source, .. } | Self::Page { source, .. } => source,
+            Self::Certificate(BadCertificate::Unreadable { source, .. }) => source,
+            Self::Webhook(UnusableWebhook::Secret { source, .. }) => source,
+            _ => return false,
+        };
+        source.kind() == std::io::ErrorKind::PermissionDenied
+    }
+
     /// What to try next.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
@@ -227,6 +248,10 @@ impl StartError {
             Self::File { .. } => {
                 Some("check that it exists and that this user may write it, or set `state_dir`")
             }
+            Self::Page { .. } => Some(
+                "check that the file is there, that it is text in UTF-8 and that this user may read it; or \
+                 leave `waiting_page_file` out: then the page is the built-in one",
+            ),
             Self::Certificate(bad) => Some(bad.hint()),
             Self::Webhook(_) => Some("check that the file exists and that this user may read it"),
             Self::Password { .. } => Some(

@@ -556,6 +556,12 @@ impl Forwarding<'_> {
                 let answer = crate::answers::sentence(StatusCode::BAD_GATEWAY, text);
                 self.stale_instead().map_or(NotForwarded::Answer(answer), NotForwarded::Stale)
             }
+            (OriginError::Malformed(_), _) => {
+                let text = "What the server answered is not well-formed HTTP. The request may have been acted \
+                            upon: look before you send it again.";
+                let answer = crate::answers::sentence(StatusCode::BAD_GATEWAY, text);
+                self.stale_instead().map_or(NotForwarded::Answer(answer), NotForwarded::Stale)
+            }
             (OriginError::TimedOut(_), _) => {
                 let text = "The server did not answer in time.";
                 let answer = crate::answers::sentence(StatusCode::GATEWAY_TIMEOUT, text);

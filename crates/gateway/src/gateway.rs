@@ -24,7 +24,7 @@ use crate::metrics::{ConnectionTally, RequestTally};
 use crate::opening::Opening;
 use crate::passthrough::{self, Door, Service};
 use crate::reload::LastReload;
-use crate::site::Site;
+use crate::site::{Site, waiting_page};
 use crate::tls::Tls;
 use crate::webhooks;
 
@@ -132,6 +132,17 @@ impl Gateway {
             sites,
             config,
         })
+    }
+
+    /// Reads the files that a configuration names, as [`start`](Self::start) would, and lets go of them.
+    ///
+    /// # Errors
+    ///
+    /// If it would not start for what is in one of them.
+    pub fn look_over(config: &Config, clock: &Clock) -> Result<(), StartError> {
+        config.tls.as_ref().map(|it| Tls::open(it, clock, None)).transpose()?;
+        config.webhook.iter().try_for_each(webhooks::look_over)?;
+        config.site.iter().try_for_each(|site| waiting_page(site).map(drop))
     }
 
     /// The site that answers for a host.

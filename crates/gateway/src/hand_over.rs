@@ -344,7 +344,7 @@ impl Running {
             admin.pause().await;
         }
         for retiring in std::mem::take(&mut self.retiring) {
-            retiring.hurry().await;
+            retiring.end().await;
         }
         let used = self.gateway.supervisors().filter(|it| *it.busy().borrow());
         let busy = used.map(|it| it.name().to_owned()).collect();

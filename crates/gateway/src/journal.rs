@@ -175,9 +175,12 @@ fn last_record(file: &File) -> std::io::Result<(Option<Record>, u64)> {
 fn resume(last: &Record, now: Wall) -> Memory {
     // A clock that was set back since then leaves no gap.
     let gap = u64::try_from(now.0.saturating_sub(last.at.0)).unwrap_or(0);
-    let bill = last.memory.bill;
-    let unobserved = bill.unobserved + Duration::from_millis(gap);
-    Memory { bill: Bill { unobserved, ..bill }, ..last.memory }
+    let (bill, gap) = (last.memory.bill, Duration::from_millis(gap));
+    // The proxy is on the bill for the gap as it was before.
+    let share = bill.proxy_time().as_secs_f64() / bill.span().as_secs_f64().max(f64::MIN_POSITIVE);
+    let proxy_share = bill.proxy_share.map(|it| it + gap.mul_f64(share));
+    let bill = Bill { unobserved: bill.unobserved + gap, proxy_share, ..bill };
+    Memory { bill, ..last.memory }
 }
 
 /// All whole records of a journal, for reports.

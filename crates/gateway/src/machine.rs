@@ -31,6 +31,8 @@ pub(crate) struct Machine {
     pub(crate) supervisor: Arc<Supervisor>,
     /// What it draws.
     pub(crate) server: Server,
+    /// What the proxy draws, if it is on its bill: where there are sites, it is on theirs.
+    pub(crate) proxy: Watts,
     /// What its meter says.
     pub(crate) meter: Option<Feed>,
 }
@@ -40,26 +42,27 @@ impl Machine {
     pub(crate) fn open(
         machine: &MachineConfig,
         common: &Common<'_>,
-        (controller, meter): (Option<Box<dyn Controller>>, Option<Feed>),
+        (controller, [meter, proxy_meter]): (Option<Box<dyn Controller>>, [Option<Feed>; 2]),
         below: Option<&Self>,
         tasks: &mut Vec<JoinHandle<()>>,
     ) -> Result<Self, StartError> {
         let Common { config, clock, .. } = common;
         let (hands, guest) = hands(machine, common, controller, below)?;
         let server = machine.server.clone().unwrap_or_else(|| config.scenario.server.clone());
+        let has_proxy = config.site.is_empty();
+        let proxy = if has_proxy { config.scenario.proxy_power() } else { Watts::ZERO };
         let rates = Rates {
             states: server.power_states(),
             busy: Watts::ZERO,
-            // Its sites have the proxy on their bills.
-            proxy: Watts::ZERO,
+            proxy,
             electricity: config.scenario.electricity.clone(),
         };
-        let records = common.records(&machine.name, [meter.clone(), None], rates)?;
+        let records = common.records(&machine.name, [meter.clone(), proxy_meter], rates)?;
         let mind = (settings(machine, &server), Box::new(Timeout { idle: machine.linger }) as _);
         let (supervisor, task) = Supervisor::start(&machine.name, clock, mind, hands, records);
         tasks.push(task);
         tasks.extend(guest.map(|guest| tokio::spawn(guest.follow(Arc::clone(&supervisor)))));
-        Ok(Self { name: machine.name.as_str().into(), supervisor, server, meter })
+        Ok(Self { name: machine.name.as_str().into(), supervisor, server, proxy, meter })
     }
 }
 
@@ -91,8 +94,8 @@ impl Machine {
             learns: Learns::AsBefore,
             hands,
         };
-        let changed =
-            Self { name: Arc::clone(&self.name), supervisor, server, meter: self.meter.clone() };
+        let (name, proxy, meter) = (Arc::clone(&self.name), self.proxy, self.meter.clone());
+        let changed = Self { name, supervisor, server, proxy, meter };
         Ok((changed, retuning, guest))
     }
 }

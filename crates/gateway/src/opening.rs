@@ -28,7 +28,8 @@ type Opened = (Vec<Arc<Machine>>, Vec<Arc<Site>>);
 pub(crate) struct Opening<'a> {
     common: Common<'a>,
     controllers: HashMap<String, Box<dyn Controller>>,
-    before: Option<&'a Gateway>,
+    /// What may be gone on with: the gateway before, and those from which sites or machines come back.
+    before: Vec<&'a Gateway>,
     metering: HashMap<String, Arc<Metering>>,
     jobs: Jobs,
     retunings: Vec<Retuning>,
@@ -39,7 +40,7 @@ impl<'a> Opening<'a> {
     pub(crate) fn new(
         common: Common<'a>,
         controllers: HashMap<String, Box<dyn Controller>>,
-        before: Option<&'a Gateway>,
+        before: Vec<&'a Gateway>,
     ) -> Self {
         Self {
             common,
@@ -74,7 +75,8 @@ impl<'a> Opening<'a> {
         // In shadow mode all of them are left alone.
         let bottom_up = if self.observes() { Vec::new() } else { bottom_up(&config.machine) };
         for machine in bottom_up.into_iter().map(|at| &config.machine[at]) {
-            machines.push(self.machine(machine, &machines)?);
+            let proxy_meter = proxy_meter.as_ref().filter(|_| config.site.is_empty());
+            machines.push(self.machine(machine, &machines, proxy_meter)?);
         }
         let mut sites = Vec::new();
         for site in &config.site {
@@ -87,10 +89,10 @@ impl<'a> Opening<'a> {
         &mut self,
         machine: &MachineConfig,
         machines: &[Arc<Machine>],
+        proxy_meter: Option<&Feed>,
     ) -> Result<Arc<Machine>, StartError> {
-        let before = self.before.map(|it| (it, &it.config.machine));
-        let old = before.and_then(|(gateway, configs)| {
-            let config = configs.iter().find(|it| it.name == machine.name)?;
+        let old = self.before.iter().find_map(|&gateway| {
+            let config = gateway.config.machine.iter().find(|it| it.name == machine.name)?;
             Some((gateway.machines.iter().find(|it| *it.name == *machine.name)?, config, gateway))
         });
         let below = called(machine.on.as_deref(), machines);
@@ -98,7 +100,7 @@ impl<'a> Opening<'a> {
         let Some((old, was, gateway)) = old else {
             let controller = self.controllers.remove(&machine.name);
             let mut jobs = Vec::new();
-            let own = (controller, meter);
+            let own = (controller, [meter, proxy_meter.cloned()]);
             let opened = Machine::open(machine, &self.common, own, below, &mut jobs);
             self.jobs.insert(machine.name.clone(), jobs);
             return Ok(Arc::new(opened?));
@@ -127,7 +129,7 @@ impl<'a> Opening<'a> {
         let machine = called(site.on.as_deref(), machines);
         let controller = self.controllers.remove(&site.name);
         if let Some((gateway, old)) =
-            self.before.and_then(|it| Some((it, it.site_named(&site.name)?.1)))
+            self.before.iter().find_map(|it| Some((*it, it.site_named(&site.name)?.1)))
         {
             if is_same(&gateway.config, &old.config, self.common.config, site) {
                 return Ok(Arc::clone(old));
@@ -162,7 +164,7 @@ impl<'a> Opening<'a> {
         }
         let Some(meter) = meter else { return Ok(None) };
         // (A meter does not change by a reload.)
-        let kept = self.before.and_then(|it| it.metering.get(name));
+        let kept = self.before.iter().find_map(|it| it.metering.get(name));
         let metering = if let Some(metering) = kept {
             Arc::clone(metering)
         } else {

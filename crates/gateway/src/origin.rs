@@ -45,9 +45,12 @@ pub(crate) enum OriginError {
     /// It speaks no TLS, or cannot be told from somebody else: nothing was sent.
     #[error("TLS with {0}: {1}")]
     Distrusted(String, String),
-    /// The connection broke, or the answer was no HTTP. The request may have been acted upon.
+    /// The connection broke. The request may have been acted upon.
     #[error("the connection to the server broke: {0}")]
     Broken(#[source] BodyError),
+    /// What it answered is no HTTP. The request may have been acted upon.
+    #[error("the server's answer is not well-formed: {0}")]
+    Malformed(#[source] BodyError),
     /// It took the request not, and did not act upon it: it had too many, or was about to end.
     #[error("the server refused to take the request")]
     Refused,

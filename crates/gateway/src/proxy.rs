@@ -119,7 +119,12 @@ impl Drop for Client<'_> {
 }
 
 fn refusal(gateway: &Gateway, facts: &Facts, parts: &Parts) -> Option<(StatusCode, &'static str)> {
-    facts.refusal(parts, gateway.config.limits.body_bytes)
+    facts.refusal(parts, gateway.config.limits.body_bytes).or_else(|| {
+        // It would come back for ever.
+        let text = "This proxy has passed the request on already: its server is the proxy itself, or passes \
+                    what it is asked back to it. Look at the site's `origin`.";
+        question::has_come_back(&parts.headers).then_some((StatusCode::LOOP_DETECTED, text))
+    })
 }
 
 pub(crate) fn classify(site: &Site, gateway: &Gateway, facts: &Facts) -> ClientClass {
@@ -275,6 +280,11 @@ impl Asked<'_> {
                 (answers::later(status, after, answers::OVER_BUDGET), Answered::Budget)
             }
             // Without a stored answer these two cannot be; the types do not know.
+            (Route::Unavailable(after), _)
+                if site.config.waiting_page && self.want() == Want::Page =>
+            {
+                (site.waiting_page.failed(after), Answered::Unavailable)
+            }
             (Route::Unavailable(after), _) => Self::unavailable(after),
             (Route::Cache | Route::Stale, None) => Self::unavailable(Duration::from_secs(1)),
         }

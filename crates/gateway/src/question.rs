@@ -1,6 +1,6 @@
 //! Requests as the server gets them.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use http::header::{
     AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
@@ -44,6 +44,26 @@ const OF_PROXIES: [HeaderName; 9] = [
     HeaderName::from_static("true-client-ip"),
 ];
 
+/// What is added to `Via` (RFC 9110, 7.6.3) for a request by HTTP/1.1, and for one by HTTP/2. The comment
+/// is this process's own.
+static MARKS: LazyLock<[HeaderValue; 2]> = LazyLock::new(|| {
+    let mut own = [0; 6];
+    let own = getrandom::fill(&mut own)
+        .map_or(0, |()| own.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte)));
+    ["1.1", "2.0"].map(|version| {
+        let mark = format!("{version} nightwatt ({own:x})");
+        HeaderValue::from_str(&mark).unwrap_or_else(|_| HeaderValue::from_static("1.1 nightwatt"))
+    })
+});
+
+/// Did this very process pass the request on before?
+pub(crate) fn has_come_back(headers: &HeaderMap) -> bool {
+    headers.get_all(VIA).iter().any(|via| {
+        let via = via.as_bytes();
+        MARKS.iter().any(|mark| memchr::memmem::find(via, mark.as_bytes()).is_some())
+    })
+}
+
 impl Forwarding<'_> {
     /// The request as the server gets it. Says also whether it asks to confirm what is stored.
     pub(crate) fn question(
@@ -69,8 +89,7 @@ impl Forwarding<'_> {
         insert(&mut headers, REQUEST_ID, &self.facts.id);
         forwarded(&mut headers, self.facts);
         let is_http2 = self.parts.version == http::Version::HTTP_2;
-        let via = if is_http2 { "2.0 nightwatt" } else { "1.1 nightwatt" };
-        headers.append(VIA, HeaderValue::from_static(via));
+        headers.append(VIA, MARKS[usize::from(is_http2)].clone());
         let validating = validate
             && self
                 .found

@@ -83,6 +83,23 @@ impl Gateway {
         machines.chain(servers).chain(self.sites.iter().map(|it| &it.supervisor))
     }
 
+    /// Puts the proxy on the bills of its sites, or of its machines where there is no site: on each an
+    /// equal part, so that all of them together have it once.
+    pub(crate) fn share_out_proxy(&self) {
+        let part = |count: usize| if count == 0 { 0.0 } else { 1.0 / count as f64 };
+        let of_site = part(self.sites.len());
+        let of_machine = if self.sites.is_empty() { part(self.machines.len()) } else { 0.0 };
+        for site in &self.sites {
+            site.supervisor.share_proxy(of_site);
+            if let Some(shadow) = &site.shadow {
+                shadow.supervisor.share_proxy(of_site);
+            }
+        }
+        for machine in &self.machines {
+            machine.supervisor.share_proxy(of_machine);
+        }
+    }
+
     /// How the last reload went, if there was one.
     pub(crate) fn last_reload(&self) -> Option<ReloadStatus> {
         self.last_reload.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -122,7 +139,7 @@ impl Running {
     async fn try_reload(
         &mut self,
         config: Config,
-        mut options: Options,
+        options: Options,
     ) -> Result<Reloaded, ReloadError> {
         if self.gateway.observe {
             return Err(ReloadError::Shadow);
@@ -131,7 +148,24 @@ impl Running {
         if !fixed.is_empty() {
             return Err(ReloadError::Fixed(fixed));
         }
-        self.end_retired(&config).await;
+        let back = self.call_back(&config).await;
+        let done = self.turn_to(config, options, &back);
+        if done.is_ok() {
+            self.jobs.extend(back.into_iter().flat_map(|it| it.leaving).map(Leaving::into_job));
+        } else {
+            self.retiring.extend(back.into_iter().map(Retired::retire));
+        }
+        done
+    }
+
+    /// Puts a configuration in the place of the one before; `back` are those who had left and are named
+    /// again.
+    fn turn_to(
+        &mut self,
+        config: Config,
+        mut options: Options,
+        back: &[Retired],
+    ) -> Result<Reloaded, ReloadError> {
         let bound = self.bind_new(&config)?;
         let (old, clock) = (Arc::clone(&self.gateway), self.gateway.clock.clone());
         let controllers = std::mem::take(&mut options.controllers);
@@ -139,7 +173,8 @@ impl Running {
         let (own, none) = (config.clone(), HashMap::new());
         let disk = old.disk.as_ref();
         let common = Common { config: &own, clock: &clock, options: &options, handed: &none, disk };
-        let mut opening = Opening::new(common, controllers, Some(&*old));
+        let before = [&*old].into_iter().chain(back.iter().map(|it| &*it.gateway)).collect();
+        let mut opening = Opening::new(common, controllers, before);
         let mut gateway = Gateway::open(config, &clock, &mut opening, Some(&*old))?;
         gateway.tcp_addresses = self.tcp_addresses_of(&gateway, &bound);
         let gateway = Arc::new(gateway);
@@ -151,6 +186,7 @@ impl Running {
         self.turn_log(&gateway)?;
         // From here on nothing fails.
         let jobs = opening.commit();
+        gateway.share_out_proxy();
         self.gateway = Arc::clone(&gateway);
         self.live.send_replace(gateway);
         self.jobs.extend(jobs);
@@ -163,21 +199,35 @@ impl Running {
         Ok(done)
     }
 
-    /// A name that comes back must not have two drivers.
-    async fn end_retired(&mut self, config: &Config) {
-        let named = |name: &String| {
-            config.site.iter().any(|it| it.name == *name)
-                || config.machine.iter().any(|it| it.name == *name)
-        };
-        let (back, rest) = std::mem::take(&mut self.retiring)
-            .into_iter()
-            .filter(|it| !it.task.is_finished())
-            .partition(|it| it.names.iter().any(named));
-        self.retiring = rest;
-        let back: Vec<Retiring> = back;
-        for retiring in back {
-            retiring.hurry().await;
+    /// Those who have left and are named again come back, with all who wait for them: a name must not have
+    /// two drivers. What has become something else meanwhile cannot, and ends.
+    async fn call_back(&mut self, config: &Config) -> Vec<Retired> {
+        let kinds = kinds(config);
+        let mut back = Vec::new();
+        for retiring in std::mem::take(&mut self.retiring) {
+            let is_named = |it: &String| kinds.contains_key(it.as_str());
+            if retiring.task.is_finished() || !retiring.names.iter().any(is_named) {
+                self.retiring.push(retiring);
+                continue;
+            }
+            let Retired { gateway, hold, leaving } = retiring.call_back().await;
+            let fits = fixed(&gateway.config, config).is_empty();
+            let (named, rest): (Vec<_>, Vec<_>) =
+                leaving.into_iter().partition(|it| kinds.contains_key(it.name.as_str()));
+            if !rest.is_empty() {
+                let rest = Retired { gateway: Arc::clone(&gateway), hold, leaving: rest };
+                self.retiring.push(rest.retire());
+            }
+            if fits {
+                back.push(Retired { gateway, hold, leaving: named });
+            } else {
+                for leaving in named {
+                    leaving.end().await;
+                }
+            }
         }
+        self.retiring.retain(|it| !it.task.is_finished());
+        back
     }
 
     /// Listens where nobody listens yet.
@@ -230,7 +280,7 @@ impl Running {
     }
 
     /// What is gone is left as it is, once nobody waits for it: sites first, then what they stood on.
-    fn retire(&mut self, old: &Gateway, gone: &[String]) {
+    fn retire(&mut self, old: &Arc<Gateway>, gone: &[String]) {
         if gone.is_empty() {
             return;
         }
@@ -239,14 +289,52 @@ impl Running {
         let sites = sites.map(|it| (Arc::clone(&it.supervisor), it.name.to_string()));
         let machines = old.machines.iter().rev().filter(|it| is_gone(&it.name));
         let machines = machines.map(|it| (Arc::clone(&it.supervisor), it.name.to_string()));
-        let leaving: Vec<_> = sites
-            .chain(machines)
-            .map(|(it, name)| (it, self.jobs.remove(&name).unwrap_or_default()))
-            .collect();
+        let mut leaving = Vec::new();
+        for (supervisor, name) in sites.chain(machines) {
+            supervisor.share_proxy(0.0);
+            self.tending.remove(&name).unwrap_or_default().iter().for_each(JoinHandle::abort);
+            let jobs = self.jobs.remove(&name).unwrap_or_default();
+            leaving.push(Leaving { name, supervisor, jobs });
+        }
+        let retired = Retired { gateway: Arc::clone(old), hold: old.config.limits.hold, leaving };
+        self.retiring.push(retired.retire());
+    }
+}
+
+/// A site or machine that is gone from the configuration, and what still goes on by itself for it.
+struct Leaving {
+    name: String,
+    supervisor: Arc<Supervisor>,
+    jobs: Vec<JoinHandle<()>>,
+}
+
+impl Leaving {
+    fn into_job(self) -> (String, Vec<JoinHandle<()>>) {
+        (self.name, self.jobs)
+    }
+
+    async fn end(self) {
+        for job in self.jobs {
+            end(job).await;
+        }
+    }
+}
+
+/// Sites and machines that left with one reload, and the gateway that had them.
+struct Retired {
+    gateway: Arc<Gateway>,
+    hold: Duration,
+    /// Sites first, then what they stood on.
+    leaving: Vec<Leaving>,
+}
+
+impl Retired {
+    /// Each goes on until nobody waits for it any more.
+    fn retire(self) -> Retiring {
+        let names = self.leaving.iter().map(|it| it.name.clone()).collect();
         let hurry = Arc::new(Notify::new());
-        let work = retire(leaving, Arc::clone(&hurry), old.config.limits.hold);
-        let task = tokio::spawn(work);
-        self.retiring.push(Retiring { names: gone.to_vec(), hurry, task });
+        let task = tokio::spawn(retire(self, Arc::clone(&hurry)));
+        Retiring { names, hurry, task }
     }
 }
 
@@ -254,45 +342,53 @@ impl Running {
 pub(crate) struct Retiring {
     names: Vec<String>,
     hurry: Arc<Notify>,
-    task: JoinHandle<()>,
+    /// Gives those that somebody still waited for when there was a hurry.
+    task: JoinHandle<Retired>,
 }
 
 impl Retiring {
     /// Ends them now.
-    pub(crate) async fn hurry(self) {
+    pub(crate) async fn end(self) {
+        for leaving in self.call_back().await.leaving {
+            leaving.end().await;
+        }
+    }
+
+    /// Has those back that have not ended yet.
+    async fn call_back(self) -> Retired {
         self.hurry.notify_one();
-        let _ = self.task.await;
+        match self.task.await {
+            Ok(retired) => retired,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
     }
 }
 
-async fn retire(
-    leaving: Vec<(Arc<Supervisor>, Vec<JoinHandle<()>>)>,
-    hurry: Arc<Notify>,
-    hold: Duration,
-) {
-    let mut hurried = false;
-    for (supervisor, jobs) in leaving {
-        let (mut phase, mut busy) = (supervisor.phase(), supervisor.busy());
-        while !hurried && supervisor.held() > 0 {
-            tokio::select! {
-                changed = supervisor.clock().timeout(hold, phase.changed()) => {
-                    if !matches!(changed, Ok(Ok(()))) {
-                        break;
-                    }
-                }
-                () = hurry.notified() => hurried = true,
-            }
+/// Ends one after the other, once nobody waits for it and it serves nobody. Gives the rest if there is a
+/// hurry.
+async fn retire(mut retired: Retired, hurry: Arc<Notify>) -> Retired {
+    while let Some(first) = retired.leaving.first() {
+        tokio::select! {
+            () = hurry.notified() => return retired,
+            () = unneeded(&first.supervisor, retired.hold) => {}
         }
-        // What it stands on stays awake for whoever is still served.
-        while !hurried && supervisor.held() == 0 && *busy.borrow_and_update() {
-            tokio::select! {
-                _ = busy.changed() => {}
-                () = hurry.notified() => hurried = true,
-            }
+        retired.leaving.remove(0).end().await;
+    }
+    retired
+}
+
+/// Comes when nobody waits for a server and it serves nobody.
+async fn unneeded(supervisor: &Supervisor, hold: Duration) {
+    let (mut phase, mut busy) = (supervisor.phase(), supervisor.busy());
+    while supervisor.held() > 0 {
+        let changed = supervisor.clock().timeout(hold, phase.changed()).await;
+        if !matches!(changed, Ok(Ok(()))) {
+            break;
         }
-        for job in jobs {
-            end(job).await;
-        }
+    }
+    // What it stands on stays awake for whoever is still served.
+    while supervisor.held() == 0 && *busy.borrow_and_update() {
+        let _ = busy.changed().await;
     }
 }
 

@@ -50,6 +50,8 @@ pub struct Running {
     pub(crate) closing: Vec<Post>,
     pub(crate) room: Arc<Semaphore>,
     pub(crate) jobs: Jobs,
+    /// What goes on behind the scenes of sites, by their names.
+    pub(crate) tending: Jobs,
     pub(crate) retiring: Vec<Retiring>,
     pub(crate) log_job: Option<JoinHandle<()>>,
     pub(crate) disk_job: Option<JoinHandle<()>>,
@@ -135,6 +137,7 @@ impl Gateway {
             closing: Vec::new(),
             room,
             jobs,
+            tending: Jobs::new(),
             retiring: Vec::new(),
             log_job,
             disk_job,
@@ -191,8 +194,9 @@ fn open(
     let disk = disk.map(|it| DiskCache::open(it, &own.state_dir, clock)).transpose()?;
     let disk = disk.as_ref();
     let common = Common { config: &own, clock, options: &options, handed, disk };
-    let mut opening = Opening::new(common, controllers, None);
+    let mut opening = Opening::new(common, controllers, Vec::new());
     let gateway = Gateway::open(config, clock, &mut opening, None)?;
+    gateway.share_out_proxy();
     Ok((gateway, opening.commit()))
 }
 
@@ -233,8 +237,8 @@ impl Running {
         let renewing = refresh::run(live.clone(), Arc::clone(name), phase.clone());
         let warming = warm_up::run(live.clone(), Arc::clone(name), phase);
         let watching = gate::watch(live, Arc::clone(name), Arc::clone(&site.presence));
-        let jobs = self.jobs.entry(name.to_string()).or_default();
-        jobs.extend([tokio::spawn(renewing), tokio::spawn(warming), tokio::spawn(watching)]);
+        let jobs = vec![tokio::spawn(renewing), tokio::spawn(warming), tokio::spawn(watching)];
+        self.tending.insert(name.to_string(), jobs);
     }
 
     pub(crate) fn tell_addresses(&mut self) {
@@ -279,7 +283,10 @@ impl Running {
             post.ended().await;
         }
         for retiring in self.retiring {
-            retiring.hurry().await;
+            retiring.end().await;
+        }
+        for job in self.tending.into_values().flatten() {
+            end(job).await;
         }
         // Machines first: they are left as they are, and not told that what stood on them is gone.
         let mut jobs = self.jobs;

@@ -424,10 +424,12 @@ fn policy(
     (scenario.policy.resume(&scenario.terms(), lessons, now), shelf)
 }
 
-fn waiting_page(site: &SiteConfig) -> Result<WaitingPage, StartError> {
+pub(crate) fn waiting_page(site: &SiteConfig) -> Result<WaitingPage, StartError> {
     let read = |path: &PathBuf| {
-        std::fs::read_to_string(path)
-            .map_err(|source| StartError::File { path: path.clone(), source })
+        std::fs::read_to_string(path).map_err(|source| {
+            let (site, path) = (site.name.clone(), path.clone());
+            StartError::Page { site, path, source }
+        })
     };
     let own = site.waiting_page_file.as_ref().map(read).transpose()?;
     Ok(WaitingPage::new(own.as_deref(), &site.waiting_texts))

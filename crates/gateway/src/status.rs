@@ -78,7 +78,8 @@ pub struct MachineStatus {
     pub wake_time_s: f64,
     /// Times that it was found being woken again and again with nothing on it woken.
     pub wake_loops: u64,
-    /// The ledger, all starts together; without the proxy, which is on the bills of the sites.
+    /// The ledger, all starts together; without the proxy, which is on the bills of the sites, if there
+    /// are any.
     pub ledger: LedgerStatus,
     /// Its meter, if it has one.
     pub meters: Vec<MeterStatus>,
@@ -210,7 +211,7 @@ pub struct LedgerStatus {
     /// Of that, what was measured.
     #[serde(default)]
     pub server_parts: Parts,
-    /// Energy of the proxy.
+    /// Energy of the proxy: of several sites, each has an equal part of it.
     pub proxy: Energy,
     /// Of that, what was measured.
     #[serde(default)]
@@ -350,8 +351,7 @@ impl Machine {
             states: self.server.power_states(),
             busy: Watts::ZERO,
             uncertainty: self.server.uncertainty,
-            // Its sites have the proxy on their bills.
-            proxy: Watts::ZERO,
+            proxy: self.proxy,
             meters: [self.meter.as_ref(), None],
         };
         let meters = self.meter.as_ref().map(|feed| feed.status(Part::Server, machine.now));
@@ -396,7 +396,7 @@ impl Basis<'_> {
         let server = modelled(bill.server_modelled(&self.states) + busy);
         let (server, server_parts) = whole(&bill.server_metered, of_server, span, &server);
         let proxy = modelled(bill.proxy_modelled(self.proxy));
-        let (proxy, proxy_parts) = whole(&bill.proxy_metered, of_proxy, span, &proxy);
+        let (proxy, proxy_parts) = whole(&bill.proxy_metered, of_proxy, bill.proxy_time(), &proxy);
         LedgerStatus {
             span_s: bill.span().as_secs_f64(),
             awake_s: bill.on.as_secs_f64(),

@@ -13,10 +13,16 @@ const PAGE: &str = include_str!("assets/waiting.html");
 
 /// What is left to fill in when the page is given.
 const SECONDS: &str = "{{seconds}}";
+const MINUTES: &str = "{{minutes}}";
 
 /// A page with its words in it.
 #[derive(Debug, Clone)]
-pub(crate) struct WaitingPage(String);
+pub(crate) struct WaitingPage {
+    /// For a server that is being woken.
+    waking: String,
+    /// For one that does not wake.
+    failed: String,
+}
 
 impl WaitingPage {
     /// The built-in page, or the operator's own.
@@ -37,13 +43,29 @@ impl WaitingPage {
             let word = escaped.iter().find(|(known, _)| *known == name);
             word.map(|(_, word)| word.as_str()).or((name == "style").then_some(style))
         };
-        Self(filled(own.unwrap_or(PAGE), value))
+        let page = own.unwrap_or(PAGE);
+        let failed = nightwatt_report::escaped(failed).replace("{minutes}", MINUTES);
+        let instead = |name: &str| match name {
+            "text" => Some(failed.as_str()),
+            "state" => Some("failed"),
+            _ => value(name),
+        };
+        let waking =
+            filled(page, |name| if name == "state" { Some("waking") } else { value(name) });
+        Self { waking, failed: filled(page, instead) }
     }
 
     /// `expected` is how long waking takes as a rule.
     pub(crate) fn answer(&self, expected: Duration) -> Response<Answer> {
         let seconds = answers::seconds(expected).max(1);
-        answers::waiting(self.0.replace(SECONDS, &seconds.to_string()), seconds)
+        answers::waiting(self.waking.replace(SECONDS, &seconds.to_string()), seconds)
+    }
+
+    /// The server does not wake, and is not tried again for so long.
+    pub(crate) fn failed(&self, after: Duration) -> Response<Answer> {
+        let seconds = answers::seconds(after).max(1);
+        let page = self.failed.replace(SECONDS, &seconds.to_string());
+        answers::waiting(page.replace(MINUTES, &seconds.div_ceil(60).to_string()), seconds)
     }
 }
 
@@ -79,14 +101,17 @@ mod tests {
             ..WaitingTexts::default()
         };
         let own = "{{heading}}|{{style}}|{{seconds}}|{{what}}|{{ {{lang}}";
-        let page = WaitingPage::new(Some(own), &texts).0;
+        let page = WaitingPage::new(Some(own), &texts).waking;
         let said = "&lt;b&gt;{{note}} &amp; &quot;more&quot;|:root { --accent: teal }|{{seconds}}|{{what}}|{{ en";
         assert_eq!(page, said);
     }
 
     #[test]
     fn the_page_has_all_its_words_and_asks_nobody_else() {
-        let page = WaitingPage::new(None, &WaitingTexts::default()).0;
+        let pages = WaitingPage::new(None, &WaitingTexts::default());
+        let failed = pages.failed.replace(SECONDS, "").replace(MINUTES, "");
+        assert_eq!(failed.matches("{{").count(), 0, "{failed}");
+        let page = pages.waking;
         assert_eq!(page.replace(SECONDS, "").matches("{{").count(), 0, "{page}");
         let WaitingTexts { title, heading, text, note, .. } = WaitingTexts::default();
         for words in [title, heading, text, note] {

@@ -330,6 +330,7 @@ fn between(from: &Bill, to: &Bill, share: f64) -> Bill {
         cycles: from.cycles,
         wakeups: from.wakeups,
         server_metered: metered(|it| &it.server_metered),
+        proxy_share: to.proxy_share.map(|_| time(Bill::proxy_time)),
         proxy_metered: metered(|it| &it.proxy_metered),
     }
 }

@@ -9,6 +9,7 @@
 
 mod metered;
 mod pending;
+mod shares;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use self::metered::Metered;
 use self::pending::Pending;
 pub use self::pending::{Measure, PATIENCE};
+use self::shares::Shares;
 use crate::energy::PowerStates;
 use crate::quantity::{Joules, Watts};
 use crate::time::{Mono, Now, Wall};
@@ -53,7 +55,11 @@ pub struct Bill {
     /// What of it a meter of the server covered.
     #[serde(default, skip_serializing_if = "Metered::is_nothing")]
     pub server_metered: Metered,
-    /// What of it a meter of the proxy covered.
+    /// Of the span, the time that the proxy is on this bill for: each of several bills that share one
+    /// proxy has its part of the time. All of it, where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_share: Option<Duration>,
+    /// What of that time a meter of the proxy covered, and this bill's part of what it measured.
     #[serde(default, skip_serializing_if = "Metered::is_nothing")]
     pub proxy_metered: Metered,
 }
@@ -96,7 +102,12 @@ impl Bill {
 
     /// Energy of a proxy that drew this much, in the time that no meter covered.
     pub fn proxy_modelled(&self, power: Watts) -> Joules {
-        power * self.span().saturating_sub(self.proxy_metered.time())
+        power * self.proxy_time().saturating_sub(self.proxy_metered.time())
+    }
+
+    /// The time that the proxy is on this bill for.
+    pub fn proxy_time(&self) -> Duration {
+        self.proxy_share.unwrap_or_else(|| self.span())
     }
 
     /// Energy of the server had it never slept, without a proxy. Always modelled: what did not
@@ -116,6 +127,7 @@ impl Bill {
             wakeups: self.wakeups.saturating_sub(earlier.wakeups),
             busy: self.busy.saturating_sub(earlier.busy),
             server_metered: self.server_metered.since(&earlier.server_metered),
+            proxy_share: self.proxy_share.map(|it| it.saturating_sub(earlier.proxy_time())),
             proxy_metered: self.proxy_metered.since(&earlier.proxy_metered),
         }
     }
@@ -181,6 +193,8 @@ pub struct Ledger {
     /// The first holds `settled_to`, the last goes on.
     stretches: VecDeque<Stretch>,
     meters: [Option<Pending>; 2],
+    /// Which part of the proxy is on this bill.
+    shares: Shares,
     /// When the present hour began, and the settled bill then.
     hour: (Mono, Bill),
     /// Since when the server has had requests, as far as that is told and not on the settled bill.
@@ -196,6 +210,7 @@ impl Ledger {
             settled_to: now,
             stretches: VecDeque::from([first]),
             meters: [None, None],
+            shares: Shares::default(),
             hour: (now, bill),
             busy_since: None,
         }
@@ -207,6 +222,20 @@ impl Ledger {
             self.settled.busy += now.since(since);
         }
         self.busy_since = works.then_some(now);
+    }
+
+    /// From now on so much of the proxy is on this bill, from nothing (0) to all (1); others have the
+    /// rest on theirs.
+    pub fn share_proxy(&mut self, now: Mono, share: f64) {
+        if self.settled.proxy_share.is_none() && share < 1.0 {
+            self.settled.proxy_share = Some(self.settled.span());
+        }
+        self.shares.turn(now, share);
+    }
+
+    /// Which part of the proxy is on this bill now.
+    pub fn proxy_share(&self) -> f64 {
+        self.shares.now()
     }
 
     /// A meter will say what this part uses.
@@ -263,6 +292,9 @@ impl Ledger {
                 bill.cycles += u64::from(stretch.cycle);
                 bill.wakeups += u64::from(stretch.wakeup);
             }
+        }
+        if let Some(time) = &mut bill.proxy_share {
+            *time += self.shares.between(self.settled_to, now);
         }
         bill
     }
@@ -357,8 +389,13 @@ impl Ledger {
     /// Books the time of the first stretch up to `to`, where it ends at the earliest.
     fn close_first(&mut self, to: Mono) {
         let Some(first) = self.stretches.front() else { return };
-        *self.settled.time(first.billing) += to.since(first.from.max(self.settled_to));
+        let from = first.from.max(self.settled_to);
+        *self.settled.time(first.billing) += to.since(from);
+        if let Some(time) = &mut self.settled.proxy_share {
+            *time += self.shares.between(from, to);
+        }
         self.settled_to = self.settled_to.max(to);
+        self.shares.forget_before(self.settled_to);
     }
 
     /// Books what the first stretch began with.
@@ -370,15 +407,17 @@ impl Ledger {
 
     /// Books what was measured, its time under the states that it was spent in.
     fn book(&mut self, part: Part, measure: &Measure) {
-        let metered = match part {
-            Part::Server => &mut self.settled.server_metered,
-            Part::Proxy => &mut self.settled.proxy_metered,
+        let (metered, share) = match part {
+            Part::Server => (&mut self.settled.server_metered, 1.0),
+            Part::Proxy => {
+                (&mut self.settled.proxy_metered, self.shares.mean(measure.from, measure.to))
+            }
         };
-        metered.joules += measure.joules;
-        metered.uncertainty += measure.uncertainty;
+        metered.joules += measure.joules * share;
+        metered.uncertainty += measure.uncertainty * share;
         let ends = self.stretches.iter().skip(1).map(|next| next.from).chain([Mono::NEVER]);
         for (stretch, end) in self.stretches.iter().zip(ends) {
-            let covered = end.min(measure.to).since(stretch.from.max(measure.from));
+            let covered = end.min(measure.to).since(stretch.from.max(measure.from)).mul_f64(share);
             match stretch.billing {
                 Billing::On => metered.on += covered,
                 Billing::Off => metered.off += covered,

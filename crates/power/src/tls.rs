@@ -187,6 +187,12 @@ pub fn distrust(error: &io::Error) -> Option<String> {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "its certificate has expired".to_owned()
         }
+        // Words of rustls's own it has none for this.
+        other if other.to_string().contains("CaUsedAsEndEntity") => {
+            "its certificate is that of an authority (CA:TRUE), which cannot vouch for itself by `ca`: write \
+             its `fingerprint` instead"
+                .to_owned()
+        }
         other => other.to_string(),
     })
 }

@@ -8,11 +8,11 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_gateway::Config;
 use nightwatt_gateway::config::{DiskConfig, MachineConfig, MeterConfig, SiteConfig, TlsConfig};
 use nightwatt_gateway::status::CertificateStatus;
 use nightwatt_gateway::tls::look_over;
 use nightwatt_gateway::webhooks;
+use nightwatt_gateway::{Config, Gateway, StartError};
 use nightwatt_model::duration_text;
 use nightwatt_model::electricity::Electricity;
 use nightwatt_model::scenario::{CacheRule, Scenario};
@@ -30,10 +30,18 @@ use crate::output;
 /// Reads the configuration and says what it means.
 pub(crate) fn run(args: &CheckArgs) -> Result<ExitStatus, Failure> {
     let config = control::load(&args.config)?;
+    let files = Gateway::look_over(&config, &Clock::real());
+    // Who may not read a certificate may look at a configuration all the same: it says so below.
+    if let Err(error) = files.as_ref()
+        && !error.is_of_this_user()
+    {
+        return Err(Failure::usage(error).maybe_hint(error.hint()));
+    }
     if args.json {
         let sites: Vec<Value> = config.site.iter().map(|site| as_json(&config, site)).collect();
         output::say_json(&json!({
             "good": true,
+            "careful": files.err().map(|error| error.to_string()),
             "listen": config.listen,
             "tls": config.tls.as_ref().map(|tls| json!({
                 "listen": tls.listen,
@@ -52,7 +60,11 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitStatus, Failure> {
             "tcp": config.tcp.iter().map(|it| services::as_json(&config, it)).collect::<Vec<_>>(),
         }))?;
     } else {
-        output::say(&page(&args.config.config.display().to_string(), &config))?;
+        let mut text = page(&args.config.config.display().to_string(), &config);
+        if let Err(error @ StartError::Page { .. }) = &files {
+            row(&mut text, "careful", &error.to_string());
+        }
+        output::say(&text)?;
     }
     Ok(ExitStatus::Success)
 }

@@ -43,7 +43,8 @@ struct Point {
 impl Site {
     /// The frontier as far as it is known.
     pub(super) fn frontier(&self, now: Mono) -> Option<Frontier> {
-        let power = (self.power_states(), self.proxy_power());
+        let proxy = self.proxy_power() * self.supervisor.proxy_share();
+        let power = (self.power_states(), proxy);
         let (requests, under) = {
             let frontier = self.frontier.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
             (frontier.requests(), frontier.points(now))

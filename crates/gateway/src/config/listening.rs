@@ -16,6 +16,8 @@ struct Listener {
     key: String,
     address: SocketAddr,
     is_tcp: bool,
+    /// Sites are answered for there.
+    is_site: bool,
     what: String,
 }
 
@@ -25,6 +27,7 @@ fn listeners(config: &Config) -> Vec<Listener> {
         key: format!("listen.{at}"),
         address: *address,
         is_tcp: false,
+        is_site: true,
         what: "HTTP".to_owned(),
     });
     let tls = config.tls.iter().flat_map(|tls| tls.listen.iter().enumerate());
@@ -32,12 +35,14 @@ fn listeners(config: &Config) -> Vec<Listener> {
         key: format!("tls.listen.{at}"),
         address: *address,
         is_tcp: false,
+        is_site: true,
         what: "TLS".to_owned(),
     });
     let admin = config.admin.iter().map(|admin| Listener {
         key: "admin.listen".to_owned(),
         address: admin.listen,
         is_tcp: false,
+        is_site: false,
         what: "`admin`".to_owned(),
     });
     let tcp = config.tcp.iter().enumerate().flat_map(|(service, tcp)| {
@@ -45,6 +50,7 @@ fn listeners(config: &Config) -> Vec<Listener> {
             key: format!("tcp.{service}.listen.{at}"),
             address: *address,
             is_tcp: true,
+            is_site: false,
             what: format!("`{}`", tcp.name),
         })
     });
@@ -53,12 +59,13 @@ fn listeners(config: &Config) -> Vec<Listener> {
         key: format!("gate.listen.{at}"),
         address: *address,
         is_tcp: false,
+        is_site: false,
         what: "`gate`".to_owned(),
     });
     http.chain(tls).chain(admin).chain(tcp).chain(gate).collect()
 }
 
-/// Can all of it be listened for, and does no service lead back here?
+/// Can all of it be listened for, and does no service and no site lead back here?
 pub(super) fn check(config: &Config) -> Result<(), Clash> {
     let all = listeners(config);
     for (at, later) in all.iter().enumerate() {
@@ -81,6 +88,32 @@ pub(super) fn check(config: &Config) -> Result<(), Clash> {
                 own.what
             );
             return Err(([format!("tcp.{index}.origin"), own.key.clone()], message));
+        }
+    }
+    for (index, site) in config.site.iter().enumerate() {
+        let servers = site.server.iter().enumerate();
+        let servers =
+            servers.map(|(at, it)| (format!("site.{index}.server.{at}.origin"), &it.origin));
+        let alone =
+            (site.server.is_empty()).then(|| (format!("site.{index}.origin"), &site.origin));
+        for (key, origin) in alone.into_iter().chain(servers) {
+            let Some(Authority { host, port: Some(port) }) = Authority::parse(&origin.authority)
+            else {
+                continue;
+            };
+            let at = addresses(host, port);
+            let leads_back = |it: &&Listener| {
+                it.is_site
+                    && at.iter().any(|at| own::reaches(it.address, *at, |ip| ip.is_loopback()))
+            };
+            if let Some(own) = all.iter().find(leads_back) {
+                let message = format!(
+                    "`origin` is where nightwatt itself listens, for {}: what it asks there would come back \
+                     for ever. Write where the server listens; on this machine that is another port",
+                    own.what
+                );
+                return Err(([key, own.key.clone()], message));
+            }
         }
     }
     Ok(())
@@ -121,17 +154,20 @@ fn origins(config: &Config, tcp: &TcpConfig) -> Vec<SocketAddr> {
         Some(host) => vec![host],
         None => servers.filter_map(|it| Some(Authority::parse(&it.authority)?.host)).collect(),
     };
-    let addresses = hosts.into_iter().flat_map(|host| {
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        match bare.parse::<IpAddr>() {
-            Ok(address) => vec![address],
-            Err(_) if bare.eq_ignore_ascii_case("localhost") => {
-                vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
-            }
-            Err(_) => Vec::new(),
+    hosts.into_iter().flat_map(|host| addresses(host, tcp.origin.port)).collect()
+}
+
+/// The addresses of a host, as far as they can be known without asking for names.
+fn addresses(host: &str, port: u16) -> Vec<SocketAddr> {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let addresses = match bare.parse::<IpAddr>() {
+        Ok(address) => vec![address],
+        Err(_) if bare.eq_ignore_ascii_case("localhost") => {
+            vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
         }
-    });
-    addresses.map(|address| SocketAddr::new(address, tcp.origin.port)).collect()
+        Err(_) => Vec::new(),
+    };
+    addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect()
 }
 
 #[cfg(test)]
@@ -195,6 +231,29 @@ mod tests {
         ] {
             let tables = service("a", a, ":2222") + &service("b", b, ":2222");
             assert_eq!(parse(http, &tables), "fine", "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn a_site_whose_server_is_said_to_be_where_nightwatt_listens_is_refused() {
+        for (listen, origin, says) in [
+            ("0.0.0.0:80", "http://127.0.0.1", "come back"),
+            ("0.0.0.0:80", "http://localhost:80", "come back"),
+            ("[::]:8080", "http://127.0.0.1:8080", "come back"),
+            ("10.0.0.5:80", "http://10.0.0.5", "come back"),
+            ("0.0.0.0:443", "https://localhost", "come back"),
+            ("0.0.0.0:80", "http://127.0.0.1:8080", "fine"),
+            ("10.0.0.5:80", "http://127.0.0.1", "fine"),
+            ("0.0.0.0:80", "http://server.example", "fine"),
+        ] {
+            let text = format!(
+                "listen = [\"{listen}\"]\n[[site]]\nname = \"blog\"\norigin = \"{origin}\"\n\
+                 power.simulated = {{}}\n"
+            );
+            let said = Config::parse(&text, "x");
+            let said = said.map_or_else(|error| error.to_string(), |_| "fine".to_owned());
+            assert!(said.contains(says), "{listen} {origin}: {said}");
+            assert!(says == "fine" || said.contains("x:4:"), "{said}");
         }
     }
 

@@ -61,13 +61,17 @@ pub(super) fn write(page: &mut Exposition, gateway: &Gateway) {
         "nightwatt_machine_ledger_energy_joules",
         &["machine", "of", "provenance"],
         "The machine's ledger of all starts together: energy of the `server`, that is of the machine, and \
-         of one `always-on`. The proxy's is on the bills of the sites.",
+         of one `always-on`. The `proxy`'s is on the bills of the sites; where there are none, each machine \
+         has an equal part of it.",
     );
     page.family(joules, |samples| {
         for it in &machines {
             let parts = it.ledger.server_parts;
             samples.add(&[&it.name, "server", "measured"], parts.measured_j);
             samples.add(&[&it.name, "server", "modelled"], parts.modelled_j);
+            let proxy = it.ledger.proxy_parts;
+            samples.add(&[&it.name, "proxy", "measured"], proxy.measured_j);
+            samples.add(&[&it.name, "proxy", "modelled"], proxy.modelled_j);
             samples.add(&[&it.name, "always-on", "modelled"], it.ledger.always_on.joules.get());
         }
     });

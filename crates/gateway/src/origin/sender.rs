@@ -109,6 +109,9 @@ pub(super) async fn by_http1(
     };
     match connection.ask(request, tell).await {
         Ok((response, home)) => Ok((response.map(FromOrigin::Http1), Lent::Http1(home))),
+        Err(client::Unanswered { error: error @ ClientError::Bad(_), unsent: None }) => {
+            Err((None, OriginError::Malformed(error.into())))
+        }
         Err(failure) => Err((failure.unsent, OriginError::Broken(failure.error.into()))),
     }
 }

@@ -93,7 +93,7 @@ impl Seat {
             OriginError::Distrusted(..) => self.tell(|state, now| {
                 self.pool.fail(state, now, self.server, "its certificate is not trusted");
             }),
-            OriginError::Broken(_) | OriginError::TimedOut(_) => {}
+            OriginError::Broken(_) | OriginError::Malformed(_) | OriginError::TimedOut(_) => {}
         }
         self.at().supervisor.unreachable();
     }

@@ -21,6 +21,17 @@ impl Supervisor {
         }
     }
 
+    /// From now on so much of the proxy is on its bill, from 0 to 1.
+    pub(crate) fn share_proxy(&self, share: f64) {
+        let now = self.clock.now();
+        self.lock().manager.share_proxy(now, share);
+    }
+
+    /// Which part of the proxy is on its bill now.
+    pub(crate) fn proxy_share(&self) -> f64 {
+        self.lock().manager.proxy_share()
+    }
+
     /// What is known of its past, up to now.
     pub(crate) fn past(&self) -> Option<Past> {
         let now = self.clock.now();

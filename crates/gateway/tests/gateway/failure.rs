@@ -29,6 +29,10 @@ fn a_server_that_never_wakes_is_tried_less_and_less_often() {
             let got = stage.ask(ask).await;
             assert_eq!((got.how(), got.seconds("retry-after")), ((503, "unavailable"), 50));
         }
+        let page = stage.ask(get("/").by_browser()).await;
+        assert_eq!(page.field("content-type"), Some("text/html; charset=utf-8"));
+        assert!(page.text().contains("data-state=\"failed\""), "{}", page.text());
+        assert!(page.text().contains("tried again in 1 min"), "{}", page.text());
         assert_eq!(stage.commands(), (3, 0), "no attempt before the pause is over");
         assert_eq!(stage.status().failures, 1);
 
@@ -185,8 +189,13 @@ fn a_get_that_breaks_off_every_time_ends() {
 fn garbage_from_the_origin_is_a_bad_gateway() {
     awake().play(async |stage| {
         stage.origin.script(|_| raw("SSH-2.0-OpenSSH_9.2p1\r\n\r\n"));
-        assert_eq!(stage.ask(post("/a", "x")).await.status, 502);
-        assert_eq!(stage.origin.seen().len(), 1);
+        for (count, ask) in [post("/a", "x"), get("/a")].into_iter().enumerate() {
+            let got = stage.ask(ask).await;
+            assert_eq!(got.status, 502);
+            assert!(got.text().contains("not well-formed"), "{}", got.text());
+            assert_eq!(stage.origin.seen().len(), count + 1, "it is not asked again");
+        }
+        assert_eq!(stage.state(), "awake");
     });
 }
 

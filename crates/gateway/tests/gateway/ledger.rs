@@ -1,11 +1,13 @@
 //! The bill, the journal and the access log.
 
+use nightwatt_gateway::Config;
 use nightwatt_gateway::journal::WakeCause;
 use nightwatt_model::policy::lifecycle::Change;
 use nightwatt_traffic::clf;
 use nightwatt_traffic::record::Line;
 
 use crate::client::{BROWSER, CRAWLER, ask, get, post};
+use crate::machines::on;
 use crate::origin::{Act, Gate};
 use crate::stage::{Stage, asleep, awake, secs};
 
@@ -35,6 +37,60 @@ fn a_cycle_is_billed_by_the_definition() {
         assert!(near(ledger.proxy.joules.get(), 5.0 * 1000.0), "{:?}", ledger.proxy);
         assert!(near(ledger.always_on.joules.get(), 43.3 * 1000.0), "{:?}", ledger.always_on);
         assert!(near(ledger.saving, 1.0 - (server + 5000.0) / 43_300.0), "{}", ledger.saving);
+    });
+}
+
+#[test]
+fn a_proxy_of_several_sites_is_paid_for_once() {
+    asleep().play(async |stage| {
+        let proxies = |stage: &Stage| -> Vec<f64> {
+            stage.running_status().sites.iter().map(|it| it.ledger.proxy.joules.get()).collect()
+        };
+        stage.at(100).await;
+        assert!(near(proxies(stage)[0], 500.0), "alone it has all of it");
+        let more = |config: &mut Config| {
+            for name in ["shop", "wiki", "mail"] {
+                let mut site = config.site[0].clone();
+                (site.name, site.hosts) = (name.to_owned(), vec![name.to_owned()]);
+                config.site.push(site);
+            }
+        };
+        stage.reload(more).await.unwrap();
+        stage.at(500).await;
+        let (now, each) = (proxies(stage), 400.0 * 5.0 / 4.0);
+        assert!(near(now[0], 500.0 + each) && now[1..].iter().all(|it| near(*it, each)), "{now:?}");
+        stage.reload(|config| config.site.truncate(2)).await.unwrap();
+        stage.at(600).await;
+        let now = proxies(stage);
+        assert!(near(now[0], 500.0 + each + 250.0) && near(now[1], each + 250.0), "{now:?}");
+        stage.stop().await;
+        stage.clock.sleep(secs(40)).await;
+        stage.start();
+        stage.looked().await;
+        // What was on the bill stays there; the gap is paid for as the time before it.
+        let gaps: Vec<f64> = proxies(stage).iter().zip(&now).map(|(it, was)| it - was).collect();
+        assert!(gaps[0] > 0.0 && gaps.iter().sum::<f64>() <= 40.0 * 5.0 + 1e-6, "{gaps:?}");
+    });
+}
+
+#[test]
+fn without_a_site_the_machines_pay_for_the_proxy() {
+    let only = |config: &mut Config| {
+        config.site.clear();
+        let mut other = config.machine[0].clone();
+        "other".clone_into(&mut other.name);
+        config.machine.push(other);
+    };
+    on(&["metal"], "", asleep()).with(only).play_from_the_start(async |stage| {
+        stage.at(100).await;
+        for machine in stage.machines() {
+            assert!(near(machine.ledger.proxy.joules.get(), 250.0), "{:?}", machine.ledger);
+        }
+    });
+    on(&["metal"], "", asleep()).play(async |stage| {
+        stage.at(100).await;
+        assert!(near(stage.machines()[0].ledger.proxy.joules.get(), 0.0));
+        assert!(near(stage.status().ledger.proxy.joules.get(), 500.0));
     });
 }
 

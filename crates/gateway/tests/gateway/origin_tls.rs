@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+use nightwatt_clock::Clock;
 use nightwatt_gateway::config::OriginTls;
+use nightwatt_power::tls;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -13,13 +15,13 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::client::{get, post};
 use crate::origin::ok;
 use crate::passing::{switches, upgrade};
 use crate::passthrough_programs::{has, port, succeeded};
-use crate::stage::{Setup, awake};
+use crate::stage::{NOON, Setup, awake};
 
 /// A certificate of nobody's authority, and its key.
 pub(crate) struct Made {
@@ -49,6 +51,17 @@ impl Made {
         openssl(&asks, &[("-keyout", &key), ("-out", &request)]);
         let signs = ["x509", "-req", "-days", days, "-copy_extensions", "copy"];
         openssl(&signs, &[("-in", &request), ("-signkey", &key), ("-out", &chain)]);
+        Some(made)
+    }
+
+    /// For this name, and that of an authority, as `openssl req -x509` makes them.
+    fn of_authority(name: &str) -> Option<Self> {
+        let made = Self::new(name, "10")?;
+        let mut openssl = Command::new("openssl");
+        openssl.args(["req", "-x509", "-subj", "/CN=test", "-addext"]);
+        openssl.arg(format!("subjectAltName={name}"));
+        openssl.arg("-key").arg(made.key()).arg("-out").arg(made.chain());
+        succeeded(&openssl.output().unwrap());
         Some(made)
     }
 
@@ -188,6 +201,23 @@ fn a_certificate_that_is_over_or_for_another_name_is_refused_unless_told_otherwi
     let named = OriginTls { name: Some("server.example".to_owned()), ..by_ca(&foreign) };
     assert_eq!(asked(&foreign, Some(named)), ANSWERED);
     assert_eq!(asked(&foreign, Some(anybody)), ANSWERED);
+}
+
+#[test]
+fn an_authority_does_not_vouch_for_itself_and_it_is_said_what_to_write_instead() {
+    let Some(made) = Made::of_authority("DNS:localhost") else { return };
+    assert_eq!(asked(&made, Some(by_ca(&made))), REFUSED);
+    assert_eq!(asked(&made, Some(by_fingerprint(&made))), ANSWERED);
+    let clock = Clock::virtual_at(NOON, 0);
+    let why = clock.runtime().unwrap().block_on(async {
+        let (ours, theirs) = tokio::io::duplex(16 << 10);
+        let acceptor = made.acceptor(None, &[]);
+        tokio::spawn(async move { acceptor.accept(theirs).await.err() });
+        let connector = TlsConnector::from(tls::config(Some(&made.chain()), None).unwrap());
+        let error = connector.connect("localhost".try_into().unwrap(), ours).await.unwrap_err();
+        tls::distrust(&error).unwrap()
+    });
+    assert!(why.contains("CA:TRUE") && why.contains("`fingerprint`"), "{why}");
 }
 
 #[test]

@@ -112,6 +112,61 @@ fn who_waits_for_a_site_that_goes_is_answered() {
 }
 
 #[test]
+fn who_waits_for_a_site_that_goes_and_comes_back_is_answered_by_it() {
+    let hosts =
+        |site: &mut nightwatt_gateway::config::SiteConfig| site.hosts = vec!["blog".to_owned()];
+    on(&["metal"], "", asleep()).site(hosts).play(async |stage| {
+        let blog = stage.config.site[0].clone();
+        let metal = stage.config.machine[0].clone();
+        stage.reload(second).await.unwrap();
+        let mut client = stage.begin(get("/")).await;
+        stage.at(2).await;
+        assert_eq!(stage.states()[..2], ["waking", "waking"]);
+        let leave = |config: &mut Config| {
+            config.site.remove(0);
+            config.site[0].on = None;
+            config.machine.clear();
+        };
+        assert_eq!(stage.reload(leave).await.unwrap().gone, names(&["metal", "blog"]));
+        stage.at(4).await;
+        let come_back = move |config: &mut Config| {
+            config.machine.push(metal);
+            config.site.insert(0, blog);
+        };
+        assert_eq!(stage.reload(come_back).await.unwrap().new, names(&["metal", "blog"]));
+        assert_eq!(stage.states()[..2], ["waking", "waking"], "it is the same as before");
+        assert_eq!(client.answer().await.how(), (200, "held"));
+        // 10 s for the metal, 5 for the server: no wake-up was given up and begun again.
+        assert_eq!(stage.clock.now().mono.0.as_secs(), 15);
+        assert_eq!(stage.commands(), (1, 0));
+        stage.at(3600).await;
+        assert_eq!(stage.states()[..2], ["asleep", "asleep"], "and it is looked after again");
+        assert_eq!(stage.commands(), (1, 1));
+    });
+}
+
+#[test]
+fn a_reload_that_fails_leaves_those_waiting_who_had_left() {
+    asleep().site(|site| site.hosts = vec!["blog".to_owned()]).play(async |stage| {
+        let blog = stage.config.site[0].clone();
+        stage.reload(second).await.unwrap();
+        let mut client = stage.begin(get("/")).await;
+        stage.at(2).await;
+        stage.reload(|config| drop(config.site.remove(0))).await.unwrap();
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let come_back = move |config: &mut Config| {
+            config.site.push(blog);
+            config.listen.push(address);
+        };
+        assert!(matches!(stage.reload(come_back).await, Err(ReloadError::Start(_))));
+        assert_eq!(client.answer().await.how(), (200, "held"));
+        stage.at(3600).await;
+        assert_eq!(stage.commands(), (1, 0), "nobody puts it to sleep any more");
+    });
+}
+
+#[test]
 fn what_cannot_change_is_named_and_nothing_is_changed() {
     awake().play(async |stage| {
         let elsewhere = std::env::temp_dir().join("nightwatt-elsewhere");

@@ -280,7 +280,7 @@ pub(crate) struct Stage {
     /// The servers of a pool; the first is `machine`.
     pub(crate) members: Vec<Machine>,
     names: &'static [&'static str],
-    config: Config,
+    pub(crate) config: Config,
     observe: bool,
     meters: HashMap<String, Feed>,
     running: Option<Running>,
@@ -335,11 +335,12 @@ impl Stage {
     pub(crate) fn start_another(&self) -> Result<Running, StartError> {
         let boxed: Box<dyn Controller> = Box::new(self.machine.clone());
         // A site that sleeps with its machine has none.
-        let has_power = self.config.site[0].power.is_some();
+        let site = self.config.site.first();
+        let has_power = site.is_some_and(|site| site.power.is_some());
         let mut controllers: HashMap<String, Box<dyn Controller>> =
             has_power.then(|| ("blog".to_owned(), boxed)).into_iter().collect();
         for (name, member) in self.names.iter().zip(&self.members) {
-            if self.config.site[0].server.iter().any(|it| it.name == **name) {
+            if site.is_some_and(|site| site.server.iter().any(|it| it.name == **name)) {
                 controllers.insert((*name).to_owned(), Box::new(member.clone()));
             }
         }

@@ -272,3 +272,76 @@ fn the_bill_tells_how_long_the_server_had_requests() {
     let resumed = Ledger::resume(bill, Billing::On, Mono::ZERO).bill(Mono::from_secs(1));
     assert_eq!(resumed.busy, Duration::from_secs(13));
 }
+
+proptest::proptest! {
+    /// However sites come and go: all bills together have the proxy once, measured or modelled.
+    #[test]
+    fn a_proxy_that_several_share_is_paid_for_once(
+        turns in proptest::collection::vec((proptest::collection::vec(0.1_f64..1.0, 3), 1_u64..900), 1..9),
+        is_metered in proptest::bool::ANY,
+        slept in 0_u64..900,
+    ) {
+        let mut ledgers: Vec<Ledger> = (0..3)
+            .map(|_| Ledger::resume(Bill::default(), Billing::On, Mono::ZERO))
+            .collect();
+        if is_metered {
+            ledgers.iter_mut().for_each(|it| it.expect_meter(Part::Proxy));
+        }
+        let mut now = 0;
+        for (weights, seconds) in &turns {
+            let all: f64 = weights.iter().sum();
+            for (ledger, weight) in ledgers.iter_mut().zip(weights) {
+                ledger.share_proxy(Mono::from_secs(now), weight / all);
+                if is_metered {
+                    plug(ledger, Part::Proxy, (now, now + seconds / 2), 3.0);
+                }
+            }
+            now += seconds;
+            ledgers[0].settle(at(now), false);
+        }
+        ledgers[1].fell_asleep(Mono::from_secs(now + slept));
+        now += 2 * slept;
+        let bills: Vec<Bill> = ledgers.iter().map(|it| it.bill(Mono::from_secs(now))).collect();
+        let open: f64 = bills.iter().map(|it| it.proxy(Watts(5.0)).get()).sum();
+        for ledger in &mut ledgers {
+            ledger.end(at(now), false);
+        }
+        let bills: Vec<Bill> = ledgers.iter().map(|it| it.bill(Mono::from_secs(now))).collect();
+        let measured: u64 = turns.iter().map(|it| it.1 / 2).sum();
+        let measured = if is_metered { measured } else { 0 };
+        let expected = 3.0 * measured as f64 + 5.0 * (now - measured) as f64;
+        let all: f64 = bills.iter().map(|it| it.proxy(Watts(5.0)).get()).sum();
+        proptest::prop_assert!((all - expected).abs() < 1e-3, "{all} J, not {expected}");
+        let modelled = 5.0 * now as f64;
+        proptest::prop_assert!(open <= modelled + 1e-3 && open >= expected - 1e-3, "{open} J");
+        for bill in bills {
+            proptest::prop_assert!(bill.proxy_time() <= bill.span());
+            // Times are kept in nanoseconds, each stretch rounded.
+            let covered = bill.proxy_metered.time();
+            proptest::prop_assert!(covered <= bill.proxy_time() + Duration::from_micros(10));
+        }
+    }
+}
+
+#[test]
+fn what_was_on_the_bill_before_others_came_stays_on_it() {
+    // Alone for 100 s of which it slept 40, then one of two, over a restart, then one of four.
+    let mut ledger = Ledger::resume(Bill::default(), Billing::On, Mono::ZERO);
+    ledger.share_proxy(Mono::ZERO, 1.0);
+    ledger.fell_asleep(Mono::from_secs(60));
+    ledger.share_proxy(Mono::from_secs(100), 0.5);
+    let bill = ledger.bill(Mono::from_secs(200));
+    assert_eq!((bill.span().as_secs(), bill.proxy_time().as_secs()), (200, 150));
+    let text = serde_json::to_string(&bill).unwrap();
+    let mut ledger = Ledger::resume(serde_json::from_str(&text).unwrap(), Billing::On, Mono::ZERO);
+    ledger.share_proxy(Mono::ZERO, 0.25);
+    let later = ledger.bill(Mono::from_secs(400));
+    assert_eq!((later.span().as_secs(), later.proxy_time().as_secs()), (600, 250));
+    assert!((later.since(&bill).proxy(Watts(5.0)).get() - 500.0).abs() < 1e-9);
+    // One that said nothing had all of it.
+    let old = Bill { on: Duration::from_secs(1000), ..Bill::default() };
+    assert_eq!(old.proxy_time().as_secs(), 1000);
+    let mut ledger = Ledger::resume(old, Billing::On, Mono::ZERO);
+    ledger.share_proxy(Mono::ZERO, 0.1);
+    assert_eq!(ledger.bill(Mono::from_secs(50)).proxy_time().as_secs(), 1005);
+}

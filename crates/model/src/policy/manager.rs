@@ -540,6 +540,16 @@ impl<P: SleepPolicy> PowerManager<P> {
         }
     }
 
+    /// From now on so much of the proxy is on the bill, from 0 to 1; others have the rest on theirs.
+    pub fn share_proxy(&mut self, now: Now, share: f64) {
+        self.ledger.share_proxy(now.mono, share);
+    }
+
+    /// Which part of the proxy is on the bill now.
+    pub fn proxy_share(&self) -> f64 {
+        self.ledger.proxy_share()
+    }
+
     /// A meter will say what this part uses: from now on the bill is settled as it speaks.
     pub fn expect_meter(&mut self, part: Part) {
         self.ledger.expect_meter(part);

@@ -1,0 +1,114 @@
+//! Any bytes as the answer of a server to our client of HTTP/1.1: however they are cut on their way, the
+//! same comes out; and a connection comes back for another request only if nothing of the answer is left
+//! on it, and its end was certain.
+
+#![no_main]
+
+use std::cell::Cell;
+use std::convert::Infallible;
+use std::io;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::{BodyExt, Empty};
+use libfuzzer_sys::fuzz_target;
+use nightwatt_http1::client::Connection;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+fuzz_target!(|input: (bool, u8, &[u8])| {
+    let (is_head, cut, bytes) = input;
+    let method = if is_head { Method::HEAD } else { Method::GET };
+    let whole = answered(&method, bytes, bytes.len().max(1));
+    let parts = answered(&method, bytes, usize::from(cut).max(1));
+    // What came behind an answer is seen only if it has come by then.
+    match (&whole, &parts) {
+        (Some(whole), Some(parts)) => {
+            assert_eq!(whole.said, parts.said, "cut every {cut} bytes");
+            for it in [whole, parts].into_iter().filter(|it| it.is_back) {
+                assert!(it.read <= bytes.len());
+                assert!(it.read > 0, "nothing was read, and it was an answer");
+            }
+            assert!(
+                !whole.is_back || whole.read == bytes.len(),
+                "bytes are left on the connection"
+            );
+            assert!(parts.is_back || !whole.is_back, "the end was certain");
+        }
+        (whole, parts) => assert_eq!(whole.is_some(), parts.is_some(), "cut every {cut} bytes"),
+    }
+});
+
+/// What came of an answer that was read to its end.
+struct Answered {
+    /// Status, fields, body, trailers.
+    said: String,
+    is_back: bool,
+    /// Bytes that were taken from the connection.
+    read: usize,
+}
+
+/// Nothing, if it is none.
+fn answered(method: &Method, bytes: &[u8], cut: usize) -> Option<Answered> {
+    let read = Rc::new(Cell::new(0));
+    let server = Server { rest: bytes.to_vec(), cut, read: Rc::clone(&read) };
+    let request = Request::builder().method(method).uri("/").header("host", "a");
+    let body = Empty::<Bytes>::new().map_err(|never: Infallible| match never {});
+    let asking = async {
+        let asked = Connection::new(server).ask(request.body(body).ok()?, |_, _| ()).await;
+        let (response, home) = asked.ok()?;
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.ok()?;
+        let trailers = body.trailers().cloned();
+        let said = format!("{} {:?} {:?} {trailers:?}", head.status, head.headers, body.to_bytes());
+        Some((said, home.take().is_some()))
+    };
+    // The server never keeps anybody waiting.
+    match pin!(asking).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(done) => {
+            done.map(|(said, is_back)| Answered { said, is_back, read: read.get() })
+        }
+        Poll::Pending => unreachable!("nothing to wait for"),
+    }
+}
+
+/// Says so many bytes at once, takes whatever it is asked, and then ends.
+struct Server {
+    rest: Vec<u8>,
+    cut: usize,
+    read: Rc<Cell<usize>>,
+}
+
+impl AsyncRead for Server {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let part = self.cut.min(buffer.remaining()).min(self.rest.len());
+        let part: Vec<u8> = self.rest.drain(..part).collect();
+        buffer.put_slice(&part);
+        self.read.set(self.read.get() + part.len());
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Server {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
