@@ -7,6 +7,7 @@ use http::{HeaderValue, Response, StatusCode};
 use nightwatt_model::policy::lifecycle::Phase;
 
 use crate::body::Answer;
+use crate::origin::OriginError;
 
 /// Where the waiting page asks for the server's state.
 pub(crate) const STATE_PATH: &str = "/.nightwatt/state";
@@ -70,6 +71,30 @@ pub(crate) fn later(status: StatusCode, after: Duration, text: &str) -> Response
 /// Whole seconds, rounded up: coming back too early is refused again.
 pub(crate) fn seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
+}
+
+/// Of a server that is not asked again.
+pub(crate) fn failure(error: &OriginError) -> Response<Answer> {
+    let (status, text) = match error {
+        OriginError::Distrusted(..) => (
+            StatusCode::BAD_GATEWAY,
+            "The proxy does not trust the certificate of the server, or found no TLS there.",
+        ),
+        OriginError::TimedOut(_) => {
+            (StatusCode::GATEWAY_TIMEOUT, "The server did not answer in time.")
+        }
+        OriginError::Malformed(_) => (
+            StatusCode::BAD_GATEWAY,
+            "What the server answered is not well-formed HTTP. The request may have been acted upon: look \
+             before you send it again.",
+        ),
+        _ => (
+            StatusCode::BAD_GATEWAY,
+            "The connection to the server broke before it had answered. The request may have been acted \
+             upon: look before you send it again.",
+        ),
+    };
+    sentence(status, text)
 }
 
 /// A page to wait on, for so many seconds.

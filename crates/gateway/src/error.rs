@@ -220,11 +220,12 @@ pub enum StartError {
 impl StartError {
     /// Would it start for a user who may read more?
     pub fn is_of_this_user(&self) -> bool {
-        let source = match self {
-            Self::File { source, .. } | Self::Page { source, .. } => source,
-            Self::Certificate(BadCertificate::Unreadable { source, .. }) => source,
-            Self::Webhook(UnusableWebhook::Secret { source, .. }) => source,
-            _ => return false,
+        let (Self::File { source, .. }
+        | Self::Page { source, .. }
+        | Self::Certificate(BadCertificate::Unreadable { source, .. })
+        | Self::Webhook(UnusableWebhook::Secret { source, .. })) = self
+        else {
+            return false;
         };
         source.kind() == std::io::ErrorKind::PermissionDenied
     }

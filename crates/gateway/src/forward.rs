@@ -551,26 +551,8 @@ impl Forwarding<'_> {
                 let answer = crate::answers::later(status, after, text);
                 NotForwarded::Answer(self.stale_instead().unwrap_or(answer))
             }
-            (OriginError::Distrusted(..), _) => {
-                let text = "The proxy does not trust the certificate of the server, or found no TLS there.";
-                let answer = crate::answers::sentence(StatusCode::BAD_GATEWAY, text);
-                self.stale_instead().map_or(NotForwarded::Answer(answer), NotForwarded::Stale)
-            }
-            (OriginError::Malformed(_), _) => {
-                let text = "What the server answered is not well-formed HTTP. The request may have been acted \
-                            upon: look before you send it again.";
-                let answer = crate::answers::sentence(StatusCode::BAD_GATEWAY, text);
-                self.stale_instead().map_or(NotForwarded::Answer(answer), NotForwarded::Stale)
-            }
-            (OriginError::TimedOut(_), _) => {
-                let text = "The server did not answer in time.";
-                let answer = crate::answers::sentence(StatusCode::GATEWAY_TIMEOUT, text);
-                self.stale_instead().map_or(NotForwarded::Answer(answer), NotForwarded::Stale)
-            }
-            _ => {
-                let text = "The connection to the server broke before it had answered. The request \
-                            may have been acted upon: look before you send it again.";
-                let answer = crate::answers::sentence(StatusCode::BAD_GATEWAY, text);
+            (error, _) => {
+                let answer = crate::answers::failure(error);
                 self.stale_instead().map_or(NotForwarded::Answer(answer), NotForwarded::Stale)
             }
         }

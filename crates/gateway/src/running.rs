@@ -147,10 +147,8 @@ impl Gateway {
             durable,
         };
         running.tell_addresses();
-        let names: Vec<_> = running.gateway.sites.iter().map(|it| Arc::clone(&it.name)).collect();
-        for name in &names {
-            running.tend(name);
-        }
+        let sites = Arc::clone(&running.gateway);
+        sites.sites.iter().for_each(|it| running.tend(&it.name));
         if let Some(predecessor) = predecessor {
             predecessor.keep_awake(&running.gateway);
             predecessor.done();

@@ -285,7 +285,9 @@ proptest::proptest! {
             .map(|_| Ledger::resume(Bill::default(), Billing::On, Mono::ZERO))
             .collect();
         if is_metered {
-            ledgers.iter_mut().for_each(|it| it.expect_meter(Part::Proxy));
+            for ledger in &mut ledgers {
+                ledger.expect_meter(Part::Proxy);
+            }
         }
         let mut now = 0;
         for (weights, seconds) in &turns {
