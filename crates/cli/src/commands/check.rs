@@ -41,7 +41,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitStatus, Failure> {
         let sites: Vec<Value> = config.site.iter().map(|site| as_json(&config, site)).collect();
         output::say_json(&json!({
             "good": true,
-            "careful": files.err().map(|error| error.to_string()),
+            "careful": files.err().iter().map(ToString::to_string).collect::<Vec<_>>(),
             "listen": config.listen,
             "tls": config.tls.as_ref().map(|tls| json!({
                 "listen": tls.listen,

@@ -98,6 +98,25 @@ fn a_good_configuration_is_explained() {
 }
 
 #[test]
+fn files_that_serve_could_not_use_are_refused() {
+    let tls = "[tls]\nlisten = [\"127.0.0.1:0\"]\n[[tls.certificate]]\nchain = \"/no/chain\"\nkey = \"/no/key\"\n";
+    let page = GOOD.replacen("[[site]]", "[[site]]\nwaiting_page_file = \"/no/page\"", 1);
+    let hook = "[[webhook]]\nurl = \"http://127.0.0.1:1/\"\nsecret_file = \"/no/secret\"\n";
+    let cases = [
+        (format!("{GOOD}\n{tls}"), "/no/chain", "whole paths"),
+        (page, "/no/page", "leave `waiting_page_file` out"),
+        (format!("{GOOD}\n{hook}"), "/no/secret", "check that the file exists"),
+    ];
+    for (text, file, hint) in cases {
+        for args in [&[][..], &["--json"]] {
+            let said = checked(&text, args);
+            assert!(said.contains(file) && said.contains(hint), "{said}");
+            assert!(said.contains("exit status: 2") && !said.contains("is good"), "{said}");
+        }
+    }
+}
+
+#[test]
 fn settings_that_do_not_do_what_they_seem_to_are_told_beside_their_site_or_machine() {
     let machine = r#"
 [[machine]]

@@ -101,11 +101,12 @@ pub(crate) enum Reason {
     Head,
     Coding,
     NotCached,
+    Loop,
     Other,
 }
 
 impl Reason {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Malformed,
         Self::Method,
         Self::TooSlow,
@@ -117,6 +118,7 @@ impl Reason {
         Self::Head,
         Self::Coding,
         Self::NotCached,
+        Self::Loop,
         Self::Other,
     ];
 
@@ -134,6 +136,7 @@ impl Reason {
             431 => Self::Head,
             501 => Self::Coding,
             504 => Self::NotCached,
+            508 => Self::Loop,
             _ => Self::Other,
         }
     }
@@ -151,6 +154,7 @@ impl Reason {
             Self::Head => "head-too-large",
             Self::Coding => "transfer-coding",
             Self::NotCached => "not-cached",
+            Self::Loop => "loop",
             Self::Other => "other",
         }
     }
