@@ -229,7 +229,8 @@ pub(crate) struct TcpCheckArgs {
     /// What `tcpdump -w` or `dumpcap` wrote; `-` is standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) capture: PathBuf,
-    /// Where it was captured, if the handshakes do not tell: at the side that sends most, or the other
+    /// Where it was captured: at the side that sends most, or the other. Needed where handshakes do not tell, as
+    /// between sides that are within 200 µs of each other (one machine, one switch)
     #[arg(long, value_name = "SIDE")]
     pub(crate) at: Option<CaptureAt>,
     /// Compare with what the kernels said: the JSON of `tcp fetch`
