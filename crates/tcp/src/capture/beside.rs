@@ -82,7 +82,8 @@ impl Compared {
         again.into_iter().chain(sent.into_iter().filter(move |_| is_seen))
     }
 
-    fn is_unknown(&self) -> bool {
+    /// Does the sender's kernel tell nothing of it?
+    pub fn is_unknown(&self) -> bool {
         self.pairs().all(|pair| pair.kernel.is_none())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use nightwatt_tcp::capture::{self, Beside, Counts, Pair};
+use nightwatt_tcp::capture::{self, Beside, Compared, Counts, Pair};
 use serde::Serialize;
 
 use super::Error;
@@ -12,7 +12,7 @@ use crate::tcp::capture::{Captured, Capturing, ROWS};
 use crate::tcp::check::ask;
 use crate::tcp::counters::Network;
 use crate::tcp::ends::Running;
-use crate::tcp::link::{Means, Planted};
+use crate::tcp::link::{FULL_PAYLOAD, Means, Planted};
 use crate::tcp::probe::Asking;
 
 /// Where questions are answered that come behind all else on the link.
@@ -23,6 +23,9 @@ const ECHOES: u32 = 5;
 
 /// Tries.
 const TRIES: u32 = 5;
+
+/// Segments that a frame may have where cards cut them: of 64 KiB.
+const MOST_JOINED: u64 = 45;
 
 /// What was captured of a run, beside what others say of the same.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -41,6 +44,10 @@ pub struct CaptureBooks {
     pub equal: u64,
     /// Of which the sender's kernel tells nothing.
     pub unknown: u64,
+    /// Segments of compared connections that their kernel has counted as sent and that were not captured.
+    pub uncaptured_segments: u64,
+    /// Connections that differ in more than that.
+    pub differing_otherwise: u64,
     /// Frames that the sender's card has sent: `kernel` is its counter.
     pub frames_sent: Pair,
     /// Their bytes.
@@ -193,6 +200,8 @@ pub(super) fn books(
         is_all.then_some(sum)
     };
     let sides = [sum(|row| row.from_server.counts), sum(|row| row.from_client.counts)];
+    let known = connections.iter().filter(|it| !it.equal && !it.is_unknown());
+    let missed: Vec<Option<u64>> = known.map(uncaptured).collect();
     let pair = |capture: u64, kernel: u64| Pair { capture, kernel: Some(kernel) };
     let unless_joined = |pair: Pair| Pair { kernel: pair.kernel.filter(|_| !joins), ..pair };
     let mut books = CaptureBooks {
@@ -203,6 +212,8 @@ pub(super) fn books(
         compared: connections.len() as u64,
         equal,
         unknown,
+        uncaptured_segments: missed.iter().flatten().sum(),
+        differing_otherwise: missed.iter().filter(|it| it.is_none()).count() as u64,
         frames_sent: pair(sent.count, sender.sent_frames),
         bytes_sent: pair(sent.bytes, sender.sent_bytes),
         frames_received: unless_joined(pair(received.count, sender.received_frames)),
@@ -220,15 +231,30 @@ pub(super) fn books(
         disagreements: Vec::new(),
     };
     if books.is_whole {
-        books.disagreements = disagreements(&books, counted);
+        let most_segments = if joins { MOST_JOINED } else { 1 };
+        books.disagreements =
+            disagreements(&books, counted, most_segments * books.dropped_by_queue);
     }
     books
 }
 
-fn disagreements(books: &CaptureBooks, counted: &Counted) -> Vec<String> {
+/// How many segments of a connection its kernel has counted as sent that were not captured: what a full queue drops
+/// comes to no capture. None if it differs in what no queue makes different: more was captured than sent, or the other
+/// side has received something else.
+fn uncaptured(one: &Compared) -> Option<u64> {
+    let Compared { retransmitted_segments, retransmitted_bytes, .. } = *one;
+    let Compared { bytes_sent, data_segments, bytes_received, .. } = *one;
+    let more = |pair: Pair| pair.kernel.unwrap_or(pair.capture).checked_sub(pair.capture);
+    let segments = more(retransmitted_segments)?.max(more(data_segments)?);
+    let bytes = more(retransmitted_bytes)?.max(more(bytes_sent)?);
+    let is_received = bytes_received.kernel.is_none_or(|kernel| kernel == bytes_received.capture);
+    is_received.then(|| segments.max(bytes.div_ceil(FULL_PAYLOAD as u64)))
+}
+
+/// `queue`: so many segments the queue of the sender's card may have dropped.
+fn disagreements(books: &CaptureBooks, counted: &Counted, queue: u64) -> Vec<String> {
     let mut all = Vec::new();
     let Counted { least, most } = counted;
-    let queue = books.dropped_by_queue;
     let mut compare = |what: &str, who: &str, pair: Pair, most: u64, queue: u64| {
         let Some(kernel) = pair.kernel else { return };
         // What a queue has dropped was counted before, and is captured behind it.
@@ -251,10 +277,19 @@ fn disagreements(books: &CaptureBooks, counted: &Counted) -> Vec<String> {
     let arrived = |of: &Around| of.networks[1].protocol("Ip.InDelivers");
     let lost = most.planted.map_or(0, |it| it.lost) + arrived(most) - arrived(least);
     compare("frames lost on the way", "the rule that loses them", books.lost, lost, 0);
-    let differing = books.compared - books.equal - books.unknown;
-    if differing > queue {
-        let compared = books.compared;
-        all.push(format!("{differing} of {compared} connections differ from their TCP_INFO"));
+    let CaptureBooks { compared, uncaptured_segments, differing_otherwise, .. } = books;
+    if *uncaptured_segments > queue {
+        let differing = compared - books.equal - books.unknown;
+        all.push(format!(
+            "{differing} of {compared} connections differ from their TCP_INFO: it has {uncaptured_segments} segments \
+             that were not captured, and the queue of the sender's card can have dropped {queue}"
+        ));
+    }
+    if *differing_otherwise > 0 {
+        all.push(format!(
+            "{differing_otherwise} of {compared} connections differ from their TCP_INFO in what no full queue makes \
+             different"
+        ));
     }
     all
 }
@@ -382,6 +417,56 @@ mod tests {
             Vec::<String>::new(),
             "its queue had no room for them"
         );
+    }
+
+    /// By the capture and by the kernel: segments sent again, segments sent, bytes received.
+    fn compared(again: [u64; 2], sent: [u64; 2], received: [u64; 2]) -> Compared {
+        let pair = |[capture, kernel]: [u64; 2]| Pair { capture, kernel: Some(kernel) };
+        let bytes = |of: [u64; 2]| pair(of.map(|it| 1448 * it));
+        Compared {
+            number: 0,
+            port: 40_000,
+            at: None,
+            retransmitted_segments: pair(again),
+            retransmitted_bytes: bytes(again),
+            bytes_sent: bytes(sent),
+            data_segments: pair(sent),
+            bytes_received: pair(received),
+            equal: false,
+        }
+    }
+
+    #[test]
+    fn a_queue_explains_what_was_sent_and_not_captured_and_nothing_else() {
+        assert_eq!(uncaptured(&compared([1, 3], [11, 13], [7, 7])), Some(2), "two were dropped");
+        assert_eq!(uncaptured(&compared([0, 1], [10, 10], [7, 7])), Some(1), "a SYN-ACK");
+        let silent = Pair { capture: 5, kernel: None };
+        let of_old_kernel =
+            Compared { data_segments: silent, ..compared([0, 0], [10, 12], [7, 7]) };
+        assert_eq!(uncaptured(&of_old_kernel), Some(2), "by its bytes");
+        assert_eq!(uncaptured(&compared([1, 0], [10, 10], [7, 7])), None, "not sent");
+        assert_eq!(uncaptured(&compared([0, 2], [10, 12], [7, 8])), None, "not received");
+    }
+
+    #[test]
+    fn with_a_full_queue_connections_still_disagree_in_what_it_has_not_dropped() {
+        let whole = books(&captured(100), &counted(0, 3, 0), &fetched(""), false);
+        let of = |uncaptured_segments, differing_otherwise| {
+            let books = CaptureBooks {
+                compared: 1000,
+                equal: 990,
+                uncaptured_segments,
+                differing_otherwise,
+                ..whole.clone()
+            };
+            disagreements(&books, &counted(0, 3, 0), 100)
+        };
+        assert_eq!(of(100, 0), Vec::<String>::new(), "all were dropped");
+        // Ten connections are fewer than a hundred drops, and they lack more than these.
+        let [said] = &of(101, 0)[..] else { panic!("one") };
+        assert!(said.starts_with("10 of 1000 ") && said.contains("101 segments"), "{said}");
+        let [said] = &of(0, 10)[..] else { panic!("one") };
+        assert!(said.starts_with("10 of 1000 ") && said.contains("no full queue"), "{said}");
     }
 
     #[test]
