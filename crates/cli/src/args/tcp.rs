@@ -101,7 +101,7 @@ pub(crate) struct TcpHowArgs {
     /// Congestion control of the side that sends, such as reno, cubic, vegas, bbr [default: its system's]
     #[arg(long, value_name = "NAME", value_parser = congestion)]
     pub(crate) congestion: Option<Name>,
-    /// The side that sends sends at most so much a second: `100Mbit`, `1Gbit`
+    /// The side that sends sends at most so much a second: `100Mbit`, `1Gbit`. Linux lets the first ten packets pass
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) pacing: Option<u64>,
     /// Send buffer of the side that sends: `64k`, in units of 1000 bytes

@@ -25,7 +25,7 @@ pub(crate) fn run(args: &TcpHelpsArgs) -> Result<ExitStatus, Failure> {
             &report,
             runs.json,
             || report.text(),
-            &refusals(runs, report.refusals()),
+            &refusals(runs, report.refused_links()),
         )?;
         write_files(runs, &report.tables(), |by| report.document(by), &clock)?;
     }

@@ -68,7 +68,7 @@ fn measure(args: &TcpLabArgs) -> Result<ExitStatus, Failure> {
             &report,
             runs.json,
             || report.text(),
-            &refusals(runs, report.refusals()),
+            &refusals(runs, report.refused_links()),
         )?;
         write_files(runs, &report.tables(), |by| report.document(by), &clock)?;
     }

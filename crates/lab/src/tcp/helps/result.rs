@@ -404,7 +404,7 @@ impl HelpsReport {
     }
 
     /// Links that were not right, over which nothing was run, each with why.
-    pub fn refusals(&self) -> Vec<String> {
+    pub fn refused_links(&self) -> Vec<String> {
         self.links.iter().filter_map(|it| it.link.as_ref()?.refusal(&it.scenario)).collect()
     }
 

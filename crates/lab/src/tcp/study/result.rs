@@ -313,7 +313,7 @@ impl Report {
     }
 
     /// Links that were not right, over which nothing was run, each with why.
-    pub fn refusals(&self) -> Vec<String> {
+    pub fn refused_links(&self) -> Vec<String> {
         self.scenarios.iter().filter_map(|it| it.link.refusal(&it.scenario)).collect()
     }
 
