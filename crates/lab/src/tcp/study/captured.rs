@@ -24,7 +24,7 @@ const ECHOES: u32 = 5;
 /// Tries.
 const TRIES: u32 = 5;
 
-/// Segments that a frame may have where cards cut them: of 64 KiB.
+/// Segments that what a queue drops may have: TCP gives it up to 64 KiB at once, which it counts as one.
 const MOST_JOINED: u64 = 45;
 
 /// What was captured of a run, beside what others say of the same.
@@ -46,6 +46,8 @@ pub struct CaptureBooks {
     pub unknown: u64,
     /// Segments of compared connections that their kernel has counted as sent and that were not captured.
     pub uncaptured_segments: u64,
+    /// So many the queue of the sender's card has dropped at most, of all connections.
+    pub dropped_segments: u64,
     /// Connections that differ in more than that.
     pub differing_otherwise: u64,
     /// Frames that the sender's card has sent: `kernel` is its counter.
@@ -213,6 +215,7 @@ pub(super) fn books(
         equal,
         unknown,
         uncaptured_segments: missed.iter().flatten().sum(),
+        dropped_segments: dropped_segments(counted, sides[0].filter(|_| !joins)),
         differing_otherwise: missed.iter().filter(|it| it.is_none()).count() as u64,
         frames_sent: pair(sent.count, sender.sent_frames),
         bytes_sent: pair(sent.bytes, sender.sent_bytes),
@@ -231,9 +234,7 @@ pub(super) fn books(
         disagreements: Vec::new(),
     };
     if books.is_whole {
-        let most_segments = if joins { MOST_JOINED } else { 1 };
-        books.disagreements =
-            disagreements(&books, counted, most_segments * books.dropped_by_queue);
+        books.disagreements = disagreements(&books, counted);
     }
     books
 }
@@ -251,10 +252,19 @@ fn uncaptured(one: &Compared) -> Option<u64> {
     is_received.then(|| segments.max(bytes.div_ceil(FULL_PAYLOAD as u64)))
 }
 
-/// `queue`: so many segments the queue of the sender's card may have dropped.
-fn disagreements(books: &CaptureBooks, counted: &Counted, queue: u64) -> Vec<String> {
+/// How many segments the queue has dropped at most: those that the kernel has sent, less those that were captured. Where
+/// that is not known (`sent`), by what it has dropped.
+fn dropped_segments(counted: &Counted, sent: Option<Counts>) -> u64 {
+    let Around { networks: [sender, _], dropped_by_queue, .. } = &counted.most;
+    let most = MOST_JOINED * dropped_by_queue;
+    let missed = |sent: Counts| sender.protocol("Tcp.OutSegs").saturating_sub(sent.packets);
+    sent.map_or(most, missed).min(most)
+}
+
+fn disagreements(books: &CaptureBooks, counted: &Counted) -> Vec<String> {
     let mut all = Vec::new();
     let Counted { least, most } = counted;
+    let queue = books.dropped_segments;
     let mut compare = |what: &str, who: &str, pair: Pair, most: u64, queue: u64| {
         let Some(kernel) = pair.kernel else { return };
         // What a queue has dropped was counted before, and is captured behind it.
@@ -377,7 +387,9 @@ mod tests {
             sent_frames: 100,
             sent_bytes: 100_000,
             received_frames: 50,
-            protocols: [(protocol.to_owned(), count)].into(),
+            // No segment is captured here, so that all were dropped.
+            protocols: [(protocol.to_owned(), count), ("Tcp.OutSegs".to_owned(), dropped_by_queue)]
+                .into(),
             ..Network::default()
         };
         let least = Around {
@@ -449,8 +461,21 @@ mod tests {
     }
 
     #[test]
+    fn what_a_queue_drops_may_be_many_segments_and_is_no_more_than_was_sent_and_not_captured() {
+        let sent = |packets| Some(Counts { packets, ..Counts::default() });
+        let mut of = counted(0, 0, 3);
+        of.most.networks[0].protocols.insert("Tcp.OutSegs".to_owned(), 1020);
+        assert_eq!(dropped_segments(&of, sent(1000)), 20, "three of seven segments or so");
+        assert_eq!(dropped_segments(&of, sent(0)), 3 * 45, "no more than three can have");
+        assert_eq!(dropped_segments(&of, None), 3 * 45);
+        of.most.dropped_by_queue = 0;
+        assert_eq!(dropped_segments(&of, sent(1000)), 0, "it has dropped nothing");
+    }
+
+    #[test]
     fn with_a_full_queue_connections_still_disagree_in_what_it_has_not_dropped() {
-        let whole = books(&captured(100), &counted(0, 3, 0), &fetched(""), false);
+        let whole = books(&captured(100), &counted(0, 3, 100), &fetched(""), false);
+        assert_eq!(whole.dropped_segments, 100);
         let of = |uncaptured_segments, differing_otherwise| {
             let books = CaptureBooks {
                 compared: 1000,
@@ -459,7 +484,7 @@ mod tests {
                 differing_otherwise,
                 ..whole.clone()
             };
-            disagreements(&books, &counted(0, 3, 0), 100)
+            disagreements(&books, &counted(0, 3, 100))
         };
         assert_eq!(of(100, 0), Vec::<String>::new(), "all were dropped");
         // Ten connections are fewer than a hundred drops, and they lack more than these.
