@@ -252,8 +252,8 @@ fn uncaptured(one: &Compared) -> Option<u64> {
     is_received.then(|| segments.max(bytes.div_ceil(FULL_PAYLOAD as u64)))
 }
 
-/// How many segments the queue has dropped at most: those that the kernel has sent, less those that were captured. Where
-/// that is not known (`sent`), by what it has dropped.
+/// How many segments the queue has dropped at most: those that the kernel has sent, less those that were captured.
+/// Where that is not known (`sent`), by what it has dropped.
 fn dropped_segments(counted: &Counted, sent: Option<Counts>) -> u64 {
     let Around { networks: [sender, _], dropped_by_queue, .. } = &counted.most;
     let most = MOST_JOINED * dropped_by_queue;
@@ -288,8 +288,11 @@ fn disagreements(books: &CaptureBooks, counted: &Counted) -> Vec<String> {
     let lost = most.planted.map_or(0, |it| it.lost) + arrived(most) - arrived(least);
     compare("frames lost on the way", "the rule that loses them", books.lost, lost, 0);
     let CaptureBooks { compared, uncaptured_segments, differing_otherwise, .. } = books;
-    if *uncaptured_segments > queue {
-        let differing = compared - books.equal - books.unknown;
+    let differing = compared - books.equal - books.unknown;
+    // Over full queues the sum over connections was up to 12 segments (of 3516) more than that of their network, why is
+    // not known: each may be one off.
+    let odd = if queue > 0 { differing } else { 0 };
+    if *uncaptured_segments > queue + odd {
         all.push(format!(
             "{differing} of {compared} connections differ from their TCP_INFO: it has {uncaptured_segments} segments \
              that were not captured, and the queue of the sender's card can have dropped {queue}"
@@ -486,10 +489,10 @@ mod tests {
             };
             disagreements(&books, &counted(0, 3, 100))
         };
-        assert_eq!(of(100, 0), Vec::<String>::new(), "all were dropped");
+        assert_eq!(of(110, 0), Vec::<String>::new(), "all were dropped, and each may be one off");
         // Ten connections are fewer than a hundred drops, and they lack more than these.
-        let [said] = &of(101, 0)[..] else { panic!("one") };
-        assert!(said.starts_with("10 of 1000 ") && said.contains("101 segments"), "{said}");
+        let [said] = &of(111, 0)[..] else { panic!("one") };
+        assert!(said.starts_with("10 of 1000 ") && said.contains("111 segments"), "{said}");
         let [said] = &of(0, 10)[..] else { panic!("one") };
         assert!(said.starts_with("10 of 1000 ") && said.contains("no full queue"), "{said}");
     }
