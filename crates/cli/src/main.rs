@@ -20,6 +20,7 @@ mod report_file;
 mod scenario;
 mod service_manager;
 mod signals;
+mod whole_file;
 mod written;
 
 use std::process::ExitCode;

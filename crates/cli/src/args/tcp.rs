@@ -101,7 +101,7 @@ pub(crate) struct TcpHowArgs {
     /// Congestion control of the side that sends, such as reno, cubic, vegas, bbr [default: its system's]
     #[arg(long, value_name = "NAME", value_parser = congestion)]
     pub(crate) congestion: Option<Name>,
-    /// The side that sends sends at most so much a second: `100Mbit`, `1Gbit`
+    /// The side that sends sends at most so much a second: `100Mbit`, `1Gbit`. Linux lets the first ten packets pass
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) pacing: Option<u64>,
     /// Send buffer of the side that sends: `64k`, in units of 1000 bytes
@@ -229,7 +229,8 @@ pub(crate) struct TcpCheckArgs {
     /// What `tcpdump -w` or `dumpcap` wrote; `-` is standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) capture: PathBuf,
-    /// Where it was captured, if the handshakes do not tell: at the side that sends most, or the other
+    /// Where it was captured: at the side that sends most, or the other. Needed where handshakes do not tell, as
+    /// between sides that are within 200 µs of each other (one machine, one switch)
     #[arg(long, value_name = "SIDE")]
     pub(crate) at: Option<CaptureAt>,
     /// Compare with what the kernels said: the JSON of `tcp fetch`

@@ -2,7 +2,6 @@
 
 mod check;
 
-use std::fs;
 use std::time::Duration;
 
 use nightwatt_tcp::{
@@ -15,8 +14,7 @@ use crate::ExitStatus;
 use crate::args::{TcpArgs, TcpFetchArgs, TcpServeArgs, TcpStep};
 use crate::errors::Failure;
 use crate::figures::{bytes, count, counted};
-use crate::output;
-use crate::signals;
+use crate::{output, signals, whole_file};
 
 /// The one or the other.
 pub(crate) fn run(args: &TcpArgs) -> Result<ExitStatus, Failure> {
@@ -66,17 +64,21 @@ fn fetch(args: &TcpFetchArgs) -> Result<ExitStatus, Failure> {
     let plan = plan(args)?;
     // Before the work, so that a wrong path does not cost its results.
     if let Some(path) = &args.found.csv {
-        fs::File::create(path).map_err(|error| unwritten(path, &error))?;
+        whole_file::can_write(path).map_err(|error| unwritten(path, &error))?;
     }
     let stop = signals::stop_on_signals()?;
     let mut tell = |second: &Second| output::complain(&line(second));
     let tell: Option<&mut dyn FnMut(&Second)> =
         if args.found.json { None } else { Some(&mut tell) };
     let report = nightwatt_tcp::fetch(&plan, &stop, tell).map_err(|error| failure(&error))?;
-    if let Some(path) = &args.found.csv {
-        fs::write(path, nightwatt_tcp::csv(&report)).map_err(|error| unwritten(path, &error))?;
-    }
+    let written = match &args.found.csv {
+        Some(path) => whole_file::write(path, nightwatt_tcp::csv(&report).as_bytes())
+            .map_err(|error| unwritten(path, &error)),
+        None => Ok(()),
+    };
+    // Whatever became of its rows, a run is worth its figures.
     say(args, &report)?;
+    written?;
     let all_is_well = report.failed == 0 && report.ended != Ended::GaveUp;
     Ok(if all_is_well { ExitStatus::Success } else { ExitStatus::Failed })
 }

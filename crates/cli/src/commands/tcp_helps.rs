@@ -5,7 +5,7 @@ use nightwatt_lab::tcp::helps::{self, Change, HelpsPlan};
 use nightwatt_lab::tcp::scenario;
 use nightwatt_lab::tcp::study::Plan;
 
-use super::tcp_lab::{driven, failure, limits, planned, table, write_files};
+use super::tcp_lab::{driven, failure, limits, planned, refusals, table, write_files};
 use crate::ExitStatus;
 use crate::args::TcpHelpsArgs;
 use crate::errors::Failure;
@@ -21,7 +21,12 @@ pub(crate) fn run(args: &TcpHelpsArgs) -> Result<ExitStatus, Failure> {
     if ended.is_ok()
         || report.links.iter().any(|it| it.changes.iter().any(|it| !it.runs.is_empty()))
     {
-        output::say_result(&report, runs.json, || report.text(), &[])?;
+        output::say_result(
+            &report,
+            runs.json,
+            || report.text(),
+            &refusals(runs, report.refused_links()),
+        )?;
         write_files(runs, &report.tables(), |by| report.document(by), &clock)?;
     }
     ended.map_err(|error| failure(&error))?;
@@ -39,5 +44,7 @@ fn plan(args: &TcpHelpsArgs) -> Result<HelpsPlan, Failure> {
         if args.quick { (&[1], &[10_000]) } else { (&[1, 10, 100], &[10, 10_000]) };
     let plan = planned(&args.runs, scenarios, connections, segments, limits(args.quick))?;
     let plan = Plan { main: args.until.clone(), offload: !args.single_frames, ..plan };
-    Ok(HelpsPlan { plan, changes, margin: args.margin })
+    let plan = HelpsPlan { plan, changes, margin: args.margin };
+    plan.check().map_err(|error| failure(&error))?;
+    Ok(plan)
 }

@@ -17,7 +17,7 @@ use crate::ExitStatus;
 use crate::args::{TcpLabArgs, TcpLabStep, TcpRunsArgs};
 use crate::errors::Failure;
 use crate::progress::Progress;
-use crate::{figures, meters, output, signals};
+use crate::{figures, meters, output, signals, whole_file};
 
 /// What takes longer says so first.
 const LONG: Duration = Duration::from_mins(10);
@@ -64,11 +64,21 @@ fn measure(args: &TcpLabArgs) -> Result<ExitStatus, Failure> {
     if ended.is_ok()
         || report.scenarios.iter().any(|it| it.cells.iter().any(|it| !it.runs.is_empty()))
     {
-        output::say_result(&report, runs.json, || report.text(), &[])?;
+        output::say_result(
+            &report,
+            runs.json,
+            || report.text(),
+            &refusals(runs, report.refused_links()),
+        )?;
         write_files(runs, &report.tables(), |by| report.document(by), &clock)?;
     }
     ended.map_err(|error| failure(&error))?;
     Ok(if report.is_whole() { ExitStatus::Success } else { ExitStatus::Failed })
+}
+
+/// Links that were refused, for who does not read the tables that say so.
+pub(super) fn refusals(args: &TcpRunsArgs, refusals: Vec<String>) -> Vec<String> {
+    if args.json { refusals } else { Vec::new() }
 }
 
 /// What was measured, and how that ended.
@@ -131,16 +141,7 @@ fn can_write_files(args: &TcpRunsArgs) -> Result<(), Failure> {
         tried.map_err(|error| cannot_write(folder, &error).into_usage())?;
     }
     if let Some(path) = &args.html {
-        let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
-        let tried = if path.is_dir() {
-            Err(std::io::ErrorKind::IsADirectory.into())
-        } else if path.exists() {
-            // A device, as `/dev/stdout`, may be no folder's to make files in.
-            File::options().append(true).open(path).map(drop)
-        } else {
-            try_folder(folder.unwrap_or(Path::new(".")))
-        };
-        tried.map_err(|error| cannot_write(path, &error).into_usage())?;
+        whole_file::can_write(path).map_err(|error| cannot_write(path, &error).into_usage())?;
     }
     Ok(())
 }
@@ -156,14 +157,15 @@ pub(super) fn write_files(
         std::fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))?;
         for (name, table) in tables {
             let path = folder.join(format!("{name}.csv"));
-            std::fs::write(&path, table.to_csv()).map_err(|error| cannot_write(&path, &error))?;
+            whole_file::write(&path, table.to_csv().as_bytes())
+                .map_err(|error| cannot_write(&path, &error))?;
         }
     }
     if let Some(path) = &args.html {
         let when = nightwatt_report::civil(clock.now().wall.secs());
         let generated = format!("nightwatt {}, {when} UTC", env!("CARGO_PKG_VERSION"));
         let page = document(generated).to_html();
-        std::fs::write(path, page).map_err(|error| cannot_write(path, &error))?;
+        whole_file::write(path, page.as_bytes()).map_err(|error| cannot_write(path, &error))?;
     }
     Ok(())
 }
@@ -250,7 +252,9 @@ fn plan(args: &TcpLabArgs) -> Result<Plan, Failure> {
         if args.quick { (&[1, 10], &[10]) } else { (&[1, 10, 100], &[10, 10_000]) };
     let plan = planned(&args.runs, scenarios, connections, segments, limits(args.quick))?;
     let (main, kernel_time, capture) = (args.until.clone(), args.kernel_time, args.capture);
-    Ok(Plan { main, offload: args.offload, kernel_time, capture, ..plan })
+    let plan = Plan { main, offload: args.offload, kernel_time, capture, ..plan };
+    plan.check().map_err(|error| failure(&error))?;
+    Ok(plan)
 }
 
 fn own_binary() -> Result<PathBuf, Failure> {

@@ -136,6 +136,55 @@ fn what_cannot_be_done_says_what_would_help() {
     assert!(listen.contains("is another one running there?"), "{listen}");
 }
 
+#[test]
+fn older_rows_outlast_a_run_that_fails_and_figures_outlast_rows_that_cannot_be_written() {
+    let serving = Serving::start();
+    let address = serving.address.to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let rows = folder.path().join("rows.csv");
+    fs::write(&rows, "older rows").unwrap();
+    let path = rows.display().to_string();
+    // Nobody listens on the port of TCP's multiplexer.
+    let failed = nightwatt(&["tcp", "fetch", "127.0.0.1:1", "--csv", &path]);
+    assert_eq!(failed.status.code(), Some(1), "{}", told(&failed));
+    assert_eq!(fs::read_to_string(&rows).unwrap(), "older rows");
+    fetched(&serving, &["-n", "2", "--csv", &path]);
+    assert_eq!(fs::read_to_string(&rows).unwrap().lines().count(), 3, "the older ones are gone");
+
+    // It can be opened, and never has room.
+    let full = nightwatt(&["tcp", "fetch", &address, "--json", "--csv", "/dev/full"]);
+    assert_eq!(full.status.code(), Some(1), "{}", told(&full));
+    let said: Value = serde_json::from_slice(&full.stdout).unwrap();
+    assert_eq!(said["completed"], 1);
+    let error = String::from_utf8_lossy(&full.stderr).into_owned();
+    assert!(error.contains("cannot write /dev/full") && error.contains("has room"), "{error}");
+}
+
+#[test]
+fn what_a_laboratory_cannot_do_is_told_before_anything_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = folder.path().join("runs.jsonl");
+    let path = runs.display().to_string();
+    let wrong = |command: &str, args: &[&str]| {
+        let output = nightwatt(&[&["tcp", command, "--runs", &path], args].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.starts_with("error: "), "nothing before it: {said}");
+        said
+    };
+    for command in ["lab", "helps"] {
+        let share = wrong(command, &["--precision", "0"]);
+        assert!(share.contains("a share above 0"), "{share}");
+        let figure = wrong(command, &["--until", "lifetimes"]);
+        assert!(figure.contains("no figure `lifetimes`: one of lifetime,"), "{figure}");
+    }
+    let unfelt = wrong("helps", &["pacing", "-s", "10"]);
+    assert!(unfelt.contains("does not pace the first 10 packets"), "{unfelt}");
+    assert!(!runs.exists(), "not even a file for the runs");
+    let channel = wrong("lab", &["--quick", "--json", "-m", "model", "--energy", "model/wall"]);
+    assert!(channel.contains("no channel `model/wall`: the meters here have model/"), "{channel}");
+}
+
 /// A pcap file of raw IPv4, little-endian: a segment of four bytes, and again after 300 ms.
 fn sent_twice() -> Vec<u8> {
     let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];

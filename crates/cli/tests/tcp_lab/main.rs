@@ -92,9 +92,14 @@ impl Rig {
 
     /// A table with a link of so many Mbit/s, which loses 2 % of its frames in each direction.
     fn lossy(&self, megabits: u32) -> String {
+        self.table(&format!("lossy,{megabits},2,0"))
+    }
+
+    /// A table with this link.
+    fn table(&self, link: &str) -> String {
         let table = self.folder.path().join("table.csv");
         let head = "scenario,bandwidth_mbit_s,extra_loss_percent,extra_delay_ms";
-        fs::write(&table, format!("{head}\nlossy,{megabits},2,0\n")).unwrap();
+        fs::write(&table, format!("{head}\n{link}\n")).unwrap();
         table.display().to_string()
     }
 
@@ -226,6 +231,27 @@ fn is_sound(result: &Value, megabits: f64) {
     assert_eq!(result["energy_is_modelled"], true, "never as if it were measured");
     let notes = result["notes"].to_string();
     assert!(notes.contains("not told apart by side"), "{notes}");
+}
+
+#[test]
+fn a_link_that_no_machine_carries_is_refused_and_said_to_be() {
+    let Some(rig) = Rig::new() else { return };
+    let table = rig.table("fast,90000,0,0");
+    let (output, pid) = finished(rig.lab(&["--table", &table, "--quick", "--json", "-m", "model"]));
+    assert_eq!(output.status.code(), Some(1));
+    rig.nothing_is_left(pid, "after its end");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        said.contains("scenario fast: the link is refused: ") && said.contains("90000"),
+        "{said}"
+    );
+    assert!(said.contains("--accept-link"), "{said}");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["scenarios"][0]["cells"].as_array().unwrap().len(), 0, "nothing was run");
+    // Of three and of five runs, by the worst rule there is.
+    let factor = number(&result, "/rule/factor");
+    assert!(factor > 1.0 && factor < 2.0, "{factor}");
+    assert_eq!((&result["rule"]["min"], &result["rule"]["max"]), (&3.into(), &5.into()));
 }
 
 #[test]

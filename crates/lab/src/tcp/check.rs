@@ -74,6 +74,20 @@ pub struct Found {
     pub is_accepted: bool,
 }
 
+impl Found {
+    /// Why nothing was run over it, if that is so.
+    pub(super) fn refusal(&self, scenario: &Scenario) -> Option<String> {
+        let is_refused = !self.complaints.is_empty() && !self.is_accepted;
+        is_refused.then(|| {
+            format!(
+                "scenario {}: the link is refused: {} (`--accept-link` uses it all the same)",
+                scenario.name,
+                self.complaints.join("; ")
+            )
+        })
+    }
+}
+
 /// One direction.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Direction {

@@ -43,7 +43,8 @@ struct Comparison {
 }
 
 impl HelpsPlan {
-    fn check(&self) -> Result<(), Error> {
+    /// Can it be run at all?
+    pub fn check(&self) -> Result<(), Error> {
         self.plan.check()?;
         let told = |why: &str| Err(Error::Options(why.to_owned()));
         if self.changes.is_empty() {
@@ -51,6 +52,15 @@ impl HelpsPlan {
         }
         if !(self.margin > 0.0 && self.margin < 1.0) {
             return told("a margin is a share of the figure, such as 0.03");
+        }
+        let unfelt = |change: &Change| {
+            let why: Option<Vec<_>> =
+                self.plan.cells.iter().map(|cell| change.unfelt(cell)).collect();
+            Some(format!("{change}: {}", why?.join("; ")))
+        };
+        let unfelt: Option<Vec<String>> = self.changes.iter().map(unfelt).collect();
+        if let Some(why) = unfelt {
+            return told(&format!("nothing to try: {}", why.join("; ")));
         }
         Ok(())
     }

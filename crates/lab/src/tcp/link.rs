@@ -22,6 +22,9 @@ use super::scenario::Scenario;
 /// A frame of 1500 bytes with Ethernet's head.
 pub const FULL_FRAME: f64 = 1514.0;
 
+/// Payload of TCP in it, with timestamps.
+pub const FULL_PAYLOAD: f64 = 1448.0;
+
 /// Frames that may wait in a card for the relay, which does not run all the time.
 const WAITING: u32 = 10_000;
 
@@ -123,8 +126,8 @@ pub struct Emulation {
     pub one_way: Duration,
     /// Bytes that may wait before the bottleneck.
     pub queue: u64,
-    /// Bytes that may leave at once.
-    pub burst: u64,
+    /// Bytes that may leave at once; none where nothing limits how many that are.
+    pub burst: Option<u64>,
     /// Why nothing is emulated at all: the link is the one that is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bare: Option<String>,
@@ -162,14 +165,15 @@ impl Emulation {
         // A millisecond, and two frames at the least: a slow link sends them one by one.
         let burst = (scenario.bits_per_second / 8.0 * 1e-3).max(2.0 * FULL_FRAME);
         let queue = in_flight.max(100.0 * FULL_FRAME);
-        let (queue, burst) = (queue as u64, burst as u64);
+        let burst = burst.is_finite().then_some(burst as u64);
+        let queue = queue as u64;
         Ok(Self { rate, loss, delay, one_way, queue, burst, bare: None })
     }
 
     /// None: a link as it is.
     fn bare(why: String) -> Self {
         let (rate, loss, delay) = (Means::None, Means::None, Means::None);
-        Self { rate, loss, delay, one_way: Duration::ZERO, queue: 0, burst: 0, bare: Some(why) }
+        Self { rate, loss, delay, one_way: Duration::ZERO, queue: 0, burst: None, bare: Some(why) }
     }
 
     /// Is a process of ours the wire?
@@ -210,8 +214,10 @@ impl Emulation {
             );
             parent = format!("parent {HANDLE}1");
         }
-        if self.rate == Means::Tbf {
-            let (rate, burst, queue) = (scenario.bits_per_second.round(), self.burst, self.queue);
+        if self.rate == Means::Tbf
+            && let Some(burst) = self.burst
+        {
+            let (rate, queue) = (scenario.bits_per_second.round(), self.queue);
             let _ = writeln!(
                 lines,
                 "tc qdisc add dev {card} {parent} tbf rate {rate}bit burst {burst} limit {queue}"
@@ -539,7 +545,9 @@ mod tests {
         // 10 Mbit/s x 10 ms = 12.5 kB; 1 Gbit/s x 10 ms = 1.25 MB; a hundred frames are 151.4 kB.
         assert_eq!((of("f").queue, of("c").queue, of("a").queue), (151_400, 1_250_000, 151_400));
         // A millisecond of 10 Mbit/s is less than two frames; of 1 Gbit/s it is 125 kB.
-        assert_eq!((of("d").burst, of("a").burst), (3028, 125_000));
+        assert_eq!((of("d").burst, of("a").burst), (Some(3028), Some(125_000)));
+        let bare = Emulation::of(&Scenario::bare(), ALL).unwrap();
+        assert_eq!(bare.burst, None, "all may leave at once");
         assert_eq!(of("c").one_way, Duration::from_millis(5), "half of it in each direction");
     }
 

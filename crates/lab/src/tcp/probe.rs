@@ -186,7 +186,7 @@ impl Asker<'_> {
         let at_once = if self.cuts(&batch[..2 * LARGEST])? { AT_ONCE } else { 1 };
         let per_second = bits_per_second / 8.0 / (LARGEST + HEADS) as f64;
         let count = (per_second * time.as_secs_f64()) as u64;
-        self.evenly(per_second, count, |due| {
+        self.evenly(per_second, count, time, |due| {
             let segments = due.min(at_once as u64);
             self.socket.send(&batch[..segments as usize * LARGEST]).map(|_| segments)
         })
@@ -214,22 +214,26 @@ impl Asker<'_> {
     fn send(&self, bits_per_second: f64, count: u64) -> io::Result<()> {
         let message = Message { kind: Kind::Load, stream: STREAM, ..Message::default() }.bytes();
         let per_second = bits_per_second / 8.0 / (message.len() + HEADS) as f64;
-        self.evenly(per_second, count, |_| self.socket.send(&message).map(|_| 1))
+        // However long it takes: so many are what is counted.
+        self.evenly(per_second, count, Duration::MAX, |_| self.socket.send(&message).map(|_| 1))
     }
 
-    /// Sends so many, so many in a second; `send` is told how many are due, and says how many it has sent.
+    /// Sends so many, so many in a second, but not for longer than this, where that is more than this machine can
+    /// send; `send` is told how many are due, and says how many it has sent.
     fn evenly(
         &self,
         per_second: f64,
         count: u64,
+        most: Duration,
         send: impl Fn(u64) -> io::Result<u64>,
     ) -> io::Result<()> {
         let begin = monotonic();
+        let is_over = || self.stop.is_stopped() || monotonic().since(begin) >= most;
         let mut done = 0;
-        while done < count && !self.stop.is_stopped() {
+        while done < count && !is_over() {
             let due = (monotonic().since(begin).as_secs_f64() * per_second) as u64 + 1;
             let due = due.min(count);
-            while done < due {
+            while done < due && !is_over() {
                 done += match send(due - done) {
                     // A full queue on our own side drops it, as one on the way would.
                     Err(error) if error.raw_os_error() == Some(Errno::NOBUFS.raw_os_error()) => 1,
@@ -252,5 +256,33 @@ impl Asker<'_> {
             }
         }
         Err(io::ErrorKind::TimedOut.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    fn asker(stop: &Stop) -> Asker<'_> {
+        Asker { socket: socket(([127, 0, 0, 1], 0).into()).unwrap(), stop, number: 0 }
+    }
+
+    #[test]
+    fn more_than_a_machine_can_send_ends_with_its_time_and_what_it_can_send_is_sent() {
+        let stop = Stop::new().unwrap();
+        let sent = Cell::new(0);
+        let send = |many| {
+            sent.set(sent.get() + many);
+            Ok(many)
+        };
+        // It would take an hour, however many are due at once.
+        let one = |_| send(1);
+        asker(&stop).evenly(1e9, 3_600_000_000_000, Duration::from_millis(20), one).unwrap();
+        assert!(sent.get() < 3_600_000_000_000 / 1000, "{}", sent.get());
+        sent.set(0);
+        asker(&stop).evenly(1e9, 1000, Duration::MAX, send).unwrap();
+        assert_eq!(sent.get(), 1000);
     }
 }

@@ -98,7 +98,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub(in crate::tcp) fn check(&self) -> Result<(), Error> {
+    /// Can it be run at all?
+    pub fn check(&self) -> Result<(), Error> {
         let told = |why: &str| Err(Error::Options(why.to_owned()));
         if self.scenarios.is_empty() || self.cells.is_empty() {
             return told(

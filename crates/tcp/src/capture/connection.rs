@@ -8,6 +8,10 @@ use super::counts::Counts;
 use super::flow::{Flow, RoundTrips};
 use super::headers::{ACK, FIN, Packet, RST, SYN};
 
+/// Answers that both come within so long may come from the same machine, or from one beside it: which of the two is
+/// nearer is chance. ns.
+const NEAR_NS: i64 = 200_000;
+
 /// Where packets were captured, as seen from the side that sent most of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -201,7 +205,7 @@ impl Connection {
         }
     }
 
-    /// Where it was captured: an answer comes at once from the side on which that was.
+    /// Where it was captured: an answer comes at once from the side on which that was, if the other is not as near.
     fn at(&self) -> Option<At> {
         let [client, server] = &self.flows;
         let (data, client_sends) = if client.counts.bytes > server.counts.bytes {
@@ -211,7 +215,9 @@ impl Connection {
         };
         let to_server = self.syn_ack_ns.zip(self.syn_ns).map(|(answer, syn)| answer - syn);
         let to_client = self.opened_ns.zip(self.syn_ack_ns).map(|(answer, syn)| answer - syn);
-        if let (Some(server), Some(client)) = (to_server, to_client) {
+        if let (Some(server), Some(client)) = (to_server, to_client)
+            && server.max(client) >= NEAR_NS
+        {
             let near_client = server > client.saturating_mul(4);
             let near_server = client > server.saturating_mul(4);
             if near_client || near_server {

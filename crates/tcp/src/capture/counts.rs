@@ -46,6 +46,8 @@ counts! {
     syn_segments,
     /// All others.
     unclear_segments,
+    /// FIN without payload, sent again, whatever made it be.
+    fin_segments,
     /// Times that retransmission began with a time-out.
     timeouts,
     /// Times that it began with duplicate acknowledgements.

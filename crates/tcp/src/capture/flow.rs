@@ -202,6 +202,7 @@ impl Flow {
         } else {
             self.seen_twice += 1;
         }
+        self.counts.fin_segments += u64::from(packet.has(FIN) && packet.payload == 0);
         self.retransmit((seq, end), why, segments, old_payload);
         self.mark(seq, end, packet.time_ns, stamp);
     }

@@ -62,6 +62,8 @@ pub struct ServerSide {
     /// Counts and figures of its kernel.
     #[serde(flatten)]
     pub session: SessionReport,
+    /// Bytes in which it has said so, by a connection of their own behind all others.
+    pub report_bytes: u64,
     /// CPU time for each GiB and connection. Other clients' work at the same time is in it.
     pub cpu_per: CpuPer,
 }
@@ -141,22 +143,30 @@ pub struct FetchReport {
     pub records: Vec<Record>,
 }
 
+/// What a server has said.
+pub(super) struct Asked {
+    session: SessionReport,
+    records: Vec<ServerRecord>,
+    /// In so many bytes.
+    bytes: u64,
+}
+
 /// From all that there is.
 pub(super) fn of(
     plan: &Plan,
     tally: &mut Tally,
     (ended, lasted): (Ended, Duration),
     used: &Usage,
-    (own, asked): (Option<Name>, Option<(SessionReport, Vec<ServerRecord>)>),
+    (own, asked): (Option<Name>, Option<Asked>),
 ) -> FetchReport {
-    let (session, theirs) = asked.unzip();
-    let theirs: BTreeMap<u32, ServerRecord> =
-        theirs.unwrap_or_default().into_iter().map(|record| (record.number, record)).collect();
+    let theirs = asked.iter().flat_map(|asked| &asked.records);
+    let theirs: BTreeMap<u32, &ServerRecord> =
+        theirs.map(|record| (record.number, record)).collect();
     let mut records = std::mem::take(&mut tally.records);
     for record in &mut records {
         record.server_tcp = theirs.get(&(record.number as u32)).map(|record| record.tcp);
     }
-    let congestion = own.or(session.map(|session| session.congestion));
+    let congestion = own.or(asked.as_ref().map(|asked| asked.session.congestion));
     let congestion = congestion.filter(|name| !name.is_none());
     let seconds = lasted.as_secs_f64();
     let rate = |number: u64| if seconds > 0.0 { number as f64 / seconds } else { 0.0 };
@@ -189,11 +199,11 @@ pub(super) fn of(
         lifetimes: tally.lifetime.classes(),
         cpu: CpuReport::of(*used, tally.bytes, tally.completed),
         tcp: tally.tcp,
-        server: session.map(|session| {
+        server: asked.map(|Asked { session, bytes, .. }| {
             let cpu = CpuReport::of(session.cpu, session.bytes, session.completed);
             let cpu_per =
                 CpuPer { s_per_gib: cpu.s_per_gib, s_per_connection: cpu.s_per_connection };
-            ServerSide { session, cpu_per }
+            ServerSide { session, report_bytes: bytes, cpu_per }
         }),
         seconds: std::mem::take(&mut tally.seconds),
         records,
@@ -207,7 +217,7 @@ fn longest(records: u64) -> u64 {
 }
 
 /// Asks the server what it knows; nothing if it does not say.
-pub(super) fn ask(plan: &Plan, session: u64) -> Option<(SessionReport, Vec<ServerRecord>)> {
+pub(super) fn ask(plan: &Plan, session: u64) -> Option<Asked> {
     let mut stream = TcpStream::connect_timeout(&plan.server, plan.timeout).ok()?;
     stream.set_read_timeout(Some(plan.timeout)).ok()?;
     stream.set_write_timeout(Some(plan.timeout)).ok()?;
@@ -228,5 +238,6 @@ pub(super) fn ask(plan: &Plan, session: u64) -> Option<(SessionReport, Vec<Serve
     if answer.status != Status::Fine || answer.length as usize != bytes.len() - ANSWER {
         return None;
     }
-    report::read(&bytes[ANSWER..])
+    let (session, records) = report::read(&bytes[ANSWER..])?;
+    Some(Asked { session, records, bytes: bytes.len() as u64 })
 }

@@ -57,7 +57,8 @@ impl Loss {
         let squared = Z * Z / n;
         let middle = (p + squared / 2.0) / (1.0 + squared);
         let half = Z / (1.0 + squared) * (p * (1.0 - p) / n + squared / (4.0 * n)).sqrt();
-        (middle - half, middle + half)
+        // Of none that were lost both are the same, but for what rounding leaves.
+        ((middle - half).max(0.0), middle + half)
     }
 }
 
@@ -241,6 +242,8 @@ mod tests {
             assert!((off / error - 3.2905).abs() < 1e-6, "{p}: {}", off / error);
         }
         assert!(low < 0.005 && 0.005 < high);
+        let below = (1..10_000).find(|sent| Loss { sent: *sent, lost: 0 }.interval().0 < 0.0);
+        assert_eq!(below, None, "no share is below 0");
     }
 
     #[test]

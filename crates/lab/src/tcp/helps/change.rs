@@ -6,7 +6,9 @@ use nightwatt_tcp::wire::MOST_BUSY_POLL;
 use serde::{Serialize, Serializer};
 
 use crate::tcp::cards::{Feature, Features};
+use crate::tcp::link::{FULL_FRAME, FULL_PAYLOAD};
 use crate::tcp::scenario::Scenario;
+use crate::tcp::study::Cell;
 
 /// What is run with and without.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +33,10 @@ pub const USUAL: &str = "tso+gso+gro,tso,gso,gro,checksum,coalescing,pacing,buff
 const PACED: f64 = 0.95;
 
 /// As bits of payload are to those of full frames.
-const PAYLOAD: f64 = 1448.0 / 1514.0;
+const PAYLOAD: f64 = FULL_PAYLOAD / FULL_FRAME;
+
+/// So many packets of a connection Linux sends before it paces any (`tcp_update_skb_after_send`).
+const UNPACED: u64 = 10;
 
 const GIVEN: [(&str, u64); 3] = [("coalescing", 50), ("buffers", 262_144), ("busy-poll", 50)];
 
@@ -72,7 +77,10 @@ impl Change {
 
     fn features(text: &str) -> Result<Self, String> {
         let mut all = Vec::new();
-        for name in text.split('+') {
+        for (place, name) in text.split('+').enumerate() {
+            if text.split('+').take(place).any(|before| before == name) {
+                return Err(format!("`{name}` is there twice"));
+            }
             match name {
                 "tso" => all.push(Feature::Tso),
                 "gso" => all.push(Feature::Gso),
@@ -87,7 +95,6 @@ impl Change {
             }
         }
         all.sort_unstable();
-        all.dedup();
         Ok(Self::Features(all))
     }
 
@@ -153,6 +160,17 @@ impl Change {
         is_paced_by_nothing.then_some(
             "nothing limits this link, so there is no rate to be paced to; give one, as in `pacing=1Gbit`",
         )
+    }
+
+    /// Why connections of such a load do not feel it.
+    pub fn unfelt(&self, cell: &Cell) -> Option<String> {
+        let is_unpaced = matches!(self, Self::Pacing(_)) && cell.segments <= UNPACED;
+        is_unpaced.then(|| {
+            format!(
+                "{}: Linux does not pace the first {UNPACED} packets of a connection; name more `--segments`",
+                cell.text()
+            )
+        })
     }
 
     /// Does it change what a frame is?
@@ -263,10 +281,23 @@ mod tests {
             ("coalescing=x", "microseconds"),
             ("busy-poll=10001", "up to 10000"),
             ("tso,gro,tso", "twice"),
+            ("tso+gro+tso", "`tso` is there twice"),
+            ("checksum+checksum", "`checksum` is there twice"),
         ] {
             let error = Change::parse_all(text).unwrap_err();
             assert!(error.contains(said), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn connections_that_are_over_before_anything_is_paced_are_not_compared() {
+        let cell = |segments| Cell { connections: 1, segments, congestion: "cubic".to_owned() };
+        for pacing in [Change::Pacing(None), Change::Pacing(Some(8_000_000))] {
+            let why = pacing.unfelt(&cell(10)).unwrap();
+            assert!(why.contains("10 segments") && why.contains("first 10 packets"), "{why}");
+            assert_eq!(pacing.unfelt(&cell(11)), None);
+        }
+        assert_eq!(Change::Buffers(64_000).unfelt(&cell(10)), None);
     }
 
     #[test]

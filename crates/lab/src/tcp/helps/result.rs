@@ -403,6 +403,11 @@ impl HelpsReport {
         }
     }
 
+    /// Links that were not right, over which nothing was run, each with why.
+    pub fn refused_links(&self) -> Vec<String> {
+        self.links.iter().filter_map(|it| it.link.as_ref()?.refusal(&it.scenario)).collect()
+    }
+
     /// All links were right or accepted, something could be tried, and the books agree.
     pub fn is_whole(&self) -> bool {
         let is_whole = |link: &LinkHelps| {

@@ -101,10 +101,13 @@ impl Helps<'_> {
         let mut possible = Vec::new();
         for (place, change) in self.plan.changes.iter().enumerate() {
             tell(format!("can {change} be switched?").as_str().into());
-            let refusals = self.try_out(&mut standing, scenario, change)?;
-            if refusals.is_empty() {
-                possible.push(place);
-            } else {
+            let mut refusals = self.unfelt(change);
+            if refusals.len() < self.plan.plan.cells.len() {
+                let refused = self.try_out(&mut standing, scenario, change)?;
+                possible.extend(refused.is_empty().then_some(place));
+                refusals.extend(refused);
+            }
+            if !refusals.is_empty() {
                 link.refused.push(Refused { change: change.to_string(), refusals });
             }
         }
@@ -113,6 +116,13 @@ impl Helps<'_> {
         }
         link.relayed = self.lab.end(standing)?;
         Ok(())
+    }
+
+    /// The loads under which it makes no difference.
+    fn unfelt(&self, change: &Change) -> Vec<Refusal> {
+        let why = self.plan.plan.cells.iter().filter_map(|cell| change.unfelt(cell));
+        let refusal = |why| Refusal { what: change.to_string(), end: "sender".to_owned(), why };
+        why.map(refusal).collect()
     }
 
     /// Switches a change on and off. What is refused cannot be compared.
@@ -183,6 +193,9 @@ impl Helps<'_> {
         let all = (0..plan.plan.cells.len()).flat_map(|cell| {
             possible.iter().map(move |change| Comparison { change: *change, cell })
         });
+        let is_felt =
+            |it: &Comparison| plan.changes[it.change].unfelt(&plan.plan.cells[it.cell]).is_none();
+        let all = all.filter(is_felt);
         // Of which nothing came at the first look is not run; the others are.
         let (comparisons, not_run): (Vec<_>, Vec<_>) = all.partition(|it| looked[it.cell].is_ok());
         let length = |it: &Result<Duration, String>| it.as_ref().copied().unwrap_or_default();

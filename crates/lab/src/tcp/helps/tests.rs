@@ -150,6 +150,9 @@ fn plans_that_cannot_be_run_say_why() {
     assert!(good.check().is_ok());
     assert!(said(HelpsPlan { changes: Vec::new(), ..good.clone() }).contains("tso+gso+gro"));
     assert!(said(HelpsPlan { margin: 3.0, ..good.clone() }).contains("0.03"));
+    // All connections have ten segments.
+    assert!(said(plan("pacing", 20)).contains("the first 10 packets"));
+    assert!(plan("pacing,tso", 20).check().is_ok(), "the other one is felt");
     let main = "x".to_owned();
     assert!(said(HelpsPlan { plan: Plan { main, ..good.plan.clone() }, ..good }).contains("cpu"));
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Error;
 use crate::tcp::counters::{Machine, Network, Process};
-use crate::tcp::link::Planted;
+use crate::tcp::link::{FULL_FRAME, FULL_PAYLOAD, Planted};
 
 /// What `tcp fetch --json` says, as far as it is needed here.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -88,6 +88,12 @@ impl Fetched {
         let completed = self.lifetime_s.map_or(0.0, |it| it.mean * it.count as f64);
         let mean = (completed + self.cut_s) / self.connections();
         Some(mean).filter(|it| it.is_finite() && *it > 0.0)
+    }
+
+    /// What the sender's own figures take on their way here, behind all connections, in bytes of frames.
+    fn report(&self) -> f64 {
+        let bytes = self.server.as_ref().and_then(|it| it.get("report_bytes")?.as_f64());
+        bytes.unwrap_or(0.0) / FULL_PAYLOAD * FULL_FRAME
     }
 
     fn receiver(&self, name: &str, of: &str) -> Option<f64> {
@@ -365,7 +371,8 @@ pub fn figures(
 /// alone it would be wrong where losses make the link rest for a second at a time, in the window or beside it.
 fn in_window(fetched: &Fetched, window: &Window, whole: &Whole) -> f64 {
     let came = |network: &Network| network.received_bytes as f64;
-    fetched.connections() * came(&window.receiver) / came(&whole.receiver)
+    // The sender's report is no connection's, and comes when the window is over.
+    fetched.connections() * came(&window.receiver) / (came(&whole.receiver) - fetched.report())
 }
 
 /// Those of the two ends, each connection.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use nightwatt_model::energy::Provenance;
+use nightwatt_model::experiment::answers::RuleUsed;
 use nightwatt_model::experiment::{End, Experiment, Outcome};
 use nightwatt_model::stats::moments::Moments;
 use nightwatt_model::stats::sequential::StopRule;
@@ -64,8 +65,10 @@ pub struct Report {
     pub settings: BTreeMap<String, String>,
     /// What the reader has to know.
     pub notes: Vec<String>,
+    /// By which rule runs were repeated.
+    pub rule: Option<RuleUsed>,
     #[serde(skip)]
-    rule: Option<StopRule>,
+    stop_rule: Option<StopRule>,
 }
 
 /// One end.
@@ -215,6 +218,7 @@ pub(in crate::tcp) fn told_apart(ends: &EndsConfig) -> String {
 
 impl Report {
     pub(super) fn of(plan: &Plan, settings: BTreeMap<String, String>, ends: &Ends) -> Self {
+        let rule = StopRule::new(plan.least, plan.most, plan.precision).ok();
         Self {
             schema: SCHEMA,
             energy_source: String::new(),
@@ -225,7 +229,13 @@ impl Report {
             scenarios: Vec::new(),
             settings,
             notes: vec![told_apart(&plan.ends)],
-            rule: StopRule::new(plan.least, plan.most, plan.precision).ok(),
+            rule: rule.as_ref().map(|rule| RuleUsed {
+                min: rule.min(),
+                max: rule.max(),
+                share: rule.share(),
+                factor: rule.factor(),
+            }),
+            stop_rule: rule,
         }
     }
 
@@ -242,14 +252,14 @@ impl Report {
                 let values: Vec<f64> =
                     cell.runs.iter().filter_map(|run| run.figures.get(figure.name)).collect();
                 let moments = Moments::of(&values);
-                let half_width = self.rule.as_ref().and_then(|rule| rule.half_width(&moments));
+                let half_width = self.stop_rule.as_ref().and_then(|rule| rule.half_width(&moments));
                 let estimate =
                     moments.mean().map(|mean| Estimate { mean, half_width, runs: moments.count() });
                 cell.figures.extend(estimate.map(|it| (figure.name, it)));
             }
             let told = cell.runs.iter().filter_map(|run| run.kernel_time.as_ref());
             let shares: Vec<_> = told.map(kernel_time::shares).collect();
-            cell.kernel_time = Breakdown::of(&shares, self.rule.as_ref());
+            cell.kernel_time = Breakdown::of(&shares, self.stop_rule.as_ref());
         }
         self.note();
     }
@@ -300,6 +310,11 @@ impl Report {
                 );
             }
         }
+    }
+
+    /// Links that were not right, over which nothing was run, each with why.
+    pub fn refused_links(&self) -> Vec<String> {
+        self.scenarios.iter().filter_map(|it| it.link.refusal(&it.scenario)).collect()
     }
 
     /// All links were right or accepted, all was run that was to be, and the books agree.

@@ -104,6 +104,20 @@ fn specs(plan: &Plan, host: &Host) -> Result<Option<Vec<MeterSpec>>, Error> {
     }
 }
 
+/// Has a meter the channel that is wanted?
+fn check_energy<'a>(
+    wanted: Option<&str>,
+    channels: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Result<(), Error> {
+    let Some(wanted) = wanted else { return Ok(()) };
+    let names: Vec<String> = channels.map(|(meter, name)| format!("{meter}/{name}")).collect();
+    if names.iter().any(|it| it == wanted) {
+        return Ok(());
+    }
+    let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    Err(Error::Options(format!("there is no channel `{wanted}`: the meters here have {names}")))
+}
+
 pub(in crate::tcp) type Tell<'a> = dyn FnMut(News) + 'a;
 
 /// What is told of a link.
@@ -188,6 +202,12 @@ impl<'a> Lab<'a> {
             Some(specs) => Some(Meters::open(&specs, None)?),
             None => None,
         };
+        // Better told before anything is made than when the first run has been measured.
+        let channels = meters.iter().flat_map(Meters::channels);
+        check_energy(
+            plan.energy.as_deref(),
+            channels.map(|(meter, it)| (meter, it.name.as_str())),
+        )?;
         let ends = Ends::start(&plan.ends, &plan.program, stop)?;
         let folder = ends.scratch();
         let idle_trace = IdleTrace::start(&host);

@@ -61,6 +61,7 @@ fn plans_that_cannot_be_run_say_why() {
     assert!(said(sampled).contains("of this machine"), "its CPUs are not the sender's");
     let captured = Plan { ends, capture: true, ..plan() };
     assert!(said(captured).contains("`nightwatt tcp check`"), "its card is not here");
+    assert!(said(Plan { precision: 0.0, ..plan() }).contains("0.03"));
     assert!(said(Plan { lifetimes: 1.0, ..plan() }).contains("3 mean lifetimes"));
 }
 

@@ -113,6 +113,26 @@ fn a_window_in_which_the_link_rested_has_fewer_connections_and_not_cheaper_ones(
 }
 
 #[test]
+fn what_the_sender_says_at_the_end_is_no_part_of_what_connections_took() {
+    // 29,600 bytes of report are as many as 20.44 full frames of 1514 bytes with 1448 of payload have: 30,949 bytes.
+    let mut told = fetched();
+    told.server.as_mut().unwrap()["report_bytes"] = json!(29_600);
+    let window = Window {
+        seconds: 2.0,
+        receiver: Network { received_bytes: 781_250, ..Network::default() },
+        sending: Process { cpu_ns: 160_000_000, ..Process::default() },
+        ..Window::default()
+    };
+    let cpu = |fetched: &Fetched, bytes| {
+        let all = figures(fetched, &window, &whole(bytes), &Idle::default(), 10, None);
+        all.sender_cpu.unwrap()
+    };
+    let without = cpu(&fetched(), 1_562_500);
+    let with = cpu(&told, 1_562_500 + 30_949);
+    assert!((with / without - 1.0).abs() < 1e-6, "{with}, not {without}");
+}
+
+#[test]
 fn ends_that_are_machines_of_their_own_are_told_apart_each_by_its_own_clock() {
     // The receiver's window has all bytes, so 100 connections, in 2.5 s; of its 5 s 2.5 s were active,
     // and none with nothing on the link: 0.025 s each. At 40 connections in a second the sender's
