@@ -55,7 +55,11 @@ fn a_configuration_that_cannot_be_used_changes_nothing_and_says_why() {
     house.reconfigure("/state\"", "/elsewhere\"");
     let socket = house.path("state/control.sock").display().to_string();
     let fixed = told(&nightwatt(&["reload", "--socket", &socket]));
-    assert!(fixed.contains("`state_dir`") && fixed.contains("--replace"), "{fixed}");
+    assert!(fixed.contains("`state_dir`") && fixed.contains("stop this process"), "{fixed}");
+    let unheard = told(&gateway.order(&["reload"]));
+    assert!(unheard.contains("still at the old place, if `state_dir`"), "{unheard}");
+    let unheard = told(&nightwatt(&["reload", "--socket", "/nowhere/control.sock"]));
+    assert!(!unheard.contains("serve -c"), "that would start another one: {unheard}");
 }
 
 #[test]

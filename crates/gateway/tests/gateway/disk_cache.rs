@@ -328,7 +328,7 @@ fn a_reload_keeps_the_disk_and_a_cache_that_begins_empty_finds_there_what_it_had
         assert_eq!(stage.disk_status().answers, 2, "it is looked on for what is worth it");
         let elsewhere = stage.reload(|config| config.cache.disk = None).await.unwrap_err();
         assert!(
-            matches!(&elsewhere, ReloadError::Fixed(what) if *what == ["`cache.disk`"]),
+            matches!(&elsewhere, ReloadError::Fixed { what, .. } if *what == ["`cache.disk`"]),
             "{elsewhere}"
         );
     });
