@@ -8,6 +8,7 @@
 //! What is decided is decided in `nightwatt_model::policy`; what may be cached, in
 //! `nightwatt_httpcache`. Here are sockets, bodies and files.
 
+mod accept;
 mod access;
 mod acme;
 mod admin;
