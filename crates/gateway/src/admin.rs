@@ -102,7 +102,7 @@ async fn route(asker: Asker<'_>, request: Request<Incoming>) -> Response<Full<By
     let path = request.uri().path().to_owned();
     let api = path.strip_prefix("/api/v1/");
     let shows =
-        path == "/" && accept(request.headers()).html() || path.starts_with("/dashboard/");
+        path == "/" && accepted(request.headers()).html() || path.starts_with("/dashboard/");
     if api.is_none() && !shows {
         return answer(asker.gateway, request.method(), &path, request.headers());
     }
@@ -123,7 +123,7 @@ async fn route(asker: Asker<'_>, request: Request<Incoming>) -> Response<Full<By
     response
 }
 
-fn accept(headers: &HeaderMap) -> Accept {
+fn accepted(headers: &HeaderMap) -> Accept {
     let text = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
     text.map(Accept::read).unwrap_or_default()
 }
@@ -166,7 +166,7 @@ fn health_answer(
     retry_after: Option<Duration>,
 ) -> Response<Full<Bytes>> {
     let status = retry_after.map_or(StatusCode::OK, |_| StatusCode::SERVICE_UNAVAILABLE);
-    let mut response = if accept(headers).json_at_all() {
+    let mut response = if accepted(headers).json_at_all() {
         told(status, JSON, serde_json::to_vec(health).unwrap_or_default())
     } else {
         told(status, PLAIN, text)

@@ -46,6 +46,7 @@ mod origin;
 mod passthrough;
 mod past;
 mod pool;
+mod private;
 mod proxy;
 pub mod proxy_protocol;
 mod question;

@@ -46,7 +46,7 @@ impl Machine {
     ) -> Result<Self, StartError> {
         let Common { config, clock, .. } = common;
         let (hands, guest) = hands(machine, common, controller, below)?;
-        let server = machine.server.clone().unwrap_or_else(|| config.scenario.server.clone());
+        let server = config.server_of(machine).clone();
         let rates = Rates {
             states: server.power_states(),
             busy: Watts::ZERO,
