@@ -93,7 +93,9 @@ fn ask(args: &InitArgs, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, 
             args.target.as_deref(),
             proposed,
             |text| match power {
-                PowerChoice::Agent | PowerChoice::Ssh => Mac::try_from(given(text)?).map(|it| it.to_string()),
+                PowerChoice::Agent | PowerChoice::Ssh => {
+                    Mac::try_from(given(text)?).map(|it| it.to_string())
+                }
                 PowerChoice::Systemd => given(text).map(unit),
                 PowerChoice::Docker | PowerChoice::Process => given(text),
             },
