@@ -123,8 +123,14 @@ fn hint(error: &ControlError, args: &GatewayArgs) -> String {
         {
             "only root and the user that the gateway runs as may open its socket".to_owned()
         }
+        ControlError::Unreachable { .. } if args.socket.is_some() => {
+            "the configuration of the one that runs says where it is: `control_socket`, or \
+             `control.sock` in `state_dir`"
+                .to_owned()
+        }
         ControlError::Unreachable { .. } => format!(
-            "start one with `nightwatt serve -c {}`, or say with `--socket` where it listens",
+            "start one with `nightwatt serve -c {}`, or say with `--socket` where it listens: still at \
+             the old place, if `state_dir` or `control_socket` was just changed",
             args.config.config.display()
         ),
         ControlError::Broken(_) => {

@@ -16,7 +16,7 @@
 //! `-` for method and target, since it is not known who asked for what.
 
 use std::fmt::{Display, Write as _};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,6 +28,7 @@ use nightwatt_traffic::{Arrival, clf};
 use tokio::sync::Notify;
 
 use crate::body::Watcher;
+use crate::private;
 
 /// How a request was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -276,7 +277,7 @@ impl Log {
 
 impl AccessLog {
     pub(crate) fn open(path: &Path) -> std::io::Result<Self> {
-        let file = OpenOptions::new().append(true).create(true).open(path)?;
+        let file = private::options().append(true).create(true).open(path)?;
         let log = Mutex::new(Log { file, lines: String::new(), torn: false });
         Ok(Self { log, waiting: Notify::new() })
     }
@@ -305,7 +306,7 @@ impl AccessLog {
     /// Goes on in the file of this path, which may be another one by now: the old one may have been moved
     /// away.
     pub(crate) fn reopen(&self, path: &Path) -> std::io::Result<()> {
-        let file = OpenOptions::new().append(true).create(true).open(path)?;
+        let file = private::options().append(true).create(true).open(path)?;
         let mut log = self.lock();
         log.flush();
         (log.file, log.torn) = (file, false);

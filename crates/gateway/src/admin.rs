@@ -28,6 +28,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use self::api::Asker;
 pub(crate) use self::guard::Guard;
+use crate::accept::Accept;
 use crate::gateway::Gateway;
 use crate::live::Live;
 
@@ -101,7 +102,7 @@ async fn route(asker: Asker<'_>, request: Request<Incoming>) -> Response<Full<By
     let path = request.uri().path().to_owned();
     let api = path.strip_prefix("/api/v1/");
     let shows =
-        path == "/" && wants(request.headers(), "text/html") || path.starts_with("/dashboard/");
+        path == "/" && accepted(request.headers()).html() || path.starts_with("/dashboard/");
     if api.is_none() && !shows {
         return answer(asker.gateway, request.method(), &path, request.headers());
     }
@@ -122,9 +123,9 @@ async fn route(asker: Asker<'_>, request: Request<Incoming>) -> Response<Full<By
     response
 }
 
-fn wants(headers: &HeaderMap, kind: &str) -> bool {
-    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-    accept.is_some_and(|accept| accept.contains(kind))
+fn accepted(headers: &HeaderMap) -> Accept {
+    let text = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    text.map(Accept::read).unwrap_or_default()
 }
 
 fn answer(
@@ -165,7 +166,7 @@ fn health_answer(
     retry_after: Option<Duration>,
 ) -> Response<Full<Bytes>> {
     let status = retry_after.map_or(StatusCode::OK, |_| StatusCode::SERVICE_UNAVAILABLE);
-    let mut response = if wants(headers, JSON) {
+    let mut response = if accepted(headers).json_at_all() {
         told(status, JSON, serde_json::to_vec(health).unwrap_or_default())
     } else {
         told(status, PLAIN, text)

@@ -26,7 +26,7 @@ use std::time::Duration;
 use nightwatt_http1::MOST_FIELDS;
 use nightwatt_model::duration_text;
 use nightwatt_model::policy::rate::Rate;
-use nightwatt_model::scenario::{BadValue, Scenario};
+use nightwatt_model::scenario::{BadValue, Scenario, Server};
 use nightwatt_power::{ControllerConfig, probe};
 use nightwatt_traffic::classes::ClassifierConfig;
 use serde::Deserialize;
@@ -360,6 +360,11 @@ impl Config {
         self.control_socket.clone().unwrap_or_else(|| self.state_dir.join("control.sock"))
     }
 
+    /// What a machine draws.
+    pub fn server_of<'a>(&'a self, machine: &'a MachineConfig) -> &'a Server {
+        machine.server.as_ref().unwrap_or(&self.scenario.server)
+    }
+
     /// The scenario of a site.
     pub fn scenario_of<'a>(&'a self, site: &'a SiteConfig) -> &'a Scenario {
         site.scenario.as_ref().unwrap_or(&self.scenario)
@@ -474,6 +479,12 @@ fn watch_asleep(
 }
 
 impl SiteConfig {
+    /// What stands on a machine draws what that draws, and is on its bill: unless it is said what it draws
+    /// itself, that is nothing.
+    pub fn is_on_machines_bill(&self) -> bool {
+        self.on.is_some() && self.scenario.is_none()
+    }
+
     /// How to tell that its server is awake. Unless it says so itself: any answer to `GET /` but 502,
     /// 503 and 504.
     pub fn probe_config(&self) -> probe::Config {

@@ -95,10 +95,11 @@ impl DiskCache {
         let bounds = config.bounds(RECORDS);
         let (log, day) = look(&shared, bounds, &path, clock).map_err(failed)?;
         let mut budget = Budget::new(config.write_mb_per_day << 20, day);
-        budget.look(clock.now().wall, kernels_count());
+        budget.look(clock.now(), kernels_count());
         let (budget, tally) = (Arc::new(Mutex::new(budget)), Arc::new(Tally::default()));
         let writer = writer::Writer {
             log,
+            noted: day.unwrap_or_default(),
             budget: Arc::clone(&budget),
             tally: Arc::clone(&tally),
             clock: clock.clone(),
@@ -171,7 +172,7 @@ impl DiskCache {
         };
         let (today, allowed, left) = {
             let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
-            budget.look(self.clock.now().wall, kernels_count());
+            budget.look(self.clock.now(), kernels_count());
             (budget.today(), budget.allowed(), budget.left())
         };
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

@@ -10,6 +10,7 @@ use nightwatt_model::time::{Now, Wall};
 use nightwatt_model::visit::Visitor;
 use nightwatt_traffic::{Arrival, ClientFacts, ClientKey};
 
+use crate::accept::Accept;
 use crate::authority::Authority;
 use crate::config::Config;
 
@@ -73,6 +74,7 @@ pub(crate) struct Facts {
     pub(crate) method: Method,
     pub(crate) agent: Option<String>,
     pub(crate) referer: Option<String>,
+    /// A browser that opens a page.
     pub(crate) accepts_html: bool,
     /// A program that reads JSON, and no browser.
     pub(crate) wants_json: bool,
@@ -120,9 +122,8 @@ impl Facts {
         let client = client(config, peer, trusted, &parts.headers);
         let address = client.to_string();
         let agent = text(&USER_AGENT);
-        let accept = text(&ACCEPT);
-        let accepts = |kind: &str| accept.as_ref().is_some_and(|accept| accept.contains(kind));
-        let (accepts_html, accepts_json) = (accepts("text/html"), accepts("json"));
+        let accept = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+        let accept = accept.map(Accept::read).unwrap_or_default();
         let target = parts.uri.path_and_query().map_or("/", |it| it.as_str()).to_owned();
         Self {
             id,
@@ -140,8 +141,8 @@ impl Facts {
             budget: ClientKey::from(client).number(),
             agent,
             referer: text(&REFERER),
-            accepts_html,
-            wants_json: accepts_json && !accepts_html,
+            accepts_html: accept.html(),
+            wants_json: accept.json(),
         }
     }
 

@@ -4,7 +4,7 @@
 //! all that a restart needs. A line torn by a crash is cut off at the next start; the time from the
 //! last whole record to that start is billed as unobserved (no saving claimed).
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,6 +14,8 @@ use nightwatt_model::policy::lifecycle::Change;
 use nightwatt_model::policy::manager::Memory;
 use nightwatt_model::time::Wall;
 use serde::{Deserialize, Serialize};
+
+use crate::private;
 
 /// Beyond this size the journal starts anew from its last record; the old one is kept beside it.
 const ROTATE_AT: u64 = 8 << 20;
@@ -102,7 +104,7 @@ impl Journal {
     /// Opens a journal, or begins one. Returns it with what its last whole record remembers, the
     /// time since then billed as unobserved.
     pub fn open(path: &Path, now: Wall, durable: bool) -> std::io::Result<(Self, Memory)> {
-        let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+        let mut file = private::options().read(true).append(true).create(true).open(path)?;
         let (last, whole) = last_record(&file)?;
         if whole < file.metadata()?.len() {
             tracing::warn!(path = %path.display(), "cut a torn record off the ledger");
@@ -117,7 +119,7 @@ impl Journal {
 
     /// Opens a journal again that this process has closed, and whose totals it has kept: there is no gap.
     pub fn reopen(path: &Path, durable: bool) -> std::io::Result<Self> {
-        let file = OpenOptions::new().append(true).create(true).open(path)?;
+        let file = private::options().append(true).create(true).open(path)?;
         let size = file.metadata()?.len();
         Ok(Self { file, path: path.to_owned(), size, durable })
     }
@@ -142,8 +144,7 @@ impl Journal {
     /// moment is there no journal with a whole record.
     fn begin_anew(&mut self, line: &[u8]) -> std::io::Result<()> {
         let new = self.path.with_extension("jsonl.new");
-        let mut file = OpenOptions::new().append(true).create(true).open(&new)?;
-        file.set_len(0)?;
+        let mut file = private::successor(&new, &self.path)?;
         file.write_all(line)?;
         file.sync_data()?;
         let old = self.path.with_extension("jsonl.1");
@@ -192,6 +193,8 @@ pub fn read(path: &Path) -> std::io::Result<Vec<Record>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::OpenOptions;
+
     use super::*;
 
     fn record(second: i64, on: u64) -> Record {

@@ -16,6 +16,8 @@ use nightwatt_model::policy::sleep::{Lessons, PolicyChoice};
 use nightwatt_model::time::Wall;
 use serde::{Deserialize, Serialize};
 
+use crate::private;
+
 /// A longer file is none of ours: they have some 6 KB.
 pub const LONGEST: usize = 64 << 10;
 
@@ -228,7 +230,7 @@ impl Shelf {
     /// At no moment is there no whole file.
     fn replace(&self, text: &[u8]) -> std::io::Result<()> {
         let new = with_ending(&self.path, ".new");
-        let mut file = File::create(&new)?;
+        let mut file = private::successor(&new, &self.path)?;
         file.write_all(text)?;
         if self.durable {
             file.sync_data()?;

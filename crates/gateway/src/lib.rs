@@ -8,6 +8,7 @@
 //! What is decided is decided in `nightwatt_model::policy`; what may be cached, in
 //! `nightwatt_httpcache`. Here are sockets, bodies and files.
 
+mod accept;
 mod access;
 mod acme;
 mod admin;
@@ -45,6 +46,7 @@ mod origin;
 mod passthrough;
 mod past;
 mod pool;
+mod private;
 mod proxy;
 pub mod proxy_protocol;
 mod question;

@@ -48,7 +48,7 @@ impl Machine {
     ) -> Result<Self, StartError> {
         let Common { config, clock, .. } = common;
         let (hands, guest) = hands(machine, common, controller, below)?;
-        let server = machine.server.clone().unwrap_or_else(|| config.scenario.server.clone());
+        let server = config.server_of(machine).clone();
         let has_proxy = config.site.is_empty();
         let proxy = if has_proxy { config.scenario.proxy_power() } else { Watts::ZERO };
         let rates = Rates {

@@ -5,7 +5,7 @@
 //! the journal again, as far as that goes back; days are kept in a file of their own, a line a day.
 
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
@@ -17,6 +17,7 @@ use nightwatt_model::time::{Now, Wall};
 use serde::{Deserialize, Serialize};
 
 use crate::journal::{self, Record, WakeCause};
+use crate::private;
 
 /// States that are kept of the last day: one a minute, and some.
 const MOST_STATES: usize = 2048;
@@ -159,7 +160,7 @@ impl Chronicle {
         records.extend(journal::read(&current)?);
         let path = state_dir.join(format!("{name}.days.jsonl"));
         let mut marks = read_days(&path)?;
-        let days = OpenOptions::new().append(true).create(true).open(&path)?;
+        let days = private::options().append(true).create(true).open(&path)?;
         let billed = records.last().map_or(Duration::ZERO, |last| last.memory.bill.span());
         if marks.last().is_some_and(|last| billed < last.bill.span()) {
             tracing::warn!(server = name, "the ledger began anew, and so do its days");
@@ -208,7 +209,7 @@ fn read_days(path: &Path) -> std::io::Result<Vec<Mark>> {
     if torn || marks.len() > 2 * DAYS {
         marks.drain(..marks.len().saturating_sub(DAYS));
         let new = path.with_extension("jsonl.new");
-        let mut file = File::create(&new)?;
+        let mut file = private::successor(&new, path)?;
         for mark in &marks {
             let mut line = serde_json::to_vec(&Line { v: 1, mark: *mark })?;
             line.push(b'\n');

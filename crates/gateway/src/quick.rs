@@ -19,6 +19,7 @@ use nightwatt_model::time::Now;
 use nightwatt_model::visit::Visitor;
 use nightwatt_traffic::{ClientFacts, ClientKey, clf};
 
+use crate::accept::Accept;
 use crate::access::{Answered, Part};
 use crate::answers;
 use crate::authority::Authority;
@@ -150,7 +151,7 @@ impl<'b> Plain<'b> {
                 return None;
             }
         }
-        let accepts_html = accept.is_some_and(|accept| accept.contains("text/html"));
+        let accepts_html = accept.is_some_and(|accept| Accept::read(accept).html());
         Some(Self { authority: host?, agent, referer, accepts_html, has_cookie })
     }
 }

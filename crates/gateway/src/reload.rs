@@ -49,8 +49,13 @@ pub(crate) type LastReload = Arc<Mutex<Option<ReloadStatus>>>;
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
     /// Some things cannot change while the process runs.
-    #[error("{} cannot change while it runs", .0.join(", "))]
-    Fixed(Vec<String>),
+    #[error("{} cannot change while it runs", .what.join(", "))]
+    Fixed {
+        /// What they are.
+        what: Vec<String>,
+        /// The control socket would be elsewhere: who takes over would not find this process.
+        moves: bool,
+    },
     /// Shadow mode counts from its start.
     #[error("in shadow mode (--observe) the configuration is not read again")]
     Shadow,
@@ -63,9 +68,14 @@ impl ReloadError {
     /// What to try next.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Fixed(_) => {
-                "nothing was changed; `nightwatt serve --replace` with the new configuration takes all \
-                 over in a new process, and no connection is lost"
+            Self::Fixed { moves: true, .. } => {
+                "nothing was changed; stop this process and start it with the new configuration (under \
+                 systemd: `systemctl restart nightwatt`)"
+            }
+            Self::Fixed { moves: false, .. } => {
+                "nothing was changed; under systemd `systemctl restart nightwatt` takes it, elsewhere \
+                 `nightwatt serve --replace` with the new configuration does, in a new process, and no \
+                 connection is lost"
             }
             Self::Shadow => "stop it and start it anew: in shadow mode no server sleeps meanwhile",
             Self::Start(StartError::Power { source, .. }) => source.hint(),
@@ -144,9 +154,11 @@ impl Running {
         if self.gateway.observe {
             return Err(ReloadError::Shadow);
         }
-        let fixed = fixed(&self.gateway.config, &config);
-        if !fixed.is_empty() {
-            return Err(ReloadError::Fixed(fixed));
+        let old = &self.gateway.config;
+        let what = fixed(old, &config);
+        if !what.is_empty() {
+            let moves = old.control_socket() != config.control_socket();
+            return Err(ReloadError::Fixed { what, moves });
         }
         let back = self.call_back(&config).await;
         let done = self.turn_to(config, options, &back);

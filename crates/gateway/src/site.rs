@@ -246,17 +246,12 @@ impl Site {
 }
 
 /// Power states of a site's server.
-///
-/// What stands on a machine draws what that draws, and is on its bill: unless it is said what it draws
-/// itself, that is nothing.
 fn power_states(site: &SiteConfig, scenario: &Scenario) -> PowerStates {
-    match (&site.on, &site.scenario) {
-        (Some(_), None) => {
-            let nothing = Server { on_w: 0.0, off_w: 0.0, switch_j: 0.0, ..Server::default() };
-            nothing.power_states()
-        }
-        _ => scenario.power_states(),
+    if site.is_on_machines_bill() {
+        let nothing = Server { on_w: 0.0, off_w: 0.0, switch_j: 0.0, ..Server::default() };
+        return nothing.power_states();
     }
+    scenario.power_states()
 }
 
 fn frontier(site: &SiteConfig, scenario: &Scenario, clock: &Clock) -> Arc<Mutex<Frontier>> {

@@ -89,7 +89,8 @@ impl CacheStatus {
         self
     }
 
-    /// Whether the response was stored. Only of a request that was passed on.
+    /// Whether the response is being stored: it is said before the body's end is known, so of one that
+    /// breaks off, or turns out too large, nothing is kept. Only of a request that was passed on.
     #[must_use]
     pub const fn stored(mut self, stored: bool) -> Self {
         self.stored = stored;

@@ -15,7 +15,7 @@ use nightwatt_gateway::webhooks;
 use nightwatt_gateway::{Config, Gateway, StartError};
 use nightwatt_model::duration_text;
 use nightwatt_model::electricity::Electricity;
-use nightwatt_model::scenario::{CacheRule, Scenario};
+use nightwatt_model::scenario::{CacheRule, Scenario, Server};
 use nightwatt_power::{ControllerConfig, DRIVERS, DriverConfig, probe};
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitStatus, Failure> {
             "gate": config.gate.as_ref().map(|it| gate::as_json(&config, it)),
             "admin_orders": config.admin.as_ref().is_some_and(|it| it.password_file.is_some()),
             "meter": config.meter.as_ref().map(meter_words),
-            "machines": config.machine.iter().map(machine_json).collect::<Vec<_>>(),
+            "machines": config.machine.iter().map(|it| machine_json(&config, it)).collect::<Vec<_>>(),
             "sites": sites,
             "tcp": config.tcp.iter().map(|it| services::as_json(&config, it)).collect::<Vec<_>>(),
         }))?;
@@ -117,7 +117,7 @@ pub(super) fn page(name: &str, config: &Config) -> String {
     }
     for machine in &config.machine {
         let _ = writeln!(text, "\nmachine {}", machine.name);
-        machine_rows(&mut text, machine);
+        machine_rows(&mut text, config, machine);
     }
     for site in &config.site {
         let _ = writeln!(text, "\nsite {}", site.name);
@@ -149,11 +149,12 @@ fn row(text: &mut String, name: &str, value: &str) {
     let _ = writeln!(text, "  {name:<12} {value}");
 }
 
-fn machine_rows(text: &mut String, machine: &MachineConfig) {
+fn machine_rows(text: &mut String, config: &Config, machine: &MachineConfig) {
     on(text, machine.on.as_deref());
     drivers(text, &machine.power);
     row(text, "awake if", &probed(&machine.probe));
     row(text, "sleeps", &format!("{} after the last server on it", time(machine.linger)));
+    row(text, "power", &draws(config.server_of(machine)));
     if let Some(meter) = &machine.meter {
         row(text, "meter", &meter_words(meter));
     }
@@ -162,13 +163,14 @@ fn machine_rows(text: &mut String, machine: &MachineConfig) {
     }
 }
 
-fn machine_json(machine: &MachineConfig) -> Value {
+fn machine_json(config: &Config, machine: &MachineConfig) -> Value {
     json!({
         "name": machine.name,
         "on": machine.on,
         "controller": machine.power.name(),
         "awake_if": probed(&machine.probe),
         "linger_s": machine.linger.as_secs_f64(),
+        "server": config.server_of(machine),
         "meter": machine.meter.as_ref().map(meter_words),
         "careful": machine.power.risks(Some(&machine.probe)),
     })
@@ -189,15 +191,13 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
         controller(text, site.power.as_ref());
         row(text, "awake if", &awake_if(site));
         row(text, "policy", &policy.to_string());
-        let power = format!(
-            "{} W awake, {} W asleep, {} J per sleep (± {}); proxy {} W",
-            server.on_w,
-            server.off_w,
-            server.switch_j,
-            percent(server.uncertainty),
-            proxy.power_w
-        );
-        row(text, "power", &power);
+        let power = match &site.on {
+            Some(machine) if site.is_on_machines_bill() => {
+                format!("that of the machine {machine}, which is on its bill")
+            }
+            _ => draws(server),
+        };
+        row(text, "power", &format!("{power}; proxy {} W", proxy.power_w));
     } else {
         pool::rows(text, site, scenario);
     }
@@ -239,6 +239,16 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
     for risk in risks(config, site) {
         row(text, "careful", &risk);
     }
+}
+
+fn draws(server: &Server) -> String {
+    format!(
+        "{} W awake, {} W asleep, {} J per sleep (± {})",
+        server.on_w,
+        server.off_w,
+        server.switch_j,
+        percent(server.uncertainty)
+    )
 }
 
 /// What it is; it is not asked.
@@ -351,6 +361,7 @@ fn as_json(config: &Config, site: &SiteConfig) -> Value {
         "origin": site.origin.to_string(),
         "controller": site.power.as_ref().map(ControllerConfig::name),
         "on": site.on,
+        "on_machines_bill": site.is_on_machines_bill(),
         "awake_if": awake_if(site),
         "policy": scenario.policy.to_string(),
         "break_even_s": (break_even != Duration::MAX).then_some(break_even.as_secs_f64()),

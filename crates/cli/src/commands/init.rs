@@ -12,6 +12,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 use nightwatt_gateway::Config;
+use nightwatt_power::wol::Mac;
 
 use self::dialog::Dialog;
 use self::draft::{Draft, Power};
@@ -92,8 +93,11 @@ fn ask(args: &InitArgs, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, 
             args.target.as_deref(),
             proposed,
             |text| match power {
+                PowerChoice::Agent | PowerChoice::Ssh => {
+                    Mac::try_from(given(text)?).map(|it| it.to_string())
+                }
                 PowerChoice::Systemd => given(text).map(unit),
-                _ => given(text),
+                PowerChoice::Docker | PowerChoice::Process => given(text),
             },
         )?;
     let power = Power { choice: power, target };

@@ -73,6 +73,7 @@ fn predecessor(
 struct Addresses {
     http: Vec<String>,
     tls: Vec<String>,
+    tcp: Vec<String>,
     gate: Vec<String>,
     admin: Option<String>,
 }
@@ -83,6 +84,7 @@ impl Addresses {
         Self {
             http: texts(&running.addresses),
             tls: texts(&running.tls_addresses),
+            tcp: texts(&running.tcp_addresses),
             gate: texts(&running.gate_addresses),
             admin: running.admin.map(|it| it.to_string()),
         }
@@ -95,6 +97,8 @@ struct Introduction {
     control_socket: String,
     /// Name, policy and controller.
     sites: Vec<(String, String, String)>,
+    /// Names of what is passed through.
+    services: Vec<String>,
 }
 
 impl Introduction {
@@ -114,7 +118,8 @@ impl Introduction {
             (site.name.clone(), policy, controller)
         });
         let control_socket = config.control_socket().display().to_string();
-        Self { observe, control_socket, sites: sites.collect() }
+        let services = config.tcp.iter().map(|it| it.name.clone()).collect();
+        Self { observe, control_socket, sites: sites.collect(), services }
     }
 
     fn say(&self, at: &Addresses, json: bool) -> Result<(), Failure> {
@@ -124,11 +129,13 @@ impl Introduction {
             return output::say_json(&json!({
                 "listening": at.http,
                 "listening_tls": at.tls,
+                "listening_tcp": at.tcp,
                 "gate": at.gate,
                 "admin": at.admin,
                 "control_socket": self.control_socket,
                 "observe": self.observe,
                 "sites": sites,
+                "tcp": self.services,
             }));
         }
         let site = |(name, policy, controller): &(String, String, String)| {
@@ -148,7 +155,12 @@ impl Introduction {
             [] => "serving".to_owned(),
             some => format!("listening on {}", some.join(", ")),
         };
-        output::say(&format!("{listening}: {}{gate}{admin}{shadow}", sites.join(", ")))
+        let sites = (!sites.is_empty()).then(|| format!("{listening}: {}", sites.join(", ")));
+        let services = (!self.services.is_empty()).then(|| {
+            format!("passing through {} on {}", self.services.join(", "), at.tcp.join(", "))
+        });
+        let does: Vec<String> = sites.into_iter().chain(services).collect();
+        output::say(&format!("{}{gate}{admin}{shadow}", does.join("; ")))
     }
 }
 

@@ -11,7 +11,7 @@ use nightwatt_gateway::Config;
 use crate::harness::{free_address, nightwatt, program, told};
 
 /// Answers what is asked by these lines.
-fn answered(dir: &Path, lines: &str, args: &[&str]) -> Output {
+fn answered(dir: &Path, lines: impl AsRef<[u8]>, args: &[&str]) -> Output {
     let mut child = program()
         .arg("init")
         .args(args)
@@ -22,7 +22,7 @@ fn answered(dir: &Path, lines: &str, args: &[&str]) -> Output {
         .spawn()
         .unwrap();
     // Whoever has heard enough does not read on.
-    let _ = child.stdin.take().unwrap().write_all(lines.as_bytes());
+    let _ = child.stdin.take().unwrap().write_all(lines.as_ref());
     child.wait_with_output().unwrap()
 }
 
@@ -143,6 +143,42 @@ fn a_unit_needs_no_suffix_and_names_a_site_that_has_no_name() {
     assert_eq!(written(dir.path()).site[0].name, "nginx");
     let text = fs::read_to_string(dir.path().join("nightwatt.toml")).unwrap();
     assert!(text.contains("unit = \"nginx.service\""), "{text}");
+}
+
+#[test]
+fn a_card_that_cannot_be_and_bytes_that_are_no_text_are_asked_for_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let lines = b"http://127.0.0.2:9\nbl\xf6g.example\nblog.example\n\nagent\n52:54:00:12:34\n\
+                  01:00:5e:00:00:01\n52-54-00-12-34-56\n\n";
+    let output = answered(dir.path(), lines, &[]);
+    let said = told(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    for words in [
+        "no text in UTF-8: type it again",
+        "`52:54:00:12:34` is no address of a network card",
+        "`01:00:5e:00:00:01` is no address of a network card",
+    ] {
+        assert!(said.contains(words), "{words} in {said}");
+    }
+    assert_eq!(written(dir.path()).site[0].name, "blog");
+    let text = fs::read_to_string(dir.path().join("nightwatt.toml")).unwrap();
+    assert!(text.contains("mac = \"52:54:00:12:34:56\""), "{text}");
+}
+
+#[test]
+fn whatever_the_server_is_called_makes_a_name_that_a_site_may_have() {
+    for (origin, power, target, name) in [
+        ("http://[::1]:9", "process", "true", "localhost"),
+        ("http://127.0.0.2:9", "process", "true", "127.0.0.2"),
+        ("http://127.0.0.2:9", "systemd", r"my\x2dblog.service", "my-x2dblog"),
+        ("http://127.0.0.2:9", "docker", "/", "site"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let args = ["--yes", "--origin", origin, "--power", power, "--target", target];
+        let output = answered(dir.path(), "", &args);
+        assert_eq!(output.status.code(), Some(0), "{origin}: {}", told(&output));
+        assert_eq!(written(dir.path()).site[0].name, name);
+    }
 }
 
 /// Any shell's words and quotes in a command line come through.

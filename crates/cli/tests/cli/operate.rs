@@ -1,6 +1,6 @@
 //! What keeps it running for years: reloads, restarts without a lost request, and what it tells systemd.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
@@ -55,7 +55,11 @@ fn a_configuration_that_cannot_be_used_changes_nothing_and_says_why() {
     house.reconfigure("/state\"", "/elsewhere\"");
     let socket = house.path("state/control.sock").display().to_string();
     let fixed = told(&nightwatt(&["reload", "--socket", &socket]));
-    assert!(fixed.contains("`state_dir`") && fixed.contains("--replace"), "{fixed}");
+    assert!(fixed.contains("`state_dir`") && fixed.contains("stop this process"), "{fixed}");
+    let unheard = told(&gateway.order(&["reload"]));
+    assert!(unheard.contains("still at the old place, if `state_dir`"), "{unheard}");
+    let unheard = told(&nightwatt(&["reload", "--socket", "/nowhere/control.sock"]));
+    assert!(!unheard.contains("serve -c"), "that would start another one: {unheard}");
 }
 
 #[test]
@@ -126,6 +130,27 @@ fn a_process_that_cannot_take_over_leaves_everything_as_it_was() {
     assert_eq!(ended.code(), Some(0), "{}", house.read("serve.log"));
     assert_eq!(house.served(), ["/before", "/after"]);
     assert!(house.ledger().len() > 2);
+}
+
+#[test]
+fn what_is_only_passed_through_is_named_as_it_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("nightwatt.toml");
+    let config = format!(
+        "state_dir = {:?}\n\
+         [[machine]]\nname = \"metal\"\nprobe = \"controller\"\n[machine.power.simulated]\n\
+         [[tcp]]\nname = \"ssh\"\non = \"metal\"\nlisten = [\"127.0.0.1:0\"]\norigin = \"127.0.0.1:22\"\n",
+        dir.path().join("state")
+    );
+    std::fs::write(&file, config).unwrap();
+    let mut child =
+        program().arg("serve").arg("-c").arg(&file).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let port = line.trim_end().strip_prefix("passing through ssh on 127.0.0.1:");
+    assert!(port.is_some_and(|port| port.parse::<u16>().is_ok_and(|port| port > 0)), "{line}");
 }
 
 #[test]

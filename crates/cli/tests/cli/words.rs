@@ -144,9 +144,13 @@ key = "/no/such/key"
     assert_eq!(careful.len(), 2, "{said}");
     assert!(careful[0].contains("`wol + ssh` cannot tell"), "{said}");
     assert!(careful[1].contains("/no/such/key"), "{said}");
-    for row in
-        ["  on           the machine metal", "  woken by     libvirt:", "  sleeps by    agent:"]
-    {
+    for row in [
+        "  on           the machine metal",
+        "  woken by     libvirt:",
+        "  sleeps by    agent:",
+        "  power        80 W awake",
+        "  power        that of the machine metal, which is on its bill; proxy 5 W",
+    ] {
         assert!(said.contains(row), "{row}: {said}");
     }
     let json = checked(&format!("{GOOD}{machine}{agent}"), &["--json"]);
@@ -154,6 +158,10 @@ key = "/no/such/key"
     let value: serde_json::Value = serde_json::from_str(json).unwrap();
     let told = |of: &serde_json::Value| of["careful"].as_array().unwrap().len();
     assert_eq!((told(&value["machines"][0]), told(&value["sites"][0])), (1, 0));
+    let sites = value["sites"].as_array().unwrap().iter();
+    let on_its_bill: Vec<_> = sites.filter(|it| it["on_machines_bill"] == true).collect();
+    assert_eq!(on_its_bill.len(), 1);
+    assert_eq!(on_its_bill[0]["name"], "shop");
 }
 
 #[test]

@@ -52,10 +52,14 @@ pub(super) async fn answer(asker: Asker<'_>, request: Request<Incoming>, path: &
     match path {
         "status" if reads => json_of(&asker.gateway.status()),
         "history" if reads => {
+            let Some(days) = days(&query) else {
+                let text = "`days` must be a whole number from 1 on: `days=31`.";
+                return problem(StatusCode::BAD_REQUEST, text);
+            };
             let now = asker.gateway.clock.now().mono;
             let shown = bearer(request.headers());
             let known = shown.is_some_and(|token| asker.guard.knows(token, now));
-            json_of(&asker.gateway.history(asker.guard.takes_orders(), known, days(&query)))
+            json_of(&asker.gateway.history(asker.guard.takes_orders(), known, days))
         }
         "status" | "history" => not_allowed("GET, HEAD"),
         _ if !is_post(path) => problem(StatusCode::NOT_FOUND, "There is nothing of this name."),
@@ -200,9 +204,9 @@ fn refused(refusal: Refusal) -> Answer {
     }
 }
 
-/// Days of history that are asked for.
-fn days(query: &str) -> usize {
-    parameter(query, "days").and_then(|text| text.parse().ok()).unwrap_or(31)
+/// Days of history that are asked for; there may be fewer.
+fn days(query: &str) -> Option<usize> {
+    parameter(query, "days").map_or(Some(31), |text| text.parse().ok().filter(|days| *days > 0))
 }
 
 fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {

@@ -3,15 +3,17 @@
 //! The password is shown once, for a token that the page keeps and sends with each order. No cookie: a
 //! browser sends those to every port of a host, and here the host's other ports are the sites.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io::Read;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use nightwatt_model::policy::rate::{Rate, RateLimiter};
 use nightwatt_model::time::Mono;
+use nightwatt_traffic::ClientKey;
 use sha2::{Digest, Sha256};
 
 use super::hex;
@@ -30,11 +32,10 @@ pub(super) const SESSION: Duration = Duration::from_hours(12);
 /// Tokens that are good at once; the oldest goes first.
 const MOST_SESSIONS: usize = 32;
 
-/// A client that was wrong so often has to wait for `2^(n - 1)` seconds, up to [`LONGEST_WAIT`].
-const LONGEST_WAIT: Duration = Duration::from_mins(1);
-
-/// Clients that are remembered for having been wrong.
-const MOST_CLIENTS: usize = 1024;
+/// How often a client may be wrong: ten times at once, and once every ten seconds for ever after. Whoever
+/// shares an address with somebody who is wrong now and then is not kept out, and 8,650 guesses a day find
+/// no password.
+const WRONG: Rate = Rate::per_minute(6, 10);
 
 /// What every token begins with: one that has run out is no wrong password.
 const TOKEN: &str = "nightwatt-";
@@ -48,7 +49,7 @@ pub(super) enum Refusal {
     Unknown,
     /// The password is wrong.
     Wrong,
-    /// Too many wrong ones: not before this time has passed.
+    /// Too many wrong ones: not before this time has passed, be it right or wrong.
     Wait(Duration),
 }
 
@@ -59,12 +60,11 @@ pub(crate) struct Guard {
     memory: Mutex<Memory>,
 }
 
-#[derive(Default)]
 struct Memory {
     /// Hashes of tokens, and when they run out; the oldest first.
     sessions: VecDeque<([u8; 32], Mono)>,
-    /// How often a client was wrong, and how long it has to wait.
-    wrong: HashMap<IpAddr, (u32, Mono)>,
+    /// Who was wrong.
+    wrong: RateLimiter,
 }
 
 impl Guard {
@@ -72,7 +72,8 @@ impl Guard {
     pub(crate) fn open(config: Option<&AdminConfig>) -> Result<Self, StartError> {
         let file = config.and_then(|config| config.password_file.as_deref());
         let password = file.map(read).transpose()?;
-        Ok(Self { config: config.cloned(), password, memory: Mutex::default() })
+        let memory = Memory { sessions: VecDeque::new(), wrong: RateLimiter::new(WRONG) };
+        Ok(Self { config: config.cloned(), password, memory: Mutex::new(memory) })
     }
 
     /// Is there a password at all?
@@ -138,23 +139,15 @@ impl Guard {
 
     fn compare(&self, client: IpAddr, password: &str, now: Mono) -> Result<(), Refusal> {
         let ours = self.password.as_ref().ok_or(Refusal::NoOrders)?;
-        let client = whole(client);
+        let client = ClientKey::from(client).number();
         let mut memory = self.lock();
-        let (times, until) = memory.wrong.get(&client).copied().unwrap_or((0, Mono::ZERO));
-        if now < until {
-            return Err(Refusal::Wait(until.since(now)));
-        }
+        memory.wrong.may(now, client).map_err(Refusal::Wait)?;
+        // The right one gives nothing back: else a script that shows it buys new guesses for whoever
+        // shares its address.
         if same(ours, &hash(password)) {
-            memory.wrong.remove(&client);
             return Ok(());
         }
-        if memory.wrong.len() >= MOST_CLIENTS && !memory.wrong.contains_key(&client) {
-            let first = memory.wrong.iter().min_by_key(|(_, (_, until))| *until);
-            let first = first.map(|(client, _)| *client);
-            first.and_then(|first| memory.wrong.remove(&first));
-        }
-        let wait = Duration::from_secs(1 << times.min(6)).min(LONGEST_WAIT);
-        memory.wrong.insert(client, (times.saturating_add(1), now + wait));
+        memory.wrong.admit(now, client).map_err(Refusal::Wait)?;
         Err(Refusal::Wrong)
     }
 
@@ -193,16 +186,6 @@ fn same(one: &[u8; 32], other: &[u8; 32]) -> bool {
     one.iter().zip(other).fold(0, |differ, (one, other)| differ | (one ^ other)) == 0
 }
 
-/// Whoever has one address of a /64 has them all.
-fn whole(client: IpAddr) -> IpAddr {
-    match client.to_canonical() {
-        IpAddr::V6(address) => {
-            IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)))
-        }
-        v4 @ IpAddr::V4(_) => v4,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
@@ -229,34 +212,46 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_password_makes_its_client_wait_twice_as_long_each_time_and_nobody_else() {
+    fn who_is_wrong_ten_times_waits_and_who_is_wrong_now_and_then_keeps_nobody_out() {
         let guard = guard(&format!("{PASSWORD}\n"), 0o600).unwrap();
         let (one, other) = (ip("192.0.2.1"), ip("192.0.2.2"));
-        let mut now = at(100);
-        for wait in [1, 2, 4, 8, 16, 32, 60, 60] {
-            assert_eq!(guard.sign_in(one, "wrong", now), Err(Refusal::Wrong));
-            let right = guard.sign_in(one, PASSWORD, now);
-            assert_eq!(right, Err(Refusal::Wait(Duration::from_secs(wait))), "the right one too");
-            assert!(guard.sign_in(other, PASSWORD, now).is_ok());
-            now = now + Duration::from_secs(wait);
+        for _ in 0..10 {
+            assert!(guard.sign_in(one, PASSWORD, at(100)).is_ok());
+            assert_eq!(guard.sign_in(one, "wrong", at(100)), Err(Refusal::Wrong));
         }
-        assert!(guard.sign_in(one, PASSWORD, now).is_ok());
-        assert_eq!(guard.sign_in(one, "wrong", now), Err(Refusal::Wrong));
-        let wait = guard.sign_in(one, "wrong", now);
-        assert_eq!(wait, Err(Refusal::Wait(Duration::from_secs(1))), "all is forgiven");
+        let wait = Err(Refusal::Wait(Duration::from_secs(10)));
+        assert_eq!(guard.sign_in(one, "wrong", at(100)), wait);
+        assert_eq!(guard.sign_in(one, PASSWORD, at(100)), wait, "else guessing had no bound");
+        assert!(guard.sign_in(other, PASSWORD, at(100)).is_ok());
+        assert!(guard.sign_in(one, PASSWORD, at(110)).is_ok());
+        // Somebody at the same address tries one a minute, a day long, always a moment before.
+        for minute in 10..1450 {
+            assert_eq!(guard.sign_in(one, "wrong", at(60 * minute)), Err(Refusal::Wrong));
+            assert!(guard.sign_in(one, PASSWORD, at(60 * minute)).is_ok());
+        }
     }
 
     #[test]
-    fn a_network_of_ipv6_is_one_client_and_ten_thousand_clients_are_no_burden() {
+    fn a_day_has_room_for_so_many_guesses_as_the_docs_say() {
+        let guard = guard(PASSWORD, 0o600).unwrap();
+        let client = ip("192.0.2.1");
+        // A script of the operator's shows the right password meanwhile.
+        let guesses = (0..86_400).flat_map(|second| [second; 3]).filter(|second| {
+            let _ = guard.admit(client, Some(PASSWORD), at(*second));
+            guard.sign_in(client, "wrong", at(*second)) == Err(Refusal::Wrong)
+        });
+        assert_eq!(guesses.count(), 8640 + 9);
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_client() {
         let guard = guard(PASSWORD, 0o600).unwrap();
         let wrong = |client: &str| guard.sign_in(ip(client), "wrong", at(0));
-        assert_eq!(wrong("2001:db8::1"), Err(Refusal::Wrong));
-        assert_eq!(wrong("2001:db8::2"), Err(Refusal::Wait(Duration::from_secs(1))));
-        for client in 0..10_000_u32 {
-            let client = IpAddr::from((u32::from_be_bytes([10, 0, 0, 0]) + client).to_be_bytes());
-            assert_eq!(guard.sign_in(client, "wrong", at(0)), Err(Refusal::Wrong));
+        for _ in 0..10 {
+            assert_eq!(wrong("2001:db8::1"), Err(Refusal::Wrong));
         }
-        assert!(guard.lock().wrong.len() <= MOST_CLIENTS);
+        assert!(matches!(wrong("2001:db8::2"), Err(Refusal::Wait(_))));
+        assert_eq!(wrong("2001:db8:0:1::1"), Err(Refusal::Wrong));
     }
 
     #[test]

@@ -135,7 +135,9 @@ fn unknown_keys_about_clients_are_named_too() {
 fn wrong_types_say_what_is_wanted() {
     points_at(1, "listen = [\"127.0.0.1:8080\"]", "listen = 8080", &["sequence"]);
     points_at(1, "[\"127.0.0.1:8080\"]", "[\"8080\"]", &["address"]);
-    points_at(5, "\"30s\"", "30", &["30", "string"]);
+    points_at(5, "\"30s\"", "30", &["`30` has no unit", "`\"30s\"`"]);
+    points_at(5, "\"30s\"", "true", &["a duration with a unit, such as `\"120s\"`"]);
+    points_at(5, "\"30s\"", "\"99999999999d\"", &["too long", "at most 3650d"]);
     points_at(8, "on_w = 80", "on_w = \"80\"", &["80"]);
     points_at(11, "\"blog\"", "[\"blog\"]", &["string"]);
 }
@@ -366,7 +368,7 @@ fn a_site_says_what_is_kept() {
 fn what_a_site_cannot_mean_about_its_cache_is_refused() {
     for (text, says) in [
         ("cookies = \"all\"", "`personal`"),
-        ("ttl = 5", "string"),
+        ("ttl = 5", "`\"5s\"`"),
         ("ttl = \"5\"", "unit"),
         ("heuristic_percent = 101", "between 0 and 100"),
         ("ignore_query = [\"a=b\"]", "query parameter"),

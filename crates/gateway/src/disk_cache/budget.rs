@@ -1,15 +1,22 @@
 //! How much may be written: memory cards bear only so many writes.
 
-use super::record::Day;
-use nightwatt_model::time::Wall;
+use std::time::Duration;
 
-const DAY_MS: i64 = 86_400_000;
+use nightwatt_model::time::{Mono, Now};
+
+use super::record::Day;
+
+const DAY: Duration = Duration::from_hours(24);
+const DAY_MS: i64 = DAY.as_millis() as i64;
 
 /// What was written today, and what may be. The time and the kernel's count are the caller's.
 #[derive(Debug)]
 pub struct Budget {
     allowed: u64,
+    /// The latest day that there was.
     day: i64,
+    /// Since when the clock has stood before that.
+    behind: Option<Mono>,
     /// Bytes of the cache today.
     cache: u64,
     /// Bytes of the whole process today, as the kernel counts them.
@@ -22,18 +29,22 @@ impl Budget {
     /// So many bytes a day. `known` is what an earlier start wrote on its last day.
     pub fn new(allowed: u64, known: Option<Day>) -> Self {
         let known = known.unwrap_or_default();
-        let whole = known.cache.saturating_add(known.other);
-        Self { allowed, day: known.day, cache: known.cache, whole, seen: None }
+        let (day, cache, whole) = (known.day, known.cache, known.spent());
+        Self { allowed, day, behind: None, cache, whole, seen: None }
     }
 
     /// What time it is, and how many bytes the process has written since it started, if the kernel tells.
-    pub fn look(&mut self, now: Wall, kernel: Option<u64>) {
-        let day = now.0.div_euclid(DAY_MS);
-        if day > self.day {
+    pub fn look(&mut self, now: Now, kernel: Option<u64>) {
+        let day = now.wall.0.div_euclid(DAY_MS);
+        // A board without a clock of its own starts in 1970, or when it was last off, and comes back to
+        // its day: that gives it no second budget. Only a clock that has stood there for a whole day is
+        // believed: else one that was once set to a far year would be the last.
+        let since = (day < self.day).then(|| self.behind.unwrap_or(now.mono));
+        self.behind = since;
+        if day > self.day || since.is_some_and(|since| now.mono.since(since) >= DAY) {
+            (self.day, self.behind) = (day, None);
             (self.cache, self.whole) = (0, 0);
         }
-        // A clock that was set back gives nobody a second day.
-        self.day = day;
         if let (Some(kernel), Some(seen)) = (kernel, self.seen) {
             self.whole = self.whole.saturating_add(kernel.saturating_sub(seen));
         }
@@ -47,8 +58,7 @@ impl Budget {
 
     /// Bytes that the cache may still write today.
     pub const fn left(&self) -> u64 {
-        let day = self.today();
-        self.allowed.saturating_sub(day.cache.saturating_add(day.other))
+        self.allowed.saturating_sub(self.today().spent())
     }
 
     /// What was written today.
@@ -77,10 +87,13 @@ fn count_in(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use nightwatt_model::time::Wall;
+
     use super::*;
 
-    const fn at(day: i64, hour: i64) -> Wall {
-        Wall::from_secs(day * 86_400 + hour * 3600)
+    const fn at(day: i64, hour: i64) -> Now {
+        let wall = Wall::from_secs(day * 86_400 + hour * 3600);
+        Now { mono: Mono::ZERO, wall, utc_offset: 0 }
     }
 
     #[test]
@@ -111,12 +124,31 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_does_not_begin_the_day_anew() {
-        let mut budget = Budget::new(1000, Some(Day { day: 10, cache: 300, other: 500 }));
-        budget.look(at(9, 5), None);
-        assert_eq!((budget.left(), budget.today().day), (200, 9));
-        budget.look(at(10, 5), None);
-        assert_eq!(budget.left(), 1000);
+    fn a_board_without_a_clock_gets_no_second_day_by_starting_in_1970() {
+        for boot in [0, 9] {
+            let mut budget = Budget::new(1000, Some(Day { day: 10, cache: 300, other: 500 }));
+            budget.look(at(boot, 5), None);
+            assert_eq!(budget.left(), 200);
+            budget.wrote(50);
+            budget.look(at(10, 5), None);
+            assert_eq!(budget.today(), Day { day: 10, cache: 350, other: 450 });
+            budget.look(at(11, 0), None);
+            assert_eq!(budget.left(), 1000);
+        }
+    }
+
+    #[test]
+    fn a_clock_that_stays_behind_for_a_day_is_believed() {
+        let after = |hour| Now { mono: Mono::ZERO + Duration::from_hours(hour), ..at(10, 5) };
+        let mut budget = Budget::new(1000, Some(Day { day: 30_000, cache: 300, other: 500 }));
+        budget.look(after(1), None);
+        budget.look(after(24), None);
+        assert_eq!((budget.left(), budget.today().day), (200, 30_000));
+        budget.look(after(25), None);
+        assert_eq!((budget.left(), budget.today().day), (1000, 10));
+        budget.wrote(1);
+        budget.look(after(26), None);
+        assert_eq!(budget.left(), 999);
     }
 
     #[test]

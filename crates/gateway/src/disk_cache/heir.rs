@@ -60,9 +60,10 @@ impl DiskCache {
     }
 
     fn begin_again(&self) -> Result<()> {
-        let (log, _) = look(&self.shared, self.bounds, &self.path, &self.clock)?;
+        let (log, day) = look(&self.shared, self.bounds, &self.path, &self.clock)?;
         let writer = writer::Writer {
             log,
+            noted: day.unwrap_or_default(),
             budget: Arc::clone(&self.budget),
             tally: Arc::clone(&self.tally),
             clock: self.clock.clone(),

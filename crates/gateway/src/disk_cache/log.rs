@@ -240,12 +240,16 @@ impl<S: Storage> Log<S> {
             return Ok(0);
         }
         self.clear()?;
-        let noted = self.say_with_room(&Said::Day(day)).and_then(|bytes| Ok(bytes + self.sync()?));
-        Ok(noted.unwrap_or_else(|error| {
+        Ok(self.note(day).unwrap_or_else(|error| {
             tracing::warn!(%error, "the disk cache could not be written");
-            self.current = None;
             0
         }))
+    }
+
+    /// Writes what was written on a day. Gives the bytes that that took.
+    pub fn note(&mut self, day: Day) -> io::Result<u64> {
+        let noted = self.say_with_room(&Said::Day(day)).and_then(|bytes| Ok(bytes + self.sync()?));
+        noted.inspect_err(|_| self.current = None)
     }
 
     /// Removes everything.

@@ -223,6 +223,13 @@ pub struct Day {
     pub other: u64,
 }
 
+impl Day {
+    /// Bytes in all.
+    pub const fn spent(&self) -> u64 {
+        self.cache.saturating_add(self.other)
+    }
+}
+
 /// What a record says.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Said {

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use super::budget::{Budget, kernels_count};
 use super::log::{Log, New, Written};
-use super::record::{HEAD, Meta, Name, variant};
+use super::record::{Day, HEAD, Meta, Name, PAGE, variant};
 use super::storage::Folder;
 use super::{DiskCache, LONGEST_NAME, SiteDisk, Tally};
 use crate::gateway::Gateway;
@@ -39,6 +39,10 @@ const TWICE: u64 = 2 * Popularity::worth(ClientClass::Human);
 /// Bytes that are handed to the writer at once: they are kept in memory until they are written.
 const BATCH: u64 = 16 << 20;
 
+/// What others have written is noted once it is so much more than the disk knows: a power cut forgets no
+/// more of it. A note takes a page.
+const UNSAID: u64 = 1 << 20;
+
 /// What an answer counts there beside its body.
 const FIELDS: u64 = 1 << 10;
 
@@ -54,6 +58,8 @@ pub(super) enum Job {
 
 pub(super) struct Writer {
     pub(super) log: Log<Folder>,
+    /// What the disk knows of the day.
+    pub(super) noted: Day,
     pub(super) budget: Arc<Mutex<Budget>>,
     pub(super) tally: Arc<Tally>,
     pub(super) clock: Clock,
@@ -74,6 +80,7 @@ impl Writer {
                     if let Some(written) = self.write(batch) {
                         let _ = done.send(written);
                     }
+                    self.note(UNSAID);
                 }
                 Job::Forget(names, done) => {
                     let told = self.log.forget(&names);
@@ -82,8 +89,30 @@ impl Writer {
                 Job::Clear(done) => {
                     let day = self.budget().today();
                     let told = self.log.clear_but(day);
+                    self.noted = Day::default();
                     let _ = done.send(self.told(told));
                 }
+            }
+        }
+        // Whoever has it next goes on from there.
+        self.note(PAGE);
+    }
+
+    /// Has the disk know what was written today, if that is so many bytes more than it knows.
+    fn note(&mut self, unsaid: u64) {
+        let today = self.look();
+        let known = if self.noted.day == today.day { self.noted.spent() } else { 0 };
+        if today.spent() < known + unsaid {
+            return;
+        }
+        match self.log.note(today) {
+            Ok(bytes) => {
+                self.noted = today;
+                self.budget().wrote(bytes);
+            }
+            Err(error) => {
+                self.tally.failed.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!(%error, "the disk cache could not be written");
             }
         }
     }
@@ -103,14 +132,21 @@ impl Writer {
         self.budget.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What was written until now.
+    fn look(&self) -> Day {
+        let mut budget = self.budget();
+        budget.look(self.clock.now(), kernels_count());
+        budget.today()
+    }
+
     fn write(&mut self, batch: Vec<New>) -> Option<Written> {
-        let (allowed, today) = {
-            let mut budget = self.budget();
-            budget.look(self.clock.now().wall, kernels_count());
-            (budget.left(), budget.today())
-        };
+        let today = self.look();
+        let allowed = self.budget().left();
         match self.log.write(batch, allowed, today) {
             Ok(written) => {
+                if written.records + written.carried > 0 {
+                    self.noted = today;
+                }
                 self.budget().wrote(written.bytes);
                 self.tally.written.fetch_add(written.records as u64, Ordering::Relaxed);
                 Some(written)

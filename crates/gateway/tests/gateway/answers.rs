@@ -253,7 +253,7 @@ fn programs_that_read_json_get_problems_as_json() {
         assert_eq!(problem["type"], "about:blank");
         assert!(problem["detail"].as_str().unwrap().contains("woken the server too often"));
         // A browser that takes JSON, too, is no program; nor is who does not say.
-        for accept in ["text/html,application/json", "*/*"] {
+        for accept in ["text/html,application/json", "*/*", "application/json;q=0"] {
             let got = stage.ask(get("/api").field("Accept", accept)).await;
             assert_eq!(got.field("content-type"), Some("text/plain; charset=utf-8"), "{accept}");
         }

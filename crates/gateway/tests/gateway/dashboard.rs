@@ -90,16 +90,18 @@ fn a_token_gives_orders_until_it_is_given_back() {
 }
 
 #[test]
-fn a_wrong_password_is_refused_and_the_next_one_has_to_wait() {
+fn wrong_passwords_are_refused_and_too_many_of_them_make_the_next_one_wait() {
     let (setup, _dir) = guarded(asleep());
     setup.play(async |stage| {
-        assert_eq!(sign_in(stage, "wrong").await.status, 401);
+        for _ in 0..10 {
+            assert_eq!(sign_in(stage, "wrong").await.status, 401);
+        }
         let got = sign_in(stage, PASSWORD).await;
-        assert_eq!((got.status, got.seconds("retry-after")), (429, 1));
+        assert_eq!((got.status, got.seconds("retry-after")), (429, 10));
         assert_eq!(got.field("content-type"), Some("application/problem+json"));
         // By the header too.
         assert_eq!(stage.ask_admin(with(order("blog/wake"), PASSWORD)).await.status, 429);
-        stage.at(1).await;
+        stage.at(10).await;
         assert_eq!(stage.ask_admin(with(order("blog/wake"), PASSWORD)).await.status, 200);
         for body in ["", "{}", "[]", "{\"password\":1}", &"x".repeat(5000)] {
             let got = stage.ask_admin(post("/api/v1/sign-in", body)).await;
@@ -176,6 +178,9 @@ fn whoever_asks_wrongly_is_told_how_to() {
             (order("blog/keep-awake?for=soon"), 400),
             (order("blog/keep-awake?for=0"), 400),
             (order("blog/keep-awake?for=8d"), 400),
+            (get("/api/v1/history?days=-1"), 400),
+            (get("/api/v1/history?days=0"), 400),
+            (get("/api/v1/history?days=many"), 400),
             (get("/api/v1/sites/blog/wake"), 405),
             (post("/api/v1/status", ""), 405),
             (get("/api/v1/nothing"), 404),

@@ -298,6 +298,20 @@ fn when_the_day_is_spent_nothing_more_is_stored() {
 }
 
 #[test]
+fn what_others_wrote_today_is_known_after_a_restart() {
+    with_disk(awake()).play(async |stage| {
+        let ledgers = stage.control_socket().with_file_name("ledgers");
+        std::fs::write(ledgers, vec![b'x'; 8 << 20]).unwrap();
+        let before = stage.disk_status();
+        restart(stage).await;
+        let after = stage.disk_status();
+        // Other tests of this process write as well: it may be more.
+        assert!(after.others_today_bytes >= before.others_today_bytes, "{before:?} {after:?}");
+        assert!(after.left_today_bytes <= before.left_today_bytes, "{before:?} {after:?}");
+    });
+}
+
+#[test]
 fn what_is_on_the_disk_alone_is_renewed_while_the_server_is_awake() {
     let minute = |setup: Setup| setup.with(|config| config.scenario.cache.grace_asleep = secs(60));
     minute(with_disk(awake())).play(async |stage| {
@@ -328,7 +342,7 @@ fn a_reload_keeps_the_disk_and_a_cache_that_begins_empty_finds_there_what_it_had
         assert_eq!(stage.disk_status().answers, 2, "it is looked on for what is worth it");
         let elsewhere = stage.reload(|config| config.cache.disk = None).await.unwrap_err();
         assert!(
-            matches!(&elsewhere, ReloadError::Fixed(what) if *what == ["`cache.disk`"]),
+            matches!(&elsewhere, ReloadError::Fixed { what, .. } if *what == ["`cache.disk`"]),
             "{elsewhere}"
         );
     });

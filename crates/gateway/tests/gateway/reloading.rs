@@ -175,11 +175,17 @@ fn what_cannot_change_is_named_and_nothing_is_changed() {
             config.site[0].hosts = vec!["other".to_owned()];
         });
         let error = changed.await.unwrap_err();
-        assert!(matches!(&error, ReloadError::Fixed(what) if *what == ["`state_dir`"]), "{error}");
-        assert!(error.hint().contains("--replace"));
+        assert!(
+            matches!(&error, ReloadError::Fixed { what, .. } if *what == ["`state_dir`"]),
+            "{error}"
+        );
+        // The control socket is there: `--replace` would find nobody.
+        assert!(error.hint().contains("stop this process"), "{}", error.hint());
         assert_eq!(stage.ask(get("/")).await.status, 200);
         let refused = stage.running_status().reload.unwrap().refused.unwrap();
         assert!(refused.contains("`state_dir` cannot change"), "{refused}");
+        let fewer = stage.reload(|config| config.limits.connections = 7).await.unwrap_err();
+        assert!(fewer.hint().contains("--replace"), "{}", fewer.hint());
     });
 }
 

@@ -22,6 +22,12 @@ pub struct Rate {
 }
 
 impl Rate {
+    /// So many a minute, and so many at once; more than none of both.
+    pub const fn per_minute(requests: u32, burst: u32) -> Self {
+        assert!(requests > 0 && burst > 0, "a rate of nothing");
+        Self { requests, unit: UNITS[1], burst }
+    }
+
     /// Between two requests of somebody who asks as fast as is allowed.
     fn interval(&self) -> Duration {
         self.unit.1 / self.requests
@@ -122,14 +128,20 @@ impl RateLimiter {
     pub fn admit(&mut self, now: Mono, client: u64) -> Result<(), Duration> {
         let known = self.places.get(&client).copied();
         let due = known.map_or(now, |place| self.clients[place].due.max(now));
-        let ahead = due.since(now);
-        let allowance = self.rate.allowance();
-        if ahead > allowance {
-            return Err(ahead.saturating_sub(allowance));
-        }
+        self.check(now, due)?;
         let place = known.unwrap_or_else(|| self.place_for(client));
         self.clients[place].due = due + self.rate.interval();
         Ok(())
+    }
+
+    /// The same without taking it: for whoever learns only later whether it counts.
+    pub fn may(&self, now: Mono, client: u64) -> Result<(), Duration> {
+        self.check(now, self.places.get(&client).map_or(now, |&place| self.clients[place].due))
+    }
+
+    fn check(&self, now: Mono, due: Mono) -> Result<(), Duration> {
+        let (ahead, allowance) = (due.since(now), self.rate.allowance());
+        if ahead > allowance { Err(ahead.saturating_sub(allowance)) } else { Ok(()) }
     }
 
     fn place_for(&mut self, key: u64) -> usize {
@@ -217,6 +229,19 @@ mod tests {
             assert_eq!(limiter.admit(at(60_000), 1), Ok(()));
         }
         assert!(limiter.admit(at(60_000), 1).is_err());
+    }
+
+    #[test]
+    fn to_ask_whether_one_may_costs_nothing_and_says_what_taking_it_would() {
+        let mut limiter = RateLimiter::new(Rate::per_minute(6, 2));
+        for _ in 0..10 {
+            assert_eq!(limiter.may(at(0), 1), Ok(()));
+        }
+        assert_eq!(limiter.clients(), 0);
+        assert_eq!([limiter.admit(at(0), 1), limiter.admit(at(0), 1)], [Ok(()); 2]);
+        assert_eq!(limiter.may(at(4000), 1), Err(Duration::from_secs(6)));
+        assert_eq!(limiter.admit(at(4000), 1), Err(Duration::from_secs(6)));
+        assert_eq!(limiter.may(at(10_000), 1), Ok(()));
     }
 
     #[test]

@@ -50,19 +50,23 @@ impl<R: BufRead> Dialog<R> {
         loop {
             let _ = write!(std::io::stderr(), "{question}{mark}");
             let answer = self.line()?;
-            let answer = if answer.is_empty() { proposed.unwrap_or_default() } else { &answer };
-            match read(answer) {
+            let read = match std::str::from_utf8(&answer).map(str::trim) {
+                Ok("") => read(proposed.unwrap_or_default()),
+                Ok(answer) => read(answer),
+                Err(_) => Err("this is no text in UTF-8: type it again".to_owned()),
+            };
+            match read {
                 Ok(answer) => return Ok(answer),
                 Err(text) => output::complain(&format!("     {text}")),
             }
         }
     }
 
-    fn line(&mut self) -> Result<String, Failure> {
-        let mut line = String::new();
+    fn line(&mut self) -> Result<Vec<u8>, Failure> {
+        let mut line = Vec::new();
         let failed = |error: &std::io::Error| Failure::because("cannot read the answer", error);
         let mut part = std::io::Read::take(&mut self.input, LONGEST);
-        let length = part.read_line(&mut line).map_err(|error| failed(&error))?;
+        let length = part.read_until(b'\n', &mut line).map_err(|error| failed(&error))?;
         if length == 0 {
             output::complain("");
             return Err(Failure::saying(
@@ -70,6 +74,6 @@ impl<R: BufRead> Dialog<R> {
             )
             .hint("answer all of them, or give options and `--yes`"));
         }
-        Ok(line.trim().to_owned())
+        Ok(line)
     }
 }

@@ -1,7 +1,7 @@
 //! The configuration that the answers make.
 
 use std::fmt::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use toml::Value;
 
@@ -62,7 +62,8 @@ impl Draft {
         text + &self.power()
     }
 
-    /// The first label of the first name; else that of the unit or container; else where the server is.
+    /// The first label of the first name; else that of the unit or container; else where the server is. What
+    /// a name of a site may not have is left out.
     fn name(&self) -> String {
         let target = match self.power.choice {
             PowerChoice::Systemd | PowerChoice::Docker => Some(&self.power.target),
@@ -70,8 +71,12 @@ impl Draft {
         };
         let first = self.hosts.first().or(target);
         let first = first.and_then(|name| name.split(['.', '@']).find(|it| !it.is_empty()));
-        let name = first.map_or_else(|| self.server.address.ip().to_string(), str::to_owned);
-        name.replace(':', "-")
+        let name = first.map_or_else(|| place(self.server.address.ip()), str::to_owned);
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let name = name.replace(|c| !is_plain(c), "-");
+        // With a dash before it, `nightwatt wake NAME` would take it for an option.
+        let name = name.trim_matches('-');
+        if name.is_empty() { "site".to_owned() } else { name.to_owned() }
     }
 
     fn power(&self) -> String {
@@ -96,6 +101,10 @@ impl Draft {
             ),
         }
     }
+}
+
+fn place(address: IpAddr) -> String {
+    if address == Ipv6Addr::LOCALHOST { "localhost".to_owned() } else { address.to_string() }
 }
 
 fn quoted(text: &str) -> String {

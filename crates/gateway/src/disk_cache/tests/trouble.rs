@@ -258,3 +258,15 @@ fn when_all_is_removed_only_the_day_is_known() {
     let (log, found) = Log::open(disk, SMALL, 1, &|| false).unwrap();
     assert_eq!((log.shared().index().count(), found.day), (0, Some(day)));
 }
+
+#[test]
+fn what_others_write_is_noted_without_an_answer_and_the_last_note_holds() {
+    let disk = Memory::default();
+    let mut log = open(disk.clone(), SMALL);
+    for other in [7, 5000] {
+        let bytes = log.note(Day { day: 20_780, cache: 100, other }).unwrap();
+        assert_eq!(bytes % PAGE, 0, "whole pages");
+    }
+    let (_, found) = Log::open(disk, SMALL, 1, &|| false).unwrap();
+    assert_eq!(found.day, Some(Day { day: 20_780, cache: 100, other: 5000 }));
+}

@@ -1,0 +1,98 @@
+//! `Accept`: in which form a client wants what the proxy says by itself.
+
+/// How much a client wants pages, and JSON: 0 is not at all (RFC 9110, 12.4.2).
+///
+/// Only what it names counts. Whoever takes anything (`*/*`, `text/*`) is no browser that opens a page: those
+/// name `text/html`.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Accept {
+    html: f32,
+    json: f32,
+}
+
+impl Accept {
+    pub(crate) fn read(text: &str) -> Self {
+        let mut accept = Self::default();
+        for range in text.split(',') {
+            let mut parts = range.split(';').map(str::trim);
+            let kind = parts.next().unwrap_or_default();
+            let wanted = if kind.eq_ignore_ascii_case("text/html") {
+                &mut accept.html
+            } else if is_json(kind) {
+                &mut accept.json
+            } else {
+                continue;
+            };
+            *wanted = wanted.max(weight(parts));
+        }
+        accept
+    }
+
+    /// Pages, and nothing rather.
+    pub(crate) fn html(self) -> bool {
+        self.html > 0.0 && self.html >= self.json
+    }
+
+    /// JSON rather than a page.
+    pub(crate) fn json(self) -> bool {
+        self.json > self.html
+    }
+
+    /// JSON, where there are no pages.
+    pub(crate) fn json_at_all(self) -> bool {
+        self.json > 0.0
+    }
+}
+
+fn is_json(kind: &str) -> bool {
+    let ends = |suffix: &[u8]| {
+        let from = kind.len().checked_sub(suffix.len());
+        from.is_some_and(|from| kind.as_bytes()[from..].eq_ignore_ascii_case(suffix))
+    };
+    ends(b"/json") || ends(b"+json")
+}
+
+/// What cannot be read is as if it were not there.
+fn weight<'a>(mut parameters: impl Iterator<Item = &'a str>) -> f32 {
+    let told = parameters.find_map(|it| it.strip_prefix("q=").or_else(|| it.strip_prefix("Q=")));
+    let told = told.and_then(|it| it.parse().ok());
+    told.filter(|it| (0.0..=1.0).contains(it)).unwrap_or(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wanted_most_is_given_and_what_is_not_wanted_is_not() {
+        let page = "a page";
+        for (text, form) in [
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", page),
+            ("TEXT/HTML ; level=1 ; q=0.1", page),
+            ("application/json, text/html", page),
+            ("application/json;q=0.9, text/html", page),
+            ("text/html;q=0, text/html;q=1", page),
+            ("text/html;q=nonsense", page),
+            ("application/json", "JSON"),
+            ("application/problem+json", "JSON"),
+            ("Application/JSON;q=0.1, text/html;q=0", "JSON"),
+            ("application/json, text/html;q=0.5", "JSON"),
+            ("text/html;q=0", "text"),
+            ("text/html;q=0.000, */*", "text"),
+            ("text/html; q=0, application/json; Q=0.0", "text"),
+            ("*/*", "text"),
+            ("text/htmlx, application/jsonp, json", "text"),
+            ("", "text"),
+            (";;,,q=1,é", "text"),
+        ] {
+            let accept = Accept::read(text);
+            let given = match (accept.html(), accept.json()) {
+                (true, false) => page,
+                (false, true) => "JSON",
+                (false, false) => "text",
+                (true, true) => "both",
+            };
+            assert_eq!(given, form, "{text}");
+        }
+    }
+}
