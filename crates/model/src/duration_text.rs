@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_number_without_a_unit_is_told_to_have_one() {
         let read = |json: &str| deserialize(&mut serde_json::Deserializer::from_str(json));
-        assert_eq!(read("\"120s\"").unwrap(), Duration::from_secs(120));
+        assert_eq!(read("\"120s\"").unwrap(), Duration::from_mins(2));
         for (json, wanted) in [
             ("120", "`120` has no unit: write a duration as `\"120s\"`"),
             ("1.5", "`\"1.5s\"`"),
