@@ -220,9 +220,14 @@ pub enum StartError {
 impl StartError {
     /// Would it start for a user who may read more?
     pub fn is_of_this_user(&self) -> bool {
+        if let Self::Password { path, .. } = self {
+            let opened = std::fs::File::open(path);
+            return opened.is_err_and(|it| it.kind() == std::io::ErrorKind::PermissionDenied);
+        }
         let (Self::File { source, .. }
         | Self::Page { source, .. }
         | Self::Certificate(BadCertificate::Unreadable { source, .. })
+        | Self::Power { source: nightwatt_power::ConfigError::File { source, .. }, .. }
         | Self::Webhook(UnusableWebhook::Secret { source, .. })) = self
         else {
             return false;

@@ -239,9 +239,14 @@ impl Forwarding<'_> {
             let sent = if repeatable { exchange.unless_lost(sent).await } else { Some(sent.await) };
             let (response, loan) = match sent {
                 Some(Ok(answer)) => answer,
-                Some(Err(failure)) => {
+                Some(Err(mut failure)) => {
                     if let Some(seat) = exchange.seat() {
                         seat.failed(&failure.error);
+                        // Another of its servers may do better.
+                        failure.error = match failure.error {
+                            OriginError::Malformed(why) => OriginError::Broken(why),
+                            other => other,
+                        };
                     }
                     return Err(self.failed(failure, (copy, repeatable), &sending));
                 }

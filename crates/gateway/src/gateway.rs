@@ -13,6 +13,7 @@ use nightwatt_model::time::Now;
 use nightwatt_power::Controller;
 
 use crate::access::AccessLog;
+use crate::admin::Guard;
 use crate::client_limits::ClientLimits;
 use crate::config::Config;
 use crate::disk_cache::DiskCache;
@@ -24,7 +25,7 @@ use crate::metrics::{ConnectionTally, RequestTally};
 use crate::opening::Opening;
 use crate::passthrough::{self, Door, Service};
 use crate::reload::LastReload;
-use crate::site::{Site, waiting_page};
+use crate::site::{Site, look_over_servers, waiting_page};
 use crate::tls::Tls;
 use crate::webhooks;
 
@@ -134,15 +135,16 @@ impl Gateway {
         })
     }
 
-    /// Reads the files that a configuration names, as [`start`](Self::start) would, and lets go of them.
-    ///
-    /// # Errors
-    ///
-    /// If it would not start for what is in one of them.
-    pub fn look_over(config: &Config, clock: &Clock) -> Result<(), StartError> {
-        config.tls.as_ref().map(|it| Tls::open(it, clock, None)).transpose()?;
-        config.webhook.iter().try_for_each(webhooks::look_over)?;
-        config.site.iter().try_for_each(|site| waiting_page(site).map(drop))
+    /// Reads the files that a configuration names, as [`start`](Self::start) would, and lets go of them: all
+    /// that it would not start for. (Controllers tell of theirs by themselves.)
+    pub fn look_over(config: &Config, clock: &Clock) -> Vec<StartError> {
+        let tls = config.tls.iter().map(|it| Ok(Tls::open(it, clock, None).map(drop)?));
+        let hooks = config.webhook.iter().map(|it| Ok(webhooks::look_over(it)?));
+        let admin = config.admin.iter().map(|it| Guard::open(Some(it)).map(drop));
+        let pages = config.site.iter().map(|site| waiting_page(site).map(drop));
+        let servers = config.site.iter().map(|site| look_over_servers(site, config, clock));
+        let all = tls.chain(hooks).chain(admin).chain(pages).chain(servers);
+        all.filter_map(Result::err).collect()
     }
 
     /// The site that answers for a host.

@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nightwatt_model::ledger::{Bill, Hour};
+use nightwatt_model::ledger::{Bill, Hour, ProxyShare};
 use nightwatt_model::policy::lifecycle::Change;
 use nightwatt_model::policy::manager::Memory;
 use nightwatt_model::time::Wall;
@@ -177,9 +177,9 @@ fn resume(last: &Record, now: Wall) -> Memory {
     // A clock that was set back since then leaves no gap.
     let gap = u64::try_from(now.0.saturating_sub(last.at.0)).unwrap_or(0);
     let (bill, gap) = (last.memory.bill, Duration::from_millis(gap));
-    // The proxy is on the bill for the gap as it was before.
-    let share = bill.proxy_time().as_secs_f64() / bill.span().as_secs_f64().max(f64::MIN_POSITIVE);
-    let proxy_share = bill.proxy_share.map(|it| it + gap.mul_f64(share));
+    // The proxy is on the bill for the gap as it was last.
+    let share = |it: ProxyShare| ProxyShare { time: it.time + gap.mul_f64(it.part), ..it };
+    let proxy_share = bill.proxy_share.map(share);
     let bill = Bill { unobserved: bill.unobserved + gap, proxy_share, ..bill };
     Memory { bill, ..last.memory }
 }

@@ -31,7 +31,7 @@ pub(crate) struct Machine {
     pub(crate) supervisor: Arc<Supervisor>,
     /// What it draws.
     pub(crate) server: Server,
-    /// What the proxy draws, if it is on its bill: where there are sites, it is on theirs.
+    /// What the proxy draws. It is on its bill only where there are no sites.
     pub(crate) proxy: Watts,
     /// What its meter says.
     pub(crate) meter: Option<Feed>,
@@ -49,15 +49,17 @@ impl Machine {
         let Common { config, clock, .. } = common;
         let (hands, guest) = hands(machine, common, controller, below)?;
         let server = config.server_of(machine).clone();
-        let has_proxy = config.site.is_empty();
-        let proxy = if has_proxy { config.scenario.proxy_power() } else { Watts::ZERO };
+        let proxy = config.scenario.proxy_power();
         let rates = Rates {
             states: server.power_states(),
             busy: Watts::ZERO,
             proxy,
+            unsaid_proxy: false,
             electricity: config.scenario.electricity.clone(),
         };
-        let records = common.records(&machine.name, [meter.clone(), proxy_meter], rates)?;
+        let mut records = common.records(&machine.name, [meter.clone(), proxy_meter], rates)?;
+        // It was never on the bills of machines before it was said to be.
+        records.memory.bill = records.memory.bill.without_unsaid_proxy();
         let mind = (settings(machine, &server), Box::new(Timeout { idle: machine.linger }) as _);
         let (supervisor, task) = Supervisor::start(&machine.name, clock, mind, hands, records);
         tasks.push(task);
@@ -94,7 +96,8 @@ impl Machine {
             learns: Learns::AsBefore,
             hands,
         };
-        let (name, proxy, meter) = (Arc::clone(&self.name), self.proxy, self.meter.clone());
+        let (name, meter) = (Arc::clone(&self.name), self.meter.clone());
+        let proxy = common.config.scenario.proxy_power();
         let changed = Self { name, supervisor, server, proxy, meter };
         Ok((changed, retuning, guest))
     }

@@ -75,6 +75,7 @@ impl<'a> Opening<'a> {
         // In shadow mode all of them are left alone.
         let bottom_up = if self.observes() { Vec::new() } else { bottom_up(&config.machine) };
         for machine in bottom_up.into_iter().map(|at| &config.machine[at]) {
+            // Where the last site goes while all runs, machines have the proxy by its power from then on.
             let proxy_meter = proxy_meter.as_ref().filter(|_| config.site.is_empty());
             machines.push(self.machine(machine, &machines, proxy_meter)?);
         }
@@ -105,8 +106,9 @@ impl<'a> Opening<'a> {
             self.jobs.insert(machine.name.clone(), jobs);
             return Ok(Arc::new(opened?));
         };
-        let scenario = &self.common.config.scenario.server;
-        if was == machine && gateway.config.scenario.server == *scenario {
+        let (scenario, before) = (&self.common.config.scenario, &gateway.config.scenario);
+        if was == machine && (&before.server, &before.proxy) == (&scenario.server, &scenario.proxy)
+        {
             return Ok(Arc::clone(old));
         }
         let controller = self.controllers.remove(&machine.name);

@@ -75,7 +75,7 @@ pub(crate) async fn handle(
         let response = answers::proof(proof);
         return close(&gateway, index, &facts, response, how);
     }
-    let (response, how) = match (index, refusal(&gateway, &facts, &parts)) {
+    let (response, how) = match (index, refusal(&gateway, index, &facts, &parts)) {
         (Some(index), None) => {
             let site = &gateway.sites[index];
             let class = classify(site, &gateway, &facts);
@@ -118,12 +118,18 @@ impl Drop for Client<'_> {
     }
 }
 
-fn refusal(gateway: &Gateway, facts: &Facts, parts: &Parts) -> Option<(StatusCode, &'static str)> {
+fn refusal(
+    gateway: &Gateway,
+    site: Option<usize>,
+    facts: &Facts,
+    parts: &Parts,
+) -> Option<(StatusCode, &'static str)> {
     facts.refusal(parts, gateway.config.limits.body_bytes).or_else(|| {
         // It would come back for ever.
         let text = "This proxy has passed the request on already: its server is the proxy itself, or passes \
                     what it is asked back to it. Look at the site's `origin`.";
-        question::has_come_back(&parts.headers).then_some((StatusCode::LOOP_DETECTED, text))
+        let mark = &gateway.sites.get(site?)?.mark;
+        mark.is_on(&parts.headers).then_some((StatusCode::LOOP_DETECTED, text))
     })
 }
 

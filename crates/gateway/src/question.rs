@@ -1,6 +1,7 @@
 //! Requests as the server gets them.
 
-use std::sync::{Arc, LazyLock};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use http::header::{
     AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
@@ -11,6 +12,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use nightwatt_http1::Interim;
 use nightwatt_httpcache::{fields, update};
+use nightwatt_power::probe::OWN_MARK;
 
 use crate::body::{Question, Sending};
 use crate::facts::{FORWARDED_FOR, FORWARDED_PROTO, Facts, REQUEST_ID};
@@ -44,24 +46,36 @@ const OF_PROXIES: [HeaderName; 9] = [
     HeaderName::from_static("true-client-ip"),
 ];
 
-/// What is added to `Via` (RFC 9110, 7.6.3) for a request by HTTP/1.1, and for one by HTTP/2. The comment
-/// is this process's own.
-static MARKS: LazyLock<[HeaderValue; 2]> = LazyLock::new(|| {
-    let mut own = [0; 6];
-    let own = getrandom::fill(&mut own)
-        .map_or(0, |()| own.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte)));
-    ["1.1", "2.0"].map(|version| {
-        let mark = format!("{version} nightwatt ({own:x})");
-        HeaderValue::from_str(&mark).unwrap_or_else(|_| HeaderValue::from_static("1.1 nightwatt"))
-    })
-});
+/// What is added to `Via` (RFC 9110, 7.6.3) on the way to one site, and by which a request is known that comes
+/// back: the comment is of this process and this site. A server may well ask for another site.
+#[derive(Debug, Clone)]
+pub(crate) struct Mark {
+    own: String,
+    /// For a request by HTTP/1.1, and for one by HTTP/2.
+    via: [HeaderValue; 2],
+}
 
-/// Did this very process pass the request on before?
-pub(crate) fn has_come_back(headers: &HeaderMap) -> bool {
-    headers.get_all(VIA).iter().any(|via| {
-        let via = via.as_bytes();
-        MARKS.iter().any(|mark| memchr::memmem::find(via, mark.as_bytes()).is_some())
-    })
+impl Mark {
+    pub(crate) fn of(site: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        site.hash(&mut hasher);
+        let own = format!("({}-{:x})", OWN_MARK.as_str(), hasher.finish());
+        let via = ["1.1", "2.0"].map(|version| {
+            HeaderValue::from_str(&format!("{version} nightwatt {own}"))
+                .unwrap_or_else(|_| HeaderValue::from_static("1.1 nightwatt"))
+        });
+        Self { own, via }
+    }
+
+    /// Did this very process ask this site for it before, or is it a probe of its own?
+    pub(crate) fn is_on(&self, headers: &HeaderMap) -> bool {
+        let is_in = |via: &[u8], mark: &str| memchr::memmem::find(via, mark.as_bytes()).is_some();
+        let probes = format!("({})", OWN_MARK.as_str());
+        headers
+            .get_all(VIA)
+            .iter()
+            .any(|via| is_in(via.as_bytes(), &self.own) || is_in(via.as_bytes(), &probes))
+    }
 }
 
 impl Forwarding<'_> {
@@ -89,7 +103,7 @@ impl Forwarding<'_> {
         insert(&mut headers, REQUEST_ID, &self.facts.id);
         forwarded(&mut headers, self.facts);
         let is_http2 = self.parts.version == http::Version::HTTP_2;
-        headers.append(VIA, MARKS[usize::from(is_http2)].clone());
+        headers.append(VIA, site.mark.via[usize::from(is_http2)].clone());
         let validating = validate
             && self
                 .found

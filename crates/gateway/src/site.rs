@@ -45,6 +45,7 @@ use crate::metrics::{RequestTally, WarmUpTally};
 use crate::origin::OriginPool;
 use crate::past::Chronicle;
 use crate::pool::{Fittings, ServerPool, Whole};
+use crate::question::Mark;
 use crate::refresh::Refresher;
 use crate::shadow::{HandsOff, Shadow};
 use crate::store::Store;
@@ -78,6 +79,8 @@ pub(crate) struct Site {
     pub(crate) hsts: Option<HeaderValue>,
     /// What meters say of its server, and of the proxy.
     pub(crate) meters: [Option<Feed>; 2],
+    /// By it its requests are known if they come back.
+    pub(crate) mark: Mark,
     /// The probe can tell a server that answers from one that merely listens.
     pub(crate) probes_http: bool,
 }
@@ -202,6 +205,7 @@ impl Site {
                 .then(|| frontier(site, &scenario, clock)),
             hsts: https::hsts(site),
             meters,
+            mark: Mark::of(&site.name),
             probes_http,
             config: site.clone(),
             scenario,
@@ -277,6 +281,7 @@ fn rates(site: &SiteConfig, scenario: &Scenario) -> Rates {
         states: power_states(site, scenario),
         busy: Watts::ZERO,
         proxy: scenario.proxy_power(),
+        unsaid_proxy: true,
         electricity: scenario.electricity.clone(),
     }
 }
@@ -341,6 +346,21 @@ fn shadow(
         .map_err(|source| StartError::Power { site: site.name.clone(), source })?;
     tasks.push(task);
     Ok(shadow)
+}
+
+/// Can its servers be spoken to, whoever answers there?
+pub(crate) fn look_over_servers(
+    site: &SiteConfig,
+    config: &Config,
+    clock: &Clock,
+) -> Result<(), StartError> {
+    let alone = site.server.is_empty().then_some(&site.origin);
+    let mut all = alone.into_iter().chain(site.server.iter().map(|it| &it.origin));
+    all.try_for_each(|origin| {
+        let opened = OriginPool::open(origin, site.origin_tls.as_ref(), &config.limits, clock);
+        let wrong = |source| StartError::Power { site: site.name.clone(), source };
+        opened.map(drop).map_err(wrong)
+    })
 }
 
 /// Connections to the server of a site.

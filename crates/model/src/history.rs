@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::electricity::{Electricity, HOURS_OF_WEEK};
 use crate::energy::PowerStates;
-use crate::ledger::{Bill, Metered};
+use crate::ledger::{Bill, Metered, ProxyShare};
 use crate::quantity::{Joules, Watts};
 use crate::time::{Now, Wall};
 
@@ -35,6 +35,8 @@ pub struct Rates {
     pub busy: Watts,
     /// What the proxy draws.
     pub proxy: Watts,
+    /// Is the whole proxy on bills that say nothing of it?
+    pub unsaid_proxy: bool,
     /// What a kilowatt-hour costs and emits.
     pub electricity: Electricity,
 }
@@ -70,7 +72,8 @@ impl Rates {
     pub fn used(&self, bill: &Bill) -> Used {
         Used {
             server: bill.server(&self.states) + self.busy * bill.uncovered_busy(),
-            proxy: bill.proxy(self.proxy),
+            proxy: if self.unsaid_proxy { *bill } else { bill.without_unsaid_proxy() }
+                .proxy(self.proxy),
             always_on: bill.always_on(&self.states) + self.busy * bill.busy,
         }
     }
@@ -330,7 +333,7 @@ fn between(from: &Bill, to: &Bill, share: f64) -> Bill {
         cycles: from.cycles,
         wakeups: from.wakeups,
         server_metered: metered(|it| &it.server_metered),
-        proxy_share: to.proxy_share.map(|_| time(Bill::proxy_time)),
+        proxy_share: to.proxy_share.map(|it| ProxyShare { time: time(Bill::proxy_time), ..it }),
         proxy_metered: metered(|it| &it.proxy_metered),
     }
 }

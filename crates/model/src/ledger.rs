@@ -55,13 +55,21 @@ pub struct Bill {
     /// What of it a meter of the server covered.
     #[serde(default, skip_serializing_if = "Metered::is_nothing")]
     pub server_metered: Metered,
-    /// Of the span, the time that the proxy is on this bill for: each of several bills that share one
-    /// proxy has its part of the time. All of it, where nothing is said.
+    /// How much of the proxy is on this bill, if others share it. All of it, where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub proxy_share: Option<Duration>,
-    /// What of that time a meter of the proxy covered, and this bill's part of what it measured.
+    pub proxy_share: Option<ProxyShare>,
+    /// What of its time a meter of the proxy covered, and this bill's part of what it measured.
     #[serde(default, skip_serializing_if = "Metered::is_nothing")]
     pub proxy_metered: Metered,
+}
+
+/// A bill's part of a proxy that is on several.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct ProxyShare {
+    /// The part that it has now, from nothing (0) to all (1).
+    pub part: f64,
+    /// Of the span, the time that the proxy is on this bill for: with a half of it, half of the time.
+    pub time: Duration,
 }
 
 impl Bill {
@@ -107,7 +115,13 @@ impl Bill {
 
     /// The time that the proxy is on this bill for.
     pub fn proxy_time(&self) -> Duration {
-        self.proxy_share.unwrap_or_else(|| self.span())
+        self.proxy_share.map_or_else(|| self.span(), |share| share.time)
+    }
+
+    /// The same bill, if those that say nothing of the proxy have nothing of it.
+    #[must_use]
+    pub fn without_unsaid_proxy(self) -> Self {
+        Self { proxy_share: Some(self.proxy_share.unwrap_or_default()), ..self }
     }
 
     /// Energy of the server had it never slept, without a proxy. Always modelled: what did not
@@ -127,7 +141,9 @@ impl Bill {
             wakeups: self.wakeups.saturating_sub(earlier.wakeups),
             busy: self.busy.saturating_sub(earlier.busy),
             server_metered: self.server_metered.since(&earlier.server_metered),
-            proxy_share: self.proxy_share.map(|it| it.saturating_sub(earlier.proxy_time())),
+            proxy_share: self
+                .proxy_share
+                .map(|it| ProxyShare { time: it.time.saturating_sub(earlier.proxy_time()), ..it }),
             proxy_metered: self.proxy_metered.since(&earlier.proxy_metered),
         }
     }
@@ -210,7 +226,7 @@ impl Ledger {
             settled_to: now,
             stretches: VecDeque::from([first]),
             meters: [None, None],
-            shares: Shares::default(),
+            shares: Shares::new(bill.proxy_share.map_or(1.0, |it| it.part)),
             hour: (now, bill),
             busy_since: None,
         }
@@ -225,12 +241,14 @@ impl Ledger {
     }
 
     /// From now on so much of the proxy is on this bill, from nothing (0) to all (1); others have the
-    /// rest on theirs.
-    pub fn share_proxy(&mut self, now: Mono, share: f64) {
-        if self.settled.proxy_share.is_none() && share < 1.0 {
-            self.settled.proxy_share = Some(self.settled.span());
+    /// rest on theirs. Is that another part than before?
+    pub fn share_proxy(&mut self, now: Mono, part: f64) -> bool {
+        let turns = self.shares.turn(now, part);
+        if turns {
+            let time = self.settled.proxy_time();
+            self.settled.proxy_share = Some(ProxyShare { part, time });
         }
-        self.shares.turn(now, share);
+        turns
     }
 
     /// Which part of the proxy is on this bill now.
@@ -293,8 +311,8 @@ impl Ledger {
                 bill.wakeups += u64::from(stretch.wakeup);
             }
         }
-        if let Some(time) = &mut bill.proxy_share {
-            *time += self.shares.between(self.settled_to, now);
+        if let Some(share) = &mut bill.proxy_share {
+            share.time += self.shares.between(self.settled_to, now);
         }
         bill
     }
@@ -391,8 +409,8 @@ impl Ledger {
         let Some(first) = self.stretches.front() else { return };
         let from = first.from.max(self.settled_to);
         *self.settled.time(first.billing) += to.since(from);
-        if let Some(time) = &mut self.settled.proxy_share {
-            *time += self.shares.between(from, to);
+        if let Some(share) = &mut self.settled.proxy_share {
+            share.time += self.shares.between(from, to);
         }
         self.settled_to = self.settled_to.max(to);
         self.shares.forget_before(self.settled_to);

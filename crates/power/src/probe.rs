@@ -18,7 +18,9 @@
 
 mod http;
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use nightwatt_clock::{Clock, Elapsed};
@@ -33,6 +35,10 @@ use tokio_rustls::TlsConnector;
 use crate::real_work::within;
 use crate::{Controller, Observed, tls};
 pub use http::{HttpUrl, StatusRange};
+
+/// This process, in the `Via` fields of what it asks for: by it what comes back is known.
+pub static OWN_MARK: LazyLock<String> =
+    LazyLock::new(|| format!("{:x}", RandomState::new().build_hasher().finish()));
 
 /// What to ask, as the configuration says it: one line of text, or a table with its settings.
 #[derive(Debug, Clone, PartialEq)]

@@ -32,16 +32,18 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitStatus, Failure> {
     let config = control::load(&args.config)?;
     let files = Gateway::look_over(&config, &Clock::real());
     // Who may not read a certificate may look at a configuration all the same: it says so below.
-    if let Err(error) = files.as_ref()
-        && !error.is_of_this_user()
-    {
-        return Err(Failure::usage(error).maybe_hint(error.hint()));
+    if let Some(error) = files.iter().find(|error| !error.is_of_this_user()) {
+        let hint = match error {
+            StartError::Power { source, .. } => Some(source.hint()),
+            _ => error.hint(),
+        };
+        return Err(Failure::usage(error).maybe_hint(hint));
     }
     if args.json {
         let sites: Vec<Value> = config.site.iter().map(|site| as_json(&config, site)).collect();
         output::say_json(&json!({
             "good": true,
-            "careful": files.err().iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "careful": files.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "listen": config.listen,
             "tls": config.tls.as_ref().map(|tls| json!({
                 "listen": tls.listen,
@@ -61,7 +63,10 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitStatus, Failure> {
         }))?;
     } else {
         let mut text = page(&args.config.config.display().to_string(), &config);
-        if let Err(error @ StartError::Page { .. }) = &files {
+        // Certificates and webhooks have rows of their own.
+        let told =
+            |it: &&StartError| !matches!(it, StartError::Certificate(_) | StartError::Webhook(_));
+        for error in files.iter().filter(told) {
             row(&mut text, "careful", &error.to_string());
         }
         output::say(&text)?;

@@ -189,6 +189,7 @@ impl Teller {
             states,
             busy: Watts::ZERO,
             proxy: site.proxy_power(),
+            unsaid_proxy: true,
             electricity: scenario.electricity.clone(),
         };
         let promise = scenario.sla().map(|sla| Promise {
@@ -206,6 +207,7 @@ impl Teller {
             states: machine.server.power_states(),
             busy: Watts::ZERO,
             proxy: Watts::ZERO,
+            unsaid_proxy: true,
             electricity: gateway.config.scenario.electricity.clone(),
         };
         self.story(&machine.name, &rates, machine.server.uncertainty, &parts, None)

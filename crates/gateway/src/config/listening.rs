@@ -162,7 +162,7 @@ fn addresses(host: &str, port: u16) -> Vec<SocketAddr> {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let addresses = match bare.parse::<IpAddr>() {
         Ok(address) => vec![address],
-        Err(_) if bare.eq_ignore_ascii_case("localhost") => {
+        Err(_) if bare.trim_end_matches('.').eq_ignore_ascii_case("localhost") => {
             vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
         }
         Err(_) => Vec::new(),

@@ -16,7 +16,13 @@ fn rates() -> Rates {
         wake_time: Duration::ZERO,
         sleep_time: Duration::ZERO,
     };
-    Rates { states, busy: Watts::ZERO, proxy: Watts(2.0), electricity: Electricity::default() }
+    Rates {
+        states,
+        busy: Watts::ZERO,
+        proxy: Watts(2.0),
+        unsaid_proxy: true,
+        electricity: Electricity::default(),
+    }
 }
 
 fn record(second: i64, change: Option<Change>, (on, off): (u64, u64)) -> Record {

@@ -93,7 +93,10 @@ impl Seat {
             OriginError::Distrusted(..) => self.tell(|state, now| {
                 self.pool.fail(state, now, self.server, "its certificate is not trusted");
             }),
-            OriginError::Broken(_) | OriginError::Malformed(_) | OriginError::TimedOut(_) => {}
+            OriginError::Malformed(_) => self.tell(|state, now| {
+                self.pool.fail(state, now, self.server, "what it answers is no HTTP");
+            }),
+            OriginError::Broken(_) | OriginError::TimedOut(_) => {}
         }
         self.at().supervisor.unreachable();
     }

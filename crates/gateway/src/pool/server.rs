@@ -98,6 +98,7 @@ impl PoolServer {
             busy: kind.busy - kind.idle,
             // It is on the bill of the site.
             proxy: Watts::ZERO,
+            unsaid_proxy: true,
             electricity: config.scenario_of(site).electricity.clone(),
         };
         let records = common.records(&server.name, [meter.clone(), None], rates)?;

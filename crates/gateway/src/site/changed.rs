@@ -81,6 +81,7 @@ impl Site {
             frontier: self.next_frontier(site, &scenario, common),
             hsts: https::hsts(site),
             meters: self.meters.clone(),
+            mark: self.mark.clone(),
             probes_http: self.pool.is_none()
                 && matches!(site.probe_config(), super::probe::Config::Http(_)),
             config: site.clone(),

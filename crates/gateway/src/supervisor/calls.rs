@@ -23,6 +23,8 @@ const COMMAND_ENDS: Duration = Duration::from_secs(5);
 pub(super) enum Call {
     /// Answers.
     Ping(oneshot::Sender<()>),
+    /// Writes down how things are.
+    Write,
     /// Reaches the server in another way from now on.
     Reach(Hands),
     /// Stores what the next policy learns there; nothing if that learns nothing.
@@ -94,6 +96,10 @@ impl Supervisor {
         answered.await.is_ok()
     }
 
+    pub(super) fn write_ledger(&self) {
+        self.call(Call::Write);
+    }
+
     /// Leaves the server to another process, which these hands ask from now on, and writes no more. Says
     /// what that process is to know; nothing if the driver has ended.
     pub(crate) async fn park(&self, hands: Hands) -> Option<Handed> {
@@ -135,6 +141,7 @@ impl Driver {
     pub(super) async fn answer(&mut self, call: Call) {
         match call {
             Call::Ping(answer) => drop(answer.send(())),
+            Call::Write => self.write(None, None),
             Call::Reach(hands) => {
                 self.reach(Arc::new(hands));
                 let now = self.supervisor.clock.now();

@@ -21,10 +21,13 @@ impl Supervisor {
         }
     }
 
-    /// From now on so much of the proxy is on its bill, from 0 to 1.
-    pub(crate) fn share_proxy(&self, share: f64) {
+    /// From now on so much of the proxy is on its bill, from 0 to 1. That is written down: time in which
+    /// nobody watches is billed by it.
+    pub(crate) fn share_proxy(&self, part: f64) {
         let now = self.clock.now();
-        self.lock().manager.share_proxy(now, share);
+        if self.lock().manager.share_proxy(now, part) {
+            self.write_ledger();
+        }
     }
 
     /// Which part of the proxy is on its bill now.

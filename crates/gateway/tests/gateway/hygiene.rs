@@ -1,5 +1,7 @@
 //! What passes between client and origin, and what never does.
 
+use nightwatt_power::probe::OWN_MARK;
+
 use crate::client::{Client, ask, get, post};
 use crate::origin::{Act, ok, raw};
 use crate::stage::{Setup, asleep, awake, settle};
@@ -72,15 +74,20 @@ fn a_request_that_comes_back_to_the_proxy_goes_round_no_further() {
         stage.ask(get("/a")).await;
         let via = stage.origin.only().fields.all("via").join(", ");
         let behind = format!("{via}, 1.1 another");
-        for via in [via.as_str(), behind.as_str()] {
+        // By default the server is probed by a request, which comes back as well.
+        let probe = format!("1.1 nightwatt ({})", OWN_MARK.as_str());
+        for via in [via.as_str(), behind.as_str(), probe.as_str()] {
             let got = stage.ask(get("/b").field("Via", via)).await;
             assert_eq!((got.status, got.how().1), (508, "refused"), "{via}");
             assert!(got.text().contains("`origin`"), "{}", got.text());
         }
-        // Another proxy of the same kind is no loop.
+        // Another proxy of the same kind is no loop, and neither is the server of another site that asks this
+        // one for something.
+        let other = format!("{}-1)", &via[..via.rfind('-').unwrap()]);
+        assert_eq!(stage.ask(get("/b").field("Via", &other)).await.status, 200);
         let other = get("/b").field("Via", "1.1 nightwatt (1), 1.1 nightwatt");
         assert_eq!(stage.ask(other).await.status, 200);
-        assert_eq!(stage.origin.seen().len(), 2);
+        assert_eq!(stage.origin.seen().len(), 3);
     });
 }
 

@@ -56,6 +56,10 @@ fn a_proxy_of_several_sites_is_paid_for_once() {
             }
         };
         stage.reload(more).await.unwrap();
+        stage.at(101).await;
+        // Whatever comes now, even the power cut of this machine: time that nobody watches is billed by it.
+        let share = stage.journal().last().unwrap().memory.bill.proxy_share.unwrap();
+        assert!(near(share.part, 0.25) && near(share.time.as_secs_f64(), 100.0), "{share:?}");
         stage.at(500).await;
         let (now, each) = (proxies(stage), 400.0 * 5.0 / 4.0);
         assert!(near(now[0], 500.0 + each) && now[1..].iter().all(|it| near(*it, each)), "{now:?}");
@@ -67,9 +71,20 @@ fn a_proxy_of_several_sites_is_paid_for_once() {
         stage.clock.sleep(secs(40)).await;
         stage.start();
         stage.looked().await;
-        // What was on the bill stays there; the gap is paid for as the time before it.
+        // What was on the bill stays there; the gap is shared as the time before it.
+        let gap = (stage.clock.now().mono.0 - secs(600)).as_secs_f64() * 2.5;
         let gaps: Vec<f64> = proxies(stage).iter().zip(&now).map(|(it, was)| it - was).collect();
-        assert!(gaps[0] > 0.0 && gaps.iter().sum::<f64>() <= 40.0 * 5.0 + 1e-6, "{gaps:?}");
+        assert!(gaps.iter().all(|it| near(*it, gap)), "{gaps:?} J, not {gap} each");
+        // Who is away is not charged for that time.
+        let shop = stage.config.site[1].clone();
+        stage.reload(|config| drop(config.site.remove(1))).await.unwrap();
+        let (before, left) = (proxies(stage)[0], stage.clock.now().mono.0);
+        stage.at(left.as_secs() + 100).await;
+        stage.reload(move |config| config.site.push(shop)).await.unwrap();
+        let away = (stage.clock.now().mono.0 - left).as_secs_f64() * 5.0;
+        let back = proxies(stage);
+        assert!(near(back[0], before + away), "{back:?}");
+        assert!(near(back[1], now[1] + gap), "{back:?}");
     });
 }
 
@@ -91,6 +106,10 @@ fn without_a_site_the_machines_pay_for_the_proxy() {
         stage.at(100).await;
         assert!(near(stage.machines()[0].ledger.proxy.joules.get(), 0.0));
         assert!(near(stage.status().ledger.proxy.joules.get(), 500.0));
+        stage.reload(|config| config.site.clear()).await.unwrap();
+        stage.at(300).await;
+        let metal = &stage.machines()[0].ledger;
+        assert!(near(metal.proxy.joules.get(), 1000.0), "from then on: {metal:?}");
     });
 }
 

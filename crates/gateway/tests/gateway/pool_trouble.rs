@@ -3,7 +3,7 @@
 use nightwatt_gateway::control::Order;
 
 use crate::client::get;
-use crate::origin::{Act, ok};
+use crate::origin::{Act, ok, raw};
 use crate::pool::{Done, FOUR, ONE_EACH, ask_beside, four, seen, takes};
 use crate::stage::{asleep, secs};
 
@@ -33,6 +33,17 @@ fn a_server_is_not_put_to_sleep_in_the_middle_of_an_exchange() {
         stage.at(37).await;
         assert_eq!(stage.duties(), ["off", "on", "off", "off"]);
         assert_eq!(stage.members[0].power.calls().sleeps, 1);
+    });
+}
+
+#[test]
+fn a_server_that_answers_rubbish_is_out_and_another_answers() {
+    four().play(async |stage| {
+        stage.at(6).await;
+        stage.members[0].origin.script(|_| raw("SSH-2.0-OpenSSH_9.2p1\r\n\r\n"));
+        assert_eq!(stage.ask(get("/1")).await.status, 200);
+        assert_eq!(stage.members[0].origin.seen().len(), 1);
+        assert_eq!(stage.members[1].origin.seen().len(), 1);
     });
 }
 

@@ -21,6 +21,7 @@ fn rates() -> Rates {
         },
         busy: Watts::ZERO,
         proxy: Watts(2.0),
+        unsaid_proxy: true,
         electricity: Electricity { price_per_kwh: Tariff::ByHour(prices), ..Default::default() },
     }
 }

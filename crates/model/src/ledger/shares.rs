@@ -5,35 +5,40 @@ use std::time::Duration;
 
 use crate::time::Mono;
 
-/// Parts from 0 to 1, each from a moment on; all of it before the first.
-#[derive(Debug, Clone, Default)]
+/// Parts from 0 to 1, each from a moment on.
+#[derive(Debug, Clone)]
 pub(super) struct Shares {
+    /// Before the first turn.
+    first: f64,
     /// Oldest first.
     turns: VecDeque<(Mono, f64)>,
 }
 
 impl Shares {
-    /// From `now` on it is this part.
-    pub(super) fn turn(&mut self, now: Mono, share: f64) {
-        let share = share.clamp(0.0, 1.0);
-        if share.to_bits() != self.now().to_bits() {
-            self.turns.push_back((now, share));
+    pub(super) fn new(first: f64) -> Self {
+        Self { first, turns: VecDeque::new() }
+    }
+
+    /// From `now` on it is this part. Is that another one than before?
+    pub(super) fn turn(&mut self, now: Mono, part: f64) -> bool {
+        let turns = part.to_bits() != self.now().to_bits();
+        if turns {
+            self.turns.push_back((now, part));
         }
+        turns
     }
 
     /// The part that it is now.
     pub(super) fn now(&self) -> f64 {
-        self.turns.back().map_or(1.0, |it| it.1)
+        self.turns.back().map_or(self.first, |it| it.1)
     }
 
     /// The part of the time between two moments.
     pub(super) fn between(&self, from: Mono, to: Mono) -> Duration {
-        let first = self.turns.front().map_or(Mono::NEVER, |it| it.0);
-        let before = first.min(to).since(from);
-        let ends = self.turns.iter().skip(1).map(|next| next.0).chain([Mono::NEVER]);
-        let after = self.turns.iter().zip(ends);
-        let after = after.map(|(it, end)| end.min(to).since(it.0.max(from)).mul_f64(it.1));
-        before + after.sum::<Duration>()
+        let ends = self.turns.iter().map(|it| it.0).chain([Mono::NEVER]);
+        let parts = [(Mono::ZERO, self.first)].into_iter().chain(self.turns.iter().copied());
+        let each = parts.zip(ends);
+        each.map(|((begins, part), end)| end.min(to).since(begins.max(from)).mul_f64(part)).sum()
     }
 
     /// The mean part between two moments.
@@ -44,8 +49,8 @@ impl Shares {
 
     /// Nobody asks for time before `moment` any more.
     pub(super) fn forget_before(&mut self, moment: Mono) {
-        while self.turns.get(1).is_some_and(|next| next.0 <= moment) {
-            self.turns.pop_front();
+        while let Some((_, part)) = self.turns.pop_front_if(|it| it.0 <= moment) {
+            self.first = part;
         }
     }
 }

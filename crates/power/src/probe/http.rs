@@ -7,6 +7,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use super::OWN_MARK;
+
 /// No status line is longer.
 const LINE_LIMIT: usize = 1024;
 
@@ -150,7 +152,8 @@ pub(super) async fn ask(
     let HttpUrl { authority, path, .. } = url;
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: nightwatt-probe\r\n\
-         Accept: */*\r\nConnection: close\r\n\r\n"
+         Via: 1.1 nightwatt ({})\r\nAccept: */*\r\nConnection: close\r\n\r\n",
+        OWN_MARK.as_str()
     );
     stream.write_all(request.as_bytes()).await?;
     let mut bytes = Vec::new();

@@ -210,7 +210,7 @@ fn mistakes_are_reported_where_they_are() {
         ("[[site]]\n[site.power.process]\ncommand = []\n", 3, "the command is empty"),
         (&format!("{power}stop_signal = \"STOP\"\n"), 4, "`STOP` is no signal to stop with"),
         (&format!("{power}stop_timeout = \"5 parsecs\"\n"), 4, "not a duration"),
-        (&format!("{power}stop_timeout = 5\n"), 4, "invalid type"),
+        (&format!("{power}stop_timeout = 5\n"), 4, "`5` has no unit"),
         (
             &format!("{power}[site.power.command]\nwake = \"a\"\nsleep = \"b\"\n"),
             2,

@@ -22,8 +22,9 @@ impl<P: SleepPolicy> PowerManager<P> {
     }
 
     /// From now on so much of the proxy is on the bill, from 0 to 1; others have the rest on theirs.
-    pub fn share_proxy(&mut self, now: Now, share: f64) {
-        self.ledger.share_proxy(now.mono, share);
+    /// Is that another part than before?
+    pub fn share_proxy(&mut self, now: Now, part: f64) -> bool {
+        self.ledger.share_proxy(now.mono, part)
     }
 
     /// Which part of the proxy is on the bill now.
