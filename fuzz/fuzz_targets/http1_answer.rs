@@ -4,11 +4,11 @@
 
 #![no_main]
 
-use std::cell::Cell;
 use std::convert::Infallible;
 use std::io;
 use std::pin::{Pin, pin};
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -52,8 +52,8 @@ struct Answered {
 
 /// Nothing, if it is none.
 fn answered(method: &Method, bytes: &[u8], cut: usize) -> Option<Answered> {
-    let read = Rc::new(Cell::new(0));
-    let server = Server { rest: bytes.to_vec(), cut, read: Rc::clone(&read) };
+    let read = Arc::new(AtomicUsize::new(0));
+    let server = Server { rest: bytes.to_vec(), cut, read: Arc::clone(&read) };
     let request = Request::builder().method(method).uri("/").header("host", "a");
     let body = Empty::<Bytes>::new().map_err(|never: Infallible| match never {});
     let asking = async {
@@ -67,9 +67,11 @@ fn answered(method: &Method, bytes: &[u8], cut: usize) -> Option<Answered> {
     };
     // The server never keeps anybody waiting.
     match pin!(asking).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(done) => {
-            done.map(|(said, is_back)| Answered { said, is_back, read: read.get() })
-        }
+        Poll::Ready(done) => done.map(|(said, is_back)| Answered {
+            said,
+            is_back,
+            read: read.load(Ordering::Relaxed),
+        }),
         Poll::Pending => unreachable!("nothing to wait for"),
     }
 }
@@ -78,7 +80,7 @@ fn answered(method: &Method, bytes: &[u8], cut: usize) -> Option<Answered> {
 struct Server {
     rest: Vec<u8>,
     cut: usize,
-    read: Rc<Cell<usize>>,
+    read: Arc<AtomicUsize>,
 }
 
 impl AsyncRead for Server {
@@ -90,7 +92,7 @@ impl AsyncRead for Server {
         let part = self.cut.min(buffer.remaining()).min(self.rest.len());
         let part: Vec<u8> = self.rest.drain(..part).collect();
         buffer.put_slice(&part);
-        self.read.set(self.read.get() + part.len());
+        self.read.fetch_add(part.len(), Ordering::Relaxed);
         Poll::Ready(Ok(()))
     }
 }
