@@ -85,7 +85,7 @@ fn a_request_that_comes_back_to_the_proxy_goes_round_no_further() {
         // one for something.
         let other = format!("{}-1)", &via[..via.rfind('-').unwrap()]);
         assert_eq!(stage.ask(get("/b").field("Via", &other)).await.status, 200);
-        let other = get("/b").field("Via", "1.1 nightwatt (1), 1.1 nightwatt");
+        let other = get("/c").field("Via", "1.1 nightwatt (1), 1.1 nightwatt");
         assert_eq!(stage.ask(other).await.status, 200);
         assert_eq!(stage.origin.seen().len(), 3);
     });

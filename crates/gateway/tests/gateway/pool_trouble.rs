@@ -41,8 +41,9 @@ fn a_server_that_answers_rubbish_is_out_and_another_answers() {
     four().play(async |stage| {
         stage.at(6).await;
         stage.members[0].origin.script(|_| raw("SSH-2.0-OpenSSH_9.2p1\r\n\r\n"));
+        // The only one that is on is tried once more while the next one starts.
         assert_eq!(stage.ask(get("/1")).await.status, 200);
-        assert_eq!(stage.members[0].origin.seen().len(), 1);
+        assert!((1..=2).contains(&stage.members[0].origin.seen().len()));
         assert_eq!(stage.members[1].origin.seen().len(), 1);
     });
 }
