@@ -38,8 +38,7 @@ impl Site {
         } else {
             (None, None)
         };
-        let supervisor = Arc::clone(&self.supervisor);
-        let settings = settings(site, &scenario);
+        let (supervisor, settings) = (Arc::clone(&self.supervisor), settings(site, &scenario));
         let (policy, learns) = self.next_policy(site, common);
         let retuning =
             Retuning { supervisor: Arc::clone(&supervisor), settings, policy, learns, hands };

@@ -3,6 +3,7 @@
 use nightwatt_gateway::Config;
 use nightwatt_gateway::journal::WakeCause;
 use nightwatt_model::policy::lifecycle::Change;
+use nightwatt_model::time::Mono;
 use nightwatt_traffic::clf;
 use nightwatt_traffic::record::Line;
 
@@ -72,16 +73,16 @@ fn a_proxy_of_several_sites_is_paid_for_once() {
         stage.start();
         stage.looked().await;
         // What was on the bill stays there; the gap is shared as the time before it.
-        let gap = (stage.clock.now().mono.0 - secs(600)).as_secs_f64() * 2.5;
+        let gap = stage.clock.now().mono.since(Mono::from_secs(600)).as_secs_f64() * 2.5;
         let gaps: Vec<f64> = proxies(stage).iter().zip(&now).map(|(it, was)| it - was).collect();
         assert!(gaps.iter().all(|it| near(*it, gap)), "{gaps:?} J, not {gap} each");
         // Who is away is not charged for that time.
         let shop = stage.config.site[1].clone();
         stage.reload(|config| drop(config.site.remove(1))).await.unwrap();
-        let (before, left) = (proxies(stage)[0], stage.clock.now().mono.0);
-        stage.at(left.as_secs() + 100).await;
+        let (before, left) = (proxies(stage)[0], stage.clock.now().mono);
+        stage.at(left.0.as_secs() + 100).await;
         stage.reload(move |config| config.site.push(shop)).await.unwrap();
-        let away = (stage.clock.now().mono.0 - left).as_secs_f64() * 5.0;
+        let away = stage.clock.now().mono.since(left).as_secs_f64() * 5.0;
         let back = proxies(stage);
         assert!(near(back[0], before + away), "{back:?}");
         assert!(near(back[1], now[1] + gap), "{back:?}");
