@@ -272,17 +272,17 @@ mod tests {
     #[test]
     fn more_than_a_machine_can_send_ends_with_its_time_and_what_it_can_send_is_sent() {
         let stop = Stop::new().unwrap();
-        let sent = Cell::new(0);
+        let count = Cell::new(0);
         let send = |many| {
-            sent.set(sent.get() + many);
+            count.set(count.get() + many);
             Ok(many)
         };
         // It would take an hour, however many are due at once.
         let one = |_| send(1);
         asker(&stop).evenly(1e9, 3_600_000_000_000, Duration::from_millis(20), one).unwrap();
-        assert!(sent.get() < 3_600_000_000_000 / 1000, "{}", sent.get());
-        sent.set(0);
+        assert!(count.get() < 3_600_000_000_000 / 1000, "{}", count.get());
+        count.set(0);
         asker(&stop).evenly(1e9, 1000, Duration::MAX, send).unwrap();
-        assert_eq!(sent.get(), 1000);
+        assert_eq!(count.get(), 1000);
     }
 }
