@@ -272,7 +272,8 @@ impl StartError {
             Self::Meter { .. } => {
                 Some("the system gives no more threads or descriptors: raise their limits")
             }
-            Self::Listen { .. } | Self::Power { .. } | Self::Pool { .. } => None,
+            Self::Power { source, .. } => Some(source.hint()),
+            Self::Listen { .. } | Self::Pool { .. } => None,
         }
     }
 }

@@ -51,6 +51,8 @@ const OF_PROXIES: [HeaderName; 9] = [
 #[derive(Debug, Clone)]
 pub(crate) struct Mark {
     own: String,
+    /// On the proxy's own probes.
+    probes: String,
     /// For a request by HTTP/1.1, and for one by HTTP/2.
     via: [HeaderValue; 2],
 }
@@ -64,17 +66,16 @@ impl Mark {
             HeaderValue::from_str(&format!("{version} nightwatt {own}"))
                 .unwrap_or_else(|_| HeaderValue::from_static("1.1 nightwatt"))
         });
-        Self { own, via }
+        Self { own, probes: format!("({})", OWN_MARK.as_str()), via }
     }
 
     /// Did this very process ask this site for it before, or is it a probe of its own?
     pub(crate) fn is_on(&self, headers: &HeaderMap) -> bool {
         let is_in = |via: &[u8], mark: &str| memchr::memmem::find(via, mark.as_bytes()).is_some();
-        let probes = format!("({})", OWN_MARK.as_str());
         headers
             .get_all(VIA)
             .iter()
-            .any(|via| is_in(via.as_bytes(), &self.own) || is_in(via.as_bytes(), &probes))
+            .any(|via| is_in(via.as_bytes(), &self.own) || is_in(via.as_bytes(), &self.probes))
     }
 }
 

@@ -78,7 +78,6 @@ impl ReloadError {
                  connection is lost"
             }
             Self::Shadow => "stop it and start it anew: in shadow mode no server sleeps meanwhile",
-            Self::Start(StartError::Power { source, .. }) => source.hint(),
             Self::Start(error) => error.hint().unwrap_or("nothing was changed"),
         }
     }

@@ -33,11 +33,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitStatus, Failure> {
     let files = Gateway::look_over(&config, &Clock::real());
     // Who may not read a certificate may look at a configuration all the same: it says so below.
     if let Some(error) = files.iter().find(|error| !error.is_of_this_user()) {
-        let hint = match error {
-            StartError::Power { source, .. } => Some(source.hint()),
-            _ => error.hint(),
-        };
-        return Err(Failure::usage(error).maybe_hint(hint));
+        return Err(Failure::usage(error).maybe_hint(error.hint()));
     }
     if args.json {
         let sites: Vec<Value> = config.site.iter().map(|site| as_json(&config, site)).collect();

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use nightwatt_clock::Clock;
 use nightwatt_gateway::status::{ShadowStatus, SiteStatus, Status};
-use nightwatt_gateway::{Config, Gateway, Inherited, Options, Predecessor, Running, StartError};
+use nightwatt_gateway::{Config, Gateway, Inherited, Options, Predecessor, Running};
 use serde_json::{Value, json};
 
 use self::process::Process;
@@ -44,13 +44,7 @@ async fn serve(
     let (predecessor, inherited) = predecessor(args, &config, inherited)?;
     let options = Options { observe: args.observe, ..Options::default() };
     let running = Gateway::start_from(config, clock.clone(), options, inherited, predecessor);
-    let running = running.map_err(|error| {
-        let hint = match &error {
-            StartError::Power { source, .. } => Some(source.hint()),
-            _ => error.hint(),
-        };
-        Failure::failed(&error).maybe_hint(hint)
-    })?;
+    let running = running.map_err(|error| Failure::failed(&error).maybe_hint(error.hint()))?;
     introduction.say(&Addresses::of(&running), args.json)?;
     Process { args, running, clock, manager, signals }.run().await
 }
