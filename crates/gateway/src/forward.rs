@@ -140,13 +140,13 @@ impl Watcher for Arc<Exchange> {
 }
 
 /// Gives a connection back when the answer has passed whole, and the request before it.
-struct Lent {
+struct GivesBack {
     origin: Arc<OriginPool>,
     loan: Option<Loan>,
     sending: Arc<Sending>,
 }
 
-impl Watcher for Lent {
+impl Watcher for GivesBack {
     fn passes(&mut self, _: &Bytes) {}
 
     fn ended(&mut self) {
@@ -280,8 +280,8 @@ impl Forwarding<'_> {
                 body.ahead(move || exchange.server_is_done(&sending))
             });
             self.invalidate((response.status(), response.headers()), ticket.as_ref()).await;
-            let lent = Lent { origin, loan: Some(loan), sending };
-            return Ok(self.answer(response, times, (validating, ticket), lent, exchange));
+            let gives_back = GivesBack { origin, loan: Some(loan), sending };
+            return Ok(self.answer(response, times, (validating, ticket), gives_back, exchange));
         }
     }
 
@@ -366,7 +366,7 @@ impl Forwarding<'_> {
         mut response: Response<Answer>,
         times: Times,
         (validating, ticket): (bool, Option<Ticket>),
-        lent: Lent,
+        gives_back: GivesBack,
         exchange: Arc<Exchange>,
     ) -> Response<Answer> {
         if response.headers().contains_key(TRANSFER_ENCODING) {
@@ -381,7 +381,7 @@ impl Forwarding<'_> {
         {
             let confirmed = self.confirmed_answer(found, response.headers(), times, (why, ticket));
             // A 304 has no body: the exchange is over, and the connection free.
-            drop(response.into_body().watched(Box::new(lent)).watched(Box::new(exchange)));
+            drop(response.into_body().watched(Box::new(gives_back)).watched(Box::new(exchange)));
             return confirmed;
         }
         if server_failed(status)
@@ -400,7 +400,7 @@ impl Forwarding<'_> {
             if let Some(keeping) = keeping {
                 body = body.watched(Box::new(keeping));
             }
-            body.watched(Box::new(lent)).watched(Box::new(exchange))
+            body.watched(Box::new(gives_back)).watched(Box::new(exchange))
         })
     }
 

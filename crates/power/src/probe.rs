@@ -14,7 +14,8 @@
 //! timeout = "1s"                                # of each attempt; tcp has one too
 //! ```
 //!
-//! A web server that says 502, 503 or 504 is a gateway whose own origin is not there yet.
+//! A web server that says 502, 503 or 504 is a gateway whose own origin is not there yet. Whoever answers
+//! otherwise is awake, be it by another protocol, unless `expect` or `contains` ask for more.
 
 mod http;
 
@@ -304,10 +305,12 @@ impl Http {
             .await
     }
 
-    /// Who answers a handshake, if only to refuse it, is awake; unless more is asked of it.
+    /// Who answers, if only to refuse a handshake or by another protocol, is awake; unless more is asked of
+    /// it. Requests then find out what is wrong, and say it.
     fn judge_failure(&self, error: &io::Error) -> Verdict {
-        let refused = error.get_ref().and_then(|it| it.downcast_ref::<rustls::Error>());
-        let up = refused.is_some() && self.expect.is_none() && self.contains.is_none();
+        let answered =
+            error.get_ref().is_some_and(|it| it.is::<rustls::Error>() || it.is::<http::NoHttp>());
+        let up = answered && self.expect.is_none() && self.contains.is_none();
         Verdict { up, reason: format!("{}: {error}", self.url) }
     }
 

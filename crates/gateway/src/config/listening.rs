@@ -21,6 +21,13 @@ struct Listener {
     what: String,
 }
 
+impl Listener {
+    /// Does what goes to one of these come here?
+    fn is_reached_at(&self, addresses: &[SocketAddr]) -> bool {
+        addresses.iter().any(|at| own::reaches(self.address, *at, |ip| ip.is_loopback()))
+    }
+}
+
 /// Every address of a configuration.
 fn listeners(config: &Config) -> Vec<Listener> {
     let http = config.listen.iter().enumerate().map(|(at, address)| Listener {
@@ -75,13 +82,14 @@ pub(super) fn check(config: &Config) -> Result<(), Clash> {
             }
         }
     }
+    services_lead_elsewhere(config, &all)?;
+    sites_lead_elsewhere(config, &all)
+}
+
+fn services_lead_elsewhere(config: &Config, all: &[Listener]) -> Result<(), Clash> {
     for (index, tcp) in config.tcp.iter().enumerate() {
         let origins = origins(config, tcp);
-        let leads_back = |it: &&Listener| {
-            it.is_tcp
-                && origins.iter().any(|at| own::reaches(it.address, *at, |ip| ip.is_loopback()))
-        };
-        if let Some(own) = all.iter().find(leads_back) {
+        if let Some(own) = all.iter().find(|it| it.is_tcp && it.is_reached_at(&origins)) {
             let message = format!(
                 "`origin` is where nightwatt itself listens, for {}: its connections would come back for \
                  ever. Write where the service listens; on this machine that is another port",
@@ -90,6 +98,10 @@ pub(super) fn check(config: &Config) -> Result<(), Clash> {
             return Err(([format!("tcp.{index}.origin"), own.key.clone()], message));
         }
     }
+    Ok(())
+}
+
+fn sites_lead_elsewhere(config: &Config, all: &[Listener]) -> Result<(), Clash> {
     for (index, site) in config.site.iter().enumerate() {
         let servers = site.server.iter().enumerate();
         let servers =
@@ -102,11 +114,7 @@ pub(super) fn check(config: &Config) -> Result<(), Clash> {
                 continue;
             };
             let at = addresses(host, port);
-            let leads_back = |it: &&Listener| {
-                it.is_site
-                    && at.iter().any(|at| own::reaches(it.address, *at, |ip| ip.is_loopback()))
-            };
-            if let Some(own) = all.iter().find(leads_back) {
+            if let Some(own) = all.iter().find(|it| it.is_site && it.is_reached_at(&at)) {
                 let message = format!(
                     "`origin` is where nightwatt itself listens, for {}: what it asks there would come back \
                      for ever. Write where the server listens; on this machine that is another port",

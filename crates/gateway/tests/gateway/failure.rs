@@ -31,7 +31,7 @@ fn a_server_that_never_wakes_is_tried_less_and_less_often() {
         }
         let page = stage.ask(get("/").by_browser()).await;
         assert_eq!(page.field("content-type"), Some("text/html; charset=utf-8"));
-        assert!(page.text().contains("data-state=\"failed\""), "{}", page.text());
+        assert!(page.text().contains("<main data-state=\"failed\""), "{}", page.text());
         assert!(page.text().contains("tried again in 1 min"), "{}", page.text());
         assert_eq!(stage.commands(), (3, 0), "no attempt before the pause is over");
         assert_eq!(stage.status().failures, 1);
@@ -220,6 +220,18 @@ fn a_probe_by_http_waits_until_the_application_is_there() {
         });
         assert_eq!(stage.ask(post("/a", "x")).await.how(), (200, "held"));
         assert_eq!((stage.now(), stage.origin.seen().len()), (Mono::from_secs(8), 1));
+    });
+}
+
+#[test]
+fn one_that_speaks_another_protocol_is_awake_and_what_is_wrong_is_said() {
+    asleep().probed_by_http().play(async |stage| {
+        let ssh = "SSH-2.0-OpenSSH_9.2p1\r\n\r\n";
+        stage.origin.probed(move |_| raw(ssh));
+        stage.origin.script(move |_| raw(ssh));
+        let got = stage.ask(get("/a")).await;
+        assert_eq!((got.status, &*stage.state()), (502, "awake"));
+        assert!(got.text().contains("not well-formed"), "{}", got.text());
     });
 }
 

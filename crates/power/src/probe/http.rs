@@ -167,19 +167,18 @@ pub(super) async fn ask(
     }
     match parse_status_line(&bytes) {
         Some(status) => Ok(Answer { status, contains: contains(&bytes, text) }),
-        None => Err(no_http(&bytes)),
+        // A forwarder of ports accepts and closes while there is nobody behind it.
+        None if bytes.is_empty() => {
+            Err(io::Error::other("it closed the connection without an answer"))
+        }
+        None => Err(io::Error::other(NoHttp(bytes[..bytes.len().min(40)].to_vec()))),
     }
 }
 
-fn no_http(bytes: &[u8]) -> io::Error {
-    let start = String::from_utf8_lossy(&bytes[..bytes.len().min(40)]).into_owned();
-    let what = if bytes.is_empty() {
-        "it closed the connection without an answer".to_owned()
-    } else {
-        format!("its answer is not HTTP/1: {start:?}")
-    };
-    io::Error::new(io::ErrorKind::InvalidData, what)
-}
+/// How an answer begins that is none of HTTP/1.
+#[derive(Debug, thiserror::Error)]
+#[error("its answer is not HTTP/1: {:?}", String::from_utf8_lossy(.0))]
+pub(super) struct NoHttp(Vec<u8>);
 
 fn parse_status_line(bytes: &[u8]) -> Option<u16> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;

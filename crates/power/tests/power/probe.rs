@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use nightwatt_model::time::Mono;
 use nightwatt_power::Context;
-use nightwatt_power::probe::{Config, Probe, Verdict};
+use nightwatt_power::probe::{Config, Http, OWN_MARK, Probe, Verdict};
 use nightwatt_power::simulated::{self, Simulated};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -100,7 +100,8 @@ fn a_gateway_error_is_down_and_any_other_page_is_up() {
             asked[0],
             format!(
                 "GET /health?now HTTP/1.1\r\nHost: {address}\r\nUser-Agent: nightwatt-probe\r\n\
-                 Accept: */*\r\nConnection: close\r\n\r\n"
+                 Via: 1.1 nightwatt ({})\r\nAccept: */*\r\nConnection: close\r\n\r\n",
+                OWN_MARK.as_str()
             )
         );
     });
@@ -158,22 +159,29 @@ fn a_text_that_the_page_must_contain_can_be_named() {
 }
 
 #[test]
-fn garbage_and_a_closed_connection_are_down() {
+fn who_answers_by_another_protocol_is_up_unless_more_is_asked_of_it() {
     let rig = Rig::new();
     rig.run(async {
-        let (address, serve) =
-            listen([&b"SSH-2.0-OpenSSH_9.2p1\r\n"[..], b"", &[0xff; 5000]]).await;
-        let probe = Probe::new(http(&address, "/", PATIENCE), rig.clock.clone());
+        let garbage = [&b"SSH-2.0-OpenSSH_9.2p1\r\n"[..], b"", &[0xff; 5000]];
+        let (address, serve) = listen::<9>([garbage; 3].concat().try_into().unwrap()).await;
+        let Config::Http(plain) = http(&address, "/", PATIENCE) else { unreachable!() };
+        let expects = Http { expect: Some(vec!["100-599".parse().unwrap()]), ..plain.clone() };
+        let contains = Http { contains: Some("SSH".to_owned()), ..plain.clone() };
         let server = server(&rig.context());
         let ask = async {
             let mut verdicts = Vec::new();
-            for _ in 0..3 {
-                verdicts.push(probe.attempt(&server).await);
+            for page in [plain, expects, contains] {
+                let probe = Probe::new(Config::Http(page), rig.clock.clone());
+                for _ in 0..3 {
+                    verdicts.push(probe.attempt(&server).await);
+                }
             }
             verdicts
         };
         let (_, verdicts) = tokio::join!(serve, ask);
-        assert!(verdicts.iter().all(|verdict| !verdict.up));
+        let up: Vec<_> = verdicts.iter().map(|verdict| verdict.up).collect();
+        // A forwarder of ports, behind which there is nobody yet, closes without a word.
+        assert_eq!(up, [true, false, true, false, false, false, false, false, false]);
         assert_eq!(
             verdicts[0].reason,
             format!(r#"http://{address}/: its answer is not HTTP/1: "SSH-2.0-OpenSSH_9.2p1\r\n""#)
