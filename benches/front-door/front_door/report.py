@@ -36,9 +36,19 @@ def ratios(row, peer, key="requests_per_cpu_s"):
     return [ours / theirs for ours, theirs in pairs]
 
 
+def shown(rows):
+    """The servers of a table, and how each is called there: those of every run, and earlier nightwatts."""
+    found = {name for row in rows for one in row["rounds"] for name in one}
+    return ALL | {name: name for name in sorted(found - set(ALL))}
+
+
+def goal_for(row, peer):
+    return row["goals"].get("before" if peer.startswith("before-") else peer)
+
+
 def reached(row, peer):
     """Is the goal for this peer reached, by the median? Nothing where there is none."""
-    goal, found = row["goals"].get(peer), ratios(row, peer)
+    goal, found = goal_for(row, peer), ratios(row, peer)
     if goal is None or not found:
         return None
     return median(found) <= goal if peer == "floor" else median(found) >= goal
@@ -49,7 +59,7 @@ def verdict(row, peer):
     if not found:
         return "-"
     text = spread(found)
-    goal = row["goals"].get(peer)
+    goal = goal_for(row, peer)
     if goal is None:
         return text
     sign = "<=" if peer == "floor" else ">="
@@ -68,28 +78,33 @@ def table(header, rows):
 
 
 def speed_table(rows):
-    header = ["requests per CPU second, in thousands", *ALL.values(), "nightwatt / nginx"]
+    names = shown(rows)
+    before = [name for name in names if name not in ALL]
+    header = ["requests per CPU second, in thousands", *names.values(), "nightwatt / nginx"]
     header += ["/ nginx at its best", "/ Varnish", "/ varnishd alone", "CPU / floor"]
+    header += [f"/ {name}" for name in before]
     lines = []
     for row in rows:
         line = [row["row"]]
-        for server in ALL:
+        for server in names:
             found = [figure / 1e3 for figure in figures(row, server, "requests_per_cpu_s")]
             line.append(spread(found, "{:.1f}") if found else "-")
         alone = ratios(row, "varnish", "requests_per_cpu_s_without_helper")
         line += [verdict(row, peer) for peer in ("nginx", "nginx-best", "varnish")]
         line += [spread(alone) if alone else "-", verdict(row, "floor")]
+        line += [verdict(row, name) for name in before]
         lines.append(line)
     return table(header, lines)
 
 
 def rate_table(rows):
     header = ["requests/s in thousands, at what share of its core; CPU us a request (user + system)"]
-    header += ALL.values()
+    names = shown(rows)
+    header += names.values()
     lines = []
     for row in rows:
         line = [row["row"]]
-        for server in ALL:
+        for server in names:
             did = [one[server] for one in row["rounds"] if server in one]
             if not did:
                 line.append("-")

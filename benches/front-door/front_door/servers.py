@@ -186,11 +186,33 @@ class Nightwatt(Server):
         (self.folder / "nightwatt.toml").write_text(text)
         return text
 
+    def binary(self):
+        return self.ground.nightwatt
+
     def arguments(self):
-        return [self.ground.nightwatt, "serve", "-c", self.folder / "nightwatt.toml"]
+        return [self.binary(), "serve", "-c", self.folder / "nightwatt.toml"]
 
     def version(self):
-        return output_of([self.ground.nightwatt, "--version"])
+        return output_of([self.binary(), "--version"])
+
+
+class EarlierNightwatt(Nightwatt):
+    """Another binary, of a commit before; without TLS, which it may not know."""
+
+    speaks_tls = False
+    speed_only = True
+
+    def __init__(self, ground, file):
+        self.file = file.resolve()
+        self.name = f"before-{file.name}"
+        super().__init__(ground)
+
+    def binary(self):
+        return self.file
+
+    def fill(self, text, **more):
+        before, _, tls = text.partition("[tls]")
+        return super().fill(before + tls[tls.index("[scenario]") :], **more)
 
 
 class Nginx(Server):
