@@ -47,7 +47,7 @@ const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 const INDEX: &str = "nightwatt\n\n/              the dashboard, in a browser\n/api/v1/status  what it shows, as \
                      `nightwatt status --json`\n/metrics       for Prometheus\n/healthz       the service as a \
                      whole: 200, also while servers sleep; 503 if one does not wake\n\
-                     /healthz/NAME  one site\n";
+                     /healthz/NAME  one site or machine\n";
 
 /// Answers until the task is aborted; connections end with it.
 pub(crate) fn serve(live: &Live, guard: Arc<Guard>, listener: TcpListener) -> JoinHandle<()> {
@@ -148,11 +148,9 @@ fn answer(
         }
         _ => {
             let name = path.strip_prefix("/healthz/");
-            let site = name.and_then(|name| gateway.sites.iter().find(|it| *it.name == *name));
-            let Some(site) = site else {
+            let Some(health) = name.and_then(|name| gateway.health_of(name)) else {
                 return told(StatusCode::NOT_FOUND, PLAIN, format!("Nothing here.\n\n{INDEX}"));
             };
-            let health = site.health(gateway.observe);
             health_answer(headers, &health, format!("{}\n", health.text), health.retry_after())
         }
     }

@@ -7,12 +7,14 @@ use nightwatt_model::policy::lifecycle::Phase;
 use serde::Serialize;
 
 use crate::gateway::Gateway;
+use crate::machine::Machine;
 use crate::site::Site;
 
-/// How one site is.
+/// How one site or machine is.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Health {
-    site: String,
+    #[serde(flatten)]
+    of: Of,
     state: &'static str,
     pub(crate) healthy: bool,
     /// The verdict in words.
@@ -21,23 +23,49 @@ pub(crate) struct Health {
     retry_after_s: u64,
 }
 
+/// What is told of, by name; JSON has the name under its kind.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Of {
+    Site(String),
+    Machine(String),
+}
+
+impl Of {
+    fn name(&self) -> &str {
+        let (Self::Site(name) | Self::Machine(name)) = self;
+        name
+    }
+
+    /// What wakes or does not.
+    const fn sleeper(&self) -> &'static str {
+        match self {
+            Self::Site(_) => "server",
+            Self::Machine(_) => "machine",
+        }
+    }
+}
+
 impl Health {
-    /// Of a site whose server is in `phase`, and blocked for that long if it failed. In shadow mode
-    /// nobody wakes a server that is away.
-    fn of(site: &str, phase: Phase, blocked_for: Duration, observe: bool) -> Self {
+    /// Of a machine in `phase`, or of a site whose server is; blocked for that long if it failed. In shadow
+    /// mode nobody wakes a server that is away.
+    fn of(of: Of, phase: Phase, blocked_for: Duration, observe: bool) -> Self {
         let state = phase.as_str();
         let name = state.replace('-', " ");
+        let sleeper = of.sleeper();
         let (healthy, text) = match phase {
             Phase::Failed => {
-                (false, "failed: the server does not wake. It will be tried again.".to_owned())
+                (false, format!("failed: the {sleeper} does not wake. It will be tried again."))
             }
             Phase::Awake => (true, "awake, healthy".to_owned()),
-            Phase::Unknown => (true, "healthy: just started, the server is being looked at".into()),
+            Phase::Unknown => {
+                (true, format!("healthy: just started, the {sleeper} is being looked at"))
+            }
             _ if observe => (false, format!("{name}: shadow mode (--observe) wakes nothing")),
             _ => (true, format!("{name}, healthy: wakes on demand")),
         };
         let retry_after_s = blocked_for.as_secs() + u64::from(blocked_for.subsec_nanos() > 0);
-        Self { site: site.to_owned(), state, healthy, text, retry_after_s }
+        Self { of, state, healthy, text, retry_after_s }
     }
 
     /// How long to wait before it is worth asking again: if it is not healthy.
@@ -50,7 +78,17 @@ impl Site {
     /// How this site is.
     pub(crate) fn health(&self, observe: bool) -> Health {
         let server = self.supervisor.status();
-        Health::of(&self.name, server.phase, server.blocked_for, observe)
+        let of = Of::Site(self.name.to_string());
+        Health::of(of, server.phase, server.blocked_for, observe)
+    }
+}
+
+impl Machine {
+    /// How this machine is. (In shadow mode there is none.)
+    fn health(&self) -> Health {
+        let machine = self.supervisor.status();
+        let of = Of::Machine(self.name.to_string());
+        Health::of(of, machine.phase, machine.blocked_for, false)
     }
 }
 
@@ -59,43 +97,57 @@ impl Site {
 pub(crate) struct Overview {
     pub(crate) healthy: bool,
     sites: Vec<Health>,
+    /// Services that are passed through may stand on a machine alone: it fails without any site.
+    machines: Vec<Health>,
 }
 
 impl Gateway {
-    /// How all sites are.
+    /// How all sites and machines are.
     pub(crate) fn health(&self) -> Overview {
         let sites = self.sites.iter().map(|site| site.health(self.observe));
-        Overview::of(sites.collect())
+        let machines = self.machines.iter().map(|machine| machine.health());
+        Overview::of(sites.collect(), machines.collect())
+    }
+
+    /// How the site of this name is, or else the machine.
+    pub(crate) fn health_of(&self, name: &str) -> Option<Health> {
+        let site = self.site_named(name).map(|(_, site)| site.health(self.observe));
+        site.or_else(|| {
+            let machine = self.machines.iter().find(|it| *it.name == *name)?;
+            Some(machine.health())
+        })
     }
 }
 
 impl Overview {
-    fn of(sites: Vec<Health>) -> Self {
-        Self { healthy: sites.iter().all(|site| site.healthy), sites }
+    fn of(sites: Vec<Health>, machines: Vec<Health>) -> Self {
+        let healthy = sites.iter().chain(&machines).all(|it| it.healthy);
+        Self { healthy, sites, machines }
     }
 
-    /// A line for the whole, then one for each site.
+    fn all(&self) -> impl Iterator<Item = &Health> {
+        self.sites.iter().chain(&self.machines)
+    }
+
+    /// A line for the whole, then one for each site and each machine.
     pub(crate) fn text(&self) -> String {
-        let names = |state: bool| {
-            let some = self.sites.iter().filter(|site| site.healthy == state);
-            some.map(|site| site.site.as_str()).collect::<Vec<_>>().join(", ")
-        };
-        let all_asleep = self.sites.iter().all(|site| site.state == Phase::Asleep.as_str());
+        let ill: Vec<&str> = self.all().filter(|it| !it.healthy).map(|it| it.of.name()).collect();
+        let all_asleep = self.all().all(|it| it.state == Phase::Asleep.as_str());
         let mut text = match (self.healthy, all_asleep) {
             (true, true) => "asleep, healthy\n".to_owned(),
             (true, false) => "healthy\n".to_owned(),
-            (false, _) => format!("not healthy: {}\n", names(false)),
+            (false, _) => format!("not healthy: {}\n", ill.join(", ")),
         };
-        for site in &self.sites {
+        for it in self.all() {
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "{}: {}", site.site, site.text);
+            let _ = writeln!(text, "{}: {}", it.of.name(), it.text);
         }
         text
     }
 
     /// As for one site: until all may be well.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
-        self.sites.iter().filter_map(Health::retry_after).max()
+        self.all().filter_map(Health::retry_after).max()
     }
 }
 
@@ -104,7 +156,15 @@ mod tests {
     use super::*;
 
     fn site(name: &str, phase: Phase) -> Health {
-        Health::of(name, phase, Duration::ZERO, false)
+        Health::of(Of::Site(name.to_owned()), phase, Duration::ZERO, false)
+    }
+
+    fn machine(name: &str, phase: Phase) -> Health {
+        Health::of(Of::Machine(name.to_owned()), phase, Duration::from_secs(30), false)
+    }
+
+    fn of_sites(sites: Vec<Health>) -> Overview {
+        Overview::of(sites, Vec::new())
     }
 
     #[test]
@@ -117,7 +177,7 @@ mod tests {
     #[test]
     fn in_shadow_mode_a_server_that_is_away_is_ill_since_nobody_wakes_it() {
         for phase in Phase::ALL {
-            let health = Health::of("blog", phase, Duration::ZERO, true);
+            let health = Health::of(Of::Site("blog".to_owned()), phase, Duration::ZERO, true);
             let well = matches!(phase, Phase::Awake | Phase::Unknown);
             assert_eq!((health.healthy, health.text.contains("wakes on demand")), (well, false));
         }
@@ -125,19 +185,41 @@ mod tests {
 
     #[test]
     fn the_whole_is_as_well_as_its_worst_site() {
-        let asleep = Overview::of(vec![site("blog", Phase::Asleep), site("shop", Phase::Asleep)]);
+        let asleep = of_sites(vec![site("blog", Phase::Asleep), site("shop", Phase::Asleep)]);
         assert!(asleep.healthy);
         assert_eq!(
             asleep.text(),
             "asleep, healthy\nblog: asleep, healthy: wakes on demand\n\
              shop: asleep, healthy: wakes on demand\n"
         );
-        let mixed = Overview::of(vec![site("blog", Phase::Asleep), site("shop", Phase::Awake)]);
+        let mixed = of_sites(vec![site("blog", Phase::Asleep), site("shop", Phase::Awake)]);
         assert!(mixed.text().starts_with("healthy\nblog: asleep"), "{}", mixed.text());
-        let failed = Health::of("shop", Phase::Failed, Duration::from_millis(59_001), false);
-        let ill = Overview::of(vec![site("blog", Phase::Asleep), failed]);
+        let failed = Health::of(
+            Of::Site("shop".to_owned()),
+            Phase::Failed,
+            Duration::from_millis(59_001),
+            false,
+        );
+        let ill = of_sites(vec![site("blog", Phase::Asleep), failed]);
         assert!(!ill.healthy);
         assert!(ill.text().starts_with("not healthy: shop\nblog: asleep"), "{}", ill.text());
         assert_eq!(ill.retry_after(), Some(Duration::from_mins(1)));
+    }
+
+    #[test]
+    fn a_machine_makes_the_whole_ill_as_a_site_does() {
+        let of = |sites, phase| Overview::of(sites, vec![machine("metal", phase)]);
+        let alone = of(Vec::new(), Phase::Asleep);
+        let text = "asleep, healthy\nmetal: asleep, healthy: wakes on demand\n";
+        assert_eq!((alone.text().as_str(), alone.retry_after()), (text, None));
+        let lingers = of(vec![site("blog", Phase::Asleep)], Phase::Awake);
+        assert!(lingers.text().starts_with("healthy\nblog: asleep"), "{}", lingers.text());
+        let ill = of(vec![site("blog", Phase::Asleep)], Phase::Failed);
+        assert_eq!(
+            ill.text(),
+            "not healthy: metal\nblog: asleep, healthy: wakes on demand\n\
+             metal: failed: the machine does not wake. It will be tried again.\n"
+        );
+        assert_eq!((ill.healthy, ill.retry_after()), (false, Some(Duration::from_secs(30))));
     }
 }

@@ -18,7 +18,7 @@ use nightwatt_power::{Context, Controller, Error, News, Observed, Work};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use crate::config::MachineConfig;
+use crate::config::{Config, MachineConfig};
 use crate::error::StartError;
 use crate::journal::WakeCause;
 use crate::metering::Feed;
@@ -60,7 +60,8 @@ impl Machine {
         let mut records = common.records(&machine.name, [meter.clone(), proxy_meter], rates)?;
         // It was never on the bills of machines before it was said to be.
         records.memory.bill = records.memory.bill.without_unsaid_proxy();
-        let mind = (settings(machine, &server), Box::new(Timeout { idle: machine.linger }) as _);
+        let mind =
+            (settings(machine, &server, config), Box::new(Timeout { idle: machine.linger }) as _);
         let (supervisor, task) = Supervisor::start(&machine.name, clock, mind, hands, records);
         tasks.push(task);
         tasks.extend(guest.map(|guest| tokio::spawn(guest.follow(Arc::clone(&supervisor)))));
@@ -91,7 +92,7 @@ impl Machine {
         let supervisor = Arc::clone(&self.supervisor);
         let retuning = Retuning {
             supervisor: Arc::clone(&supervisor),
-            settings: settings(machine, &server),
+            settings: settings(machine, &server, common.config),
             policy: Some(Box::new(Timeout { idle: machine.linger })),
             learns: Learns::AsBefore,
             hands,
@@ -135,9 +136,10 @@ fn hands(
 }
 
 /// It is there for what stands on it, and promises nothing of its own.
-fn settings(machine: &MachineConfig, server: &Server) -> Settings {
+fn settings(machine: &MachineConfig, server: &Server, config: &Config) -> Settings {
     Settings {
         sla: None,
+        never_sleep: config.scenario.never_sleep.clone(),
         min_on: server.min_on,
         quiet: std::time::Duration::ZERO,
         wake_time: server.wake_time,

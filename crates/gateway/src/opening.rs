@@ -14,7 +14,7 @@ use crate::gateway::Gateway;
 use crate::machine::{Guest, Machine};
 use crate::metering::{self, Feed, Metering};
 use crate::pool::Fittings;
-use crate::site::{Common, Site};
+use crate::site::{Common, Site, waiting_page};
 use crate::supervisor::{Retuning, Supervisor};
 
 /// What goes on by itself, by the name of the site or machine that it is for.
@@ -107,7 +107,9 @@ impl<'a> Opening<'a> {
             return Ok(Arc::new(opened?));
         };
         let (scenario, before) = (&self.common.config.scenario, &gateway.config.scenario);
-        if was == machine && (&before.server, &before.proxy) == (&scenario.server, &scenario.proxy)
+        if was == machine
+            && (&before.server, &before.proxy, &before.never_sleep)
+                == (&scenario.server, &scenario.proxy, &scenario.never_sleep)
         {
             return Ok(Arc::clone(old));
         }
@@ -133,7 +135,9 @@ impl<'a> Opening<'a> {
         if let Some((gateway, old)) =
             self.before.iter().find_map(|it| Some((*it, it.site_named(&site.name)?.1)))
         {
-            if is_same(&gateway.config, &old.config, self.common.config, site) {
+            if is_same(&gateway.config, &old.config, self.common.config, site)
+                && has_same_page(old, site)?
+            {
                 return Ok(Arc::clone(old));
             }
             let changed = old.changed(&gateway.config, site, &self.common, controller, machine)?;
@@ -202,6 +206,11 @@ fn is_same(was: &Config, old: &SiteConfig, config: &Config, site: &SiteConfig) -
         && was.scenario_of(old) == config.scenario_of(site)
         && was.limits.connect_timeout == config.limits.connect_timeout
         && was.limits.origin_timeout == config.limits.origin_timeout
+}
+
+/// Does its own page to wait on still say what it did? (The built-in one is made of the configuration alone.)
+fn has_same_page(old: &Site, site: &SiteConfig) -> Result<bool, StartError> {
+    Ok(site.waiting_page_file.is_none() || waiting_page(site)? == old.waiting_page)
 }
 
 /// The machine of this name, once it is open.

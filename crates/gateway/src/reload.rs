@@ -159,9 +159,15 @@ impl Running {
             let moves = old.control_socket() != config.control_socket();
             return Err(ReloadError::Fixed { what, moves });
         }
+        // It cannot be configured otherwise, but its file may say another password now.
+        let guard = self.admin_post.as_ref().map(|it| Arc::clone(&it.guard));
+        let password = guard.as_ref().map(|it| it.read_anew()).transpose()?;
         let back = self.call_back(&config).await;
         let done = self.turn_to(config, options, &back);
         if done.is_ok() {
+            if let Some((guard, password)) = guard.zip(password) {
+                guard.turn_to(password);
+            }
             self.jobs.extend(back.into_iter().flat_map(|it| it.leaving).map(Leaving::into_job));
         } else {
             self.retiring.extend(back.into_iter().map(Retired::retire));

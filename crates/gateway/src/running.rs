@@ -66,7 +66,7 @@ pub struct Running {
 /// The admin listener.
 pub(crate) struct AdminPost {
     pub(crate) configured: SocketAddr,
-    guard: Arc<Guard>,
+    pub(crate) guard: Arc<Guard>,
     /// The same socket once more.
     pub(crate) socket: OwnedFd,
     task: Option<JoinHandle<()>>,

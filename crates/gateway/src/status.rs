@@ -467,6 +467,12 @@ fn kept_awake_by(server: &SupervisorStatus, connections: u32) -> Option<String> 
             let minutes = then.since(server.now).as_secs_f64() / 60.0;
             format!("a wake loop: woken again and again with nobody served; for {minutes:.0} min")
         }
+        Hindrance::Hours(then) => {
+            let minutes = then.since(server.now).as_secs_f64() / 60.0;
+            format!(
+                "hours in which it is not to sleep (`never_sleep`), for another {minutes:.0} min"
+            )
+        }
         Hindrance::Sla => "the SLA, which leaves no room for another delay".to_owned(),
     })
 }

@@ -16,7 +16,7 @@ const SECONDS: &str = "{{seconds}}";
 const MINUTES: &str = "{{minutes}}";
 
 /// A page with its words in it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WaitingPage {
     /// For a server that is being woken.
     waking: String,

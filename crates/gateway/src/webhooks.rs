@@ -16,7 +16,7 @@ use tokio::task::AbortHandle;
 
 use self::post::Post;
 pub use self::post::UnusableWebhook;
-use self::watch::{CertificateSeen, Event, Seen, ServerSeen, Watch};
+use self::watch::{CertificateSeen, Event, Kind, Seen, ServerSeen, Watch};
 use crate::config::WebhookConfig;
 use crate::gateway::Gateway;
 use crate::live::Live;
@@ -104,12 +104,14 @@ impl Mailbox {
 fn seen(gateway: &Gateway) -> Seen {
     let sites = gateway.sites.iter().flat_map(|site| {
         let promise = site.scenario.sla().map(|sla| sla.share);
-        let whole = server(&site.name, &site.supervisor, promise);
+        let whole = server(Kind::Site, &site.name, &site.supervisor, promise);
         let servers = site.pool.iter().flat_map(|pool| &pool.servers);
-        let servers = servers.map(|it| server(it.supervisor.name(), &it.supervisor, None));
+        let servers =
+            servers.map(|it| server(Kind::PoolServer, it.supervisor.name(), &it.supervisor, None));
         std::iter::once(whole).chain(servers)
     });
-    let machines = gateway.machines.iter().map(|it| server(&it.name, &it.supervisor, None));
+    let machines = gateway.machines.iter();
+    let machines = machines.map(|it| server(Kind::Machine, &it.name, &it.supervisor, None));
     let tls = gateway.tls.as_ref().map(|tls| tls.status(gateway.clock.now()));
     let certificates = tls.into_iter().flat_map(|tls| tls.certificates);
     Seen {
@@ -127,10 +129,11 @@ fn seen(gateway: &Gateway) -> Seen {
     }
 }
 
-fn server(name: &str, supervisor: &Supervisor, promise: Option<f64>) -> ServerSeen {
+fn server(kind: Kind, name: &str, supervisor: &Supervisor, promise: Option<f64>) -> ServerSeen {
     let status = supervisor.status();
     ServerSeen {
         name: name.to_owned(),
+        kind,
         has_failed: status.phase == Phase::Failed,
         is_well: matches!(status.phase, Phase::Awake | Phase::Asleep),
         failures: status.failures,

@@ -33,7 +33,14 @@ fn probe(host: &Host) -> Presence {
 }
 
 fn open(host: &Host, spec: &MeterSpec) -> Opening {
-    spec.only(&["fitted"])?;
+    spec.only(&["fitted", "wakeups"])?;
+    let counts_wake_ups = match spec.text("wakeups") {
+        None | Some("true") => true,
+        Some("false") => false,
+        Some(other) => {
+            return Err(spec.wrong(format!("`wakeups` is true or false, and `{other}` is neither")));
+        }
+    };
     let (model, source) = match spec.text("fitted") {
         Some(path) => (fitted(spec, path)?, "calibrated on this machine"),
         None => (PowerModel::typical(&describe(host)), "95 % of such machines"),
@@ -45,7 +52,8 @@ fn open(host: &Host, spec: &MeterSpec) -> Opening {
         is_modelled: true,
         ..Channel::power("machine", Scope::Wall, Accuracy::relative(0.0))
     }];
-    Ok(Box::new(Modelled { host: host.clone(), model, channels, last: (monotonic(), counts) }))
+    let last = (monotonic(), counts);
+    Ok(Box::new(Modelled { host: host.clone(), model, counts_wake_ups, channels, last }))
 }
 
 /// What `calibrate utilisation` has written.
@@ -72,6 +80,8 @@ fn accuracy(model: &PowerModel) -> Accuracy {
 struct Modelled {
     host: Host,
     model: PowerModel,
+    /// Else somebody adds what they take, who counts them in another way.
+    counts_wake_ups: bool,
     channels: Vec<Channel>,
     last: Counted,
 }
@@ -90,7 +100,10 @@ impl Meter for Modelled {
         let (now, counts) = (turn.now(), read(&self.host)?);
         let (before, last) = std::mem::replace(&mut self.last, (now, counts));
         let over = now.since(before);
-        let activity = self.last.1.since(&last, over);
+        let mut activity = self.last.1.since(&last, over);
+        if !self.counts_wake_ups {
+            activity.wake_ups = 0.0;
+        }
         let watts: Watts = self.model.power(&activity).watts;
         out.push(0, now, Reading::MeanPower { watts, over });
         Ok(())
@@ -120,6 +133,28 @@ mod tests {
     fn a_busy_machine_draws_more_than_an_idle_one_which_draws_something() {
         let (idle, half, full) = (watts([0, 0]), watts([100, 0]), watts([100, 100]));
         assert!(0.5 < idle && idle < half && half < full && full < 5000.0, "{idle} {half} {full}");
+    }
+
+    #[test]
+    fn wake_ups_are_in_it_unless_somebody_else_counts_them() {
+        let state = "/sys/devices/system/cpu/cpu0/cpuidle/state1";
+        let watts = |spec: &str| {
+            let fixture = Fixture::of(&[
+                ("/proc/stat", "cpu0 0 0 0 0"),
+                (&format!("{state}/name"), "C1"),
+                (&format!("{state}/usage"), "0"),
+            ]);
+            let mut meter = crate::open(&fixture.host, &spec.parse().unwrap()).unwrap();
+            fixture.write("/proc/stat", "cpu0 10 0 0 90");
+            // So many that the least time between two readings makes a difference.
+            fixture.write(&format!("{state}/usage"), "1000000000");
+            match read(meter.as_mut())[..] {
+                [(_, Reading::MeanPower { watts, .. })] => watts.get(),
+                ref other => panic!("{other:?}"),
+            }
+        };
+        let [with, without] = [watts("model"), watts("model,wakeups=false")];
+        assert!(with > 1.01 * without, "{with} W with wake-ups, {without} W without");
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod experiment;
 pub mod frontier;
 pub mod histogram;
 pub mod history;
+pub mod hours;
 pub mod kernel_time;
 pub mod least_squares;
 pub mod ledger;

@@ -133,8 +133,10 @@ impl PowerModel {
         });
         let disks = within(activity.disks_busy, MOST_DISKS);
         let wake_ups = within(activity.wake_ups, MOST_WAKE_UPS);
+        // What was fitted was fitted to readings in which they were.
+        let wake_up = if matches!(self, Self::Fitted(_)) { [0.0; 2] } else { WAKE_UP };
         let with = |cpu: Watts, full: Watts, kind: usize| {
-            let awake = (cpu.get() + wake_ups * WAKE_UP[kind]).min(full.max(cpu).get());
+            let awake = (cpu.get() + wake_ups * wake_up[kind]).min(full.max(cpu).get());
             Watts(awake + disks * BUSY_DISK[kind])
         };
         Estimate {

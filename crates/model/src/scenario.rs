@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::duration_text;
 use crate::electricity::Electricity;
 use crate::energy::PowerStates;
+use crate::hours::Hours;
 use crate::policy::sleep::{Constraints, PolicyChoice, Terms};
 use crate::quantity::{Joules, Watts};
 use crate::sla::Sla;
@@ -32,6 +33,8 @@ pub struct Scenario {
     pub delay_price_j: f64,
     /// When crawlers are invited.
     pub crawl_window: CrawlWindow,
+    /// Local hours in which a server that is awake is not put to sleep.
+    pub never_sleep: Vec<Hours>,
     /// What the energy costs and emits.
     pub electricity: Electricity,
 }

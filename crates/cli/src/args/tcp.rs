@@ -162,7 +162,7 @@ pub(crate) struct TcpServeArgs {
     /// A connection may stand still for so long
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = written::some_time)]
     pub(crate) idle_timeout: Duration,
-    /// Keep records of the last N connections, for clients that ask
+    /// Keep N records of connections, the first of each session, for clients that ask
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
     pub(crate) records: u32,
     /// Print what is printed as JSON, one object a line

@@ -8,7 +8,9 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_gateway::config::{DiskConfig, MachineConfig, MeterConfig, SiteConfig, TlsConfig};
+use nightwatt_gateway::config::{
+    DiskConfig, MachineConfig, MeterConfig, SiteConfig, TlsConfig, WebhookConfig,
+};
 use nightwatt_gateway::status::CertificateStatus;
 use nightwatt_gateway::tls::look_over;
 use nightwatt_gateway::webhooks;
@@ -49,6 +51,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitStatus, Failure> {
             "control_socket": config.control_socket(),
             "access_log": config.access_log,
             "disk_cache": config.cache.disk.as_ref().map(|disk| disk_words(&config, disk)),
+            "webhooks": usable_webhooks(&config),
             "admin": config.admin.as_ref().map(|it| it.listen),
             "gate": config.gate.as_ref().map(|it| gate::as_json(&config, it)),
             "admin_orders": config.admin.as_ref().is_some_and(|it| it.password_file.is_some()),
@@ -142,6 +145,12 @@ fn disk_words(config: &Config, disk: &DiskConfig) -> String {
     )
 }
 
+/// Those that could be told something, as people may see them. The others are among what to be careful about.
+fn usable_webhooks(config: &Config) -> Vec<String> {
+    let usable = config.webhook.iter().filter(|it| webhooks::look_over(it).is_ok());
+    usable.map(WebhookConfig::shown).collect()
+}
+
 fn certificates(tls: &TlsConfig) -> Vec<CertificateStatus> {
     look_over(&tls.certificate, Clock::real().now().wall)
 }
@@ -215,6 +224,10 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
         time(server.quiet)
     );
     row(text, "times", &times);
+    if !scenario.never_sleep.is_empty() {
+        let hours: Vec<String> = scenario.never_sleep.iter().map(ToString::to_string).collect();
+        row(text, "never sleeps", &format!("within {}", hours.join(", ")));
+    }
     let promise = if sla.enabled {
         format!(
             "at most {} of the requests within {} wait longer than {}",
@@ -365,6 +378,7 @@ fn as_json(config: &Config, site: &SiteConfig) -> Value {
         "on_machines_bill": site.is_on_machines_bill(),
         "awake_if": awake_if(site),
         "policy": scenario.policy.to_string(),
+        "never_sleep": scenario.never_sleep,
         "break_even_s": (break_even != Duration::MAX).then_some(break_even.as_secs_f64()),
         "grace_asleep": duration_text::format(site.cache.rules(&scenario.cache).grace_while_asleep),
         "careful": risks(config, site),

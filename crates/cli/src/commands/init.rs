@@ -175,9 +175,11 @@ fn write(path: &Path, text: &str, over: bool) -> Result<(), Failure> {
 fn next(draft: &Draft, name: &str) -> String {
     let key = "  nightwatt agent key -o /etc/nightwatt/agent.key   # the same file on both machines: docs/agent.md\n";
     let polkit = "  # as a service nightwatt is not root: polkit must let it stop and start the unit (docs/guide.md)\n";
+    let process = "  # as a service nightwatt stops it with itself, and confines it: better a unit and `systemd` (docs/operate.md)\n";
     let first = match draft.power.choice {
         PowerChoice::Agent => key,
         PowerChoice::Systemd => polkit,
+        PowerChoice::Process => process,
         _ => "",
     };
     let service = if name == OF_THE_SERVICE { "  systemctl enable --now nightwatt\n" } else { "" };

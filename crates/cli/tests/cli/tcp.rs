@@ -174,7 +174,7 @@ fn what_a_laboratory_cannot_do_is_told_before_anything_is_made() {
     };
     for command in ["lab", "helps"] {
         let share = wrong(command, &["--precision", "0"]);
-        assert!(share.contains("a share above 0"), "{share}");
+        assert!(share.contains("a share above 0: 0.03 for 3 %"), "{share}");
         let figure = wrong(command, &["--until", "lifetimes"]);
         assert!(figure.contains("no figure `lifetimes`: one of lifetime,"), "{figure}");
     }

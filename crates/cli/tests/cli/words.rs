@@ -95,6 +95,18 @@ fn a_good_configuration_is_explained() {
     let value: serde_json::Value = serde_json::from_str(json).unwrap();
     assert_eq!(value["good"], true);
     assert_eq!(value["sites"][1]["policy"], "timeout 30s");
+    assert_eq!(value["webhooks"], serde_json::json!([]));
+}
+
+#[test]
+fn webhooks_are_told_without_what_may_be_their_secret() {
+    let hook = "[[webhook]]\nurl = \"http://127.0.0.1:1/secret\"\n";
+    let text = format!("{GOOD}\n{hook}");
+    assert!(checked(&text, &[]).contains("  webhook      http://127.0.0.1:1/…\n"));
+    let json = checked(&text, &["--json"]);
+    let json = json.split_once("--- stdout ---\n").unwrap().1;
+    let value: serde_json::Value = serde_json::from_str(json).unwrap();
+    assert_eq!(value["webhooks"], serde_json::json!(["http://127.0.0.1:1/…"]));
 }
 
 #[test]

@@ -180,12 +180,18 @@ fn lasting_journal(pid: u32) -> PathBuf {
 
 /// Has this laboratory started a client?
 fn is_fetching(lab: u32) -> bool {
-    fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+    !started(lab, "tcp\0fetch\0").is_empty()
+}
+
+/// What this laboratory has started with these words.
+fn started(lab: u32, words: &str) -> Vec<Pid> {
+    let processes = fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
         let read = |name| fs::read(entry.path().join(name)).unwrap_or_default();
         let [environ, line] = [read("environ"), read("cmdline")]
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        line.contains("tcp\0fetch\0") && environ.contains(&format!("nightwatt-{lab}-"))
-    })
+        line.contains(words) && environ.contains(&format!("nightwatt-{lab}-"))
+    });
+    processes.filter_map(|it| Pid::from_raw(it.file_name().to_str()?.parse().ok()?)).collect()
 }
 
 /// Who would undo all if this process were killed.
@@ -470,20 +476,31 @@ fn interrupted_or_killed_in_the_middle_nothing_is_left() {
 fn what_a_guardian_could_not_undo_is_undone_by_clean() {
     let Some(rig) = Rig::new() else { return };
     let arguments = ["--scenario", "d", "--accept-link", "--quick", "-m", "model"];
-    let mut child =
-        rig.lab(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let pid = child.id();
-    until("connections are under way", || is_fetching(pid));
-    // As when somebody kills everything that is called so: the guardian first.
-    for guardian in guardians(pid) {
-        let _ = kill_process(guardian, Signal::KILL);
+    // The networks themselves may be gone, too, with the processes that keep them.
+    for is_kept in [true, false] {
+        let mut child =
+            rig.lab(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let pid = child.id();
+        until("connections are under way", || is_fetching(pid));
+        // As when somebody kills everything that is called so: the guardian first.
+        for guardian in guardians(pid) {
+            let _ = kill_process(guardian, Signal::KILL);
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if !is_kept {
+            let keepers = || started(pid, "sleep\x002147483647\0");
+            assert!(keepers().len() >= 2, "of a network each");
+            for keeper in keepers() {
+                kill_process(keeper, Signal::KILL).unwrap();
+            }
+            until("they are gone", || keepers().is_empty());
+        }
+        assert!(journal(pid).exists(), "nobody has undone anything");
+        let (cleaned, _) = finished(rig.lab(&["clean"]));
+        let said = String::from_utf8_lossy(&cleaned.stdout).into_owned();
+        assert!(cleaned.status.success() && said.contains("undone"), "{is_kept}: {cleaned:?}");
+        assert!(!said.starts_with("0 "), "{said}");
+        rig.nothing_is_left(pid, "after `clean`");
     }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(journal(pid).exists(), "nobody has undone anything");
-    let (cleaned, _) = finished(rig.lab(&["clean"]));
-    let said = String::from_utf8_lossy(&cleaned.stdout).into_owned();
-    assert!(cleaned.status.success() && said.contains("undone"), "{said}");
-    assert!(!said.starts_with("0 "), "{said}");
-    rig.nothing_is_left(pid, "after `clean`");
 }

@@ -56,11 +56,15 @@ pub(super) enum Refusal {
 /// Keeps the password and who has shown it.
 pub(crate) struct Guard {
     config: Option<AdminConfig>,
-    password: Option<[u8; 32]>,
     memory: Mutex<Memory>,
 }
 
+/// What was read of the password: a hash of it, or nothing if none is configured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Password(Option<[u8; 32]>);
+
 struct Memory {
+    password: Password,
     /// Hashes of tokens, and when they run out; the oldest first.
     sessions: VecDeque<([u8; 32], Mono)>,
     /// Who was wrong.
@@ -70,15 +74,29 @@ struct Memory {
 impl Guard {
     /// Reads the password, if there is one.
     pub(crate) fn open(config: Option<&AdminConfig>) -> Result<Self, StartError> {
-        let file = config.and_then(|config| config.password_file.as_deref());
-        let password = file.map(read).transpose()?;
-        let memory = Memory { sessions: VecDeque::new(), wrong: RateLimiter::new(WRONG) };
-        Ok(Self { config: config.cloned(), password, memory: Mutex::new(memory) })
+        let password = Password::read(config)?;
+        let memory = Memory { password, sessions: VecDeque::new(), wrong: RateLimiter::new(WRONG) };
+        Ok(Self { config: config.cloned(), memory: Mutex::new(memory) })
+    }
+
+    /// What the password's file says now, for [`turn_to`](Self::turn_to).
+    pub(crate) fn read_anew(&self) -> Result<Password, StartError> {
+        Password::read(self.config.as_ref())
+    }
+
+    /// From now on this is the password. If it is another one, nobody is signed in any more: it may have been
+    /// changed since somebody knew it who should not. Who was wrong is remembered.
+    pub(crate) fn turn_to(&self, password: Password) {
+        let mut memory = self.lock();
+        if memory.password != password {
+            memory.password = password;
+            memory.sessions.clear();
+        }
     }
 
     /// Is there a password at all?
-    pub(super) const fn takes_orders(&self) -> bool {
-        self.password.is_some()
+    pub(super) fn takes_orders(&self) -> bool {
+        self.lock().password.0.is_some()
     }
 
     /// May a browser ask by this `Host`?
@@ -93,11 +111,12 @@ impl Guard {
         password: &str,
         now: Mono,
     ) -> Result<String, Refusal> {
-        self.compare(client, password, now)?;
         let mut bytes = [0; 24];
         getrandom::fill(&mut bytes).map_err(|_| Refusal::Unknown)?;
         let token = format!("{TOKEN}{}", hex(&bytes));
+        // Held all the while: a token for a password that is changed meanwhile would outlive it.
         let mut memory = self.lock();
+        memory.compare(client, password, now)?;
         if memory.sessions.len() >= MOST_SESSIONS {
             memory.sessions.pop_front();
         }
@@ -133,26 +152,34 @@ impl Guard {
             None => Err(Refusal::Unknown),
             Some(token) if self.knows(token, now) => Ok(()),
             Some(token) if token.starts_with(TOKEN) => Err(Refusal::Unknown),
-            Some(password) => self.compare(client, password, now),
+            Some(password) => self.lock().compare(client, password, now),
         }
-    }
-
-    fn compare(&self, client: IpAddr, password: &str, now: Mono) -> Result<(), Refusal> {
-        let ours = self.password.as_ref().ok_or(Refusal::NoOrders)?;
-        let client = ClientKey::from(client).number();
-        let mut memory = self.lock();
-        memory.wrong.may(now, client).map_err(Refusal::Wait)?;
-        // The right one gives nothing back: else a script that shows it buys new guesses for whoever
-        // shares its address.
-        if same(ours, &hash(password)) {
-            return Ok(());
-        }
-        memory.wrong.admit(now, client).map_err(Refusal::Wait)?;
-        Err(Refusal::Wrong)
     }
 
     fn lock(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Memory {
+    fn compare(&mut self, client: IpAddr, password: &str, now: Mono) -> Result<(), Refusal> {
+        let ours = self.password.0.ok_or(Refusal::NoOrders)?;
+        let client = ClientKey::from(client).number();
+        self.wrong.may(now, client).map_err(Refusal::Wait)?;
+        // The right one gives nothing back: else a script that shows it buys new guesses for whoever
+        // shares its address.
+        if same(&ours, &hash(password)) {
+            return Ok(());
+        }
+        self.wrong.admit(now, client).map_err(Refusal::Wait)?;
+        Err(Refusal::Wrong)
+    }
+}
+
+impl Password {
+    fn read(config: Option<&AdminConfig>) -> Result<Self, StartError> {
+        let file = config.and_then(|config| config.password_file.as_deref());
+        file.map(read).transpose().map(Self)
     }
 }
 
@@ -272,6 +299,25 @@ mod tests {
             .collect();
         let known = tokens.iter().filter(|token| guard.knows(token, at(50_000))).count();
         assert_eq!(known, MOST_SESSIONS);
+    }
+
+    #[test]
+    fn another_password_ends_what_the_one_before_allowed_and_the_same_one_ends_nothing() {
+        let guard = guard(PASSWORD, 0o600).unwrap();
+        let client = ip("192.0.2.1");
+        let token = guard.sign_in(client, PASSWORD, at(0)).unwrap();
+        guard.turn_to(Password(Some(hash(PASSWORD))));
+        assert_eq!(guard.admit(client, Some(&token), at(0)), Ok(()));
+        guard.turn_to(Password(Some(hash("another horse battery"))));
+        assert_eq!(guard.admit(client, Some(&token), at(0)), Err(Refusal::Unknown));
+        for second in 0..9 {
+            assert_eq!(guard.sign_in(client, PASSWORD, at(second)), Err(Refusal::Wrong));
+        }
+        assert!(guard.sign_in(client, "another horse battery", at(9)).is_ok());
+        assert_eq!(guard.sign_in(client, "wrong", at(9)), Err(Refusal::Wrong));
+        guard.turn_to(Password(Some(hash(PASSWORD))));
+        let wait = guard.sign_in(client, "wrong", at(9));
+        assert!(matches!(wait, Err(Refusal::Wait(_))), "who was wrong is remembered: {wait:?}");
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! TLS to clients, on the page.
 
-use nightwatt_report::exposition::Exposition;
+use std::fmt::Display;
+
+use nightwatt_report::exposition::{Exposition, Family};
 
 use super::{counter, gauge};
 use crate::gateway::Gateway;
+use crate::status::CertificateStatus;
 
 /// Nothing for a configuration without it.
 pub(super) fn write(page: &mut Exposition, gateway: &Gateway) {
@@ -26,28 +29,51 @@ pub(super) fn write(page: &mut Exposition, gateway: &Gateway) {
             samples.add(&[reason], count);
         }
     });
-    let status = tls.status(gateway.clock.now());
+    write_certificates(page, &tls.status(gateway.clock.now()).certificates);
+}
+
+fn write_certificates(page: &mut Exposition, all: &[CertificateStatus]) {
     let until = gauge(
         "nightwatt_certificate_not_after_seconds",
         &["certificate"],
         "The last second in which a certificate that clients get is valid, in seconds since 1970, by its \
          file.",
     );
-    page.family(until, |samples| {
-        for it in &status.certificates {
-            if let Some(not_after) = it.not_after {
-                samples.add(&[&it.chain], not_after);
-            }
-        }
-    });
+    per_certificate(page, until, all, |it| it.not_after);
+    let lifetime = gauge(
+        "nightwatt_certificate_lifetime_seconds",
+        &["certificate"],
+        "For how long a certificate that clients get is valid in all, from its first second to its last.",
+    );
+    per_certificate(page, lifetime, all, |it| Some(it.not_after?.saturating_sub(it.not_before?)));
     let faulty = gauge(
         "nightwatt_certificate_faulty",
         &["certificate"],
-        "1 if clients will not accept a certificate, or what is in its files now cannot be used; else 0.",
+        "1 if clients do not accept what they get: it is over, not valid yet, without names, or stands in \
+         for one that its authority has not given; else 0.",
     );
-    page.family(faulty, |samples| {
-        for it in &status.certificates {
-            samples.add(&[&it.chain], u8::from(it.problem.is_some()));
+    per_certificate(page, faulty, all, |it| Some(u8::from(it.is_faulty)));
+    let failed = gauge(
+        "nightwatt_certificate_renewal_failed",
+        &["certificate"],
+        "1 if the next certificate was not given by its authority, or what is in the files now cannot be \
+         used: what clients got before they get still; else 0.",
+    );
+    per_certificate(page, failed, all, |it| Some(u8::from(it.renewal_failed)));
+}
+
+/// A family with a sample for each certificate that has such a value.
+fn per_certificate<V: Display>(
+    page: &mut Exposition,
+    family: Family,
+    all: &[CertificateStatus],
+    value: impl Fn(&CertificateStatus) -> Option<V>,
+) {
+    page.family(family, |samples| {
+        for it in all {
+            if let Some(value) = value(it) {
+                samples.add(&[&it.chain], value);
+            }
         }
     });
 }

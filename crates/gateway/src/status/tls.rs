@@ -34,6 +34,13 @@ pub struct CertificateStatus {
     /// It is in the place of one that its authority has yet to give.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_awaited: bool,
-    /// Why clients will not accept it, or why what is in its files now is not used.
+    /// Clients do not accept what they get.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_faulty: bool,
+    /// The next one was not given by its authority, or cannot be used: what was served before still is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub renewal_failed: bool,
+    /// Why clients will not accept it, why what is in its files now is not used, or why its authority gave
+    /// no other.
     pub problem: Option<String>,
 }

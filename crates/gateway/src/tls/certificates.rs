@@ -136,6 +136,8 @@ struct Pair {
     names: Vec<String>,
     /// It names something, if only addresses.
     is_named: bool,
+    /// Nobody vouches for it but we.
+    is_made_here: bool,
     validity: Validity,
 }
 
@@ -168,7 +170,7 @@ impl Pair {
             }
             error => BadCertificate::Broken { path: key_path.clone(), why: error.to_string() },
         })?;
-        Ok(Self { key: Arc::new(key), names, is_named, validity })
+        Ok(Self { key: Arc::new(key), names, is_named, is_made_here: false, validity })
     }
 
     /// Shown until an authority has given one: what it gave for other names beside the first one, or another
@@ -189,7 +191,8 @@ impl Pair {
         let params = rcgen::CertificateParams::new(names.clone())?;
         let key = certified(&params, &rcgen::KeyPair::generate()?, provider)?;
         let validity = Validity::read(&key.cert[0]).unwrap_or(Validity { from: 0, until: 0 });
-        Ok(Self { key: Arc::new(key), names, is_named: true, validity })
+        let key = Arc::new(key);
+        Ok(Self { key, names, is_named: true, is_made_here: true, validity })
     }
 
     /// What is in the files; if nothing is there yet that an authority is to give, something else and why.
@@ -226,6 +229,16 @@ impl Pair {
         } else {
             None
         }
+    }
+
+    /// Will clients accept it for all of these names, as far as those go? A star stands for one label.
+    fn stands_in_for(&self, names: &[String]) -> bool {
+        let is_for = |name: &String| {
+            let name = name.to_ascii_lowercase();
+            let star = name.split_once('.').map(|(_, above)| format!("*.{above}"));
+            self.names.iter().any(|it| *it == name || Some(it) == star.as_ref())
+        };
+        !self.is_made_here && names.iter().all(is_for)
     }
 }
 
@@ -416,29 +429,40 @@ impl Certificates {
     /// Each of them.
     pub(super) fn status(&self, now: Wall) -> Vec<CertificateStatus> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let problem = |it: &Entry| it.refused.clone().or_else(|| it.problem.clone());
-        let status = |it: &Entry| CertificateStatus {
-            is_awaited: it.is_stand_in && it.refused.is_none(),
-            ..of_pair(&it.config, &it.pair, problem(it), now)
+        let status = |it: &Entry| {
+            let problem = it.refused.clone().or_else(|| it.problem.clone());
+            let status = of_pair(&it.config, &it.pair, (problem, it.is_stand_in), now);
+            let renewal_failed = status.renewal_failed || it.refused.is_some();
+            let is_awaited = it.is_stand_in && it.refused.is_none();
+            CertificateStatus { is_awaited, renewal_failed, ..status }
         };
         entries.iter().map(status).collect()
     }
 }
 
+/// Of what is served for an entry, and why that is not what is in the files, or not what is to come.
 fn of_pair(
     config: &CertificateConfig,
     pair: &Pair,
-    problem: Option<String>,
+    (problem, is_stand_in): (Option<String>, bool),
     now: Wall,
 ) -> CertificateStatus {
+    let fault = pair.fault(now);
+    let falls_short = is_stand_in && !pair.stands_in_for(&config.acme);
+    let is_faulty = fault.is_some() || falls_short;
+    let renewal_failed = problem.is_some() && !is_stand_in;
+    // A renewal that failed is no excuse for not saying that it is too late.
+    let told: Vec<String> = fault.into_iter().chain(problem).collect();
     CertificateStatus {
         chain: config.chain.display().to_string(),
         names: pair.names.clone(),
         not_before: Some(pair.validity.from),
         not_after: Some(pair.validity.until),
         is_awaited: false,
+        is_faulty,
+        renewal_failed,
         until: Some(day(pair.validity.until)),
-        problem: problem.or_else(|| pair.fault(now)),
+        problem: (!told.is_empty()).then(|| told.join("; ")),
     }
 }
 
@@ -453,13 +477,18 @@ fn complain(config: &CertificateConfig, pair: &Pair, now: Wall) {
 pub fn look_over(configured: &[CertificateConfig], now: Wall) -> Vec<CertificateStatus> {
     let provider = rustls::crypto::ring::default_provider();
     let look = |config: &CertificateConfig| match Pair::load_or_stand_in(config, &provider, now) {
-        Ok((pair, problem)) => of_pair(config, &pair, problem, now),
+        Ok((pair, problem)) => {
+            let is_stand_in = problem.is_some();
+            of_pair(config, &pair, (problem, is_stand_in), now)
+        }
         Err(error) => CertificateStatus {
             chain: config.chain.display().to_string(),
             names: Vec::new(),
             not_before: None,
             not_after: None,
             is_awaited: false,
+            is_faulty: false,
+            renewal_failed: false,
             until: None,
             problem: Some(format!("{error}; {}", error.hint())),
         },

@@ -25,9 +25,38 @@ pub(super) struct Seen {
     pub(super) certificates: Vec<CertificateSeen>,
 }
 
+/// What it is that sleeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The server of a site, or all of its servers together.
+    Site,
+    /// One of several servers of a site.
+    PoolServer,
+    Machine,
+}
+
+impl Kind {
+    const fn noun(self) -> &'static str {
+        match self {
+            Self::Site | Self::PoolServer => "server",
+            Self::Machine => "machine",
+        }
+    }
+
+    /// What comes of it if it does not wake.
+    const fn consequence(self) -> &'static str {
+        match self {
+            Self::Site => "What is in the cache is served, everything else gets 503.",
+            Self::PoolServer => "The other servers of its pool do without it, as far as they can.",
+            Self::Machine => "No server or service on it can be reached.",
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct ServerSeen {
     pub(super) name: String,
+    pub(super) kind: Kind,
     pub(super) has_failed: bool,
     /// Awake, or asleep by our order: not on the way there.
     pub(super) is_well: bool,
@@ -116,7 +145,7 @@ impl Watch {
 impl Before {
     fn look(&mut self, server: &ServerSeen, now: Mono) -> Vec<(EventKind, String)> {
         let mut events = Vec::new();
-        let name = &server.name;
+        let (name, noun) = (&server.name, server.kind.noun());
         if server.has_failed && !self.has_failed {
             self.has_failed = true;
             let times = match server.failures {
@@ -124,17 +153,18 @@ impl Before {
                 failures => format!(", {failures} times now"),
             };
             let text = format!(
-                "{name}: the server does not wake{times}. What is in the cache is served, everything else \
-                 gets 503. `nightwatt wake {name}` tries it by hand, `nightwatt doctor` the whole way."
+                "{name}: the {noun} does not wake{times}. {} `nightwatt wake {name}` tries it by hand, \
+                 `nightwatt doctor` the whole way.",
+                server.kind.consequence()
             );
             events.push((EventKind::ServerFailed, text));
         } else if server.is_well && self.has_failed {
             self.has_failed = false;
-            events.push((EventKind::ServerRecovered, format!("{name}: the server is well again.")));
+            events.push((EventKind::ServerRecovered, format!("{name}: the {noun} is well again.")));
         }
         if server.wake_loops > self.wake_loops {
             let text = format!(
-                "{name}: the server is woken again and again with nobody served, and was left awake for a \
+                "{name}: the {noun} is woken again and again with nobody served, and was left awake for a \
                  while. `nightwatt status` says by whom."
             );
             events.push((EventKind::WakeLoop, text));
@@ -192,6 +222,7 @@ mod tests {
     fn server() -> ServerSeen {
         ServerSeen {
             name: "blog".to_owned(),
+            kind: Kind::Site,
             has_failed: false,
             is_well: true,
             failures: 0,
@@ -224,6 +255,42 @@ mod tests {
         assert_eq!(kinds(&mut watch, server(), 5), [EventKind::ServerRecovered]);
         assert_eq!(kinds(&mut watch, server(), 6), []);
         assert_eq!(kinds(&mut watch, failed(), 7), [EventKind::ServerFailed]);
+    }
+
+    #[test]
+    fn what_comes_of_a_failure_is_told_as_it_is_of_a_site_a_server_of_a_pool_and_a_machine() {
+        let told = |kind| {
+            let failed = ServerSeen { kind, has_failed: true, is_well: false, ..server() };
+            let looped = ServerSeen { kind, wake_loops: 1, ..server() };
+            let (mut watch, mut texts) = (Watch::default(), Vec::new());
+            for (minute, server) in
+                [failed, ServerSeen { kind, ..server() }, looped].into_iter().enumerate()
+            {
+                let seen = Seen { servers: vec![server], certificates: Vec::new() };
+                let events = watch.look(&seen, at(minute as u64));
+                texts.extend(events.into_iter().map(|event| event.text));
+            }
+            texts
+        };
+        let of = |noun: &str, consequence: &str| {
+            [
+                format!(
+                    "blog: the {noun} does not wake. {consequence} `nightwatt wake blog` tries it by hand, \
+                     `nightwatt doctor` the whole way."
+                ),
+                format!("blog: the {noun} is well again."),
+                format!(
+                    "blog: the {noun} is woken again and again with nobody served, and was left awake for \
+                     a while. `nightwatt status` says by whom."
+                ),
+            ]
+        };
+        let site = "What is in the cache is served, everything else gets 503.";
+        assert_eq!(told(Kind::Site), of("server", site));
+        let one = "The other servers of its pool do without it, as far as they can.";
+        assert_eq!(told(Kind::PoolServer), of("server", one));
+        let machine = "No server or service on it can be reached.";
+        assert_eq!(told(Kind::Machine), of("machine", machine));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Certificates by ACME, from Pebble, the test server of those who run Let's Encrypt.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::client::get;
 use crate::origin::ok;
 use crate::origin_tls::Made;
 use crate::passthrough_programs::{has, port, run, succeeded};
-use crate::stage::{Setup, Stage, asleep};
+use crate::stage::{Setup, Stage, asleep, secs};
 
 const NAME: &str = "blog.example.org";
 
@@ -213,5 +213,57 @@ fn what_an_authority_refuses_is_told_and_plain_http_goes_on() {
         let said = problem(stage).unwrap();
         assert!(said.contains("blocklist") || said.contains("policy"), "{said}");
         assert_eq!(stage.ask(get("/")).await.status, 200);
+    });
+}
+
+/// A certificate for these names with its key, in one file, between these two days of November 2026.
+fn written(path: &Path, names: &[String], [from, until]: [u8; 2]) {
+    let mut params = rcgen::CertificateParams::new(names).unwrap();
+    params.not_before = rcgen::date_time_ymd(2026, 11, from);
+    params.not_after = rcgen::date_time_ymd(2026, 11, until);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let text = params.self_signed(&key).unwrap().pem() + &key.serialize_pem();
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+/// What `/metrics` says of the only certificate.
+async fn figures(stage: &Stage) -> [u64; 3] {
+    let page = stage.ask_admin(get("/metrics")).await.text().to_owned();
+    ["lifetime_seconds", "faulty", "renewal_failed"].map(|name| {
+        let start = format!("nightwatt_certificate_{name}{{");
+        let line = page.lines().find(|line| line.starts_with(&start)).expect("a figure");
+        line.rsplit_once(' ').unwrap().1.parse().unwrap()
+    })
+}
+
+#[test]
+fn a_renewal_that_fails_is_no_fault_of_the_certificate_that_clients_get() {
+    // An authority that is not there, and a certificate of six days, half a day before its end.
+    let acme = AcmeConfig {
+        directory: "https://127.0.0.1:1/dir".to_owned(),
+        terms_agreed: true,
+        email: None,
+        proof: Some(Proof::TlsAlpn),
+        ca: None,
+    };
+    let names = vec![NAME.to_owned()];
+    let setup = asleep().with(move |config| {
+        let file = config.state_dir.join("acme").join(acme.file(&names));
+        written(&file, &names, [18, 24]);
+        let certificate = vec![CertificateConfig { chain: file.clone(), key: file, acme: names }];
+        let listen = vec!["127.0.0.1:0".parse().unwrap()];
+        config.tls =
+            Some(TlsConfig { listen, port: None, http2: true, certificate, acme: Some(acme) });
+    });
+    setup.play(async |stage| {
+        stage.at(3600).await;
+        assert_eq!(figures(stage).await, [518_400, 0, 1]);
+        let said = problem(stage).unwrap();
+        assert!(said.starts_with("no new one was got: "), "{said}");
+        stage.pass(secs(12 * 3600)).await;
+        assert_eq!(figures(stage).await, [518_400, 1, 1]);
+        let said = problem(stage).unwrap();
+        assert!(said.starts_with("it expired on Tue, 24 Nov 2026 00:00:00 GMT; no new"), "{said}");
     });
 }

@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+use nightwatt_gateway::Config;
 use nightwatt_gateway::config::AdminConfig;
 use nightwatt_model::scenario::Scenario;
 use serde_json::Value;
@@ -107,6 +108,61 @@ fn wrong_passwords_are_refused_and_too_many_of_them_make_the_next_one_wait() {
             let got = stage.ask_admin(post("/api/v1/sign-in", body)).await;
             assert_eq!(got.status, 400, "{got:?}");
         }
+    });
+}
+
+#[test]
+fn a_password_that_was_changed_holds_after_a_reload_and_the_old_one_opens_nothing() {
+    let (setup, dir) = guarded(asleep());
+    let file = dir.path().join("password");
+    setup.play(async |stage| {
+        let old = token(stage).await;
+        stage.reload(|_| {}).await.unwrap();
+        let kept = stage.ask_admin(with(order("blog/sleep"), &old)).await;
+        assert_eq!(kept.status, 200, "the same password ends nothing");
+        std::fs::write(&file, "another horse battery\n").unwrap();
+        let early = stage.ask_admin(with(order("blog/sleep"), &old)).await;
+        assert_eq!(early.status, 200, "a file alone changes nothing");
+        stage.reload(|_| {}).await.unwrap();
+        for shown in [&*old, PASSWORD] {
+            let got = stage.ask_admin(with(order("blog/wake"), shown)).await;
+            assert_eq!(got.status, 401, "{got:?}");
+        }
+        assert_eq!(sign_in(stage, PASSWORD).await.status, 401);
+        assert_eq!(stage.state(), "asleep");
+        assert_eq!(sign_in(stage, "another horse battery").await.status, 200);
+    });
+}
+
+#[test]
+fn a_password_that_cannot_be_used_refuses_the_reload_and_changes_nothing() {
+    let (setup, dir) = guarded(asleep());
+    let file = dir.path().join("password");
+    setup.play(async |stage| {
+        let token = token(stage).await;
+        let mode = |mode| std::fs::Permissions::from_mode(mode);
+        let spoil: [(&dyn Fn(), &str); 3] = [
+            (&|| std::fs::write(&file, "short\n").unwrap(), "at least 12 characters"),
+            (
+                &|| std::fs::set_permissions(&file, mode(0o604)).unwrap(),
+                "everybody on this machine",
+            ),
+            (&|| std::fs::remove_file(&file).unwrap(), "No such file"),
+        ];
+        for (spoil, why) in spoil {
+            spoil();
+            let change = |config: &mut Config| config.site[0].hosts = vec!["other".to_owned()];
+            let error = stage.reload(change).await.unwrap_err();
+            assert!(error.to_string().contains(why), "{error}");
+            assert!(error.hint().contains("openssl rand"), "{}", error.hint());
+            let refused = stage.running_status().reload.unwrap().refused.unwrap();
+            assert!(refused.contains(why), "{refused}");
+            let got = stage.ask_admin(with(order("blog/sleep"), &token)).await;
+            assert_eq!(got.status, 200, "{got:?}");
+            assert_eq!(sign_in(stage, PASSWORD).await.status, 200);
+            assert!(stage.config.site[0].hosts.is_empty());
+        }
+        assert_eq!(stage.ask(get("/").by_browser()).await.how(), (503, "waiting-page"));
     });
 }
 

@@ -1,9 +1,12 @@
 //! What monitors are told: on the sites, and by the admin listener.
 
+use nightwatt_gateway::Config;
 use nightwatt_model::time::Mono;
 
 use crate::client::{Ask, BROWSER, CRAWLER, get, post};
+use crate::machines::on;
 use crate::origin::status;
+use crate::passthrough::Caller;
 use crate::stage::{Stage, asleep, awake, timeout};
 
 const MONITOR: &str = "Mozilla/5.0 (compatible; UptimeRobot/2.0; http://www.uptimerobot.com/)";
@@ -79,6 +82,7 @@ fn the_admin_listener_says_how_the_service_and_each_site_is() {
                 "text": "asleep, healthy: wakes on demand",
                 "retry_after_s": 0,
             }],
+            "machines": [],
         });
         assert_eq!(value, expected);
         assert_eq!(stage.commands(), (0, 0));
@@ -103,6 +107,50 @@ fn a_server_that_does_not_wake_is_reported_with_the_time_of_the_next_attempt() {
         assert_eq!(got.status, 503);
         let value: serde_json::Value = serde_json::from_slice(&got.body).unwrap();
         assert_eq!((&value["healthy"], &value["state"]), (&false.into(), &"failed".into()));
+    });
+}
+
+#[test]
+fn a_machine_that_only_services_use_is_told_of_as_a_site_is() {
+    let text = "[[machine]]\nname = \"metal\"\nprobe = \"controller\"\npower.simulated = {}\n\
+                [[tcp]]\nname = \"ssh\"\nlisten = [\"127.0.0.1:0\"]\non = \"metal\"\n\
+                origin = \"127.0.0.1:1\"\n";
+    let setup = on(&["metal"], "never_wakes = true", asleep()).with(move |config| {
+        config.tcp = Config::parse(text, "test").unwrap().tcp;
+        config.site.clear();
+    });
+    setup.play_from_the_start(async |stage| {
+        stage.at(1).await;
+        let whole = "asleep, healthy\nmetal: asleep, healthy: wakes on demand\n".to_owned();
+        assert_eq!(admin(stage, "/healthz").await, (200, whole));
+        let alone = "asleep, healthy: wakes on demand\n".to_owned();
+        assert_eq!(admin(stage, "/healthz/metal").await, (200, alone));
+        assert_eq!(admin(stage, "/healthz/ssh").await.0, 404);
+        let mut caller = Caller::connect(stage).await;
+        caller.say(stage, b"a").await;
+        // Three attempts of two minutes each.
+        stage.at(370).await;
+        assert_eq!(stage.machines()[0].state, "failed");
+        let text = "failed: the machine does not wake. It will be tried again.";
+        let (whole, alone) = (format!("not healthy: metal\nmetal: {text}\n"), format!("{text}\n"));
+        for (path, said) in [("/healthz", whole), ("/healthz/metal", alone)] {
+            let got = stage.ask_admin(get(path)).await;
+            assert_eq!((got.status, got.text()), (503, &*said));
+            assert!((1..=60).contains(&got.seconds("retry-after")), "{got:?}");
+        }
+        let got = stage.ask_admin(json(get("/healthz"))).await;
+        let expected = serde_json::json!({
+            "healthy": false,
+            "sites": [],
+            "machines": [{
+                "machine": "metal",
+                "state": "failed",
+                "healthy": false,
+                "text": text,
+                "retry_after_s": got.seconds("retry-after"),
+            }],
+        });
+        assert_eq!(serde_json::from_slice::<serde_json::Value>(&got.body).unwrap(), expected);
     });
 }
 

@@ -10,7 +10,7 @@ use crate::client::{Client, get};
 use crate::machines::on;
 use crate::origin::{Act, Seen, ok};
 use crate::passthrough::{Caller, echo, with_echo};
-use crate::stage::{asleep, awake, secs};
+use crate::stage::{Stage, asleep, awake, secs};
 
 /// Another site, which sleeps.
 fn second(config: &mut Config) {
@@ -304,5 +304,31 @@ fn a_cache_whose_rules_changed_begins_empty_and_the_other_one_stays() {
         assert_eq!(stage.status().cache.0, 1);
         stage.reload(|config| config.scenario.cache.size_mb = 1).await.unwrap();
         assert_eq!(stage.status().cache.0, 0);
+    });
+}
+
+async fn page(stage: &Stage) -> String {
+    stage.ask(get("/").by_browser()).await.text().to_owned()
+}
+
+#[test]
+fn a_page_to_wait_on_that_was_written_anew_is_shown_after_a_reload() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("page.html");
+    std::fs::write(&file, "first").unwrap();
+    let own = file.clone();
+    let setup = asleep().power(|power| power.never_wakes = true);
+    setup.site(move |site| site.waiting_page_file = Some(own)).play(async |stage| {
+        assert_eq!(page(stage).await, "first");
+        assert_eq!(stage.reload(|_| {}).await.unwrap(), Reloaded::default());
+        std::fs::write(&file, "second").unwrap();
+        assert_eq!(page(stage).await, "first");
+        assert_eq!(stage.reload(|_| {}).await.unwrap().changed, names(&["blog"]));
+        assert_eq!(page(stage).await, "second");
+        assert_eq!(stage.commands().0, 1, "it is being woken still");
+        std::fs::remove_file(&file).unwrap();
+        let error = stage.reload(|_| {}).await.unwrap_err();
+        assert!(error.to_string().contains("`waiting_page_file` of site `blog`"), "{error}");
+        assert_eq!(page(stage).await, "second");
     });
 }

@@ -6,6 +6,7 @@ use nightwatt_gateway::config::{EventKind, WebhookConfig};
 use serde_json::Value;
 
 use crate::client::get;
+use crate::machines::on;
 use crate::origin::{Origin, status};
 use crate::passthrough_programs::{has, run, succeeded};
 use crate::stage::{Setup, Stage, asleep, secs};
@@ -59,6 +60,27 @@ fn who_is_told_of_failures_learns_of_a_server_that_does_not_wake_and_of_its_reco
         stage.at(431).await;
         assert_eq!(letters(&receiver)[1]["event"], "server-recovered");
         assert_eq!(receiver.seen().len(), 2, "who is told of loops only is told nothing");
+    });
+}
+
+#[test]
+fn of_a_machine_it_is_told_what_that_means() {
+    on(&["metal"], "never_wakes = true", asleep()).play(async |stage| {
+        let receiver = Origin::new(&stage.clock);
+        receiver.up();
+        receiver.says(status(204, ""));
+        let url = format!("http://{}/", receiver.address());
+        let failures = Some(vec![EventKind::ServerFailed]);
+        with(stage, vec![WebhookConfig { events: failures, ..hook(url) }]).await;
+        stage.ask(get("/").by_browser()).await;
+        // Three commands of two minutes each, and the next look.
+        stage.at(371).await;
+        assert_eq!(stage.states()[0], "failed");
+        let letters = letters(&receiver);
+        let of_machine = letters.iter().find(|it| it["of"] == "metal").expect("a letter");
+        let text = "metal: the machine does not wake. No server or service on it can be reached. \
+                    `nightwatt wake metal` tries it by hand, `nightwatt doctor` the whole way.";
+        assert_eq!(of_machine["text"], text);
     });
 }
 

@@ -29,6 +29,10 @@ pub enum Feature {
     Gso,
     /// The kernel joins segments that come, before TCP sees them.
     Gro,
+    /// The card does so, in a way that loses their borders.
+    Lro,
+    /// The card does so by the kernel's rules.
+    GroHardware,
     /// It cuts what UDP hands down into datagrams. TCP knows nothing of it; the packets of the link's check
     /// are counted by the card as it gets them.
     UdpSegmentation,
@@ -36,20 +40,25 @@ pub enum Feature {
 
 impl Feature {
     /// All of them. Checksums first: without them cards do not cut.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::RxChecksum,
         Self::TxChecksum,
         Self::Tso,
         Self::Gso,
         Self::Gro,
+        Self::Lro,
+        Self::GroHardware,
         Self::UdpSegmentation,
     ];
 
-    /// Those by which a frame comes to have several segments of TCP.
+    /// Those by which a frame comes to have several segments of TCP, and that are switched on where that is
+    /// wanted.
     pub const JOINING: [Self; 3] = [Self::Tso, Self::Gso, Self::Gro];
 
-    /// Those by which it comes to have several packets of anything.
-    pub const JOINING_ANY: [Self; 4] = [Self::Tso, Self::Gso, Self::Gro, Self::UdpSegmentation];
+    /// Those by which it comes to have several packets of anything. A card that joins by itself does so before
+    /// the kernel could, so that is never switched on: it would hide what GRO does.
+    pub const JOINING_ANY: [Self; 6] =
+        [Self::Tso, Self::Gso, Self::Gro, Self::Lro, Self::GroHardware, Self::UdpSegmentation];
 
     /// As `ethtool -K` takes it.
     pub const fn short(self) -> &'static str {
@@ -59,6 +68,8 @@ impl Feature {
             Self::Tso => "tso",
             Self::Gso => "gso",
             Self::Gro => "gro",
+            Self::Lro => "lro",
+            Self::GroHardware => "rx-gro-hw",
             Self::UdpSegmentation => "tx-udp-segmentation",
         }
     }
@@ -72,6 +83,8 @@ impl Feature {
             Self::Tso => "tx-tcp-segmentation",
             Self::Gso => "generic-segmentation-offload",
             Self::Gro => "generic-receive-offload",
+            Self::Lro => "large-receive-offload",
+            Self::GroHardware => "rx-gro-hw",
             Self::UdpSegmentation => "tx-udp-segmentation",
         }
     }
@@ -218,7 +231,23 @@ impl Card {
 
     /// May a frame have several segments?
     pub fn joins(&self) -> bool {
-        Feature::JOINING.iter().any(|it| self.features.get(it) == Some(&true))
+        let several = Feature::JOINING.iter().chain(&[Feature::Lro, Feature::GroHardware]);
+        several.into_iter().any(|it| self.features.get(it) == Some(&true))
+    }
+
+    /// What of it is otherwise. What its ethtool or its driver does not know is off.
+    fn other(&self, wanted: &Features) -> Vec<(Feature, bool)> {
+        let is_on = |feature| self.features.get(feature).copied().unwrap_or(false);
+        let other = wanted.iter().filter(|it| is_on(it.0) != *it.1);
+        other.map(|(feature, on)| (*feature, *on)).collect()
+    }
+
+    /// The words for ethtool that switch these. Of a word that it does not know it would take none of them.
+    fn switching(&self, other: &[(Feature, bool)]) -> String {
+        let known = other.iter().filter(|it| self.features.contains_key(&it.0));
+        let words: Vec<String> =
+            known.map(|it| format!("{} {}", it.0.short(), word(it.1))).collect();
+        words.join(" ")
     }
 }
 
@@ -289,27 +318,26 @@ impl Cards {
         let mut refused = Vec::new();
         for (place, end) in ends.both().into_iter().enumerate() {
             let card = &mut self.now[place];
-            let other: Vec<_> =
-                wanted.iter().filter(|it| card.features.get(it.0) != Some(it.1)).collect();
+            let other = card.other(wanted);
             if other.is_empty() {
                 continue;
             }
-            let words: Vec<String> =
-                other.iter().map(|it| format!("{} {}", it.0.short(), word(*it.1))).collect();
-            let line = format!("ethtool -K {} {} 2>&1 || true", end.card, words.join(" "));
-            let said = match &self.untouched {
-                Some(_) => String::new(),
-                None => end.run("switch what the card does", &line)?,
+            let words = card.switching(&other);
+            let said = if words.is_empty() || self.untouched.is_some() {
+                String::new()
+            } else {
+                let line = format!("ethtool -K {} {words} 2>&1 || true", end.card);
+                end.run("switch what the card does", &line)?
             };
             *card = Card::read(end)?;
-            for (feature, on) in wanted.iter().filter(|it| card.features.get(it.0) != Some(it.1)) {
-                let what = format!("{} {}", feature.long(), word(*on));
+            for (feature, on) in card.other(wanted) {
+                let what = format!("{} {}", feature.long(), word(on));
                 refused.push(Refusal {
                     what,
                     end: end.name.to_owned(),
                     why: match &self.untouched {
                         Some(why) => left_alone(why),
-                        None => why_not(card, *feature, &said),
+                        None => why_not(card, feature, &said),
                     },
                 });
             }

@@ -43,7 +43,7 @@ pub(crate) fn energy(context: &mut Context<'_>, printed: &Printed) -> Result<Ans
     let all = kept::all(context)?;
     let mut figures = Vec::new();
     for (key, name) in [("connection", "energy"), ("segment", "energy_per_segment")] {
-        let known = |(_, cell): (&str, &Cell)| cell.mean(name).filter(|joules| *joules > 0.0);
+        let known = |(_, cell): (&str, &Cell)| cell.known(name);
         let joules: Vec<f64> = all.iter().flat_map(Kept::cells).filter_map(known).collect();
         let most = joules.iter().copied().fold(0.0, f64::max);
         let least = joules.iter().copied().fold(f64::INFINITY, f64::min);
@@ -59,11 +59,11 @@ pub(crate) fn energy(context: &mut Context<'_>, printed: &Printed) -> Result<Ans
     if figures.is_empty() {
         return Ok(missing(STUDY));
     }
-    let ends = "both ends are on one machine, so that sending and receiving are not told apart";
+    // The first note of a laboratory is what it tells apart.
+    let ends = all.iter().find_map(|it| it.notes.first()).map_or("", String::as_str);
     if all.iter().any(|it| it.energy_is_modelled) {
         let why = format!(
-            "measured, but without a meter: power is a model's of CPU time, which knows of wake-ups only what \
-             it is told; {ends}"
+            "measured, but without a meter: power is a model's of CPU time and wake-ups; {ends}"
         );
         return Ok(Answer::not_checkable(why).with(figures));
     }
@@ -78,8 +78,7 @@ fn cubic_over_reno(all: &Kept) -> Vec<f64> {
             *name == scenario && loads && it.congestion == "reno"
         };
         let (_, reno) = all.cells().find(same)?;
-        let known = |cell: &Cell| cell.mean("energy").filter(|joules| *joules > 0.0);
-        Some(known(cubic)? / known(reno)?)
+        Some(cubic.known("energy")? / reno.known("energy")?)
     };
     all.cells().filter(|(_, cell)| cell.congestion == "cubic").filter_map(energy).collect()
 }

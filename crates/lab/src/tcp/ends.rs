@@ -312,7 +312,11 @@ impl Ends {
             Pair::Hosts { .. } => end.started.place().outer(),
             Pair::Namespaces | Pair::Guests => end.started.place().clone(),
         };
-        Ok(self.guard.protect(&shell::join(place.argv(line)))?)
+        let mut line = shell::join(place.argv(line));
+        if let Some(file) = end.network_file() {
+            line = while_it_is_there(file, &line)?;
+        }
+        Ok(self.guard.protect(&line)?)
     }
 
     /// Undoes all of it, and says whether that worked.
@@ -331,6 +335,16 @@ impl End {
         drop(self.seen);
         self.started.stop()
     }
+}
+
+/// The line that does so where this file under `/proc` is still the network that it is now. Whoever ended its keeper
+/// has ended all that was in it, or what ends the rest is in the list behind this: there is nothing to undo. By
+/// then the number of the process may be that of another one.
+fn while_it_is_there(network: &Path, line: &str) -> Result<String, Error> {
+    let told = Error::system(format!("see which network {} is", network.display()));
+    let now = fs::read_link(network).map_err(told)?;
+    let [file, now] = [network, &now].map(|it| shell::quote(&it.display().to_string()));
+    Ok(format!("[ \"$(readlink {file} 2>/dev/null)\" != {now} ] || {line}"))
 }
 
 fn is_root() -> bool {
@@ -420,6 +434,25 @@ impl Cleaned {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_to_be_undone_in_a_network_is_done_when_that_is_gone() {
+        let mut keeper = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let network = PathBuf::from(format!("/proc/{}/ns/net", keeper.id()));
+        let line = while_it_is_there(&network, "exit 3").unwrap();
+        let status = |line: &str| {
+            std::process::Command::new("/bin/sh").args(["-c", line]).status().unwrap().code()
+        };
+        assert_eq!(status(&line), Some(3), "it is there, and what is wrong is told");
+        let number = fs::read_link(&network).unwrap().display().to_string();
+        let other = line.replace(&number, "net:[1]");
+        assert_ne!(other, line);
+        assert_eq!(status(&other), Some(0), "another process has the number");
+        keeper.kill().unwrap();
+        keeper.wait().unwrap();
+        assert_eq!(status(&line), Some(0), "nobody has it");
+        assert!(while_it_is_there(&network, "exit 3").is_err());
+    }
 
     #[test]
     fn a_list_that_cannot_be_worked_off_does_not_keep_the_others_from_it() {

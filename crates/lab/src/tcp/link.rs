@@ -131,6 +131,9 @@ pub struct Emulation {
     /// Why nothing is emulated at all: the link is the one that is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bare: Option<String>,
+    /// What machines know of each other from before and cannot be made to forget, or why that is not known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remembered: Vec<String>,
 }
 
 impl Emulation {
@@ -167,13 +170,15 @@ impl Emulation {
         let queue = in_flight.max(100.0 * FULL_FRAME);
         let burst = burst.is_finite().then_some(burst as u64);
         let queue = queue as u64;
-        Ok(Self { rate, loss, delay, one_way, queue, burst, bare: None })
+        let remembered = Vec::new();
+        Ok(Self { rate, loss, delay, one_way, queue, burst, bare: None, remembered })
     }
 
     /// None: a link as it is.
     fn bare(why: String) -> Self {
         let (rate, loss, delay) = (Means::None, Means::None, Means::None);
-        Self { rate, loss, delay, one_way: Duration::ZERO, queue: 0, burst: None, bare: Some(why) }
+        let (one_way, bare, remembered) = (Duration::ZERO, Some(why), Vec::new());
+        Self { rate, loss, delay, one_way, queue: 0, burst: None, bare, remembered }
     }
 
     /// Is a process of ours the wire?
@@ -198,7 +203,10 @@ impl Emulation {
         };
         let all = [by("rate", self.rate), by("loss", self.loss), by("delay", self.delay)];
         let all: Vec<String> = all.into_iter().flatten().collect();
-        if all.is_empty() { "nothing is emulated".to_owned() } else { all.join(", ") }
+        let emulated =
+            if all.is_empty() { "nothing is emulated".to_owned() } else { all.join(", ") };
+        let told = std::iter::once(emulated).chain(self.remembered.iter().cloned());
+        told.collect::<Vec<String>>().join("; ")
     }
 
     /// The lines that make it slow, lossy and long. `from` is the other end, where it is not the only one.
@@ -268,6 +276,17 @@ fn looking(card: &str) -> String {
     format!(
         "! tc qdisc show dev {card} | grep -q ' {HANDLE} root' || echo 'the queue {HANDLE}'\n\
          ! nft list table inet {TABLE} >/dev/null 2>&1 || echo 'the table {TABLE} of nftables'\n"
+    )
+}
+
+/// The lines that have a machine forget what connections to another one have taught it. They print what it knows
+/// all the same, or why that is not known. Of one that it knows nothing of, `flush` fails.
+fn forgetting(other: &str) -> String {
+    format!(
+        "ip tcp_metrics flush {other} >/dev/null 2>&1\n\
+         known=$(ip tcp_metrics show 2>&1) || {{ printf '%s\\n' \"$known\"; exit 0; }}\n\
+         printf '%s\\n' \"$known\" | while read -r whose rest; do\n\
+         [ \"$whose\" != {other} ] || echo \"$whose $rest\"; done\n"
     )
 }
 
@@ -399,6 +418,12 @@ impl Link {
                 "set up the link (a queue of somebody else's on that card is left alone)",
                 &lines,
             )?;
+            let known = end.run("forget earlier connections", &forgetting(&other.address))?;
+            let known = known.lines().next().map(|first| {
+                let (name, first) = (end.name, first.trim());
+                format!("the {name} may know the other end from before: `ip tcp_metrics`: {first}")
+            });
+            link.emulation.remembered.extend(known);
         }
         Ok(link)
     }
@@ -508,74 +533,4 @@ fn planted(said: &str) -> Result<Planted, Error> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tcp::scenario::published;
-
-    const ALL: Offers = Offers { netem: true, tbf: true, nftables: true, tap: true };
-
-    fn scenario(name: &str) -> Scenario {
-        published().into_iter().find(|it| it.name == name).unwrap()
-    }
-
-    fn means(name: &str, offers: Offers) -> [Means; 3] {
-        let emulation = Emulation::of(&scenario(name), offers).unwrap();
-        [emulation.rate, emulation.loss, emulation.delay]
-    }
-
-    #[test]
-    fn what_the_kernel_has_is_used_and_a_relay_does_the_rest() {
-        use Means::{Netem, Nftables, None, Relay, Tbf};
-        let without = Offers { netem: false, ..ALL };
-        assert_eq!(means("d", ALL), [Tbf, None, None]);
-        assert_eq!(means("b", ALL), [Tbf, Netem, None]);
-        assert_eq!(means("f", ALL), [Tbf, None, Netem]);
-        assert_eq!(means("b", without), [Tbf, Nftables, None]);
-        assert_eq!(means("f", without), [Tbf, None, Relay]);
-        let bare = Offers { netem: false, tbf: false, nftables: false, tap: true };
-        assert_eq!(means("b", bare), [Relay, Relay, None]);
-        let nothing = Offers { tap: false, ..bare };
-        let error = Emulation::of(&scenario("d"), nothing).unwrap_err().to_string();
-        assert!(error.contains("sch_netem") && error.contains("10 Mbit/s"), "{error}");
-    }
-
-    #[test]
-    fn queues_hold_what_is_in_flight_and_a_hundred_frames_at_least() {
-        let of = |name| Emulation::of(&scenario(name), ALL).unwrap();
-        // 10 Mbit/s x 10 ms = 12.5 kB; 1 Gbit/s x 10 ms = 1.25 MB; a hundred frames are 151.4 kB.
-        assert_eq!((of("f").queue, of("c").queue, of("a").queue), (151_400, 1_250_000, 151_400));
-        // A millisecond of 10 Mbit/s is less than two frames; of 1 Gbit/s it is 125 kB.
-        assert_eq!((of("d").burst, of("a").burst), (Some(3028), Some(125_000)));
-        let bare = Emulation::of(&Scenario::bare(), ALL).unwrap();
-        assert_eq!(bare.burst, None, "all may leave at once");
-        assert_eq!(of("c").one_way, Duration::from_millis(5), "half of it in each direction");
-    }
-
-    #[test]
-    fn what_a_machine_learns_of_connections_is_put_back_only_where_it_was_changed() {
-        let echo = "echo 0 >/proc/sys/net/ipv4/tcp_no_metrics_save";
-        assert!(restoring("eth1", true).contains(echo));
-        assert!(!restoring("eth1", false).contains(echo));
-    }
-
-    #[test]
-    fn on_a_card_with_other_traffic_only_what_the_other_end_sends_is_lost() {
-        let netem = Offers { netem: false, ..ALL };
-        let emulation = Emulation::of(&scenario("b"), netem).unwrap();
-        let lines = emulation.lines(&scenario("b"), "eth1", Some("10.0.0.2"));
-        assert_eq!(lines.matches("iifname \"eth1\" ip saddr 10.0.0.2 ").count(), 2, "{lines}");
-        assert!(lines.contains("< 5000 counter name lost drop"), "half a per cent: {lines}");
-    }
-
-    #[test]
-    fn counters_are_read_as_nft_writes_them() {
-        // nft 1.0.6: `nft -j list counters`.
-        let said = r#"{"nftables": [{"metainfo": {"version": "1.0.6", "release_name": "Lester Gooch #5", "json_schema_version": 1}}, {"counter": {"family": "inet", "name": "came", "table": "nightwatt_link", "handle": 2, "packets": 1000, "bytes": 5}}, {"counter": {"family": "inet", "name": "lost", "table": "nightwatt_link", "handle": 3, "packets": 7, "bytes": 5}}]}"#;
-        assert_eq!(planted(said).unwrap(), Planted { came: 1000, lost: 7 });
-        assert!(planted("{}").is_err() && planted("").is_err());
-        // As tc of iproute2 6.1 writes it: `tc -s -j qdisc show dev link0 root`.
-        let said = r#"[{"kind":"tbf","handle":"6e77:","root":true,"refcnt":2,"options":{"rate":1250000,"burst":3027,"lat":118698},"bytes":5228,"packets":6,"drops":4,"overlimits":9,"requeues":0,"backlog":0,"qlen":0}]"#;
-        assert_eq!(dropped_by_queue(said).unwrap(), 4);
-        assert!(dropped_by_queue("[]").is_err() && dropped_by_queue("").is_err());
-    }
-}
+mod tests;

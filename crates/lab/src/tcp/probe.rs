@@ -37,9 +37,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// So many frames are given to the kernel at once: it takes 64 KiB.
 const AT_ONCE: usize = 44;
 
-/// The packets that are counted.
-const STREAM: u32 = 1;
-
 /// Time between two bursts of packets.
 const STEP: Duration = Duration::from_micros(500);
 
@@ -121,7 +118,8 @@ pub fn ask(asking: &Asking, stop: &Stop) -> Result<Probed, Error> {
         if asking.target.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
     let socket = socket(own).map_err(told())?;
     socket.connect(asking.target).map_err(told())?;
-    let mut asker = Asker { socket, stop, number: 0 };
+    // Who asks again is another process, and what came of the one before is not counted with its packets.
+    let mut asker = Asker { socket, stop, number: 0, stream: std::process::id() };
     let mut probed = asker.echoes(asking.echoes).map_err(told())?;
     if let Some((bits_per_second, time)) = asking.load {
         asker.socket.connect(sink(asking.target)).map_err(told())?;
@@ -131,7 +129,7 @@ pub fn ask(asking: &Asking, stop: &Stop) -> Result<Probed, Error> {
     if let Some((bits_per_second, count)) = asking.count {
         asker.send(bits_per_second, count).map_err(told())?;
         probed.sent = count;
-        probed.came = asker.heard(STREAM).map_err(told())?.frames;
+        probed.came = asker.heard().map_err(told())?.frames;
     }
     if stop.is_stopped() { Err(Error::Interrupted) } else { Ok(probed) }
 }
@@ -140,6 +138,8 @@ struct Asker<'a> {
     socket: UdpSocket,
     stop: &'a Stop,
     number: u64,
+    /// Of the packets that are counted.
+    stream: u32,
 }
 
 impl Asker<'_> {
@@ -212,7 +212,8 @@ impl Asker<'_> {
 
     /// Sends so many small frames.
     fn send(&self, bits_per_second: f64, count: u64) -> io::Result<()> {
-        let message = Message { kind: Kind::Load, stream: STREAM, ..Message::default() }.bytes();
+        let message =
+            Message { kind: Kind::Load, stream: self.stream, ..Message::default() }.bytes();
         let per_second = bits_per_second / 8.0 / (message.len() + HEADS) as f64;
         // However long it takes: so many are what is counted.
         self.evenly(per_second, count, Duration::MAX, |_| self.socket.send(&message).map(|_| 1))
@@ -245,10 +246,10 @@ impl Asker<'_> {
         Ok(())
     }
 
-    /// What came of a stream. What is still on its way is waited for: a question comes behind it.
-    fn heard(&mut self, stream: u32) -> io::Result<Message> {
+    /// What came of the packets that are counted. What is still on its way is waited for: a question comes behind it.
+    fn heard(&mut self) -> io::Result<Message> {
         for _ in 0..20 {
-            if let Some(heard) = self.question(Kind::Ask, stream)? {
+            if let Some(heard) = self.question(Kind::Ask, self.stream)? {
                 return Ok(heard);
             }
             if self.stop.is_stopped() {
@@ -266,7 +267,7 @@ mod tests {
     use super::*;
 
     fn asker(stop: &Stop) -> Asker<'_> {
-        Asker { socket: socket(([127, 0, 0, 1], 0).into()).unwrap(), stop, number: 0 }
+        Asker { socket: socket(([127, 0, 0, 1], 0).into()).unwrap(), stop, number: 0, stream: 1 }
     }
 
     #[test]
@@ -284,5 +285,31 @@ mod tests {
         count.set(0);
         asker(&stop).evenly(1e9, 1000, Duration::MAX, send).unwrap();
         assert_eq!(count.get(), 1000);
+    }
+
+    #[test]
+    fn what_came_of_one_who_asked_before_is_not_counted_with_ours() {
+        let stop = Stop::new().unwrap();
+        let there = UdpSocket::bind("127.0.0.1:0").unwrap();
+        there.set_read_timeout(Some(30 * PATIENCE)).unwrap();
+        let at = there.local_addr().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let (mut heard, mut buffer) = (Heard::default(), [0; LARGEST]);
+                while let Ok((length @ 1.., from)) = there.recv_from(&mut buffer) {
+                    if let Some(answer) = heard.take(&buffer[..length]) {
+                        there.send_to(&answer, from).unwrap();
+                    }
+                }
+            });
+            let came = [1, 2].map(|stream| {
+                let mut asker = Asker { stream, ..asker(&stop) };
+                asker.socket.connect(at).unwrap();
+                asker.send(1e9, 10).unwrap();
+                asker.heard().map(|heard| heard.frames)
+            });
+            asker(&stop).socket.send_to(&[], at).unwrap();
+            assert_eq!(came.map(Result::unwrap), [10, 10]);
+        });
     }
 }

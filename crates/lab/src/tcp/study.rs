@@ -124,7 +124,7 @@ impl Plan {
             );
         }
         if !(self.precision > 0.0 && self.precision.is_finite()) {
-            return told("the precision is a share above 0: 0.03, or 3 %");
+            return told("the precision is a share above 0: 0.03 for 3 %");
         }
         if !(self.lifetimes >= 3.0 && self.lifetimes.is_finite()) {
             return told("a run lasts 3 mean lifetimes at least");

@@ -398,7 +398,7 @@ impl<P: SleepPolicy> PowerManager<P> {
     /// Something changed: look again as soon as it may matter.
     fn reconsider(&mut self, now: Now) {
         if self.lifecycle.phase() == Phase::Awake && self.in_flight == 0 {
-            let until = if self.sleep_ordered { now.mono } else { self.kept_until() };
+            let until = if self.sleep_ordered { now.mono } else { self.kept_until(now) };
             self.check_at = until.max(now.mono);
         } else {
             self.check_at = Mono::NEVER;
@@ -409,9 +409,12 @@ impl<P: SleepPolicy> PowerManager<P> {
         self.draining = false;
         self.check_at = match self.promise_used(now) {
             Err(Hindrance::NotAwake | Hindrance::InFlight(_)) => Mono::NEVER,
-            Err(Hindrance::Until(then) | Hindrance::Declined(then) | Hindrance::WakeLoop(then)) => {
-                then
-            }
+            Err(
+                Hindrance::Until(then)
+                | Hindrance::Declined(then)
+                | Hindrance::WakeLoop(then)
+                | Hindrance::Hours(then),
+            ) => then,
             // A request that is not delayed would change it too: `count` looks again.
             Err(Hindrance::Sla) => self.sla.as_ref().map_or(Mono::NEVER, |sla| sla.changes_at(now)),
             Ok(used) => match self.verdict(now, used) {

@@ -116,6 +116,18 @@ fn disks_and_wake_ups_add_what_the_documentation_says() {
 }
 
 #[test]
+fn a_curve_of_the_machines_own_readings_has_its_wake_ups_in_it() {
+    let readings: Vec<_> = (0..=20)
+        .map(|step| (f64::from(step) / 20.0, Watts(40.0 + 3.0 * f64::from(step))))
+        .collect();
+    let model =
+        PowerModel::Fitted(Fitted::line(&readings, Accuracy::relative(0.01), "a plug").unwrap());
+    let at =
+        |wake_ups| model.power(&Activity { utilisation: 0.5, wake_ups, ..Activity::default() });
+    assert_eq!(at(0.0), at(10_000.0));
+}
+
+#[test]
 fn a_machine_that_only_wakes_up_draws_no_more_than_a_busy_one() {
     let model = PowerModel::typical(&server());
     let frantic = model.power(&Activity { wake_ups: f64::INFINITY, ..Activity::default() });

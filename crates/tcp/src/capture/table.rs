@@ -102,8 +102,14 @@ impl Table {
     }
 
     fn make_room(&mut self) {
-        // Those that are gone already are in the order still.
-        while self.open.len() > OPEN || self.order.len() > 4 * OPEN {
+        // Those that are gone already are in the order still, and none that lives may go for them. What is
+        // left is a quarter, so this is seldom.
+        if self.order.len() > 4 * OPEN {
+            let open = &self.open;
+            let is_open = |key: &Key, number| open.get(key).is_some_and(|it| it.number == number);
+            self.order.retain(|(key, number)| is_open(key, *number));
+        }
+        while self.open.len() > OPEN {
             let Some((key, number)) = self.order.pop_front() else { break };
             self.totals.given_up += u64::from(self.finish_if(&key, number));
         }

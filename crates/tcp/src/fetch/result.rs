@@ -36,22 +36,27 @@ pub struct CpuReport {
     pub usage: Usage,
     /// CPU time for each GiB of payload.
     pub s_per_gib: Option<f64>,
-    /// CPU time for each connection that was completed.
+    /// CPU time for each connection, those that did not complete as the part of one that they are.
     pub s_per_connection: Option<f64>,
     /// Context switches, of both kinds, for each of them.
     pub switches_per_connection: Option<f64>,
 }
 
 impl CpuReport {
-    pub(crate) fn of(usage: Usage, bytes: u64, completed: u64) -> Self {
+    /// Of so many bytes, and so many completed connections of so many each.
+    fn of(usage: Usage, bytes: u64, (completed, each): (u64, u64)) -> Self {
         let cpu = usage.cpu().as_secs_f64();
         let switches = usage.voluntary_switches + usage.involuntary_switches;
-        let per = |whole: f64, of: u64| (of > 0).then(|| whole / of as f64);
+        let per = |whole: f64, of: f64| (of > 0.0).then(|| whole / of);
+        // What those took that were cut is in the time, and divided by the completed ones alone it would be charged
+        // to these: in a run of one and a half lifetimes, half as much again. Where none was completed, nobody
+        // has seen what a whole one takes.
+        let connections = if completed > 0 { bytes as f64 / each as f64 } else { 0.0 };
         Self {
             usage,
-            s_per_gib: per(cpu * f64::from(1 << 30), bytes),
-            s_per_connection: per(cpu, completed),
-            switches_per_connection: per(switches as f64, completed),
+            s_per_gib: per(cpu * f64::from(1 << 30), bytes as f64),
+            s_per_connection: per(cpu, connections),
+            switches_per_connection: per(switches as f64, connections),
         }
     }
 }
@@ -73,7 +78,7 @@ pub struct ServerSide {
 pub struct CpuPer {
     /// For each GiB of payload.
     pub s_per_gib: Option<f64>,
-    /// For each connection that was completed.
+    /// For each connection, those that did not complete as the part of one that they are.
     pub s_per_connection: Option<f64>,
 }
 
@@ -197,10 +202,11 @@ pub(super) fn of(
         first_byte_s: tally.first_byte.times(),
         closed_s: tally.closed.times(),
         lifetimes: tally.lifetime.classes(),
-        cpu: CpuReport::of(*used, tally.bytes, tally.completed),
+        cpu: CpuReport::of(*used, tally.bytes, (tally.completed, plan.bytes)),
         tcp: tally.tcp,
         server: asked.map(|Asked { session, bytes, .. }| {
-            let cpu = CpuReport::of(session.cpu, session.bytes, session.completed);
+            let connections = (session.completed, plan.bytes);
+            let cpu = CpuReport::of(session.cpu, session.bytes, connections);
             let cpu_per =
                 CpuPer { s_per_gib: cpu.s_per_gib, s_per_connection: cpu.s_per_connection };
             ServerSide { session, report_bytes: bytes, cpu_per }
@@ -240,4 +246,28 @@ pub(super) fn ask(plan: &Plan, session: u64) -> Option<Asked> {
     }
     let (session, records) = report::read(&bytes[ANSWER..])?;
     Some(Asked { session, records, bytes: bytes.len() as u64 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_cut_is_charged_with_its_part_and_not_to_what_was_completed() {
+        let ms = Duration::from_millis;
+        let usage = Usage {
+            user: ms(500),
+            system: ms(1000),
+            voluntary_switches: 200,
+            involuntary_switches: 100,
+        };
+        // A hundred connections, and as many more that were cut in the middle: one and a half lifetimes.
+        let cut = CpuReport::of(usage, 100 * 14_600 + 100 * 7300, (100, 14_600));
+        assert_eq!((cut.s_per_connection, cut.switches_per_connection), (Some(0.01), Some(2.0)));
+        let whole = CpuReport::of(usage, 150 * 14_600, (150, 14_600));
+        assert_eq!(whole, cut, "as much as in a run of the same work of which none was cut");
+        let none = CpuReport::of(usage, 100 * 7300, (0, 14_600));
+        assert_eq!((none.s_per_connection, none.switches_per_connection), (None, None));
+        assert!(none.s_per_gib > Some(0.0));
+    }
 }

@@ -1,6 +1,6 @@
 //! Each rule of `docs/tcp-check.md`, on packets whose truth is known by hand.
 
-use nightwatt_tcp::capture::{ACK, At, Closed, Counts, FIN, RST, SYN};
+use nightwatt_tcp::capture::{ACK, At, Closed, Counts, FIN, RST, SYN, Table};
 
 use crate::made::{MS, Talk};
 
@@ -45,6 +45,44 @@ fn of_sides_that_are_both_near_the_handshake_does_not_tell_which_is_nearer() {
     assert_eq!(at(5_000, 199_999), None);
     assert_eq!(at(5_000, 200_000), Some(At::Sender));
     assert_eq!(at(60_000, 200_000), None, "not four times as far");
+}
+
+#[test]
+fn a_connection_is_one_however_many_short_ones_come_and_go_beside_it() {
+    // Four times as many as may be open at once.
+    const SHORT: u32 = 4 * 65_536 + 1;
+    let mut long = opened();
+    long.data(1);
+    let mut short = Talk::default();
+    let mut table = Table::new(None, 0);
+    long.packets.iter().for_each(|packet| table.take(packet));
+    // One port, used again and again: two are open at any time.
+    for number in 0..SHORT {
+        short.packets.clear();
+        short.isn[0] = 1 + number * 7;
+        short.after(MS).say(0, SYN, (0, 0), 0).from.set_port(40_001);
+        table.take(&short.packets[0]);
+    }
+    long.packets.clear();
+    long.ack(1001);
+    long.farewell(1001);
+    long.packets.iter().for_each(|packet| table.take(packet));
+    let (totals, _) = table.end();
+    assert_eq!((totals.connections, totals.given_up), (u64::from(SHORT) + 1, 0));
+    assert_eq!((totals.from_their_start, totals.closed), (u64::from(SHORT) + 1, 1));
+}
+
+#[test]
+fn of_more_than_may_be_open_at_once_the_oldest_is_taken_as_it_is() {
+    let mut table = Table::new(None, 0);
+    for number in 0..65_537_u32 {
+        let mut talk = Talk::default();
+        let packet = talk.say(0, SYN, (0, 0), 0);
+        packet.from = ([192, 0, 2 + (number >> 16) as u8, 1], number as u16).into();
+        table.take(packet);
+    }
+    let (totals, _) = table.end();
+    assert_eq!((totals.connections, totals.given_up), (65_537, 1));
 }
 
 #[test]

@@ -131,6 +131,13 @@ fn at_the_end_of_its_time_what_is_under_way_is_cut_and_counted_apart() {
     let report = fetched(&plan);
     assert!(report.completed > 0, "{report:?}");
     assert_eq!(report.completed + report.cut, report.started);
+    // Both sides go by their own bytes.
+    let per = |cpu: Duration, bytes: u64| cpu.as_secs_f64() / (bytes as f64 / 14_600.0);
+    let expected = per(report.cpu.usage.cpu(), report.bytes);
+    assert!((report.cpu.s_per_connection.unwrap() / expected - 1.0).abs() < 1e-9);
+    let other_side = report.server.unwrap();
+    let expected = per(other_side.session.cpu.cpu(), other_side.session.bytes);
+    assert!((other_side.cpu_per.s_per_connection.unwrap() / expected - 1.0).abs() < 1e-9);
 }
 
 #[test]

@@ -174,3 +174,77 @@ fn what_cannot_be_used_is_said_with_its_file_and_what_to_try() {
     let torn = said(&torn, &one.key);
     assert!(torn.contains("torn.pem"), "{torn}");
 }
+
+/// A certificate that an authority is to give for these names, kept in this file.
+fn to_be_given(path: &Path, names: &[&str]) -> CertificateConfig {
+    let acme = names.iter().map(|&name| name.to_owned()).collect();
+    CertificateConfig { chain: path.to_owned(), key: path.to_owned(), acme }
+}
+
+/// Writes one for these names, with its key, for November 2026.
+fn given(path: &Path, names: &[&str]) {
+    let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+    let mut params = rcgen::CertificateParams::new(names).unwrap();
+    params.not_before = rcgen::date_time_ymd(2026, 11, 1);
+    params.not_after = rcgen::date_time_ymd(2026, 12, 1);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let text = params.self_signed(&key).unwrap().pem() + &key.serialize_pem();
+    fs::write(path, text).unwrap();
+}
+
+/// So many days after 2026-11-23, noon.
+fn on_day(days: i64) -> Now {
+    let wall = Wall::from_secs(1_795_435_200 + days * 86_400);
+    Now { mono: Mono::ZERO, wall, utc_offset: 0 }
+}
+
+/// Whether clients refuse the only one, whether its renewal failed, and what is said.
+fn told(certificates: &Certificates, days: i64) -> (bool, bool, String) {
+    let it = certificates.status(on_day(days).wall).remove(0);
+    (it.is_faulty, it.renewal_failed, it.problem.unwrap_or_default())
+}
+
+#[test]
+fn a_renewal_that_fails_is_told_apart_from_what_clients_refuse() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("blog.example-0123456789abcdef.pem");
+    given(&path, &["blog.example"]);
+    let config = to_be_given(&path, &["Blog.example"]);
+    let all = std::slice::from_ref(&config);
+    let certificates = Certificates::load(all, &provider(), on_day(0)).unwrap();
+    assert_eq!(told(&certificates, 0), (false, false, String::new()));
+    certificates.note(&config, Some("why".to_owned()));
+    assert_eq!(told(&certificates, 0), (false, true, "why".to_owned()));
+    let both = "it expired on Tue, 01 Dec 2026 00:00:00 GMT; why".to_owned();
+    assert_eq!(told(&certificates, 8), (true, true, both));
+    certificates.note(&config, None);
+    assert_eq!(told(&certificates, 0), (false, false, String::new()));
+    // Nor does a file that cannot be used change what clients get.
+    fs::write(&path, "nothing").unwrap();
+    certificates.look_now(on_day(0));
+    let (is_faulty, renewal_failed, why) = told(&certificates, 0);
+    assert_eq!((is_faulty, renewal_failed), (false, true));
+    assert!(why.starts_with("there is no certificate in"), "{why}");
+}
+
+#[test]
+fn what_stands_in_is_refused_by_clients_unless_it_is_vouched_for_with_all_the_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("blog.example-0123456789abcdef.pem");
+    let of = |names: &[&str]| {
+        let all = [to_be_given(&path, names)];
+        let certificates = Certificates::load(&all, &provider(), on_day(0)).unwrap();
+        let (is_faulty, renewal_failed, _) = told(&certificates, 0);
+        certificates.note(&all[0], Some("why".to_owned()));
+        assert!(told(&certificates, 0).1, "its authority has refused it");
+        (is_faulty, renewal_failed)
+    };
+    assert_eq!(of(&["blog.example"]), (true, false), "nobody vouches for what is made here");
+    given(
+        &dir.path().join("blog.example-fedcba9876543210.pem"),
+        &["blog.example", "*.blog.example"],
+    );
+    assert_eq!(of(&["blog.example"]), (false, false));
+    assert_eq!(of(&["blog.example", "WWW.blog.example"]), (false, false));
+    assert_eq!(of(&["blog.example", "shop.example"]), (true, false));
+}

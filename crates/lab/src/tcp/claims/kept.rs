@@ -129,6 +129,13 @@ impl Cell {
         self.figures.get(name).map(|it| it.mean)
     }
 
+    /// A mean that is surely above zero: one that is lost in its own noise says nothing, least of all as a
+    /// part of a ratio.
+    pub(super) fn known(&self, name: &str) -> Option<f64> {
+        let is_sure = self.precision(name).is_none_or(|share| share < 1.0);
+        self.mean(name).filter(|mean| *mean > 0.0 && is_sure)
+    }
+
     /// Half of the interval, as a share of the mean.
     pub(super) fn precision(&self, name: &str) -> Option<f64> {
         let it = self.figures.get(name)?;

@@ -147,6 +147,10 @@ fn a_model_answers_no_claim_of_energy_and_a_meter_does() {
         Verdict::Differs,
         "100 times a segment, not 300"
     );
+    // One that is lost in its own noise is not the cheapest.
+    let lost = json!({ "energy": { "mean": 1e-6, "half_width": 5e-4, "runs": 3 } });
+    let with_noise = [&cells[..], &[("e", cell("cubic", &lost, &[0.3]))]].concat();
+    assert!((answer("B1", &lab(true, &with_noise)).1[0].1 - 100.0).abs() < 1e-9);
 }
 
 #[test]

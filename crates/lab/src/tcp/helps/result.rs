@@ -15,7 +15,7 @@ use crate::tcp::check::Found;
 use crate::tcp::link::Emulation;
 use crate::tcp::relay::Relayed;
 use crate::tcp::scenario::Scenario;
-use crate::tcp::study::notes::{about_frequency, about_waking};
+use crate::tcp::study::notes::{about_frequency, about_waking, unpowered};
 use crate::tcp::study::result::{BUSY, EndReport, disagreeing, told_apart};
 use crate::tcp::study::{Cell, Run, ScenarioReport};
 
@@ -341,9 +341,14 @@ impl HelpsReport {
 
     /// Nothing more will come.
     pub(super) fn close(&mut self) {
+        let mut unpowered_links = Vec::new();
         let seen = self.links.iter_mut().filter_map(|link| {
             let seen = link.seen.take()?;
             link.idle_busy = seen.idle_busy;
+            unpowered_links.extend(
+                unpowered(seen.without_power, seen.source.as_ref())
+                    .map(|why| format!("scenario {}: {why}", link.scenario.name)),
+            );
             seen.source
         });
         // All of them, so that each link has what it was told.
@@ -352,6 +357,7 @@ impl HelpsReport {
             (self.energy_source, self.energy_is_modelled) = (source, is_modelled);
         }
         self.wake_joules = self.wake_joules.filter(|_| self.energy_is_modelled);
+        self.notes.extend(unpowered_links);
         self.note();
     }
 

@@ -10,7 +10,7 @@ use nightwatt_model::experiment::{
 use super::result::{HelpsReport, LinkHelps, PairedRun, Refused};
 use super::{Change, Comparison, Error, HelpsPlan, STATES};
 use crate::compare::host::settings;
-use crate::tcp::cards::{Feature, Refusal};
+use crate::tcp::cards::{Feature, Features, Refusal};
 use crate::tcp::scenario::Scenario;
 use crate::tcp::study::fetching::{How, PILOT};
 use crate::tcp::study::result::EndReport;
@@ -168,8 +168,17 @@ impl Helps<'_> {
         change: &Change,
         is_on: bool,
     ) -> Result<Vec<Refusal>, Error> {
+        self.set(standing, &change.switched(is_on), change.coalescing(is_on))
+    }
+
+    /// Sets cards to these, and the rest as it is to be where nothing is tried.
+    fn set(
+        &self,
+        standing: &mut Standing,
+        own: &Features,
+        usecs: Option<u64>,
+    ) -> Result<Vec<Refusal>, Error> {
         let (ends, cards) = (&self.lab.ends, &mut standing.cards);
-        let own = change.switched(is_on);
         let checksums = [Feature::RxChecksum, Feature::TxChecksum];
         let mut wanted = all_of(&checksums, true);
         wanted.extend(all_of(&Feature::JOINING, self.plan.plan.offload));
@@ -177,7 +186,7 @@ impl Helps<'_> {
         let mut refused = cards.switch(ends, &wanted)?;
         // What the rest refuses is not what is asked.
         refused.retain(|no| own.keys().any(|it| no.what.starts_with(it.long())));
-        refused.extend(cards.coalesce(ends, change.coalescing(is_on))?);
+        refused.extend(cards.coalesce(ends, usecs)?);
         Ok(refused)
     }
 
@@ -189,7 +198,7 @@ impl Helps<'_> {
         tell: &mut Tell<'_>,
     ) -> Result<(), Error> {
         let plan = self.plan;
-        let looked = self.lengths(standing, possible, tell)?;
+        let looked = self.lengths(standing, tell)?;
         let all = (0..plan.plan.cells.len()).flat_map(|cell| {
             possible.iter().map(move |change| Comparison { change: *change, cell })
         });
@@ -288,12 +297,10 @@ impl Helps<'_> {
     fn lengths(
         &self,
         standing: &mut Standing,
-        possible: &[usize],
         tell: &mut Tell<'_>,
     ) -> Result<Vec<Result<Duration, String>>, Error> {
-        if let Some(change) = possible.first() {
-            self.switch(standing, &self.plan.changes[*change], self.plan.plan.offload)?;
-        }
+        // What it refuses is told with the change that wants it.
+        self.set(standing, &Features::new(), None)?;
         self.lab.lengths(tell)
     }
 

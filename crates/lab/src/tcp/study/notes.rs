@@ -12,8 +12,9 @@ pub(in crate::tcp) fn about_waking(joules: Option<f64>, counts: bool) -> Option<
              power:cpu_idle cannot be counted"
         }
         (None, _) => {
-            "energy is modelled from what the CPUs do; what a wake-up takes is not in it: `--wake-energy` gives \
-             that, and `nightwatt calibrate wakeups` finds it out"
+            "energy is modelled from what the CPUs do; where the kernel counts entries into idle states, each is 0.2 mJ \
+             in it (0 to 1 mJ: docs/power-model.md), unless the model is fitted to this machine: `--wake-energy` \
+             puts yours in that place, and `nightwatt calibrate wakeups` finds it out"
         }
     };
     Some(said.to_owned())
@@ -46,4 +47,17 @@ pub(in crate::tcp) fn below_idle(energy: f64) -> Option<&'static str> {
         "energy below zero: this machine drew more while nothing was on the link than while connections ran, \
          so something else was at work; the figure says nothing",
     )
+}
+
+/// Runs that have no energy because their power is not by the channels that it was by at first.
+pub(in crate::tcp) fn unpowered(looks: u32, source: Option<&(String, bool)>) -> Option<String> {
+    let what = match source {
+        _ if looks == 0 => return None,
+        Some((source, _)) => format!("power was not known by {source}, and by nothing else"),
+        None => "power was not known".to_owned(),
+    };
+    Some(format!(
+        "{looks} times, idle or in a run, {what}: what is above idle then has no energy (a meter that did not \
+         answer, or that counts in steps longer than a run: try longer ones, or `--energy METER/CHANNEL`)"
+    ))
 }

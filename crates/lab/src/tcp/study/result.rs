@@ -13,7 +13,7 @@ use super::breakdown::Breakdown;
 use super::captured::CaptureBooks;
 use super::figures::{FIGURES, Figures};
 use super::kernel_time::{self, KernelTimeReport};
-use super::notes::{about_frequency, about_waking, below_idle};
+use super::notes::{about_frequency, about_waking, below_idle, unpowered};
 use super::{Cell, Plan};
 use crate::compare::record::ChannelRecord;
 use crate::tcp::cards::{Card, Refusal};
@@ -108,6 +108,9 @@ pub struct ScenarioReport {
     pub cells: Vec<CellReport>,
     /// The share of CPU time that was busy with nothing on the link, at its worst.
     pub idle_busy: Option<f64>,
+    /// Looks at idle machines and runs without an energy, because a channel was silent that had spoken at first,
+    /// or the other way round.
+    pub without_power: u32,
     #[serde(skip)]
     pub(in crate::tcp) source: Option<(String, bool)>,
 }
@@ -297,6 +300,10 @@ impl Report {
                      wake-ups, active CPU time and energy are those of other work, too, and say little"
                 ));
             }
+            self.notes.extend(
+                unpowered(it.without_power, it.source.as_ref())
+                    .map(|why| format!("scenario {name}: {why}")),
+            );
             for cell in &it.cells {
                 let what = cell.cell.text();
                 let below = cell.figures.get("energy").and_then(|it| below_idle(it.mean));
@@ -366,6 +373,7 @@ impl ScenarioReport {
             relayed: None,
             cells: Vec::new(),
             idle_busy: None,
+            without_power: 0,
             source: None,
         }
     }
@@ -388,10 +396,15 @@ impl ScenarioReport {
         self.idle_busy = Some(self.idle_busy.unwrap_or(0.0).max(busy));
     }
 
-    pub(in crate::tcp) fn powered(&mut self, source: &str, is_modelled: bool) {
-        if !source.is_empty() {
+    /// Is power known by the channels by which it was first? A difference of two meters is no energy:
+    /// where a channel was silent for a while, there is none.
+    pub(in crate::tcp) fn is_powered_by(&mut self, source: &str, is_modelled: bool) -> bool {
+        if self.source.is_none() && !source.is_empty() {
             self.source = Some((source.to_owned(), is_modelled));
         }
+        let is_the_same = self.source.as_ref().is_some_and(|(first, _)| first == source);
+        self.without_power += u32::from(!is_the_same);
+        is_the_same
     }
 
     pub(in crate::tcp) fn is_modelled(&self) -> bool {

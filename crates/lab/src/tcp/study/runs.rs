@@ -81,8 +81,19 @@ pub(super) fn all(
     Ok((report, outcome.and(undone)))
 }
 
-/// Which meters are read: none where they would say nothing of either end.
+/// Which meters are read: none where they would say nothing of either end. Where wake-ups are added, a model
+/// is not to count them, too.
 fn specs(plan: &Plan, host: &Host) -> Result<Option<Vec<MeterSpec>>, Error> {
+    let mut specs = named(plan, host)?;
+    if plan.wake_cost.is_some() {
+        for spec in specs.iter_mut().flatten().filter(|it| it.driver == nightwatt_meters::MODEL) {
+            spec.options.insert("wakeups".to_owned(), "false".to_owned());
+        }
+    }
+    Ok(specs)
+}
+
+fn named(plan: &Plan, host: &Host) -> Result<Option<Vec<MeterSpec>>, Error> {
     let usual = || nightwatt_meters::usual(host);
     let given = || Some(plan.meters.clone()).filter(|it| !it.is_empty());
     let EndsConfig::Hosts(ends) = &plan.ends else { return Ok(given().or_else(|| Some(usual()))) };
@@ -366,25 +377,16 @@ impl<'a> Lab<'a> {
         Ok(())
     }
 
-    /// Mean power of the channels that count.
-    fn watts(
-        &self,
-        channels: &[ChannelRecord],
-        report: &mut ScenarioReport,
-    ) -> Result<Option<f64>, Error> {
-        let counted = channels_of(self.plan.energy.as_deref(), channels);
-        if let Some(wanted) = self.plan.energy.as_ref().filter(|_| counted.is_empty()) {
-            let names: Vec<String> = channels.iter().map(name_of).collect();
-            let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            return Err(Error::Options(format!(
-                "no channel `{wanted}` has said anything: the meters here have {names}"
-            )));
+    /// Mean power of the channels that count; nothing where others spoke than before.
+    fn watts(&self, channels: &[ChannelRecord], report: &mut ScenarioReport) -> Option<f64> {
+        if channels.is_empty() {
+            return None;
         }
-        let watts: Option<f64> = counted.iter().map(|it| it.watts).sum();
+        let counted = channels_of(self.plan.energy.as_deref(), channels);
         let names: Vec<String> = counted.iter().map(|it| name_of(it)).collect();
         let is_modelled = counted.iter().any(|it| result::is_modelled(it));
-        report.powered(&names.join(" + "), is_modelled);
-        Ok(watts.filter(|_| !counted.is_empty()))
+        let is_the_same = report.is_powered_by(&names.join(" + "), is_modelled);
+        is_the_same.then(|| counted.iter().map(|it| it.watts).sum()).flatten()
     }
 
     pub(super) fn wait(&self, until: Mono) -> Result<(), Error> {
@@ -434,7 +436,7 @@ impl<'a> Lab<'a> {
         let hz = self.plan.kernel_time;
         let (watched, _) = kernel_time::during(hz, &[], || self.watch(time, look))?;
         let ([before, after], lasted, channels) = watched;
-        let watts = self.watts(&channels, report)?;
+        let watts = self.watts(&channels, report);
         let seconds = lasted.as_secs_f64();
         let machine = after.0.zip(before.0).map(|(after, before)| after.since(&before));
         let sides = sides(&before.1, &after.1);
@@ -521,7 +523,7 @@ impl<'a> Lab<'a> {
             sending: process(0),
             receiving: process(1),
             relaying: last.2.zip(first.2).map(|(last, first)| last.since(&first)),
-            watts: self.watts(&channels, report)?,
+            watts: self.watts(&channels, report),
         };
         let [sender, receiver] = [0, 1].map(|end| after[end].since(&before[end]));
         let whole = Whole { sender, receiver, planted };

@@ -1,6 +1,7 @@
 //! What keeps a server awake, the policy apart.
 
 use super::PowerManager;
+use crate::hours::Hours;
 use crate::policy::lifecycle::Phase;
 use crate::policy::sleep::SleepPolicy;
 use crate::time::{Mono, Now};
@@ -18,6 +19,8 @@ pub enum Hindrance {
     Declined(Mono),
     /// It was woken again and again with nobody served, and is left awake until then.
     WakeLoop(Mono),
+    /// These are hours in which it is not to sleep, until then.
+    Hours(Mono),
     /// The promise leaves no room for another delay.
     Sla,
 }
@@ -39,13 +42,15 @@ impl<P: SleepPolicy> PowerManager<P> {
         }
         let mut until = self.lifecycle.blocked_until();
         if !self.sleep_ordered {
-            until = until.max(self.kept_until());
+            until = until.max(self.kept_until(now));
         }
         if now.mono < until {
             let asks_again = self.lifecycle.blocked_until();
             let in_loop = if self.sleep_ordered { None } else { self.breaker.holds(now.mono) };
+            let hours = self.hours_end(now).filter(|_| !self.sleep_ordered);
             return Err(match in_loop {
                 Some(held) if held == until => Hindrance::WakeLoop(until),
+                _ if hours == Some(until) => Hindrance::Hours(until),
                 _ if self.lifecycle.declined() > 0 && asks_again == until => {
                     Hindrance::Declined(until)
                 }
@@ -58,10 +63,16 @@ impl<P: SleepPolicy> PowerManager<P> {
     }
 
     /// Until then a server that is awake stays so, whatever the policy says.
-    pub(super) fn kept_until(&self) -> Mono {
+    pub(super) fn kept_until(&self, now: Now) -> Mono {
         self.stay_awake_until
             .max(self.lifecycle.since() + self.settings.min_on)
             .max(self.last_to_server + self.settings.quiet)
+            .max(self.hours_end(now).unwrap_or_default())
+    }
+
+    /// The end of the hours in which it is not to sleep, if it is in such now.
+    fn hours_end(&self, now: Now) -> Option<Mono> {
+        Hours::left_of(&self.settings.never_sleep, now).map(|left| now.mono + left)
     }
 
     /// What keeps the server awake now, the policy apart: a [`hindrance`](Self::hindrance), or what is

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::hours::Hours;
 use crate::policy::lifecycle::Patience;
 use crate::scenario::{CrawlWindow, Scenario};
 use crate::sla::Sla;
@@ -23,6 +24,8 @@ pub struct Settings {
     pub waiting_page: bool,
     /// When crawlers are invited.
     pub crawl_window: CrawlWindow,
+    /// Hours in which a server that is awake is not put to sleep.
+    pub never_sleep: Vec<Hours>,
     /// How many wake-ups a client may cause, in a row and per that time.
     pub wake_budget: (u32, Duration),
     /// Somebody who wakes the server, and not through us, wants to use it: awake at least this long then.
@@ -42,6 +45,7 @@ impl Settings {
             wake_time: scenario.server.wake_time,
             waiting_page: true,
             crawl_window: scenario.crawl_window.clone(),
+            never_sleep: scenario.never_sleep.clone(),
             wake_budget: (20, Duration::from_hours(1)),
             grace: Duration::from_mins(5),
             patience: Patience::default(),

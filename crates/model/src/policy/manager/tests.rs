@@ -143,6 +143,34 @@ fn a_crawler_that_comes_back_when_told_is_served() {
 }
 
 #[test]
+fn in_hours_in_which_it_is_not_to_sleep_it_stays_awake_and_is_not_woken_for_them() {
+    // The story begins at midnight of a Thursday, UTC.
+    let settings = Settings {
+        sla: None,
+        never_sleep: vec!["thu 02:00-04:00".parse().unwrap(), "thu 04:00-04:30".parse().unwrap()],
+        ..Settings::of(&Scenario::default())
+    };
+    let mut story = Story::begin(settings);
+    story.until(2 * 3600 + 600);
+    assert_eq!(story.manager.phase(), Phase::Asleep, "nobody wakes it");
+    story.ask(3 * 3600);
+    story.until(3 * 3600 + 1800);
+    let ends = Mono::from_secs(4 * 3600);
+    assert_eq!(story.manager.hindrance(story.now), Some(Hindrance::Hours(ends)));
+    story.until(4 * 3600 + 1799);
+    assert_eq!(story.manager.phase(), Phase::Awake);
+    story.until(4 * 3600 + 1800);
+    assert_eq!(story.manager.phase(), Phase::Asleep);
+    // The operator has the last word.
+    story.ask(7 * 86_400 + 2 * 3600);
+    story.until(7 * 86_400 + 2 * 3600 + 1000);
+    assert_eq!(story.manager.phase(), Phase::Awake);
+    let mut actions = Vec::new();
+    story.manager.order(story.now, Order::Sleep, &mut actions);
+    assert_eq!(story.manager.phase(), Phase::FallingAsleep);
+}
+
+#[test]
 fn the_promise_forbids_sleep_until_enough_were_served_at_once() {
     let settings = Settings::of(&Scenario::default());
     let mut story = Story::begin(settings);
