@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use nightwatt_gateway::Config;
+
 use crate::client::{CRAWLER, ask, get, post};
 use crate::origin::{Act, Gate};
 use crate::stage::{asleep, awake, secs, settle, timeout};
@@ -20,6 +22,26 @@ fn it_stays_awake_for_a_minute_after_waking() {
         stage.at(70).await;
         assert_eq!(stage.state(), "asleep");
         assert_eq!(stage.status().kept_awake_by, None);
+    });
+}
+
+#[test]
+fn within_its_hours_it_does_not_sleep_and_a_reload_without_them_lets_it() {
+    let all_day = |config: &mut Config| {
+        config.scenario.never_sleep = vec!["00:00-24:00".parse().unwrap()];
+    };
+    asleep().with(all_day).play(async |stage| {
+        stage.at(600).await;
+        assert_eq!(stage.commands(), (0, 0), "it is not woken for them");
+        stage.ask(get("/a")).await;
+        stage.at(3000).await;
+        let status = stage.status();
+        assert_eq!((status.state.as_str(), stage.commands()), ("awake", (1, 0)));
+        let why = status.kept_awake_by.unwrap();
+        assert!(why.contains("`never_sleep`"), "{why}");
+        stage.reload(|config| config.scenario.never_sleep.clear()).await.unwrap();
+        stage.at(3100).await;
+        assert_eq!(stage.commands(), (1, 1));
     });
 }
 
