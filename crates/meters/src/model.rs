@@ -34,13 +34,7 @@ fn probe(host: &Host) -> Presence {
 
 fn open(host: &Host, spec: &MeterSpec) -> Opening {
     spec.only(&["fitted", "wakeups"])?;
-    let counts_wake_ups = match spec.text("wakeups") {
-        None | Some("true") => true,
-        Some("false") => false,
-        Some(other) => {
-            return Err(spec.wrong(format!("`wakeups` is true or false, and `{other}` is neither")));
-        }
-    };
+    let counts_wake_ups = spec.truth("wakeups")?.unwrap_or(true);
     let (model, source) = match spec.text("fitted") {
         Some(path) => (fitted(spec, path)?, "calibrated on this machine"),
         None => (PowerModel::typical(&describe(host)), "95 % of such machines"),

@@ -34,10 +34,8 @@ impl Hours {
     ///
     /// By the local time of now: where a clock is put forward or back until they end, ask again then.
     pub fn left(&self, now: Now) -> Option<Duration> {
-        // 1970-01-01 was a Thursday: three days after a Monday.
-        let local = now.wall.0 + i64::from(now.utc_offset) * 1000 + 3 * DAY_MS;
-        let today = usize::try_from(local.div_euclid(DAY_MS).rem_euclid(7)).unwrap_or(0);
-        let into_day = local.rem_euclid(DAY_MS);
+        let today = now.hour_of_week() as usize / 24;
+        let into_day = i64::from(now.second_of_day()) * 1000 + now.wall.0.rem_euclid(1000);
         let (from, length) = (i64::from(self.from), i64::from(self.length));
         // They began today, or last for a part of the day after.
         let left = |days_ago: usize| {
@@ -108,10 +106,11 @@ fn days(text: &str) -> Option<[bool; 7]> {
 /// `08:30`, `24:00`.
 fn minute(text: &str) -> Option<u32> {
     let (hour, minute) = text.split_once(':')?;
-    let digits = |text: &str| text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
-    let (hour, minute) =
-        (Some(hour).filter(|it| digits(it))?, Some(minute).filter(|it| digits(it))?);
-    let (hour, minute) = (hour.parse::<u32>().ok()?, minute.parse::<u32>().ok()?);
+    let two_digits = |text: &str| {
+        let is_so = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse::<u32>().ok().filter(|_| is_so)
+    };
+    let (hour, minute) = (two_digits(hour)?, two_digits(minute)?);
     let of_day = hour * 60 + minute;
     (minute < 60 && of_day <= DAY).then_some(of_day)
 }
