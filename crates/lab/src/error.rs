@@ -88,9 +88,11 @@ pub enum Error {
     Counters(Box<crate::tcp::Error>),
     /// The kernel does not count transitions from idle to active.
     #[error(
-        "this kernel has no idle states (/sys/devices/system/cpu/cpu0/cpuidle), so it counts no wake-ups"
+        "nothing here counts wake-ups: this kernel has no idle states (/sys/devices/system/cpu/cpu0/cpuidle), and the \
+         tracepoint power:cpu_idle cannot be counted{}",
+        .0.as_ref().map_or_else(String::new, |why| format!(": {why}"))
     )]
-    NoIdleStates,
+    NoIdleStates(Option<String>),
     /// No power model can be made of the measurements.
     #[error(transparent)]
     PowerModel(#[from] nightwatt_model::power_model::FitError),

@@ -126,6 +126,7 @@ fn start(samples: &mut Samples, children: bool, processes: &[u32]) -> Result<(),
     for pid in processes {
         samples.watch(*pid);
     }
+    samples.read_mapped();
     samples.find_programs();
     Ok(())
 }

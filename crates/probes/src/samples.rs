@@ -165,6 +165,12 @@ impl Samples {
         self.processes.watch(pid, threads(pid), mapped(pid));
     }
 
+    /// Reads what watched processes have mapped by now: a program of a hundred megabytes takes CPU time that
+    /// is not to be in what is measured.
+    pub fn read_mapped(&mut self) {
+        self.load_files(self.processes.files().len());
+    }
+
     /// The CPU time that each sample stands for.
     pub const fn period(&self) -> Duration {
         self.period
@@ -219,16 +225,21 @@ impl Samples {
         Some((Mono(Duration::from_nanos(time)), sample))
     }
 
+    /// Reads the first files that watched processes have mapped, so many of them.
+    fn load_files(&mut self, count: usize) {
+        while self.files.len() < count {
+            let loaded = self.processes.files().get(self.files.len()).and_then(LoadedFile::load);
+            self.files.push(loaded);
+        }
+    }
+
     /// The number of the function that a place is in.
     fn function(&mut self, frame: Frame) -> usize {
         let (file, offset) = match frame {
             Frame::Kernel(address) => return self.kernel_function(address),
             Frame::File { file, offset } => (file, offset),
         };
-        while self.files.len() <= file {
-            let loaded = self.processes.files().get(self.files.len()).and_then(LoadedFile::load);
-            self.files.push(loaded);
-        }
+        self.load_files(file + 1);
         let loaded = self.files[file].as_ref();
         let symbol = loaded.and_then(|file| file.symbols.at(offset));
         let next = self.functions.len();

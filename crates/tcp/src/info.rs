@@ -43,6 +43,7 @@ pub enum Figure {
     ReceiveMss,
     PathMtu,
     DeliveryRate,
+    DeliveryRateAppLimited,
     PacingRate,
 }
 
@@ -82,7 +83,7 @@ use Figure as F;
 use Sort::{Counter as C, Level as L};
 
 /// Figures that there are.
-pub const FIGURES: usize = 33;
+pub const FIGURES: usize = 34;
 
 const NO_32: u64 = u32::MAX as u64;
 /// `TCP_INFINITE_SSTHRESH`: slow start has not ended.
@@ -121,6 +122,7 @@ const SPECS: [Spec; FIGURES] = [
     spec(F::ReceiveMss, "receive_mss", L, 20, 4, &[0]),
     spec(F::PathMtu, "path_mtu", L, 60, 4, &[0]),
     spec(F::DeliveryRate, "delivery_rate_bytes_s", L, 160, 8, &[0]),
+    spec(F::DeliveryRateAppLimited, "delivery_rate_app_limited", C, 7, 1, &[]),
     spec(F::PacingRate, "pacing_rate_bytes_s", L, 104, 8, &[u64::MAX, NO_32]),
 ];
 
@@ -147,6 +149,9 @@ impl TcpInfo {
         for spec in &SPECS {
             let Some(bytes) = written.get(spec.offset..spec.offset + spec.size) else { continue };
             let value = match *bytes {
+                // The only one that is a bit: the first of a byte that it shares.
+                [a] if cfg!(target_endian = "big") => u64::from(a >> 7),
+                [a] => u64::from(a & 1),
                 [a, b] => u64::from(u16::from_ne_bytes([a, b])),
                 [a, b, c, d] => u64::from(u32::from_ne_bytes([a, b, c, d])),
                 _ => bytes.try_into().map_or(UNKNOWN, u64::from_ne_bytes),
@@ -158,6 +163,10 @@ impl TcpInfo {
         // A kernel without a sample of the round trip has no deviation of it either.
         if info.get(F::RttUs).is_none() {
             info.0[F::RttVarianceUs as usize] = UNKNOWN;
+        }
+        // Before there was a rate to limit, the bit was nobody's.
+        if info.get(F::DeliveryRate).is_none() {
+            info.0[F::DeliveryRateAppLimited as usize] = UNKNOWN;
         }
         info
     }
@@ -384,6 +393,7 @@ mod tests {
             ("receive_mss", "tcpi_rcv_mss"),
             ("path_mtu", "tcpi_pmtu"),
             ("delivery_rate_bytes_s", "tcpi_delivery_rate"),
+            ("delivery_rate_app_limited", "tcpi_delivery_rate_app_limited"),
             ("pacing_rate_bytes_s", "tcpi_pacing_rate"),
         ] {
             told(name, kernel);
@@ -420,6 +430,20 @@ mod tests {
             assert_eq!(info.get(figure), None, "{figure:?}");
         }
         assert_eq!(info.get(F::RetransmittedBytes), Some(0));
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn whom_the_delivery_rate_was_limited_by_is_one_bit() {
+        // Beside it are those of fast open.
+        let told = |byte, rate: u64| {
+            let mut kernel = [0; 248];
+            kernel[7] = byte;
+            kernel[160..168].copy_from_slice(&rate.to_ne_bytes());
+            TcpInfo::from_kernel(&kernel).get(F::DeliveryRateAppLimited)
+        };
+        assert_eq!((told(0b111, 9), told(0b110, 9)), (Some(1), Some(0)));
+        assert_eq!(told(0b1, 0), None, "nothing was delivered yet");
     }
 
     #[test]

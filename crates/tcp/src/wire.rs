@@ -13,7 +13,7 @@ use crate::fault::Fault;
 pub const MAGIC: [u8; 8] = *b"nwtcp\r\n\x1a";
 
 /// The version of this protocol. Magic and version stay where they are in all later ones.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// Bytes of a request.
 pub const REQUEST: usize = 64;
@@ -312,7 +312,7 @@ mod tests {
         // By hand, from the table in docs/tcp.md.
         let by_hand: Vec<u8> = [
             &b"nwtcp\r\n\x1a"[..],
-            &[0, 1, 2, 5],
+            &[0, 2, 2, 5],
             &[0, 0, 0, 50],
             &[1, 2, 3, 4, 5, 6, 7, 8],
             &[0, 0, 0, 9],
@@ -334,7 +334,7 @@ mod tests {
             Request::from_bytes(&bytes)
         };
         assert_eq!(changed(0, b'N'), Err(Wrong::Magic));
-        assert_eq!(changed(9, 2), Err(Wrong::Version(2)));
+        assert_eq!(changed(9, 1), Err(Wrong::Version(1)));
         assert_eq!(changed(10, 0), Err(Wrong::Field("kind")));
         assert_eq!(changed(11, 8), Err(Wrong::Field("flags")));
         assert_eq!(changed(12, 1), Err(Wrong::Field("busy polling")));

@@ -28,10 +28,13 @@ pub(crate) struct TcpLabArgs {
     /// Cards cut and join segments (TSO, GSO, GRO) as far as they can, instead of one frame for each
     #[arg(long)]
     pub(crate) offload: bool,
-    /// Ask each CPU so often a second what runs there [default: 997], and say in `--json` where the time of
-    /// each run went (docs/tcp-where.md)
+    /// Ask each CPU so often a second what runs there [default: 997], and say where its time and the energy of
+    /// connections went (docs/tcp-where.md)
     #[arg(long = "where", value_name = "HZ", num_args = 0..=1, require_equals = true, default_missing_value = "997", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) kernel_time: Option<u32>,
+    /// Write all stacks with their CPU time, us, for flame graphs; links and loads come first in each
+    #[arg(long, value_name = "FILE", requires = "kernel_time", value_hint = ValueHint::FilePath)]
+    pub(crate) folded: Option<PathBuf>,
     /// Capture the sender's packets of each run by tcpdump, and compare them with what kernels and cards count
     #[arg(long)]
     pub(crate) capture: bool,

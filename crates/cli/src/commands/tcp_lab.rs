@@ -50,6 +50,9 @@ fn measure(args: &TcpLabArgs) -> Result<ExitStatus, Failure> {
     let plan = plan(args)?;
     let clock = Clock::real();
     let runs = &args.runs;
+    if let Some(path) = &args.folded {
+        can_write(path)?;
+    }
     let [least, most] = plan.reckoned();
     if !runs.json && least > LONG {
         output::complain(&format!(
@@ -71,6 +74,10 @@ fn measure(args: &TcpLabArgs) -> Result<ExitStatus, Failure> {
             &refusals(runs, report.refused_links()),
         )?;
         write_files(runs, &report.tables(), |by| report.document(by), &clock)?;
+        if let Some(path) = &args.folded {
+            whole_file::write(path, report.folded().as_bytes())
+                .map_err(|error| cannot_write(path, &error))?;
+        }
     }
     ended.map_err(|error| failure(&error))?;
     Ok(if report.is_whole() { ExitStatus::Success } else { ExitStatus::Failed })
@@ -140,10 +147,11 @@ fn can_write_files(args: &TcpRunsArgs) -> Result<(), Failure> {
         let tried = std::fs::create_dir_all(folder).and_then(|()| try_folder(folder));
         tried.map_err(|error| cannot_write(folder, &error).into_usage())?;
     }
-    if let Some(path) = &args.html {
-        whole_file::can_write(path).map_err(|error| cannot_write(path, &error).into_usage())?;
-    }
-    Ok(())
+    args.html.as_deref().map_or(Ok(()), can_write)
+}
+
+fn can_write(path: &Path) -> Result<(), Failure> {
+    whole_file::can_write(path).map_err(|error| cannot_write(path, &error).into_usage())
 }
 
 /// The tables and the page, where they are wanted.

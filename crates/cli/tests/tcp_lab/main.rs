@@ -322,7 +322,9 @@ fn what_asks_the_cpus_where_their_time_goes_is_not_charged_to_connections() {
     let Some(rig) = Rig::new() else { return };
     let short = ["--scenario", "d", "--json", "--accept-link", "--longest", "2s", "--most", "3"];
     let load = ["--connections", "1", "--segments", "10", "-m", "model", "--where=5000"];
-    let (output, _) = finished(rig.lab(&[&short[..], &load].concat()));
+    let stacks = tempfile::NamedTempFile::new().unwrap();
+    let folded = ["--folded", stacks.path().to_str().unwrap()];
+    let (output, _) = finished(rig.lab(&[&short[..], &load, &folded].concat()));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     if said.contains("cannot say where the time goes") {
         eprintln!("skipped: {said}");
@@ -336,6 +338,44 @@ fn what_asks_the_cpus_where_their_time_goes_is_not_charged_to_connections() {
         let more = figure("interrupts") * figure("connections_per_second");
         assert!(more < 0.5 * HZ * cpus, "{more} more interrupts in a second, as if idle had none");
     }
+    categories_share_all_of_it_out(&result["scenarios"][0]["cells"][0]);
+    stacks_are_the_cpus_time(&std::fs::read_to_string(stacks.path()).unwrap(), &result);
+}
+
+/// Of the energy of a connection.
+fn categories_share_all_of_it_out(cell: &Value) {
+    let os = cell["kernel_time"]["os"].as_array().unwrap();
+    let parts: f64 = os.iter().map(|it| number(it, "/energy/mean")).sum();
+    let energy = number(cell, "/figures/energy/mean");
+    assert!(
+        (parts - energy).abs() <= 1e-9 * energy.abs(),
+        "{parts} J by category, {energy} J in all"
+    );
+}
+
+/// Each stack is of the link and the load, and all of them are what was seen at work.
+fn stacks_are_the_cpus_time(folded: &str, result: &Value) {
+    let runs = result["scenarios"][0]["cells"][0]["runs"].as_array().unwrap();
+    let seen = |run: &Value| {
+        let period = number(run, "/kernel_time/period_s");
+        1e6 * period * number(run, "/kernel_time/samples/busy")
+    };
+    let seen: f64 = runs.iter().map(seen).sum();
+    let (mut told, mut reading) = (0.0, 0.0);
+    for line in folded.lines() {
+        let (stack, time) = line.rsplit_once(' ').unwrap();
+        assert!(stack.starts_with("scenario d;1 connection of 10 segments, cubic;"), "{line}");
+        let time: f64 = time.parse().unwrap();
+        told += time;
+        if stack.contains(";nightwatt;") && stack.contains(";filemap_read") {
+            reading += time;
+        }
+    }
+    // Names of functions are read from programs before anything is counted: it is no work of connections.
+    assert!(reading < 0.1 * told, "{reading} of {told} us went into reading files");
+    // A line of each run is rounded to a microsecond.
+    let rounded = (folded.lines().count() * runs.len()) as f64;
+    assert!((told - seen).abs() <= rounded, "{told} us in stacks, {seen} seen");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::calibrate::channel_of;
 use crate::calibrate::recorded::rows;
 use crate::calibrate::utilisation::Load;
 use crate::error::Error;
-use crate::tcp::counters::Machine;
+use crate::tcp::idle::IdleTrace;
 
 /// All CPUs are busy for these shares of the time..
 const SHARES: [f64; 4] = [0.1, 0.3, 0.5, 0.7];
@@ -78,6 +78,7 @@ pub fn run(
     let mut meters = vec![Opened::open(&host, &options.meter)?];
     let place = channel_of(&meters[0], &options.meter, options.channel.as_deref())?;
     let name = meters[0].channels()[place].name.clone();
+    let trace = IdleTrace::start(&host);
     let loads = SHARES.iter().flat_map(|share| RATES.map(|rate| (*share, rate)));
     let mut points = Vec::new();
     for (number, (share, rate)) in loads.enumerate() {
@@ -85,7 +86,7 @@ pub fn run(
         let load = Load::in_periods(share, Duration::from_secs_f64(1.0 / rate))?;
         stop.wait_until(monotonic() + options.step.mul_f64(SETTLING));
         let time = options.step.mul_f64(1.0 - SETTLING);
-        let point = measure(&mut meters, place, time, (&host, stop));
+        let point = measure(&mut meters, place, time, (&host, &trace, stop));
         drop(load);
         points.extend(point?);
         if stop.is_stopped() {
@@ -99,12 +100,12 @@ fn measure(
     meters: &mut Vec<Opened>,
     place: usize,
     time: Duration,
-    (host, stop): (&Host, &Stop),
+    (host, trace, stop): (&Host, &IdleTrace, &Stop),
 ) -> Result<Option<WakeupPoint>, Error> {
     let nobody = |_: &Opened| -> Box<dyn Sink> { Box::new(()) };
     let sampler = Sampler::start(std::mem::take(meters), None, nobody)
         .map_err(|source| Error::System { what: "start the meter's thread", source })?;
-    let counted = || Machine::read(host).map_err(|error| Error::Counters(Box::new(error)));
+    let counted = || trace.read(host).map_err(|error| Error::Counters(Box::new(error)));
     let before = counted()?;
     let begin = monotonic();
     sampler.begin(begin);
@@ -115,7 +116,9 @@ fn measure(
     *meters = back;
     let power = measured.first().and_then(|measured| measured.totals.get(place)?.mean_power());
     let seconds = end.since(begin).as_secs_f64();
-    let wake_ups = machine.wake_ups().ok_or(Error::NoIdleStates)?;
+    // The books of cpuidle first, as `tcp lab` takes them, which the figure is for.
+    let wake_ups = machine.wake_ups().or(machine.traced_wake_ups);
+    let wake_ups = wake_ups.ok_or_else(|| Error::NoIdleStates(trace.refused.clone()))?;
     let busy = machine.busy_seconds(seconds) / (machine.cpus as f64 * seconds);
     let per_second = wake_ups as f64 / seconds;
     Ok(power.map(|power| WakeupPoint { power, busy: busy.min(1.0), per_second }))

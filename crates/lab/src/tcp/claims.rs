@@ -3,6 +3,7 @@
 pub(crate) mod kept;
 
 use nightwatt_model::stats::distribution::student_t;
+use nightwatt_model::stats::moments::Moments;
 use nightwatt_model::stats::ratio::Ratio;
 
 use self::kept::{Cell, Kept};
@@ -51,9 +52,11 @@ pub(crate) fn energy(context: &mut Context<'_>, printed: &Printed) -> Result<Ans
             figures.push(printed.figure(key, most / least)?);
         }
     }
+    if let Some(mean) = Moments::of(&sending_over_receiving(&all)).mean() {
+        figures.push(printed.figure("sending", mean)?);
+    }
     let ratios: Vec<f64> = all.iter().flat_map(cubic_over_reno).collect();
-    if !ratios.is_empty() {
-        let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+    if let Some(mean) = Moments::of(&ratios).mean() {
         figures.push(printed.figure("cubic", 100.0 * mean)?);
     }
     if figures.is_empty() {
@@ -68,6 +71,20 @@ pub(crate) fn energy(context: &mut Context<'_>, printed: &Printed) -> Result<Ans
         return Ok(Answer::not_checkable(why).with(figures));
     }
     Ok(Answer::by(figures, format!("{ends}{}", notes(&all))))
+}
+
+/// Energy of a connection at its sender over that at its receiver, wherever the same was run twice with the meter
+/// at one end and at the other.
+fn sending_over_receiving(all: &[Kept]) -> Vec<f64> {
+    let at = |end: &'static str| {
+        all.iter().filter(move |it| it.metered() == Some(end)).flat_map(Kept::cells)
+    };
+    let both = |(link, sending): (&str, &Cell)| {
+        let same = |(name, it): &(&str, &Cell)| *name == link && it.load() == sending.load();
+        let (_, receiving) = at("receiver").find(same)?;
+        Some(sending.known("energy")? / receiving.known("energy")?)
+    };
+    at("sender").filter_map(both).collect()
 }
 
 /// Energy of a connection by Cubic over that by Reno, wherever both are known.
@@ -114,7 +131,11 @@ pub(crate) fn precision(context: &mut Context<'_>, printed: &Printed) -> Result<
     let of_the_form = |(_, cell): &(&str, &Cell)| {
         cell.lifetimes >= 0.99 * LIFETIMES && (3..=REPETITIONS).contains(&cell.runs.len())
     };
-    let cells: Vec<(&str, &Cell)> = all.iter().flat_map(Kept::cells).filter(of_the_form).collect();
+    let (interrupted, cells): (Vec<(&str, &Cell)>, Vec<_>) = all
+        .iter()
+        .flat_map(Kept::cells)
+        .filter(of_the_form)
+        .partition(|(_, cell)| cell.is_interrupted());
     if cells.is_empty() {
         return Ok(missing(
             "`nightwatt tcp lab --json > tcp.json`, which runs 200 lifetimes unless `--longest` cuts them (18 hours to \
@@ -125,10 +146,12 @@ pub(crate) fn precision(context: &mut Context<'_>, printed: &Printed) -> Result<
         |it: &&(&str, &Cell)| it.1.precision("lifetime").is_some_and(|share| share <= PRECISION);
     let known = cells.iter().filter(is_known).count();
     let share = 100.0 * known as f64 / cells.len() as f64;
-    let named: Vec<String> =
-        cells.iter().filter(|it| !is_known(it)).map(|(link, cell)| cell.text(link)).collect();
-    let rest =
-        if named.is_empty() { String::new() } else { format!("; not of {}", named.join("; ")) };
+    let unknown = cells.iter().filter(|it| !is_known(it)).map(|(link, cell)| cell.text(link));
+    let unknown =
+        unknown.enumerate().map(|(place, it)| if place == 0 { format!("not of {it}") } else { it });
+    let broken_off = (!interrupted.is_empty())
+        .then(|| format!("{} more were broken off and say nothing", interrupted.len()));
+    let rest = unknown.chain(broken_off).fold(String::new(), |all, it| all + "; " + &it);
     let why = format!(
         "{known} of {} mean lifetimes were known within 3 % by then, with intervals that hold although they said \
          when to stop (wider than theirs){rest}{}",

@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(read(&[&fine()[..], b"abc"].concat(), true), Some(Fault::Closed));
         assert_eq!(read(&[&fine()[..], b"abcde"].concat(), false), Some(Fault::Count));
         assert_eq!(read(b"H", false), Some(Fault::NotNightwatt), "not waited for more");
-        assert_eq!(read(b"nwtcp\r\n\x1a\0\x02\0\0\0\0\0\0", false), Some(Fault::Version));
+        assert_eq!(read(b"nwtcp\r\n\x1a\0\x09\0\0\0\0\0\0", false), Some(Fault::Version));
     }
 
     #[test]

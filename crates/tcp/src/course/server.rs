@@ -326,7 +326,7 @@ mod tests {
         let (head, _) = written(&course);
         let answer = Answer::from_bytes(&part(&head, 0)).unwrap();
         assert_eq!(answer.status, Status::Version);
-        assert_eq!(&head[16..], b"this server speaks version 1");
+        assert_eq!(&head[16..], b"this server speaks version 2");
         assert_eq!(answer.length as usize, head.len() - 16);
         course.wrote(head.len() as u64);
         course.shut_down();

@@ -51,10 +51,10 @@ fn strangers_get_no_answer_and_those_of_another_version_one_that_says_so() {
     assert!(said(b"GET / HTTP/1.1\r\n\r\n").unwrap_or_default().is_empty());
     assert!(said(b"X").unwrap_or_default().is_empty());
     let mut other = request(Kind::Fetch, 100).to_bytes();
-    other[8..10].copy_from_slice(&[0, 2]);
+    other[8..10].copy_from_slice(&[0, 9]);
     assert_eq!(
         refusal(&said(&other).unwrap()),
-        (Status::Version, "this server speaks version 1".to_owned())
+        (Status::Version, "this server speaks version 2".to_owned())
     );
     other = request(Kind::Fetch, 100).to_bytes();
     other[10] = 77;
@@ -201,17 +201,17 @@ fn other_servers_and_other_versions_are_told_apart_from_broken_ones() {
     assert!(http.contains("no `nightwatt tcp serve`; is this its port?"), "{http}");
     let other = failed(b"nwtcp\r\n\x1a\x00\x09\x00\x00\x00\x00\x00\x00");
     assert!(other.contains("another version of the protocol"), "{other}");
-    let early = failed(b"nwtcp\r\n\x1a\x00\x01\x00\x00\x00\x00\x00\x00 and that is all");
+    let early = failed(b"nwtcp\r\n\x1a\x00\x02\x00\x00\x00\x00\x00\x00 and that is all");
     assert!(early.contains("went away before the end"), "{early}");
     let silent = failed(b"");
     assert!(silent.contains("went away before the end"), "{silent}");
-    let steering = failed(b"nwtcp\r\n\x1a\x00\x01\x05\x00\x00\x00\x00\x04\x1b[2J");
+    let steering = failed(b"nwtcp\r\n\x1a\x00\x02\x05\x00\x00\x00\x00\x04\x1b[2J");
     assert!(steering.contains("the server refused (\u{fffd}[2J)"), "{steering}");
 }
 
 #[test]
 fn a_payload_that_was_changed_on_its_way_is_found_by_who_verifies() {
-    let says = b"nwtcp\r\n\x1a\x00\x01\x00\x00\x00\x00\x00\x00 this is not the pattern";
+    let says = b"nwtcp\r\n\x1a\x00\x02\x00\x00\x00\x00\x00\x00 this is not the pattern";
     let plan = Plan { verify: true, ..impostor(says) };
     let failed = try_fetch(&plan).unwrap_err().to_string();
     assert!(failed.contains("what came is not what was sent"), "{failed}");

@@ -15,7 +15,15 @@ pub(super) struct Kept {
     pub(super) energy_is_modelled: bool,
     #[serde(default)]
     pub(super) notes: Vec<String>,
+    #[serde(default)]
+    ends: Vec<End>,
     scenarios: Vec<Scenario>,
+}
+
+#[derive(Debug, Deserialize)]
+struct End {
+    name: String,
+    is_metered: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -38,6 +46,8 @@ pub(super) struct Cell {
     /// In a run.
     pub(super) lifetimes: f64,
     figures: BTreeMap<String, Estimate>,
+    /// Why there were no more runs.
+    end: Option<Value>,
     pub(super) runs: Vec<Run>,
 }
 
@@ -99,6 +109,11 @@ pub(crate) fn of_kind(
 }
 
 impl Kept {
+    /// The end whose energy it is, and that of nothing else: `sender` or `receiver`.
+    pub(super) fn metered(&self) -> Option<&str> {
+        self.ends.iter().find(|end| end.is_metered).map(|end| end.name.as_str())
+    }
+
     /// Each with the link it was run over.
     pub(super) fn cells(&self) -> impl Iterator<Item = (&str, &Cell)> {
         self.scenarios
@@ -111,6 +126,11 @@ impl Cell {
     /// What was run.
     pub(super) fn load(&self) -> (u32, u64, &str) {
         (self.connections, self.segments, &self.congestion)
+    }
+
+    /// Somebody broke it off before its figures were sure enough or its runs were all made.
+    pub(super) const fn is_interrupted(&self) -> bool {
+        self.end.is_none()
     }
 
     /// That in words.

@@ -38,7 +38,7 @@ fn cell(congestion: &str, figures: &Value, changing: &[f64]) -> Value {
     let runs: Vec<Value> = runs.collect();
     json!({
         "connections": 1, "segments": 10, "congestion": congestion, "lifetimes": 200.0, "figures": figures,
-        "runs": runs,
+        "end": "precise", "runs": runs,
     })
 }
 
@@ -118,6 +118,13 @@ fn means_are_known_or_not() {
     let (verdict, figures, why) = answer("B4", &both);
     assert_eq!((verdict, figures[0].1), (Verdict::Differs, 50.0));
     assert!(why.contains("1 of 2") && why.contains("not of d, 1 x 10 segments, cubic"), "{why}");
+    let mut broken_off = cell("cubic", &vague, &three);
+    broken_off["end"] = Value::Null;
+    let cells = [("a", cell("cubic", &known, &three)), ("d", broken_off.clone())];
+    let (verdict, figures, why) = answer("B4", &lab(true, &cells));
+    assert_eq!((verdict, figures[0].1), (Verdict::Agrees, 100.0), "d might have been known: {why}");
+    assert!(why.contains("1 more were broken off"), "{why}");
+    assert_eq!(answer("B4", &lab(true, &[("d", broken_off)])).0, Verdict::NotCheckable);
     let (verdict, figures, _) = answer("B4", &lab(true, &[("a", cell("cubic", &known, &three))]));
     assert_eq!((verdict, figures[0].1), (Verdict::Agrees, 100.0));
 }
@@ -151,6 +158,29 @@ fn a_model_answers_no_claim_of_energy_and_a_meter_does() {
     let lost = json!({ "energy": { "mean": 1e-6, "half_width": 5e-4, "runs": 3 } });
     let with_noise = [&cells[..], &[("e", cell("cubic", &lost, &[0.3]))]].concat();
     assert!((answer("B1", &lab(true, &with_noise)).1[0].1 - 100.0).abs() < 1e-9);
+}
+
+#[test]
+fn sending_is_held_against_receiving_where_the_same_was_metered_at_either_end() {
+    let joules = |it: f64| json!({ "energy": { "mean": it, "half_width": null, "runs": 3 } });
+    let study = |end: &str, cells: &[(&str, Value)]| {
+        let mut study = lab(false, cells);
+        let ends = ["sender", "receiver"].map(|it| json!({ "name": it, "is_metered": it == end }));
+        study["ends"] = json!(ends);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), study.to_string()).unwrap();
+        file
+    };
+    let of = |link, it| (link, cell("cubic", &joules(it), &[0.3]));
+    let sender = study("sender", &[of("a", 3e-3), of("d", 2e-3), of("f", 9e-3)]);
+    let receiver = study("receiver", &[of("a", 1e-3), of("d", 2e-3), of("g", 1e-3)]);
+    let files = [&sender, &receiver].map(|it| it.path().to_owned());
+    let it = reproduced("B1", files.to_vec()).claims.remove(0);
+    // 3 over a, 1 over d; f and g were metered at one end alone.
+    let sending = it.figures.iter().find(|it| it.what.contains("where it is sent")).unwrap();
+    assert!((sending.ours - 2.0).abs() < 1e-9, "{:?}", it.figures);
+    let one = reproduced("B1", files[..1].to_vec()).claims.remove(0);
+    assert!(!one.figures.iter().any(|it| it.what.contains("where it is sent")));
 }
 
 #[test]

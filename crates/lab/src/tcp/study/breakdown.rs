@@ -7,18 +7,30 @@ use nightwatt_model::stats::sequential::StopRule;
 use serde::Serialize;
 
 use super::result::Estimate;
+use super::text::with_prefix;
 
-/// What one run says of it. Shares are of what is under test and of the kernel itself.
+/// What one run says of it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Shares {
     /// At rest, of the CPUs' time.
     pub(super) idle: Option<f64>,
     /// Scheduler, ACPI and IRQ together, of what is not.
-    pub(super) changing: Option<f64>,
+    pub(super) changing: Seen,
     /// By category of the operating system.
-    pub(super) os: Vec<(&'static str, Option<f64>)>,
+    pub(super) os: Vec<Seen>,
     /// By category of TCP, of TCP's time.
-    pub(super) tcp: Vec<(&'static str, Option<f64>)>,
+    pub(super) tcp: Vec<Seen>,
+}
+
+/// What one run says of a category.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Seen {
+    /// As published.
+    pub(super) name: &'static str,
+    /// Of what is under test and of the kernel itself.
+    pub(super) share: Option<f64>,
+    /// Of a connection, in joules.
+    pub(super) energy: Option<f64>,
 }
 
 /// What all runs say of it.
@@ -28,6 +40,8 @@ pub struct Breakdown {
     pub idle: Option<Estimate>,
     /// Scheduler, ACPI and IRQ together, of what is not: what the CPUs do for changing what they do.
     pub changing: Option<Estimate>,
+    /// The same in joules of a connection.
+    pub changing_energy: Option<Estimate>,
     /// By category of the operating system.
     pub os: Vec<CategoryEstimate>,
     /// By category of TCP, of TCP's time.
@@ -41,6 +55,9 @@ pub struct CategoryEstimate {
     pub name: &'static str,
     /// Its share; none where nothing was seen of which it is one.
     pub share: Option<Estimate>,
+    /// Its part of the energy of a connection, in joules: by its share of what CPUs did beyond idle, whoever did
+    /// it. Those of the operating system sum to all of it.
+    pub energy: Option<Estimate>,
 }
 
 impl Breakdown {
@@ -55,21 +72,33 @@ impl Breakdown {
         let of = |what: &dyn Fn(&Shares) -> Option<f64>| {
             estimate(runs.iter().filter_map(what).collect())
         };
-        let categories = |list: &[(&'static str, Option<f64>)], of_run: fn(&Shares) -> &[_]| {
-            let one = |(place, (name, _)): (usize, &(&'static str, Option<f64>))| {
-                let share = |run: &Shares| {
-                    of_run(run).get(place).and_then(|(_, share): &(&str, Option<f64>)| *share)
-                };
-                CategoryEstimate { name, share: of(&share) }
+        let categories = |list: &[Seen], of_run: fn(&Shares) -> &[Seen]| {
+            let one = |(place, seen): (usize, &Seen)| CategoryEstimate {
+                name: seen.name,
+                share: of(&|run| of_run(run).get(place)?.share),
+                energy: of(&|run| of_run(run).get(place)?.energy),
             };
             list.iter().enumerate().map(one).collect()
         };
         Some(Self {
             idle: of(&|run| run.idle),
-            changing: of(&|run| run.changing),
+            changing: of(&|run| run.changing.share),
+            changing_energy: of(&|run| run.changing.energy),
             os: categories(&first.os, |run| &run.os),
             tcp: categories(&first.tcp, |run| &run.tcp),
         })
+    }
+
+    /// What categories take of the energy of a connection, largest first; none where nobody knows that.
+    pub(super) fn energy_text(&self) -> Option<String> {
+        let told = |it: &Estimate| {
+            let half = it.half_width.map(|half| format!(" ± {}", with_prefix(half, "J")));
+            with_prefix(it.mean, "J") + &half.unwrap_or_default()
+        };
+        let changing = format!("scheduler + ACPI + IRQ {}: ", told(&self.changing_energy?));
+        let each = largest_first(&self.os, |it| it.energy);
+        let each = each.iter().map(|(name, energy)| format!("{name} {}", told(energy)));
+        Some(changing + &each.collect::<Vec<_>>().join(", "))
     }
 
     /// In one line: rest, what changing takes, and the categories, largest first.
@@ -86,32 +115,43 @@ impl Breakdown {
         if let Some(changing) = &self.changing {
             let _ = write!(text, "scheduler + ACPI + IRQ {}: ", percent(changing));
         }
-        let mut known: Vec<(&str, Estimate)> =
-            self.os.iter().filter_map(|it| it.share.map(|share| (it.name, share))).collect();
-        known.retain(|(_, share)| share.mean > 0.0);
-        known.sort_by(|a, b| b.1.mean.total_cmp(&a.1.mean));
-        let each = known.iter().map(|(name, share)| format!("{name} {}", percent(share)));
+        let each = largest_first(&self.os, |it| it.share);
+        let each = each.iter().map(|(name, share)| format!("{name} {}", percent(share)));
         text + &each.collect::<Vec<_>>().join(", ")
     }
+}
+
+/// Those of which something was seen.
+fn largest_first(
+    categories: &[CategoryEstimate],
+    of: fn(&CategoryEstimate) -> Option<Estimate>,
+) -> Vec<(&'static str, Estimate)> {
+    let mut known: Vec<(&str, Estimate)> =
+        categories.iter().filter_map(|it| of(it).map(|found| (it.name, found))).collect();
+    known.retain(|(_, found)| found.mean != 0.0);
+    known.sort_by(|a, b| b.1.mean.abs().total_cmp(&a.1.mean.abs()));
+    known
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn run(changing: f64, tcp: Option<f64>) -> Shares {
+    fn run(changing: f64, tcp: Option<f64>, energy: Option<f64>) -> Shares {
+        let seen =
+            |name, share| Seen { name, share, energy: energy.zip(share).map(|(e, s)| e * s) };
         Shares {
             idle: Some(0.5),
-            changing: Some(changing),
-            os: vec![("Scheduler", Some(changing)), ("TCP", Some(1.0 - changing))],
-            tcp: vec![("Tx_data", tcp)],
+            changing: seen("Scheduler + ACPI + IRQ", Some(changing)),
+            os: vec![seen("Scheduler", Some(changing)), seen("TCP", Some(1.0 - changing))],
+            tcp: vec![seen("Tx_data", tcp)],
         }
     }
 
     #[test]
     fn shares_are_means_of_the_runs_that_know_them() {
         let rule = StopRule::new(3, 20, 0.03).unwrap();
-        let runs = [run(0.2, Some(1.0)), run(0.4, None), run(0.3, Some(0.5))];
+        let runs = [run(0.2, Some(1.0), None), run(0.4, None, None), run(0.3, Some(0.5), None)];
         let it = Breakdown::of(&runs, Some(&rule)).unwrap();
         let changing = it.changing.unwrap();
         assert!((changing.mean - 0.3).abs() < 1e-12);
@@ -122,6 +162,24 @@ mod tests {
         let tx = it.tcp[0].share.unwrap();
         assert_eq!((tx.mean, tx.runs), (0.75, 2));
         assert!(it.text().starts_with("at rest 50.0 ± 0.0 %; scheduler + ACPI + IRQ 30.0 ±"));
+        assert_eq!(it.energy_text(), None, "no run has an energy");
         assert_eq!(Breakdown::of(&[], Some(&rule)), None);
+    }
+
+    #[test]
+    fn categories_share_the_energy_of_a_connection_out() {
+        let rule = StopRule::new(3, 20, 0.03).unwrap();
+        let runs =
+            [run(0.2, None, Some(1e-3)), run(0.4, None, Some(3e-3)), run(0.3, None, Some(2e-3))];
+        let it = Breakdown::of(&runs, Some(&rule)).unwrap();
+        let sum: f64 = it.os.iter().map(|it| it.energy.unwrap().mean).sum();
+        assert!((sum - 2e-3).abs() < 1e-12, "{sum}");
+        // 0.2, 1.2 and 0.6 mJ: not the mean share of the mean energy.
+        let changing = it.changing_energy.unwrap();
+        assert!((changing.mean - 2e-3 / 3.0).abs() < 1e-12, "{changing:?}");
+        let told = it.energy_text().unwrap();
+        assert!(told.starts_with("scheduler + ACPI + IRQ 666.7 µJ ± "), "{told}");
+        assert!(told.contains(": TCP 1.333 mJ ± "), "the largest first: {told}");
+        assert_eq!(it.tcp[0].energy, None);
     }
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Error;
+use super::kernel_time::KernelTimeReport;
 use crate::tcp::counters::{Machine, Network, Process};
 use crate::tcp::link::{FULL_FRAME, FULL_PAYLOAD, Planted};
 
@@ -206,6 +207,8 @@ pub struct Idle {
     pub sides: Option<[Side; 2]>,
     /// Mean power, in watts.
     pub watts: Option<f64>,
+    /// Where the CPUs' time went, if that was asked for.
+    pub kernel_time: Option<KernelTimeReport>,
 }
 
 /// What a transition from idle to active takes, where the power is a model's that does not know of it.

@@ -9,7 +9,7 @@ use nightwatt_model::stats::moments::Moments;
 use nightwatt_model::stats::sequential::StopRule;
 use serde::Serialize;
 
-use super::breakdown::Breakdown;
+use super::breakdown::{Breakdown, Shares};
 use super::captured::CaptureBooks;
 use super::figures::{FIGURES, Figures};
 use super::kernel_time::{self, KernelTimeReport};
@@ -170,6 +170,9 @@ pub struct Run {
     /// Where the CPUs' time went, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_time: Option<KernelTimeReport>,
+    /// Of time and energy, by category.
+    #[serde(skip)]
+    pub(super) shares: Option<Shares>,
 }
 
 impl Run {
@@ -260,8 +263,8 @@ impl Report {
                     moments.mean().map(|mean| Estimate { mean, half_width, runs: moments.count() });
                 cell.figures.extend(estimate.map(|it| (figure.name, it)));
             }
-            let told = cell.runs.iter().filter_map(|run| run.kernel_time.as_ref());
-            let shares: Vec<_> = told.map(kernel_time::shares).collect();
+            let shares: Vec<Shares> =
+                cell.runs.iter().filter_map(|run| run.shares.clone()).collect();
             cell.kernel_time = Breakdown::of(&shares, self.stop_rule.as_ref());
         }
         self.note();
@@ -317,6 +320,29 @@ impl Report {
                 );
             }
         }
+    }
+
+    /// Stacks of all runs with their CPU time in microseconds, a line each, as flame graphs are made of: the
+    /// link and what was run over it come first, so that each is a tower of its own.
+    pub fn folded(&self) -> String {
+        let mut found: BTreeMap<String, u64> = BTreeMap::new();
+        for (it, cell) in
+            self.scenarios.iter().flat_map(|it| it.cells.iter().map(move |cell| (it, cell)))
+        {
+            let told = cell.runs.iter().filter_map(|run| run.kernel_time.as_ref());
+            for line in told.flat_map(|it| kernel_time::folded(it).lines()) {
+                let Some((stack, time)) = line.rsplit_once(' ') else { continue };
+                let stack = format!("scenario {};{};{stack}", it.scenario.name, cell.cell.text());
+                *found.entry(stack).or_default() += time.parse::<u64>().unwrap_or(0);
+            }
+        }
+        found.into_iter().fold(String::new(), |mut text, (stack, time)| {
+            text.push_str(&stack);
+            text.push(' ');
+            text.push_str(&time.to_string());
+            text.push('\n');
+            text
+        })
     }
 
     /// Links that were not right, over which nothing was run, each with why.

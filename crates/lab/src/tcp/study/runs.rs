@@ -434,7 +434,7 @@ impl<'a> Lab<'a> {
         let look = |lab: &Self| Ok((lab.machine()?, lab.ends.count(&lab.host, NOBODY)?));
         // What wakes the CPUs to ask them is no connection's: it is there with nothing on the link, too.
         let hz = self.plan.kernel_time;
-        let (watched, _) = kernel_time::during(hz, &[], || self.watch(time, look))?;
+        let (watched, kernel_time) = kernel_time::during(hz, &[], || self.watch(time, look))?;
         let ([before, after], lasted, channels) = watched;
         let watts = self.watts(&channels, report);
         let seconds = lasted.as_secs_f64();
@@ -447,7 +447,7 @@ impl<'a> Lab<'a> {
         let each = sides.iter().flatten().map(|it| busy(&it.machine, it.seconds));
         // Guests that do nothing say more than the machine below them, which has other things to do.
         report.idled(all.chain(each).fold(0.0, f64::max));
-        Ok(Idle { seconds, machine, sides, watts })
+        Ok(Idle { seconds, machine, sides, watts, kernel_time })
     }
 
     /// Of this machine, where that says something.
@@ -532,6 +532,9 @@ impl<'a> Lab<'a> {
         // A card of somebody's has other frames, and a kernel of its own has the segments of ssh.
         let is_shared = standing.joins() || self.ends.are_apart();
         let disagreements = disagreements(&fetched, &whole, is_shared);
+        let shares = kernel_time
+            .as_ref()
+            .map(|it| kernel_time::shares(it, idle.kernel_time.as_ref(), figures.energy));
         let run = Run {
             seconds: window.seconds,
             completed: fetched.completed,
@@ -541,6 +544,7 @@ impl<'a> Lab<'a> {
             disagreements,
             capture: None,
             kernel_time,
+            shares,
         };
         Ok((run, said))
     }

@@ -130,6 +130,7 @@ fn run(goodput: f64) -> result::Run {
         disagreements: Vec::new(),
         capture: None,
         kernel_time: None,
+        shares: None,
     }
 }
 

@@ -115,6 +115,12 @@ impl ScenarioReport {
         for cell in &self.cells {
             if let Some(times) = &cell.kernel_time {
                 let _ = writeln!(text, "  {}: {}", cell.cell.text(), times.text());
+                if let Some(energy) = times.energy_text() {
+                    let _ = writeln!(
+                        text,
+                        "    energy of a connection, by what CPUs did beyond idle: {energy}"
+                    );
+                }
             }
             let captures = cell.runs.iter().filter_map(|run| run.capture.as_ref());
             if let Some(said) = CaptureBooks::text(captures) {

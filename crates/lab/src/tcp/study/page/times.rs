@@ -34,6 +34,7 @@ impl Report {
         for level in LEVELS {
             charts.extend(loads.iter().map(|load| Block::from(self.stacked(level, load))));
         }
+        charts.extend(loads.iter().filter_map(|load| self.energies(load)).map(Block::from));
         Some(Section::new("Where the time went", charts))
     }
 
@@ -67,6 +68,27 @@ impl Report {
             chart = chart.series(series);
         }
         chart
+    }
+
+    /// What categories take of the energy of a connection; nothing where no run knows that.
+    fn energies(&self, load: &Cell) -> Option<Chart> {
+        let (x, _) = self.axes("");
+        let y = Axis::new("energy", "mJ", Scale::FromZero);
+        let mut chart = Chart::new(format!("Energy by category: {}", load.text()), x, y)
+            .description("Of a connection, shared out by what CPUs did beyond idle.");
+        let names = self.over_links(load).next().map_or(&[][..], |(_, times)| &times.os);
+        let mut is_empty = true;
+        for (number, category) in names.iter().enumerate() {
+            // Bars that stand on each other cannot be below zero.
+            let energy = |(place, times): (f64, &Breakdown)| {
+                let mean = times.os.get(number)?.energy?.mean;
+                (mean >= 0.0).then_some((place, 1e3 * mean))
+            };
+            let points: Vec<(f64, f64)> = self.over_links(load).filter_map(energy).collect();
+            is_empty &= points.is_empty();
+            chart = chart.series(Series::new(category.name, Kind::Stacked).points(points));
+        }
+        (!is_empty).then_some(chart)
     }
 
     fn stacked(&self, (title, about, of): Level, load: &Cell) -> Chart {
