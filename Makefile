@@ -59,7 +59,7 @@ help:
 	@echo 'make policies    every policy figure over the real logs, beside the best fixed time-out'
 	@echo 'make lint        format, clippy, house rules'
 	@echo 'make doc         the API documentation'
-	@echo 'make book        the pages under docs/ as a book (builds mdBook the first time)'
+	@echo 'make book        the pages under docs/ as a book, with all commands (builds mdBook the first time)'
 	@echo 'make licences    licences of all dependencies (builds cargo-deny the first time)'
 	@echo 'make fuzz        each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS), with the address sanitizer'
 	@echo 'make fuzz-smoke  each fuzz target for 10 s'
@@ -111,7 +111,7 @@ bench-analyze-memory:
 	@benches/analyze/memory $(ARGS)
 
 bench-front-door:
-	@tools/need rust cc bpf nginx openssl python3 strace varnish wrk
+	@tools/need rust cc bpf h2load nginx openssl python3 strace varnish wrk
 	@benches/front-door/run $(ARGS)
 
 bench-load:
@@ -171,8 +171,8 @@ doc:
 
 # The pages under docs/ as a book, in target/book.
 book:
-	@tools/need rust cc
-	@$$(tools/mdbook) build --dest-dir "$${CARGO_TARGET_DIR:-$(CURDIR)/target}/book"
+	@tools/need rust cc bpf
+	@tools/book
 
 licences:
 	@tools/need rust cc bpf

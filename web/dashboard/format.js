@@ -12,8 +12,9 @@ export function el(name, attributes = {}, ...children) {
   return element;
 }
 
+// What is too small to be seen has no sign.
 const number = (value, digits) =>
-  value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  (Math.abs(value) < 0.5 / 10 ** digits ? 0 : value).toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 
 export const count = (value) => value.toLocaleString("en");
 

@@ -10,40 +10,10 @@ import sys
 from playwright.sync_api import expect, sync_playwright
 
 sys.path.append(str(pathlib.Path(__file__).parent.parent))
-from walking import launched, nobody_is_kept_out
+from walking import LOOKS, is_sound, launched, opened
 
 URL, PASSWORD, AXE = sys.argv[1:4]
 PICTURES = pathlib.Path(sys.argv[4]) if len(sys.argv) > 4 else None
-
-LOOKS = {
-    "light": dict(viewport={"width": 1280, "height": 900}, color_scheme="light"),
-    "dark": dict(viewport={"width": 1280, "height": 900}, color_scheme="dark"),
-    "phone": dict(viewport={"width": 360, "height": 740}, color_scheme="light", has_touch=True),
-    "phone-dark": dict(viewport={"width": 360, "height": 740}, color_scheme="dark", has_touch=True),
-}
-
-
-def opened(browser, look):
-    """A page that has drawn itself, and what its console complains about from now on."""
-    context = browser.new_context(**LOOKS[look])
-    page = context.new_page()
-    complaints, elsewhere = [], []
-    # An answer of 401 or 429 is told there too, and is what some of these walks are for.
-    tells = lambda it: it.type in ("error", "warning") and "the server responded with a status of 4" not in it.text
-    page.on("console", lambda it: complaints.append(it.text) if tells(it) else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda it: elsewhere.append(it.url) if not it.url.startswith((URL, "data:")) else None)
-    page.goto(URL)
-    page.wait_for_selector("body[data-ready]")
-    page.complaints, page.elsewhere = complaints, elsewhere
-    return page
-
-
-def is_sound(page, where):
-    """Nobody is kept out, nothing sticks out, nothing is asked of others, nothing is complained about."""
-    nobody_is_kept_out(page, AXE, where)
-    assert not page.complaints, f"{where}: {page.complaints}"
-    assert not page.elsewhere, f"{where}: asked {page.elsewhere}"
 
 
 def sees_a_sleep(page):
@@ -72,7 +42,7 @@ def is_refused_with_a_wrong_password(page):
     page.keyboard.press("Enter")
     expect(page.locator("#sign-in-trouble")).to_have_text("The password is wrong.")
     assert page.locator(".card button").count() == 0
-    is_sound(page, "the refusal")
+    is_sound(page, AXE, "the refusal")
 
 
 def signs_in(page):
@@ -122,7 +92,7 @@ def asks_nothing_while_hidden(page):
 
 with sync_playwright() as playwright:
     browser = launched(playwright)
-    page = opened(browser, "light")
+    page = opened(browser, "light", URL)
     walks = [
         sees_a_sleep, sees_the_frontier, is_refused_with_a_wrong_password, signs_in, wakes_it_by_button, keeps_it_awake,
         puts_it_to_sleep_by_button,
@@ -131,11 +101,11 @@ with sync_playwright() as playwright:
         walk(page)
         print("ok", walk.__name__, flush=True)
     for look in LOOKS:
-        shown = opened(browser, look)
-        is_sound(shown, look)
+        shown = opened(browser, look, URL)
+        is_sound(shown, AXE, look)
         for details in shown.locator("summary").all():
             details.click()
-        is_sound(shown, f"{look}, tables open")
+        is_sound(shown, AXE, f"{look}, tables open")
         for details in shown.locator("summary").all():
             details.click()
         if PICTURES and look != "phone-dark":
@@ -143,11 +113,11 @@ with sync_playwright() as playwright:
             expect(shown.locator(".card .state")).to_contain_text("☾", timeout=60_000)
             shown.screenshot(path=PICTURES / f"dashboard-{look}.png", full_page=look == "light")
         print("ok", look, flush=True)
-    is_sound(page, "signed in")
+    is_sound(page, AXE, "signed in")
     if PICTURES:
         page.locator(".card").first.screenshot(path=PICTURES / "dashboard-buttons.png")
     signs_out(page)
     asks_nothing_while_hidden(page)
-    is_sound(page, "the end")
+    is_sound(page, AXE, "the end")
     browser.close()
 print("walked")

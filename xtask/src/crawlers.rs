@@ -53,7 +53,7 @@ pub(crate) fn run(args: &[&str]) -> Result<()> {
 }
 
 fn table_path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/traffic/src/crawlers/patterns.txt")
+    crate::manifest_dir().join("../crates/traffic/src/crawlers/patterns.txt")
 }
 
 fn version_of(table: &str) -> Result<&str> {

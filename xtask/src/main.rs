@@ -1,5 +1,7 @@
 //! Chores of the project: `cargo xtask <chore>`.
 
+use std::env;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 mod crawlers;
@@ -18,8 +20,15 @@ chores:
   tidy                               check the house rules that a machine can check
 ";
 
+/// This folder. Cargo says so when it runs us; what it said when we were built may be another checkout, whose
+/// `CARGO_TARGET_DIR` is the same.
+fn manifest_dir() -> PathBuf {
+    env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
+}
+
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<String> = env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match args[..] {
         ["crawlers", ref rest @ ..] => crawlers::run(rest),

@@ -10,7 +10,7 @@ mod table;
 
 use std::error::Error;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use coverage::{Coverage, Kept};
 use data::Sample;
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &[&str]) -> Result<()> {
 }
 
 fn table_path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/model/src/power_model/coefficients.rs")
+    crate::manifest_dir().join("../crates/model/src/power_model/coefficients.rs")
 }
 
 /// How well the intervals hold on what was left out.

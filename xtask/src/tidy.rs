@@ -46,7 +46,8 @@ impl fmt::Display for Finding {
 
 /// `cargo xtask tidy`
 pub(crate) fn run() -> Result<(), Box<dyn Error>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no folder above xtask")?;
+    let xtask = crate::manifest_dir();
+    let root = xtask.parent().ok_or("no folder above xtask")?;
     let mut findings = Vec::new();
     let mut files = 0;
     let contents = std::fs::read_to_string(root.join("docs/SUMMARY.md"))?;

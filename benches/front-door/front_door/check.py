@@ -28,7 +28,8 @@ def all_of(ground, origin, servers, say):
         if server.speaks_tls:
             under_load(ground, server, Row(hit(16), 64, tls=True))
             under_load(ground, server, Row(hit(1), 64, tls=True, new_connections=True))
-    say("each server stands the load, uses CPU time for it, and logs each request, by TLS too where it speaks that")
+            under_load(ground, server, Row(hit(16), 64, tls=True, http2=True))
+    say("each server stands the load, uses CPU time for it, and logs each request, by TLS and HTTP/2 too where it speaks them")
     found = measure.idle(servers, IDLE)
     require(all(row["after"]["pss_kib"] > 0 for row in found), f"no memory is seen: {found}")
     say("memory and idle connections can be measured")
@@ -65,7 +66,7 @@ def under_load(ground, server, row):
     pids = server.pids()
     before = proc.cpu(pids)
     server.empty_log()
-    did = load.wrk(ground.load_core, server, row, 1)
+    did = load.closed_loop(ground.load_core, server, row, 1)
     require(did["requests"] > 0, f"{server.name} answered nothing: {did}")
     require(not did["errors"] and not did["wrong_status"], f"{server.name}: {did}")
     require(sum(proc.cpu(pids).since(before)) > 0, f"{server.name}: its CPU time is not seen")

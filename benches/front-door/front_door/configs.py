@@ -76,7 +76,7 @@ http {{
 
     server {{
         listen 127.0.0.1:{port} backlog=4096;
-        listen 127.0.0.1:{tls_port} ssl backlog=4096;
+        listen 127.0.0.1:{tls_port} ssl http2 backlog=4096;
         ssl_certificate {chain};
         ssl_certificate_key {key};
         ssl_protocols TLSv1.2 TLSv1.3;

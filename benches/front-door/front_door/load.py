@@ -1,11 +1,13 @@
-"""Load: wrk (closed loop), oha (open loop), connections that idle, and one request by hand."""
+"""Load: wrk and h2load (closed loop), oha (open loop), connections that idle, and one request by hand."""
 
 import json
+import re
 import select
 import socket
 import subprocess
 from pathlib import Path
 
+from front_door.plan import STREAMS
 from front_door.servers import Trouble, tool
 
 AGENT = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
@@ -35,6 +37,29 @@ def wrk(core, server, row, seconds):
     arguments = [tool("wrk"), *numbers, *headers_of("-H"), *close, "-s", SCRIPT, url]
     text = pinned(core, arguments, seconds + 60)
     return json.loads(text.partition("JSON ")[2].partition("\n")[0])
+
+
+def h2load(core, server, row, seconds):
+    """The same by HTTP/2."""
+    url = f"https://127.0.0.1:{server.tls_port}/{row.path}"
+    numbers = ["-t1", f"-c{row.connections}", f"-m{STREAMS}", f"-D{seconds}"]
+    text = pinned(core, [tool("h2load"), *numbers, *headers_of("-H"), url], seconds + 60)
+    if "Application protocol: h2" not in text:
+        raise Trouble(f"{server.name} does not speak HTTP/2: {text}")
+
+    def count(what):
+        return int(re.search(rf"(\d+) {what}", text)[1])
+
+    return {
+        "requests": count("2xx"),
+        "seconds": seconds,
+        "errors": sum(map(count, ("failed", "errored", "timeout"))),
+        "wrong_status": sum(map(count, ("3xx", "4xx", "5xx"))),
+    }
+
+
+def closed_loop(core, server, row, seconds):
+    return (h2load if row.http2 else wrk)(core, server, row, seconds)
 
 
 def oha(program, core, port, path, connections, seconds, rate):

@@ -84,7 +84,7 @@ def closed_loop(ground, server, row, seconds):
     """One server, one row, once: as fast as it goes."""
     pids, helpers = server.pids(), server.helpers()
     before, of_helpers = proc.cpu(pids), proc.cpu(helpers)
-    did = load.wrk(ground.load_core, server, row, seconds)
+    did = load.closed_loop(ground.load_core, server, row, seconds)
     user, system = proc.cpu(pids).since(before)
     helper = sum(proc.cpu(helpers).since(of_helpers))
     server.empty_log()

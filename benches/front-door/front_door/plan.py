@@ -7,6 +7,9 @@ from front_door.servers import MISS, SIZES, hit
 CONNECTIONS = (64, 1000)
 
 
+STREAMS = 10
+"""Requests at once on a connection of HTTP/2."""
+
 BEFORE = 0.95
 """Least share of what an earlier nightwatt reached."""
 
@@ -20,6 +23,8 @@ class Row:
     tls: bool = False
     new_connections: bool = False
     """Is each request the only one of its connection?"""
+    http2: bool = False
+    """By HTTP/2, which takes TLS, with `STREAMS` requests at once on each connection?"""
 
     @property
     def is_hit(self):
@@ -29,6 +34,7 @@ class Row:
     def title(self):
         kib = "".join(filter(str.isdigit, self.path))
         by = " by TLS, a handshake each" if self.new_connections else " by TLS" if self.tls else ""
+        by = " by HTTP/2" if self.http2 else by
         return f"{'hit' if self.is_hit else 'miss'} {kib} KiB{by}, {self.connections} connections"
 
     def is_for(self, server):
@@ -46,6 +52,7 @@ class Row:
 ROWS = [Row(path, n) for path in [*map(hit, SIZES), MISS] for n in CONNECTIONS]
 ROWS += [Row(path, CONNECTIONS[0], tls=True) for path in [*map(hit, SIZES), MISS]]
 ROWS += [Row(hit(1), CONNECTIONS[0], tls=True, new_connections=True)]
+ROWS += [Row(path, CONNECTIONS[0], tls=True, http2=True) for path in [*map(hit, SIZES), MISS]]
 
 RATES = {hit(1): 5000, hit(16): 5000, hit(256): 500, MISS: 2000}
 """Requests per second of the open loop: well below what the slowest of them can do on one core."""

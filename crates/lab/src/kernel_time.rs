@@ -81,35 +81,53 @@ pub fn run(
     Ok(report)
 }
 
-/// Watches all CPUs while `work` goes on, with these processes under test, and what they start. No meter is
-/// read.
-pub fn during<T>(
-    hz: u32,
-    processes: &[u32],
-    work: impl FnOnce() -> T,
-) -> Result<(T, KernelTimeReport), ProbeError> {
-    let mut samples = Samples::open_everything(hz)?;
-    let mut books = Books::new(&[], None);
-    start(&mut samples, false, processes)?;
-    let stop = Stop::new().map_err(ProbeError::NoSamples)?;
-    let begin = monotonic();
-    books.begin(begin);
-    let (done, end) = thread::scope(|scope| {
-        scope.spawn(|| {
-            while stop.wait_until(monotonic() + READ_EVERY) == Woken::TimedOut {
-                books.read(&mut samples);
-            }
+/// All CPUs are asked already, and what these are told of is read: what that takes is over when something
+/// begins that is to be measured.
+pub struct Prepared {
+    samples: Samples,
+    processes: Vec<u32>,
+}
+
+impl Prepared {
+    /// With these processes under test, and what they start. No meter is read.
+    pub fn watching(hz: u32, processes: &[u32]) -> Result<Self, ProbeError> {
+        let mut samples = Samples::open_everything(hz)?;
+        start(&mut samples, false, processes)?;
+        Ok(Self { samples, processes: processes.to_vec() })
+    }
+
+    /// Watches while `work` goes on, with these under test, too.
+    pub fn during<T>(
+        mut self,
+        more: &[u32],
+        work: impl FnOnce() -> T,
+    ) -> Result<(T, KernelTimeReport), ProbeError> {
+        let samples = &mut self.samples;
+        for pid in more {
+            samples.watch(*pid);
+        }
+        samples.read_mapped();
+        let mut books = Books::new(&[], None);
+        let stop = Stop::new().map_err(ProbeError::NoSamples)?;
+        let begin = monotonic();
+        books.begin(begin);
+        let (done, end) = thread::scope(|scope| {
+            scope.spawn(|| {
+                while stop.wait_until(monotonic() + READ_EVERY) == Woken::TimedOut {
+                    books.read(samples);
+                }
+            });
+            // It ends the thread however the work ends.
+            let _over = Over(&stop);
+            (work(), monotonic())
         });
-        // It ends the thread however the work ends.
-        let _over = Over(&stop);
-        (work(), monotonic())
-    });
-    books.end(end);
-    books.read(&mut samples);
-    books.close();
-    let mut report = KernelTimeReport::of(&books, &samples, &[], (begin, end));
-    report.processes = processes.to_vec();
-    Ok((done, report))
+        books.end(end);
+        books.read(samples);
+        books.close();
+        let mut report = KernelTimeReport::of(&books, samples, &[], (begin, end));
+        report.processes = [&self.processes[..], more].concat();
+        Ok((done, report))
+    }
 }
 
 /// Ends a thread that waits.

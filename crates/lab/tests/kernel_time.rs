@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
-use nightwatt_lab::kernel_time::{KernelTimeReport, during};
+use nightwatt_lab::kernel_time::{KernelTimeReport, Prepared};
 use nightwatt_lab::tcp::counters::Machine;
 use nightwatt_meters::Host;
 use nightwatt_model::kernel_time::Os;
@@ -25,7 +25,7 @@ const BYTES: usize = 3 << 30;
 
 /// None, with the reason told, where this user may not look.
 fn watched(processes: &[u32], work: impl FnOnce()) -> Option<KernelTimeReport> {
-    match during(HZ, processes, work) {
+    match Prepared::watching(HZ, processes).and_then(|it| it.during(&[], work)) {
         Ok(((), report)) if report.warnings.iter().any(|it| it.contains("hides")) => {
             println!("skipped: {:?}", report.warnings);
             None

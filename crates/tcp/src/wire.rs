@@ -323,6 +323,8 @@ mod tests {
         ]
         .concat();
         assert_eq!(request().to_bytes().to_vec(), by_hand);
+        let told = format!("Version {VERSION}. ");
+        assert!(include_str!("../../../docs/tcp.md").contains(&told), "{told}");
         assert_eq!(Request::from_bytes(&request().to_bytes()), Ok(request()));
     }
 

@@ -40,7 +40,7 @@ pub(super) struct Sample {
 
 /// `NIGHTWATT_DATA`, else the folder beside the project.
 pub(super) fn folder() -> PathBuf {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
+    let beside = crate::manifest_dir().join("../../shared/data");
     std::env::var_os("NIGHTWATT_DATA").map_or(beside, PathBuf::from)
 }
 

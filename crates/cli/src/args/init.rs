@@ -17,7 +17,8 @@ pub(crate) struct InitArgs {
     /// Where to listen; may be given several times [default: port 80 of all addresses]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Vec<SocketAddr>,
-    /// How the server is woken and put to sleep
+    /// How the server is woken and put to sleep [default: agent; for a server on this machine systemd, or process
+    /// where systemd does not run]
     #[arg(long, value_name = "HOW", value_enum)]
     pub(crate) power: Option<PowerChoice>,
     /// What belongs to that: a MAC address (agent, ssh), a unit, a container, a command line [default: the
@@ -58,6 +59,7 @@ Examples:
   nightwatt init                                   # asks five questions
   nightwatt init -o /etc/nightwatt/nightwatt.toml
   nightwatt init --yes --origin http://10.0.0.5:8080 --host blog.example.org
+  nightwatt init --yes --origin http://127.0.0.1:8080 --power systemd --target nginx
   nightwatt init --yes --origin http://127.0.0.1:8081 --listen 127.0.0.1:8080 \\
     --power process --target 'python3 -m http.server 8081 --bind 127.0.0.1'
 

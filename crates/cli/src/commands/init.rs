@@ -74,7 +74,7 @@ fn ask(args: &InitArgs, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, 
                  process: on this machine)";
     let said = args.power.and_then(|it| it.to_possible_value());
     let said = said.as_ref().map(clap::builder::PossibleValue::get_name);
-    let proposed = if server.is_here() { "process" } else { "agent" };
+    let proposed = server.power(Path::new(look::SYSTEMD).is_dir());
     let power = dialog.ask(power, "--power", said, Some(proposed), |text| {
         PowerChoice::from_str(text, true)
             .map_err(|_| format!("`{text}` is none of agent, ssh, systemd, docker, process"))
@@ -96,7 +96,7 @@ fn ask(args: &InitArgs, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, 
                 PowerChoice::Agent | PowerChoice::Ssh => {
                     Mac::try_from(given(text)?).map(|it| it.to_string())
                 }
-                PowerChoice::Systemd => given(text).map(unit),
+                PowerChoice::Systemd => unit(given(text)?),
                 PowerChoice::Docker | PowerChoice::Process => given(text),
             },
         )?;
@@ -121,8 +121,14 @@ fn given(text: &str) -> Result<String, String> {
 }
 
 /// `nginx` is the service of that name, as it is to systemctl.
-fn unit(name: String) -> String {
-    if name.contains('.') { name } else { name + ".service" }
+fn unit(name: String) -> Result<String, String> {
+    // Whoever has a command line ready is told here where it belongs.
+    if name.contains([' ', '/']) {
+        return Err(format!(
+            "`{name}` is no name of a unit, as `web.service`: a command line is for `--power process`"
+        ));
+    }
+    Ok(if name.contains('.') { name } else { name + ".service" })
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {

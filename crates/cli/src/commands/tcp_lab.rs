@@ -67,17 +67,16 @@ fn measure(args: &TcpLabArgs) -> Result<ExitStatus, Failure> {
     if ended.is_ok()
         || report.scenarios.iter().any(|it| it.cells.iter().any(|it| !it.runs.is_empty()))
     {
-        output::say_result(
-            &report,
-            runs.json,
-            || report.text(),
-            &refusals(runs, report.refused_links()),
-        )?;
-        write_files(runs, &report.tables(), |by| report.document(by), &clock)?;
-        if let Some(path) = &args.folded {
+        // One that cannot be written is no reason to lose the others.
+        let refused = refusals(runs, report.refused_links());
+        let said = output::say_result(&report, runs.json, || report.text(), &refused);
+        let written = write_files(runs, &report.tables(), |by| report.document(by), &clock);
+        let folded = args.folded.as_deref().map_or(Ok(()), |path| {
             whole_file::write(path, report.folded().as_bytes())
-                .map_err(|error| cannot_write(path, &error))?;
-        }
+                .map_err(|error| cannot_write(path, &error))
+        });
+        said?;
+        written.and(folded)?;
     }
     ended.map_err(|error| failure(&error))?;
     Ok(if report.is_whole() { ExitStatus::Success } else { ExitStatus::Failed })

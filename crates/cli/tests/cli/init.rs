@@ -4,11 +4,11 @@ use std::fs;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use nightwatt_gateway::Config;
 
-use crate::harness::{free_address, nightwatt, program, told};
+use crate::harness::{NIGHTWATT, free_address, nightwatt, program, told};
 
 /// Answers what is asked by these lines.
 fn answered(dir: &Path, lines: impl AsRef<[u8]>, args: &[&str]) -> Output {
@@ -67,9 +67,11 @@ fn five_questions_make_a_configuration() {
 fn a_wrong_answer_is_asked_for_again_and_an_empty_one_is_what_was_proposed() {
     let dir = tempfile::tempdir().unwrap();
     let origin = format!("http://{}", free_address());
-    let lines = format!(
-        "10.0.0.5\n{origin}\n\nnowhere\n\nsteam\n\n\npython3 -m http.server 'a b'\n1,2\n\n"
-    );
+    // What is proposed for a server here depends on the machine.
+    let is_systemd = Path::new("/run/systemd/system").is_dir();
+    let (power, target) =
+        if is_systemd { ("systemd", "web") } else { ("process", "python3 -m http.server 'a b'") };
+    let lines = format!("10.0.0.5\n{origin}\n\nnowhere\n\nsteam\n\n\n{target}\n1,2\n\n");
     let output = answered(dir.path(), &lines, &[]);
     let said = told(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
@@ -85,8 +87,34 @@ fn a_wrong_answer_is_asked_for_again_and_an_empty_one_is_what_was_proposed() {
     }
     let config = written(dir.path());
     assert_eq!(config.listen.len(), 2, "all addresses");
-    assert_eq!(config.site[0].power.as_ref().unwrap().name(), "process");
+    assert_eq!(config.site[0].power.as_ref().unwrap().name(), power);
     assert!((config.scenario.server.on_w - 43.3).abs() < 1e-9);
+}
+
+/// What is a child of nightwatt is confined as that is, and stopped with it.
+#[test]
+fn a_server_of_this_machine_is_a_unit_where_systemd_runs_and_a_process_elsewhere() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root may show a program another /run");
+        return;
+    }
+    for (run, option, power) in [
+        ("mkdir -p /run/systemd/system", None, "systemd"),
+        ("true", None, "process"),
+        ("mkdir -p /run/systemd/system", Some("--power=process"), "process"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let script = format!("mount -t tmpfs tmpfs /run && {run} && exec \"$@\"");
+        let output = Command::new("unshare")
+            .args(["--mount", "--propagation", "private", "sh", "-c", &script, "sh", NIGHTWATT])
+            .args(["init", "--yes", "--origin", "http://127.0.0.2:9", "--target", "web"])
+            .args(option)
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+        assert_eq!(written(dir.path()).site[0].power.as_ref().unwrap().name(), power);
+    }
 }
 
 #[test]
@@ -135,10 +163,11 @@ fn without_questions_what_is_missing_is_named() {
 #[test]
 fn a_unit_needs_no_suffix_and_names_a_site_that_has_no_name() {
     let dir = tempfile::tempdir().unwrap();
-    let lines = "http://127.0.0.2:9\n\n\nsystemd\nnginx\n\n";
+    let lines = "http://127.0.0.2:9\n\n\nsystemd\npython3 -m http.server\nnginx\n\n";
     let output = answered(dir.path(), lines, &[]);
     let said = told(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("a command line is for `--power process`"), "{said}");
     assert!(said.contains("polkit"), "{said}");
     assert_eq!(written(dir.path()).site[0].name, "nginx");
     let text = fs::read_to_string(dir.path().join("nightwatt.toml")).unwrap();

@@ -1,10 +1,11 @@
 //! What a system wants of a program that is installed: completions that its shell takes, manual pages that
 //! groff has nothing against.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
-use crate::harness::{nightwatt, told};
+use crate::harness::{NIGHTWATT, nightwatt, told};
 
 fn said(words: &[&str]) -> String {
     let output = nightwatt(words);
@@ -67,6 +68,30 @@ fn every_command_has_a_page_with_all_its_options() {
         }
     }
     assert!(pages > 40, "{pages}");
+}
+
+#[test]
+fn every_command_is_in_the_book() {
+    let folder = tempfile::tempdir().unwrap();
+    said(&["man", "--out", folder.path().to_str().unwrap()]);
+    let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let names = names.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned());
+    // The program as a whole is what the groups of the page are.
+    let pages: BTreeSet<String> = names.filter(|name| name != "nightwatt").collect();
+
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/commands");
+    let output = Command::new(script).arg(NIGHTWATT).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let heading = |line: &str| {
+        let words = line.strip_prefix("###")?.trim_start_matches('#');
+        Some(words.strip_prefix(" `")?.strip_suffix('`')?.replace(' ', "-"))
+    };
+    let headings: BTreeSet<String> = text.lines().filter_map(heading).collect();
+    assert_eq!(headings, pages);
+    assert!(text.contains("\n## Act: let servers sleep\n"), "{text}");
+    let help = said(&["stay-awake", "--help"]);
+    assert!(text.contains(&help), "as the program says it: {help}");
 }
 
 #[test]

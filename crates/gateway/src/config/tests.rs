@@ -1,5 +1,7 @@
 use super::*;
 
+mod reference;
+
 /// A file that is right; its lines are counted from 1.
 const GOOD: &str = r#"listen = ["127.0.0.1:8080"]
 trusted_proxies = ["10.0.0.0/8"]

@@ -19,6 +19,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
 
 use crate::client::BROWSER;
 use crate::origin::{Act, Gate, ok};
@@ -50,8 +51,8 @@ impl hyper::body::Body for Frames {
     }
 }
 
-/// A connection that speaks HTTP/2, by hyper; none of its windows is larger than this.
-async fn connect(stage: &Stage, chain: &Path, window: u32) -> Sender {
+/// A connection on which HTTP/2 was agreed.
+pub(crate) async fn connection(stage: &Stage, chain: &Path) -> TlsStream<TcpStream> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(chain).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -64,7 +65,12 @@ async fn connect(stage: &Stage, chain: &Path, window: u32) -> Sender {
     let stream = TcpStream::connect(stage.tls_address()).await.unwrap();
     let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
     let name = "blog".try_into().unwrap();
-    let stream = watched("the handshake", connector.connect(name, stream)).await.unwrap();
+    watched("the handshake", connector.connect(name, stream)).await.unwrap()
+}
+
+/// The same that speaks it, by hyper; none of its windows is larger than this.
+async fn connect(stage: &Stage, chain: &Path, window: u32) -> Sender {
+    let stream = connection(stage, chain).await;
     let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
     builder.initial_stream_window_size(window).initial_connection_window_size(window.max(65_535));
     let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.unwrap();
@@ -93,7 +99,7 @@ async fn read(response: Response<Incoming>) -> (u16, String, String) {
     (parts.status.as_u16(), how.to_owned(), String::from_utf8(body.into()).unwrap())
 }
 
-fn with_tls(setup: Setup) -> Option<(tempfile::TempDir, PathBuf, Setup)> {
+pub(crate) fn with_tls(setup: Setup) -> Option<(tempfile::TempDir, PathBuf, Setup)> {
     let dir = tempfile::tempdir().unwrap();
     let made = certificate(dir.path())?;
     let setup = by_tls(setup.real(), &made);

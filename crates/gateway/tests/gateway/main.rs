@@ -15,6 +15,7 @@ mod gate;
 mod gates;
 mod health;
 mod http2;
+mod http2_smuggling;
 mod hygiene;
 mod learning;
 mod ledger;

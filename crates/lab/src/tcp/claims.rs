@@ -2,6 +2,8 @@
 
 pub(crate) mod kept;
 
+use std::collections::BTreeSet;
+
 use nightwatt_model::stats::distribution::student_t;
 use nightwatt_model::stats::moments::Moments;
 use nightwatt_model::stats::ratio::Ratio;
@@ -41,15 +43,22 @@ fn missing(command: &str) -> Answer {
 
 /// B1: what connections take over links of all kinds, and with Reno and Cubic.
 pub(crate) fn energy(context: &mut Context<'_>, printed: &Printed) -> Result<Answer, Error> {
-    let all = kept::all(context)?;
+    let mut all = kept::all(context)?;
+    all.retain(|it| it.cells().any(|(_, cell)| cell.known("energy").is_some()));
+    // What a model says beside a meter's figures does not count.
+    let are_modelled = all.iter().all(|it| it.energy_is_modelled);
+    all.retain(|it| it.energy_is_modelled == are_modelled);
     let mut figures = Vec::new();
-    for (key, name) in [("connection", "energy"), ("segment", "energy_per_segment")] {
-        let known = |(_, cell): (&str, &Cell)| cell.known(name);
-        let joules: Vec<f64> = all.iter().flat_map(Kept::cells).filter_map(known).collect();
-        let most = joules.iter().copied().fold(0.0, f64::max);
-        let least = joules.iter().copied().fold(f64::INFINITY, f64::min);
-        if joules.len() > 1 {
-            figures.push(printed.figure(key, most / least)?);
+    // One end's energy is not to be held against the other's, or against that of both.
+    for end in [None, Some("sender"), Some("receiver")] {
+        let of_end = || all.iter().filter(|it| it.metered() == end).flat_map(Kept::cells);
+        for (key, name) in [("connection", "energy"), ("segment", "energy_per_segment")] {
+            let joules: Vec<f64> = of_end().filter_map(|(_, cell)| cell.known(name)).collect();
+            let most = joules.iter().copied().fold(0.0, f64::max);
+            let least = joules.iter().copied().fold(f64::INFINITY, f64::min);
+            if joules.len() > 1 {
+                figures.push(printed.figure_of(key, end.unwrap_or_default(), most / least)?);
+            }
         }
     }
     if let Some(mean) = Moments::of(&sending_over_receiving(&all)).mean() {
@@ -63,8 +72,10 @@ pub(crate) fn energy(context: &mut Context<'_>, printed: &Printed) -> Result<Ans
         return Ok(missing(STUDY));
     }
     // The first note of a laboratory is what it tells apart.
-    let ends = all.iter().find_map(|it| it.notes.first()).map_or("", String::as_str);
-    if all.iter().any(|it| it.energy_is_modelled) {
+    let ends: BTreeSet<&str> =
+        all.iter().filter_map(|it| it.notes.first()).map(String::as_str).collect();
+    let ends = ends.into_iter().collect::<Vec<_>>().join("; ");
+    if are_modelled {
         let why = format!(
             "measured, but without a meter: power is a model's of CPU time and wake-ups; {ends}"
         );
@@ -73,8 +84,8 @@ pub(crate) fn energy(context: &mut Context<'_>, printed: &Printed) -> Result<Ans
     Ok(Answer::by(figures, format!("{ends}{}", notes(&all))))
 }
 
-/// Energy of a connection at its sender over that at its receiver, wherever the same was run twice with the meter
-/// at one end and at the other.
+/// Energy of a connection at its sender over that at its receiver, surely at least, wherever the same was run twice
+/// with the meter at one end and at the other: the lower end of the one's interval over the upper of the other's.
 fn sending_over_receiving(all: &[Kept]) -> Vec<f64> {
     let at = |end: &'static str| {
         all.iter().filter(move |it| it.metered() == Some(end)).flat_map(Kept::cells)
@@ -82,7 +93,11 @@ fn sending_over_receiving(all: &[Kept]) -> Vec<f64> {
     let both = |(link, sending): (&str, &Cell)| {
         let same = |(name, it): &(&str, &Cell)| *name == link && it.load() == sending.load();
         let (_, receiving) = at("receiver").find(same)?;
-        Some(sending.known("energy")? / receiving.known("energy")?)
+        let bound = |cell: &Cell, sign: f64| {
+            let half = cell.precision("energy").unwrap_or(0.0);
+            Some(cell.known("energy")? * (1.0 + sign * half))
+        };
+        Some(bound(sending, -1.0)? / bound(receiving, 1.0)?)
     };
     at("sender").filter_map(both).collect()
 }
@@ -131,27 +146,30 @@ pub(crate) fn precision(context: &mut Context<'_>, printed: &Printed) -> Result<
     let of_the_form = |(_, cell): &(&str, &Cell)| {
         cell.lifetimes >= 0.99 * LIFETIMES && (3..=REPETITIONS).contains(&cell.runs.len())
     };
-    let (interrupted, cells): (Vec<(&str, &Cell)>, Vec<_>) = all
+    let is_known = |cell: &Cell| cell.precision("lifetime").is_some_and(|it| it <= PRECISION);
+    // Who stopped before has not tried what the claim is about.
+    let (cells, untried): (Vec<(&str, &Cell)>, Vec<_>) = all
         .iter()
         .flat_map(Kept::cells)
         .filter(of_the_form)
-        .partition(|(_, cell)| cell.is_interrupted());
+        .partition(|(_, cell)| is_known(cell) || cell.runs.len() == REPETITIONS);
     if cells.is_empty() {
         return Ok(missing(
             "`nightwatt tcp lab --json > tcp.json`, which runs 200 lifetimes unless `--longest` cuts them (18 hours to \
              5 days)",
         ));
     }
-    let is_known =
-        |it: &&(&str, &Cell)| it.1.precision("lifetime").is_some_and(|share| share <= PRECISION);
-    let known = cells.iter().filter(is_known).count();
+    let known = cells.iter().filter(|(_, cell)| is_known(cell)).count();
     let share = 100.0 * known as f64 / cells.len() as f64;
-    let unknown = cells.iter().filter(|it| !is_known(it)).map(|(link, cell)| cell.text(link));
-    let unknown =
-        unknown.enumerate().map(|(place, it)| if place == 0 { format!("not of {it}") } else { it });
-    let broken_off = (!interrupted.is_empty())
-        .then(|| format!("{} more were broken off and say nothing", interrupted.len()));
-    let rest = unknown.chain(broken_off).fold(String::new(), |all, it| all + "; " + &it);
+    let unknown = cells.iter().filter(|(_, cell)| !is_known(cell)).enumerate();
+    let unknown = unknown.map(|(place, (link, cell))| {
+        let text = cell.text(link);
+        if place == 0 { format!("not of {text}") } else { text }
+    });
+    let untried = (!untried.is_empty()).then(|| {
+        format!("{} more were not known by fewer than 20 runs, and say nothing", untried.len())
+    });
+    let rest = unknown.chain(untried).fold(String::new(), |all, it| all + "; " + &it);
     let why = format!(
         "{known} of {} mean lifetimes were known within 3 % by then, with intervals that hold although they said \
          when to stop (wider than theirs){rest}{}",

@@ -95,6 +95,12 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// Connections ended before what was counted of them.
+    #[error(
+        "the connections had ended before the last look at the counters, so that look says too little: this machine \
+         was held up"
+    )]
+    TooLate,
     /// The user ended it.
     #[error("interrupted")]
     Interrupted,
@@ -124,6 +130,7 @@ impl Error {
     pub(crate) fn of_one_run(self) -> Result<String, Self> {
         match self {
             Self::Command { what, said, .. } => Ok(format!("{what}: {said}")),
+            late @ Self::TooLate => Ok(late.to_string()),
             error => Err(error),
         }
     }

@@ -1,14 +1,14 @@
 //! The published samples, read where they lie: beside the folder of logs that `NIGHTWATT_DATA` names.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nightwatt_workloads::{Outcome, Output, tool};
 
-use crate::{GIB, KIB, assert_done, assert_figures, micros, ms, us};
+use crate::{GIB, KIB, assert_done, assert_figures, manifest_dir, micros, ms, us};
 
 fn samples() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = manifest_dir().join("../..");
     let data = std::env::var_os("NIGHTWATT_DATA")
         .map_or_else(|| root.join("../shared/data"), |data| root.join(data));
     let samples = data.join("../published/samples");

@@ -6,6 +6,9 @@ use std::time::Duration;
 /// A server that does not answer by then does not answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Is there while systemd runs the machine (`sd_booted(3)`).
+pub(super) const SYSTEMD: &str = "/run/systemd/system";
+
 /// A server that was looked at.
 #[derive(Debug, Clone)]
 pub(super) struct Server {
@@ -46,9 +49,14 @@ impl Server {
         Ok(Self { origin: format!("{scheme}://{authority}"), address, answers, mac })
     }
 
-    /// Is it on this machine?
-    pub(super) fn is_here(&self) -> bool {
-        self.address.ip().is_loopback()
+    /// How it is woken and put to sleep, if nobody says. On this machine it is rather a unit: a process is a child
+    /// of nightwatt, confined as that is and stopped with it (docs/operate.md).
+    pub(super) fn power(&self, has_systemd: bool) -> &'static str {
+        match (self.address.ip().is_loopback(), has_systemd) {
+            (false, _) => "agent",
+            (true, true) => "systemd",
+            (true, false) => "process",
+        }
     }
 
     pub(super) fn mac(&self) -> Option<&str> {
@@ -88,6 +96,22 @@ IP address       HW type     Flags       HW address            Mask     Device
 10.0.0.6         0x1         0x0         00:00:00:00:00:00     *        eth0
 10.0.0.50        0x1         0x2         52:54:00:12:34:57     *        eth0
 ";
+
+    #[test]
+    fn a_server_of_this_machine_is_a_unit_where_systemd_runs() {
+        let at = |address: &str| Server {
+            origin: format!("http://{address}"),
+            address: address.parse().unwrap(),
+            answers: false,
+            mac: None,
+        };
+        for here in ["127.0.0.1:80", "[::1]:80"] {
+            assert_eq!(at(here).power(true), "systemd");
+            assert_eq!(at(here).power(false), "process");
+        }
+        assert_eq!(at("10.0.0.5:80").power(true), "agent");
+        assert_eq!(at("10.0.0.5:80").power(false), "agent");
+    }
 
     #[test]
     fn a_neighbour_that_has_answered_has_a_card() {

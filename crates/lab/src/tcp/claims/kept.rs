@@ -46,8 +46,6 @@ pub(super) struct Cell {
     /// In a run.
     pub(super) lifetimes: f64,
     figures: BTreeMap<String, Estimate>,
-    /// Why there were no more runs.
-    end: Option<Value>,
     pub(super) runs: Vec<Run>,
 }
 
@@ -126,11 +124,6 @@ impl Cell {
     /// What was run.
     pub(super) fn load(&self) -> (u32, u64, &str) {
         (self.connections, self.segments, &self.congestion)
-    }
-
-    /// Somebody broke it off before its figures were sure enough or its runs were all made.
-    pub(super) const fn is_interrupted(&self) -> bool {
-        self.end.is_none()
     }
 
     /// That in words.

@@ -116,6 +116,11 @@ impl Running {
         Ok(Self { what: what.to_owned(), child, stdout, errors, ended: false, there: None })
     }
 
+    /// Is it over, by whatever it was ended?
+    pub(in crate::tcp) fn has_ended(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(_)))
+    }
+
     /// Its process number, where it runs.
     pub fn process(&self) -> u32 {
         self.there.as_ref().map_or(self.child.id(), |there| there.process)

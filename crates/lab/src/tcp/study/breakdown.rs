@@ -20,6 +20,10 @@ pub(super) struct Shares {
     pub(super) os: Vec<Seen>,
     /// By category of TCP, of TCP's time.
     pub(super) tcp: Vec<Seen>,
+    /// Samples of CPUs at work in a second beyond idle, whoever ran.
+    pub(super) beyond: f64,
+    /// Of a connection, in joules, without what is told of its wake-ups by themselves.
+    pub(super) energy: Option<f64>,
 }
 
 /// What one run says of a category.
@@ -29,8 +33,8 @@ pub(super) struct Seen {
     pub(super) name: &'static str,
     /// Of what is under test and of the kernel itself.
     pub(super) share: Option<f64>,
-    /// Of a connection, in joules.
-    pub(super) energy: Option<f64>,
+    /// Samples in a second beyond idle, whoever ran.
+    pub(super) beyond: f64,
 }
 
 /// What all runs say of it.
@@ -40,7 +44,7 @@ pub struct Breakdown {
     pub idle: Option<Estimate>,
     /// Scheduler, ACPI and IRQ together, of what is not: what the CPUs do for changing what they do.
     pub changing: Option<Estimate>,
-    /// The same in joules of a connection.
+    /// Their part of the energy of a connection, in joules.
     pub changing_energy: Option<Estimate>,
     /// By category of the operating system.
     pub os: Vec<CategoryEstimate>,
@@ -56,8 +60,36 @@ pub struct CategoryEstimate {
     /// Its share; none where nothing was seen of which it is one.
     pub share: Option<Estimate>,
     /// Its part of the energy of a connection, in joules: by its share of what CPUs did beyond idle, whoever did
-    /// it. Those of the operating system sum to all of it.
+    /// it. Those of the operating system sum to all of it but `waking_energy`.
     pub energy: Option<Estimate>,
+}
+
+/// The energy of a connection, and what it is shared out by.
+struct Dividend {
+    energy: Estimate,
+    beyond: f64,
+}
+
+impl Dividend {
+    /// None where the CPUs were not surely busier than the idle machine's: parts of that are parts of nothing.
+    fn of(energy: Option<Estimate>, beyond: Option<Estimate>) -> Option<Self> {
+        let (energy, beyond) = energy.zip(beyond)?;
+        let least = beyond.mean - beyond.half_width.unwrap_or(0.0);
+        (least > 0.0).then_some(Self { energy, beyond: beyond.mean })
+    }
+
+    /// The part of what was seen so often. Both intervals are in its own, as if they always went the same way.
+    fn part(&self, seen: Estimate) -> Estimate {
+        let share = seen.mean / self.beyond;
+        let half_width = seen.half_width.zip(self.energy.half_width);
+        Estimate {
+            mean: self.energy.mean * share,
+            half_width: half_width.map(|(seen, energy)| {
+                self.energy.mean.abs() * seen / self.beyond + share.abs() * energy
+            }),
+            runs: seen.runs.min(self.energy.runs),
+        }
+    }
 }
 
 impl Breakdown {
@@ -72,18 +104,24 @@ impl Breakdown {
         let of = |what: &dyn Fn(&Shares) -> Option<f64>| {
             estimate(runs.iter().filter_map(what).collect())
         };
+        // By all runs together: one in which something else was at work must not rule the mean.
+        let dividend = Dividend::of(of(&|run| run.energy), of(&|run| Some(run.beyond)));
+        let part = |of_run: &dyn Fn(&Shares) -> Option<&Seen>| {
+            let seen = of(&|run| Some(of_run(run)?.beyond))?;
+            dividend.as_ref().map(|it| it.part(seen))
+        };
         let categories = |list: &[Seen], of_run: fn(&Shares) -> &[Seen]| {
             let one = |(place, seen): (usize, &Seen)| CategoryEstimate {
                 name: seen.name,
                 share: of(&|run| of_run(run).get(place)?.share),
-                energy: of(&|run| of_run(run).get(place)?.energy),
+                energy: part(&|run| of_run(run).get(place)),
             };
             list.iter().enumerate().map(one).collect()
         };
         Some(Self {
             idle: of(&|run| run.idle),
             changing: of(&|run| run.changing.share),
-            changing_energy: of(&|run| run.changing.energy),
+            changing_energy: part(&|run| Some(&run.changing)),
             os: categories(&first.os, |run| &run.os),
             tcp: categories(&first.tcp, |run| &run.tcp),
         })
@@ -137,21 +175,24 @@ fn largest_first(
 mod tests {
     use super::*;
 
-    fn run(changing: f64, tcp: Option<f64>, energy: Option<f64>) -> Shares {
+    fn run(changing: f64, tcp: Option<f64>, energy: Option<f64>, beyond: f64) -> Shares {
         let seen =
-            |name, share| Seen { name, share, energy: energy.zip(share).map(|(e, s)| e * s) };
+            |name, share: Option<f64>| Seen { name, share, beyond: share.unwrap_or(0.0) * beyond };
         Shares {
             idle: Some(0.5),
             changing: seen("Scheduler + ACPI + IRQ", Some(changing)),
             os: vec![seen("Scheduler", Some(changing)), seen("TCP", Some(1.0 - changing))],
             tcp: vec![seen("Tx_data", tcp)],
+            beyond,
+            energy,
         }
     }
 
     #[test]
     fn shares_are_means_of_the_runs_that_know_them() {
         let rule = StopRule::new(3, 20, 0.03).unwrap();
-        let runs = [run(0.2, Some(1.0), None), run(0.4, None, None), run(0.3, Some(0.5), None)];
+        let runs = [(0.2, Some(1.0)), (0.4, None), (0.3, Some(0.5))];
+        let runs = runs.map(|(changing, tcp)| run(changing, tcp, None, 100.0));
         let it = Breakdown::of(&runs, Some(&rule)).unwrap();
         let changing = it.changing.unwrap();
         assert!((changing.mean - 0.3).abs() < 1e-12);
@@ -167,19 +208,29 @@ mod tests {
     }
 
     #[test]
-    fn categories_share_the_energy_of_a_connection_out() {
+    fn categories_share_the_energy_of_a_connection_out_by_what_cpus_did_beyond_idle() {
         let rule = StopRule::new(3, 20, 0.03).unwrap();
-        let runs =
-            [run(0.2, None, Some(1e-3)), run(0.4, None, Some(3e-3)), run(0.3, None, Some(2e-3))];
+        // In a second beyond idle 99, 100 and 101 samples, of which 20, 40 and 30 % are changing.
+        let runs = [(0.2, 1e-3, 99.0), (0.4, 3e-3, 100.0), (0.3, 2e-3, 101.0)];
+        let runs = runs.map(|(changing, energy, beyond)| run(changing, None, Some(energy), beyond));
         let it = Breakdown::of(&runs, Some(&rule)).unwrap();
         let sum: f64 = it.os.iter().map(|it| it.energy.unwrap().mean).sum();
         assert!((sum - 2e-3).abs() < 1e-12, "{sum}");
-        // 0.2, 1.2 and 0.6 mJ: not the mean share of the mean energy.
+        let by_hand = 2e-3 * (0.2 * 99.0 + 0.4 * 100.0 + 0.3 * 101.0) / 300.0;
         let changing = it.changing_energy.unwrap();
-        assert!((changing.mean - 2e-3 / 3.0).abs() < 1e-12, "{changing:?}");
+        assert!((changing.mean - by_hand).abs() < 1e-12, "{changing:?}");
         let told = it.energy_text().unwrap();
-        assert!(told.starts_with("scheduler + ACPI + IRQ 666.7 µJ ± "), "{told}");
-        assert!(told.contains(": TCP 1.333 mJ ± "), "the largest first: {told}");
-        assert_eq!(it.tcp[0].energy, None);
+        assert!(told.starts_with("scheduler + ACPI + IRQ 600.7 µJ ± "), "{told}");
+        assert!(told.contains(": TCP 1.399 mJ ± "), "the largest first: {told}");
+    }
+
+    #[test]
+    fn a_machine_that_was_busy_with_something_else_shares_nothing_out() {
+        let rule = StopRule::new(3, 20, 0.03).unwrap();
+        // Idle was busier in one of three: what is beyond it may be nothing.
+        let runs = [60.0, -50.0, 5.0].map(|beyond| run(0.3, None, Some(1e-3), beyond));
+        let it = Breakdown::of(&runs, Some(&rule)).unwrap();
+        assert_eq!((it.changing_energy, it.os[0].energy, it.energy_text()), (None, None, None));
+        assert!(it.os[0].share.is_some(), "their time they have all the same");
     }
 }

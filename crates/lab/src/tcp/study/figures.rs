@@ -298,6 +298,7 @@ figures! {
     power, "W", "Mean power of the machine.";
     idle_power, "W", "The same with nothing on the link.";
     energy, "J", "Energy of a connection beyond idle.";
+    waking_energy, "J", "What of it was added for wake-ups (`--wake-energy`).";
     energy_per_segment, "J", "The same of a segment.";
 }
 
@@ -327,9 +328,9 @@ pub fn figures(
     };
     let machine = PerConnection::of(whole_machine.as_ref(), per_second);
     let wake_ups = whole_machine.as_ref().and_then(|it| it.wake_ups.or(it.traced_wake_ups));
-    let waking = wake_cost.zip(wake_ups).map_or(0.0, |(cost, rate)| cost.joules * rate);
+    let waking = wake_cost.zip(wake_ups).map(|(cost, rate)| cost.joules * rate);
     let beyond_idle = window.watts.zip(idle.watts);
-    let energy = beyond_idle.and_then(|(now, then)| each_of(now - then + waking));
+    let energy = beyond_idle.and_then(|(now, then)| each_of(now - then + waking.unwrap_or(0.0)));
     let cpu = |process: Process| 1e-9 * process.cpu_ns as f64;
     let (sending, receiving) = (each(0, cpu(window.sending)), each(1, cpu(window.receiving)));
     let micro = |name: &str, of: &str| fetched.sender(name, of).map(|it| 1e-6 * it);
@@ -365,6 +366,7 @@ pub fn figures(
         power: window.watts,
         idle_power: idle.watts,
         energy,
+        waking_energy: waking.and_then(each_of).filter(|_| energy.is_some()),
         energy_per_segment: energy.map(|it| it / segments as f64),
         ..of_sides(&side(0), &side(1))
     }

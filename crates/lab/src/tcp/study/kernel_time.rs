@@ -2,25 +2,37 @@
 
 #[cfg(feature = "bpf")]
 pub use crate::kernel_time::KernelTimeReport;
+#[cfg(feature = "bpf")]
+pub(super) use crate::kernel_time::Prepared;
 
 use super::Error;
 use super::breakdown::{Seen, Shares};
 
-/// Watches all CPUs while `work` goes on, if a rate is given, with these processes under test.
+/// All CPUs are asked, with these processes under test, if a rate is given.
+#[cfg(feature = "bpf")]
+pub(super) fn prepared(hz: Option<u32>, processes: &[u32]) -> Result<Option<Prepared>, Error> {
+    hz.map(|hz| Prepared::watching(hz, processes).map_err(|it| told(&it))).transpose()
+}
+
+/// Watches while `work` goes on, with these processes under test, too.
 #[cfg(feature = "bpf")]
 pub(super) fn during<T>(
-    hz: Option<u32>,
+    prepared: Option<Prepared>,
     processes: &[u32],
     work: impl FnOnce() -> Result<T, Error>,
 ) -> Result<(T, Option<KernelTimeReport>), Error> {
-    let Some(hz) = hz else { return Ok((work()?, None)) };
-    let told = |error| Error::Options(format!("cannot say where the time goes: {error}"));
-    let (done, report) = crate::kernel_time::during(hz, processes, work).map_err(told)?;
+    let Some(prepared) = prepared else { return Ok((work()?, None)) };
+    let (done, report) = prepared.during(processes, work).map_err(|it| told(&it))?;
     Ok((done?, Some(report)))
 }
 
-/// By category: what is under test and the kernel itself did, and how the energy of a connection goes to what
-/// was done beyond `idle`, whoever did it: energy is of the whole machine, and beyond idle.
+#[cfg(feature = "bpf")]
+fn told(error: &nightwatt_probes::ProbeError) -> Error {
+    Error::Options(format!("cannot say where the time goes: {error}"))
+}
+
+/// By category: shares of what is under test and the kernel itself did, and what whoever ran did beyond `idle`,
+/// for the energy of connections is beyond idle and of the whole machine.
 #[cfg(feature = "bpf")]
 pub(super) fn shares(
     report: &KernelTimeReport,
@@ -32,13 +44,10 @@ pub(super) fn shares(
     let beyond = |of: &dyn Fn(&KernelTimeReport) -> u64| {
         per_second(of(report), report) - idle.map_or(0.0, |idle| per_second(of(idle), idle))
     };
-    let all = beyond(&|it| it.samples.busy);
     let seen = |it: &CategoryReport, same: &dyn Fn(&KernelTimeReport) -> &CategoryReport| Seen {
         name: it.name,
         share: it.own_share.map(|share| share.share),
-        energy: energy
-            .filter(|_| all > 0.0)
-            .map(|joules| joules * beyond(&|it| same(it).samples) / all),
+        beyond: beyond(&|it| same(it).samples),
     };
     // All reports have the same categories in the same order.
     let each = |list: fn(&KernelTimeReport) -> &[CategoryReport]| {
@@ -50,6 +59,8 @@ pub(super) fn shares(
         changing: seen(&report.changing, &|it| &it.changing),
         os: each(|it| &it.os),
         tcp: each(|it| &it.tcp),
+        beyond: beyond(&|it| it.samples.busy),
+        energy,
     }
 }
 
@@ -57,6 +68,12 @@ pub(super) fn shares(
 #[cfg(feature = "bpf")]
 pub(super) fn folded(report: &KernelTimeReport) -> &str {
     report.folded()
+}
+
+/// What the reader of a run has to know.
+#[cfg(feature = "bpf")]
+pub(super) fn warnings(report: &KernelTimeReport) -> &[String] {
+    &report.warnings
 }
 
 /// There are no such reports.
@@ -75,21 +92,34 @@ pub(super) fn folded(report: &KernelTimeReport) -> &str {
     match *report {}
 }
 
+/// There are no such reports.
+#[cfg(not(feature = "bpf"))]
+pub(super) fn warnings(report: &KernelTimeReport) -> &[String] {
+    match *report {}
+}
+
 /// What a binary without eBPF's half cannot tell: it has no reader of samples.
 #[cfg(not(feature = "bpf"))]
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub enum KernelTimeReport {}
 
+/// It cannot be asked.
+#[cfg(not(feature = "bpf"))]
+pub(super) enum Prepared {}
+
+/// Where nobody asks, nothing is to be prepared.
+#[cfg(not(feature = "bpf"))]
+pub(super) fn prepared(hz: Option<u32>, _processes: &[u32]) -> Result<Option<Prepared>, Error> {
+    let why = "cannot say where the time goes: this binary was built without the feature `bpf`";
+    if hz.is_some() { Err(Error::Options(why.to_owned())) } else { Ok(None) }
+}
+
 /// Does the work.
 #[cfg(not(feature = "bpf"))]
 pub(super) fn during<T>(
-    hz: Option<u32>,
+    _prepared: Option<Prepared>,
     _processes: &[u32],
     work: impl FnOnce() -> Result<T, Error>,
 ) -> Result<(T, Option<KernelTimeReport>), Error> {
-    if hz.is_some() {
-        let why = "cannot say where the time goes: this binary was built without the feature `bpf`";
-        return Err(Error::Options(why.to_owned()));
-    }
     Ok((work()?, None))
 }

@@ -41,6 +41,11 @@ pub(in crate::tcp) fn about_frequency(settings: &BTreeMap<String, String>) -> Op
     ))
 }
 
+/// Who asks the CPUs what runs there wakes those that rest.
+pub(in crate::tcp) const ABOUT_ASKING: &str = "the CPUs were asked what runs there (`--where`): that wakes those that \
+     rest, of which the idle machine has more, so wake-ups and energy beyond idle are too low; of `--where` take \
+     shares, and those two from a study without it";
+
 /// What is above idle cannot be below it.
 pub(in crate::tcp) fn below_idle(energy: f64) -> Option<&'static str> {
     (energy < 0.0).then_some(

@@ -13,7 +13,7 @@ use super::breakdown::{Breakdown, Shares};
 use super::captured::CaptureBooks;
 use super::figures::{FIGURES, Figures};
 use super::kernel_time::{self, KernelTimeReport};
-use super::notes::{about_frequency, about_waking, below_idle, unpowered};
+use super::notes::{ABOUT_ASKING, about_frequency, about_waking, below_idle, unpowered};
 use super::{Cell, Plan};
 use crate::compare::record::ChannelRecord;
 use crate::tcp::cards::{Card, Refusal};
@@ -278,6 +278,10 @@ impl Report {
             self.notes.extend(about_waking(self.wake_joules, counts));
         }
         self.notes.extend(about_frequency(&self.settings));
+        let cells = || self.scenarios.iter().flat_map(|it| &it.cells);
+        if cells().any(|cell| cell.kernel_time.is_some() && cell.figures.contains_key("energy")) {
+            self.notes.push(ABOUT_ASKING.to_owned());
+        }
         for it in &self.scenarios {
             let name = &it.scenario.name;
             if let Some(why) = &it.emulation.bare {
@@ -311,6 +315,8 @@ impl Report {
                 let what = cell.cell.text();
                 let below = cell.figures.get("energy").and_then(|it| below_idle(it.mean));
                 self.notes.extend(below.map(|why| format!("scenario {name}, {what}: {why}")));
+                let asked = warned(&cell.runs).map(|why| format!("scenario {name}, {what}: {why}"));
+                self.notes.extend(asked);
                 let odd = disagreeing(&cell.runs.iter().collect::<Vec<_>>());
                 self.notes.extend(odd.map(|odd| format!("scenario {name}, {what}: {odd}")));
                 self.notes.extend(
@@ -359,6 +365,14 @@ impl Report {
                 && it.cells.iter().all(agrees)
         })
     }
+}
+
+/// In how many runs there was something to be told of where the time went, with the first thing.
+fn warned(runs: &[Run]) -> Option<String> {
+    let told = runs.iter().filter_map(|run| run.kernel_time.as_ref());
+    let told = told.filter_map(|it| kernel_time::warnings(it).first());
+    let first = told.clone().next()?;
+    Some(format!("`--where`, in {} of {} runs: {first}", told.count(), runs.len()))
 }
 
 /// In how many runs the books do not agree, with the first thing that does not.

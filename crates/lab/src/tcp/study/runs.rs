@@ -434,7 +434,8 @@ impl<'a> Lab<'a> {
         let look = |lab: &Self| Ok((lab.machine()?, lab.ends.count(&lab.host, NOBODY)?));
         // What wakes the CPUs to ask them is no connection's: it is there with nothing on the link, too.
         let hz = self.plan.kernel_time;
-        let (watched, kernel_time) = kernel_time::during(hz, &[], || self.watch(time, look))?;
+        let watching = kernel_time::prepared(hz, &[])?;
+        let (watched, kernel_time) = kernel_time::during(watching, &[], || self.watch(time, look))?;
         let ([before, after], lasted, channels) = watched;
         let watts = self.watts(&channels, report);
         let seconds = lasted.as_secs_f64();
@@ -492,39 +493,29 @@ impl<'a> Lab<'a> {
         let before = self.settled(delay)?;
         let planted_before = standing.link.planted(&self.ends.receiver)?;
         let margin = if self.ends.are_apart() { FAR_MARGIN } else { MARGIN };
-        let fetching = self.fetching(How { length: length + 2 * margin, ..how })?;
+        let serve = standing.serving.process();
+        // Before connections are under way: it takes a while.
+        let watching = kernel_time::prepared(self.plan.kernel_time, &[serve])?;
+        let mut fetching = self.fetching(How { length: length + 2 * margin, ..how })?;
         self.ends.receiver.wait_for_more(&self.host, &before[1])?;
         self.wait(monotonic() + margin)?;
-        let (serve, fetch) = (standing.serving.process(), fetching.process());
+        let fetch = fetching.process();
         let relay = standing.link.relay();
         let look = |lab: &Self| {
             let relay = relay.map(|relay| Process::read(&lab.host, relay)).transpose()?;
             Ok((lab.machine()?, lab.ends.count(&lab.host, [&[serve], &[fetch]])?, relay))
         };
-        let hz = self.plan.kernel_time;
-        let watched = kernel_time::during(hz, &[serve, fetch], || self.watch(length, look))?;
+        let watched = kernel_time::during(watching, &[fetch], || self.watch(length, look))?;
         let (([first, last], lasted, channels), kernel_time) = watched;
+        let ended_before = fetching.has_ended();
         let (fetched, said) = self.fetched(fetching)?;
+        if ended_before {
+            return Err(Error::TooLate);
+        }
         let after = self.settled(delay)?;
         let planted = standing.link.planted(&self.ends.receiver)?;
         let planted = planted.zip(planted_before).map(|(now, then)| now.since(then));
-        let (begin, end) = (&first.1, &last.1);
-        let [sender, receiver] = [0, 1].map(|at| end[at].network.since(&begin[at].network));
-        let process = |at: usize| {
-            let pairs = end[at].processes.first().zip(begin[at].processes.first());
-            pairs.map(|(last, first)| last.since(first)).unwrap_or_default()
-        };
-        let window = Window {
-            seconds: lasted.as_secs_f64(),
-            machine: last.0.zip(first.0).map(|(last, first)| last.since(&first)),
-            sides: sides(begin, end),
-            sender,
-            receiver,
-            sending: process(0),
-            receiving: process(1),
-            relaying: last.2.zip(first.2).map(|(last, first)| last.since(&first)),
-            watts: self.watts(&channels, report),
-        };
+        let window = window(&[first, last], lasted, self.watts(&channels, report));
         let [sender, receiver] = [0, 1].map(|end| after[end].since(&before[end]));
         let whole = Whole { sender, receiver, planted };
         let cost = self.plan.wake_cost.filter(|_| report.is_modelled());
@@ -532,9 +523,10 @@ impl<'a> Lab<'a> {
         // A card of somebody's has other frames, and a kernel of its own has the segments of ssh.
         let is_shared = standing.joins() || self.ends.are_apart();
         let disagreements = disagreements(&fetched, &whole, is_shared);
-        let shares = kernel_time
-            .as_ref()
-            .map(|it| kernel_time::shares(it, idle.kernel_time.as_ref(), figures.energy));
+        let shares = kernel_time.as_ref().map(|it| {
+            let energy = figures.energy.map(|all| all - figures.waking_energy.unwrap_or(0.0));
+            kernel_time::shares(it, idle.kernel_time.as_ref(), energy)
+        });
         let run = Run {
             seconds: window.seconds,
             completed: fetched.completed,
@@ -547,6 +539,30 @@ impl<'a> Lab<'a> {
             shares,
         };
         Ok((run, said))
+    }
+}
+
+/// The machine, the ends, and the process that is the wire.
+type Look = (Option<Machine>, [Counted; 2], Option<Process>);
+
+/// What was counted from the first look to the last.
+fn window([first, last]: &[Look; 2], lasted: Duration, watts: Option<f64>) -> Window {
+    let (begin, end) = (&first.1, &last.1);
+    let [sender, receiver] = [0, 1].map(|at| end[at].network.since(&begin[at].network));
+    let process = |at: usize| {
+        let pairs = end[at].processes.first().zip(begin[at].processes.first());
+        pairs.map(|(last, first)| last.since(first)).unwrap_or_default()
+    };
+    Window {
+        seconds: lasted.as_secs_f64(),
+        machine: last.0.as_ref().zip(first.0.as_ref()).map(|(last, first)| last.since(first)),
+        sides: sides(begin, end),
+        sender,
+        receiver,
+        sending: process(0),
+        receiving: process(1),
+        relaying: last.2.zip(first.2).map(|(last, first)| last.since(&first)),
+        watts,
     }
 }
 

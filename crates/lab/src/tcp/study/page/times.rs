@@ -79,14 +79,14 @@ impl Report {
         let names = self.over_links(load).next().map_or(&[][..], |(_, times)| &times.os);
         let mut is_empty = true;
         for (number, category) in names.iter().enumerate() {
-            // Bars that stand on each other cannot be below zero.
-            let energy = |(place, times): (f64, &Breakdown)| {
-                let mean = times.os.get(number)?.energy?.mean;
-                (mean >= 0.0).then_some((place, 1e3 * mean))
-            };
-            let points: Vec<(f64, f64)> = self.over_links(load).filter_map(energy).collect();
-            is_empty &= points.is_empty();
-            chart = chart.series(Series::new(category.name, Kind::Stacked).points(points));
+            let mut series = Series::new(category.name, Kind::Bar);
+            for (place, times) in self.over_links(load) {
+                let Some(it) = times.os.get(number).and_then(|it| it.energy) else { continue };
+                let ends = |half: f64| (1e3 * (it.mean - half), 1e3 * (it.mean + half));
+                series = series.between(place, 1e3 * it.mean, it.half_width.map(ends));
+                is_empty = false;
+            }
+            chart = chart.series(series);
         }
         (!is_empty).then_some(chart)
     }
