@@ -87,7 +87,7 @@ impl Case {
     fn changed(name: &str, value: impl AsRef<[u8]>, fate: Fate) -> Self {
         let mut fields = head("GET", "/case");
         let of_name = fields.iter_mut().find(|it| it.0 == name.as_bytes()).unwrap();
-        of_name.1 = value.as_ref().to_vec();
+        value.as_ref().clone_into(&mut of_name.1);
         Self::new(format!("{name} {}", value.as_ref().escape_ascii()), fields, fate)
     }
 
@@ -237,7 +237,7 @@ fn bodies() -> Vec<Case> {
     // The library drops it (8.1 would have the request refused): it must not come to the server.
     let mut pseudo =
         Case::post(&[("trailer", "x-sum")], &[b"one"], Either(wanted("POST /case", b"one")));
-    pseudo.name = "trailer :path: /second".to_owned();
+    "trailer :path: /second".clone_into(&mut pseudo.name);
     pseudo.trailers = vec![field(":path", "/second")];
     cases.push(pseudo);
     for (name, value) in [
