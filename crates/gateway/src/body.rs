@@ -17,7 +17,7 @@ use nightwatt_http1::{BadBody, BodyError, Incoming, Refusal, only_named};
 use nightwatt_model::time::Mono;
 
 use self::ahead::Ahead;
-use crate::forward::Exchange;
+use crate::exchange::Exchange;
 use crate::origin::FromOrigin;
 
 /// What happens to a response while it passes: it is counted, kept for the cache, and at its end
@@ -222,7 +222,8 @@ pub(crate) struct Sending {
 }
 
 impl Sending {
-    pub(crate) fn new(clock: &Clock, exchange: Arc<Exchange>) -> Arc<Self> {
+    /// `since`: when it was sent, if that is past.
+    pub(crate) fn new(clock: &Clock, exchange: Arc<Exchange>, since: Option<Mono>) -> Arc<Self> {
         let sending = Self {
             clock: clock.clone(),
             last: AtomicU64::new(0),
@@ -232,12 +233,16 @@ impl Sending {
             too_slow: AtomicBool::new(false),
             _exchange: exchange,
         };
-        sending.goes_on();
+        sending.went_at(since.unwrap_or_else(|| clock.now().mono));
         Arc::new(sending)
     }
 
     fn goes_on(&self) {
-        let nanos = u64::try_from(self.clock.now().mono.0.as_nanos()).unwrap_or(u64::MAX);
+        self.went_at(self.clock.now().mono);
+    }
+
+    fn went_at(&self, moment: Mono) {
+        let nanos = u64::try_from(moment.0.as_nanos()).unwrap_or(u64::MAX);
         self.last.store(nanos, Ordering::Relaxed);
     }
 

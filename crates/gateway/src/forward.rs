@@ -1,33 +1,34 @@
 //! One exchange with the server: the request on its way there, the answer on its way back, and what
 //! the cache keeps of it.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE, VIA};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use nightwatt_http1::Tunnel;
+use nightwatt_http1::client::Underway;
 use nightwatt_httpcache::stored::Stored;
 use nightwatt_httpcache::{
     CacheKey, CacheStatus, Forward, Occasion, Rules, Times, Timestamp, Usability, fields,
     invalidation, update,
 };
-use nightwatt_model::policy::admission::ClientClass;
 
-use crate::body::{Answer, Kept, Sending, Watcher};
+use crate::body::{Answer, Kept, Question, Sending, Watcher};
+use crate::exchange::{Begun, Exchange};
 use crate::facts::Facts;
 use crate::flights::Flight;
 use crate::gateway::Gateway;
 use crate::hit::{Found, from_store, head_of};
 use crate::hold::Spool;
-use crate::origin::{Failure, FromOrigin, Loan, OriginError, OriginPool};
+use crate::origin::{Failure, FromOrigin, Loan, OriginError, OriginPool, Stream};
 use crate::pool::Seat;
+use crate::proxy;
 use crate::question;
 use crate::site::Site;
 use crate::store::{Collecting, Object, Sake, Ticket};
-use crate::supervisor::Supervisor;
 use crate::tunnel;
 
 /// For so long after waking, a server that says 502, 503 or 504 is taken to be still starting.
@@ -35,109 +36,6 @@ pub(crate) const STARTING: Duration = Duration::from_secs(30);
 
 /// Between two attempts with a server that is still starting.
 pub(crate) const RETRY_EVERY: Duration = Duration::from_millis(500);
-
-/// An exchange with the server, which keeps it awake. Over when the last who takes part in it has
-/// dropped it: answer passed on, request sent.
-#[derive(Debug)]
-pub(crate) struct Exchange {
-    supervisor: Arc<Supervisor>,
-    sake: ExchangeFor,
-    /// Its place, if the site has a pool of servers.
-    seat: OnceLock<Seat>,
-}
-
-/// For whom an exchange is.
-#[derive(Debug, Clone, Copy)]
-enum ExchangeFor {
-    /// Somebody who may wake the server: it is used.
-    Client,
-    /// A crawler, scanner or monitor that found it awake.
-    Guest,
-    /// Nobody: the cache.
-    Background,
-}
-
-impl Exchange {
-    /// Begins one, if the server is awake.
-    pub(crate) fn begin(supervisor: &Arc<Supervisor>) -> Option<Arc<Self>> {
-        supervisor.try_begin().then(|| Self::new(supervisor, ExchangeFor::Client))
-    }
-
-    /// One that the manager has begun by itself, for a client of this class.
-    pub(crate) fn begun(supervisor: &Arc<Supervisor>, class: ClientClass) -> Arc<Self> {
-        let is_client = class.is_admitted();
-        Self::new(supervisor, if is_client { ExchangeFor::Client } else { ExchangeFor::Guest })
-    }
-
-    fn new(supervisor: &Arc<Supervisor>, sake: ExchangeFor) -> Arc<Self> {
-        Arc::new(Self { supervisor: Arc::clone(supervisor), sake, seat: OnceLock::new() })
-    }
-
-    /// Begins one that nobody asked for, and that is no use of the server, if that is awake and not
-    /// about to sleep.
-    pub(crate) fn begin_background(site: &Site) -> Option<Arc<Self>> {
-        let supervisor = &site.supervisor;
-        let begun = || Self::new(supervisor, ExchangeFor::Background);
-        let exchange = supervisor.try_begin_background().then(begun)?;
-        if let Some(pool) = &site.pool {
-            exchange.sit(pool.spare()?);
-        }
-        Some(exchange)
-    }
-
-    /// Another one for the same request, at another server.
-    pub(crate) fn anew(&self) -> Arc<Self> {
-        self.supervisor.begin();
-        let sake = match self.sake {
-            ExchangeFor::Guest => ExchangeFor::Guest,
-            _ => ExchangeFor::Client,
-        };
-        Self::new(&self.supervisor, sake)
-    }
-
-    /// It has this place from now on.
-    pub(crate) fn sit(&self, seat: Seat) {
-        let _ = self.seat.set(seat);
-    }
-
-    /// Its place, if the site has a pool of servers and it has got one.
-    pub(crate) fn seat(&self) -> Option<&Seat> {
-        self.seat.get()
-    }
-
-    /// The server has answered all; its place is free if it has the whole request too.
-    fn server_is_done(&self, sending: &Sending) {
-        if let Some(seat) = self.seat().filter(|_| sending.is_whole()) {
-            seat.leave();
-        }
-    }
-
-    /// What comes of `work`, or nothing if its server failed meanwhile.
-    async fn unless_lost<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        let Some(seat) = self.seat() else { return Some(work.await) };
-        tokio::select! {
-            biased;
-            done = work => Some(done),
-            () = seat.lost() => None,
-        }
-    }
-}
-
-impl Drop for Exchange {
-    fn drop(&mut self) {
-        match self.sake {
-            ExchangeFor::Client => self.supervisor.end(),
-            ExchangeFor::Guest => self.supervisor.end_as_guest(),
-            ExchangeFor::Background => self.supervisor.end_background(),
-        }
-    }
-}
-
-impl Watcher for Arc<Exchange> {
-    fn passes(&mut self, _: &Bytes) {}
-
-    fn ended(&mut self) {}
-}
 
 /// Gives a connection back when the answer has passed whole, and the request before it.
 struct GivesBack {
@@ -226,16 +124,21 @@ impl Forwarding<'_> {
         spool: Spool,
         exchange: Arc<Exchange>,
     ) -> Result<Response<Answer>, NotForwarded> {
-        let requested = self.now();
+        let mut begun = exchange.take_begun();
+        let requested = begun.as_ref().map_or_else(|| self.now(), |begun| begun.requested);
         let (mut validates, mut spool) = (self.found.is_some(), spool);
         loop {
-            let sending = Sending::new(&self.gateway.clock, Arc::clone(&exchange));
+            let since = begun.as_ref().map(|begun| begun.since);
+            let sending = Sending::new(&self.gateway.clock, Arc::clone(&exchange), since);
             let repeatable = spool.is_whole() && self.parts.method.is_idempotent();
             let copy = spool.is_whole().then(|| spool.kept.clone());
             let (request, validating) = self.question(spool, validates, &sending);
-            let ticket = self.ticket();
             let origin = Arc::clone(exchange.seat().map_or(&self.site().origin, Seat::origin));
-            let sent = origin.send(request, &sending, repeatable);
+            let (ticket, underway) = match begun.take() {
+                Some(Begun { ticket, underway, .. }) => (Some(ticket), Some(underway)),
+                None => (self.ticket(), None),
+            };
+            let sent = ask(&origin, (request, underway), &sending, repeatable);
             let sent = if repeatable { exchange.unless_lost(sent).await } else { Some(sent.await) };
             let (response, loan) = match sent {
                 Some(Ok(answer)) => answer,
@@ -421,16 +324,29 @@ impl Forwarding<'_> {
         }
         match Stored::new(&request, status, headers, times, rules) {
             Ok(stored) => {
+                self.note(true);
                 let known = http_body::Body::size_hint(response.body()).lower();
                 ticket.collect(stored, known).map(|kept| Keeping { kept: Some(kept), flight })
             }
             Err(why) => {
                 tracing::trace!(id = %self.facts.id, why = why.token(), "not stored");
+                if !why.is_of_the_request() {
+                    self.note(false);
+                }
                 if why.condemns_stored(&request, rules) {
                     ticket.forget();
                 }
                 None
             }
+        }
+    }
+
+    /// Whether it is worth waiting for such answers. What is not anybody's says nothing of others.
+    fn note(&self, stored: bool) {
+        if let Some(key) = &self.key
+            && proxy::is_anybodys(self.parts)
+        {
+            self.site().flights.note(key, stored);
         }
     }
 
@@ -561,6 +477,19 @@ impl Forwarding<'_> {
                 self.stale_instead().map_or(NotForwarded::Answer(answer), NotForwarded::Stale)
             }
         }
+    }
+}
+
+/// Sends a request, or goes on with one that is under way.
+async fn ask(
+    origin: &OriginPool,
+    (request, underway): (Request<Question>, Option<Underway<Stream>>),
+    sending: &Sending,
+    repeatable: bool,
+) -> Result<(Response<FromOrigin>, Loan), Failure> {
+    match underway {
+        Some(underway) => Box::pin(origin.take_up(underway, request, sending)).await,
+        None => origin.send(request, sending, repeatable).await,
     }
 }
 

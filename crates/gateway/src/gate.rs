@@ -13,16 +13,18 @@ mod refusal;
 mod traffic;
 mod wire;
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::task::Context;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use http::header::CONNECTION;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
-use nightwatt_http1::{Head, Incoming, OnSent, Prepared, Service};
+use nightwatt_http1::{Head, Incoming, OnSent, Prepared, Progress, Quick, Service};
 use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route};
 use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::policy::manager::Knock;
@@ -37,8 +39,8 @@ use crate::access::Answered;
 use crate::answers;
 use crate::body::Answer;
 use crate::books::{How, close, refused};
+use crate::exchange::Exchange;
 use crate::facts::{Facts, Peer};
-use crate::forward::Exchange;
 use crate::gateway::Gateway;
 use crate::hold::{Held, Spooling, hold};
 use crate::live::Live;
@@ -186,8 +188,26 @@ impl Service for Asker {
     type Body = Answer;
     type Answering = std::pin::Pin<Box<dyn Future<Output = Response<Answer>> + Send>>;
 
-    fn quick(&mut self, _: &Head<'_, '_>) -> Option<Prepared> {
-        None
+    type Asked = Infallible;
+
+    fn quick(&mut self, _: &Head<'_, '_>) -> Quick<Infallible> {
+        Quick::No
+    }
+
+    fn poll_asked(&mut self, nobody: Infallible, _: &mut Context<'_>) -> Progress<Infallible> {
+        match nobody {}
+    }
+
+    fn patience(&self, nobody: &Infallible) -> Mono {
+        match *nobody {}
+    }
+
+    fn resume(&mut self, _: Request<Incoming>, nobody: Infallible) -> Self::Answering {
+        match nobody {}
+    }
+
+    fn left(&mut self, _: &Head<'_, '_>, nobody: Infallible) {
+        match nobody {}
     }
 
     fn sent(&mut self, _: &Head<'_, '_>, _: &Prepared) {}

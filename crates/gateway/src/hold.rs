@@ -10,7 +10,7 @@ use nightwatt_model::time::Mono;
 use tokio::sync::watch;
 
 use crate::body::Kept;
-use crate::forward::Exchange;
+use crate::exchange::Exchange;
 use crate::supervisor::Supervisor;
 
 /// A request's body while its request is held: what has come so far is kept, up to a bound; the

@@ -22,6 +22,7 @@ pub mod config;
 pub mod control;
 pub mod disk_cache;
 mod error;
+mod exchange;
 mod facts;
 mod flights;
 mod forward;

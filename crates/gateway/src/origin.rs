@@ -22,7 +22,7 @@ use tokio_rustls::TlsConnector;
 
 use self::idle::Idle;
 pub(crate) use self::sender::FromOrigin;
-use self::sender::{Lent, Sender, Unanswered, by_http1, by_http2};
+use self::sender::{Lent, Sender, Unanswered, Way, by_http1, by_http2};
 use self::shared::{Connection, Shared};
 pub(crate) use self::stream::Stream;
 use crate::body::{JUST_AFTER, Question, Sending};
@@ -100,9 +100,12 @@ pub(crate) struct Loan {
     keeps: Option<Duration>,
 }
 
-/// `Keep-Alive: timeout=5, max=100`: how long the server keeps an idle connection.
 fn announced(headers: &HeaderMap) -> Option<Duration> {
-    let value = headers.get("keep-alive")?.to_str().ok()?;
+    keeps(headers.get("keep-alive")?.to_str().ok()?)
+}
+
+/// `Keep-Alive: timeout=5, max=100`: how long the server keeps an idle connection.
+pub(crate) fn keeps(value: &str) -> Option<Duration> {
     let seconds = value.split(',').find_map(|part| {
         let (name, value) = part.split_once('=')?;
         name.trim().eq_ignore_ascii_case("timeout").then(|| value.trim().parse::<u32>().ok())?
@@ -154,8 +157,12 @@ impl OriginPool {
                 Err(error) => return Err(Failure { error, unsent: Some(request) }),
             };
             let sent = match sender {
-                Sender::Http1(connection) => self.ask(connection, request, sending).await,
-                Sender::Http2(connection) => self.ask_shared(connection, request, sending).await,
+                Sender::Http1(connection) => {
+                    self.ask(Way::Free(connection), request, sending).await
+                }
+                Sender::Http2(connection) => {
+                    Box::pin(self.ask_shared(connection, request, sending)).await
+                }
             };
             match sent {
                 Ok((response, lent)) => {
@@ -168,13 +175,43 @@ impl OriginPool {
         }
     }
 
-    async fn ask(
+    /// A connection for a request that could be sent again if it broke, if one waits.
+    pub(crate) fn idle(&self) -> Option<client::Connection<Stream>> {
+        self.idle.take(true, self.clock.now().mono)
+    }
+
+    /// It can serve again; `keeps`: for how long, if the server said so.
+    pub(crate) fn give_back(
         &self,
         connection: client::Connection<Stream>,
+        keeps: Option<Duration>,
+    ) {
+        self.idle.put(connection, keeps, self.clock.now().mono);
+    }
+
+    /// Goes on with what was begun: as [`send`](Self::send).
+    pub(crate) async fn take_up(
+        &self,
+        underway: client::Underway<Stream>,
+        request: Request<Question>,
+        sending: &Sending,
+    ) -> Result<(Response<FromOrigin>, Loan), Failure> {
+        let (response, lent) = self
+            .ask(Way::Underway(underway), request, sending)
+            .await
+            .map_err(|(unsent, error)| Failure { error, unsent })?;
+        let keeps = announced(response.headers());
+        Ok((response, Loan { lent, keeps }))
+    }
+
+    async fn ask(
+        &self,
+        way: Way,
         request: Request<Question>,
         sending: &Sending,
     ) -> Result<(Response<FromOrigin>, Lent), Unanswered> {
-        match self.patiently(by_http1(connection, request), sending).await {
+        // In a place of its own: it would be moved with all that is around it.
+        match self.patiently(Box::pin(by_http1(way, request)), sending).await {
             Ok(sent) => sent,
             Err(timed_out) => Err((None, timed_out)),
         }
@@ -216,13 +253,13 @@ impl OriginPool {
             return Ok((sender, false));
         }
         if !may_share {
-            return Ok((self.connect(false).await?, true));
+            return Ok((Box::pin(self.connect(false)).await?, true));
         }
         let turn = self.shared.turn().await;
         if let Some(sender) = kept() {
             return Ok((sender, false));
         }
-        let connected = self.connect(true).await;
+        let connected = Box::pin(self.connect(true)).await;
         let sender = turn.outcome(connected, now())?;
         Ok((sender, true))
     }

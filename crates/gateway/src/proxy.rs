@@ -1,6 +1,7 @@
 //! A request, from its head to its answer.
 
 mod placing;
+mod resume;
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
@@ -18,12 +19,15 @@ use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::policy::manager::Knock;
 use tokio::sync::watch;
 
+pub(crate) use self::resume::resume;
 use crate::access::Answered;
 use crate::answers;
 use crate::body::Answer;
 use crate::books::{How, close};
+use crate::exchange::Exchange;
 use crate::facts::{Facts, Peer};
-use crate::forward::{Exchange, Forwarding, NotForwarded, RETRY_EVERY, STARTING};
+use crate::flights::Flight;
+use crate::forward::{Forwarding, NotForwarded, RETRY_EVERY, STARTING};
 use crate::gateway::Gateway;
 use crate::hit::{Found, from_store, head_of};
 use crate::hold::{Held, Spool, hold};
@@ -36,7 +40,7 @@ use crate::store::Sake;
 use crate::supervisor::Supervisor;
 
 /// What the log calls a request whose client left (nginx's 499).
-const CLIENT_LEFT: StatusCode = match StatusCode::from_u16(499) {
+pub(crate) const CLIENT_LEFT: StatusCode = match StatusCode::from_u16(499) {
     Ok(status) => status,
     Err(_) => StatusCode::BAD_REQUEST,
 };
@@ -146,14 +150,23 @@ pub(crate) fn want(site: &Site, facts: &Facts, parts: &Parts, class: ClientClass
     if site.config.icons.iter().any(|icon| icon == path) {
         return Want::Icon;
     }
-    let fetch_dest = parts.headers.get("sec-fetch-dest").map(HeaderValue::as_bytes);
-    // Scripts that fetch HTML fragments say so; what says nothing is an old browser.
-    let navigates = fetch_dest.is_none_or(|dest| matches!(dest, b"document" | b"iframe"));
-    let page = facts.method == Method::GET
-        && facts.accepts_html
-        && navigates
-        && class == ClientClass::Human;
-    if page { Want::Page } else { Want::Other }
+    let fetch_dest = parts.headers.get(FETCH_DEST).map(HeaderValue::as_bytes);
+    let opens = facts.method == Method::GET && facts.accepts_html && navigates(fetch_dest);
+    if opens && class == ClientClass::Human { Want::Page } else { Want::Other }
+}
+
+/// What a browser wants an answer for.
+pub(crate) const FETCH_DEST: &str = "sec-fetch-dest";
+
+/// Scripts that fetch HTML fragments say so; what says nothing is an old browser.
+pub(crate) fn navigates(fetch_dest: Option<&[u8]>) -> bool {
+    fetch_dest.is_none_or(|dest| matches!(dest, b"document" | b"iframe"))
+}
+
+/// Would the answer do for somebody else? Not if the request speaks of its sender, or of a part.
+pub(crate) fn is_anybodys(parts: &Parts) -> bool {
+    let personal = [AUTHORIZATION, COOKIE, RANGE];
+    parts.method == Method::GET && !personal.iter().any(|name| parts.headers.contains_key(name))
 }
 
 /// The request as the cause of a wake-up.
@@ -309,7 +322,7 @@ impl Asked<'_> {
     /// Has what a crawler did not get fetched when the server is awake.
     fn wish(&self, key: Option<&CacheKey>) {
         let site = self.site();
-        if let Some(key) = key.filter(|_| self.is_anybodys() && !self.directives.no_store)
+        if let Some(key) = key.filter(|_| is_anybodys(self.parts) && !self.directives.no_store)
             && site.scenario.cache.warm_up_crawlers
             && site.warms_up()
         {
@@ -455,15 +468,15 @@ impl Asked<'_> {
         &self,
         (key, _): &(Option<CacheKey>, Option<Found>),
     ) -> Option<watch::Receiver<()>> {
-        let key = key.as_ref().filter(|_| self.is_anybodys())?;
+        let key = key.as_ref().filter(|_| is_anybodys(self.parts))?;
         self.site().flights.other(key)
     }
 
-    /// Would the answer do for somebody else? Not if the request speaks of its sender, or of a part.
-    fn is_anybodys(&self) -> bool {
-        let personal = [AUTHORIZATION, COOKIE, RANGE];
-        self.facts.method == Method::GET
-            && !personal.iter().any(|name| self.parts.headers.contains_key(name))
+    /// What others wait for that ask for the same, if they may.
+    fn flight(&self, key: Option<&CacheKey>, exchange: &Exchange) -> Option<Flight> {
+        let boarded = key.filter(|_| is_anybodys(self.parts));
+        let board = |key| self.site().flights.board(key).first();
+        exchange.take_flight().or_else(|| boarded.and_then(board))
     }
 
     /// Passes a request on within an exchange that has begun. A server that turns out to be gone is
@@ -490,8 +503,7 @@ impl Asked<'_> {
             Err(answer) => return self.without_place(self.look_again((key, found)), answer),
         }
         let (gateway, facts, parts) = (self.gateway, self.facts, self.parts);
-        let boarded = key.as_ref().filter(|_| self.is_anybodys());
-        let flight = Mutex::new(boarded.and_then(|key| self.site().flights.board(key)));
+        let flight = Mutex::new(self.flight(key.as_ref(), &exchange));
         let (site, sake) = (self.index, Sake::Of(self.class));
         let forwarding = Forwarding { gateway, site, facts, parts, key, found, flight, sake };
         let supervisor = &self.site().supervisor;

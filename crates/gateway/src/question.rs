@@ -1,5 +1,7 @@
 //! Requests as the server gets them.
 
+pub(crate) mod plain;
+
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 

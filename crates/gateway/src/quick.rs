@@ -1,30 +1,39 @@
 //! The short way: a plain request whose answer is fresh in the cache is answered from the bytes it
 //! came in.
 //!
+//! One that only the server can answer goes a short way too, if it can ([`pass`]).
+//!
 //! It leads to the same answer and the same books as the long way (`proxy`); whatever is not plain
 //! takes that.
+
+mod pass;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::task::Context;
 
 use http::header::{CONNECTION, HeaderValue, STRICT_TRANSPORT_SECURITY};
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode};
-use nightwatt_http1::{Head, Incoming, OnSent, Prepared, Refusal, Service, head_bytes};
+use nightwatt_http1::{
+    Head, Incoming, OnSent, Prepared, Progress, Quick, Refusal, Service, head_bytes,
+};
 use nightwatt_httpcache::{CacheStatus, CookieRule, RequestHead, SECURE};
 use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
 use nightwatt_model::policy::manager::Knock;
-use nightwatt_model::time::Now;
+use nightwatt_model::time::{Mono, Now};
 use nightwatt_model::visit::Visitor;
 use nightwatt_traffic::{ClientFacts, ClientKey, clf};
 
+pub(crate) use self::pass::{Admitted, Pass};
 use crate::accept::Accept;
 use crate::access::{Answered, Part};
 use crate::answers;
 use crate::authority::Authority;
 use crate::body::Answer;
 use crate::books::{ANSWER, Asker, refused};
+use crate::exchange::Exchange;
 use crate::facts::{
     FORWARDED_FOR_NAME, FORWARDED_PROTO_NAME, Peer, REQUEST_ID_NAME, RequestId, is_https,
     is_plain_id, spoken_for,
@@ -93,6 +102,12 @@ struct Given {
     id: Id,
     visitor: Visitor,
     status: StatusCode,
+    /// When it was known.
+    now: Now,
+    answered: Answered,
+    needs_server: bool,
+    /// Over when the answer has gone.
+    _exchange: Option<Arc<Exchange>>,
 }
 
 /// What a plain request says.
@@ -217,8 +232,12 @@ impl Client {
         }
     }
 
-    /// The stored answer to a plain request, and its site.
-    fn find(&mut self, head: &Head<'_, '_>, plain: &Plain<'_>) -> Option<(usize, Arc<Object>)> {
+    /// The site of a plain request, and what is stored for it; its key is left in `scratch`.
+    fn find(
+        &mut self,
+        head: &Head<'_, '_>,
+        plain: &Plain<'_>,
+    ) -> Option<(usize, Option<Arc<Object>>)> {
         let gateway = &*self.gateway;
         if gateway.observe || !head.target.starts_with('/') {
             return None;
@@ -246,8 +265,50 @@ impl Client {
             let fields = head.fields.iter();
             fields.filter(move |it| it.name.eq_ignore_ascii_case(name.as_str())).map(|it| it.value)
         };
-        let object = site.store.find_plain(&self.scratch, gateway.timestamp(), values)?;
-        Some((index, object))
+        Some((index, site.store.find_plain(&self.scratch, gateway.timestamp(), values)))
+    }
+
+    /// Admits a request whose answer is stored.
+    fn stored(
+        &mut self,
+        head: &Head<'_, '_>,
+        plain: &Plain<'_>,
+        (index, object): (usize, &Object),
+    ) -> Option<Prepared> {
+        let arrived = self.gateway.clock.now();
+        self.meet(head);
+        let budget = self.speaker.key.number();
+        let limits = &self.gateway.client_limits;
+        if limits.too_early(arrived.mono, self.speaker.ip, budget).is_some() {
+            // The long way says so.
+            return None;
+        }
+        let site = &self.gateway.sites[index];
+        let class = site.classify(arrived, &self.facts(head, plain));
+        let number = Supervisor::next_id();
+        let visitor = Visitor::new(&self.speaker.address, plain.agent);
+        let request = admission::Request { class, want: Want::Other, cached: Cached::Fresh };
+        let knock = Knock { id: number, visitor, client: budget, request };
+        let route = site.supervisor.admit(&knock, || WakeCause::Operator);
+        debug_assert_eq!(route, Route::Cache, "what is fresh is given to everybody");
+        object.popularity.asked(class);
+        let status = object.stored.status();
+        let id = self.id(head, arrived, number);
+        let (now, answered) = (arrived, Answered::Cache);
+        self.given = Some(Given {
+            site: index,
+            class,
+            arrived,
+            id,
+            visitor,
+            status,
+            now,
+            answered,
+            needs_server: false,
+            _exchange: None,
+        });
+        let head = self.head_of(site, object, self.is_secure(head));
+        Some(Prepared { head, body: object.body.clone() })
     }
 
     /// The answer's head, as the long way makes it.
@@ -279,9 +340,17 @@ impl Client {
         let client = self.facts(head, &plain);
         let asker = Asker { arrived: given.arrived, visitor: given.visitor, client };
         let site = &self.gateway.sites[given.site];
-        site.count(&asker, (given.class, Answered::Cache), given.status, given.arrived);
-        site.learn(&asker, Answered::Cache, given.status, given.arrived);
+        site.count(&asker, (given.class, given.answered), given.status, given.now);
+        site.learn(&asker, given.answered, given.status, given.now);
         Some((given, plain))
+    }
+
+    /// Closes the books of what was given, of which so many bytes have gone.
+    fn log(&mut self, head: &Head<'_, '_>, bytes: u64) {
+        let Some((given, plain)) = self.count(head) else { return };
+        let Some(log) = &self.gateway.access_log else { return };
+        let entry = clf::Entry { bytes, ..self.entry(head, &given, &plain) };
+        log.add(&entry, &given.id, &given.part(&self.gateway.sites[given.site].name));
     }
 
     fn entry<'a>(
@@ -304,91 +373,106 @@ impl Client {
     }
 }
 
-/// Is it a proxy that is believed?
-fn speaks_for_others(gateway: &Gateway, peer: IpAddr) -> bool {
-    gateway.config.trusted_proxies.iter().any(|it| it.contains(peer))
-}
+type Answering = std::pin::Pin<Box<dyn Future<Output = Response<Answer>> + Send>>;
 
-/// What the log says of an answer by the short way.
-fn part(site: &str, class: ClientClass) -> Part<'_> {
-    Part {
-        site,
-        class,
-        answered: Answered::Cache,
-        delay: std::time::Duration::ZERO,
-        needs_server: false,
-        from_cache: true,
-        would: None,
-        outcome: None,
-    }
-}
-
-impl Service for Client {
-    type Body = Answer;
-    type Answering = std::pin::Pin<Box<dyn Future<Output = Response<Answer>> + Send>>;
-
-    fn quick(&mut self, head: &Head<'_, '_>) -> Option<Prepared> {
-        self.keep_up();
-        if self.leaving.load(Relaxed) {
-            return None;
-        }
-        let plain = Plain::read(head)?;
-        let (index, object) = self.find(head, &plain)?;
-        let arrived = self.gateway.clock.now();
-        self.meet(head);
-        let budget = self.speaker.key.number();
-        let limits = &self.gateway.client_limits;
-        if limits.too_early(arrived.mono, self.speaker.ip, budget).is_some() {
-            // The long way says so.
-            return None;
-        }
-        let site = &self.gateway.sites[index];
-        let class = site.classify(arrived, &self.facts(head, &plain));
-        let number = Supervisor::next_id();
-        let visitor = Visitor::new(&self.speaker.address, plain.agent);
-        let request = admission::Request { class, want: Want::Other, cached: Cached::Fresh };
-        let knock = Knock { id: number, visitor, client: budget, request };
-        let route = site.supervisor.admit(&knock, || WakeCause::Operator);
-        debug_assert_eq!(route, Route::Cache, "what is fresh is given to everybody");
-        object.popularity.asked(class);
-        let status = object.stored.status();
-        let id = self.id(head, arrived, number);
-        self.given = Some(Given { site: index, class, arrived, id, visitor, status });
-        let head = self.head_of(site, &object, self.is_secure(head));
-        Some(Prepared { head, body: object.body.clone() })
-    }
-
-    fn sent(&mut self, head: &Head<'_, '_>, prepared: &Prepared) {
-        let Some((given, plain)) = self.count(head) else { return };
-        let Some(log) = &self.gateway.access_log else { return };
-        let bytes = prepared.body.len() as u64;
-        let entry = clf::Entry { bytes, ..self.entry(head, &given, &plain) };
-        log.add(&entry, &given.id, &part(&self.gateway.sites[given.site].name, given.class));
-    }
-
-    fn sending(&mut self, head: &Head<'_, '_>, _: &Prepared) -> OnSent {
-        let Some((given, plain)) = self.count(head) else { return Box::new(|_| {}) };
-        let Some(log) = self.gateway.access_log.clone() else { return Box::new(|_| {}) };
-        let arrival = self.entry(head, &given, &plain).to_arrival();
-        let name = Arc::clone(&self.gateway.sites[given.site].name);
-        Box::new(move |bytes| {
-            let entry = clf::Entry { bytes, ..clf::Entry::from(&arrival) };
-            log.add(&entry, &given.id, &part(&name, given.class));
-        })
-    }
-
-    fn answer(&mut self, request: Request<Incoming>) -> Self::Answering {
-        self.keep_up();
-        let (gateway, peer) = (Arc::clone(&self.gateway), self.peer);
+impl Client {
+    fn saying_when_it_is_last(
+        &self,
+        answering: impl Future<Output = Response<Answer>> + Send + 'static,
+    ) -> Answering {
         let leaving = Arc::clone(&self.leaving);
         Box::pin(async move {
-            let mut response = proxy::handle(gateway, peer, request).await;
+            let mut response = answering.await;
             let is_last = leaving.load(Relaxed);
             if is_last && response.status() != StatusCode::SWITCHING_PROTOCOLS {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             response
         })
+    }
+}
+
+/// Is it a proxy that is believed?
+fn speaks_for_others(gateway: &Gateway, peer: IpAddr) -> bool {
+    gateway.config.trusted_proxies.iter().any(|it| it.contains(peer))
+}
+
+impl Given {
+    /// What the log says of it.
+    fn part<'a>(&self, site: &'a str) -> Part<'a> {
+        Part {
+            site,
+            class: self.class,
+            answered: self.answered,
+            delay: self.now.mono.since(self.arrived.mono),
+            needs_server: self.needs_server,
+            from_cache: self.answered == Answered::Cache,
+            would: None,
+            outcome: None,
+        }
+    }
+}
+
+impl Service for Client {
+    type Body = Answer;
+    type Answering = Answering;
+
+    type Asked = Box<Pass>;
+
+    fn quick(&mut self, head: &Head<'_, '_>) -> Quick<Box<Pass>> {
+        self.keep_up();
+        if self.leaving.load(Relaxed) {
+            return Quick::No;
+        }
+        let Some(plain) = Plain::read(head) else { return Quick::No };
+        match self.find(head, &plain) {
+            Some((index, Some(object))) => {
+                let prepared = self.stored(head, &plain, (index, &object));
+                prepared.map_or(Quick::No, Quick::Ready)
+            }
+            Some((index, None)) => self.ask(head, &plain, index).map_or(Quick::No, Quick::Asked),
+            None => Quick::No,
+        }
+    }
+
+    fn sent(&mut self, head: &Head<'_, '_>, prepared: &Prepared) {
+        self.log(head, prepared.body.len() as u64);
+    }
+
+    fn sending(&mut self, head: &Head<'_, '_>, _: &Prepared) -> OnSent {
+        let Some((given, plain)) = self.count(head) else { return Box::new(|_| {}) };
+        let log = self.gateway.access_log.clone();
+        let arrival = self.entry(head, &given, &plain).to_arrival();
+        let name = Arc::clone(&self.gateway.sites[given.site].name);
+        Box::new(move |bytes| {
+            let entry = clf::Entry { bytes, ..clf::Entry::from(&arrival) };
+            if let Some(log) = log {
+                log.add(&entry, &given.id, &given.part(&name));
+            }
+        })
+    }
+
+    fn poll_asked(&mut self, pass: Box<Pass>, cx: &mut Context<'_>) -> Progress<Box<Pass>> {
+        self.poll_pass(pass, cx)
+    }
+
+    fn patience(&self, pass: &Box<Pass>) -> Mono {
+        pass.patience()
+    }
+
+    fn left(&mut self, head: &Head<'_, '_>, pass: Box<Pass>) {
+        self.gave_up(head, &pass);
+    }
+
+    fn resume(&mut self, request: Request<Incoming>, pass: Box<Pass>) -> Self::Answering {
+        let (gateway, admitted) = pass.into_admitted();
+        self.saying_when_it_is_last(proxy::resume(gateway, self.peer, request, admitted))
+    }
+
+    fn answer(&mut self, request: Request<Incoming>) -> Self::Answering {
+        self.keep_up();
+        let gateway = Arc::clone(&self.gateway);
+        self.saying_when_it_is_last(proxy::handle(gateway, self.peer, request))
     }
 
     fn refused(&mut self, refusal: Refusal, _: &[u8]) -> Response<Answer> {

@@ -13,8 +13,10 @@ use nightwatt_model::policy::lifecycle::Phase;
 use tokio::sync::watch;
 
 use crate::body::Kept;
+use crate::exchange::Exchange;
 use crate::facts::Facts;
-use crate::forward::{Exchange, Forwarding};
+use crate::flights::Boarding;
+use crate::forward::Forwarding;
 use crate::gateway::Gateway;
 use crate::hit::{Found, head_of};
 use crate::hold::Spool;
@@ -119,8 +121,11 @@ async fn fetch(gateway: &Arc<Gateway>, site: usize, wish: &Wish, exchange: Arc<E
     let Wish { key, facts, parts } = wish;
     let served = &gateway.sites[site];
     let asked = RequestDirectives::parse(&parts.headers);
-    // Somebody else is just fetching it.
-    let Some(flight) = served.flights.board(key) else { return };
+    let flight = match served.flights.board(key) {
+        // Somebody else is just fetching it.
+        Boarding::Other => return,
+        boarding => boarding.first(),
+    };
     let found = served
         .store
         .find(key, &head_of(facts, parts), &asked, gateway.timestamp(), &served.rules)
@@ -129,7 +134,7 @@ async fn fetch(gateway: &Arc<Gateway>, site: usize, wish: &Wish, exchange: Arc<E
     if found.as_ref().is_some_and(since) {
         return;
     }
-    let (key, flight, sake) = (Some(key.clone()), Mutex::new(Some(flight)), Sake::Nobody);
+    let (key, flight, sake) = (Some(key.clone()), Mutex::new(flight), Sake::Nobody);
     let forwarding = Forwarding { gateway, site, facts, parts, key, found, flight, sake };
     // What fails is left to the next visitor.
     if let Ok(response) = forwarding.run(Spool::again(Kept::default()), exchange).await {

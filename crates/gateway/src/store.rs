@@ -223,6 +223,11 @@ impl Store {
         object.stored.answers_plainly(now).then(|| Arc::clone(object))
     }
 
+    /// Is anything stored under this key, here or on the disk?
+    pub(crate) fn knows(&self, key: &CacheKey, now: Timestamp) -> bool {
+        self.objects.peek(key).is_some() || self.is_on_disk_only(key, now)
+    }
+
     /// Every stored response with its key, in no order. What is stored or forgotten meanwhile may be
     /// among them or not. To be listed is not to be used.
     pub(crate) fn all(&self) -> impl Iterator<Item = (CacheKey, Arc<Object>)> + Send + '_ {

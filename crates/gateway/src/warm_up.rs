@@ -34,7 +34,8 @@ use tokio::sync::watch;
 pub(crate) use self::order::is_anybodys;
 use self::order::{Errand, Order, Plain};
 use crate::body::Kept;
-use crate::forward::{Exchange, Forwarding};
+use crate::exchange::Exchange;
+use crate::forward::Forwarding;
 use crate::gateway::Gateway;
 use crate::hit::{Found, head_of};
 use crate::hold::Spool;
@@ -224,7 +225,7 @@ impl<'a> Period<'a> {
         if !errand.is_needed(found.as_ref()) {
             return None;
         }
-        let flight = Mutex::new(site.flights.board(&key));
+        let flight = Mutex::new(site.flights.board(&key).first());
         let (site_index, key) = (self.index, Some(key.clone()));
         let (facts, parts) = (&facts, &parts);
         let forwarding =

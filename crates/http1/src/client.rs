@@ -7,6 +7,7 @@
 mod answer;
 mod head;
 mod sending;
+mod underway;
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,9 +19,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 pub use self::answer::Answer;
 use self::answer::Source;
-pub use self::head::BadAnswer;
+pub use self::head::{BadAnswer, Glance};
 use self::head::{Head, parse};
 use self::sending::{NotSent, Sending};
+pub use self::underway::Underway;
 use crate::body::BodyError;
 use crate::reader::poll_read;
 
@@ -103,55 +105,65 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Connection<T> {
     pub async fn ask<B>(
         self,
         request: Request<B>,
-        mut interim: impl FnMut(StatusCode, HeaderMap),
+        interim: impl FnMut(StatusCode, HeaderMap),
     ) -> Result<(Response<Answer<T>>, Return<T>), Unanswered<B>>
     where
         B: http_body::Body<Data = Bytes, Error = BodyError> + Unpin + Send + 'static,
     {
-        let Self { mut stream } = self;
-        let method = request.method().clone();
-        let mut sending = Sending::new(request);
-        let mut buffer = BytesMut::new();
-        let mut interims = 0;
-        let asked = loop {
-            let next =
-                std::future::poll_fn(|cx| poll_head(&mut stream, &mut sending, &mut buffer, cx));
-            match next.await {
-                Ok(head) if head.is_interim() && interims < MOST_INTERIM => {
-                    interims += 1;
-                    interim(head.status, head.headers);
-                }
-                Ok(head) if head.is_interim() => {
-                    break Err(BadAnswer("too many interim answers").into());
-                }
-                Ok(head) => {
-                    break head.framing(&method).map(|framing| (head, framing)).map_err(Into::into);
-                }
-                Err(error) => break Err(error),
-            }
-        };
-        let (head, (framing, persists)) = match asked {
-            Ok(asked) => asked,
-            Err(error) => return Err(Unanswered { error, unsent: sending.into_unsent() }),
-        };
-        let home = Arc::new(Mutex::new(None));
-        let persists = persists && sending.is_done();
-        let source = if sending.is_done() {
-            Source::Whole(stream)
-        } else {
-            let (read, mut write) = tokio::io::split(stream);
-            tokio::spawn(async move {
-                // Whoever reads the answer learns what there is to know.
-                let _ = std::future::poll_fn(|cx| sending.poll(&mut write, cx)).await;
-            });
-            Source::Half(read)
-        };
-        let answer = Answer::new(source, buffer, framing, persists.then(|| Arc::clone(&home)));
-        let mut response = Response::new(answer);
-        *response.status_mut() = head.status;
-        *response.headers_mut() = head.headers;
-        Ok((response, Return(home)))
+        converse(self.stream, Sending::new(request), BytesMut::new(), interim).await
     }
+}
+
+/// Sends what is left of a request, and reads its answer, of which `buffer` has what came already.
+async fn converse<T, B>(
+    mut stream: T,
+    mut sending: Sending<B>,
+    mut buffer: BytesMut,
+    mut interim: impl FnMut(StatusCode, HeaderMap),
+) -> Result<(Response<Answer<T>>, Return<T>), Unanswered<B>>
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    B: http_body::Body<Data = Bytes, Error = BodyError> + Unpin + Send + 'static,
+{
+    let method = sending.method().clone();
+    let mut interims = 0;
+    let asked = loop {
+        let next = std::future::poll_fn(|cx| poll_head(&mut stream, &mut sending, &mut buffer, cx));
+        match next.await {
+            Ok(head) if head.is_interim() && interims < MOST_INTERIM => {
+                interims += 1;
+                interim(head.status, head.headers);
+            }
+            Ok(head) if head.is_interim() => {
+                break Err(BadAnswer("too many interim answers").into());
+            }
+            Ok(head) => {
+                break head.framing(&method).map(|framing| (head, framing)).map_err(Into::into);
+            }
+            Err(error) => break Err(error),
+        }
+    };
+    let (head, (framing, persists)) = match asked {
+        Ok(asked) => asked,
+        Err(error) => return Err(Unanswered { error, unsent: sending.into_unsent() }),
+    };
+    let home = Arc::new(Mutex::new(None));
+    let persists = persists && sending.is_done();
+    let source = if sending.is_done() {
+        Source::Whole(stream)
+    } else {
+        let (read, mut write) = tokio::io::split(stream);
+        tokio::spawn(async move {
+            // Whoever reads the answer learns what there is to know.
+            let _ = std::future::poll_fn(|cx| sending.poll(&mut write, cx)).await;
+        });
+        Source::Half(read)
+    };
+    let answer = Answer::new(source, buffer, framing, persists.then(|| Arc::clone(&home)));
+    let mut response = Response::new(answer);
+    *response.status_mut() = head.status;
+    *response.headers_mut() = head.headers;
+    Ok((response, Return(home)))
 }
 
 /// Sends, and reads the next head meanwhile.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
 use nightwatt_clock::Clock;
@@ -13,15 +13,16 @@ use tokio::io::ReadBuf;
 use tokio::sync::watch;
 
 use crate::head::{Framing, Head, Refusal, Scan, no_fields, scan};
+use crate::reader::{READ_AHEAD, poll_read};
 use crate::timer::Timer;
 use crate::writer::send;
-use crate::{Limits, OnSent, Prepared, Service, Transport};
+use crate::{Limits, OnSent, Prepared, Progress, Quick, Service, Transport};
 
 /// What is read at a time, into the stack.
 pub(crate) const SCRATCH: usize = 16 << 10;
 
 /// A client's connection.
-pub(crate) struct Connection<S, T> {
+pub(crate) struct Connection<S: Service, T> {
     pub(crate) stream: T,
     pub(crate) service: S,
     /// What came and was not read yet: nothing while the connection is idle.
@@ -33,15 +34,24 @@ pub(crate) struct Connection<S, T> {
     /// So much of the buffer was looked at for the end of a head.
     seen: usize,
     timer: Timer,
+    /// Somebody else is asked for the answer to the request at the beginning of the buffer.
+    asked: Option<Asked<S::Asked>>,
     /// When the client was last heard of.
     since: Mono,
     is_first: bool,
 }
 
+/// A request that somebody else is asked for.
+struct Asked<A> {
+    /// Bytes of its head.
+    end: usize,
+    asked: A,
+}
+
 /// What a connection that waits for a request has come to.
-enum Event {
-    /// The buffer begins with a whole head of so many bytes.
-    Head(usize),
+enum Event<A> {
+    /// The buffer begins with a whole head of so many bytes; perhaps somebody was asked for its answer.
+    Head(usize, Option<A>),
     /// A prepared answer did not go in one piece.
     Slow(Slow),
     Refused(Refusal),
@@ -90,6 +100,7 @@ pub async fn serve<S: Service, T: Transport>(
         clock,
         stopped,
         seen: 0,
+        asked: None,
         is_first: true,
     };
     loop {
@@ -108,8 +119,8 @@ pub async fn serve<S: Service, T: Transport>(
                     return;
                 }
             }
-            Event::Head(end) => {
-                connection = match Box::pin(connection.exchange(end)).await {
+            Event::Head(end, asked) => {
+                connection = match Box::pin(connection.exchange(end, asked)).await {
                     Some(connection) => connection,
                     None => return,
                 };
@@ -120,14 +131,23 @@ pub async fn serve<S: Service, T: Transport>(
 }
 
 impl<S: Service, T: Transport> Connection<S, T> {
-    /// Reads requests and answers those whose answers are ready, until there is something else to do.
-    fn poll_event(&mut self, cx: &mut Context<'_>, is_stopping: bool) -> Poll<Event> {
-        if self.buffer.len() > self.seen
-            && let Some(event) = self.take_buffered(is_stopping)
-        {
-            return Poll::Ready(event);
-        }
+    /// Reads requests and answers those whose answers are ready, or are got from somebody else, until there is
+    /// something else to do.
+    fn poll_event(&mut self, cx: &mut Context<'_>, is_stopping: bool) -> Poll<Event<S::Asked>> {
         loop {
+            if self.asked.is_some()
+                && let Some(event) = ready!(self.poll_asked(cx, is_stopping))
+            {
+                return Poll::Ready(event);
+            }
+            if self.buffer.len() > self.seen {
+                if let Some(event) = self.take_buffered(is_stopping) {
+                    return Poll::Ready(event);
+                }
+                if self.asked.is_some() {
+                    continue;
+                }
+            }
             let mut scratch = [std::mem::MaybeUninit::uninit(); SCRATCH];
             let mut read = ReadBuf::uninit(&mut scratch);
             match Pin::new(&mut self.stream).poll_read(cx, &mut read) {
@@ -153,8 +173,62 @@ impl<S: Service, T: Transport> Connection<S, T> {
         }
     }
 
+    /// Waits for the answer that somebody else is asked for. When that is done there is something to do, or
+    /// nothing but to go on.
+    fn poll_asked(
+        &mut self,
+        cx: &mut Context<'_>,
+        is_stopping: bool,
+    ) -> Poll<Option<Event<S::Asked>>> {
+        let Some(Asked { end, asked }) = self.asked.take() else { return Poll::Ready(None) };
+        if is_stopping {
+            // The last answer of a connection says so, which the long way sees to.
+            return Poll::Ready(Some(Event::Head(end, Some(asked))));
+        }
+        let prepared = match self.service.poll_asked(asked, cx) {
+            Progress::Ready(prepared) => prepared,
+            Progress::Long(asked) => return Poll::Ready(Some(Event::Head(end, Some(asked)))),
+            Progress::Waits(asked) if self.is_left(cx) => {
+                let mut room = no_fields();
+                let head = Head::parse(&self.buffer[..end], &mut room, self.limits.fields);
+                if let Ok(head) = head {
+                    self.service.left(&head, asked);
+                }
+                return Poll::Ready(Some(Event::Over));
+            }
+            Progress::Waits(asked) => {
+                if self.timer.has_come(cx, self.service.patience(&asked)) {
+                    return Poll::Ready(Some(Event::Head(end, Some(asked))));
+                }
+                self.asked = Some(Asked { end, asked });
+                return Poll::Pending;
+            }
+        };
+        self.timer.settle();
+        let bytes = std::mem::take(&mut self.buffer);
+        let mut room = no_fields();
+        let event = match Head::parse(&bytes[..end], &mut room, self.limits.fields) {
+            Ok(head) => self.give(&head, prepared),
+            Err(refusal) => Some(Event::Refused(refusal)),
+        };
+        self.keep(&bytes[end..]);
+        Poll::Ready(event)
+    }
+
+    /// Has the client left? What it sends meanwhile is kept, up to a bound.
+    fn is_left(&mut self, cx: &mut Context<'_>) -> bool {
+        while self.buffer.len() < READ_AHEAD {
+            match poll_read(Pin::new(&mut self.stream), cx, &mut self.buffer) {
+                Poll::Ready(Ok(1..)) => {}
+                Poll::Ready(_) => return true,
+                Poll::Pending => return false,
+            }
+        }
+        false
+    }
+
     /// As `take`, of what is in the buffer.
-    fn take_buffered(&mut self, is_stopping: bool) -> Option<Event> {
+    fn take_buffered(&mut self, is_stopping: bool) -> Option<Event<S::Asked>> {
         let bytes = std::mem::take(&mut self.buffer);
         let (taken, event) = self.take(&bytes, self.seen, is_stopping);
         self.buffer = bytes;
@@ -172,7 +246,7 @@ impl<S: Service, T: Transport> Connection<S, T> {
     }
 
     /// Nothing comes: for how long may that be?
-    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<Event<S::Asked>> {
         let begun = !self.buffer.is_empty();
         let limit = if begun || self.is_first {
             self.limits.head_timeout
@@ -186,8 +260,14 @@ impl<S: Service, T: Transport> Connection<S, T> {
     }
 
     /// Answers the requests in `bytes` whose answers are ready. Says how many bytes that took, and
-    /// what is next, if that is not to read more. The first `seen` bytes were looked at before.
-    fn take(&mut self, bytes: &[u8], mut seen: usize, is_stopping: bool) -> (usize, Option<Event>) {
+    /// what is next, if that is not to read more, or to wait for somebody else. The first `seen` bytes were
+    /// looked at before.
+    fn take(
+        &mut self,
+        bytes: &[u8],
+        mut seen: usize,
+        is_stopping: bool,
+    ) -> (usize, Option<Event<S::Asked>>) {
         let mut taken = 0;
         loop {
             let rest = &bytes[taken..];
@@ -209,49 +289,56 @@ impl<S: Service, T: Transport> Connection<S, T> {
             };
             seen = 0;
             self.is_first = false;
-            let (quick, event) = self.quick(&rest[..end], is_stopping);
-            if !quick {
-                return (taken, Some(Event::Head(end)));
-            }
-            taken += end;
-            if event.is_some() {
-                return (taken, event);
+            let mut room = no_fields();
+            // What is wrong with a head is said on the long way.
+            let head = Head::parse(&rest[..end], &mut room, self.limits.fields).ok();
+            let goes_on = |head: &Head<'_, '_>| {
+                !is_stopping
+                    && head.is_1_1
+                    && head.persists()
+                    && head.framing() == Ok(Framing::None)
+            };
+            let Some(head) = head.filter(goes_on) else {
+                return (taken, Some(Event::Head(end, None)));
+            };
+            match self.service.quick(&head) {
+                Quick::Ready(prepared) => {
+                    taken += end;
+                    if let Some(event) = self.give(&head, prepared) {
+                        return (taken, Some(event));
+                    }
+                }
+                Quick::Asked(asked) => {
+                    self.asked = Some(Asked { end, asked });
+                    return (taken, None);
+                }
+                Quick::No => return (taken, Some(Event::Head(end, None))),
             }
         }
     }
 
-    /// Answers a request if its answer is ready. False: it has to go the long way.
-    fn quick(&mut self, bytes: &[u8], is_stopping: bool) -> (bool, Option<Event>) {
-        let mut room = no_fields();
-        // What is wrong with a head is said on the long way.
-        let Ok(head) = Head::parse(bytes, &mut room, self.limits.fields) else {
-            return (false, None);
-        };
-        let goes_on = !is_stopping && head.is_1_1 && head.persists();
-        if !goes_on || head.framing() != Ok(Framing::None) {
-            return (false, None);
-        }
-        let Some(prepared) = self.service.quick(&head) else { return (false, None) };
+    /// Sends a prepared answer; says what is next, if that is not the next request.
+    fn give(&mut self, head: &Head<'_, '_>, prepared: Prepared) -> Option<Event<S::Asked>> {
         let parts = [IoSlice::new(&prepared.head), IoSlice::new(&prepared.body)];
         let all = prepared.head.len() + prepared.body.len();
         let Ok((mut written, is_gone)) = self.stream.send_now(&parts) else {
-            let on_sent = self.service.sending(&head, &prepared);
+            let on_sent = self.service.sending(head, &prepared);
             on_sent(0);
-            return (true, Some(Event::Over));
+            return Some(Event::Over);
         };
         self.since = self.timer.now();
         if written == all && is_gone {
-            self.service.sent(&head, &prepared);
-            return (true, None);
+            self.service.sent(head, &prepared);
+            return None;
         }
-        let on_sent = Some(self.service.sending(&head, &prepared));
+        let on_sent = Some(self.service.sending(head, &prepared));
         let body = prepared.body.len() as u64;
         let Prepared { head: mut first, body: mut second } = prepared;
         let of_head = written.min(first.len());
         first.advance(of_head);
         written -= of_head;
         second.advance(written);
-        (true, Some(Event::Slow(Slow { rest: VecDeque::from([first, second]), body, on_sent })))
+        Some(Event::Slow(Slow { rest: VecDeque::from([first, second]), body, on_sent }))
     }
 
     /// Sends the rest of a prepared answer.

@@ -35,9 +35,9 @@ enum After {
 }
 
 impl<S: Service, T: Transport> Connection<S, T> {
-    /// Answers the request whose head is the first `end` bytes of the buffer. Gives the connection
-    /// back if it can be used again.
-    pub(crate) async fn exchange(mut self, end: usize) -> Option<Self> {
+    /// Answers the request whose head is the first `end` bytes of the buffer, and for which somebody else may
+    /// have been asked already. Gives the connection back if it can be used again.
+    pub(crate) async fn exchange(mut self, end: usize, begun: Option<S::Asked>) -> Option<Self> {
         let head = self.buffer.split_to(end).freeze();
         let asked = {
             let mut room = no_fields();
@@ -51,7 +51,7 @@ impl<S: Service, T: Transport> Connection<S, T> {
             }
         };
         drop(head);
-        match self.converse(asked).await {
+        match self.converse(asked, begun).await {
             After::Next => return Some(self),
             After::Switch(tunnel) => {
                 let Self { stream, buffer, service, .. } = self;
@@ -87,13 +87,16 @@ impl<S: Service, T: Transport> Connection<S, T> {
         }
     }
 
-    async fn converse(&mut self, asked: Asked) -> After {
+    async fn converse(&mut self, asked: Asked, begun: Option<S::Asked>) -> After {
         let Asked { mut request, form, framing, feeder, expects } = asked;
         let (interim, interims) = mpsc::unbounded_channel();
         if form.is_1_1 {
             request.extensions_mut().insert(Interim::new(interim.clone()));
         }
-        let answering = self.service.answer(request);
+        let answering = match begun {
+            None => self.service.answer(request),
+            Some(begun) => self.service.resume(request, begun),
+        };
         let (read, write) = self.stream.split();
         let mut reader = Reader {
             half: read,

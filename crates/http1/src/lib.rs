@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! bytes -> head (strict) -> Service::quick  -> prepared bytes, written at once
+//!                        |-> Service::quick  -> somebody else is asked -> the same, or on by the long way
 //!                        \-> Service::answer <- Incoming (the body, as fast as it is taken)
 //!                                            -> interim answers, head, body, trailers | a tunnel
 //! ```
@@ -12,7 +13,7 @@
 //!
 //! Who answers implements [`Service`]. Answers that are ready in memory go by [`Service::quick`]:
 //! the head is read where the kernel put it, nothing is allocated, and head and body go out in one
-//! system call. A connection that is idle holds no buffer.
+//! system call. So does what has to be asked of somebody else, if his answer is plain as well. A connection that is idle holds no buffer.
 
 mod body;
 mod chunked;
@@ -29,10 +30,12 @@ mod upgrade;
 mod writer;
 
 use std::future::Future;
+use std::task::Context;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
+use nightwatt_model::time::Mono;
 
 pub use body::{BodyError, Incoming};
 pub use chunked::{Chunked, Step};
@@ -72,6 +75,29 @@ pub struct Prepared {
     pub body: Bytes,
 }
 
+/// What is made of a request at once.
+#[derive(Debug)]
+pub enum Quick<P> {
+    /// The answer is ready. Whoever gives it does the books in [`Service::sent`] or [`Service::sending`], one of
+    /// which is called next.
+    Ready(Prepared),
+    /// Somebody else is asked for it: see [`Service::poll_asked`].
+    Asked(P),
+    /// It goes the long way: [`Service::answer`].
+    No,
+}
+
+/// How it stands with a request that somebody else is asked for.
+#[derive(Debug)]
+pub enum Progress<A> {
+    /// There is no answer yet.
+    Waits(A),
+    /// There is one, for which the same holds as for [`Quick::Ready`].
+    Ready(Prepared),
+    /// It goes the long way from here on: [`Service::resume`]. Nothing of the answer was given.
+    Long(A),
+}
+
 /// Called when a prepared answer that did not go at once has gone, or has not: with the bytes of its
 /// body that went.
 pub type OnSent = Box<dyn FnOnce(u64) + Send>;
@@ -82,10 +108,23 @@ pub trait Service: Send + 'static {
     type Body: http_body::Body<Data = Bytes, Error = BodyError> + Send + Unpin + 'static;
     /// An answer on its way. It is dropped if the client leaves.
     type Answering: Future<Output = Response<Self::Body>> + Send;
+    /// A request that somebody else is asked to answer.
+    type Asked: Send + Unpin;
 
-    /// The answer to a request without a body, on a connection that goes on, if it is ready. Whoever gives one does the books in
-    /// [`Service::sent`] or [`Service::sending`], one of which is called next.
-    fn quick(&mut self, head: &Head<'_, '_>) -> Option<Prepared>;
+    /// What is made of a request without a body at once, on a connection that goes on.
+    fn quick(&mut self, head: &Head<'_, '_>) -> Quick<Self::Asked>;
+
+    /// How it stands with a request that somebody else is asked for; the task is woken when there is news.
+    fn poll_asked(&mut self, asked: Self::Asked, cx: &mut Context<'_>) -> Progress<Self::Asked>;
+
+    /// Until when that may take: then it goes the long way, too.
+    fn patience(&self, asked: &Self::Asked) -> Mono;
+
+    /// Answers a request for which somebody else has been asked already.
+    fn resume(&mut self, request: Request<Incoming>, asked: Self::Asked) -> Self::Answering;
+
+    /// The client left before there was an answer.
+    fn left(&mut self, head: &Head<'_, '_>, asked: Self::Asked);
 
     /// A prepared answer has gone whole.
     fn sent(&mut self, head: &Head<'_, '_>, prepared: &Prepared);

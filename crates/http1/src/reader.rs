@@ -20,7 +20,7 @@ use crate::head::{Framing, Refusal};
 use crate::timer::Timer;
 
 /// What a client may send ahead of the answer; the rest waits in the kernel.
-const READ_AHEAD: usize = 64 << 10;
+pub(crate) const READ_AHEAD: usize = 64 << 10;
 
 /// A part of a body as it is read.
 pub(crate) const PART: usize = 64 << 10;

@@ -24,11 +24,20 @@ impl Timer {
         self.clock.now().mono
     }
 
-    /// Is the deadline past? Else the task is woken when it is.
+    /// Is the deadline of a client past? Else the task is woken when it is.
     pub(crate) fn is_past(&mut self, cx: &mut Context<'_>, deadline: Mono) -> bool {
+        !self.clock.is_virtual() && self.has_come(cx, deadline)
+    }
+
+    /// What is waited for has come: virtual time need not stop for it any more.
+    pub(crate) fn settle(&mut self) {
         if self.clock.is_virtual() {
-            return false;
+            self.sleep = None;
         }
+    }
+
+    /// The same as `is_past`, of a deadline that counts in virtual time, too.
+    pub(crate) fn has_come(&mut self, cx: &mut Context<'_>, deadline: Mono) -> bool {
         loop {
             if self.sleep.is_none() || self.due > deadline {
                 let clock = self.clock.clone();

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Context;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -10,8 +11,10 @@ use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use nightwatt_clock::Clock;
 use nightwatt_http1::{
-    BodyError, Head, Incoming, Limits, OnSent, Prepared, Refusal, Service, head_bytes, serve,
+    BodyError, Head, Incoming, Limits, OnSent, Prepared, Progress, Quick, Refusal, Service,
+    head_bytes, serve,
 };
+use nightwatt_model::time::Mono;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -23,11 +26,26 @@ struct Seen {
     bodies: Mutex<Vec<Vec<u8>>>,
     sent: Mutex<Vec<u64>>,
     refused: Mutex<Vec<Refusal>>,
+    asked: AtomicUsize,
+    left: AtomicUsize,
 }
 
-/// `/quick/N` is answered at once with N bytes; anything else echoes its body. `/deaf` does not read
-/// it; `/never` does not answer.
-struct Echo(Arc<Seen>);
+/// `/quick/N` is answered at once with N bytes, `/asked/N` after a while with as many; `/asked/long` goes the long
+/// way then, `/asked/never` waits for ever. Anything else echoes its body. `/deaf` does not read it; `/never` does
+/// not answer.
+struct Echo(Arc<Seen>, Mono);
+
+/// What was asked of somebody else: looked at so many times until there is an answer.
+#[derive(Debug)]
+struct Asked {
+    target: String,
+    rounds: usize,
+}
+
+fn prepared(length: usize, byte: u8) -> Prepared {
+    let head = head_bytes(StatusCode::OK, &http::HeaderMap::new(), length as u64);
+    Prepared { head, body: vec![byte; length].into() }
+}
 
 type Body = BoxBody<Bytes, BodyError>;
 
@@ -39,11 +57,46 @@ impl Service for Echo {
     type Body = Body;
     type Answering = std::pin::Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 
-    fn quick(&mut self, head: &Head<'_, '_>) -> Option<Prepared> {
-        let length: usize = head.target.strip_prefix("/quick/")?.parse().ok()?;
+    type Asked = Asked;
+
+    fn quick(&mut self, head: &Head<'_, '_>) -> Quick<Asked> {
+        if let Some(asked) = head.target.strip_prefix("/asked/") {
+            self.0.asked.fetch_add(1, Ordering::Relaxed);
+            let rounds = if asked == "never" { usize::MAX } else { 3 };
+            return Quick::Asked(Asked { target: asked.to_owned(), rounds });
+        }
+        let length = head.target.strip_prefix("/quick/").and_then(|it| it.parse().ok());
+        let Some(length) = length else { return Quick::No };
         self.0.quick.fetch_add(1, Ordering::Relaxed);
-        let head = head_bytes(StatusCode::OK, &http::HeaderMap::new(), length as u64);
-        Some(Prepared { head, body: vec![b'q'; length].into() })
+        Quick::Ready(prepared(length, b'q'))
+    }
+
+    fn poll_asked(&mut self, mut asked: Asked, cx: &mut Context<'_>) -> Progress<Asked> {
+        if asked.rounds > 0 {
+            if asked.rounds < usize::MAX {
+                asked.rounds -= 1;
+                cx.waker().wake_by_ref();
+            }
+            return Progress::Waits(asked);
+        }
+        match asked.target.parse() {
+            Ok(length) => Progress::Ready(prepared(length, b'a')),
+            Err(_) => Progress::Long(asked),
+        }
+    }
+
+    fn patience(&self, asked: &Asked) -> Mono {
+        // So much that is waited for on a clock that began with the test.
+        if asked.target == "never" { self.1 } else { Mono::NEVER }
+    }
+
+    fn resume(&mut self, _: Request<Incoming>, asked: Asked) -> Self::Answering {
+        Box::pin(async move { Response::new(full(format!("{} at last", asked.target))) })
+    }
+
+    fn left(&mut self, head: &Head<'_, '_>, asked: Asked) {
+        assert!(head.target.ends_with(&asked.target));
+        self.0.left.fetch_add(1, Ordering::Relaxed);
     }
 
     fn sent(&mut self, _: &Head<'_, '_>, prepared: &Prepared) {
@@ -108,14 +161,20 @@ struct House {
 }
 
 fn play(limits: Limits, story: impl AsyncFnOnce(House)) {
+    play_until(limits, |_| Mono::NEVER, story);
+}
+
+/// `patience`: until when the answer that never comes is waited for, by the time at the start.
+fn play_until(limits: Limits, patience: fn(Mono) -> Mono, story: impl AsyncFnOnce(House)) {
     let clock = Clock::real();
+    let patience = patience(clock.now().mono);
     clock.runtime().unwrap().block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         let seen = Arc::new(Seen::default());
         let (stop, stopped) = watch::channel(false);
-        let service = Echo(Arc::clone(&seen));
+        let service = Echo(Arc::clone(&seen), patience);
         let serving =
             serve((stream, BytesMut::new()), service, Arc::new(limits), clock.clone(), stopped);
         let served = tokio::spawn(serving);
@@ -165,6 +224,77 @@ fn both_ways_share_a_connection_in_order() {
             .map(|it| it.split("\r\n\r\n").nth(1).unwrap())
             .collect();
         assert_eq!(bodies, ["qqq", "ab", "q", "c", ""], "{seen}");
+    });
+}
+
+#[test]
+fn what_somebody_else_is_asked_for_keeps_its_place_in_the_line() {
+    play(patient(), async |mut house| {
+        house
+            .say(
+                "GET /quick/2 HTTP/1.1\r\n\r\nGET /asked/3 HTTP/1.1\r\n\r\nGET /asked/1 HTTP/1.1\r\n\r\n\
+                 POST /a HTTP/1.1\r\nContent-Length: 2\r\n\r\nbc\
+                 GET /asked/long HTTP/1.1\r\n\r\nGET /quick/1 HTTP/1.1\r\n\r\nGET /asked/0 HTTP/1.1\r\n\r\n\
+                 GET /last HTTP/1.1\r\nConnection: close\r\n\r\n",
+            )
+            .await;
+        let seen = house.rest().await;
+        let bodies: Vec<&str> = seen
+            .split("HTTP/1.1 200 OK\r\n")
+            .skip(1)
+            .map(|it| it.split("\r\n\r\n").nth(1).unwrap())
+            .collect();
+        assert_eq!(bodies, ["qq", "aaa", "a", "bc", "long at last", "q", "", ""], "{seen}");
+        assert_eq!(*house.seen.sent.lock().unwrap(), [2, 3, 1, 1, 0]);
+    });
+}
+
+#[test]
+fn a_large_answer_of_somebody_else_reaches_a_slow_client_whole() {
+    play(patient(), async |mut house| {
+        house.say("GET /asked/5000000 HTTP/1.1\r\n\r\nGET /last HTTP/1.1\r\nConnection: close\r\n\r\n").await;
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        let seen = house.rest().await;
+        assert_eq!(
+            seen.split("\r\n\r\n").nth(1).unwrap().bytes().filter(|it| *it == b'a').count(),
+            5_000_000
+        );
+        assert_eq!(*house.seen.sent.lock().unwrap(), [5_000_000]);
+    });
+}
+
+#[test]
+fn who_leaves_while_somebody_else_is_asked_is_noticed() {
+    play(patient(), async |mut house| {
+        // What is said meanwhile is no reason to go on waiting for ever.
+        house.say("GET /asked/never HTTP/1.1\r\n\r\nGET /quick/1 HTTP/1.1\r\n\r\n").await;
+        drop(house.client);
+        house.served.await.unwrap();
+        assert_eq!(house.seen.left.load(Ordering::Relaxed), 1);
+        assert_eq!(house.seen.quick.load(Ordering::Relaxed), 0);
+    });
+}
+
+#[test]
+fn who_is_asked_in_vain_or_while_the_listener_stops_is_left_to_the_long_way() {
+    let soon = |start: Mono| start + Duration::from_millis(30);
+    play_until(patient(), soon, async |mut house| {
+        house.say("GET /asked/never HTTP/1.1\r\n\r\n").await;
+        let answer = house.until("never at last").await;
+        assert!(!answer.contains("connection: close"), "{answer}");
+        assert_eq!(house.seen.left.load(Ordering::Relaxed), 0);
+    });
+    play(patient(), async |mut house| {
+        house.say("GET /asked/never HTTP/1.1\r\n\r\n").await;
+        while house.seen.asked.load(Ordering::Relaxed) == 0 {
+            tokio::task::yield_now().await;
+        }
+        house.stop.send_replace(true);
+        let answer = house.rest().await;
+        assert!(answer.ends_with("never at last"), "{answer}");
+        assert!(answer.contains("connection: close\r\n"), "{answer}");
     });
 }
 

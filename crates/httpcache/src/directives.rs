@@ -103,6 +103,21 @@ impl ResponseDirectives {
     }
 }
 
+/// Do these lines of a response's `Cache-Control` keep it out of shared caches, whatever else it says? They
+/// do by `no-store` or `private`; where `must-understand` might overrule that, the answer is no.
+pub fn forbid_storing<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> bool {
+    let (mut forbidden, mut overruled) = (false, false);
+    for line in lines {
+        for_each_directive(line, |name, argument| match Name::of(name) {
+            Name::NoStore => forbidden = true,
+            Name::Private => forbidden |= argument == Argument::None,
+            Name::MustUnderstand => overruled = true,
+            _ => {}
+        });
+    }
+    forbidden && !overruled
+}
+
 /// What a request asks of caches (RFC 9111, 5.2.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestDirectives {

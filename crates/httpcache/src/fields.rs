@@ -21,6 +21,11 @@ const HOP_BY_HOP: [HeaderName; 10] = [
     UPGRADE,
 ];
 
+/// Is it one of those, in whatever letters?
+pub fn is_hop_by_hop(name: &str) -> bool {
+    HOP_BY_HOP.iter().any(|it| it.as_str().eq_ignore_ascii_case(name))
+}
+
 /// The fields that `Connection` lists.
 pub fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
     headers

@@ -88,6 +88,18 @@ impl NotStorable {
         }
     }
 
+    /// Whether it is for the request's sake: the same response to another request might be stored.
+    pub fn is_of_the_request(self) -> bool {
+        matches!(
+            self,
+            Self::Method
+                | Self::RequestNoStore
+                | Self::Authorization
+                | Self::Cookie
+                | Self::Partial
+        )
+    }
+
     /// Whether what is stored under the same key should go as well: the origin has said that the
     /// resource is not for caches, which was not so when the stored response was made.
     ///

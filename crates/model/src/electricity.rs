@@ -72,6 +72,14 @@ impl Tariff {
         }
     }
 
+    /// The mean price over its hours.
+    pub fn mean(&self) -> f64 {
+        match self {
+            Self::Flat(price) => *price,
+            Self::ByHour(prices) => prices.iter().sum::<f64>() / prices.len().max(1) as f64,
+        }
+    }
+
     /// The price, where it is the same at any hour.
     pub fn flat(&self) -> Option<f64> {
         match self {

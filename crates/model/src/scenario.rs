@@ -10,7 +10,7 @@ use crate::electricity::Electricity;
 use crate::energy::PowerStates;
 use crate::hours::Hours;
 use crate::policy::sleep::{Constraints, PolicyChoice, Terms};
-use crate::quantity::{Joules, Watts};
+use crate::quantity::{JOULES_PER_KWH, Joules, Watts};
 use crate::sla::Sla;
 
 /// A scenario, as its TOML file says it. Everything left out is the default: the published server
@@ -31,6 +31,8 @@ pub struct Scenario {
     /// What sparing one visit its delay is worth, J: the `learned` policy minimises energy + this x
     /// delayed visits, within the promise if one is made.
     pub delay_price_j: f64,
+    /// The same in hundredths of `electricity.currency`: as many joules as these buy at the mean price.
+    pub delay_price_ct: f64,
     /// When crawlers are invited.
     pub crawl_window: CrawlWindow,
     /// Local hours in which a server that is awake is not put to sleep.
@@ -210,12 +212,41 @@ impl Scenario {
     }
 
     /// What the policy weighs.
-    pub const fn terms(&self) -> Terms {
+    pub fn terms(&self) -> Terms {
         Terms {
             states: self.power_states(),
-            delay_price: Joules(self.delay_price_j),
+            delay_price: self.delay_price(),
             min_on: self.server.min_on,
         }
+    }
+
+    /// What sparing one visit its delay is worth, in whatever it is told.
+    pub fn delay_price(&self) -> Joules {
+        if self.delay_price_ct == 0.0 {
+            return Joules(self.delay_price_j);
+        }
+        let kilowatt_hours = self.delay_price_ct / 100.0 / self.electricity.price_per_kwh.mean();
+        Joules(kilowatt_hours * JOULES_PER_KWH)
+    }
+
+    fn check_delay_price(&self) -> Result<(), BadValue> {
+        let wrong =
+            |rule| BadValue { key: "delay_price_ct", value: self.delay_price_ct.to_string(), rule };
+        if !(0.0..=1e5).contains(&self.delay_price_ct) {
+            return Err(wrong("it must be a number from 0 to 100,000"));
+        }
+        if self.delay_price_ct > 0.0 && self.delay_price_j > 0.0 {
+            return Err(wrong("it says the same as `delay_price_j`: give one of them"));
+        }
+        if self.delay_price_ct > 0.0 && self.electricity.price_per_kwh.mean() <= 0.0 {
+            return Err(wrong("energy must cost something (`electricity.price_per_kwh`)"));
+        }
+        if self.delay_price().0 > 1e8 {
+            return Err(wrong(
+                "it buys more than 100,000,000 J, which is the most a delay can be worth",
+            ));
+        }
+        Ok(())
     }
 
     /// What binds every plan of sleeps.
@@ -267,6 +298,7 @@ impl Scenario {
             }
         }
         self.check_asleep()?;
+        self.check_delay_price()?;
         let day = Duration::from_hours(24);
         let lengths = [
             (
@@ -335,6 +367,26 @@ mod tests {
         assert_eq!(again, scenario);
         assert_eq!(scenario.server.wake_time, Duration::from_secs(90));
         assert_eq!(scenario.policy, PolicyChoice::Timeout { idle: Duration::from_secs(30) });
+    }
+
+    #[test]
+    fn a_delay_may_be_priced_in_money() {
+        let priced = |text: &str| toml::from_str::<Scenario>(text).unwrap().delay_price().0;
+        assert!((priced("delay_price_j = 5000") - 5000.0).abs() < 1e-9);
+        // A tenth of a kilowatt-hour.
+        assert!((priced("delay_price_ct = 2.9") - 360_000.0).abs() < 1e-6);
+        let day = "delay_price_ct = 3\n[electricity]\nprice_per_kwh = [0.2,0.4,0.2,0.4,0.2,0.4,0.2,0.4,\
+                   0.2,0.4,0.2,0.4,0.2,0.4,0.2,0.4,0.2,0.4,0.2,0.4,0.2,0.4,0.2,0.4]";
+        assert!((priced(day) - 360_000.0).abs() < 1e-6, "at the mean of 0.3");
+        for text in [
+            "delay_price_ct = 1\ndelay_price_j = 1",
+            "delay_price_ct = -1",
+            "delay_price_ct = 1\nelectricity.price_per_kwh = 0",
+            "delay_price_ct = 50000",
+        ] {
+            let scenario: Scenario = toml::from_str(text).unwrap();
+            assert_eq!(scenario.check().unwrap_err().key, "delay_price_ct", "{text}");
+        }
     }
 
     #[test]

@@ -30,6 +30,14 @@ pub(super) enum Sender {
     Http2(Arc<Connection>),
 }
 
+/// By what a request goes.
+pub(super) enum Way {
+    /// A connection of its own.
+    Free(client::Connection<Stream>),
+    /// It goes already, or has gone.
+    Underway(client::Underway<Stream>),
+}
+
 /// A connection whose answer is under way.
 pub(super) enum Lent {
     Http1(Return<Stream>),
@@ -97,7 +105,7 @@ impl Sender {
 }
 
 pub(super) async fn by_http1(
-    connection: client::Connection<Stream>,
+    way: Way,
     request: Request<Question>,
 ) -> Result<(Response<FromOrigin>, Lent), Unanswered> {
     let interim = request.extensions().get::<Interim>().cloned();
@@ -107,7 +115,11 @@ pub(super) async fn by_http1(
             interim.send(status, headers);
         }
     };
-    match connection.ask(request, tell).await {
+    let asked = match way {
+        Way::Free(connection) => connection.ask(request, tell).await,
+        Way::Underway(underway) => underway.take_up(request, tell).await,
+    };
+    match asked {
         Ok((response, home)) => Ok((response.map(FromOrigin::Http1), Lent::Http1(home))),
         Err(client::Unanswered { error: error @ ClientError::Bad(_), unsent: None }) => {
             Err((None, OriginError::Malformed(error.into())))

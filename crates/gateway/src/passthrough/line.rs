@@ -18,7 +18,7 @@ use tokio::task::coop::consume_budget;
 use super::course::{Course, Hold, begun};
 use super::{Outcome, Stopped, broken_off, stops};
 use crate::config::Asleep;
-use crate::forward::Exchange;
+use crate::exchange::Exchange;
 use crate::hold::Spooling;
 use crate::supervisor::Supervisor;
 use crate::tunnel::watch_over;

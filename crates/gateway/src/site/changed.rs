@@ -124,7 +124,7 @@ impl Site {
             && was.server == next.server
             && was.sla == next.sla
             && was.proxy == next.proxy
-            && was.delay_price_j.to_bits() == next.delay_price_j.to_bits();
+            && was.delay_price().0.to_bits() == next.delay_price().0.to_bits();
         if same || self.pool.is_some() && !site.pool.sleeps {
             return (None, Learns::AsBefore);
         }

@@ -1,6 +1,8 @@
 //! Exchanges with the server: while one is under way it is kept awake.
 
+use nightwatt_model::policy::admission::Route;
 use nightwatt_model::policy::lifecycle::Phase;
+use nightwatt_model::policy::manager::Knock;
 use nightwatt_model::time::Now;
 use tokio::sync::watch;
 
@@ -22,6 +24,15 @@ impl Supervisor {
                 managed.manager.begin();
             }
             awake
+        })
+    }
+
+    /// Lets a request through for which nothing is stored, and begins its exchange, if the server is awake.
+    pub(crate) fn admit_awake(&self, knock: &Knock) -> bool {
+        let now = self.clock.now();
+        self.with(|managed, actions| {
+            managed.manager.phase() == Phase::Awake
+                && managed.manager.admit(now, knock, actions) == Route::Forward
         })
     }
 

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use super::LONGEST_HEAD;
 use crate::chunked::Chunked;
-use crate::head::{Fields, MOST_FIELDS, length_of, no_fields};
+use crate::head::{Field, Fields, MOST_FIELDS, length_of, no_fields};
 
 /// Why something is not taken as an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -31,6 +31,56 @@ pub(super) struct Head {
     pub(super) status: StatusCode,
     is_1_1: bool,
     pub(super) headers: HeaderMap,
+}
+
+/// An answer's head as it came, if it is plain: a final answer of HTTP/1.1, of a length that is told once,
+/// after which the connection goes on.
+#[derive(Debug)]
+pub struct Glance<'h, 'b> {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its fields.
+    pub fields: &'h [Field<'b>],
+    /// Bytes of the body.
+    pub length: usize,
+}
+
+impl<'h, 'b> Glance<'h, 'b> {
+    /// Nothing, if `bytes` are not the whole head of a plain answer.
+    pub(super) fn of(bytes: &'b [u8], room: &'h mut Fields<'b>) -> Option<Self> {
+        let (response, length) = read(bytes, room).ok()??;
+        let status = StatusCode::from_u16(response.code?).ok()?;
+        let has_body = !status.is_informational()
+            && !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        if length != bytes.len() || response.version != Some(1) || !has_body {
+            return None;
+        }
+        let fields: &'h [Field<'b>] = response.headers;
+        let mut told = None;
+        for field in fields {
+            let is = |name: &str| field.name.eq_ignore_ascii_case(name);
+            match field.name.len() {
+                14 if is("content-length") => {
+                    let length = usize::try_from(length_of(field.value)?).ok()?;
+                    if told.replace(length).is_some() {
+                        return None;
+                    }
+                }
+                17 if is("transfer-encoding") => return None,
+                10 if is("connection") && !field.value.eq_ignore_ascii_case(b"keep-alive") => {
+                    return None;
+                }
+                _ => {}
+            }
+        }
+        Some(Self { status, fields, length: told? })
+    }
+
+    /// The values of a field.
+    pub fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'b [u8]> + 'a {
+        let named = move |field: &&Field<'b>| field.name.eq_ignore_ascii_case(name);
+        self.fields.iter().filter(named).map(|field| field.value)
+    }
 }
 
 /// Takes a head out of the buffer, if all of it is there.
@@ -64,7 +114,7 @@ pub(super) fn parse(buffer: &mut BytesMut) -> Result<Option<Head>, BadAnswer> {
 }
 
 /// Where the empty line behind a head ends. Servers may end lines by a line feed alone.
-fn end_of(bytes: &[u8]) -> Option<usize> {
+pub(super) fn end_of(bytes: &[u8]) -> Option<usize> {
     let ends = memchr::memchr_iter(b'\n', bytes).find_map(|at| match bytes[at + 1..] {
         [b'\n', ..] => Some(at + 2),
         [b'\r', b'\n', ..] => Some(at + 3),

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, TRAILER, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderName, Request};
+use http::{HeaderMap, HeaderName, Method, Request};
 use http_body::Frame;
 use tokio::io::AsyncWrite;
 
@@ -65,6 +65,23 @@ where
         };
         let out = VecDeque::from([head_of(&request)]);
         Self { request, out, left, has_begun: false, is_flushed: false, has_failed: false }
+    }
+
+    /// One without a body, of whose bytes these are left. `has_begun`, `is_flushed`: what became of the others.
+    pub(super) fn taken_up(
+        request: Request<B>,
+        unsent: Bytes,
+        (has_begun, is_flushed): (bool, bool),
+    ) -> Self {
+        let mut out = VecDeque::new();
+        if !unsent.is_empty() {
+            out.push_back(unsent);
+        }
+        Self { request, out, left: Left::Nothing, has_begun, is_flushed, has_failed: false }
+    }
+
+    pub(super) fn method(&self) -> &Method {
+        self.request.method()
     }
 
     /// Has all of it gone?

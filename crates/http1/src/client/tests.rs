@@ -294,6 +294,113 @@ fn an_answer_is_read_while_the_request_is_still_being_sent() {
     });
 }
 
+const ASKED: &str = "GET /a?b HTTP/1.1\r\nhost: a\r\n\r\n";
+
+/// Status and length, as the short way is told them, and the body.
+async fn at_once<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    underway: &mut Underway<T>,
+) -> Option<((u16, usize), Bytes)> {
+    let read = |glance: &Glance<'_, '_>| Some((glance.status.as_u16(), glance.length));
+    std::future::poll_fn(|cx| underway.poll_whole(cx, read)).await
+}
+
+#[test]
+fn a_plain_answer_that_is_there_is_taken_as_it_came() {
+    play(async {
+        let (mut connection, mut server) = connected();
+        for (said, expected) in [
+            ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", (200, "hello")),
+            ("HTTP/1.1 404 No\nConnection: Keep-Alive\ncontent-length: 2\n\nno", (404, "no")),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", (200, "")),
+        ] {
+            let mut underway = Underway::new(connection, Bytes::from(ASKED));
+            let serving = async {
+                assert_eq!(heard(&mut server).await, ASKED);
+                server.write_all(said.as_bytes()).await.unwrap();
+            };
+            let (answer, ()) = tokio::join!(at_once(&mut underway), serving);
+            let (glance, body) = answer.expect("it is plain, and whole");
+            assert_eq!(
+                (glance, &body[..]),
+                ((expected.0, expected.1.len()), expected.1.as_bytes())
+            );
+            connection = underway.into_connection();
+            assert!(!connection.is_over());
+        }
+    });
+}
+
+/// Whatever is not plain, or not wanted, is read as if it had been asked for by `ask`, and nothing is said twice.
+#[test]
+fn any_other_answer_is_taken_up_where_it_is() {
+    play(async {
+        for (said, body, is_back) in [
+            ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel|lo", "hello", true),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n|\r\nhi", "hi", true),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+                "hi",
+                true,
+            ),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\nhi", "hi", true),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nhi", "hi", true),
+            (
+                "HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
+                "hi",
+                true,
+            ),
+            ("HTTP/1.1 304 Not Modified\r\nContent-Length: 2\r\n\r\n", "", true),
+            ("HTTP/1.1 204 No Content\r\n\r\n", "", true),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi", "hi", false),
+            ("HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi", "hi", false),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi there", "hi", false),
+            ("HTTP/1.1 200 OK\r\n\r\nhi|", "hi", false),
+        ] {
+            let (connection, mut server) = connected();
+            let mut underway = Underway::new(connection, Bytes::from(ASKED));
+            let (now, later) = said.split_once('|').unwrap_or((said, ""));
+            let serving = async {
+                assert_eq!(heard(&mut server).await, ASKED);
+                server.write_all(now.as_bytes()).await.unwrap();
+            };
+            let (answer, ()) = tokio::join!(at_once(&mut underway), serving);
+            assert!(answer.is_none(), "{said:?}");
+            server.write_all(later.as_bytes()).await.unwrap();
+            server.shutdown().await.unwrap();
+            let (response, home) = underway.take_up(get(), ignored).await.unwrap();
+            assert_eq!(whole(response.into_body()).await.0, body, "{said:?}");
+            assert_eq!(home.take().is_some(), is_back, "{said:?}");
+            let mut rest = Vec::new();
+            server.read_to_end(&mut rest).await.unwrap();
+            assert!(rest.is_empty(), "it was asked twice: {rest:?}");
+        }
+    });
+}
+
+#[test]
+fn what_the_short_way_could_not_send_may_be_sent_again() {
+    play(async {
+        let (connection, server) = connected();
+        drop(server);
+        let mut underway = Underway::new(connection, Bytes::from(ASKED));
+        assert!(at_once(&mut underway).await.is_none());
+        let failure = underway.take_up(get(), ignored).await.unwrap_err();
+        assert!(failure.unsent.is_some(), "nothing was sent: {:?}", failure.error);
+        // What was sent may have been acted upon.
+        let (connection, mut server) = connected();
+        let mut underway = Underway::new(connection, Bytes::from(ASKED));
+        let serving = async {
+            heard(&mut server).await;
+            drop(server);
+        };
+        let (answer, ()) = tokio::join!(at_once(&mut underway), serving);
+        assert!(answer.is_none());
+        let failure = underway.take_up(get(), ignored).await.unwrap_err();
+        assert!(failure.unsent.is_none());
+        assert!(matches!(failure.error, ClientError::Closed), "{:?}", failure.error);
+    });
+}
+
 proptest! {
     /// However an answer is cut on its way, the same comes of it.
     #[test]

@@ -93,7 +93,15 @@ pub fn run(
             return Err(Error::Interrupted);
         }
     }
-    WakeupsFound::of(points, format!("{}/{name}", options.meter.name()))
+    let (all, read) = (SHARES.len() * RATES.len(), points.len());
+    let mut found = WakeupsFound::of(points, format!("{}/{name}", options.meter.name()))?;
+    if read < all {
+        found.warnings.push(format!(
+            "the meter said nothing in {} of {all} steps, which are left out: longer steps (`--step`) would help",
+            all - read
+        ));
+    }
+    Ok(found)
 }
 
 fn measure(

@@ -1,0 +1,41 @@
+//! The long way of a request that has begun on the short one.
+
+use std::sync::Arc;
+
+use http::{Request, Response};
+use nightwatt_http1::Incoming;
+use nightwatt_httpcache::RequestDirectives;
+
+use super::{Asked, Client};
+use crate::access::Answered;
+use crate::body::Answer;
+use crate::books::{How, close};
+use crate::facts::{Facts, Peer};
+use crate::gateway::Gateway;
+use crate::hold::Spool;
+use crate::question;
+use crate::quick::Admitted;
+
+/// Answers a request that was admitted already, and for which the server is being asked.
+pub(crate) async fn resume(
+    gateway: Arc<Gateway>,
+    peer: Peer,
+    request: Request<Incoming>,
+    admitted: Admitted,
+) -> Response<Answer> {
+    let Admitted { site: index, class, arrived, number, needs_server, exchange } = admitted;
+    let (mut parts, body) = request.into_parts();
+    question::drop_what_connection_names(&mut parts.headers);
+    let facts = Arc::new(Facts::of(&gateway.config, peer, &parts, arrived, number));
+    let mut client = Client { gateway: &gateway, index, facts: &facts, class, stays: false };
+    let (response, answered) = {
+        let directives = RequestDirectives::parse(&parts.headers);
+        let (gateway, facts, parts) = (&gateway, &*facts, &parts);
+        let asked = Asked { gateway, index, facts, parts, class, directives };
+        let (key, phase) = (asked.cache_key(), asked.site().supervisor.phase());
+        asked.through((key, None), (Spool::new(body, 0), exchange), phase, Answered::Server).await
+    };
+    client.stays = true;
+    let how = How { class, answered, needs_server, would: None, let_through: false };
+    close(&gateway, Some(index), &facts, response, how)
+}

@@ -1,0 +1,88 @@
+//! Plain requests as the server gets them: from the bytes they came in, to bytes.
+
+use std::fmt::{Display, Write as _};
+use std::net::IpAddr;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::HeaderName;
+use nightwatt_http1::{Field, Head};
+
+use super::{Mark, OF_PROXIES, SCHEMES};
+use crate::facts::REQUEST_ID_NAME;
+
+/// What the server does not get as it came, or not at all. (`Connection` says nothing but `keep-alive` in what
+/// is plain.)
+const CHANGED: [&str; 10] = [
+    REQUEST_ID_NAME,
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authentication-info",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "via",
+];
+
+/// Whom a plain request is from.
+pub(crate) struct Asker<'a, I> {
+    /// Whoever holds the connection.
+    pub(crate) peer: IpAddr,
+    pub(crate) secure: bool,
+    /// As the `Host` field has it.
+    pub(crate) authority: &'a str,
+    pub(crate) id: &'a I,
+}
+
+/// Can the server be given the request as it came, but for what is added to it?
+pub(crate) fn is_plain(head: &Head<'_, '_>) -> bool {
+    let is_changed = |field: &Field<'_>| {
+        let is = |name: &str| field.name.eq_ignore_ascii_case(name);
+        let is_of = |names: &[HeaderName]| names.iter().any(|name| is(name.as_str()));
+        CHANGED.iter().any(|name| is(name)) || is_of(&OF_PROXIES) || is_of(&SCHEMES)
+    };
+    head.target.bytes().all(is_plain_in_targets) && !head.fields.iter().any(is_changed)
+}
+
+/// What an address may have in its path and query by RFC 3986, and nothing that is merely put up with.
+fn is_plain_in_targets(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/?%".contains(&byte)
+}
+
+/// The request, as [`Forwarding::question`](crate::forward::Forwarding::question) makes it of fields.
+pub(crate) fn question<I: Display>(
+    head: &Head<'_, '_>,
+    asker: &Asker<'_, I>,
+    mark: &Mark,
+) -> Bytes {
+    let Asker { peer, secure, authority, id } = asker;
+    let mut out = BytesMut::with_capacity(1024);
+    out.put_slice(b"GET ");
+    out.put_slice(head.target.as_bytes());
+    out.put_slice(b" HTTP/1.1\r\n");
+    for field in head.fields.iter().filter(|it| !it.name.eq_ignore_ascii_case("connection")) {
+        put_field(&mut out, field);
+    }
+    let proto = if *secure { "https" } else { "http" };
+    let peer = peer.to_canonical();
+    // Writing to memory cannot fail.
+    let _ = write!(
+        out,
+        "{REQUEST_ID_NAME}: {id}\r\nx-forwarded-for: {peer}\r\nx-forwarded-proto: {proto}\r\n\
+         x-forwarded-host: {authority}\r\nvia: "
+    );
+    out.put_slice(mark.via[0].as_bytes());
+    out.put_slice(b"\r\n\r\n");
+    out.freeze()
+}
+
+/// A field as it came, its name in lower case as all of ours.
+pub(crate) fn put_field(out: &mut BytesMut, field: &Field<'_>) {
+    let begin = out.len();
+    out.put_slice(field.name.as_bytes());
+    out[begin..].make_ascii_lowercase();
+    out.put_slice(b": ");
+    out.put_slice(field.value);
+    out.put_slice(b"\r\n");
+}

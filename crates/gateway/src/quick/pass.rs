@@ -1,0 +1,260 @@
+//! Plain requests that only the server can answer, on the short way: the request goes out as the bytes that came
+//! in, and so does the answer, if it comes whole at once and forbids to be stored.
+//!
+//! Whatever is not so takes the long way from there on (`proxy::resume`), with the connection on which the server
+//! has been asked.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::StatusCode;
+use nightwatt_http1::client::{Glance, Underway};
+use nightwatt_http1::{Head, Prepared, Progress};
+use nightwatt_httpcache::directives::forbid_storing;
+use nightwatt_httpcache::status::CACHE_STATUS;
+use nightwatt_httpcache::{CacheKey, CacheStatus, Forward, SECURE, date, fields};
+use nightwatt_model::policy::admission::{self, Cached, ClientClass, Want};
+use nightwatt_model::policy::manager::Knock;
+use nightwatt_model::time::{Mono, Now};
+use nightwatt_model::visit::Visitor;
+
+use super::{Client, Given, Id, Plain};
+use crate::access::Answered;
+use crate::body::JUST_AFTER;
+use crate::books::ANSWER;
+use crate::exchange::{Begun, Exchange};
+use crate::facts::RequestId;
+use crate::flights::Boarding;
+use crate::forward::STARTING;
+use crate::gateway::Gateway;
+use crate::origin;
+use crate::proxy::{CLIENT_LEFT, FETCH_DEST, navigates};
+use crate::question::plain::{self, put_field};
+use crate::site::Site;
+use crate::store::Sake;
+use crate::supervisor::Supervisor;
+
+/// A request that was let through to its server.
+pub(crate) struct Admitted {
+    pub(crate) site: usize,
+    pub(crate) class: ClientClass,
+    pub(crate) arrived: Now,
+    pub(crate) number: u64,
+    pub(crate) needs_server: bool,
+    pub(crate) exchange: Arc<Exchange>,
+}
+
+/// A request that its server is asked.
+pub(crate) struct Pass {
+    gateway: Arc<Gateway>,
+    admitted: Admitted,
+    visitor: Visitor,
+    key: CacheKey,
+    is_anybodys: bool,
+    begun: Begun,
+}
+
+impl Pass {
+    /// For the long way.
+    pub(super) fn into_admitted(self) -> (Arc<Gateway>, Admitted) {
+        self.admitted.exchange.has_begun(self.begun);
+        (self.gateway, self.admitted)
+    }
+
+    /// When it has taken too long.
+    pub(super) fn patience(&self) -> Mono {
+        self.begun.since + self.gateway.config.limits.origin_timeout + JUST_AFTER
+    }
+
+    /// For the books.
+    fn given(&self, answered: Answered, status: StatusCode, now: Now) -> Given {
+        let Admitted { site, class, arrived, number, needs_server, ref exchange } = self.admitted;
+        let id = Id::Own(RequestId { at: arrived.wall, number });
+        Given {
+            site,
+            class,
+            arrived,
+            id,
+            visitor: self.visitor,
+            status,
+            now,
+            answered,
+            needs_server,
+            _exchange: Some(Arc::clone(exchange)),
+        }
+    }
+}
+
+impl Client {
+    /// Asks the server, if that is awake, has a connection that waits, and nothing is stored.
+    pub(super) fn ask(
+        &mut self,
+        head: &Head<'_, '_>,
+        plain: &Plain<'_>,
+        index: usize,
+    ) -> Option<Box<Pass>> {
+        let gateway = Arc::clone(&self.gateway);
+        let site = &gateway.sites[index];
+        if !plain::is_plain(head) || !may_pass(site, head.target) {
+            return None;
+        }
+        let secure = self.peer.secure;
+        let base =
+            if secure { [SECURE, plain.authority].concat() } else { plain.authority.to_owned() };
+        let key = site.rules.key.key(&base, head.target)?;
+        if site.store.knows(&key, gateway.timestamp()) {
+            return None;
+        }
+        let is_anybodys = !plain.has_cookie;
+        let flight = match is_anybodys.then(|| site.flights.board(&key)) {
+            // Somebody else's answer is waited for on the long way.
+            Some(Boarding::Other) => return None,
+            Some(Boarding::First(flight)) => Some(flight),
+            Some(Boarding::Alone) | None => None,
+        };
+        let connection = site.origin.idle()?;
+        let arrived = gateway.clock.now();
+        self.meet(head);
+        let budget = self.speaker.key.number();
+        if gateway.client_limits.too_early(arrived.mono, self.speaker.ip, budget).is_some() {
+            // The long way says so.
+            site.origin.give_back(connection, None);
+            return None;
+        }
+        let class = site.classify(arrived, &self.facts(head, plain));
+        let opens = plain.accepts_html && navigates(head.values(FETCH_DEST).next());
+        let want = if opens && class == ClientClass::Human { Want::Page } else { Want::Other };
+        let request = admission::Request { class, want, cached: Cached::Nothing };
+        let visitor = Visitor::new(&self.speaker.address, plain.agent);
+        let number = Supervisor::next_id();
+        let knock = Knock { id: number, visitor, client: budget, request };
+        if !site.supervisor.admit_awake(&knock) {
+            site.origin.give_back(connection, None);
+            return None;
+        }
+        let needs_server = request.wakes();
+        if needs_server {
+            site.needs_server(arrived.mono, visitor);
+        }
+        let exchange = Exchange::begun(&site.supervisor, class);
+        let id = RequestId { at: arrived.wall, number };
+        let asker =
+            plain::Asker { peer: self.peer.ip, secure, authority: plain.authority, id: &id };
+        let question = plain::question(head, &asker, &site.mark);
+        let begun = Begun {
+            underway: Underway::new(connection, question),
+            since: arrived.mono,
+            requested: gateway.timestamp(),
+            ticket: site.store.ask(key.clone(), Sake::Of(class)),
+            flight,
+        };
+        let admitted = Admitted { site: index, class, arrived, number, needs_server, exchange };
+        Some(Box::new(Pass { gateway, admitted, visitor, key, is_anybodys, begun }))
+    }
+}
+
+impl Client {
+    /// How it stands with a request that its server is asked.
+    pub(super) fn poll_pass(
+        &mut self,
+        mut pass: Box<Pass>,
+        cx: &mut Context<'_>,
+    ) -> Progress<Box<Pass>> {
+        if self.leaving.load(Relaxed) {
+            return Progress::Long(pass);
+        }
+        let Pass { gateway, admitted, key, is_anybodys, begun, .. } = &mut *pass;
+        let (site, secure) = (&gateway.sites[admitted.site], self.peer.secure);
+        let answer = begun.underway.poll_whole(cx, |glance| {
+            let head = head_of(gateway, site, secure, glance)?;
+            let keep_alive = glance.values("keep-alive").next();
+            let keeps = keep_alive.and_then(|it| origin::keeps(std::str::from_utf8(it).ok()?));
+            // What is stored by now has to go, as the long way knows.
+            (!site.store.knows(key, gateway.timestamp())).then_some((head, glance.status, keeps))
+        });
+        let ((head, status, keeps), body) = match answer {
+            Poll::Pending => return Progress::Waits(pass),
+            Poll::Ready(None) => return Progress::Long(pass),
+            Poll::Ready(Some(answer)) => answer,
+        };
+        if *is_anybodys {
+            site.flights.note(key, false);
+        }
+        let now = gateway.clock.now();
+        self.given = Some(pass.given(Answered::Server, status, now));
+        let Pass { gateway, admitted, begun, .. } = *pass;
+        let connection = begun.underway.into_connection();
+        gateway.sites[admitted.site].origin.give_back(connection, keeps);
+        Progress::Ready(Prepared { head, body })
+    }
+
+    /// The client left while its server was asked.
+    pub(super) fn gave_up(&mut self, head: &Head<'_, '_>, pass: &Pass) {
+        let now = self.gateway.clock.now();
+        self.given = Some(pass.given(Answered::Gone, CLIENT_LEFT, now));
+        self.log(head, 0);
+    }
+}
+
+/// What only the long way knows how to answer: what the proxy says by itself, and what a server says that has
+/// just woken and may still be starting.
+fn may_pass(site: &Site, target: &str) -> bool {
+    let path = target.split('?').next().unwrap_or(target);
+    site.pool.is_none()
+        && !path.starts_with("/.well-known/")
+        && !site.config.clients.is_health_check(path)
+        && !site.config.icons.iter().any(|icon| icon == path)
+        && (site.probes_http || !site.supervisor.woke_within(STARTING))
+}
+
+/// The answer's head as the long way would make it; nothing if the answer might be for the cache.
+fn head_of(gateway: &Gateway, site: &Site, secure: bool, glance: &Glance<'_, '_>) -> Option<Bytes> {
+    let is_targeted = glance.values("cdn-cache-control").next().is_some();
+    if is_targeted || !forbid_storing(glance.values("cache-control")) {
+        return None;
+    }
+    let hsts = site.hsts.as_ref().filter(|_| secure);
+    let mut out = BytesMut::with_capacity(768);
+    out.put_slice(b"HTTP/1.1 ");
+    out.put_slice(glance.status.as_str().as_bytes());
+    out.put_u8(b' ');
+    out.put_slice(glance.status.canonical_reason().unwrap_or("Unnamed").as_bytes());
+    out.put_slice(b"\r\n");
+    let mut has_date = false;
+    for field in glance.fields {
+        let is = |name: &str| field.name.eq_ignore_ascii_case(name);
+        has_date |= is("date");
+        let is_ours = is("content-length")
+            || is(ANSWER.as_str()) && gateway.config.answer_header
+            || is("strict-transport-security") && hsts.is_some()
+            || fields::is_hop_by_hop(field.name);
+        if !is_ours {
+            put_field(&mut out, field);
+        }
+    }
+    out.put_slice(b"via: 1.1 nightwatt\r\n");
+    if !has_date {
+        put(&mut out, "date", date::format(gateway.timestamp()).as_bytes());
+    }
+    let status = CacheStatus::forwarded(Forward::UriMiss).origin_status(glance.status);
+    // Writing to memory cannot fail.
+    let _ = write!(out, "{}: {status}\r\n", CACHE_STATUS.as_str());
+    if let Some(hsts) = hsts {
+        put(&mut out, "strict-transport-security", hsts.as_bytes());
+    }
+    if gateway.config.answer_header {
+        put(&mut out, ANSWER.as_str(), Answered::Server.as_str().as_bytes());
+    }
+    let _ = write!(out, "content-length: {}\r\n\r\n", glance.length);
+    Some(out.freeze())
+}
+
+fn put(out: &mut BytesMut, name: &str, value: &[u8]) {
+    out.put_slice(name.as_bytes());
+    out.put_slice(b": ");
+    out.put_slice(value);
+    out.put_slice(b"\r\n");
+}

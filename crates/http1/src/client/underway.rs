@@ -1,0 +1,132 @@
+//! A plain request that goes out as bytes, and its answer if that comes whole at once.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes, BytesMut};
+use http::{HeaderMap, Request, Response, StatusCode};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::head::{Glance, end_of};
+use super::sending::Sending;
+use super::{Answer, Connection, Return, Unanswered, converse};
+use crate::body::BodyError;
+use crate::connection::SCRATCH;
+use crate::head::no_fields;
+use crate::reader::poll_read;
+
+/// A request without a body that is being sent, or was, and what has come of its answer.
+///
+/// Nobody has to make fields of either: the request is bytes already, and an answer that is there whole and
+/// plain ([`Glance`]) is read where it lies. Any other is for [`take_up`](Self::take_up).
+#[derive(Debug)]
+pub struct Underway<T> {
+    stream: T,
+    /// What has not gone yet of the request.
+    unsent: Bytes,
+    has_begun: bool,
+    /// The stream may keep back what it has taken.
+    is_flushed: bool,
+    buffer: BytesMut,
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Underway<T> {
+    /// `request`: request line and fields, with the empty line. Nothing is sent before it is polled.
+    pub fn new(connection: Connection<T>, request: Bytes) -> Self {
+        let Connection { stream } = connection;
+        let buffer = BytesMut::new();
+        Self { stream, unsent: request, has_begun: false, is_flushed: false, buffer }
+    }
+
+    /// Comes with what `take` makes of the answer's head, and with its body, when both are there whole and the
+    /// connection can serve again. With nothing if that is not so, or if `take` does not want it: then
+    /// everything that has come is still here.
+    pub fn poll_whole<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        take: impl FnOnce(&Glance<'_, '_>) -> Option<R>,
+    ) -> Poll<Option<(R, Bytes)>> {
+        if matches!(self.poll_send(cx), Poll::Ready(Err(_))) {
+            return Poll::Ready(None);
+        }
+        loop {
+            match self.reach() {
+                Reach::Whole => break,
+                Reach::Other => return Poll::Ready(None),
+                Reach::More => {}
+            }
+            match poll_read(Pin::new(&mut self.stream), cx, &mut self.buffer) {
+                Poll::Ready(Ok(1..)) if self.buffer.len() <= SCRATCH => {}
+                // Who gets it in parts is to have them as they come.
+                Poll::Pending if self.buffer.is_empty() => return Poll::Pending,
+                _ => return Poll::Ready(None),
+            }
+        }
+        Poll::Ready(self.take(take))
+    }
+
+    /// How much of the answer is there.
+    fn reach(&self) -> Reach {
+        let Some(end) = end_of(&self.buffer) else { return Reach::More };
+        let mut room = no_fields();
+        let Some(glance) = Glance::of(&self.buffer[..end], &mut room) else { return Reach::Other };
+        match self.buffer.len().cmp(&(end + glance.length)) {
+            std::cmp::Ordering::Less => Reach::More,
+            std::cmp::Ordering::Equal if self.unsent.is_empty() && self.is_flushed => Reach::Whole,
+            // It speaks before it has heard all, or says what nobody has asked for.
+            _ => Reach::Other,
+        }
+    }
+
+    fn take<R>(&mut self, take: impl FnOnce(&Glance<'_, '_>) -> Option<R>) -> Option<(R, Bytes)> {
+        let end = end_of(&self.buffer)?;
+        let mut room = no_fields();
+        let taken = take(&Glance::of(&self.buffer[..end], &mut room)?)?;
+        let mut body = std::mem::take(&mut self.buffer);
+        body.advance(end);
+        Some((taken, body.freeze()))
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        while !self.unsent.is_empty() {
+            match ready!(Pin::new(&mut self.stream).poll_write(cx, &self.unsent))? {
+                0 => return Poll::Ready(Err(std::io::ErrorKind::WriteZero.into())),
+                written => self.unsent.advance(written),
+            }
+            self.has_begun = true;
+        }
+        if !self.is_flushed {
+            ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+            self.is_flushed = true;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// The connection, after a whole answer.
+    pub fn into_connection(self) -> Connection<T> {
+        Connection::new(self.stream)
+    }
+
+    /// Goes on as [`Connection::ask`] would have: `request` is what has been, or is being, sent.
+    pub async fn take_up<B>(
+        self,
+        request: Request<B>,
+        interim: impl FnMut(StatusCode, HeaderMap),
+    ) -> Result<(Response<Answer<T>>, Return<T>), Unanswered<B>>
+    where
+        B: http_body::Body<Data = Bytes, Error = BodyError> + Unpin + Send + 'static,
+    {
+        let Self { stream, unsent, has_begun, is_flushed, buffer } = self;
+        let sending = Sending::taken_up(request, unsent, (has_begun, is_flushed));
+        converse(stream, sending, buffer, interim).await
+    }
+}
+
+/// How much of an answer is there.
+enum Reach {
+    /// Not all of it, or nothing.
+    More,
+    Whole,
+    /// It is none that could be taken whole.
+    Other,
+}
