@@ -138,7 +138,7 @@ impl Forwarding<'_> {
                 Some(Begun { ticket, underway, .. }) => (Some(ticket), Some(underway)),
                 None => (self.ticket(), None),
             };
-            let sent = ask(&origin, (request, underway), &sending, repeatable);
+            let sent = Box::pin(ask(&origin, (request, underway), &sending, repeatable));
             let sent = if repeatable { exchange.unless_lost(sent).await } else { Some(sent.await) };
             let (response, loan) = match sent {
                 Some(Ok(answer)) => answer,
@@ -330,7 +330,7 @@ impl Forwarding<'_> {
             }
             Err(why) => {
                 tracing::trace!(id = %self.facts.id, why = why.token(), "not stored");
-                if !why.is_of_the_request() {
+                if why.is_of_the_resource(status) && proxy::is_anybodys(self.parts) {
                     self.note(false);
                 }
                 if why.condemns_stored(&request, rules) {
@@ -341,11 +341,9 @@ impl Forwarding<'_> {
         }
     }
 
-    /// Whether it is worth waiting for such answers. What is not anybody's says nothing of others.
+    /// Whether it is worth waiting for such answers.
     fn note(&self, stored: bool) {
-        if let Some(key) = &self.key
-            && proxy::is_anybodys(self.parts)
-        {
+        if let Some(key) = &self.key {
             self.site().flights.note(key, stored);
         }
     }
@@ -382,6 +380,7 @@ impl Forwarding<'_> {
         if let Ok(stored) = found.object.stored.freshened(&request, headers, times, self.rules()) {
             let object = Object::new(stored, body);
             let response = from_store(&request, &object, self.now(), &why.stored(true));
+            self.note(true);
             if let Some(ticket) = ticket {
                 ticket.store(object);
             }
@@ -488,7 +487,13 @@ async fn ask(
     repeatable: bool,
 ) -> Result<(Response<FromOrigin>, Loan), Failure> {
     match underway {
-        Some(underway) => Box::pin(origin.take_up(underway, request, sending)).await,
+        Some(underway) => match Box::pin(origin.take_up(underway, request, sending)).await {
+            // A kept connection that was closed already is replaced, as `send` does.
+            Err(Failure { unsent: Some(request), error: OriginError::Broken(_) }) => {
+                origin.send(request, sending, repeatable).await
+            }
+            taken_up => taken_up,
+        },
         None => origin.send(request, sending, repeatable).await,
     }
 }

@@ -20,7 +20,7 @@ use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use self::idle::Idle;
+use self::idle::{Idle, Waiting};
 pub(crate) use self::sender::FromOrigin;
 use self::sender::{Lent, Sender, Unanswered, Way, by_http1, by_http2};
 use self::shared::{Connection, Shared};
@@ -176,8 +176,13 @@ impl OriginPool {
     }
 
     /// A connection for a request that could be sent again if it broke, if one waits.
-    pub(crate) fn idle(&self) -> Option<client::Connection<Stream>> {
+    pub(crate) fn idle(&self) -> Option<Waiting> {
         self.idle.take(true, self.clock.now().mono)
+    }
+
+    /// It is not used: it waits on as if it had never been looked at.
+    pub(crate) fn leave(&self, waiting: Waiting) {
+        self.idle.put(waiting);
     }
 
     /// It can serve again; `keeps`: for how long, if the server said so.
@@ -186,7 +191,7 @@ impl OriginPool {
         connection: client::Connection<Stream>,
         keeps: Option<Duration>,
     ) {
-        self.idle.put(connection, keeps, self.clock.now().mono);
+        self.idle.put(Waiting { connection, keeps, since: self.clock.now().mono });
     }
 
     /// Goes on with what was begun: as [`send`](Self::send).
@@ -248,7 +253,7 @@ impl OriginPool {
             let shared = may_share.then(|| self.shared.take(repeatable, now()));
             shared.flatten().map(Sender::Http2)
         };
-        let idle = || self.idle.take(repeatable, now()).map(Sender::Http1);
+        let idle = || self.idle.take(repeatable, now()).map(|it| Sender::Http1(it.connection));
         if let Some(sender) = kept().or_else(idle) {
             return Ok((sender, false));
         }
@@ -340,7 +345,7 @@ impl OriginPool {
         match lent {
             Lent::Http1(home) => {
                 if let Some(connection) = home.take() {
-                    self.idle.put(connection, keeps, now);
+                    self.idle.put(Waiting { connection, keeps, since: now });
                 }
             }
             Lent::Http2(connection) => self.shared.was_used(&connection, now),

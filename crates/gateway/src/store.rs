@@ -137,18 +137,33 @@ pub(crate) struct Store {
 
 #[derive(Debug, Default)]
 struct Books {
-    /// What the server was asked for and may be stored, by number.
-    asked: HashMap<u64, Asked>,
+    /// What the server is being asked for, and may be stored.
+    asked: HashMap<CacheKey, Asked>,
     last: u64,
     /// Weights of what is pinned. Nothing of it is ever evicted, so it is all there.
     pinned: HashMap<CacheKey, u64>,
 }
 
-#[derive(Debug)]
+/// The requests for one resource that are under way.
+#[derive(Debug, Default)]
 struct Asked {
-    key: CacheKey,
-    /// Forgotten since: the answer is older than that.
-    too_late: bool,
+    count: usize,
+    /// Those up to this number were sent before the resource was forgotten: their answers are older than that.
+    too_late: u64,
+    /// But for this one, by whose answer that is known.
+    spared: Option<u64>,
+}
+
+impl Asked {
+    fn is_too_late(&self, number: u64) -> bool {
+        number <= self.too_late && self.spared != Some(number)
+    }
+
+    /// It is forgotten when `last` is the last one that was sent.
+    fn forget(&mut self, last: u64, but: Option<u64>) {
+        self.spared = but.filter(|number| !self.is_too_late(*number));
+        self.too_late = last;
+    }
 }
 
 /// Leave to store the answer to a request that goes to the server now.
@@ -247,7 +262,11 @@ impl Store {
         let mut books = self.books();
         books.last += 1;
         let number = books.last;
-        books.asked.insert(number, Asked { key: key.clone(), too_late: false });
+        if let Some(asked) = books.asked.get_mut(&key) {
+            asked.count += 1;
+        } else {
+            books.asked.insert(key.clone(), Asked { count: 1, ..Asked::default() });
+        }
         drop(books);
         Ticket { store: Arc::clone(self), key, number, sake }
     }
@@ -260,8 +279,8 @@ impl Store {
             return Forgotten::nothing();
         }
         let mut books = self.books();
-        books.too_late(but, |key| keys.contains(key));
         for key in keys {
+            books.too_late(key, but);
             books.pinned.remove(key);
             self.objects.remove(key);
         }
@@ -285,7 +304,10 @@ impl Store {
         on_disk: impl FnOnce(&SiteDisk) -> (Vec<String>, Forgotten),
     ) -> (usize, Forgotten) {
         let mut books = self.books();
-        books.too_late(None, |key| purge.covers(key));
+        let last = books.last;
+        for (_, asked) in books.asked.iter_mut().filter(|(key, _)| purge.covers(key)) {
+            asked.forget(last, None);
+        }
         books.pinned.retain(|key, _| !purge.covers(key));
         let covered = self.objects.iter().map(|(key, _)| key).filter(|key| purge.covers(key));
         let covered: HashSet<CacheKey> = covered.collect();
@@ -359,11 +381,17 @@ impl Store {
 }
 
 impl Books {
-    fn too_late(&mut self, but: Option<&Ticket>, is_meant: impl Fn(&CacheKey) -> bool) {
-        for (number, asked) in &mut self.asked {
-            let spared = but.is_some_and(|but| but.number == *number);
-            asked.too_late |= !spared && is_meant(&asked.key);
+    /// What was asked for before comes too late for this resource, but for the answer that says so.
+    fn too_late(&mut self, key: &CacheKey, but: Option<&Ticket>) {
+        let (last, but) = (self.last, but.map(|but| but.number));
+        if let Some(asked) = self.asked.get_mut(key) {
+            asked.forget(last, but);
         }
+    }
+
+    /// May the answer to this request still be stored?
+    fn is_in_time(&self, ticket: &Ticket) -> bool {
+        self.asked.get(&ticket.key).is_some_and(|asked| !asked.is_too_late(ticket.number))
     }
 
     /// Notes a resource as pinned, if all of them take no more than `most` then.
@@ -381,9 +409,20 @@ impl Ticket {
     /// Stores the answer, unless its resource was forgotten since it was asked for.
     pub(crate) fn store(&self, object: Object) {
         let mut books = self.store.books();
-        if books.asked.get(&self.number).is_some_and(|asked| !asked.too_late) {
+        if books.is_in_time(self) {
             self.store.insert(&mut books, &self.key, object, self.sake);
         }
+    }
+
+    /// The answer says that the resource is not for caches, and nothing of it is stored: what others have
+    /// asked for before comes too late.
+    pub(crate) fn condemns_others(&self) {
+        self.store.books().too_late(&self.key, Some(self));
+    }
+
+    /// Is the same asked for by somebody else just now?
+    pub(crate) fn has_company(&self) -> bool {
+        self.store.books().asked.get(&self.key).is_some_and(|asked| asked.count > 1)
     }
 
     /// Forgets the resource, since the answer says so.
@@ -400,6 +439,12 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.store.books().asked.remove(&self.number);
+        let mut books = self.store.books();
+        if let Some(asked) = books.asked.get_mut(&self.key) {
+            asked.count -= 1;
+            if asked.count == 0 {
+                books.asked.remove(&self.key);
+            }
+        }
     }
 }

@@ -183,12 +183,16 @@ impl<S: Service, T: Transport> Connection<S, T> {
         let Some(Asked { end, asked }) = self.asked.take() else { return Poll::Ready(None) };
         if is_stopping {
             // The last answer of a connection says so, which the long way sees to.
+            self.timer.settle();
             return Poll::Ready(Some(Event::Head(end, Some(asked))));
         }
         let prepared = match self.service.poll_asked(asked, cx) {
             Progress::Ready(prepared) => prepared,
-            Progress::Long(asked) => return Poll::Ready(Some(Event::Head(end, Some(asked)))),
-            Progress::Waits(asked) if self.is_left(cx) => {
+            Progress::Long(asked) => {
+                self.timer.settle();
+                return Poll::Ready(Some(Event::Head(end, Some(asked))));
+            }
+            Progress::Waits(asked) if self.is_left(cx, end) => {
                 let mut room = no_fields();
                 let head = Head::parse(&self.buffer[..end], &mut room, self.limits.fields);
                 if let Ok(head) = head {
@@ -215,9 +219,9 @@ impl<S: Service, T: Transport> Connection<S, T> {
         Poll::Ready(event)
     }
 
-    /// Has the client left? What it sends meanwhile is kept, up to a bound.
-    fn is_left(&mut self, cx: &mut Context<'_>) -> bool {
-        while self.buffer.len() < READ_AHEAD {
+    /// Has the client left? What it sends meanwhile, behind the head that ends at `end`, is kept, up to a bound.
+    fn is_left(&mut self, cx: &mut Context<'_>, end: usize) -> bool {
+        while self.buffer.len() - end < READ_AHEAD {
             match poll_read(Pin::new(&mut self.stream), cx, &mut self.buffer) {
                 Poll::Ready(Ok(1..)) => {}
                 Poll::Ready(_) => return true,

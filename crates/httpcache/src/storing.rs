@@ -88,16 +88,15 @@ impl NotStorable {
         }
     }
 
-    /// Whether it is for the request's sake: the same response to another request might be stored.
-    pub fn is_of_the_request(self) -> bool {
-        matches!(
+    /// Whether the origin means it of the resource: the next answer, to whatever request, will most likely
+    /// not be stored either.
+    pub fn is_of_the_resource(self, status: StatusCode) -> bool {
+        let is_meant = matches!(
             self,
-            Self::Method
-                | Self::RequestNoStore
-                | Self::Authorization
-                | Self::Cookie
-                | Self::Partial
-        )
+            Self::NoStore | Self::Private | Self::SetCookie | Self::VaryAny | Self::EventStream
+        );
+        // What a request has brought upon itself, or a bad moment, says nothing of the others.
+        is_meant && (status.is_success() || status.is_redirection())
     }
 
     /// Whether what is stored under the same key should go as well: the origin has said that the

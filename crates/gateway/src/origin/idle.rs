@@ -18,11 +18,11 @@ const MOST: usize = 1024;
 const BEFORE_ITS_END: Duration = Duration::from_secs(1);
 
 /// A connection that waits.
-struct Waiting {
-    connection: Connection<Stream>,
+pub(crate) struct Waiting {
+    pub(crate) connection: Connection<Stream>,
     /// How long the server keeps it, if it said so.
-    keeps: Option<Duration>,
-    since: Mono,
+    pub(super) keeps: Option<Duration>,
+    pub(super) since: Mono,
 }
 
 impl Waiting {
@@ -50,7 +50,7 @@ fn lock(list: &Mutex<List>) -> MutexGuard<'_, List> {
 
 impl Idle {
     /// One that may take this request. `repeatable`: could it be sent again if it broke?
-    pub(super) fn take(&self, repeatable: bool, now: Mono) -> Option<Connection<Stream>> {
+    pub(super) fn take(&self, repeatable: bool, now: Mono) -> Option<Waiting> {
         let mut list = lock(&self.0);
         // The last one used is the least likely to have been closed by the server.
         while let Some(mut last) = list.waiting.pop() {
@@ -58,7 +58,7 @@ impl Idle {
                 continue;
             }
             if repeatable || now.since(last.since) < JUST_USED {
-                return Some(last.connection);
+                return Some(last);
             }
             list.waiting.push(last);
             return None;
@@ -67,18 +67,13 @@ impl Idle {
     }
 
     /// It can serve again.
-    pub(super) fn put(
-        &self,
-        mut connection: Connection<Stream>,
-        keeps: Option<Duration>,
-        since: Mono,
-    ) {
+    pub(super) fn put(&self, mut waiting: Waiting) {
         let mut list = lock(&self.0);
         if list.waiting.len() >= MOST {
             return;
         }
         if let Some(watcher) = &list.watcher {
-            if connection.poll_over(&mut Context::from_waker(watcher)).is_ready() {
+            if waiting.connection.poll_over(&mut Context::from_waker(watcher)).is_ready() {
                 return;
             }
         } else {
@@ -86,7 +81,7 @@ impl Idle {
             list.watcher = Some(Waker::noop().clone());
             tokio::spawn(watch(Arc::downgrade(&self.0)));
         }
-        list.waiting.push(Waiting { connection, keeps, since });
+        list.waiting.push(waiting);
     }
 
     /// Closes all.

@@ -25,6 +25,9 @@ const CHANGED: [&str; 10] = [
     "via",
 ];
 
+/// What is longer is a case of its own: at 64 KiB it is no address any more.
+const LONGEST_TARGET: usize = 8 << 10;
+
 /// Whom a plain request is from.
 pub(crate) struct Asker<'a, I> {
     /// Whoever holds the connection.
@@ -42,7 +45,9 @@ pub(crate) fn is_plain(head: &Head<'_, '_>) -> bool {
         let is_of = |names: &[HeaderName]| names.iter().any(|name| is(name.as_str()));
         CHANGED.iter().any(|name| is(name)) || is_of(&OF_PROXIES) || is_of(&SCHEMES)
     };
-    head.target.bytes().all(is_plain_in_targets) && !head.fields.iter().any(is_changed)
+    head.target.len() <= LONGEST_TARGET
+        && head.target.bytes().all(is_plain_in_targets)
+        && !head.fields.iter().any(is_changed)
 }
 
 /// What an address may have in its path and query by RFC 3986, and nothing that is merely put up with.

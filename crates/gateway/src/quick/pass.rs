@@ -15,7 +15,7 @@ use nightwatt_http1::client::{Glance, Underway};
 use nightwatt_http1::{Head, Prepared, Progress};
 use nightwatt_httpcache::directives::forbid_storing;
 use nightwatt_httpcache::status::CACHE_STATUS;
-use nightwatt_httpcache::{CacheKey, CacheStatus, Forward, SECURE, date, fields};
+use nightwatt_httpcache::{CacheKey, CacheStatus, Forward, NotStorable, SECURE, date, fields};
 use nightwatt_model::policy::admission::{self, Cached, ClientClass, Want};
 use nightwatt_model::policy::manager::Knock;
 use nightwatt_model::time::{Mono, Now};
@@ -109,19 +109,17 @@ impl Client {
             return None;
         }
         let is_anybodys = !plain.has_cookie;
-        let flight = match is_anybodys.then(|| site.flights.board(&key)) {
+        if is_anybodys && site.flights.other(&key).is_some() {
             // Somebody else's answer is waited for on the long way.
-            Some(Boarding::Other) => return None,
-            Some(Boarding::First(flight)) => Some(flight),
-            Some(Boarding::Alone) | None => None,
-        };
-        let connection = site.origin.idle()?;
+            return None;
+        }
+        let waiting = site.origin.idle()?;
         let arrived = gateway.clock.now();
         self.meet(head);
         let budget = self.speaker.key.number();
         if gateway.client_limits.too_early(arrived.mono, self.speaker.ip, budget).is_some() {
             // The long way says so.
-            site.origin.give_back(connection, None);
+            site.origin.leave(waiting);
             return None;
         }
         let class = site.classify(arrived, &self.facts(head, plain));
@@ -132,9 +130,9 @@ impl Client {
         let number = Supervisor::next_id();
         let knock = Knock { id: number, visitor, client: budget, request };
         if !site.supervisor.admit_awake(&knock) {
-            site.origin.give_back(connection, None);
             return None;
         }
+        let flight = is_anybodys.then(|| site.flights.board(&key)).and_then(Boarding::first);
         let needs_server = request.wakes();
         if needs_server {
             site.needs_server(arrived.mono, visitor);
@@ -145,7 +143,7 @@ impl Client {
             plain::Asker { peer: self.peer.ip, secure, authority: plain.authority, id: &id };
         let question = plain::question(head, &asker, &site.mark);
         let begun = Begun {
-            underway: Underway::new(connection, question),
+            underway: Underway::new(waiting.connection, question),
             since: arrived.mono,
             requested: gateway.timestamp(),
             ticket: site.store.ask(key.clone(), Sake::Of(class)),
@@ -172,15 +170,20 @@ impl Client {
             let head = head_of(gateway, site, secure, glance)?;
             let keep_alive = glance.values("keep-alive").next();
             let keeps = keep_alive.and_then(|it| origin::keeps(std::str::from_utf8(it).ok()?));
-            // What is stored by now has to go, as the long way knows.
-            (!site.store.knows(key, gateway.timestamp())).then_some((head, glance.status, keeps))
+            if *is_anybodys {
+                begun.ticket.condemns_others();
+            }
+            let is_alone = *is_anybodys || !begun.ticket.has_company();
+            // What others were told may have to be forgotten: the long way knows.
+            let is_known = !is_alone || site.store.knows(key, gateway.timestamp());
+            (!is_known).then_some((head, glance.status, keeps))
         });
         let ((head, status, keeps), body) = match answer {
             Poll::Pending => return Progress::Waits(pass),
             Poll::Ready(None) => return Progress::Long(pass),
             Poll::Ready(Some(answer)) => answer,
         };
-        if *is_anybodys {
+        if *is_anybodys && NotStorable::NoStore.is_of_the_resource(status) {
             site.flights.note(key, false);
         }
         let now = gateway.clock.now();
@@ -194,7 +197,9 @@ impl Client {
     /// The client left while its server was asked.
     pub(super) fn gave_up(&mut self, head: &Head<'_, '_>, pass: &Pass) {
         let now = self.gateway.clock.now();
-        self.given = Some(pass.given(Answered::Gone, CLIENT_LEFT, now));
+        let given = pass.given(Answered::Gone, CLIENT_LEFT, now);
+        // As by the long way: nothing is said of what was never answered.
+        self.given = Some(Given { needs_server: false, ..given });
         self.log(head, 0);
     }
 }
@@ -207,13 +212,22 @@ fn may_pass(site: &Site, target: &str) -> bool {
         && !path.starts_with("/.well-known/")
         && !site.config.clients.is_health_check(path)
         && !site.config.icons.iter().any(|icon| icon == path)
-        && (site.probes_http || !site.supervisor.woke_within(STARTING))
+        && site.supervisor.is_awake()
+        && !may_be_starting(site)
+}
+
+/// What it says then is not shown to anybody.
+fn may_be_starting(site: &Site) -> bool {
+    !site.probes_http && site.supervisor.woke_within(STARTING)
 }
 
 /// The answer's head as the long way would make it; nothing if the answer might be for the cache.
 fn head_of(gateway: &Gateway, site: &Site, secure: bool, glance: &Glance<'_, '_>) -> Option<Bytes> {
     let is_targeted = glance.values("cdn-cache-control").next().is_some();
     if is_targeted || !forbid_storing(glance.values("cache-control")) {
+        return None;
+    }
+    if matches!(glance.status.as_u16(), 502..=504) && may_be_starting(site) {
         return None;
     }
     let hsts = site.hsts.as_ref().filter(|_| secure);

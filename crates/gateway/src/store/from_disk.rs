@@ -47,7 +47,7 @@ impl Store {
         });
         let mut objects: Vec<_> = objects.collect();
         let mut books = self.books();
-        if books.asked.get(&ticket.number).is_some_and(|asked| !asked.too_late) {
+        if books.is_in_time(&ticket) {
             // Something newer may have come meanwhile, and have left the memory again.
             objects.retain(|(variant, _)| disk.still_has(key, variant));
             let objects = objects.into_iter().map(|(_, object)| object).collect();

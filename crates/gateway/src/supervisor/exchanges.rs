@@ -27,6 +27,11 @@ impl Supervisor {
         })
     }
 
+    /// Is it awake, for all that is known?
+    pub(crate) fn is_awake(&self) -> bool {
+        self.lock().manager.phase() == Phase::Awake
+    }
+
     /// Lets a request through for which nothing is stored, and begins its exchange, if the server is awake.
     pub(crate) fn admit_awake(&self, knock: &Knock) -> bool {
         let now = self.clock.now();

@@ -4,7 +4,7 @@ use nightwatt_gateway::control::Order;
 
 use crate::client::{Ask, BROWSER, CRAWLER, Client, get};
 use crate::origin::{Act, Gate, ok, raw, status};
-use crate::stage::{Setup, Stage, awake, secs};
+use crate::stage::{Setup, Stage, awake, secs, timeout};
 
 /// The same request, with a field that reaches nobody and that the short way does not take.
 fn the_long_way(ask: &Ask) -> Ask {
@@ -336,5 +336,82 @@ fn the_first_seconds_of_a_server_are_left_to_the_long_way() {
         stage.pass(secs(2)).await;
         assert!(stage.origin.seen().len() > before + 1, "it was asked again");
         client.leave().await;
+    });
+}
+
+/// What one request has brought upon itself says nothing of others.
+#[test]
+fn a_304_to_one_client_does_not_make_all_others_ask_the_server() {
+    listening().play(async |stage| {
+        with_a_connection(stage).await;
+        let gate = Gate::shut();
+        let (slow, says) = (gate.clone(), ok("hello").field("Cache-Control", "max-age=60").bytes());
+        stage.origin.script(move |seen| {
+            if seen.field("if-none-match").is_some() {
+                return status(304, "").field("ETag", "\"a\"").acts();
+            }
+            vec![Act::Await(slow.clone()), Act::Say(says.clone())]
+        });
+        let got = stage.ask(get("/").field("If-None-Match", "\"a\"")).await;
+        assert_eq!(got.status, 304);
+        let before = stage.origin.seen().len();
+        let mut first = stage.begin(get("/")).await;
+        stage.origin.saw(before + 1).await;
+        let mut second = stage.begin(get("/")).await;
+        gate.open();
+        assert_eq!(first.answer().await.how(), (200, "server"));
+        assert_eq!(second.answer().await.how(), (200, "cache"));
+        assert_eq!(stage.origin.seen().len(), before + 1, "the second has waited for the first");
+    });
+}
+
+/// The server's latest word counts: what was asked for before it and comes later is not stored.
+#[test]
+fn an_answer_that_is_older_than_a_no_store_is_not_stored() {
+    for way in [|ask: &Ask| ask.clone(), the_long_way as fn(&Ask) -> Ask] {
+        listening().play(async |stage| {
+            with_a_connection(stage).await;
+            let gate = Gate::shut();
+            let slow = gate.clone();
+            stage.origin.script(move |seen| {
+                if seen.field("cookie").is_none() {
+                    return ok("mine").field("Cache-Control", "no-store").acts();
+                }
+                let head = "HTTP/1.1 200 OK\r\nCache-Control: public, max-age=600\r\nContent-Length: 4\r\n\r\nol";
+                vec![Act::Say(head.into()), Act::Await(slow.clone()), Act::Say(b"d!".to_vec())]
+            });
+            let mut older = stage.begin(get("/").field("Cookie", "a=b")).await;
+            stage.origin.saw(2).await;
+            // Another connection, for whoever comes next.
+            stage.ask(get("/other")).await;
+            assert_eq!(stage.ask(way(&get("/"))).await.text(), "mine");
+            gate.open();
+            assert_eq!(older.answer().await.text(), "old!");
+            assert_eq!(stage.ask(get("/")).await.how(), (200, "server"));
+        });
+    }
+}
+
+/// Who is sent away for asking too often takes nothing with him: a connection waits on as long as its server keeps it.
+#[test]
+fn a_connection_that_was_only_looked_at_is_as_old_as_before() {
+    let limited = |config: &mut nightwatt_gateway::Config| {
+        config.limits.requests_per_client = Some("2/m burst 2".parse().unwrap());
+        config.scenario.policy = timeout(3600);
+    };
+    listening().with(limited).play(async |stage| {
+        stage
+            .origin
+            .says(ok("").field("Cache-Control", "no-store").field("Keep-Alive", "timeout=5"));
+        stage.ask(get("/first")).await;
+        stage.ask(get("/second")).await;
+        for _ in 0..3 {
+            stage.pass(secs(1)).await;
+            assert_eq!(stage.ask(get("/third")).await.status, 429);
+        }
+        stage.pass(secs(58)).await;
+        assert_eq!(stage.ask(get("/fourth")).await.how(), (200, "server"));
+        let connections: Vec<_> = stage.origin.seen().iter().map(|it| it.connection).collect();
+        assert_eq!(connections, [2, 2, 3], "the server would have closed the other one");
     });
 }

@@ -70,7 +70,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Underway<T> {
         let Some(end) = end_of(&self.buffer) else { return Reach::More };
         let mut room = no_fields();
         let Some(glance) = Glance::of(&self.buffer[..end], &mut room) else { return Reach::Other };
-        match self.buffer.len().cmp(&(end + glance.length)) {
+        match self.buffer.len().cmp(&end.saturating_add(glance.length)) {
             std::cmp::Ordering::Less => Reach::More,
             std::cmp::Ordering::Equal if self.unsent.is_empty() && self.is_flushed => Reach::Whole,
             // It speaks before it has heard all, or says what nobody has asked for.
