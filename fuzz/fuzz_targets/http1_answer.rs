@@ -1,6 +1,7 @@
 //! Any bytes as the answer of a server to our client of HTTP/1.1: however they are cut on their way, the
 //! same comes out; and a connection comes back for another request only if nothing of the answer is left
-//! on it, and its end was certain.
+//! on it, and its end was certain. What is taken by the short way, as it came, is the same as by the long one,
+//! and so is what the short way leaves to that.
 
 #![no_main]
 
@@ -12,10 +13,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use http::{Method, Request};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 use http_body_util::{BodyExt, Empty};
 use libfuzzer_sys::fuzz_target;
-use nightwatt_http1::client::Connection;
+use nightwatt_http1::client::{Connection, Glance, Underway};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 fuzz_target!(|input: (bool, u8, &[u8])| {
@@ -23,6 +24,13 @@ fuzz_target!(|input: (bool, u8, &[u8])| {
     let method = if is_head { Method::HEAD } else { Method::GET };
     let whole = answered(&method, bytes, bytes.len().max(1));
     let parts = answered(&method, bytes, usize::from(cut).max(1));
+    if !is_head {
+        for (cut, long) in [(bytes.len().max(1), &whole), (usize::from(cut).max(1), &parts)] {
+            let short = by_the_short_way(bytes, cut);
+            let said = |it: &Option<Answered>| it.as_ref().map(|it| (it.said.clone(), it.is_back));
+            assert_eq!(said(&short), said(long), "cut every {cut} bytes");
+        }
+    }
     // What came behind an answer is seen only if it has come by then.
     match (&whole, &parts) {
         (Some(whole), Some(parts)) => {
@@ -66,6 +74,47 @@ fn answered(method: &Method, bytes: &[u8], cut: usize) -> Option<Answered> {
         Some((said, home.take().is_some()))
     };
     // The server never keeps anybody waiting.
+    match pin!(asking).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(done) => done.map(|(said, is_back)| Answered {
+            said,
+            is_back,
+            read: read.load(Ordering::Relaxed),
+        }),
+        Poll::Pending => unreachable!("nothing to wait for"),
+    }
+}
+
+/// The same, asked by the short way, which may leave it to the long one.
+fn by_the_short_way(bytes: &[u8], cut: usize) -> Option<Answered> {
+    let read = Arc::new(AtomicUsize::new(0));
+    let server = Server { rest: bytes.to_vec(), cut, read: Arc::clone(&read) };
+    let question = Bytes::from_static(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+    let mut underway = Underway::new(Connection::new(server), question);
+    let told = |glance: &Glance<'_, '_>| {
+        let mut fields = HeaderMap::new();
+        for field in glance.fields {
+            let name = HeaderName::from_bytes(field.name.as_bytes()).expect("a name is a token");
+            let value = HeaderValue::from_bytes(field.value).expect("a value is one");
+            fields.append(name, value);
+        }
+        Some((glance.status, fields))
+    };
+    let asking = async {
+        let at_once = std::future::poll_fn(|cx| underway.poll_whole(cx, told)).await;
+        if let Some(((status, fields), body)) = at_once {
+            let nothing: Option<HeaderMap> = None;
+            return Some((format!("{status} {fields:?} {body:?} {nothing:?}"), true));
+        }
+        let request = Request::builder().uri("/").header("host", "a");
+        let body = Empty::<Bytes>::new().map_err(|never: Infallible| match never {});
+        let asked = underway.take_up(request.body(body).ok()?, |_, _| ()).await;
+        let (response, home) = asked.ok()?;
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.ok()?;
+        let trailers = body.trailers().cloned();
+        let said = format!("{} {:?} {:?} {trailers:?}", head.status, head.headers, body.to_bytes());
+        Some((said, home.take().is_some()))
+    };
     match pin!(asking).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(done) => done.map(|(said, is_back)| Answered {
             said,
