@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use http_body_util::{BodyExt, Empty};
 use libfuzzer_sys::fuzz_target;
-use nightwatt_http1::client::{Connection, Glance, Underway};
+use nightwatt_http1::client::{Answer, Connection, Glance, Return, Underway};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 fuzz_target!(|input: (bool, u8, &[u8])| {
@@ -65,23 +65,9 @@ fn answered(method: &Method, bytes: &[u8], cut: usize) -> Option<Answered> {
     let request = Request::builder().method(method).uri("/").header("host", "a");
     let body = Empty::<Bytes>::new().map_err(|never: Infallible| match never {});
     let asking = async {
-        let asked = Connection::new(server).ask(request.body(body).ok()?, |_, _| ()).await;
-        let (response, home) = asked.ok()?;
-        let (head, body) = response.into_parts();
-        let body = body.collect().await.ok()?;
-        let trailers = body.trailers().cloned();
-        let said = format!("{} {:?} {:?} {trailers:?}", head.status, head.headers, body.to_bytes());
-        Some((said, home.take().is_some()))
+        said(Connection::new(server).ask(request.body(body).ok()?, |_, _| ()).await.ok()?).await
     };
-    // The server never keeps anybody waiting.
-    match pin!(asking).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(done) => done.map(|(said, is_back)| Answered {
-            said,
-            is_back,
-            read: read.load(Ordering::Relaxed),
-        }),
-        Poll::Pending => unreachable!("nothing to wait for"),
-    }
+    at_once(asking, &read)
 }
 
 /// The same, asked by the short way, which may leave it to the long one.
@@ -107,14 +93,27 @@ fn by_the_short_way(bytes: &[u8], cut: usize) -> Option<Answered> {
         }
         let request = Request::builder().uri("/").header("host", "a");
         let body = Empty::<Bytes>::new().map_err(|never: Infallible| match never {});
-        let asked = underway.take_up(request.body(body).ok()?, |_, _| ()).await;
-        let (response, home) = asked.ok()?;
-        let (head, body) = response.into_parts();
-        let body = body.collect().await.ok()?;
-        let trailers = body.trailers().cloned();
-        let said = format!("{} {:?} {:?} {trailers:?}", head.status, head.headers, body.to_bytes());
-        Some((said, home.take().is_some()))
+        said(underway.take_up(request.body(body).ok()?, |_, _| ()).await.ok()?).await
     };
+    at_once(asking, &read)
+}
+
+/// What an answer says, read to its end, and whether its connection comes back.
+async fn said(
+    (response, home): (Response<Answer<Server>>, Return<Server>),
+) -> Option<(String, bool)> {
+    let (head, body) = response.into_parts();
+    let body = body.collect().await.ok()?;
+    let trailers = body.trailers().cloned();
+    let said = format!("{} {:?} {:?} {trailers:?}", head.status, head.headers, body.to_bytes());
+    Some((said, home.take().is_some()))
+}
+
+fn at_once(
+    asking: impl Future<Output = Option<(String, bool)>>,
+    read: &AtomicUsize,
+) -> Option<Answered> {
+    // The server never keeps anybody waiting.
     match pin!(asking).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(done) => done.map(|(said, is_back)| Answered {
             said,

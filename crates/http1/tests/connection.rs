@@ -207,6 +207,12 @@ impl House {
     }
 }
 
+/// The bodies of answers that say how long they are.
+fn bodies(answers: &str) -> Vec<&str> {
+    let each = answers.split("HTTP/1.1 200 OK\r\n").skip(1);
+    each.map(|it| it.split("\r\n\r\n").nth(1).unwrap()).collect()
+}
+
 #[test]
 fn both_ways_share_a_connection_in_order() {
     play(patient(), async |mut house| {
@@ -218,12 +224,7 @@ fn both_ways_share_a_connection_in_order() {
             )
             .await;
         let seen = house.rest().await;
-        let bodies: Vec<&str> = seen
-            .split("HTTP/1.1 200 OK\r\n")
-            .skip(1)
-            .map(|it| it.split("\r\n\r\n").nth(1).unwrap())
-            .collect();
-        assert_eq!(bodies, ["qqq", "ab", "q", "c", ""], "{seen}");
+        assert_eq!(bodies(&seen), ["qqq", "ab", "q", "c", ""], "{seen}");
     });
 }
 
@@ -239,12 +240,7 @@ fn what_somebody_else_is_asked_for_keeps_its_place_in_the_line() {
             )
             .await;
         let seen = house.rest().await;
-        let bodies: Vec<&str> = seen
-            .split("HTTP/1.1 200 OK\r\n")
-            .skip(1)
-            .map(|it| it.split("\r\n\r\n").nth(1).unwrap())
-            .collect();
-        assert_eq!(bodies, ["qq", "aaa", "a", "bc", "long at last", "q", "", ""], "{seen}");
+        assert_eq!(bodies(&seen), ["qq", "aaa", "a", "bc", "long at last", "q", "", ""], "{seen}");
         assert_eq!(*house.seen.sent.lock().unwrap(), [2, 3, 1, 1, 0]);
     });
 }
