@@ -239,7 +239,7 @@ impl Forwarding<'_> {
         let site = self.site();
         let may = || match exchange.seat() {
             Some(seat) => seat.may_still_start(STARTING),
-            None => !site.probes_http && site.supervisor.woke_within(STARTING),
+            None => site.may_be_starting(),
         };
         matches!(status.as_u16(), 502..=504) && may()
     }

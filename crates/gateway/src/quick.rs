@@ -232,7 +232,7 @@ impl Client {
         }
     }
 
-    /// The site of a plain request, and what is stored for it; its key is left in `scratch`.
+    /// The site of a plain request, and what is stored for it.
     fn find(
         &mut self,
         head: &Head<'_, '_>,

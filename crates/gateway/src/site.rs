@@ -34,6 +34,7 @@ use crate::config::{Config, SiteConfig};
 use crate::disk_cache::{DiskCache, SiteDisk};
 use crate::error::StartError;
 use crate::flights::Flights;
+use crate::forward::STARTING;
 use crate::gate::Presence;
 use crate::gateway::file;
 use crate::https;
@@ -225,6 +226,11 @@ impl Site {
             let mut frontier = frontier.lock().unwrap_or_else(PoisonError::into_inner);
             frontier.request(at, visitor);
         }
+    }
+
+    /// Has it just woken, so that its 502 and the like are not meant? A probe by HTTP has waited for that.
+    pub(crate) fn may_be_starting(&self) -> bool {
+        !self.probes_http && self.supervisor.woke_within(STARTING)
     }
 
     /// The class of a request's client.

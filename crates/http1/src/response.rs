@@ -17,6 +17,11 @@ pub(crate) enum BodyEnd {
     Close,
 }
 
+/// Has an answer of this status no body, whatever its fields say (RFC 9112, 6.3)?
+pub(crate) fn is_bodyless(status: StatusCode) -> bool {
+    status.is_informational() || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+}
+
 /// What the request allows of the answer's form.
 #[derive(Debug, Clone)]
 pub(crate) struct Form {
@@ -32,9 +37,7 @@ impl Form {
     /// How an answer's end is to be told. `exact` is the body's length where that is known.
     pub(crate) fn body_end<B>(&self, response: &Response<B>, exact: Option<u64>) -> BodyEnd {
         let status = response.status();
-        let bodyless = status.is_informational()
-            || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-        if self.method == Method::HEAD || bodyless {
+        if self.method == Method::HEAD || is_bodyless(status) {
             return BodyEnd::NoBody;
         }
         let told = response.headers().get(CONTENT_LENGTH).and_then(|it| it.to_str().ok());

@@ -12,10 +12,10 @@ use std::task::{Context, Poll};
 use bytes::{BufMut, Bytes, BytesMut};
 use http::StatusCode;
 use nightwatt_http1::client::{Glance, Underway};
-use nightwatt_http1::{Head, Prepared, Progress};
+use nightwatt_http1::{Field, Head, Prepared, Progress};
 use nightwatt_httpcache::directives::forbid_storing;
 use nightwatt_httpcache::status::CACHE_STATUS;
-use nightwatt_httpcache::{CacheKey, CacheStatus, Forward, NotStorable, SECURE, date, fields};
+use nightwatt_httpcache::{CacheKey, CacheStatus, Forward, NotStorable, date, fields};
 use nightwatt_model::policy::admission::{self, Cached, ClientClass, Want};
 use nightwatt_model::policy::manager::Knock;
 use nightwatt_model::time::{Mono, Now};
@@ -26,9 +26,8 @@ use crate::access::Answered;
 use crate::body::JUST_AFTER;
 use crate::books::ANSWER;
 use crate::exchange::{Begun, Exchange};
-use crate::facts::RequestId;
+use crate::facts::{RequestId, base};
 use crate::flights::Boarding;
-use crate::forward::STARTING;
 use crate::gateway::Gateway;
 use crate::origin;
 use crate::proxy::{CLIENT_LEFT, FETCH_DEST, navigates};
@@ -102,9 +101,7 @@ impl Client {
             return None;
         }
         let secure = self.peer.secure;
-        let base =
-            if secure { [SECURE, plain.authority].concat() } else { plain.authority.to_owned() };
-        let key = site.rules.key.key(&base, head.target)?;
+        let key = site.rules.key.key(&base(secure, plain.authority), head.target)?;
         if site.store.knows(&key, gateway.timestamp()) {
             return None;
         }
@@ -152,9 +149,7 @@ impl Client {
         let admitted = Admitted { site: index, class, arrived, number, needs_server, exchange };
         Some(Box::new(Pass { gateway, admitted, visitor, key, is_anybodys, begun }))
     }
-}
 
-impl Client {
     /// How it stands with a request that its server is asked.
     pub(super) fn poll_pass(
         &mut self,
@@ -213,12 +208,7 @@ fn may_pass(site: &Site, target: &str) -> bool {
         && !site.config.clients.is_health_check(path)
         && !site.config.icons.iter().any(|icon| icon == path)
         && site.supervisor.is_awake()
-        && !may_be_starting(site)
-}
-
-/// What it says then is not shown to anybody.
-fn may_be_starting(site: &Site) -> bool {
-    !site.probes_http && site.supervisor.woke_within(STARTING)
+        && !site.may_be_starting()
 }
 
 /// The answer's head as the long way would make it; nothing if the answer might be for the cache.
@@ -227,7 +217,7 @@ fn head_of(gateway: &Gateway, site: &Site, secure: bool, glance: &Glance<'_, '_>
     if is_targeted || !forbid_storing(glance.values("cache-control")) {
         return None;
     }
-    if matches!(glance.status.as_u16(), 502..=504) && may_be_starting(site) {
+    if matches!(glance.status.as_u16(), 502..=504) && site.may_be_starting() {
         return None;
     }
     let hsts = site.hsts.as_ref().filter(|_| secure);
@@ -267,8 +257,5 @@ fn head_of(gateway: &Gateway, site: &Site, secure: bool, glance: &Glance<'_, '_>
 }
 
 fn put(out: &mut BytesMut, name: &str, value: &[u8]) {
-    out.put_slice(name.as_bytes());
-    out.put_slice(b": ");
-    out.put_slice(value);
-    out.put_slice(b"\r\n");
+    put_field(out, &Field { name, value });
 }

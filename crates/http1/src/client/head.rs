@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use super::LONGEST_HEAD;
 use crate::chunked::Chunked;
 use crate::head::{Field, Fields, MOST_FIELDS, length_of, no_fields};
+use crate::response::is_bodyless;
 
 /// Why something is not taken as an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -50,9 +51,7 @@ impl<'h, 'b> Glance<'h, 'b> {
     pub(super) fn of(bytes: &'b [u8], room: &'h mut Fields<'b>) -> Option<Self> {
         let (response, length) = read(bytes, room).ok()??;
         let status = StatusCode::from_u16(response.code?).ok()?;
-        let has_body = !status.is_informational()
-            && !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-        if length != bytes.len() || response.version != Some(1) || !has_body {
+        if length != bytes.len() || response.version != Some(1) || is_bodyless(status) {
             return None;
         }
         let fields: &'h [Field<'b>] = response.headers;
@@ -158,9 +157,7 @@ impl Head {
     }
 
     fn told_framing(&self, method: &Method) -> Result<(Framing, bool), BadAnswer> {
-        let bodyless = self.status.is_informational()
-            || matches!(self.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-        if *method == Method::HEAD || bodyless {
+        if *method == Method::HEAD || is_bodyless(self.status) {
             return Ok((Framing::Nothing, true));
         }
         let length = self.length()?;

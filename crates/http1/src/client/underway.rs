@@ -1,5 +1,6 @@
 //! A plain request that goes out as bytes, and its answer if that comes whole at once.
 
+use std::cmp::Ordering;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -44,14 +45,18 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Underway<T> {
     pub fn poll_whole<R>(
         &mut self,
         cx: &mut Context<'_>,
-        take: impl FnOnce(&Glance<'_, '_>) -> Option<R>,
+        take: impl Fn(&Glance<'_, '_>) -> Option<R>,
     ) -> Poll<Option<(R, Bytes)>> {
         if matches!(self.poll_send(cx), Poll::Ready(Err(_))) {
             return Poll::Ready(None);
         }
         loop {
-            match self.reach() {
-                Reach::Whole => break,
+            match self.reach(&take) {
+                Reach::Whole(end, taken) => {
+                    let mut body = std::mem::take(&mut self.buffer);
+                    body.advance(end);
+                    return Poll::Ready(Some((taken, body.freeze())));
+                }
                 Reach::Other => return Poll::Ready(None),
                 Reach::More => {}
             }
@@ -62,29 +67,21 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Underway<T> {
                 _ => return Poll::Ready(None),
             }
         }
-        Poll::Ready(self.take(take))
     }
 
     /// How much of the answer is there.
-    fn reach(&self) -> Reach {
+    fn reach<R>(&self, take: impl Fn(&Glance<'_, '_>) -> Option<R>) -> Reach<R> {
         let Some(end) = end_of(&self.buffer) else { return Reach::More };
         let mut room = no_fields();
         let Some(glance) = Glance::of(&self.buffer[..end], &mut room) else { return Reach::Other };
         match self.buffer.len().cmp(&end.saturating_add(glance.length)) {
-            std::cmp::Ordering::Less => Reach::More,
-            std::cmp::Ordering::Equal if self.unsent.is_empty() && self.is_flushed => Reach::Whole,
+            Ordering::Less => Reach::More,
+            Ordering::Equal if self.unsent.is_empty() && self.is_flushed => {
+                take(&glance).map_or(Reach::Other, |taken| Reach::Whole(end, taken))
+            }
             // It speaks before it has heard all, or says what nobody has asked for.
             _ => Reach::Other,
         }
-    }
-
-    fn take<R>(&mut self, take: impl FnOnce(&Glance<'_, '_>) -> Option<R>) -> Option<(R, Bytes)> {
-        let end = end_of(&self.buffer)?;
-        let mut room = no_fields();
-        let taken = take(&Glance::of(&self.buffer[..end], &mut room)?)?;
-        let mut body = std::mem::take(&mut self.buffer);
-        body.advance(end);
-        Some((taken, body.freeze()))
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
@@ -123,10 +120,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Underway<T> {
 }
 
 /// How much of an answer is there.
-enum Reach {
+enum Reach<R> {
     /// Not all of it, or nothing.
     More,
-    Whole,
-    /// It is none that could be taken whole.
+    /// All: where its head ends, and what was made of that.
+    Whole(usize, R),
+    /// It is none that could be taken whole, or is not wanted so.
     Other,
 }
