@@ -30,7 +30,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where policies fuzz fuzz-smoke lint doc licences garbage soak soak-cache soak-disk soak-guests soak-pool test-arm64 test-browser test-guide test-vm test-static ci
+.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where policies fuzz fuzz-smoke lint doc licences garbage soak soak-cache soak-disk soak-guests soak-pool test-arm64 test-browser test-guide test-vm test-static ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS=--open: in a browser; ARGS="--help")'
@@ -43,6 +43,8 @@ help:
 	@echo '                 memory of analyze on ten million different URLs (ARGS="--requests 1000000")'
 	@echo 'make bench-front-door'
 	@echo '                 the proxy beside nginx, Varnish and a bare loop (ARGS="--quick")'
+	@echo 'make bench-instructions'
+	@echo '                 instructions of a hit, a miss, analyze, fleet and the sampler, by callgrind (ARGS="--against BINARY", ARGS=--check)'
 	@echo 'make bench-load  nightwatt load beside oha against nginx (ARGS="--seconds 5 --rates 200 2000")'
 	@echo 'make bench-markers what a marker costs while nobody reads it, and while somebody does (needs root)'
 	@echo 'make bench-meters'
@@ -113,6 +115,10 @@ bench-analyze-memory:
 bench-front-door:
 	@tools/need rust cc bpf h2load nginx openssl python3 strace varnish wrk
 	@benches/front-door/run $(ARGS)
+
+bench-instructions:
+	@tools/need rust cc bpf openssl python3 valgrind
+	@benches/instructions/run $(ARGS)
 
 bench-load:
 	@tools/need rust cc bpf nginx python3

@@ -48,7 +48,7 @@ pub(crate) use fleet::{
     FleetArgs, FleetCopiesArgs, FleetFitArgs, FleetPlanArgs, FleetPublishedArgs, FleetServerArgs,
     FleetSizeArgs, FleetStep,
 };
-pub(crate) use init::{InitArgs, PowerChoice};
+pub(crate) use init::{InitArgs, KindChoice, PowerChoice};
 pub(crate) use install::{CompletionsArgs, ManArgs};
 pub(crate) use load::{ArrivalKind, LoadArgs};
 pub(crate) use measure::{ExportArgs, MeterArgs, MetersArgs, RecordArgs, RunArgs};

@@ -31,6 +31,15 @@ impl<'a> Authority<'a> {
         };
         valid.then_some(Self { host, port })
     }
+
+    /// Whether the text that this was read from is as [`nightwatt_httpcache::normal_authority`] writes it.
+    pub(crate) fn is_normal(&self, text: &str, secure: bool) -> bool {
+        let default = if secure { 443 } else { 80 };
+        !self.host.bytes().any(|byte| byte.is_ascii_uppercase())
+            && !self.host.ends_with('.')
+            && self.port != Some(default)
+            && !text.ends_with(':')
+    }
 }
 
 /// How many bytes from the start may be a name or an IPv4 address.

@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nightwatt_http1::MOST_FIELDS;
+use nightwatt_httpcache::Rules;
 use nightwatt_model::duration_text;
 use nightwatt_model::policy::rate::Rate;
 use nightwatt_model::scenario::{BadValue, Scenario, Server};
@@ -34,7 +35,7 @@ use serde::Deserialize;
 pub(crate) use self::acme::tag;
 pub use self::acme::{AcmeConfig, Proof};
 pub use self::admin::AdminConfig;
-pub use self::cache::{CacheConfig, Cookies};
+pub use self::cache::{CacheConfig, Cookies, FillConfig, SiteKind};
 pub use self::disk::{DiskConfig, SharedCacheConfig};
 pub use self::gate::GateConfig;
 pub use self::machine::MachineConfig;
@@ -195,6 +196,9 @@ impl Default for Limits {
 pub struct SiteConfig {
     /// In logs, status and file names.
     pub name: String,
+    /// What kind of site it is; none: nothing is assumed, and only what its server marks as cacheable is
+    /// kept.
+    pub kind: Option<SiteKind>,
     /// Host names; none: whatever no other site has.
     #[serde(default)]
     pub hosts: Vec<String>,
@@ -485,6 +489,22 @@ impl SiteConfig {
         self.on.is_some() && self.scenario.is_none()
     }
 
+    /// The rules of its cache.
+    pub fn cache_rules(&self, scenario: &Scenario) -> Rules {
+        self.cache.rules(self.kind, &scenario.cache)
+    }
+
+    /// What is to be said of a site whose `kind` is not set. Before version 0.2 its cache kept answers that
+    /// the server had not marked as cacheable; nothing for a site that says what it wants.
+    pub fn unknown_kind(&self, scenario: &Scenario) -> Option<&'static str> {
+        let is_known = self.kind.is_some() || self.cache_rules(scenario).assumes;
+        (!is_known).then_some(
+            "`kind` is not set: only answers that the server marks as cacheable are kept. If every visitor who is \
+             not logged in sees the same pages, write `kind = \"pages\"`, else `kind = \"app\"`; \
+             `nightwatt init --upgrade` proposes one",
+        )
+    }
+
     /// How to tell that its server is awake. Unless it says so itself: any answer to `GET /` but 502,
     /// 503 and 504.
     pub fn probe_config(&self) -> probe::Config {
@@ -535,6 +555,11 @@ impl SiteConfig {
         check_waits(self.wake_timeout, self.sleep_timeout)?;
         self.waiting_texts.check()?;
         self.cache.check()?;
+        if self.kind == Some(SiteKind::App) && self.cache.ttl.is_some_and(|ttl| !ttl.is_zero()) {
+            let text = "`kind = \"app\"` keeps only answers that the server marks as cacheable, and `ttl` is the \
+                        lifetime of the others: leave one of the two out";
+            return wrong("cache.ttl", text);
+        }
         self.meter.as_ref().map_or(Ok(()), |meter| meter.check("meter"))?;
         let own = self.scenario.as_ref().map_or(Ok(()), Scenario::check);
         own.map_err(|bad| of_scenario("scenario", &bad))

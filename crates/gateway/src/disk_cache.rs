@@ -13,6 +13,7 @@ pub mod log;
 pub mod record;
 mod scan;
 pub mod storage;
+pub mod survey;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -26,7 +27,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nightwatt_clock::Clock;
-use nightwatt_httpcache::{CacheKey, Purge, Timestamp};
+use nightwatt_httpcache::sharing::fingerprint;
+use nightwatt_httpcache::{CacheKey, Purge, Rules, Timestamp};
 use tokio::sync::{Semaphore, oneshot};
 
 use self::budget::{Budget, kernels_count};
@@ -89,9 +91,12 @@ impl DiskCache {
         state_dir: &Path,
         clock: &Clock,
     ) -> Result<Arc<Self>, StartError> {
-        let path = config.directory.clone().unwrap_or_else(|| state_dir.join("cache"));
+        let path = config.folder(state_dir);
         let failed = |source| StartError::DiskCache { path: path.clone(), source };
         let shared = Shared::new(Folder::open(&path).map_err(failed)?);
+        if let Err(error) = survey::remember_earlier(&path) {
+            tracing::warn!(%error, "what an earlier version has left in the disk cache cannot be counted");
+        }
         let bounds = config.bounds(RECORDS);
         let (log, day) = look(&shared, bounds, &path, clock).map_err(failed)?;
         let mut budget = Budget::new(config.write_mb_per_day << 20, day);
@@ -257,11 +262,18 @@ impl Forgotten {
 pub(crate) struct SiteDisk {
     cache: Arc<DiskCache>,
     site: Arc<str>,
+    /// The rules under which the site stores, as their fingerprint.
+    rules: u64,
 }
 
 impl SiteDisk {
-    pub(crate) fn new(cache: &Arc<DiskCache>, site: &str) -> Self {
-        Self { cache: Arc::clone(cache), site: site.into() }
+    pub(crate) fn new(cache: &Arc<DiskCache>, site: &str, rules: &Rules) -> Self {
+        Self { cache: Arc::clone(cache), site: site.into(), rules: fingerprint(rules) }
+    }
+
+    /// The rules under which the site stores, as their fingerprint.
+    pub(crate) const fn rules(&self) -> u64 {
+        self.rules
     }
 
     fn name(&self, key: &CacheKey) -> Name {

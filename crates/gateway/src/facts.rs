@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use http::header::{ACCEPT, CONTENT_LENGTH, HOST, REFERER, TRANSFER_ENCODING, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use nightwatt_httpcache::{SECURE, Timestamp};
+use nightwatt_httpcache::{SECURE, normal_authority};
 use nightwatt_model::time::{Now, Wall};
 use nightwatt_model::visit::Visitor;
 use nightwatt_traffic::{Arrival, ClientFacts, ClientKey};
@@ -65,7 +65,7 @@ pub(crate) struct Facts {
     pub(crate) trusted: bool,
     /// The client speaks TLS: as a proxy says that is believed, else to us.
     pub(crate) secure: bool,
-    /// Host and port as the client wrote them: of the target, else of the `Host` field.
+    /// Host and port of the target, else of the `Host` field; in normal form, as the server is told them.
     pub(crate) authority: String,
     /// The same for the cache, which keeps apart what came by TLS.
     pub(crate) base: String,
@@ -119,6 +119,11 @@ impl Facts {
         let told = trusted.then(|| parts.headers.get(FORWARDED_PROTO)).flatten();
         let Peer { ip: peer, secure } = peer;
         let secure = told.map_or(secure, |told| is_https(told.as_bytes()));
+        // What cannot be read stays as it is, to be refused.
+        let authority = match Authority::parse(&authority) {
+            Some(_) => normal_authority(secure, &authority),
+            None => authority,
+        };
         let client = client(config, peer, trusted, &parts.headers);
         let address = client.to_string();
         let agent = text(&USER_AGENT);
@@ -207,11 +212,6 @@ impl Facts {
         self.target.split_once('?').map_or(&self.target, |(path, _)| path)
     }
 
-    /// When it came, as the cache counts time.
-    pub(crate) fn arrived_at(&self) -> Timestamp {
-        Timestamp::from_millis(u64::try_from(self.arrived.wall.0).unwrap_or(0))
-    }
-
     /// Host without port, lower case.
     pub(crate) fn host(&self) -> String {
         let host = Authority::parse(&self.authority).map_or(&*self.authority, |it| it.host);
@@ -286,10 +286,12 @@ pub(crate) fn base(secure: bool, authority: &str) -> String {
     if secure { format!("{SECURE}{authority}") } else { authority.to_owned() }
 }
 
-/// Does `X-Forwarded-Proto` say that the client spoke TLS? The first proxy comes first.
+/// Does `X-Forwarded-Proto` say that the client spoke TLS? The first proxy comes first. Some say `wss` of
+/// WebSockets.
 pub(crate) fn is_https(told: &[u8]) -> bool {
     let first = told.split(|byte| *byte == b',').next().unwrap_or_default();
-    first.trim_ascii().eq_ignore_ascii_case(b"https")
+    let first = first.trim_ascii();
+    first.eq_ignore_ascii_case(b"https") || first.eq_ignore_ascii_case(b"wss")
 }
 
 /// Short, and without anything that could break a log line or a header.

@@ -5,15 +5,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE, VIA};
+use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE, VIA};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use nightwatt_http1::Tunnel;
 use nightwatt_http1::client::Underway;
+use nightwatt_httpcache::sharing::may_be_prefetched;
 use nightwatt_httpcache::stored::Stored;
+use nightwatt_httpcache::vary::own_encoding;
 use nightwatt_httpcache::{
-    CacheKey, CacheStatus, Forward, Occasion, Rules, Times, Timestamp, Usability, fields,
-    invalidation, update,
+    CacheKey, CacheStatus, Filler, Forward, NotStorable, Occasion, Rules, Sender, Times, Timestamp,
+    Usability, fields, invalidation, update,
 };
 
 use crate::body::{Answer, Kept, Question, Sending, Watcher};
@@ -24,9 +26,10 @@ use crate::gateway::Gateway;
 use crate::hit::{Found, from_store, head_of};
 use crate::hold::Spool;
 use crate::origin::{Failure, FromOrigin, Loan, OriginError, OriginPool, Stream};
+use crate::own_request::AnswerKind;
 use crate::pool::Seat;
-use crate::proxy;
 use crate::question;
+use crate::refresh::{self, Wanted};
 use crate::site::Site;
 use crate::store::{Collecting, Object, Sake, Ticket};
 use crate::tunnel;
@@ -91,6 +94,10 @@ pub(crate) struct Forwarding<'a> {
     pub(crate) flight: Mutex<Option<Flight>>,
     /// Who wants the answer.
     pub(crate) sake: Sake,
+    /// Who asks.
+    pub(crate) filler: Filler,
+    /// The answer is kept only if it is of this kind.
+    pub(crate) expected: Option<AnswerKind>,
 }
 
 /// Why nothing could be forwarded.
@@ -196,7 +203,7 @@ impl Forwarding<'_> {
             is_post.then(|| rules.key(&self.facts.base, &self.facts.target)).flatten()
         };
         let key = self.key.clone().or_else(of_post)?;
-        Some(self.site().store.ask(key, self.sake))
+        Some(self.site().store.ask(key, self.sake).filled_by(self.filler))
     }
 
     /// The server agreed to speak another protocol: client and server are put through to each other,
@@ -293,8 +300,12 @@ impl Forwarding<'_> {
             return stale;
         }
         let flight = self.flight.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let keeping = self.keep(&response, times, ticket, flight);
+        let (keeping, reason) = match self.keep(&response, times, ticket, flight) {
+            Ok(keeping) => (keeping, None),
+            Err(reason) => (None, Some(reason).filter(|it| it.is_of_the_rules())),
+        };
         let stored = keeping.is_some();
+        let why = reason.map_or(why.clone(), |reason| why.detail(reason.token()));
         let now = self.now();
         fields::strip_hop_by_hop(response.headers_mut());
         finish_headers(response.headers_mut(), now);
@@ -314,31 +325,78 @@ impl Forwarding<'_> {
         times: Times,
         ticket: Option<Ticket>,
         flight: Option<Flight>,
-    ) -> Option<Keeping> {
-        let ticket = ticket?;
+    ) -> Result<Option<Keeping>, NotStorable> {
+        let Some(ticket) = ticket else { return Ok(None) };
         let request = head_of(self.facts, self.parts);
         let (status, headers, rules) = (response.status(), response.headers(), self.rules());
         if self.parts.method == Method::HEAD {
             self.learn_from_head(status, headers, times, &ticket);
-            return None;
+            return Ok(None);
         }
-        match Stored::new(&request, status, headers, times, rules) {
+        let sender = Sender::of(&request, rules);
+        let is_error = status.is_client_error() || status.is_server_error();
+        match self.filler {
+            Filler::Proxy if is_no_page(status) => ticket.forget(),
+            // What one client is told is looked into before it counts for all.
+            Filler::Client if is_no_page(status) && sender.is_anonymous() => {
+                self.check_what_is_stored();
+            }
+            _ => {}
+        }
+        let is_expected = |kind: &AnswerKind| is_error || *kind == AnswerKind::of(status, headers);
+        if self.expected.as_ref().is_some_and(|kind| !is_expected(kind)) {
+            return Ok(None);
+        }
+        match Stored::new(&request, self.filler, status, headers, times, rules) {
             Ok(stored) => {
                 self.note(true);
                 let known = http_body::Body::size_hint(response.body()).lower();
-                ticket.collect(stored, known).map(|kept| Keeping { kept: Some(kept), flight })
+                let kept = ticket.collect(stored, known);
+                Ok(kept.map(|kept| Keeping { kept: Some(kept), flight }))
             }
             Err(why) => {
                 tracing::trace!(id = %self.facts.id, why = why.token(), "not stored");
-                if why.is_of_the_resource(status) && proxy::is_anybodys(self.parts) {
+                if why.is_of_the_resource(status) && sender.is_anonymous() {
                     self.note(false);
                 }
-                if why.condemns_stored(&request, rules) {
+                if why.condemns_stored(sender, status) {
                     ticket.forget();
                 }
-                None
+                if why == NotStorable::NotOwnRequest && sender.is_anonymous() {
+                    self.fetch_for_the_cache(AnswerKind::of(status, headers), flight);
+                }
+                Err(why)
             }
         }
+    }
+
+    /// Has what a client was answered fetched by a request of the proxy's own, which may fill the cache.
+    fn fetch_for_the_cache(&self, kind: AnswerKind, flight: Option<Flight>) {
+        let accepted = self.parts.headers.get_all(ACCEPT_ENCODING).iter();
+        let encoding = own_encoding(accepted.map(HeaderValue::as_bytes));
+        if let (Some(key), Some(encoding)) = (&self.key, encoding)
+            && may_be_prefetched(&self.facts.target)
+        {
+            let wanted = Wanted::Like(encoding, kind, self.sake);
+            self.site().refresher.want(key, wanted, flight);
+            self.refresh();
+        }
+    }
+
+    /// Has what is stored asked for by the proxy itself, since a client was told that it is not there.
+    fn check_what_is_stored(&self) {
+        if let (Some(key), Some(found)) = (&self.key, &self.found)
+            && found.object.stored.status().is_success()
+        {
+            let wanted = Wanted::Again(Arc::clone(&found.object));
+            self.site().refresher.want(key, wanted, None);
+            self.refresh();
+        }
+    }
+
+    fn refresh(&self) {
+        let (gateway, site) = (Arc::clone(self.gateway), self.site);
+        tokio::spawn(async move { refresh::work(&gateway, site).await });
     }
 
     /// Whether it is worth waiting for such answers.
@@ -376,8 +434,9 @@ impl Forwarding<'_> {
         (why, ticket): (CacheStatus, Option<Ticket>),
     ) -> Response<Answer> {
         let request = head_of(self.facts, self.parts);
-        let body = found.object.body.clone();
-        if let Ok(stored) = found.object.stored.freshened(&request, headers, times, self.rules()) {
+        let (body, rules) = (found.object.body.clone(), self.rules());
+        let freshened = found.object.stored.freshened(&request, self.filler, headers, times, rules);
+        if let Ok(stored) = freshened {
             let object = Object::new(stored, body);
             let response = from_store(&request, &object, self.now(), &why.stored(true));
             self.note(true);
@@ -390,7 +449,11 @@ impl Forwarding<'_> {
             *response.status_mut() = found.object.stored.status();
             *response.headers_mut() =
                 update::merged(&found.object.stored, headers, times, self.rules());
-            if let Some(ticket) = ticket {
+            let condemns = |reason: &NotStorable| {
+                let status = found.object.stored.status();
+                reason.condemns_stored(Sender::of(&request, rules), status)
+            };
+            if let Some(ticket) = ticket.filter(|_| freshened.is_err_and(|it| condemns(&it))) {
                 ticket.forget();
             }
             why.append_to(response.headers_mut());
@@ -399,7 +462,9 @@ impl Forwarding<'_> {
     }
 
     fn why_forwarded(&self) -> CacheStatus {
+        let is_read = matches!(self.parts.method, Method::GET | Method::HEAD);
         CacheStatus::forwarded(match (&self.key, &self.found) {
+            (None, _) if is_read => Forward::Bypass,
             (None, _) => Forward::Method,
             (Some(_), None) => Forward::UriMiss,
             (Some(_), Some(found)) => match found.usability {
@@ -511,6 +576,12 @@ fn fault_of_body(sending: &Sending) -> Option<(StatusCode, &'static str)> {
     } else {
         None
     }
+}
+
+/// Whether a status says that what is stored as a page is none any more: gone, forbidden, or elsewhere.
+fn is_no_page(status: StatusCode) -> bool {
+    let is_elsewhere = status.is_redirection() && status != StatusCode::NOT_MODIFIED;
+    matches!(status.as_u16(), 401 | 403 | 404 | 410) || is_elsewhere
 }
 
 fn server_failed(status: StatusCode) -> bool {

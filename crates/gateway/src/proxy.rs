@@ -7,12 +7,13 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use http::header::{AUTHORIZATION, COOKIE, RANGE};
+use http::header::RANGE;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use nightwatt_http1::Incoming;
+use nightwatt_httpcache::sharing::may_be_prefetched;
 use nightwatt_httpcache::{
-    CacheKey, CacheStatus, Occasion, Precondition, RequestDirectives, Usability,
+    CacheKey, CacheStatus, Filler, Occasion, Precondition, RequestDirectives, Sender, Usability,
 };
 use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
 use nightwatt_model::policy::lifecycle::Phase;
@@ -34,7 +35,7 @@ use crate::hold::{Held, Spool, hold};
 use crate::https;
 use crate::journal::WakeCause;
 use crate::question;
-use crate::refresh;
+use crate::refresh::{self, Wanted};
 use crate::site::Site;
 use crate::store::Sake;
 use crate::supervisor::Supervisor;
@@ -65,6 +66,7 @@ pub(crate) async fn handle(
     let (mut parts, body) = request.into_parts();
     question::drop_what_connection_names(&mut parts.headers);
     let facts = Arc::new(Facts::of(&gateway.config, peer, &parts, now, Supervisor::next_id()));
+    question::drop_what_is_not_passed_on(&mut parts.headers, facts.trusted);
     let index = gateway.site_of(&facts.host());
     // First of all, since it must cost less than what it keeps away.
     if let Some(wait) = gateway.client_limits.too_early(now.mono, facts.client, facts.budget) {
@@ -85,9 +87,7 @@ pub(crate) async fn handle(
             let class = classify(site, &gateway, &facts);
             let mut client =
                 Client { gateway: &gateway, index, facts: &facts, class, stays: false };
-            let directives = RequestDirectives::parse(&parts.headers);
-            let (gateway, facts, parts) = (&gateway, &*facts, &parts);
-            let asked = Asked { gateway, index, facts, parts, class, directives };
+            let asked = Asked::new(&gateway, index, &facts, &parts, class);
             let answer = asked.answer(body).await;
             client.stays = true;
             answer
@@ -163,12 +163,6 @@ pub(crate) fn navigates(fetch_dest: Option<&[u8]>) -> bool {
     fetch_dest.is_none_or(|dest| matches!(dest, b"document" | b"iframe"))
 }
 
-/// Would the answer do for somebody else? Not if the request speaks of its sender, or of a part.
-pub(crate) fn is_anybodys(parts: &Parts) -> bool {
-    let personal = [AUTHORIZATION, COOKIE, RANGE];
-    parts.method == Method::GET && !personal.iter().any(|name| parts.headers.contains_key(name))
-}
-
 /// The request as the cause of a wake-up.
 pub(crate) fn wake_cause(facts: &Facts, class: ClientClass) -> WakeCause {
     WakeCause::Request {
@@ -188,9 +182,29 @@ struct Asked<'a> {
     parts: &'a Parts,
     class: ClientClass,
     directives: RequestDirectives,
+    /// What it says of its sender, by the site's rules.
+    sender: Sender,
 }
 
-impl Asked<'_> {
+impl<'a> Asked<'a> {
+    fn new(
+        gateway: &'a Arc<Gateway>,
+        index: usize,
+        facts: &'a Facts,
+        parts: &'a Parts,
+        class: ClientClass,
+    ) -> Self {
+        let directives = RequestDirectives::parse(&parts.headers);
+        let sender = Sender::of(&head_of(facts, parts), &gateway.sites[index].rules);
+        Self { gateway, index, facts, parts, class, directives, sender }
+    }
+
+    /// Would the answer do for another anonymous client?
+    fn is_anybodys(&self) -> bool {
+        let is_whole = !self.parts.headers.contains_key(RANGE);
+        self.parts.method == Method::GET && self.sender.is_anonymous() && is_whole
+    }
+
     fn site(&self) -> &Site {
         &self.gateway.sites[self.index]
     }
@@ -262,12 +276,12 @@ impl Asked<'_> {
         match (route, found) {
             (Route::Cache, Some(found)) => {
                 if !matches!(found.usability, Usability::Fresh { .. }) {
-                    self.renew(key.as_ref(), &phase);
+                    self.renew(key.as_ref(), &found, &phase);
                 }
                 self.cache_answer(&found, Answered::Cache)
             }
             (Route::Stale, Some(found)) => {
-                self.renew(key.as_ref(), &phase);
+                self.renew(key.as_ref(), &found, &phase);
                 self.cache_answer(&found, Answered::Stale)
             }
             (Route::Forward, found) => self.forward((key, found), body, phase).await,
@@ -310,19 +324,20 @@ impl Asked<'_> {
     }
 
     /// Has the resource renewed behind the scenes: now if the server is awake, else when it is.
-    fn renew(&self, key: Option<&CacheKey>, phase: &watch::Receiver<Phase>) {
+    fn renew(&self, key: Option<&CacheKey>, found: &Found, phase: &watch::Receiver<Phase>) {
         let Some(key) = key else { return };
-        self.site().refresher.wish(key, self.facts, self.parts);
+        self.site().refresher.want(key, Wanted::Again(Arc::clone(&found.object)), None);
         if *phase.borrow() == Phase::Awake {
             let (gateway, site) = (Arc::clone(self.gateway), self.index);
-            tokio::spawn(async move { refresh::renew(&gateway, site).await });
+            tokio::spawn(async move { refresh::work(&gateway, site).await });
         }
     }
 
     /// Has what a crawler did not get fetched when the server is awake.
     fn wish(&self, key: Option<&CacheKey>) {
         let site = self.site();
-        if let Some(key) = key.filter(|_| is_anybodys(self.parts) && !self.directives.no_store)
+        if let Some(key) = key.filter(|_| self.is_anybodys() && !self.directives.no_store)
+            && may_be_prefetched(&self.facts.target)
             && site.scenario.cache.warm_up_crawlers
             && site.warms_up()
         {
@@ -338,7 +353,8 @@ impl Asked<'_> {
     fn cache_key(&self) -> Option<CacheKey> {
         // What asks to speak another protocol asks for nothing that could be stored.
         let cacheable = matches!(self.facts.method, Method::GET | Method::HEAD)
-            && !question::asks_to_upgrade(self.parts);
+            && !question::asks_to_upgrade(self.parts)
+            && !self.sender.bypasses_cache();
         let rules = &self.site().rules.key;
         cacheable.then(|| rules.key(&self.facts.base, &self.facts.target)).flatten()
     }
@@ -468,13 +484,13 @@ impl Asked<'_> {
         &self,
         (key, _): &(Option<CacheKey>, Option<Found>),
     ) -> Option<watch::Receiver<()>> {
-        let key = key.as_ref().filter(|_| is_anybodys(self.parts))?;
+        let key = key.as_ref().filter(|_| self.is_anybodys())?;
         self.site().flights.other(key)
     }
 
     /// What others wait for that ask for the same, if they may.
     fn flight(&self, key: Option<&CacheKey>, exchange: &Exchange) -> Option<Flight> {
-        let boarded = key.filter(|_| is_anybodys(self.parts));
+        let boarded = key.filter(|_| self.is_anybodys());
         let board = |key| self.site().flights.board(key).first();
         exchange.take_flight().or_else(|| boarded.and_then(board))
     }
@@ -505,7 +521,9 @@ impl Asked<'_> {
         let (gateway, facts, parts) = (self.gateway, self.facts, self.parts);
         let flight = Mutex::new(self.flight(key.as_ref(), &exchange));
         let (site, sake) = (self.index, Sake::Of(self.class));
-        let forwarding = Forwarding { gateway, site, facts, parts, key, found, flight, sake };
+        let (filler, expected) = (Filler::Client, None);
+        let forwarding =
+            Forwarding { gateway, site, facts, parts, key, found, flight, sake, filler, expected };
         let supervisor = &self.site().supervisor;
         let attempts = ATTEMPTS + pool.map_or(0, |pool| pool.servers.len() as u32);
         for attempt in 1..=attempts {

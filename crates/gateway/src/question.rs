@@ -13,6 +13,7 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use nightwatt_http1::Interim;
+use nightwatt_httpcache::sharing::is_passed_on;
 use nightwatt_httpcache::{fields, update};
 use nightwatt_power::probe::OWN_MARK;
 
@@ -23,30 +24,6 @@ use crate::hold::Spool;
 
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED: HeaderName = HeaderName::from_static("forwarded");
-
-/// Other names for how the client spoke. Servers are told by `X-Forwarded-Proto` alone: what is stored is
-/// kept apart by what that says, and no field may say otherwise.
-const SCHEMES: [HeaderName; 6] = [
-    HeaderName::from_static("x-forwarded-scheme"),
-    HeaderName::from_static("x-forwarded-ssl"),
-    HeaderName::from_static("x-forwarded-protocol"),
-    HeaderName::from_static("front-end-https"),
-    HeaderName::from_static("x-url-scheme"),
-    HeaderName::from_static("x-scheme"),
-];
-
-/// What servers take for the word of a proxy. From a stranger it is a forgery.
-const OF_PROXIES: [HeaderName; 9] = [
-    FORWARDED_FOR,
-    FORWARDED_HOST,
-    FORWARDED_PROTO,
-    FORWARDED,
-    HeaderName::from_static("x-forwarded-port"),
-    HeaderName::from_static("x-forwarded-server"),
-    HeaderName::from_static("x-forwarded-prefix"),
-    HeaderName::from_static("x-real-ip"),
-    HeaderName::from_static("true-client-ip"),
-];
 
 /// What is added to `Via` (RFC 9110, 7.6.3) on the way to one site, and by which a request is known that comes
 /// back: the comment is of this process and this site. A server may well ask for another site.
@@ -192,8 +169,8 @@ const OF_THE_HEAD: [HeaderName; 20] = [
 fn announced(headers: &HeaderMap) -> Option<HeaderValue> {
     let harmless = |name: &&str| {
         let name = HeaderName::from_bytes(name.as_bytes());
-        let known = [&OF_THE_HEAD[..], &OF_PROXIES, &SCHEMES];
-        name.is_ok_and(|name| !known.iter().any(|names| names.contains(&name)))
+        let is_passed_on = |name: &HeaderName| is_passed_on(name.as_str().as_bytes(), false);
+        name.is_ok_and(|name| !OF_THE_HEAD.contains(&name) && is_passed_on(&name))
     };
     let names: Vec<&str> = trailer_names(headers).filter(harmless).collect();
     HeaderValue::from_str(&names.join(", ")).ok().filter(|_| !names.is_empty())
@@ -217,6 +194,16 @@ pub(crate) fn drop_what_connection_names(headers: &mut HeaderMap) {
     }
 }
 
+/// Takes out what the server does not get from this client: what only proxies say, unless it is one that is
+/// believed, and what harms. So neither the cache nor the server goes by a forgery.
+pub(crate) fn drop_what_is_not_passed_on(headers: &mut HeaderMap, from_trusted_proxy: bool) {
+    let is_kept = |name: &HeaderName| is_passed_on(name.as_str().as_bytes(), from_trusted_proxy);
+    let dropped: Vec<HeaderName> = headers.keys().filter(|name| !is_kept(name)).cloned().collect();
+    for name in dropped {
+        headers.remove(name);
+    }
+}
+
 fn takes_trailers(headers: &HeaderMap) -> bool {
     let codings = headers.get_all(TE).iter();
     codings
@@ -230,12 +217,9 @@ fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     }
 }
 
-/// Says whom the request is for. What clients say of themselves is believed from trusted proxies
-/// only.
+/// Adds whom the request is for. What clients say of themselves has been dropped, unless they are trusted
+/// proxies.
 fn forwarded(headers: &mut HeaderMap, facts: &Facts) {
-    for name in SCHEMES.iter().chain(OF_PROXIES.iter().filter(|_| !facts.trusted)) {
-        headers.remove(name);
-    }
     let before: Vec<&str> =
         headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok()).collect();
     let peer = facts.peer.to_string();

@@ -17,9 +17,9 @@ use std::task::Context;
 use http::header::{CONNECTION, HeaderValue, STRICT_TRANSPORT_SECURITY};
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode};
 use nightwatt_http1::{
-    Head, Incoming, OnSent, Prepared, Progress, Quick, Refusal, Service, head_bytes,
+    Field, Head, Incoming, OnSent, Prepared, Progress, Quick, Refusal, Service, head_bytes,
 };
-use nightwatt_httpcache::{CacheStatus, CookieRule, RequestHead, SECURE};
+use nightwatt_httpcache::{CacheStatus, RequestHead, Rules, SECURE, Sender};
 use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
 use nightwatt_model::policy::manager::Knock;
 use nightwatt_model::time::{Mono, Now};
@@ -116,59 +116,109 @@ struct Plain<'b> {
     agent: Option<&'b str>,
     referer: Option<&'b str>,
     accepts_html: bool,
-    has_cookie: bool,
+    cookies: Option<&'b [u8]>,
+    /// What its other fields say of its sender, by the list of names.
+    sender: Sender,
 }
 
+/// What asks for something else than a whole answer, or is read on the slow path alone.
+const SPECIAL: [&str; 14] = [
+    "range",
+    "if-none-match",
+    "if-modified-since",
+    "if-range",
+    "if-match",
+    "if-unmodified-since",
+    "cache-control",
+    "pragma",
+    // What it names does not reach the server.
+    "connection",
+    "upgrade",
+    "expect",
+    "content-length",
+    "transfer-encoding",
+    "te",
+];
+
 impl<'b> Plain<'b> {
-    /// Nothing, if an answer might depend on more than the cache key and `Vary`.
-    fn read(head: &Head<'_, 'b>) -> Option<Self> {
-        // What the cache's rules look at besides, and what asks for something else than an answer.
-        const SPECIAL: [&str; 13] = [
-            "range",
-            "if-none-match",
-            "if-modified-since",
-            "if-range",
-            "if-match",
-            "if-unmodified-since",
-            "cache-control",
-            "pragma",
-            "authorization",
-            // What it names does not reach the server.
-            "connection",
-            "upgrade",
-            "expect",
-            "content-length",
-        ];
+    /// Nothing, if an answer might depend on more than the cache key, the sender and `Vary`.
+    fn read(head: &Head<'_, 'b>, from_trusted_proxy: bool) -> Option<Self> {
         if head.method != "GET" {
             return None;
         }
-        let [mut host, mut agent, mut referer, mut accept] = [None; 4];
-        let mut has_cookie = false;
+        let mut sender = Sender::ANONYMOUS;
+        let plain = Self::of(head, |field| {
+            let is = |name: &str| field.name.eq_ignore_ascii_case(name);
+            if is("connection") && field.value.eq_ignore_ascii_case(b"keep-alive") {
+                return true;
+            }
+            if SPECIAL.iter().any(|name| is(name)) {
+                return false;
+            }
+            // Of what the server does not get, nothing may depend.
+            let name = field.name.as_bytes();
+            let Some(found) = Sender::of_name_passed_on(name, from_trusted_proxy) else {
+                return false;
+            };
+            sender = sender.with(found);
+            true
+        });
+        Some(Self { sender, ..plain? })
+    }
+
+    /// The same of a request that was read before.
+    fn again(head: &Head<'_, 'b>) -> Option<Self> {
+        Self::of(head, |_| true)
+    }
+
+    /// `other` is shown the fields that are not kept; nothing if it does not take one.
+    fn of(head: &Head<'_, 'b>, mut other: impl FnMut(&Field<'b>) -> bool) -> Option<Self> {
+        let [mut host, mut agent, mut referer, mut accept, mut cookies] = [None; 5];
         for field in head.fields {
             let is = |name: &str| field.name.eq_ignore_ascii_case(name);
             let known = match field.name.len() {
                 4 if is("host") => &mut host,
                 6 if is("accept") => &mut accept,
+                6 if is("cookie") => &mut cookies,
                 7 if is("referer") => &mut referer,
                 10 if is("user-agent") => &mut agent,
-                10 if is("connection") && field.value.eq_ignore_ascii_case(b"keep-alive") => {
-                    continue;
-                }
-                6 if is("cookie") => {
-                    has_cookie = true;
-                    continue;
-                }
-                _ if SPECIAL.iter().any(|name| is(name)) => return None,
-                _ => continue,
+                _ if other(field) => continue,
+                _ => return None,
             };
-            let text = std::str::from_utf8(field.value).ok()?;
-            if known.replace(text).is_some() {
+            if known.replace(field.value).is_some() {
                 return None;
             }
         }
-        let accepts_html = accept.is_some_and(|accept| Accept::read(accept).html());
-        Some(Self { authority: host?, agent, referer, accepts_html, has_cookie })
+        let text = |value: Option<&'b [u8]>| value.map(std::str::from_utf8).transpose().ok();
+        let (authority, agent, referer) = (text(host)??, text(agent)?, text(referer)?);
+        let accepts_html = text(accept)?.is_some_and(|accept| Accept::read(accept).html());
+        let sender = Sender::ANONYMOUS;
+        Some(Self { authority, agent, referer, accepts_html, cookies, sender })
     }
+
+    /// What the request says of its sender, by the rules of its site.
+    fn sender(&self, head: &Head<'_, '_>, rules: &Rules) -> Sender {
+        let mut sender = self.sender;
+        if !sender.is_anonymous() && !rules.harmless_headers.is_empty() {
+            let named = head.fields.iter().filter(|it| !it.name.eq_ignore_ascii_case("cookie"));
+            let counting = named.filter(|it| !rules.is_harmless_header(it.name.as_bytes()));
+            sender = counting.fold(Sender::ANONYMOUS, |sender, field| {
+                sender.with(Sender::of_name(field.name.as_bytes()))
+            });
+        }
+        match self.cookies {
+            Some(cookies) => sender.with(Sender::of_cookies(cookies, &rules.cookies)),
+            None => sender,
+        }
+    }
+}
+
+/// Where a plain request goes.
+struct Aim {
+    site: usize,
+    sender: Sender,
+    /// What is stored for it.
+    object: Option<Arc<Object>>,
 }
 
 impl Client {
@@ -232,27 +282,25 @@ impl Client {
         }
     }
 
-    /// The site of a plain request, and what is stored for it.
-    fn find(
-        &mut self,
-        head: &Head<'_, '_>,
-        plain: &Plain<'_>,
-    ) -> Option<(usize, Option<Arc<Object>>)> {
+    /// The site of a plain request, and what is stored for it; nothing if only the slow path knows.
+    fn find(&mut self, head: &Head<'_, '_>, plain: &Plain<'_>) -> Option<Aim> {
         let gateway = &*self.gateway;
         if gateway.observe || !head.target.starts_with('/') {
             return None;
         }
-        let host = Authority::parse(plain.authority)?.host;
-        let index =
-            gateway.site_of(host).filter(|_| !host.bytes().any(|it| it.is_ascii_uppercase()))?;
+        let is_secure = self.is_secure(head);
+        let authority = Authority::parse(plain.authority)?;
+        if !authority.is_normal(plain.authority, is_secure) {
+            return None;
+        }
+        let index = gateway.site_of(authority.host)?;
         let site = &gateway.sites[index];
-        if plain.has_cookie && site.rules.cookies.rule == CookieRule::Bypass
-            || head.target.starts_with(answers::STATE_PATH)
-        {
+        let sender = plain.sender(head, &site.rules);
+        if sender.bypasses_cache() || head.target.starts_with(answers::STATE_PATH) {
             return None;
         }
         self.scratch.clear();
-        if self.is_secure(head) {
+        if is_secure {
             self.scratch.push_str(SECURE);
         } else if site.config.redirects(head.target) {
             return None;
@@ -265,7 +313,9 @@ impl Client {
             let fields = head.fields.iter();
             fields.filter(move |it| it.name.eq_ignore_ascii_case(name.as_str())).map(|it| it.value)
         };
-        Some((index, site.store.find_plain(&self.scratch, gateway.timestamp(), values)))
+        let now = (gateway.timestamp(), &site.rules);
+        let object = site.store.find_plain(&self.scratch, sender, now, values);
+        Some(Aim { site: index, sender, object })
     }
 
     /// Admits a request whose answer is stored.
@@ -336,7 +386,7 @@ impl Client {
 
     /// Counts the answer that was given, and gives back what the log is to say of it.
     fn count<'a>(&mut self, head: &Head<'_, 'a>) -> Option<(Given, Plain<'a>)> {
-        let (given, plain) = (self.given.take()?, Plain::read(head)?);
+        let (given, plain) = (self.given.take()?, Plain::again(head)?);
         let client = self.facts(head, &plain);
         let asker = Asker { arrived: given.arrived, visitor: given.visitor, client };
         let site = &self.gateway.sites[given.site];
@@ -424,13 +474,15 @@ impl Service for Client {
         if self.leaving.load(Relaxed) {
             return Quick::No;
         }
-        let Some(plain) = Plain::read(head) else { return Quick::No };
+        let Some(plain) = Plain::read(head, self.is_proxy) else { return Quick::No };
         match self.find(head, &plain) {
-            Some((index, Some(object))) => {
-                let prepared = self.stored(head, &plain, (index, &object));
+            Some(Aim { site, object: Some(object), .. }) => {
+                let prepared = self.stored(head, &plain, (site, &object));
                 prepared.map_or(Quick::No, Quick::Ready)
             }
-            Some((index, None)) => self.ask(head, &plain, index).map_or(Quick::No, Quick::Asked),
+            Some(Aim { site, sender, object: None }) => {
+                self.ask(head, &plain, (site, sender)).map_or(Quick::No, Quick::Asked)
+            }
             None => Quick::No,
         }
     }

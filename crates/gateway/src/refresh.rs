@@ -1,80 +1,73 @@
-//! Stale answers that were given away are renewed behind the scenes: at once where
-//! `stale-while-revalidate` allowed them, else as soon as the server is awake for somebody else.
+//! What clients have shown to be worth asking for: stale answers that were given are renewed, and answers
+//! that only the proxy's own requests may bring into the cache are fetched. At once if the server is awake,
+//! else as soon as it is awake for someone else.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use http::header::{AUTHORIZATION, CONTENT_LENGTH, COOKIE, RANGE, TRANSFER_ENCODING};
-use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use http_body_util::BodyExt;
-use nightwatt_httpcache::{CacheKey, RequestDirectives};
+use nightwatt_httpcache::{CacheKey, Filler, RequestDirectives, Usability};
 use nightwatt_model::policy::lifecycle::Phase;
 use tokio::sync::watch;
 
 use crate::body::Kept;
 use crate::exchange::Exchange;
-use crate::facts::Facts;
-use crate::flights::Boarding;
+use crate::flights::{Boarding, Flight};
 use crate::forward::Forwarding;
 use crate::gateway::Gateway;
 use crate::hit::{Found, head_of};
 use crate::hold::Spool;
 use crate::live::Live;
-use crate::store::Sake;
-use crate::supervisor::Supervisor;
+use crate::own_request::{
+    AnswerKind, LONGEST, OwnRequest, fields_for, fields_of, read_what_is_stored,
+};
+use crate::store::{Object, Sake};
 
-/// Resources remembered for renewal while the server sleeps. More are left to their next visitor.
+/// Resources remembered while the server sleeps. More are left to their next visitor.
 const MOST: usize = 256;
 
-/// Ids of these requests begin so: nobody sent them.
-pub const REFRESH_ID: &str = "nightwatt-refresh-";
-
-/// What is to be renewed.
+/// What the proxy asks for by itself.
 #[derive(Debug)]
-pub(crate) struct Wish {
-    key: CacheKey,
-    facts: Facts,
-    parts: Parts,
+pub(crate) enum Wanted {
+    /// What is stored, once more.
+    Again(Arc<Object>),
+    /// What a client was answered, in this coding.
+    Like(&'static str, AnswerKind, Sake),
 }
 
-/// The wishes of one site.
+/// One of these.
+#[derive(Debug)]
+struct Job {
+    key: CacheKey,
+    wanted: Wanted,
+    /// Others wait for it.
+    flight: Option<Flight>,
+}
+
+/// The jobs of one site.
 #[derive(Debug, Default)]
-pub(crate) struct Refresher(Mutex<Wishes>);
+pub(crate) struct Refresher(Mutex<Jobs>);
 
 #[derive(Debug, Default)]
-struct Wishes {
-    waiting: Vec<Wish>,
+struct Jobs {
+    waiting: Vec<Job>,
     /// Waiting or under way.
     known: HashSet<CacheKey>,
 }
 
 impl Refresher {
-    fn lock(&self) -> MutexGuard<'_, Wishes> {
+    fn lock(&self) -> MutexGuard<'_, Jobs> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers to renew what a request asked for, as nobody in particular: without cookies and
-    /// credentials, so that the answer is everybody's.
-    pub(crate) fn wish(&self, key: &CacheKey, facts: &Facts, parts: &Parts) {
-        let mut wishes = self.lock();
-        if wishes.waiting.len() >= MOST || !wishes.known.insert(key.clone()) {
-            return;
+    /// Remembers what to ask for.
+    pub(crate) fn want(&self, key: &CacheKey, wanted: Wanted, flight: Option<Flight>) {
+        let mut jobs = self.lock();
+        if jobs.waiting.len() < MOST && jobs.known.insert(key.clone()) {
+            jobs.waiting.push(Job { key: key.clone(), wanted, flight });
         }
-        let number = Supervisor::next_id();
-        let facts = Facts {
-            id: format!("{REFRESH_ID}{number:x}"),
-            number,
-            method: Method::GET,
-            ..facts.clone()
-        };
-        let mut plain = parts.clone();
-        plain.method = Method::GET;
-        plain.headers = everybodys(&parts.headers);
-        wishes.waiting.push(Wish { key: key.clone(), facts, parts: plain });
     }
 
-    fn take(&self) -> Vec<Wish> {
+    fn take(&self) -> Vec<Job> {
         std::mem::take(&mut self.lock().waiting)
     }
 
@@ -83,62 +76,92 @@ impl Refresher {
     }
 }
 
-/// The fields of a request that anybody might have sent.
-fn everybodys(headers: &HeaderMap) -> HeaderMap {
-    let personal = [AUTHORIZATION, COOKIE, RANGE, CONTENT_LENGTH, TRANSFER_ENCODING];
-    let is_condition = |name: &HeaderName| name.as_str().starts_with("if-");
-    headers
-        .iter()
-        .filter(|(name, _)| !personal.contains(name) && !is_condition(name))
-        .map(|(name, value): (&HeaderName, &HeaderValue)| (name.clone(), value.clone()))
-        .collect()
-}
-
-/// Renews what was wished for, each time the server comes up.
+/// Does what there is to do, each time the server comes up.
 pub(crate) async fn run(mut live: Live, site: Arc<str>, mut phase: watch::Receiver<Phase>) {
     while phase.changed().await.is_ok() {
         if *phase.borrow_and_update() == Phase::Awake {
             let gateway = live.now();
             let Some((site, _)) = gateway.site_named(&site) else { return };
-            renew(&gateway, site).await;
+            work(&gateway, site).await;
         }
     }
 }
 
-/// Renews what is wished for now, one after the other, as long as the server is awake.
-pub(crate) async fn renew(gateway: &Arc<Gateway>, site: usize) {
+/// Does what there is to do now, one job after the other, as long as the server is awake.
+pub(crate) async fn work(gateway: &Arc<Gateway>, site: usize) {
     let _debt = gateway.clock.owe();
     let refresher = &gateway.sites[site].refresher;
-    for wish in refresher.take() {
+    for Job { key, wanted, flight } in refresher.take() {
         if let Some(exchange) = Exchange::begin_background(&gateway.sites[site]) {
-            fetch(gateway, site, &wish, exchange).await;
+            fetch(gateway, site, &key, (wanted, flight), exchange).await;
         }
-        refresher.done(&wish.key);
+        refresher.done(&key);
     }
 }
 
-async fn fetch(gateway: &Arc<Gateway>, site: usize, wish: &Wish, exchange: Arc<Exchange>) {
-    let Wish { key, facts, parts } = wish;
+async fn fetch(
+    gateway: &Arc<Gateway>,
+    site: usize,
+    key: &CacheKey,
+    (wanted, flight): (Wanted, Option<Flight>),
+    exchange: Arc<Exchange>,
+) {
     let served = &gateway.sites[site];
-    let asked = RequestDirectives::parse(&parts.headers);
-    let flight = match served.flights.board(key) {
-        // Somebody else is just fetching it.
-        Boarding::Other => return,
-        boarding => boarding.first(),
+    let fields = match &wanted {
+        Wanted::Again(object) => fields_of(object),
+        Wanted::Like(encoding, ..) => Some(fields_for(encoding)),
+    };
+    let request = fields.and_then(|it| OwnRequest::new(key, it, gateway, &served.rules));
+    let Some(OwnRequest { facts, parts }) = request else { return };
+    let flight = match flight {
+        Some(flight) => Some(flight),
+        None => match served.flights.board(key) {
+            // It is just being fetched.
+            Boarding::Other => return,
+            boarding => boarding.first(),
+        },
     };
     let found = served
         .store
-        .find(key, &head_of(facts, parts), &asked, gateway.timestamp(), &served.rules)
+        .find(
+            key,
+            &head_of(&facts, &parts),
+            &RequestDirectives::default(),
+            gateway.timestamp(),
+            &served.rules,
+        )
         .map(|(object, usability)| Found { object, usability });
-    let since = |found: &Found| found.object.stored.times().received > facts.arrived_at();
-    if found.as_ref().is_some_and(since) {
+    let (is_needed, expected, sake) = match wanted {
+        // Else it has been renewed or forgotten since.
+        Wanted::Again(object) => {
+            let is_there = found.as_ref().is_some_and(|it| Arc::ptr_eq(&it.object, &object));
+            (is_there, None, Sake::Nobody)
+        }
+        Wanted::Like(_, kind, sake) => {
+            let is_fresh = |it: &Found| matches!(it.usability, Usability::Fresh { .. });
+            (!found.as_ref().is_some_and(is_fresh), Some(kind), sake)
+        }
+    };
+    if !is_needed {
         return;
     }
-    let (key, flight, sake) = (Some(key.clone()), Mutex::new(flight), Sake::Nobody);
-    let forwarding = Forwarding { gateway, site, facts, parts, key, found, flight, sake };
-    // What fails is left to the next visitor.
-    if let Ok(response) = forwarding.run(Spool::again(Kept::default()), exchange).await {
-        let mut body = response.into_body();
-        while let Some(Ok(_)) = body.frame().await {}
-    }
+    let forwarding = Forwarding {
+        gateway,
+        site,
+        facts: &facts,
+        parts: &parts,
+        key: Some(key.clone()),
+        found,
+        flight: Mutex::new(flight),
+        sake,
+        filler: Filler::Proxy,
+        expected,
+    };
+    let asking = async {
+        // What fails is left to the next visitor.
+        if let Ok(response) = forwarding.run(Spool::again(Kept::default()), exchange).await {
+            read_what_is_stored(response, served.store.largest()).await;
+        }
+    };
+    let _ = Box::pin(gateway.clock.timeout(LONGEST, asking)).await;
 }

@@ -160,6 +160,9 @@ impl Site {
             Some(ServerPool::open(site, common, servers, tasks)?)
         };
         let scenario = scenario(site, common, pool.as_deref());
+        if let Some(text) = site.unknown_kind(&scenario) {
+            tracing::warn!(site = %site.name, "{text}");
+        }
         let settings = settings(site, &scenario);
         let (observe, waiting_page) = (options.observe, waiting_page(site)?);
         let (hands, guest) = match &pool {
@@ -194,7 +197,7 @@ impl Site {
             origin,
             pool,
             store: store(site, &scenario, common),
-            rules: site.cache.rules(&scenario.cache),
+            rules: site.cache_rules(&scenario),
             refresher: Arc::default(),
             wishes: Arc::default(),
             flights: Arc::default(),
@@ -277,7 +280,7 @@ fn binding(site: &SiteConfig, scenario: &Scenario) -> (Constraints, Duration) {
 
 /// The cache of a site, which is empty, and its part of the disk behind it.
 fn store(site: &SiteConfig, scenario: &Scenario, common: &Common<'_>) -> Arc<Store> {
-    let disk = common.disk.map(|disk| SiteDisk::new(disk, &site.name));
+    let disk = common.disk.map(|disk| SiteDisk::new(disk, &site.name, &site.cache_rules(scenario)));
     Arc::new(Store::new(scenario.cache.size_mb << 20, disk))
 }
 

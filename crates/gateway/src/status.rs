@@ -22,6 +22,7 @@ pub use self::pool::{PoolStatus, ServerStatus};
 pub use self::tcp::TcpStatus;
 pub use self::tls::{CertificateStatus, TlsStatus};
 use crate::access::Answered;
+use crate::config::SiteKind;
 use crate::gateway::Gateway;
 use crate::machine::Machine;
 use crate::metering::Feed;
@@ -90,6 +91,9 @@ pub struct MachineStatus {
 pub struct SiteStatus {
     /// Its name.
     pub name: String,
+    /// What kind of site it is, if that is set.
+    #[serde(default)]
+    pub kind: Option<SiteKind>,
     /// State of its server: `awake`, `asleep`, ...
     pub state: String,
     /// For so many seconds.
@@ -285,6 +289,7 @@ impl Site {
         };
         SiteStatus {
             name: self.name.to_string(),
+            kind: self.config.kind,
             state: server.phase.as_str().to_owned(),
             state_for_s: server.in_phase.as_secs_f64(),
             kept_awake_by: kept_awake_by(&server, connections),

@@ -16,7 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use http::HeaderName;
 use nightwatt_httpcache::{
-    CacheKey, Purge, RequestDirectives, RequestHead, Rules, Stored, Timestamp, Usability,
+    CacheKey, Filler, Purge, RequestDirectives, RequestHead, Rules, Sender, Stored, Timestamp,
+    Usability,
 };
 use quick_cache::sync::Cache;
 use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter};
@@ -172,6 +173,7 @@ pub(crate) struct Ticket {
     key: CacheKey,
     number: u64,
     sake: Sake,
+    filler: Filler,
 }
 
 impl Store {
@@ -224,23 +226,28 @@ impl Store {
     pub(crate) fn find_plain<'a, V: Iterator<Item = &'a [u8]>>(
         &self,
         key: &str,
-        now: Timestamp,
+        sender: Sender,
+        (now, rules): (Timestamp, &Rules),
         values: impl Fn(&HeaderName) -> V,
     ) -> Option<Arc<Object>> {
         let entry = self.objects.get(key)?;
-        let is_meant = |object: &&Arc<Object>| {
-            object.stored.selecting().iter().all(|(name, selected)| {
-                let mut values = values(name);
-                values.next() == selected && values.next().is_none()
-            })
-        };
+        let is_meant = |object: &&Arc<Object>| object.stored.selecting().matches_plainly(&values);
         let object = entry.variants.iter().find(is_meant)?;
-        object.stored.answers_plainly(now).then(|| Arc::clone(object))
+        object.stored.answers_plainly(sender, now, rules).then(|| Arc::clone(object))
     }
 
     /// Is anything stored under this key, here or on the disk?
     pub(crate) fn knows(&self, key: &CacheKey, now: Timestamp) -> bool {
         self.objects.peek(key).is_some() || self.is_on_disk_only(key, now)
+    }
+
+    /// Whether a page, or where it is, is stored under this key: anything but an error.
+    fn has_a_page(&self, key: &CacheKey) -> bool {
+        let is_page = |object: &Arc<Object>| {
+            let status = object.stored.status();
+            status.is_success() || status.is_redirection()
+        };
+        self.objects.peek(key).is_some_and(|entry| entry.variants.iter().any(is_page))
     }
 
     /// Every stored response with its key, in no order. What is stored or forgotten meanwhile may be
@@ -268,7 +275,7 @@ impl Store {
             books.asked.insert(key.clone(), Asked { count: 1, ..Asked::default() });
         }
         drop(books);
-        Ticket { store: Arc::clone(self), key, number, sake }
+        Ticket { store: Arc::clone(self), key, number, sake, filler: Filler::Client }
     }
 
     /// Forgets resources that have changed. Whatever else was asked for before now comes too late;
@@ -406,9 +413,21 @@ impl Books {
 }
 
 impl Ticket {
-    /// Stores the answer, unless its resource was forgotten since it was asked for.
+    /// The same, for a request that this one sends.
+    pub(crate) const fn filled_by(mut self, filler: Filler) -> Self {
+        self.filler = filler;
+        self
+    }
+
+    /// Stores the answer, unless its resource was forgotten since it was asked for. What a client is told
+    /// is wrong never takes the place of a page.
     pub(crate) fn store(&self, object: Object) {
         let mut books = self.store.books();
+        let status = object.stored.status();
+        let is_error = status.is_client_error() || status.is_server_error();
+        if is_error && self.filler == Filler::Client && self.store.has_a_page(&self.key) {
+            return;
+        }
         if books.is_in_time(self) {
             self.store.insert(&mut books, &self.key, object, self.sake);
         }

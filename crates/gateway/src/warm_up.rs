@@ -24,15 +24,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http::HeaderMap;
-use http_body_util::BodyExt;
-use nightwatt_httpcache::RequestDirectives;
+use nightwatt_httpcache::{Filler, RequestDirectives};
 use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::policy::lifecycle::Phase;
 use tokio::sync::watch;
 
-pub(crate) use self::order::is_anybodys;
-use self::order::{Errand, Order, Plain};
+use self::order::{Errand, Order};
 use crate::body::Kept;
 use crate::exchange::Exchange;
 use crate::forward::Forwarding;
@@ -41,14 +38,12 @@ use crate::hit::{Found, head_of};
 use crate::hold::Spool;
 use crate::live::Live;
 use crate::metrics::WarmedUp;
+use crate::own_request::{LONGEST, OwnRequest, read_what_is_stored};
 use crate::site::Site;
 use crate::store::Sake;
 
 /// Those who waited for the server go first.
 const AFTER_WAKING: Duration = Duration::from_secs(1);
-
-/// An exchange may keep the server from its sleep for so long at most.
-const LONGEST: Duration = Duration::from_secs(10);
 
 /// Answers that are looked at in one go, before others have their turn.
 const LOOKED_AT: usize = 512;
@@ -211,7 +206,8 @@ impl<'a> Period<'a> {
                 Sake::Of(ClientClass::Crawler)
             }
         };
-        let Plain { facts, parts } = Plain::new(&key, &errand, (gateway, &site.rules))?;
+        let request = OwnRequest::new(&key, errand.fields()?, gateway, &site.rules)?;
+        let OwnRequest { facts, parts } = request;
         let find = || {
             let (request, asked) = (head_of(&facts, &parts), RequestDirectives::default());
             let found = site.store.find(&key, &request, &asked, gateway.timestamp(), &site.rules);
@@ -228,14 +224,22 @@ impl<'a> Period<'a> {
         let flight = Mutex::new(site.flights.board(&key).first());
         let (site_index, key) = (self.index, Some(key.clone()));
         let (facts, parts) = (&facts, &parts);
-        let forwarding =
-            Forwarding { gateway, site: site_index, facts, parts, key, found, flight, sake };
+        let forwarding = Forwarding {
+            gateway,
+            site: site_index,
+            facts,
+            parts,
+            key,
+            found,
+            flight,
+            sake,
+            filler: Filler::Proxy,
+            expected: None,
+        };
         let sending = forwarding.run(Spool::again(Kept::default()), exchange);
         let answered = async {
             let response = sending.await.ok()?;
-            // What is not kept is not read either.
-            let is_kept = is_stored(response.headers());
-            Some(if is_kept { self.read(response.into_body()).await } else { 0 })
+            Some(read_what_is_stored(response, site.store.largest()).await)
         };
         let read = Box::pin(gateway.clock.timeout(LONGEST, answered)).await.ok().flatten();
         if matches!(errand, Errand::Grant(_)) {
@@ -245,26 +249,8 @@ impl<'a> Period<'a> {
         Some(errand.result(find().as_ref().map(|found| &found.object), read.is_some()))
     }
 
-    /// Reads a body, as far as the cache could keep it; gives its length.
-    async fn read(&self, mut body: crate::body::Answer) -> u64 {
-        let mut bytes = 0;
-        while bytes <= self.site().store.largest()
-            && let Some(Ok(frame)) = body.frame().await
-        {
-            bytes += frame.data_ref().map_or(0, bytes::Bytes::len) as u64;
-        }
-        bytes
-    }
-
     /// Wishes have brought enough: more would push out each other, and more.
     fn is_sated(&self) -> bool {
         self.wished.load(Ordering::Relaxed) > self.site().store.room() / WISHED
     }
-}
-
-/// Is the answer being stored, as our own word on it says?
-fn is_stored(headers: &HeaderMap) -> bool {
-    // The last is ours (RFC 9211, 2).
-    let ours = headers.get_all("cache-status").iter().next_back();
-    ours.is_some_and(|it| it.as_bytes().split(|byte| *byte == b';').any(|it| it == b" stored"))
 }

@@ -3,9 +3,10 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use http::header::{ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::HeaderMap;
+use http::header::ACCEPT_ENCODING;
 use nightwatt_httpcache::CacheKey;
+use nightwatt_httpcache::vary::own_encoding;
 use nightwatt_model::policy::admission::ClientClass;
 
 use crate::store::Popularity;
@@ -16,18 +17,15 @@ const MOST: usize = 1024;
 /// Wishes of one client among them: whoever asks for everything does not push out the others.
 const MOST_OF_ONE: usize = 128;
 
-/// Nothing with a longer address is wished for, nor with as much to say of what is acceptable.
+/// Nothing with a longer address is wished for.
 const LONGEST: usize = 1024;
-
-/// What of a request bears on the choice of its answer, and says nothing about who asks.
-const ACCEPTS: [HeaderName; 3] = [ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE];
 
 /// A page that somebody was sent away from.
 #[derive(Debug, Clone)]
 pub(crate) struct Wish {
     pub(crate) key: CacheKey,
-    /// How the first who asked would have liked it.
-    pub(crate) accepts: Vec<(HeaderName, HeaderValue)>,
+    /// The coding that does for the first who asked.
+    pub(crate) encoding: &'static str,
     client: u64,
     times: u64,
 }
@@ -50,14 +48,9 @@ impl Wishes {
 
     /// Notes that this client (a hash of its address) was sent away.
     pub(crate) fn add(&self, key: &CacheKey, headers: &HeaderMap, client: u64) {
-        let accepts: Vec<_> = ACCEPTS
-            .into_iter()
-            .flat_map(|name| {
-                headers.get_all(&name).into_iter().map(move |it| (name.clone(), it.clone()))
-            })
-            .collect();
-        let said: usize = accepts.iter().map(|(_, value)| value.len()).sum();
-        if key.as_str().len() > LONGEST || said > LONGEST {
+        let accepted = headers.get_all(ACCEPT_ENCODING).iter().map(http::HeaderValue::as_bytes);
+        let Some(encoding) = own_encoding(accepted) else { return };
+        if key.as_str().len() > LONGEST {
             return;
         }
         let mut wishes = self.lock();
@@ -71,7 +64,7 @@ impl Wishes {
         } else if wishes.len() >= MOST {
             drop_least(&mut wishes, |_| true);
         }
-        wishes.push(Wish { key: key.clone(), accepts, client, times: 1 });
+        wishes.push(Wish { key: key.clone(), encoding, client, times: 1 });
     }
 
     /// The wishes there are, newest first.
@@ -140,31 +133,27 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_acceptable_is_kept_of_a_request() {
+    fn only_the_coding_is_kept_of_a_request() {
         let wishes = Wishes::default();
         let mut headers = HeaderMap::new();
         for (name, value) in [
             ("accept-language", "de"),
+            ("accept-encoding", "br, gzip"),
             ("cookie", "session=1"),
             ("user-agent", "Bot"),
             ("x-api-key", "k"),
             ("from", "me@example.org"),
         ] {
-            headers.insert(name, HeaderValue::from_static(value));
+            headers.insert(name, http::HeaderValue::from_static(value));
         }
         wishes.add(&key("/a"), &headers, 1);
-        let kept = wishes.all().remove(0).accepts;
-        assert_eq!(kept, [(ACCEPT_LANGUAGE, HeaderValue::from_static("de"))]);
+        assert_eq!(wishes.all().remove(0).encoding, "gzip");
     }
 
     #[test]
     fn what_is_too_long_is_not_wished_for() {
         let wishes = Wishes::default();
         wish(&wishes, &format!("/{}", "x".repeat(LONGEST)), 1);
-        let mut headers = HeaderMap::new();
-        let long = HeaderValue::from_str(&"x".repeat(LONGEST + 1)).unwrap();
-        headers.insert(ACCEPT, long);
-        wishes.add(&key("/a"), &headers, 1);
         assert!(wishes.all().is_empty());
     }
 }

@@ -69,7 +69,7 @@ impl KeyRules {
             Some(authority) => (SECURE, authority),
             None => ("", authority),
         };
-        let authority = without_default_port(authority);
+        let authority = without_default_port(!scheme.is_empty(), authority);
         // A slash in the host would let one site's key equal another's.
         if !is_host(authority) || !path_and_query.starts_with('/') || path_and_query.contains('#') {
             return false;
@@ -105,7 +105,11 @@ impl KeyRules {
         }
     }
 
+    /// A semicolon separates parameters too where servers are old enough: what follows it may count.
     fn ignores(&self, parameter: &str) -> bool {
+        if parameter.contains(';') {
+            return false;
+        }
         let name = name_of(parameter);
         self.ignore_query.iter().any(|pattern| matches_name(pattern, name))
     }
@@ -123,8 +127,21 @@ fn name_of(parameter: &str) -> &str {
     parameter.split_once('=').map_or(parameter, |(name, _)| name)
 }
 
-fn without_default_port(authority: &str) -> &str {
-    let bare = authority.strip_suffix(":80").or_else(|| authority.strip_suffix(":443"));
+/// An authority as origins are told it and as keys have it: in lower case, without the scheme's own port,
+/// and without the dot that ends a fully qualified name. The port of the other scheme stays: it is another
+/// place, and servers repeat it in redirects.
+pub fn normal_authority(secure: bool, authority: &str) -> String {
+    let bare = without_default_port(secure, authority);
+    let (host, port) = match bare.rfind(':') {
+        Some(colon) if !bare.ends_with(']') => bare.split_at(colon),
+        _ => (bare, ""),
+    };
+    let host = host.strip_suffix('.').filter(|host| !host.is_empty()).unwrap_or(host);
+    format!("{}{port}", host.to_ascii_lowercase())
+}
+
+fn without_default_port(secure: bool, authority: &str) -> &str {
+    let bare = authority.strip_suffix(if secure { ":443" } else { ":80" });
     bare.or_else(|| authority.strip_suffix(':')).unwrap_or(authority)
 }
 
@@ -148,9 +165,18 @@ mod tests {
         let rules = KeyRules::default();
         let plain = key(&rules, "example.org", "/A?b=C");
         assert_eq!(plain.as_deref(), Some("example.org/A?b=C"));
-        for same in ["EXAMPLE.org", "example.org:80", "example.org:443", "example.org:"] {
+        for same in ["EXAMPLE.org", "example.org:80", "example.org:"] {
             assert_eq!(key(&rules, same, "/A?b=C"), plain, "{same}");
         }
+        // The port of the other scheme is another place: a server repeats it in redirects.
+        assert_eq!(
+            key(&rules, "example.org:443", "/A?b=C").as_deref(),
+            Some("example.org:443/A?b=C")
+        );
+        assert_eq!(
+            key(&rules, "https://example.org:80", "/").as_deref(),
+            Some("https://example.org:80/")
+        );
         assert_eq!(key(&rules, "[::1]:80", "/").as_deref(), Some("[::1]/"));
         assert_ne!(key(&rules, "example.org:8080", "/A?b=C"), plain);
         assert_ne!(key(&rules, "example.org", "/A?b=c"), plain);
@@ -190,6 +216,29 @@ mod tests {
         assert_eq!(of("?fbclids=1"), "h/p?fbclids=1");
         let all = KeyRules { ignore_query: vec!["*".into()], ..KeyRules::default() };
         assert_eq!(key(&all, "h", "/p?a&b").as_deref(), Some("h/p"));
+        // Some servers read `;` as `&`.
+        assert_eq!(of("?utm_content=x;lang=evil"), "h/p?utm_content=x;lang=evil");
+        assert_eq!(key(&all, "h", "/p?a;b&c").as_deref(), Some("h/p?a;b"));
+    }
+
+    #[test]
+    fn an_authority_has_one_normal_form() {
+        for (secure, text, normal) in [
+            (false, "Example.ORG:80", "example.org"),
+            (false, "example.org:443", "example.org:443"),
+            (true, "example.org:443", "example.org"),
+            (true, "example.org:80", "example.org:80"),
+            (false, "example.org.", "example.org"),
+            (false, "example.org.:8080", "example.org:8080"),
+            (false, "example.org:", "example.org"),
+            (false, "[::1]:80", "[::1]"),
+            (true, "[2001:DB8::1]", "[2001:db8::1]"),
+            (false, ".", "."),
+            (false, "", ""),
+        ] {
+            assert_eq!(normal_authority(secure, text), normal, "{text}");
+            assert_eq!(normal_authority(secure, normal), normal, "{text}: twice");
+        }
     }
 
     #[test]

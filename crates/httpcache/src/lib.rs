@@ -5,7 +5,7 @@
 //! (`CDN-Cache-Control`). Nothing here stores, sends or waits: the gateway does, and asks.
 //!
 //! ```text
-//! request  -> KeyRules::key, RequestDirectives::parse
+//! request  -> KeyRules::key, RequestDirectives::parse, Sender::of
 //! lookup   -> Stored::usability of each candidate   -> Fresh | Stale | Validate | Unusable
 //! hit      -> Stored::precondition (304?)  Stored::range (206, 416?)  Stored::response_headers
 //! validate -> update::add_validators, then on 304: update::answered, Stored::freshened
@@ -21,12 +21,14 @@ pub mod fields;
 pub mod freshness;
 pub mod invalidation;
 pub mod key;
+mod names;
 pub mod purge;
 pub mod range;
 mod reference;
 pub mod request;
 pub mod reuse;
 pub mod rules;
+pub mod sharing;
 pub mod status;
 pub mod stored;
 pub mod storing;
@@ -38,12 +40,13 @@ pub mod vary;
 pub use conditional::Precondition;
 pub use directives::{RequestDirectives, ResponseDirectives};
 pub use freshness::{Freshness, Source};
-pub use key::{CacheKey, KeyRules, SECURE};
+pub use key::{CacheKey, KeyRules, SECURE, normal_authority};
 pub use purge::Purge;
 pub use range::{ByteRange, RangeAnswer};
 pub use request::RequestHead;
 pub use reuse::{Mismatch, Occasion, Occasions, Stale, Usability, Wish};
-pub use rules::{CookieRule, CookieRules, Heuristic, Rules};
+pub use rules::{CookieRule, CookieRules, Fill, Heuristic, Rules};
+pub use sharing::{Basis, Filler, Sender};
 pub use status::{CacheStatus, Forward};
 pub use stored::Stored;
 pub use storing::NotStorable;

@@ -1,6 +1,6 @@
 //! What an operator wants forgotten.
 
-use crate::key::{CacheKey, KeyRules};
+use crate::key::{CacheKey, KeyRules, SECURE};
 
 /// Some or all responses of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,10 @@ impl Place {
         }
         let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
-        let key = KeyRules::default().key(authority, &target).ok_or_else(bad)?;
+        // Each scheme has a default port of its own.
+        let scheme = if scheme.eq_ignore_ascii_case("https") { SECURE } else { "" };
+        let base = format!("{scheme}{authority}");
+        let key = KeyRules::default().key(&base, &target).ok_or_else(bad)?;
         let (host, path_and_query) = split(&key);
         Ok(Self { host: Some(host.into()), path_and_query: path_and_query.into() })
     }

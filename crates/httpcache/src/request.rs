@@ -1,8 +1,5 @@
 //! The part of a request that the rules look at.
 
-use crate::key::matches_name;
-use crate::rules::{CookieRule, Rules};
-use http::header::COOKIE;
 use http::{HeaderMap, Method, request};
 
 /// Borrowed method, target and fields of a request.
@@ -15,7 +12,7 @@ pub struct RequestHead<'a> {
     pub authority: &'a str,
     /// Path and query.
     pub path_and_query: &'a str,
-    /// The fields, as the client sent them.
+    /// The fields that the origin gets.
     pub headers: &'a HeaderMap,
 }
 
@@ -32,19 +29,4 @@ impl<'a> RequestHead<'a> {
             headers: &parts.headers,
         }
     }
-
-    /// Whether the request carries a cookie that may say who the visitor is.
-    pub fn is_personal(&self, rules: &Rules) -> bool {
-        rules.cookies.rule != CookieRule::Ignored
-            && self.headers.get_all(COOKIE).iter().any(|line| {
-                let mut cookies = line.as_bytes().split(|&b| b == b';').map(<[u8]>::trim_ascii);
-                cookies.any(|cookie| !cookie.is_empty() && !is_harmless(cookie, rules))
-            })
-    }
-}
-
-fn is_harmless(cookie: &[u8], rules: &Rules) -> bool {
-    let name = cookie.split(|&b| b == b'=').next().unwrap_or_default().trim_ascii_end();
-    let Ok(name) = std::str::from_utf8(name) else { return false };
-    rules.cookies.harmless.iter().any(|pattern| matches_name(pattern, name))
 }

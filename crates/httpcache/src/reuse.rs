@@ -2,8 +2,10 @@
 
 use crate::directives::RequestDirectives;
 use crate::request::RequestHead;
-use crate::rules::{CookieRule, Rules};
+use crate::rules::Rules;
+use crate::sharing::{Basis, Sender};
 use crate::stored::Stored;
+use crate::storing::is_absence;
 use crate::time::Timestamp;
 use http::header::CONTENT_LANGUAGE;
 use http::{HeaderValue, Method};
@@ -77,8 +79,8 @@ pub enum Mismatch {
     Method,
     /// The fields that `Vary` names differ.
     Vary,
-    /// The request carries a cookie, and such requests pass the cache by ([`CookieRule::Bypass`]).
-    Cookie,
+    /// The response may not be given to this sender ([`crate::sharing`]).
+    Sender,
 }
 
 /// An occasion to use a response that would otherwise be validated.
@@ -143,22 +145,23 @@ impl Stored {
         if *request.method != Method::GET && *request.method != Method::HEAD {
             return Usability::Unusable(Mismatch::Method);
         }
-        if rules.cookies.rule == CookieRule::Bypass && request.is_personal(rules) {
-            return Usability::Unusable(Mismatch::Cookie);
+        let sender = Sender::of(request, rules);
+        if !self.is_for(sender, request, rules) {
+            return Usability::Unusable(Mismatch::Sender);
         }
         let language = self.headers().get(CONTENT_LANGUAGE).map(HeaderValue::as_bytes);
-        if !self.selecting().matches(request.headers, language) {
+        if !self.selecting().matches(request.headers, language, &rules.cookies) {
             return Usability::Unusable(Mismatch::Vary);
         }
         let age = self.age(now);
         if !self.is_fresh(now) {
             let by = self.freshness().staleness(now);
-            let allowed = self.occasions(by, asked, rules);
+            let allowed = self.occasions(by, sender, asked, rules);
             let must_revalidate = self.must_revalidate();
             return Usability::Stale(Stale { age, by, allowed, must_revalidate });
         }
         if self.constraints.validate_always {
-            let allowed = self.occasions(Duration::ZERO, asked, rules);
+            let allowed = self.occasions(Duration::ZERO, sender, asked, rules);
             return Usability::Validate { wish: Wish::Origin, age, allowed };
         }
         if rules.heed_requests && self.is_too_old_for(asked, age) {
@@ -175,7 +178,8 @@ impl Stored {
     /// renew it while the origin is awake.
     pub fn serves_asleep(&self, rules: &Rules) -> bool {
         let plain = RequestDirectives::default();
-        self.occasions(Duration::ZERO, &plain, rules).contains(Occasion::OriginAsleep)
+        let allowed = self.occasions(Duration::ZERO, Sender::ANONYMOUS, &plain, rules);
+        allowed.contains(Occasion::OriginAsleep)
     }
 
     /// Whether the client wants a fresh response validated.
@@ -188,13 +192,29 @@ impl Stored {
     }
 
     /// When a response that has been stale for `by`, or always wants validation, may be used.
-    fn occasions(&self, by: Duration, asked: &RequestDirectives, rules: &Rules) -> Occasions {
+    ///
+    /// Past what the origin itself allows it is assumed that nothing has changed. That is for anonymous
+    /// senders, unless the response is the same for everyone (`public`).
+    fn occasions(
+        &self,
+        by: Duration,
+        sender: Sender,
+        asked: &RequestDirectives,
+        rules: &Rules,
+    ) -> Occasions {
         // An origin's failure does not outlive its lifetime: the next answer may be better.
         if self.status().is_server_error() {
             return Occasions::default();
         }
+        let may_assume = sender.is_anonymous() || self.constraints.public;
         let grace = rules.grace_while_asleep;
-        let asleep = self.constraints.pinned || by <= grace && !grace.is_zero();
+        let asleep = may_assume && (self.constraints.pinned || by <= grace && !grace.is_zero());
+        if self.is_bare_error() {
+            // That nothing is there was found out by asking for just that.
+            let is_absence = self.basis() == Basis::OwnRequest && is_absence(self.status());
+            let asleep = asleep && is_absence && !self.must_revalidate();
+            return Occasions::default().with(Occasion::OriginAsleep, asleep);
+        }
         if self.must_revalidate() {
             let asleep = asleep && !rules.respect_must_revalidate;
             return Occasions::default().with(Occasion::OriginAsleep, asleep);
@@ -203,7 +223,8 @@ impl Stored {
         let at_once = !heeded.no_cache && heeded.min_fresh.is_none();
         let young = heeded.max_age.is_none();
         let within = |window: Option<Duration>| window.is_some_and(|window| by < window);
-        let if_error = self.constraints.stale_if_error.or(Some(rules.stale_if_error));
+        let assumed = may_assume.then_some(rules.stale_if_error);
+        let if_error = self.constraints.stale_if_error.or(assumed);
         Occasions::default()
             .with(
                 Occasion::ClientAccepts,

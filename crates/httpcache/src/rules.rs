@@ -5,12 +5,19 @@ use std::time::Duration;
 
 /// Settings of one site.
 ///
-/// The defaults follow RFC 9111 with one addition, the house rule: nothing personal is ever cached.
-/// A response that sets a cookie is not stored, nor one to a request with cookies unless the origin
-/// says that it is for everybody.
+/// The defaults follow RFC 9111 and are stricter in one point: what one client gets is never shared on
+/// an assumption. See [`crate::sharing`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "independent switches")]
 pub struct Rules {
+    /// Whether responses are kept that their origin did not mark as cacheable, on the assumption that
+    /// every anonymous client gets the same. The four settings below then give them a lifetime.
+    pub assumes: bool,
+    /// Whose requests fill the cache with responses on that assumption.
+    pub fill: Fill,
+    /// Request fields that make no difference, beside those that are listed; lower case, a `*` at the end
+    /// stands for any ending.
+    pub harmless_headers: Vec<String>,
     /// Lifetime of responses that say nothing and for which there is no heuristic.
     pub default_ttl: Option<Duration>,
     /// Lifetime of errors (404, 405, 410, 414, 501) that say nothing; none: as other responses,
@@ -48,6 +55,9 @@ pub struct Rules {
 impl Default for Rules {
     fn default() -> Self {
         Self {
+            assumes: false,
+            fill: Fill::default(),
+            harmless_headers: Vec::new(),
             default_ttl: None,
             negative_ttl: None,
             heuristic: Some(Heuristic::default()),
@@ -65,6 +75,15 @@ impl Default for Rules {
 }
 
 impl Rules {
+    /// Whether the operator says of a request field that it makes no difference.
+    pub fn is_harmless_header(&self, name: &[u8]) -> bool {
+        if self.harmless_headers.is_empty() {
+            return false;
+        }
+        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+        self.harmless_headers.iter().any(|pattern| matches_name(pattern, &name))
+    }
+
     /// Whether the responses of this path (with or without a query) are pinned.
     pub fn is_pinned(&self, path_and_query: &str) -> bool {
         let path = path_and_query.split('?').next().unwrap_or_default();
@@ -87,13 +106,24 @@ impl Default for Heuristic {
     }
 }
 
+/// Whose requests fill the cache with responses that are assumed to be the same for everyone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Fill {
+    /// The proxy's own: anonymous, without any field of a client.
+    #[default]
+    OwnRequests,
+    /// Those of anonymous clients too. Whatever the origin makes of a field that is thought neutral is
+    /// then shared: for test suites.
+    Clients,
+}
+
 /// What a cookie in a request means.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CookieRules {
     /// For cookies that are not harmless.
     pub rule: CookieRule,
-    /// Names of cookies that say nothing about the visitor (analytics, consent); a `*` at the end
-    /// stands for any ending. A request with these alone counts as one without cookies.
+    /// Names of cookies that make no difference, beside those that are listed (analytics, consent); a `*`
+    /// at the end stands for any ending. A request with these alone counts as one without cookies.
     pub harmless: Vec<String>,
 }
 

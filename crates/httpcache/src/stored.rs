@@ -3,16 +3,17 @@
 use crate::date;
 use crate::directives::ResponseDirectives;
 use crate::fields::{self, strip_hop_by_hop};
-use crate::freshness::{Freshness, date_of};
+use crate::freshness::{Freshness, Source, date_of};
 use crate::range;
 use crate::request::RequestHead;
 use crate::rules::Rules;
-use crate::storing::{NotStorable, Origin, judge};
+use crate::sharing::{Basis, Filler, Sender};
+use crate::storing::{Candidate, NotStorable, judge};
 use crate::targeted;
 use crate::time::{Times, Timestamp};
 use crate::vary::{Selecting, Vary};
 use http::header::{AGE, CONTENT_LENGTH, DATE, ETAG, LAST_MODIFIED};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use std::time::Duration;
 
 /// What the cache keeps of a response besides the body.
@@ -28,6 +29,7 @@ pub struct Stored {
     freshness: Freshness,
     expiry: Timestamp,
     date: Timestamp,
+    basis: Basis,
     pub(crate) constraints: Constraints,
 }
 
@@ -40,46 +42,75 @@ pub(crate) struct Constraints {
     pub(crate) validate_stale: bool,
     pub(crate) stale_while_revalidate: Option<Duration>,
     pub(crate) stale_if_error: Option<Duration>,
+    /// `public`.
+    pub(crate) public: bool,
     /// Its path is one of [`Rules::pinned`].
     pub(crate) pinned: bool,
 }
 
 impl Stored {
-    /// Decides whether a response may be stored and, if so, what of it.
+    /// Decides whether a response may be stored and, if so, what of it. `filler` sent the request.
     ///
     /// `headers` are the response's as they came in. Kept are those that may be sent again: no
     /// hop-by-hop fields, nothing that `Connection`, `no-cache="..."` or `private="..."` lists; and
     /// `Date`, which is added if there is none that can be read. A 206 that brings the whole, as
     /// players of media ask for by `bytes=0-`, is kept as the 200 it might have been.
-    ///
-    /// A cache on disk restores a response by the same function, from a `GET` with the selecting
-    /// fields, the stored fields and the times.
     pub fn new(
         request: &RequestHead<'_>,
+        filler: Filler,
         status: StatusCode,
         headers: &HeaderMap,
         times: Times,
         rules: &Rules,
     ) -> Result<Self, NotStorable> {
         if let Some(whole) = range::whole(status, headers) {
-            return Self::assemble(request, StatusCode::OK, &whole, times, rules, Origin::Answered);
+            return Self::assemble(request, filler, StatusCode::OK, &whole, times, rules);
         }
-        Self::assemble(request, status, headers, times, rules, Origin::Answered)
+        Self::assemble(request, filler, status, headers, times, rules)
+    }
+
+    /// A response that a cache on disk has kept: `request` is a `GET` with the selecting fields.
+    ///
+    /// `trusted` says that it was stored under the present rules ([`fingerprint`](crate::sharing::fingerprint)). One that was
+    /// not is taken for the answer to a request that names its sender, and is restored only if that may be
+    /// shared.
+    pub fn restored(
+        request: &RequestHead<'_>,
+        (basis, trusted): (Basis, bool),
+        status: StatusCode,
+        headers: &HeaderMap,
+        times: Times,
+        rules: &Rules,
+    ) -> Result<Self, NotStorable> {
+        let directives = directives_of(headers, rules).0;
+        if !basis.is_allowed(rules) {
+            return Err(NotStorable::Unmarked);
+        }
+        if !trusted && !(directives.public || directives.s_maxage.is_some()) {
+            return Err(NotStorable::Authorization);
+        }
+        let filler = if basis == Basis::OwnRequest { Filler::Proxy } else { Filler::Client };
+        let stored = Self::new(request, filler, status, headers, times, rules)?;
+        // Of a selecting field that names its sender the request repeats the value.
+        Ok(Self { basis, ..stored })
     }
 
     /// As [`Stored::new`], for an answer or for what a validation made of one.
     pub(crate) fn assemble(
         request: &RequestHead<'_>,
+        filler: Filler,
         status: StatusCode,
         headers: &HeaderMap,
         times: Times,
         rules: &Rules,
-        origin: Origin,
     ) -> Result<Self, NotStorable> {
         let (directives, targeted) = directives_of(headers, rules);
-        judge(request, status, headers, &directives, rules, origin)?;
-        let Vary::On(names) = Vary::parse(headers) else { return Err(NotStorable::VaryAny) };
-        let selecting = Selecting::new(&names, request.headers);
+        let vary = &Vary::parse(headers);
+        let candidate =
+            Candidate { request, filler, status, headers, directives: &directives, vary };
+        let basis = judge(&candidate, rules)?;
+        let Vary::On(names) = vary else { return Err(NotStorable::VaryAny) };
+        let selecting = Selecting::new(names, request.headers, &rules.cookies);
         let freshness = Freshness::new(status, headers, &directives, targeted, times, rules);
         let date = date_of(headers, times);
         let mut kept = headers.clone();
@@ -94,18 +125,63 @@ impl Stored {
             validate_stale: directives.forbids_stale(),
             stale_while_revalidate: directives.stale_while_revalidate,
             stale_if_error: directives.stale_if_error,
+            public: directives.public,
             pinned: rules.is_pinned(request.path_and_query),
         };
         let expiry = freshness.expiry();
-        let stored =
-            Self { status, headers: kept, selecting, times, freshness, expiry, date, constraints };
+        let stored = Self {
+            status,
+            headers: kept,
+            selecting,
+            times,
+            freshness,
+            expiry,
+            date,
+            basis,
+            constraints,
+        };
         if stored.could_be_used(rules) { Ok(stored) } else { Err(NotStorable::Useless) }
+    }
+
+    /// The same response, confirmed by a 304 of which only the age counts.
+    pub(crate) fn confirmed(&self, by: &HeaderMap, times: Times, rules: &Rules) -> Self {
+        let mut headers = self.headers.clone();
+        headers.remove(AGE);
+        headers.extend(by.get(AGE).map(|age| (AGE, age.clone())));
+        headers.insert(DATE, date::format(date_of(by, times)));
+        let (directives, targeted) = directives_of(&headers, rules);
+        let freshness = Freshness::new(self.status, &headers, &directives, targeted, times, rules);
+        let (expiry, date) = (freshness.expiry(), date_of(&headers, times));
+        Self { headers, times, freshness, expiry, date, ..self.clone() }
+    }
+
+    /// Why it may be shared.
+    pub fn basis(&self) -> Basis {
+        self.basis
+    }
+
+    /// Whether it is an error to which nobody gave a lifetime: it says little of later requests.
+    pub(crate) fn is_bare_error(&self) -> bool {
+        let has_own =
+            self.freshness.source.is_explicit() || self.freshness.source == Source::Operator;
+        self.status.is_client_error() && !has_own
+    }
+
+    /// Whether it may be given to the sender of a request, whatever its age.
+    pub fn is_for(&self, sender: Sender, request: &RequestHead<'_>, rules: &Rules) -> bool {
+        let wants_another_form = || {
+            let varies: Vec<HeaderName> =
+                self.selecting.iter().map(|(name, _)| name.clone()).collect();
+            Sender::beyond(&varies, request, rules).has(Sender::FRAGMENT)
+        };
+        self.basis.is_for(sender, rules) && !(sender.has(Sender::FRAGMENT) && wants_another_form())
     }
 
     /// Whether any later request could be answered with it: fresh, after validation, or stale.
     fn could_be_used(&self, rules: &Rules) -> bool {
         let usable_fresh = self.expiry > Timestamp::default() && !self.constraints.validate_always;
-        if self.status.is_server_error() {
+        if self.status.is_server_error() || self.is_bare_error() && self.basis != Basis::OwnRequest
+        {
             return usable_fresh || self.has_validator();
         }
         let bound = self.must_revalidate();
@@ -167,9 +243,12 @@ impl Stored {
         now < self.expiry
     }
 
-    /// Whether it answers a `GET` without conditions, ranges and directives as it is: the short way
-    /// for what is asked for most. The selecting fields must match besides, and cookies be allowed.
-    pub fn answers_plainly(&self, now: Timestamp) -> bool {
+    /// Whether it answers a `GET` without conditions, ranges and directives as it is: the fast path
+    /// for what is asked for most. The selecting fields must match besides.
+    pub fn answers_plainly(&self, sender: Sender, now: Timestamp, rules: &Rules) -> bool {
+        if !self.basis.is_for(sender, rules) || sender.has(Sender::FRAGMENT) {
+            return false;
+        }
         let with_body = !matches!(self.status.as_u16(), 204 | 206 | 304);
         with_body && self.is_fresh(now) && !self.constraints.validate_always
     }

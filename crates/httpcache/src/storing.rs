@@ -4,11 +4,11 @@ use crate::directives::{RequestDirectives, ResponseDirectives};
 use crate::freshness::is_heuristically_cacheable;
 use crate::reference;
 use crate::request::RequestHead;
-use crate::rules::Rules;
-use http::header::{
-    AUTHORIZATION, CONTENT_LOCATION, CONTENT_TYPE, EXPIRES, SET_COOKIE, TRANSFER_ENCODING,
-};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use crate::rules::{Fill, Rules};
+use crate::sharing::{Basis, Filler, Sender};
+use crate::vary::Vary;
+use http::header::{CONTENT_LOCATION, CONTENT_TYPE, EXPIRES, SET_COOKIE, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 /// Why a response is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
@@ -37,9 +37,18 @@ pub enum NotStorable {
     /// The response said `private`.
     #[error("the origin says private")]
     Private,
-    /// The request was authorized, and the response is not marked as for everybody.
+    /// The request has content, or names another place than its key: it passes the cache by.
     #[error(
-        "an answer to an authorized request; `public`, `s-maxage` or `must-revalidate` allows storing it"
+        "an answer to a request with content, or one that means another place than its address"
+    )]
+    Bypass,
+    /// The request asked for a fragment, and `Vary` does not say so.
+    #[error("an answer to a request for a fragment, which `Vary` does not name")]
+    Fragment,
+    /// The request carried a field that may name its sender, and the response is not marked as public.
+    #[error(
+        "an answer to a request with a field that may name its sender; `public`, `s-maxage` or \
+         `must-revalidate` allows storing it"
     )]
     Authorization,
     /// The response sets a cookie.
@@ -57,6 +66,16 @@ pub enum NotStorable {
     /// `text/event-stream`: it has no end to wait for.
     #[error("a stream of events")]
     EventStream,
+    /// The origin did not mark it, and the site's operator allows no assumptions.
+    #[error(
+        "the server gives no lifetime and does not say public; `kind` or `ttl` allows assuming one"
+    )]
+    Unmarked,
+    /// The origin did not mark it: only the proxy's own request may fill the cache with it.
+    #[error(
+        "the server gives no lifetime and does not say public: the proxy asks for it by itself"
+    )]
+    NotOwnRequest,
     /// Neither an explicit lifetime nor a status that may be cached without one.
     #[error("no lifetime given, and the status does not allow guessing one")]
     NoLifetime,
@@ -77,15 +96,34 @@ impl NotStorable {
             Self::NotUnderstood => "not-understood",
             Self::NoStore => "no-store",
             Self::Private => "private",
+            Self::Bypass => "request-bypass",
+            Self::Fragment => "fragment",
             Self::Authorization => "authorization",
             Self::SetCookie => "set-cookie",
             Self::Cookie => "cookie",
             Self::VaryAny => "vary-any",
             Self::TransferCoding => "transfer-coding",
             Self::EventStream => "event-stream",
+            Self::Unmarked => "unmarked",
+            Self::NotOwnRequest => "not-own-request",
             Self::NoLifetime => "no-lifetime",
             Self::Useless => "useless",
         }
+    }
+
+    /// Whether the operator or the client could change it: then `Cache-Status` names it. What the origin
+    /// itself has said is in its own fields.
+    pub fn is_of_the_rules(self) -> bool {
+        matches!(
+            self,
+            Self::Bypass
+                | Self::Fragment
+                | Self::Authorization
+                | Self::SetCookie
+                | Self::Cookie
+                | Self::Unmarked
+                | Self::NotOwnRequest
+        )
     }
 
     /// Whether the origin means it of the resource: the next answer, to whatever request, will most likely
@@ -102,34 +140,14 @@ impl NotStorable {
     /// Whether what is stored under the same key should go as well: the origin has said that the
     /// resource is not for caches, which was not so when the stored response was made.
     ///
-    /// Never by an answer to a request with cookies or credentials: many a site says `private` to
-    /// those who are logged in, and its pages for everybody else stay what they were.
-    pub fn condemns_stored(self, request: &RequestHead<'_>, rules: &Rules) -> bool {
+    /// Only by an answer to an anonymous request: many a site says `private` to those who are logged in,
+    /// and its pages for everyone else stay what they were. Never by an error, which says nothing of the
+    /// resource.
+    pub fn condemns_stored(self, sender: Sender, status: StatusCode) -> bool {
         matches!(self, Self::NoStore | Self::Private | Self::VaryAny)
-            && !request.headers.contains_key(AUTHORIZATION)
-            && !request.is_personal(rules)
+            && sender.is_anonymous()
+            && (status.is_success() || status.is_redirection())
     }
-}
-
-/// Fields by which requests say who sends them. But for the first no RFC knows them; many an interface
-/// does, and its answers are no less personal for that.
-const CREDENTIALS: [HeaderName; 6] = [
-    AUTHORIZATION,
-    HeaderName::from_static("x-api-key"),
-    HeaderName::from_static("api-key"),
-    HeaderName::from_static("x-auth-token"),
-    HeaderName::from_static("x-access-token"),
-    HeaderName::from_static("x-amz-security-token"),
-];
-
-/// What the origin did to bring about what is to be stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// It sent a response.
-    Answered,
-    /// It confirmed a stored response, by 304 or in answer to `HEAD`. What is stored then came from
-    /// an earlier request, and cookies in this one have no part in it.
-    Confirmed,
 }
 
 fn is_event_stream(headers: &HeaderMap) -> bool {
@@ -138,15 +156,20 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     kind.trim_ascii().eq_ignore_ascii_case(b"text/event-stream")
 }
 
-/// Whether a response may be stored, so far as its own usefulness is not asked.
-pub(crate) fn judge(
-    request: &RequestHead<'_>,
-    status: StatusCode,
-    headers: &HeaderMap,
-    directives: &ResponseDirectives,
-    rules: &Rules,
-    origin: Origin,
-) -> Result<(), NotStorable> {
+/// What [`judge`] looks at.
+#[derive(Clone, Copy)]
+pub(crate) struct Candidate<'a> {
+    pub(crate) request: &'a RequestHead<'a>,
+    pub(crate) filler: Filler,
+    pub(crate) status: StatusCode,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) directives: &'a ResponseDirectives,
+    pub(crate) vary: &'a Vary,
+}
+
+/// Whether a response may be stored, and on which basis, so far as its own usefulness is not asked.
+pub(crate) fn judge(candidate: &Candidate<'_>, rules: &Rules) -> Result<Basis, NotStorable> {
+    let Candidate { request, status, headers, directives, .. } = *candidate;
     judge_kind(request, status, headers, directives)?;
     if is_event_stream(headers) {
         return Err(NotStorable::EventStream);
@@ -161,14 +184,31 @@ pub(crate) fn judge(
     if directives.no_store && !directives.must_understand {
         return Err(NotStorable::NoStore);
     }
-    judge_privacy(request, headers, directives, rules, origin)?;
-    let explicit = directives.s_maxage.or(directives.max_age).is_some()
+    judge_privacy(candidate, rules)?;
+    let is_marked = directives.s_maxage.or(directives.max_age).is_some()
         || directives.public
         || headers.contains_key(EXPIRES);
-    if !explicit && !is_heuristically_cacheable(status) {
+    if is_marked {
+        return Ok(Basis::Marked);
+    }
+    if !is_heuristically_cacheable(status) {
         return Err(NotStorable::NoLifetime);
     }
-    Ok(())
+    if !rules.assumes {
+        return Err(NotStorable::Unmarked);
+    }
+    let is_error = status.is_client_error() || status.is_server_error();
+    match (candidate.filler, rules.fill) {
+        // That something is not there is worth knowing; other errors speak of the request.
+        (Filler::Proxy, _) if is_error && !is_absence(status) && rules.negative_ttl.is_none() => {
+            Err(NotStorable::NoLifetime)
+        }
+        (Filler::Proxy, _) => Ok(Basis::OwnRequest),
+        (Filler::Client, Fill::Clients) if Sender::of(request, rules).is_anonymous() => {
+            Ok(Basis::ClientRequest)
+        }
+        (Filler::Client, _) => Err(NotStorable::NotOwnRequest),
+    }
 }
 
 /// Method, status and framing.
@@ -198,19 +238,20 @@ fn judge_kind(
 }
 
 /// Whose response it is.
-fn judge_privacy(
-    request: &RequestHead<'_>,
-    headers: &HeaderMap,
-    directives: &ResponseDirectives,
-    rules: &Rules,
-    origin: Origin,
-) -> Result<(), NotStorable> {
+fn judge_privacy(candidate: &Candidate<'_>, rules: &Rules) -> Result<(), NotStorable> {
+    let Candidate { request, headers, directives, vary, .. } = *candidate;
     if directives.private {
         return Err(NotStorable::Private);
     }
+    let Vary::On(varies) = vary else { return Err(NotStorable::VaryAny) };
+    let sender = Sender::beyond(varies, request, rules);
     let for_all = directives.public || directives.s_maxage.is_some();
-    let authorized = CREDENTIALS.iter().any(|name| request.headers.contains_key(name));
-    if authorized && !for_all && !directives.must_revalidate {
+    // What is posted may say who posts it, as any field may.
+    let is_post = *request.method == Method::POST && !sender.has(Sender::ROUTED);
+    if sender.bypasses_cache() && !(is_post && for_all) {
+        return Err(NotStorable::Bypass);
+    }
+    if sender.has(Sender::FIELD) && !for_all && !directives.must_revalidate {
         return Err(NotStorable::Authorization);
     }
     // `Set-Cookie2` is not looked for: browsers have not read it for many years (RFC 6265, 9.3).
@@ -220,10 +261,18 @@ fn judge_privacy(
     if sets_cookie {
         return Err(NotStorable::SetCookie);
     }
-    if !for_all && origin == Origin::Answered && request.is_personal(rules) {
+    if sender.has(Sender::COOKIE) && !for_all {
         return Err(NotStorable::Cookie);
     }
+    if sender.has(Sender::FRAGMENT) {
+        return Err(NotStorable::Fragment);
+    }
     Ok(())
+}
+
+/// Whether a status says that there is nothing at this address.
+pub fn is_absence(status: StatusCode) -> bool {
+    matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE)
 }
 
 /// Statuses whose caching rules this crate implements.

@@ -3,12 +3,14 @@
 
 use crate::conditional::{is_weak, opaque};
 use crate::date;
+use crate::directives::RequestDirectives;
 use crate::fields::strip_hop_by_hop;
 use crate::freshness::date_of;
 use crate::request::RequestHead;
 use crate::rules::Rules;
+use crate::sharing::{Basis, Filler, Sender};
 use crate::stored::Stored;
-use crate::storing::{NotStorable, Origin};
+use crate::storing::NotStorable;
 use crate::time::Times;
 use http::header::{
     AGE, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, HeaderName, IF_MATCH,
@@ -97,22 +99,36 @@ impl Stored {
     /// This response after a 304 that confirms it: fresh again, with the fields of the 304 in place
     /// of its own.
     ///
-    /// `request` is the one the 304 answers. An error tells that the origin does not want the
-    /// result stored; drop what is stored if it [condemns] it, and answer the client from this
-    /// response with [`merged`] fields in any case. Cookies that the 304 sets are for the client
-    /// that asked and are not taken over.
+    /// `request` is the one the 304 answers, and `filler` sent it. The fields of the 304 are taken over if
+    /// a 200 would have been: from a marked response's anonymous request that is no reload, or from the
+    /// proxy's own. Else they may be about the client that asked, and only the time counts: of a request
+    /// that names its sender if the response is `public`.
+    ///
+    /// An error means that the result must not be stored; drop what is stored if it [condemns] it, and
+    /// answer the client from this response with [`merged`] fields in any case. Cookies that the 304 sets
+    /// are for the client that asked and are not taken over.
     ///
     /// [condemns]: NotStorable::condemns_stored
     pub fn freshened(
         &self,
         request: &RequestHead<'_>,
+        filler: Filler,
         headers: &HeaderMap,
         times: Times,
         rules: &Rules,
     ) -> Result<Self, NotStorable> {
         let merged = merged(self, headers, times, rules);
         let request = RequestHead { method: &Method::GET, ..*request };
-        Self::assemble(&request, self.status(), &merged, times, rules, Origin::Confirmed)
+        let sender = Sender::of(&request, rules);
+        // Whether the origin still wants it stored, as this request's answer.
+        let judged_as = if self.basis() == Basis::OwnRequest { Filler::Proxy } else { filler };
+        let updated = Self::assemble(&request, judged_as, self.status(), &merged, times, rules)?;
+        let takes_fields = match (self.basis(), filler) {
+            (_, Filler::Proxy) => true,
+            (Basis::OwnRequest, Filler::Client) => false,
+            _ => sender.is_anonymous() && !is_reload(&request),
+        };
+        Ok(if takes_fields { updated } else { self.confirmed(headers, times, rules) })
     }
 
     /// What the response to a `HEAD` says about this stored response to a `GET`.
@@ -124,6 +140,11 @@ impl Stored {
         times: Times,
         rules: &Rules,
     ) -> HeadEffect {
+        let sender = Sender::of(request, rules);
+        if !sender.is_anonymous() {
+            // What one client is told says nothing of what others would get.
+            return HeadEffect::None;
+        }
         match status {
             StatusCode::OK if self.status() == StatusCode::OK => {}
             // Found where an error is stored, or gone where it was found.
@@ -140,12 +161,19 @@ impl Stored {
         if [ETAG, LAST_MODIFIED, CONTENT_LENGTH, CONTENT_ENCODING].iter().any(differs) {
             return HeadEffect::Outdated;
         }
-        match self.freshened(request, headers, times, rules) {
+        match self.freshened(request, Filler::Client, headers, times, rules) {
             Ok(stored) => HeadEffect::Updated(Box::new(stored)),
-            Err(why) if why.condemns_stored(request, rules) => HeadEffect::Outdated,
+            Err(why) if why.condemns_stored(sender, status) => HeadEffect::Outdated,
             Err(_) => HeadEffect::None,
         }
     }
+}
+
+/// Whether a client asks to have what is stored confirmed: then it chose the moment, and what the 304 says
+/// may be made for it.
+fn is_reload(request: &RequestHead<'_>) -> bool {
+    let asked = RequestDirectives::parse(request.headers);
+    asked.no_cache || asked.max_age.is_some() || asked.min_fresh.is_some()
 }
 
 /// What the response to a `HEAD` does to a stored response to a `GET`.

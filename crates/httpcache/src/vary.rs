@@ -1,14 +1,24 @@
 //! `Vary`: which requests a stored response answers (RFC 9111, 4.1).
 
+use crate::rules::CookieRules;
+use crate::sharing::{FieldClass, counting_cookies, field_rule};
 use http::HeaderMap;
-use http::header::{ACCEPT_LANGUAGE, HeaderName, VARY};
+use http::header::{ACCEPT_ENCODING, ACCEPT_LANGUAGE, COOKIE, HOST, HeaderName, VARY};
+
+/// Fields that the origin gets otherwise than the client sent them: there is no telling which request would
+/// be given the same.
+const CHANGED_ON_THE_WAY: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-request-id"];
+
+/// Fields that say what the cache key says.
+const IN_THE_KEY: [&str; 2] = ["x-forwarded-host", "x-forwarded-proto"];
 
 /// What `Vary` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Vary {
     /// The fields it names, in lower case, each once; empty if there is no `Vary`.
     On(Vec<HeaderName>),
-    /// `*`, or something that is not a field name: no other request matches.
+    /// `*`, something that is not a field name, or a field that the origin gets otherwise than the client
+    /// sent it: no other request matches.
     Any,
 }
 
@@ -23,6 +33,8 @@ impl Vary {
                 }
                 // `*` is a token too, and would pass for a field name.
                 match HeaderName::from_bytes(member) {
+                    Ok(name) if name == HOST || IN_THE_KEY.contains(&name.as_str()) => {}
+                    Ok(name) if CHANGED_ON_THE_WAY.contains(&name.as_str()) => return Self::Any,
                     Ok(name) if member != b"*" => names.push(name),
                     _ => return Self::Any,
                 }
@@ -39,10 +51,14 @@ impl Vary {
 pub struct Selecting(Vec<(HeaderName, Option<Box<[u8]>>)>);
 
 impl Selecting {
-    /// Keeps what `names` select of a request's fields.
-    pub fn new(names: &[HeaderName], request: &HeaderMap) -> Self {
+    /// Keeps what `names` select of a request's fields. Of cookies only those count that are not harmless.
+    pub fn new(names: &[HeaderName], request: &HeaderMap, cookies: &CookieRules) -> Self {
         let fields = names.iter().map(|name| {
-            let value = request.contains_key(name).then(|| normal_form(name, request));
+            let value = if *name == COOKIE {
+                counting_cookies(request, cookies)
+            } else {
+                request.contains_key(name).then(|| normal_form(name, request))
+            };
             (name.clone(), value)
         });
         Self(fields.collect())
@@ -50,24 +66,56 @@ impl Selecting {
 
     /// Whether a request has the same fields: absent where they were absent, and the same in normal
     /// form elsewhere. `Accept-Language` may differ if what it prefers is the response's `language`
-    /// (its `Content-Language`): the origin could do no better.
-    pub fn matches(&self, request: &HeaderMap, language: Option<&[u8]>) -> bool {
+    /// (its `Content-Language`): the origin could do no better. `Accept-Encoding` may differ if the
+    /// response is to one of the proxy's own requests, and [`own_encoding`] is the same.
+    pub fn matches(
+        &self,
+        request: &HeaderMap,
+        language: Option<&[u8]>,
+        cookies: &CookieRules,
+    ) -> bool {
         self.0.iter().all(|(name, stored)| {
+            if *name == COOKIE {
+                return counting_cookies(request, cookies) == *stored;
+            }
+            let values = || request.get_all(name).iter().map(http::HeaderValue::as_bytes);
             let same = match stored {
                 None => !request.contains_key(name),
                 Some(stored) => {
-                    let mut lines = request.get_all(name).iter();
+                    let mut lines = values();
                     match (lines.next(), lines.next()) {
                         (None, _) => false,
                         // Most requests repeat the stored text to the letter, and then nothing is
                         // allocated: a normal form is its own normal form.
-                        (Some(line), None) if line.as_bytes() == &**stored => true,
+                        (Some(line), None) if line == &**stored => true,
                         _ => normal_form(name, request) == *stored,
                     }
                 }
             };
-            same || *name == ACCEPT_LANGUAGE
-                && language.is_some_and(|language| prefers(request, language))
+            same || *name == ACCEPT_ENCODING && is_own_encoding(stored.as_deref(), values())
+                || *name == ACCEPT_LANGUAGE
+                    && language.is_some_and(|language| prefers(request, language))
+        })
+    }
+
+    /// Whether a request has the same fields to the letter, or the same [`own_encoding`]. `values` gives
+    /// the request's fields of a name.
+    pub fn matches_plainly<'a, V: Iterator<Item = &'a [u8]>>(
+        &self,
+        values: impl Fn(&HeaderName) -> V,
+    ) -> bool {
+        self.0.iter().all(|(name, stored)| {
+            let mut lines = values(name);
+            let same = lines.next() == stored.as_deref() && lines.next().is_none();
+            same || *name == ACCEPT_ENCODING && is_own_encoding(stored.as_deref(), values(name))
+        })
+    }
+
+    /// Whether no field that it was chosen by names its sender, whatever an operator says of it.
+    pub fn is_anonymous(&self) -> bool {
+        self.0.iter().all(|(name, value)| {
+            let rule = field_rule(name.as_str().as_bytes()).map(|rule| rule.class);
+            value.is_none() || matches!(rule, Some(FieldClass::Neutral | FieldClass::Selecting))
         })
     }
 
@@ -81,6 +129,40 @@ impl Selecting {
     pub fn iter(&self) -> impl Iterator<Item = (&HeaderName, Option<&[u8]>)> {
         self.0.iter().map(|(name, value)| (name, value.as_deref()))
     }
+}
+
+/// The codings that the proxy asks for by itself: a request that accepts gzip is answered as the first,
+/// any other as the second.
+pub const OWN_ENCODINGS: [&str; 2] = ["gzip", "identity"];
+
+/// Which of [`OWN_ENCODINGS`] does for a request with these lines of `Accept-Encoding`; nothing if it
+/// refuses an answer without a coding, or cannot be read.
+pub fn own_encoding<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<&'static str> {
+    let [mut gzip, mut identity, mut any] = [None; 3];
+    for member in lines.flat_map(|line| line.split(|&b| b == b',')).map(<[u8]>::trim_ascii) {
+        if member.is_empty() {
+            continue;
+        }
+        let (coding, weight) = weighed(member)?;
+        let is = |name: &[u8]| coding.eq_ignore_ascii_case(name);
+        let accepted = Some(weight > 0);
+        match () {
+            () if is(b"gzip") || is(b"x-gzip") => gzip = accepted,
+            () if is(b"identity") => identity = accepted,
+            () if is(b"*") => any = accepted,
+            () => {}
+        }
+    }
+    if !identity.or(any).unwrap_or(true) {
+        return None;
+    }
+    let [with_gzip, without] = OWN_ENCODINGS;
+    Some(if gzip.or(any).unwrap_or(false) { with_gzip } else { without })
+}
+
+fn is_own_encoding<'a>(stored: Option<&[u8]>, lines: impl Iterator<Item = &'a [u8]>) -> bool {
+    let stored = stored.filter(|it| OWN_ENCODINGS.iter().any(|own| own.as_bytes() == *it));
+    stored.is_some_and(|stored| own_encoding(lines).is_some_and(|own| own.as_bytes() == stored))
 }
 
 /// A field's value with its lines joined, and without white space around commas outside of quotes.
@@ -184,8 +266,8 @@ mod tests {
         let lines = |values: &[&str]| {
             headers(&values.iter().map(|value| (name, *value)).collect::<Vec<_>>())
         };
-        let names = [HeaderName::from_static(name)];
-        Selecting::new(&names, &lines(stored)).matches(&lines(asked), None)
+        let (names, cookies) = ([HeaderName::from_static(name)], CookieRules::default());
+        Selecting::new(&names, &lines(stored), &cookies).matches(&lines(asked), None, &cookies)
     }
 
     #[test]
@@ -261,6 +343,48 @@ mod tests {
         // A first of several lines counts as well.
         let two = headers(&[("accept-language", "en"), ("accept-language", "de")]);
         assert!(!prefers(&two, b"de"));
+    }
+
+    #[test]
+    fn what_the_origin_gets_otherwise_selects_nothing() {
+        for name in ["X-Forwarded-For", "Forwarded", "via", "X-Request-Id"] {
+            let value = format!("Accept-Encoding, {name}");
+            assert_eq!(Vary::parse(&headers(&[("vary", &value)])), Vary::Any, "{name}");
+        }
+        let keyed = headers(&[("vary", "Host, X-Forwarded-Proto, X-Forwarded-Host, Foo")]);
+        assert_eq!(Vary::parse(&keyed), Vary::On(vec![HeaderName::from_static("foo")]));
+    }
+
+    #[test]
+    fn harmless_cookies_select_nothing() {
+        assert!(same("cookie", &[], &["_ga=GA1.2.3"]));
+        assert!(same("cookie", &["_ga=1; a=2"], &["a=2; _ga=3"]));
+        assert!(!same("cookie", &[], &["session=1"]));
+        assert!(!same("cookie", &["session=1"], &["session=2"]));
+    }
+
+    #[test]
+    fn what_the_proxy_asked_for_does_for_all_who_accept_it() {
+        for (asked, own) in [
+            (&[][..], Some("identity")),
+            (&[""], Some("identity")),
+            (&["gzip, deflate, br, zstd"], Some("gzip")),
+            (&["br", "x-gzip;q=0.5"], Some("gzip")),
+            (&["*"], Some("gzip")),
+            (&["gzip;q=0, *"], Some("identity")),
+            (&["br"], Some("identity")),
+            (&["gzip, identity;q=0"], None),
+            (&["gzip, *;q=0"], None),
+            (&["identity, *;q=0"], Some("identity")),
+            (&["gzip;level=9"], None),
+        ] {
+            assert_eq!(own_encoding(asked.iter().map(|it| it.as_bytes())), own, "{asked:?}");
+        }
+        assert!(same("accept-encoding", &["gzip"], &["gzip, br"]));
+        assert!(same("accept-encoding", &["identity"], &[]));
+        // A client's own words stand for nothing but themselves.
+        assert!(!same("accept-encoding", &["gzip, br"], &["gzip"]));
+        assert!(!same("accept-encoding", &["gzip"], &["br"]));
     }
 
     proptest! {

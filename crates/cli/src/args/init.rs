@@ -28,6 +28,13 @@ pub(crate) struct InitArgs {
     /// What the server draws awake and asleep, in watts: `43.3,1.6`
     #[arg(long, value_name = "ON,OFF")]
     pub(crate) watts: Option<String>,
+    /// What kind of site it is: whether every visitor who is not logged in sees the same [default: unsure]
+    #[arg(long, value_name = "KIND", value_enum)]
+    pub(crate) kind: Option<KindChoice>,
+    /// Propose a kind for each site of a configuration that has none, by what the disk cache holds; write it
+    /// with `--force`
+    #[arg(long)]
+    pub(crate) upgrade: bool,
     /// The file to write
     #[arg(short, long, value_name = "FILE", default_value = "nightwatt.toml", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
@@ -37,6 +44,17 @@ pub(crate) struct InitArgs {
     /// Write over a file that is there
     #[arg(long)]
     pub(crate) force: bool,
+}
+
+/// What kind of site it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KindChoice {
+    /// Every visitor who is not logged in sees the same: a blog, documentation, a wiki
+    Pages,
+    /// What is shown depends on who asks: Nextcloud, Jellyfin, an API
+    App,
+    /// Nothing is assumed: only what the server marks as cacheable is kept
+    Unsure,
 }
 
 /// How a server is woken and put to sleep.
@@ -56,12 +74,13 @@ pub(crate) enum PowerChoice {
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  nightwatt init                                   # asks five questions
+  nightwatt init                                   # asks six questions
   nightwatt init -o /etc/nightwatt/nightwatt.toml
-  nightwatt init --yes --origin http://10.0.0.5:8080 --host blog.example.org
+  nightwatt init --yes --origin http://10.0.0.5:8080 --host blog.example.org --kind pages
   nightwatt init --yes --origin http://127.0.0.1:8080 --power systemd --target nginx
   nightwatt init --yes --origin http://127.0.0.1:8081 --listen 127.0.0.1:8080 \\
     --power process --target 'python3 -m http.server 8081 --bind 127.0.0.1'
+  nightwatt init --upgrade -o /etc/nightwatt/nightwatt.toml
 
 The server is looked at (does it answer? which MAC address has it?), so let it be awake. A file that is
 there is not written over unless you say so.";

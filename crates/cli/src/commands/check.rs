@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_gateway::config::{
-    DiskConfig, MachineConfig, MeterConfig, SiteConfig, TlsConfig, WebhookConfig,
+    DiskConfig, MachineConfig, MeterConfig, SiteConfig, SiteKind, TlsConfig, WebhookConfig,
 };
 use nightwatt_gateway::status::CertificateStatus;
 use nightwatt_gateway::tls::look_over;
@@ -135,10 +135,9 @@ pub(super) fn page(name: &str, config: &Config) -> String {
 }
 
 fn disk_words(config: &Config, disk: &DiskConfig) -> String {
-    let default = || config.state_dir.join("cache");
     format!(
         "{}: {} MB, answers up to {} kB each; no more once the proxy has written {} MB in a day",
-        disk.directory.clone().unwrap_or_else(default).display(),
+        disk.folder(&config.state_dir).display(),
         disk.size_mb,
         disk.largest() >> 10,
         disk.write_mb_per_day
@@ -239,8 +238,10 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
         "none: sleeps whoever may have to wait".to_owned()
     };
     row(text, "promise", &promise);
-    let rules = site.cache.rules(cache);
-    let fresh = match rules.default_ttl {
+    row(text, "kind", kind(site));
+    let rules = site.cache_rules(scenario);
+    let fresh = match rules.default_ttl.filter(|_| rules.assumes) {
+        _ if !rules.assumes => "only what the server marks as cacheable".to_owned(),
         None => "fresh as RFC 9111 says".to_owned(),
         Some(ttl) => format!("fresh for {} where the server does not say", time(ttl)),
     };
@@ -299,6 +300,15 @@ fn drivers(text: &mut String, power: &ControllerConfig) {
     }
 }
 
+/// What kind of site it is, in words.
+fn kind(site: &SiteConfig) -> &'static str {
+    match site.kind {
+        Some(SiteKind::Pages) => "pages: the same for every visitor who is not logged in",
+        Some(SiteKind::App) => "app: what is shown depends on who asks",
+        None => "not set: nothing is assumed",
+    }
+}
+
 /// What may surprise its author.
 fn risks(config: &Config, site: &SiteConfig) -> Vec<String> {
     let servers =
@@ -306,6 +316,8 @@ fn risks(config: &Config, site: &SiteConfig) -> Vec<String> {
     let power = site.power.as_ref().map(|power| power.risks(site.probe.as_ref()));
     let cache = site.cache.risks().into_iter().map(str::to_owned);
     let power = power.into_iter().flatten();
+    let unknown = site.unknown_kind(config.scenario_of(site)).map(str::to_owned);
+    let cache = cache.chain(unknown);
     power.chain(servers.flatten()).chain(same_machine(config, site)).chain(cache).collect()
 }
 
@@ -371,6 +383,7 @@ fn as_json(config: &Config, site: &SiteConfig) -> Value {
     let break_even = scenario.power_states().break_even();
     json!({
         "name": site.name,
+        "kind": site.kind,
         "hosts": site.hosts,
         "origin": site.origin.to_string(),
         "controller": site.power.as_ref().map(ControllerConfig::name),
@@ -380,7 +393,7 @@ fn as_json(config: &Config, site: &SiteConfig) -> Value {
         "policy": scenario.policy.to_string(),
         "never_sleep": scenario.never_sleep,
         "break_even_s": (break_even != Duration::MAX).then_some(break_even.as_secs_f64()),
-        "grace_asleep": duration_text::format(site.cache.rules(&scenario.cache).grace_while_asleep),
+        "grace_asleep": duration_text::format(site.cache_rules(scenario).grace_while_asleep),
         "careful": risks(config, site),
         "meter": site.meter.as_ref().map(meter_words),
         "pool": pool::as_json(site, scenario),

@@ -3,6 +3,7 @@
 mod dialog;
 mod draft;
 mod look;
+mod upgrade;
 
 use std::fs;
 use std::io::{self, ErrorKind, Write};
@@ -19,7 +20,7 @@ use self::draft::{Draft, Power};
 use self::look::Server;
 use super::check;
 use crate::ExitStatus;
-use crate::args::{InitArgs, PowerChoice};
+use crate::args::{InitArgs, KindChoice, PowerChoice};
 use crate::errors::Failure;
 use crate::output;
 
@@ -28,6 +29,9 @@ const OF_THE_SERVICE: &str = "/etc/nightwatt/nightwatt.toml";
 
 /// Asks, writes, and says what was written.
 pub(crate) fn run(args: &InitArgs) -> Result<ExitStatus, Failure> {
+    if args.upgrade {
+        return upgrade::run(args);
+    }
     let path = &args.output;
     let mut dialog = Dialog::new(io::stdin().lock(), args.yes);
     let mut over = args.force;
@@ -54,23 +58,23 @@ pub(crate) fn run(args: &InitArgs) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Success)
 }
 
-/// The five questions.
+/// The six questions.
 fn ask(args: &InitArgs, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, Failure> {
-    let origin = "1/5  Where does the server answer? (http://HOST:PORT, or https)";
+    let origin = "1/6  Where does the server answer? (http://HOST:PORT, or https)";
     let server = dialog.ask(origin, "--origin", args.origin.as_deref(), None, Server::find)?;
     output::complain(&format!("     {}", server.words()));
 
-    let hosts = "2/5  By which names do people ask for it? (with spaces between; none: by any)";
+    let hosts = "2/6  By which names do people ask for it? (with spaces between; none: by any)";
     let said = (!args.hosts.is_empty()).then(|| args.hosts.join(" "));
     let hosts = dialog.ask(hosts, "--host", said.as_deref(), Some(""), names)?;
 
-    let listen = "3/5  Where is nightwatt to listen?";
+    let listen = "3/6  Where is nightwatt to listen?";
     let texts: Vec<String> = args.listen.iter().map(ToString::to_string).collect();
     let said = (!texts.is_empty()).then(|| texts.join(" "));
     let everywhere = Some("0.0.0.0:80 [::]:80");
     let listen = dialog.ask(listen, "--listen", said.as_deref(), everywhere, addresses)?;
 
-    let power = "4/5  How is it woken and put to sleep? (agent, ssh: a magic packet wakes it; systemd, docker, \
+    let power = "4/6  How is it woken and put to sleep? (agent, ssh: a magic packet wakes it; systemd, docker, \
                  process: on this machine)";
     let said = args.power.and_then(|it| it.to_possible_value());
     let said = said.as_ref().map(clap::builder::PossibleValue::get_name);
@@ -102,10 +106,20 @@ fn ask(args: &InitArgs, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, 
         )?;
     let power = Power { choice: power, target };
 
-    let watts = "5/5  What does it draw awake and asleep, in watts? (ON,OFF)";
+    let watts = "5/6  What does it draw awake and asleep, in watts? (ON,OFF)";
     let watts =
         dialog.ask(watts, "--watts", args.watts.as_deref(), Some("43.3,1.6"), draft::watts)?;
-    Ok(Draft { server, hosts, listen, power, watts, is_root: rustix::process::geteuid().is_root() })
+
+    let kind = "6/6  Does every visitor who is not logged in see the same? (pages: yes, as of a blog or a wiki; \
+                app: no, as of Nextcloud or an API; unsure: nothing is assumed)";
+    let said = args.kind.and_then(|it| it.to_possible_value());
+    let said = said.as_ref().map(clap::builder::PossibleValue::get_name);
+    let kind = dialog.ask(kind, "--kind", said, Some("unsure"), |text| {
+        KindChoice::from_str(text, true)
+            .map_err(|_| format!("`{text}` is none of pages, app, unsure"))
+    })?;
+    let is_root = rustix::process::geteuid().is_root();
+    Ok(Draft { server, hosts, listen, power, watts, kind, is_root })
 }
 
 fn yes_or_no(text: &str) -> Result<bool, String> {

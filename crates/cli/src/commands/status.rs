@@ -244,7 +244,12 @@ fn site_rows(text: &mut String, it: &SiteStatus) {
     };
     row(text, "promise", &promise);
     let (objects, size) = it.cache;
-    row(text, "cache", &format!("{}, {}", counted(objects as u64, "object"), bytes(size)));
+    let kind = match it.kind {
+        Some(kind) => format!("kind = \"{}\"", kind.as_str()),
+        None => "kind not set".to_owned(),
+    };
+    let objects = counted(objects as u64, "object");
+    row(text, "cache", &format!("{objects}, {}; {kind}", bytes(size)));
     ledger_rows(text, &it.ledger);
     for meter in &it.meters {
         row(text, &format!("{} meter", meter.of), &meter_words(meter));

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use nightwatt_gateway::Config;
+use nightwatt_gateway::config::SiteKind;
 
 use crate::harness::{NIGHTWATT, free_address, nightwatt, program, told};
 
@@ -31,13 +32,13 @@ fn written(dir: &Path) -> Config {
 }
 
 #[test]
-fn five_questions_make_a_configuration() {
+fn six_questions_make_a_configuration() {
     let dir = tempfile::tempdir().unwrap();
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let origin = format!("http://{}", server.local_addr().unwrap());
     let lines = format!(
         "{origin}\nblog.example.org, www.blog.example.org\n127.0.0.1:8080\nssh\n\
-                         52:54:00:12:34:56\n80,2\n"
+                         52:54:00:12:34:56\n80,2\npages\n"
     );
     let output = answered(dir.path(), &lines, &[]);
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
@@ -50,6 +51,7 @@ fn five_questions_make_a_configuration() {
     let config = written(dir.path());
     let site = &config.site[0];
     assert_eq!((site.name.as_str(), site.hosts.len()), ("blog", 2));
+    assert_eq!(site.kind, Some(SiteKind::Pages));
     assert_eq!(config.listen, ["127.0.0.1:8080".parse::<SocketAddr>().unwrap()]);
     let text = fs::read_to_string(dir.path().join("nightwatt.toml")).unwrap();
     assert!(
@@ -71,7 +73,7 @@ fn a_wrong_answer_is_asked_for_again_and_an_empty_one_is_what_was_proposed() {
     let is_systemd = Path::new("/run/systemd/system").is_dir();
     let (power, target) =
         if is_systemd { ("systemd", "web") } else { ("process", "python3 -m http.server 'a b'") };
-    let lines = format!("10.0.0.5\n{origin}\n\nnowhere\n\nsteam\n\n\n{target}\n1,2\n\n");
+    let lines = format!("10.0.0.5\n{origin}\n\nnowhere\n\nsteam\n\n\n{target}\n1,2\n\nblog\n\n");
     let output = answered(dir.path(), &lines, &[]);
     let said = told(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
@@ -82,6 +84,8 @@ fn a_wrong_answer_is_asked_for_again_and_an_empty_one_is_what_was_proposed() {
         "`steam` is none of",
         "this is needed",
         "draws more awake than asleep",
+        "`blog` is none of pages, app, unsure",
+        "`kind` is not set",
     ] {
         assert!(said.contains(words), "{words} in {said}");
     }
@@ -163,7 +167,7 @@ fn without_questions_what_is_missing_is_named() {
 #[test]
 fn a_unit_needs_no_suffix_and_names_a_site_that_has_no_name() {
     let dir = tempfile::tempdir().unwrap();
-    let lines = "http://127.0.0.2:9\n\n\nsystemd\npython3 -m http.server\nnginx\n\n";
+    let lines = "http://127.0.0.2:9\n\n\nsystemd\npython3 -m http.server\nnginx\n\napp\n";
     let output = answered(dir.path(), lines, &[]);
     let said = told(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
@@ -178,7 +182,7 @@ fn a_unit_needs_no_suffix_and_names_a_site_that_has_no_name() {
 fn a_card_that_cannot_be_and_bytes_that_are_no_text_are_asked_for_again() {
     let dir = tempfile::tempdir().unwrap();
     let lines = b"http://127.0.0.2:9\nbl\xf6g.example\nblog.example\n\nagent\n52:54:00:12:34\n\
-                  01:00:5e:00:00:01\n52-54-00-12-34-56\n\n";
+                  01:00:5e:00:00:01\n52-54-00-12-34-56\n\n\n";
     let output = answered(dir.path(), lines, &[]);
     let said = told(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
@@ -240,4 +244,52 @@ fn each_kind_of_power_makes_a_configuration_that_check_takes() {
         let config = Config::load(&file).unwrap();
         assert_eq!(config.site[0].name, "a");
     }
+}
+
+#[test]
+fn an_upgrade_proposes_a_kind_by_what_was_stored_and_writes_only_when_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("nightwatt.toml");
+    let site = |name: &str| {
+        format!(
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\norigin = \"http://127.0.0.2:9\"\n\
+             power.simulated = {{}}\n"
+        )
+    };
+    let text = format!(
+        "listen = [\"127.0.0.1:0\"]\nstate_dir = \"{}\"\n{}{}{}{}kind = \"app\"\n",
+        dir.path().display(),
+        site("blog"),
+        site("api"),
+        site("quiet"),
+        site("known"),
+    );
+    fs::write(&file, &text).unwrap();
+    fs::create_dir(dir.path().join("cache")).unwrap();
+    let stored = r#"{"blog": {"pages": 40, "data": 1, "files": 90, "marked": 80},
+                     "api": {"pages": 1, "data": 30, "files": 2, "marked": 0}}"#;
+    fs::write(dir.path().join("cache/earlier-version.json"), stored).unwrap();
+    let upgrade = |more: &[&str]| {
+        let args = ["init", "--upgrade", "-o", file.to_str().unwrap()];
+        let output = nightwatt(&[&args[..], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+        told(&output)
+    };
+    let said = upgrade(&[]);
+    for words in [
+        "40 answers of HTML, 1 answer of JSON or XML",
+        "the server marked 80 of these 131",
+        "proposed: kind = \"pages\"",
+        "proposed: kind = \"app\"",
+        "site quiet\n  the disk cache holds too little",
+        "--force",
+    ] {
+        assert!(said.contains(words), "{words} in {said}");
+    }
+    assert!(!said.contains("site known"), "{said}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), text, "nothing was written");
+    upgrade(&["--force"]);
+    let config = Config::load(&file).unwrap();
+    let kinds: Vec<_> = config.site.iter().map(|site| site.kind).collect();
+    assert_eq!(kinds, [Some(SiteKind::Pages), Some(SiteKind::App), None, Some(SiteKind::App)]);
 }

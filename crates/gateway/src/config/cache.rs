@@ -2,19 +2,52 @@
 
 use std::time::Duration;
 
-use nightwatt_httpcache::{CookieRule, CookieRules, Heuristic, KeyRules, Rules};
+use nightwatt_httpcache::sharing::{FieldClass, field_rule};
+use nightwatt_httpcache::{CookieRule, CookieRules, Fill, Heuristic, KeyRules, Rules};
 use nightwatt_model::duration_text;
 use nightwatt_model::scenario::CacheRule;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Wrong, wrong};
+
+/// What kind of site it is, as far as its cache is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SiteKind {
+    /// Every visitor who is not logged in sees the same: a blog, documentation, a wiki.
+    Pages,
+    /// What is shown depends on who asks: only what the server itself marks as cacheable is kept.
+    App,
+}
+
+impl SiteKind {
+    /// As the configuration has it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pages => "pages",
+            Self::App => "app",
+        }
+    }
+}
+
+/// Whose requests fill the cache with answers that their server did not mark.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FillConfig {
+    /// nightwatt's own, which are anonymous.
+    #[default]
+    OwnRequests,
+    /// Those of anonymous clients: for test suites.
+    Clients,
+}
 
 /// What the operator decides; the rest is RFC 9111's.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[allow(clippy::struct_excessive_bools, reason = "independent switches")]
 pub struct CacheConfig {
-    /// Lifetime of answers that say nothing, instead of the scenario's.
+    /// Lifetime of answers that say nothing, instead of the scenario's. A site without a `kind` keeps such
+    /// answers only if this is set and not 0.
     #[serde(deserialize_with = "given")]
     pub ttl: Option<Duration>,
     /// Lifetime of 404, 405, 410, 414 and 501 that say nothing; default: that of other answers,
@@ -36,7 +69,11 @@ pub struct CacheConfig {
     pub heuristic_longest: Duration,
     /// What a cookie in a request means.
     pub cookies: Cookies,
-    /// Cookies that say nothing about the visitor: `_ga*`.
+    /// Whose requests fill the cache with answers that their server did not mark.
+    pub fill: FillConfig,
+    /// Request fields that make no difference, beside those that are listed: `x-app-version`.
+    pub harmless_headers: Vec<String>,
+    /// Cookies that make no difference, beside those that are listed: `theme`.
     pub harmless_cookies: Vec<String>,
     /// Query parameters that change nothing: `utm_*`.
     pub ignore_query: Vec<String>,
@@ -79,6 +116,8 @@ impl Default for CacheConfig {
             heuristic_percent: heuristic.percent,
             heuristic_longest: heuristic.longest,
             cookies: Cookies::default(),
+            fill: FillConfig::default(),
+            harmless_headers: rules.harmless_headers,
             harmless_cookies: rules.cookies.harmless,
             ignore_query: rules.key.ignore_query,
             sort_query: rules.key.sort_query,
@@ -92,12 +131,27 @@ impl Default for CacheConfig {
 }
 
 impl CacheConfig {
+    /// Whether answers that their server did not mark are kept.
+    fn assumes(&self, kind: Option<SiteKind>) -> bool {
+        kind == Some(SiteKind::Pages) || self.ttl.is_some_and(|ttl| !ttl.is_zero())
+    }
+
     /// As the cache's rules have it.
-    pub fn rules(&self, scenario: &CacheRule) -> Rules {
+    pub(super) fn rules(&self, kind: Option<SiteKind>, scenario: &CacheRule) -> Rules {
         let ttl = self.ttl.unwrap_or(scenario.ttl);
         let heuristic =
             Heuristic { percent: self.heuristic_percent, longest: self.heuristic_longest };
         Rules {
+            assumes: self.assumes(kind),
+            fill: match self.fill {
+                FillConfig::OwnRequests => Fill::OwnRequests,
+                FillConfig::Clients => Fill::Clients,
+            },
+            harmless_headers: self
+                .harmless_headers
+                .iter()
+                .map(|it| it.to_ascii_lowercase())
+                .collect(),
             default_ttl: (!ttl.is_zero()).then_some(ttl),
             negative_ttl: self.negative_ttl,
             heuristic: (heuristic.percent > 0).then_some(heuristic),
@@ -132,6 +186,15 @@ impl CacheConfig {
                 "what one visitor's cookie brought is given to all (`cookies = \"ignored\"`)",
             ),
             (
+                self.harmless_headers.iter().any(|it| names_senders(it)),
+                "`harmless_headers` has names that say who sends a request: what one client gets is given to all",
+            ),
+            (
+                self.fill == FillConfig::Clients,
+                "answers to clients fill the cache without their server's word (`fill = \"clients\"`): for \
+                 test suites only",
+            ),
+            (
                 !self.respect_must_revalidate,
                 "answers that say `must-revalidate` are served stale while the server sleeps",
             ),
@@ -148,6 +211,12 @@ impl CacheConfig {
             return wrong("cache.heuristic_percent", text);
         }
         let patterns = [
+            (
+                "harmless_headers",
+                &self.harmless_headers,
+                "=:;, ",
+                "a request field, as in `x-app-version`",
+            ),
             ("ignore_query", &self.ignore_query, "=&?#", "a query parameter, as in `utm_*`"),
             ("harmless_cookies", &self.harmless_cookies, "=;, ", "a cookie, as in `_ga*`"),
             ("pinned", &self.pinned, "?#", "a path, as in `/robots.txt` or `/sitemap*`"),
@@ -170,6 +239,13 @@ impl CacheConfig {
         }
         Ok(())
     }
+}
+
+/// Whether a name, or the beginning of names, is listed as naming the sender of a request.
+fn names_senders(pattern: &str) -> bool {
+    let rule = field_rule(pattern.trim_end_matches('*').as_bytes());
+    pattern == "*"
+        || rule.is_some_and(|rule| rule.class == FieldClass::Identity && pattern != "cf-ipcountry")
 }
 
 /// A time that may be left out.

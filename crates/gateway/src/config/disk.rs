@@ -1,6 +1,6 @@
 //! `[cache.disk]`: what the cache may do on a disk.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -36,6 +36,11 @@ impl Default for DiskConfig {
 }
 
 impl DiskConfig {
+    /// The folder it lies in.
+    pub fn folder(&self, state_dir: &Path) -> PathBuf {
+        self.directory.clone().unwrap_or_else(|| state_dir.join("cache"))
+    }
+
     pub(crate) fn bounds(&self, records: usize) -> Bounds {
         let bytes = self.size_mb * MB;
         Bounds { bytes, segment: (bytes / 32).clamp(MB, 16 * MB), records }

@@ -342,7 +342,7 @@ fn a_site_says_what_is_kept() {
         pinned = ["/", "/news/*"]
     "#;
     let config = cache(all).unwrap();
-    let rules = config.site[0].cache.rules(&config.scenario.cache);
+    let rules = config.site[0].cache_rules(&config.scenario);
     assert_eq!(rules.default_ttl, Some(Duration::from_mins(5)));
     assert_eq!(rules.negative_ttl, Some(Duration::from_secs(30)));
     assert_eq!(rules.grace_while_asleep, Duration::from_hours(168));
@@ -355,14 +355,14 @@ fn a_site_says_what_is_kept() {
     assert_eq!(config.site[0].cache.risks().len(), 2);
     // The other site has the defaults, with the scenario's times.
     let other = &config.site[1].cache;
-    let rules = other.rules(&config.scenario.cache);
+    let rules = other.rules(None, &config.scenario.cache);
     let defaults = nightwatt_httpcache::Rules::default();
     let expected =
         nightwatt_httpcache::Rules { default_ttl: Some(Duration::from_mins(2)), ..defaults };
     assert_eq!(rules, expected);
     assert_eq!(other.risks(), [""; 0]);
     let never = cache("ttl = \"0\"\nheuristic_percent = 0").unwrap();
-    let rules = never.site[0].cache.rules(&never.scenario.cache);
+    let rules = never.site[0].cache_rules(&never.scenario);
     assert_eq!((rules.default_ttl, rules.heuristic), (None, None));
 }
 

@@ -2,7 +2,7 @@
 //! body, and sums over both. Numbers are little-endian.
 //!
 //! ```text
-//! segment  "nightwatt cache1"  number u64  salt u64  sum of these u64  zeros to the end of the page
+//! segment  "nightwatt cache2"  number u64  salt u64  sum of these u64  zeros to the end of the page
 //!          records..
 //! record   sum u64  "nwr1"  kind u8  synced u24  meta length u32  body length u32  sum of the body u64
 //!          meta  body
@@ -18,7 +18,7 @@
 //! one within a body that somebody sent.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use nightwatt_httpcache::{Times, Timestamp};
+use nightwatt_httpcache::{Basis, Times, Timestamp};
 use twox_hash::XxHash3_64;
 
 /// Length of a segment's head. It has a page of its own.
@@ -36,7 +36,10 @@ pub const HEAD: usize = 32;
 /// No meta is longer.
 pub const LONGEST_META: usize = 256 << 10;
 
-const SEGMENT_MAGIC: &[u8; 16] = b"nightwatt cache1";
+const SEGMENT_MAGIC: &[u8; 16] = b"nightwatt cache2";
+
+/// Segments of earlier versions begin so.
+const EARLIER_MAGIC: &[u8; 16] = b"nightwatt cache1";
 
 /// Begins every record, behind its sum.
 pub(super) const MAGIC: &[u8; 4] = b"nwr1";
@@ -59,6 +62,12 @@ pub fn segment_head(number: u64, salt: u64) -> [u8; SEGMENT_HEAD as usize] {
 pub fn salt_of(number: u64, head: &[u8; SEGMENT_HEAD as usize]) -> Option<u64> {
     let salt = u64::from_le_bytes(head[24..32].try_into().ok()?);
     (*head == segment_head(number, salt)).then_some(salt)
+}
+
+/// Whether an earlier version has written this segment. What it kept is not to be trusted: it did not know
+/// who had asked.
+pub fn is_earlier(head: &[u8; SEGMENT_HEAD as usize]) -> bool {
+    head.starts_with(EARLIER_MAGIC)
 }
 
 /// The sum over a body.
@@ -185,6 +194,10 @@ pub struct Meta {
     pub times: Times,
     /// Its status.
     pub status: StatusCode,
+    /// Why it may be shared.
+    pub basis: Basis,
+    /// The rules under which it was stored ([`sharing::fingerprint`](nightwatt_httpcache::sharing::fingerprint)).
+    pub rules: u64,
     /// The request's fields that it was chosen by.
     pub selecting: Vec<(HeaderName, Option<Vec<u8>>)>,
     /// Its fields.
@@ -275,13 +288,18 @@ impl Said {
 
     /// Reads what [`Said::write`] wrote; nothing if it is anything else.
     pub fn read(kind: Kind, meta: &[u8]) -> Option<Self> {
+        Self::read_of(kind, meta, false)
+    }
+
+    /// The same, or what an earlier version wrote: that did not say why an answer may be shared.
+    pub(super) fn read_of(kind: Kind, meta: &[u8], is_earlier: bool) -> Option<Self> {
         let mut rest = Rest(meta);
         let said = match kind {
-            Kind::Object => Self::Object(rest.meta()?),
+            Kind::Object => Self::Object(rest.meta(is_earlier)?),
             Kind::Renewed => {
                 let (segment, at) = (rest.long()?, rest.long()?);
                 let (length, sum) = (u32::try_from(rest.long()?).ok()?, rest.long()?);
-                Self::Renewed(rest.meta()?, Body { segment, at, length, sum })
+                Self::Renewed(rest.meta(is_earlier)?, Body { segment, at, length, sum })
             }
             Kind::Forget => Self::Forget(rest.name()?),
             Kind::Day => {
@@ -325,6 +343,8 @@ fn write_meta(out: &mut Vec<u8>, meta: &Meta) -> Option<()> {
         meta.times.requested.as_millis(),
         meta.times.received.as_millis(),
         u64::from(meta.status.as_u16()),
+        u64::from(meta.basis.number()),
+        meta.rules,
         meta.selecting.len() as u64,
     ] {
         out.extend(number.to_le_bytes());
@@ -366,11 +386,16 @@ impl<'a> Rest<'a> {
         text.contains(' ').then(|| Name(text.into()))
     }
 
-    fn meta(&mut self) -> Option<Meta> {
+    fn meta(&mut self, is_earlier: bool) -> Option<Meta> {
         let name = self.name()?;
         let popularity = self.long()?;
         let [requested, received] = [self.long()?, self.long()?].map(Timestamp::from_millis);
         let status = StatusCode::from_u16(u16::try_from(self.long()?).ok()?).ok()?;
+        let (basis, rules) = if is_earlier {
+            (Basis::Marked, 0)
+        } else {
+            (Basis::of_number(u8::try_from(self.long()?).ok()?)?, self.long()?)
+        };
         let mut selecting = Vec::new();
         for _ in 0..self.long()? {
             let name = HeaderName::from_bytes(self.text()?).ok()?;
@@ -390,6 +415,8 @@ impl<'a> Rest<'a> {
             popularity,
             times: Times { requested, received },
             status,
+            basis,
+            rules,
             selecting,
             headers,
         })
@@ -421,6 +448,8 @@ mod tests {
             popularity: 7,
             times,
             status,
+            basis: Basis::OwnRequest,
+            rules: 9,
             selecting,
             headers,
         }

@@ -10,7 +10,8 @@ use std::io;
 
 use super::index::{Index, Segment, Spot, Variant};
 use super::record::{
-    Body, Day, HEAD, Head, Kind, MAGIC, MAGIC_AT, Name, PAGE, SEGMENT_HEAD, Said, salt_of,
+    Body, Day, HEAD, Head, Kind, MAGIC, MAGIC_AT, Name, PAGE, SEGMENT_HEAD, Said, is_earlier,
+    salt_of,
 };
 use super::storage::Storage;
 
@@ -32,6 +33,8 @@ pub struct Found {
     pub torn: u64,
     /// Segments that were dropped: no time to read them, or no telling what they say.
     pub dropped: usize,
+    /// An earlier version wrote some of them.
+    pub has_earlier: bool,
 }
 
 struct Scan<'a, S> {
@@ -99,6 +102,11 @@ pub(super) fn scan<S: Storage>(
                     "the disk cache is damaged: what is older is dropped"
                 );
             }
+            Ok(None) if scan.found.has_earlier => tracing::warn!(
+                segment = number,
+                "an earlier version of nightwatt wrote this segment of the disk cache. It did not know who had \
+                 asked for what it kept: the segment and what is older is dropped, and the cache fills again"
+            ),
             Ok(None) => tracing::warn!(
                 segment = number,
                 "a segment of the disk cache is not what was written: it and what is older is dropped"
@@ -133,7 +141,10 @@ impl<S: Storage> Scan<'_, S> {
         }
         let mut head = [0; SEGMENT_HEAD as usize];
         self.storage.read(number, 0, &mut head)?;
-        let Some(salt) = salt_of(number, &head) else { return Ok(None) };
+        let Some(salt) = salt_of(number, &head) else {
+            self.found.has_earlier |= is_earlier(&head);
+            return Ok(None);
+        };
         let Some(Events { all, end, damaged }) = self.events(number, salt, length)? else {
             return Ok(None);
         };

@@ -93,6 +93,19 @@ impl Folder {
     }
 }
 
+/// The files of all segments in a folder.
+pub(super) fn files_of(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let is_segment = entry.file_name().to_str().and_then(number_of).is_some();
+        if is_segment && entry.metadata()?.is_file() {
+            files.push(entry.path());
+        }
+    }
+    Ok(files)
+}
+
 fn number_of(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(SUFFIX)?;
     let number = u64::from_str_radix(digits, 16).ok()?;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use nightwatt_httpcache::{Times, Timestamp};
+use nightwatt_httpcache::{Basis, Times, Timestamp};
 
 use self::memory::Memory;
 use super::log::{Bounds, Log, New};
@@ -52,6 +52,8 @@ fn new(path: &str, body: &[u8], known: Option<Body>) -> New {
         popularity: 1,
         times: Times::at(Timestamp::from_secs(1_767_225_600)),
         status: StatusCode::OK,
+        basis: Basis::Marked,
+        rules: 0,
         selecting: Vec::new(),
         headers,
     };

@@ -25,7 +25,6 @@ use super::{DiskCache, LONGEST_NAME, SiteDisk, Tally};
 use crate::gateway::Gateway;
 use crate::live::Live;
 use crate::store::{Object, Popularity, Store};
-use crate::warm_up::is_anybodys;
 
 /// Between two looks.
 const EVERY: Duration = Duration::from_mins(5);
@@ -218,6 +217,8 @@ struct Worth {
     /// Bytes that are kept for it until they are written.
     bytes: u64,
     popularity: u64,
+    /// The rules under which it is stored.
+    rules: u64,
     is_newer: bool,
     is_pinned: bool,
 }
@@ -225,7 +226,7 @@ struct Worth {
 impl Worth {
     /// As it is handed over, unless it has left the memory.
     fn as_new(&self) -> Option<New> {
-        let Self { name, popularity, .. } = self;
+        let Self { name, popularity, rules, .. } = self;
         let (store, key, object) =
             (Arc::clone(&self.store), self.key.clone(), self.object.upgrade()?);
         let stored = &object.stored;
@@ -235,6 +236,8 @@ impl Worth {
             popularity: *popularity,
             times: stored.times(),
             status: stored.status(),
+            basis: stored.basis(),
+            rules: *rules,
             selecting: selecting.map(|(name, it)| (name.clone(), it.map(<[u8]>::to_vec))).collect(),
             headers: stored.headers().clone(),
         };
@@ -281,7 +284,7 @@ fn worth(
     let fits = name.as_str().len() <= LONGEST_NAME
         && (HEAD + object.body.len()) as u64 <= disk.cache.bounds.largest();
     // What was chosen by a field that says who asks is in memory only.
-    let may = is_anybodys(object.stored.selecting());
+    let may = object.stored.selecting().is_anonymous();
     let store = Arc::clone(store);
     // A body that lies on the disk is not written again.
     let body = if object.body_on_disk.is_some() { 0 } else { object.body.len() as u64 };
@@ -293,6 +296,7 @@ fn worth(
         object: Arc::downgrade(object),
         bytes: FIELDS + body,
         popularity,
+        rules: disk.rules(),
         is_newer,
         is_pinned: object.stored.is_pinned(),
     })

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{Response, StatusCode};
-use nightwatt_httpcache::CacheKey;
+use nightwatt_httpcache::{CacheKey, Filler};
 use nightwatt_model::policy::admission::Cached;
 
 use super::Asked;
@@ -49,7 +49,9 @@ impl Asked<'_> {
         }
         let (gateway, facts, parts) = (self.gateway, self.facts, self.parts);
         let (site, flight, sake) = (self.index, Mutex::new(None), Sake::Of(self.class));
-        let forwarding = Forwarding { gateway, site, facts, parts, key, found, flight, sake };
+        let (filler, expected) = (Filler::Client, None);
+        let forwarding =
+            Forwarding { gateway, site, facts, parts, key, found, flight, sake, filler, expected };
         forwarding.stale_instead().map_or(refused, |stale| (stale, Answered::Stale))
     }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use http::{Request, Response};
 use nightwatt_http1::Incoming;
-use nightwatt_httpcache::RequestDirectives;
 
 use super::{Asked, Client};
 use crate::access::Answered;
@@ -27,11 +26,10 @@ pub(crate) async fn resume(
     let (mut parts, body) = request.into_parts();
     question::drop_what_connection_names(&mut parts.headers);
     let facts = Arc::new(Facts::of(&gateway.config, peer, &parts, arrived, number));
+    question::drop_what_is_not_passed_on(&mut parts.headers, facts.trusted);
     let mut client = Client { gateway: &gateway, index, facts: &facts, class, stays: false };
     let (response, answered) = {
-        let directives = RequestDirectives::parse(&parts.headers);
-        let (gateway, facts, parts) = (&gateway, &*facts, &parts);
-        let asked = Asked { gateway, index, facts, parts, class, directives };
+        let asked = Asked::new(&gateway, index, &facts, &parts, class);
         let (key, phase) = (asked.cache_key(), asked.site().supervisor.phase());
         asked.through((key, None), (Spool::new(body, 0), exchange), phase, Answered::Server).await
     };

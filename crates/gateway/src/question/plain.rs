@@ -4,10 +4,10 @@ use std::fmt::{Display, Write as _};
 use std::net::IpAddr;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use http::HeaderName;
 use nightwatt_http1::{Field, Head};
+use nightwatt_httpcache::sharing::is_passed_on;
 
-use super::{Mark, OF_PROXIES, SCHEMES};
+use super::Mark;
 use crate::facts::REQUEST_ID_NAME;
 
 /// What the server does not get as it came, or not at all. (`Connection` says nothing but `keep-alive` in what
@@ -42,8 +42,7 @@ pub(crate) struct Asker<'a, I> {
 pub(crate) fn is_plain(head: &Head<'_, '_>) -> bool {
     let is_changed = |field: &Field<'_>| {
         let is = |name: &str| field.name.eq_ignore_ascii_case(name);
-        let is_of = |names: &[HeaderName]| names.iter().any(|name| is(name.as_str()));
-        CHANGED.iter().any(|name| is(name)) || is_of(&OF_PROXIES) || is_of(&SCHEMES)
+        CHANGED.iter().any(|name| is(name)) || !is_passed_on(field.name.as_bytes(), false)
     };
     head.target.len() <= LONGEST_TARGET
         && head.target.bytes().all(is_plain_in_targets)

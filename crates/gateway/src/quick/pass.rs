@@ -15,7 +15,7 @@ use nightwatt_http1::client::{Glance, Underway};
 use nightwatt_http1::{Field, Head, Prepared, Progress};
 use nightwatt_httpcache::directives::forbid_storing;
 use nightwatt_httpcache::status::CACHE_STATUS;
-use nightwatt_httpcache::{CacheKey, CacheStatus, Forward, NotStorable, date, fields};
+use nightwatt_httpcache::{CacheKey, CacheStatus, Forward, NotStorable, Sender, date, fields};
 use nightwatt_model::policy::admission::{self, Cached, ClientClass, Want};
 use nightwatt_model::policy::manager::Knock;
 use nightwatt_model::time::{Mono, Now};
@@ -93,7 +93,7 @@ impl Client {
         &mut self,
         head: &Head<'_, '_>,
         plain: &Plain<'_>,
-        index: usize,
+        (index, sender): (usize, Sender),
     ) -> Option<Box<Pass>> {
         let gateway = Arc::clone(&self.gateway);
         let site = &gateway.sites[index];
@@ -105,7 +105,7 @@ impl Client {
         if site.store.knows(&key, gateway.timestamp()) {
             return None;
         }
-        let is_anybodys = !plain.has_cookie;
+        let is_anybodys = sender.is_anonymous();
         if is_anybodys && site.flights.other(&key).is_some() {
             // Somebody else's answer is waited for on the long way.
             return None;

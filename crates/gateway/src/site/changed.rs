@@ -51,7 +51,8 @@ impl Site {
             if same_way { Arc::clone(&self.origin) } else { self.new_origin(site, common)? };
         // What was stored under other rules might be given to the wrong one now, or be asked for by keys that
         // mean something else.
-        let keeps_store = old.cache == site.cache && self.scenario.cache == scenario.cache;
+        let rules = site.cache_rules(&scenario);
+        let keeps_store = self.rules == rules && self.scenario.cache == scenario.cache;
         let (store, wishes) = if keeps_store {
             (Arc::clone(&self.store), Arc::clone(&self.wishes))
         } else {
@@ -69,7 +70,7 @@ impl Site {
             origin,
             pool: self.pool.clone(),
             store,
-            rules: site.cache.rules(&scenario.cache),
+            rules,
             refresher: Arc::clone(&self.refresher),
             wishes,
             flights: Arc::clone(&self.flights),

@@ -30,7 +30,7 @@ impl Store {
     }
 
     /// Takes what the disk has of a resource into memory, unless that is forgotten meanwhile. What the
-    /// site's rules would not store any more is left out.
+    /// site's rules would not store any more is left out; if that is all of it, the disk forgets it.
     pub(crate) async fn bring_up(self: &Arc<Self>, key: &CacheKey, now: Timestamp, rules: &Rules) {
         let Some(disk) = self.disk.as_ref().filter(|_| self.is_on_disk_only(key, now)) else {
             return;
@@ -38,14 +38,18 @@ impl Store {
         // As if the server were asked: whatever is forgotten from now on comes too late.
         let ticket = self.ask(key.clone(), Sake::Nobody);
         let read = disk.read(key).await;
+        let is_there = !read.is_empty();
         let objects = read.into_iter().filter_map(|(meta, body, variant)| {
-            let stored = restored(key, &meta, rules)?;
+            let stored = restored(key, &meta, disk.rules(), rules)?;
             let mut object = Object::new(stored, body);
             object.popularity = Popularity::again(meta.popularity.max(variant.popularity));
             object.body_on_disk = Some(variant.body);
             is_the_same(&object, &meta, variant).then(|| (variant, Arc::new(object)))
         });
         let mut objects: Vec<_> = objects.collect();
+        if is_there && objects.is_empty() {
+            drop(disk.forget(std::slice::from_ref(key)));
+        }
         let mut books = self.books();
         if books.is_in_time(&ticket) {
             // Something newer may have come meanwhile, and have left the memory again.
@@ -78,7 +82,7 @@ impl Store {
 }
 
 /// What was stored under a key, as the rules are now.
-fn restored(key: &CacheKey, meta: &Meta, rules: &Rules) -> Option<Stored> {
+fn restored(key: &CacheKey, meta: &Meta, fingerprint: u64, rules: &Rules) -> Option<Stored> {
     let (authority, target) = key.as_str().split_at(key.as_str().find('/')?);
     // The rules for keys may have changed since.
     if rules.key.key(authority, target)? != *key {
@@ -92,7 +96,8 @@ fn restored(key: &CacheKey, meta: &Meta, rules: &Rules) -> Option<Stored> {
     }
     let request =
         RequestHead { method: &Method::GET, authority, path_and_query: target, headers: &asked };
-    Stored::new(&request, meta.status, &meta.headers, meta.times, rules).ok()
+    let basis = (meta.basis, meta.rules == fingerprint);
+    Stored::restored(&request, basis, meta.status, &meta.headers, meta.times, rules).ok()
 }
 
 /// The fields by which it was chosen are what they were: `Vary` is among what is stored.
@@ -108,7 +113,7 @@ mod tests {
     use bytes::Bytes;
     use http::StatusCode;
     use nightwatt_clock::Clock;
-    use nightwatt_httpcache::{KeyRules, Purge, Times};
+    use nightwatt_httpcache::{Filler, KeyRules, Purge, Times};
     use nightwatt_model::policy::admission::ClientClass;
 
     use super::*;
@@ -134,14 +139,16 @@ mod tests {
             headers: &asked,
         };
         let (status, times, rules) = (StatusCode::OK, Times::at(NOW), Rules::default());
-        let stored = Stored::new(&request, status, &headers, times, &rules).unwrap();
+        let filler = Filler::Client;
+        let stored = Stored::new(&request, filler, status, &headers, times, &rules).unwrap();
         Object::new(stored, Bytes::from(vec![b'x'; bytes]))
     }
 
     /// A disk cache that has an answer, and a store that has it too.
     async fn stored(dir: &std::path::Path) -> (Arc<DiskCache>, Arc<Store>) {
         let cache = DiskCache::open(&DiskConfig::default(), dir, &Clock::real()).unwrap();
-        let store = Arc::new(Store::new(1 << 20, Some(SiteDisk::new(&cache, "blog"))));
+        let disk = SiteDisk::new(&cache, "blog", &Rules::default());
+        let store = Arc::new(Store::new(1 << 20, Some(disk)));
         store.ask(key(), SAKE).store(object(1000));
         cache.write_all_of(&store).await;
         assert!(store.disk().unwrap().has(&key(), NOW));

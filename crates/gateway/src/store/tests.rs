@@ -1,5 +1,5 @@
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use nightwatt_httpcache::{KeyRules, Times, purge::Place};
+use nightwatt_httpcache::{Filler, KeyRules, Sender, Times, purge::Place};
 use nightwatt_model::policy::admission::ClientClass;
 use proptest::prelude::*;
 
@@ -28,7 +28,8 @@ fn stored(path: &str, fields: &[(&'static str, &str)]) -> Stored {
         headers: &asked,
     };
     let times = Times::at(Timestamp::from_secs(1_767_225_600));
-    Stored::new(&request, StatusCode::OK, &headers, times, &Rules::default()).unwrap()
+    Stored::new(&request, Filler::Client, StatusCode::OK, &headers, times, &Rules::default())
+        .unwrap()
 }
 
 fn object(path: &str, bytes: usize) -> Object {
@@ -43,7 +44,9 @@ fn fetch(store: &Arc<Store>, path: &str, bytes: usize) {
 /// Looks a resource up, as a hit does.
 fn hits(store: &Store, path: &str) -> bool {
     let now = Timestamp::from_secs(1_767_225_601);
-    store.find_plain(key(path).as_str(), now, |_| std::iter::empty()).is_some()
+    let rules = Rules::default();
+    let values = |_: &http::HeaderName| std::iter::empty();
+    store.find_plain(key(path).as_str(), Sender::ANONYMOUS, (now, &rules), values).is_some()
 }
 
 fn purge(store: &Store, text: &str) -> usize {
@@ -124,7 +127,8 @@ fn variants_together_are_bounded() {
         };
         let times = Times::at(Timestamp::from_secs(1_767_225_600));
         let rules = Rules::default();
-        let stored = Stored::new(&request, StatusCode::OK, &headers, times, &rules).unwrap();
+        let stored =
+            Stored::new(&request, Filler::Client, StatusCode::OK, &headers, times, &rules).unwrap();
         store.ask(key("/a"), SAKE).store(Object::new(stored, Bytes::from(vec![b'x'; 40_000])));
         assert!(store.size().1 <= MB / LARGEST + 100);
     }

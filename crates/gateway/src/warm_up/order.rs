@@ -1,54 +1,17 @@
-//! What is to be asked of the server by nobody's asking, in which order, and as whom.
+//! What the proxy asks of the server by itself, and in which order.
 
 use std::cmp::Reverse;
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use http::header::{
-    ACCEPT, ACCEPT_CHARSET, ACCEPT_ENCODING, ACCEPT_LANGUAGE, HOST, ORIGIN, USER_AGENT,
-};
-use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Request};
-use nightwatt_httpcache::vary::Selecting;
 use nightwatt_httpcache::{CacheKey, Occasion, Rules, Timestamp};
-use nightwatt_model::visit::Visitor;
 
-use crate::facts::{Facts, base};
-use crate::gateway::Gateway;
 use crate::hit::Found;
 use crate::metrics::{WarmedUp, Why};
-use crate::refresh::REFRESH_ID;
+use crate::own_request::{Fields, fields_for, fields_of};
 use crate::store::Object;
-use crate::supervisor::Supervisor;
 use crate::wishes::Wish;
-
-/// Who asks, unless `Vary` wants another word.
-const AGENT: HeaderValue = HeaderValue::from_static(concat!(
-    "nightwatt/",
-    env!("CARGO_PKG_VERSION"),
-    " (cache warm-up: keeps pages at hand while their server sleeps)"
-));
-
-/// Whom the server is told that it is for. Nobody has this address (RFC 5737): many a server shows more
-/// to its own network, and what it shows is for everybody here.
-const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
-
-/// Fields that answers may depend on and that say nothing about who asks; `sec-` and what begins so
-/// besides. What depends on any other that was sent is for whoever sent it.
-const HARMLESS: [HeaderName; 10] = [
-    ACCEPT,
-    ACCEPT_CHARSET,
-    ACCEPT_ENCODING,
-    ACCEPT_LANGUAGE,
-    HOST,
-    ORIGIN,
-    USER_AGENT,
-    HeaderName::from_static("dnt"),
-    HeaderName::from_static("save-data"),
-    HeaderName::from_static("x-requested-with"),
-];
 
 /// Something to ask the server for.
 pub(super) struct Order {
@@ -90,18 +53,11 @@ impl Errand {
         }
     }
 
-    /// The fields that the answer is chosen by; nothing for those that must not be sent.
-    fn fields(&self) -> Vec<(HeaderName, Option<HeaderValue>)> {
+    /// The fields to ask with; nothing if they may name a sender.
+    pub(super) fn fields(&self) -> Option<Fields> {
         match self {
-            Self::Renew(object) => {
-                let fields = object.stored.selecting().iter();
-                let value = |value: &[u8]| HeaderValue::from_bytes(value).ok();
-                fields.map(|(name, it)| (name.clone(), it.and_then(value))).collect()
-            }
-            Self::Grant(wish) => {
-                let fields = wish.accepts.iter().cloned();
-                fields.map(|(name, value)| (name, Some(value))).collect()
-            }
+            Self::Renew(object) => fields_of(object),
+            Self::Grant(wish) => Some(fields_for(wish.encoding)),
         }
     }
 
@@ -141,7 +97,7 @@ pub(super) fn due_in(object: &Object, now: Timestamp, rules: &Rules) -> Option<D
     let stored = &object.stored;
     let is_meant = object.popularity.get() > 0
         && stored.serves_asleep(rules)
-        && is_anybodys(stored.selecting());
+        && stored.selecting().is_anonymous();
     let half = rules.grace_while_asleep / 2;
     let age_then = stored.freshness().lifetime.saturating_add(half);
     let due = age_then.saturating_sub(stored.age(now));
@@ -155,63 +111,4 @@ pub(super) fn due_in(object: &Object, now: Timestamp, rules: &Rules) -> Option<D
 /// After a renewal that came to nothing.
 pub(super) fn again_in(rules: &Rules) -> Duration {
     rules.grace_while_asleep / 8
-}
-
-/// Does nothing that it was chosen by say who asked?
-pub(crate) fn is_anybodys(selecting: &Selecting) -> bool {
-    let is_harmless =
-        |name: &HeaderName| HARMLESS.contains(name) || name.as_str().starts_with("sec-");
-    selecting.iter().all(|(name, value)| value.is_none() || is_harmless(name))
-}
-
-/// A request of nobody's: without cookies, credentials and conditions.
-pub(super) struct Plain {
-    pub(super) facts: Facts,
-    pub(super) parts: Parts,
-}
-
-impl Plain {
-    /// A request for what has this key; none if there cannot be one.
-    pub(super) fn new(key: &CacheKey, errand: &Errand, site: (&Gateway, &Rules)) -> Option<Self> {
-        let (gateway, rules) = site;
-        let (secure, authority, target) = key.parts();
-        let base = base(secure, authority);
-        if rules.key.key(&base, target)? != *key {
-            return None;
-        }
-        let mut request = Request::new(());
-        *request.uri_mut() = target.parse().ok()?;
-        let (mut parts, ()) = request.into_parts();
-        let headers = &mut parts.headers;
-        headers.insert(HOST, HeaderValue::from_str(authority).ok()?);
-        headers.insert(USER_AGENT, AGENT);
-        for (name, value) in errand.fields() {
-            match value {
-                Some(value) => drop(headers.insert(name, value)),
-                None => drop(headers.remove(name)),
-            }
-        }
-        let number = Supervisor::next_id();
-        let agent = headers.get(USER_AGENT).and_then(|it| it.to_str().ok()).map(str::to_owned);
-        let facts = Facts {
-            id: format!("{REFRESH_ID}{number:x}"),
-            number,
-            arrived: gateway.clock.now(),
-            client: NOBODY,
-            peer: NOBODY,
-            trusted: false,
-            secure,
-            authority: authority.to_owned(),
-            base,
-            target: target.to_owned(),
-            method: Method::GET,
-            visitor: Visitor::new(&NOBODY.to_string(), agent.as_deref()),
-            budget: 0,
-            agent,
-            referer: None,
-            accepts_html: false,
-            wants_json: false,
-        };
-        Some(Self { facts, parts })
-    }
 }

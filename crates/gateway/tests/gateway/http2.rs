@@ -27,8 +27,8 @@ use crate::passthrough_programs::{has, run, succeeded};
 use crate::stage::{Setup, Stage, asleep, awake, secs, watched};
 use crate::tls::{by_tls, certificate, curl};
 
-type Body = http_body_util::combinators::BoxBody<Bytes, std::convert::Infallible>;
-type Sender = SendRequest<Body>;
+pub(crate) type Body = http_body_util::combinators::BoxBody<Bytes, std::convert::Infallible>;
+pub(crate) type Sender = SendRequest<Body>;
 
 /// A body whose length is not known before its end, if it has one.
 struct Frames {
@@ -69,7 +69,7 @@ pub(crate) async fn connection(stage: &Stage, chain: &Path) -> TlsStream<TcpStre
 }
 
 /// The same that speaks it, by hyper; none of its windows is larger than this.
-async fn connect(stage: &Stage, chain: &Path, window: u32) -> Sender {
+pub(crate) async fn connect(stage: &Stage, chain: &Path, window: u32) -> Sender {
     let stream = connection(stage, chain).await;
     let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
     builder.initial_stream_window_size(window).initial_connection_window_size(window.max(65_535));
@@ -86,13 +86,13 @@ fn nothing() -> Body {
     Full::default().boxed()
 }
 
-async fn answer(sender: &mut Sender, request: Request<Body>) -> Response<Incoming> {
+pub(crate) async fn answer(sender: &mut Sender, request: Request<Body>) -> Response<Incoming> {
     watched("its turn", sender.ready()).await.unwrap();
     watched("an answer", sender.send_request(request)).await.unwrap()
 }
 
 /// Status, `nightwatt-answer`, body.
-async fn read(response: Response<Incoming>) -> (u16, String, String) {
+pub(crate) async fn read(response: Response<Incoming>) -> (u16, String, String) {
     let (parts, body) = response.into_parts();
     let body = watched("a body", body.collect()).await.unwrap().to_bytes();
     let how = parts.headers.get("nightwatt-answer").map_or("", |it| it.to_str().unwrap());

@@ -35,6 +35,7 @@ mod passthrough_trouble;
 mod pool;
 mod pool_trouble;
 mod reloading;
+mod sharing;
 mod short_pass;
 mod short_way;
 mod site_rules;

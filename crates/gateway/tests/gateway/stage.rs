@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_gateway::config::{FillConfig, SiteKind};
 use nightwatt_gateway::control::{Order, Reply, ask as order};
 use nightwatt_gateway::journal::{self, Record};
 use nightwatt_gateway::metering::Feed;
@@ -185,6 +186,20 @@ impl Setup {
         self.with(|config| change(&mut config.site[0]))
     }
 
+    /// The cache assumes nothing, as it is shipped. (The other stories are about what happens to stored
+    /// answers, and so let clients fill it.)
+    pub(crate) fn as_shipped(self) -> Self {
+        self.kind(None)
+    }
+
+    /// As a site of this kind is shipped.
+    pub(crate) fn kind(self, kind: Option<SiteKind>) -> Self {
+        self.site(move |site| {
+            site.kind = kind;
+            site.cache.fill = FillConfig::default();
+        })
+    }
+
     /// A meter of the server, or of the proxy, which has the empty name.
     pub(crate) fn metered(mut self, name: &str, feed: &Feed) -> Self {
         self.meters.insert(name.to_owned(), feed.clone());
@@ -260,6 +275,8 @@ impl Setup {
 
             [[site]]
             name = "blog"
+            kind = "pages"
+            cache.fill = "clients"
             {server}
             "#
         );

@@ -169,7 +169,7 @@ fn what_nobody_asks_for_any_more_is_renewed_28_times() {
 fn a_crawler_that_was_sent_away_finds_its_page_next_time_though_the_server_sleeps() {
     asleep().play(async |stage| {
         stage.origin.says(fresh_for(60));
-        let crawler = || get("/deep").agent(CRAWLER).field("From", "bot@example.org");
+        let crawler = || get("/deep").agent(CRAWLER).field("From", "googlebot(at)googlebot.com");
         assert_eq!(stage.ask(crawler()).await.how(), (503, "crawler"));
         stage.at(100).await;
         wake(stage).await;

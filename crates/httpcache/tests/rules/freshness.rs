@@ -1,8 +1,8 @@
 //! How long and how old (RFC 9111, 4.2).
 
-use crate::harness::{NOW, answer, at, fields, get, hits, later, stored};
+use crate::harness::{NOW, answer, at, fields, get, hits, later, lenient, stored};
 use http::StatusCode;
-use nightwatt_httpcache::{Heuristic, Rules, Source, Stored, Times, Timestamp, Usability};
+use nightwatt_httpcache::{Filler, Heuristic, Rules, Source, Stored, Times, Timestamp, Usability};
 use std::time::Duration;
 
 fn secs(secs: u64) -> Duration {
@@ -34,7 +34,7 @@ fn a_lifetime_of_the_cdn_hides_the_others() {
     assert!(!hits(&["CDN-Cache-Control: no-store", "Cache-Control: max-age=10000"]));
     assert!(!hits(&["CDN-Cache-Control: private", "Cache-Control: max-age=10000"]));
     assert!(!hits(&["CDN-Cache-Control: max-age=\"10000\"", "Cache-Control: no-store"]));
-    let deaf = Rules { cdn_cache_control: false, ..Rules::default() };
+    let deaf = Rules { cdn_cache_control: false, ..lenient() };
     let stored = answer(&get(&[]), 200, &["CDN-Cache-Control: no-store"], &deaf);
     assert!(stored.is_ok());
 }
@@ -137,8 +137,14 @@ fn the_greatest_age_counts() {
     let times = Times { requested: at(-4), received: NOW };
     let age = |lines: &[&str]| {
         let ask = get(&[]);
-        let stored =
-            Stored::new(&ask.head(), StatusCode::OK, &fields(lines), times, &Rules::default());
+        let stored = Stored::new(
+            &ask.head(),
+            Filler::Client,
+            StatusCode::OK,
+            &fields(lines),
+            times,
+            &lenient(),
+        );
         stored.unwrap().age(at(10)).as_secs()
     };
     assert_eq!(age(&["Cache-Control: max-age=60"]), 14, "the delay may have come after the making");
@@ -152,9 +158,16 @@ fn parts_of_a_second_do_not_age_a_response() {
     let received = Timestamp::from_millis(NOW.as_millis() + 900);
     let ask = get(&[]);
     let lines = fields(&["Date: @0", "Cache-Control: max-age=1"]);
-    let rules = Rules::default();
-    let stored =
-        Stored::new(&ask.head(), StatusCode::OK, &lines, Times::at(received), &rules).unwrap();
+    let rules = lenient();
+    let stored = Stored::new(
+        &ask.head(),
+        Filler::Client,
+        StatusCode::OK,
+        &lines,
+        Times::at(received),
+        &rules,
+    )
+    .unwrap();
     assert!(stored.is_fresh(received.plus(Duration::from_millis(999))));
     assert!(!stored.is_fresh(received.plus(Duration::from_secs(1))));
 }
@@ -168,12 +181,12 @@ fn guesses_have_a_bound_and_can_be_switched_off() {
         let stored = answer(&get(&[]), status, &lines, &rules).unwrap();
         (stored.freshness().lifetime.as_secs(), stored.freshness().source)
     };
-    let off = Rules { heuristic: None, default_ttl: Some(secs(7)), ..Rules::default() };
+    let off = Rules { heuristic: None, default_ttl: Some(secs(7)), ..lenient() };
     assert_eq!(with(off.clone(), 200), (7, Source::Operator));
     assert_eq!(with(off, 404), (0, Source::Unknown), "a default lifetime is not for errors");
     let bold = Heuristic { percent: 50, longest: secs(400) };
-    assert_eq!(with(Rules { heuristic: Some(bold), ..Rules::default() }, 200).0, 400);
-    let negative = Rules { negative_ttl: Some(secs(9)), ..Rules::default() };
+    assert_eq!(with(Rules { heuristic: Some(bold), ..lenient() }, 200).0, 400);
+    let negative = Rules { negative_ttl: Some(secs(9)), ..lenient() };
     assert_eq!(with(negative.clone(), 404), (9, Source::Operator));
     assert_eq!(with(negative, 200), (100, Source::Heuristic));
 }
@@ -182,7 +195,7 @@ fn guesses_have_a_bound_and_can_be_switched_off() {
 fn guessing_is_for_known_statuses_or_public_responses() {
     let fresh = |status: u16, extra: &[&str]| {
         let lines = [&["Last-Modified: @-86400", "Date: @0"], extra].concat();
-        let stored = answer(&get(&[]), status, &lines, &Rules::default());
+        let stored = answer(&get(&[]), status, &lines, &lenient());
         stored.is_ok_and(|stored| matches!(later(&stored, 3), Usability::Fresh { .. }))
     };
     for status in [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501] {

@@ -1,13 +1,13 @@
 //! Asking the origin, and taking in its answer (RFC 9111, 4.3).
 
-use crate::harness::{NOW, answer, ask, at, fields, get, later, stored};
+use crate::harness::{NOW, answer, ask, at, fields, get, later, lenient, stored};
 use http::{HeaderMap, StatusCode};
 use nightwatt_httpcache::update::{HeadEffect, add_validators, answered, merged};
-use nightwatt_httpcache::{NotStorable, Rules, Stored, Times, Usability};
+use nightwatt_httpcache::{Filler, NotStorable, Rules, Stored, Times, Usability};
 
 fn freshened(page: &Stored, lines: &[&str]) -> Result<Stored, NotStorable> {
     let times = Times::at(at(100));
-    page.freshened(&get(&[]).head(), &fields(lines), times, &Rules::default())
+    page.freshened(&get(&[]).head(), Filler::Client, &fields(lines), times, &lenient())
 }
 
 fn conditions(client: &[&str], candidates: &[&Stored]) -> Option<HeaderMap> {
@@ -114,23 +114,74 @@ fn a_304_may_forbid_keeping_what_it_confirms() {
     assert_eq!(freshened(&page, &["Cache-Control: private"]), Err(NotStorable::Private));
     assert_eq!(freshened(&page, &["Vary: *"]), Err(NotStorable::VaryAny));
     let times = Times::at(at(100));
-    let shown =
-        merged(&page, &fields(&["Cache-Control: no-store", "B: 1"]), times, &Rules::default());
+    let shown = merged(&page, &fields(&["Cache-Control: no-store", "B: 1"]), times, &lenient());
     assert_eq!(shown["b"], "1");
 }
 
 #[test]
-fn a_visitor_with_cookies_can_confirm_but_not_colour_what_all_see() {
-    let page = stored(&["Cache-Control: max-age=2", "ETag: \"a\""]);
-    let known = get(&["Cookie: session=1"]);
-    let lines = fields(&["Cache-Control: max-age=60", "Set-Cookie: session=2"]);
+fn one_visitor_can_confirm_but_not_colour_what_all_see() {
     let times = Times::at(at(100));
-    let new = page.freshened(&known.head(), &lines, times, &Rules::default()).unwrap();
-    assert!(new.is_fresh(at(120)));
-    assert!(!new.headers().contains_key("set-cookie"));
-    let authorized = get(&["Authorization: x"]);
-    let refused = page.freshened(&authorized.head(), &lines, times, &Rules::default());
-    assert_eq!(refused, Err(NotStorable::Authorization));
+    let public = stored(&["Cache-Control: public, max-age=60", "ETag: \"a\"", "A: 1"]);
+    let plain = stored(&["Cache-Control: max-age=60", "ETag: \"a\"", "A: 1"]);
+    let says = fields(&["Cache-Control: max-age=900, public", "A: alice", "X-User: alice"]);
+    for line in ["Cookie: session=1", "X-Emby-Token: t", "Cache-Control: no-cache"] {
+        let asked = get(&[line]);
+        let new =
+            public.freshened(&asked.head(), Filler::Client, &says, times, &lenient()).unwrap();
+        assert!(new.is_fresh(at(159)) && !new.is_fresh(at(160)), "{line}: its own lifetime");
+        assert_eq!(new.headers()["a"], "1", "{line}");
+        assert!(!new.headers().contains_key("x-user"), "{line}");
+    }
+    // What is not public is not even confirmed by someone who may get something else.
+    let quiet = fields(&["X-User: alice"]);
+    for (line, why) in [
+        ("Cookie: session=1", NotStorable::Cookie),
+        ("Authorization: x", NotStorable::Authorization),
+        ("X-Emby-Token: t", NotStorable::Authorization),
+    ] {
+        let refused =
+            plain.freshened(&get(&[line]).head(), Filler::Client, &quiet, times, &lenient());
+        assert_eq!(refused, Err(why), "{line}");
+    }
+    let anonymous = plain.freshened(&get(&[]).head(), Filler::Client, &says, times, &lenient());
+    assert_eq!(anonymous.unwrap().headers()["a"], "alice");
+}
+
+#[test]
+fn only_the_proxys_own_request_changes_what_it_filled() {
+    let rules = Rules { assumes: true, ..Rules::default() };
+    let page = Stored::new(
+        &get(&[]).head(),
+        Filler::Proxy,
+        StatusCode::OK,
+        &fields(&["ETag: \"a\"", "A: 1", "Last-Modified: @-100000"]),
+        Times::at(NOW),
+        &rules,
+    );
+    let page = page.unwrap();
+    let says = fields(&["ETag: \"a\"", "A: 2"]);
+    let by = |filler| page.freshened(&get(&[]).head(), filler, &says, Times::at(at(50)), &rules);
+    assert_eq!(by(Filler::Client).unwrap().headers()["a"], "1");
+    assert_eq!(by(Filler::Proxy).unwrap().headers()["a"], "2");
+    assert_eq!(by(Filler::Client).unwrap().times().received, at(50));
+}
+
+#[test]
+fn a_head_of_one_visitor_changes_nothing() {
+    let page = stored(&["Cache-Control: max-age=2", "ETag: \"a\""]);
+    for line in ["Cookie: session=1", "X-Emby-Token: t", "Content-Length: 3"] {
+        let head = ask("HEAD", "/page", &[line]);
+        for lines in [&["ETag: \"b\""][..], &["ETag: \"a\"", "X-User: alice"]] {
+            let effect = page.after_head(
+                &head.head(),
+                StatusCode::OK,
+                &fields(lines),
+                Times::at(at(10)),
+                &lenient(),
+            );
+            assert_eq!(effect, HeadEffect::None, "{line} {lines:?}");
+        }
+    }
 }
 
 #[test]
@@ -140,7 +191,7 @@ fn a_head_confirms_or_outdates() {
     let effect = |status: u16, lines: &[&str]| {
         let status = StatusCode::from_u16(status).unwrap();
         let times = Times::at(at(10));
-        page.after_head(&head.head(), status, &fields(lines), times, &Rules::default())
+        page.after_head(&head.head(), status, &fields(lines), times, &lenient())
     };
     let HeadEffect::Updated(new) = effect(200, &["Cache-Control: max-age=60", "A: 2"]) else {
         panic!()
@@ -158,14 +209,8 @@ fn a_head_confirms_or_outdates() {
     for status in [304, 401, 429, 500, 503] {
         assert_eq!(effect(status, &[]), HeadEffect::None, "{status}");
     }
-    let missing =
-        answer(&get(&[]), 404, &["Cache-Control: max-age=60"], &Rules::default()).unwrap();
-    let found = missing.after_head(
-        &head.head(),
-        StatusCode::OK,
-        &fields(&[]),
-        Times::at(NOW),
-        &Rules::default(),
-    );
+    let missing = answer(&get(&[]), 404, &["Cache-Control: max-age=60"], &lenient()).unwrap();
+    let found =
+        missing.after_head(&head.head(), StatusCode::OK, &fields(&[]), Times::at(NOW), &lenient());
     assert_eq!(found, HeadEffect::Outdated);
 }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use toml::Value;
 
 use super::look::Server;
-use crate::args::PowerChoice;
+use crate::args::{KindChoice, PowerChoice};
 
 /// How the server is woken and put to sleep, and what belongs to that.
 #[derive(Debug, Clone)]
@@ -25,6 +25,7 @@ pub(super) struct Draft {
     pub(super) power: Power,
     /// Awake, asleep.
     pub(super) watts: (f64, f64),
+    pub(super) kind: KindChoice,
     pub(super) is_root: bool,
 }
 
@@ -55,6 +56,11 @@ impl Draft {
             quoted(state_dir),
             quoted(&self.name())
         );
+        text.push_str(match self.kind {
+            KindChoice::Pages => "kind = \"pages\"\n",
+            KindChoice::App => "kind = \"app\"\n",
+            KindChoice::Unsure => "# kind = \"pages\"  # or \"app\": see docs/caching.md\n",
+        });
         if !self.hosts.is_empty() {
             let _ = writeln!(text, "hosts = {}", list(self.hosts.iter().cloned()));
         }

@@ -1,0 +1,129 @@
+//! What kinds of answers a disk cache holds, site by site: `nightwatt init --upgrade` proposes the `kind` of
+//! a site by it. What an earlier version has stored is dropped at the start, and counted before that.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use http::HeaderMap;
+use http::header::{CONTENT_TYPE, EXPIRES};
+use nightwatt_httpcache::ResponseDirectives;
+use serde::{Deserialize, Serialize};
+
+use super::record::{HEAD, Head, Kind, Meta, PAGE, SEGMENT_HEAD, Said, is_earlier};
+use super::storage::files_of;
+
+/// In the folder of the cache: what an earlier version had stored.
+const EARLIER: &str = "earlier-version.json";
+
+/// Stored answers of one site.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Survey {
+    /// HTML.
+    pub pages: u64,
+    /// JSON and XML that is no feed: what interfaces answer.
+    pub data: u64,
+    /// Everything else.
+    pub files: u64,
+    /// Of all these, answers that their server marked as cacheable.
+    pub marked: u64,
+}
+
+impl Survey {
+    fn count(&mut self, headers: &HeaderMap) {
+        let kind = headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        match kind.as_str() {
+            "text/html" | "application/xhtml+xml" => self.pages += 1,
+            "application/json" | "application/xml" | "text/xml" => self.data += 1,
+            kind if kind.ends_with("+json") => self.data += 1,
+            _ => self.files += 1,
+        }
+        let says = ResponseDirectives::parse(headers);
+        let is_marked = says.public
+            || says.max_age.or(says.s_maxage).is_some()
+            || headers.contains_key(EXPIRES);
+        self.marked += u64::from(is_marked);
+    }
+
+    /// Answers in all.
+    pub const fn all(&self) -> u64 {
+        self.pages + self.data + self.files
+    }
+}
+
+/// Counts what lies in the folder of a disk cache, and what an earlier version had left there. Empty if
+/// there is no such folder.
+///
+/// # Errors
+///
+/// The folder or a file in it cannot be read.
+pub fn survey(folder: &Path) -> io::Result<BTreeMap<String, Survey>> {
+    let mut sites: BTreeMap<String, Survey> = match std::fs::read(folder.join(EARLIER)) {
+        Ok(text) => serde_json::from_slice(&text).unwrap_or_default(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+        Err(error) => return Err(error),
+    };
+    let files = match files_of(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        files => files?,
+    };
+    count(&files, &mut sites)?;
+    Ok(sites)
+}
+
+/// Notes what an earlier version has stored, which is dropped next.
+pub(super) fn remember_earlier(folder: &Path) -> io::Result<()> {
+    let mut files = files_of(folder)?;
+    files.retain(|path| head_of(path).is_ok_and(|head| is_earlier(&head)));
+    if files.is_empty() {
+        return Ok(());
+    }
+    let mut sites = BTreeMap::new();
+    count(&files, &mut sites)?;
+    std::fs::write(folder.join(EARLIER), serde_json::to_vec_pretty(&sites)?)
+}
+
+fn head_of(path: &Path) -> io::Result<[u8; SEGMENT_HEAD as usize]> {
+    use std::io::Read as _;
+    let mut head = [0; SEGMENT_HEAD as usize];
+    std::fs::File::open(path)?.read_exact(&mut head)?;
+    Ok(head)
+}
+
+fn count(files: &[PathBuf], sites: &mut BTreeMap<String, Survey>) -> io::Result<()> {
+    let mut seen = HashSet::new();
+    for path in files {
+        for meta in metas(&std::fs::read(path)?) {
+            let Some((site, _)) = meta.name.as_str().split_once(' ') else { continue };
+            if seen.insert(meta.name.clone()) && meta.status.is_success() {
+                sites.entry(site.to_owned()).or_default().count(&meta.headers);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the whole records of a segment are about.
+fn metas(segment: &[u8]) -> Vec<Meta> {
+    let Some(head) = segment.first_chunk::<{ SEGMENT_HEAD as usize }>() else { return Vec::new() };
+    let is_earlier = is_earlier(head);
+    let salt = head[24..32].try_into().map_or(0, u64::from_le_bytes);
+    let (mut at, mut found) = (PAGE as usize, Vec::new());
+    while let Some(rest) = segment.get(at..).filter(|rest| rest.len() >= HEAD) {
+        let head = rest.first_chunk::<HEAD>().and_then(Head::read);
+        let both = head.and_then(|head| Some((head, rest.get(..HEAD + head.meta as usize)?)));
+        let whole = both.filter(|(head, bytes)| head.is_whole(bytes, salt, at as u64));
+        let Some((head, bytes)) = whole else {
+            at = (at + 1).next_multiple_of(PAGE as usize);
+            continue;
+        };
+        at += usize::try_from(head.length()).unwrap_or(usize::MAX).min(segment.len());
+        let is_answer = matches!(head.kind, Kind::Object | Kind::Renewed);
+        let said = Said::read_of(head.kind, &bytes[HEAD..], is_earlier).filter(|_| is_answer);
+        if let Some(Said::Object(meta) | Said::Renewed(meta, _)) = said {
+            found.push(meta);
+        }
+    }
+    found
+}

@@ -1,0 +1,147 @@
+//! The proxy's own requests: what it asks of a server by itself, to fill and renew the cache.
+//!
+//! They are anonymous by construction: the host of the cache key, fields of the proxy's own, and none that
+//! a client sent. Only for what its server marked as cacheable the fields are repeated that `Vary` chose it
+//! by, if none of them can name a sender.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use http::header::{ACCEPT_ENCODING, CONTENT_TYPE, HOST, USER_AGENT};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use nightwatt_httpcache::{CacheKey, Rules};
+use nightwatt_model::visit::Visitor;
+
+use crate::body::Answer;
+use crate::facts::{Facts, base};
+use crate::gateway::Gateway;
+use crate::store::Object;
+use crate::supervisor::Supervisor;
+
+/// Ids of the proxy's own requests begin so.
+pub const REFRESH_ID: &str = "nightwatt-refresh-";
+
+/// One of them takes no longer: it keeps the server from its sleep.
+pub(crate) const LONGEST: Duration = Duration::from_secs(10);
+
+/// Who asks, unless `Vary` wants another word.
+const AGENT: HeaderValue = HeaderValue::from_static(concat!(
+    "nightwatt/",
+    env!("CARGO_PKG_VERSION"),
+    " (keeps pages at hand while their server sleeps)"
+));
+
+/// The client that the server is told. Nobody has this address (RFC 5737): many a server shows more to its
+/// own network, and what it shows here is for everyone.
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+
+/// The fields of a request beside `Host`; nothing for those that must not be sent.
+pub(crate) type Fields = Vec<(HeaderName, Option<HeaderValue>)>;
+
+/// The fields that a stored answer is renewed with; nothing if they may name a sender.
+pub(crate) fn fields_of(object: &Object) -> Option<Fields> {
+    let selecting = object.stored.selecting();
+    let value = |value: &[u8]| HeaderValue::from_bytes(value).ok();
+    let fields = selecting.iter().map(|(name, it)| (name.clone(), it.and_then(value)));
+    selecting.is_anonymous().then(|| fields.collect())
+}
+
+/// The fields that an answer in this coding is asked for with, one of
+/// [`OWN_ENCODINGS`](nightwatt_httpcache::vary::OWN_ENCODINGS).
+pub(crate) fn fields_for(encoding: &'static str) -> Fields {
+    vec![(ACCEPT_ENCODING, Some(HeaderValue::from_static(encoding)))]
+}
+
+/// What a client was answered: the answer to the proxy's own request must be of the same kind to be kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AnswerKind {
+    status: StatusCode,
+    content_type: Option<HeaderValue>,
+}
+
+impl AnswerKind {
+    pub(crate) fn of(status: StatusCode, headers: &HeaderMap) -> Self {
+        Self { status, content_type: headers.get(CONTENT_TYPE).cloned() }
+    }
+}
+
+/// A request that the proxy sends by itself.
+pub(crate) struct OwnRequest {
+    pub(crate) facts: Facts,
+    pub(crate) parts: Parts,
+}
+
+impl OwnRequest {
+    /// A request for what has this key; none if there cannot be one.
+    pub(crate) fn new(
+        key: &CacheKey,
+        fields: Fields,
+        gateway: &Gateway,
+        rules: &Rules,
+    ) -> Option<Self> {
+        let (secure, authority, target) = key.parts();
+        let base = base(secure, authority);
+        if rules.key.key(&base, target)? != *key {
+            return None;
+        }
+        let mut request = Request::new(());
+        *request.uri_mut() = target.parse().ok()?;
+        let (mut parts, ()) = request.into_parts();
+        let headers = &mut parts.headers;
+        headers.insert(HOST, HeaderValue::from_str(authority).ok()?);
+        headers.insert(USER_AGENT, AGENT);
+        for (name, value) in fields {
+            match value {
+                Some(value) => drop(headers.insert(name, value)),
+                None => drop(headers.remove(name)),
+            }
+        }
+        let number = Supervisor::next_id();
+        let agent = headers.get(USER_AGENT).and_then(|it| it.to_str().ok()).map(str::to_owned);
+        let facts = Facts {
+            id: format!("{REFRESH_ID}{number:x}"),
+            number,
+            arrived: gateway.clock.now(),
+            client: CLIENT,
+            peer: CLIENT,
+            trusted: false,
+            secure,
+            authority: authority.to_owned(),
+            base,
+            target: target.to_owned(),
+            method: Method::GET,
+            visitor: Visitor::new(&CLIENT.to_string(), agent.as_deref()),
+            budget: 0,
+            agent,
+            referer: None,
+            accepts_html: false,
+            wants_json: false,
+        };
+        Some(Self { facts, parts })
+    }
+}
+
+/// Reads the answer to the proxy's own request, if it is being stored, as far as the cache could keep it;
+/// returns its length.
+pub(crate) async fn read_what_is_stored(response: Response<Answer>, largest: u64) -> u64 {
+    if !is_stored(response.headers()) {
+        return 0;
+    }
+    let mut body = response.into_body();
+    let mut bytes = 0;
+    while bytes <= largest
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        bytes += frame.data_ref().map_or(0, bytes::Bytes::len) as u64;
+    }
+    bytes
+}
+
+/// Is the answer being stored, as our own `Cache-Status` says?
+fn is_stored(headers: &HeaderMap) -> bool {
+    // The last member is ours (RFC 9211, 2).
+    let ours = headers.get_all("cache-status").iter().next_back();
+    ours.is_some_and(|it| it.as_bytes().split(|byte| *byte == b';').any(|it| it == b" stored"))
+}
