@@ -10,8 +10,8 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use libfuzzer_sys::fuzz_target;
 use nightwatt_httpcache::{
-    CookieRule, CookieRules, KeyRules, RangeAnswer, RequestDirectives, RequestHead, Rules, Stored,
-    Times, Timestamp, Usability, invalidation, range, update,
+    Basis, CookieRule, CookieRules, Fill, Filler, KeyRules, RangeAnswer, RequestDirectives,
+    RequestHead, Rules, Sender, Stored, Times, Timestamp, Usability, invalidation, range, update,
 };
 
 /// When the response comes in, and how long after its request.
@@ -33,7 +33,8 @@ fuzz_target!(|input: &[u8]| {
         path_and_query: &target,
         headers: &asked,
     };
-    for rules in [Rules::default(), lax()] {
+    let assuming = Rules { assumes: true, ..Rules::default() };
+    for rules in [Rules::default(), assuming, lax()] {
         exchange(&request, status.unwrap_or_default(), &answered, &rules);
     }
 });
@@ -54,6 +55,9 @@ fn fields<'a>(lines: impl Iterator<Item = &'a [u8]>) -> HeaderMap {
 /// The other end of each switch.
 fn lax() -> Rules {
     Rules {
+        assumes: true,
+        fill: Fill::Clients,
+        harmless_headers: vec!["x-a*".to_owned()],
         default_ttl: Some(Duration::from_mins(2)),
         negative_ttl: Some(Duration::from_secs(10)),
         heuristic: None,
@@ -76,13 +80,35 @@ fn exchange(request: &RequestHead<'_>, status: StatusCode, answered: &HeaderMap,
         }
     }
     let times = Times { requested: REQUESTED, received: RECEIVED };
-    match Stored::new(request, status, answered, times, rules) {
-        Ok(stored) => {
-            grows_old(&stored, request, rules);
-            is_validated(&stored, request, answered, rules);
+    for filler in [Filler::Client, Filler::Proxy] {
+        match Stored::new(request, filler, status, answered, times, rules) {
+            Ok(stored) => {
+                is_shared_by_the_rule(&stored, request, filler, rules);
+                grows_old(&stored, request, rules);
+                is_validated(&stored, (request, filler), answered, rules);
+            }
+            Err(reason) => assert!(!reason.token().is_empty()),
         }
-        Err(reason) => assert!(!reason.token().is_empty()),
     }
+}
+
+/// What no server marked is kept only where it may be assumed, and never as one client's.
+fn is_shared_by_the_rule(stored: &Stored, request: &RequestHead<'_>, filler: Filler, rules: &Rules) {
+    let sender = Sender::of(request, rules);
+    assert!(stored.basis().is_allowed(rules), "{stored:?}");
+    let is_posted = *request.method == Method::POST;
+    assert!(!sender.bypasses_cache() || is_posted, "{stored:?}");
+    if stored.basis() != Basis::Marked && filler == Filler::Client {
+        assert!(sender.is_anonymous(), "{stored:?}");
+    }
+    let known = "x-nobody-knows-this".parse::<HeaderName>().unwrap();
+    let mut headers = HeaderMap::new();
+    headers.insert(known, HeaderValue::from_static("alice"));
+    let stranger = RequestHead { method: &Method::GET, headers: &headers, ..*request };
+    let asked = RequestDirectives::default();
+    let usability = stored.usability(&stranger, &asked, RECEIVED, rules);
+    let is_given = !matches!(usability, Usability::Unusable(_));
+    assert!(!is_given || stored.basis() == Basis::Marked, "{stored:?}");
 }
 
 fn within(answer: RangeAnswer, length: u64) {
@@ -115,12 +141,17 @@ fn grows_old(stored: &Stored, request: &RequestHead<'_>, rules: &Rules) {
 }
 
 /// The origin says the same once more: in a 304 and to a HEAD.
-fn is_validated(stored: &Stored, request: &RequestHead<'_>, answered: &HeaderMap, rules: &Rules) {
+fn is_validated(
+    stored: &Stored,
+    (request, filler): (&RequestHead<'_>, Filler),
+    answered: &HeaderMap,
+    rules: &Rules,
+) {
     let mut question = request.headers.clone();
     update::add_validators(&mut question, &[stored]);
     let _ = update::answered(&[stored], answered);
     let times = Times::at(RECEIVED.plus(Duration::from_mins(1)));
-    if let Ok(again) = stored.freshened(request, answered, times, rules) {
+    if let Ok(again) = stored.freshened(request, filler, answered, times, rules) {
         assert_eq!(again.status(), stored.status());
         grows_old(&again, request, rules);
     }

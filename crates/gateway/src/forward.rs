@@ -445,10 +445,8 @@ impl Forwarding<'_> {
             }
             response
         } else {
-            let mut response = Response::new(Answer::whole(body));
-            *response.status_mut() = found.object.stored.status();
-            *response.headers_mut() =
-                update::merged(&found.object.stored, headers, times, self.rules());
+            let shown = found.object.stored.confirmed_for(headers, times, rules);
+            let response = from_store(&request, &Object::new(shown, body), self.now(), &why);
             let condemns = |reason: &NotStorable| {
                 let status = found.object.stored.status();
                 reason.condemns_stored(Sender::of(&request, rules), status)
@@ -456,7 +454,6 @@ impl Forwarding<'_> {
             if let Some(ticket) = ticket.filter(|_| freshened.is_err_and(|it| condemns(&it))) {
                 ticket.forget();
             }
-            why.append_to(response.headers_mut());
             response
         }
     }

@@ -155,6 +155,10 @@ impl Stored {
         Self { headers, times, freshness, expiry, date, ..self.clone() }
     }
 
+    pub(crate) fn with_headers(self, headers: HeaderMap) -> Self {
+        Self { headers, ..self }
+    }
+
     /// Why it may be shared.
     pub fn basis(&self) -> Basis {
         self.basis

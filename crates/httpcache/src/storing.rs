@@ -198,9 +198,10 @@ pub(crate) fn judge(candidate: &Candidate<'_>, rules: &Rules) -> Result<Basis, N
         return Err(NotStorable::Unmarked);
     }
     let is_error = status.is_client_error() || status.is_server_error();
+    let by_clients = candidate.filler == Filler::Client && rules.fill == Fill::Clients;
     match (candidate.filler, rules.fill) {
         // That something is not there is worth knowing; other errors speak of the request.
-        (Filler::Proxy, _) if is_error && !is_absence(status) && rules.negative_ttl.is_none() => {
+        _ if is_error && !is_absence(status) && rules.negative_ttl.is_none() && !by_clients => {
             Err(NotStorable::NoLifetime)
         }
         (Filler::Proxy, _) => Ok(Basis::OwnRequest),
@@ -246,9 +247,10 @@ fn judge_privacy(candidate: &Candidate<'_>, rules: &Rules) -> Result<(), NotStor
     let Vary::On(varies) = vary else { return Err(NotStorable::VaryAny) };
     let sender = Sender::beyond(varies, request, rules);
     let for_all = directives.public || directives.s_maxage.is_some();
-    // What is posted may say who posts it, as any field may.
+    // What is posted may name its sender, as any field may.
     let is_post = *request.method == Method::POST && !sender.has(Sender::ROUTED);
-    if sender.bypasses_cache() && !(is_post && for_all) {
+    let may_be_posted = is_post && (for_all || rules.fill == Fill::Clients);
+    if sender.bypasses_cache() && !may_be_posted {
         return Err(NotStorable::Bypass);
     }
     if sender.has(Sender::FIELD) && !for_all && !directives.must_revalidate {

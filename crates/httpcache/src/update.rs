@@ -131,6 +131,13 @@ impl Stored {
         Ok(if takes_fields { updated } else { self.confirmed(headers, times, rules) })
     }
 
+    /// This response as the client is to get it whose request the 304 answers, with all that the 304 says to
+    /// that client. It must not be stored.
+    #[must_use]
+    pub fn confirmed_for(&self, headers: &HeaderMap, times: Times, rules: &Rules) -> Self {
+        self.confirmed(headers, times, rules).with_headers(merged(self, headers, times, rules))
+    }
+
     /// What the response to a `HEAD` says about this stored response to a `GET`.
     pub fn after_head(
         &self,

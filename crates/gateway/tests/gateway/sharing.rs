@@ -29,6 +29,10 @@ const CARELESS: [&[(&str, &str)]; 4] = [
     &[("Cache-Control", "max-age=3600")],
 ];
 
+fn is_marked(fields: &[(&str, &str)]) -> bool {
+    fields.iter().any(|(name, _)| *name == "Cache-Control")
+}
+
 /// As sites are shipped: without a kind, and of each kind.
 fn shipped(setup: fn() -> Setup) -> [Setup; 3] {
     [None, Some(SiteKind::Pages), Some(SiteKind::App)].map(|kind| setup().kind(kind))
@@ -77,8 +81,11 @@ fn whoever_a_field_or_cookie_names_alone_gets_the_answer() {
                             let ask = value.map_or(plain.clone(), |value| plain.field(name, value));
                             by_both_paths(&ask)[by_path].clone()
                         };
-                        // The first wakes the server, and then it is awake.
-                        for value in [Some(values[0]), Some(values[1]), None, Some(values[0])] {
+                        // What its server marked for all is for the first of them too, once it is there.
+                        let last = (!is_marked(fields)).then_some(Some(values[0]));
+                        let askers =
+                            [Some(values[0]), Some(values[1]), None].into_iter().chain(last);
+                        for value in askers {
                             let got = stage.ask(asks(value)).await;
                             let expected = value.unwrap_or("a stranger");
                             assert_eq!(
@@ -94,8 +101,7 @@ fn whoever_a_field_or_cookie_names_alone_gets_the_answer() {
                     let ask = get(&format!("/api/{number}/fast")).field(name, values[1]);
                     let got = stage.ask(ask).await;
                     // What its server marked for all may be given as long as it is fresh, as strangers got it.
-                    let is_marked = fields.iter().any(|(name, _)| *name == "Cache-Control");
-                    let expected = if is_marked { "a stranger" } else { values[1] };
+                    let expected = if is_marked(fields) { "a stranger" } else { values[1] };
                     assert_eq!(got.text(), expected, "{name} asleep, {fields:?}");
                 }
             });
@@ -395,7 +401,7 @@ fn what_the_server_gets_otherwise_than_it_was_sent_selects_nothing() {
         for setup in [trusting(), awake().as_shipped()] {
             setup.play(async |stage| {
                 stage.origin.script(move |seen| {
-                    let value = seen.field(&name.to_ascii_lowercase()).unwrap_or("none").to_owned();
+                    let value = seen.fields.all(&name.to_ascii_lowercase()).join(", ");
                     ok(&value)
                         .field("Vary", name)
                         .field("Cache-Control", "public, max-age=60")
@@ -549,7 +555,7 @@ fn without_a_kind_nothing_is_assumed() {
         asleep().kind(kind).play(async |stage| {
             stage.origin.says(ok("x").field("Last-Modified", "Mon, 01 Jun 2026 00:00:00 GMT"));
             for _ in 0..3 {
-                stage.ask(get("/a").by_browser()).await;
+                stage.ask(get("/a")).await;
             }
             assert_eq!(stage.origin.seen().len(), 3);
             stage.origin.says(ok("x").field("Cache-Control", "max-age=3600"));
@@ -569,7 +575,9 @@ fn pages_are_fetched_by_the_proxy_itself_and_given_to_strangers() {
                 .field("Cookie", "_ga=1")
                 .field("Referer", "http://x/")
         };
-        assert_eq!(stage.ask(visitor()).await.answer(), "held");
+        // The first request wakes the server; its address is not one to be asked for twice.
+        assert_eq!(stage.ask(get("/logout")).await.answer(), "held");
+        assert_eq!(stage.ask(visitor()).await.answer(), "server");
         let own = ours(stage);
         assert_eq!(own.len(), 1, "{own:?}");
         // Nothing of the visitor's is in it but the class of its codings.
@@ -590,11 +598,8 @@ fn pages_are_fetched_by_the_proxy_itself_and_given_to_strangers() {
         assert_eq!(ours(stage).len(), 1);
         sleeps(stage).await;
         assert_eq!(stage.ask(visitor()).await.how(), (200, "stale"));
-        assert_eq!(
-            stage.ask(alice).await.how(),
-            (200, "held"),
-            "what was assumed is not for alice"
-        );
+        let alice = get("/page?x=1").field("X-Emby-Token", "alice");
+        assert_eq!(stage.ask(alice).await.how(), (200, "held"), "what was assumed is not hers");
     });
 }
 

@@ -133,6 +133,9 @@ trusted_proxies = ["127.0.0.1"]
 
 [[site]]
 name = "{SITE}"
+kind = "pages"
+# By it the origin, which knows nothing but the log, is told what to answer.
+cache.harmless_headers = ["nightwatt-replay"]
 origin = "http://{address}"
 probe = "http http://{address}/"
 power.simulated = {{}}
