@@ -2,18 +2,17 @@
 
 mod placing;
 mod resume;
+mod shared;
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::RANGE;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use nightwatt_http1::Incoming;
-use nightwatt_httpcache::sharing::may_be_prefetched;
 use nightwatt_httpcache::{
-    CacheKey, CacheStatus, Filler, Occasion, Precondition, RequestDirectives, Sender, Usability,
+    CacheKey, CacheStatus, Occasion, Precondition, RequestDirectives, Sender, Usability,
 };
 use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
 use nightwatt_model::policy::lifecycle::Phase;
@@ -27,17 +26,14 @@ use crate::body::Answer;
 use crate::books::{How, close};
 use crate::exchange::Exchange;
 use crate::facts::{Facts, Peer};
-use crate::flights::Flight;
-use crate::forward::{Forwarding, NotForwarded, RETRY_EVERY, STARTING};
+use crate::forward::{NotForwarded, RETRY_EVERY, STARTING};
 use crate::gateway::Gateway;
 use crate::hit::{Found, from_store, head_of};
 use crate::hold::{Held, Spool, hold};
 use crate::https;
 use crate::journal::WakeCause;
 use crate::question;
-use crate::refresh::{self, Wanted};
 use crate::site::Site;
-use crate::store::Sake;
 use crate::supervisor::Supervisor;
 
 /// What the log calls a request whose client left (nginx's 499).
@@ -199,12 +195,6 @@ impl<'a> Asked<'a> {
         Self { gateway, index, facts, parts, class, directives, sender }
     }
 
-    /// Would the answer do for another anonymous client?
-    fn is_anybodys(&self) -> bool {
-        let is_whole = !self.parts.headers.contains_key(RANGE);
-        self.parts.method == Method::GET && self.sender.is_anonymous() && is_whole
-    }
-
     fn site(&self) -> &Site {
         &self.gateway.sites[self.index]
     }
@@ -320,28 +310,6 @@ impl<'a> Asked<'a> {
             }
             (Route::Unavailable(after), _) => Self::unavailable(after),
             (Route::Cache | Route::Stale, None) => Self::unavailable(Duration::from_secs(1)),
-        }
-    }
-
-    /// Has the resource renewed behind the scenes: now if the server is awake, else when it is.
-    fn renew(&self, key: Option<&CacheKey>, found: &Found, phase: &watch::Receiver<Phase>) {
-        let Some(key) = key else { return };
-        self.site().refresher.want(key, Wanted::Again(Arc::clone(&found.object)), None);
-        if *phase.borrow() == Phase::Awake {
-            let (gateway, site) = (Arc::clone(self.gateway), self.index);
-            tokio::spawn(async move { refresh::work(&gateway, site).await });
-        }
-    }
-
-    /// Has what a crawler did not get fetched when the server is awake.
-    fn wish(&self, key: Option<&CacheKey>) {
-        let site = self.site();
-        if let Some(key) = key.filter(|_| self.is_anybodys() && !self.directives.no_store)
-            && may_be_prefetched(&self.facts.target)
-            && site.scenario.cache.warm_up_crawlers
-            && site.warms_up()
-        {
-            site.wishes.add(key, &self.parts.headers, self.facts.budget);
         }
     }
 
@@ -479,22 +447,6 @@ impl<'a> Asked<'a> {
         self.through(found, (Spool::new(body, room), exchange), phase, Answered::Server).await
     }
 
-    /// Somebody else's request for the same, if that may be waited for.
-    fn other_flight(
-        &self,
-        (key, _): &(Option<CacheKey>, Option<Found>),
-    ) -> Option<watch::Receiver<()>> {
-        let key = key.as_ref().filter(|_| self.is_anybodys())?;
-        self.site().flights.other(key)
-    }
-
-    /// What others wait for that ask for the same, if they may.
-    fn flight(&self, key: Option<&CacheKey>, exchange: &Exchange) -> Option<Flight> {
-        let boarded = key.filter(|_| self.is_anybodys());
-        let board = |key| self.site().flights.board(key).first();
-        exchange.take_flight().or_else(|| boarded.and_then(board))
-    }
-
     /// Passes a request on within an exchange that has begun. A server that turns out to be gone is
     /// reported, and waited for.
     async fn through(
@@ -518,12 +470,9 @@ impl<'a> Asked<'a> {
             Ok(false) => {}
             Err(answer) => return self.without_place(self.look_again((key, found)), answer),
         }
-        let (gateway, facts, parts) = (self.gateway, self.facts, self.parts);
-        let flight = Mutex::new(self.flight(key.as_ref(), &exchange));
-        let (site, sake) = (self.index, Sake::Of(self.class));
-        let (filler, expected) = (Filler::Client, None);
-        let forwarding =
-            Forwarding { gateway, site, facts, parts, key, found, flight, sake, filler, expected };
+        let flight = self.flight(key.as_ref(), &exchange);
+        let forwarding = self.forwarding((key, found), flight);
+        let (gateway, facts) = (self.gateway, self.facts);
         let supervisor = &self.site().supervisor;
         let attempts = ATTEMPTS + pool.map_or(0, |pool| pool.servers.len() as u32);
         for attempt in 1..=attempts {

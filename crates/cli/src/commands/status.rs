@@ -193,6 +193,15 @@ fn row(text: &mut String, name: &str, value: &str) {
     let _ = writeln!(text, "  {name:<13} {value}");
 }
 
+fn cache(site: &SiteStatus) -> String {
+    let (objects, size) = site.cache;
+    let kind = match site.kind {
+        Some(kind) => format!("kind = \"{}\"", kind.as_str()),
+        None => "kind not set".to_owned(),
+    };
+    format!("{}, {}; {kind}", counted(objects as u64, "object"), bytes(size))
+}
+
 fn site_rows(text: &mut String, it: &SiteStatus) {
     let state = it.state.replace('-', " ");
     let policy = it.pool.as_ref().map_or(&it.policy, |pool| &pool.policy);
@@ -243,13 +252,7 @@ fn site_rows(text: &mut String, it: &SiteStatus) {
         None => "none".to_owned(),
     };
     row(text, "promise", &promise);
-    let (objects, size) = it.cache;
-    let kind = match it.kind {
-        Some(kind) => format!("kind = \"{}\"", kind.as_str()),
-        None => "kind not set".to_owned(),
-    };
-    let objects = counted(objects as u64, "object");
-    row(text, "cache", &format!("{objects}, {}; {kind}", bytes(size)));
+    row(text, "cache", &cache(it));
     ledger_rows(text, &it.ledger);
     for meter in &it.meters {
         row(text, &format!("{} meter", meter.of), &meter_words(meter));

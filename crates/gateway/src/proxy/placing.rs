@@ -1,10 +1,10 @@
 //! Where a site has several servers: a place for a request, and another when a server has failed.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Response, StatusCode};
-use nightwatt_httpcache::{CacheKey, Filler};
+use nightwatt_httpcache::CacheKey;
 use nightwatt_model::policy::admission::Cached;
 
 use super::Asked;
@@ -12,11 +12,9 @@ use crate::access::Answered;
 use crate::answers;
 use crate::body::Answer;
 use crate::exchange::Exchange;
-use crate::forward::Forwarding;
 use crate::hit::Found;
 use crate::hold::Spool;
 use crate::pool::{Offer, Placed, ServerPool};
-use crate::store::Sake;
 
 impl Asked<'_> {
     /// Finds a place for an exchange, if its site has a pool; says whether that took a wait.
@@ -47,11 +45,7 @@ impl Asked<'_> {
             // Somebody has fetched the same meanwhile.
             return self.cache_answer(found, Answered::Cache);
         }
-        let (gateway, facts, parts) = (self.gateway, self.facts, self.parts);
-        let (site, flight, sake) = (self.index, Mutex::new(None), Sake::Of(self.class));
-        let (filler, expected) = (Filler::Client, None);
-        let forwarding =
-            Forwarding { gateway, site, facts, parts, key, found, flight, sake, filler, expected };
+        let forwarding = self.forwarding((key, found), None);
         forwarding.stale_instead().map_or(refused, |stale| (stale, Answered::Stale))
     }
 

@@ -8,7 +8,7 @@ use nightwatt_model::scenario::Scenario;
 use nightwatt_power::Controller;
 
 use super::{AnyPolicy, Common, Site, drop_stale, hands, scenario, settings, waiting_page};
-use crate::config::{Config, SiteConfig};
+use crate::config::{Config, Limits, SiteConfig};
 use crate::error::StartError;
 use crate::https;
 use crate::machine::{Guest, Machine};
@@ -42,11 +42,10 @@ impl Site {
         let (policy, learns) = self.next_policy(site, common);
         let retuning =
             Retuning { supervisor: Arc::clone(&supervisor), settings, policy, learns, hands };
-        let (limits, limits_were) = (&common.config.limits, &was.limits);
+        let timeouts = |limits: &Limits| (limits.connect_timeout, limits.origin_timeout);
         let same_way = old.origin == site.origin
             && old.origin_tls == site.origin_tls
-            && limits.connect_timeout == limits_were.connect_timeout
-            && limits.origin_timeout == limits_were.origin_timeout;
+            && timeouts(&common.config.limits) == timeouts(&was.limits);
         let origin =
             if same_way { Arc::clone(&self.origin) } else { self.new_origin(site, common)? };
         // What was stored under other rules might be given to the wrong one now, or be asked for by keys that

@@ -32,6 +32,7 @@ mod passing;
 mod passthrough;
 mod passthrough_programs;
 mod passthrough_trouble;
+mod poisoning;
 mod pool;
 mod pool_trouble;
 mod reloading;

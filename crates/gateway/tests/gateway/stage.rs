@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_gateway::config::{FillConfig, SiteKind};
 use nightwatt_gateway::control::{Order, Reply, ask as order};
 use nightwatt_gateway::journal::{self, Record};
 use nightwatt_gateway::metering::Feed;
@@ -184,20 +183,6 @@ impl Setup {
         change: impl FnOnce(&mut nightwatt_gateway::config::SiteConfig) + 'static,
     ) -> Self {
         self.with(|config| change(&mut config.site[0]))
-    }
-
-    /// The cache assumes nothing, as it is shipped. (The other stories are about what happens to stored
-    /// answers, and so let clients fill it.)
-    pub(crate) fn as_shipped(self) -> Self {
-        self.kind(None)
-    }
-
-    /// As a site of this kind is shipped.
-    pub(crate) fn kind(self, kind: Option<SiteKind>) -> Self {
-        self.site(move |site| {
-            site.kind = kind;
-            site.cache.fill = FillConfig::default();
-        })
     }
 
     /// A meter of the server, or of the proxy, which has the empty name.

@@ -1,0 +1,324 @@
+//! No stranger changes what others get: not by a port, an error, a 304, a field that only proxies set.
+
+use nightwatt_gateway::config::SiteKind;
+
+use crate::client::{ask, get};
+use crate::origin::{ok, status};
+use crate::sharing::{as_shipped, by_both_paths, is_ours, of_kind, ours, shipped, sleeps};
+use crate::stage::{asleep, awake, secs};
+
+#[test]
+fn a_port_in_the_host_is_no_way_into_the_answers_of_others() {
+    for setup in shipped(asleep) {
+        setup.play(async |stage| {
+            stage.origin.script(|seen| {
+                let location = format!("http://{}/there", seen.field("host").unwrap());
+                let moved = status(301, "").field("Location", &location);
+                moved.field("Cache-Control", "public, max-age=3600").acts()
+            });
+            for (host, told) in [
+                ("blog:443", "blog:443"),
+                ("blog:", "blog"),
+                ("BLOG", "blog"),
+                ("blog.", "blog"),
+                ("blog:80", "blog"),
+                ("blog:8080", "blog:8080"),
+                ("blog", "blog"),
+            ] {
+                for ask in by_both_paths(&get("/here").host(host)) {
+                    let got = stage.ask(ask).await;
+                    let location = format!("http://{told}/there");
+                    assert_eq!(got.field("location"), Some(&*location), "{host}");
+                }
+            }
+            sleeps(stage).await;
+            let got = stage.ask(get("/here")).await;
+            assert_eq!((got.answer(), got.field("location")), ("cache", Some("http://blog/there")));
+        });
+    }
+}
+
+#[test]
+fn an_error_of_one_client_never_replaces_a_page() {
+    for (code, control) in [
+        (404, None),
+        (405, None),
+        (414, None),
+        (410, Some("max-age=60")),
+        (404, Some("public, max-age=60")),
+        (403, Some("no-store")),
+        (500, Some("max-age=60")),
+    ] {
+        as_shipped(asleep()).play(async |stage| {
+            let page = || ok("page").field("Cache-Control", "max-age=10").field("ETag", "\"1\"");
+            stage.origin.says(page());
+            stage.ask(get("/a")).await;
+            stage.pass(secs(11)).await;
+            // The server is wrong to this client alone: not to the proxy itself.
+            stage.origin.script(move |seen| {
+                let wrong = control
+                    .into_iter()
+                    .fold(status(code, "wrong"), |says, it| says.field("Cache-Control", it));
+                if is_ours(seen) { page().acts() } else { wrong.acts() }
+            });
+            for ask in by_both_paths(&get("/a")) {
+                let got = stage.ask(ask).await;
+                // A server's failure is covered by what is stored.
+                let expected = if code == 500 { "page" } else { "wrong" };
+                assert_eq!(got.text(), expected, "{code} {control:?}");
+                stage.pass(secs(11)).await;
+            }
+            sleeps(stage).await;
+            let got = stage.ask(get("/a")).await;
+            assert_eq!((got.how(), got.text()), ((200, "stale"), "page"), "{code} {control:?}");
+        });
+    }
+}
+
+#[test]
+fn a_page_that_is_gone_for_the_proxy_itself_is_gone() {
+    for code in [401, 403, 404, 410, 302] {
+        as_shipped(asleep()).play(async |stage| {
+            stage.origin.says(ok("page").field("Cache-Control", "max-age=10"));
+            stage.ask(get("/a")).await;
+            stage.pass(secs(11)).await;
+            stage.origin.says(status(code, "gone").field("Location", "/login"));
+            assert_eq!(stage.ask(get("/a")).await.status, code);
+            assert_eq!(ours(stage).len(), 1, "{code}");
+            sleeps(stage).await;
+            assert_eq!(stage.ask(get("/a")).await.how(), (code, "held"));
+        });
+    }
+}
+
+#[test]
+fn an_error_without_a_lifetime_is_not_served_while_the_server_sleeps() {
+    for code in [404, 405, 410, 414, 501] {
+        as_shipped(asleep()).play(async |stage| {
+            stage.origin.says(status(code, "not yet").field("Cache-Control", "public"));
+            assert_eq!(stage.ask(get("/soon")).await.status, code);
+            stage.origin.says(ok("published"));
+            sleeps(stage).await;
+            assert_eq!(stage.ask(get("/soon")).await.text(), "published", "{code}");
+        });
+    }
+}
+
+#[test]
+fn what_one_client_is_told_with_304_is_not_told_to_others() {
+    for (field, value) in [
+        ("Cookie", "session=alice"),
+        ("X-Emby-Token", "alice"),
+        ("Authorization", "Bearer alice"),
+        ("Cache-Control", "no-cache"),
+        ("Cache-Control", "max-age=0"),
+        ("Pragma", "no-cache"),
+    ] {
+        for control in ["max-age=10", "public, max-age=10"] {
+            for method in ["GET", "HEAD"] {
+                as_shipped(asleep()).play(async |stage| {
+                    let page = ok("page").field("Cache-Control", control).field("ETag", "\"1\"");
+                    stage.origin.says(page.field("X-Csrf", "none"));
+                    stage.ask(get("/a")).await;
+                    stage.pass(secs(11)).await;
+                    let confirmed = status(if method == "GET" { 304 } else { 200 }, "");
+                    let confirmed = confirmed
+                        .field("ETag", "\"1\"")
+                        .field("X-User", "session=alice")
+                        .field("X-Csrf", "alice's")
+                        .field("Cache-Control", "public, max-age=3600");
+                    stage.origin.says(confirmed);
+                    for ask in by_both_paths(&ask(method, "/a").field(field, value)) {
+                        stage.ask(ask).await;
+                    }
+                    stage.origin.says(ok("page").field("ETag", "\"1\""));
+                    sleeps(stage).await;
+                    for ask in by_both_paths(&get("/a")) {
+                        let got = stage.ask(ask).await;
+                        assert_eq!(got.text(), "page");
+                        assert_eq!(
+                            got.field("x-user"),
+                            None,
+                            "{field}: {value}, {control}, {method}"
+                        );
+                        assert_ne!(got.field("x-csrf"), Some("alice's"), "{field}: {value}");
+                    }
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_server_gets_otherwise_than_it_was_sent_selects_nothing() {
+    let trusting = || {
+        as_shipped(awake()).with(|config| {
+            config.trusted_proxies = vec!["127.0.0.1".parse().unwrap()];
+        })
+    };
+    for name in ["X-Forwarded-For", "Forwarded", "Via", "X-Request-Id"] {
+        for setup in [trusting(), as_shipped(awake())] {
+            setup.play(async |stage| {
+                stage.origin.script(move |seen| {
+                    let value = seen.fields.all(&name.to_ascii_lowercase()).join(", ");
+                    ok(&value)
+                        .field("Vary", name)
+                        .field("Cache-Control", "public, max-age=60")
+                        .acts()
+                });
+                for ask in by_both_paths(&get("/a").field(name, "203.0.113.9")) {
+                    assert_eq!(stage.ask(ask).await.answer(), "server", "{name}");
+                }
+                assert_eq!(stage.ask(get("/a")).await.answer(), "server", "{name}");
+            });
+        }
+    }
+}
+
+#[test]
+fn under_another_name_or_path_nothing_is_cached() {
+    let trusting = |kind| {
+        let setup = of_kind(asleep(), kind);
+        setup.with(|config| config.trusted_proxies = vec!["127.0.0.1".parse().unwrap()])
+    };
+    for kind in [None, Some(SiteKind::Pages)] {
+        trusting(kind).play(async |stage| {
+            stage.origin.script(|seen| {
+                let names = ["x-forwarded-prefix", "forwarded", "x-forwarded-host"];
+                let named = names.iter().find_map(|name| seen.field(name)).unwrap_or("none");
+                ok(named).field("Cache-Control", "public, max-age=3600").acts()
+            });
+            for (name, value) in [
+                ("X-Forwarded-Host", "evil.test"),
+                ("X-Forwarded-Prefix", "/evil"),
+                ("Forwarded", "for=1.2.3.4;host=evil.test"),
+                ("X-Forwarded-Port", "8443"),
+            ] {
+                for ask in by_both_paths(&get("/a").field(name, value)) {
+                    assert_ne!(stage.ask(ask).await.answer(), "cache", "{name}");
+                }
+            }
+            // The first that asks for what it is called fills the cache, and that is for the likes of it.
+            assert_eq!(stage.ask(get("/a")).await.text(), "blog");
+            assert_eq!(
+                stage.ask(get("/a").field("X-Forwarded-Host", "BLOG:80")).await.answer(),
+                "cache"
+            );
+            let evil = get("/a").field("X-Forwarded-Host", "evil.test");
+            assert_eq!(stage.ask(evil.clone()).await.text(), "evil.test");
+            sleeps(stage).await;
+            assert_eq!(stage.ask(get("/a")).await.text(), "blog");
+            assert_eq!(stage.ask(evil).await.how(), (200, "held"));
+        });
+    }
+    // Who means another method gets and leaves nothing either.
+    as_shipped(awake()).play(async |stage| {
+        stage.origin.script(|seen| {
+            let method = seen.field("x-http-method-override").unwrap_or("GET");
+            ok(method).field("Cache-Control", "public, max-age=60").acts()
+        });
+        for (method, ask) in [
+            ("DELETE", get("/a").field("X-HTTP-Method-Override", "DELETE")),
+            ("GET", get("/a")),
+            ("DELETE", get("/a").field("X-HTTP-Method-Override", "DELETE")),
+        ] {
+            for ask in by_both_paths(&ask) {
+                assert_eq!(stage.ask(ask).await.text(), method);
+            }
+        }
+    });
+}
+
+#[test]
+fn strangers_do_not_speak_for_proxies() {
+    const FORGED: [&str; 18] = [
+        "X-Forwarded-User",
+        "X-Forwarded-Email",
+        "X-Forwarded-Groups",
+        "X-Forwarded-Client-Cert",
+        "X-Forwarded-Made-Up",
+        "X-Original-URL",
+        "X-Rewrite-URL",
+        "X-Client-IP",
+        "CF-Connecting-IP",
+        "Remote-User",
+        "Remote_User",
+        "X_Forwarded_User",
+        "Proxy",
+        "X-Auth-Request-User",
+        "Tailscale-User-Login",
+        "X-Authentik-Username",
+        "Cf-Access-Jwt-Assertion",
+        "X-Webauth-User",
+    ];
+    as_shipped(awake()).play(async |stage| {
+        for name in FORGED {
+            for ask in by_both_paths(&get("/").field(name, "forged")) {
+                stage.ask(ask).await;
+                let seen = stage.origin.seen().pop().unwrap();
+                let forged: Vec<_> =
+                    seen.fields.0.iter().filter(|(_, value)| value == "forged").collect();
+                assert!(forged.is_empty(), "{name}: {forged:?}");
+            }
+            // Nor in trailers.
+            let chunked =
+                ask("POST", "/").field("Transfer-Encoding", "chunked").field("Trailer", name);
+            stage.ask(chunked.with_body(&format!("1\r\nx\r\n0\r\n{name}: forged\r\n\r\n"))).await;
+            let seen = stage.origin.seen().pop().unwrap();
+            assert!(
+                !seen.trailers.iter().any(|it| it.contains("forged")),
+                "{name}: {:?}",
+                seen.trailers
+            );
+        }
+    });
+    let trusting = as_shipped(awake()).with(|config| {
+        config.trusted_proxies = vec!["127.0.0.1".parse().unwrap()];
+    });
+    trusting.play(async |stage| {
+        let ask =
+            get("/").field("Remote-User", "alice").field("X-Forwarded-Email", "a@example.org");
+        for ask in by_both_paths(&ask) {
+            stage.ask(ask).await;
+            let seen = stage.origin.seen().pop().unwrap();
+            assert_eq!(seen.field("remote-user"), Some("alice"), "from a trusted proxy it counts");
+            assert_eq!(seen.field("x-forwarded-email"), Some("a@example.org"));
+        }
+        for name in ["Remote_User", "Proxy", "X-Forwarded-Ssl"] {
+            stage.ask(get("/").field(name, "forged")).await;
+            let seen = stage.origin.seen().pop().unwrap();
+            assert!(!seen.fields.0.iter().any(|(_, value)| value == "forged"), "{name}");
+        }
+    });
+}
+
+#[test]
+fn an_ignored_parameter_hides_no_other() {
+    let setup = as_shipped(awake()).site(|site| site.cache.ignore_query = vec!["utm_*".into()]);
+    setup.play(async |stage| {
+        stage.origin.script(|seen| {
+            let says = ok(&seen.target).field("Cache-Control", "public, max-age=60");
+            says.acts()
+        });
+        for target in ["/?utm_content=x;lang=evil", "/"] {
+            for ask in by_both_paths(&get(target)) {
+                assert_eq!(stage.ask(ask).await.text(), target);
+            }
+        }
+    });
+}
+
+#[test]
+fn trailers_and_ranges_leave_nothing_for_others() {
+    as_shipped(awake()).play(async |stage| {
+        // A part that is no whole, and what a client's own condition brought.
+        let part = status(206, "0123").field("Content-Range", "bytes 0-3/10");
+        stage.origin.says(part.field("Cache-Control", "public, max-age=60"));
+        assert_eq!(stage.ask(get("/a").field("Range", "bytes=0-3")).await.status, 206);
+        stage.origin.says(status(304, "").field("Cache-Control", "public, max-age=60"));
+        assert_eq!(stage.ask(get("/a").field("If-None-Match", "\"x\"")).await.status, 304);
+        stage.origin.says(ok("0123456789").field("Cache-Control", "public, max-age=60"));
+        let got = stage.ask(get("/a")).await;
+        assert_eq!((got.answer(), got.text()), ("server", "0123456789"));
+    });
+}
