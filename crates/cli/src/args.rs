@@ -96,7 +96,7 @@ pub(crate) enum Command {
     /// Find out what this machine draws: its power states, its power against its load
     #[command(after_help = calibrate::CALIBRATE_EXAMPLES)]
     Calibrate(CalibrateArgs),
-    /// Write a first configuration, after five questions
+    /// Write a first configuration, after six questions
     #[command(after_help = init::EXAMPLES)]
     Init(InitArgs),
     /// Serve sites and let their servers sleep

@@ -14,8 +14,8 @@ use nightwatt_httpcache::sharing::may_be_prefetched;
 use nightwatt_httpcache::stored::Stored;
 use nightwatt_httpcache::vary::own_encoding;
 use nightwatt_httpcache::{
-    CacheKey, CacheStatus, Filler, Forward, NotStorable, Occasion, Rules, Sender, Times, Timestamp,
-    Usability, fields, invalidation, update,
+    CacheKey, CacheStatus, Fill, Filler, Forward, NotStorable, Occasion, Rules, Sender, Times,
+    Timestamp, Usability, fields, invalidation, update,
 };
 
 use crate::body::{Answer, Kept, Question, Sending, Watcher};
@@ -334,17 +334,15 @@ impl Forwarding<'_> {
             return Ok(None);
         }
         let sender = Sender::of(&request, rules);
-        let is_error = status.is_client_error() || status.is_server_error();
         match self.filler {
-            Filler::Proxy if is_no_page(status) => ticket.forget(),
+            Filler::Proxy if is_no_page(status) && self.has_page() => ticket.forget(),
             // What one client is told is looked into before it counts for all.
             Filler::Client if is_no_page(status) && sender.is_anonymous() => {
                 self.check_what_is_stored();
             }
             _ => {}
         }
-        let is_expected = |kind: &AnswerKind| is_error || *kind == AnswerKind::of(status, headers);
-        if self.expected.as_ref().is_some_and(|kind| !is_expected(kind)) {
+        if self.expected.as_ref().is_some_and(|kind| *kind != AnswerKind::of(status, headers)) {
             return Ok(None);
         }
         match Stored::new(&request, self.filler, status, headers, times, rules) {
@@ -386,12 +384,17 @@ impl Forwarding<'_> {
     /// Has what is stored asked for by the proxy itself, since a client was told that it is not there.
     fn check_what_is_stored(&self) {
         if let (Some(key), Some(found)) = (&self.key, &self.found)
-            && found.object.stored.status().is_success()
+            && self.has_page()
         {
             let wanted = Wanted::Again(Arc::clone(&found.object));
             self.site().refresher.want(key, wanted, None);
             self.refresh();
         }
+    }
+
+    /// Whether a page is stored for this request.
+    fn has_page(&self) -> bool {
+        self.found.as_ref().is_some_and(|found| found.object.stored.status().is_success())
     }
 
     fn refresh(&self) {
@@ -421,7 +424,8 @@ impl Forwarding<'_> {
             HeadEffect::Updated(stored) => {
                 ticket.store(Object::new(*stored, found.object.body.clone()));
             }
-            HeadEffect::Outdated => ticket.forget(),
+            HeadEffect::Outdated if self.rules().fill == Fill::Clients => ticket.forget(),
+            HeadEffect::Outdated => self.check_what_is_stored(),
         }
     }
 

@@ -11,6 +11,7 @@ use http::header::{ACCEPT_ENCODING, CONTENT_TYPE, HOST, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
+use nightwatt_httpcache::sharing::may_be_prefetched;
 use nightwatt_httpcache::{CacheKey, Rules};
 use nightwatt_model::visit::Visitor;
 
@@ -63,6 +64,9 @@ pub(crate) struct AnswerKind {
 
 impl AnswerKind {
     pub(crate) fn of(status: StatusCode, headers: &HeaderMap) -> Self {
+        // A part is one of the whole that the proxy asks for.
+        let is_part = status == StatusCode::PARTIAL_CONTENT;
+        let status = if is_part { StatusCode::OK } else { status };
         Self { status, content_type: headers.get(CONTENT_TYPE).cloned() }
     }
 }
@@ -74,7 +78,7 @@ pub(crate) struct OwnRequest {
 }
 
 impl OwnRequest {
-    /// A request for what has this key; none if there cannot be one.
+    /// A request for what has this key; none if there cannot be one, or if it might do something a second time.
     pub(crate) fn new(
         key: &CacheKey,
         fields: Fields,
@@ -82,6 +86,9 @@ impl OwnRequest {
         rules: &Rules,
     ) -> Option<Self> {
         let (secure, authority, target) = key.parts();
+        if !may_be_prefetched(target) {
+            return None;
+        }
         let base = base(secure, authority);
         if rules.key.key(&base, target)? != *key {
             return None;

@@ -14,7 +14,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use nightwatt_http1::Interim;
 use nightwatt_httpcache::sharing::is_passed_on;
-use nightwatt_httpcache::{fields, update};
+use nightwatt_httpcache::{fields, normal_authority, update};
 use nightwatt_power::probe::OWN_MARK;
 
 use crate::body::{Question, Sending};
@@ -234,7 +234,13 @@ fn forwarded(headers: &mut HeaderMap, facts: &Facts) {
         }
     }
     headers.insert(FORWARDED_PROTO, HeaderValue::from_static(proto));
-    if !headers.contains_key(FORWARDED_HOST) && !facts.authority.is_empty() {
+    // In another spelling of the same name it is sent on in this one, which the cache's key has.
+    let is_another = |told: &HeaderValue| {
+        told.to_str()
+            .is_ok_and(|told| normal_authority(facts.secure, told.trim()) != facts.authority)
+    };
+    let names_another = headers.get_all(FORWARDED_HOST).iter().any(is_another);
+    if !names_another && !facts.authority.is_empty() {
         insert(headers, FORWARDED_HOST, &facts.authority);
     }
 }

@@ -25,6 +25,9 @@ use crate::store::{Object, Sake};
 /// Resources remembered while the server sleeps. More are left to their next visitor.
 const MOST: usize = 256;
 
+/// Resources remembered that were asked for in vain.
+const IN_VAIN: usize = 4096;
+
 /// What the proxy asks for by itself.
 #[derive(Debug)]
 pub(crate) enum Wanted {
@@ -52,6 +55,8 @@ struct Jobs {
     waiting: Vec<Job>,
     /// Waiting or under way.
     known: HashSet<CacheKey>,
+    /// What came to nothing since the server woke: its clients' answers are not asked for again.
+    in_vain: HashSet<CacheKey>,
 }
 
 impl Refresher {
@@ -62,7 +67,8 @@ impl Refresher {
     /// Remembers what to ask for.
     pub(crate) fn want(&self, key: &CacheKey, wanted: Wanted, flight: Option<Flight>) {
         let mut jobs = self.lock();
-        if jobs.waiting.len() < MOST && jobs.known.insert(key.clone()) {
+        let is_in_vain = matches!(wanted, Wanted::Like(..)) && jobs.in_vain.contains(key);
+        if !is_in_vain && jobs.waiting.len() < MOST && jobs.known.insert(key.clone()) {
             jobs.waiting.push(Job { key: key.clone(), wanted, flight });
         }
     }
@@ -71,8 +77,12 @@ impl Refresher {
         std::mem::take(&mut self.lock().waiting)
     }
 
-    fn done(&self, key: &CacheKey) {
-        self.lock().known.remove(key);
+    fn done(&self, key: &CacheKey, in_vain: bool) {
+        let mut jobs = self.lock();
+        jobs.known.remove(key);
+        if in_vain && jobs.in_vain.len() < IN_VAIN {
+            jobs.in_vain.insert(key.clone());
+        }
     }
 }
 
@@ -81,7 +91,8 @@ pub(crate) async fn run(mut live: Live, site: Arc<str>, mut phase: watch::Receiv
     while phase.changed().await.is_ok() {
         if *phase.borrow_and_update() == Phase::Awake {
             let gateway = live.now();
-            let Some((site, _)) = gateway.site_named(&site) else { return };
+            let Some((site, served)) = gateway.site_named(&site) else { return };
+            served.refresher.lock().in_vain.clear();
             work(&gateway, site).await;
         }
     }
@@ -92,10 +103,12 @@ pub(crate) async fn work(gateway: &Arc<Gateway>, site: usize) {
     let _debt = gateway.clock.owe();
     let refresher = &gateway.sites[site].refresher;
     for Job { key, wanted, flight } in refresher.take() {
+        let mut in_vain = false;
         if let Some(exchange) = Exchange::begin_background(&gateway.sites[site]) {
             fetch(gateway, site, &key, (wanted, flight), exchange).await;
+            in_vain = !gateway.sites[site].store.knows(&key, gateway.timestamp());
         }
-        refresher.done(&key);
+        refresher.done(&key, in_vain);
     }
 }
 

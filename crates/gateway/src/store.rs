@@ -232,7 +232,8 @@ impl Store {
     ) -> Option<Arc<Object>> {
         let entry = self.objects.get(key)?;
         let is_meant = |object: &&Arc<Object>| object.stored.selecting().matches_plainly(&values);
-        let object = entry.variants.iter().find(is_meant)?;
+        let meant = entry.variants.iter().filter(is_meant);
+        let object = meant.max_by_key(|object| object.stored.date())?;
         object.stored.answers_plainly(sender, now, rules).then(|| Arc::clone(object))
     }
 

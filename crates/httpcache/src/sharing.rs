@@ -73,7 +73,7 @@ pub struct FieldRule {
 }
 
 static FIELD_RULES: LazyLock<Names<FieldRule>> = LazyLock::new(|| {
-    let rules = rows::<4>(FIELDS).map(|[name, class, passed, _]| {
+    let rules = rows::<4>(FIELDS).flat_map(|[name, class, passed, _]| {
         let class = match class {
             "neutral" => FieldClass::Neutral,
             "selecting" => FieldClass::Selecting,
@@ -87,7 +87,10 @@ static FIELD_RULES: LazyLock<Names<FieldRule>> = LazyLock::new(|| {
             "drop" => PassedFrom::TrustedProxies,
             _ => PassedFrom::Nowhere,
         };
-        (name, FieldRule { class, passed_from })
+        // A name with underscores is the same with hyphens, where servers have a CGI interface.
+        let folded = name.contains('_').then(|| &*name.replace('_', "-").leak());
+        let rule = FieldRule { class, passed_from };
+        std::iter::once((name, rule)).chain(folded.map(|name| (name, rule)))
     });
     Names::new(rules, true)
 });
@@ -101,19 +104,40 @@ pub fn field_rule(name: &[u8]) -> Option<FieldRule> {
     FIELD_RULES.find(name)
 }
 
-/// Whether the server gets a field of this name from a client. A name with underscores is looked up with
-/// hyphens too: servers with a CGI interface do not tell the two apart, and no proxy sends it.
+/// Whether a pattern, as an operator writes it, covers a listed name that is not neutral or selecting.
+pub fn covers_what_counts(pattern: &str) -> bool {
+    let pattern = pattern.to_ascii_lowercase();
+    rows::<4>(FIELDS).any(|[name, class, ..]| {
+        let start = name.strip_suffix('*').unwrap_or(name);
+        let counts = !matches!(class, "neutral" | "selecting");
+        let is_below = name.ends_with('*') && pattern.trim_end_matches('*').starts_with(start);
+        counts && (is_below || matches_name(&pattern, start))
+    })
+}
+
+/// Whether the server gets a field of this name from a client. Servers with a CGI interface do not tell a
+/// hyphen from an underscore, and some of them no other sign either: what reads like a proxy's field there is
+/// refused, and no proxy sends it so.
 pub fn is_passed_on(name: &[u8], from_trusted_proxy: bool) -> bool {
-    let passed_from =
-        |name: &[u8]| field_rule(name).map_or(PassedFrom::Anybody, |it| it.passed_from);
-    if name.contains(&b'_') {
-        let hyphens: Vec<u8> =
-            name.iter().map(|byte| if *byte == b'_' { b'-' } else { *byte }).collect();
-        if passed_from(&hyphens) != PassedFrom::Anybody {
-            return false;
+    passed_on(name, from_trusted_proxy).is_some()
+}
+
+/// The rule for a name, if it is listed, of a field that the server gets; nothing for one that it does not
+/// get.
+fn passed_on(name: &[u8], from_trusted_proxy: bool) -> Option<Option<FieldRule>> {
+    if let Some(rule) = field_rule(name) {
+        return rule.passed_from.includes(from_trusted_proxy).then_some(Some(rule));
+    }
+    let is_odd = |byte: &u8| !byte.is_ascii_alphanumeric() && *byte != b'-';
+    if name.iter().any(is_odd) {
+        let folded: Vec<u8> =
+            name.iter().map(|byte| if is_odd(byte) { b'-' } else { *byte }).collect();
+        let is_proxys = |rule: FieldRule| rule.passed_from != PassedFrom::Anybody;
+        if field_rule(&folded).is_some_and(is_proxys) {
+            return None;
         }
     }
-    passed_from(name).includes(from_trusted_proxy)
+    Some(None)
 }
 
 /// What a request says of its sender: a set of findings.
@@ -163,12 +187,7 @@ impl Sender {
 
     /// The same for a field that the server gets; nothing for one that [`is_passed_on`] refuses.
     pub fn of_name_passed_on(name: &[u8], from_trusted_proxy: bool) -> Option<Self> {
-        if name.contains(&b'_') && !is_passed_on(name, from_trusted_proxy) {
-            return None;
-        }
-        let rule = field_rule(name);
-        rule.is_none_or(|rule| rule.passed_from.includes(from_trusted_proxy))
-            .then(|| Self::of_rule(rule))
+        passed_on(name, from_trusted_proxy).map(Self::of_rule)
     }
 
     fn of_rule(rule: Option<FieldRule>) -> Self {
@@ -235,7 +254,11 @@ fn personal_cookies<'a>(value: &'a [u8], rules: &'a CookieRules) -> impl Iterato
     cookies.filter(|cookie| !cookie.is_empty() && !is_harmless_cookie(cookie, rules))
 }
 
+/// Some servers take a comma for the end of a cookie: then another one may stand behind it.
 fn is_harmless_cookie(cookie: &[u8], rules: &CookieRules) -> bool {
+    if cookie.contains(&b',') {
+        return false;
+    }
     let name = cookie.split(|&b| b == b'=').next().unwrap_or_default().trim_ascii_end();
     if HARMLESS_COOKIES.find(name).is_some() {
         return true;
@@ -253,7 +276,7 @@ pub(crate) fn counting_cookies(headers: &HeaderMap, rules: &CookieRules) -> Opti
 }
 
 /// Whether a field by which a proxy says how it was asked says what the cache key says: then it makes no
-/// difference. Of each field exactly one value does.
+/// difference. (`X-Forwarded-Host` is sent on in normal form.)
 fn names_the_same_place(name: &HeaderName, value: &HeaderValue, authority: &str) -> bool {
     let Ok(value) = value.to_str() else { return false };
     let (secure, own) = match authority.strip_prefix(SECURE) {
@@ -267,7 +290,8 @@ fn names_the_same_place(name: &HeaderName, value: &HeaderValue, authority: &str)
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             let value = value.trim().trim_matches('"');
             match key.trim() {
-                key if key.eq_ignore_ascii_case("host") => is_own_host(value),
+                // It goes to the server as it is.
+                key if key.eq_ignore_ascii_case("host") => value == own,
                 key if key.eq_ignore_ascii_case("proto") => {
                     value.eq_ignore_ascii_case(if secure { "https" } else { "http" })
                 }
@@ -352,14 +376,9 @@ pub enum Filler {
 /// What decides whether stored answers may be trusted, as one number: the lists of names and the
 /// operator's settings. A cache on disk keeps it with what it stores.
 pub fn fingerprint(rules: &Rules) -> u64 {
-    let settings = format!(
-        "{:?} {:?} {:?} {} {}",
-        rules.harmless_headers,
-        rules.cookies,
-        rules.fill,
-        rules.store_set_cookie,
-        rules.cdn_cache_control
-    );
+    let Rules { harmless_headers, cookies, fill, key, .. } = rules;
+    let switches = [rules.store_set_cookie, rules.cdn_cache_control, rules.respect_must_revalidate];
+    let settings = format!("{harmless_headers:?} {cookies:?} {fill:?} {key:?} {switches:?}");
     // FNV-1a: the same on every machine and in every release.
     let bytes = [FIELDS, COOKIES, &settings].into_iter().flat_map(str::bytes);
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -371,33 +390,72 @@ pub fn fingerprint(rules: &Rules) -> u64 {
 const CRAWLERS: [&str; 3] =
     ["googlebot(at)googlebot.com", "bingbot(at)microsoft.com", "support@search.yandex.ru"];
 
-/// Words in an address that make it one person's, or that make asking for it a second time do something a
+/// Parts of an address that make it one person's, or that make asking for it a second time do something a
 /// second time: such an address is never asked for by the proxy itself.
-const ONE_TIME: [&str; 13] = [
+const ONE_TIME: [&str; 27] = [
     "token",
-    "key",
-    "sig",
-    "code",
-    "state",
+    "apikey",
+    "api-key",
+    "api_key",
+    "secret",
     "confirm",
     "unsubscribe",
     "logout",
+    "log-out",
+    "log_out",
     "signout",
-    "delete",
+    "sign-out",
+    "sign_out",
     "password",
-    "nonce",
+    "session",
+    "sessid",
+    "activat",
+    "verif",
+    "optout",
+    "opt-out",
+    "opt_out",
+    "ticket",
+    "invit",
+    "delete",
+    "remove",
+    "download-key",
     "action=",
+];
+
+/// The same as whole words of a path, and anywhere in a query.
+const ONE_TIME_WORDS: [&str; 14] = [
+    "key", "keys", "sig", "code", "state", "nonce", "otp", "jwt", "sid", "vote", "toggle", "cart",
+    "auth", "reset",
 ];
 
 /// Whether the proxy may ask for this path and query by itself.
 pub fn may_be_prefetched(path_and_query: &str) -> bool {
-    let lower = path_and_query.to_ascii_lowercase();
-    let (path, query) = lower.split_once('?').unwrap_or((&lower, ""));
-    // Of a path only whole words count: `/keyboards` is a page.
-    let words = path.split(|letter: char| !letter.is_ascii_alphanumeric());
-    let mut of_path = words.filter(|word| !word.is_empty());
-    !of_path.any(|word| ONE_TIME.contains(&word))
-        && !ONE_TIME.iter().any(|word| query.contains(word))
+    let plain = without_escapes(path_and_query).to_ascii_lowercase();
+    let (path, query) = plain.split_once('?').unwrap_or((&plain, ""));
+    let mut words = path.split(|letter: char| !letter.is_ascii_alphanumeric());
+    // Of these a word of the path may be a part: `/keyboards` is a page.
+    !words.any(|word| ONE_TIME_WORDS.contains(&word))
+        && !ONE_TIME_WORDS.iter().any(|word| query.contains(word))
+        && !ONE_TIME.iter().any(|part| plain.contains(part))
+}
+
+/// An address with its percent-escapes undone; what is none stays.
+fn without_escapes(text: &str) -> String {
+    let (mut bytes, mut at) = (Vec::with_capacity(text.len()), 0);
+    while let Some(&byte) = text.as_bytes().get(at) {
+        let digits = text.get(at + 1..at + 3).filter(|_| byte == b'%');
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(escaped) => {
+                bytes.push(escaped);
+                at += 3;
+            }
+            None => {
+                bytes.push(byte);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

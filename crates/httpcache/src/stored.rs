@@ -3,7 +3,7 @@
 use crate::date;
 use crate::directives::ResponseDirectives;
 use crate::fields::{self, strip_hop_by_hop};
-use crate::freshness::{Freshness, Source, date_of};
+use crate::freshness::{Freshness, Source, date_of, is_heuristically_cacheable};
 use crate::range;
 use crate::request::RequestHead;
 use crate::rules::Rules;
@@ -12,7 +12,9 @@ use crate::storing::{Candidate, NotStorable, judge};
 use crate::targeted;
 use crate::time::{Times, Timestamp};
 use crate::vary::{Selecting, Vary};
-use http::header::{AGE, CONTENT_LENGTH, DATE, ETAG, LAST_MODIFIED};
+use http::header::{
+    ACCEPT_ENCODING, AGE, CONTENT_ENCODING, CONTENT_LENGTH, DATE, ETAG, LAST_MODIFIED,
+};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use std::time::Duration;
 
@@ -86,7 +88,9 @@ impl Stored {
         if !basis.is_allowed(rules) {
             return Err(NotStorable::Unmarked);
         }
-        if !trusted && !(directives.public || directives.s_maxage.is_some()) {
+        let for_all =
+            directives.public || directives.s_maxage.is_some() && rules.respect_must_revalidate;
+        if !trusted && !for_all {
             return Err(NotStorable::Authorization);
         }
         let filler = if basis == Basis::OwnRequest { Filler::Proxy } else { Filler::Client };
@@ -105,13 +109,20 @@ impl Stored {
         rules: &Rules,
     ) -> Result<Self, NotStorable> {
         let (directives, targeted) = directives_of(headers, rules);
-        let vary = &Vary::parse(headers);
-        let candidate =
-            Candidate { request, filler, status, headers, directives: &directives, vary };
-        let basis = judge(&candidate, rules)?;
-        let Vary::On(names) = vary else { return Err(NotStorable::VaryAny) };
-        let selecting = Selecting::new(names, request.headers, &rules.cookies);
+        let vary = vary_of(headers, filler);
         let freshness = Freshness::new(status, headers, &directives, targeted, times, rules);
+        let candidate = Candidate {
+            request,
+            filler,
+            status,
+            headers,
+            directives: &directives,
+            vary: &vary,
+            freshness: &freshness,
+        };
+        let basis = judge(&candidate, rules)?;
+        let Vary::On(names) = &vary else { return Err(NotStorable::VaryAny) };
+        let selecting = Selecting::new(names, request.headers, &rules.cookies);
         let date = date_of(headers, times);
         let mut kept = headers.clone();
         strip_hop_by_hop(&mut kept);
@@ -164,11 +175,12 @@ impl Stored {
         self.basis
     }
 
-    /// Whether it is an error to which nobody gave a lifetime: it says little of later requests.
+    /// Whether it is an error without a lifetime of its own, or one that speaks of its request: it says little
+    /// of later ones.
     pub(crate) fn is_bare_error(&self) -> bool {
         let has_own =
             self.freshness.source.is_explicit() || self.freshness.source == Source::Operator;
-        self.status.is_client_error() && !has_own
+        self.status.is_client_error() && !(has_own && is_heuristically_cacheable(self.status))
     }
 
     /// Whether it may be given to the sender of a request, whatever its age.
@@ -295,6 +307,20 @@ impl Stored {
     pub fn age_value(&self, now: Timestamp) -> HeaderValue {
         HeaderValue::from(self.age(now).as_secs())
     }
+}
+
+/// What a response varies on. One in a coding that the proxy itself has asked for varies on that, whether its
+/// server says so or not.
+fn vary_of(headers: &HeaderMap, filler: Filler) -> Vary {
+    let mut vary = Vary::parse(headers);
+    if let Vary::On(names) = &mut vary
+        && filler == Filler::Proxy
+        && headers.contains_key(CONTENT_ENCODING)
+        && !names.contains(&ACCEPT_ENCODING)
+    {
+        names.push(ACCEPT_ENCODING);
+    }
+    vary
 }
 
 /// The directives that hold for this cache, and whether they come from `CDN-Cache-Control`.

@@ -1,7 +1,7 @@
 //! May this response be stored? (RFC 9111, 3)
 
 use crate::directives::{RequestDirectives, ResponseDirectives};
-use crate::freshness::is_heuristically_cacheable;
+use crate::freshness::{Freshness, is_heuristically_cacheable};
 use crate::reference;
 use crate::request::RequestHead;
 use crate::rules::{Fill, Rules};
@@ -76,6 +76,9 @@ pub enum NotStorable {
         "the server gives no lifetime and does not say public: the proxy asks for it by itself"
     )]
     NotOwnRequest,
+    /// An error that speaks of the request, or of a bad moment, and not of the resource.
+    #[error("an error that one request has met with")]
+    ClientError,
     /// Neither an explicit lifetime nor a status that may be cached without one.
     #[error("no lifetime given, and the status does not allow guessing one")]
     NoLifetime,
@@ -106,6 +109,7 @@ impl NotStorable {
             Self::EventStream => "event-stream",
             Self::Unmarked => "unmarked",
             Self::NotOwnRequest => "not-own-request",
+            Self::ClientError => "error",
             Self::NoLifetime => "no-lifetime",
             Self::Useless => "useless",
         }
@@ -165,6 +169,7 @@ pub(crate) struct Candidate<'a> {
     pub(crate) headers: &'a HeaderMap,
     pub(crate) directives: &'a ResponseDirectives,
     pub(crate) vary: &'a Vary,
+    pub(crate) freshness: &'a Freshness,
 }
 
 /// Whether a response may be stored, and on which basis, so far as its own usefulness is not asked.
@@ -185,10 +190,17 @@ pub(crate) fn judge(candidate: &Candidate<'_>, rules: &Rules) -> Result<Basis, N
         return Err(NotStorable::NoStore);
     }
     judge_privacy(candidate, rules)?;
-    let is_marked = directives.s_maxage.or(directives.max_age).is_some()
-        || directives.public
-        || headers.contains_key(EXPIRES);
-    if is_marked {
+    let by_clients = candidate.filler == Filler::Client && rules.fill == Fill::Clients;
+    // What a request has brought upon itself says nothing of others, whatever lifetime it has.
+    let is_own_fault = status.is_client_error() && !is_heuristically_cacheable(status);
+    if (is_own_fault || status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED)
+        && !by_clients
+    {
+        return Err(NotStorable::ClientError);
+    }
+    // A lifetime of nothing is no leave to share.
+    let Freshness { source, lifetime, .. } = *candidate.freshness;
+    if directives.public || source.is_explicit() && !lifetime.is_zero() {
         return Ok(Basis::Marked);
     }
     if !is_heuristically_cacheable(status) {
@@ -198,7 +210,6 @@ pub(crate) fn judge(candidate: &Candidate<'_>, rules: &Rules) -> Result<Basis, N
         return Err(NotStorable::Unmarked);
     }
     let is_error = status.is_client_error() || status.is_server_error();
-    let by_clients = candidate.filler == Filler::Client && rules.fill == Fill::Clients;
     match (candidate.filler, rules.fill) {
         // That something is not there is worth knowing; other errors speak of the request.
         _ if is_error && !is_absence(status) && rules.negative_ttl.is_none() && !by_clients => {
@@ -225,6 +236,10 @@ fn judge_kind(
         return Err(NotStorable::Method);
     }
     match status {
+        // By a client's own conditions and ranges.
+        StatusCode::PRECONDITION_FAILED
+        | StatusCode::RANGE_NOT_SATISFIABLE
+        | StatusCode::EXPECTATION_FAILED => return Err(NotStorable::ClientError),
         _ if status.is_informational() => return Err(NotStorable::Interim),
         StatusCode::PARTIAL_CONTENT => return Err(NotStorable::Partial),
         StatusCode::NOT_MODIFIED => return Err(NotStorable::NotModified),
@@ -246,14 +261,17 @@ fn judge_privacy(candidate: &Candidate<'_>, rules: &Rules) -> Result<(), NotStor
     }
     let Vary::On(varies) = vary else { return Err(NotStorable::VaryAny) };
     let sender = Sender::beyond(varies, request, rules);
-    let for_all = directives.public || directives.s_maxage.is_some();
+    // Where the operator overrules it, revalidation is no leave to share.
+    let revalidates = rules.respect_must_revalidate;
+    let for_all = directives.public || directives.s_maxage.is_some() && revalidates;
     // What is posted may name its sender, as any field may.
     let is_post = *request.method == Method::POST && !sender.has(Sender::ROUTED);
     let may_be_posted = is_post && (for_all || rules.fill == Fill::Clients);
     if sender.bypasses_cache() && !may_be_posted {
         return Err(NotStorable::Bypass);
     }
-    if sender.has(Sender::FIELD) && !for_all && !directives.must_revalidate {
+    let is_bound = directives.must_revalidate && revalidates;
+    if sender.has(Sender::FIELD) && !for_all && !is_bound {
         return Err(NotStorable::Authorization);
     }
     // `Set-Cookie2` is not looked for: browsers have not read it for many years (RFC 6265, 9.3).

@@ -7,7 +7,7 @@ use crate::directives::RequestDirectives;
 use crate::fields::strip_hop_by_hop;
 use crate::freshness::date_of;
 use crate::request::RequestHead;
-use crate::rules::Rules;
+use crate::rules::{Fill, Rules};
 use crate::sharing::{Basis, Filler, Sender};
 use crate::stored::Stored;
 use crate::storing::NotStorable;
@@ -167,6 +167,12 @@ impl Stored {
         };
         if [ETAG, LAST_MODIFIED, CONTENT_LENGTH, CONTENT_ENCODING].iter().any(differs) {
             return HeadEffect::Outdated;
+        }
+        // Without a validator that both have, the answer may be about something else.
+        let is_same =
+            [ETAG, LAST_MODIFIED].iter().any(|name| headers.contains_key(name) && !differs(name));
+        if !is_same && rules.fill == Fill::OwnRequests {
+            return HeadEffect::None;
         }
         match self.freshened(request, Filler::Client, headers, times, rules) {
             Ok(stored) => HeadEffect::Updated(Box::new(stored)),

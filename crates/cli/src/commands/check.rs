@@ -238,8 +238,8 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
         "none: sleeps whoever may have to wait".to_owned()
     };
     row(text, "promise", &promise);
-    row(text, "kind", kind(site));
     let rules = site.cache_rules(scenario);
+    row(text, "kind", kind(site, rules.assumes));
     let fresh = match rules.default_ttl.filter(|_| rules.assumes) {
         _ if !rules.assumes => "only what the server marks as cacheable".to_owned(),
         None => "fresh as RFC 9111 says".to_owned(),
@@ -301,10 +301,11 @@ fn drivers(text: &mut String, power: &ControllerConfig) {
 }
 
 /// What kind of site it is, in words.
-fn kind(site: &SiteConfig) -> &'static str {
+fn kind(site: &SiteConfig, assumes: bool) -> &'static str {
     match site.kind {
         Some(SiteKind::Pages) => "pages: the same for every visitor who is not logged in",
         Some(SiteKind::App) => "app: what is shown depends on who asks",
+        None if assumes => "not set; by its `ttl` as pages",
         None => "not set: nothing is assumed",
     }
 }
@@ -314,7 +315,7 @@ fn risks(config: &Config, site: &SiteConfig) -> Vec<String> {
     let servers =
         site.server.iter().filter_map(|it| Some(it.power.as_ref()?.risks(it.probe.as_ref())));
     let power = site.power.as_ref().map(|power| power.risks(site.probe.as_ref()));
-    let cache = site.cache.risks().into_iter().map(str::to_owned);
+    let cache = site.cache.risks().into_iter();
     let power = power.into_iter().flatten();
     let unknown = site.unknown_kind(config.scenario_of(site)).map(str::to_owned);
     let cache = cache.chain(unknown);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nightwatt_httpcache::sharing::{FieldClass, field_rule};
+use nightwatt_httpcache::sharing::covers_what_counts;
 use nightwatt_httpcache::{CookieRule, CookieRules, Fill, Heuristic, KeyRules, Rules};
 use nightwatt_model::duration_text;
 use nightwatt_model::scenario::CacheRule;
@@ -175,7 +175,24 @@ impl CacheConfig {
     }
 
     /// Settings by which visitors may get what is not theirs, in words.
-    pub fn risks(&self) -> Vec<&'static str> {
+    pub fn risks(&self) -> Vec<String> {
+        let headers = self.harmless_headers.iter().filter(|it| covers_what_counts(it));
+        let headers = headers.map(|it| {
+            format!(
+                "`harmless_headers` has `{it}`, on which answers may depend: what one client gets is given to all"
+            )
+        });
+        let cookies = self.harmless_cookies.iter().filter(|it| may_be_a_session(it));
+        let cookies = cookies.map(|it| {
+            format!(
+                "`harmless_cookies` has `{it}`, which looks like a session: what one visitor gets is given to all"
+            )
+        });
+        let switches = self.risky_switches().into_iter().map(str::to_owned);
+        switches.chain(headers).chain(cookies).collect()
+    }
+
+    fn risky_switches(&self) -> Vec<&'static str> {
         let all = [
             (
                 self.store_set_cookie,
@@ -184,10 +201,6 @@ impl CacheConfig {
             (
                 self.cookies == Cookies::Ignored,
                 "what one visitor's cookie brought is given to all (`cookies = \"ignored\"`)",
-            ),
-            (
-                self.harmless_headers.iter().any(|it| names_senders(it)),
-                "`harmless_headers` has names that say who sends a request: what one client gets is given to all",
             ),
             (
                 self.fill == FillConfig::Clients,
@@ -241,11 +254,11 @@ impl CacheConfig {
     }
 }
 
-/// Whether a name, or the beginning of names, is listed as naming the sender of a request.
-fn names_senders(pattern: &str) -> bool {
-    let rule = field_rule(pattern.trim_end_matches('*').as_bytes());
-    pattern == "*"
-        || rule.is_some_and(|rule| rule.class == FieldClass::Identity && pattern != "cf-ipcountry")
+/// Whether a pattern covers cookies that look like those by which applications know their users.
+fn may_be_a_session(pattern: &str) -> bool {
+    let lower = pattern.to_ascii_lowercase();
+    let parts = ["sess", "sid", "token", "auth", "login", "logged", "user", "jwt"];
+    lower.trim_end_matches('*').len() < 2 || parts.iter().any(|part| lower.contains(part))
 }
 
 /// A time that may be left out.

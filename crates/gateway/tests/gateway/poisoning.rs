@@ -322,3 +322,91 @@ fn trailers_and_ranges_leave_nothing_for_others() {
         assert_eq!((got.answer(), got.text()), ("server", "0123456789"));
     });
 }
+
+#[test]
+fn what_a_request_brings_upon_itself_is_not_for_others() {
+    for (code, ask) in [
+        (416, get("/a").field("Range", "bytes=999-")),
+        (412, get("/a").field("If-Unmodified-Since", "Mon, 01 Jan 2001 00:00:00 GMT")),
+        (406, get("/a").field("Accept", "x/x")),
+        (431, get("/a").field("Referer", "http://a.test/")),
+        (400, get("/a").field("Max-Forwards", "-1")),
+    ] {
+        as_shipped(asleep()).play(async |stage| {
+            stage.origin.says(status(code, "no").field("Cache-Control", "max-age=86400"));
+            assert_eq!(stage.ask(ask.clone()).await.status, code);
+            stage.origin.says(ok("page").field("Cache-Control", "max-age=86400"));
+            assert_eq!(stage.ask(get("/a")).await.text(), "page", "{code}");
+        });
+    }
+}
+
+#[test]
+fn a_lifetime_of_nothing_is_no_leave_to_share() {
+    for (name, value) in [("Cache-Control", "max-age=0"), ("Expires", "0")] {
+        as_shipped(asleep()).play(async |stage| {
+            stage.origin.says(ok("for this address").field(name, value));
+            stage.ask(get("/a")).await;
+            stage.origin.says(ok("for another"));
+            sleeps(stage).await;
+            let got = stage.ask(get("/a")).await;
+            assert_eq!((got.how(), got.text()), ((200, "held"), "for another"), "{name}: {value}");
+        });
+    }
+}
+
+#[test]
+fn a_host_in_another_spelling_reaches_the_server_in_one() {
+    let trusting = as_shipped(awake())
+        .with(|config| config.trusted_proxies = vec!["127.0.0.1".parse().unwrap()]);
+    trusting.play(async |stage| {
+        stage.origin.script(|seen| {
+            let told = seen.field("x-forwarded-host").unwrap().to_owned();
+            ok(&told).field("Cache-Control", "public, max-age=60").acts()
+        });
+        for told in ["BLOG", "blog.", "blog:", "blog:80"] {
+            assert_eq!(stage.ask(get("/a").field("X-Forwarded-Host", told)).await.text(), "blog");
+        }
+        assert_eq!(stage.origin.seen().len(), 1, "they are one name");
+    });
+}
+
+#[test]
+fn a_head_of_a_stranger_takes_no_page_away_and_changes_none() {
+    as_shipped(asleep()).play(async |stage| {
+        let page = || ok("page").field("Cache-Control", "max-age=86400").field("X-A", "1");
+        stage.origin.says(page());
+        stage.ask(get("/a")).await;
+        stage.origin.script(move |seen| match (seen.method.as_str(), is_ours(seen)) {
+            (_, true) => page().acts(),
+            _ => status(404, "").field("X-A", "evil").acts(),
+        });
+        let head = ask("HEAD", "/a").field("Cache-Control", "no-cache");
+        assert_eq!(stage.ask(head.clone()).await.status, 404);
+        assert_eq!(ours(stage).len(), 1, "the proxy looks for itself");
+        assert_eq!(stage.ask(get("/a")).await.how(), (200, "cache"));
+        stage.origin.says(ok("page").field("X-A", "evil"));
+        stage.ask(head.field("Accept", "application/json")).await;
+        let got = stage.ask(get("/a")).await;
+        assert_eq!((got.answer(), got.field("x-a")), ("cache", Some("1")));
+    });
+}
+
+#[test]
+fn the_latest_of_the_variants_is_given_by_both_paths() {
+    as_shipped(awake()).play(async |stage| {
+        let says = |text: &str, date: &str| {
+            let says = ok(text).field("Vary", "Accept-Encoding").field("Date", date);
+            says.field("Cache-Control", "max-age=600").field("Content-Encoding", "gzip")
+        };
+        stage.origin.says(says("old", "Mon, 23 Nov 2026 11:59:00 GMT"));
+        stage.ask(get("/a").field("Accept-Encoding", "gzip")).await;
+        stage.origin.says(says("new", "Mon, 23 Nov 2026 12:00:00 GMT"));
+        let browser = get("/a").field("Accept-Encoding", "gzip, deflate, br");
+        stage.ask(browser.clone().field("Cache-Control", "no-cache")).await;
+        for ask in by_both_paths(&browser) {
+            let got = stage.ask(ask).await;
+            assert_eq!((got.answer(), got.text()), ("cache", "new"));
+        }
+    });
+}

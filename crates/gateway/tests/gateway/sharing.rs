@@ -348,6 +348,24 @@ fn what_the_proxy_is_told_otherwise_than_its_client_is_not_kept() {
             "it was not what the client got"
         );
     });
+    pages().play(async |stage| {
+        // Refused to the proxy alone: the client's answer stands for nothing, and it is not asked for ever.
+        stage.origin.script(|seen| {
+            if is_ours(seen) { status(404, "no robots").acts() } else { ok("page").acts() }
+        });
+        for _ in 0..5 {
+            assert_eq!(stage.ask(get("/a")).await.how(), (200, "server"));
+        }
+        assert_eq!(ours(stage).len(), 1);
+    });
+    pages().play(async |stage| {
+        stage.origin.script(|seen| match seen.field("range") {
+            Some(_) => status(206, "pa").field("Content-Range", "bytes 0-1/4").acts(),
+            None => ok("part").acts(),
+        });
+        assert_eq!(stage.ask(get("/film").field("Range", "bytes=0-1")).await.status, 206);
+        assert_eq!(stage.ask(get("/film")).await.how(), (200, "cache"));
+    });
     for target in ["/reset?token=1", "/unsubscribe", "/share?sig=1", "/oauth?code=1&state=2"] {
         pages().play(async |stage| {
             stage.ask(get(target)).await;

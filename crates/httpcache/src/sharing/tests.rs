@@ -150,6 +150,7 @@ fn what_browsers_crawlers_and_analytics_send_names_nobody() {
         &[("x-forwarded-for", "203.0.113.9"), ("x-forwarded-proto", "https"), ("via", "1.1 a")],
         &[("from", "googlebot(at)googlebot.com")],
         &[("x-forwarded-host", "Example.ORG:80"), ("x-forwarded-port", "80")],
+        &[("cookie", "OptanonConsent=a%2Cb")],
         &[("forwarded", "for=\"[2001:db8::1]\";proto=http;host=example.org, for=10.0.0.1")],
     ] {
         assert_eq!(sender_of(fields), Sender::ANONYMOUS, "{fields:?}");
@@ -169,6 +170,8 @@ fn each_finding_has_its_fields() {
         ("cookie", "sid=1", Sender::COOKIE),
         ("cookie", "_ga=1; sid=1", Sender::COOKIE),
         ("cookie", "_GA=1", Sender::COOKIE),
+        ("cookie", "_ga=1, session=alice", Sender::COOKIE),
+        ("forwarded", "for=1.2.3.4;host=EXAMPLE.org", Sender::ROUTED),
         ("hx-request", "true", Sender::FRAGMENT),
         ("x-requested-with", "XMLHttpRequest", Sender::FRAGMENT),
         ("x-forwarded-host", "evil.test", Sender::ROUTED),
@@ -221,6 +224,14 @@ fn forgeries_of_proxies_fields_go_no_further() {
         // CGI makes HTTP_REMOTE_USER and HTTP_X_FORWARDED_FOR of these too, and proxies do not send them.
         ("Remote_User", false, false),
         ("x_forwarded-for", false, false),
+        ("remote.user", false, false),
+        ("x.forwarded.user", false, false),
+        ("sm-user", false, true),
+        ("sm_user", false, true),
+        ("OIDC-CLAIM-sub", false, true),
+        ("wl-proxy-client-ip", false, true),
+        ("https", false, false),
+        ("cf-visitor", false, false),
         ("proxy", false, false),
         ("x-forwarded-server", false, false),
         ("x-forwarded-ssl", false, false),
@@ -310,6 +321,15 @@ fn nothing_is_assumed_unless_the_operator_says_so() {
         assert_eq!(store(Filler::Proxy, says, &own), Ok(Basis::OwnRequest));
         assert_eq!(store(Filler::Client, says, &clients), Ok(Basis::ClientRequest));
     }
+    // A lifetime of nothing is no leave to share.
+    for says in [("cache-control", "max-age=0"), ("cache-control", "s-maxage=0"), ("expires", "0")]
+    {
+        assert_eq!(
+            store(Filler::Client, &[says], &default),
+            Err(NotStorable::Unmarked),
+            "{says:?}"
+        );
+    }
     for marked in ["max-age=60", "s-maxage=60", "public"] {
         let says = [("cache-control", marked)];
         assert_eq!(store(Filler::Client, &says, &default), Ok(Basis::Marked), "{marked}");
@@ -334,6 +354,38 @@ fn what_is_assumed_no_longer_is_given_no_longer() {
 }
 
 #[test]
+fn what_is_only_to_be_revalidated_is_not_shared_where_that_is_overruled() {
+    let rules = Rules { respect_must_revalidate: false, ..Rules::default() };
+    for (says, fields) in [
+        ("max-age=60, must-revalidate", [("x-emby-token", "alice")]),
+        ("s-maxage=60", [("cookie", "sid=alice")]),
+    ] {
+        let (asked, says) = (headers(&fields), headers(&[("cache-control", says)]));
+        let store = |rules: &Rules| {
+            let asked = at("h", &asked);
+            Stored::new(&asked, Filler::Client, StatusCode::OK, &says, Times::at(NOW), rules)
+        };
+        assert!(store(&Rules::default()).is_ok(), "{says:?}");
+        assert!(store(&rules).is_err(), "{says:?}");
+    }
+}
+
+#[test]
+fn a_coding_that_the_proxy_asked_for_is_for_those_who_take_it() {
+    let [_, own] = assuming();
+    let asked = headers(&[("accept-encoding", "gzip")]);
+    let says = headers(&[("content-encoding", "gzip")]);
+    let page =
+        Stored::new(&at("h", &asked), Filler::Proxy, StatusCode::OK, &says, Times::at(NOW), &own);
+    let page = page.unwrap();
+    let usable = |fields: &[(&str, &str)]| {
+        !matches!(usability(&page, &headers(fields), &own), Usability::Unusable(_))
+    };
+    assert!(usable(&[("accept-encoding", "gzip, br")]));
+    assert!(!usable(&[]) && !usable(&[("accept-encoding", "br")]));
+}
+
+#[test]
 fn an_error_of_one_client_is_not_served_stale() {
     use crate::reuse::Occasion::OriginAsleep;
     let nothing = HeaderMap::new();
@@ -355,6 +407,11 @@ fn an_error_of_one_client_is_not_served_stale() {
         );
         let explicit = [("cache-control", "max-age=60")];
         assert!(allowed(Filler::Client, status, &explicit, &clients), "{status}");
+        // What speaks of its request is neither kept nor served stale, whatever lifetime it has.
+        for own_fault in [400, 401, 403, 406, 412, 416, 417, 431] {
+            assert!(!allowed(Filler::Client, own_fault, &explicit, &own), "{own_fault}");
+            assert!(!allowed(Filler::Client, own_fault, &explicit, &clients), "{own_fault}");
+        }
         let negative =
             Rules { negative_ttl: Some(std::time::Duration::from_secs(9)), ..clients.clone() };
         assert!(allowed(Filler::Client, status, &[], &negative), "{status}");
@@ -406,7 +463,17 @@ fn addresses_that_are_one_persons_are_not_asked_for_twice() {
         "/account/delete",
         "/wp-login.php?action=logout",
         "/user/logout",
+        "/log-out",
         "/a/token/1",
+        "/accesstoken/x",
+        "/%74oken/x",
+        "/a?tok%65n=x",
+        "/a;jsessionid=1",
+        "/verify/1",
+        "/activate/1",
+        "/invite/1",
+        "/poll/vote/1",
+        "/cart/add/1",
         "/news?Confirm=1",
     ] {
         assert!(!may_be_prefetched(target), "{target}");
@@ -414,11 +481,13 @@ fn addresses_that_are_one_persons_are_not_asked_for_twice() {
     for target in [
         "/",
         "/blog/keyboards",
-        "/tokens-of-love",
         "/a?page=2",
         "/?p=123",
         "/?s=tea",
         "/united-states",
+        "/100%",
+        "/%zz",
+        "/caf%C3%A9",
     ] {
         assert!(may_be_prefetched(target), "{target}");
     }
@@ -432,6 +501,11 @@ fn the_fingerprint_follows_the_settings() {
         Rules { harmless_headers: vec!["x-a".into()], ..default.clone() },
         Rules { fill: Fill::Clients, ..default.clone() },
         Rules { store_set_cookie: true, ..default.clone() },
+        Rules { respect_must_revalidate: false, ..default.clone() },
+        Rules {
+            key: crate::KeyRules { sort_query: true, ..crate::KeyRules::default() },
+            ..default.clone()
+        },
         Rules {
             cookies: CookieRules { rule: CookieRule::Ignored, ..CookieRules::default() },
             ..default.clone()

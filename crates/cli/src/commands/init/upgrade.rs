@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use nightwatt_gateway::Config;
 use nightwatt_gateway::config::{DiskConfig, SiteConfig, SiteKind};
@@ -52,13 +55,30 @@ pub(super) fn run(args: &InitArgs) -> Result<ExitStatus, Failure> {
         Config::parse(&upgraded, &name).map_err(|error| {
             Failure::because("the proposals make no configuration; nothing was written", &error)
         })?;
-        super::write(path, &upgraded, true)?;
+        write_over(path, &upgraded)?;
         let _ = writeln!(said, "\nwrote {name}; `nightwatt reload` has a running gateway read it");
     } else {
         let _ = writeln!(said, "\n`nightwatt init --upgrade --force -o {name}` writes this");
     }
     output::say(&said)?;
     Ok(ExitStatus::Success)
+}
+
+/// Takes the place of the file that is there, behind a link if it is one, with its owner and mode.
+fn write_over(path: &Path, text: &str) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::because(format!("cannot write {}", path.display()), &error)
+            .hint("as the user that it belongs to, or as root")
+    };
+    let path = path.canonicalize().map_err(failed)?;
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let about = fs::metadata(&path).map_err(failed)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)?;
+    file.as_file().set_permissions(about.permissions()).map_err(failed)?;
+    std::os::unix::fs::fchown(file.as_file(), Some(about.uid()), Some(about.gid()))
+        .map_err(failed)?;
+    file.persist(&path).map(drop).map_err(|error| failed(error.error))
 }
 
 /// What the disk cache holds of each site.
