@@ -287,7 +287,7 @@ pub(crate) fn base(secure: bool, authority: &str) -> String {
 }
 
 /// Does `X-Forwarded-Proto` say that the client spoke TLS? The first proxy comes first. Some say `wss` of
-/// WebSockets.
+/// WebSocket connections.
 pub(crate) fn is_https(told: &[u8]) -> bool {
     let first = told.split(|byte| *byte == b',').next().unwrap_or_default();
     let first = first.trim_ascii();

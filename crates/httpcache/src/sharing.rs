@@ -122,11 +122,14 @@ pub fn is_passed_on(name: &[u8], from_trusted_proxy: bool) -> bool {
     passed_on(name, from_trusted_proxy).is_some()
 }
 
-/// The rule for a name, if it is listed, of a field that the server gets; nothing for one that it does not
-/// get.
-fn passed_on(name: &[u8], from_trusted_proxy: bool) -> Option<Option<FieldRule>> {
+/// What an unlisted name counts as.
+const UNLISTED: FieldRule =
+    FieldRule { class: FieldClass::Identity, passed_from: PassedFrom::Anybody };
+
+/// The rule for a field that the server gets; nothing for one that it does not get.
+fn passed_on(name: &[u8], from_trusted_proxy: bool) -> Option<FieldRule> {
     if let Some(rule) = field_rule(name) {
-        return rule.passed_from.includes(from_trusted_proxy).then_some(Some(rule));
+        return rule.passed_from.includes(from_trusted_proxy).then_some(rule);
     }
     let is_odd = |byte: &u8| !byte.is_ascii_alphanumeric() && *byte != b'-';
     if name.iter().any(is_odd) {
@@ -137,7 +140,7 @@ fn passed_on(name: &[u8], from_trusted_proxy: bool) -> Option<Option<FieldRule>>
             return None;
         }
     }
-    Some(None)
+    Some(UNLISTED)
 }
 
 /// What a request says of its sender: a set of findings.
@@ -182,7 +185,7 @@ impl Sender {
     /// What a field adds by its name, as the list has it. The value of a cookie, a length or the name of a
     /// host says more: see [`Sender::of`].
     pub fn of_name(name: &[u8]) -> Self {
-        Self::of_rule(field_rule(name))
+        Self::of_rule(field_rule(name).unwrap_or(UNLISTED))
     }
 
     /// The same for a field that the server gets; nothing for one that [`is_passed_on`] refuses.
@@ -190,12 +193,12 @@ impl Sender {
         passed_on(name, from_trusted_proxy).map(Self::of_rule)
     }
 
-    fn of_rule(rule: Option<FieldRule>) -> Self {
-        match rule.map(|rule| rule.class) {
-            Some(FieldClass::Neutral | FieldClass::Selecting) => Self::ANONYMOUS,
-            Some(FieldClass::Fragment) => Self::FRAGMENT,
-            Some(FieldClass::Routing) => Self::ROUTED,
-            Some(FieldClass::Identity) | None => Self::FIELD,
+    const fn of_rule(rule: FieldRule) -> Self {
+        match rule.class {
+            FieldClass::Neutral | FieldClass::Selecting => Self::ANONYMOUS,
+            FieldClass::Fragment => Self::FRAGMENT,
+            FieldClass::Routing => Self::ROUTED,
+            FieldClass::Identity => Self::FIELD,
         }
     }
 
@@ -444,16 +447,9 @@ fn without_escapes(text: &str) -> String {
     let (mut bytes, mut at) = (Vec::with_capacity(text.len()), 0);
     while let Some(&byte) = text.as_bytes().get(at) {
         let digits = text.get(at + 1..at + 3).filter(|_| byte == b'%');
-        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(escaped) => {
-                bytes.push(escaped);
-                at += 3;
-            }
-            None => {
-                bytes.push(byte);
-                at += 1;
-            }
-        }
+        let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(escaped.unwrap_or(byte));
+        at += if escaped.is_some() { 3 } else { 1 };
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }

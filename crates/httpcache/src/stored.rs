@@ -37,6 +37,7 @@ pub struct Stored {
 
 /// What bears on the use of a stored response once it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "one per directive of the protocol")]
 pub(crate) struct Constraints {
     /// `no-cache`.
     pub(crate) validate_always: bool,

@@ -108,7 +108,7 @@ fn what_each_release_left_behind_is_read_by_this_one() {
             log.lines().filter(|line| line.contains("WARN") || line.contains("ERROR")).collect();
         let expected = ["`kind` is not set", "an earlier version of nightwatt wrote this segment"];
         let is_expected = |line: &&str| expected.iter().any(|words| line.contains(words));
-        assert!(warnings.iter().all(|line| is_expected(line)), "{what}: {warnings:#?}");
+        assert!(warnings.iter().all(is_expected), "{what}: {warnings:#?}");
         assert_eq!(warnings.len(), 2, "{what}: {warnings:#?}");
         assert!(gateway.stop().0.success());
     }
