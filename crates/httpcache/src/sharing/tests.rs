@@ -590,3 +590,13 @@ proptest! {
         prop_assert!(is_special || sender.is_anonymous() == is_harmless, "{}: {:?}", name, sender);
     }
 }
+
+/// What users read is what the code reads.
+#[test]
+fn the_docs_have_every_name_of_the_lists() {
+    let page = include_str!("../../../../docs/caching.md");
+    let fields = rows::<4>(FIELDS).map(|[name, ..]| name);
+    for name in fields.chain(rows::<2>(COOKIES).map(|[name, _]| name)) {
+        assert!(page.contains(&format!("`{name}`")), "{name} is not in docs/caching.md");
+    }
+}
