@@ -331,7 +331,8 @@ impl<'a> Asked<'a> {
         let asked = &self.directives;
         let (request, now) = (head_of(self.facts, self.parts), self.gateway.timestamp());
         let site = self.site();
-        let (object, usability) = site.store.find(key, &request, asked, now, &site.rules)?;
+        let asking = (self.sender, &request);
+        let (object, usability) = site.store.find(key, asking, asked, now, &site.rules)?;
         let forward = object.stored.precondition(&request) == Precondition::Forward;
         (!forward).then_some(Found { object, usability })
     }

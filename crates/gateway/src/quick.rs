@@ -140,6 +140,14 @@ const SPECIAL: [&str; 14] = [
     "te",
 ];
 
+/// By its first letter: most fields of browsers are none of these.
+fn may_be_special(name: &str) -> bool {
+    matches!(
+        name.as_bytes().first().map(|byte| byte | 0x20),
+        Some(b'c' | b'e' | b'i' | b'p' | b'r' | b't' | b'u')
+    )
+}
+
 impl<'b> Plain<'b> {
     /// Nothing, if an answer might depend on more than the cache key, the sender and `Vary`.
     fn read(head: &Head<'_, 'b>, from_trusted_proxy: bool) -> Option<Self> {
@@ -149,10 +157,12 @@ impl<'b> Plain<'b> {
         let mut sender = Sender::ANONYMOUS;
         let plain = Self::of(head, |field| {
             let is = |name: &str| field.name.eq_ignore_ascii_case(name);
-            if is("connection") && field.value.eq_ignore_ascii_case(b"keep-alive") {
+            let may_be_special = may_be_special(field.name);
+            if may_be_special && is("connection") && field.value.eq_ignore_ascii_case(b"keep-alive")
+            {
                 return true;
             }
-            if SPECIAL.iter().any(|name| is(name)) {
+            if may_be_special && SPECIAL.iter().any(|name| is(name)) {
                 return false;
             }
             // Of what the server does not get, nothing may depend.

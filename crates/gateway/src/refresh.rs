@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nightwatt_httpcache::{CacheKey, Filler, RequestDirectives, Usability};
+use nightwatt_httpcache::{CacheKey, Filler, RequestDirectives, Sender, Usability};
 use nightwatt_model::policy::lifecycle::Phase;
 use tokio::sync::watch;
 
@@ -134,15 +134,11 @@ async fn fetch(
             boarding => boarding.first(),
         },
     };
+    let (asking, directives) =
+        ((Sender::ANONYMOUS, &head_of(&facts, &parts)), RequestDirectives::default());
     let found = served
         .store
-        .find(
-            key,
-            &head_of(&facts, &parts),
-            &RequestDirectives::default(),
-            gateway.timestamp(),
-            &served.rules,
-        )
+        .find(key, asking, &directives, gateway.timestamp(), &served.rules)
         .map(|(object, usability)| Found { object, usability });
     let (is_needed, expected, sake) = match wanted {
         // Else it has been renewed or forgotten since.

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use http::HeaderName;
+use nightwatt_httpcache::vary::PlainMatch;
 use nightwatt_httpcache::{
     CacheKey, Filler, Purge, RequestDirectives, RequestHead, Rules, Sender, Stored, Timestamp,
     Usability,
@@ -204,7 +205,7 @@ impl Store {
     pub(crate) fn find(
         &self,
         key: &CacheKey,
-        request: &RequestHead<'_>,
+        (sender, request): (Sender, &RequestHead<'_>),
         asked: &RequestDirectives,
         now: Timestamp,
         rules: &Rules,
@@ -212,7 +213,7 @@ impl Store {
         let entry = self.objects.get(key)?;
         let variants = entry.variants.iter();
         variants
-            .map(|object| (object, object.stored.usability(request, asked, now, rules)))
+            .map(|object| (object, object.stored.usability_for(sender, request, asked, now, rules)))
             .filter(|(_, usability)| !matches!(usability, Usability::Unusable(_)))
             .max_by_key(|(object, usability)| {
                 (matches!(usability, Usability::Fresh { .. }), object.stored.date())
@@ -231,9 +232,24 @@ impl Store {
         values: impl Fn(&HeaderName) -> V,
     ) -> Option<Arc<Object>> {
         let entry = self.objects.get(key)?;
-        let is_meant = |object: &&Arc<Object>| object.stored.selecting().matches_plainly(&values);
-        let meant = entry.variants.iter().filter(is_meant);
-        let object = meant.max_by_key(|object| object.stored.date())?;
+        let mut best: Option<&Arc<Object>> = None;
+        let [mut is_exact, mut is_unclear] = [false; 2];
+        for object in entry.variants.iter() {
+            match object.stored.selecting().compare_plainly(&values) {
+                PlainMatch::None => continue,
+                PlainMatch::Unknown => {
+                    is_unclear = true;
+                    continue;
+                }
+                PlainMatch::Exact => is_exact = true,
+                PlainMatch::ByEncoding => {}
+            }
+            if best.is_none_or(|best| best.stored.date() <= object.stored.date()) {
+                best = Some(object);
+            }
+        }
+        // No two variants have the same normal form: beside one that is the same no other can be.
+        let object = best.filter(|_| is_exact || !is_unclear)?;
         object.stored.answers_plainly(sender, now, rules).then(|| Arc::clone(object))
     }
 

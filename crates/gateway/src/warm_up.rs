@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use nightwatt_httpcache::{Filler, RequestDirectives};
+use nightwatt_httpcache::{Filler, RequestDirectives, Sender};
 use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::policy::lifecycle::Phase;
 use tokio::sync::watch;
@@ -210,7 +210,8 @@ impl<'a> Period<'a> {
         let OwnRequest { facts, parts } = request;
         let find = || {
             let (request, asked) = (head_of(&facts, &parts), RequestDirectives::default());
-            let found = site.store.find(&key, &request, &asked, gateway.timestamp(), &site.rules);
+            let asking = (Sender::ANONYMOUS, &request);
+            let found = site.store.find(&key, asking, &asked, gateway.timestamp(), &site.rules);
             found.map(|(object, usability)| Found { object, usability })
         };
         // Somebody is just fetching it, or another variant of it.

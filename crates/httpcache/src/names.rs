@@ -12,8 +12,10 @@ pub(crate) struct Names<T> {
     exact: Vec<(&'static [u8], T)>,
     /// Where each slot begins in `exact`; one more than there are slots.
     begins: Vec<u16>,
-    /// Longest first, without their `*`.
+    /// Without their `*`: those that begin with the same letters together, the longest of them first.
     prefixes: Vec<(&'static [u8], T)>,
+    /// Where each slot begins in `prefixes`.
+    prefixes_begin: Vec<u16>,
     ignores_case: bool,
 }
 
@@ -28,27 +30,59 @@ impl<T: Copy> Names<T> {
             }
         }
         exact.sort_by_key(|(name, _)| slot(name));
-        prefixes.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
-        let begins = (0..=SLOTS).map(|at| exact.partition_point(|(name, _)| slot(name) < at));
-        let begins = begins.map(|begin| u16::try_from(begin).unwrap_or(u16::MAX)).collect();
-        Self { exact, begins, prefixes, ignores_case }
+        prefixes.sort_by_key(|(name, _)| (slot_of_start(name), std::cmp::Reverse(name.len())));
+        let (begins, prefixes_begin) = (begins(&exact, slot), begins(&prefixes, slot_of_start));
+        Self { exact, begins, prefixes, prefixes_begin, ignores_case }
     }
 
     /// The value of a name, if it is listed.
     pub(crate) fn find(&self, name: &[u8]) -> Option<T> {
-        let at = slot(name);
-        let (begin, end) = (usize::from(self.begins[at]), usize::from(self.begins[at + 1]));
-        let exact = self.exact[begin..end].iter().find(|(known, _)| self.same(known, name));
+        let within =
+            |begins: &[u16], at: usize| usize::from(begins[at])..usize::from(begins[at + 1]);
+        let mut candidates = self.exact[within(&self.begins, slot(name))].iter();
+        let exact = candidates.find(|(known, _)| self.same(known, name));
         let begins_so =
             |known: &[u8]| name.len() >= known.len() && self.same(known, &name[..known.len()]);
-        exact
-            .or_else(|| self.prefixes.iter().find(|(known, _)| begins_so(known)))
-            .map(|(_, value)| *value)
+        let longest_prefix = || {
+            let prefixes = &self.prefixes[within(&self.prefixes_begin, slot_of_start(name))];
+            prefixes.iter().find(|(known, _)| begins_so(known))
+        };
+        exact.or_else(longest_prefix).map(|(_, value)| *value)
     }
 
     fn same(&self, known: &[u8], name: &[u8]) -> bool {
-        if self.ignores_case { known.eq_ignore_ascii_case(name) } else { known == name }
+        if self.ignores_case { same_letters(known, name) } else { known == name }
     }
+}
+
+/// Whether two names are the same but for the case of letters, eight bytes at a time. No two characters of
+/// field names differ in that bit alone, except `^` and `~`, which no known name has.
+fn same_letters(known: &[u8], name: &[u8]) -> bool {
+    const CASE: u64 = u64::from_ne_bytes([0x20; 8]);
+    let word = |bytes: &[u8]| bytes.first_chunk().map(|chunk| u64::from_ne_bytes(*chunk) | CASE);
+    if known.len() != name.len() {
+        return false;
+    }
+    if known.len() < 8 {
+        return known.iter().zip(name).all(|(one, other)| one | 0x20 == other | 0x20);
+    }
+    // The last word overlaps the one before it.
+    let last = known.len() - 8;
+    let starts = (0..last).step_by(8).chain(std::iter::once(last));
+    starts.map(|at| (word(&known[at..]), word(&name[at..]))).all(|(one, other)| one == other)
+}
+
+/// Where each slot begins in names that are sorted by slot.
+fn begins<T>(names: &[(&'static [u8], T)], slot: impl Fn(&[u8]) -> usize) -> Vec<u16> {
+    let begins = (0..=SLOTS).map(|at| names.partition_point(|(name, _)| slot(name) < at));
+    begins.map(|begin| u16::try_from(begin).unwrap_or(u16::MAX)).collect()
+}
+
+/// By the first three letters, whatever their case: no prefix is shorter.
+fn slot_of_start(name: &[u8]) -> usize {
+    let [first, second, third] =
+        [0, 1, 2].map(|at| usize::from(name.get(at).map_or(0, |byte| byte | 0x20)));
+    (first + 31 * second + 101 * third) % SLOTS
 }
 
 /// By length and some letters, whatever their case.
@@ -76,7 +110,7 @@ mod tests {
 
     #[test]
     fn exact_names_win_over_prefixes_and_long_prefixes_over_short_ones() {
-        let names = [("x-*", 1), ("x-a-*", 2), ("x-a-b", 3), ("x-c", 4)];
+        let names = [("x-a*", 1), ("x-a-*", 2), ("x-a-b", 3), ("x-c", 4)];
         let table = Names::new(names.into_iter(), true);
         for (name, value) in [
             ("x-a-b", Some(3)),
@@ -84,12 +118,19 @@ mod tests {
             ("x-a-bc", Some(2)),
             ("x-a-", Some(2)),
             ("X-a", Some(1)),
+            ("x-ab", Some(1)),
+            ("x-b", None),
             ("x-c", Some(4)),
             ("x", None),
             ("", None),
         ] {
             assert_eq!(table.find(name.as_bytes()), value, "{name}");
         }
+        let long = Names::new([("if-unmodified-since", 1), ("range", 2)].into_iter(), true);
+        assert_eq!(long.find(b"If-Unmodified-Since"), Some(1));
+        assert_eq!(long.find(b"if-unmodified-sinca"), None);
+        assert_eq!(long.find(b"ig-unmodified-since"), None);
+        assert_eq!((long.find(b"RANGE"), long.find(b"rangf")), (Some(2), None));
         let cookies = Names::new([("Ab", ())].into_iter(), false);
         assert_eq!(cookies.find(b"Ab"), Some(()));
         assert_eq!(cookies.find(b"ab"), None);

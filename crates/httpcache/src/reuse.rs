@@ -142,10 +142,21 @@ impl Stored {
         now: Timestamp,
         rules: &Rules,
     ) -> Usability {
+        self.usability_for(Sender::of(request, rules), request, asked, now, rules)
+    }
+
+    /// The same, where it is known what the request says of its sender ([`Sender::of`]).
+    pub fn usability_for(
+        &self,
+        sender: Sender,
+        request: &RequestHead<'_>,
+        asked: &RequestDirectives,
+        now: Timestamp,
+        rules: &Rules,
+    ) -> Usability {
         if *request.method != Method::GET && *request.method != Method::HEAD {
             return Usability::Unusable(Mismatch::Method);
         }
-        let sender = Sender::of(request, rules);
         if !self.is_for(sender, request, rules) {
             return Usability::Unusable(Mismatch::Sender);
         }

@@ -98,17 +98,30 @@ impl Selecting {
         })
     }
 
-    /// Whether a request has the same fields to the letter, or the same [`own_encoding`]. `values` gives
-    /// the request's fields of a name.
-    pub fn matches_plainly<'a, V: Iterator<Item = &'a [u8]>>(
+    /// Whether a request has the same fields, as far as its letters tell. `values` gives its fields of a name.
+    pub fn compare_plainly<'a, V: Iterator<Item = &'a [u8]>>(
         &self,
         values: impl Fn(&HeaderName) -> V,
-    ) -> bool {
-        self.0.iter().all(|(name, stored)| {
+    ) -> PlainMatch {
+        let fields = self.0.iter().map(|(name, stored)| {
             let mut lines = values(name);
-            let same = lines.next() == stored.as_deref() && lines.next().is_none();
-            same || *name == ACCEPT_ENCODING && is_own_encoding(stored.as_deref(), values(name))
-        })
+            let (first, second) = (lines.next(), lines.next());
+            let is_own = || is_own_encoding(stored.as_deref(), values(name));
+            match (stored.as_deref(), first) {
+                (stored, first) if stored == first && second.is_none() => PlainMatch::Exact,
+                (Some(own), _) if *name == ACCEPT_ENCODING && is_own_word(own) => {
+                    if is_own() {
+                        PlainMatch::ByEncoding
+                    } else {
+                        PlainMatch::None
+                    }
+                }
+                (Some(_), None) => PlainMatch::None,
+                (None, Some(_)) if *name != ACCEPT_LANGUAGE => PlainMatch::None,
+                _ => PlainMatch::Unknown,
+            }
+        });
+        fields.max().unwrap_or(PlainMatch::Exact)
     }
 
     /// Whether no field that it was chosen by names its sender, whatever an operator says of it.
@@ -129,6 +142,20 @@ impl Selecting {
     pub fn iter(&self) -> impl Iterator<Item = (&HeaderName, Option<&[u8]>)> {
         self.0.iter().map(|(name, value)| (name, value.as_deref()))
     }
+}
+
+/// How the letters of a request's fields compare with those of a stored response. Of several fields the last
+/// of these counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PlainMatch {
+    /// They are the same.
+    Exact,
+    /// The same [`own_encoding`] does for both.
+    ByEncoding,
+    /// They differ, and their normal forms may be the same.
+    Unknown,
+    /// They differ.
+    None,
 }
 
 /// The codings that the proxy asks for by itself: a request that accepts gzip is answered as the first,
@@ -160,8 +187,12 @@ pub fn own_encoding<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<&'stati
     Some(if gzip.or(any).unwrap_or(false) { with_gzip } else { without })
 }
 
+fn is_own_word(stored: &[u8]) -> bool {
+    OWN_ENCODINGS.iter().any(|own| own.as_bytes() == stored)
+}
+
 fn is_own_encoding<'a>(stored: Option<&[u8]>, lines: impl Iterator<Item = &'a [u8]>) -> bool {
-    let stored = stored.filter(|it| OWN_ENCODINGS.iter().any(|own| own.as_bytes() == *it));
+    let stored = stored.filter(|it| is_own_word(it));
     stored.is_some_and(|stored| own_encoding(lines).is_some_and(|own| own.as_bytes() == stored))
 }
 
