@@ -59,17 +59,23 @@ impl<T: Copy> Names<T> {
 /// field names differ in that bit alone, except `^` and `~`, which no known name has.
 fn same_letters(known: &[u8], name: &[u8]) -> bool {
     const CASE: u64 = u64::from_ne_bytes([0x20; 8]);
-    let word = |bytes: &[u8]| bytes.first_chunk().map(|chunk| u64::from_ne_bytes(*chunk) | CASE);
     if known.len() != name.len() {
         return false;
     }
-    if known.len() < 8 {
-        return known.iter().zip(name).all(|(one, other)| one | 0x20 == other | 0x20);
+    let (mut one, mut other) = (known, name);
+    while let (Some((left, one_rest)), Some((right, other_rest))) =
+        (one.split_first_chunk(), other.split_first_chunk())
+    {
+        if (u64::from_ne_bytes(*left) ^ u64::from_ne_bytes(*right)) & !CASE != 0 {
+            return false;
+        }
+        (one, other) = (one_rest, other_rest);
     }
-    // The last word overlaps the one before it.
-    let last = known.len() - 8;
-    let starts = (0..last).step_by(8).chain(std::iter::once(last));
-    starts.map(|at| (word(&known[at..]), word(&name[at..]))).all(|(one, other)| one == other)
+    let mut differ = 0;
+    for (left, right) in one.iter().zip(other) {
+        differ |= (left ^ right) & !0x20;
+    }
+    differ == 0
 }
 
 /// Where each slot begins in names that are sorted by slot.
