@@ -93,7 +93,12 @@ fn exchange(request: &RequestHead<'_>, status: StatusCode, answered: &HeaderMap,
 }
 
 /// What no server marked is kept only where it may be assumed, and never as one client's.
-fn is_shared_by_the_rule(stored: &Stored, request: &RequestHead<'_>, filler: Filler, rules: &Rules) {
+fn is_shared_by_the_rule(
+    stored: &Stored,
+    request: &RequestHead<'_>,
+    filler: Filler,
+    rules: &Rules,
+) {
     let sender = Sender::of(request, rules);
     assert!(stored.basis().is_allowed(rules), "{stored:?}");
     let is_posted = *request.method == Method::POST;
