@@ -194,12 +194,12 @@ fn row(text: &mut String, name: &str, value: &str) {
 }
 
 fn cache(site: &SiteStatus) -> String {
-    let (objects, size) = site.cache;
+    let (objects, held) = site.cache;
     let kind = match site.kind {
         Some(kind) => format!("kind = \"{}\"", kind.as_str()),
         None => "kind not set".to_owned(),
     };
-    format!("{}, {}; {kind}", counted(objects as u64, "object"), bytes(size))
+    format!("{}, {}; {kind}", counted(objects as u64, "object"), bytes(held))
 }
 
 fn site_rows(text: &mut String, it: &SiteStatus) {

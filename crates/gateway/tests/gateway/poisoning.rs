@@ -190,8 +190,8 @@ fn under_another_name_or_path_nothing_is_cached() {
         trusting(kind).play(async |stage| {
             stage.origin.script(|seen| {
                 let names = ["x-forwarded-prefix", "forwarded", "x-forwarded-host"];
-                let named = names.iter().find_map(|name| seen.field(name)).unwrap_or("none");
-                ok(named).field("Cache-Control", "public, max-age=3600").acts()
+                let told = names.iter().find_map(|name| seen.field(name)).unwrap_or("none");
+                ok(told).field("Cache-Control", "public, max-age=3600").acts()
             });
             for (name, value) in [
                 ("X-Forwarded-Host", "evil.test"),
