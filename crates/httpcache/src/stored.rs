@@ -8,7 +8,7 @@ use crate::range;
 use crate::request::RequestHead;
 use crate::rules::Rules;
 use crate::sharing::{Basis, Filler, Sender};
-use crate::storing::{Candidate, NotStorable, judge};
+use crate::storing::{Candidate, NotStorable, is_for_all, judge};
 use crate::targeted;
 use crate::time::{Times, Timestamp};
 use crate::vary::{Selecting, Vary};
@@ -89,9 +89,7 @@ impl Stored {
         if !basis.is_allowed(rules) {
             return Err(NotStorable::Unmarked);
         }
-        let for_all =
-            directives.public || directives.s_maxage.is_some() && rules.respect_must_revalidate;
-        if !trusted && !for_all {
+        if !trusted && !is_for_all(&directives, rules) {
             return Err(NotStorable::Authorization);
         }
         let filler = if basis == Basis::OwnRequest { Filler::Proxy } else { Filler::Client };

@@ -253,6 +253,12 @@ fn judge_kind(
     Ok(())
 }
 
+/// Whether the origin lets what it told one sender be given to all. Where the operator overrules
+/// revalidation, the need for it is no leave to share.
+pub(crate) fn is_for_all(directives: &ResponseDirectives, rules: &Rules) -> bool {
+    directives.public || directives.s_maxage.is_some() && rules.respect_must_revalidate
+}
+
 /// Whose response it is.
 fn judge_privacy(candidate: &Candidate<'_>, rules: &Rules) -> Result<(), NotStorable> {
     let Candidate { request, headers, directives, vary, .. } = *candidate;
@@ -261,16 +267,14 @@ fn judge_privacy(candidate: &Candidate<'_>, rules: &Rules) -> Result<(), NotStor
     }
     let Vary::On(varies) = vary else { return Err(NotStorable::VaryAny) };
     let sender = Sender::beyond(varies, request, rules);
-    // Where the operator overrules it, revalidation is no leave to share.
-    let revalidates = rules.respect_must_revalidate;
-    let for_all = directives.public || directives.s_maxage.is_some() && revalidates;
+    let for_all = is_for_all(directives, rules);
     // What is posted may name its sender, as any field may.
     let is_post = *request.method == Method::POST && !sender.has(Sender::ROUTED);
     let may_be_posted = is_post && (for_all || rules.fill == Fill::Clients);
     if sender.bypasses_cache() && !may_be_posted {
         return Err(NotStorable::Bypass);
     }
-    let is_bound = directives.must_revalidate && revalidates;
+    let is_bound = directives.must_revalidate && rules.respect_must_revalidate;
     if sender.has(Sender::FIELD) && !for_all && !is_bound {
         return Err(NotStorable::Authorization);
     }
