@@ -7,6 +7,7 @@
 //! takes that.
 
 mod pass;
+mod plain;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,9 +18,9 @@ use std::task::Context;
 use http::header::{CONNECTION, HeaderValue, STRICT_TRANSPORT_SECURITY};
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode};
 use nightwatt_http1::{
-    Field, Head, Incoming, OnSent, Prepared, Progress, Quick, Refusal, Service, head_bytes,
+    Head, Incoming, OnSent, Prepared, Progress, Quick, Refusal, Service, head_bytes,
 };
-use nightwatt_httpcache::{CacheStatus, RequestHead, Rules, SECURE, Sender};
+use nightwatt_httpcache::{CacheStatus, RequestHead, SECURE, Sender};
 use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
 use nightwatt_model::policy::manager::Knock;
 use nightwatt_model::time::{Mono, Now};
@@ -27,7 +28,7 @@ use nightwatt_model::visit::Visitor;
 use nightwatt_traffic::{ClientFacts, ClientKey, clf};
 
 pub(crate) use self::pass::{Admitted, Pass};
-use crate::accept::Accept;
+use self::plain::{LastNames, Plain};
 use crate::access::{Answered, Part};
 use crate::answers;
 use crate::authority::Authority;
@@ -59,6 +60,7 @@ pub(crate) struct Client {
     speaker: Speaker,
     /// Cache keys are put together here.
     scratch: String,
+    last_names: LastNames,
     /// The answer that was just given.
     given: Option<Given>,
 }
@@ -110,119 +112,6 @@ struct Given {
     _exchange: Option<Arc<Exchange>>,
 }
 
-/// What a plain request says.
-struct Plain<'b> {
-    authority: &'b str,
-    agent: Option<&'b str>,
-    referer: Option<&'b str>,
-    accepts_html: bool,
-    cookies: Option<&'b [u8]>,
-    /// What its other fields say of its sender, by the list of names.
-    sender: Sender,
-}
-
-/// What asks for something else than a whole answer, or is read on the slow path alone.
-const SPECIAL: [&str; 14] = [
-    "range",
-    "if-none-match",
-    "if-modified-since",
-    "if-range",
-    "if-match",
-    "if-unmodified-since",
-    "cache-control",
-    "pragma",
-    // What it names does not reach the server.
-    "connection",
-    "upgrade",
-    "expect",
-    "content-length",
-    "transfer-encoding",
-    "te",
-];
-
-/// By its first letter: most fields of browsers are none of these.
-fn may_be_special(name: &str) -> bool {
-    matches!(
-        name.as_bytes().first().map(|byte| byte | 0x20),
-        Some(b'c' | b'e' | b'i' | b'p' | b'r' | b't' | b'u')
-    )
-}
-
-impl<'b> Plain<'b> {
-    /// Nothing, if an answer might depend on more than the cache key, the sender and `Vary`.
-    fn read(head: &Head<'_, 'b>, from_trusted_proxy: bool) -> Option<Self> {
-        if head.method != "GET" {
-            return None;
-        }
-        let mut sender = Sender::ANONYMOUS;
-        let plain = Self::of(head, |field| {
-            let is = |name: &str| field.name.eq_ignore_ascii_case(name);
-            let may_be_special = may_be_special(field.name);
-            if may_be_special && is("connection") && field.value.eq_ignore_ascii_case(b"keep-alive")
-            {
-                return true;
-            }
-            if may_be_special && SPECIAL.iter().any(|name| is(name)) {
-                return false;
-            }
-            // Of what the server does not get, nothing may depend.
-            let name = field.name.as_bytes();
-            let Some(found) = Sender::of_name_passed_on(name, from_trusted_proxy) else {
-                return false;
-            };
-            sender = sender.with(found);
-            true
-        });
-        Some(Self { sender, ..plain? })
-    }
-
-    /// The same of a request that was read before.
-    fn again(head: &Head<'_, 'b>) -> Option<Self> {
-        Self::of(head, |_| true)
-    }
-
-    /// `other` is shown the fields that are not kept; nothing if it does not take one.
-    fn of(head: &Head<'_, 'b>, mut other: impl FnMut(&Field<'b>) -> bool) -> Option<Self> {
-        let [mut host, mut agent, mut referer, mut accept, mut cookies] = [None; 5];
-        for field in head.fields {
-            let is = |name: &str| field.name.eq_ignore_ascii_case(name);
-            let known = match field.name.len() {
-                4 if is("host") => &mut host,
-                6 if is("accept") => &mut accept,
-                6 if is("cookie") => &mut cookies,
-                7 if is("referer") => &mut referer,
-                10 if is("user-agent") => &mut agent,
-                _ if other(field) => continue,
-                _ => return None,
-            };
-            if known.replace(field.value).is_some() {
-                return None;
-            }
-        }
-        let text = |value: Option<&'b [u8]>| value.map(std::str::from_utf8).transpose().ok();
-        let (authority, agent, referer) = (text(host)??, text(agent)?, text(referer)?);
-        let accepts_html = text(accept)?.is_some_and(|accept| Accept::read(accept).html());
-        let sender = Sender::ANONYMOUS;
-        Some(Self { authority, agent, referer, accepts_html, cookies, sender })
-    }
-
-    /// What the request says of its sender, by the rules of its site.
-    fn sender(&self, head: &Head<'_, '_>, rules: &Rules) -> Sender {
-        let mut sender = self.sender;
-        if !sender.is_anonymous() && !rules.harmless_headers.is_empty() {
-            let named = head.fields.iter().filter(|it| !it.name.eq_ignore_ascii_case("cookie"));
-            let counting = named.filter(|it| !rules.is_harmless_header(it.name.as_bytes()));
-            sender = counting.fold(Sender::ANONYMOUS, |sender, field| {
-                sender.with(Sender::of_name(field.name.as_bytes()))
-            });
-        }
-        match self.cookies {
-            Some(cookies) => sender.with(Sender::of_cookies(cookies, &rules.cookies)),
-            None => sender,
-        }
-    }
-}
-
 /// Where a plain request goes.
 struct Aim {
     site: usize,
@@ -242,6 +131,7 @@ impl Client {
             peer,
             speaker: Speaker::new(peer.ip),
             scratch: String::new(),
+            last_names: LastNames::default(),
             given: None,
         }
     }
@@ -250,6 +140,7 @@ impl Client {
     fn keep_up(&mut self) {
         if let Some(gateway) = self.live.newer() {
             self.is_proxy = speaks_for_others(&gateway, self.peer.ip);
+            self.last_names = LastNames::default();
             self.gateway = gateway;
         }
     }
@@ -484,7 +375,9 @@ impl Service for Client {
         if self.leaving.load(Relaxed) {
             return Quick::No;
         }
-        let Some(plain) = Plain::read(head, self.is_proxy) else { return Quick::No };
+        let Some(plain) = Plain::read(head, self.is_proxy, &mut self.last_names) else {
+            return Quick::No;
+        };
         match self.find(head, &plain) {
             Some(Aim { site, object: Some(object), .. }) => {
                 let prepared = self.stored(head, &plain, (site, &object));

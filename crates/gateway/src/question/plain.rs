@@ -38,15 +38,19 @@ pub(crate) struct Asker<'a, I> {
     pub(crate) id: &'a I,
 }
 
-/// Can the server be given the request as it came, but for what is added to it?
-pub(crate) fn is_plain(head: &Head<'_, '_>) -> bool {
+/// Whether the server can be given the fields as they came, but for what is added to them. This follows from their
+/// names alone, if `Connection` says nothing but `keep-alive`.
+pub(crate) fn has_plain_fields(head: &Head<'_, '_>) -> bool {
     let is_changed = |field: &Field<'_>| {
         let is = |name: &str| field.name.eq_ignore_ascii_case(name);
         CHANGED.iter().any(|name| is(name)) || !is_passed_on(field.name.as_bytes(), false)
     };
-    head.target.len() <= LONGEST_TARGET
-        && head.target.bytes().all(is_plain_in_targets)
-        && !head.fields.iter().any(is_changed)
+    !head.fields.iter().any(is_changed)
+}
+
+/// Whether the server can be given the target as it came.
+pub(crate) fn has_plain_target(head: &Head<'_, '_>) -> bool {
+    head.target.len() <= LONGEST_TARGET && head.target.bytes().all(is_plain_in_targets)
 }
 
 /// What an address may have in its path and query by RFC 3986, and nothing that is merely put up with.

@@ -97,7 +97,9 @@ impl Client {
     ) -> Option<Box<Pass>> {
         let gateway = Arc::clone(&self.gateway);
         let site = &gateway.sites[index];
-        if !plain::is_plain(head) || !may_pass(site, head.target) {
+        let are_unchanged =
+            *self.last_names.are_unchanged.get_or_insert_with(|| plain::has_plain_fields(head));
+        if !are_unchanged || !plain::has_plain_target(head) || !may_pass(site, head.target) {
             return None;
         }
         let secure = self.peer.secure;

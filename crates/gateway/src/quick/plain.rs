@@ -1,0 +1,171 @@
+//! What the fast path reads of a request, and which requests it leaves to the slow path.
+
+use nightwatt_http1::{Field, Head};
+use nightwatt_httpcache::{Rules, Sender};
+
+use crate::accept::Accept;
+
+/// What a plain request says.
+pub(super) struct Plain<'b> {
+    pub(super) authority: &'b str,
+    pub(super) agent: Option<&'b str>,
+    pub(super) referer: Option<&'b str>,
+    pub(super) accepts_html: bool,
+    cookies: Option<&'b [u8]>,
+    /// What its other fields say of its sender, by the list of names.
+    sender: Sender,
+}
+
+/// What asks for something else than a whole answer, or is read on the slow path alone.
+const SPECIAL: [&str; 13] = [
+    "range",
+    "if-none-match",
+    "if-modified-since",
+    "if-range",
+    "if-match",
+    "if-unmodified-since",
+    "cache-control",
+    "pragma",
+    "upgrade",
+    "expect",
+    "content-length",
+    "transfer-encoding",
+    "te",
+];
+
+/// By its first letter: most fields of browsers are none of these.
+fn may_be_special(name: &str) -> bool {
+    matches!(
+        name.as_bytes().first().map(|byte| byte | 0x20),
+        Some(b'c' | b'e' | b'i' | b'p' | b'r' | b't' | b'u')
+    )
+}
+
+/// Bytes of names that are kept for a connection: browsers send 200 to 300.
+const MOST_KEPT: usize = 1024;
+
+/// The names of the fields of a connection's last plain request. Most clients send the same names again, and what
+/// follows from names alone need not be looked up again then.
+#[derive(Default)]
+pub(super) struct LastNames {
+    /// Each with a colon behind it, which no name has in it.
+    names: Vec<u8>,
+    /// What they say of the sender, but for cookies.
+    sender: Sender,
+    /// Whether the server gets all of them as they came, once that was asked.
+    pub(super) are_unchanged: Option<bool>,
+}
+
+impl LastNames {
+    fn are_of(&self, head: &Head<'_, '_>) -> bool {
+        let mut rest = &self.names[..];
+        for field in head.fields {
+            let Some((name, more)) = rest.split_at_checked(field.name.len()) else { return false };
+            let Some((b':', more)) = more.split_first() else { return false };
+            if name != field.name.as_bytes() {
+                return false;
+            }
+            rest = more;
+        }
+        rest.is_empty()
+    }
+
+    fn become_those_of(&mut self, head: &Head<'_, '_>, sender: Sender) {
+        self.names.clear();
+        let length: usize = head.fields.iter().map(|field| field.name.len() + 1).sum();
+        // Connections wait for long, and are many.
+        let kept = if length > MOST_KEPT { &[] } else { head.fields };
+        for field in kept {
+            self.names.extend_from_slice(field.name.as_bytes());
+            self.names.push(b':');
+        }
+        self.sender = sender;
+        self.are_unchanged = None;
+    }
+}
+
+impl<'b> Plain<'b> {
+    /// Nothing, if an answer might depend on more than the cache key, the sender and `Vary`.
+    pub(super) fn read(
+        head: &Head<'_, 'b>,
+        from_trusted_proxy: bool,
+        last: &mut LastNames,
+    ) -> Option<Self> {
+        if head.method != "GET" {
+            return None;
+        }
+        let is_known = last.are_of(head);
+        let mut sender = if is_known { last.sender } else { Sender::ANONYMOUS };
+        let plain = Self::of(head, |field| {
+            let is = |name: &str| field.name.eq_ignore_ascii_case(name);
+            if field.name.len() == 10 && is("connection") {
+                // What it names does not reach the server.
+                return field.value.eq_ignore_ascii_case(b"keep-alive");
+            }
+            if is_known {
+                return true;
+            }
+            if may_be_special(field.name) && SPECIAL.iter().any(|name| is(name)) {
+                return false;
+            }
+            // Of what the server does not get, nothing may depend.
+            let name = field.name.as_bytes();
+            let Some(found) = Sender::of_name_passed_on(name, from_trusted_proxy) else {
+                return false;
+            };
+            sender = sender.with(found);
+            true
+        });
+        let plain = Self { sender, ..plain? };
+        if !is_known {
+            last.become_those_of(head, sender);
+        }
+        Some(plain)
+    }
+
+    /// The same of a request that was read before.
+    pub(super) fn again(head: &Head<'_, 'b>) -> Option<Self> {
+        Self::of(head, |_| true)
+    }
+
+    /// `other` is shown the fields that are not kept; nothing if it does not take one.
+    fn of(head: &Head<'_, 'b>, mut other: impl FnMut(&Field<'b>) -> bool) -> Option<Self> {
+        let [mut host, mut agent, mut referer, mut accept, mut cookies] = [None; 5];
+        for field in head.fields {
+            let is = |name: &str| field.name.eq_ignore_ascii_case(name);
+            let known = match field.name.len() {
+                4 if is("host") => &mut host,
+                6 if is("accept") => &mut accept,
+                6 if is("cookie") => &mut cookies,
+                7 if is("referer") => &mut referer,
+                10 if is("user-agent") => &mut agent,
+                _ if other(field) => continue,
+                _ => return None,
+            };
+            if known.replace(field.value).is_some() {
+                return None;
+            }
+        }
+        let text = |value: Option<&'b [u8]>| value.map(std::str::from_utf8).transpose().ok();
+        let (authority, agent, referer) = (text(host)??, text(agent)?, text(referer)?);
+        let accepts_html = text(accept)?.is_some_and(|accept| Accept::read(accept).html());
+        let sender = Sender::ANONYMOUS;
+        Some(Self { authority, agent, referer, accepts_html, cookies, sender })
+    }
+
+    /// What the request says of its sender, by the rules of its site.
+    pub(super) fn sender(&self, head: &Head<'_, '_>, rules: &Rules) -> Sender {
+        let mut sender = self.sender;
+        if !sender.is_anonymous() && !rules.harmless_headers.is_empty() {
+            let named = head.fields.iter().filter(|it| !it.name.eq_ignore_ascii_case("cookie"));
+            let counting = named.filter(|it| !rules.is_harmless_header(it.name.as_bytes()));
+            sender = counting.fold(Sender::ANONYMOUS, |sender, field| {
+                sender.with(Sender::of_name(field.name.as_bytes()))
+            });
+        }
+        match self.cookies {
+            Some(cookies) => sender.with(Sender::of_cookies(cookies, &rules.cookies)),
+            None => sender,
+        }
+    }
+}
