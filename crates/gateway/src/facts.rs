@@ -121,8 +121,10 @@ impl Facts {
         let secure = told.map_or(secure, |told| is_https(told.as_bytes()));
         // What cannot be read stays as it is, to be refused.
         let authority = match Authority::parse(&authority) {
-            Some(_) => normal_authority(secure, &authority),
-            None => authority,
+            Some(parsed) if !parsed.is_normal(&authority, secure) => {
+                normal_authority(secure, &authority)
+            }
+            _ => authority,
         };
         let client = client(config, peer, trusted, &parts.headers);
         let address = client.to_string();
@@ -202,7 +204,8 @@ impl Facts {
         }
         let is_right = |text: &str| text.is_empty() || Authority::parse(text).is_some();
         let field = field.map_or(Ok(""), HeaderValue::to_str);
-        if !is_right(&self.authority) || !field.is_ok_and(is_right) {
+        let is_field_right = |field: &str| field == self.authority || is_right(field);
+        if !is_right(&self.authority) || !field.is_ok_and(is_field_right) {
             return Some("The Host field and the target's host must be `host` or `host:port`.");
         }
         None

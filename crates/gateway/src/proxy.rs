@@ -11,6 +11,7 @@ use std::time::Duration;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use nightwatt_http1::Incoming;
+use nightwatt_httpcache::sharing::FieldNames;
 use nightwatt_httpcache::{
     CacheKey, CacheStatus, Occasion, Precondition, RequestDirectives, Sender, Usability,
 };
@@ -62,7 +63,7 @@ pub(crate) async fn handle(
     let (mut parts, body) = request.into_parts();
     question::drop_what_connection_names(&mut parts.headers);
     let facts = Arc::new(Facts::of(&gateway.config, peer, &parts, now, Supervisor::next_id()));
-    question::drop_what_is_not_passed_on(&mut parts.headers, facts.trusted);
+    let names = question::drop_what_is_not_passed_on(&mut parts.headers, facts.trusted);
     let index = gateway.site_of(&facts.host());
     // First of all, since it must cost less than what it keeps away.
     if let Some(wait) = gateway.client_limits.too_early(now.mono, facts.client, facts.budget) {
@@ -83,7 +84,7 @@ pub(crate) async fn handle(
             let class = classify(site, &gateway, &facts);
             let mut client =
                 Client { gateway: &gateway, index, facts: &facts, class, stays: false };
-            let asked = Asked::new(&gateway, index, &facts, &parts, class);
+            let asked = Asked::new(&gateway, index, &facts, &parts, class, names);
             let answer = asked.answer(body).await;
             client.stays = true;
             answer
@@ -189,9 +190,11 @@ impl<'a> Asked<'a> {
         facts: &'a Facts,
         parts: &'a Parts,
         class: ClientClass,
+        names: FieldNames,
     ) -> Self {
         let directives = RequestDirectives::parse(&parts.headers);
-        let sender = Sender::of(&head_of(facts, parts), &gateway.sites[index].rules);
+        let rules = &gateway.sites[index].rules;
+        let sender = Sender::of_named(names, &head_of(facts, parts), rules);
         Self { gateway, index, facts, parts, class, directives, sender }
     }
 
@@ -209,7 +212,10 @@ impl<'a> Asked<'a> {
         }
         let key = self.cache_key();
         if let Some(key) = &key {
-            site.store.bring_up(key, self.gateway.timestamp(), &site.rules).await;
+            let now = self.gateway.timestamp();
+            if site.store.is_on_disk_only(key, now) {
+                Box::pin(site.store.bring_up(key, now, &site.rules)).await;
+            }
         }
         let found = key.as_ref().and_then(|key| self.find(key));
         let only_if_cached = self.directives.only_if_cached;
@@ -274,10 +280,11 @@ impl<'a> Asked<'a> {
                 self.renew(key.as_ref(), &found, &phase);
                 self.cache_answer(&found, Answered::Stale)
             }
-            (Route::Forward, found) => self.forward((key, found), body, phase).await,
+            // In boxes of their own: what the cache answers does not move these futures about.
+            (Route::Forward, found) => Box::pin(self.forward((key, found), body, phase)).await,
             (Route::Hold, found) => {
                 let room = self.gateway.config.limits.spool_bytes;
-                self.held((key, found), Spool::new(body, room), phase).await
+                Box::pin(self.held((key, found), Spool::new(body, room), phase)).await
             }
             (Route::WaitingPage, _) => {
                 (site.waiting_page.answer(self.wake_time()), Answered::WaitingPage)
@@ -392,7 +399,7 @@ impl<'a> Asked<'a> {
                     let (response, _) = self.cache_answer(found, Answered::Held);
                     return (response, Answered::Held);
                 }
-                Box::pin(self.through(found, (spool, exchange), phase, Answered::Held)).await
+                self.through(found, (spool, exchange), phase, Answered::Held).await
             }
             otherwise => self.not_held(&otherwise),
         }

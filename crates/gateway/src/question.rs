@@ -13,7 +13,7 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use nightwatt_http1::Interim;
-use nightwatt_httpcache::sharing::is_passed_on;
+use nightwatt_httpcache::sharing::{FieldNames, is_passed_on};
 use nightwatt_httpcache::{fields, normal_authority, update};
 use nightwatt_power::probe::OWN_MARK;
 
@@ -196,12 +196,23 @@ pub(crate) fn drop_what_connection_names(headers: &mut HeaderMap) {
 
 /// Takes out what the server does not get from this client: what only proxies say, unless it is one that is
 /// believed, and what harms. So neither the cache nor the server goes by a forgery.
-pub(crate) fn drop_what_is_not_passed_on(headers: &mut HeaderMap, from_trusted_proxy: bool) {
-    let is_kept = |name: &HeaderName| is_passed_on(name.as_str().as_bytes(), from_trusted_proxy);
-    let dropped: Vec<HeaderName> = headers.keys().filter(|name| !is_kept(name)).cloned().collect();
+///
+/// Gives what the names of the other fields say.
+pub(crate) fn drop_what_is_not_passed_on(
+    headers: &mut HeaderMap,
+    from_trusted_proxy: bool,
+) -> FieldNames {
+    let (mut names, mut dropped) = (FieldNames::default(), Vec::new());
+    for name in headers.keys() {
+        match names.with(name, from_trusted_proxy) {
+            Some(more) => names = more,
+            None => dropped.push(name.clone()),
+        }
+    }
     for name in dropped {
         headers.remove(name);
     }
+    names
 }
 
 fn takes_trailers(headers: &HeaderMap) -> bool {

@@ -137,7 +137,9 @@ pub fn normal_authority(secure: bool, authority: &str) -> String {
         _ => (bare, ""),
     };
     let host = host.strip_suffix('.').filter(|host| !host.is_empty()).unwrap_or(host);
-    format!("{}{port}", host.to_ascii_lowercase())
+    let mut normal = host.to_ascii_lowercase();
+    normal.push_str(port);
+    normal
 }
 
 fn without_default_port(secure: bool, authority: &str) -> &str {

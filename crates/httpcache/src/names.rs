@@ -62,20 +62,19 @@ fn same_letters(known: &[u8], name: &[u8]) -> bool {
     if known.len() != name.len() {
         return false;
     }
-    let (mut one, mut other) = (known, name);
-    while let (Some((left, one_rest)), Some((right, other_rest))) =
-        (one.split_first_chunk(), other.split_first_chunk())
-    {
-        if (u64::from_ne_bytes(*left) ^ u64::from_ne_bytes(*right)) & !CASE != 0 {
-            return false;
-        }
-        (one, other) = (one_rest, other_rest);
-    }
-    let mut differ = 0;
-    for (left, right) in one.iter().zip(other) {
-        differ |= (left ^ right) & !0x20;
-    }
-    differ == 0
+    let differ = |one: &[u8; 8], other: &[u8; 8]| {
+        (u64::from_ne_bytes(*one) ^ u64::from_ne_bytes(*other)) & !CASE
+    };
+    let (Some(one), Some(other)) = (known.last_chunk(), name.last_chunk()) else {
+        return known.eq_ignore_ascii_case(name);
+    };
+    // The last eight may overlap those before them.
+    let (ones, others) = (known.as_chunks().0, name.as_chunks().0);
+    let differences = ones
+        .iter()
+        .zip(others)
+        .fold(differ(one, other), |differences, (one, other)| differences | differ(one, other));
+    differences == 0
 }
 
 /// Where each slot begins in names that are sorted by slot.
@@ -86,18 +85,30 @@ fn begins<T>(names: &[(&'static [u8], T)], slot: impl Fn(&[u8]) -> usize) -> Vec
 
 /// By the first three letters, whatever their case: no prefix is shorter.
 fn slot_of_start(name: &[u8]) -> usize {
-    let [first, second, third] =
-        [0, 1, 2].map(|at| usize::from(name.get(at).map_or(0, |byte| byte | 0x20)));
-    (first + 31 * second + 101 * third) % SLOTS
+    let start = name.first_chunk::<4>().map_or_else(
+        || name.iter().take(3).rev().fold(0, |start, byte| (start << 8) | u32::from(*byte)),
+        |start| u32::from_le_bytes(*start) & 0x00ff_ffff,
+    );
+    // Of names with less than three letters the rest is zero, with this bit as without.
+    mixed(u64::from(start | 0x0020_2020))
 }
 
-/// By length and some letters, whatever their case.
+/// By length and the first and last letters, whatever their case.
 fn slot(name: &[u8]) -> usize {
-    let letter = |at: usize| usize::from(name.get(at).map_or(0, |byte| byte | 0x20));
-    let length = name.len();
-    let sum =
-        length + 7 * letter(0) + 31 * letter(length / 2) + 101 * letter(length.wrapping_sub(1));
-    sum % SLOTS
+    const CASE: u64 = u64::from_ne_bytes([0x20; 8]);
+    let ends = match (name.first_chunk(), name.last_chunk()) {
+        (Some(first), Some(last)) => {
+            let [first, last] = [first, last].map(|ends| u64::from_le_bytes(*ends) | CASE);
+            first ^ last.rotate_left(29)
+        }
+        _ => name.iter().fold(0, |letters, byte| (letters << 8) | u64::from(byte | 0x20)),
+    };
+    mixed(ends ^ name.len() as u64)
+}
+
+/// The upper bits of a product depend on all bits of the number (Knuth's multiplicative hashing).
+fn mixed(letters: u64) -> usize {
+    (letters.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SLOTS.ilog2())) as usize
 }
 
 /// The lines of a data file, each split at its tabs; `#` begins a remark.

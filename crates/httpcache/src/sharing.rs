@@ -215,7 +215,12 @@ impl Sender {
         Self::beyond(&[], request, rules)
     }
 
-    /// The same, without the fields that `varies` names: an answer that varies on a field goes only to
+    /// The same, where it is known what the names of its fields say.
+    pub fn of_named(names: FieldNames, request: &RequestHead<'_>, rules: &Rules) -> Self {
+        if names.are_anonymous() { Self::ANONYMOUS } else { Self::of(request, rules) }
+    }
+
+    /// What a request says of its sender, without the fields that `varies` names: an answer that varies on a field goes only to
     /// requests that have it alike. Credentials and cookies are not excused so (RFC 9111, 3.5).
     pub(crate) fn beyond(varies: &[HeaderName], request: &RequestHead<'_>, rules: &Rules) -> Self {
         let counts =
@@ -248,6 +253,28 @@ impl Sender {
             return Self::ANONYMOUS;
         }
         found
+    }
+}
+
+/// What the names of a request's fields say, each looked up once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FieldNames {
+    /// One of them may say something of the sender; its value may tell that it does not.
+    count: bool,
+}
+
+impl FieldNames {
+    /// With one more name; nothing for one that [`is_passed_on`] refuses.
+    #[must_use]
+    pub fn with(self, name: &HeaderName, from_trusted_proxy: bool) -> Option<Self> {
+        let found = Sender::of_name_passed_on(name.as_str().as_bytes(), from_trusted_proxy)?;
+        let by_value = *name == CONTENT_LENGTH || *name == TRANSFER_ENCODING;
+        Some(Self { count: self.count || by_value || !found.is_anonymous() })
+    }
+
+    /// Whether the request is anonymous, whatever the values of its fields are.
+    pub const fn are_anonymous(self) -> bool {
+        !self.count
     }
 }
 

@@ -26,12 +26,13 @@ pub(crate) async fn resume(
     let (mut parts, body) = request.into_parts();
     question::drop_what_connection_names(&mut parts.headers);
     let facts = Arc::new(Facts::of(&gateway.config, peer, &parts, arrived, number));
-    question::drop_what_is_not_passed_on(&mut parts.headers, facts.trusted);
+    let names = question::drop_what_is_not_passed_on(&mut parts.headers, facts.trusted);
     let mut client = Client { gateway: &gateway, index, facts: &facts, class, stays: false };
     let (response, answered) = {
-        let asked = Asked::new(&gateway, index, &facts, &parts, class);
+        let asked = Asked::new(&gateway, index, &facts, &parts, class, names);
         let (key, phase) = (asked.cache_key(), asked.site().supervisor.phase());
-        asked.through((key, None), (Spool::new(body, 0), exchange), phase, Answered::Server).await
+        let spool = Spool::new(body, 0);
+        Box::pin(asked.through((key, None), (spool, exchange), phase, Answered::Server)).await
     };
     client.stays = true;
     let how = How { class, answered, needs_server, would: None, let_through: false };

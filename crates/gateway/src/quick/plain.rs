@@ -169,3 +169,88 @@ impl<'b> Plain<'b> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NAMES: [&str; 14] = [
+        "Host",
+        "host",
+        "Accept",
+        "Cookie",
+        "Connection",
+        "User-Agent",
+        "Sec-Fetch-Dest",
+        "Accept-Language",
+        "Authorization",
+        "X-Unknown",
+        "X-Unknown2",
+        "HX-Request",
+        "Range",
+        "X-Forwarded-For",
+    ];
+
+    fn field() -> impl Strategy<Value = (&'static str, &'static str)> {
+        (proptest::sample::select(&NAMES[..]), proptest::sample::select(&["a", "keep-alive"][..]))
+    }
+
+    /// What can be compared of what was read.
+    fn read(fields: &[(&'static str, &'static str)], last: &mut LastNames) -> Option<String> {
+        let fields: Vec<Field<'_>> =
+            fields.iter().map(|(name, value)| Field { name, value: value.as_bytes() }).collect();
+        let head = Head { method: "GET", target: "/", is_1_1: true, fields: &fields };
+        let plain = Plain::read(&head, false, last)?;
+        let Plain { authority, agent, referer, accepts_html, cookies, sender } = plain;
+        Some(format!("{authority} {agent:?} {referer:?} {accepts_html} {cookies:?} {sender:?}"))
+    }
+
+    proptest! {
+        #[test]
+        fn earlier_requests_of_a_connection_change_nothing(
+            heads in proptest::collection::vec(
+                (proptest::collection::vec(field(), 0..4), 1..3_usize),
+                1..6,
+            ),
+        ) {
+            let mut last = LastNames::default();
+            for (mut fields, times) in heads {
+                fields.insert(0, ("Host", "a"));
+                for _ in 0..times {
+                    let alone = read(&fields, &mut LastNames::default());
+                    prop_assert_eq!(read(&fields, &mut last), alone);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_told_apart_by_where_they_end() {
+        let mut last = LastNames::default();
+        let fields = [("Host", "a"), ("DNT", "1"), ("Accept-Language", "de")];
+        assert!(read(&fields, &mut last).is_some());
+        let is_known = |names: &[&str], last: &LastNames| {
+            let fields: Vec<Field<'_>> =
+                names.iter().map(|name| Field { name, value: b"1" }).collect();
+            last.are_of(&Head { method: "GET", target: "/", is_1_1: true, fields: &fields })
+        };
+        assert!(is_known(&["Host", "DNT", "Accept-Language"], &last));
+        for names in [
+            &["Host", "DNT"][..],
+            &["Host", "DNT", "Accept-Languag"],
+            &["Host", "DNT", "Accept-Languages"],
+            &["Host", "DNT", "Accept-Language", "X"],
+            &["Host", "DNT", "Accept-Languagf"],
+            &["Hos", "tDNT", "Accept-Language"],
+            &["Host", "Accept-Language", "DNT"],
+        ] {
+            assert!(!is_known(names, &last), "{names:?}");
+        }
+        // More than is kept.
+        let long: &str = "x".repeat(MOST_KEPT).leak();
+        assert!(read(&[("Host", "a"), (long, "1")], &mut last).is_some());
+        assert!(last.names.is_empty());
+    }
+}

@@ -70,6 +70,27 @@ proptest! {
         }
     }
 
+    /// The gateway looks the names up once, and asks by what it found.
+    #[test]
+    fn names_that_are_known_are_as_good_as_names_that_are_read(
+        fields in proptest::collection::vec(
+            prop_oneof![
+                request_field(),
+                ("(content-length|transfer-encoding|from|forwarded|x-forwarded-host)", "[0-9a-z]{1,9}"),
+            ],
+            0..5,
+        ),
+    ) {
+        let fields: Vec<(&str, &str)> =
+            fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let fields = headers(&fields);
+        let names = fields.keys().try_fold(FieldNames::default(), |names, name| names.with(name, true));
+        // What not even trusted proxies may send has been dropped before.
+        let Some(names) = names else { return Ok(()) };
+        let (request, rules) = (at("example.org", &fields), Rules::default());
+        prop_assert_eq!(Sender::of_named(names, &request, &rules), Sender::of(&request, &rules));
+    }
+
     #[test]
     fn one_unknown_name_suffices(name in "[a-z][a-z0-9-]{0,20}", value in "[ -~]{0,10}") {
         let sender = sender_of(&[("accept", "*/*"), (&name, value.trim())]);
