@@ -11,6 +11,7 @@ pub mod agent;
 pub mod config;
 mod guests;
 mod hosts;
+pub(super) mod programs;
 mod running;
 
 use std::fs;

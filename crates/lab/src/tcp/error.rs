@@ -30,6 +30,20 @@ pub enum Error {
     /// It takes root.
     #[error("networks of their own take root (CAP_NET_ADMIN, CAP_SYS_ADMIN): run it as root")]
     NeedsRoot,
+    /// Programs are missing at an end.
+    #[error(
+        "cannot {what}: {place} has no {programs}; run `apt-get install --no-install-recommends {packages}` there"
+    )]
+    Missing {
+        /// What they are needed for.
+        what: &'static str,
+        /// Where.
+        place: String,
+        /// Which, each with its Debian package.
+        programs: String,
+        /// The packages, for the command line.
+        packages: String,
+    },
     /// The ends, or what is left of them.
     #[error(transparent)]
     Environment(#[from] nightwatt_environments::Error),

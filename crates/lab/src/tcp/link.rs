@@ -15,7 +15,7 @@ use nightwatt_environments::shell;
 use serde::Serialize;
 
 use super::Error;
-use super::ends::{CARD, End, Ends, Pair, Running};
+use super::ends::{CARD, End, Ends, Pair, Running, programs};
 use super::relay::Relayed;
 use super::scenario::Scenario;
 
@@ -63,10 +63,7 @@ true";
 impl Offers {
     /// Asks the kernel. The network may be shared with others.
     pub fn at(end: &End, is_shared: bool) -> Result<Self, Error> {
-        end.run(
-            "look for `ip`, `tc` and `ethtool` (of iproute2, ethtool)",
-            "command -v ip tc ethtool",
-        )?;
+        end.need("make links", &programs::OF_LINKS)?;
         let line = if is_shared {
             // Its network is not ours.
             format!("unshare --net {}", shell::join(["/bin/sh", "-c", TRY]))

@@ -11,7 +11,7 @@ use super::runs::{Lab, Standing};
 use crate::tcp::capture::{Captured, Capturing, ROWS};
 use crate::tcp::check::ask;
 use crate::tcp::counters::Network;
-use crate::tcp::ends::Running;
+use crate::tcp::ends::{Running, programs};
 use crate::tcp::link::{FULL_PAYLOAD, Means, Planted};
 use crate::tcp::probe::Asking;
 
@@ -117,7 +117,7 @@ impl Lab<'_> {
     /// Has the sender answer what comes behind all else on the link.
     pub(super) fn answering(&self) -> Result<Running, Error> {
         let sender = &self.ends.sender;
-        sender.run("capture packets: install tcpdump at the sender", "command -v tcpdump")?;
+        sender.need("capture packets", &programs::OF_CAPTURES)?;
         let at = format!("{}:{PORT}", sender.address);
         let words = ["tcp", "link", "answer", "--listen", &at];
         let mut answering = sender.spawn_ours("answer probes", &words)?;
