@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -216,6 +215,7 @@ impl Identity {
     }
 
     fn made(constraint: &str) -> Option<Self> {
+        nightwatt_needs::program("openssl")?;
         let folder = tempfile::tempdir().unwrap();
         let (certificate, key) = (folder.path().join("c.pem"), folder.path().join("k.pem"));
         let mut openssl = Command::new("openssl");
@@ -224,13 +224,7 @@ impl Identity {
         openssl.args(["-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"]);
         openssl.args(["-addext", &format!("basicConstraints=critical,{constraint}")]);
         openssl.arg("-keyout").arg(&key).arg("-out").arg(&certificate);
-        let made = match openssl.output() {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                println!("skipped: the program `openssl` is not there");
-                return None;
-            }
-            made => made.unwrap(),
-        };
+        let made = openssl.output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         Some(Self { certificate, key, _folder: folder })
     }
@@ -261,18 +255,4 @@ pub(crate) fn line(text: &str) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), format!("{text}\n")).unwrap();
     file
-}
-
-/// Is this program in the path, or where servers are?
-pub(crate) fn program(name: &str) -> Option<std::path::PathBuf> {
-    let path = std::env::var("PATH").unwrap_or_default();
-    let mut folders = path.split(':').chain(["/usr/sbin", "/sbin"]);
-    let found = folders.find_map(|folder| {
-        let program = Path::new(folder).join(name);
-        program.is_file().then_some(program)
-    });
-    if found.is_none() {
-        println!("skipped: the program `{name}` is not there");
-    }
-    found
 }

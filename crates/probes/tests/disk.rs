@@ -38,44 +38,47 @@ impl Disk {
 
     /// After a command has been run on its image.
     fn tuned(file_system: &str, mebibytes: u64, tune: &[&str]) -> Option<Self> {
-        let disk = Self::bare(mebibytes, &format!("mkfs.{file_system}"))?;
+        let disk = Self::bare(mebibytes, &[&format!("mkfs.{file_system}")])?;
         let loop_device = disk.loop_device.clone();
         Some(disk.mounted(file_system, &loop_device, tune))
     }
 
     /// On a device of the device mapper that lies on the loop device, by a table with `{}` for that.
     fn mapped(file_system: &str, mebibytes: u64, table: &str) -> Option<Self> {
-        let mut disk = Self::bare(mebibytes, "dmsetup")?;
+        let mut disk = Self::bare(mebibytes, &["dmsetup", &format!("mkfs.{file_system}")])?;
         let name = disk.loop_device.replace("/dev/", "nightwatt-");
         let table = table.replace("{}", &disk.loop_device);
-        let mut command = Command::new("dmsetup");
+        let mut command = nightwatt_needs::command("dmsetup");
         let made = command.args(["create", &name, "--table", &table]).output().unwrap();
         if !made.status.success() {
             println!("skipped: {}", String::from_utf8_lossy(&made.stderr).trim());
             return None;
         }
-        run(Command::new("dmsetup").arg("mknodes"));
+        run(nightwatt_needs::command("dmsetup").arg("mknodes"));
         let path = format!("/dev/mapper/{name}");
         disk.device = number_of(&path);
         disk.mapped = Some(name);
         Some(disk.mounted(file_system, &path, &[]))
     }
 
-    /// A loop device, if we may and have the program.
-    fn bare(mebibytes: u64, program: &str) -> Option<Self> {
+    /// A loop device, if we may and have the programs.
+    fn bare(mebibytes: u64, programs: &[&str]) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             println!("skipped: only root may mount file systems");
             return None;
         }
-        if Command::new(program).arg("--version").output().is_err() {
-            println!("skipped: there is no {program}");
+        if !nightwatt_needs::programs(programs) || !nightwatt_needs::programs(&["losetup", "mount"])
+        {
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
         let image = folder.path().join("image");
         fs::File::create(&image).unwrap().set_len(mebibytes * MIB).unwrap();
-        let found =
-            Command::new("losetup").args(["--find", "--show"]).arg(&image).output().unwrap();
+        let found = nightwatt_needs::command("losetup")
+            .args(["--find", "--show"])
+            .arg(&image)
+            .output()
+            .unwrap();
         if !found.status.success() {
             println!("skipped: {}", String::from_utf8_lossy(&found.stderr).trim());
             return None;
@@ -92,7 +95,7 @@ impl Disk {
         } else {
             &["-q"]
         };
-        run(Command::new(format!("mkfs.{file_system}")).args(quiet).arg(device));
+        run(nightwatt_needs::command(&format!("mkfs.{file_system}")).args(quiet).arg(device));
         if let [program, arguments @ ..] = tune {
             run(Command::new(program).args(arguments).arg(device).stdout(Stdio::null()));
         }
@@ -132,9 +135,9 @@ impl Drop for Disk {
         // Some tests have done so.
         let _ = Command::new("umount").arg(self.file(".")).stderr(Stdio::null()).status();
         if let Some(name) = &self.mapped {
-            let _ = Command::new("dmsetup").args(["remove", "--retry", name]).status();
+            let _ = nightwatt_needs::command("dmsetup").args(["remove", "--retry", name]).status();
         }
-        let _ = Command::new("losetup").arg("--detach").arg(&self.loop_device).status();
+        let _ = nightwatt_needs::command("losetup").arg("--detach").arg(&self.loop_device).status();
     }
 }
 

@@ -15,10 +15,9 @@ struct Program(tempfile::TempDir);
 
 impl Program {
     fn build(more: &[&str]) -> Option<Self> {
-        if !Path::new("/usr/include/x86_64-linux-gnu/sys/sdt.h").exists()
-            && !Path::new("/usr/include/sys/sdt.h").exists()
-        {
-            println!("skipped: there is no <sys/sdt.h>");
+        let folder = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
+        if [&folder, "/usr/include"].iter().all(|it| !Path::new(it).join("sys/sdt.h").exists()) {
+            println!("skipped: there is no <sys/sdt.h> (Debian: systemtap-sdt-dev)");
             return None;
         }
         let program = Self(tempfile::tempdir().unwrap());
@@ -136,7 +135,7 @@ fn whoever_asks_for_a_probe_that_is_not_there_is_told_those_that_are() {
 fn collections_of_pythons_garbage_are_counted_one_by_one() {
     let python = Path::new("/usr/bin/python3.11");
     let Ok(begin) = probes(python, "python:gc__start") else {
-        println!("skipped: there is no Python with probes");
+        println!("skipped: there is no {} with probes (Debian: python3)", python.display());
         return;
     };
     let end = probe(python, "python:gc__done");

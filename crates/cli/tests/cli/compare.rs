@@ -347,6 +347,9 @@ fn what_was_begun_is_finished_also_when_it_was_interrupted_or_failed() {
 
 #[test]
 fn what_a_client_leaves_running_does_not_load_later_runs() {
+    if nightwatt_needs::program("pgrep").is_none() {
+        return;
+    }
     let name = format!("4{}", std::process::id());
     let plan = PLAN.replace("[[workload]]", "[[workload]]\nat = 'client'").replace(
         "sleep 0.2",

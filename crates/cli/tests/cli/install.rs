@@ -39,18 +39,17 @@ fn every_command_has_a_page_with_all_its_options() {
     let folder = tempfile::tempdir().unwrap();
     said(&["man", "--out", folder.path().to_str().unwrap()]);
     let mut pages = 0;
+    let groff = nightwatt_needs::program("groff");
     for entry in fs::read_dir(folder.path()).unwrap() {
         let path = entry.unwrap().path();
         let page = fs::read_to_string(&path).unwrap();
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         pages += 1;
-        if let Ok(groff) =
-            Command::new("groff").args(["-man", "-Tutf8", "-ww", "-z"]).arg(&path).output()
-        {
-            let wrong = String::from_utf8_lossy(&groff.stderr).into_owned();
-            assert!(groff.status.success() && wrong.is_empty(), "{name}: {wrong}");
-        } else {
-            println!("skipped: no groff, `apt-get install groff-base`");
+        if let Some(groff) = &groff {
+            let mut read = Command::new(groff);
+            let read = read.args(["-man", "-Tutf8", "-ww", "-z"]).arg(&path).output().unwrap();
+            let wrong = String::from_utf8_lossy(&read.stderr).into_owned();
+            assert!(read.status.success() && wrong.is_empty(), "{name}: {wrong}");
         }
         // `nightwatt-tcp-lab` is `nightwatt tcp lab`, but `stay-awake` is one word.
         let words = name.strip_prefix("nightwatt").unwrap().trim_start_matches('-');

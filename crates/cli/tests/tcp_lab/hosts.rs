@@ -5,6 +5,7 @@
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
+use nightwatt_needs::programs;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -21,11 +22,8 @@ struct Hosts {
 impl Hosts {
     /// Says why a test is skipped.
     fn new(rig: &Rig) -> Option<Self> {
-        for program in ["/usr/sbin/sshd", "/usr/bin/ssh", "/usr/bin/ssh-keygen"] {
-            if !fs::exists(program).unwrap_or(false) {
-                eprintln!("skipped: no {program}");
-                return None;
-            }
+        if !programs(&["sshd", "ssh", "ssh-keygen"]) {
+            return None;
         }
         // As root it wants this folder, which a package's unit makes.
         let _ = fs::create_dir_all("/run/sshd");
@@ -64,9 +62,8 @@ impl Hosts {
     }
 
     fn run(&self, end: usize, line: &str) -> String {
-        let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
         let line = format!("{} /bin/sh -c '{line}'", self.enter(end));
-        output(Command::new("/bin/sh").args(["-c", &line]).env("PATH", path))
+        output(Command::new("/bin/sh").args(["-c", &line]).env("PATH", nightwatt_needs::path()))
     }
 
     /// The file that names them as ends, with so much more of each.

@@ -14,6 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_needs::programs;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -42,11 +43,8 @@ impl Rig {
             eprintln!("skipped: networks of their own need root");
             return None;
         }
-        for program in ["ip", "tc", "nft", "ethtool", "nsenter", "unshare"] {
-            if !is_there(program) {
-                eprintln!("skipped: no {program}");
-                return None;
-            }
+        if !programs(&["ip", "tc", "nft", "ethtool", "pgrep"]) {
+            return None;
         }
         if !Path::new("/dev/net/tun").exists() {
             eprintln!("skipped: no /dev/net/tun");
@@ -68,8 +66,7 @@ impl Rig {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nightwatt"));
-        let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-        command.args(arguments).env("PATH", path);
+        command.args(arguments).env("PATH", nightwatt_needs::path());
         command.env_remove("RUST_LOG").env("TMPDIR", self.temporary()).stdin(Stdio::null());
         command
     }
@@ -124,8 +121,7 @@ impl Rig {
         found.extend(groups.lines().map(|line| format!("cgroup {line}")));
         let files = fs::read_dir(self.temporary()).unwrap().flatten();
         found.extend(files.map(|file| format!("file {}", file.path().display())));
-        let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-        let links = output(Command::new("ip").args(["-o", "link"]).env("PATH", path));
+        let links = output(nightwatt_needs::command("ip").args(["-o", "link"]));
         let ours = |line: &&str| line.contains("link0");
         found.extend(links.lines().filter(ours).map(|line| format!("link {line}")));
         let journals = [journal(pid), lasting_journal(pid)].into_iter();
@@ -151,11 +147,6 @@ impl Rig {
         until("all is undone", || !journal(pid).exists());
         self.nothing_is_left(pid, &format!("after {signal:?}"));
     }
-}
-
-fn is_there(program: &str) -> bool {
-    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    path.split(':').any(|folder| Path::new(folder).join(program).exists())
 }
 
 fn finished(mut command: Command) -> (Output, u32) {
@@ -438,8 +429,7 @@ fn planted_losses_are_found_by_the_probe_by_the_rule_and_by_tcp() {
 #[test]
 fn a_capture_of_each_run_says_the_same_as_kernels_cards_and_the_rule_that_loses_frames() {
     let Some(rig) = Rig::new() else { return };
-    if !is_there("tcpdump") {
-        eprintln!("skipped: no tcpdump");
+    if nightwatt_needs::program("tcpdump").is_none() {
         return;
     }
     let table = rig.lossy(20);

@@ -6,19 +6,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
+use nightwatt_needs::programs;
 use rustix::process::Signal;
 
 use crate::containers::podman;
-use crate::rig::{Rig, program, root};
+use crate::rig::{Rig, root};
 
 #[test]
 fn killed_at_any_moment_of_its_start_nothing_is_left() {
-    let engines =
-        [("bwrap", "bubblewrap"), ("podman", "podman"), ("runc", "runc"), ("ip", "iproute2")];
-    let more = [("systemd-nspawn", "systemd-container"), ("lxc-execute", "lxc")];
-    if engines.iter().chain(&more).any(|(name, package)| program(name, package).is_none())
-        || root().is_none()
-    {
+    let engines = ["bwrap", "podman", "runc", "ip", "systemd-nspawn", "lxc-execute"];
+    if !programs(&engines) || root().is_none() {
         return;
     }
     let rig = Rig::new();

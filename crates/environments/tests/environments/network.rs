@@ -1,7 +1,6 @@
 //! Networks of their own.
 
 use std::fs;
-use std::process::Command;
 
 use nightwatt_environments::netns::NAMESPACE;
 
@@ -9,7 +8,7 @@ use crate::rig::{Rig, inside, program, root};
 
 #[test]
 fn a_network_of_its_own_comes_and_goes() {
-    if program("ip", "iproute2").and(root()).is_none() {
+    if program("ip").and(root()).is_none() {
         return;
     }
     let rig = Rig::new();
@@ -26,14 +25,14 @@ fn a_network_of_its_own_comes_and_goes() {
 
 #[test]
 fn packets_are_lost_as_often_as_wanted() {
-    if program("nft", "nftables").and(program("ping", "iputils-ping")).and(root()).is_none() {
+    if program("ip").and(program("nft")).and(program("ping")).and(root()).is_none() {
         return;
     }
     let rig = Rig::new();
     let guard = rig.guard();
     let started = rig.start("kind = \"netns\"\nloss = 1.0", &guard);
     let reached = |address: &str| {
-        Command::new("ping")
+        nightwatt_needs::command("ping")
             .args(["-c", "1", "-W", "1", address])
             .output()
             .unwrap()
@@ -51,7 +50,7 @@ fn packets_are_lost_as_often_as_wanted() {
 
 #[test]
 fn a_network_that_nothing_ties_to_the_host_has_no_way_out_and_says_where_it_is() {
-    if program("ip", "iproute2").is_none() || root().is_none() {
+    if program("ip").is_none() || root().is_none() {
         return;
     }
     let rig = Rig::new();

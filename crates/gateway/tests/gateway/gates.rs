@@ -11,6 +11,7 @@ use nightwatt_clock::Clock;
 use nightwatt_gateway::journal::{self, Record};
 use nightwatt_gateway::status::SiteStatus;
 use nightwatt_gateway::{Config, Gateway, Options, Running};
+use nightwatt_needs::programs;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 
@@ -347,19 +348,9 @@ async fn closed(mut scene: Scene, at: SocketAddr) {
     }
 }
 
-/// Is there such a program?
-fn has(program: &str) -> bool {
-    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
-    let found = found.is_ok_and(|found| found.status.success());
-    if !found {
-        eprintln!("skipped: no {program} here");
-    }
-    found
-}
-
 /// Plays the story with a proxy; `command` starts it at an address.
 fn beside(program: &str, command: impl FnOnce(&Scene, SocketAddr) -> Command) {
-    if !has(program) || !has("python3") {
+    if !programs(&[program, "python3"]) {
         return;
     }
     let clock = Clock::real();
@@ -382,7 +373,8 @@ fn beside(program: &str, command: impl FnOnce(&Scene, SocketAddr) -> Command) {
 /// A program that is killed when this thread ends, however that comes.
 fn bound(program: &str) -> Command {
     let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", program]).process_group(0);
+    let program = nightwatt_needs::command(program);
+    command.args(["--pdeathsig", "KILL"]).arg(program.get_program()).process_group(0);
     command
 }
 
@@ -428,7 +420,7 @@ fn caddy_asks_by_forward_auth() {
 #[test]
 fn traefik_asks_by_forward_auth() {
     let found = std::env::var("TRAEFIK");
-    if found.is_err() && !has("traefik") {
+    if found.is_err() && !programs(&["traefik"]) {
         eprintln!("`TRAEFIK=$(tools/traefik)` fetches it");
         return;
     }
@@ -474,7 +466,7 @@ fn haproxy_asks_by_a_script() {
 
 #[test]
 fn haproxy_lets_nothing_through_when_its_script_fails() {
-    if !has("haproxy") || !has("python3") {
+    if !programs(&["haproxy", "python3"]) {
         return;
     }
     let clock = Clock::real();
@@ -500,7 +492,7 @@ fn haproxy_lets_nothing_through_when_its_script_fails() {
 /// awake go there by a connection that is kept.
 #[test]
 fn guests_on_connections_that_are_kept_do_not_keep_the_server_awake() {
-    if !has("python3") {
+    if !programs(&["python3"]) {
         return;
     }
     let clock = Clock::real();
@@ -544,7 +536,9 @@ fn apache_asks_by_a_script() {
     if !modules.join("mod_lua.so").exists()
         || !Path::new("/usr/share/lua/5.3/socket/http.lua").exists()
     {
-        eprintln!("skipped: no Apache with mod_lua and LuaSocket here");
+        println!(
+            "skipped: there is no Apache with mod_lua and LuaSocket (Debian: apache2-bin lua-socket)"
+        );
         return;
     }
     beside("apache2", |scene, at| {

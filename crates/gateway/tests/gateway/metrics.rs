@@ -489,9 +489,8 @@ fn the_documentation_lists_every_metric_and_no_other() {
 fn promtool() -> Option<String> {
     let named = std::env::var("PROMTOOL").ok();
     let promtool = named.clone().unwrap_or_else(|| "promtool".to_owned());
-    if named.is_none() && Command::new(&promtool).arg("--version").output().is_err() {
-        println!("skipped: no promtool (`tools/promtool` fetches it)");
-        return None;
+    if named.is_none() {
+        nightwatt_needs::program(&promtool)?;
     }
     Some(promtool)
 }

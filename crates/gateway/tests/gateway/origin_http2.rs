@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use nightwatt_gateway::config::OriginTls;
 
@@ -79,7 +79,7 @@ fn nginx(
         key = key.display(),
     );
     std::fs::write(dir.join("nginx.conf"), text).unwrap();
-    let mut nginx = Command::new("nginx");
+    let mut nginx = nightwatt_needs::command("nginx");
     nginx.arg("-e").arg(dir.join("error.log")).arg("-c").arg(dir.join("nginx.conf"));
     nginx.stdin(Stdio::null());
     Nginx(nginx.spawn().unwrap())

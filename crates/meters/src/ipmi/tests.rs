@@ -5,7 +5,9 @@
 use std::net::UdpSocket;
 use std::path::PathBuf;
 
-use crate::device::{line, open, poll, program, refused};
+use nightwatt_needs::program;
+
+use crate::device::{line, open, poll, refused};
 use crate::fixture::Fixture;
 
 use super::*;

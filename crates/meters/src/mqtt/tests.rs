@@ -5,8 +5,9 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
 use nightwatt_model::quantity::Watts;
+use nightwatt_needs::program;
 
-use crate::device::{Identity, line, open, poll, program, refused};
+use crate::device::{Identity, line, open, poll, refused};
 
 use super::*;
 

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use nightwatt_model::quantity::Watts;
+use nightwatt_needs::program;
 
-use crate::device::{line, open, poll, program, refused};
+use crate::device::{line, open, poll, refused};
 
 use super::*;
 

@@ -7,10 +7,11 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use nightwatt_needs::{program, static_program};
 use nightwatt_power::{Controller, Error, Observed, docker, podman};
 
 use crate::Rig;
-use crate::daemon::{Daemon, is_root, output, program};
+use crate::daemon::{Daemon, is_root, output};
 
 /// Podman with all that it keeps in the rig's folder.
 struct Podman<'a> {
@@ -22,9 +23,9 @@ struct Podman<'a> {
 impl<'a> Podman<'a> {
     /// With a container `web` that was never started.
     fn start(rig: &'a Rig) -> Option<Self> {
-        program("podman", "podman")?;
-        program("runc", "runc")?;
-        let busybox = program("busybox", "busybox-static")?;
+        program("podman")?;
+        program("runc")?;
+        let busybox = static_program("busybox")?;
         if !is_root() {
             return None;
         }

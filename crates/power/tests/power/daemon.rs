@@ -6,17 +6,6 @@ use std::time::Duration;
 
 use crate::Rig;
 
-/// The path of a program; says that the test is skipped where there is none.
-pub(crate) fn program(name: &str, package: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
-    let found = folders.map(|folder| folder.join(name)).find(|path| path.is_file());
-    if found.is_none() {
-        eprintln!("skipped: no {name} (Debian: {package})");
-    }
-    found
-}
-
 /// Are we root? Says that the test is skipped where we are not.
 pub(crate) fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();

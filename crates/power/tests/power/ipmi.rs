@@ -3,17 +3,18 @@
 use std::net::UdpSocket;
 use std::process::Command;
 
+use nightwatt_needs::program;
 use nightwatt_power::ipmi::{Config, Ipmi};
 use nightwatt_power::{ConfigError, Controller, Error, Observed};
 
 use crate::Rig;
-use crate::daemon::{Daemon, program, stub};
+use crate::daemon::{Daemon, stub};
 
 const PASSWORD: &str = "tellnobody";
 
 /// A management controller, and the port that it listens at.
 fn controller(rig: &Rig) -> Option<(Daemon, u16)> {
-    let (simulator, _) = (program("ipmi_sim", "openipmi")?, program("ipmitool", "ipmitool")?);
+    let (simulator, _) = (program("ipmi_sim")?, program("ipmitool")?);
     let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     // `get power`, `set power 1`, `set shutdown 1`. What it was told to do is kept.
     let chassis = stub(

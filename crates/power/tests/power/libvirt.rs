@@ -4,11 +4,12 @@
 
 use std::process::Command;
 
+use nightwatt_needs::program;
 use nightwatt_power::libvirt::{Config, Libvirt};
 use nightwatt_power::{Controller, Error, Observed};
 
 use crate::Rig;
-use crate::daemon::{Daemon, is_root, output, program, stub};
+use crate::daemon::{Daemon, is_root, output, stub};
 
 /// In a mount namespace of its own the daemon neither sees nor changes what this machine's has.
 const PRIVATE: &str = r#"set -e
@@ -36,9 +37,9 @@ struct Host<'a> {
 
 impl<'a> Host<'a> {
     fn start(rig: &'a Rig) -> Option<Self> {
-        program("libvirtd", "libvirt-daemon-system libvirt-daemon-driver-qemu")?;
-        program("virsh", "libvirt-clients")?;
-        program("qemu-system-x86_64", "qemu-system-x86")?;
+        program("libvirtd")?;
+        program("virsh")?;
+        program("qemu-system-x86_64")?;
         if !is_root() {
             return None;
         }

@@ -6,11 +6,12 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
 
+use nightwatt_needs::program;
 use nightwatt_power::qemu::{Config, Qemu};
 use nightwatt_power::{Controller, Error, Observed};
 
 use crate::Rig;
-use crate::daemon::{Daemon, program};
+use crate::daemon::Daemon;
 
 fn build(rig: &Rig, monitor: &str, options: &str) -> Qemu {
     let text = format!("monitor = \"{monitor}\"\n{options}");
@@ -19,7 +20,7 @@ fn build(rig: &Rig, monitor: &str, options: &str) -> Qemu {
 
 /// A machine that does not run yet, with the monitors.
 fn machine(rig: &Rig, monitors: &[String]) -> Option<Daemon> {
-    let program = program("qemu-system-x86_64", "qemu-system-x86")?;
+    let program = program("qemu-system-x86_64")?;
     let mut qemu = Command::new(program);
     qemu.args(["-S", "-nodefaults", "-display", "none", "-machine", "pc", "-m", "16"]);
     for monitor in monitors {

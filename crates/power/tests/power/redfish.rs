@@ -4,11 +4,12 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::Command;
 
+use nightwatt_needs::program;
 use nightwatt_power::redfish::{Config, Redfish};
 use nightwatt_power::{ConfigError, Controller, Error, Observed};
 
 use crate::Rig;
-use crate::daemon::{Daemon, output, program};
+use crate::daemon::{Daemon, output};
 
 const PASSWORD: &str = "tellnobody";
 
@@ -34,7 +35,7 @@ impl<'a> Bmc<'a> {
             eprintln!("skipped: NIGHTWATT_SUSHY names no Python with sushy-tools (tools/sushy)");
             return None;
         };
-        program("openssl", "openssl")?;
+        program("openssl")?;
         let path = |name: &str| rig.path(name).display().to_string();
         certificate(rig);
         let mut openssl = Command::new("openssl");

@@ -2,16 +2,14 @@
 
 use std::fs;
 use std::net::TcpListener;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use nightwatt_needs::programs;
 use nightwatt_power::ssh::{Config, Ssh};
 use nightwatt_power::{Controller, Error, Observed};
 
 use crate::Rig;
-
-const SSHD: &str = "/usr/sbin/sshd";
 
 /// A server that knows one user: us.
 struct Sshd {
@@ -21,8 +19,7 @@ struct Sshd {
 
 impl Sshd {
     fn start(rig: &Rig) -> Option<Self> {
-        if !Path::new(SSHD).exists() {
-            eprintln!("skipped: no {SSHD} (openssh-server)");
+        if !programs(&["sshd", "ssh", "ssh-keygen"]) {
             return None;
         }
         for name in ["host", "id"] {
@@ -37,7 +34,7 @@ impl Sshd {
         // As root it wants this folder, which a package's unit makes.
         let _ = fs::create_dir_all("/run/sshd");
         let path = |name: &str| rig.path(name).display().to_string();
-        let child = Command::new(SSHD)
+        let child = nightwatt_needs::command("sshd")
             .args(["-D", "-e", "-f", "/dev/null", "-h", &path("host"), "-p", &port.to_string()])
             .args(["-o", "ListenAddress=127.0.0.1", "-o", "StrictModes=no", "-o", "PidFile=none"])
             .args(["-o", "UsePAM=no", "-o", "PermitRootLogin=yes"])

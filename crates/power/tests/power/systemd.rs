@@ -1,11 +1,12 @@
 //! Against a stand-in for `systemctl` that keeps the state of one unit, and against what the real
 //! program says where systemd does not run. In a guest with systemd: `make test-vm`.
 
+use nightwatt_needs::program;
 use nightwatt_power::systemd::{Config, Systemd};
 use nightwatt_power::{Controller, Error, Observed};
 
 use crate::Rig;
-use crate::daemon::{program, stub};
+use crate::daemon::stub;
 
 /// Its unit is `web.service`, its state two files.
 const SYSTEMCTL: &str = r#"cd "$(dirname "$0")"
@@ -86,7 +87,7 @@ fn where_systemd_does_not_run_the_real_program_says_so() {
         println!("skipped: systemd runs here");
         return;
     }
-    let Some(program) = program("systemctl", "systemd") else { return };
+    let Some(program) = program("systemctl") else { return };
     let rig = Rig::new();
     let text = format!("unit = \"web.service\"\nprogram = \"{}\"", program.display());
     let unit = toml::from_str::<Config>(&text).unwrap().build(&rig.context()).unwrap();

@@ -37,7 +37,7 @@ fn chromium(folder: &Path, file: &Path) -> Option<Output> {
     let found = ["chromium", "chromium-browser", "google-chrome"];
     let output = found.iter().find_map(|name| command(*name).ok());
     if output.is_none() {
-        println!("skipped: no chromium (apt-get install chromium)");
+        let _ = nightwatt_needs::program("chromium");
     }
     output
 }

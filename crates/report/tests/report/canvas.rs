@@ -14,10 +14,8 @@ fn drawn(document: &Document) -> Option<Value> {
     let page = folder.path().join("report.html");
     std::fs::write(&page, document.to_html()).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/report/canvas.mjs");
-    let Ok(node) = Command::new("node").arg(script).arg(&page).output() else {
-        println!("skipped: no node (apt-get install nodejs)");
-        return None;
-    };
+    let mut node = Command::new(nightwatt_needs::program("node")?);
+    let node = node.arg(script).arg(&page).output().unwrap();
     assert!(node.status.success(), "{}", String::from_utf8_lossy(&node.stderr));
     Some(serde_json::from_slice(&node.stdout).unwrap())
 }

@@ -14,7 +14,7 @@ use nightwatt_tcp::{Direction, FetchReport, Plan, Server, ServerPlan, Until};
 use rustix::thread::CpuSet;
 
 use crate::made::{MS, Talk, pcap};
-use crate::own_network::{kernel_count, missing, within};
+use crate::own_network::{kernel_count, within};
 
 /// On several CPUs, packets of `lo` overtake each other on their way to the capture.
 fn stay_on_one_cpu() {
@@ -232,10 +232,7 @@ fn a_real_capture_counts_what_tshark_tcp_info_and_the_kernel_count() {
 
 /// What tshark makes of packets by hand.
 fn beside_tshark(talk: &Talk) -> Option<(HashMap<String, u64>, CaptureReport)> {
-    if missing(&["tshark"]).is_some() {
-        println!("skipped: no `tshark` here");
-        return None;
-    }
+    nightwatt_needs::program("tshark")?;
     let bytes = pcap(&talk.packets, 101, &[], 65_535, (false, true));
     let file = run("mktemp").unwrap();
     std::fs::write(file.trim(), &bytes).unwrap();

@@ -3,22 +3,12 @@
 
 use std::process::Command;
 
+use nightwatt_needs::programs;
+
 const WITHIN: &str = "NIGHTWATT_TCP_NAMESPACE";
 
-fn path() -> String {
-    std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin"
-}
-
-/// The first of these programs that is not here.
-pub(crate) fn missing(tools: &[&'static str]) -> Option<&'static str> {
-    let is_there = |tool: &str| {
-        path().split(':').any(|folder| std::path::Path::new(folder).join(tool).exists())
-    };
-    tools.iter().find(|tool| !is_there(tool)).copied()
-}
-
 /// Are we within? If not, the test is run there, and it is over here.
-pub(crate) fn within(test: &str, tools: &[&'static str]) -> bool {
+pub(crate) fn within(test: &str, tools: &[&str]) -> bool {
     if std::env::var_os(WITHIN).is_some() {
         return true;
     }
@@ -26,8 +16,7 @@ pub(crate) fn within(test: &str, tools: &[&'static str]) -> bool {
         println!("skipped: a network namespace needs root");
         return false;
     }
-    if let Some(tool) = missing(tools).or_else(|| missing(&["unshare", "ip"])) {
-        println!("skipped: no `{tool}` here");
+    if !programs(tools) || !programs(&["ip"]) {
         return false;
     }
     let output = Command::new("unshare")
@@ -35,7 +24,7 @@ pub(crate) fn within(test: &str, tools: &[&'static str]) -> bool {
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
         .env(WITHIN, "1")
-        .env("PATH", path())
+        .env("PATH", nightwatt_needs::path())
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();

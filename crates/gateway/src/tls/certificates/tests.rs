@@ -4,6 +4,7 @@ use super::*;
 
 /// A certificate for these names, valid for ten days from now on, by `openssl`; none if that is not here.
 fn made(dir: &Path, file: &str, names: &str) -> Option<CertificateConfig> {
+    nightwatt_needs::program("openssl")?;
     let (chain, key) = (dir.join(format!("{file}.pem")), dir.join(format!("{file}.key")));
     let mut openssl = Command::new("openssl");
     openssl
@@ -21,7 +22,7 @@ fn made(dir: &Path, file: &str, names: &str) -> Option<CertificateConfig> {
             Some(CertificateConfig { chain, key, ..CertificateConfig::default() })
         }
         _ => {
-            eprintln!("skipped: no openssl here that makes certificates");
+            println!("skipped: this openssl makes no such certificates");
             None
         }
     }
