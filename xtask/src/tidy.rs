@@ -5,6 +5,7 @@
 
 mod book;
 mod crates;
+mod programs;
 mod rust;
 mod text;
 
@@ -49,24 +50,25 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     let xtask = crate::manifest_dir();
     let root = xtask.parent().ok_or("no folder above xtask")?;
     let mut findings = Vec::new();
-    let mut files = 0;
+    let mut files = Vec::new();
     let contents = std::fs::read_to_string(root.join("docs/SUMMARY.md"))?;
     for path in listed(root)? {
         // Deleted and not yet committed, or a picture: neither is text.
         let Ok(text) = std::fs::read_to_string(root.join(&path)) else { continue };
-        files += 1;
         let path = path.display().to_string();
         findings.extend(findings_in(&path, &text));
         findings.extend(book::check(&path, &text, &contents, |file| root.join(file).exists()));
+        files.push((path, text));
     }
     findings.extend(crates::check(&crates::read(root)?));
+    findings.extend(programs::check(&files, &std::fs::read_to_string(root.join("tools/need"))?));
     let left = without_exceptions(findings, EXCEPTIONS);
     for line in &left {
         println!("{line}");
     }
     match left.len() {
         0 => {
-            println!("{files} files are tidy");
+            println!("{} files are tidy", files.len());
             Ok(())
         }
         1 => Err("1 place is not tidy".into()),

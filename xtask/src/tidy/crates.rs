@@ -10,7 +10,7 @@ use super::Finding;
 
 /// Crates may use those of the layers before their own.
 const LAYERS: [&[&str]; 6] = [
-    &["model", "clock", "markers"],
+    &["model", "clock", "markers", "needs"],
     &["agent"],
     &[
         "traffic",
@@ -30,7 +30,8 @@ const LAYERS: [&[&str]; 6] = [
 ];
 
 /// Crates that may use less than their layer allows, or their neighbour.
-const ONLY: [(&str, &[&str]); 12] = [
+const ONLY: [(&str, &[&str]); 13] = [
+    ("needs", &[]),
     ("model", &[]),
     ("markers", &[]),
     ("httpcache", &[]),
@@ -47,6 +48,9 @@ const ONLY: [(&str, &[&str]); 12] = [
 
 /// For tests, benchmarks, or as an option.
 const AT_WILL: [(&str, &str); 2] = [("sim", "traffic"), ("gateway", "sim")];
+
+/// Tests of all crates may use it.
+const OF_TESTS: &str = "needs";
 
 const PREFIX: &str = "nightwatt-";
 
@@ -122,7 +126,7 @@ fn layer_of(name: &str) -> Option<usize> {
 }
 
 fn may_use(name: &str, other: &str, at_will: bool) -> bool {
-    if at_will && AT_WILL.contains(&(name, other)) {
+    if at_will && (other == OF_TESTS || AT_WILL.contains(&(name, other))) {
         return true;
     }
     match ONLY.iter().find(|(restricted, _)| *restricted == name) {
@@ -160,6 +164,12 @@ mod tests {
     fn the_simulator_reads_logs_only_at_will() {
         assert!(found("sim", "nightwatt-sim", &[("traffic", true), ("model", false)]).is_empty());
         assert_eq!(found("sim", "nightwatt-sim", &[("traffic", false)]), ["arrow"]);
+    }
+
+    #[test]
+    fn only_tests_ask_for_programs_of_tests() {
+        assert!(found("tcp", "nightwatt-tcp", &[("needs", true)]).is_empty());
+        assert_eq!(found("tcp", "nightwatt-tcp", &[("needs", false)]), ["arrow"]);
     }
 
     #[test]
