@@ -90,7 +90,7 @@ demo:
 	@nightwatt=$$(tools/program) && $$nightwatt demo $(ARGS)
 
 test:
-	@tools/need rust cc bpf
+	@tools/need --or-skip tests
 	@cargo test --workspace --locked --no-fail-fast $(ARGS)
 
 cache-tests:
