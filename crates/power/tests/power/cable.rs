@@ -1,7 +1,5 @@
 //! A cable between two network interfaces.
 
-use std::process::Command;
-
 /// Two ends of a cable, gone when dropped.
 pub(crate) struct Cable {
     /// The end with the address; the other one is called the same with a `p` behind it.
@@ -11,6 +9,7 @@ pub(crate) struct Cable {
 impl Cable {
     /// `None` where that is not allowed. `tag` (four letters at most) tells it from those of other tests.
     pub(crate) fn new(tag: &str, address: &str) -> Option<Self> {
+        nightwatt_needs::program("ip")?;
         let name = format!("{tag}{}", std::process::id());
         let cable = Self { name: name.clone() };
         let peer = cable.peer();
@@ -35,5 +34,5 @@ impl Drop for Cable {
 
 /// Did `ip` do it?
 pub(crate) fn ip(arguments: &[&str]) -> bool {
-    Command::new("ip").args(arguments).output().is_ok_and(|it| it.status.success())
+    nightwatt_needs::command("ip").args(arguments).output().is_ok_and(|it| it.status.success())
 }

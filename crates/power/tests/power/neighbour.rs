@@ -29,7 +29,7 @@ fn frame(from: [u8; 6], ethertype: u16, at: &[(usize, u8)]) -> Vec<u8> {
 #[test]
 fn a_sleeping_neighbour_is_not_asked_for_and_its_waking_is_heard() {
     let Some(cable) = Cable::new("nb", "198.51.100.1/24") else {
-        eprintln!("skipped: no pair of interfaces can be made here (needs root and `ip`)");
+        eprintln!("skipped: no pair of interfaces can be made here (needs root)");
         return;
     };
     let card = CARD.map(|byte| format!("{byte:02x}")).join(":");
@@ -93,7 +93,7 @@ fn a_sleeping_neighbour_is_not_asked_for_and_its_waking_is_heard() {
 #[test]
 fn an_entry_that_somebody_made_permanent_stays_so() {
     let Some(cable) = Cable::new("nbp", "203.0.113.1/24") else {
-        eprintln!("skipped: no pair of interfaces can be made here (needs root and `ip`)");
+        eprintln!("skipped: no pair of interfaces can be made here (needs root)");
         return;
     };
     let theirs = ["neigh", "add", "203.0.113.2", "lladdr", "52:54:00:00:00:07", "dev", &cable.name];

@@ -74,7 +74,7 @@ fn an_interface_that_is_not_there_is_named() {
 #[test]
 fn a_frame_and_a_broadcast_reach_the_other_end_of_the_cable() {
     let Some(cable) = Cable::new("wol", "192.0.2.1/24") else {
-        eprintln!("skipped: no pair of interfaces can be made here (needs root and `ip`)");
+        eprintln!("skipped: no pair of interfaces can be made here (needs root)");
         return;
     };
     let rig = Rig::new();
