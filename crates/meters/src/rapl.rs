@@ -5,12 +5,16 @@
 //! the option `by` names.
 //!
 //! What they cover contains each other (psys: packages: cores), so channels are never summed.
+//!
+//! Hypervisors show counters that they do not fill: those stay at zero. A counter of the machine or of a package
+//! that does so is left out, since it would report that nothing is used.
 
 mod perf;
 mod powercap;
 
 use std::time::Duration;
 
+use nightwatt_clock::meter::monotonic;
 use nightwatt_model::quantity::Watts;
 
 use crate::channel::{Accuracy, Scope};
@@ -41,6 +45,30 @@ fn most(scope: Scope) -> Watts {
         Scope::Dram => 400.0,
         _ => 1200.0,
     })
+}
+
+/// A package draws some power at all times, which is hundreds of counts in this time.
+const LONGEST_AT_ZERO: Duration = Duration::from_millis(50);
+
+/// Whether a counter counts. A part of a package may be off, so its counter may stay at zero; and what cannot be
+/// read says so when it is read.
+fn counts(scope: Scope, mut read: impl FnMut() -> Option<u64>) -> bool {
+    if !matches!(scope, Scope::System | Scope::Package) {
+        return true;
+    }
+    let began = monotonic();
+    while read() == Some(0) {
+        if monotonic().since(began) > LONGEST_AT_ZERO {
+            return false;
+        }
+        std::thread::sleep(FASTEST);
+    }
+    true
+}
+
+/// Why counters that are shown are no meter.
+fn at_zero(folder: &str) -> String {
+    format!("the energy counters in {folder} stay at zero, as a virtual machine's do")
 }
 
 fn probe(host: &Host) -> Presence {

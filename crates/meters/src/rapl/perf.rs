@@ -12,7 +12,7 @@ use nightwatt_model::sample::Reading;
 use perf_event::events::Software;
 use perf_event::{Builder, Counter};
 
-use super::{ACCURACY, FASTEST, most};
+use super::{ACCURACY, FASTEST, at_zero, counts, most};
 use crate::channel::{Channel, Scope};
 use crate::error::MeterError;
 use crate::host::{self, Host};
@@ -112,14 +112,20 @@ fn counter(zone: &Zone) -> io::Result<Counter> {
 
 pub(super) fn probe(host: &Host) -> Presence {
     let zones = zones(host);
-    let Some(first) = zones.first() else { return Presence::Absent(absent()) };
-    match counter(first) {
-        Ok(_) => Presence::Available,
-        Err(error) if is_denied(&error) => {
-            Presence::Denied { what: FOLDER.to_owned(), hint: HINT.to_owned() }
+    let mut why = absent();
+    for zone in zones {
+        match counter(&zone) {
+            Ok(mut counter) if counts(zone.scope, || counter.read().ok()) => {
+                return Presence::Available;
+            }
+            Ok(_) => why = at_zero(FOLDER),
+            Err(error) if is_denied(&error) => {
+                return Presence::Denied { what: FOLDER.to_owned(), hint: HINT.to_owned() };
+            }
+            Err(error) => return Presence::Absent(format!("{FOLDER}: {error}")),
         }
-        Err(error) => Presence::Absent(format!("{FOLDER}: {error}")),
     }
+    Presence::Absent(why)
 }
 
 fn absent() -> String {
@@ -132,15 +138,21 @@ fn is_denied(error: &io::Error) -> bool {
 
 pub(super) fn open(host: &Host, spec: &MeterSpec) -> Opening {
     let (mut channels, mut counters) = (Vec::new(), Vec::new());
-    for zone in zones(host) {
-        counters.push(counter(&zone).map_err(|error| {
+    let zones = zones(host);
+    let why = if zones.is_empty() { absent() } else { at_zero(FOLDER) };
+    for zone in zones {
+        let mut counter = counter(&zone).map_err(|error| {
             let (meter, what) = (spec.name().to_owned(), FOLDER.to_owned());
             if is_denied(&error) {
                 MeterError::Denied { meter, what, hint: HINT.to_owned() }
             } else {
                 MeterError::reading(host.path(FOLDER), error)
             }
-        })?);
+        })?;
+        if !counts(zone.scope, || counter.read().ok()) {
+            continue;
+        }
+        counters.push(counter);
         let spec = CounterSpec {
             joules_per_count: zone.joules_per_count,
             // 2^64 counts are 4 J x 10^9: none has ever wrapped.
@@ -150,7 +162,7 @@ pub(super) fn open(host: &Host, spec: &MeterSpec) -> Opening {
         channels.push(Channel::counter(zone.name, zone.scope, spec, ACCURACY));
     }
     if channels.is_empty() {
-        return Err(MeterError::Absent { meter: spec.name().to_owned(), why: absent() });
+        return Err(MeterError::Absent { meter: spec.name().to_owned(), why });
     }
     Ok(Box::new(Perf { channels, counters }))
 }
@@ -244,6 +256,30 @@ mod tests {
         let most = times[1].1.since(times[0].0).as_secs_f64();
         let counted = shown[1] - shown[0];
         assert!(least * 0.99 < counted && counted < most * 1.01, "{least} {counted} {most}");
+    }
+
+    /// As a guest under Firecracker shows it: `psys` in whole joules, and nothing ever counts.
+    #[test]
+    fn counters_that_stay_at_zero_are_no_meter() {
+        let guest = |config: &str| {
+            Fixture::of(&[
+                (&format!("{FOLDER}/type"), "1"),
+                (&format!("{FOLDER}/cpumask"), "0"),
+                (&format!("{FOLDER}/events/energy-psys"), config),
+                (&format!("{FOLDER}/events/energy-psys.scale"), "2.3283064365386962890625e-10"),
+                (&format!("{FOLDER}/events/energy-psys.unit"), "Joules"),
+            ])
+        };
+        // Event 9 of the PMU `software` is a dummy, which counts nothing; event 0 counts time.
+        let (still, counting) = (guest("event=0x09"), guest("event=0x00"));
+        if !matches!(probe(&counting.host), Presence::Available) {
+            eprintln!("skipped: perf_event_open is not allowed here: {:?}", probe(&counting.host));
+            return;
+        }
+        let Presence::Absent(why) = probe(&still.host) else { panic!("it is a meter") };
+        assert!(why.contains("stay at zero"), "{why}");
+        let error = crate::open(&still.host, &MeterSpec::of("rapl")).err().unwrap().to_string();
+        assert!(error.contains("stay at zero"), "{error}");
     }
 
     #[test]

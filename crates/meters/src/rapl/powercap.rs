@@ -11,7 +11,7 @@ use std::time::Duration;
 use nightwatt_model::counter::CounterSpec;
 use nightwatt_model::sample::Reading;
 
-use super::{ACCURACY, FASTEST, most};
+use super::{ACCURACY, FASTEST, at_zero, counts, most};
 use crate::channel::{Channel, Scope};
 use crate::error::MeterError;
 use crate::host::{self, Host};
@@ -86,25 +86,37 @@ pub(super) fn probe(host: &Host) -> Presence {
         Ok(zones) => zones,
         Err(error) => return Presence::Absent(format!("{FOLDER} cannot be read: {error}")),
     };
-    let Some(first) = zones.first() else {
-        return Presence::Absent(format!(
-            "no intel-rapl zones in {FOLDER} (a virtual machine, a processor without RAPL, or the \
-             module intel_rapl_msr is not loaded)"
-        ));
-    };
-    let counter = first.folder.join("energy_uj");
-    match NumberFile::open(&counter) {
-        Ok(_) => Presence::Available,
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            Presence::Denied { what: counter.display().to_string(), hint: HINT.to_owned() }
+    let mut why = format!(
+        "no intel-rapl zones in {FOLDER} (a virtual machine, a processor without RAPL, or the module \
+         intel_rapl_msr is not loaded)"
+    );
+    for zone in zones {
+        let counter = zone.folder.join("energy_uj");
+        match NumberFile::open(&counter) {
+            Ok(file) if counts(zone.scope, || shown(&file)) => return Presence::Available,
+            Ok(_) => why = at_zero(FOLDER),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let what = counter.display().to_string();
+                return Presence::Denied { what, hint: HINT.to_owned() };
+            }
+            Err(error) => return Presence::Absent(format!("{}: {error}", counter.display())),
         }
-        Err(error) => Presence::Absent(format!("{}: {error}", counter.display())),
     }
+    Presence::Absent(why)
+}
+
+fn shown(file: &NumberFile) -> Option<u64> {
+    Some(file.read().ok()?.unsigned_abs())
 }
 
 pub(super) fn open(host: &Host, spec: &MeterSpec) -> Opening {
     let zones = zones(host).map_err(|error| MeterError::reading(host.path(FOLDER), error))?;
     let (mut channels, mut files) = (Vec::new(), Vec::new());
+    let why = if zones.is_empty() {
+        format!("there are no intel-rapl zones in {FOLDER}")
+    } else {
+        at_zero(FOLDER)
+    };
     for zone in zones {
         let path = zone.folder.join("energy_uj");
         let file = NumberFile::open(&path).map_err(|error| match error.kind() {
@@ -115,13 +127,15 @@ pub(super) fn open(host: &Host, spec: &MeterSpec) -> Opening {
             },
             _ => MeterError::reading(&path, error),
         })?;
+        if !counts(zone.scope, || shown(&file)) {
+            continue;
+        }
         let counter =
             CounterSpec { joules_per_count: 1e-6, range: zone.range, most: most(zone.scope) };
         channels.push(Channel::counter(zone.name, zone.scope, counter, ACCURACY));
         files.push(file);
     }
     if channels.is_empty() {
-        let why = format!("there are no intel-rapl zones in {FOLDER}");
         return Err(MeterError::Absent { meter: spec.name().to_owned(), why });
     }
     Ok(Box::new(Powercap { channels, files }))
