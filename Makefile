@@ -30,7 +30,7 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where policies fuzz fuzz-smoke lint doc fresh licences garbage soak soak-cache soak-disk soak-guests soak-pool test-arm64 test-browser test-guide test-vm test-static ci
+.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-tcp bench-tcp-where policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-pool test-arm64 test-browser test-guide test-vm test-static ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS=--open: in a browser; ARGS="--help")'
@@ -64,6 +64,8 @@ help:
 	@echo 'make book        the pages under docs/ as a book, with all commands (builds mdBook the first time)'
 	@echo 'make fresh       make demo and make test on a fresh Debian, as root and as an ordinary user (ARGS=--short: build nothing; needs root)'
 	@echo 'make licences    licences of all dependencies (builds cargo-deny the first time)'
+	@echo 'make nightly     what is too slow for make ci, in lanes (LANE=browser: one of them; tools/nightly lanes lists them)'
+	@echo '                 each lane that passes is recorded in .ci/nightly; about 150 minutes for all'
 	@echo 'make fuzz        each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS), with the address sanitizer'
 	@echo 'make fuzz-smoke  each fuzz target for 10 s'
 	@echo 'make garbage     a million generated requests against the gateway (GARBAGE_REQUESTS, GARBAGE_SEED)'
@@ -86,13 +88,15 @@ help:
 	@echo 'make test-arm64  the package for arm64 in an arm64 Debian guest, the image for arm64 by qemu-user (20 to 30 minutes; needs root)'
 	@echo 'make ci          all of this that must pass before a change goes in'
 
+# Unless a profile is named, the one that is built soonest.
+demo: export NIGHTWATT_PROFILE := $(if $(filter file,$(origin PROFILE)),demo,$(PROFILE))
 demo:
-	@tools/need rust cc bpf
+	@tools/need rust cc $(if $(filter file,$(origin PROFILE)),,bpf)
 	@nightwatt=$$(tools/program) && $$nightwatt demo $(ARGS)
 
 test:
 	@tools/need --or-skip tests
-	@cargo test --workspace --locked --no-fail-fast $(ARGS)
+	@tools/test $(ARGS)
 
 cache-tests:
 	@tools/cache-tests $(ARGS)
@@ -196,6 +200,9 @@ fuzz:
 fuzz-smoke:
 	@tools/need rust cc bpf c++
 	@tools/fuzz 10 $(ARGS)
+
+nightly:
+	@tools/nightly run $(LANE)
 
 garbage:
 	@tools/need rust cc bpf

@@ -114,11 +114,10 @@ pub(super) fn probe(host: &Host) -> Presence {
     let zones = zones(host);
     let mut why = absent();
     for zone in zones {
-        match counter(&zone) {
-            Ok(mut counter) if counts(zone.scope, || counter.read().ok()) => {
-                return Presence::Available;
-            }
-            Ok(_) => why = at_zero(FOLDER),
+        let counts = |mut counter: Counter| counts(zone.scope, || counter.read().ok());
+        match counter(&zone).map(counts) {
+            Ok(true) => return Presence::Available,
+            Ok(false) => why = at_zero(FOLDER),
             Err(error) if is_denied(&error) => {
                 return Presence::Denied { what: FOLDER.to_owned(), hint: HINT.to_owned() };
             }
