@@ -91,7 +91,7 @@ pub enum Error {
         server: SocketAddr,
         /// How many failed.
         failed: u64,
-        /// What befell the last of them.
+        /// The fault that ended the run, or else that of the connection started last.
         fault: Fault,
         /// The text of the server's refusal.
         said: String,

@@ -135,7 +135,8 @@ pub(crate) struct Tally {
     pub(crate) cut_lived: Duration,
     pub(crate) bytes: u64,
     faults: [u64; Fault::COUNT],
-    pub(crate) last_fault: Option<Fault>,
+    /// What a run that is given up reports, and how telling it is.
+    telling: Option<((bool, u64), Fault)>,
     /// Failed since the last one that was completed.
     pub(crate) in_vain: u64,
     pub(crate) handshake: Spread,
@@ -163,7 +164,7 @@ impl Tally {
             cut_lived: Duration::ZERO,
             bytes: 0,
             faults: [0; Fault::COUNT],
-            last_fault: None,
+            telling: None,
             in_vain: 0,
             handshake: Spread::default(),
             first_byte: Spread::default(),
@@ -265,7 +266,12 @@ impl Tally {
                 self.second.failed += 1;
                 self.in_vain += 1;
                 self.faults[fault.code()] += 1;
-                self.last_fault = Some(fault);
+                // Packets of different connections overtake each other: a connection that was cut may
+                // learn of it after a later one was refused. The later one knows how things stand.
+                let rank = (fault.ends_the_run(), number);
+                if self.telling.is_none_or(|(before, _)| before <= rank) {
+                    self.telling = Some((rank, fault));
+                }
             }
         }
         if self.records.len() < self.records.capacity() {
@@ -292,6 +298,12 @@ impl Tally {
         if let Some(record) = self.records.last_mut().filter(|record| record.number == number) {
             record.port = port;
         }
+    }
+
+    /// The fault that explains why a run is given up: one that ends the run, or else that of the
+    /// connection that was started last.
+    pub(crate) fn telling_fault(&self) -> Option<Fault> {
+        self.telling.map(|(_, fault)| fault)
     }
 
     /// How many failed by which fault.
@@ -348,6 +360,21 @@ mod tests {
         assert_eq!(tally.records[1].lifetime_s, Some(0.020));
         assert_eq!(tally.closed.times().map(|times| times.max), Some(0.061));
         assert_eq!(tally.in_vain, 1);
+    }
+
+    #[test]
+    fn a_connection_that_fails_late_does_not_hide_why_the_later_ones_failed() {
+        let mut tally = Tally::new(ms(0), 0);
+        let mut fails = |number, fault| {
+            tally.start_one();
+            tally.finish(number, (&moments(0, 10), ms(90)), 0, Some(fault), &TcpInfo::default());
+            tally.telling_fault()
+        };
+        assert_eq!(fails(0, Fault::Reset), Some(Fault::Reset));
+        assert_eq!(fails(2, Fault::Refused), Some(Fault::Refused));
+        assert_eq!(fails(1, Fault::Reset), Some(Fault::Refused), "it was started earlier");
+        assert_eq!(fails(3, Fault::Version), Some(Fault::Version));
+        assert_eq!(fails(4, Fault::Reset), Some(Fault::Version), "the run ended for that one");
     }
 
     #[test]

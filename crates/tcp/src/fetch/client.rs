@@ -410,7 +410,7 @@ impl<'a> Client<'a> {
         let said = String::from_utf8_lossy(&self.said).into_owned();
         if self.tally.completed == 0
             && self.tally.failed > 0
-            && let Some(fault) = self.tally.last_fault
+            && let Some(fault) = self.tally.telling_fault()
         {
             let (server, failed) = (self.plan.server, self.tally.failed);
             return Err(Error::GaveUp { server, failed, fault, said });
