@@ -22,6 +22,11 @@ GUESTS ?= 100
 # How long the plan of the live pool takes.
 POOL_MINUTES ?= 20
 
+# The seed of random tests, property tests among them; without one they draw a new one in every run. `make
+# test` has a fixed one, so that a commit always runs the same cases: `make test SEED=` draws one.
+test: SEED ?= 1
+seeded = $(if $(SEED),PROPTEST_RNG_SEED=$(SEED))
+
 # A shell that has not been restarted since rustup was installed does not find it yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
@@ -34,7 +39,7 @@ endif
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS=--open: in a browser; ARGS="--help")'
-	@echo 'make test        all tests'
+	@echo 'make test        all tests (SEED=1: of random ones; SEED= draws another one)'
 	@echo 'make cache-tests the public HTTP cache test suite (ARGS="--suite DIR" for a checkout of it)'
 	@echo 'make bench       benchmarks'
 	@echo 'make bench-analyze'
@@ -68,8 +73,8 @@ help:
 	@echo '                 each lane that passes is recorded in .ci/nightly; about 150 minutes for all'
 	@echo 'make fuzz        each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS), with the address sanitizer'
 	@echo 'make fuzz-smoke  each fuzz target for 10 s'
-	@echo 'make garbage     a million generated requests against the gateway (GARBAGE_REQUESTS, GARBAGE_SEED)'
-	@echo 'make soak        MINUTES=$(MINUTES) of mixed load while the server is killed, frozen, asleep (SOAK_SEED)'
+	@echo 'make garbage     a million generated requests against the gateway (GARBAGE_REQUESTS, SEED)'
+	@echo 'make soak        MINUTES=$(MINUTES) of mixed load while the server is killed, frozen, asleep (SEED)'
 	@echo 'make soak-cache  a process that writes the disk cache is killed at 1,000 moments'
 	@echo 'make soak-disk   eleven processes that write 3.3 GB in every way, beside the kernel'"'"'s own books (needs root)'
 	@echo 'make soak-guests GUESTS=$(GUESTS) QEMU guests are cut off while they write the disk cache (ARGS="--seed 2")'
@@ -96,7 +101,7 @@ demo:
 
 test:
 	@tools/need --or-skip tests
-	@tools/test $(ARGS)
+	@$(seeded) tools/test $(ARGS)
 
 cache-tests:
 	@tools/cache-tests $(ARGS)
@@ -206,11 +211,11 @@ nightly:
 
 garbage:
 	@tools/need rust cc bpf
-	@cargo test $(TESTED) --locked --test hostile -- --ignored --exact --nocapture garbage::a_million_generated_requests_leave_no_trace
+	@$(seeded) cargo test $(TESTED) --locked --test hostile -- --ignored --exact --nocapture garbage::a_million_generated_requests_leave_no_trace
 
 soak:
 	@tools/need rust cc bpf
-	@SOAK_MINUTES=$(MINUTES) cargo test $(TESTED) --locked --test hostile -- --ignored --exact --nocapture soak::nothing_is_lost_and_nothing_is_doubled
+	@$(seeded) SOAK_MINUTES=$(MINUTES) cargo test $(TESTED) --locked --test hostile -- --ignored --exact --nocapture soak::nothing_is_lost_and_nothing_is_doubled
 
 soak-pool:
 	@tools/need rust cc

@@ -17,7 +17,7 @@ use crate::answer::{Answer, NoAnswer};
 use crate::content::LARGEST;
 use crate::gateway::{Gateway, Held};
 use crate::origin::Origin;
-use crate::seed::seed;
+use crate::seed::{VARIABLE, seed};
 use crate::wire::{connect_from, reset};
 use mutations::mutate;
 use requests::{Expected, request};
@@ -280,8 +280,8 @@ fn crowd(to: SocketAddr) {
 }
 
 fn storms(requests: u64) {
-    let seed = seed("GARBAGE_SEED");
-    println!("{requests} requests, GARBAGE_SEED={seed}");
+    let seed = seed();
+    println!("{requests} requests, {VARIABLE}={seed}");
     let origin = Origin::start(false);
     let mut gateway = Gateway::start(&CONFIG.replace("ORIGIN", &origin.address.to_string()));
     let idle = gateway.holds().descriptors + POOL;

@@ -17,7 +17,7 @@ use rand_chacha::ChaCha8Rng;
 use rustix::process::{Signal, kill_process};
 
 use crate::gateway::{Gateway, Held, eventually, pause};
-use crate::seed::seed;
+use crate::seed::{VARIABLE, seed};
 use books::Books;
 use client::{Asked, Client, Outcome};
 use requests::Kind;
@@ -88,7 +88,7 @@ impl Stage {
         let config =
             CONFIG.replace("ORIGIN\"", &format!("{address}\"")).replace("COMMAND", &command);
         let gateway = Gateway::start_telling(&config, "info");
-        Self { gateway, clock: Clock::real(), seed: seed("SOAK_SEED") }
+        Self { gateway, clock: Clock::real(), seed: seed() }
     }
 
     /// What the gateway holds when its origin sleeps: idle connections to it are closed then, whose
@@ -162,7 +162,7 @@ fn nothing_is_lost_and_nothing_is_doubled() {
     let minutes = minutes.map_or(1.0, |it| it.parse().expect("SOAK_MINUTES is a number"));
     let time = Duration::from_secs_f64(minutes * 60.0);
     let mut stage = Stage::set();
-    println!("{minutes} minutes, SOAK_SEED={}", stage.seed);
+    println!("{minutes} minutes, {VARIABLE}={}", stage.seed);
     let descriptors = stage.gateway.holds().descriptors + FEW;
     let (mut asked, mut events) = stage.run(0, time / 5);
     let before = stage.settled(descriptors);
