@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,6 +20,7 @@ use nightwatt_load::{
 use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::time::{Mono, Wall};
 use nightwatt_traffic::Arrival;
+use socket2::{Domain, Socket, Type};
 use tokio::net::TcpListener;
 
 pub(crate) const BROWSER: &str =
@@ -145,9 +146,14 @@ pub(crate) fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> Answe
     response.body(Full::new(Bytes::copy_from_slice(body.as_bytes()))).unwrap()
 }
 
-/// Where nobody listens.
+/// An address on which nothing listens. Its port stays bound, so that no other test is given it.
 pub(crate) fn deserted_address() -> SocketAddr {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    static HELD: LazyLock<Socket> = LazyLock::new(|| {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        socket
+    });
+    HELD.local_addr().unwrap().as_socket().unwrap()
 }
 
 pub(crate) fn at(second: u64) -> Mono {

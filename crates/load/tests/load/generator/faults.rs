@@ -1,7 +1,7 @@
 //! Every kind of fault, by a server that really misbehaves so.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use nightwatt_load::generate::{Carrier, Dress, LoadReport, Mix, Plan, Until, Wan
 use socket2::{Domain, Socket, Type};
 
 use super::{Reply, ok, page, plan, run, run_until, serve};
+use crate::stage::deserted_address;
 
 /// The kinds of faults of a few requests, and how many.
 fn faults(plan: &Plan) -> BTreeMap<&'static str, u64> {
@@ -39,8 +40,7 @@ fn an_answer_that_is_none_or_not_whole_is_told_by_its_kind() {
 
 #[test]
 fn nobody_there_is_refused_and_no_way_there_is_unreachable() {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    assert_eq!(faults(&plan(closed, 1000.0, 3)), BTreeMap::from([("refused", 3)]));
+    assert_eq!(faults(&plan(deserted_address(), 1000.0, 3)), BTreeMap::from([("refused", 3)]));
     let nowhere = SocketAddr::from((Ipv4Addr::BROADCAST, 80));
     assert_eq!(faults(&plan(nowhere, 1000.0, 3)), BTreeMap::from([("unreachable", 3)]));
 }
