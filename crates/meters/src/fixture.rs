@@ -1,6 +1,7 @@
 //! Hosts made of a few files, for tests.
 
 use std::fs;
+use std::io::Write;
 
 use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_model::sample::Reading;
@@ -26,11 +27,18 @@ impl Fixture {
         fixture
     }
 
-    /// Writes a file as the kernel does: with an end of line.
+    /// Writes a file as the kernel does: with an end of line, and at once. A thread that reads it
+    /// meanwhile finds the old text or the new one, never an empty file.
     pub(crate) fn write(&self, path: &str, text: &str) {
         let path = self.host.path(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, format!("{text}\n")).unwrap();
+        let mut file =
+            fs::OpenOptions::new().write(true).create(true).truncate(false).open(path).unwrap();
+        let (before, after) = (file.metadata().unwrap().len() as usize, text.len() + 1);
+        // What is left of a longer text is empty lines until it is cut off.
+        file.write_all(format!("{text}{}", "\n".repeat(before.max(after) - text.len())).as_bytes())
+            .unwrap();
+        file.set_len(after as u64).unwrap();
     }
 
     /// Opens the driver's meter.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
@@ -49,8 +49,12 @@ esac
 fn what_is_half_made_is_not_finished_behind_our_back() {
     let rig = Rig::new();
     let at = rig.path("work").display().to_string();
-    fs::write(rig.path("podman"), SLOW_ENGINE).unwrap();
-    fs::set_permissions(rig.path("podman"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(rig.path("engine"), SLOW_ENGINE).unwrap();
+    // Another process writes it: a file that a child of another test inherited for writing could not
+    // be run.
+    let mut install = Command::new("install");
+    install.args(["-m", "755"]).args([rig.path("engine"), rig.path("podman")]);
+    assert!(install.status().unwrap().success());
     let plan = format!("[[environment]]\n{}", rig.text("kind = \"podman\""));
     let path = format!("PATH={}:{}", rig.path("").display(), std::env::var("PATH").unwrap());
     let begun = rig.path("work/begun");

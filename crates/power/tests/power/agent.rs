@@ -14,6 +14,7 @@ use nightwatt_power::agent::Config as DriverConfig;
 use nightwatt_power::{Controller, Error, Heard, Observed};
 
 use crate::Rig;
+use crate::daemon::stub;
 
 /// An agent in a thread of its own, whose machine is a folder. It ends with its owner.
 struct Machine {
@@ -130,9 +131,10 @@ fn a_machine_sleeps_when_it_is_told_and_says_that_it_leaves_and_is_back() {
 fn a_machine_that_is_needed_stays_awake_and_says_why() {
     let rig = Rig::new();
     with_key(&rig);
-    let script = rig.path("may-sleep");
-    fs::write(&script, "#!/bin/sh\necho 'a backup runs'\nexit 1\n").unwrap();
-    fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    // A script that is written while the agent may run it could not be run.
+    let done = rig.path("done");
+    let may_sleep = format!("[ -e '{}' ] && exit 0\necho 'a backup runs'\nexit 1", done.display());
+    let script = stub(&rig, "may-sleep", &may_sleep);
     let more = format!("{}script = [\"{}\"]\n", sleep(rig.dir.path()), script.display());
     let machine = Machine::start(rig.dir.path(), "127.0.0.1:0", None, &more);
     let controller = driver(&rig, machine.address, None).build(&rig.context()).unwrap();
@@ -142,7 +144,7 @@ fn a_machine_that_is_needed_stays_awake_and_says_why() {
         let Error::Inhibited { reasons } = &error else { panic!("{error}") };
         assert!(reasons.ends_with("may-sleep: a backup runs"), "{reasons}");
         assert!(error.retryable());
-        fs::write(&script, "#!/bin/sh\nexit 0\n").unwrap();
+        fs::write(&done, "").unwrap();
         controller.sleep().await.unwrap();
         assert_eq!(news.line().await, "asleep");
     });
