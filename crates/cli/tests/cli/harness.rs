@@ -18,7 +18,7 @@ use tempfile::TempDir;
 pub(crate) const NIGHTWATT: &str = env!("CARGO_BIN_EXE_nightwatt");
 
 /// Whatever has not happened by then does not happen.
-const DEADLINE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_mins(2);
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
