@@ -115,7 +115,8 @@ impl Station {
 
     /// The steady state under this Poisson stream; an error where there is none.
     ///
-    /// M/M/c by Erlang's C; M/D/1 by Pollaczek and Khinchine; M/D/c by Crommelin's roots.
+    /// M/M/c by Erlang's C; M/D/1 by Pollaczek and Khinchine; M/D/c by Crommelin's roots or
+    /// Spitzer's series.
     pub fn under(&self, arrivals: PerSecond) -> Result<Steady, QueueingError> {
         let service = number("service rate", self.service.get(), true)?;
         let rate = number("arrival rate", arrivals.get(), false)?;

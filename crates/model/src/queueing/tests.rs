@@ -71,11 +71,12 @@ fn one_server_waits_as_pollaczek_and_khinchine_say() {
 }
 
 #[test]
-fn the_roots_for_one_server_are_none_and_give_pollaczek_and_khinchine() {
+fn roots_and_series_for_one_server_give_pollaczek_and_khinchine() {
     for r in [0.1, 0.5, 0.95] {
-        let (waits, mean) = deterministic::waiting(1, r);
-        close(waits, r, 1e-12);
-        close(mean, 0.5 * r / (1.0 - r), 1e-12);
+        for (waits, mean) in [deterministic::by_roots(1, r), deterministic::by_series(1, r)] {
+            close(waits, r, 1e-12);
+            close(mean, 0.5 * r / (1.0 - r), 1e-12);
+        }
     }
 }
 
@@ -129,9 +130,59 @@ fn waits_of_like_services_are_those_of_spitzers_series() {
                 break;
             }
         }
-        let found = deterministic::waiting(servers, offered);
+        let found = deterministic::by_roots(servers, offered);
         assert!((found.0 + (-log).exp_m1()).abs() < 1e-9 * log + 1e-14, "{found:?}");
         assert!((found.1 - mean).abs() < 1e-9 * mean + 1e-14, "{found:?} for {mean}");
+    }
+}
+
+/// From the roots with up to 500 digits, in Python with mpmath, where nothing cancels.
+#[test]
+fn the_smallest_waits_keep_their_digits() {
+    let rows = [
+        (2, 1e-9, 1.999_999_997_333_333_4e-18, 6.666_666_660_000_001e-19),
+        (2, 0.01, 1.973_854_193_602_208e-4, 6.602_476_363_078_814e-5),
+        (8, 0.001, 4.131_532_691_051_676e-22, 4.593_858_147_164_821e-23),
+        (73, 0.000_217_5, 9.999_396_826_819_502e-238, 1.351_552_096_933_389_5e-239),
+        (16, 0.4, 9.933_903_844_384_29e-4, 8.578_103_006_361_427e-5),
+        (150, 0.8, 4.606_191_305_706_52e-3, 1.250_630_487_737_079_3e-4),
+        (299, 0.05, 5.476_821_105_551_64e-268, 1.920_650_622_276_345_3e-270),
+        (40, 0.85, 0.213_243_011_307_161_18, 0.022_114_720_732_855_657),
+        (64, 0.95, 0.558_527_890_343_215_4, 0.095_758_549_345_927_86),
+    ];
+    for (servers, load, waits, mean) in rows {
+        let found = deterministic::waiting(servers, load * f64::from(servers));
+        close(found.0, waits, 3e-12);
+        close(found.1, mean, 3e-12);
+    }
+}
+
+/// A random seed of the property below found this case: the roots made the wait 4e-13.
+#[test]
+fn seventy_three_servers_that_hardly_work_make_people_wait_for_next_to_nothing() {
+    // By hand: the first term of Spitzer's series, E max(A - c, 0) / a with A Poisson; the second
+    // one is smaller by a factor of 1e-236.
+    let (servers, load) = (73, 0.000_217_5_f64);
+    let (c, a) = (f64::from(servers), load * f64::from(servers));
+    let log_factorial: f64 = (1..=servers + 1).map(|i| f64::from(i).ln()).sum();
+    let rest = 1.0 + 2.0 * a / (c + 2.0) + 3.0 * a * a / ((c + 2.0) * (c + 3.0));
+    let by_hand = (c * a.ln() - a - log_factorial).exp() * rest;
+    close(wait(servers, ServiceLaw::Deterministic, load), by_hand, 1e-9);
+    assert!(by_hand < wait(servers, ServiceLaw::Exponential, load));
+}
+
+#[test]
+fn roots_and_series_agree_where_one_takes_over_from_the_other() {
+    for servers in [2, 3, 8, 40, 299, 2000] {
+        // The series decays with c (1 - load)^2 / 2 near 1, and somewhat faster elsewhere.
+        for decay in [0.7_f64, 1.0, 1.5] {
+            let load = 1.0 - (2.0 * decay / f64::from(servers)).sqrt().min(0.8);
+            let offered = load * f64::from(servers);
+            let roots = deterministic::by_roots(servers, offered);
+            let series = deterministic::by_series(servers, offered);
+            close(roots.0, series.0, 1e-10);
+            close(roots.1, series.1, 1e-10);
+        }
     }
 }
 
@@ -162,6 +213,23 @@ fn the_tail_of_one_servers_wait_is_erlangs_formula() {
             }
             let found = steady.wait_exceeds(Duration::from_secs_f64(t)).unwrap();
             assert!((found - (1.0 - (1.0 - r) * sum)).abs() < 1e-8, "{r} {t}: {found}");
+        }
+    }
+}
+
+#[test]
+fn the_smallest_tails_keep_their_digits() {
+    for load in [1e-200_f64, 1e-12, 1e-5, 0.3, 0.9] {
+        let steady = station(1, ServiceLaw::Deterministic).under(per_second(load)).unwrap();
+        let tail = |t: f64| steady.wait_exceeds(Duration::from_secs_f64(t)).unwrap();
+        // Within one service time Erlang's formula has one term: 1 - (1 - r) exp(r t).
+        for t in [0.0, 0.25, 0.5, 0.75] {
+            close(tail(t), -((-load).ln_1p() + load * t).exp_m1(), 1e-12);
+        }
+        // At small loads k requests have to come within the last k - t: (r (k - t))^k / k!.
+        if load < 1e-4 {
+            close(tail(1.5), (load * 0.5).powi(2) / 2.0, 1e-4);
+            close(tail(2.25), (load * 0.75).powi(3) / 6.0, 1e-4);
         }
     }
 }
@@ -257,10 +325,15 @@ fn what_cannot_be_computed_is_said() {
     assert!(message.contains("2 /s arrive and 1 /s can be served"), "{message}");
 }
 
+/// From idle to busy, and as many of every order of magnitude down to next to nothing.
+fn loads() -> impl Strategy<Value = f64> {
+    prop_oneof![0.0..0.999_f64, (-30.0..0.0_f64).prop_map(|exponent| 0.999 * 10_f64.powf(exponent))]
+}
+
 proptest! {
     #[test]
     fn littles_law_and_bounds_hold_everywhere(
-        servers in 1_u32..300, load in 0.0..0.999_f64, exponential: bool,
+        servers in 1_u32..300, load in loads(), exponential: bool,
     ) {
         let law = if exponential { ServiceLaw::Exponential } else { ServiceLaw::Deterministic };
         let arrivals = per_second(load * f64::from(servers));
@@ -270,10 +343,11 @@ proptest! {
         prop_assert!((steady.utilisation() - load).abs() < 1e-12);
         let little = arrivals.get() * response;
         prop_assert!((steady.mean_in_system() - little).abs() < 1e-6 * (1.0 + little));
-        // Like services never wait longer than exponential ones, nor less than the half less what
-        // rounding leaves.
+        // Like services never wait longer than exponential ones, nor less than half as long. Below
+        // the smallest normal number a double has fewer digits.
         let other = station(servers, ServiceLaw::Exponential).under(arrivals).unwrap();
-        prop_assert!(steady.wait <= other.wait + 1e-12);
+        prop_assert!(steady.wait <= other.wait + f64::MIN_POSITIVE);
+        prop_assert!(steady.wait >= 0.5 * other.wait * (1.0 - 1e-9) - f64::MIN_POSITIVE);
     }
 
     #[test]

@@ -27,6 +27,16 @@ fn stirling(x: f64) -> f64 {
     terms.iter().rev().fold(0.0, |sum, term| sum * inverse + term) / x
 }
 
+/// What Stirling's formula leaves of a factorial: `ln n! - (n + 1/2) ln n + n - ln(2 pi) / 2`, for a
+/// whole `n >= 1`.
+pub(crate) fn stirling_rest(n: f64) -> f64 {
+    if n >= STIRLING_FROM {
+        return stirling(n);
+    }
+    let factorial: f64 = (1..=n as u32).map(f64::from).product();
+    factorial.ln() - (n + 0.5) * n.ln() + n - 0.5 * (2.0 * std::f64::consts::PI).ln()
+}
+
 /// `ln Γ(a + b) - ln Γ(a)`, without the loss of digits that two large logarithms would bring.
 fn ln_gamma_step(a: f64, b: f64) -> f64 {
     if a < STIRLING_FROM {
