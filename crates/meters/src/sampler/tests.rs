@@ -42,7 +42,7 @@ fn a_meter_is_read_at_the_beginning_and_at_the_end_however_seldom_otherwise() {
 
 #[test]
 fn a_counter_is_read_before_it_can_wrap_whatever_the_user_wishes() {
-    let fixture = rapl("0");
+    let fixture = rapl("1");
     let meter = opened(&fixture, "rapl");
     // 262 kJ at 1200 W are 218 s.
     let interval = meter.interval(Some(Duration::from_hours(1)));
