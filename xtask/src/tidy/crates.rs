@@ -26,7 +26,7 @@ const LAYERS: [&[&str]; 6] = [
     ],
     &["gateway", "load", "sim", "tcp"],
     &["lab"],
-    &["cli", "python"],
+    &["cli", "python", "fuzz-targets"],
 ];
 
 /// Crates that may use less than their layer allows, or their neighbour.

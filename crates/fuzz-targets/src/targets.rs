@@ -1,0 +1,84 @@
+//! All targets: a module for each, and the table of them.
+
+pub mod agent_messages;
+pub mod cache_rules;
+pub mod calibrate;
+pub mod certificate;
+pub mod client_hello;
+pub mod config;
+pub mod controller_answers;
+pub mod disk_records;
+pub mod duration;
+pub mod http1;
+pub mod http1_answer;
+pub mod http_front;
+pub mod iio_scan;
+pub mod lessons;
+pub mod load_answer;
+pub mod log_formats;
+pub mod log_line;
+pub mod log_reader;
+pub mod log_scan;
+pub mod markers;
+pub mod meter_answers;
+pub mod meter_logs;
+pub mod meter_streams;
+pub mod pool_lessons;
+pub mod proxy_header;
+pub mod report_page;
+pub mod tcp_capture;
+pub mod tcp_protocol;
+pub mod workload_output;
+
+use crate::Target;
+
+/// Makes the table, and for each row the test that replays the seeds.
+macro_rules! targets {
+    ($($name:ident,)+) => {
+        /// All targets, sorted by name.
+        pub const TARGETS: &[Target] =
+            &[$(Target { name: stringify!($name), run: $name::run }),+];
+
+        #[cfg(test)]
+        mod passes_on_its_seeds {
+            $(
+                #[test]
+                fn $name() {
+                    crate::replay::seeds(stringify!($name));
+                }
+            )+
+        }
+    };
+}
+
+targets! {
+    agent_messages,
+    cache_rules,
+    calibrate,
+    certificate,
+    client_hello,
+    config,
+    controller_answers,
+    disk_records,
+    duration,
+    http1,
+    http1_answer,
+    http_front,
+    iio_scan,
+    lessons,
+    load_answer,
+    log_formats,
+    log_line,
+    log_reader,
+    log_scan,
+    markers,
+    meter_answers,
+    meter_logs,
+    meter_streams,
+    pool_lessons,
+    proxy_header,
+    report_page,
+    tcp_capture,
+    tcp_protocol,
+    workload_output,
+}
