@@ -68,7 +68,7 @@ help:
 	@echo 'make doc         the API documentation'
 	@echo 'make book        the pages under docs/ as a book, with all commands (builds mdBook the first time)'
 	@echo 'make fresh       make demo and make test on a fresh Debian, as root and as an ordinary user (ARGS=--short: build nothing; needs root)'
-	@echo 'make licences    licences of all dependencies (builds cargo-deny the first time)'
+	@echo 'make licences    licences of all dependencies'
 	@echo 'make nightly     what is too slow for make ci, in lanes (LANE=browser: one of them; tools/nightly lanes lists them)'
 	@echo '                 each lane that passes is recorded in .ci/nightly; about 150 minutes for all'
 	@echo 'make fuzz        each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS), with the address sanitizer'

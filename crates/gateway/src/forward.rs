@@ -398,8 +398,7 @@ impl Forwarding<'_> {
     }
 
     fn refresh(&self) {
-        let (gateway, site) = (Arc::clone(self.gateway), self.site);
-        tokio::spawn(async move { refresh::work(&gateway, site).await });
+        refresh::start(self.gateway, self.site);
     }
 
     /// Whether it is worth waiting for such answers.

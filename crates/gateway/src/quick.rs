@@ -20,7 +20,7 @@ use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode};
 use nightwatt_http1::{
     Head, Incoming, OnSent, Prepared, Progress, Quick, Refusal, Service, head_bytes,
 };
-use nightwatt_httpcache::{CacheStatus, RequestHead, SECURE, Sender};
+use nightwatt_httpcache::{CacheStatus, RequestHead, Sender};
 use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
 use nightwatt_model::policy::manager::Knock;
 use nightwatt_model::time::{Mono, Now};
@@ -141,6 +141,10 @@ impl Client {
         if let Some(gateway) = self.live.newer() {
             self.is_proxy = speaks_for_others(&gateway, self.peer.ip);
             self.last_names = LastNames::default();
+            if !self.is_proxy {
+                // It may have spoken for others before.
+                self.speaker = Speaker::new(self.peer.ip);
+            }
             self.gateway = gateway;
         }
     }
@@ -200,13 +204,12 @@ impl Client {
         if sender.bypasses_cache() || head.target.starts_with(answers::STATE_PATH) {
             return None;
         }
-        self.scratch.clear();
-        if is_secure {
-            self.scratch.push_str(SECURE);
-        } else if site.config.redirects(head.target) {
+        if !is_secure && site.config.redirects(head.target) {
             return None;
         }
-        if !site.rules.key.write(&mut self.scratch, plain.authority, head.target) {
+        self.scratch.clear();
+        let key = &site.rules.key;
+        if !key.write(&mut self.scratch, is_secure, plain.authority, head.target) {
             return None;
         }
         let values = |name: &HeaderName| {

@@ -98,8 +98,14 @@ pub(crate) async fn run(mut live: Live, site: Arc<str>, mut phase: watch::Receiv
     }
 }
 
+/// Has [`work`] done beside what goes on.
+pub(crate) fn start(gateway: &Arc<Gateway>, site: usize) {
+    let gateway = Arc::clone(gateway);
+    tokio::spawn(async move { work(&gateway, site).await });
+}
+
 /// Does what there is to do now, one job after the other, as long as the server is awake.
-pub(crate) async fn work(gateway: &Arc<Gateway>, site: usize) {
+async fn work(gateway: &Arc<Gateway>, site: usize) {
     let _debt = gateway.clock.owe();
     let refresher = &gateway.sites[site].refresher;
     for Job { key, wanted, flight } in refresher.take() {

@@ -59,22 +59,32 @@ impl KeyRules {
     /// touch the cache.
     pub fn key(&self, authority: &str, path_and_query: &str) -> Option<CacheKey> {
         let mut key = String::with_capacity(authority.len() + path_and_query.len());
-        self.write(&mut key, authority, path_and_query).then(|| CacheKey(key.into_boxed_str()))
+        let (secure, authority) = match authority.strip_prefix(SECURE) {
+            Some(authority) => (true, authority),
+            None => (false, authority),
+        };
+        let is_written = self.write(&mut key, secure, authority, path_and_query);
+        is_written.then(|| CacheKey(key.into_boxed_str()))
     }
 
     /// As [`KeyRules::key`], appended to `out`, which a caller can use again and again; look the
-    /// text up by `CacheKey: Borrow<str>`. False, and `out` unchanged, where there is no key.
-    pub fn write(&self, out: &mut String, authority: &str, path_and_query: &str) -> bool {
-        let (scheme, authority) = match authority.strip_prefix(SECURE) {
-            Some(authority) => (SECURE, authority),
-            None => ("", authority),
-        };
-        let authority = without_default_port(!scheme.is_empty(), authority);
+    /// text up by `CacheKey: Borrow<str>`. The authority has no scheme; `secure` means `https`. False, and `out`
+    /// unchanged, where there is no key.
+    pub fn write(
+        &self,
+        out: &mut String,
+        secure: bool,
+        authority: &str,
+        path_and_query: &str,
+    ) -> bool {
+        let authority = without_default_port(secure, authority);
         // A slash in the host would let one site's key equal another's.
         if !is_host(authority) || !path_and_query.starts_with('/') || path_and_query.contains('#') {
             return false;
         }
-        out.push_str(scheme);
+        if secure {
+            out.push_str(SECURE);
+        }
         out.extend(authority.chars().map(|c| c.to_ascii_lowercase()));
         let Some((path, query)) = path_and_query.split_once('?') else {
             out.push_str(path_and_query);
@@ -252,11 +262,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn keys_never_panic_and_are_stable(authority in ".{0,20}", target in ".{0,30}", sort: bool) {
+        fn keys_never_panic_and_are_stable(
+            authority in ".{0,20}",
+            target in ".{0,30}",
+            secure: bool,
+            sort: bool,
+        ) {
             let rules = KeyRules { ignore_query: vec!["a*".into()], sort_query: sort };
             let mut out = String::from("before");
-            let wrote = rules.write(&mut out, &authority, &target);
-            prop_assert_eq!(rules.key(&authority, &target).is_some(), wrote);
+            let wrote = rules.write(&mut out, secure, &authority, &target);
+            let base = if secure { format!("{SECURE}{authority}") } else { authority };
+            let key = rules.key(&base, &target);
+            prop_assert_eq!(key.as_ref().map(CacheKey::as_str), wrote.then(|| &out["before".len()..]));
             prop_assert_eq!(out == "before", !wrote);
         }
     }

@@ -40,9 +40,11 @@ impl Survey {
             _ => self.files += 1,
         }
         let says = ResponseDirectives::parse(headers);
-        let is_marked = says.public
-            || says.max_age.or(says.s_maxage).is_some()
-            || headers.contains_key(EXPIRES);
+        let is_marked = match says.s_maxage.or(says.max_age) {
+            // A lifetime of nothing is no leave to share.
+            Some(lifetime) => says.public || !lifetime.is_zero(),
+            None => says.public || headers.contains_key(EXPIRES),
+        };
         self.marked += u64::from(is_marked);
     }
 

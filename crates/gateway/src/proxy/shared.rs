@@ -51,8 +51,7 @@ impl Asked<'_> {
         let Some(key) = key else { return };
         self.site().refresher.want(key, Wanted::Again(Arc::clone(&found.object)), None);
         if *phase.borrow() == Phase::Awake {
-            let (gateway, site) = (Arc::clone(self.gateway), self.index);
-            tokio::spawn(async move { refresh::work(&gateway, site).await });
+            refresh::start(self.gateway, self.index);
         }
     }
 

@@ -39,6 +39,30 @@ fn a_port_in_the_host_is_no_way_into_the_answers_of_others() {
 }
 
 #[test]
+fn by_https_the_port_of_http_is_another_place() {
+    let trusting = as_shipped(awake()).with(|config| {
+        config.trusted_proxies = vec!["127.0.0.1".parse().unwrap()];
+    });
+    trusting.play(async |stage| {
+        stage.origin.script(|seen| {
+            let location = format!("https://{}/there", seen.field("host").unwrap());
+            let moved = status(301, "").field("Location", &location);
+            moved.field("Cache-Control", "public, max-age=3600").acts()
+        });
+        for (host, told) in
+            [("blog", "blog"), ("blog:80", "blog:80"), ("blog:443", "blog"), ("blog:80", "blog:80")]
+        {
+            for ask in by_both_paths(&get("/here").host(host).field("X-Forwarded-Proto", "https")) {
+                let got = stage.ask(ask).await;
+                let location = format!("https://{told}/there");
+                assert_eq!(got.field("location"), Some(&*location), "{host}");
+            }
+        }
+        assert_eq!(stage.origin.seen().len(), 2, "each place is asked for once");
+    });
+}
+
+#[test]
 fn an_error_of_one_client_never_replaces_a_page() {
     for (code, control) in [
         (404, None),

@@ -77,6 +77,27 @@ fn a_connection_from_before_finds_the_sites_that_are_there_now() {
 }
 
 #[test]
+fn who_is_believed_no_more_speaks_for_nobody_else() {
+    let trusting = awake().with(|config| {
+        config.trusted_proxies = vec!["127.0.0.1".parse().unwrap()];
+    });
+    trusting.play(async |stage| {
+        stage.origin.says(ok("hello").field("Cache-Control", "max-age=600"));
+        let mut client = Client::connect(stage).await;
+        for ask in [get("/"), get("/").field("X-Forwarded-For", "203.0.113.7")] {
+            client.send(&ask).await;
+            assert_eq!(client.answer().await.status, 200);
+        }
+        assert!(stage.log().pop().unwrap().starts_with("203.0.113.7 "));
+        stage.reload(|config| config.trusted_proxies.clear()).await.unwrap();
+        client.send(&get("/")).await;
+        assert_eq!(client.answer().await.how(), (200, "cache"));
+        let line = stage.log().pop().unwrap();
+        assert!(line.starts_with("127.0.0.1 "), "{line}");
+    });
+}
+
+#[test]
 fn new_sites_begin_and_those_that_are_gone_leave_their_servers_as_they_are() {
     awake().site(|site| site.hosts = vec!["blog".to_owned()]).play(async |stage| {
         assert_eq!(stage.reload(second).await.unwrap().new, names(&["shop"]));
