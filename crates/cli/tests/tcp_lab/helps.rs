@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::{Rig, finished, number};
 
 /// Pairs differ in nothing but the change, and what else a busy machine does is no CPU time of ours: with
-/// three times as much of it without the change, six pairs are enough by far.
+/// three times as much of it without the change, six pairs are enough by far. One pair that something else disturbs
+/// leaves six without a verdict, so there may be more.
 #[test]
 fn joining_segments_takes_less_cpu_time_and_virtual_cards_refuse_to_coalesce_and_to_be_polled() {
     let Some(rig) = Rig::new() else { return };
@@ -21,7 +22,7 @@ fn joining_segments_takes_less_cpu_time_and_virtual_cards_refuse_to_coalesce_and
         "--longest",
         "1s",
         "--most",
-        "6",
+        "16",
         "-m",
         "model",
         "--json",
@@ -48,9 +49,9 @@ fn joining_segments_takes_less_cpu_time_and_virtual_cards_refuse_to_coalesce_and
         }
     }
     let cpu = &change["figures"]["cpu"];
-    // Six at most: with fewer it ends where the interval is narrow enough. Each is of two runs.
+    // Sixteen at most: with fewer it ends where the interval is narrow enough. Each is of two runs.
     let pairs = number(cpu, "/pairs") as usize;
-    assert!((3..=6).contains(&pairs), "{cpu}");
+    assert!((3..=16).contains(&pairs), "{cpu}");
     assert_eq!(change["runs"].as_array().unwrap().len(), 2 * pairs, "{change}");
     assert!(number(cpu, "/high") < 0.0, "the direction, by its interval: {cpu}");
     assert_eq!(cpu["verdict"], "less", "{cpu}");
