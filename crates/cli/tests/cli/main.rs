@@ -32,6 +32,7 @@ mod operate;
 mod operate_load;
 mod pool;
 mod published;
+mod readme;
 mod real_logs;
 mod replay;
 mod sampled;
