@@ -73,27 +73,27 @@ pub(crate) struct Args {
 /// What can be done. `help::GROUPS` says in which group each is listed.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// List the meters of this machine, those it could have, and what they say
+    /// List the meters of this machine, their readings, and the meters it could have
     #[command(after_help = measure::METERS_EXAMPLES)]
     Meters(MetersArgs),
-    /// Say how much energy a command takes
+    /// Measure how much energy a command uses
     #[command(after_help = measure::RUN_EXAMPLES)]
     Run(RunArgs),
-    /// Say how much energy sections of a program's code take
+    /// Measure how much energy functions and sections of a program use
     #[cfg(feature = "bpf")]
     #[command(after_help = caliper::CALIPER_EXAMPLES)]
     Caliper(CaliperArgs),
-    /// Say whose bytes go to which disk, deferred writes included, and what that takes
+    /// Count the bytes that each process writes to each disk, and their energy
     #[cfg(feature = "bpf")]
     #[command(after_help = disk::DISK_EXAMPLES)]
     Disk(DiskArgs),
-    /// Record what meters say, for as long as wanted
+    /// Record the readings of meters
     #[command(after_help = measure::RECORD_EXAMPLES)]
     Record(RecordArgs),
-    /// Offer what meters say to Prometheus
+    /// Serve the readings of meters to Prometheus and OpenTelemetry
     #[command(after_help = measure::EXPORT_EXAMPLES)]
     Export(ExportArgs),
-    /// Find out what this machine draws: its power states, its power against its load
+    /// Measure what this machine draws awake, asleep and under load
     #[command(after_help = calibrate::CALIBRATE_EXAMPLES)]
     Calibrate(CalibrateArgs),
     /// Write a first configuration, after six questions
@@ -102,10 +102,10 @@ pub(crate) enum Command {
     /// Serve sites and let their servers sleep
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArgs),
-    /// Run on the machine that sleeps: obey its proxies, unless something there needs it
+    /// Run on the server: suspend it when its proxy asks and nothing needs it
     #[command(after_help = agent::AGENT_EXAMPLES)]
     Agent(AgentArgs),
-    /// Show how a running gateway is doing, and what it has saved
+    /// Show the state of a running gateway, and what it has saved
     #[command(after_help = STATUS_EXAMPLES)]
     Status(StatusArgs),
     /// Wake a server now
@@ -117,13 +117,13 @@ pub(crate) enum Command {
     /// Keep a server awake for a while
     #[command(after_help = STAY_AWAKE_EXAMPLES)]
     StayAwake(StayAwakeArgs),
-    /// Make a running gateway forget stored answers
+    /// Remove answers from the cache of a running gateway
     #[command(after_help = PURGE_EXAMPLES)]
     Purge(PurgeArgs),
-    /// Make a running gateway read its configuration again
+    /// Make a running gateway reload its configuration
     #[command(after_help = RELOAD_EXAMPLES)]
     Reload(ReloadArgs),
-    /// Say what sleeping would save on a log, and whom it would delay
+    /// Compute from a log what sleep would save, and which requests it would delay
     #[command(after_help = ANALYZE_EXAMPLES)]
     Analyze(AnalyzeArgs),
     /// Run the published comparison of five configurations over a log
@@ -132,40 +132,40 @@ pub(crate) enum Command {
     /// Simulate pools of servers that are switched on and off by a policy
     #[command(after_help = fleet::EXAMPLES)]
     Fleet(Box<FleetArgs>),
-    /// Say what proof-of-work mining takes and brings, from the difficulty alone
+    /// Compute energy, cost and income of proof-of-work mining
     #[command(after_help = mining::EXAMPLES)]
     Mining(Box<MiningArgs>),
-    /// Do the same work in several environments, and say which takes least energy, and how surely
+    /// Run the same work in several environments, and compare its energy
     #[command(after_help = compare::COMPARE_EXAMPLES)]
     Compare(CompareArgs),
     /// Show what `compare` has measured
     #[command(after_help = compare::REPORT_EXAMPLES)]
     Report(ReportArgs),
-    /// Hold the published claims against what is computed and measured here
+    /// Check the claims of five published works against results from here
     #[command(after_help = reproduce::EXAMPLES)]
     Reproduce(ReproduceArgs),
-    /// See a day of traffic meet a server that sleeps, and the bill
+    /// Watch a day of traffic meet a server that sleeps, and see what that saves
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(DemoArgs),
-    /// Send the requests of a log to a server at the log's times, and time the answers
+    /// Send the requests of a log to a server, at the times of the log
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArgs),
-    /// Send requests to a server at times of a process of arrivals, and time the answers
+    /// Generate load: Poisson, constant, bursty, daily, or from a trace
     #[command(after_help = load::EXAMPLES)]
     Load(LoadArgs),
-    /// Open TCP connections, move segments over them, and say what each took and why
+    /// Measure TCP connections: lifetime, CPU time, wake-ups, energy
     #[command(after_help = tcp::EXAMPLES)]
     Tcp(TcpArgs),
-    /// Stand in for the server of a log: answer replayed requests as it did
+    /// Answer replayed requests as the server of the log did
     #[command(after_help = ORIGIN_EXAMPLES)]
     Origin(OriginArgs),
-    /// Read a configuration and say what it means, or where it is wrong
+    /// Check a configuration and explain it
     #[command(after_help = CHECK_EXAMPLES)]
     Check(CheckArgs),
-    /// Look for what keeps a machine from sleeping or from being woken
+    /// Find what keeps a machine from sleeping or from waking
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(DoctorArgs),
-    /// Print what a shell needs to complete this command line
+    /// Print the completions of a shell
     #[command(after_help = install::COMPLETIONS_EXAMPLES)]
     Completions(CompletionsArgs),
     /// Print a manual page, or write all of them

@@ -9,12 +9,12 @@ use crate::args::Args;
 /// The groups, in the order of the work: measure, model, compare, act.
 const GROUPS: [(&str, &[&str]); 6] = [
     (
-        "Measure: how many joules something takes",
+        "Measure: how many joules something uses",
         &["run", "caliper", "disk", "record", "export", "meters", "calibrate"],
     ),
     ("Model: what a service could do without", &["analyze", "fleet", "mining"]),
     (
-        "Compare: the same work in different environments, the same traffic against different servers",
+        "Compare: environments, servers, published results",
         &["compare", "report", "published", "reproduce", "replay", "load", "tcp", "origin"],
     ),
     (
@@ -32,8 +32,8 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "reload",
         ],
     ),
-    ("Check: before it matters", &["check", "doctor"]),
-    ("Install: beside the program", &["completions", "man"]),
+    ("Check: configurations and machines", &["check", "doctor"]),
+    ("Install: completions and manual pages", &["completions", "man"]),
 ];
 
 /// The command line with its grouped help.
@@ -42,7 +42,7 @@ pub(crate) fn command() -> Command {
     let contents = contents(&command);
     command.help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{contents}\nOptions:\n{{options}}\n\n\
-         `nightwatt COMMAND --help` says more, with examples. `nightwatt demo` is where to begin.\n"
+         `nightwatt COMMAND --help` has options and examples. Begin with `nightwatt demo`.\n"
     ))
 }
 
