@@ -27,7 +27,7 @@ fn unusable(args: &ConfigArgs, error: &ConfigError) -> Failure {
     let path = args.config.display();
     let hint = match error {
         ConfigError::Unreadable { .. } => {
-            "`-c FILE` says where it is; `nightwatt serve --help` shows a small one".to_owned()
+            "run `nightwatt init` to write one, or give its path with `-c FILE`".to_owned()
         }
         ConfigError::Wrong { .. } => {
             format!("correct it, then `nightwatt check -c {path}` says what it means")

@@ -3,7 +3,7 @@
 //! ```text
 //! error: cannot read nightwatt.toml
 //!   because: No such file or directory (os error 2)
-//! hint: `-c FILE` says where it is; `nightwatt serve --help` shows a small one
+//! hint: run `nightwatt init` to write one, or give its path with `-c FILE`
 //! ```
 
 use std::error::Error;
