@@ -11,7 +11,7 @@ use nightwatt_agent::protocol::AGENT_PORT;
 use super::LogArgs;
 use crate::written;
 
-/// `agent`: without a step it runs.
+/// `agent`: runs if no step is given.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct AgentArgs {
@@ -22,7 +22,7 @@ pub(crate) struct AgentArgs {
     pub(crate) config: AgentConfigArgs,
     #[command(flatten)]
     pub(crate) log: LogArgs,
-    /// Print what is printed as JSON, one object a line
+    /// Print JSON, one object per line
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -30,26 +30,26 @@ pub(crate) struct AgentArgs {
 /// Where the agent's configuration is.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AgentConfigArgs {
-    /// The configuration
+    /// Configuration file
     #[arg(short, long, value_name = "FILE", default_value = DEFAULT_FILE, value_hint = ValueHint::FilePath)]
     pub(crate) config: PathBuf,
 }
 
-/// What an agent, or whoever cares for one, can do.
+/// Steps of `agent`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum AgentStep {
-    /// Run: what it does without a step too
+    /// Run (the default)
     Run {
         #[command(flatten)]
         config: AgentConfigArgs,
         #[command(flatten)]
         log: LogArgs,
-        /// Print what is printed as JSON, one object a line
+        /// Print JSON, one object per line
         #[arg(long)]
         json: bool,
     },
-    /// Say what keeps this machine awake now, and when it would wake by itself. Exit status 0 if it
-    /// may sleep, 1 if not
+    /// Show what keeps this machine awake now, and when it would wake by itself. Exit status: 0 if it may
+    /// sleep, 1 if not
     Check {
         #[command(flatten)]
         config: AgentConfigArgs,
@@ -57,40 +57,40 @@ pub(crate) enum AgentStep {
         #[arg(long)]
         json: bool,
     },
-    /// Make a key, for this machine and its proxy
+    /// Generate a key for this machine and its proxy
     Key {
-        /// Write it here, readable for nobody else [default: print it]
+        /// Write the key to this file, which only you can read [default: print it]
         #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
         output: Option<PathBuf>,
     },
-    /// Show when this machine was asleep, why it was not, and what woke it
+    /// Show when this machine slept, why it did not, and what woke it
     Log {
         #[command(flatten)]
         config: AgentConfigArgs,
-        /// Only the last so many entries
+        /// Only the last N entries
         #[arg(short = 'n', long, value_name = "N")]
         last: Option<usize>,
-        /// Print one JSON object a line
+        /// Print one JSON object per line
         #[arg(long)]
         json: bool,
     },
-    /// Tell the agent that runs here that somebody else puts the machine to sleep, or that it is up:
-    /// for hooks
+    /// For hooks: notify the agent on this machine that another program puts the machine to sleep, or that the
+    /// machine is up again
     Announce {
-        /// What happens
+        /// What happens: the machine falls asleep, or is up again
         #[arg(value_enum)]
         what: AnnounceWhat,
         #[command(flatten)]
         config: AgentConfigArgs,
     },
-    /// Give an agent an order, as its proxy does: to see whether the two understand each other
+    /// Send an agent an order, as its proxy does, to check that the two can communicate
     Ask(AskArgs),
 }
 
 /// What a hook announces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AnnounceWhat {
-    /// The machine falls asleep now: sets the alarm, tells the proxies, then ends.
+    /// The machine falls asleep now: set the alarm, notify the proxies, and return.
     Leaving,
     /// The machine is up again.
     Back,
@@ -99,16 +99,16 @@ pub(crate) enum AnnounceWhat {
 /// `agent ask`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AskArgs {
-    /// Where the agent is
+    /// Address of the agent
     #[arg(value_parser = agent_address)]
     pub(crate) address: SocketAddr,
     /// The order
     #[arg(value_enum, default_value_t)]
     pub(crate) order: AgentOrder,
-    /// The file of the key
+    /// File of the key
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) key: PathBuf,
-    /// Give up after so long
+    /// Stop waiting after this time
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = written::some_time)]
     pub(crate) timeout: Duration,
     /// Print one JSON object
@@ -123,12 +123,12 @@ fn agent_address(text: &str) -> Result<SocketAddr, String> {
 /// What can be ordered by hand.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AgentOrder {
-    /// Say how you are.
+    /// Report the state.
     #[default]
     State,
-    /// Say what keeps you awake.
+    /// Report what keeps the machine awake.
     Check,
-    /// Fall asleep.
+    /// Put the machine to sleep.
     Sleep,
 }
 
@@ -145,4 +145,6 @@ A small configuration:
   key = \"/etc/nightwatt/agent.key\"
   announce = \"10.0.0.1\"                # the proxy, if it has `listen`
 
-On the proxy: [site.power.sleep.agent] with `address` and `key`. docs/agent.md has the rest.";
+On the proxy: [site.power.sleep.agent] with `address` and `key`.
+
+Docs: docs/agent.md";

@@ -8,19 +8,20 @@ use clap::ValueHint;
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct CompareArgs {
-    /// Environments, workloads and what else is varied, as a TOML file
+    /// TOML file with environments, workloads and settings
     #[arg(value_name = "PLAN", value_hint = ValueHint::FilePath, required_unless_present_any = ["tools", "environments"])]
     pub(crate) plan: Option<PathBuf>,
-    /// Keep the results here; what is there of the same plan is gone on with [default: PLAN without `.toml`, and `.results`]
+    /// Folder of the results; earlier results of the same plan there are continued [default: PLAN with `.results`
+    /// in place of `.toml`]
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) out: Option<PathBuf>,
-    /// Forget what is there, and begin anew
+    /// Delete earlier results, and start from the beginning
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Say what would be run, in which order and how often, and do nothing
+    /// Print which runs would be made, in which order and how often, and run nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// List the tools whose output is understood
+    /// List the tools whose output `compare` can read
     #[arg(long, exclusive = true)]
     pub(crate) tools: bool,
     /// List the kinds of environments and their options
@@ -33,20 +34,20 @@ pub(crate) struct CompareArgs {
 
 pub(super) const COMPARE_EXAMPLES: &str = "\
 Examples:
-  nightwatt compare experiments/quick.toml            do all runs; the report is in quick.results/report.html
-  nightwatt compare experiments/quick.toml --dry-run  what would be run, and how often
-  nightwatt compare experiments/quick.toml            again, after Ctrl-C: goes on where it was
-  nightwatt compare --tools                           pgbench, fio, wrk, ..: whose output is understood
+  nightwatt compare experiments/quick.toml            make all runs; the report is in quick.results/report.html
+  nightwatt compare experiments/quick.toml --dry-run  print the runs, and run nothing
+  nightwatt compare experiments/quick.toml            after Ctrl-C: continue where it stopped
+  nightwatt compare --tools                           list the tools: pgbench, fio, wrk, ..
 
 Docs: docs/compare.md";
 
 /// `report`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReportArgs {
-    /// The folder that `compare` keeps its results in
+    /// The folder of results that `compare` wrote
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) folder: PathBuf,
-    /// Write the report with the charts here too
+    /// Write the report with charts as one HTML file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) html: Option<PathBuf>,
     /// Write the tables as CSV into this folder
@@ -59,8 +60,8 @@ pub(crate) struct ReportArgs {
 
 pub(super) const REPORT_EXAMPLES: &str = "\
 Examples:
-  nightwatt report quick.results                      the tables of what was run so far
-  nightwatt report quick.results --html quick.html    the same with charts, in one file
-  nightwatt report quick.results --csv tables         the same for a spreadsheet
+  nightwatt report quick.results                      print the tables of all runs so far
+  nightwatt report quick.results --html quick.html    write them with charts, in one file
+  nightwatt report quick.results --csv tables         write them for a spreadsheet
 
 Docs: docs/compare.md";

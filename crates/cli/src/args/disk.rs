@@ -12,34 +12,34 @@ use crate::written;
 /// `disk`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DiskArgs {
-    /// Stop after so long [default: when the command ends, or at Ctrl-C]
+    /// Stop after this time [default: when the command ends, or at Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = written::measuring_time)]
     pub(crate) time: Option<Duration>,
-    /// Time between two looks at what was done
+    /// Time between two updates of the table and the log
     #[arg(short = 'I', long, value_name = "TIME", default_value = "1s", value_parser = written::measuring_time)]
     pub(crate) interval: Duration,
-    /// Show the table at each look
+    /// Show the table, updated at each interval
     #[arg(long)]
     pub(crate) live: bool,
-    /// At the end have everything written that is dirty (as `sync` does), and count that too
+    /// At the end, write all dirty data to the disks (as `sync` does), and count that too
     #[arg(long)]
     pub(crate) sync: bool,
-    /// What kind of device one is: `vda=nvme`; kinds: `hdd`, `sata-ssd`, `nvme`
+    /// The kind of a device: `vda=nvme`; kinds are `hdd`, `sata-ssd` and `nvme`
     #[arg(long, value_name = "DEVICE=KIND", value_parser = written::device_class)]
     pub(crate) class: Vec<(String, Class)>,
-    /// What a device takes, as `calibrate storage -o FILE` has found: `sda=disk.json`
+    /// The energy model of a device, as `calibrate storage -o FILE` wrote it: `sda=disk.json`
     #[arg(long, value_name = "DEVICE=FILE", value_parser = written::device_model)]
     pub(crate) model: Vec<(String, PathBuf)>,
-    /// Write a line of JSON for each process and file that did something between two looks
+    /// Write a line of JSON for each process and file that was active in an interval
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) log: Option<PathBuf>,
-    /// Where the figures go; `-`: stdout [default: stderr]
+    /// Write the figures here; `-` for stdout [default: stderr]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// A command to run meanwhile, and its arguments
+    /// A command to run during the measurement, and its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,
 }
@@ -50,7 +50,9 @@ pub(super) const DISK_EXAMPLES: &str = "Examples:
   nightwatt disk --sync -- make -j4
   nightwatt disk --class vda=nvme --for 10m
 
-All processes are watched, whether or not a command is run. Bytes go to whoever made them dirty, also
-when the kernel writes them after that process has gone. Needs root, or CAP_BPF, CAP_PERFMON and, from
-Linux 6.16 on, CAP_SYS_ADMIN. Exit status: the command's, as `nightwatt run` has it; 125 if nightwatt
-itself failed.";
+`disk` watches all processes, whether or not it runs a command. It attributes bytes to the process
+that made them dirty, also when the kernel writes them after that process has ended. Needs root, or
+CAP_BPF, CAP_PERFMON and, from Linux 6.16 on, CAP_SYS_ADMIN. Exit status: the command's, as for
+`nightwatt run`; 125 if nightwatt itself failed.
+
+Docs: docs/disk.md";

@@ -5,43 +5,43 @@ use std::path::PathBuf;
 
 use clap::{ValueEnum, ValueHint};
 
-/// `init`. What is said here is not asked.
+/// `init`. It asks no question that an option answers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct InitArgs {
-    /// Where the server answers: `http://10.0.0.5:8080`
+    /// Address of the server: `http://10.0.0.5:8080`
     #[arg(long, value_name = "URL")]
     pub(crate) origin: Option<String>,
-    /// A name by which people ask for it; may be given several times [default: any]
+    /// Host name of the site; may be given several times [default: any]
     #[arg(long = "host", value_name = "NAME")]
     pub(crate) hosts: Vec<String>,
-    /// Where to listen; may be given several times [default: port 80 of all addresses]
+    /// Address to listen on; may be given several times [default: port 80 of all addresses]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Vec<SocketAddr>,
     /// How the server is woken and put to sleep [default: agent; for a server on this machine systemd, or process
     /// where systemd does not run]
     #[arg(long, value_name = "HOW", value_enum)]
     pub(crate) power: Option<PowerChoice>,
-    /// What belongs to that: a MAC address (agent, ssh), a unit, a container, a command line [default: the
-    /// MAC address that this machine knows of the server]
+    /// Target of `--power`: a MAC address (agent, ssh), a unit, a container, or a command line [default: the
+    /// server's MAC address, if this machine knows it]
     #[arg(long, value_name = "WHAT")]
     pub(crate) target: Option<String>,
-    /// What the server draws awake and asleep, in watts: `43.3,1.6`
+    /// Power of the server awake and asleep, in watts: `43.3,1.6`
     #[arg(long, value_name = "ON,OFF")]
     pub(crate) watts: Option<String>,
-    /// What kind of site it is: whether every visitor who is not logged in sees the same [default: unsure]
+    /// Kind of the site: does every visitor who is not logged in see the same? [default: unsure]
     #[arg(long, value_name = "KIND", value_enum)]
     pub(crate) kind: Option<KindChoice>,
-    /// Propose a kind for each site of a configuration that has none, by what the disk cache holds; write it
-    /// with `--force`
+    /// Propose a kind for each site of a configuration that has none, from the contents of the disk cache. Writes
+    /// it only with `--force`
     #[arg(long)]
     pub(crate) upgrade: bool,
     /// The file to write
     #[arg(short, long, value_name = "FILE", default_value = "nightwatt.toml", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
-    /// Ask nothing: what is not said is as proposed
+    /// Ask nothing, and use the proposed answers
     #[arg(short, long)]
     pub(crate) yes: bool,
-    /// Write over a file that is there
+    /// Overwrite an existing file
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -51,9 +51,9 @@ pub(crate) struct InitArgs {
 pub(crate) enum KindChoice {
     /// Every visitor who is not logged in sees the same: a blog, documentation, a wiki
     Pages,
-    /// What is shown depends on who asks: Nextcloud, Jellyfin, an API
+    /// Answers depend on the user: Nextcloud, Jellyfin, an API
     App,
-    /// Nothing is assumed: only what the server marks as cacheable is kept
+    /// Unknown: keep only answers that the server marks as cacheable
     Unsure,
 }
 
@@ -64,9 +64,9 @@ pub(crate) enum PowerChoice {
     Agent,
     /// Woken by a magic packet, put to sleep by ssh
     Ssh,
-    /// A unit of systemd on this machine
+    /// A systemd unit on this machine
     Systemd,
-    /// A container of Docker on this machine
+    /// A Docker container on this machine
     Docker,
     /// A process on this machine
     Process,
@@ -82,5 +82,5 @@ Examples:
     --power process --target 'python3 -m http.server 8081 --bind 127.0.0.1'
   nightwatt init --upgrade -o /etc/nightwatt/nightwatt.toml
 
-The server is looked at (does it answer? which MAC address has it?), so let it be awake. A file that is
-there is not written over unless you say so.";
+`init` contacts the server to find out whether it answers and which MAC address it has, so the
+server must be awake. It asks before it overwrites a file, unless you give `--force`.";

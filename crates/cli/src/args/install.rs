@@ -1,4 +1,4 @@
-//! `completions` and `man`: what a system wants of a program that is installed.
+//! `completions` and `man`: for an installed program.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use clap_complete::Shell;
 /// `completions`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompletionsArgs {
-    /// For this shell
+    /// The shell
     pub(crate) shell: Shell,
 }
 
@@ -21,10 +21,10 @@ Examples:
 /// `man`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ManArgs {
-    /// Of this command, such as `serve` or `tcp lab` [default: of nightwatt]
+    /// Command, such as `serve` or `tcp lab` [default: nightwatt itself]
     #[arg(value_name = "COMMAND", conflicts_with = "out")]
     pub(crate) command: Vec<String>,
-    /// Write those of all commands into this folder: `nightwatt.1`, `nightwatt-serve.1`, ..
+    /// Write the pages of all commands to this folder: `nightwatt.1`, `nightwatt-serve.1`, ..
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) out: Option<PathBuf>,
 }

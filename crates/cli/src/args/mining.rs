@@ -10,49 +10,49 @@ use crate::written;
 /// `mining`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct MiningArgs {
-    /// Which coin: bitcoin, bitcoin-cash, litecoin, dogecoin, monero, or one of `--coins`
+    /// The coin: bitcoin, bitcoin-cash, litecoin, dogecoin, monero, or one of `--coins`
     #[arg(long, value_name = "NAME", default_value = "bitcoin")]
     pub(crate) coin: String,
-    /// More coins, by their rules, as a TOML file
+    /// TOML file with the rules of more coins
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) coins: Option<PathBuf>,
-    /// How hard a block is to find [default: the history's last, or the published example]
+    /// Difficulty of a block [default: the last of the history, or the published example]
     #[arg(long, value_name = "D", conflicts_with_all = ["bits", "date"], allow_hyphen_values = true)]
     pub(crate) difficulty: Option<Exact>,
-    /// The same as a block header has it: 1d00ffff
+    /// Difficulty as in a block header (compact bits): 1d00ffff
     #[arg(long, value_name = "BITS", conflicts_with = "date")]
     pub(crate) bits: Option<CompactBits>,
-    /// Difficulty, price and fees of this day of the history: 2016-04-01
+    /// Use difficulty, price and fees of this day of the history: 2016-04-01
     #[arg(long, value_name = "DATE", requires = "history", value_parser = written::date)]
     pub(crate) date: Option<i64>,
-    /// What was, as CSV (`date,difficulty,price,fees`): one by day, one by height of block, or both
+    /// History as CSV (`date,difficulty,price,fees`): by day, by block height, or one file of each
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) history: Vec<PathBuf>,
-    /// Look only at devices whose name holds this, as often as wanted
+    /// Show only devices whose name contains this; may be given several times
     #[arg(long, value_name = "NAME")]
     pub(crate) device: Vec<String>,
-    /// Devices of your own, as CSV (`name,kind,mhash_s,watts,since`), in place of ours
+    /// CSV file of devices (`name,kind,mhash_s,watts,since`), instead of the built-in ones
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) devices: Option<PathBuf>,
-    /// What your device computes: 110 TH/s
+    /// Hash rate of your device: 110 TH/s
     #[arg(long, value_name = "RATE", default_value = "1 Mhash/s", value_parser = written::hash_rate, allow_hyphen_values = true)]
     pub(crate) hash_rate: Exact,
     /// Price of a kilowatt-hour
     #[arg(long, value_name = "PRICE", default_value = "0.10", value_parser = written::amount, allow_hyphen_values = true)]
     pub(crate) price_kwh: f64,
-    /// Price of a coin [default: the history's]
+    /// Price of a coin [default: from the history]
     #[arg(long, value_name = "PRICE", value_parser = written::amount, allow_hyphen_values = true)]
     pub(crate) price: Option<f64>,
-    /// Fees of a block, in coins [default: the history's, or none]
+    /// Fees of a block, in coins [default: from the history, or none]
     #[arg(long, value_name = "COINS", value_parser = written::amount, allow_hyphen_values = true)]
     pub(crate) fees: Option<f64>,
-    /// Height of the block, which says what it brings [default: the history's]
+    /// Height of the block, which determines its reward [default: from the history]
     #[arg(long, value_name = "N")]
     pub(crate) height: Option<u64>,
-    /// In which all prices are; nothing is converted
+    /// Currency of all prices; nothing is converted
     #[arg(long, value_name = "CODE", default_value = "USD", value_parser = written::currency)]
     pub(crate) currency: String,
-    /// Write a report with the five published charts (they need a history)
+    /// Write an HTML report with the five published charts (they need a history)
     #[arg(long, value_name = "FILE", visible_alias = "html", value_hint = ValueHint::FilePath)]
     pub(crate) report: Option<PathBuf>,
     /// Print one JSON object
@@ -61,7 +61,7 @@ pub(crate) struct MiningArgs {
 }
 
 pub(super) const EXAMPLES: &str = "Examples:
-  nightwatt mining                                    the published example, to all its digits
+  nightwatt mining                                    the published example, with all its digits
   nightwatt mining --bits 17034219 --height 838656 --price 70000 --hash-rate '200 TH/s'
   nightwatt mining --history daily.csv --history epochs.csv --report mining.html
   nightwatt mining --history daily.csv --date 2016-04-01 --device s9 --price-kwh 0.05

@@ -23,21 +23,21 @@ pub(crate) struct TcpArgs {
 pub(crate) enum TcpStep {
     /// Count retransmits, reordering and more in a capture (pcap, pcapng)
     Check(TcpCheckArgs),
-    /// Open connections to a `tcp serve`, and say what they took
+    /// Open connections to a `tcp serve`, and measure what they cost
     Fetch(Box<TcpFetchArgs>),
     /// Serve the connections of `tcp fetch`
     Serve(TcpServeArgs),
-    /// Say what connections cost over links of all kinds: lifetime, CPU time, wake-ups, energy
+    /// Measure what connections cost over links of all kinds: lifetime, CPU time, wake-ups, energy
     #[command(after_help = super::tcp_lab::EXAMPLES)]
     Lab(Box<TcpLabArgs>),
-    /// Say what makes connections cheaper: offloads, coalescing, pacing, buffers, busy polling, in pairs of runs
+    /// Compare settings that make connections cheaper: offloads, coalescing, pacing, buffers, busy polling
     #[command(after_help = super::tcp_helps::EXAMPLES)]
     Helps(Box<super::TcpHelpsArgs>),
-    /// Say what the CPUs' time goes into while connections run: TCP, copies, cards, the scheduler, rest
+    /// Measure what the CPUs spend time on while connections run: TCP, copies, cards, the scheduler, rest
     #[cfg(feature = "bpf")]
     #[command(after_help = super::tcp_where::EXAMPLES)]
     Where(Box<super::TcpWhereArgs>),
-    /// What `lab` runs at the ends of a link
+    /// Run the ends of a link of `lab`
     #[command(hide = true)]
     Link(TcpLinkArgs),
 }
@@ -45,7 +45,7 @@ pub(crate) enum TcpStep {
 /// `tcp fetch`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TcpFetchArgs {
-    /// Where `nightwatt tcp serve` runs: `HOST`, `HOST:PORT`, `[IPV6]:PORT`
+    /// Address of `nightwatt tcp serve`: `HOST`, `HOST:PORT`, `[IPV6]:PORT`
     #[arg(value_name = "HOST[:PORT]", value_hint = ValueHint::Hostname)]
     pub(crate) server: String,
     #[command(flatten, next_help_heading = "What")]
@@ -54,7 +54,7 @@ pub(crate) struct TcpFetchArgs {
     pub(crate) until: TcpUntilArgs,
     #[command(flatten, next_help_heading = "How")]
     pub(crate) how: TcpHowArgs,
-    #[command(flatten, next_help_heading = "What comes of it")]
+    #[command(flatten, next_help_heading = "Output")]
     pub(crate) found: TcpFoundArgs,
 }
 
@@ -64,13 +64,13 @@ pub(crate) struct TcpWhatArgs {
     /// Connections at once
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) connections: u32,
-    /// Segments of each
+    /// Segments of each connection
     #[arg(short = 'm', long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) segments: u64,
     /// Bytes of a segment
     #[arg(long, value_name = "BYTES", default_value_t = 1460, value_parser = clap::value_parser!(u32).range(1..=65_535))]
     pub(crate) segment_bytes: u32,
-    /// The client sends, and the server confirms what it has seen
+    /// Send from the client, and let the server confirm what it received
     #[arg(long)]
     pub(crate) send: bool,
 }
@@ -78,19 +78,19 @@ pub(crate) struct TcpWhatArgs {
 /// Until when.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TcpUntilArgs {
-    /// Each connection one time (as without any of the following)
+    /// Open each connection once (the default)
     #[arg(long, conflicts_with_all = ["continuous", "time", "seconds", "count"])]
     pub(crate) once: bool,
-    /// A finished connection is followed by a new one, until Ctrl-C
+    /// Replace each finished connection by a new one, until Ctrl-C
     #[arg(long)]
     pub(crate) continuous: bool,
-    /// The same for so long; those under way at its end are cut off
+    /// The same for this time; connections that are open at its end are cut off
     #[arg(short = 'd', long = "for", value_name = "TIME", value_parser = written::some_time)]
     pub(crate) time: Option<Duration>,
-    /// The same in seconds
+    /// The same for this many seconds
     #[arg(long, value_name = "N", conflicts_with = "time", value_parser = written::factor)]
     pub(crate) seconds: Option<f64>,
-    /// The same until so many were started
+    /// The same until this many have been started
     #[arg(short = 'n', long, value_name = "TOTAL", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
 }
@@ -98,48 +98,48 @@ pub(crate) struct TcpUntilArgs {
 /// How it is moved.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TcpHowArgs {
-    /// Congestion control of the side that sends, such as reno, cubic, vegas, bbr [default: its system's]
+    /// Congestion control of the sender, such as reno, cubic, vegas, bbr [default: its system's]
     #[arg(long, value_name = "NAME", value_parser = congestion)]
     pub(crate) congestion: Option<Name>,
-    /// The side that sends sends at most so much a second: `100Mbit`, `1Gbit`. Linux lets the first ten packets pass
+    /// Highest rate of the sender, per second: `100Mbit`, `1Gbit`. Linux does not pace the first ten packets
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) pacing: Option<u64>,
-    /// Send buffer of the side that sends: `64k`, in units of 1000 bytes
+    /// Send buffer of the sender: `64k`, in units of 1000 bytes
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub(crate) send_buffer: Option<u32>,
-    /// Receive buffer of the side that receives
+    /// Receive buffer of the receiver
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub(crate) receive_buffer: Option<u32>,
-    /// Both sides look at the device for so long before they sleep, 10000 at most
+    /// Poll the device for this many microseconds before sleeping, on both sides; at most 10000
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(..=i64::from(MOST_BUSY_POLL)))]
     pub(crate) busy_poll: Option<u32>,
-    /// Send small pieces at once (`TCP_NODELAY`), on both sides
+    /// Send small pieces immediately (`TCP_NODELAY`), on both sides
     #[arg(long)]
     pub(crate) nodelay: bool,
-    /// The largest segment, headers of TCP's options included
+    /// Largest segment, including the headers of TCP's options
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(88..=32_767))]
     pub(crate) mss: Option<u16>,
-    /// The side that receives compares every byte with what was sent
+    /// Compare every received byte with what was sent
     #[arg(long, conflicts_with = "discard")]
     pub(crate) verify: bool,
-    /// The side that receives has its kernel drop the bytes, instead of copying them as programs do
+    /// Let the receiver's kernel drop the bytes, instead of copying them as programs do
     #[arg(long)]
     pub(crate) discard: bool,
-    /// A connection may stand still for so long
+    /// Longest time without progress on a connection
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = written::some_time)]
     pub(crate) timeout: Duration,
 }
 
-/// What is written down.
+/// Output.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TcpFoundArgs {
     /// Keep records of the first N connections that end
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
     pub(crate) records: u32,
-    /// Write those records, a row each
+    /// Write these records as CSV, one per row
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) csv: Option<PathBuf>,
-    /// Do not ask the server at the end what it has seen
+    /// Do not ask the server for its figures at the end
     #[arg(long)]
     pub(crate) client_only: bool,
     /// Print one JSON object, and no progress
@@ -150,22 +150,22 @@ pub(crate) struct TcpFoundArgs {
 /// `tcp serve`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TcpServeArgs {
-    /// Where to listen; `[::]:5210` is every address of this machine; port 0 is any that is free
+    /// Address to listen on; `[::]:5210` for every address of this machine, port 0 for any free port
     #[arg(short, long, value_name = "ADDRESS", default_value = "127.0.0.1:5210")]
     pub(crate) listen: SocketAddr,
-    /// Connections at once; more are refused
+    /// Most connections at once; more are refused
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) max_connections: u32,
-    /// A client has so long to say what it wants
+    /// Longest time for a client's request
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = written::some_time)]
     pub(crate) request_timeout: Duration,
-    /// A connection may stand still for so long
+    /// Longest time without progress on a connection
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = written::some_time)]
     pub(crate) idle_timeout: Duration,
-    /// Keep N records of connections, the first of each session, for clients that ask
+    /// Keep N records of connections, the first of each session, for clients that request them
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
     pub(crate) records: u32,
-    /// Print what is printed as JSON, one object a line
+    /// Print JSON, one object per line
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -205,7 +205,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   nightwatt tcp fetch server.lan -c 100 -m 10000 --congestion bbr --csv connections.csv
   nightwatt tcp fetch server.lan --send -m 10000 --pacing 100Mbit --verify
 
-Only fetch from servers of your own. docs/tcp.md says what each figure means, and has the protocol.";
+Use it only with servers of your own. docs/tcp.md explains each figure and the protocol.";
 
 #[cfg(test)]
 mod tests {
@@ -226,20 +226,20 @@ mod tests {
 /// `tcp check`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TcpCheckArgs {
-    /// What `tcpdump -w` or `dumpcap` wrote; `-` is standard input
+    /// Capture that `tcpdump -w` or `dumpcap` wrote; `-` for stdin
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) capture: PathBuf,
-    /// Where it was captured: at the side that sends most, or the other. Needed where handshakes do not tell, as
-    /// between sides that are within 200 µs of each other (one machine, one switch)
+    /// Where it was captured: at the side that sends most, or at the other. Needed where handshakes do not show
+    /// it, as between sides within 200 µs of each other (one machine, one switch)
     #[arg(long, value_name = "SIDE")]
     pub(crate) at: Option<CaptureAt>,
-    /// Compare with what the kernels said: the JSON of `tcp fetch`
+    /// Compare with the kernels' figures in the JSON of `tcp fetch`
     #[arg(long, value_name = "FETCH.json", value_hint = ValueHint::FilePath)]
     pub(crate) beside: Option<PathBuf>,
-    /// Connections that are told one by one; all are in the sums, and compared by `--beside`
+    /// Connections that are listed one by one; the sums and `--beside` include all
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) rows: usize,
-    /// As JSON
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -247,8 +247,8 @@ pub(crate) struct TcpCheckArgs {
 /// A side of a connection.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub(crate) enum CaptureAt {
-    /// Where data is sent from
+    /// At the side that sends
     Sender,
-    /// Where it goes to
+    /// At the side that receives
     Receiver,
 }

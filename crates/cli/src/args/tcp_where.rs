@@ -13,28 +13,27 @@ use crate::written;
 #[derive(Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("until").required(true).multiple(true).args(["time", "command"])))]
 pub(crate) struct TcpWhereArgs {
-    /// Stop after so long
+    /// Stop after this time
     #[arg(long = "for", value_name = "TIME", value_parser = written::measuring_time)]
     pub(crate) time: Option<Duration>,
-    /// A process under test that runs already, with what it starts from now on; several if given several
-    /// times
+    /// A running process under test, with what it starts from now on; may be given several times
     #[arg(short, long, value_name = "PID")]
     pub(crate) pid: Vec<u32>,
-    /// Ask each CPU so often a second
+    /// Sample each CPU this many times per second
     #[arg(long, value_name = "HZ", default_value_t = 997, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) hz: u32,
-    /// Measure the idle machine for so long first, and keep its energy apart
+    /// Measure the idle machine for this time first, and report its energy separately
     #[arg(long, value_name = "TIME", value_parser = written::measuring_time)]
     pub(crate) idle: Option<Duration>,
     #[command(flatten)]
     pub(crate) meters: MeterArgs,
-    /// Time between two readings [default: what suits the meter]
+    /// Time between two readings [default: as suits the meter]
     #[arg(short = 'I', long, value_name = "TIME", value_parser = written::measuring_time)]
     pub(crate) interval: Option<Duration>,
-    /// Where the figures go; `-`: stdout [default: stderr]
+    /// Write the figures here; `-` for stdout [default: stderr]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
-    /// Write all stacks with their CPU time, us, for flame graphs
+    /// Write all stacks with their CPU time in us, for flame graphs
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) folded: Option<PathBuf>,
     /// Print one JSON object
@@ -52,4 +51,6 @@ Examples:
   nightwatt tcp where --idle 5s --folded tcp.folded -- curl -so /dev/null http://server.lan/big
   nightwatt tcp where --for 1m --json -o where.json
 
-It needs root, or CAP_PERFMON and CAP_SYSLOG. Docs: docs/tcp-where.md";
+Needs root, or CAP_PERFMON and CAP_SYSLOG.
+
+Docs: docs/tcp-where.md";
