@@ -34,7 +34,7 @@ pub(crate) struct CompareArgs {
 
 pub(super) const COMPARE_EXAMPLES: &str = "\
 Examples:
-  nightwatt compare experiments/quick.toml            make all runs; the report is in quick.results/report.html
+  nightwatt compare experiments/quick.toml            make all runs; write quick.results/report.html
   nightwatt compare experiments/quick.toml --dry-run  print the runs, and run nothing
   nightwatt compare experiments/quick.toml            after Ctrl-C: continue where it stopped
   nightwatt compare --tools                           list the tools: pgbench, fio, wrk, ..
