@@ -11,6 +11,13 @@ pub(crate) struct Accept {
 }
 
 impl Accept {
+    /// Of a field's value; one that is not visible ASCII says nothing.
+    pub(crate) fn of(value: &[u8]) -> Self {
+        let is_text = value.iter().all(|byte| matches!(byte, b'\t' | b' '..=b'~'));
+        let text = std::str::from_utf8(value).ok().filter(|_| is_text);
+        text.map(Self::read).unwrap_or_default()
+    }
+
     pub(crate) fn read(text: &str) -> Self {
         let mut accept = Self::default();
         for range in text.split(',') {

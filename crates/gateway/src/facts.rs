@@ -13,6 +13,7 @@ use nightwatt_traffic::{Arrival, ClientFacts, ClientKey};
 use crate::accept::Accept;
 use crate::authority::Authority;
 use crate::config::Config;
+use crate::request_rules::path_of;
 
 pub(crate) const REQUEST_ID_NAME: &str = "x-request-id";
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static(REQUEST_ID_NAME);
@@ -129,8 +130,8 @@ impl Facts {
         let client = client(config, peer, trusted, &parts.headers);
         let address = client.to_string();
         let agent = text(&USER_AGENT);
-        let accept = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-        let accept = accept.map(Accept::read).unwrap_or_default();
+        let accept = parts.headers.get(ACCEPT).map(|value| Accept::of(value.as_bytes()));
+        let accept = accept.unwrap_or_default();
         let target = parts.uri.path_and_query().map_or("/", |it| it.as_str()).to_owned();
         Self {
             id,
@@ -212,7 +213,7 @@ impl Facts {
     }
 
     pub(crate) fn path(&self) -> &str {
-        self.target.split_once('?').map_or(&self.target, |(path, _)| path)
+        path_of(&self.target)
     }
 
     /// Host without port, lower case.

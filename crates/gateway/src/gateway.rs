@@ -5,6 +5,8 @@ use std::fs::{File, TryLockError};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use nightwatt_clock::Clock;
 use nightwatt_http1::Limits;
@@ -81,6 +83,8 @@ pub struct Gateway {
     /// gateway that has it.
     pub(crate) metering: HashMap<String, Arc<Metering>>,
     pub(crate) last_reload: LastReload,
+    /// Tests compare what both paths answer.
+    pub(crate) has_fast_path: AtomicBool,
     hosts: HashMap<String, usize>,
     default_site: Option<usize>,
 }
@@ -125,6 +129,7 @@ impl Gateway {
             unclaimed: before.map(|it| Arc::clone(&it.unclaimed)).unwrap_or_default(),
             metering: opening.metering(),
             last_reload: before.map(|it| Arc::clone(&it.last_reload)).unwrap_or_default(),
+            has_fast_path: AtomicBool::new(before.is_none_or(|it| it.has_fast_path.load(Relaxed))),
             clock: clock.clone(),
             tls,
             access_log,
@@ -145,6 +150,12 @@ impl Gateway {
         let servers = config.site.iter().map(|site| look_over_servers(site, config, clock));
         let all = tls.chain(hooks).chain(admin).chain(pages).chain(servers);
         all.filter_map(Result::err).collect()
+    }
+
+    /// Whether requests may be answered on the fast path: for tests, which compare it with the slow path.
+    #[doc(hidden)]
+    pub fn allow_fast_path(&self, is_allowed: bool) {
+        self.has_fast_path.store(is_allowed, Relaxed);
     }
 
     /// The site that answers for a host.

@@ -55,6 +55,7 @@ mod question;
 mod quick;
 mod refresh;
 mod reload;
+mod request_rules;
 mod running;
 mod shadow;
 mod site;

@@ -34,6 +34,7 @@ use crate::hold::{Held, Spool, hold};
 use crate::https;
 use crate::journal::WakeCause;
 use crate::question;
+use crate::request_rules::OwnPath;
 use crate::site::Site;
 use crate::supervisor::Supervisor;
 
@@ -140,12 +141,10 @@ pub(crate) fn classify(site: &Site, gateway: &Gateway, facts: &Facts) -> ClientC
 
 /// What a request asks for, as far as admission cares.
 pub(crate) fn want(site: &Site, facts: &Facts, parts: &Parts, class: ClientClass) -> Want {
-    let path = facts.path();
-    if site.config.clients.is_health_check(path) {
-        return Want::Health;
-    }
-    if site.config.icons.iter().any(|icon| icon == path) {
-        return Want::Icon;
+    match OwnPath::of(&site.config, facts.path()) {
+        Some(OwnPath::Health) => return Want::Health,
+        Some(OwnPath::Icon) => return Want::Icon,
+        Some(OwnPath::State | OwnPath::Challenge) | None => {}
     }
     let fetch_dest = parts.headers.get(FETCH_DEST).map(HeaderValue::as_bytes);
     let opens = facts.method == Method::GET && facts.accepts_html && navigates(fetch_dest);
@@ -203,7 +202,7 @@ impl<'a> Asked<'a> {
     }
 
     async fn answer(&self, body: Incoming) -> (Response<Answer>, How) {
-        if self.facts.path() == answers::STATE_PATH {
+        if OwnPath::of(&self.site().config, self.facts.path()) == Some(OwnPath::State) {
             return (self.state(), How::by_itself(self.class, Answered::State));
         }
         let site = self.site();

@@ -30,7 +30,6 @@ use nightwatt_traffic::{ClientFacts, ClientKey, clf};
 pub(crate) use self::pass::{Admitted, Pass};
 use self::plain::{LastNames, Plain};
 use crate::access::{Answered, Part};
-use crate::answers;
 use crate::authority::Authority;
 use crate::body::Answer;
 use crate::books::{ANSWER, Asker, refused};
@@ -44,6 +43,7 @@ use crate::hit::from_store;
 use crate::journal::WakeCause;
 use crate::live::Live;
 use crate::proxy;
+use crate::request_rules::{OwnPath, path_of};
 use crate::site::Site;
 use crate::store::Object;
 use crate::supervisor::Supervisor;
@@ -118,6 +118,8 @@ struct Aim {
     sender: Sender,
     /// What is stored for it.
     object: Option<Arc<Object>>,
+    /// The proxy may have to answer it.
+    own_path: Option<OwnPath>,
 }
 
 impl Client {
@@ -201,7 +203,11 @@ impl Client {
         let index = gateway.site_of(authority.host)?;
         let site = &gateway.sites[index];
         let sender = plain.sender(head, &site.rules);
-        if sender.bypasses_cache() || head.target.starts_with(answers::STATE_PATH) {
+        let own_path = OwnPath::of(&site.config, path_of(head.target));
+        if sender.bypasses_cache() || own_path.is_some_and(|it| !it.may_be_cached()) {
+            return None;
+        }
+        if plain.via.is_some_and(|via| site.mark.is_in(via)) {
             return None;
         }
         if !is_secure && site.config.redirects(head.target) {
@@ -219,7 +225,7 @@ impl Client {
         };
         let now = (gateway.timestamp(), &site.rules);
         let object = site.store.find_plain(&self.scratch, sender, now, values);
-        Some(Aim { site: index, sender, object })
+        Some(Aim { site: index, sender, object, own_path })
     }
 
     /// Admits a request whose answer is stored.
@@ -375,7 +381,7 @@ impl Service for Client {
 
     fn quick(&mut self, head: &Head<'_, '_>) -> Quick<Box<Pass>> {
         self.keep_up();
-        if self.leaving.load(Relaxed) {
+        if self.leaving.load(Relaxed) || !self.gateway.has_fast_path.load(Relaxed) {
             return Quick::No;
         }
         let Some(plain) = Plain::read(head, self.is_proxy, &mut self.last_names) else {
@@ -386,10 +392,10 @@ impl Service for Client {
                 let prepared = self.stored(head, &plain, (site, &object));
                 prepared.map_or(Quick::No, Quick::Ready)
             }
-            Some(Aim { site, sender, object: None }) => {
+            Some(Aim { site, sender, object: None, own_path: None }) => {
                 self.ask(head, &plain, (site, sender)).map_or(Quick::No, Quick::Asked)
             }
-            None => Quick::No,
+            _ => Quick::No,
         }
     }
 

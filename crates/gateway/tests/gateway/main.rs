@@ -4,6 +4,7 @@
 
 mod acme;
 mod answers;
+mod both_paths;
 mod caching;
 mod client;
 mod connections;
