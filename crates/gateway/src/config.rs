@@ -48,8 +48,9 @@ pub use self::tcp::{Asleep, HeaderVersion, Keeps, TcpConfig, TcpOrigin};
 pub use self::tls::{CertificateConfig, Hsts, TlsConfig};
 pub use self::waiting::WaitingTexts;
 pub use self::webhook::{EventKind, WebhookConfig};
-use crate::authority::Authority;
+use crate::authority::{Authority, host_name};
 use crate::error::ConfigError;
+pub use crate::forwarded::ClientField;
 
 /// The whole file.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -73,6 +74,9 @@ pub struct Config {
     /// Proxies whose `X-Forwarded-For` and `X-Request-Id` are believed: `["10.0.0.0/8"]`.
     #[serde(default)]
     pub trusted_proxies: Vec<Network>,
+    /// The field in which these name the client: `"x-forwarded-for"` or `"forwarded"`; default: the first,
+    /// and in a request without it the second.
+    pub client_field: Option<ClientField>,
     /// Connections from these must begin with a PROXY protocol header (v1 or v2), which says whose
     /// they are: `["10.0.0.0/8"]`.
     #[serde(default)]
@@ -540,14 +544,15 @@ impl SiteConfig {
             return wrong("hosts", "only one site can do without `hosts`: name this one's");
         }
         for host in &self.hosts {
-            if Authority::parse(host).is_none_or(|it| it.host != host) {
+            if Authority::parse(host).is_none_or(|it| it.host != host || host_name(host).is_empty())
+            {
                 let text = format!(
                     "`{host}` is not a host name: write it without scheme, port and path, as in \
-                     `blog.example.org`"
+                     `blog.example.org`, and letters beyond ASCII as DNS has them (`xn--...`)"
                 );
                 return wrong("hosts", text);
             }
-            if !taken.insert(format!("host {}", host.to_ascii_lowercase())) {
+            if !taken.insert(format!("host {}", host_name(host))) {
                 let text = format!("two sites claim the host `{host}`: it can belong to one only");
                 return wrong("hosts", text);
             }
