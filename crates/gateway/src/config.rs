@@ -7,6 +7,7 @@ mod admin;
 mod cache;
 mod disk;
 mod gate;
+mod hosts;
 mod listening;
 mod machine;
 mod meter;
@@ -48,7 +49,6 @@ pub use self::tcp::{Asleep, HeaderVersion, Keeps, TcpConfig, TcpOrigin};
 pub use self::tls::{CertificateConfig, Hsts, TlsConfig};
 pub use self::waiting::WaitingTexts;
 pub use self::webhook::{EventKind, WebhookConfig};
-use crate::authority::{Authority, host_name};
 use crate::error::ConfigError;
 pub use crate::forwarded::ClientField;
 
@@ -540,23 +540,7 @@ impl SiteConfig {
                         `[[machine]]`";
             return wrong("power", text);
         }
-        if self.hosts.is_empty() && !taken.insert("hosts".to_owned()) {
-            return wrong("hosts", "only one site can do without `hosts`: name this one's");
-        }
-        for host in &self.hosts {
-            if Authority::parse(host).is_none_or(|it| it.host != host || host_name(host).is_empty())
-            {
-                let text = format!(
-                    "`{host}` is not a host name: write it without scheme, port and path, as in \
-                     `blog.example.org`, and letters beyond ASCII as DNS has them (`xn--...`)"
-                );
-                return wrong("hosts", text);
-            }
-            if !taken.insert(format!("host {}", host_name(host))) {
-                let text = format!("two sites claim the host `{host}`: it can belong to one only");
-                return wrong("hosts", text);
-            }
-        }
+        self.check_hosts(taken)?;
         check_waits(self.wake_timeout, self.sleep_timeout)?;
         self.waiting_texts.check()?;
         self.cache.check()?;
