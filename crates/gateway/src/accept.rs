@@ -11,6 +11,12 @@ pub(crate) struct Accept {
 }
 
 impl Accept {
+    /// Of a field's value; one that is not ASCII says nothing.
+    pub(crate) fn of(value: &[u8]) -> Self {
+        let text = std::str::from_utf8(value).ok().filter(|_| value.is_ascii());
+        text.map(Self::read).unwrap_or_default()
+    }
+
     pub(crate) fn read(text: &str) -> Self {
         let mut accept = Self::default();
         for range in text.split(',') {

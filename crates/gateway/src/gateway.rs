@@ -5,6 +5,8 @@ use std::fs::{File, TryLockError};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use nightwatt_clock::Clock;
 use nightwatt_http1::Limits;
@@ -14,10 +16,13 @@ use nightwatt_power::Controller;
 
 use crate::access::AccessLog;
 use crate::admin::Guard;
+use crate::authority::host_name;
 use crate::client_limits::ClientLimits;
 use crate::config::Config;
 use crate::disk_cache::DiskCache;
 use crate::error::StartError;
+use crate::facts::Facts;
+use crate::forwarded::Unreadable;
 use crate::listen;
 use crate::machine::Machine;
 use crate::metering::{Feed, Metering};
@@ -74,6 +79,7 @@ pub struct Gateway {
     pub(crate) http_limits: Arc<Limits>,
     pub(crate) connections: Arc<ConnectionTally>,
     pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) unreadable_clients: Arc<Unreadable>,
     /// Requests to no site.
     pub(crate) unsited: Arc<RequestTally>,
     pub(crate) started: Now,
@@ -81,6 +87,8 @@ pub struct Gateway {
     /// gateway that has it.
     pub(crate) metering: HashMap<String, Arc<Metering>>,
     pub(crate) last_reload: LastReload,
+    /// Tests compare what both paths answer.
+    pub(crate) has_fast_path: AtomicBool,
     hosts: HashMap<String, usize>,
     default_site: Option<usize>,
 }
@@ -116,6 +124,9 @@ impl Gateway {
             client_limits: client_limits.unwrap_or_else(|| Arc::new(ClientLimits::new(&config))),
             http_limits: Arc::new(listen::limits(&config)),
             connections: before.map(|it| Arc::clone(&it.connections)).unwrap_or_default(),
+            unreadable_clients: before
+                .map(|it| Arc::clone(&it.unreadable_clients))
+                .unwrap_or_default(),
             unsited: before.map(|it| Arc::clone(&it.unsited)).unwrap_or_default(),
             started: before.map_or_else(|| clock.now(), |it| it.started),
             services: Service::all(&config, &sites, &machines, before.map(|it| &*it.services)),
@@ -125,6 +136,7 @@ impl Gateway {
             unclaimed: before.map(|it| Arc::clone(&it.unclaimed)).unwrap_or_default(),
             metering: opening.metering(),
             last_reload: before.map(|it| Arc::clone(&it.last_reload)).unwrap_or_default(),
+            has_fast_path: AtomicBool::new(before.is_none_or(|it| it.has_fast_path.load(Relaxed))),
             clock: clock.clone(),
             tls,
             access_log,
@@ -147,9 +159,24 @@ impl Gateway {
         all.filter_map(Result::err).collect()
     }
 
+    /// Whether requests may be answered on the fast path: for tests, which compare it with the slow path.
+    #[doc(hidden)]
+    pub fn allow_fast_path(&self, is_allowed: bool) {
+        self.has_fast_path.store(is_allowed, Relaxed);
+    }
+
     /// The site that answers for a host.
     pub(crate) fn site_of(&self, host: &str) -> Option<usize> {
         self.hosts.get(host).copied().or(self.default_site)
+    }
+
+    /// The site that answers for a request.
+    pub(crate) fn site_for(&self, facts: &Facts) -> Option<usize> {
+        if !facts.authority.is_empty() {
+            return self.site_of(&facts.host());
+        }
+        // A request of HTTP/1.0 need not name a host. It is clear whom it is for where there is one site.
+        self.default_site.or_else(|| (self.sites.len() == 1).then_some(0))
     }
 
     /// The site of this name, and its number.
@@ -166,9 +193,7 @@ impl Gateway {
 fn hosts(config: &Config) -> HashMap<String, usize> {
     let named = config.site.iter().enumerate();
     named
-        .flat_map(|(index, site)| {
-            site.hosts.iter().map(move |host| (host.to_ascii_lowercase(), index))
-        })
+        .flat_map(|(index, site)| site.hosts.iter().map(move |host| (host_name(host), index)))
         .collect()
 }
 

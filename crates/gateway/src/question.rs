@@ -6,14 +6,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use http::header::{
-    AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
-    CONTENT_TYPE, COOKIE, EXPECT, HOST, MAX_FORWARDS, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING,
-    UPGRADE, VIA,
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use nightwatt_http1::Interim;
-use nightwatt_httpcache::sharing::{FieldNames, is_passed_on};
+use nightwatt_httpcache::sharing::FieldNames;
 use nightwatt_httpcache::{fields, normal_authority, update};
 use nightwatt_power::probe::OWN_MARK;
 
@@ -21,6 +19,7 @@ use crate::body::{Question, Sending};
 use crate::facts::{FORWARDED_FOR, FORWARDED_PROTO, Facts, REQUEST_ID};
 use crate::forward::Forwarding;
 use crate::hold::Spool;
+use crate::request_rules::{may_be_of_the_connection, may_be_trailer};
 
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED: HeaderName = HeaderName::from_static("forwarded");
@@ -50,11 +49,13 @@ impl Mark {
 
     /// Did this very process ask this site for it before, or is it a probe of its own?
     pub(crate) fn is_on(&self, headers: &HeaderMap) -> bool {
-        let is_in = |via: &[u8], mark: &str| memchr::memmem::find(via, mark.as_bytes()).is_some();
-        headers
-            .get_all(VIA)
-            .iter()
-            .any(|via| is_in(via.as_bytes(), &self.own) || is_in(via.as_bytes(), &self.probes))
+        headers.get_all(VIA).iter().any(|via| self.is_in(via.as_bytes()))
+    }
+
+    /// The same of one `Via` field.
+    pub(crate) fn is_in(&self, via: &[u8]) -> bool {
+        let has = |mark: &str| memchr::memmem::find(via, mark.as_bytes()).is_some();
+        has(&self.own) || has(&self.probes)
     }
 }
 
@@ -71,7 +72,8 @@ impl Forwarding<'_> {
         let chunked = headers.contains_key(TRANSFER_ENCODING);
         let announced = announced(&headers).filter(|_| chunked);
         let takes_trailers = takes_trailers(&headers);
-        fields::strip_hop_by_hop(&mut headers);
+        // What `Connection` names has been dropped.
+        fields::remove_hop_by_hop(&mut headers);
         headers.remove(EXPECT);
         let site = self.site();
         let host = if self.facts.authority.is_empty() {
@@ -139,39 +141,11 @@ pub(crate) fn asks_to_upgrade(parts: &Parts) -> bool {
         && listed.map(<[u8]>::trim_ascii).any(|it| it.eq_ignore_ascii_case(b"upgrade"))
 }
 
-/// What says whom a request is from, or how a message is framed, read or let in.
-const OF_THE_HEAD: [HeaderName; 20] = [
-    AUTHORIZATION,
-    CACHE_CONTROL,
-    CONNECTION,
-    CONTENT_ENCODING,
-    CONTENT_LENGTH,
-    CONTENT_RANGE,
-    CONTENT_TYPE,
-    COOKIE,
-    EXPECT,
-    HOST,
-    HeaderName::from_static("keep-alive"),
-    MAX_FORWARDS,
-    HeaderName::from_static("proxy-connection"),
-    REQUEST_ID,
-    SET_COOKIE,
-    TE,
-    TRAILER,
-    TRANSFER_ENCODING,
-    UPGRADE,
-    VIA,
-];
-
-/// The trailers that are announced, less those that no server may take for fields of the head: who
-/// adds trailers to the head would believe them. Those that say how a message is framed, read or let in
-/// are none either (RFC 9110, 6.5.1): hyper keeps them back by HTTP/1.1 only.
+/// The trailers that are announced, less those that no server may take for fields of the head. (hyper keeps
+/// those back by HTTP/1.1 only.)
 fn announced(headers: &HeaderMap) -> Option<HeaderValue> {
-    let harmless = |name: &&str| {
-        let name = HeaderName::from_bytes(name.as_bytes());
-        let is_passed_on = |name: &HeaderName| is_passed_on(name.as_str().as_bytes(), false);
-        name.is_ok_and(|name| !OF_THE_HEAD.contains(&name) && is_passed_on(&name))
-    };
+    let harmless =
+        |name: &&str| HeaderName::from_bytes(name.as_bytes()).is_ok() && may_be_trailer(name);
     let names: Vec<&str> = trailer_names(headers).filter(harmless).collect();
     HeaderValue::from_str(&names.join(", ")).ok().filter(|_| !names.is_empty())
 }
@@ -186,9 +160,8 @@ pub(crate) fn trailer_names(headers: &HeaderMap) -> impl Iterator<Item = &str> {
 /// fields that it did not see, least of all which stored answer is meant. What this connection itself
 /// is about stays for those who read it.
 pub(crate) fn drop_what_connection_names(headers: &mut HeaderMap) {
-    let ours = [CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
     for name in fields::named_by_connection(headers) {
-        if !ours.contains(&name) {
+        if may_be_of_the_connection(name.as_str()) {
             headers.remove(name);
         }
     }
@@ -231,10 +204,15 @@ fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
 /// Adds whom the request is for. What clients say of themselves has been dropped, unless they are trusted
 /// proxies.
 fn forwarded(headers: &mut HeaderMap, facts: &Facts) {
-    let before: Vec<&str> =
+    let (client, peer) = (facts.client.to_string(), facts.peer.to_string());
+    let mut chain: Vec<&str> =
         headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok()).collect();
-    let peer = facts.peer.to_string();
-    let chain = [before, vec![&peer]].concat().join(", ");
+    if chain.is_empty() && client != peer {
+        // By `Forwarded`.
+        chain.push(&client);
+    }
+    chain.push(&peer);
+    let chain = chain.join(", ");
     insert(headers, FORWARDED_FOR, &chain);
     let proto = if facts.secure { "https" } else { "http" };
     if headers.contains_key(FORWARDED) {

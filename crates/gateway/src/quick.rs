@@ -30,20 +30,22 @@ use nightwatt_traffic::{ClientFacts, ClientKey, clf};
 pub(crate) use self::pass::{Admitted, Pass};
 use self::plain::{LastNames, Plain};
 use crate::access::{Answered, Part};
-use crate::answers;
 use crate::authority::Authority;
 use crate::body::Answer;
 use crate::books::{ANSWER, Asker, refused};
+use crate::config::Config;
 use crate::exchange::Exchange;
 use crate::facts::{
     FORWARDED_FOR_NAME, FORWARDED_PROTO_NAME, Peer, REQUEST_ID_NAME, RequestId, is_https,
-    is_plain_id, spoken_for,
+    is_plain_id,
 };
+use crate::forwarded::SpokenFor;
 use crate::gateway::Gateway;
 use crate::hit::from_store;
 use crate::journal::WakeCause;
 use crate::live::Live;
 use crate::proxy;
+use crate::request_rules::{OwnPath, path_of};
 use crate::site::Site;
 use crate::store::Object;
 use crate::supervisor::Supervisor;
@@ -118,6 +120,8 @@ struct Aim {
     sender: Sender,
     /// What is stored for it.
     object: Option<Arc<Object>>,
+    /// The proxy may have to answer it.
+    own_path: Option<OwnPath>,
 }
 
 impl Client {
@@ -149,15 +153,22 @@ impl Client {
         }
     }
 
-    /// Finds out who asks.
-    fn meet(&mut self, head: &Head<'_, '_>) {
+    /// Finds out who asks; nothing if that cannot be read, which the slow path counts. (What has `Forwarded` is
+    /// left to that too.)
+    fn meet(&mut self, head: &Head<'_, '_>) -> Option<()> {
         if self.is_proxy {
-            let fields = head.values(FORWARDED_FOR_NAME);
-            let ip = spoken_for(&self.gateway.config, self.peer.ip, fields);
-            if ip != self.speaker.ip {
-                self.speaker = Speaker::new(ip);
+            let Config { trusted_proxies, client_field, .. } = &self.gateway.config;
+            let (listed, other) = (head.values(FORWARDED_FOR_NAME), std::iter::empty());
+            let spoken =
+                SpokenFor::by_proxy(trusted_proxies, *client_field, self.peer.ip, listed, other);
+            if spoken.is_unreadable {
+                return None;
+            }
+            if spoken.client != self.speaker.ip {
+                self.speaker = Speaker::new(spoken.client);
             }
         }
+        Some(())
     }
 
     /// Does the client speak TLS?
@@ -201,7 +212,11 @@ impl Client {
         let index = gateway.site_of(authority.host)?;
         let site = &gateway.sites[index];
         let sender = plain.sender(head, &site.rules);
-        if sender.bypasses_cache() || head.target.starts_with(answers::STATE_PATH) {
+        let own_path = OwnPath::of(&site.config, path_of(head.target));
+        if sender.bypasses_cache() || own_path.is_some_and(|it| !it.may_be_cached()) {
+            return None;
+        }
+        if plain.via.is_some_and(|via| site.mark.is_in(via)) {
             return None;
         }
         if !is_secure && site.config.redirects(head.target) {
@@ -219,7 +234,7 @@ impl Client {
         };
         let now = (gateway.timestamp(), &site.rules);
         let object = site.store.find_plain(&self.scratch, sender, now, values);
-        Some(Aim { site: index, sender, object })
+        Some(Aim { site: index, sender, object, own_path })
     }
 
     /// Admits a request whose answer is stored.
@@ -230,7 +245,7 @@ impl Client {
         (index, object): (usize, &Object),
     ) -> Option<Prepared> {
         let arrived = self.gateway.clock.now();
-        self.meet(head);
+        self.meet(head)?;
         let budget = self.speaker.key.number();
         let limits = &self.gateway.client_limits;
         if limits.too_early(arrived.mono, self.speaker.ip, budget).is_some() {
@@ -321,8 +336,8 @@ impl Client {
             target: head.target,
             status: given.status.as_u16(),
             bytes: 0,
-            referer: plain.referer,
-            agent: plain.agent,
+            referer: plain.referer.map(str::as_bytes),
+            agent: plain.agent.map(str::as_bytes),
         }
     }
 }
@@ -375,7 +390,7 @@ impl Service for Client {
 
     fn quick(&mut self, head: &Head<'_, '_>) -> Quick<Box<Pass>> {
         self.keep_up();
-        if self.leaving.load(Relaxed) {
+        if self.leaving.load(Relaxed) || !self.gateway.has_fast_path.load(Relaxed) {
             return Quick::No;
         }
         let Some(plain) = Plain::read(head, self.is_proxy, &mut self.last_names) else {
@@ -386,10 +401,10 @@ impl Service for Client {
                 let prepared = self.stored(head, &plain, (site, &object));
                 prepared.map_or(Quick::No, Quick::Ready)
             }
-            Some(Aim { site, sender, object: None }) => {
+            Some(Aim { site, sender, object: None, own_path: None }) => {
                 self.ask(head, &plain, (site, sender)).map_or(Quick::No, Quick::Asked)
             }
-            None => Quick::No,
+            _ => Quick::No,
         }
     }
 

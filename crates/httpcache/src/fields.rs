@@ -44,6 +44,13 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
+/// Removes hop-by-hop fields, but none that `Connection` lists.
+pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    for name in &HOP_BY_HOP {
+        headers.remove(name);
+    }
+}
+
 /// The same fields in memory of their own. As they come in, each value is a piece of the buffer that
 /// the whole message was read into, and keeps all of that.
 pub(crate) fn compact(headers: &HeaderMap) -> HeaderMap {

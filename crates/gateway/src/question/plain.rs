@@ -5,25 +5,10 @@ use std::net::IpAddr;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use nightwatt_http1::{Field, Head};
-use nightwatt_httpcache::sharing::is_passed_on;
 
 use super::Mark;
 use crate::facts::REQUEST_ID_NAME;
-
-/// What the server does not get as it came, or not at all. (`Connection` says nothing but `keep-alive` in what
-/// is plain.)
-const CHANGED: [&str; 10] = [
-    REQUEST_ID_NAME,
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authentication-info",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "via",
-];
+use crate::request_rules::is_passed_unchanged;
 
 /// What is longer is a case of its own: at 64 KiB it is no address any more.
 const LONGEST_TARGET: usize = 8 << 10;
@@ -41,11 +26,7 @@ pub(crate) struct Asker<'a, I> {
 /// Whether the server can be given the fields as they came, but for what is added to them. This follows from their
 /// names alone, if `Connection` says nothing but `keep-alive`.
 pub(crate) fn has_plain_fields(head: &Head<'_, '_>) -> bool {
-    let is_changed = |field: &Field<'_>| {
-        let is = |name: &str| field.name.eq_ignore_ascii_case(name);
-        CHANGED.iter().any(|name| is(name)) || !is_passed_on(field.name.as_bytes(), false)
-    };
-    !head.fields.iter().any(is_changed)
+    head.fields.iter().all(|field| is_passed_unchanged(field.name))
 }
 
 /// Whether the server can be given the target as it came.

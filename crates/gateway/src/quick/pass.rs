@@ -99,7 +99,7 @@ impl Client {
         let site = &gateway.sites[index];
         let are_unchanged =
             *self.last_names.are_unchanged.get_or_insert_with(|| plain::has_plain_fields(head));
-        if !are_unchanged || !plain::has_plain_target(head) || !may_pass(site, head.target) {
+        if !are_unchanged || !plain::has_plain_target(head) || !may_pass(site) {
             return None;
         }
         let secure = self.peer.secure;
@@ -112,9 +112,9 @@ impl Client {
             // Somebody else's answer is waited for on the long way.
             return None;
         }
+        self.meet(head)?;
         let waiting = site.origin.idle()?;
         let arrived = gateway.clock.now();
-        self.meet(head);
         let budget = self.speaker.key.number();
         if gateway.client_limits.too_early(arrived.mono, self.speaker.ip, budget).is_some() {
             // The long way says so.
@@ -201,16 +201,10 @@ impl Client {
     }
 }
 
-/// What only the long way knows how to answer: what the proxy says by itself, and what a server says that has
-/// just woken and may still be starting.
-fn may_pass(site: &Site, target: &str) -> bool {
-    let path = target.split('?').next().unwrap_or(target);
-    site.pool.is_none()
-        && !path.starts_with("/.well-known/")
-        && !site.config.clients.is_health_check(path)
-        && !site.config.icons.iter().any(|icon| icon == path)
-        && site.supervisor.is_awake()
-        && !site.may_be_starting()
+/// Whether the one server of a site can be asked at once: the slow path knows how to wait for a server that
+/// sleeps or may still be starting, and how to choose one of several.
+fn may_pass(site: &Site) -> bool {
+    site.pool.is_none() && site.supervisor.is_awake() && !site.may_be_starting()
 }
 
 /// The answer's head as the long way would make it; nothing if the answer might be for the cache.

@@ -4,6 +4,7 @@ use nightwatt_http1::{Field, Head};
 use nightwatt_httpcache::{Rules, Sender};
 
 use crate::accept::Accept;
+use crate::request_rules::needs_slow_path;
 
 /// What a plain request says.
 pub(super) struct Plain<'b> {
@@ -11,34 +12,11 @@ pub(super) struct Plain<'b> {
     pub(super) agent: Option<&'b str>,
     pub(super) referer: Option<&'b str>,
     pub(super) accepts_html: bool,
+    /// Which proxies passed it on.
+    pub(super) via: Option<&'b [u8]>,
     cookies: Option<&'b [u8]>,
     /// What its other fields say of its sender, by the list of names.
     sender: Sender,
-}
-
-/// What asks for something else than a whole answer, or is read on the slow path alone.
-const SPECIAL: [&str; 13] = [
-    "range",
-    "if-none-match",
-    "if-modified-since",
-    "if-range",
-    "if-match",
-    "if-unmodified-since",
-    "cache-control",
-    "pragma",
-    "upgrade",
-    "expect",
-    "content-length",
-    "transfer-encoding",
-    "te",
-];
-
-/// By its first letter: most fields of browsers are none of these.
-fn may_be_special(name: &str) -> bool {
-    matches!(
-        name.as_bytes().first().map(|byte| byte | 0x20),
-        Some(b'c' | b'e' | b'i' | b'p' | b'r' | b't' | b'u')
-    )
 }
 
 /// Bytes of names that are kept for a connection: browsers send 200 to 300.
@@ -105,7 +83,7 @@ impl<'b> Plain<'b> {
             if is_known {
                 return true;
             }
-            if may_be_special(field.name) && SPECIAL.iter().any(|name| is(name)) {
+            if needs_slow_path(field.name) {
                 return false;
             }
             // Of what the server does not get, nothing may depend.
@@ -130,10 +108,11 @@ impl<'b> Plain<'b> {
 
     /// `other` is shown the fields that are not kept; nothing if it does not take one.
     fn of(head: &Head<'_, 'b>, mut other: impl FnMut(&Field<'b>) -> bool) -> Option<Self> {
-        let [mut host, mut agent, mut referer, mut accept, mut cookies] = [None; 5];
+        let [mut host, mut agent, mut referer, mut accept, mut cookies, mut via] = [None; 6];
         for field in head.fields {
             let is = |name: &str| field.name.eq_ignore_ascii_case(name);
             let known = match field.name.len() {
+                3 if is("via") => &mut via,
                 4 if is("host") => &mut host,
                 6 if is("accept") => &mut accept,
                 6 if is("cookie") => &mut cookies,
@@ -148,9 +127,9 @@ impl<'b> Plain<'b> {
         }
         let text = |value: Option<&'b [u8]>| value.map(std::str::from_utf8).transpose().ok();
         let (authority, agent, referer) = (text(host)??, text(agent)?, text(referer)?);
-        let accepts_html = text(accept)?.is_some_and(|accept| Accept::read(accept).html());
+        let accepts_html = accept.is_some_and(|accept| Accept::of(accept).html());
         let sender = Sender::ANONYMOUS;
-        Some(Self { authority, agent, referer, accepts_html, cookies, sender })
+        Some(Self { authority, agent, referer, accepts_html, via, cookies, sender })
     }
 
     /// What the request says of its sender, by the rules of its site.
@@ -203,8 +182,10 @@ mod tests {
             fields.iter().map(|(name, value)| Field { name, value: value.as_bytes() }).collect();
         let head = Head { method: "GET", target: "/", is_1_1: true, fields: &fields };
         let plain = Plain::read(&head, false, last)?;
-        let Plain { authority, agent, referer, accepts_html, cookies, sender } = plain;
-        Some(format!("{authority} {agent:?} {referer:?} {accepts_html} {cookies:?} {sender:?}"))
+        let Plain { authority, agent, referer, accepts_html, via, cookies, sender } = plain;
+        Some(format!(
+            "{authority} {agent:?} {referer:?} {accepts_html} {via:?} {cookies:?} {sender:?}"
+        ))
     }
 
     proptest! {

@@ -48,6 +48,20 @@ impl Ask {
         self
     }
 
+    pub(crate) fn by_http10(mut self) -> Self {
+        self.line = self.line.replace("HTTP/1.1", "HTTP/1.0");
+        self
+    }
+
+    pub(crate) fn is_http10(&self) -> bool {
+        self.line.ends_with("HTTP/1.0")
+    }
+
+    pub(crate) fn without_host(mut self) -> Self {
+        self.fields.retain(|(name, _)| name != "Host");
+        self
+    }
+
     pub(crate) fn with_body(mut self, body: &str) -> Self {
         self.body = body.as_bytes().to_vec();
         self

@@ -4,8 +4,10 @@
 
 mod acme;
 mod answers;
+mod both_paths;
 mod caching;
 mod client;
+mod clock_steps;
 mod connections;
 mod dashboard;
 mod disk_cache;
@@ -23,6 +25,7 @@ mod limits;
 mod machines;
 mod metering;
 mod metrics;
+mod names;
 mod operator;
 mod origin;
 mod origin_http2;

@@ -1,0 +1,209 @@
+//! The rules that the fast path (`quick`) and the slow path (`proxy`) share: which paths the proxy answers by
+//! itself, and how it treats the fields of a request.
+//!
+//! Both paths read these tables, so a rule is written once. The test `both_paths` compares what the two
+//! make of generated requests.
+
+use nightwatt_httpcache::sharing;
+
+use crate::acme::proofs;
+use crate::answers;
+use crate::config::SiteConfig;
+
+/// A path that the proxy answers by itself, or may have to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OwnPath {
+    /// The proof that an authority of certificates asks for. The server may have one of its own.
+    Challenge,
+    /// The waiting page asks for the server's state.
+    State,
+    /// A health check.
+    Health,
+    /// An icon: answered by the proxy only while the server sleeps and nothing is stored.
+    Icon,
+}
+
+impl OwnPath {
+    /// Which path of the proxy's own this is, if it is one. The query is not part of a path.
+    pub(crate) fn of(site: &SiteConfig, path: &str) -> Option<Self> {
+        if path == answers::STATE_PATH {
+            return Some(Self::State);
+        }
+        if path.starts_with(proofs::PATH) {
+            return Some(Self::Challenge);
+        }
+        if site.clients.is_health_check(path) {
+            return Some(Self::Health);
+        }
+        site.icons.iter().any(|icon| icon == path).then_some(Self::Icon)
+    }
+
+    /// Whether a stored answer may be given without asking what the proxy has to say.
+    pub(crate) const fn may_be_cached(self) -> bool {
+        matches!(self, Self::Icon)
+    }
+}
+
+/// The path of a target: all before the query.
+pub(crate) fn path_of(target: &str) -> &str {
+    target.split_once('?').map_or(target, |(path, _)| path)
+}
+
+/// Only the slow path reads it: it asks for something else than a whole stored answer.
+const SLOW: u8 = 1;
+/// The server does not get it as it came: it belongs to the connection, or the proxy sets it.
+const CHANGED: u8 = 2;
+/// It says whom a request is from, or how a message is framed, read or routed: never a trailer (RFC 9110, 6.5.1).
+const HEAD: u8 = 4;
+/// `Connection` cannot name it away: the proxy itself goes by it.
+const OURS: u8 = 8;
+
+/// How one request field is treated. What is not in the table is passed on as it came, if
+/// [`is_passed_on`] allows.
+struct Treatment {
+    name: &'static str,
+    marks: u8,
+}
+
+const fn treat(name: &'static str, marks: u8) -> Treatment {
+    Treatment { name, marks }
+}
+
+/// In lower case. (`Host` and `Connection` are read by both paths, and by name.)
+const TREATMENTS: [Treatment; 34] = [
+    treat("authorization", HEAD),
+    treat("cache-control", SLOW | HEAD),
+    treat("connection", HEAD | OURS),
+    treat("content-encoding", HEAD),
+    treat("content-length", SLOW | HEAD | OURS),
+    treat("content-range", HEAD),
+    treat("content-type", HEAD),
+    treat("cookie", HEAD),
+    treat("expect", SLOW | HEAD | OURS),
+    treat("forwarded", SLOW | OURS),
+    treat("host", HEAD | OURS),
+    treat("if-match", SLOW),
+    treat("if-modified-since", SLOW),
+    treat("if-none-match", SLOW),
+    treat("if-range", SLOW),
+    treat("if-unmodified-since", SLOW),
+    treat("keep-alive", CHANGED | HEAD),
+    treat("max-forwards", HEAD),
+    treat("pragma", SLOW),
+    treat("proxy-authenticate", CHANGED),
+    treat("proxy-authentication-info", CHANGED),
+    treat("proxy-authorization", CHANGED),
+    treat("proxy-connection", CHANGED | HEAD),
+    treat("range", SLOW),
+    treat("set-cookie", HEAD),
+    treat("te", SLOW | CHANGED | HEAD | OURS),
+    treat("trailer", CHANGED | HEAD | OURS),
+    treat("transfer-encoding", SLOW | CHANGED | HEAD | OURS),
+    treat("upgrade", SLOW | HEAD | OURS),
+    treat("via", CHANGED | HEAD),
+    treat("x-forwarded-for", OURS),
+    treat("x-forwarded-host", OURS),
+    treat("x-forwarded-proto", OURS),
+    treat("x-request-id", CHANGED | HEAD | OURS),
+];
+
+const fn count(mark: u8) -> usize {
+    let (mut count, mut at) = (0, 0);
+    while at < TREATMENTS.len() {
+        count += (TREATMENTS[at].marks & mark != 0) as usize;
+        at += 1;
+    }
+    count
+}
+
+/// The names with a mark, each mark in a table of its own: the fast path goes through them for each field.
+const fn names<const COUNT: usize>(mark: u8) -> [&'static str; COUNT] {
+    let (mut names, mut filled, mut at) = ([""; COUNT], 0, 0);
+    while at < TREATMENTS.len() {
+        if TREATMENTS[at].marks & mark != 0 {
+            names[filled] = TREATMENTS[at].name;
+            filled += 1;
+        }
+        at += 1;
+    }
+    names
+}
+
+static SLOW_FIELDS: [&str; count(SLOW)] = names(SLOW);
+static CHANGED_FIELDS: [&str; count(CHANGED)] = names(CHANGED);
+static HEAD_FIELDS: [&str; count(HEAD)] = names(HEAD);
+static OUR_FIELDS: [&str; count(OURS)] = names(OURS);
+
+fn is_one_of(names: &[&str], name: &str) -> bool {
+    names.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// Whether a request with this field is answered on the slow path only.
+pub(crate) fn needs_slow_path(name: &str) -> bool {
+    // By the first letter: most fields of browsers are none of these.
+    let may_be = matches!(
+        name.as_bytes().first().map(|byte| byte | 0x20),
+        Some(b'c' | b'e' | b'f' | b'i' | b'p' | b'r' | b't' | b'u')
+    );
+    may_be && is_one_of(&SLOW_FIELDS, name)
+}
+
+/// Whether the server gets this field of a client as it came.
+pub(crate) fn is_passed_unchanged(name: &str) -> bool {
+    !is_one_of(&CHANGED_FIELDS, name) && is_passed_on(name, false)
+}
+
+/// Whether the server gets a field of this name at all, unless the proxy sets it.
+pub(crate) fn is_passed_on(name: &str, from_trusted_proxy: bool) -> bool {
+    sharing::is_passed_on(name.as_bytes(), from_trusted_proxy)
+}
+
+/// Whether this may be a trailer of a request. Servers that add trailers to the head would believe others.
+pub(crate) fn may_be_trailer(name: &str) -> bool {
+    !is_one_of(&HEAD_FIELDS, name) && is_passed_on(name, false)
+}
+
+/// Whether `Connection` can name this field, so that it goes no further than the proxy.
+pub(crate) fn may_be_of_the_connection(name: &str) -> bool {
+    !is_one_of(&OUR_FIELDS, name)
+}
+
+#[cfg(test)]
+mod tests {
+    use nightwatt_httpcache::fields;
+
+    use super::*;
+
+    #[test]
+    fn the_first_letters_leave_out_no_field_of_the_slow_path() {
+        for name in SLOW_FIELDS {
+            assert!(needs_slow_path(name), "{name}");
+            assert!(needs_slow_path(&name.to_ascii_uppercase()), "{name}");
+        }
+        for name in ["host", "cookie", "accept", "connection", "content-type", "x-request-id"] {
+            assert!(!needs_slow_path(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_table_is_sorted_and_in_lower_case() {
+        let names: Vec<&str> = TREATMENTS.iter().map(|it| it.name).collect();
+        assert!(names.is_sorted());
+        assert!(names.iter().all(|name| name.bytes().all(|it| !it.is_ascii_uppercase())));
+    }
+
+    /// `Connection` with anything but `keep-alive`, and `Upgrade`, are read on the slow path only.
+    #[test]
+    fn what_belongs_to_the_connection_is_never_passed_on_as_it_came() {
+        for Treatment { name, .. } in TREATMENTS {
+            let is_read = name == "connection" || needs_slow_path(name);
+            assert!(
+                !fields::is_hop_by_hop(name) || is_read || !is_passed_unchanged(name),
+                "{name}"
+            );
+        }
+        for name in ["keep-alive", "proxy-connection", "proxy-authorization", "trailer", "te"] {
+            assert!(fields::is_hop_by_hop(name) && !is_passed_unchanged(name), "{name}");
+        }
+    }
+}
