@@ -64,6 +64,9 @@ pub struct Limits {
     pub body_timeout: Duration,
     /// Between two moments in which the client takes something of the answer.
     pub send_timeout: Duration,
+    /// A client whose side of the connection ends this soon after its request still waits for the answer: it
+    /// only has nothing more to ask (`nc -N`). One whose side ends later has left.
+    pub half_closed: Duration,
 }
 
 /// An answer that is ready.
