@@ -17,7 +17,7 @@ use tokio::net::{TcpStream, ToSocketAddrs, lookup_host};
 use crate::Clock;
 use crate::meter::monotonic;
 
-/// An address has so long to answer before the next one is tried beside it (RFC 8305, 8).
+/// Time after which the next address is tried while earlier ones have not answered (RFC 8305, 8).
 const DELAY: Duration = Duration::from_millis(250);
 
 type Attempt = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>>;
@@ -56,7 +56,7 @@ pub async fn connect_any(
     }
 }
 
-/// The same for who may block.
+/// The blocking form of [`connect_any`], for threads that read meters.
 pub fn connect_blocking(
     addresses: impl IntoIterator<Item = SocketAddr>,
     limit: Duration,
@@ -70,7 +70,7 @@ pub fn connect_blocking(
     loop {
         if let Some(address) = waiting.pop_front() {
             let (tell, limit) = (tell.clone(), left());
-            // Who comes too late is not listened to any more.
+            // Sending fails once another address has won; the connection is closed then.
             std::thread::spawn(move || tell.send(Blocking::connect_timeout(&address, limit)));
             under_way += 1;
         } else if under_way == 0 {
@@ -93,7 +93,7 @@ fn no_address() -> io::Error {
     io::Error::new(ErrorKind::NotFound, "the name has no address")
 }
 
-/// In the resolver's order, but the families take turns (RFC 8305, 4): one of them may lead nowhere.
+/// Keeps the resolver's order but alternates the address families (RFC 8305, 4), since one of them may be unusable.
 fn in_turns(addresses: impl IntoIterator<Item = SocketAddr>) -> VecDeque<SocketAddr> {
     let addresses: Vec<SocketAddr> = addresses.into_iter().collect();
     let first_is_v6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
@@ -110,7 +110,7 @@ fn in_turns(addresses: impl IntoIterator<Item = SocketAddr>) -> VecDeque<SocketA
     }
 }
 
-/// The first attempt that comes to an end, which is taken out.
+/// Waits for the first attempt to end, and removes it.
 async fn first_of(attempts: &mut Vec<Attempt>) -> io::Result<TcpStream> {
     poll_fn(|cx| {
         for index in 0..attempts.len() {
@@ -133,7 +133,7 @@ mod tests {
 
     use super::*;
 
-    /// Lets nobody in, and refuses nobody: its queue is full.
+    /// An address that neither accepts nor refuses connections: its backlog is full.
     fn black_hole() -> (SocketAddr, impl Sized) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         rustix::net::listen(&listener, 0).unwrap();
@@ -167,7 +167,7 @@ mod tests {
             let (connected, took) =
                 virtually(async |clock| connect_any(clock, addresses).await.unwrap());
             assert_eq!(connected.peer_addr().unwrap(), there);
-            // Who answers late may be met by the next delay, whose address is tried then.
+            // Virtual time may jump once more before a connection over loopback is noticed.
             assert!((DELAY * delays..=DELAY * 2).contains(&took), "{took:?}");
         }
     }
@@ -178,7 +178,7 @@ mod tests {
         let addresses = vec![refusing(), refusing(), there];
         let clock = Clock::virtual_at(Wall::from_secs(1_000_000), 0);
         let connected = clock.runtime().unwrap().block_on(async {
-            // Time stands still: only failures lead on.
+            // Time stands still: only a failure can start the next attempt.
             let _still = clock.owe();
             connect_any(&clock, addresses).await.unwrap()
         });
@@ -209,7 +209,7 @@ mod tests {
         let connected =
             connect_blocking([hole, refusing(), there], Duration::from_secs(60)).unwrap();
         assert_eq!(connected.peer_addr().unwrap(), there);
-        // It is not one that was made non-blocking to be waited for.
+        // The socket is usable.
         assert!(sockopt::socket_error(&connected).unwrap().is_ok());
     }
 

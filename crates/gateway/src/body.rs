@@ -267,7 +267,7 @@ impl Sending {
         self.too_slow.load(Ordering::Relaxed)
     }
 
-    /// Did it come to nothing by its client's doing?
+    /// Did the client's body cause the failure?
     pub(crate) fn is_faulty(&self) -> bool {
         self.is_broken() || self.is_too_large()
     }

@@ -42,8 +42,8 @@ pub(crate) struct Begun {
     pub(crate) flight: Option<Flight>,
 }
 
-/// A server that has not begun to answer after so long is asked whether it is awake: then after twice as long, and
-/// so on, since some answers take their time.
+/// A server that has not begun to answer after this time is probed. The interval doubles with each probe, since some
+/// answers are slow.
 pub(crate) const SILENT: Duration = Duration::from_secs(5);
 
 /// For whom an exchange is.
@@ -135,7 +135,7 @@ impl Exchange {
         }
     }
 
-    /// What comes of `work`, or nothing if its server failed meanwhile, or fell asleep by itself.
+    /// Returns the outcome of `work`, or `None` if its server failed or fell asleep meanwhile.
     pub(crate) async fn unless_lost<T>(
         &self,
         sending: &Sending,
@@ -155,8 +155,8 @@ impl Exchange {
         }
     }
 
-    /// Comes when a server that is silent turns out to be asleep: a machine that suspends by itself says nothing,
-    /// and its connections stay as they are.
+    /// Returns when a server that does not answer is found to be asleep. A machine that suspends by itself closes
+    /// no connections, so only a probe can tell.
     async fn is_found_asleep(&self, sending: &Sending) {
         let supervisor = self.seat().map_or(&self.supervisor, Seat::supervisor);
         let (clock, mut phase) = (sending.clock(), supervisor.phase());
@@ -170,7 +170,7 @@ impl Exchange {
             if sending.last() + silent > due {
                 continue;
             }
-            // Has it probed.
+            // Starts a probe.
             supervisor.unreachable();
             let asleep =
                 phase.wait_for(|it| matches!(it, Phase::Asleep | Phase::Waking | Phase::Failed));

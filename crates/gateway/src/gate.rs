@@ -202,6 +202,10 @@ impl Service for Asker {
         match *nobody {}
     }
 
+    fn since(&self, nobody: &Infallible) -> Mono {
+        match *nobody {}
+    }
+
     fn resume(&mut self, _: Request<Incoming>, nobody: Infallible) -> Self::Answering {
         match nobody {}
     }

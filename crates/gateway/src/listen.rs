@@ -418,8 +418,8 @@ impl Listening {
     }
 }
 
-/// A client that ends its side of the connection this soon after its request only has nothing more to ask; one
-/// that has waited for longer has left.
+/// A client that shuts down its sending side within this time of its request still waits for the answer; later, it
+/// has left.
 const HALF_CLOSED: Duration = Duration::from_secs(1);
 
 /// Bounds on clients' connections.

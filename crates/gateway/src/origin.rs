@@ -33,23 +33,23 @@ use crate::tls::{HTTP1, HTTP2};
 /// cannot be sent twice therefore takes a connection that was used just now, or a new one.
 const JUST_USED: Duration = Duration::from_secs(1);
 
-/// A connection that waited for longer is not used again: servers close theirs after a minute or so, and what is
-/// between them and us forgets connections without a word.
+/// Longest idle time after which a connection is used again. Many servers close idle connections after about a
+/// minute, and firewalls drop their state without telling either side.
 const LONGEST_IDLE: Duration = Duration::from_mins(1);
 
-/// On which connections a request may go out.
+/// Which connections a request may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reuse {
-    /// On any: it could be sent again if that broke.
+    /// Any: the request can be repeated if the connection breaks.
     Any,
-    /// On one that was used just now, or a new one: it must not be sent twice.
+    /// A connection that was used just now, or a new one: the request must not be sent twice.
     JustUsed,
-    /// On a new one: an older one has broken under it.
+    /// A new one: the request failed on an older one.
     Never,
 }
 
 impl Reuse {
-    /// May it go out on one that was used last so long ago?
+    /// Is a connection that has been idle for this long acceptable?
     fn allows(self, idle: Duration) -> bool {
         match self {
             Self::Any => idle < LONGEST_IDLE,
@@ -168,7 +168,7 @@ impl OriginPool {
     /// Sends a request; returns the answer's head, with its body to come, and the connection.
     ///
     /// A kept connection that turns out to be closed before anything was sent is replaced by a new
-    /// one, silently. Where one was closed, all that waited may be: none of them is used again.
+    /// one, silently. After one failure the other idle connections are closed too, since they are as old.
     async fn send(
         &self,
         mut request: Request<Question>,
@@ -208,7 +208,7 @@ impl OriginPool {
         }
     }
 
-    /// A kept connection broke: the others that wait are as old. Unless it was the request that broke off.
+    /// Closes the idle connections after a kept one broke, unless the client's request body was the cause.
     fn distrust_idle(&self, error: &OriginError, sending: &Sending) {
         if matches!(error, OriginError::Broken(_)) && !sending.is_faulty() {
             self.idle.close();

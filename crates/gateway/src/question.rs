@@ -109,7 +109,7 @@ impl Forwarding<'_> {
         let rest = spool.rest.filter(|_| length.is_some() || chunked);
         let body = Question::new(spool.kept, rest, limit, sending);
         match length {
-            // That is no body, and some servers take no handshake with a length.
+            // It means no body, and some servers refuse a handshake with a length.
             Some(none) if is_handshake && none == "0" => drop(headers.remove(CONTENT_LENGTH)),
             Some(length) => drop(headers.insert(CONTENT_LENGTH, length)),
             None => {}
@@ -130,7 +130,7 @@ pub(crate) fn asks_to_upgrade(parts: &Parts) -> bool {
     offered(parts).is_some()
 }
 
-/// The protocols that a client offers to speak behind this request (RFC 9110, 7.8), as they are passed on.
+/// The protocols that a client offers to switch to (RFC 9110, 7.8), as the server is sent them.
 fn offered(parts: &Parts) -> Option<HeaderValue> {
     let mut options = listed(&parts.headers, CONNECTION);
     if parts.version != http::Version::HTTP_11
@@ -142,8 +142,8 @@ fn offered(parts: &Parts) -> Option<HeaderValue> {
     HeaderValue::from_str(&offered.join(", ")).ok().filter(|_| !offered.is_empty())
 }
 
-/// Is it a protocol, and none in which requests would pass by all that is decided here? HTTP by TLS within the
-/// connection is one of these, as is HTTP/2 (for which RFC 9113 has done away with this way).
+/// Is it a protocol that does not carry HTTP? Requests within a tunnel would bypass this proxy, so HTTP/2 (for which
+/// RFC 9113 removed the upgrade) and TLS are not passed on.
 fn is_opaque(protocol: &str) -> bool {
     let name = protocol.split('/').next().unwrap_or_default().to_ascii_lowercase();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~/".contains(&byte);
@@ -151,7 +151,7 @@ fn is_opaque(protocol: &str) -> bool {
     !name.is_empty() && !is_http && protocol.bytes().all(plain)
 }
 
-/// Did the client offer all that the server says it speaks now?
+/// Did the client offer every protocol that the server names in its 101?
 pub(crate) fn is_offered(parts: &Parts, said: &HeaderMap) -> bool {
     let name = |protocol: &str| protocol.split('/').next().unwrap_or_default().to_ascii_lowercase();
     let offered = offered(parts);

@@ -33,8 +33,8 @@ pub struct Chunked {
     extensions: usize,
     most_trailer_bytes: usize,
     most_trailers: usize,
-    /// What comes from a server: blanks behind a size, and lines that end by a line feed alone, are put up
-    /// with. They are not passed on: the chunks are made new.
+    /// The body is a server's: white space after a size and bare line feeds are accepted. They are not passed on,
+    /// since the body is encoded again.
     is_lenient: bool,
 }
 

@@ -190,8 +190,8 @@ where
     if let Poll::Ready(Err(error)) = sending.poll(stream, cx) {
         return Poll::Ready(Err(ClientError::Body(error)));
     }
-    // Also after a failed write: a server that refuses a body answers, and closes while it still comes. The end
-    // of what it said is certain only when there is nothing more to read.
+    // After a failed write, too: a server that refuses a body answers and closes while the body is still being
+    // sent. Only the end of the stream shows that no answer will come.
     loop {
         if let Some(head) = parse(buffer)? {
             return Poll::Ready(Ok(head));

@@ -39,7 +39,7 @@ pub(crate) struct Connection<S: Service, T> {
     /// When the client was last heard of.
     since: Mono,
     is_first: bool,
-    /// The client sends nothing more, but still waits for an answer.
+    /// The client has shut down its sending side, but waits for an answer.
     is_half_closed: bool,
 }
 
@@ -47,8 +47,6 @@ pub(crate) struct Connection<S: Service, T> {
 struct Asked<A> {
     /// Bytes of its head.
     end: usize,
-    /// When it came.
-    since: Mono,
     asked: A,
 }
 
@@ -185,7 +183,7 @@ impl<S: Service, T: Transport> Connection<S, T> {
         cx: &mut Context<'_>,
         is_stopping: bool,
     ) -> Poll<Option<Event<S::Asked>>> {
-        let Some(Asked { end, since, asked }) = self.asked.take() else { return Poll::Ready(None) };
+        let Some(Asked { end, asked }) = self.asked.take() else { return Poll::Ready(None) };
         if is_stopping {
             // The last answer of a connection says so, which the long way sees to.
             self.timer.settle();
@@ -197,7 +195,7 @@ impl<S: Service, T: Transport> Connection<S, T> {
                 self.timer.settle();
                 return Poll::Ready(Some(Event::Head(end, Some(asked))));
             }
-            Progress::Waits(asked) if self.is_left(cx, end, since) => {
+            Progress::Waits(asked) if self.is_left(cx, end, self.service.since(&asked)) => {
                 let mut room = no_fields();
                 let head = Head::parse(&self.buffer[..end], &mut room, self.limits.fields);
                 if let Ok(head) = head {
@@ -209,7 +207,7 @@ impl<S: Service, T: Transport> Connection<S, T> {
                 if self.timer.has_come(cx, self.service.patience(&asked)) {
                     return Poll::Ready(Some(Event::Head(end, Some(asked))));
                 }
-                self.asked = Some(Asked { end, since, asked });
+                self.asked = Some(Asked { end, asked });
                 return Poll::Pending;
             }
         };
@@ -322,7 +320,7 @@ impl<S: Service, T: Transport> Connection<S, T> {
                     }
                 }
                 Quick::Asked(asked) => {
-                    self.asked = Some(Asked { end, since: self.timer.now(), asked });
+                    self.asked = Some(Asked { end, asked });
                     return (taken, None);
                 }
                 Quick::No => return (taken, Some(Event::Head(end, None))),

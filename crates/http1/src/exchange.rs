@@ -175,8 +175,8 @@ fn fed(length: Option<u64>) -> (Incoming, Option<Feeder>) {
     (body, Some(feeder))
 }
 
-/// Under a real clock: how long a client gets to read the last answer while it still sends, and when it is silent.
-/// (nginx's `lingering_time` and `lingering_timeout`.)
+/// How long a client that still sends gets to read the last answer, in all and without sending anything (nginx's
+/// `lingering_time` and `lingering_timeout`). A virtual clock does not wait.
 const LINGER: Duration = Duration::from_secs(30);
 const LINGER_SILENT: Duration = Duration::from_secs(5);
 

@@ -64,8 +64,8 @@ pub struct Limits {
     pub body_timeout: Duration,
     /// Between two moments in which the client takes something of the answer.
     pub send_timeout: Duration,
-    /// A client whose side of the connection ends this soon after its request still waits for the answer: it
-    /// only has nothing more to ask (`nc -N`). One whose side ends later has left.
+    /// A client that shuts down its sending side within this time of its request (`nc -N`) still waits for the
+    /// answer. One that does so later has left.
     pub half_closed: Duration,
 }
 
@@ -122,6 +122,9 @@ pub trait Service: Send + 'static {
 
     /// Until when that may take: then it goes the long way, too.
     fn patience(&self, asked: &Self::Asked) -> Mono;
+
+    /// When the request came.
+    fn since(&self, asked: &Self::Asked) -> Mono;
 
     /// Answers a request for which somebody else has been asked already.
     fn resume(&mut self, request: Request<Incoming>, asked: Self::Asked) -> Self::Answering;

@@ -23,7 +23,7 @@ use crate::timer::Timer;
 /// What a client may send ahead of the answer; the rest waits in the kernel.
 pub(crate) const READ_AHEAD: usize = 64 << 10;
 
-/// Does a client whose side of the connection ends now still wait for the answer to what it asked `since`?
+/// Does a client that shuts down its sending side now still wait for the answer to its request of `since`?
 pub(crate) fn still_waits(timer: &Timer, since: Mono, limits: &Limits) -> bool {
     timer.is_real() && timer.now().since(since) < limits.half_closed
 }
@@ -99,8 +99,8 @@ impl<R: AsyncRead + Unpin> Reader<'_, R> {
         std::future::pending().await
     }
 
-    /// Reads on though nobody takes it: a client that sends all of its request before it reads the answer
-    /// would wait for us, and we for it.
+    /// Discards the rest of the request. A client that sends all of it before it reads the answer would otherwise
+    /// block, and so would we.
     async fn discard(&mut self) -> Gone {
         loop {
             self.buffer.clear();

@@ -90,6 +90,10 @@ impl Service for Echo {
         if asked.target == "never" { self.1 } else { Mono::NEVER }
     }
 
+    fn since(&self, _: &Asked) -> Mono {
+        Mono::ZERO
+    }
+
     fn resume(&mut self, _: Request<Incoming>, asked: Asked) -> Self::Answering {
         Box::pin(async move { Response::new(full(format!("{} at last", asked.target))) })
     }

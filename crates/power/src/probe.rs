@@ -275,8 +275,7 @@ pub fn is_own_shortage(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|errno| ours.contains(&errno))
 }
 
-/// What a server missed because it slept, the kernel sends again after a whole second only. So each of its addresses
-/// is tried several times, one after the other.
+/// The kernel repeats an unanswered SYN only after a second, so each address is tried several times.
 async fn connect(address: &str) -> io::Result<TcpStream> {
     let addresses: Vec<SocketAddr> = lookup_host(address).await?.collect();
     // A server lives in real time; see `within`.

@@ -152,7 +152,7 @@ fn check_times(times: impl IntoIterator<Item = (&'static str, Duration)>) -> Res
     }
 }
 
-/// Is it an answer without an end, in which nothing may be said for long?
+/// Is it an endless answer, which may be silent for long?
 fn is_stream(headers: &HeaderMap) -> bool {
     let media_type = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
     let media_type = media_type.split(|byte| *byte == b';').next().unwrap_or_default();

@@ -143,7 +143,7 @@ impl Shared {
         open.retain(|it| !it.connection.sender.is_closed());
         let takes = |it: &&Open| {
             let most = it.connection.allowed.load(Relaxed).min(AT_ONCE);
-            // What broke has been forgotten with all that is older: what is left is as good as new.
+            // A broken connection was forgotten together with all older ones, so the rest counts as new.
             it.under_way() < most && (reuse == Reuse::Never || reuse.allows(now.since(it.used)))
         };
         open.iter().rev().find(takes).map(|it| Arc::clone(&it.connection))
@@ -164,7 +164,7 @@ impl Shared {
         }
     }
 
-    /// Nobody is to use it any more, nor those that were opened before. What is under way on them ends as it will.
+    /// Removes this connection and those opened before it. Requests in progress on them continue.
     pub(super) fn forget(&self, connection: &Arc<Connection>) {
         let mut open = self.open();
         if let Some(at) = open.iter().position(|it| Arc::ptr_eq(&it.connection, connection)) {

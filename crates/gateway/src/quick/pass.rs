@@ -68,8 +68,13 @@ impl Pass {
         let gateway = &self.gateway;
         let own = gateway.sites[self.admitted.site].config.limits.origin_timeout;
         let limit = own.unwrap_or(gateway.config.limits.origin_timeout);
-        // Whether a silent server sleeps is found out on the long way.
+        // The slow path finds out whether a silent server is asleep.
         self.begun.since + limit.min(SILENT) + JUST_AFTER
+    }
+
+    /// When it came.
+    pub(super) fn since(&self) -> Mono {
+        self.begun.since
     }
 
     /// For the books.

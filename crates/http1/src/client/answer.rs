@@ -26,8 +26,8 @@ pub(super) enum Source<T> {
     },
 }
 
-/// Sends the rest of a request. What is left when its answer is over has no use: a server that has
-/// answered and reads no more would hold it for ever.
+/// The task that sends the rest of a request. It ends with the answer: a server that has answered and reads no
+/// more would keep it for ever.
 #[derive(Debug)]
 pub(super) struct Rest(pub(super) JoinHandle<()>);
 

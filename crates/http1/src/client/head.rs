@@ -111,8 +111,8 @@ pub(super) fn parse(buffer: &mut BytesMut) -> Result<Option<Head>, BadAnswer> {
     Ok(Some(Head { status, is_1_1: response.version == Some(1), headers }))
 }
 
-/// What servers are allowed and clients are not: blanks behind a field's name, which are removed, lines that go
-/// on in the next one (RFC 9112, 5.1 and 5.2), and more than one blank in the status line.
+/// Accepts from servers what is refused from clients: white space after a field name, which is removed (RFC 9112,
+/// 5.1), folded lines (5.2), and several spaces in the status line.
 fn lenient() -> httparse::ParserConfig {
     let mut parser = httparse::ParserConfig::default();
     parser
@@ -122,7 +122,7 @@ fn lenient() -> httparse::ParserConfig {
     parser
 }
 
-/// A field's value; where it went on in the next line, there are blanks.
+/// A field's value; line breaks of a folded value become spaces.
 fn value_of(head: &Bytes, value: &[u8]) -> Result<HeaderValue, InvalidHeaderValue> {
     if memchr::memchr(b'\n', value).is_none() {
         return HeaderValue::from_maybe_shared(head.slice_ref(value));

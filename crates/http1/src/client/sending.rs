@@ -48,7 +48,7 @@ pub(super) struct Sending<B> {
     has_begun: bool,
     /// The stream may keep back what it has taken.
     is_flushed: bool,
-    /// The stream takes nothing any more.
+    /// Why the stream accepts nothing any more.
     failed: Option<io::Error>,
 }
 
@@ -105,9 +105,9 @@ where
         (!self.has_begun).then_some(self.request)
     }
 
-    /// Sends as much as goes: ready when all of it has gone, or nothing more can. Fails if the body does; a
-    /// stream that fails is kept in mind ([`has_failed`](Self::has_failed)), since the server may have answered
-    /// before it closed.
+    /// Sends as much as possible; ready when all has gone or the stream has failed
+    /// ([`has_failed`](Self::has_failed)). That is no error yet, since the server may have answered before it
+    /// closed. An error of the body is one.
     pub(super) fn poll(
         &mut self,
         stream: &mut (impl AsyncWrite + Unpin),

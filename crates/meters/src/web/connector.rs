@@ -1,10 +1,10 @@
-//! How devices are connected to: the first of their addresses that answers.
+//! Connects to the first address of a device that answers.
 
 use nightwatt_clock::connect::connect_blocking;
 use ureq::unversioned::transport::{ConnectionDetails, Connector, TcpConnector, Transport};
 
-/// Leaves a name with several addresses to [`TcpConnector`] with the one that answers first. (ureq tries one after
-/// the other, and gives the first of two two thirds of the time.)
+/// Passes only the address that answers first on to [`TcpConnector`], which tries several one after the other and
+/// gives the first of two two thirds of the time.
 #[derive(Debug, Default)]
 pub(super) struct FirstToAnswer(TcpConnector);
 
