@@ -12,6 +12,7 @@
 //! A request that waits for a server to wake owes nothing while it waits: it is a timer like any
 //! other, so its wait goes through [`Clock::parked`].
 
+pub mod connect;
 pub mod meter;
 mod real;
 mod virtual_time;

@@ -237,6 +237,10 @@ impl Sending {
         Arc::new(sending)
     }
 
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
     fn goes_on(&self) {
         self.went_at(self.clock.now().mono);
     }
@@ -261,6 +265,11 @@ impl Sending {
 
     pub(crate) fn is_too_slow(&self) -> bool {
         self.too_slow.load(Ordering::Relaxed)
+    }
+
+    /// Did the client's body cause the failure?
+    pub(crate) fn is_faulty(&self) -> bool {
+        self.is_broken() || self.is_too_large()
     }
 
     pub(crate) fn is_too_large(&self) -> bool {

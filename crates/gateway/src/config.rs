@@ -8,6 +8,7 @@ mod cache;
 mod disk;
 mod gate;
 mod hosts;
+mod limits;
 mod listening;
 mod machine;
 mod meter;
@@ -24,10 +25,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nightwatt_http1::MOST_FIELDS;
 use nightwatt_httpcache::Rules;
 use nightwatt_model::duration_text;
-use nightwatt_model::policy::rate::Rate;
 use nightwatt_model::scenario::{BadValue, Scenario, Server};
 use nightwatt_power::{ControllerConfig, probe};
 use nightwatt_traffic::classes::ClassifierConfig;
@@ -39,6 +38,7 @@ pub use self::admin::AdminConfig;
 pub use self::cache::{CacheConfig, Cookies, FillConfig, SiteKind};
 pub use self::disk::{DiskConfig, SharedCacheConfig};
 pub use self::gate::GateConfig;
+pub use self::limits::{Limits, SiteLimits};
 pub use self::machine::MachineConfig;
 pub(crate) use self::machine::bottom_up;
 pub use self::meter::MeterConfig;
@@ -109,89 +109,6 @@ pub struct Config {
     /// Who is told when something needs a person.
     #[serde(default)]
     pub webhook: Vec<WebhookConfig>,
-}
-
-/// Bounds on what a client may do.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Limits {
-    /// Connections at once; further ones wait in the kernel's queue.
-    pub connections: usize,
-    /// Connections of one client at once; further ones are closed as they come. `0`: no bound.
-    pub connections_per_client: usize,
-    /// Requests of one client; further ones are answered with 429. Default: no bound.
-    pub requests_per_client: Option<Rate>,
-    /// Bytes of a request's head; more is answered with 431.
-    pub header_bytes: usize,
-    /// Header fields of a request; more is answered with 431.
-    pub headers: usize,
-    /// Time for a request's head to arrive, from its first byte (of a connection's first request:
-    /// from the connection) to its last; then the connection is closed.
-    #[serde(with = "duration_text")]
-    pub header_timeout: Duration,
-    /// Time for the handshake of TLS; then the connection is closed.
-    #[serde(with = "duration_text")]
-    pub handshake_timeout: Duration,
-    /// How long a connection is kept open between two requests.
-    #[serde(with = "duration_text")]
-    pub idle_timeout: Duration,
-    /// Time between two parts of a request's body; counted only while somebody wants to read it.
-    #[serde(with = "duration_text")]
-    pub body_timeout: Duration,
-    /// Time for a client to take a part of its answer; then the connection is closed.
-    #[serde(with = "duration_text")]
-    pub send_timeout: Duration,
-    /// Bytes of a request's body; more is answered with 413.
-    pub body_bytes: u64,
-    /// Bytes of a body that are kept in memory while its request is held; the rest waits in the
-    /// client's connection.
-    pub spool_bytes: usize,
-    /// How long a request is held for a server to wake; then 504.
-    #[serde(with = "duration_text")]
-    pub hold: Duration,
-    /// Requests held at once; further ones are answered with 503.
-    pub held: usize,
-    /// Time for the server to begin its answer, and between two parts of it.
-    #[serde(with = "duration_text")]
-    pub origin_timeout: Duration,
-    /// Time for a connection to the server.
-    #[serde(with = "duration_text")]
-    pub connect_timeout: Duration,
-    /// A WebSocket (or another protocol that a connection was switched to) through which nothing came
-    /// for so long is closed. While it is open, the server is kept awake.
-    #[serde(with = "duration_text")]
-    pub tunnel_idle: Duration,
-    /// Time that running exchanges get to end when the proxy stops.
-    #[serde(with = "duration_text")]
-    pub drain: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            connections: 4096,
-            // A quarter: one client alone must not keep everybody else out.
-            connections_per_client: 1024,
-            requests_per_client: None,
-            header_bytes: 64 * 1024,
-            headers: 100,
-            header_timeout: Duration::from_secs(30),
-            handshake_timeout: Duration::from_secs(10),
-            // More than the minute that proxies in front keep a connection: theirs end first, and
-            // no request meets a connection that is just being closed.
-            idle_timeout: Duration::from_secs(75),
-            body_timeout: Duration::from_mins(1),
-            send_timeout: Duration::from_mins(1),
-            body_bytes: 1 << 30,
-            spool_bytes: 1 << 20,
-            hold: Duration::from_mins(2),
-            held: 1024,
-            origin_timeout: Duration::from_mins(1),
-            connect_timeout: Duration::from_secs(5),
-            tunnel_idle: Duration::from_hours(1),
-            drain: Duration::from_secs(30),
-        }
-    }
 }
 
 /// One site: names, the server behind it, and how that sleeps.
@@ -275,6 +192,9 @@ pub struct SiteConfig {
     pub meter: Option<MeterConfig>,
     /// Instead of the file's `[scenario]`.
     pub scenario: Option<Scenario>,
+    /// Instead of the file's `[limits]`.
+    #[serde(default)]
+    pub limits: SiteLimits,
 }
 
 fn yes() -> bool {
@@ -435,42 +355,6 @@ fn of_scenario(table: &str, bad: &BadValue) -> Wrong {
     (format!("{table}.{}", bad.key), bad.to_string())
 }
 
-impl Limits {
-    fn check(&self) -> Result<(), Wrong> {
-        let bounds = [
-            ("connections", self.connections, 1, usize::MAX),
-            ("header_bytes", self.header_bytes, 8192, usize::MAX),
-            ("headers", self.headers, 1, MOST_FIELDS),
-            ("held", self.held, 1, usize::MAX),
-        ];
-        for (key, value, least, most) in bounds {
-            let side = if value < least { ("least", least) } else { ("most", most) };
-            if !(least..=most).contains(&value) {
-                let message =
-                    format!("`{key}` is {value}, but it must be at {} {}", side.0, side.1);
-                return wrong(format!("limits.{key}"), message);
-            }
-        }
-        let times = [
-            ("header_timeout", self.header_timeout),
-            ("handshake_timeout", self.handshake_timeout),
-            ("idle_timeout", self.idle_timeout),
-            ("body_timeout", self.body_timeout),
-            ("send_timeout", self.send_timeout),
-            ("origin_timeout", self.origin_timeout),
-            ("connect_timeout", self.connect_timeout),
-            ("tunnel_idle", self.tunnel_idle),
-        ];
-        for (key, value) in times {
-            if value.is_zero() {
-                let message = format!("`{key}` is 0, but nothing can be done in no time");
-                return wrong(format!("limits.{key}"), message);
-            }
-        }
-        Ok(())
-    }
-}
-
 /// Between two looks at what sleeps, unless it is `given`: as often as while it is awake if that says
 /// no word to it, since it is a part of this machine or somebody else is asked. Of what has no
 /// controller the machine's is meant.
@@ -544,6 +428,7 @@ impl SiteConfig {
         check_waits(self.wake_timeout, self.sleep_timeout)?;
         self.waiting_texts.check()?;
         self.cache.check()?;
+        self.limits.check()?;
         if self.kind == Some(SiteKind::App) && self.cache.ttl.is_some_and(|ttl| !ttl.is_zero()) {
             let text = "`kind = \"app\"` keeps only answers that the server marks as cacheable, and `ttl` is the \
                         lifetime of the others: leave one of the two out";

@@ -1,17 +1,20 @@
 //! An exchange with the server: as long as it lives, the server is kept awake.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use nightwatt_http1::client::Underway;
 use nightwatt_httpcache::Timestamp;
 use nightwatt_model::policy::admission::ClientClass;
+use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::time::Mono;
 
 use crate::body::{Sending, Watcher};
 use crate::flights::Flight;
 use crate::origin::Stream;
 use crate::pool::Seat;
+use crate::proxy::WORD;
 use crate::site::Site;
 use crate::store::Ticket;
 use crate::supervisor::Supervisor;
@@ -38,6 +41,10 @@ pub(crate) struct Begun {
     /// Others wait for its answer.
     pub(crate) flight: Option<Flight>,
 }
+
+/// A server that has not begun to answer after this time is probed. The interval doubles with each probe, since some
+/// answers are slow.
+pub(crate) const SILENT: Duration = Duration::from_secs(5);
 
 /// For whom an exchange is.
 #[derive(Debug, Clone, Copy)]
@@ -128,13 +135,49 @@ impl Exchange {
         }
     }
 
-    /// What comes of `work`, or nothing if its server failed meanwhile.
-    pub(crate) async fn unless_lost<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        let Some(seat) = self.seat() else { return Some(work.await) };
+    /// Returns the outcome of `work`, or `None` if its server failed or fell asleep meanwhile.
+    pub(crate) async fn unless_lost<T>(
+        &self,
+        sending: &Sending,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let is_lost = async {
+            match self.seat() {
+                Some(seat) => seat.lost().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             biased;
             done = work => Some(done),
-            () = seat.lost() => None,
+            () = is_lost => None,
+            () = self.is_found_asleep(sending) => None,
+        }
+    }
+
+    /// Returns when a server that does not answer is found to be asleep. A machine that suspends by itself closes
+    /// no connections, so only a probe can tell.
+    async fn is_found_asleep(&self, sending: &Sending) {
+        let supervisor = self.seat().map_or(&self.supervisor, Seat::supervisor);
+        let (clock, mut phase) = (sending.clock(), supervisor.phase());
+        if *phase.borrow() != Phase::Awake {
+            return std::future::pending().await;
+        }
+        let mut silent = SILENT;
+        loop {
+            let due = sending.last() + silent;
+            clock.sleep_until(due).await;
+            if sending.last() + silent > due {
+                continue;
+            }
+            // Starts a probe.
+            supervisor.unreachable();
+            let asleep =
+                phase.wait_for(|it| matches!(it, Phase::Asleep | Phase::Waking | Phase::Failed));
+            if clock.timeout(WORD, asleep).await.is_ok() {
+                return;
+            }
+            silent *= 2;
         }
     }
 }

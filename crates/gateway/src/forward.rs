@@ -7,9 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE, VIA};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use nightwatt_http1::Tunnel;
-use nightwatt_http1::client::Underway;
 use nightwatt_httpcache::sharing::may_be_prefetched;
 use nightwatt_httpcache::stored::Stored;
 use nightwatt_httpcache::vary::own_encoding;
@@ -18,14 +17,14 @@ use nightwatt_httpcache::{
     Timestamp, Usability, fields, invalidation, update,
 };
 
-use crate::body::{Answer, Kept, Question, Sending, Watcher};
+use crate::body::{Answer, Kept, Sending, Watcher};
 use crate::exchange::{Begun, Exchange};
 use crate::facts::Facts;
 use crate::flights::Flight;
 use crate::gateway::Gateway;
 use crate::hit::{Found, from_store, head_of};
 use crate::hold::Spool;
-use crate::origin::{Failure, FromOrigin, Loan, OriginError, OriginPool, Stream};
+use crate::origin::{Failure, FromOrigin, Loan, OriginError, OriginPool, Reuse};
 use crate::own_request::AnswerKind;
 use crate::pool::Seat;
 use crate::question;
@@ -126,10 +125,13 @@ impl Forwarding<'_> {
     }
 
     /// Forwards within an exchange; the answer's body takes part in it.
+    ///
+    /// `is_retry`: its connection broke before, so it goes out on a new one.
     pub(crate) async fn run(
         &self,
         spool: Spool,
         exchange: Arc<Exchange>,
+        is_retry: bool,
     ) -> Result<Response<Answer>, NotForwarded> {
         let mut begun = exchange.take_begun();
         let requested = begun.as_ref().map_or_else(|| self.now(), |begun| begun.requested);
@@ -145,8 +147,17 @@ impl Forwarding<'_> {
                 Some(Begun { ticket, underway, .. }) => (Some(ticket), Some(underway)),
                 None => (self.ticket(), None),
             };
-            let sent = Box::pin(ask(&origin, (request, underway), &sending, repeatable));
-            let sent = if repeatable { exchange.unless_lost(sent).await } else { Some(sent.await) };
+            let reuse = match repeatable {
+                _ if is_retry => Reuse::Never,
+                true => Reuse::Any,
+                false => Reuse::JustUsed,
+            };
+            let sent = Box::pin(origin.forward(request, underway, &sending, reuse));
+            let sent = if repeatable {
+                exchange.unless_lost(&sending, sent).await
+            } else {
+                Some(sent.await)
+            };
             let (response, loan) = match sent {
                 Some(Ok(answer)) => answer,
                 Some(Err(mut failure)) => {
@@ -160,7 +171,15 @@ impl Forwarding<'_> {
                     }
                     return Err(self.failed(failure, (copy, repeatable), &sending));
                 }
-                None => return Err(NotForwarded::Broken(Spool::again(copy.unwrap_or_default()))),
+                None => {
+                    let again = Spool::again(copy.unwrap_or_default());
+                    let is_alone = exchange.seat().is_none();
+                    return Err(if is_alone {
+                        NotForwarded::Unreachable
+                    } else {
+                        NotForwarded::Broken
+                    }(again));
+                }
             };
             if let Some(seat) = exchange.seat() {
                 seat.answered();
@@ -180,7 +199,8 @@ impl Forwarding<'_> {
                 return Ok(self.switched(response, exchange));
             }
             let times = Times { requested, received: self.now() };
-            let limit = self.gateway.config.limits.origin_timeout;
+            let limits = self.gateway.limits_of(self.site);
+            let limit = limits.silence(response.headers());
             let response = response.map(|body| {
                 let body = Answer::of_origin(body, &self.gateway.clock, limit);
                 if exchange.seat().is_none() {
@@ -218,7 +238,8 @@ impl Forwarding<'_> {
             FromOrigin::Http1(answer) => answer.into_stream(),
             FromOrigin::Http2(_) => None,
         };
-        let Some(server) = server.filter(|_| question::asks_to_upgrade(self.parts)) else {
+        let Some(server) = server.filter(|_| question::is_offered(self.parts, &parts.headers))
+        else {
             tracing::warn!(site = %self.site().name, id = %self.facts.id, "the server switched protocols unasked");
             let text = "The server switched to another protocol, which nobody had asked for.";
             return crate::answers::sentence(StatusCode::BAD_GATEWAY, text);
@@ -226,7 +247,8 @@ impl Forwarding<'_> {
         if let Some(seat) = exchange.seat() {
             seat.becomes_tunnel();
         }
-        let (clock, idle) = (self.gateway.clock.clone(), self.gateway.config.limits.tunnel_idle);
+        let limits = self.gateway.limits_of(self.site);
+        let (clock, idle) = (self.gateway.clock.clone(), limits.tunnel_idle);
         let tunnel = Tunnel::new(move |client| async move {
             tunnel::run(client, server, &clock, idle).await;
             drop(exchange);
@@ -541,25 +563,6 @@ impl Forwarding<'_> {
                 self.stale_instead().map_or(NotForwarded::Answer(answer), NotForwarded::Stale)
             }
         }
-    }
-}
-
-/// Sends a request, or goes on with one that is under way.
-async fn ask(
-    origin: &OriginPool,
-    (request, underway): (Request<Question>, Option<Underway<Stream>>),
-    sending: &Sending,
-    repeatable: bool,
-) -> Result<(Response<FromOrigin>, Loan), Failure> {
-    match underway {
-        Some(underway) => match Box::pin(origin.take_up(underway, request, sending)).await {
-            // A kept connection that was closed already is replaced, as `send` does.
-            Err(Failure { unsent: Some(request), error: OriginError::Broken(_) }) => {
-                origin.send(request, sending, repeatable).await
-            }
-            taken_up => taken_up,
-        },
-        None => origin.send(request, sending, repeatable).await,
     }
 }
 

@@ -203,6 +203,10 @@ impl Service for Asker {
         match *nobody {}
     }
 
+    fn since(&self, nobody: &Infallible) -> Mono {
+        match *nobody {}
+    }
+
     fn resume(&mut self, _: Request<Incoming>, nobody: Infallible) -> Self::Answering {
         match nobody {}
     }

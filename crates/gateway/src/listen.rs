@@ -418,6 +418,10 @@ impl Listening {
     }
 }
 
+/// A client that shuts down its sending side within this time of its request still waits for the answer; later, it
+/// has left.
+const HALF_CLOSED: Duration = Duration::from_secs(1);
+
 /// Bounds on clients' connections.
 pub(crate) fn limits(config: &Config) -> Limits {
     let limits = &config.limits;
@@ -428,6 +432,7 @@ pub(crate) fn limits(config: &Config) -> Limits {
         idle_timeout: limits.idle_timeout,
         body_timeout: limits.body_timeout,
         send_timeout: limits.send_timeout,
+        half_closed: HALF_CLOSED,
     }
 }
 

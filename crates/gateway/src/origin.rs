@@ -12,12 +12,12 @@ use std::time::Duration;
 use http::header::UPGRADE;
 use http::{HeaderMap, Request, Response};
 use nightwatt_clock::Clock;
+use nightwatt_clock::connect::connect;
 use nightwatt_http1::{BodyError, client};
 use nightwatt_power::{ConfigError, probe, tls};
 use rustix::io::Errno;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use self::idle::{Idle, Waiting};
@@ -32,6 +32,32 @@ use crate::tls::{HTTP1, HTTP2};
 /// A server may close an idle connection at the very moment at which a request goes out on it. What
 /// cannot be sent twice therefore takes a connection that was used just now, or a new one.
 const JUST_USED: Duration = Duration::from_secs(1);
+
+/// Longest idle time after which a connection is used again. Many servers close idle connections after about a
+/// minute, and firewalls drop their state without telling either side.
+const LONGEST_IDLE: Duration = Duration::from_mins(1);
+
+/// Which connections a request may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reuse {
+    /// Any: the request can be repeated if the connection breaks.
+    Any,
+    /// A connection that was used just now, or a new one: the request must not be sent twice.
+    JustUsed,
+    /// A new one: the request failed on an older one.
+    Never,
+}
+
+impl Reuse {
+    /// Is a connection that has been idle for this long acceptable?
+    fn allows(self, idle: Duration) -> bool {
+        match self {
+            Self::Any => idle < LONGEST_IDLE,
+            Self::JustUsed => idle < JUST_USED,
+            Self::Never => false,
+        }
+    }
+}
 
 /// Why a request to the server came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -142,17 +168,17 @@ impl OriginPool {
     /// Sends a request; returns the answer's head, with its body to come, and the connection.
     ///
     /// A kept connection that turns out to be closed before anything was sent is replaced by a new
-    /// one, silently. `repeatable`: could the request be sent again if it broke?
-    pub(crate) async fn send(
+    /// one, silently. After one failure the other idle connections are closed too, since they are as old.
+    async fn send(
         &self,
         mut request: Request<Question>,
         sending: &Sending,
-        repeatable: bool,
+        mut reuse: Reuse,
     ) -> Result<(Response<FromOrigin>, Loan), Failure> {
         loop {
             // What is to become another protocol cannot by HTTP/2.
             let upgrades = request.headers().contains_key(UPGRADE);
-            let (sender, is_new) = match self.obtain(repeatable, upgrades).await {
+            let (sender, is_new) = match self.obtain(reuse, upgrades).await {
                 Ok(obtained) => obtained,
                 Err(error) => return Err(Failure { error, unsent: Some(request) }),
             };
@@ -169,15 +195,29 @@ impl OriginPool {
                     let keeps = announced(response.headers());
                     return Ok((response, Loan { lent, keeps }));
                 }
-                Err((Some(unsent), _)) if !is_new => request = unsent,
-                Err((unsent, error)) => return Err(Failure { error, unsent }),
+                Err((unsent, error)) => {
+                    if !is_new {
+                        self.distrust_idle(&error, sending);
+                    }
+                    match unsent {
+                        Some(unsent) if !is_new => (request, reuse) = (unsent, Reuse::Never),
+                        unsent => return Err(Failure { error, unsent }),
+                    }
+                }
             }
+        }
+    }
+
+    /// Closes the idle connections after a kept one broke, unless the client's request body was the cause.
+    fn distrust_idle(&self, error: &OriginError, sending: &Sending) {
+        if matches!(error, OriginError::Broken(_)) && !sending.is_faulty() {
+            self.idle.close();
         }
     }
 
     /// A connection for a request that could be sent again if it broke, if one waits.
     pub(crate) fn idle(&self) -> Option<Waiting> {
-        self.idle.take(true, self.clock.now().mono)
+        self.idle.take(Reuse::Any, self.clock.now().mono)
     }
 
     /// It is not used: it waits on as if it had never been looked at.
@@ -194,8 +234,28 @@ impl OriginPool {
         self.idle.put(Waiting { connection, keeps, since: self.clock.now().mono });
     }
 
+    /// Sends a request, or goes on with one that is under way.
+    pub(crate) async fn forward(
+        &self,
+        request: Request<Question>,
+        underway: Option<client::Underway<Stream>>,
+        sending: &Sending,
+        reuse: Reuse,
+    ) -> Result<(Response<FromOrigin>, Loan), Failure> {
+        let Some(underway) = underway else {
+            return self.send(request, sending, reuse).await;
+        };
+        match Box::pin(self.take_up(underway, request, sending)).await {
+            // A kept connection that was closed already is replaced, as `send` does.
+            Err(Failure { unsent: Some(request), error: OriginError::Broken(_) }) => {
+                self.send(request, sending, Reuse::Never).await
+            }
+            taken_up => taken_up,
+        }
+    }
+
     /// Goes on with what was begun: as [`send`](Self::send).
-    pub(crate) async fn take_up(
+    async fn take_up(
         &self,
         underway: client::Underway<Stream>,
         request: Request<Question>,
@@ -204,6 +264,7 @@ impl OriginPool {
         let (response, lent) = self
             .ask(Way::Underway(underway), request, sending)
             .await
+            .inspect_err(|(_, error)| self.distrust_idle(error, sending))
             .map_err(|(unsent, error)| Failure { error, unsent })?;
         let keeps = announced(response.headers());
         Ok((response, Loan { lent, keeps }))
@@ -242,18 +303,14 @@ impl OriginPool {
     }
 
     /// A connection, and whether it is a new one.
-    async fn obtain(
-        &self,
-        repeatable: bool,
-        upgrades: bool,
-    ) -> Result<(Sender, bool), OriginError> {
+    async fn obtain(&self, reuse: Reuse, upgrades: bool) -> Result<(Sender, bool), OriginError> {
         let may_share = self.tls.as_ref().is_some_and(|trust| trust.http2.is_some()) && !upgrades;
         let now = || self.clock.now().mono;
         let kept = || {
-            let shared = may_share.then(|| self.shared.take(repeatable, now()));
+            let shared = may_share.then(|| self.shared.take(reuse, now()));
             shared.flatten().map(Sender::Http2)
         };
-        let idle = || self.idle.take(repeatable, now()).map(|it| Sender::Http1(it.connection));
+        let idle = || self.idle.take(reuse, now()).map(|it| Sender::Http1(it.connection));
         if let Some(sender) = kept().or_else(idle) {
             return Ok((sender, false));
         }
@@ -272,7 +329,7 @@ impl OriginPool {
     /// What was not taken, or not answered in time, is no better served by the same connection.
     fn leave_if_over(&self, connection: &Arc<Connection>, (unsent, error): &Unanswered) {
         use OriginError::{Refused, TimedOut};
-        if unsent.is_some() || matches!(error, Refused | TimedOut(_)) {
+        if unsent.is_some() || matches!(error, Refused | TimedOut(_)) || connection.is_closed() {
             self.shared.forget(connection);
         }
     }
@@ -303,7 +360,7 @@ impl OriginPool {
 
     /// Does it take connections?
     pub(crate) async fn listens(&self) -> bool {
-        let connecting = TcpStream::connect(&self.authority);
+        let connecting = connect(&self.clock, &self.authority);
         matches!(self.clock.timeout(self.connect_timeout, connecting).await, Ok(Ok(_)))
     }
 
@@ -316,7 +373,7 @@ impl OriginPool {
             OriginError::Unreachable(self.authority.clone(), error)
         };
         let connecting = async {
-            let stream = TcpStream::connect(&self.authority).await.map_err(unreachable)?;
+            let stream = connect(&self.clock, &self.authority).await.map_err(unreachable)?;
             let _ = stream.set_nodelay(true);
             match &self.tls {
                 None => Ok(Stream::Plain(stream)),

@@ -139,7 +139,8 @@ fn refusal(
     facts: &Facts,
     parts: &Parts,
 ) -> Option<(StatusCode, &'static str)> {
-    facts.refusal(parts, gateway.config.limits.body_bytes).or_else(|| {
+    let limits = site.map_or_else(|| gateway.config.limits.clone(), |site| gateway.limits_of(site));
+    facts.refusal(parts, limits.largest_body()).or_else(|| {
         // It would come back for ever.
         let text = "This proxy has passed the request on already: its server is the proxy itself, or passes \
                     what it is asked back to it. Look at the site's `origin`.";
@@ -496,8 +497,9 @@ impl<'a> Asked<'a> {
         let supervisor = &self.site().supervisor;
         let attempts = ATTEMPTS + pool.map_or(0, |pool| pool.servers.len() as u32);
         for attempt in 1..=attempts {
+            let ran = forwarding.run(spool, Arc::clone(&exchange), attempt > 1).await;
             let broken;
-            (spool, broken) = match settled(forwarding.run(spool, Arc::clone(&exchange)).await) {
+            (spool, broken) = match settled(ran) {
                 ControlFlow::Continue(back) => back,
                 ControlFlow::Break((response, how)) => return (response, how.unwrap_or(answered)),
             };
@@ -543,7 +545,7 @@ impl<'a> Asked<'a> {
     async fn is_back(&self) -> bool {
         let (clock, supervisor) = (&self.gateway.clock, &self.site().supervisor);
         let deadline = self.facts.arrived.mono + self.gateway.config.limits.hold;
-        while supervisor.ask_after(WORD).await {
+        while supervisor.is_awake() && supervisor.ask_after(WORD).await {
             let listens = self.site().origin.listens().await;
             if listens || !supervisor.woke_within(STARTING) || clock.now().mono >= deadline {
                 return true;

@@ -9,7 +9,7 @@ use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Request};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 use nightwatt_http1::Interim;
 use nightwatt_httpcache::sharing::FieldNames;
 use nightwatt_httpcache::{fields, normal_authority, update};
@@ -98,18 +98,23 @@ impl Forwarding<'_> {
             // Those that are not announced are not sent.
             headers.insert(TRAILER, announced);
         }
-        if asks_to_upgrade(self.parts) {
+        let offered = offered(self.parts);
+        let is_handshake = offered.is_some() && self.parts.method == Method::GET;
+        if let Some(offered) = offered {
             headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-            headers.extend(self.parts.headers.get(UPGRADE).map(|it| (UPGRADE, it.clone())));
+            headers.insert(UPGRADE, offered);
         } else if takes_trailers {
             headers.insert(CONNECTION, HeaderValue::from_static("te"));
             headers.insert(TE, HeaderValue::from_static("trailers"));
         }
-        let limit = self.gateway.config.limits.body_bytes;
+        let limit = self.gateway.limits_of(self.site).largest_body();
         let rest = spool.rest.filter(|_| length.is_some() || chunked);
         let body = Question::new(spool.kept, rest, limit, sending);
-        if let Some(length) = length {
-            headers.insert(CONTENT_LENGTH, length);
+        match length {
+            // It means no body, and some servers refuse a handshake with a length.
+            Some(none) if is_handshake && none == "0" => drop(headers.remove(CONTENT_LENGTH)),
+            Some(length) => drop(headers.insert(CONTENT_LENGTH, length)),
+            None => {}
         }
         let mut request = Request::new(body);
         *request.method_mut() = self.parts.method.clone();
@@ -122,23 +127,47 @@ impl Forwarding<'_> {
     }
 }
 
-/// Does the client ask to speak another protocol? Any but HTTP/2 (RFC 9113 has done away with that
-/// way to it), since requests in it would pass by all that is decided here.
+/// Does the client offer to speak another protocol?
 pub(crate) fn asks_to_upgrade(parts: &Parts) -> bool {
-    let connection = parts.headers.get_all(CONNECTION).iter();
-    let listed = connection.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
-    let has_body =
-        [CONTENT_LENGTH, TRANSFER_ENCODING].iter().any(|it| parts.headers.contains_key(it));
-    let mut protocols = parts.headers.get_all(UPGRADE).iter();
-    let protocol = protocols.next().map_or(&b""[..], HeaderValue::as_bytes);
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._/".contains(byte);
-    parts.version == http::Version::HTTP_11
-        && !has_body
-        && protocols.next().is_none()
-        && !protocol.is_empty()
-        && protocol.iter().all(plain)
-        && ![&b"h2"[..], b"http"].iter().any(|it| protocol.to_ascii_lowercase().starts_with(it))
-        && listed.map(<[u8]>::trim_ascii).any(|it| it.eq_ignore_ascii_case(b"upgrade"))
+    offered(parts).is_some()
+}
+
+/// The protocols that a client offers to switch to (RFC 9110, 7.8), as the server is sent them.
+fn offered(parts: &Parts) -> Option<HeaderValue> {
+    let mut options = listed(&parts.headers, CONNECTION);
+    if parts.version != http::Version::HTTP_11
+        || !options.any(|it| it.eq_ignore_ascii_case("upgrade"))
+    {
+        return None;
+    }
+    let offered: Vec<&str> = listed(&parts.headers, UPGRADE).filter(|it| is_opaque(it)).collect();
+    HeaderValue::from_str(&offered.join(", ")).ok().filter(|_| !offered.is_empty())
+}
+
+/// Is it a protocol that does not carry HTTP? Requests within a tunnel would bypass this proxy, so HTTP/2 (for which
+/// RFC 9113 removed the upgrade) and TLS are not passed on.
+fn is_opaque(protocol: &str) -> bool {
+    let name = protocol.split('/').next().unwrap_or_default().to_ascii_lowercase();
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~/".contains(&byte);
+    let is_http = ["h2", "h3", "http", "tls"].iter().any(|it| name.starts_with(it));
+    !name.is_empty() && !is_http && protocol.bytes().all(plain)
+}
+
+/// Did the client offer every protocol that the server names in its 101?
+pub(crate) fn is_offered(parts: &Parts, said: &HeaderMap) -> bool {
+    let name = |protocol: &str| protocol.split('/').next().unwrap_or_default().to_ascii_lowercase();
+    let offered = offered(parts);
+    let offered = offered.as_ref().and_then(|it| it.to_str().ok());
+    offered.is_some_and(|offered| {
+        let names: Vec<String> = offered.split(", ").map(name).collect();
+        listed(said, UPGRADE).all(|it| names.contains(&name(it)))
+    })
+}
+
+/// The members of a field that is a list.
+fn listed(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(str::trim).filter(|it| !it.is_empty())
 }
 
 /// The trailers that are announced, less those that no server may take for fields of the head. (hyper keeps
@@ -152,8 +181,7 @@ fn announced(headers: &HeaderMap) -> Option<HeaderValue> {
 
 /// What `Trailer` names, as it is written there.
 pub(crate) fn trailer_names(headers: &HeaderMap) -> impl Iterator<Item = &str> {
-    let values = headers.get_all(TRAILER).into_iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).map(str::trim)
+    listed(headers, TRAILER)
 }
 
 /// Takes out what `Connection` names, since the server will not get it: nothing may be decided by

@@ -433,6 +433,10 @@ impl Service for Client {
         pass.patience()
     }
 
+    fn since(&self, pass: &Box<Pass>) -> Mono {
+        pass.since()
+    }
+
     fn left(&mut self, head: &Head<'_, '_>, pass: Box<Pass>) {
         self.gave_up(head, &pass);
     }

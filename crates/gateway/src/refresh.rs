@@ -174,7 +174,7 @@ async fn fetch(
     };
     let asking = async {
         // What fails is left to the next visitor.
-        if let Ok(response) = forwarding.run(Spool::again(Kept::default()), exchange).await {
+        if let Ok(response) = forwarding.run(Spool::again(Kept::default()), exchange, false).await {
             read_what_is_stored(response, served.store.largest()).await;
         }
     };

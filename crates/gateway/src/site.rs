@@ -374,8 +374,8 @@ pub(crate) fn look_over_servers(
 
 /// Connections to the server of a site.
 fn origin(site: &SiteConfig, common: &Common<'_>) -> Result<Arc<OriginPool>, StartError> {
-    let (tls, limits) = (site.origin_tls.as_ref(), &common.config.limits);
-    let origin = OriginPool::open(&site.origin, tls, limits, common.clock);
+    let (tls, limits) = (site.origin_tls.as_ref(), site.limits.over(&common.config.limits));
+    let origin = OriginPool::open(&site.origin, tls, &limits, common.clock);
     let wrong = |source| StartError::Power { site: site.name.clone(), source };
     Ok(Arc::new(origin.map_err(wrong)?))
 }

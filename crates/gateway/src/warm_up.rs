@@ -237,7 +237,7 @@ impl<'a> Period<'a> {
             filler: Filler::Proxy,
             expected: None,
         };
-        let sending = forwarding.run(Spool::again(Kept::default()), exchange);
+        let sending = forwarding.run(Spool::again(Kept::default()), exchange, false);
         let answered = async {
             let response = sending.await.ok()?;
             Some(read_what_is_stored(response, site.store.largest()).await)

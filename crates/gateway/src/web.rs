@@ -9,9 +9,10 @@ use http_body::Body;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use nightwatt_clock::Clock;
+use nightwatt_clock::connect::connect;
 use nightwatt_power::tls;
 use rustls::pki_types::{InvalidDnsNameError, ServerName};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::origin::Stream;
@@ -44,7 +45,7 @@ where
     let authority = uri.authority().ok_or(Unanswered::NoHost)?.as_str();
     let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let port = uri.port_u16().unwrap_or(if tls.is_some() { 443 } else { 80 });
-    let stream = TcpStream::connect((host, port)).await;
+    let stream = connect(&Clock::real(), (host, port)).await;
     let stream = stream.map_err(|error| Unanswered::Unreachable(authority.to_owned(), error))?;
     let stream = match tls {
         None => Stream::Plain(stream),

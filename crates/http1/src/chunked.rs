@@ -3,6 +3,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;
 
+use crate::client;
 use crate::head::{Refusal, Scan, parse_fields, scan};
 
 /// The line before a chunk, with its extensions, is not longer.
@@ -32,6 +33,9 @@ pub struct Chunked {
     extensions: usize,
     most_trailer_bytes: usize,
     most_trailers: usize,
+    /// The body is a server's: white space after a size and bare line feeds are accepted. They are not passed on,
+    /// since the body is encoded again.
+    is_lenient: bool,
 }
 
 /// What came out.
@@ -46,9 +50,15 @@ pub enum Step {
 }
 
 impl Chunked {
-    /// At the start of a body.
+    /// At the start of a request's body.
     pub const fn new(most_trailer_bytes: usize, most_trailers: usize) -> Self {
-        Self { next: Next::Size, extensions: 0, most_trailer_bytes, most_trailers }
+        let (next, extensions, is_lenient) = (Next::Size, 0, false);
+        Self { next, extensions, most_trailer_bytes, most_trailers, is_lenient }
+    }
+
+    /// At the start of an answer's body.
+    pub(crate) const fn of_answer(most_trailer_bytes: usize, most_trailers: usize) -> Self {
+        Self { is_lenient: true, ..Self::new(most_trailer_bytes, most_trailers) }
     }
 
     /// Takes the next part out of `bytes`.
@@ -68,16 +78,16 @@ impl Chunked {
                     self.next = if left == 0 { Next::DataEnd } else { Next::Data(left) };
                     return Ok(Step::Data(bytes.split_to(here).freeze()));
                 }
-                Next::DataEnd => {
-                    if bytes.len() < 2 && b"\r\n".starts_with(bytes) {
-                        return Ok(Step::More);
+                Next::DataEnd => match self.line_end(bytes) {
+                    LineEnd::At(length) => {
+                        bytes.advance(length);
+                        self.next = Next::Size;
                     }
-                    if !bytes.starts_with(b"\r\n") {
+                    LineEnd::Unknown => return Ok(Step::More),
+                    LineEnd::None => {
                         return Err(Refusal::Malformed("A chunk is not as long as it says."));
                     }
-                    bytes.advance(2);
-                    self.next = Next::Size;
-                }
+                },
                 Next::Trailers(seen) => return self.trailers(bytes, seen),
                 Next::Nothing => return Ok(Step::End(None)),
             }
@@ -91,9 +101,18 @@ impl Chunked {
         let Some(end) = memchr::memchr(b'\n', &bytes[..bytes.len().min(LONGEST_LINE)]) else {
             return if bytes.len() < LONGEST_LINE { Ok(None) } else { Err(malformed) };
         };
-        let line = bytes[..end].strip_suffix(b"\r").ok_or(malformed)?;
+        let line = match bytes[..end].strip_suffix(b"\r") {
+            Some(line) => line,
+            None if self.is_lenient => &bytes[..end],
+            None => return Err(malformed),
+        };
         let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
-        let extension = &line[digits..];
+        let mut extension = &line[digits..];
+        while self.is_lenient
+            && let [b' ' | b'\t', rest @ ..] = extension
+        {
+            extension = rest;
+        }
         let is_text = |byte: &u8| *byte == b'\t' || (*byte >= b' ' && *byte != 0x7f);
         let well_formed = (1..=15).contains(&digits)
             && (extension.is_empty() || extension[0] == b';')
@@ -108,14 +127,26 @@ impl Chunked {
         Ok(Some(size))
     }
 
-    fn trailers(&mut self, bytes: &mut BytesMut, seen: usize) -> Result<Step, Refusal> {
-        if bytes.len() < 2 && b"\r\n".starts_with(bytes) {
-            return Ok(Step::More);
+    /// Whether a line ends at the beginning of `bytes`.
+    fn line_end(&self, bytes: &[u8]) -> LineEnd {
+        match bytes {
+            [] | [b'\r'] => LineEnd::Unknown,
+            [b'\r', b'\n', ..] => LineEnd::At(2),
+            [b'\n', ..] if self.is_lenient => LineEnd::At(1),
+            _ => LineEnd::None,
         }
-        if bytes.starts_with(b"\r\n") {
-            bytes.advance(2);
-            self.next = Next::Nothing;
-            return Ok(Step::End(None));
+    }
+
+    fn trailers(&mut self, bytes: &mut BytesMut, seen: usize) -> Result<Step, Refusal> {
+        match self.line_end(bytes) {
+            LineEnd::At(length) => {
+                bytes.advance(length);
+                self.next = Next::Nothing;
+                return Ok(Step::End(None));
+            }
+            LineEnd::Unknown => return Ok(Step::More),
+            LineEnd::None if self.is_lenient => return self.lenient_trailers(bytes),
+            LineEnd::None => {}
         }
         match scan(bytes, seen, self.most_trailer_bytes)? {
             Scan::More => {
@@ -129,6 +160,25 @@ impl Chunked {
             }
         }
     }
+
+    fn lenient_trailers(&mut self, bytes: &mut BytesMut) -> Result<Step, Refusal> {
+        let Some(end) = client::end_of(bytes) else {
+            let is_endless = bytes.len() >= self.most_trailer_bytes;
+            return if is_endless { Err(Refusal::HeadTooLarge) } else { Ok(Step::More) };
+        };
+        let trailers = client::trailers(&bytes.split_to(end));
+        self.next = Next::Nothing;
+        Ok(Step::End(Some(trailers.map_err(|bad| Refusal::Malformed(bad.0))?)))
+    }
+}
+
+/// Whether a line ends here.
+enum LineEnd {
+    /// After so many bytes.
+    At(usize),
+    /// More bytes are needed.
+    Unknown,
+    None,
 }
 
 #[cfg(test)]
@@ -142,7 +192,10 @@ mod tests {
 
     /// Reads bytes that come in pieces.
     fn decode(pieces: &[&[u8]]) -> Result<Decoded, Refusal> {
-        let mut decoder = Chunked::new(1024, 4);
+        read(Chunked::new(1024, 4), pieces)
+    }
+
+    fn read(mut decoder: Chunked, pieces: &[&[u8]]) -> Result<Decoded, Refusal> {
         let (mut bytes, mut body) = (BytesMut::new(), Vec::new());
         let mut pieces = pieces.iter();
         loop {
@@ -204,6 +257,33 @@ mod tests {
         assert!(decode(&[&long]).is_err());
         let many = b"1;abcdefghijklmnopqrstuvwxyz\r\nx\r\n".repeat(700);
         assert!(decode(&[&many, b"0\r\n\r\n"]).is_err());
+    }
+
+    fn decode_answer(bytes: &[u8]) -> Result<Decoded, Refusal> {
+        read(Chunked::of_answer(1024, 4), &[bytes])
+    }
+
+    #[test]
+    fn what_servers_write_carelessly_is_understood() {
+        for bytes in [
+            &b"4  \r\nwiki\r\n5 \t\r\npedia\r\n0 \r\n\r\n"[..],
+            b"4 ; a=b\r\nwiki\r\n5;c\r\npedia\r\n0\r\n\r\n",
+            b"4\nwiki\n5\npedia\n0\n\n",
+        ] {
+            let (body, trailers, rest) = decode_answer(bytes).unwrap();
+            assert_eq!((&body[..], trailers, &rest[..]), (&b"wikipedia"[..], None, &b""[..]));
+        }
+        for trailers in ["X-Sum : 9\r\n\r\n", "X-Sum: 9\n\n", "X-Sum:\r\n 9\r\n\r\n"] {
+            let bytes = format!("1\r\na\r\n0\r\n{trailers}rest");
+            let (_, got, rest) = decode_answer(bytes.as_bytes()).unwrap();
+            assert_eq!((&got.unwrap()["x-sum"], &rest[..]), (&"9".parse().unwrap(), &b"rest"[..]));
+        }
+        for wrong in ["4 4\r\nwiki\r\n0\r\n\r\n", " 4\r\nwiki\r\n", "4\rwiki", "4\r\nwikis\r\n"] {
+            assert!(
+                decode_answer(wrong.as_bytes()).is_err_and(|it| it != Refusal::TimedOut),
+                "{wrong:?}"
+            );
+        }
     }
 
     proptest! {

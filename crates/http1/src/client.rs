@@ -2,7 +2,8 @@
 //!
 //! Whoever asks drives the connection: there is no task beside, and nothing passes through a channel.
 //! The one exception is a request whose answer comes before all of its body has gone: the rest of that
-//! is sent by a task of its own, since a server may wait for it before it goes on answering.
+//! is sent by a task of its own, since a server may wait for it before it goes on answering. It ends with
+//! the answer.
 
 mod answer;
 mod head;
@@ -11,17 +12,18 @@ mod underway;
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Request, Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 pub use self::answer::Answer;
-use self::answer::Source;
+use self::answer::{Rest, Source};
 pub use self::head::{BadAnswer, Glance};
 use self::head::{Head, parse};
-use self::sending::{NotSent, Sending};
+pub(crate) use self::head::{end_of, trailers};
+use self::sending::Sending;
 pub use self::underway::Underway;
 use crate::body::BodyError;
 use crate::reader::poll_read;
@@ -147,17 +149,25 @@ where
         Ok(asked) => asked,
         Err(error) => return Err(Unanswered { error, unsent: sending.into_unsent() }),
     };
+    if head.status == StatusCode::SWITCHING_PROTOCOLS && !sending.is_done() {
+        // The other protocol begins behind the request's body (RFC 9110, 7.8).
+        let sent = std::future::poll_fn(|cx| sending.poll(&mut stream, cx)).await;
+        let failed = sending.take_failure().map(ClientError::Io);
+        if let Some(error) = sent.map_err(ClientError::Body).err().or(failed) {
+            return Err(Unanswered { error, unsent: None });
+        }
+    }
     let home = Arc::new(Mutex::new(None));
     let persists = persists && sending.is_done();
-    let source = if sending.is_done() {
+    let source = if sending.is_done() || sending.has_failed() {
         Source::Whole(stream)
     } else {
         let (read, mut write) = tokio::io::split(stream);
-        tokio::spawn(async move {
+        let rest = tokio::spawn(async move {
             // Whoever reads the answer learns what there is to know.
             let _ = std::future::poll_fn(|cx| sending.poll(&mut write, cx)).await;
         });
-        Source::Half(read)
+        Source::Half { half: read, _rest: Rest(rest) }
     };
     let answer = Answer::new(source, buffer, framing, persists.then(|| Arc::clone(&home)));
     let mut response = Response::new(answer);
@@ -177,28 +187,22 @@ where
     T: AsyncRead + AsyncWrite + Unpin,
     B: http_body::Body<Data = Bytes, Error = BodyError> + Unpin,
 {
-    let unsent = match sending.poll(stream, cx) {
-        Poll::Ready(Err(NotSent::Body(error))) => {
-            return Poll::Ready(Err(ClientError::Body(error)));
-        }
-        // It may have been answered all the same.
-        Poll::Ready(Err(NotSent::Stream(error))) => Some(error),
-        Poll::Ready(Ok(())) | Poll::Pending => None,
-    };
+    if let Poll::Ready(Err(error)) = sending.poll(stream, cx) {
+        return Poll::Ready(Err(ClientError::Body(error)));
+    }
+    // After a failed write, too: a server that refuses a body answers and closes while the body is still being
+    // sent. Only the end of the stream shows that no answer will come.
     loop {
         if let Some(head) = parse(buffer)? {
             return Poll::Ready(Ok(head));
         }
-        match poll_read(Pin::new(&mut *stream), cx, buffer) {
-            Poll::Ready(Ok(1..)) => {}
-            Poll::Ready(Ok(0)) => {
-                return Poll::Ready(Err(unsent.map_or(ClientError::Closed, ClientError::Io)));
+        match ready!(poll_read(Pin::new(&mut *stream), cx, buffer)) {
+            Ok(1..) => {}
+            Ok(0) => {
+                let failed = sending.take_failure();
+                return Poll::Ready(Err(failed.map_or(ClientError::Closed, ClientError::Io)));
             }
-            Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
-            Poll::Pending => match unsent {
-                Some(error) => return Poll::Ready(Err(error.into())),
-                None => return Poll::Pending,
-            },
+            Err(error) => return Poll::Ready(Err(error.into())),
         }
     }
 }

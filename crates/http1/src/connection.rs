@@ -13,7 +13,7 @@ use tokio::io::ReadBuf;
 use tokio::sync::watch;
 
 use crate::head::{Framing, Head, Refusal, Scan, no_fields, scan};
-use crate::reader::{READ_AHEAD, poll_read};
+use crate::reader::{READ_AHEAD, poll_read, still_waits};
 use crate::timer::Timer;
 use crate::writer::send;
 use crate::{Limits, OnSent, Prepared, Progress, Quick, Service, Transport};
@@ -39,6 +39,8 @@ pub(crate) struct Connection<S: Service, T> {
     /// When the client was last heard of.
     since: Mono,
     is_first: bool,
+    /// The client has shut down its sending side, but waits for an answer.
+    is_half_closed: bool,
 }
 
 /// A request that somebody else is asked for.
@@ -102,6 +104,7 @@ pub async fn serve<S: Service, T: Transport>(
         seen: 0,
         asked: None,
         is_first: true,
+        is_half_closed: false,
     };
     loop {
         let event = std::future::poll_fn(|cx| {
@@ -192,7 +195,7 @@ impl<S: Service, T: Transport> Connection<S, T> {
                 self.timer.settle();
                 return Poll::Ready(Some(Event::Head(end, Some(asked))));
             }
-            Progress::Waits(asked) if self.is_left(cx, end) => {
+            Progress::Waits(asked) if self.is_left(cx, end, self.service.since(&asked)) => {
                 let mut room = no_fields();
                 let head = Head::parse(&self.buffer[..end], &mut room, self.limits.fields);
                 if let Ok(head) = head {
@@ -219,11 +222,15 @@ impl<S: Service, T: Transport> Connection<S, T> {
         Poll::Ready(event)
     }
 
-    /// Has the client left? What it sends meanwhile, behind the head that ends at `end`, is kept, up to a bound.
-    fn is_left(&mut self, cx: &mut Context<'_>, end: usize) -> bool {
-        while self.buffer.len() - end < READ_AHEAD {
+    /// Has the client left, who asked `since`? What it sends meanwhile, behind the head that ends at `end`, is
+    /// kept, up to a bound.
+    fn is_left(&mut self, cx: &mut Context<'_>, end: usize, since: Mono) -> bool {
+        while !self.is_half_closed && self.buffer.len() - end < READ_AHEAD {
             match poll_read(Pin::new(&mut self.stream), cx, &mut self.buffer) {
                 Poll::Ready(Ok(1..)) => {}
+                Poll::Ready(Ok(0)) if still_waits(&self.timer, since, &self.limits) => {
+                    self.is_half_closed = true;
+                }
                 Poll::Ready(_) => return true,
                 Poll::Pending => return false,
             }

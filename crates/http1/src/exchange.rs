@@ -3,7 +3,7 @@
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Request;
@@ -98,6 +98,7 @@ impl<S: Service, T: Transport> Connection<S, T> {
             Some(begun) => self.service.resume(request, begun),
         };
         let (read, write) = self.stream.split();
+        let timer = Timer::new(&self.clock);
         let mut reader = Reader {
             half: read,
             buffer: &mut self.buffer,
@@ -105,7 +106,8 @@ impl<S: Service, T: Transport> Connection<S, T> {
             unread: Arc::new(AtomicBool::new(feeder.is_some())),
             feeder,
             expects: expects.then_some(interim),
-            timer: Timer::new(&self.clock),
+            since: timer.now(),
+            timer,
             limits: &self.limits,
         };
         let writer = Writer { half: write, timer: Timer::new(&self.clock), limits: &self.limits };
@@ -173,9 +175,10 @@ fn fed(length: Option<u64>) -> (Incoming, Option<Feeder>) {
     (body, Some(feeder))
 }
 
-/// Under a real clock: how long a client gets to read the last answer, and how much it may still send.
-const LINGER: Duration = Duration::from_secs(2);
-const LINGER_BYTES: usize = 4 << 20;
+/// How long a client that still sends gets to read the last answer, in all and without sending anything (nginx's
+/// `lingering_time` and `lingering_timeout`). A virtual clock does not wait.
+const LINGER: Duration = Duration::from_secs(30);
+const LINGER_SILENT: Duration = Duration::from_secs(5);
 
 impl<S: Service, T: Transport> Connection<S, T> {
     /// Ends the connection so that the client gets to read the answer: closing at once, while it still
@@ -183,17 +186,16 @@ impl<S: Service, T: Transport> Connection<S, T> {
     async fn linger(mut self) {
         let clock: Clock = self.clock.clone();
         let waits = !clock.is_virtual();
+        let mut timer = Timer::new(&clock);
         let end = async {
             // The word that nothing follows may have to wait for the client, too.
             let _ = tokio::io::AsyncWriteExt::shutdown(&mut self.stream).await;
-            let mut drained = 0;
-            while waits && drained < LINGER_BYTES {
+            while waits {
                 self.buffer.clear();
                 let (stream, buffer) = (&mut self.stream, &mut self.buffer);
-                let read = std::future::poll_fn(|cx| poll_read(Pin::new(&mut *stream), cx, buffer));
-                match read.await {
-                    Ok(count @ 1..) => drained += count,
-                    _ => return,
+                let poll = |cx: &mut Context<'_>| poll_read(Pin::new(&mut *stream), cx, buffer);
+                if !matches!(timer.within(LINGER_SILENT, poll).await, Some(Ok(1..))) {
+                    return;
                 }
             }
         };

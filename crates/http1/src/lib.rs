@@ -64,6 +64,9 @@ pub struct Limits {
     pub body_timeout: Duration,
     /// Between two moments in which the client takes something of the answer.
     pub send_timeout: Duration,
+    /// A client that shuts down its sending side within this time of its request (`nc -N`) still waits for the
+    /// answer. One that does so later has left.
+    pub half_closed: Duration,
 }
 
 /// An answer that is ready.
@@ -119,6 +122,9 @@ pub trait Service: Send + 'static {
 
     /// Until when that may take: then it goes the long way, too.
     fn patience(&self, asked: &Self::Asked) -> Mono;
+
+    /// When the request came.
+    fn since(&self, asked: &Self::Asked) -> Mono;
 
     /// Answers a request for which somebody else has been asked already.
     fn resume(&mut self, request: Request<Incoming>, asked: Self::Asked) -> Self::Answering;

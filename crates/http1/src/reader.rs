@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use http::{HeaderMap, StatusCode};
 use http_body::Frame;
+use nightwatt_model::time::Mono;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::mpsc;
 
@@ -21,6 +22,11 @@ use crate::timer::Timer;
 
 /// What a client may send ahead of the answer; the rest waits in the kernel.
 pub(crate) const READ_AHEAD: usize = 64 << 10;
+
+/// Does a client that shuts down its sending side now still wait for the answer to its request of `since`?
+pub(crate) fn still_waits(timer: &Timer, since: Mono, limits: &Limits) -> bool {
+    timer.is_real() && timer.now().since(since) < limits.half_closed
+}
 
 /// A part of a body as it is read.
 pub(crate) const PART: usize = 64 << 10;
@@ -59,6 +65,8 @@ pub(crate) struct Reader<'a, R> {
     pub(crate) expects: Option<mpsc::UnboundedSender<(StatusCode, HeaderMap)>>,
     pub(crate) timer: Timer,
     pub(crate) limits: &'a Limits,
+    /// When the request came.
+    pub(crate) since: Mono,
 }
 
 /// The client has left.
@@ -70,7 +78,7 @@ impl<R: AsyncRead + Unpin> Reader<'_, R> {
         if let Some(feeder) = self.feeder.take() {
             match self.feed(&feeder).await {
                 Ok(()) => self.unread.store(false, Ordering::Relaxed),
-                Err(Stopped::Dropped) => return std::future::pending().await,
+                Err(Stopped::Dropped) => return self.discard().await,
                 Err(Stopped::Bad(error)) => {
                     feeder.fail(error);
                     return std::future::pending().await;
@@ -82,11 +90,26 @@ impl<R: AsyncRead + Unpin> Reader<'_, R> {
             }
         }
         while self.buffer.len() < READ_AHEAD {
-            if !matches!(self.read(None).await, Some(Ok(1..))) {
-                return Gone;
+            match self.read(None).await {
+                Some(Ok(1..)) => {}
+                Some(Ok(0)) if still_waits(&self.timer, self.since, self.limits) => break,
+                _ => return Gone,
             }
         }
         std::future::pending().await
+    }
+
+    /// Discards the rest of the request. A client that sends all of it before it reads the answer would otherwise
+    /// block, and so would we.
+    async fn discard(&mut self) -> Gone {
+        loop {
+            self.buffer.clear();
+            match self.read(None).await {
+                Some(Ok(1..)) => {}
+                Some(Ok(0)) => return std::future::pending().await,
+                _ => return Gone,
+            }
+        }
     }
 
     async fn feed(&mut self, feeder: &Feeder) -> Result<(), Stopped> {

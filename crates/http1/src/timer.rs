@@ -24,9 +24,14 @@ impl Timer {
         self.clock.now().mono
     }
 
+    /// Do clients take time?
+    pub(crate) fn is_real(&self) -> bool {
+        !self.clock.is_virtual()
+    }
+
     /// Is the deadline of a client past? Else the task is woken when it is.
     pub(crate) fn is_past(&mut self, cx: &mut Context<'_>, deadline: Mono) -> bool {
-        !self.clock.is_virtual() && self.has_come(cx, deadline)
+        self.is_real() && self.has_come(cx, deadline)
     }
 
     /// What is waited for has come: virtual time need not stop for it any more.

@@ -90,6 +90,10 @@ impl Service for Echo {
         if asked.target == "never" { self.1 } else { Mono::NEVER }
     }
 
+    fn since(&self, _: &Asked) -> Mono {
+        Mono::ZERO
+    }
+
     fn resume(&mut self, _: Request<Incoming>, asked: Asked) -> Self::Answering {
         Box::pin(async move { Response::new(full(format!("{} at last", asked.target))) })
     }
@@ -114,6 +118,7 @@ impl Service for Echo {
             match request.uri().path() {
                 "/never" => std::future::pending().await,
                 "/deaf" => return Response::new(full("deaf")),
+                "/deaf/5000000" => return Response::new(full(vec![b'd'; 5_000_000])),
                 _ => {}
             }
             match request.into_body().collect().await {
@@ -149,6 +154,7 @@ fn patient() -> Limits {
         idle_timeout: LONG,
         body_timeout: LONG,
         send_timeout: LONG,
+        half_closed: Duration::ZERO,
     }
 }
 
@@ -370,6 +376,36 @@ fn who_leaves_is_noticed_while_the_answer_is_awaited() {
         house.say("GET /never HTTP/1.1\r\n\r\n").await;
         drop(house.client);
         house.served.await.unwrap();
+    });
+}
+
+#[test]
+fn who_only_has_nothing_more_to_ask_gets_the_answer() {
+    let half_closed = Limits { half_closed: LONG, ..patient() };
+    for (asked, answer) in [
+        ("GET /quick/2 HTTP/1.1\r\n\r\n", "qq"),
+        ("GET /asked/3 HTTP/1.1\r\n\r\n", "aaa"),
+        ("GET /asked/long HTTP/1.1\r\n\r\n", "long at last"),
+        ("POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\nab", "ab"),
+    ] {
+        play(half_closed, async |mut house| {
+            house.say(asked).await;
+            house.client.shutdown().await.unwrap();
+            let seen = house.rest().await;
+            assert_eq!(bodies(&seen), [answer], "{seen}");
+            house.served.await.unwrap();
+            assert_eq!(house.seen.left.load(Ordering::Relaxed), 0);
+        });
+    }
+}
+
+#[test]
+fn a_client_that_sends_all_before_it_reads_gets_a_large_refusal_too() {
+    play(patient(), async |mut house| {
+        house.say("POST /deaf/5000000 HTTP/1.1\r\nContent-Length: 30000000\r\n\r\n").await;
+        house.client.write_all(&vec![b'x'; 30_000_000]).await.unwrap();
+        let seen = house.rest().await;
+        assert_eq!(seen.bytes().filter(|it| *it == b'd').count(), 5_000_000);
     });
 }
 

@@ -3,6 +3,7 @@
 //! Devices are spoken to directly, never through a proxy that the environment names. Redirects are
 //! followed within the device only. A password is sent when the device asks for one.
 
+mod connector;
 mod login;
 mod tls;
 
@@ -14,6 +15,8 @@ use serde_json::Value;
 use ureq::http::header::{AUTHORIZATION, LOCATION, WWW_AUTHENTICATE};
 use ureq::http::uri::Authority;
 use ureq::http::{HeaderMap, Method, Request, Response, Uri};
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{Connector, RustlsConnector};
 use ureq::{Agent, Body};
 
 use crate::error::MeterError;
@@ -22,6 +25,7 @@ use crate::meter::Turn;
 use crate::secret;
 use crate::spec::MeterSpec;
 
+use connector::FirstToAnswer;
 pub(crate) use login::Challenge;
 use login::Login;
 pub(crate) use tls::roots;
@@ -124,15 +128,16 @@ impl Web {
         let no_host = || spec.wrong(format!("`{address}` names no host"));
         let authority = uri.authority().cloned().ok_or_else(no_host)?;
         let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-        let agent = Agent::config_builder()
+        let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
             .proxy(None)
             .user_agent(concat!("nightwatt/", env!("CARGO_PKG_VERSION")))
             .tls_config(tls::config(spec, scheme)?)
-            .build()
-            .new_agent();
+            .build();
+        let connector = ().chain(FirstToAnswer::default()).chain(RustlsConnector::default());
+        let agent = Agent::with_parts(config, connector, DefaultResolver::default());
         let login = Login::of(spec)?;
         let meter = spec.name().to_owned();
         let longest_body = LONGEST_BODY;

@@ -11,9 +11,10 @@ use std::time::Duration;
 use hyper::Method;
 use hyper::body::Bytes;
 use nightwatt_clock::Clock;
+use nightwatt_clock::connect::connect;
 use nightwatt_model::duration_text;
 use serde::{Deserialize, Deserializer};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::UnixStream;
 use tracing::debug;
 
 use crate::again::Again;
@@ -209,7 +210,7 @@ impl Container {
                 http::exchange(stream, request, LONGEST).await
             }
             Address::Tcp(address) => {
-                let stream = TcpStream::connect(address).await.map_err(Broken::Connect)?;
+                let stream = connect(&Clock::real(), address).await.map_err(Broken::Connect)?;
                 http::exchange(stream, request, LONGEST).await
             }
         }

@@ -21,16 +21,18 @@ mod http;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
+use std::net::SocketAddr;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use nightwatt_clock::connect::connect_any;
 use nightwatt_clock::{Clock, Elapsed};
 use nightwatt_model::duration_text;
 use rustix::io::Errno;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio_rustls::TlsConnector;
 
 use crate::real_work::within;
@@ -240,7 +242,7 @@ impl Probe {
     async fn ask(&self, controller: &dyn Controller) -> io::Result<Verdict> {
         Ok(match &self.config {
             Config::Tcp(tcp) => {
-                let connected = connect(&tcp.address, tcp.timeout);
+                let connected = connect(&tcp.address);
                 match within(&self.clock, tcp.timeout, connected).await {
                     Ok(Ok(_)) => Verdict::up(format!("{} accepts connections", tcp.address)),
                     Ok(Err(error)) if is_own_shortage(&error) => return Err(error),
@@ -273,18 +275,14 @@ pub fn is_own_shortage(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|errno| ours.contains(&errno))
 }
 
-/// What a server missed because it slept, the kernel sends again after a whole second only. So it is
-/// tried anew after a fifth of the limit, and after half of it.
-async fn connect(address: &str, limit: Duration) -> io::Result<TcpStream> {
-    for share in [0.2, 0.3] {
-        #[expect(clippy::disallowed_methods, reason = "a server lives in real time; see `within`")]
-        let attempt = tokio::time::timeout(limit.mul_f64(share), TcpStream::connect(address));
-        if let Ok(done) = attempt.await {
-            return done;
-        }
-    }
-    TcpStream::connect(address).await
+/// The kernel repeats an unanswered SYN only after a second, so each address is tried several times.
+async fn connect(address: &str) -> io::Result<TcpStream> {
+    let addresses: Vec<SocketAddr> = lookup_host(address).await?.collect();
+    // A server lives in real time; see `within`.
+    connect_any(&Clock::real(), addresses.repeat(ATTEMPTS)).await
 }
+
+const ATTEMPTS: usize = 3;
 
 fn silent(whom: &str, limit: Duration) -> Verdict {
     Verdict::down(format!("{whom}: no answer within {limit:?}"))
@@ -292,7 +290,7 @@ fn silent(whom: &str, limit: Duration) -> Verdict {
 
 impl Http {
     async fn ask(&self) -> io::Result<http::Answer> {
-        let stream = connect(&self.url.address(), self.timeout).await?;
+        let stream = connect(&self.url.address()).await?;
         let text = self.contains.as_deref().unwrap_or_default();
         if !self.url.by_tls {
             return http::ask(stream, &self.url, text).await;

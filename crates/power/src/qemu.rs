@@ -26,10 +26,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_clock::connect::connect;
 use nightwatt_model::duration_text;
 use serde::{Deserialize, Deserializer};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::UnixStream;
 use tracing::debug;
 
 use crate::again::Again;
@@ -333,7 +334,7 @@ impl Qemu {
         let exchange = async {
             match &self.config.monitor {
                 Monitor::Unix(path) => talk(UnixStream::connect(path).await?, task).await,
-                Monitor::Tcp(address) => talk(TcpStream::connect(address).await?, task).await,
+                Monitor::Tcp(address) => talk(connect(&Clock::real(), address).await?, task).await,
             }
         };
         let whom = || format!("QEMU at {}", self.config.monitor);

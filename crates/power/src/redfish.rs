@@ -30,11 +30,11 @@ use hyper::Method;
 use hyper::body::Bytes;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use nightwatt_clock::Clock;
+use nightwatt_clock::connect::connect;
 use nightwatt_model::duration_text;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use serde::{Deserialize, Deserializer};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tracing::debug;
 
@@ -362,7 +362,7 @@ impl Redfish {
             headers.push((CONTENT_TYPE, HeaderValue::from_static("application/json")));
         }
         let request = http::request(method, path, &url.authority, &headers, body)?;
-        let stream = TcpStream::connect(url.address()).await.map_err(Broken::Connect)?;
+        let stream = connect(&Clock::real(), url.address()).await.map_err(Broken::Connect)?;
         let Some(tls) = &self.tls else {
             return http::exchange(stream, request, LONGEST).await;
         };

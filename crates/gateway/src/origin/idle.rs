@@ -8,7 +8,7 @@ use std::time::Duration;
 use nightwatt_http1::client::Connection;
 use nightwatt_model::time::Mono;
 
-use super::{JUST_USED, Stream};
+use super::{LONGEST_IDLE, Reuse, Stream};
 
 /// Idle connections kept. So many come about only if as many requests were under way at once; the
 /// server closes those that it does not want to keep.
@@ -26,10 +26,12 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Closed, or about to be closed by the server.
+    /// Closed, about to be closed by the server, or too old.
     fn has_ended(&mut self, now: Mono) -> bool {
-        let idle = now.since(self.since) + BEFORE_ITS_END;
-        self.keeps.is_some_and(|keeps| idle >= keeps) || self.connection.is_over()
+        let idle = now.since(self.since);
+        idle >= LONGEST_IDLE
+            || self.keeps.is_some_and(|keeps| idle + BEFORE_ITS_END >= keeps)
+            || self.connection.is_over()
     }
 }
 
@@ -49,15 +51,15 @@ fn lock(list: &Mutex<List>) -> MutexGuard<'_, List> {
 }
 
 impl Idle {
-    /// One that may take this request. `repeatable`: could it be sent again if it broke?
-    pub(super) fn take(&self, repeatable: bool, now: Mono) -> Option<Waiting> {
+    /// One that may take this request.
+    pub(super) fn take(&self, reuse: Reuse, now: Mono) -> Option<Waiting> {
         let mut list = lock(&self.0);
         // The last one used is the least likely to have been closed by the server.
         while let Some(mut last) = list.waiting.pop() {
             if last.has_ended(now) {
                 continue;
             }
-            if repeatable || now.since(last.since) < JUST_USED {
+            if reuse.allows(now.since(last.since)) {
                 return Some(last);
             }
             list.waiting.push(last);

@@ -13,7 +13,7 @@ use nightwatt_model::time::Mono;
 use tokio::sync::MutexGuard;
 
 use super::sender::Sender;
-use super::{JUST_USED, OriginError, Stream};
+use super::{OriginError, Reuse, Stream};
 use crate::body::Question;
 
 /// Requests at once on one connection, unless the server allows fewer: what is beyond would wait in it,
@@ -62,6 +62,10 @@ impl Connection {
         });
         tokio::spawn(async move { note_end(going.await) });
         Ok(Self { sender, allowed })
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
     }
 
     pub(super) fn sender(&self) -> SendRequest<Question> {
@@ -134,12 +138,13 @@ impl Shared {
     }
 
     /// One that may take this request.
-    pub(super) fn take(&self, repeatable: bool, now: Mono) -> Option<Arc<Connection>> {
+    pub(super) fn take(&self, reuse: Reuse, now: Mono) -> Option<Arc<Connection>> {
         let mut open = self.open();
         open.retain(|it| !it.connection.sender.is_closed());
         let takes = |it: &&Open| {
             let most = it.connection.allowed.load(Relaxed).min(AT_ONCE);
-            it.under_way() < most && (repeatable || now.since(it.used) < JUST_USED)
+            // A broken connection was forgotten together with all older ones, so the rest counts as new.
+            it.under_way() < most && (reuse == Reuse::Never || reuse.allows(now.since(it.used)))
         };
         open.iter().rev().find(takes).map(|it| Arc::clone(&it.connection))
     }
@@ -159,9 +164,12 @@ impl Shared {
         }
     }
 
-    /// Nobody is to use it any more. What is under way on it ends as it will.
+    /// Removes this connection and those opened before it. Requests in progress on them continue.
     pub(super) fn forget(&self, connection: &Arc<Connection>) {
-        self.open().retain(|it| !Arc::ptr_eq(&it.connection, connection));
+        let mut open = self.open();
+        if let Some(at) = open.iter().position(|it| Arc::ptr_eq(&it.connection, connection)) {
+            open.drain(..=at);
+        }
     }
 
     /// All of them, and what is known of the server.

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
+use nightwatt_clock::connect::connect_any;
 use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
 use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::policy::manager::Knock;
@@ -382,7 +383,7 @@ impl<'a> Course<'a> {
                 );
                 return Err(NotOpen::Refused(Outcome::Loops));
             }
-            TcpStream::connect(&at[..]).await.map_err(|error| self.not_open(error))
+            connect_any(&gateway.clock, at).await.map_err(|error| self.not_open(error))
         };
         let server = gateway.clock.timeout(gateway.config.limits.connect_timeout, connecting).await;
         let timed_out = |_| Err(NotOpen::Unreachable(std::io::ErrorKind::TimedOut.into()));

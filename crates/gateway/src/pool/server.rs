@@ -107,8 +107,8 @@ impl PoolServer {
         let (supervisor, task) = Supervisor::start(&server.name, clock, mind, hands, records);
         tasks.push(task);
         tasks.extend(guest.map(|guest| tokio::spawn(guest.follow(Arc::clone(&supervisor)))));
-        let limits = &config.limits;
-        let origin = OriginPool::open(&server.origin, site.origin_tls.as_ref(), limits, clock);
+        let limits = site.limits.over(&config.limits);
+        let origin = OriginPool::open(&server.origin, site.origin_tls.as_ref(), &limits, clock);
         let wrong = |source| StartError::Power { site: server.name.clone(), source };
         let origin = Arc::new(origin.map_err(wrong)?);
         tasks.push(tokio::spawn(drop_stale(Arc::downgrade(&origin), supervisor.phase())));

@@ -25,7 +25,7 @@ use super::{Client, Given, Id, Plain};
 use crate::access::Answered;
 use crate::body::JUST_AFTER;
 use crate::books::ANSWER;
-use crate::exchange::{Begun, Exchange};
+use crate::exchange::{Begun, Exchange, SILENT};
 use crate::facts::{RequestId, base};
 use crate::flights::Boarding;
 use crate::gateway::Gateway;
@@ -65,7 +65,16 @@ impl Pass {
 
     /// When it has taken too long.
     pub(super) fn patience(&self) -> Mono {
-        self.begun.since + self.gateway.config.limits.origin_timeout + JUST_AFTER
+        let gateway = &self.gateway;
+        let own = gateway.sites[self.admitted.site].config.limits.origin_timeout;
+        let limit = own.unwrap_or(gateway.config.limits.origin_timeout);
+        // The slow path finds out whether a silent server is asleep.
+        self.begun.since + limit.min(SILENT) + JUST_AFTER
+    }
+
+    /// When it came.
+    pub(super) fn since(&self) -> Mono {
+        self.begun.since
     }
 
     /// For the books.

@@ -45,7 +45,8 @@ impl Site {
         let timeouts = |limits: &Limits| (limits.connect_timeout, limits.origin_timeout);
         let same_way = old.origin == site.origin
             && old.origin_tls == site.origin_tls
-            && timeouts(&common.config.limits) == timeouts(&was.limits);
+            && timeouts(&site.limits.over(&common.config.limits))
+                == timeouts(&old.limits.over(&was.limits));
         let origin =
             if same_way { Arc::clone(&self.origin) } else { self.new_origin(site, common)? };
         // What was stored under other rules might be given to the wrong one now, or be asked for by keys that

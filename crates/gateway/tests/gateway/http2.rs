@@ -23,6 +23,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::client::BROWSER;
 use crate::origin::{Act, Gate, ok};
+use crate::origin_trouble::refuses;
 use crate::passthrough_programs::{has, run, succeeded};
 use crate::stage::{Setup, Stage, asleep, awake, secs, watched};
 use crate::tls::{by_tls, certificate, curl};
@@ -365,6 +366,23 @@ fn what_is_under_way_when_the_proxy_stops_is_answered() {
         };
         tokio::join!(opened, stage.stop());
         assert_eq!(waiting.await.unwrap(), (200, "server".to_owned(), "late".to_owned()));
+    });
+}
+
+#[test]
+fn a_server_that_refuses_an_upload_is_heard_by_its_client() {
+    let Some((_dir, chain, setup)) = with_tls(awake()) else { return };
+    setup.play(async |stage| {
+        refuses(stage);
+        let mut client = connect(stage, &chain, 65_535).await;
+        for bytes in [200_000, 30_000_000] {
+            for _ in 0..5 {
+                let body = Full::from(vec![b'x'; bytes]).boxed();
+                let request = Request::post("https://blog/up").body(body).unwrap();
+                let (status, _, text) = read(answer(&mut client, request).await).await;
+                assert_eq!((status, text.as_str()), (413, "too large"), "{bytes}");
+            }
+        }
     });
 }
 

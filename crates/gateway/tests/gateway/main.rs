@@ -31,6 +31,7 @@ mod origin;
 mod origin_http2;
 mod origin_http2_trouble;
 mod origin_tls;
+mod origin_trouble;
 mod passing;
 mod passthrough;
 mod passthrough_programs;

@@ -206,7 +206,7 @@ fn what_becomes_another_protocol_goes_by_http1() {
     play(Protocols::Http2, async |stage| {
         stage.ask(get("/")).await;
         stage.origin.script(|_| switches());
-        let mut client = stage.begin(upgrade("/chat")).await;
+        let mut client = stage.begin(upgrade("websocket")).await;
         assert_eq!(client.head().await.status, 101);
         assert_eq!(client.part().await, b"welcome");
         client.say("word").await;

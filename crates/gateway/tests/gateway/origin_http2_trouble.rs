@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::client::{Client, get, post};
+use crate::client::{Client, ask, get, post};
 use crate::origin_tls::Made;
 use crate::passthrough_programs::port;
 use crate::stage::{Setup, Stage, awake, watched};
@@ -264,6 +264,23 @@ fn a_connection_that_the_server_ends_finishes_what_is_under_way_and_gets_no_more
             }
         }
         panic!("the connection that ends is still used");
+    });
+}
+
+#[test]
+fn a_server_that_refuses_an_upload_is_heard_by_its_client() {
+    play(awake(), 100, async |stage, told| {
+        let mut client = Client::connect(stage).await;
+        client.send(&ask("POST", "/up").field("Content-Length", "30000000")).await;
+        let mut asked = told.next().await;
+        let refusal = Response::builder().status(413).body(()).unwrap();
+        let mut stream = asked.respond.send_response(refusal, false).unwrap();
+        stream.send_data("too large".into(), true).unwrap();
+        // The stream is reset, without an error (RFC 9113, 8.1).
+        drop((asked, stream));
+        client.say(vec![b'x'; 30_000_000]).await;
+        let got = client.answer().await;
+        assert_eq!((got.status, got.text()), (413, "too large"));
     });
 }
 

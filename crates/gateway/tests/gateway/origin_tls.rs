@@ -274,7 +274,7 @@ fn a_server_that_speaks_tls_is_probed_and_spoken_to_over_kept_and_switched_conne
             assert_eq!(stage.ask(post("/", "x")).await.how(), (200, "server"));
         }
         stage.origin.script(|_| switches());
-        let mut client = stage.begin(upgrade("/chat")).await;
+        let mut client = stage.begin(upgrade("websocket")).await;
         assert_eq!(client.head().await.status, 101);
         assert_eq!(client.part().await, b"welcome");
         client.say("echo").await;

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::client::{Ask, Client, ask, get, post};
+use crate::client::{Ask, Client, ask, get};
 use crate::origin::{Act, Gate, ok, raw};
 use crate::stage::{asleep, awake, secs, timeout};
 
@@ -235,10 +235,10 @@ fn nobody_gets_past_the_proxy_by_switching() {
     for ask in [
         upgrade("h2c"),
         upgrade("H2C"),
-        upgrade("websocket, h2c"),
-        upgrade("websocket").field("Upgrade", "h2c"),
+        upgrade("HTTP/2.0, h3"),
+        upgrade("TLS/1.2"),
         get("/").field("Upgrade", "websocket"),
-        post("/", "hello").field("Connection", "upgrade").field("Upgrade", "websocket"),
+        get("/").field("Upgrade", "websocket").field("Connection", "upgrades, x-upgrade"),
     ] {
         awake().play(async |stage| {
             stage.origin.script(|_| {
@@ -251,6 +251,80 @@ fn nobody_gets_past_the_proxy_by_switching() {
             let seen = stage.origin.only();
             assert_eq!((seen.field("upgrade"), seen.field("connection")), (None, None), "{ask:?}");
         });
+    }
+}
+
+/// What the server is offered, and what it says that it speaks now.
+#[test]
+fn every_protocol_that_both_agree_on_is_tunnelled() {
+    for (ask, offered) in [
+        (upgrade("websocket").field("Content-Length", "0"), "websocket"),
+        (upgrade("WebSocket"), "WebSocket"),
+        (get("/").field("Connection", "UPGRADE").field("Upgrade", "websocket"), "websocket"),
+        (
+            get("/")
+                .field("Connection", "keep-alive")
+                .field("Connection", "upgrade")
+                .field("Upgrade", "websocket"),
+            "websocket",
+        ),
+        // Of a list what is HTTP in disguise is left out.
+        (upgrade("h2c, websocket, TLS/1.0 ,SPDY/3.1"), "websocket, SPDY/3.1"),
+        (upgrade("websocket").field("Upgrade", "h2c"), "websocket"),
+        (upgrade("proto_1+x, websocket/13"), "proto_1+x, websocket/13"),
+    ] {
+        awake().play(async |stage| {
+            stage.origin.script(|_| switches());
+            let mut client = stage.begin(ask.clone()).await;
+            assert_eq!(client.head().await.status, 101, "{ask:?}");
+            assert_eq!(text(&client.part().await), "welcome");
+            client.say("ping").await;
+            assert_eq!(text(&client.part().await), "ping");
+            let seen = stage.origin.only();
+            assert_eq!(seen.field("upgrade"), Some(offered));
+            assert_eq!(
+                (seen.field("connection"), seen.field("content-length")),
+                (Some("upgrade"), None)
+            );
+        });
+    }
+    // Another one than was offered is none that both agree on.
+    awake().play(async |stage| {
+        stage.origin.script(|_| switches());
+        assert_eq!(stage.ask(upgrade("SPDY/3.1, h2c")).await.status, 502);
+    });
+}
+
+#[test]
+fn the_body_goes_first_and_then_the_tunnel() {
+    let tcp = "HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\nwelcome";
+    let head = ask("POST", "/exec/1/start").field("Connection", "Upgrade").field("Upgrade", "tcp");
+    for (framing, body) in [
+        (("Content-Length", "2"), "{}"),
+        (("Content-Length", "0"), ""),
+        (("Transfer-Encoding", "chunked"), "2\r\n{}\r\n0\r\n\r\n"),
+    ] {
+        for setup in [awake(), asleep()] {
+            let head = head.clone().field(framing.0, framing.1);
+            setup.play(async |stage| {
+                stage.origin.script(move |_| vec![Act::Body, Act::Say(tcp.into()), Act::Echo]);
+                let mut client = stage.begin(head).await;
+                client.say(format!("{body}ahead")).await;
+                assert_eq!(client.head().await.status, 101, "{framing:?}");
+                let mut heard = String::new();
+                while heard.len() < "welcomeahead".len() {
+                    heard += &text(&client.part().await);
+                }
+                assert_eq!(heard, "welcomeahead", "what came behind the body is not lost");
+                client.say("ping").await;
+                assert_eq!(text(&client.part().await), "ping");
+                let seen = stage.origin.only();
+                assert_eq!(
+                    (seen.text().as_str(), seen.field("upgrade")),
+                    (if body.is_empty() { "" } else { "{}" }, Some("tcp"))
+                );
+            });
+        }
     }
 }
 

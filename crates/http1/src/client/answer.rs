@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Bytes, BytesMut};
 use http_body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadHalf};
+use tokio::task::JoinHandle;
 
 use super::ClientError;
 use super::head::{BadAnswer, Framing};
@@ -19,7 +20,21 @@ use crate::reader::{PART, poll_read};
 pub(super) enum Source<T> {
     Whole(T),
     /// The request is still being sent.
-    Half(ReadHalf<T>),
+    Half {
+        half: ReadHalf<T>,
+        _rest: Rest,
+    },
+}
+
+/// The task that sends the rest of a request. It ends with the answer: a server that has answered and reads no
+/// more would keep it for ever.
+#[derive(Debug)]
+pub(super) struct Rest(pub(super) JoinHandle<()>);
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// The body of an answer. What nobody takes stays in the kernel, and the server has to wait.
@@ -114,7 +129,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Answer<T> {
         let Self { source, buffer, framing, .. } = self;
         match source {
             Some(Source::Whole(stream)) => poll_some(stream, framing, buffer, cx),
-            Some(Source::Half(half)) => poll_some(half, framing, buffer, cx),
+            Some(Source::Half { half, .. }) => poll_some(half, framing, buffer, cx),
             None => Poll::Ready(Ok(0)),
         }
     }

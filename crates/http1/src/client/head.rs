@@ -1,7 +1,7 @@
 //! An answer's head: what it says, and how the end of the body behind it is told.
 
-use bytes::BytesMut;
-use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use bytes::{Bytes, BytesMut};
+use http::header::{CONNECTION, CONTENT_LENGTH, InvalidHeaderValue, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use super::LONGEST_HEAD;
@@ -12,7 +12,7 @@ use crate::response::is_bodyless;
 /// Why something is not taken as an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("what came is no answer of HTTP/1.1: {0}")]
-pub struct BadAnswer(pub(super) &'static str);
+pub struct BadAnswer(pub(crate) &'static str);
 
 /// How the end of an answer's body is told.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub struct Glance<'h, 'b> {
 impl<'h, 'b> Glance<'h, 'b> {
     /// Nothing, if `bytes` are not the whole head of a plain answer.
     pub(super) fn of(bytes: &'b [u8], room: &'h mut Fields<'b>) -> Option<Self> {
-        let (response, length) = read(bytes, room).ok()??;
+        let (response, length) = read(bytes, room, &httparse::ParserConfig::default()).ok()??;
         let status = StatusCode::from_u16(response.code?).ok()?;
         if length != bytes.len() || response.version != Some(1) || is_bodyless(status) {
             return None;
@@ -90,11 +90,11 @@ pub(super) fn parse(buffer: &mut BytesMut) -> Result<Option<Head>, BadAnswer> {
             return Err(BadAnswer("there is no end to its head"));
         }
         // What cannot become an answer is not waited for.
-        read(buffer, &mut room)?;
+        read(buffer, &mut room, &lenient())?;
         return Ok(None);
     };
     let head = buffer.split_to(end).freeze();
-    let response = match read(&head, &mut room)? {
+    let response = match read(&head, &mut room, &lenient())? {
         Some((response, length)) if length == end => response,
         _ => return Err(BadAnswer("its head is not well-formed")),
     };
@@ -103,8 +103,7 @@ pub(super) fn parse(buffer: &mut BytesMut) -> Result<Option<Head>, BadAnswer> {
     let mut headers = HeaderMap::with_capacity(response.headers.len());
     for field in response.headers.iter() {
         let name = HeaderName::from_bytes(field.name.as_bytes());
-        let value = HeaderValue::from_maybe_shared(head.slice_ref(field.value));
-        let (Ok(name), Ok(value)) = (name, value) else {
+        let (Ok(name), Ok(value)) = (name, value_of(&head, field.value)) else {
             return Err(BadAnswer("one of its fields is not well-formed"));
         };
         headers.append(name, value);
@@ -112,8 +111,36 @@ pub(super) fn parse(buffer: &mut BytesMut) -> Result<Option<Head>, BadAnswer> {
     Ok(Some(Head { status, is_1_1: response.version == Some(1), headers }))
 }
 
+/// Accepts from servers what is refused from clients: white space after a field name, which is removed (RFC 9112,
+/// 5.1), folded lines (5.2), and several spaces in the status line.
+fn lenient() -> httparse::ParserConfig {
+    let mut parser = httparse::ParserConfig::default();
+    parser
+        .allow_spaces_after_header_name_in_responses(true)
+        .allow_obsolete_multiline_headers_in_responses(true)
+        .allow_multiple_spaces_in_response_status_delimiters(true);
+    parser
+}
+
+/// A field's value; line breaks of a folded value become spaces.
+fn value_of(head: &Bytes, value: &[u8]) -> Result<HeaderValue, InvalidHeaderValue> {
+    if memchr::memchr(b'\n', value).is_none() {
+        return HeaderValue::from_maybe_shared(head.slice_ref(value));
+    }
+    let blank = |byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte };
+    let unfolded: Vec<u8> = value.iter().map(blank).collect();
+    HeaderValue::from_bytes(unfolded.trim_ascii())
+}
+
+/// Reads the trailers of an answer, with the empty line behind them.
+pub(crate) fn trailers(bytes: &[u8]) -> Result<HeaderMap, BadAnswer> {
+    let mut head = BytesMut::from(&b"HTTP/1.1 200\r\n"[..]);
+    head.extend_from_slice(bytes);
+    parse(&mut head)?.map(|head| head.headers).ok_or(BadAnswer("its trailers have no end"))
+}
+
 /// Where the empty line behind a head ends. Servers may end lines by a line feed alone.
-pub(super) fn end_of(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn end_of(bytes: &[u8]) -> Option<usize> {
     let ends = memchr::memchr_iter(b'\n', bytes).find_map(|at| match bytes[at + 1..] {
         [b'\n', ..] => Some(at + 2),
         [b'\r', b'\n', ..] => Some(at + 3),
@@ -126,9 +153,9 @@ pub(super) fn end_of(bytes: &[u8]) -> Option<usize> {
 fn read<'h, 'b>(
     bytes: &'b [u8],
     room: &'h mut Fields<'b>,
+    parser: &httparse::ParserConfig,
 ) -> Result<Option<(httparse::Response<'h, 'b>, usize)>, BadAnswer> {
     let mut response = httparse::Response::new(&mut []);
-    let parser = httparse::ParserConfig::default();
     match parser.parse_response_with_uninit_headers(&mut response, bytes, room) {
         Ok(httparse::Status::Complete(length)) => Ok(Some((response, length))),
         Ok(httparse::Status::Partial) => Ok(None),
@@ -172,7 +199,7 @@ impl Head {
             }
             // Chunks are the truth. Who says a length beside them may mean something else by the next bytes.
             return Ok((
-                Framing::Chunked(Chunked::new(LONGEST_HEAD, MOST_FIELDS)),
+                Framing::Chunked(Chunked::of_answer(LONGEST_HEAD, MOST_FIELDS)),
                 length.is_none(),
             ));
         }

@@ -94,6 +94,35 @@ fn lines_may_end_as_servers_end_them_and_what_follows_is_left() {
     }
 }
 
+/// RFC 9112, 4, 5.1 and 5.2: of servers a proxy takes what it refuses from clients, and passes it on well-formed.
+#[test]
+fn what_servers_write_carelessly_is_understood() {
+    for (head, value) in [
+        ("HTTP/1.1 200 OK\r\nA : b\r\n\r\n", "b"),
+        ("HTTP/1.1 200 OK\r\nA\t: b\r\n\r\n", "b"),
+        ("HTTP/1.1 200 OK\r\nA:b\r\n  c\r\n\r\n", "b    c"),
+        ("HTTP/1.1 200 OK\nA: b\n\tc\n\n", "b \tc"),
+        ("HTTP/1.1 200 OK\r\nA: b\r\n \r\nB: c\r\n\r\n", "b"),
+        ("HTTP/1.1 200\r\nA: b\r\n\r\n", "b"),
+        ("HTTP/1.1 200 \r\nA: b\r\n\r\n", "b"),
+        ("HTTP/1.1  200  OK\r\nA: b\r\n\r\n", "b"),
+    ] {
+        let read = parse(&mut BytesMut::from(head)).expect(head).expect(head);
+        assert_eq!(read.headers["a"].as_bytes(), value.as_bytes(), "{head:?}");
+        assert_eq!(read.status, StatusCode::OK, "{head:?}");
+    }
+    let told = |fields: &str| framing(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n"));
+    assert_eq!(told("Content-Length : 5\r\n"), is!("5", true));
+    assert_eq!(told("Content-Length:\r\n 5\r\n"), is!("5", true));
+    assert_eq!(told("Transfer-Encoding : chunked\r\n"), is!("chunked", true));
+    assert_eq!(told("Transfer-Encoding:\r\n chunked\r\n"), is!("chunked", true));
+    // What goes on in the next line is no field of its own.
+    assert_eq!(told("A: b\r\n Content-Length: 5\r\n"), is!("close", false));
+    for wrong in ["A b: c\r\n", ": c\r\n", "A\r\n", "A: b\rc\r\n", "A: b\0\r\n", " A: b\r\n"] {
+        assert!(told(wrong).is_err(), "{wrong:?}");
+    }
+}
+
 #[test]
 fn what_cannot_become_an_answer_is_not_waited_for() {
     for start in [

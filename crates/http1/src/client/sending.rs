@@ -19,7 +19,7 @@ use crate::writer::{ROOM, poll_write};
 
 /// Why a request did not go whole.
 #[derive(Debug)]
-pub(super) enum NotSent {
+enum NotSent {
     Stream(io::Error),
     /// It is not what its head says, or broke off.
     Body(BodyError),
@@ -48,7 +48,8 @@ pub(super) struct Sending<B> {
     has_begun: bool,
     /// The stream may keep back what it has taken.
     is_flushed: bool,
-    has_failed: bool,
+    /// Why the stream accepts nothing any more.
+    failed: Option<io::Error>,
 }
 
 impl<B> Sending<B>
@@ -64,7 +65,7 @@ where
             Some(length) => Left::Length(length),
         };
         let out = VecDeque::from([head_of(&request)]);
-        Self { request, out, left, has_begun: false, is_flushed: false, has_failed: false }
+        Self { request, out, left, has_begun: false, is_flushed: false, failed: None }
     }
 
     /// One without a body, of whose bytes these are left. `has_begun`, `is_flushed`: what became of the others.
@@ -77,7 +78,7 @@ where
         if !unsent.is_empty() {
             out.push_back(unsent);
         }
-        Self { request, out, left: Left::Nothing, has_begun, is_flushed, has_failed: false }
+        Self { request, out, left: Left::Nothing, has_begun, is_flushed, failed: None }
     }
 
     pub(super) fn method(&self) -> &Method {
@@ -89,23 +90,40 @@ where
         self.out.is_empty() && self.left == Left::Nothing && self.is_flushed
     }
 
+    /// Has the stream failed? Then nothing more of it can go.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// Why the stream failed, if it did.
+    pub(super) fn take_failure(&mut self) -> Option<io::Error> {
+        self.failed.take()
+    }
+
     /// The request, if nothing of it was sent.
     pub(super) fn into_unsent(self) -> Option<Request<B>> {
         (!self.has_begun).then_some(self.request)
     }
 
-    /// Sends as much as goes. What has failed once comes to no more.
+    /// Sends as much as possible; ready when all has gone or the stream has failed
+    /// ([`has_failed`](Self::has_failed)). That is no error yet, since the server may have answered before it
+    /// closed. An error of the body is one.
     pub(super) fn poll(
         &mut self,
         stream: &mut (impl AsyncWrite + Unpin),
         cx: &mut Context<'_>,
-    ) -> Poll<Result<(), NotSent>> {
-        if self.has_failed {
-            return Poll::Pending;
+    ) -> Poll<Result<(), BodyError>> {
+        if self.has_failed() {
+            return Poll::Ready(Ok(()));
         }
-        let polled = self.poll_all(stream, cx);
-        self.has_failed = matches!(polled, Poll::Ready(Err(_)));
-        polled
+        Poll::Ready(match ready!(self.poll_all(stream, cx)) {
+            Ok(()) => Ok(()),
+            Err(NotSent::Body(error)) => Err(error),
+            Err(NotSent::Stream(error)) => {
+                self.failed = Some(error);
+                Ok(())
+            }
+        })
     }
 
     fn poll_all(

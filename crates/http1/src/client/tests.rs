@@ -294,6 +294,148 @@ fn an_answer_is_read_while_the_request_is_still_being_sent() {
     });
 }
 
+/// A stream that takes the head of a request and then fails, with an answer that is seen a moment later: so it is
+/// when a server answers, and closes while the request still comes.
+struct Refusing {
+    written: usize,
+    looked: bool,
+    says: Bytes,
+}
+
+impl AsyncWrite for Refusing {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        if self.written > 0 {
+            return Poll::Ready(Err(std::io::ErrorKind::BrokenPipe.into()));
+        }
+        self.written = bytes.len();
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncRead for Refusing {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        read: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        if !std::mem::replace(&mut self.looked, true) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let says = std::mem::take(&mut self.says);
+        read.put_slice(&says);
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[test]
+fn a_server_that_answers_and_closes_during_an_upload_is_heard() {
+    for (says, heard) in [
+        ("HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno", Some(413)),
+        ("", None),
+    ] {
+        play(async {
+            let stream = Refusing { written: 0, looked: false, says: Bytes::from(says) };
+            let (kept, body) = Channel::<Bytes, BodyError>::new(8);
+            let fields = [("transfer-encoding", "chunked")];
+            let mut body = Some(body);
+            let sent = request(Method::POST, &fields, body.take().unwrap());
+            let saying = async {
+                let mut kept = kept;
+                for _ in 0..8 {
+                    if kept.send_data(Bytes::from_static(b"part")).await.is_err() {
+                        return;
+                    }
+                }
+            };
+            let (asked, ()) = tokio::join!(Connection::new(stream).ask(sent, ignored), saying);
+            match (asked, heard) {
+                (Ok((response, home)), Some(status)) => {
+                    assert_eq!(response.status().as_u16(), status);
+                    assert_eq!(whole(response.into_body()).await.0, "no");
+                    assert!(home.take().is_none());
+                }
+                (Err(Unanswered { error: ClientError::Io(_), unsent: None }), None) => {}
+                (other, _) => panic!("{:?}", other.map(|_| ())),
+            }
+        });
+    }
+}
+
+/// A body that says when it is dropped.
+struct Told(Arc<std::sync::atomic::AtomicBool>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+impl http_body::Body for Told {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, BodyError>>> {
+        Poll::Pending
+    }
+}
+
+#[test]
+fn the_rest_of_a_request_is_not_kept_beyond_its_answer() {
+    play(async {
+        let (connection, mut server) = connected();
+        let is_dropped = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        server.write_all(b"HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\nno").await.unwrap();
+        let sent = request(Method::POST, &[("content-length", "5")], Told(Arc::clone(&is_dropped)));
+        let (response, _) = connection.ask(sent, ignored).await.unwrap();
+        assert_eq!(whole(response.into_body()).await.0, "no");
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert!(is_dropped.load(std::sync::atomic::Ordering::Relaxed), "the server is still there");
+    });
+}
+
+#[test]
+fn another_protocol_begins_when_the_request_has_gone_whole() {
+    play(async {
+        let (connection, mut server) = connected();
+        let (mut says, body) = Channel::<Bytes, BodyError>::new(8);
+        let sent =
+            request(Method::POST, &[("transfer-encoding", "chunked"), ("upgrade", "tcp")], body);
+        let talking = async {
+            heard(&mut server).await;
+            server.write_all(b"HTTP/1.1 101 UPGRADED\r\nUpgrade: tcp\r\n\r\nfirst").await.unwrap();
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            says.send_data(Bytes::from("{}")).await.unwrap();
+            drop(says);
+            let mut rest = [0; 12];
+            server.read_exact(&mut rest).await.unwrap();
+            assert_eq!(&rest, b"2\r\n{}\r\n0\r\n\r\n");
+        };
+        let (asked, ()) = tokio::join!(connection.ask(sent, ignored), talking);
+        let (_, ahead) = asked.unwrap().0.into_body().into_stream().expect("a tunnel");
+        assert_eq!(ahead, "first");
+    });
+}
+
 const ASKED: &str = "GET /a?b HTTP/1.1\r\nhost: a\r\n\r\n";
 
 /// Status and length, as the short way is told them, and the body.

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nightwatt_clock::connect::connect_blocking;
 use nightwatt_clock::meter::monotonic;
 use nightwatt_model::time::Mono;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -27,15 +28,9 @@ impl Wire {
         roots: Option<Vec<CertificateDer<'static>>>,
         until: Mono,
     ) -> io::Result<Self> {
-        let mut refused = io::Error::new(ErrorKind::NotFound, "no such host");
-        for address in place.to_socket_addrs()? {
-            let left = until.since(monotonic()).max(Duration::from_millis(1));
-            match TcpStream::connect_timeout(&address, left) {
-                Ok(socket) => return Self::over(socket, place, roots, until),
-                Err(error) => refused = error,
-            }
-        }
-        Err(refused)
+        let left = until.since(monotonic());
+        let socket = connect_blocking(place.to_socket_addrs()?, left)?;
+        Self::over(socket, place, roots, until)
     }
 
     fn over(
