@@ -120,6 +120,12 @@ pub(crate) enum Command {
     /// Make a running gateway forget stored answers
     #[command(after_help = PURGE_EXAMPLES)]
     Purge(PurgeArgs),
+    /// Say why a running gateway treats a client as it does
+    #[command(after_help = WHY_EXAMPLES)]
+    Why(ClientArgs),
+    /// Make a running gateway forget what a client did wrong
+    #[command(after_help = FORGIVE_EXAMPLES)]
+    Forgive(ClientArgs),
     /// Make a running gateway read its configuration again
     #[command(after_help = RELOAD_EXAMPLES)]
     Reload(ReloadArgs),
@@ -322,6 +328,36 @@ const STAY_AWAKE_EXAMPLES: &str = "Examples:
   nightwatt stay-awake blog --for 30m -c nightwatt.toml        # while it is maintained
 
 `nightwatt sleep` ends it early.";
+
+/// `why` and `forgive`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ClientArgs {
+    /// IP address of the client, as the access log shows it
+    #[arg(value_name = "CLIENT")]
+    pub(crate) client: std::net::IpAddr,
+    /// Only the client with this User-Agent, as others may share the address
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) agent: Option<String>,
+    /// Only at this site [default: at all]
+    #[arg(long, value_name = "SITE")]
+    pub(crate) site: Option<String>,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
+}
+
+const WHY_EXAMPLES: &str = "Examples:
+  nightwatt why 203.0.113.9 -c nightwatt.toml
+  nightwatt why 203.0.113.9 --agent 'curl/8.5.0' --site blog -c nightwatt.toml
+
+Shows the class of each client behind the address, the rule that gives it, since when and until when, and
+what is left of its wake budget. `nightwatt forgive` ends what a client has earned by what it did.";
+
+const FORGIVE_EXAMPLES: &str = "Examples:
+  nightwatt forgive 203.0.113.9 -c nightwatt.toml
+  nightwatt forgive 203.0.113.9 --agent 'curl/8.5.0' -c nightwatt.toml
+
+Forgets misses, failed log-ins and that robots.txt was read, and gives the wake budget back. What follows from
+the agent alone stays: name it in `api_agents` of `[site.clients]`.";
 
 /// `purge`.
 #[derive(Debug, clap::Args)]

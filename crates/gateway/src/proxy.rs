@@ -18,6 +18,7 @@ use nightwatt_httpcache::{
 use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
 use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::policy::manager::Knock;
+use nightwatt_traffic::Verdict;
 use tokio::sync::watch;
 
 pub(crate) use self::resume::resume;
@@ -34,6 +35,7 @@ use crate::hold::{Held, Spool, hold};
 use crate::https;
 use crate::journal::WakeCause;
 use crate::question;
+use crate::refusing;
 use crate::site::Site;
 use crate::supervisor::Supervisor;
 
@@ -68,8 +70,7 @@ pub(crate) async fn handle(
     // First of all, since it must cost less than what it keeps away.
     if let Some(wait) = gateway.client_limits.too_early(now.mono, facts.client, facts.budget) {
         let response = answers::later(StatusCode::TOO_MANY_REQUESTS, wait, answers::LIMITED);
-        let how = How::by_itself(ClientClass::Api, Answered::Limited);
-        return close(&gateway, index, &facts, response, how);
+        return close(&gateway, index, &facts, response, How::limited());
     }
     // An authority asks for the name of a site, or for one that only has a certificate.
     let proof = gateway.tls.as_ref().and_then(|tls| tls.proofs.said_at(facts.path()));
@@ -81,10 +82,12 @@ pub(crate) async fn handle(
     let (response, how) = match (index, refusal(&gateway, index, &facts, &parts)) {
         (Some(index), None) => {
             let site = &gateway.sites[index];
-            let class = classify(site, &gateway, &facts);
+            let verdict = judge(site, &gateway, &facts);
+            let class = verdict.class();
             let mut client =
                 Client { gateway: &gateway, index, facts: &facts, class, stays: false };
             let asked = Asked::new(&gateway, index, &facts, &parts, class, names);
+            let asked = Asked { verdict: Some(verdict), ..asked };
             let answer = asked.answer(body).await;
             client.stays = true;
             answer
@@ -134,26 +137,35 @@ fn refusal(
     })
 }
 
-pub(crate) fn classify(site: &Site, gateway: &Gateway, facts: &Facts) -> ClientClass {
-    site.classify(gateway.clock.now(), &facts.for_classifier())
+pub(crate) fn judge(site: &Site, gateway: &Gateway, facts: &Facts) -> Verdict {
+    site.judge(gateway.clock.now(), &facts.for_classifier())
 }
 
 /// What a request asks for, as far as admission cares.
 pub(crate) fn want(site: &Site, facts: &Facts, parts: &Parts, class: ClientClass) -> Want {
     let path = facts.path();
-    if site.config.clients.is_health_check(path) {
+    let is_read = matches!(facts.method, Method::GET | Method::HEAD);
+    if is_read && site.config.clients.is_health_check(path) {
         return Want::Health;
     }
     if site.config.icons.iter().any(|icon| icon == path) {
         return Want::Icon;
     }
-    let fetch_dest = parts.headers.get(FETCH_DEST).map(HeaderValue::as_bytes);
-    let opens = facts.method == Method::GET && facts.accepts_html && navigates(fetch_dest);
+    let field = |name| parts.headers.get(name).map(HeaderValue::as_bytes);
+    let navigates = navigates(field(FETCH_DEST))
+        && field("sec-fetch-mode").is_none_or(|mode| mode == b"navigate")
+        && !SCRIPTS.iter().any(|name| parts.headers.contains_key(*name));
+    let opens = facts.method == Method::GET && facts.accepts_html && navigates;
     if opens && class == ClientClass::Human { Want::Page } else { Want::Other }
 }
 
 /// What a browser wants an answer for.
 pub(crate) const FETCH_DEST: &str = "sec-fetch-dest";
+
+/// Fields by which libraries of scripts tell that they fetch a part of a page. (Browsers send `Sec-Fetch-*` by TLS
+/// only.)
+const SCRIPTS: [&str; 6] =
+    ["x-requested-with", "hx-request", "turbo-frame", "x-inertia", "x-pjax", "x-fragment"];
 
 /// Scripts that fetch HTML fragments say so; what says nothing is an old browser.
 pub(crate) fn navigates(fetch_dest: Option<&[u8]>) -> bool {
@@ -178,6 +190,8 @@ struct Asked<'a> {
     facts: &'a Facts,
     parts: &'a Parts,
     class: ClientClass,
+    /// Why it has this class; nothing of a request that the server is being asked already.
+    verdict: Option<Verdict>,
     directives: RequestDirectives,
     /// What it says of its sender, by the site's rules.
     sender: Sender,
@@ -195,7 +209,7 @@ impl<'a> Asked<'a> {
         let directives = RequestDirectives::parse(&parts.headers);
         let rules = &gateway.sites[index].rules;
         let sender = Sender::of_named(names, &head_of(facts, parts), rules);
-        Self { gateway, index, facts, parts, class, directives, sender }
+        Self { gateway, index, facts, parts, class, verdict: None, directives, sender }
     }
 
     fn site(&self) -> &Site {
@@ -233,6 +247,7 @@ impl<'a> Asked<'a> {
                 want: self.want(),
                 cached: Self::cached(found.as_ref()),
             },
+            recognised: self.verdict.is_none_or(|verdict| verdict.recognised),
         };
         let needs_server = knock.request.wakes();
         if needs_server {
@@ -247,7 +262,9 @@ impl<'a> Asked<'a> {
         };
         let would = site.shadow.as_ref().map(|it| it.admit(&knock, || self.wake_cause()));
         let (response, answered) = self.take(route, phase, (key, found), body).await;
-        let how = How { class: self.class, answered, needs_server, would, let_through: false };
+        let want = knock.request.want;
+        let rule = self.verdict.and_then(|verdict| refusing::rule(route, want, &verdict));
+        let how = How { needs_server, would, rule, ..How::by_itself(self.class, answered) };
         (response, how)
     }
 
@@ -294,9 +311,7 @@ impl<'a> Asked<'a> {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 (answers::later(status, after, answers::COME_BACK), Answered::Crawler)
             }
-            (Route::Refuse, _) => {
-                (answers::sentence(StatusCode::NOT_FOUND, answers::NOTHING), Answered::Scanner)
-            }
+            (Route::Refuse, _) => (self.scanner_answer(), Answered::Scanner),
             (Route::State, _) if self.want() == Want::Icon => {
                 (answers::no_icon(), Answered::Monitor)
             }
@@ -309,6 +324,10 @@ impl<'a> Asked<'a> {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 (answers::later(status, after, answers::OVER_BUDGET), Answered::Budget)
             }
+            (Route::OverSharedBudget(after), _) => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                (answers::later(status, after, answers::SHARED_BUDGET), Answered::Budget)
+            }
             // Without a stored answer these two cannot be; the types do not know.
             (Route::Unavailable(after), _)
                 if site.config.waiting_page && self.want() == Want::Page =>
@@ -318,6 +337,14 @@ impl<'a> Asked<'a> {
             (Route::Unavailable(after), _) => Self::unavailable(after),
             (Route::Cache | Route::Stale, None) => Self::unavailable(Duration::from_secs(1)),
         }
+    }
+
+    /// 503, never 404: whether it is there was not looked up.
+    fn scanner_answer(&self) -> Response<Answer> {
+        let now = self.gateway.clock.now().mono;
+        let waits = |verdict| refusing::scanner_waits(verdict, now);
+        let after = self.verdict.as_ref().map_or(Duration::from_secs(1), waits);
+        answers::later(StatusCode::SERVICE_UNAVAILABLE, after, answers::REFUSED)
     }
 
     fn state(&self) -> Response<Answer> {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::arrival::Arrival;
 use crate::hash;
 use crate::log_in::{Guesses, Posted};
-use crate::misses::{Client, Recent, within};
+use crate::misses::{Client, Marks, Recent, within};
 use crate::rule::Rule;
 use crate::scanner_paths::Existing;
 use crate::traits::{AgentMemo, Rules, Traits};
@@ -137,6 +137,9 @@ pub struct ClassifierConfig {
     pub scanner_share: f64,
     /// For how many seconds after its last miss a client stays a scanner.
     pub scanner_for_s: u64,
+    /// Wake-ups in a row, and per hour, of all clients together that are not recognised
+    /// ([`Verdict::recognised`]).
+    pub unrecognised_wakes_per_hour: u32,
     /// Clients remembered; some 250 bytes each. A client is forgotten when seven eighths as many
     /// others have been seen since.
     pub clients: usize,
@@ -155,6 +158,7 @@ impl Default for ClassifierConfig {
             scanner_misses: 8,
             scanner_share: 0.7,
             scanner_for_s: 86_400,
+            unrecognised_wakes_per_hour: 12,
             clients: 16_384,
         }
     }
@@ -319,22 +323,12 @@ impl Classifier {
 
     /// What follows from what the client did before.
     fn remembered(&mut self, now: Mono, traits: &Traits) -> Option<Verdict> {
-        let who = traits.who();
-        let is_navigation = traits.is_navigation() && traits.looks_human();
-        let mut scans_until = None;
-        if let Some(client) = self.clients.known(who).filter(|it| now < it.scanner_until) {
-            let may_clear = client.cleared.is_none_or(|then| !within(now, then, CLEARED_ONCE_IN));
-            scans_until = Some(client.scanner_until);
-            if is_navigation && may_clear && traits.scanner_rules() == 0 {
-                scans_until = None;
-                let client = self.clients.touch(who);
-                client.forgive();
-                client.cleared = Some(now);
-            }
-        }
+        let marks = self.clients.known(traits.who()).map_or_else(Marks::default, |it| it.marks);
+        let scans = now < marks.scanner_until && !self.clears(now, traits, marks);
         if !self.is_honoured(traits) {
-            if scans_until.is_some() {
-                return Some(Verdict { until: scans_until, ..Verdict::of(Rule::Misses) });
+            if scans {
+                let until = Some(marks.scanner_until);
+                return Some(Verdict { until, ..Verdict::of(Rule::Misses) });
             }
             if traits.is_unsafe() && self.absent.known(traits.path).is_some() {
                 return Some(Verdict::of(Rule::ScannerPath));
@@ -346,7 +340,19 @@ impl Classifier {
                 return Some(Verdict { until, ..Verdict::of(Rule::LogInGuessing) });
             }
         }
-        self.reads_robots_txt(now, traits)
+        self.reads_robots_txt(now, traits, marks.robots)
+    }
+
+    /// Whether a person opens a page, and so ends that the client counts as a scanner.
+    fn clears(&mut self, now: Mono, traits: &Traits, marks: Marks) -> bool {
+        let may = marks.cleared.is_none_or(|then| !within(now, then, CLEARED_ONCE_IN));
+        let opens = traits.is_navigation() && traits.looks_human() && traits.scanner_rules() == 0;
+        if may && opens {
+            let client = self.client(traits);
+            client.forgive();
+            client.marks.cleared = Some(now);
+        }
+        may && opens
     }
 
     /// Whether it shows a credential that the server has honoured.
@@ -378,71 +384,65 @@ impl Classifier {
         if traits.is_from_another_site() {
             return;
         }
-        self.learn_success(traits, status);
-        if traits.is_post() {
-            let (address, path, is_form) = (traits.client, traits.path, traits.is_log_in());
-            self.guesses.answered(now, Posted { address, path, is_form }, status);
-        }
-        self.learn_misses(now, traits, status);
-    }
-
-    /// As [`Classifier::learn`], of an answer that the cache gave: that is no merit of its client.
-    pub fn learn_cached(&mut self, now: Now, facts: &ClientFacts<'_>, status: u16) {
-        let traits = self.rules.traits(&mut self.agents, facts);
-        if !traits.is_from_another_site() {
-            self.learn_misses(now.mono, &traits, status);
-        }
-    }
-
-    fn learn_success(&mut self, traits: &Traits, status: u16) {
         let credential = traits.credential;
         match status {
             200..=299 if credential != 0 => *self.credentials.touch(credential) = (),
             401 if credential != 0 => self.credentials.remove(credential),
             _ => {}
         }
-        if matches!(status, 200..=399) {
-            let writes = traits.is_unsafe() && !traits.is_post() && status < 300;
-            let client = self.client(traits);
+        if traits.is_post() {
+            let (address, path, is_form) = (traits.client, traits.path, traits.is_log_in());
+            self.guesses.answered(now, Posted { address, path, is_form }, status);
+        }
+        let writes = traits.is_unsafe() && !traits.is_post() && status < 300;
+        if let Some(client) = self.count(now, traits, status).filter(|_| status < 400) {
             client.succeeded = true;
             client.writes |= writes;
         }
     }
 
-    fn learn_misses(&mut self, now: Mono, traits: &Traits, status: u16) {
+    /// As [`Classifier::learn`], of an answer that the cache gave: that is no merit of its client.
+    pub fn learn_cached(&mut self, now: Now, facts: &ClientFacts<'_>, status: u16) {
+        let traits = self.rules.traits(&mut self.agents, facts);
+        if !traits.is_from_another_site() {
+            self.count(now.mono, &traits, status);
+        }
+    }
+
+    /// Counts an answer for its client. Gives the client, if it did not miss.
+    fn count(&mut self, now: Mono, traits: &Traits, status: u16) -> Option<&mut Client> {
         let in_vain = matches!(status, 400 | 403 | 404 | 405 | 410);
         if matches!(status, 200..=399 | 401) {
             self.existing.answered(traits.hits);
         }
-        let by_rule = in_vain && self.existing.counts(traits.hits.rules());
+        if !in_vain {
+            let client = self.client(traits);
+            client.hit(now);
+            return Some(client);
+        }
+        let by_rule = self.existing.counts(traits.hits.rules());
         if by_rule && matches!(status, 404 | 410) {
             self.absent.touch(traits.path);
         }
-        if in_vain && (traits.is_asked_by_itself() || traits.is_part_of_page()) {
-            return;
-        }
-        if in_vain && self.may_miss(traits) {
-            return;
+        if traits.is_asked_by_itself() || traits.is_part_of_page() || self.may_miss(traits) {
+            return None;
         }
         let config = self.rules.config();
         let (needed, most) = (config.scanner_misses, config.scanner_share);
         let scanner_for = Duration::from_secs(config.scanner_for_s);
         let client = self.client(traits);
-        if !in_vain {
-            client.hit(now);
-            return;
-        }
         let weight = if by_rule { needed.div_ceil(2).max(1) } else { 1 };
         client.miss(now, traits.target, weight);
         let (misses, share) = client.misses();
-        let was = now < client.scanner_until;
+        let was = now < client.marks.scanner_until;
+        if !was {
+            client.marks.scanner_since = now;
+        }
         // A scanner stays one by any miss.
         if misses >= needed && share >= most || was {
-            client.scanner_until = now + scanner_for;
+            client.marks.scanner_until = now + scanner_for;
         }
-        if !was {
-            client.scanner_since = now;
-        }
+        None
     }
 
     /// Whether misses say nothing about this client.
@@ -462,7 +462,7 @@ impl Classifier {
     /// Whether a client is known as a scanner, with this agent.
     pub fn is_scanner(&mut self, now: Mono, facts: &ClientFacts<'_>) -> bool {
         let traits = self.rules.traits(&mut self.agents, facts);
-        self.clients.known(traits.who()).is_some_and(|client| now < client.scanner_until)
+        self.clients.known(traits.who()).is_some_and(|client| now < client.marks.scanner_until)
     }
 
     /// Clients that something is remembered of.
@@ -470,15 +470,21 @@ impl Classifier {
         self.clients.len()
     }
 
-    fn reads_robots_txt(&mut self, now: Mono, traits: &Traits) -> Option<Verdict> {
+    /// `read_at`: when the client last asked for `robots.txt` before, if it did.
+    fn reads_robots_txt(
+        &mut self,
+        now: Mono,
+        traits: &Traits,
+        mut read_at: Option<Mono>,
+    ) -> Option<Verdict> {
         if traits.is_robots_txt() && !traits.is_unsafe() && !traits.is_from_another_site() {
-            self.client(traits).robots = Some(now);
+            read_at = Some(now);
+            self.client(traits).marks.robots = read_at;
         }
-        let robots = self.clients.known(traits.who()).and_then(|known| known.robots);
-        let read_at = robots.filter(|then| within(now, *then, ROBOT_FOR))?;
+        let read_at = read_at.filter(|then| within(now, *then, ROBOT_FOR))?;
         let opens = traits.is_part_of_page() || traits.is_navigation() && !traits.is_robots_txt();
         if traits.looks_human() && opens {
-            self.clients.touch(traits.who()).robots = None;
+            self.client(traits).marks.robots = None;
             return None;
         }
         let verdict = Verdict { until: Some(read_at + ROBOT_FOR), ..Verdict::of(Rule::RobotsTxt) };

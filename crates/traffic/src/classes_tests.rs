@@ -18,8 +18,8 @@ fn facts<'a>(agent: &'a str, target: &'a str) -> ClientFacts<'a> {
         host: None,
         referer: None,
         accepts_html: None,
-            credential: None,
-            fetch: Fetch::Unknown,
+        credential: None,
+        fetch: Fetch::Unknown,
     }
 }
 
@@ -261,7 +261,9 @@ fn what_changes_something_is_never_a_crawlers_or_a_monitors_by_the_table() {
 #[test]
 fn servers_of_the_fediverse_read_json_and_their_previews_read_pages() {
     let mut classifier = Classifier::default();
-    for agent in ["Mastodon/4.3.1 (http.rb/5.2.0; +https://a.example/)", "Lemmy/0.19.5; +https://b.example"] {
+    for agent in
+        ["Mastodon/4.3.1 (http.rb/5.2.0; +https://a.example/)", "Lemmy/0.19.5; +https://b.example"]
+    {
         let json = ClientFacts { accepts_html: Some(false), ..facts(agent, "/users/alice") };
         assert_eq!(rule(&mut classifier, &json), Rule::FederationTable, "{agent}");
         let page = ClientFacts { accepts_html: Some(true), ..facts(agent, "/users/alice") };
@@ -294,7 +296,12 @@ fn paths_of_webhooks_and_of_certificate_authorities_wake() {
 
 #[test]
 fn a_build_or_sync_client_misses_much_and_is_no_scanner() {
-    for agent in ["git/2.39.5", "Apache-Maven/3.9.9 (Java 21)", "Debian APT-HTTP/1.3 (2.6.1)", "rclone/v1.68"] {
+    for agent in [
+        "git/2.39.5",
+        "Apache-Maven/3.9.9 (Java 21)",
+        "Debian APT-HTTP/1.3 (2.6.1)",
+        "rclone/v1.68",
+    ] {
         let mut classifier = Classifier::default();
         for n in 0..500 {
             classifier.learn(at(n / 10), &facts(agent, &format!("/repo/{n}")), 404);
@@ -327,7 +334,11 @@ fn a_credential_exempts_once_the_server_has_honoured_it() {
     };
     let mut classifier = Classifier::default();
     scanned(&mut classifier, Some(7));
-    assert_eq!(rule(&mut classifier, &with(Some(7), "/")), Rule::Misses, "one that was never honoured");
+    assert_eq!(
+        rule(&mut classifier, &with(Some(7), "/")),
+        Rule::Misses,
+        "one that was never honoured"
+    );
     classifier.learn(at(30), &with(Some(8), "/mine"), 200);
     assert_eq!(rule(&mut classifier, &with(Some(8), "/")), Rule::Other);
     assert_eq!(rule(&mut classifier, &with(Some(7), "/")), Rule::Misses);
@@ -349,7 +360,11 @@ fn nothing_is_learned_of_what_another_site_has_a_browser_ask_for() {
     let mut classifier = Classifier::default();
     classifier.judge(at(0), &fetched(Fetch::PartOfAnotherSite, BROWSER, "/robots.txt"));
     for n in 0..50 {
-        classifier.learn(at(n), &fetched(Fetch::PartOfAnotherSite, BROWSER, &format!("/missing/{n}")), 404);
+        classifier.learn(
+            at(n),
+            &fetched(Fetch::PartOfAnotherSite, BROWSER, &format!("/missing/{n}")),
+            404,
+        );
         classifier.learn(at(n), &fetched(Fetch::PartOfAnotherSite, BROWSER, "/.env"), 404);
     }
     assert_eq!(rule(&mut classifier, &facts(BROWSER, "/")), Rule::Browser);
@@ -366,12 +381,19 @@ fn a_navigation_clears_the_mark_but_claiming_one_each_time_does_not() {
     assert_eq!(rule(&mut classifier, &facts(BROWSER, "/")), Rule::Misses);
     assert_eq!(rule(&mut classifier, &fetched(Fetch::Navigation, BROWSER, "/")), Rule::Browser);
     for n in 0..8 {
-        classifier.learn(at(100 + n), &fetched(Fetch::Navigation, BROWSER, &format!("/again/{n}")), 404);
+        classifier.learn(
+            at(100 + n),
+            &fetched(Fetch::Navigation, BROWSER, &format!("/again/{n}")),
+            404,
+        );
     }
     assert_eq!(rule(&mut classifier, &fetched(Fetch::Navigation, BROWSER, "/")), Rule::Misses);
     // No program navigates.
     classifier.judge(at(0), &facts("python-requests/2.31", "/robots.txt"));
-    assert_eq!(rule(&mut classifier, &fetched(Fetch::Navigation, "python-requests/2.31", "/")), Rule::RobotsTxt);
+    assert_eq!(
+        rule(&mut classifier, &fetched(Fetch::Navigation, "python-requests/2.31", "/")),
+        Rule::RobotsTxt
+    );
 }
 
 #[test]

@@ -165,7 +165,9 @@ mod tests {
         ] {
             assert!(is_form(path), "{path}");
         }
-        for path in ["/", "/index.php", "/api/login", "/api/v2/auth/login", "/loginx", "/blog/login/help"] {
+        for path in
+            ["/", "/index.php", "/api/login", "/api/v2/auth/login", "/loginx", "/blog/login/help"]
+        {
             assert!(!is_form(path), "{path}");
         }
     }

@@ -23,13 +23,9 @@ struct Span {
     misses: u32,
 }
 
-/// One client: an address with an agent. Several clients may share an address.
-#[derive(Debug, Default)]
-pub(crate) struct Client {
-    /// Number of its address.
-    pub(crate) address: u64,
-    /// Its agent, by hash.
-    pub(crate) agent: u64,
+/// What a client is because of what it did.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Marks {
     /// When it became a scanner.
     pub(crate) scanner_since: Mono,
     /// A scanner until then.
@@ -38,6 +34,16 @@ pub(crate) struct Client {
     pub(crate) cleared: Option<Mono>,
     /// When it asked for `robots.txt`.
     pub(crate) robots: Option<Mono>,
+}
+
+/// One client: an address with an agent. Several clients may share an address.
+#[derive(Debug, Default)]
+pub(crate) struct Client {
+    /// Number of its address.
+    pub(crate) address: u64,
+    /// Its agent, by hash.
+    pub(crate) agent: u64,
+    pub(crate) marks: Marks,
     /// The server has answered it with success.
     pub(crate) succeeded: bool,
     /// The server has let it change something, by another method than POST.
@@ -82,8 +88,8 @@ impl Client {
 
     /// Forgets what it did wrong.
     pub(crate) fn forgive(&mut self) {
-        self.scanner_until = Mono::ZERO;
-        self.robots = None;
+        self.marks.scanner_until = Mono::ZERO;
+        self.marks.robots = None;
         self.spans = [Span::default(); SPANS];
         self.missed = [0; REMEMBERED];
     }
@@ -201,10 +207,11 @@ mod tests {
     fn who_is_forgiven_has_missed_nothing() {
         let mut client = Client::default();
         client.miss(Mono::from_secs(1), 1, 8);
-        client.robots = Some(Mono::ZERO);
-        client.scanner_until = Mono::NEVER;
+        client.marks.robots = Some(Mono::ZERO);
+        client.marks.scanner_until = Mono::NEVER;
         client.forgive();
-        assert_eq!((client.misses(), client.robots, client.scanner_until), ((0, 0.0), None, Mono::ZERO));
+        let Marks { robots, scanner_until, .. } = client.marks;
+        assert_eq!((client.misses(), robots, scanner_until), ((0, 0.0), None, Mono::ZERO));
     }
 
     #[test]
@@ -221,7 +228,7 @@ mod tests {
         let key = |address| ClientKey::V4(address).number();
         let mut clients: Recent<Client> = Recent::new(16);
         for name in 0..1000 {
-            clients.touch(key(name)).scanner_until = Mono::NEVER;
+            clients.touch(key(name)).marks.scanner_until = Mono::NEVER;
             clients.touch(key(0));
             assert!(clients.len() <= 16);
         }

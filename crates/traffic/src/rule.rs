@@ -70,10 +70,7 @@ impl Rule {
     /// Whether anybody may fall under it: such clients share a wake budget until the server has answered
     /// them with success.
     pub(crate) const fn is_for_anybody(self) -> bool {
-        matches!(
-            self,
-            Self::AcmeChallenge | Self::ClientTable | Self::LibraryTable | Self::Other
-        )
+        matches!(self, Self::AcmeChallenge | Self::ClientTable | Self::LibraryTable | Self::Other)
     }
 
     /// The name in the access log and in JSON.

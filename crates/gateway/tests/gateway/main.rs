@@ -5,6 +5,7 @@
 mod acme;
 mod answers;
 mod caching;
+mod classes;
 mod client;
 mod connections;
 mod dashboard;

@@ -61,8 +61,8 @@ impl Classifier {
         let client = self.clients.known(traits.who());
         let (misses, missed_share) = client.map_or((0, 0.0), |client| client.misses_at(now));
         let since = client.and_then(|client| match verdict.rule {
-            Rule::Misses => Some(client.scanner_since),
-            Rule::RobotsTxt => client.robots,
+            Rule::Misses => Some(client.marks.scanner_since),
+            Rule::RobotsTxt => client.marks.robots,
             _ => None,
         });
         Known { agent, verdict, since, misses, missed_share }
