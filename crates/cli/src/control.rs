@@ -92,9 +92,8 @@ pub(crate) fn command(
     order: &Order,
     done: &str,
 ) -> Result<ExitStatus, Failure> {
-    match ask(args, order)? {
-        Reply::Error(message) => return Err(refused(message)),
-        _ => {}
+    if let Reply::Error(message) = ask(args, order)? {
+        return Err(refused(message));
     }
     if args.json {
         output::say_json(&json!({ "done": true, "order": order }))?;

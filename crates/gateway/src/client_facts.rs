@@ -25,7 +25,7 @@ const CREDENTIALS: [&str; 14] = [
     "x-vault-token",
 ];
 
-/// The key of the hashes of this process (SipHash): without it nobody finds a credential with a given hash.
+/// The key of the hashes of this process (SipHash): without it no credential can be found that has a given hash.
 static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// A number for what a request shows to be let in, by its fields; never 0. Nothing if it shows nothing.

@@ -189,7 +189,7 @@ const CLEARED_ONCE_IN: Duration = Duration::from_hours(24);
 pub struct Verdict {
     /// The rule that decides, and with it the class.
     pub rule: Rule,
-    /// Not a program that nobody knows: listed, named by the operator, a browser, or one that the server
+    /// A browser, a program that is listed or that the operator names, or a client that the server
     /// has answered with success before.
     pub recognised: bool,
     /// When the rule ends to hold, if that is known.

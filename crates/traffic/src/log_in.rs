@@ -15,7 +15,7 @@ use nightwatt_model::time::Mono;
 use crate::hash;
 use crate::misses::{Recent, within};
 
-/// Failures in a row after which further attempts are guesses: nobody needs a fourth for a typo.
+/// Failures in a row after which further attempts are guesses: a typo is corrected by then.
 const FAILURES: u32 = 3;
 
 /// Failures count together if no more than this lies between two.

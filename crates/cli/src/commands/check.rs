@@ -238,9 +238,7 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
         "none: sleeps whoever may have to wait".to_owned()
     };
     row(text, "promise", &promise);
-    let (each, all) = (site.wakes_per_client_and_hour, site.clients.unrecognised_wakes_per_hour);
-    let wakes = format!("an hour {each} by each client, {all} by all that are not recognised");
-    row(text, "wake-ups", &wakes);
+    row(text, "wake-ups", &wake_budgets(site));
     let rules = site.cache_rules(scenario);
     row(text, "kind", kind(site, rules.assumes));
     let fresh = match rules.default_ttl.filter(|_| rules.assumes) {
@@ -257,6 +255,11 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
     for risk in risks(config, site) {
         row(text, "careful", &risk);
     }
+}
+
+fn wake_budgets(site: &SiteConfig) -> String {
+    let (each, all) = (site.wakes_per_client_and_hour, site.clients.unrecognised_wakes_per_hour);
+    format!("an hour {each} by each client, {all} by all that are not recognised")
 }
 
 fn draws(server: &Server) -> String {

@@ -63,7 +63,7 @@ fn webhooks_and_federated_posts_are_held_and_delivered_once() {
         "Bitbucket-Webhooks/2.0",
         "SendGrid Event API",
         "Pleroma 2.7.0; https://pleroma.example <admin@pleroma.example>",
-        "hooks of nobody knows whom (+https://hooks.example/bot)",
+        "unlisted hooks (+https://hooks.example/bot)",
     ];
     many_clients(asleep()).play(async |stage| {
         for (n, sender) in (0..).zip(SENDERS) {
@@ -106,7 +106,7 @@ fn an_authority_that_validates_the_servers_own_certificate_is_let_through() {
 }
 
 #[test]
-fn paths_that_the_operator_names_are_for_webhooks_whoever_sends_them() {
+fn paths_that_the_operator_names_are_for_webhooks_of_any_sender() {
     let named = |site: &mut nightwatt_gateway::config::SiteConfig| {
         site.clients.webhook_paths = vec!["/hooks/".to_owned()];
     };
@@ -117,7 +117,7 @@ fn paths_that_the_operator_names_are_for_webhooks_whoever_sends_them() {
 }
 
 #[test]
-fn a_scanner_behind_the_same_address_locks_nobody_else_out() {
+fn a_scanner_does_not_lock_out_others_behind_its_address() {
     knows_nothing().play(async |stage| {
         stage.origin.says(status(404, "no"));
         miss(stage, |path| get(path).agent("scan/1.0").by("203.0.113.9")).await;
@@ -278,7 +278,7 @@ fn guessing_a_password_does_not_wake_the_server_and_a_persons_first_log_ins_do()
 }
 
 #[test]
-fn clients_that_nobody_knows_share_a_budget() {
+fn clients_that_are_not_recognised_share_a_budget() {
     let few = |site: &mut nightwatt_gateway::config::SiteConfig| {
         site.clients.unrecognised_wakes_per_hour = 2;
     };

@@ -112,7 +112,7 @@ pub enum Route {
     State,
     /// This client has woken the server too often: 503 with `Retry-After`.
     OverBudget(Duration),
-    /// Clients that nobody knows have together woken the server too often: 503 with `Retry-After`.
+    /// Clients that are not recognised have together woken the server too often: 503 with `Retry-After`.
     OverSharedBudget(Duration),
     /// The server would not wake: 503 with `Retry-After` until the next attempt is allowed.
     Unavailable(Duration),

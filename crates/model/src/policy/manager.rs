@@ -43,7 +43,7 @@ pub struct Knock {
     pub client: u64,
     /// What for.
     pub request: Request,
-    /// Not one of those that nobody knows: these share a wake budget beside their own.
+    /// Whether its client is known. Those that are not share a wake budget beside their own.
     pub recognised: bool,
 }
 
@@ -112,7 +112,7 @@ pub struct PowerManager<P> {
     ledger: Ledger,
     sla: Option<SlaWindow>,
     budget: WakeBudget,
-    /// What all clients together may spend that nobody knows.
+    /// What all clients together may spend that are not recognised.
     shared_budget: WakeBudget,
     crawl: Crawl,
     breaker: Breaker,

@@ -68,7 +68,7 @@ impl Classifier {
         Known { agent, verdict, since, misses, missed_share }
     }
 
-    /// Log-ins of an address that failed so often that further ones do not wake the server.
+    /// Failed log-ins of an address, if they are too many for further ones to wake the server.
     pub fn failed_log_ins(&self, now: Mono, address: ClientKey) -> Option<FailedLogIns> {
         let guesses = self.guesses.of(now, address.number())?;
         let (failures, since) = (guesses.failures, guesses.first);
@@ -81,11 +81,14 @@ impl Classifier {
         let number = address.number();
         let hash = agent.map(crate::hash::text);
         self.guesses.forgive(number);
-        let is_meant = |it: &&mut crate::misses::Client| {
-            it.address == number && hash.is_none_or(|hash| it.agent == hash)
-        };
-        let forgiven = self.clients.all_mut().filter(is_meant).map(|client| client.forgive());
-        forgiven.count()
+        let mut forgiven = 0;
+        for client in self.clients.all_mut().filter(|client| client.address == number) {
+            if hash.is_none_or(|hash| client.agent == hash) {
+                client.forgive();
+                forgiven += 1;
+            }
+        }
+        forgiven
     }
 }
 

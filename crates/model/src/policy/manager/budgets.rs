@@ -9,7 +9,7 @@ use crate::time::Now;
 pub struct BudgetLeft {
     /// By its own budget.
     pub own: u32,
-    /// By the budget of all clients together that nobody knows.
+    /// By the budget of all clients together that are not recognised.
     pub shared: u32,
 }
 

@@ -28,7 +28,7 @@ pub struct Settings {
     pub never_sleep: Vec<Hours>,
     /// How many wake-ups a client may cause, in a row and per that time.
     pub wake_budget: (u32, Duration),
-    /// The same for all clients together that nobody knows ([`Knock::recognised`](super::Knock)).
+    /// The same for all clients together that are not recognised ([`Knock::recognised`](super::Knock)).
     pub shared_budget: (u32, Duration),
     /// Somebody who wakes the server, and not through us, wants to use it: awake at least this long then.
     pub grace: Duration,
