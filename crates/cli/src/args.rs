@@ -4,6 +4,7 @@ mod agent;
 mod calibrate;
 #[cfg(feature = "bpf")]
 mod caliper;
+mod clients;
 mod compare;
 #[cfg(feature = "bpf")]
 mod disk;
@@ -14,6 +15,7 @@ mod install;
 mod load;
 mod measure;
 mod mining;
+mod purge;
 mod reproduce;
 mod tcp;
 mod tcp_helps;
@@ -40,6 +42,7 @@ pub(crate) use calibrate::{
 };
 #[cfg(feature = "bpf")]
 pub(crate) use caliper::CaliperArgs;
+pub(crate) use clients::ClientArgs;
 pub(crate) use compare::{CompareArgs, ReportArgs};
 #[cfg(feature = "bpf")]
 pub(crate) use disk::DiskArgs;
@@ -53,6 +56,7 @@ pub(crate) use install::{CompletionsArgs, ManArgs};
 pub(crate) use load::{ArrivalKind, LoadArgs};
 pub(crate) use measure::{ExportArgs, MeterArgs, MetersArgs, RecordArgs, RunArgs};
 pub(crate) use mining::MiningArgs;
+pub(crate) use purge::{PurgeArgs, ReloadArgs};
 pub(crate) use reproduce::ReproduceArgs;
 pub(crate) use tcp::{CaptureAt, TcpArgs, TcpCheckArgs, TcpFetchArgs, TcpServeArgs, TcpStep};
 pub(crate) use tcp_helps::TcpHelpsArgs;
@@ -118,10 +122,16 @@ pub(crate) enum Command {
     #[command(after_help = STAY_AWAKE_EXAMPLES)]
     StayAwake(StayAwakeArgs),
     /// Remove answers from the cache of a running gateway
-    #[command(after_help = PURGE_EXAMPLES)]
+    #[command(after_help = purge::PURGE_EXAMPLES)]
     Purge(PurgeArgs),
+    /// Show the class of a client, and why it has that class
+    #[command(after_help = clients::WHY_EXAMPLES)]
+    Why(ClientArgs),
+    /// Forget why a client is refused
+    #[command(after_help = clients::FORGIVE_EXAMPLES)]
+    Forgive(ClientArgs),
     /// Make a running gateway reload its configuration
-    #[command(after_help = RELOAD_EXAMPLES)]
+    #[command(after_help = purge::RELOAD_EXAMPLES)]
     Reload(ReloadArgs),
     /// Compute from a log what sleep would save, and which requests it would delay
     #[command(after_help = ANALYZE_EXAMPLES)]
@@ -328,45 +338,6 @@ const STAY_AWAKE_EXAMPLES: &str = "Examples:
   nightwatt stay-awake blog --for 30m -c nightwatt.toml        # while it is maintained
 
 `nightwatt sleep` ends it early.";
-
-/// `purge`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct PurgeArgs {
-    /// URLs, or paths that are meant on every host of the site
-    #[arg(value_name = "URL", required_unless_present = "all")]
-    pub(crate) places: Vec<String>,
-    /// Everything whose URL begins like one of these
-    #[arg(long)]
-    pub(crate) prefix: bool,
-    /// Everything that is stored, of one site or of all
-    #[arg(long, conflicts_with_all = ["places", "prefix"])]
-    pub(crate) all: bool,
-    /// Name of the site; needed for paths if there are several sites
-    #[arg(long, value_name = "NAME")]
-    pub(crate) site: Option<String>,
-    #[command(flatten)]
-    pub(crate) gateway: GatewayArgs,
-}
-
-/// `reload`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct ReloadArgs {
-    #[command(flatten)]
-    pub(crate) gateway: GatewayArgs,
-}
-
-const RELOAD_EXAMPLES: &str = "Examples:
-  nightwatt check -c nightwatt.toml && nightwatt reload -c nightwatt.toml
-  nightwatt reload --socket /var/lib/nightwatt/control.sock --json
-
-A configuration that cannot be used changes nothing. SIGHUP does the same, without an answer.";
-
-const PURGE_EXAMPLES: &str = "Examples:
-  nightwatt purge https://blog.example.org/feed.xml -c nightwatt.toml
-  nightwatt purge --prefix /articles/ --site blog        # text, not folders: /a begins /ab too
-  nightwatt purge --all
-
-An answer that is on its way when it is purged is not stored either.";
 
 /// `demo`.
 #[derive(Debug, clap::Args)]

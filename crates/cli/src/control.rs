@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
+use nightwatt_gateway::clients::ClientStatus;
 use nightwatt_gateway::control::{self, ControlError, Order, Reply};
 use nightwatt_gateway::status::Status;
 use nightwatt_gateway::{Config, ConfigError, Reloaded};
 use serde_json::json;
 
 use crate::ExitStatus;
-use crate::args::{ConfigArgs, GatewayArgs};
+use crate::args::{ClientArgs, ConfigArgs, GatewayArgs};
 use crate::errors::Failure;
 use crate::output;
 
@@ -40,8 +41,30 @@ fn unusable(args: &ConfigArgs, error: &ConfigError) -> Failure {
 pub(crate) fn status(args: &GatewayArgs) -> Result<Status, Failure> {
     match ask(args, &Order::Status)? {
         Reply::Status(status) => Ok(*status),
-        Reply::Done | Reply::Purged(_) | Reply::Reloaded(_) => Err(unexpected()),
         Reply::Error(message) => Err(refused(message)),
+        _ => Err(unexpected()),
+    }
+}
+
+/// What the sites know of a client.
+pub(crate) fn why(args: &ClientArgs) -> Result<Vec<ClientStatus>, Failure> {
+    let ClientArgs { client, agent, site, gateway } = args;
+    let (client, agent, site) = (client.to_string(), agent.clone(), site.clone());
+    match ask(gateway, &Order::Why { client, agent, site })? {
+        Reply::Why(known) => Ok(known),
+        Reply::Error(message) => Err(refused(message)),
+        _ => Err(unexpected()),
+    }
+}
+
+/// Has what a client did forgotten; says how many clients behind the address that were.
+pub(crate) fn forgive(args: &ClientArgs) -> Result<usize, Failure> {
+    let ClientArgs { client, agent, site, gateway } = args;
+    let (client, agent, site) = (client.to_string(), agent.clone(), site.clone());
+    match ask(gateway, &Order::Forgive { client, agent, site })? {
+        Reply::Forgiven(count) => Ok(count),
+        Reply::Error(message) => Err(refused(message)),
+        _ => Err(unexpected()),
     }
 }
 
@@ -50,7 +73,7 @@ pub(crate) fn purge(args: &GatewayArgs, order: &Order) -> Result<usize, Failure>
     match ask(args, order)? {
         Reply::Purged(count) => Ok(count),
         Reply::Error(message) => Err(refused(message)),
-        Reply::Done | Reply::Status(_) | Reply::Reloaded(_) => Err(unexpected()),
+        _ => Err(unexpected()),
     }
 }
 
@@ -59,7 +82,7 @@ pub(crate) fn reload(args: &GatewayArgs) -> Result<Reloaded, Failure> {
     match ask(args, &Order::Reload)? {
         Reply::Reloaded(done) => Ok(done),
         Reply::Error(message) => Err(Failure::saying(message)),
-        Reply::Done | Reply::Status(_) | Reply::Purged(_) => Err(unexpected()),
+        _ => Err(unexpected()),
     }
 }
 
@@ -69,9 +92,8 @@ pub(crate) fn command(
     order: &Order,
     done: &str,
 ) -> Result<ExitStatus, Failure> {
-    match ask(args, order)? {
-        Reply::Error(message) => return Err(refused(message)),
-        Reply::Done | Reply::Status(_) | Reply::Purged(_) | Reply::Reloaded(_) => {}
+    if let Reply::Error(message) = ask(args, order)? {
+        return Err(refused(message));
     }
     if args.json {
         output::say_json(&json!({ "done": true, "order": order }))?;

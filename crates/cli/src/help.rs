@@ -29,6 +29,8 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "sleep",
             "stay-awake",
             "purge",
+            "why",
+            "forgive",
             "reload",
         ],
     ),

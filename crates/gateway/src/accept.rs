@@ -11,10 +11,9 @@ pub(crate) struct Accept {
 }
 
 impl Accept {
-    /// Of a field's value; one that is not ASCII says nothing.
-    pub(crate) fn of(value: &[u8]) -> Self {
-        let text = std::str::from_utf8(value).ok().filter(|_| value.is_ascii());
-        text.map(Self::read).unwrap_or_default()
+    /// The text of a field's value, if it is ASCII.
+    pub(crate) fn text(value: &[u8]) -> Option<&str> {
+        std::str::from_utf8(value).ok().filter(|_| value.is_ascii())
     }
 
     pub(crate) fn read(text: &str) -> Self {
@@ -37,6 +36,32 @@ impl Accept {
     /// Pages, and nothing rather.
     pub(crate) fn html(self) -> bool {
         self.html > 0.0 && self.html >= self.json
+    }
+
+    /// Whether a page is what is wanted most, as by a browser that opens one: nothing is wanted as much but
+    /// other forms of it, unless XHTML is named as well. (All browsers name that when they open a page, and images
+    /// with the same weight. Java's own client names pages and images, feed readers prefer feeds, and scripts
+    /// name `*/*` with the same weight.)
+    pub(crate) fn opens_page(text: &str) -> bool {
+        // Most requests begin so, or have no `html` in it.
+        if text.starts_with("text/html,application/xhtml+xml,") {
+            return true;
+        }
+        let html = Self::read(text).html;
+        if html == 0.0 {
+            return false;
+        }
+        let (mut most, mut names_xhtml) = (0.0_f32, false);
+        for range in text.split(',') {
+            let mut parts = range.split(';').map(str::trim);
+            let kind = parts.next().unwrap_or_default();
+            let is_xhtml = kind.eq_ignore_ascii_case("application/xhtml+xml");
+            names_xhtml |= is_xhtml;
+            if !is_xhtml && !kind.is_empty() && !kind.eq_ignore_ascii_case("text/html") {
+                most = most.max(weight(parts));
+            }
+        }
+        html > most || names_xhtml && html >= most
     }
 
     /// JSON rather than a page.
@@ -68,6 +93,36 @@ fn weight<'a>(mut parameters: impl Iterator<Item = &'a str>) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_who_wants_pages_most_opens_one() {
+        for (text, opens) in [
+            // Firefox, Safari, Chrome, Internet Explorer, Lynx.
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", true),
+            (
+                "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8",
+                true,
+            ),
+            ("text/html, application/xhtml+xml, */*", true),
+            ("text/html, text/plain, text/css, application/xhtml+xml, */*;q=0.01", true),
+            ("text/html", true),
+            ("text/html, */*;q=0.8", true),
+            ("TEXT/HTML;q=0.9,application/xml;q=0.5", true),
+            // Java, feed readers, jQuery, programs.
+            ("text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2", false),
+            ("application/rss+xml, application/atom+xml;q=0.9, text/html;q=0.8, */*;q=0.7", false),
+            ("application/atom+xml, application/xhtml+xml, text/html;q=0.8", true),
+            ("application/rss+xml, text/html", false),
+            ("text/html, */*", false),
+            ("application/json, text/html", false),
+            ("text/html;q=0, */*", false),
+            ("*/*", false),
+            ("image/avif,image/webp,*/*", false),
+            ("", false),
+        ] {
+            assert_eq!(Accept::opens_page(text), opens, "{text}");
+        }
+    }
 
     #[test]
     fn what_is_wanted_most_is_given_and_what_is_not_wanted_is_not() {

@@ -9,6 +9,10 @@
 //! when it was given, `needs=server` that only the server could answer, whether it slept or not. In
 //! shadow mode `would` says how the request would have been answered had the server been let sleep.
 //!
+//! `rule` names the rule by which a request did not reach the server: that of its client's class
+//! ([`Rule`](nightwatt_traffic::Rule)), `icons`, or a limit: `requests-per-client`, `wakes-per-client`,
+//! `unrecognised-wakes`.
+//!
 //! A connection that was passed through has a line of the method `TCP`: `delay` is from
 //! when it was known for which service it is to its connection with that, and `outcome` what became of it.
 //!
@@ -47,7 +51,7 @@ pub enum Answered {
     WaitingPage,
     /// A crawler: 503, come back later.
     Crawler,
-    /// A scanner, refused.
+    /// A scanner: 503.
     Scanner,
     /// A health check, an icon or an authority that looks for a proof, from what the proxy knows.
     Monitor,
@@ -136,6 +140,7 @@ pub(crate) struct Entry {
     pub(crate) needs_server: bool,
     pub(crate) from_cache: bool,
     pub(crate) would: Option<&'static str>,
+    pub(crate) rule: Option<&'static str>,
 }
 
 /// What a line of the log says of nightwatt's part; the rest is Combined.
@@ -155,6 +160,8 @@ pub struct Extras {
     pub needs_server: bool,
     /// Was the answer in the cache when it was given (by then, for a held request)?
     pub from_cache: bool,
+    /// The rule by which it did not reach the server.
+    pub rule: Option<String>,
 }
 
 impl Extras {
@@ -173,6 +180,7 @@ impl Extras {
             delay_s: fields.get("delay")?.parse().ok()?,
             needs_server: fields.get("needs") == Some(&"server"),
             from_cache: fields.get("from") == Some(&"cache"),
+            rule: fields.get("rule").map(|rule| (*rule).to_owned()),
         })
     }
 }
@@ -187,6 +195,8 @@ pub(crate) struct Part<'a> {
     pub(crate) needs_server: bool,
     pub(crate) from_cache: bool,
     pub(crate) would: Option<&'static str>,
+    /// The rule by which it did not reach the server.
+    pub(crate) rule: Option<&'static str>,
     /// What became of a connection that is passed through.
     pub(crate) outcome: Option<&'static str>,
 }
@@ -211,13 +221,12 @@ impl Part<'_> {
         if self.from_cache {
             out.push_str(" from=cache");
         }
-        if let Some(would) = self.would {
-            out.push_str(" would=");
-            out.push_str(would);
-        }
-        if let Some(outcome) = self.outcome {
-            out.push_str(" outcome=");
-            out.push_str(outcome);
+        let named = [(" rule=", self.rule), (" would=", self.would), (" outcome=", self.outcome)];
+        for (name, value) in named {
+            if let Some(value) = value {
+                out.push_str(name);
+                out.push_str(value);
+            }
         }
         out.push('\n');
     }
@@ -242,6 +251,7 @@ impl Entry {
             needs_server: self.needs_server,
             from_cache: self.from_cache,
             would: self.would,
+            rule: self.rule,
             outcome: None,
         }
     }
@@ -396,6 +406,7 @@ mod tests {
             needs_server: true,
             from_cache: true,
             would: None,
+            rule: Some("wakes-per-client"),
         };
         let line = entry.line();
         assert_eq!(line.matches('\n').count(), 1);
@@ -415,6 +426,7 @@ mod tests {
             delay_s: 5.002,
             needs_server: true,
             from_cache: true,
+            rule: Some("wakes-per-client".into()),
         };
         assert_eq!(extras, expected);
     }

@@ -15,7 +15,10 @@ pub(crate) const STATE_PATH: &str = "/.nightwatt/state";
 /// What is said, whoever passes it on.
 pub(crate) const LIMITED: &str = "This client asks too often. Please wait.";
 pub(crate) const COME_BACK: &str = "The server sleeps. Come back later: it will be awake then.";
-pub(crate) const NOTHING: &str = "Nothing here.";
+pub(crate) const REFUSED: &str = "The server sleeps, and this client does not wake it: it has asked for too much that is \
+                                  not there, or for what only scanners ask for, or tried too many passwords.";
+pub(crate) const SHARED_BUDGET: &str =
+    "Clients that are not known here have woken the server too often. Please wait.";
 pub(crate) const OVER_BUDGET: &str = "This client has woken the server too often. Please wait.";
 pub(crate) const TOO_LATE: &str = "The server was asleep and did not wake in time.";
 pub(crate) const UNAVAILABLE: &str =

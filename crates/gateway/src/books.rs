@@ -17,6 +17,7 @@ use crate::answers;
 use crate::body::Answer;
 use crate::facts::{Facts, RequestId};
 use crate::gateway::Gateway;
+use crate::refusing;
 use crate::site::Site;
 use crate::supervisor::Supervisor;
 
@@ -34,12 +35,21 @@ pub(crate) struct How {
     pub(crate) would: Option<&'static str>,
     /// The gate has let it through: what the server answers is not known.
     pub(crate) let_through: bool,
+    /// The rule by which it did not reach the server.
+    pub(crate) rule: Option<&'static str>,
 }
 
 impl How {
     /// Without asking anybody.
     pub(crate) const fn by_itself(class: ClientClass, answered: Answered) -> Self {
-        Self { class, answered, needs_server: false, would: None, let_through: false }
+        let rule = None;
+        Self { class, answered, needs_server: false, would: None, let_through: false, rule }
+    }
+
+    /// Sent away before anything else: the client asks too often.
+    pub(crate) const fn limited() -> Self {
+        let rule = Some(refusing::TOO_MANY_REQUESTS);
+        Self { rule, ..Self::by_itself(ClientClass::Api, Answered::Limited) }
     }
 }
 
@@ -73,17 +83,13 @@ impl Site {
         status: StatusCode,
         now: Now,
     ) {
-        let from_site = matches!(
-            answered,
-            Answered::Cache
-                | Answered::Stale
-                | Answered::NotModified
-                | Answered::Server
-                | Answered::Held
-        );
-        if from_site {
-            let mut classifier = self.classifier.lock().unwrap_or_else(PoisonError::into_inner);
-            classifier.learn(now, &asker.client, status.as_u16());
+        let (client, status) = (&asker.client, status.as_u16());
+        match answered {
+            Answered::Server | Answered::Held => self.classifier().learn(now, client, status),
+            Answered::Cache | Answered::Stale | Answered::NotModified => {
+                self.classifier().learn_cached(now, client, status);
+            }
+            _ => {}
         }
     }
 
@@ -114,7 +120,7 @@ pub(crate) fn close(
     index: Option<usize>,
     facts: &Facts,
     response: Response<Answer>,
-    How { class, answered, needs_server, would, let_through }: How,
+    How { class, answered, needs_server, would, let_through, rule }: How,
 ) -> Response<Answer> {
     let now = gateway.clock.now();
     let mut response = if facts.wants_json { answers::for_programs(response) } else { response };
@@ -163,6 +169,7 @@ pub(crate) fn close(
         needs_server,
         from_cache,
         would,
+        rule,
     };
     let logged = Logged { log: Arc::clone(log), entry };
     response.map(|body| body.watched(Box::new(logged)))
@@ -195,6 +202,7 @@ pub(crate) fn refused(gateway: &Gateway, client: &str, refusal: Refusal) -> Resp
             needs_server: false,
             from_cache: false,
             would: None,
+            rule: None,
             outcome: None,
         };
         let id = RequestId { at: now.wall, number: Supervisor::next_id() };

@@ -4,6 +4,7 @@
 //! gateway runs as, and root.
 
 use std::io::ErrorKind;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::authority::{Authority, host_name};
+use crate::clients::{self, ClientStatus};
 use crate::disk_cache::Forgotten;
 use crate::error::StartError;
 use crate::gateway::{Gateway, file};
@@ -68,6 +70,24 @@ pub enum Order {
         /// Everything, instead of places; without `site` everything of all sites.
         all: bool,
     },
+    /// What is a client, and why?
+    Why {
+        /// Its address.
+        client: String,
+        /// Its agent; default: all that were seen from there.
+        agent: Option<String>,
+        /// Name of the site; default: all.
+        site: Option<String>,
+    },
+    /// Forget what a client did wrong.
+    Forgive {
+        /// Its address.
+        client: String,
+        /// Its agent; default: all that were seen from there.
+        agent: Option<String>,
+        /// Name of the site; default: all.
+        site: Option<String>,
+    },
     /// Read the configuration again.
     Reload,
     /// Let this process take over: from here on the connection speaks of that (see `hand_over`).
@@ -98,6 +118,10 @@ pub enum Reply {
     Done,
     /// So many stored resources went.
     Purged(usize),
+    /// To `why`: what each site knows.
+    Why(Vec<ClientStatus>),
+    /// So many clients were forgiven, counted for each site.
+    Forgiven(usize),
     /// The configuration was read again.
     Reloaded(Reloaded),
     /// It was not.
@@ -331,6 +355,18 @@ pub(crate) async fn obey(gateway: &Gateway, order: &Order) -> Reply {
             return Reply::Error("this is asked for on the control socket only".to_owned());
         }
         Order::Status => return Reply::Status(Box::new(gateway.status())),
+        Order::Why { client, agent, site } => {
+            let known = look_up(gateway, client, site.as_deref());
+            return known.map_or_else(Reply::Error, |(sites, client)| {
+                Reply::Why(clients::status(sites.iter(), client, agent.as_deref()))
+            });
+        }
+        Order::Forgive { client, agent, site } => {
+            let known = look_up(gateway, client, site.as_deref());
+            return known.map_or_else(Reply::Error, |(sites, client)| {
+                Reply::Forgiven(clients::forgive(sites.iter(), client, agent.as_deref()))
+            });
+        }
         Order::Purge { site, places, prefix, all } => {
             let purged = if *all {
                 purge_all(gateway, site.as_deref())
@@ -382,6 +418,22 @@ fn named<'a>(gateway: &'a Gateway, name: Option<&str>) -> Result<&'a Arc<Site>, 
             found.ok_or_else(|| format!("there is no such site; there are: {}", names()))
         }
     }
+}
+
+/// The sites that are meant, all without a name, and the address of a client.
+fn look_up<'a>(
+    gateway: &'a Gateway,
+    client: &str,
+    site: Option<&str>,
+) -> Result<(&'a [Arc<Site>], IpAddr), String> {
+    let client = client
+        .parse()
+        .map_err(|_| format!("`{client}` is not an IP address: write it as the access log does"))?;
+    let sites = match site {
+        Some(_) => std::slice::from_ref(named(gateway, site)?),
+        None => &gateway.sites,
+    };
+    Ok((sites, client))
 }
 
 /// What was purged, from memory at once.

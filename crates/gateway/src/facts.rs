@@ -8,11 +8,12 @@ use http::{HeaderName, HeaderValue, Method, StatusCode};
 use nightwatt_httpcache::{SECURE, normal_authority};
 use nightwatt_model::time::{Now, Wall};
 use nightwatt_model::visit::Visitor;
-use nightwatt_traffic::{Arrival, ClientFacts, ClientKey};
+use nightwatt_traffic::{Arrival, ClientFacts, ClientKey, Fetch};
 
 use crate::accept::Accept;
 use crate::access::Raw;
 use crate::authority::{Authority, host_name};
+use crate::client_facts;
 use crate::config::Config;
 use crate::forwarded::SpokenFor;
 use crate::request_rules::path_of;
@@ -85,6 +86,10 @@ pub(crate) struct Facts {
     pub(crate) accepts_html: bool,
     /// A program that reads JSON, and no browser.
     pub(crate) wants_json: bool,
+    /// What it shows to be let in, by keyed hash.
+    pub(crate) credential: Option<u64>,
+    /// What `Sec-Fetch-*` says.
+    pub(crate) fetch: Fetch,
     /// Address and agent.
     pub(crate) visitor: Visitor,
     /// The address alone, of IPv6 its first 64 bits: whose wake budget and request rate it is.
@@ -148,8 +153,10 @@ impl Facts {
         let client = spoken.client;
         let address = client.to_string();
         let agent = text(&USER_AGENT);
-        let accept = parts.headers.get(ACCEPT).map(|value| Accept::of(value.as_bytes()));
-        let accept = accept.unwrap_or_default();
+        let accept = parts.headers.get(ACCEPT).map(HeaderValue::as_bytes).and_then(Accept::text);
+        let accepts_html = accept.is_some_and(Accept::opens_page);
+        let accept = accept.map(Accept::read).unwrap_or_default();
+        let fields = parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
         let target = parts.uri.path_and_query().map_or("/", |it| it.as_str()).to_owned();
         Self {
             id,
@@ -169,8 +176,10 @@ impl Facts {
             agent,
             referer: text(&REFERER),
             raw: Raw { referer: raw(&REFERER), agent: raw(&USER_AGENT) },
-            accepts_html: accept.html(),
+            accepts_html,
             wants_json: accept.json(),
+            credential: client_facts::credential(fields),
+            fetch: client_facts::fetch(|name| parts.headers.get(name).map(HeaderValue::as_bytes)),
         }
     }
 
@@ -254,6 +263,8 @@ impl Facts {
             host: Some(&self.authority),
             referer: self.referer.as_deref(),
             accepts_html: Some(self.accepts_html),
+            credential: self.credential,
+            fetch: self.fetch,
         }
     }
 

@@ -45,7 +45,8 @@ use crate::forwarded::{ClientField, SpokenFor};
 use crate::gateway::Gateway;
 use crate::hold::{Held, Spooling, hold};
 use crate::live::Live;
-use crate::proxy::{Client, classify, wake_cause, want};
+use crate::proxy::{Client, judge, wake_cause, want};
+use crate::refusing;
 use crate::site::Site;
 use crate::supervisor::Supervisor;
 
@@ -367,10 +368,10 @@ async fn decide(
     if let Some(wait) =
         gateway.client_limits.too_early(facts.arrived.mono, facts.client, facts.budget)
     {
-        let how = How::by_itself(ClientClass::Api, Answered::Limited);
-        return (how, Err(Refusal::Limited(wait)));
+        return (How::limited(), Err(Refusal::Limited(wait)));
     }
-    let class = classify(site, gateway, facts);
+    let verdict = judge(site, gateway, facts);
+    let class = verdict.class();
     if site.pool.is_some() {
         let how = How::by_itself(class, Answered::Refused);
         return (how, Err(Refusal::Pool));
@@ -378,7 +379,13 @@ async fn decide(
     let mut client = Client { gateway, index, facts, class, stays: false };
     let request =
         admission::Request { class, want: want(site, facts, told, class), cached: Cached::Nothing };
-    let knock = Knock { id: facts.number, visitor: facts.visitor, client: facts.budget, request };
+    let knock = Knock {
+        id: facts.number,
+        visitor: facts.visitor,
+        client: facts.budget,
+        request,
+        recognised: verdict.recognised,
+    };
     let needs_server = request.wakes();
     if needs_server {
         site.needs_server(facts.arrived.mono, facts.visitor);
@@ -393,7 +400,9 @@ async fn decide(
         site.supervisor.admit(&knock, cause)
     };
     let would = site.shadow.as_ref().map(|it| it.admit(&knock, cause));
-    let verdict = match route {
+    let rule = refusing::rule(route, request.want, &verdict);
+    let scanner_waits = refusing::scanner_waits(&verdict, facts.arrived.mono);
+    let outcome = match route {
         Route::Forward => {
             let_through(gateway, site, Exchange::begun(&site.supervisor, class), class);
             Ok(Answered::Server)
@@ -402,15 +411,16 @@ async fn decide(
             let_through(gateway, site, exchange, class);
             Answered::Held
         }),
+        Route::Refuse => Err(Refusal::Scanner(scanner_waits)),
         otherwise => Err(Refusal::of(otherwise, &site.supervisor, request.want)),
     };
     client.stays = true;
-    let answered = match &verdict {
+    let answered = match &outcome {
         Ok(answered) => *answered,
         Err(refusal) => refusal.answered(),
     };
-    let how = How { class, answered, needs_server, would, let_through: verdict.is_ok() };
-    (how, verdict.map(|_| ()))
+    let how = How { class, answered, needs_server, would, let_through: outcome.is_ok(), rule };
+    (how, outcome.map(|_| ()))
 }
 
 /// Holds a question until the server is awake.

@@ -14,6 +14,7 @@ use http_body_util::BodyExt;
 use nightwatt_httpcache::sharing::may_be_prefetched;
 use nightwatt_httpcache::{CacheKey, Rules};
 use nightwatt_model::visit::Visitor;
+use nightwatt_traffic::Fetch;
 
 use crate::access::Raw;
 use crate::body::Answer;
@@ -128,6 +129,8 @@ impl OwnRequest {
             raw: Raw::default(),
             accepts_html: false,
             wants_json: false,
+            credential: None,
+            fetch: Fetch::Unknown,
         };
         Some(Self { facts, parts })
     }

@@ -18,7 +18,7 @@ use nightwatt_httpcache::{
 use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
 use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::policy::manager::Knock;
-use nightwatt_traffic::clf;
+use nightwatt_traffic::{Verdict, clf};
 use tokio::sync::watch;
 
 pub(crate) use self::resume::resume;
@@ -35,6 +35,7 @@ use crate::hold::{Held, Spool, hold};
 use crate::https;
 use crate::journal::WakeCause;
 use crate::question;
+use crate::refusing;
 use crate::request_rules::OwnPath;
 use crate::site::Site;
 use crate::supervisor::Supervisor;
@@ -73,8 +74,7 @@ pub(crate) async fn handle(
     // First of all, since it must cost less than what it keeps away.
     if let Some(wait) = gateway.client_limits.too_early(now.mono, facts.client, facts.budget) {
         let response = answers::later(StatusCode::TOO_MANY_REQUESTS, wait, answers::LIMITED);
-        let how = How::by_itself(ClientClass::Api, Answered::Limited);
-        return close(&gateway, index, &facts, response, how);
+        return close(&gateway, index, &facts, response, How::limited());
     }
     // An authority asks for the name of a site, or for one that only has a certificate.
     let proof = gateway.tls.as_ref().and_then(|tls| tls.proofs.said_at(facts.path()));
@@ -86,10 +86,12 @@ pub(crate) async fn handle(
     let (response, how) = match (index, refusal(&gateway, index, &facts, &parts)) {
         (Some(index), None) => {
             let site = &gateway.sites[index];
-            let class = classify(site, &gateway, &facts);
+            let verdict = judge(site, &gateway, &facts);
+            let class = verdict.class();
             let mut client =
                 Client { gateway: &gateway, index, facts: &facts, class, stays: false };
             let asked = Asked::new(&gateway, index, &facts, &parts, class, names);
+            let asked = Asked { verdict: Some(verdict), ..asked };
             let answer = asked.answer(body).await;
             client.stays = true;
             answer
@@ -149,24 +151,33 @@ fn refusal(
     })
 }
 
-pub(crate) fn classify(site: &Site, gateway: &Gateway, facts: &Facts) -> ClientClass {
-    site.classify(gateway.clock.now(), &facts.for_classifier())
+pub(crate) fn judge(site: &Site, gateway: &Gateway, facts: &Facts) -> Verdict {
+    site.judge(gateway.clock.now(), &facts.for_classifier())
 }
 
 /// What a request asks for, as far as admission cares.
 pub(crate) fn want(site: &Site, facts: &Facts, parts: &Parts, class: ClientClass) -> Want {
+    let is_read = matches!(facts.method, Method::GET | Method::HEAD);
     match OwnPath::of(&site.config, facts.path()) {
-        Some(OwnPath::Health) => return Want::Health,
+        Some(OwnPath::Health) if is_read => return Want::Health,
         Some(OwnPath::Icon) => return Want::Icon,
-        Some(OwnPath::State | OwnPath::Challenge) | None => {}
+        Some(OwnPath::Health | OwnPath::State | OwnPath::Challenge) | None => {}
     }
-    let fetch_dest = parts.headers.get(FETCH_DEST).map(HeaderValue::as_bytes);
-    let opens = facts.method == Method::GET && facts.accepts_html && navigates(fetch_dest);
+    let field = |name| parts.headers.get(name).map(HeaderValue::as_bytes);
+    let navigates = navigates(field(FETCH_DEST))
+        && field("sec-fetch-mode").is_none_or(|mode| mode == b"navigate")
+        && !SCRIPTS.iter().any(|name| parts.headers.contains_key(*name));
+    let opens = facts.method == Method::GET && facts.accepts_html && navigates;
     if opens && class == ClientClass::Human { Want::Page } else { Want::Other }
 }
 
 /// What a browser wants an answer for.
 pub(crate) const FETCH_DEST: &str = "sec-fetch-dest";
+
+/// Fields by which libraries of scripts tell that they fetch a part of a page. (Browsers send `Sec-Fetch-*` by TLS
+/// only.)
+const SCRIPTS: [&str; 6] =
+    ["x-requested-with", "hx-request", "turbo-frame", "x-inertia", "x-pjax", "x-fragment"];
 
 /// Scripts that fetch HTML fragments say so; what says nothing is an old browser.
 pub(crate) fn navigates(fetch_dest: Option<&[u8]>) -> bool {
@@ -191,6 +202,8 @@ struct Asked<'a> {
     facts: &'a Facts,
     parts: &'a Parts,
     class: ClientClass,
+    /// Why it has this class; nothing of a request that the server is being asked already.
+    verdict: Option<Verdict>,
     directives: RequestDirectives,
     /// What it says of its sender, by the site's rules.
     sender: Sender,
@@ -208,7 +221,7 @@ impl<'a> Asked<'a> {
         let directives = RequestDirectives::parse(&parts.headers);
         let rules = &gateway.sites[index].rules;
         let sender = Sender::of_named(names, &head_of(facts, parts), rules);
-        Self { gateway, index, facts, parts, class, directives, sender }
+        Self { gateway, index, facts, parts, class, verdict: None, directives, sender }
     }
 
     fn site(&self) -> &Site {
@@ -246,6 +259,7 @@ impl<'a> Asked<'a> {
                 want: self.want(),
                 cached: Self::cached(found.as_ref()),
             },
+            recognised: self.verdict.is_none_or(|verdict| verdict.recognised),
         };
         let needs_server = knock.request.wakes();
         if needs_server {
@@ -260,7 +274,9 @@ impl<'a> Asked<'a> {
         };
         let would = site.shadow.as_ref().map(|it| it.admit(&knock, || self.wake_cause()));
         let (response, answered) = self.take(route, phase, (key, found), body).await;
-        let how = How { class: self.class, answered, needs_server, would, let_through: false };
+        let want = knock.request.want;
+        let rule = self.verdict.and_then(|verdict| refusing::rule(route, want, &verdict));
+        let how = How { needs_server, would, rule, ..How::by_itself(self.class, answered) };
         (response, how)
     }
 
@@ -307,9 +323,7 @@ impl<'a> Asked<'a> {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 (answers::later(status, after, answers::COME_BACK), Answered::Crawler)
             }
-            (Route::Refuse, _) => {
-                (answers::sentence(StatusCode::NOT_FOUND, answers::NOTHING), Answered::Scanner)
-            }
+            (Route::Refuse, _) => (self.scanner_answer(), Answered::Scanner),
             (Route::State, _) if self.want() == Want::Icon => {
                 (answers::no_icon(), Answered::Monitor)
             }
@@ -322,6 +336,10 @@ impl<'a> Asked<'a> {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 (answers::later(status, after, answers::OVER_BUDGET), Answered::Budget)
             }
+            (Route::OverSharedBudget(after), _) => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                (answers::later(status, after, answers::SHARED_BUDGET), Answered::Budget)
+            }
             // Without a stored answer these two cannot be; the types do not know.
             (Route::Unavailable(after), _)
                 if site.config.waiting_page && self.want() == Want::Page =>
@@ -331,6 +349,14 @@ impl<'a> Asked<'a> {
             (Route::Unavailable(after), _) => Self::unavailable(after),
             (Route::Cache | Route::Stale, None) => Self::unavailable(Duration::from_secs(1)),
         }
+    }
+
+    /// 503, never 404: whether it is there was not looked up.
+    fn scanner_answer(&self) -> Response<Answer> {
+        let now = self.gateway.clock.now().mono;
+        let waits = |verdict| refusing::scanner_waits(verdict, now);
+        let after = self.verdict.as_ref().map_or(Duration::from_secs(1), waits);
+        answers::later(StatusCode::SERVICE_UNAVAILABLE, after, answers::REFUSED)
     }
 
     fn state(&self) -> Response<Answer> {

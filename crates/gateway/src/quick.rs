@@ -25,7 +25,7 @@ use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want}
 use nightwatt_model::policy::manager::Knock;
 use nightwatt_model::time::{Mono, Now};
 use nightwatt_model::visit::Visitor;
-use nightwatt_traffic::{ClientFacts, ClientKey, clf};
+use nightwatt_traffic::{ClientFacts, ClientKey, Fetch, Verdict, clf};
 
 pub(crate) use self::pass::{Admitted, Pass};
 use self::plain::{LastNames, Plain};
@@ -33,6 +33,7 @@ use crate::access::{Answered, Part};
 use crate::authority::Authority;
 use crate::body::Answer;
 use crate::books::{ANSWER, Asker, refused};
+use crate::client_facts;
 use crate::config::Config;
 use crate::exchange::Exchange;
 use crate::facts::{
@@ -105,6 +106,8 @@ struct Given {
     arrived: Now,
     id: Id,
     visitor: Visitor,
+    /// What it shows to be let in.
+    credential: Option<u64>,
     status: StatusCode,
     /// When it was known.
     now: Now,
@@ -195,6 +198,8 @@ impl Client {
             host: Some(plain.authority),
             referer: plain.referer,
             accepts_html: Some(plain.accepts_html),
+            credential: None,
+            fetch: Fetch::Unknown,
         }
     }
 
@@ -237,6 +242,23 @@ impl Client {
         Some(Aim { site: index, sender, object, own_path })
     }
 
+    /// The class of a client; nothing if that depends on what it did before, or on fields that only the slow path
+    /// reads.
+    fn class_of(
+        &self,
+        site: &Site,
+        now: Now,
+        head: &Head<'_, '_>,
+        plain: &Plain<'_>,
+    ) -> Option<ClientClass> {
+        if head.target.starts_with("/robots.txt") {
+            return None;
+        }
+        let verdict: Verdict = site.judge(now, &self.facts(head, plain));
+        let class = verdict.class();
+        (!verdict.rule.is_remembered() && class != ClientClass::Scanner).then_some(class)
+    }
+
     /// Admits a request whose answer is stored.
     fn stored(
         &mut self,
@@ -253,11 +275,11 @@ impl Client {
             return None;
         }
         let site = &self.gateway.sites[index];
-        let class = site.classify(arrived, &self.facts(head, plain));
+        let class = self.class_of(site, arrived, head, plain)?;
         let number = Supervisor::next_id();
         let visitor = Visitor::new(&self.speaker.address, plain.agent);
         let request = admission::Request { class, want: Want::Other, cached: Cached::Fresh };
-        let knock = Knock { id: number, visitor, client: budget, request };
+        let knock = Knock { id: number, visitor, client: budget, request, recognised: true };
         let route = site.supervisor.admit(&knock, || WakeCause::Operator);
         debug_assert_eq!(route, Route::Cache, "what is fresh is given to everybody");
         object.popularity.asked(class);
@@ -270,6 +292,7 @@ impl Client {
             arrived,
             id,
             visitor,
+            credential: None,
             status,
             now,
             answered,
@@ -306,7 +329,12 @@ impl Client {
     /// Counts the answer that was given, and gives back what the log is to say of it.
     fn count<'a>(&mut self, head: &Head<'_, 'a>) -> Option<(Given, Plain<'a>)> {
         let (given, plain) = (self.given.take()?, Plain::again(head)?);
-        let client = self.facts(head, &plain);
+        let mut client = self.facts(head, &plain);
+        client.credential = given.credential;
+        if given.status.is_client_error() {
+            // Only of misses something is learned that this changes.
+            client.fetch = client_facts::fetch(|name| head.values(name).next());
+        }
         let asker = Asker { arrived: given.arrived, visitor: given.visitor, client };
         let site = &self.gateway.sites[given.site];
         site.count(&asker, (given.class, given.answered), given.status, given.now);
@@ -377,6 +405,7 @@ impl Given {
             needs_server: self.needs_server,
             from_cache: self.answered == Answered::Cache,
             would: None,
+            rule: None,
             outcome: None,
         }
     }

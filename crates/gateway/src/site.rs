@@ -5,7 +5,7 @@ mod changed;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -14,7 +14,6 @@ use nightwatt_httpcache::Rules;
 use nightwatt_model::energy::PowerStates;
 use nightwatt_model::frontier::Frontier;
 use nightwatt_model::history::Rates;
-use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::policy::lifecycle::{Handed, Patience, Phase};
 use nightwatt_model::policy::manager::{Memory, Settings};
 use nightwatt_model::policy::sleep::{AlwaysOn, Constraints};
@@ -25,7 +24,7 @@ use nightwatt_model::visit::{Visitor, Visits};
 use nightwatt_power::neighbour::Neighbour;
 use nightwatt_power::probe::{self, Probe};
 use nightwatt_power::{Context, Controller};
-use nightwatt_traffic::{Classifier, ClientFacts};
+use nightwatt_traffic::{Classifier, ClientFacts, Verdict};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -236,10 +235,14 @@ impl Site {
         !self.probes_http && self.supervisor.woke_within(STARTING)
     }
 
-    /// The class of a request's client.
-    pub(crate) fn classify(&self, now: Now, client: &ClientFacts<'_>) -> ClientClass {
-        let mut classifier = self.classifier.lock().unwrap_or_else(PoisonError::into_inner);
-        classifier.classify(now, client)
+    /// What a request's client is.
+    pub(crate) fn judge(&self, now: Now, client: &ClientFacts<'_>) -> Verdict {
+        self.classifier().judge(now, client)
+    }
+
+    /// What it knows of its clients.
+    pub(crate) fn classifier(&self) -> MutexGuard<'_, Classifier> {
+        self.classifier.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Power states of the server.
@@ -405,6 +408,7 @@ fn settings(site: &SiteConfig, scenario: &Scenario) -> Settings {
         waiting_page: site.waiting_page,
         grace: site.grace,
         wake_budget: (site.wakes_per_client_and_hour, Duration::from_hours(1)),
+        shared_budget: (site.clients.unrecognised_wakes_per_hour, Duration::from_hours(1)),
         patience: Patience {
             wake_timeout: site.wake_timeout,
             sleep_timeout: site.sleep_timeout,

@@ -108,8 +108,10 @@ fn same_as(choice: &PolicyChoice, scenario: &Scenario) -> PolicyChoice {
 }
 
 /// All that is to be done with every request.
-fn jobs(scenario: &Scenario, (start, utc_offset): (Wall, i32)) -> Vec<Job> {
-    let settings = Settings::of(scenario);
+fn jobs(options: &AnalyzeOptions, (start, utc_offset): (Wall, i32)) -> Vec<Job> {
+    let scenario = &options.scenario;
+    let shared_budget = (options.classes.unrecognised_wakes_per_hour, Duration::from_hours(1));
+    let settings = Settings { shared_budget, ..Settings::of(scenario) };
     let world = World { states: scenario.power_states(), settings, start, utc_offset };
     let cache = CacheSettings::of(&scenario.cache);
     let site = |(does, choices): (PolicyChoice, Vec<PolicyChoice>)| {

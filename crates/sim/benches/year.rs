@@ -134,7 +134,8 @@ impl Site {
     fn demand(&mut self, at: Mono, wall: Wall, arrival: &Arrival) -> Demand {
         let now = Now { mono: at, wall, utc_offset: arrival.utc_offset };
         let facts = ClientFacts::from(arrival);
-        let class = self.classifier.classify(now, &facts);
+        let verdict = self.classifier.judge(now, &facts);
+        let (class, recognised) = (verdict.class(), verdict.recognised);
         self.classifier.learn(now, &facts, arrival.status);
         let visitor = Visitor::new(&arrival.client, arrival.agent.as_deref());
         Demand {
@@ -144,6 +145,7 @@ impl Site {
             visit: self.visits.of(at, visitor),
             client: visitor.0,
             request: Request { class, want: Want::Other, cached: self.cached(at, arrival) },
+            recognised,
         }
     }
 

@@ -34,6 +34,8 @@ pub struct Asked {
     pub client: u64,
     /// What kind of client, whatever it asks for.
     pub class: ClientClass,
+    /// As in [`Knock::recognised`](nightwatt_model::policy::manager::Knock::recognised).
+    pub recognised: bool,
     /// Rules that make a scanner of it until the site has answered such a path with success, a bit for
     /// each. None where the client's class is certain.
     pub scanner_rules: u64,
@@ -95,13 +97,14 @@ impl<P: SleepPolicy> SiteRun<P> {
 
     /// A request, not before the last one; says how it is answered.
     pub fn ask(&mut self, asked: &Asked) -> Route {
-        let Asked { number, at, visitor, visit, client, want, resource, .. } = *asked;
+        let Asked { number, at, visitor, visit, client, recognised, want, resource, .. } = *asked;
         let class = self.class_of(asked);
         self.run.until(at);
         self.catch_up();
         let cached = if asked.is_pinned { Cached::Fresh } else { self.cache.lookup(&resource, at) };
         let request = Request { class, want, cached };
-        let route = self.run.demand(&Demand { number, at, visitor, visit, client, request });
+        let demand = Demand { number, at, visitor, visit, client, request, recognised };
+        let route = self.run.demand(&demand);
         match route {
             Route::Forward => {
                 self.cache.answered(&resource, at);

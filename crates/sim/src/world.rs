@@ -31,6 +31,8 @@ pub struct Demand {
     pub client: u64,
     /// What for, and what the cache has for it.
     pub request: Request,
+    /// As in [`Knock::recognised`].
+    pub recognised: bool,
 }
 
 /// One server behind its proxy.
@@ -307,9 +309,9 @@ impl<P: SleepPolicy> Run<P> {
     /// A request, not before the last one; says how it is answered.
     pub fn demand(&mut self, demand: &Demand) -> Route {
         self.until(demand.at);
-        let Demand { number, visitor, visit, client, request, .. } = *demand;
+        let Demand { number, visitor, visit, client, request, recognised, .. } = *demand;
         let now = self.world.now(self.now);
-        let knock = Knock { id: number, visitor, client, request };
+        let knock = Knock { id: number, visitor, client, request, recognised };
         let route = self.manager.admit(now, &knock, &mut self.actions);
         match route {
             Route::Forward if request.class.is_admitted() => self.manager.end(now),
@@ -318,7 +320,11 @@ impl<P: SleepPolicy> Run<P> {
         }
         let sent_away = matches!(
             route,
-            Route::Later(_) | Route::Refuse | Route::OverBudget(_) | Route::Unavailable(_)
+            Route::Later(_)
+                | Route::Refuse
+                | Route::OverBudget(_)
+                | Route::OverSharedBudget(_)
+                | Route::Unavailable(_)
         );
         self.outcome.sent_away += u64::from(sent_away);
         if request.class.is_admitted() {

@@ -11,9 +11,15 @@ use serde::{Deserialize, Serialize};
 use crate::address;
 use crate::arrival::Arrival;
 use crate::hash;
-use crate::misses::{Clients, within};
+use crate::log_in::{Guesses, Posted};
+use crate::misses::{Client, Marks, Recent, within};
+use crate::rule::Rule;
 use crate::scanner_paths::Existing;
 use crate::traits::{AgentMemo, Rules, Traits};
+
+mod known;
+
+pub use self::known::{FailedLogIns, Known};
 
 /// Who asks, as far as it can be remembered in a few bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -69,8 +75,24 @@ pub struct ClientFacts<'a> {
     pub host: Option<&'a str>,
     /// `Referer`.
     pub referer: Option<&'a str>,
-    /// Whether `Accept` names `text/html` (`*/*` does not count); logs do not know.
+    /// Whether `Accept` wants a page more than anything else; logs do not know.
     pub accepts_html: Option<bool>,
+    /// A keyed hash of what the client shows to be let in (`Authorization`, a token); never 0.
+    pub credential: Option<u64>,
+    /// What `Sec-Fetch-*` says.
+    pub fetch: Fetch,
+}
+
+/// What a browser says of a request in `Sec-Fetch-*`. Anybody can say that, so it only ever helps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fetch {
+    /// Nothing, or nothing that matters.
+    #[default]
+    Unknown,
+    /// A page of another site has it ask, and not for a document: its reader knows nothing of it.
+    PartOfAnotherSite,
+    /// Somebody opens a page.
+    Navigation,
 }
 
 impl<'a> From<&'a Arrival> for ClientFacts<'a> {
@@ -83,6 +105,8 @@ impl<'a> From<&'a Arrival> for ClientFacts<'a> {
             host: None,
             referer: arrival.referer.as_deref(),
             accepts_html: None,
+            credential: None,
+            fetch: Fetch::Unknown,
         }
     }
 }
@@ -100,6 +124,9 @@ pub struct ClassifierConfig {
     /// Whole paths of health checks. Whoever asks for one is told what the proxy knows, whether the
     /// server is awake or not: a site that answers these by itself takes them out of here.
     pub monitor_paths: Vec<String>,
+    /// Paths that webhooks are sent to, by their beginning: every client that asks for one is
+    /// [`ClientClass::Api`], whatever its agent says.
+    pub webhook_paths: Vec<String>,
     /// Parts of paths that only scanners ask for, beside the usual ones.
     pub scanner_paths: Vec<String>,
     /// Paths that exist, by their beginning, though scanners ask for them everywhere. The site's
@@ -111,7 +138,10 @@ pub struct ClassifierConfig {
     pub scanner_share: f64,
     /// For how many seconds after its last miss a client stays a scanner.
     pub scanner_for_s: u64,
-    /// Clients remembered; some 200 bytes each. A client is forgotten when seven eighths as many
+    /// Wake-ups in a row, and per hour, of all clients together that are not recognised
+    /// ([`Verdict::recognised`]).
+    pub unrecognised_wakes_per_hour: u32,
+    /// Clients remembered; some 250 bytes each. A client is forgotten when seven eighths as many
     /// others have been seen since.
     pub clients: usize,
 }
@@ -123,11 +153,13 @@ impl Default for ClassifierConfig {
             crawler_agents: Vec::new(),
             monitor_agents: Vec::new(),
             monitor_paths: ["/healthz", "/livez", "/readyz"].map(str::to_owned).to_vec(),
+            webhook_paths: Vec::new(),
             scanner_paths: Vec::new(),
             known_paths: Vec::new(),
             scanner_misses: 8,
             scanner_share: 0.7,
             scanner_for_s: 86_400,
+            unrecognised_wakes_per_hour: 12,
             clients: 16_384,
         }
     }
@@ -138,43 +170,92 @@ impl ClassifierConfig {
     pub fn is_health_check(&self, path: &str) -> bool {
         self.monitor_paths.iter().any(|monitored| path == monitored)
     }
+
+    /// Are webhooks sent to this path?
+    pub(crate) fn is_webhook(&self, path: &str) -> bool {
+        // An empty entry is the beginning of every path: somebody left a list half filled in.
+        self.webhook_paths.iter().any(|begin| !begin.is_empty() && path.starts_with(&**begin))
+    }
 }
 
-/// How long somebody who read `robots.txt` counts as a robot.
+/// How long a client that read `robots.txt` counts as a robot.
 const ROBOT_FOR: Duration = Duration::from_hours(24);
 
-/// Tells classes of clients, by what they say and by what they did.
+/// A navigation ends that a client counts as a scanner, but only once in this time: any program can claim
+/// to navigate.
+const CLEARED_ONCE_IN: Duration = Duration::from_hours(24);
+
+/// What a request's client is, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verdict {
+    /// The rule that decides, and with it the class.
+    pub rule: Rule,
+    /// A browser, a program that is listed or that the operator names, or a client that the server
+    /// has answered with success before.
+    pub recognised: bool,
+    /// When the rule ends to hold, if that is known.
+    pub until: Option<Mono>,
+}
+
+impl Verdict {
+    const fn of(rule: Rule) -> Self {
+        Self { rule, recognised: true, until: None }
+    }
+
+    /// The class.
+    pub const fn class(&self) -> ClientClass {
+        self.rule.class()
+    }
+}
+
+/// Tells classes of clients, by what they say and by what they did. A client is an address with an
+/// agent: others behind the same address are judged by themselves.
 ///
 /// The first of these that holds:
-/// 1. `Monitor`: a path of health checks ([`ClassifierConfig::monitor_paths`]), whoever asks;
-/// 2. `Api`: an agent of the operator's own; then `Monitor`: an agent of the operator's, or a
-///    monitor by the table;
-/// 3. `Crawler`: an agent of the operator's, or a crawler by the table
-///    ([`CrawlerTable`](crate::CrawlerTable));
-/// 4. `Scanner`: a client that missed too much (see [`Classifier::learn`]), or a path that only
-///    scanners ask for and that has never been answered with success here;
-/// 5. `Crawler`: a client that asked for `/robots.txt` with this agent in the last 24 hours.
-///    A browser does not ask for it by itself; one whose user does counts as a robot until it
-///    asks for a part of a page (image, style, script) from a page of the site;
-/// 6. `Api`: a library by the table (curl, python-requests), or no agent at all;
-/// 7. `Human`: an agent in the form of a browser's, `Mozilla/5.0 (platform) ...`, unless it asks by
-///    HEAD, as link checkers do and browsers do not; and any agent that accepts HTML;
-/// 8. `Api`: the rest.
+/// 1. `Monitor`: GET or HEAD of a path of health checks ([`ClassifierConfig::monitor_paths`]);
+/// 2. `Api`: an agent of the operator's own, or one of [`ClassifierConfig::webhook_paths`];
+/// 3. `Api`: an authority that looks for a proof at `/.well-known/acme-challenge/`;
+/// 4. `Monitor`: an agent of the operator's, or a monitor by the table; `Crawler`: an agent of the
+///    operator's, or a crawler by the table ([`CrawlerTable`](crate::CrawlerTable)). What an agent of the
+///    table sends by another method than GET, HEAD or OPTIONS is never a crawler's or monitor's: it is
+///    lost if it is refused. (But `WordPress` calling its own `wp-cron.php` is a crawler.)
+/// 5. `Scanner`: a client that missed too much (see [`Classifier::learn`]);
+/// 6. `Scanner`: a path that only scanners ask for and that has never been answered with success here; by
+///    POST and the like, one that was answered with 404;
+/// 7. `Scanner`: a log-in of an address that tried and failed three times, at the same path;
+/// 8. `Crawler`: a client that asked for `/robots.txt` in the last 24 hours. A browser does not ask for it
+///    by itself; one whose user does counts as a robot until it asks for a part of a page (image, style,
+///    script) from a page of the site, or navigates by its own word;
+/// 9. `Api`: a sender of webhooks or a server of the fediverse by the table, a program that builds or
+///    syncs, a library (curl, python-requests), or no agent at all;
+/// 10. `Human`: an agent in the form of a browser's, `Mozilla/5.0 (platform) ...`, unless it asks by
+///     HEAD, as link checkers do and browsers do not; and any agent that wants HTML most;
+/// 11. `Api`: the rest.
+///
+/// Rules 5 to 7 do not hold for a client that shows a credential which has earned a 2xx from the server.
 ///
 /// What agents say is believed: a robot in the guise of a browser is a person until it misses much
-/// or reads `robots.txt`. Scanners are known by their address, so whoever shares one with a scanner
-/// shares its fate for that time.
+/// or reads `robots.txt`.
 #[derive(Debug)]
 pub struct Classifier {
     rules: Arc<Rules>,
     /// Scanners' paths that this site has.
     existing: Existing,
-    clients: Clients,
+    /// Scanners' paths that it has not, by hash.
+    absent: Recent<()>,
+    clients: Recent<Client>,
+    /// Credentials that the server has honoured.
+    credentials: Recent<()>,
+    guesses: Guesses,
     agents: AgentMemo,
 }
 
 /// Agents remembered.
 const AGENTS: usize = 1024;
+
+/// Credentials remembered, and paths that are not there: 40 bytes each.
+const CREDENTIALS: usize = 4096;
+const ABSENT: usize = 1024;
 
 impl Default for Classifier {
     fn default() -> Self {
@@ -192,7 +273,10 @@ impl Classifier {
     pub fn with_rules(rules: Arc<Rules>) -> Self {
         Self {
             existing: Existing::default(),
-            clients: Clients::new(rules.config().clients),
+            absent: Recent::new(ABSENT),
+            clients: Recent::new(rules.config().clients),
+            credentials: Recent::new(CREDENTIALS),
+            guesses: Guesses::default(),
             agents: AgentMemo::new(AGENTS),
             rules,
         }
@@ -200,51 +284,97 @@ impl Classifier {
 
     /// The class of a request's client.
     pub fn classify(&mut self, now: Now, facts: &ClientFacts<'_>) -> ClientClass {
+        self.judge(now, facts).class()
+    }
+
+    /// What a request's client is, and why.
+    pub fn judge(&mut self, now: Now, facts: &ClientFacts<'_>) -> Verdict {
         let traits = self.rules.traits(&mut self.agents, facts);
-        self.class_of(now.mono, &traits)
+        self.judge_of(now.mono, &traits)
     }
 
     /// As [`Classifier::classify`], where the traits are known: they must have been taken by rules
     /// of the same config.
     pub fn class_of(&mut self, now: Mono, traits: &Traits) -> ClientClass {
-        if let Some(class) = traits.decided() {
-            return class;
-        }
-        if self.existing.hit(traits.hits) {
-            return ClientClass::Scanner;
-        }
-        self.class_beside_paths(now, traits)
+        self.judge_of(now, traits).class()
     }
 
-    /// As [`Classifier::class_of`], but for the rules about paths ([`Traits::scanner_rules`]): for
-    /// whoever keeps account of their own of what the site has answered.
-    pub fn class_beside_paths(&mut self, now: Mono, traits: &Traits) -> ClientClass {
-        if let Some(class) = traits.decided() {
-            return class;
+    /// As [`Classifier::judge`], where the traits are known.
+    pub fn judge_of(&mut self, now: Mono, traits: &Traits) -> Verdict {
+        if traits.decided().is_none()
+            && self.existing.counts(traits.scanner_rules())
+            && !self.is_honoured(traits)
+        {
+            return Verdict::of(Rule::ScannerPath);
         }
-        if self.scans(now, traits.client) {
-            return ClientClass::Scanner;
-        }
-        if self.reads_robots_txt(now, traits) {
-            return ClientClass::Crawler;
-        }
-        if !traits.is_library() && traits.looks_human() {
-            ClientClass::Human
-        } else {
-            ClientClass::Api
-        }
+        self.judge_beside_paths(now, traits)
     }
 
-    /// Takes in how the site answered a request; answers that the proxy invented itself (a 503
+    /// As [`Classifier::judge_of`], but for the rules about paths ([`Traits::scanner_rules`]): for
+    /// callers that keep account of their own of what the site has answered.
+    pub fn judge_beside_paths(&mut self, now: Mono, traits: &Traits) -> Verdict {
+        let decided = traits.decided().map(Verdict::of);
+        let verdict = decided.or_else(|| self.remembered(now, traits));
+        let verdict = verdict.unwrap_or_else(|| Verdict::of(traits.rest()));
+        let recognised = !verdict.rule.is_for_anybody()
+            || self.is_honoured(traits)
+            || self.clients.known(traits.who()).is_some_and(|client| client.succeeded);
+        Verdict { recognised, ..verdict }
+    }
+
+    /// What follows from what the client did before.
+    fn remembered(&mut self, now: Mono, traits: &Traits) -> Option<Verdict> {
+        let marks = self.clients.known(traits.who()).map_or_else(Marks::default, |it| it.marks);
+        let scans = now < marks.scanner_until && !self.clears(now, traits, marks);
+        if !self.is_honoured(traits) {
+            if scans {
+                let until = Some(marks.scanner_until);
+                return Some(Verdict { until, ..Verdict::of(Rule::Misses) });
+            }
+            if traits.is_unsafe() && self.absent.known(traits.path).is_some() {
+                return Some(Verdict::of(Rule::ScannerPath));
+            }
+            if traits.is_post()
+                && let Some(guesses) = self.guesses.at(now, traits.client, traits.path)
+            {
+                let until = Some(guesses.end());
+                return Some(Verdict { until, ..Verdict::of(Rule::LogInGuessing) });
+            }
+        }
+        self.reads_robots_txt(now, traits, marks.robots)
+    }
+
+    /// Whether a person opens a page, and so ends that the client counts as a scanner.
+    fn clears(&mut self, now: Mono, traits: &Traits, marks: Marks) -> bool {
+        let may = marks.cleared.is_none_or(|then| !within(now, then, CLEARED_ONCE_IN));
+        let opens = traits.is_navigation() && traits.looks_human() && traits.scanner_rules() == 0;
+        if may && opens {
+            let client = self.client(traits);
+            client.forgive();
+            client.marks.cleared = Some(now);
+        }
+        may && opens
+    }
+
+    /// Whether it shows a credential that the server has honoured.
+    fn is_honoured(&self, traits: &Traits) -> bool {
+        traits.credential != 0 && self.credentials.known(traits.credential).is_some()
+    }
+
+    /// Takes in how the server answered a request; answers that the proxy invented itself (a 503
     /// while the site sleeps) say nothing about a client and must not come here.
     ///
-    /// A miss is 400, 403, 404, 405 or 410. A client that had at least `scanner_misses` in the
-    /// last ten minutes (counted in spans of two, so 8 to 10), and at least `scanner_share` of its
-    /// requests, is a scanner for `scanner_for_s` after its last miss. Two misses on paths that
-    /// scanners ask for are enough. These do not count: what browsers and robots ask for by
-    /// themselves (`/favicon.ico` and the like), a target missed just before, and a part of a page
+    /// A miss is 400, 403, 404, 405 or 410 to GET, HEAD or POST. A client that had at least
+    /// `scanner_misses` in the last ten minutes (counted in spans of two, so 8 to 10), and at least
+    /// `scanner_share` of its requests, is a scanner for `scanner_for_s` after its last miss. Two misses on
+    /// paths that scanners ask for are enough. These do not count: what browsers and robots ask for by
+    /// themselves (`/favicon.ico` and the like), a target missed just before, a part of a page
     /// (image, style, script) asked for from a page of this site (where `Host` is not known: from
-    /// any page), so a broken page does not make scanners of its readers.
+    /// any page), so a broken page does not make scanners of its readers; and what is missed by a program
+    /// that builds or syncs by the table, that the server has let change something (PUT, DELETE and the
+    /// like), or that shows a credential which it has honoured.
+    ///
+    /// Of what a page of another site has a browser ask for, nothing is learned.
     pub fn learn(&mut self, now: Now, facts: &ClientFacts<'_>, status: u16) {
         let traits = self.rules.traits(&mut self.agents, facts);
         self.learn_of(now.mono, &traits, status);
@@ -252,34 +382,88 @@ impl Classifier {
 
     /// As [`Classifier::learn`], where the traits are known.
     pub fn learn_of(&mut self, now: Mono, traits: &Traits, status: u16) {
+        if traits.is_from_another_site() {
+            return;
+        }
+        let credential = traits.credential;
+        match status {
+            200..=299 if credential != 0 => *self.credentials.touch(credential) = (),
+            401 if credential != 0 => self.credentials.remove(credential),
+            _ => {}
+        }
+        if traits.is_post() {
+            let (address, path, is_form) = (traits.client, traits.path, traits.is_log_in());
+            self.guesses.answered(now, Posted { address, path, is_form }, status);
+        }
+        let writes = traits.is_unsafe() && !traits.is_post() && status < 300;
+        if let Some(client) = self.count(now, traits, status).filter(|_| status < 400) {
+            client.succeeded = true;
+            client.writes |= writes;
+        }
+    }
+
+    /// As [`Classifier::learn`], of an answer that the cache gave: that is no merit of its client.
+    pub fn learn_cached(&mut self, now: Now, facts: &ClientFacts<'_>, status: u16) {
+        let traits = self.rules.traits(&mut self.agents, facts);
+        if !traits.is_from_another_site() {
+            self.count(now.mono, &traits, status);
+        }
+    }
+
+    /// Counts an answer for its client. Gives the client, if it did not miss.
+    fn count(&mut self, now: Mono, traits: &Traits, status: u16) -> Option<&mut Client> {
         let in_vain = matches!(status, 400 | 403 | 404 | 405 | 410);
         if matches!(status, 200..=399 | 401) {
             self.existing.answered(traits.hits);
         }
-        if in_vain && (traits.is_asked_by_itself() || traits.is_part_of_page()) {
-            return;
+        if !in_vain {
+            let client = self.client(traits);
+            client.hit(now);
+            return Some(client);
+        }
+        let by_rule = self.existing.counts(traits.hits.rules());
+        if by_rule && matches!(status, 404 | 410) {
+            self.absent.touch(traits.path);
+        }
+        if traits.is_asked_by_itself() || traits.is_part_of_page() || self.may_miss(traits) {
+            return None;
         }
         let config = self.rules.config();
-        let by_rule = in_vain && self.existing.hit(traits.hits);
-        let client = self.clients.touch(traits.client);
-        if !in_vain {
-            client.hit(now);
-            return;
-        }
-        let needed = config.scanner_misses;
+        let (needed, most) = (config.scanner_misses, config.scanner_share);
+        let scanner_for = Duration::from_secs(config.scanner_for_s);
+        let client = self.client(traits);
         let weight = if by_rule { needed.div_ceil(2).max(1) } else { 1 };
         client.miss(now, traits.target, weight);
         let (misses, share) = client.misses();
-        let scans = misses >= needed && share >= config.scanner_share;
-        // Who is a scanner stays one by any miss.
-        if scans || now < client.scanner_until {
-            client.scanner_until = now + Duration::from_secs(config.scanner_for_s);
+        let was = now < client.marks.scanner_until;
+        if !was {
+            client.marks.scanner_since = now;
         }
+        // A scanner stays one by any miss.
+        if misses >= needed && share >= most || was {
+            client.marks.scanner_until = now + scanner_for;
+        }
+        None
     }
 
-    /// Whether a client is known as a scanner.
-    pub fn is_scanner(&self, now: Mono, client: ClientKey) -> bool {
-        self.scans(now, client.number())
+    /// Whether misses say nothing about this client.
+    fn may_miss(&self, traits: &Traits) -> bool {
+        traits.is_client()
+            || traits.is_unsafe() && !traits.is_post()
+            || self.is_honoured(traits)
+            || self.clients.known(traits.who()).is_some_and(|client| client.writes)
+    }
+
+    fn client(&mut self, traits: &Traits) -> &mut Client {
+        let client = self.clients.touch(traits.who());
+        (client.address, client.agent) = (traits.client, traits.agent);
+        client
+    }
+
+    /// Whether a client is known as a scanner, with this agent.
+    pub fn is_scanner(&mut self, now: Mono, facts: &ClientFacts<'_>) -> bool {
+        let traits = self.rules.traits(&mut self.agents, facts);
+        self.clients.known(traits.who()).is_some_and(|client| now < client.marks.scanner_until)
     }
 
     /// Clients that something is remembered of.
@@ -287,24 +471,25 @@ impl Classifier {
         self.clients.len()
     }
 
-    fn scans(&self, now: Mono, client: u64) -> bool {
-        self.clients.known(client).is_some_and(|known| now < known.scanner_until)
-    }
-
-    fn reads_robots_txt(&mut self, now: Mono, traits: &Traits) -> bool {
-        if traits.is_robots_txt() {
-            self.clients.touch(traits.client).robots = Some((now, traits.agent));
-            return true;
+    /// `read_at`: when the client last asked for `robots.txt` before, if it did.
+    fn reads_robots_txt(
+        &mut self,
+        now: Mono,
+        traits: &Traits,
+        mut read_at: Option<Mono>,
+    ) -> Option<Verdict> {
+        if traits.is_robots_txt() && !traits.is_unsafe() && !traits.is_from_another_site() {
+            read_at = Some(now);
+            self.client(traits).marks.robots = read_at;
         }
-        let robots = self.clients.known(traits.client).and_then(|known| known.robots);
-        if robots.is_none_or(|(then, of)| of != traits.agent || !within(now, then, ROBOT_FOR)) {
-            return false;
+        let read_at = read_at.filter(|then| within(now, *then, ROBOT_FOR))?;
+        let opens = traits.is_part_of_page() || traits.is_navigation() && !traits.is_robots_txt();
+        if traits.looks_human() && opens {
+            self.client(traits).marks.robots = None;
+            return None;
         }
-        let is_browser = traits.looks_human() && traits.is_part_of_page();
-        if is_browser {
-            self.clients.touch(traits.client).robots = None;
-        }
-        !is_browser
+        let verdict = Verdict { until: Some(read_at + ROBOT_FOR), ..Verdict::of(Rule::RobotsTxt) };
+        (!traits.is_unsafe()).then_some(verdict)
     }
 }
 

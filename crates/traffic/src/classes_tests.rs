@@ -18,6 +18,8 @@ fn facts<'a>(agent: &'a str, target: &'a str) -> ClientFacts<'a> {
         host: None,
         referer: None,
         accepts_html: None,
+        credential: None,
+        fetch: Fetch::Unknown,
     }
 }
 
@@ -166,9 +168,9 @@ fn paths_of_scanners_are_known_at_once_unless_they_exist() {
 
     // One such miss may be a mistake, two are none.
     classifier.learn(at(1), &login, 404);
-    assert!(!classifier.is_scanner(at(1).mono, login.client));
+    assert!(!classifier.is_scanner(at(1).mono, &login));
     classifier.learn(at(2), &facts(BROWSER, "/.env"), 404);
-    assert!(classifier.is_scanner(at(2).mono, login.client));
+    assert!(classifier.is_scanner(at(2).mono, &login));
 
     // The author of a weblog logs in, by way of the front page.
     let author =
@@ -208,6 +210,258 @@ fn a_curious_person_is_no_robot_for_long() {
     let tool = |target| ClientFacts { referer, ..facts("python-requests/2.31", target) };
     classifier.classify(at(0), &tool("/robots.txt"));
     assert_eq!(classifier.classify(at(1), &tool("/main.css")), ClientClass::Crawler);
+}
+
+const IPHONE: &str = "Mozilla/5.0 (iPhone) AppleWebKit/605 Version/17.5 Mobile Safari/604.1";
+const STRIPE: &str = "Stripe/1.0 (+https://stripe.com/docs/webhooks)";
+
+fn send<'a>(method: &'a str, agent: &'a str, target: &'a str) -> ClientFacts<'a> {
+    ClientFacts { method, ..facts(agent, target) }
+}
+
+fn rule(classifier: &mut Classifier, facts: &ClientFacts<'_>) -> Rule {
+    classifier.judge(at(100), facts).rule
+}
+
+#[test]
+fn others_behind_the_address_of_a_scanner_are_judged_by_themselves() {
+    let mut classifier = Classifier::default();
+    miss(&mut classifier, 8);
+    assert_eq!(rule(&mut classifier, &facts(BROWSER, "/")), Rule::Misses);
+    assert_eq!(rule(&mut classifier, &facts(IPHONE, "/")), Rule::Browser);
+    assert_eq!(rule(&mut classifier, &send("PUT", "phone/1.0", "/file")), Rule::Other);
+}
+
+#[test]
+fn what_changes_something_is_never_a_crawlers_or_a_monitors_by_the_table() {
+    let googlebot = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)";
+    let uptime = "Mozilla/5.0+(compatible; UptimeRobot/2.0; http://www.uptimerobot.com/)";
+    let unlisted = "quuxcrawler (+https://quux.example/)";
+    for agent in [STRIPE, googlebot, uptime, unlisted, "gotosocial/0.17 (+https://a.example)"] {
+        for method in ["POST", "PUT", "PATCH", "DELETE", "MKCOL"] {
+            assert_eq!(class(&send(method, agent, "/hook")), ClientClass::Api, "{method} {agent}");
+        }
+    }
+    assert_eq!(class(&send("GET", STRIPE, "/")), ClientClass::Crawler);
+    // A robot that has read robots.txt may deliver something.
+    let mut classifier = Classifier::default();
+    rule(&mut classifier, &facts("quux/1.0", "/robots.txt"));
+    assert_eq!(rule(&mut classifier, &facts("quux/1.0", "/")), Rule::RobotsTxt);
+    assert_eq!(rule(&mut classifier, &send("POST", "quux/1.0", "/inbox")), Rule::Other);
+    // They stay a scanner's.
+    for n in 0..8 {
+        classifier.learn(at(n), &send("POST", STRIPE, &format!("/{n}")), 404);
+    }
+    assert_eq!(rule(&mut classifier, &send("POST", STRIPE, "/hook")), Rule::Misses);
+    // The site's own timer is no delivery.
+    let cron = send("POST", "WordPress/6.6; https://a.example", "/wp-cron.php?doing_wp_cron=1");
+    assert_eq!(rule(&mut classifier, &cron), Rule::WordPressCron);
+}
+
+#[test]
+fn servers_of_the_fediverse_read_json_and_their_previews_read_pages() {
+    let mut classifier = Classifier::default();
+    for agent in
+        ["Mastodon/4.3.1 (http.rb/5.2.0; +https://a.example/)", "Lemmy/0.19.5; +https://b.example"]
+    {
+        let json = ClientFacts { accepts_html: Some(false), ..facts(agent, "/users/alice") };
+        assert_eq!(rule(&mut classifier, &json), Rule::FederationTable, "{agent}");
+        let page = ClientFacts { accepts_html: Some(true), ..facts(agent, "/users/alice") };
+        assert_eq!(classifier.judge(at(0), &page).class(), ClientClass::Crawler, "{agent}");
+    }
+}
+
+#[test]
+fn paths_of_webhooks_and_of_certificate_authorities_wake() {
+    let config = ClassifierConfig {
+        webhook_paths: vec!["/hooks/".to_owned(), String::new()],
+        ..ClassifierConfig::default()
+    };
+    let mut classifier = Classifier::new(config);
+    let lets_encrypt = "Mozilla/5.0 (compatible; Let's Encrypt validation server; \
+                        +https://www.letsencrypt.org)";
+    assert_eq!(rule(&mut classifier, &facts(lets_encrypt, "/hooks/a?x")), Rule::WebhookPaths);
+    assert_eq!(rule(&mut classifier, &facts(lets_encrypt, "/")), Rule::CrawlerTable);
+    for (target, is_proof) in [
+        ("/.well-known/acme-challenge/aB-3_x", true),
+        ("/.well-known/acme-challenge/", false),
+        ("/.well-known/acme-challenge/../../x", false),
+        ("/.well-known/acme-challenge/a/b", false),
+    ] {
+        let verdict = classifier.judge(at(0), &facts(lets_encrypt, target));
+        assert_eq!(verdict.rule == Rule::AcmeChallenge, is_proof, "{target}");
+        assert_eq!(verdict.recognised, !is_proof);
+    }
+}
+
+#[test]
+fn a_build_or_sync_client_misses_much_and_is_no_scanner() {
+    for agent in [
+        "git/2.39.5",
+        "Apache-Maven/3.9.9 (Java 21)",
+        "Debian APT-HTTP/1.3 (2.6.1)",
+        "rclone/v1.68",
+    ] {
+        let mut classifier = Classifier::default();
+        for n in 0..500 {
+            classifier.learn(at(n / 10), &facts(agent, &format!("/repo/{n}")), 404);
+        }
+        assert_eq!(rule(&mut classifier, &facts(agent, "/repo")), Rule::ClientTable, "{agent}");
+    }
+    // One that no table lists, and that the server lets write.
+    let mut classifier = Classifier::default();
+    classifier.learn(at(0), &send("PUT", "backup/1.0", "/a"), 201);
+    for n in 0..50 {
+        classifier.learn(at(n), &facts("backup/1.0", &format!("/chunks/{n}")), 404);
+    }
+    assert_eq!(rule(&mut classifier, &send("PUT", "backup/1.0", "/b")), Rule::Other);
+}
+
+fn with(credential: Option<u64>, target: &str) -> ClientFacts<'_> {
+    ClientFacts { credential, ..facts("app/1.0", target) }
+}
+
+fn fetched<'a>(fetch: Fetch, agent: &'a str, target: &'a str) -> ClientFacts<'a> {
+    ClientFacts { fetch, ..facts(agent, target) }
+}
+
+#[test]
+fn a_credential_exempts_once_the_server_has_honoured_it() {
+    let scanned = |classifier: &mut Classifier, credential| {
+        for n in 0..20 {
+            classifier.learn(at(n), &with(credential, &format!("/guess/{n}")), 404);
+        }
+    };
+    let mut classifier = Classifier::default();
+    scanned(&mut classifier, Some(7));
+    assert_eq!(
+        rule(&mut classifier, &with(Some(7), "/")),
+        Rule::Misses,
+        "one that was never honoured"
+    );
+    classifier.learn(at(30), &with(Some(8), "/mine"), 200);
+    assert_eq!(rule(&mut classifier, &with(Some(8), "/")), Rule::Other);
+    assert_eq!(rule(&mut classifier, &with(Some(7), "/")), Rule::Misses);
+    assert_eq!(rule(&mut classifier, &with(None, "/")), Rule::Misses);
+    classifier.learn(at(31), &with(Some(8), "/mine"), 401);
+    assert_eq!(rule(&mut classifier, &with(Some(8), "/")), Rule::Misses, "it was withdrawn");
+    // What the cache gives is no merit.
+    classifier.learn_cached(at(32), &with(Some(9), "/page"), 200);
+    assert_eq!(rule(&mut classifier, &with(Some(9), "/")), Rule::Misses);
+
+    let mut classifier = Classifier::default();
+    classifier.learn(at(0), &with(Some(8), "/mine"), 200);
+    scanned(&mut classifier, Some(8));
+    assert_eq!(rule(&mut classifier, &with(None, "/")), Rule::Other, "its misses do not count");
+}
+
+#[test]
+fn nothing_is_learned_of_what_another_site_has_a_browser_ask_for() {
+    let mut classifier = Classifier::default();
+    classifier.judge(at(0), &fetched(Fetch::PartOfAnotherSite, BROWSER, "/robots.txt"));
+    for n in 0..50 {
+        classifier.learn(
+            at(n),
+            &fetched(Fetch::PartOfAnotherSite, BROWSER, &format!("/missing/{n}")),
+            404,
+        );
+        classifier.learn(at(n), &fetched(Fetch::PartOfAnotherSite, BROWSER, "/.env"), 404);
+    }
+    assert_eq!(rule(&mut classifier, &facts(BROWSER, "/")), Rule::Browser);
+}
+
+#[test]
+fn a_navigation_clears_the_mark_but_claiming_one_each_time_does_not() {
+    let mut classifier = Classifier::default();
+    // A neighbour with the same browser.
+    classifier.judge(at(0), &facts(BROWSER, "/robots.txt"));
+    assert_eq!(rule(&mut classifier, &fetched(Fetch::Navigation, BROWSER, "/")), Rule::Browser);
+    assert_eq!(rule(&mut classifier, &facts(BROWSER, "/")), Rule::Browser, "for good");
+    miss(&mut classifier, 8);
+    assert_eq!(rule(&mut classifier, &facts(BROWSER, "/")), Rule::Misses);
+    assert_eq!(rule(&mut classifier, &fetched(Fetch::Navigation, BROWSER, "/")), Rule::Browser);
+    for n in 0..8 {
+        classifier.learn(
+            at(100 + n),
+            &fetched(Fetch::Navigation, BROWSER, &format!("/again/{n}")),
+            404,
+        );
+    }
+    assert_eq!(rule(&mut classifier, &fetched(Fetch::Navigation, BROWSER, "/")), Rule::Misses);
+    // No program navigates.
+    classifier.judge(at(0), &facts("python-requests/2.31", "/robots.txt"));
+    assert_eq!(
+        rule(&mut classifier, &fetched(Fetch::Navigation, "python-requests/2.31", "/")),
+        Rule::RobotsTxt
+    );
+}
+
+#[test]
+fn guessing_a_password_is_scanning_and_a_first_log_in_is_not() {
+    let log_in = |agent| send("POST", agent, "/blog/wp-login.php");
+    let mut classifier = Classifier::default();
+    // A person, and two typos.
+    for second in 0..3 {
+        assert_eq!(rule(&mut classifier, &log_in(BROWSER)), Rule::Browser, "attempt {second}");
+        classifier.learn(at(second), &log_in(BROWSER), 200);
+    }
+    // With a new agent each time.
+    assert_eq!(rule(&mut classifier, &log_in(IPHONE)), Rule::LogInGuessing);
+    assert_eq!(rule(&mut classifier, &facts(BROWSER, "/blog/")), Rule::Browser, "only log-ins");
+    let elsewhere = ClientFacts { client: ClientKey::from("10.9.9.9"), ..log_in(BROWSER) };
+    assert_eq!(rule(&mut classifier, &elsewhere), Rule::Browser);
+    classifier.learn(at(10), &log_in(BROWSER), 302);
+    assert_eq!(rule(&mut classifier, &log_in(BROWSER)), Rule::Browser);
+}
+
+#[test]
+fn a_post_to_a_scanners_path_is_refused_only_where_that_is_known_to_be_absent() {
+    let mut classifier = Classifier::default();
+    let log_in = |target| send("POST", BROWSER, target);
+    assert_eq!(rule(&mut classifier, &facts(BROWSER, "/wp-login.php")), Rule::ScannerPath);
+    assert_eq!(rule(&mut classifier, &log_in("/wp-login.php")), Rule::Browser);
+    classifier.learn(at(0), &log_in("/wp-login.php?a"), 404);
+    let other = ClientFacts { client: ClientKey::from("10.9.9.9"), ..log_in("/wp-login.php?b") };
+    assert_eq!(rule(&mut classifier, &other), Rule::ScannerPath);
+    assert_eq!(rule(&mut classifier, &log_in("/blog/wp-login.php")), Rule::Browser);
+}
+
+#[test]
+fn a_program_is_recognised_once_the_server_has_answered_it() {
+    let mut classifier = Classifier::default();
+    let mut is_recognised = |facts: &ClientFacts<'_>| classifier.judge(at(0), facts).recognised;
+    assert!(is_recognised(&facts(BROWSER, "/")) && is_recognised(&send("POST", STRIPE, "/hook")));
+    for agent in ["", "curl/8.5.0", "app/1.0"] {
+        assert!(!is_recognised(&facts(agent, "/")), "{agent}");
+    }
+    classifier.learn_cached(at(0), &facts("app/1.0", "/"), 200);
+    assert!(!classifier.judge(at(0), &facts("app/1.0", "/")).recognised);
+    classifier.learn(at(0), &facts("app/1.0", "/"), 200);
+    assert!(classifier.judge(at(0), &facts("app/1.0", "/")).recognised);
+}
+
+#[test]
+fn what_is_known_of_an_address_is_told_by_agent_and_forgiven() {
+    let mut classifier = Classifier::default();
+    let address = ClientKey::from("10.1.2.3");
+    miss(&mut classifier, 8);
+    classifier.learn(at(1), &facts(IPHONE, "/"), 200);
+    for second in 0..3 {
+        classifier.learn(at(second), &send("POST", IPHONE, "/login"), 200);
+    }
+    let mut known = classifier.known(at(100).mono, address, None);
+    known.sort_by_key(|it| it.verdict.rule);
+    assert_eq!(known.len(), 2);
+    assert_eq!((known[0].verdict.rule, known[0].agent.as_deref()), (Rule::Misses, Some(BROWSER)));
+    assert_eq!((known[0].misses, known[0].since), (8, Some(at(7).mono)));
+    assert_eq!(known[0].verdict.until, Some(at(86_407).mono));
+    assert_eq!((known[1].verdict.rule, known[1].misses), (Rule::Browser, 0));
+    assert_eq!(classifier.failed_log_ins(at(100).mono, address).unwrap().failures, 3);
+    assert_eq!(classifier.known(at(100).mono, ClientKey::from("10.9.9.9"), None), []);
+
+    assert_eq!(classifier.forgive(address, Some(BROWSER)), 1);
+    assert_eq!(rule(&mut classifier, &facts(BROWSER, "/")), Rule::Browser);
+    assert_eq!(classifier.failed_log_ins(at(100).mono, address), None);
 }
 
 #[test]

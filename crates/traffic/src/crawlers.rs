@@ -3,7 +3,8 @@
 //! `crawlers/patterns.txt` comes from the list `crawler-user-agents` (see `cargo xtask crawlers`,
 //! which also decides by the list's tags what is a monitor and what a library). Patterns are case
 //! sensitive, as in the list. To them come the nine strings of the published work ([`PUBLISHED`]),
-//! and one rule for robots that no list knows ([`UNLISTED`]).
+//! one rule for robots that no list knows ([`UNLISTED`]), and `crawlers/clients.txt`: monitors that the
+//! list lacks, and programs that deliver, build or sync, each with its source.
 
 use std::sync::LazyLock;
 
@@ -24,6 +25,31 @@ pub enum AgentKind {
     /// A library or tool that somebody's program asks with: curl, python-requests. No crawler for
     /// us.
     Library,
+    /// Delivers events by POST: payments, pushes.
+    Webhook,
+    /// A server that delivers federated posts, and reads what they are about.
+    Federation,
+    /// Builds, syncs or backs up: git, npm, `WebDAV`.
+    Client,
+}
+
+/// All that the table says of an agent: several patterns may find it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Kinds(u8);
+
+impl Kinds {
+    const fn with(self, kind: AgentKind) -> Self {
+        Self(self.0 | 1 << kind as u8)
+    }
+
+    pub(crate) const fn has(self, kind: AgentKind) -> bool {
+        self.0 & 1 << kind as u8 != 0
+    }
+
+    /// Whether one of the patterns for robots and libraries found it.
+    const fn is_robot_or_library(self) -> bool {
+        self.has(AgentKind::Monitor) || self.has(AgentKind::Crawler) || self.has(AgentKind::Library)
+    }
 }
 
 /// What the table says of an agent.
@@ -78,8 +104,9 @@ enum Place {
 }
 
 static SHARED: LazyLock<CrawlerTable> = LazyLock::new(|| {
-    // The table is part of the program and tested with it.
-    CrawlerTable::parse(include_str!("crawlers/patterns.txt")).expect("the built-in table")
+    // The tables are part of the program and tested with it.
+    let tables = [include_str!("crawlers/patterns.txt"), include_str!("crawlers/clients.txt")];
+    CrawlerTable::parse(tables).expect("the built-in tables")
 });
 
 impl CrawlerTable {
@@ -88,16 +115,20 @@ impl CrawlerTable {
         &SHARED
     }
 
-    fn parse(table: &'static str) -> Result<Self, Box<dyn std::error::Error>> {
+    fn parse(tables: [&'static str; 2]) -> Result<Self, Box<dyn std::error::Error>> {
         let (mut texts, mut text_entries) = (Vec::new(), Vec::new());
         let (mut regexes, mut regex_entries) = (Vec::new(), Vec::new());
-        for line in table.lines().filter(|line| !line.starts_with('#')) {
+        let lines = tables.into_iter().flat_map(str::lines);
+        for line in lines.filter(|line| !line.starts_with('#')) {
             let mut columns = line.split('\t');
             let mut column = || columns.next().ok_or_else(|| format!("columns missing: {line}"));
             let kind = match column()? {
                 "crawler" => AgentKind::Crawler,
                 "monitor" => AgentKind::Monitor,
                 "library" => AgentKind::Library,
+                "webhook" => AgentKind::Webhook,
+                "federation" => AgentKind::Federation,
+                "client" => AgentKind::Client,
                 other => return Err(format!("no kind of agent: {other}").into()),
             };
             let (how, pattern, name) = (column()?, column()?, column()?);
@@ -132,9 +163,28 @@ impl CrawlerTable {
         })
     }
 
-    /// What an agent is; `None` for browsers and whatever else nobody listed.
+    /// What an agent is; `None` for browsers and everything else that is not listed.
     pub fn lookup(&self, agent: &str) -> Option<AgentMatch> {
-        let texts = self.texts.find_overlapping_iter(agent).filter_map(|at| {
+        // Of one kind the longer name says more: `Googlebot-Image`, not `Googlebot`.
+        let best = self
+            .matches(agent)
+            .min_by_key(|found| (found.kind, std::cmp::Reverse(found.name.len())));
+        let robot = AgentMatch { kind: AgentKind::Crawler, name: UNLISTED };
+        let is_listed = best.is_some_and(|found| found.kind <= AgentKind::Library);
+        if !is_listed && says_it_is_a_robot(agent) { Some(robot) } else { best }
+    }
+
+    /// All that an agent is.
+    pub(crate) fn kinds(&self, agent: &str) -> Kinds {
+        let kinds = self.matches(agent).fold(Kinds::default(), |kinds, it| kinds.with(it.kind));
+        if !kinds.is_robot_or_library() && says_it_is_a_robot(agent) {
+            return kinds.with(AgentKind::Crawler);
+        }
+        kinds
+    }
+
+    fn matches(&self, agent: &str) -> impl Iterator<Item = AgentMatch> {
+        let texts = self.texts.find_overlapping_iter(agent).filter_map(move |at| {
             let entry = &self.text_entries[at.pattern()];
             let stands = match entry.at {
                 Place::Anywhere => true,
@@ -143,16 +193,8 @@ impl CrawlerTable {
             };
             stands.then_some(entry.found)
         });
-        let regexes = self.regexes.matches(agent);
-        let regexes = regexes.iter().map(|index| self.regex_entries[index]);
-        // Of one kind the longer name says more: `Googlebot-Image`, not `Googlebot`.
-        texts
-            .chain(regexes)
-            .min_by_key(|found| (found.kind, std::cmp::Reverse(found.name.len())))
-            .or_else(|| {
-                says_it_is_a_robot(agent)
-                    .then_some(AgentMatch { kind: AgentKind::Crawler, name: UNLISTED })
-            })
+        let regexes = self.regexes.matches(agent).into_iter();
+        texts.chain(regexes.map(|index| self.regex_entries[index]))
     }
 }
 
@@ -208,6 +250,42 @@ mod tests {
         }
         let robot = "Mozilla/5.0 (compatible; Go-http-client/1.1; +centurybot9@gmail.com)";
         assert_eq!(kind(robot), Some(AgentKind::Crawler));
+    }
+
+    #[test]
+    fn every_entry_of_our_own_list_names_its_source() {
+        for line in include_str!("crawlers/clients.txt").lines().filter(|it| !it.starts_with('#')) {
+            let columns: Vec<&str> = line.split('\t').collect();
+            assert!(columns.len() == 5 && columns[4].starts_with("https://"), "{line}");
+        }
+    }
+
+    #[test]
+    fn health_checkers_are_monitors() {
+        for agent in [
+            "Gatus/1.0",
+            "kube-probe/1.31",
+            "ELB-HealthChecker/2.0",
+            "GoogleHC/1.0",
+            "Prometheus/3.0.1",
+            "healthchecks.io",
+            "Mozilla/5.0+(compatible; UptimeRobot/2.0; http://www.uptimerobot.com/)",
+            "Uptime-Kuma/1.23.11",
+            "Better Stack Better Uptime Bot Mozilla/5.0 (Macintosh) AppleWebKit/537.36",
+            "Mozilla/5.0 (compatible; StatusCake)",
+            "Pingdom.com_bot_version_1.4_(http://www.pingdom.com/)",
+            "Site24x7",
+            "HetrixTools Uptime Monitoring Bot. https://hetrix.tools/uptime-monitoring-bot.html",
+            "FreshpingBot/1.0 (+https://freshping.io/)",
+            "Zabbix",
+            "check_http/v2.3.3 (monitoring-plugins 2.3.3)",
+            "Consul Health Check",
+            "Blackbox Exporter/0.25.0",
+            "Amazon-Route53-Health-Check-Service (ref 1234; report http://amzn.to/1vsZADi)",
+            "Envoy/HC",
+        ] {
+            assert_eq!(kind(agent), Some(AgentKind::Monitor), "{agent}");
+        }
     }
 
     #[test]

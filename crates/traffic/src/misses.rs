@@ -1,5 +1,5 @@
-//! What is remembered of each client: how much it asked for in vain, and whether it read
-//! `robots.txt`.
+//! What is remembered of each client: how much it asked for in vain, whether it read `robots.txt`,
+//! whether the server ever answered it with success.
 
 use std::time::Duration;
 
@@ -23,16 +23,31 @@ struct Span {
     misses: u32,
 }
 
-/// One client.
-#[derive(Debug, Default)]
-pub(crate) struct Client {
-    /// Number of the latest touch, for the order of eviction.
-    touched: u64,
+/// What a client is because of what it did.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Marks {
+    /// When it became a scanner.
+    pub(crate) scanner_since: Mono,
     /// A scanner until then.
     pub(crate) scanner_until: Mono,
-    /// When which agent of this client (by hash) asked for `robots.txt`: several clients may share
-    /// an address, and only that agent is a robot.
-    pub(crate) robots: Option<(Mono, u64)>,
+    /// When a navigation last ended that it was one.
+    pub(crate) cleared: Option<Mono>,
+    /// When it asked for `robots.txt`.
+    pub(crate) robots: Option<Mono>,
+}
+
+/// One client: an address with an agent. Several clients may share an address.
+#[derive(Debug, Default)]
+pub(crate) struct Client {
+    /// Number of its address.
+    pub(crate) address: u64,
+    /// Its agent, by hash.
+    pub(crate) agent: u64,
+    pub(crate) marks: Marks,
+    /// The server has answered it with success.
+    pub(crate) succeeded: bool,
+    /// The server has let it change something, by another method than POST.
+    pub(crate) writes: bool,
     /// Number of the span that `spans[0]` counts, from the origin of time.
     latest: u64,
     spans: [Span; SPANS],
@@ -61,9 +76,22 @@ impl Client {
 
     /// Weight of misses in the last minutes, and their share of all that was asked, 0 ..= 1.
     pub(crate) fn misses(&self) -> (u32, f64) {
-        let sum = |part: fn(&Span) -> u32| self.spans.iter().map(part).fold(0, u32::saturating_add);
-        let (requests, misses) = (sum(|span| span.requests), sum(|span| span.misses));
-        (misses, f64::from(misses) / f64::from(requests.max(1)))
+        misses_of(&self.spans)
+    }
+
+    /// The same as of now.
+    pub(crate) fn misses_at(&self, now: Mono) -> (u32, f64) {
+        let passed = (now.0.as_secs() / SPAN_S).saturating_sub(self.latest);
+        let kept = SPANS.saturating_sub(usize::try_from(passed).unwrap_or(SPANS));
+        misses_of(&self.spans[..kept])
+    }
+
+    /// Forgets what it did wrong.
+    pub(crate) fn forgive(&mut self) {
+        self.marks.scanner_until = Mono::ZERO;
+        self.marks.robots = None;
+        self.spans = [Span::default(); SPANS];
+        self.missed = [0; REMEMBERED];
     }
 
     fn span(&mut self, now: Mono) -> &mut Span {
@@ -80,43 +108,71 @@ impl Client {
     }
 }
 
-/// The clients seen of late, a bounded number of them.
+fn misses_of(spans: &[Span]) -> (u32, f64) {
+    let sum = |part: fn(&Span) -> u32| spans.iter().map(part).fold(0, u32::saturating_add);
+    let (requests, misses) = (sum(|span| span.requests), sum(|span| span.misses));
+    (misses, f64::from(misses) / f64::from(requests.max(1)))
+}
+
+/// What was seen lately, a bounded number of things by their hashes.
 ///
 /// When the table is full, the eighth of it that was seen longest ago goes: so what is known of a
 /// client is lost only after seven eighths of the table's size of others were seen since.
 #[derive(Debug)]
-pub(crate) struct Clients {
-    /// By [`ClientKey::number`](crate::classes::ClientKey::number).
-    table: ByHash<Client>,
+pub(crate) struct Recent<T> {
+    table: ByHash<Seen<T>>,
     capacity: usize,
     touches: u64,
 }
 
-impl Clients {
+#[derive(Debug, Default)]
+struct Seen<T> {
+    /// Number of the latest touch, for the order of eviction.
+    touched: u64,
+    what: T,
+}
+
+impl<T: Default> Recent<T> {
     pub(crate) fn new(capacity: usize) -> Self {
         Self { table: ByHash::default(), capacity: capacity.max(8), touches: 0 }
     }
 
-    /// A client, if something is known of it.
-    pub(crate) fn known(&self, key: u64) -> Option<&Client> {
-        self.table.get(&key)
+    /// What is known, if something is.
+    pub(crate) fn known(&self, key: u64) -> Option<&T> {
+        self.table.get(&key).map(|seen| &seen.what)
     }
 
-    /// A client that was seen now.
-    pub(crate) fn touch(&mut self, key: u64) -> &mut Client {
+    /// What was seen now.
+    pub(crate) fn touch(&mut self, key: u64) -> &mut T {
         if self.table.len() >= self.capacity && !self.table.contains_key(&key) {
             self.evict();
         }
         self.touches += 1;
-        let client = self.table.entry(key).or_default();
-        client.touched = self.touches;
-        client
+        let seen = self.table.entry(key).or_default();
+        seen.touched = self.touches;
+        &mut seen.what
+    }
+
+    pub(crate) fn remove(&mut self, key: u64) {
+        self.table.remove(&key);
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
+        self.table.values().map(|seen| &seen.what)
+    }
+
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.table.values_mut().map(|seen| &mut seen.what)
+    }
+
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
+        self.table.retain(|_, seen| keep(&seen.what));
     }
 
     fn evict(&mut self) {
-        let mut touches: Vec<u64> = self.table.values().map(|client| client.touched).collect();
+        let mut touches: Vec<u64> = self.table.values().map(|seen| seen.touched).collect();
         let (_, &mut last, _) = touches.select_nth_unstable(self.capacity / 8);
-        self.table.retain(|_, client| client.touched > last);
+        self.table.retain(|_, seen| seen.touched > last);
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -148,6 +204,17 @@ mod tests {
     }
 
     #[test]
+    fn who_is_forgiven_has_missed_nothing() {
+        let mut client = Client::default();
+        client.miss(Mono::from_secs(1), 1, 8);
+        client.marks.robots = Some(Mono::ZERO);
+        client.marks.scanner_until = Mono::NEVER;
+        client.forgive();
+        let Marks { robots, scanner_until, .. } = client.marks;
+        assert_eq!((client.misses(), robots, scanner_until), ((0, 0.0), None, Mono::ZERO));
+    }
+
+    #[test]
     fn what_is_missed_again_is_missed_once() {
         let mut client = Client::default();
         for second in 0..100 {
@@ -159,9 +226,9 @@ mod tests {
     #[test]
     fn a_full_table_forgets_who_was_seen_longest_ago() {
         let key = |address| ClientKey::V4(address).number();
-        let mut clients = Clients::new(16);
+        let mut clients: Recent<Client> = Recent::new(16);
         for name in 0..1000 {
-            clients.touch(key(name)).scanner_until = Mono::NEVER;
+            clients.touch(key(name)).marks.scanner_until = Mono::NEVER;
             clients.touch(key(0));
             assert!(clients.len() <= 16);
         }

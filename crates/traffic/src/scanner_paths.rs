@@ -66,8 +66,12 @@ impl Hits {
     /// The rules that make a scanner of whoever asks, until the site shows that they are wrong here:
     /// a bit for each usual one, and [`OWN_RULE`].
     pub(crate) const fn rules(self) -> u64 {
-        let own = if self.own { OWN_RULE } else { 0 };
-        if self.known { 0 } else { self.usual | own }
+        if self.known { 0 } else { self.usual | self.own_rule() }
+    }
+
+    /// [`OWN_RULE`], if the operator names the path.
+    pub(crate) const fn own_rule(self) -> u64 {
+        if self.own && !self.known { OWN_RULE } else { 0 }
     }
 }
 
@@ -76,9 +80,9 @@ impl Hits {
 pub(crate) struct Existing(u64);
 
 impl Existing {
-    /// Whether a path is one that scanners ask for and that is not known to exist here.
-    pub(crate) const fn hit(self, hits: Hits) -> bool {
-        !hits.known && (hits.own || hits.usual & !self.0 != 0)
+    /// Whether one of these rules still holds: the site is not known to have such a path.
+    pub(crate) const fn counts(self, rules: u64) -> bool {
+        rules & !self.0 != 0
     }
 
     /// The site has such a path after all: the usual rules that it matches are off for good.
@@ -159,16 +163,22 @@ const fn place(first: u8, second: u8) -> (usize, u64) {
 mod tests {
     use super::*;
 
+    impl Existing {
+        const fn hit_by(self, hits: Hits) -> bool {
+            self.counts(hits.rules())
+        }
+    }
+
     #[test]
     fn a_rule_holds_until_the_site_answers_such_a_path() {
         let paths = ScannerPaths::new(&[], &[]);
         let mut existing = Existing::default();
-        assert!(existing.hit(paths.hits("/wp-login.php")));
-        assert!(existing.hit(paths.hits("//blog/WP-login.php")));
-        assert!(!existing.hit(paths.hits("/")));
+        assert!(existing.hit_by(paths.hits("/wp-login.php")));
+        assert!(existing.hit_by(paths.hits("//blog/WP-login.php")));
+        assert!(!existing.hit_by(paths.hits("/")));
         existing.answered(paths.hits("/blog/wp-login.php"));
-        assert!(!existing.hit(paths.hits("/wp-login.php")));
-        assert!(existing.hit(paths.hits("/.env")));
+        assert!(!existing.hit_by(paths.hits("/wp-login.php")));
+        assert!(existing.hit_by(paths.hits("/.env")));
     }
 
     #[test]
@@ -176,8 +186,8 @@ mod tests {
         let paths = ScannerPaths::new(&["/old-shop/".to_owned()], &["/cgi-bin/".to_owned()]);
         let mut existing = Existing::default();
         existing.answered(paths.hits("/old-shop/cart"));
-        assert!(existing.hit(paths.hits("/old-shop/cart")));
-        assert!(!existing.hit(paths.hits("/cgi-bin/guestbook")));
+        assert!(existing.hit_by(paths.hits("/old-shop/cart")));
+        assert!(!existing.hit_by(paths.hits("/cgi-bin/guestbook")));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use nightwatt_model::visit::Visitor;
 
 use super::*;
-use crate::classes::{ClassifierConfig, ClientFacts};
+use crate::classes::{ClassifierConfig, ClientFacts, Fetch};
 use crate::traits::{AgentMemo, Rules, client_key};
 
 /// Asks of one agent, some seconds after the log's beginning.
@@ -36,6 +36,8 @@ impl Site {
             host: None,
             referer: ask.referer,
             accepts_html: None,
+            credential: None,
+            fetch: Fetch::Unknown,
         };
         let traits = self.rules.traits(&mut self.memo, &facts);
         self.suspects.observe(&Logged {

@@ -7,12 +7,13 @@
 
 use std::net::Ipv4Addr;
 
-use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::visit::Visitor;
 
-use crate::classes::{ClassifierConfig, ClientFacts, ClientKey};
+use crate::classes::{ClassifierConfig, ClientFacts, ClientKey, Fetch};
 use crate::crawlers::{AgentKind, CrawlerTable};
 use crate::hash::{self, ByHash};
+use crate::log_in;
+use crate::rule::Rule;
 use crate::scanner_paths::{Hits, ScannerPaths};
 
 /// All that the classifier wants to know of a request; nothing of it depends on other requests.
@@ -24,28 +25,87 @@ pub struct Traits {
     pub agent: u64,
     /// Request target with its query, by hash.
     pub target: u64,
+    /// The target without its query, by hash, where rules depend on it.
+    pub(crate) path: u64,
+    /// [`ClientFacts::credential`]; 0 for none.
+    pub(crate) credential: u64,
     pub(crate) hits: Hits,
-    flags: u16,
+    flags: u32,
 }
 
 /// Bits of [`Traits::flags`].
 mod flag {
-    pub(super) const HEALTH_CHECK: u16 = 1;
-    pub(super) const ROBOTS_TXT: u16 = 1 << 1;
-    pub(super) const PART: u16 = 1 << 2;
-    pub(super) const PART_OF_PAGE: u16 = 1 << 3;
-    pub(super) const BY_ITSELF: u16 = 1 << 4;
-    pub(super) const HUMAN: u16 = 1 << 5;
-    pub(super) const LIBRARY: u16 = 1 << 6;
-    pub(super) const OWN_API: u16 = 1 << 7;
-    pub(super) const MONITOR: u16 = 1 << 8;
-    pub(super) const CRAWLER: u16 = 1 << 9;
-    pub(super) const HEAD: u16 = 1 << 10;
+    pub(super) const HEALTH_CHECK: u32 = 1;
+    pub(super) const ROBOTS_TXT: u32 = 1 << 1;
+    pub(super) const PART: u32 = 1 << 2;
+    pub(super) const PART_OF_PAGE: u32 = 1 << 3;
+    pub(super) const BY_ITSELF: u32 = 1 << 4;
+    pub(super) const HUMAN: u32 = 1 << 5;
+    pub(super) const LIBRARY: u32 = 1 << 6;
+    pub(super) const OWN_API: u32 = 1 << 7;
+    pub(super) const MONITOR: u32 = 1 << 8;
+    pub(super) const CRAWLER: u32 = 1 << 9;
+    pub(super) const HEAD: u32 = 1 << 10;
+    pub(super) const OWN_MONITOR: u32 = 1 << 11;
+    pub(super) const WEBHOOK: u32 = 1 << 12;
+    pub(super) const FEDERATION: u32 = 1 << 13;
+    pub(super) const CLIENT: u32 = 1 << 14;
+    pub(super) const WEBHOOK_PATH: u32 = 1 << 15;
+    pub(super) const ACME: u32 = 1 << 16;
+    pub(super) const WORDPRESS_CRON: u32 = 1 << 17;
+    pub(super) const LOG_IN: u32 = 1 << 18;
+    /// Not GET, HEAD or OPTIONS.
+    pub(super) const UNSAFE: u32 = 1 << 19;
+    pub(super) const POST: u32 = 1 << 20;
+    /// `Accept` is known and does not want a page.
+    pub(super) const NO_PAGE: u32 = 1 << 21;
+    pub(super) const FROM_ANOTHER_SITE: u32 = 1 << 22;
+    pub(super) const NAVIGATION: u32 = 1 << 23;
 }
 
 impl Traits {
-    const fn has(&self, flag: u16) -> bool {
+    const fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0
+    }
+
+    /// Of a client of which nothing but its address and agent is known.
+    pub(crate) fn of_hashes(client: u64, agent: u64) -> Self {
+        Self { client, agent, ..Self::default() }
+    }
+
+    /// A number for the address with its agent.
+    pub(crate) fn who(&self) -> u64 {
+        hash::pair(self.client, self.agent)
+    }
+
+    /// Whether the method may change something: anything but GET, HEAD and OPTIONS.
+    pub const fn is_unsafe(&self) -> bool {
+        self.has(flag::UNSAFE)
+    }
+
+    /// Whether the method is `POST`.
+    pub(crate) const fn is_post(&self) -> bool {
+        self.has(flag::POST)
+    }
+
+    /// Whether log-in forms are sent to its path.
+    pub(crate) const fn is_log_in(&self) -> bool {
+        self.has(flag::LOG_IN)
+    }
+
+    /// Whether the agent is one that builds, syncs or backs up.
+    pub(crate) const fn is_client(&self) -> bool {
+        self.has(flag::CLIENT)
+    }
+
+    /// Whether a page of another site has a browser ask for it: an image, say.
+    pub(crate) const fn is_from_another_site(&self) -> bool {
+        self.has(flag::FROM_ANOTHER_SITE)
+    }
+
+    /// Whether a browser says that it opens a page.
+    pub(crate) const fn is_navigation(&self) -> bool {
+        self.has(flag::NAVIGATION)
     }
 
     /// Whether it asks for a path of health checks ([`ClassifierConfig::monitor_paths`]).
@@ -90,29 +150,55 @@ impl Traits {
 
     /// Rules about paths that only scanners ask for, and that this request hits, a bit for each. A
     /// rule counts until the site has answered such a path with success ([`own rules`](Self::OWN_RULE)
-    /// always do).
+    /// always do). What changes something hits no usual rule: it is lost if it is refused by mistake.
     pub const fn scanner_rules(&self) -> u64 {
-        self.hits.rules()
+        if self.is_unsafe() { self.hits.own_rule() } else { self.hits.rules() }
     }
 
     /// The bit of the operator's own rules in [`scanner_rules`](Self::scanner_rules).
     pub const OWN_RULE: u64 = crate::scanner_paths::OWN_RULE;
 
-    /// The class that path and agent alone decide: a health check, an agent of the operator's, or
-    /// a monitor or crawler by the table. The order is that of [`Classifier`].
+    /// The rule that holds by path, method and agent alone. The order is that of [`Classifier`].
     ///
     /// [`Classifier`]: crate::classes::Classifier
-    pub const fn decided(&self) -> Option<ClientClass> {
+    pub const fn decided(&self) -> Option<Rule> {
         if self.has(flag::HEALTH_CHECK) {
-            Some(ClientClass::Monitor)
+            Some(Rule::HealthCheck)
         } else if self.has(flag::OWN_API) {
-            Some(ClientClass::Api)
+            Some(Rule::ApiAgents)
+        } else if self.has(flag::WEBHOOK_PATH) {
+            Some(Rule::WebhookPaths)
+        } else if self.has(flag::ACME) {
+            Some(Rule::AcmeChallenge)
+        } else if self.has(flag::OWN_MONITOR) {
+            Some(Rule::MonitorAgents)
+        } else if self.has(flag::WORDPRESS_CRON) {
+            Some(Rule::WordPressCron)
+        } else if self.is_unsafe() || self.has(flag::FEDERATION) && self.has(flag::NO_PAGE) {
+            None
         } else if self.has(flag::MONITOR) {
-            Some(ClientClass::Monitor)
+            Some(Rule::MonitorTable)
         } else if self.has(flag::CRAWLER) {
-            Some(ClientClass::Crawler)
+            Some(Rule::CrawlerTable)
         } else {
             None
+        }
+    }
+
+    /// The rule that holds if nothing is known of the client.
+    pub(crate) const fn rest(&self) -> Rule {
+        if self.has(flag::FEDERATION) && (self.is_unsafe() || self.has(flag::NO_PAGE)) {
+            Rule::FederationTable
+        } else if self.has(flag::WEBHOOK) && self.is_unsafe() {
+            Rule::WebhookTable
+        } else if self.is_client() {
+            Rule::ClientTable
+        } else if self.is_library() {
+            Rule::LibraryTable
+        } else if self.looks_human() && !self.has(flag::CRAWLER) && !self.has(flag::MONITOR) {
+            Rule::Browser
+        } else {
+            Rule::Other
         }
     }
 }
@@ -151,19 +237,34 @@ impl Rules {
         let path = path_of(facts.target);
         let is_part = is_part(path);
         let mut flags = agent.flags;
-        let mut set = |holds: bool, flag: u16| flags |= if holds { flag } else { 0 };
-        set(self.config.is_health_check(path), flag::HEALTH_CHECK);
+        let mut set = |holds: bool, flag: u32| flags |= if holds { flag } else { 0 };
+        let is_safe = matches!(facts.method, "GET" | "HEAD" | "OPTIONS");
+        let is_post = !is_safe && facts.method == "POST";
+        set(is_safe && self.config.is_health_check(path), flag::HEALTH_CHECK);
+        set(self.config.is_webhook(path), flag::WEBHOOK_PATH);
+        set(is_safe && is_acme_challenge(path), flag::ACME);
+        set(is_post && path.ends_with("/wp-cron.php") && agent.is_wordpress, flag::WORDPRESS_CRON);
+        set(is_post && log_in::is_form(path), flag::LOG_IN);
+        set(!is_safe, flag::UNSAFE);
+        set(is_post, flag::POST);
+        set(facts.accepts_html == Some(false), flag::NO_PAGE);
+        set(facts.fetch == Fetch::PartOfAnotherSite, flag::FROM_ANOTHER_SITE);
+        set(facts.fetch == Fetch::Navigation, flag::NAVIGATION);
         set(path == "/robots.txt", flag::ROBOTS_TXT);
         set(is_part, flag::PART);
         set(is_part && from_page(facts), flag::PART_OF_PAGE);
         set(is_asked_by_itself(path), flag::BY_ITSELF);
         set(facts.method == "HEAD", flag::HEAD);
         set(agent.looks_human(facts), flag::HUMAN);
+        let hits = self.paths.hits(path);
+        let needs_path = is_post || hits.rules() != 0;
         Traits {
             client: facts.client.number(),
             agent: agent.hash,
             target: hash::text(facts.target),
-            hits: self.paths.hits(path),
+            path: if needs_path { hash::text(path) } else { 0 },
+            credential: facts.credential.unwrap_or(0),
+            hits,
             flags,
         }
     }
@@ -173,20 +274,24 @@ impl Rules {
         let named = |agents: &[String]| {
             agents.iter().any(|part| !part.is_empty() && text.contains(part.as_str()))
         };
-        let listed = self.table.lookup(text).map(|found| found.kind);
+        let listed = self.table.kinds(text);
         let mut flags = 0;
-        let mut set = |holds: bool, flag: u16| flags |= if holds { flag } else { 0 };
+        let mut set = |holds: bool, flag: u32| flags |= if holds { flag } else { 0 };
         set(named(&self.config.api_agents), flag::OWN_API);
-        let monitor = listed == Some(AgentKind::Monitor) || named(&self.config.monitor_agents);
-        set(monitor, flag::MONITOR);
-        let crawler = listed == Some(AgentKind::Crawler) || named(&self.config.crawler_agents);
+        set(named(&self.config.monitor_agents), flag::OWN_MONITOR);
+        set(listed.has(AgentKind::Monitor), flag::MONITOR);
+        let crawler = listed.has(AgentKind::Crawler) || named(&self.config.crawler_agents);
         set(crawler, flag::CRAWLER);
-        set(listed == Some(AgentKind::Library), flag::LIBRARY);
+        set(listed.has(AgentKind::Library), flag::LIBRARY);
+        set(listed.has(AgentKind::Webhook), flag::WEBHOOK);
+        set(listed.has(AgentKind::Federation), flag::FEDERATION);
+        set(listed.has(AgentKind::Client), flag::CLIENT);
         // Browsers say on what platform they run, in parentheses; programs that only pretend often
         // forget.
         let browser =
             (text.starts_with("Mozilla/") || text.starts_with("Opera/")) && text.contains(" (");
-        Agent { hash, flags, browser, named: !text.is_empty() }
+        let is_wordpress = text.starts_with("WordPress/");
+        Agent { hash, flags, browser, is_wordpress, named: !text.is_empty() }
     }
 }
 
@@ -195,9 +300,11 @@ impl Rules {
 pub(crate) struct Agent {
     pub(crate) hash: u64,
     /// Those of [`Traits`] that depend on the agent alone.
-    flags: u16,
+    flags: u32,
     /// In the form of a browser's.
     browser: bool,
+    /// That of `WordPress` itself.
+    is_wordpress: bool,
     /// Not empty.
     named: bool,
 }
@@ -238,6 +345,11 @@ impl AgentMemo {
     /// For so many agents; 600 bytes each at most.
     pub fn new(capacity: usize) -> Self {
         Self { known: ByHash::default(), capacity: capacity.max(1), long: Slot::default() }
+    }
+
+    /// The agent of this hash, if it is still remembered.
+    pub(crate) fn text_of(&self, hash: u64) -> Option<&str> {
+        self.known.get(&hash).map(|slot| &*slot.text)
     }
 
     pub(crate) fn look_up(&mut self, rules: &Rules, text: &str) -> &mut Slot {
@@ -298,6 +410,13 @@ fn quick_ipv4(text: &[u8]) -> Option<Ipv4Addr> {
 /// The target without its query.
 fn path_of(target: &str) -> &str {
     memchr::memchr(b'?', target.as_bytes()).map_or(target, |end| &target[..end])
+}
+
+/// Where an authority looks for the proof that somebody has the name of a site (RFC 8555, 8.3).
+fn is_acme_challenge(path: &str) -> bool {
+    let token = path.strip_prefix("/.well-known/acme-challenge/").unwrap_or_default();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    !token.is_empty() && token.bytes().all(is_plain)
 }
 
 /// What browsers and robots ask every site for, whether it is there or not.

@@ -1,3 +1,4 @@
+use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::time::Mono;
 use proptest::prelude::*;
 
@@ -26,6 +27,8 @@ fn visitors_are_told_apart_by_address_and_agent() {
             host: None,
             referer: None,
             accepts_html: None,
+            credential: None,
+            fetch: Fetch::Unknown,
         };
         visitor(address, &rules.traits(&mut memo, &facts))
     };
@@ -113,6 +116,8 @@ proptest! {
                 host: None,
                 referer: referred.then_some("https://site.example/"),
                 accepts_html: None,
+                credential: None,
+            fetch: Fetch::Unknown,
             };
             let traits = rules.traits(&mut memo, &facts);
             let class = whole.classify(Now { mono, wall: Wall::default(), utc_offset: 0 }, &facts);

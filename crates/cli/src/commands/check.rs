@@ -238,6 +238,7 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
         "none: sleeps whoever may have to wait".to_owned()
     };
     row(text, "promise", &promise);
+    row(text, "wake-ups", &wake_budgets(site));
     let rules = site.cache_rules(scenario);
     row(text, "kind", kind(site, rules.assumes));
     let fresh = match rules.default_ttl.filter(|_| rules.assumes) {
@@ -254,6 +255,11 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
     for risk in risks(config, site) {
         row(text, "careful", &risk);
     }
+}
+
+fn wake_budgets(site: &SiteConfig) -> String {
+    let (each, all) = (site.wakes_per_client_and_hour, site.clients.unrecognised_wakes_per_hour);
+    format!("an hour {each} by each client, {all} by all that are not recognised")
 }
 
 fn draws(server: &Server) -> String {
@@ -394,6 +400,8 @@ fn as_json(config: &Config, site: &SiteConfig) -> Value {
         "policy": scenario.policy.to_string(),
         "never_sleep": scenario.never_sleep,
         "break_even_s": (break_even != Duration::MAX).then_some(break_even.as_secs_f64()),
+        "wakes_per_client_and_hour": site.wakes_per_client_and_hour,
+        "unrecognised_wakes_per_hour": site.clients.unrecognised_wakes_per_hour,
         "grace_asleep": duration_text::format(site.cache_rules(scenario).grace_while_asleep),
         "careful": risks(config, site),
         "meter": site.meter.as_ref().map(meter_words),

@@ -14,6 +14,7 @@ pub(crate) mod disk;
 pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod fleet;
+pub(crate) mod forgive;
 pub(crate) mod init;
 pub(crate) mod load;
 pub(crate) mod man;
@@ -39,3 +40,4 @@ pub(crate) mod tcp_link;
 #[cfg(feature = "bpf")]
 pub(crate) mod tcp_where;
 pub(crate) mod wake;
+pub(crate) mod why;

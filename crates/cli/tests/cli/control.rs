@@ -43,6 +43,31 @@ fn kept_awake_it_stays_awake_until_it_is_told_to_sleep() {
 }
 
 #[test]
+fn the_operator_asks_why_a_client_is_refused_and_forgives_it() {
+    let house = House::build(&Plan::default());
+    let gateway = house.serve(&[]);
+    gateway.until("asleep");
+    let never_seen = gateway.order(&["why", "203.0.113.9"]);
+    let told_of_it = told(&never_seen);
+    assert!(told_of_it.contains("site: 20 wake-ups left"), "{told_of_it}");
+    assert!(told_of_it.contains("no client was seen from this address"), "{told_of_it}");
+
+    let robot = gateway.order(&["why", "203.0.113.9", "--agent", "Googlebot/2.1", "--json"]);
+    let said: serde_json::Value = serde_json::from_slice(&robot.stdout).unwrap();
+    let client = &said["sites"][0]["clients"][0];
+    assert_eq!(
+        (client["class"].as_str(), client["rule"].as_str()),
+        (Some("crawler"), Some("crawler-table"))
+    );
+
+    let forgiven = gateway.order(&["forgive", "203.0.113.9"]);
+    assert_eq!(forgiven.status.code(), Some(0));
+    assert!(told(&forgiven).contains("forgave 0 clients"), "{}", told(&forgiven));
+    assert_eq!(gateway.order(&["why", "host.example"]).status.code(), Some(2));
+    assert_eq!(gateway.order(&["why", "203.0.113.9", "--site", "shop"]).status.code(), Some(1));
+}
+
+#[test]
 fn the_operator_purges_the_cache() {
     let power = process("exec NIGHTWATT origin --listen ORIGIN --ttl 1h");
     let stay = Plan { power, policy: "always-on".to_owned(), ..Plan::default() };

@@ -17,9 +17,9 @@ use crate::supervisor::Supervisor;
 pub(super) enum Refusal {
     WaitingPage(Duration),
     Crawler(Duration),
-    Scanner,
+    Scanner(Duration),
     /// An icon that nobody waits for.
-    Icon,
+    Icon(Duration),
     /// A health check, or a monitor: it is for the admin address to answer with 200.
     Monitor,
     Budget(Duration),
@@ -39,13 +39,12 @@ impl Refusal {
         match route {
             Route::WaitingPage => Self::WaitingPage(supervisor.expected_wake_time()),
             Route::Later(after) => Self::Crawler(after),
-            Route::Refuse => Self::Scanner,
-            Route::State if want == Want::Icon => Self::Icon,
+            Route::State if want == Want::Icon => Self::Icon(supervisor.expected_wake_time()),
             Route::State => Self::Monitor,
-            Route::OverBudget(after) => Self::Budget(after),
+            Route::OverBudget(after) | Route::OverSharedBudget(after) => Self::Budget(after),
             Route::Unavailable(after) => Self::Unavailable(after),
             // The gate has no cache, and these are not refused.
-            Route::Cache | Route::Stale | Route::Forward | Route::Hold => {
+            Route::Cache | Route::Stale | Route::Forward | Route::Hold | Route::Refuse => {
                 Self::Unavailable(Duration::from_secs(1))
             }
         }
@@ -55,8 +54,8 @@ impl Refusal {
         match self {
             Self::WaitingPage(after) => ("waiting-page", Some(after)),
             Self::Crawler(after) => ("crawler", Some(after)),
-            Self::Scanner => ("scanner", None),
-            Self::Icon => ("icon", None),
+            Self::Scanner(after) => ("scanner", Some(after)),
+            Self::Icon(after) => ("icon", Some(after)),
             Self::Monitor => ("monitor", None),
             Self::Budget(after) => ("budget", Some(after)),
             Self::Limited(after) => ("limited", Some(after)),
@@ -75,8 +74,8 @@ impl Refusal {
         match name {
             "waiting-page" => Self::WaitingPage(after),
             "crawler" => Self::Crawler(after),
-            "scanner" => Self::Scanner,
-            "icon" => Self::Icon,
+            "scanner" => Self::Scanner(after),
+            "icon" => Self::Icon(after),
             "monitor" => Self::Monitor,
             "budget" => Self::Budget(after),
             "limited" => Self::Limited(after),
@@ -93,8 +92,8 @@ impl Refusal {
         match self {
             Self::WaitingPage(_) => Answered::WaitingPage,
             Self::Crawler(_) => Answered::Crawler,
-            Self::Scanner => Answered::Scanner,
-            Self::Icon | Self::Monitor => Answered::Monitor,
+            Self::Scanner(_) => Answered::Scanner,
+            Self::Icon(_) | Self::Monitor => Answered::Monitor,
             Self::Budget(_) => Answered::Budget,
             Self::Limited(_) => Answered::Limited,
             Self::Unavailable(_) => Answered::Unavailable,
@@ -109,9 +108,10 @@ impl Refusal {
         match self {
             Self::WaitingPage(expected) => site.waiting_page.answer(expected),
             Self::Crawler(after) => answers::later(LATER, after, answers::COME_BACK),
-            Self::Scanner => answers::sentence(StatusCode::NOT_FOUND, answers::NOTHING),
-            Self::Icon => {
-                answers::sentence(StatusCode::NOT_FOUND, "No icon while the server sleeps.")
+            Self::Scanner(after) => answers::later(LATER, after, answers::REFUSED),
+            Self::Icon(after) => {
+                let after = after.max(Duration::from_secs(1));
+                answers::later(LATER, after, "No icon while the server sleeps.")
             }
             Self::Monitor => {
                 let health = site.health(observe);
@@ -159,8 +159,8 @@ mod tests {
         for refusal in [
             Refusal::WaitingPage(after),
             Refusal::Crawler(after),
-            Refusal::Scanner,
-            Refusal::Icon,
+            Refusal::Scanner(after),
+            Refusal::Icon(after),
             Refusal::Monitor,
             Refusal::Budget(after),
             Refusal::Limited(after),

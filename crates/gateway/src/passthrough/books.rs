@@ -64,6 +64,7 @@ impl Ended<'_> {
             needs_server: service != UNKNOWN,
             from_cache: false,
             would: self.would,
+            rule: (answered == Answered::Budget).then_some("wakes-per-client"),
             outcome: Some(outcome),
         };
         log.add(&entry, &RequestId { at: self.arrived.wall, number: self.number }, &part);

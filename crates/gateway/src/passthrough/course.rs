@@ -151,7 +151,7 @@ impl<'a> Course<'a> {
                 let held = (number, deadline);
                 held_to_the_end(hold(supervisor, &mut phase, held, ahead, &gateway.clock).await)
             }
-            Route::OverBudget(_) => Err(Outcome::OverBudget),
+            Route::OverBudget(_) | Route::OverSharedBudget(_) => Err(Outcome::OverBudget),
             _ => Err(Outcome::WakeFailed),
         }
     }
@@ -179,7 +179,7 @@ impl<'a> Course<'a> {
                     let waiting = async { held_to_the_end(held.await) };
                     return self.or_found(waiting).await.map(|(exchange, _)| exchange);
                 }
-                Route::OverBudget(wait) => wait,
+                Route::OverBudget(wait) | Route::OverSharedBudget(wait) => wait,
                 _ => {
                     let refused = async { Err(Outcome::WakeFailed) };
                     return self.or_found(refused).await.map(|(exchange, _)| exchange);
@@ -252,6 +252,7 @@ impl<'a> Course<'a> {
                 want: Want::Other,
                 cached: Cached::Nothing,
             },
+            recognised: true,
         }
     }
 

@@ -35,6 +35,6 @@ pub(crate) async fn resume(
         Box::pin(asked.through((key, None), (spool, exchange), phase, Answered::Server)).await
     };
     client.stays = true;
-    let how = How { class, answered, needs_server, would: None, let_through: false };
+    let how = How { needs_server, ..How::by_itself(class, answered) };
     close(&gateway, Some(index), &facts, response, how)
 }

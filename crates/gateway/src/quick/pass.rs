@@ -51,6 +51,8 @@ pub(crate) struct Pass {
     gateway: Arc<Gateway>,
     admitted: Admitted,
     visitor: Visitor,
+    /// What it shows to be let in.
+    credential: Option<u64>,
     key: CacheKey,
     is_anybodys: bool,
     begun: Begun,
@@ -87,6 +89,7 @@ impl Pass {
             arrived,
             id,
             visitor: self.visitor,
+            credential: self.credential,
             status,
             now,
             answered,
@@ -130,13 +133,17 @@ impl Client {
             site.origin.leave(waiting);
             return None;
         }
-        let class = site.classify(arrived, &self.facts(head, plain));
+        let Some(class) = self.class_of(site, arrived, head, plain) else {
+            site.origin.leave(waiting);
+            return None;
+        };
         let opens = plain.accepts_html && navigates(head.values(FETCH_DEST).next());
         let want = if opens && class == ClientClass::Human { Want::Page } else { Want::Other };
         let request = admission::Request { class, want, cached: Cached::Nothing };
         let visitor = Visitor::new(&self.speaker.address, plain.agent);
         let number = Supervisor::next_id();
-        let knock = Knock { id: number, visitor, client: budget, request };
+        // A server that is awake costs nothing of the budgets.
+        let knock = Knock { id: number, visitor, client: budget, request, recognised: true };
         if !site.supervisor.admit_awake(&knock) {
             return None;
         }
@@ -158,7 +165,8 @@ impl Client {
             flight,
         };
         let admitted = Admitted { site: index, class, arrived, number, needs_server, exchange };
-        Some(Box::new(Pass { gateway, admitted, visitor, key, is_anybodys, begun }))
+        let credential = plain.credential(head);
+        Some(Box::new(Pass { gateway, admitted, visitor, credential, key, is_anybodys, begun }))
     }
 
     /// How it stands with a request that its server is asked.

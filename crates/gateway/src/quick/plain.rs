@@ -4,6 +4,7 @@ use nightwatt_http1::{Field, Head};
 use nightwatt_httpcache::{Rules, Sender};
 
 use crate::accept::Accept;
+use crate::client_facts;
 use crate::request_rules::needs_slow_path;
 
 /// What a plain request says.
@@ -127,9 +128,17 @@ impl<'b> Plain<'b> {
         }
         let text = |value: Option<&'b [u8]>| value.map(std::str::from_utf8).transpose().ok();
         let (authority, agent, referer) = (text(host)??, text(agent)?, text(referer)?);
-        let accepts_html = accept.is_some_and(|accept| Accept::of(accept).html());
+        let accepts_html = accept.and_then(Accept::text).is_some_and(Accept::opens_page);
         let sender = Sender::ANONYMOUS;
         Some(Self { authority, agent, referer, accepts_html, via, cookies, sender })
+    }
+
+    /// What the request shows to be let in.
+    pub(super) fn credential(&self, head: &Head<'_, '_>) -> Option<u64> {
+        if self.sender.is_anonymous() {
+            return None;
+        }
+        client_facts::credential(head.fields.iter().map(|field| (field.name, field.value)))
     }
 
     /// What the request says of its sender, by the rules of its site.

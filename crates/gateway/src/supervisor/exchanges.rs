@@ -1,8 +1,8 @@
-//! Exchanges with the server: while one is under way it is kept awake.
+//! Exchanges with the server: while one is under way it is kept awake. And who may wake it for one.
 
 use nightwatt_model::policy::admission::Route;
 use nightwatt_model::policy::lifecycle::Phase;
-use nightwatt_model::policy::manager::Knock;
+use nightwatt_model::policy::manager::{BudgetLeft, Knock};
 use nightwatt_model::time::Now;
 use tokio::sync::watch;
 
@@ -114,5 +114,16 @@ impl Supervisor {
     pub(crate) fn end_background(&self) {
         let now = self.clock.now();
         self.with(|managed, _| managed.manager.end_background(now));
+    }
+
+    /// How many wake-ups a client may cause now.
+    pub(crate) fn budget_left(&self, client: u64) -> BudgetLeft {
+        let now = self.clock.now();
+        self.lock().manager.budget_left(now, client)
+    }
+
+    /// Gives a client its whole wake budget back.
+    pub(crate) fn forgive(&self, client: u64) {
+        self.lock().manager.forgive(client);
     }
 }

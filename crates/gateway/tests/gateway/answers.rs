@@ -146,8 +146,9 @@ fn a_crawler_gets_what_is_stale_and_304_for_what_it_has() {
 #[test]
 fn scanners_monitors_and_icons_wake_nobody() {
     asleep().play(async |stage| {
-        assert_eq!(stage.ask(get("/wp-login.php")).await.how(), (404, "scanner"));
-        assert_eq!(stage.ask(get("/.env")).await.how(), (404, "scanner"));
+        let refused = stage.ask(get("/wp-login.php")).await;
+        assert_eq!((refused.how(), refused.seconds("retry-after")), ((503, "scanner"), 3600));
+        assert_eq!(stage.ask(get("/.env")).await.how(), (503, "scanner"));
         assert_eq!(stage.ask(get("/healthz")).await.how(), (200, "monitor"));
         let robot = get("/").agent("Mozilla/5.0+(compatible; UptimeRobot/2.0)");
         assert_eq!(stage.ask(robot).await.how(), (200, "monitor"));
@@ -169,7 +170,12 @@ fn who_keeps_asking_for_what_is_not_there_loses_the_right_to_wake() {
         }
         stage.at(200).await;
         assert_eq!(stage.state(), "asleep");
-        assert_eq!(stage.ask(get("/one/more").agent("curl/8")).await.how(), (404, "scanner"));
+        let refused = stage.ask(get("/one/more").agent("curl/8")).await;
+        // Whether it is there was not looked up. The rule ends a day after the last miss.
+        assert_eq!(
+            (refused.how(), refused.seconds("retry-after")),
+            ((503, "scanner"), 86_400 - 200)
+        );
         assert_eq!(stage.commands().0, 0);
     });
 }

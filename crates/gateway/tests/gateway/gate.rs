@@ -90,9 +90,9 @@ fn a_crawler_and_a_scanner_wake_nobody() {
         assert_eq!(crawler.how(), (503, "crawler"));
         assert!(crawler.seconds("retry-after") > 0);
         let scanner = ask(stage, about("GET", "/wp-login.php").agent(BROWSER)).await;
-        assert_eq!(scanner.how(), (404, "scanner"));
+        assert_eq!((scanner.how(), scanner.seconds("retry-after")), ((503, "scanner"), 3600));
         let icon = ask(stage, about("GET", "/favicon.ico").agent(BROWSER)).await;
-        assert_eq!(icon.how(), (404, "monitor"));
+        assert_eq!((icon.how(), icon.seconds("retry-after")), ((503, "monitor"), 5));
         assert_eq!((stage.state().as_str(), stage.commands()), ("asleep", (0, 0)));
     });
 }
@@ -151,7 +151,7 @@ fn what_was_let_through_is_not_taken_for_something_that_is_there() {
         assert_eq!(ask(stage, scanner.clone()).await.status, 204, "the server has its say");
         stage.pass(secs(300)).await;
         assert_eq!(stage.state(), "asleep");
-        assert_eq!(ask(stage, scanner).await.how(), (404, "scanner"));
+        assert_eq!(ask(stage, scanner).await.how(), (503, "scanner"));
         assert_eq!(stage.state(), "asleep");
     });
 }

@@ -6,6 +6,7 @@ mod acme;
 mod answers;
 mod both_paths;
 mod caching;
+mod classes;
 mod client;
 mod clock_steps;
 mod connections;

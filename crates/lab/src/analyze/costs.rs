@@ -60,7 +60,9 @@ impl PolicyCost {
         self.run.local_time(at, utc_offset);
         let cached = if needs_server { Cached::Nothing } else { Cached::Fresh };
         let request = Request { class, want: Want::Other, cached };
-        self.run.demand(&Demand { number: 0, at, visitor, visit, client: visitor.0, request });
+        let client = visitor.0;
+        let demand = Demand { number: 0, at, visitor, visit, client, request, recognised: true };
+        self.run.demand(&demand);
     }
 }
 

@@ -128,7 +128,7 @@ impl Pass {
             visits: VisitBook::default(),
             slots: Slots::default(),
             trace: Trace::default(),
-            crew: Crew::begin(jobs(&options.scenario, start)),
+            crew: Crew::begin(jobs(options, start)),
         }
     }
 
@@ -145,7 +145,8 @@ impl Pass {
         let utc_offset = self.zones.line(at, logged.utc_offset);
         let decided = logged.traits.decided().is_some();
         let class = self.classifier.class_of(at, &logged.traits);
-        let beside_paths = self.classifier.class_beside_paths(at, &logged.traits);
+        let judged = self.classifier.judge_beside_paths(at, &logged.traits);
+        let beside_paths = judged.class();
         self.classifier.learn_of(at, &logged.traits, logged.status);
         *self.classes.entry(class).or_default() += 1;
         self.suspects.observe(logged);
@@ -172,6 +173,7 @@ impl Pass {
             visit: self.visit((class, beside_paths), at, visitor),
             client,
             class: beside_paths,
+            recognised: judged.recognised,
             scanner_rules: if decided { 0 } else { logged.traits.scanner_rules() },
             succeeded: matches!(logged.status, 200..=399 | 401),
             want,

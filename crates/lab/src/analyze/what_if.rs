@@ -182,6 +182,7 @@ mod tests {
             visit: Visit { number: minute + 1, seat: 0 },
             client,
             class: ClientClass::Human,
+            recognised: true,
             scanner_rules: 0,
             succeeded: true,
             want: Want::Other,

@@ -212,6 +212,7 @@ impl Sleeping {
             | Route::Refuse
             | Route::State
             | Route::OverBudget(_)
+            | Route::OverSharedBudget(_)
             | Route::Unavailable(_) => {
                 self.column.enter(By::Proxy, Answer::Status(503), proxy, again);
             }
@@ -233,6 +234,6 @@ impl Sleeping {
             return admission::route(&request, Phase::Asleep, false, Duration::ZERO);
         }
         let Asked { number, at, visitor, visit, client, .. } = *asked;
-        self.run.demand(&Demand { number, at, visitor, visit, client, request })
+        self.run.demand(&Demand { number, at, visitor, visit, client, request, recognised: true })
     }
 }

@@ -112,6 +112,8 @@ pub enum Route {
     State,
     /// This client has woken the server too often: 503 with `Retry-After`.
     OverBudget(Duration),
+    /// Clients that are not recognised have together woken the server too often: 503 with `Retry-After`.
+    OverSharedBudget(Duration),
     /// The server would not wake: 503 with `Retry-After` until the next attempt is allowed.
     Unavailable(Duration),
 }
@@ -178,14 +180,37 @@ impl WakeBudget {
         self.per / self.wakes.max(1)
     }
 
-    /// Charges `client` one wake-up, or says how long it has to wait for one.
-    pub fn spend(&mut self, now: Mono, client: u64) -> Result<(), Duration> {
+    /// When the bucket would be full again after one more wake-up, or how long to wait for one.
+    fn after_one_more(&self, now: Mono, client: u64) -> Result<Mono, Duration> {
         let full_at = self.spent.get(&client).map_or(now, |spent| spent.full_at.max(now));
         let after = full_at + self.price();
         let over = after.since(now + self.per);
         if self.wakes == 0 || !over.is_zero() {
             return Err(over.max(Duration::from_secs(1)));
         }
+        Ok(after)
+    }
+
+    /// Whether `client` may wake the server now, or how long it has to wait.
+    pub fn may(&self, now: Mono, client: u64) -> Result<(), Duration> {
+        self.after_one_more(now, client).map(|_| ())
+    }
+
+    /// How many wake-ups `client` may cause now, in a row.
+    pub fn left(&self, now: Mono, client: u64) -> u32 {
+        let Some(spent) = self.spent.get(&client) else { return self.wakes };
+        let debt = spent.full_at.since(now).as_secs_f64() / self.price().as_secs_f64();
+        self.wakes.saturating_sub(debt.ceil() as u32)
+    }
+
+    /// Gives `client` its whole budget back.
+    pub fn forgive(&mut self, client: u64) {
+        self.spent.remove(&client);
+    }
+
+    /// Charges `client` one wake-up, or says how long it has to wait for one.
+    pub fn spend(&mut self, now: Mono, client: u64) -> Result<(), Duration> {
+        let after = self.after_one_more(now, client)?;
         if self.spent.len() >= CLIENTS && !self.spent.contains_key(&client) {
             self.forget(now);
         }
@@ -280,6 +305,24 @@ mod tests {
         now = now + Duration::from_mins(20);
         assert_eq!(budget.spend(now, 1), Ok(()));
         assert!(budget.spend(now, 1).is_err());
+    }
+
+    #[test]
+    fn what_is_left_of_a_budget_is_what_can_be_spent_of_it() {
+        let mut budget = WakeBudget::new(3, Duration::from_hours(1));
+        for minute in [0, 1, 25, 26, 27, 50, 200] {
+            let now = Mono::from_secs(60 * minute);
+            let (left, mut spent) = (budget.left(now, 1), 0);
+            let mut trial = budget.clone();
+            while trial.spend(now, 1).is_ok() {
+                spent += 1;
+            }
+            assert_eq!(left, spent, "minute {minute}");
+            assert_eq!(budget.may(now, 1).is_ok(), left > 0);
+            let _ = budget.spend(now, 1);
+        }
+        budget.forgive(1);
+        assert_eq!(budget.left(Mono::from_secs(12_001), 1), 3);
     }
 
     #[test]

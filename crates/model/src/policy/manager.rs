@@ -8,6 +8,7 @@ mod anew;
 mod background;
 mod books;
 mod breaker;
+mod budgets;
 mod crawl;
 mod habits;
 mod hindrance;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use self::breaker::Breaker;
+pub use self::budgets::BudgetLeft;
 use self::crawl::Crawl;
 use self::habits::WakeTime;
 pub use self::hindrance::Hindrance;
@@ -41,6 +43,8 @@ pub struct Knock {
     pub client: u64,
     /// What for.
     pub request: Request,
+    /// Whether its client is known. Those that are not share a wake budget beside their own.
+    pub recognised: bool,
 }
 
 /// Why the server was woken.
@@ -92,6 +96,9 @@ pub struct Memory {
 /// Waiting pages remembered; the reopening of any beyond counts as one more request.
 const WAITING_PAGES: usize = 256;
 
+/// Whose the shared budget is.
+const ALL_TOGETHER: u64 = 0;
+
 /// How fast the number of requests that one sleep delays is relearnt: a new sleep counts a fifth.
 const DELAYED_PER_SLEEP_GAIN: f64 = 0.2;
 
@@ -105,6 +112,8 @@ pub struct PowerManager<P> {
     ledger: Ledger,
     sla: Option<SlaWindow>,
     budget: WakeBudget,
+    /// What all clients together may spend that are not recognised.
+    shared_budget: WakeBudget,
     crawl: Crawl,
     breaker: Breaker,
     wake_time: WakeTime,
@@ -142,6 +151,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             ledger: Ledger::resume(memory.bill, Billing::Unobserved, now.mono),
             sla: settings.sla.map(SlaWindow::new),
             budget: WakeBudget::new(wakes, per),
+            shared_budget: WakeBudget::new(settings.shared_budget.0, settings.shared_budget.1),
             crawl: Crawl::new(settings.crawl_window.clone(), memory.crawl_appointment, now),
             breaker: Breaker::default(),
             wake_time: WakeTime::new(settings.wake_time, memory.wake_time),
@@ -222,8 +232,8 @@ impl<P: SleepPolicy> PowerManager<P> {
             Phase::Waking | Phase::Unknown => {}
             Phase::FallingAsleep if self.wake_cause.is_some() => {}
             _ => {
-                if let Err(wait) = self.budget.spend(now.mono, knock.client) {
-                    return Route::OverBudget(wait);
+                if let Some(refusal) = self.spend(now, knock) {
+                    return refusal;
                 }
             }
         }
@@ -239,7 +249,10 @@ impl<P: SleepPolicy> PowerManager<P> {
                 self.held.push((knock.id, now.mono));
                 false
             }
-            Route::WaitingPage | Route::OverBudget(_) | Route::Unavailable(_) => true,
+            Route::WaitingPage
+            | Route::OverBudget(_)
+            | Route::OverSharedBudget(_)
+            | Route::Unavailable(_) => true,
             _ => false,
         };
         if let Some(sla) = &mut self.sla {

@@ -21,7 +21,15 @@ fn person(at: Mono) -> Demand {
     let request = Request { class: ClientClass::Human, want: Want::Other, cached: Cached::Nothing };
     let number = at.0.as_secs() / 7;
     let visit = Visit { number: number + 1, seat: 0 };
-    Demand { number: 0, at, visitor: Visitor(number), visit, client: number, request }
+    Demand {
+        number: 0,
+        at,
+        visitor: Visitor(number),
+        visit,
+        client: number,
+        request,
+        recognised: true,
+    }
 }
 
 fn times(gaps: &[u64]) -> Vec<Mono> {

@@ -38,7 +38,15 @@ fn compare(gaps: &[u64], idle: &BTreeSet<u64>, min_on: u64, after: u64) {
             at += gap;
             let at = Mono::from_secs(at);
             let visitor = Visitor(0);
-            Demand { number: 0, at, visitor, visit: book.of(at, visitor), client: 0, request }
+            Demand {
+                number: 0,
+                at,
+                visitor,
+                visit: book.of(at, visitor),
+                client: 0,
+                request,
+                recognised: true,
+            }
         })
         .collect();
     let end = Mono::from_secs(at + after);

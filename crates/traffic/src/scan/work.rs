@@ -9,7 +9,7 @@ use nightwatt_model::time::Wall;
 
 use super::batch::{AgentCount, Batch, Entry, Place};
 use super::source::Piece;
-use crate::classes::ClientFacts;
+use crate::classes::{ClientFacts, Fetch};
 use crate::reader::MAX_LINE;
 use crate::record::{Escapes, Field, Reason};
 use crate::spans::{Span, Spans};
@@ -128,6 +128,8 @@ impl<'a> Worker<'a> {
             host: None,
             referer: (referer.len() > 0).then(|| at(referer)),
             accepts_html: None,
+            credential: None,
+            fetch: Fetch::Unknown,
         };
         let slot = self.agents.look_up(self.rules, &agent);
         let traits = self.rules.traits_with(slot.agent, &facts);

@@ -20,6 +20,10 @@ impl<P: SleepPolicy> PowerManager<P> {
             let (wakes, per) = settings.wake_budget;
             self.budget = WakeBudget::new(wakes, per);
         }
+        if settings.shared_budget != old.shared_budget {
+            let (wakes, per) = settings.shared_budget;
+            self.shared_budget = WakeBudget::new(wakes, per);
+        }
         if settings.crawl_window != old.crawl_window {
             let appointment = self.crawl.appointment(now);
             self.crawl = Crawl::new(settings.crawl_window.clone(), appointment, now);

@@ -79,7 +79,8 @@ impl Story {
         self.until(second);
         self.next_id += 1;
         let request = Request { class, want: Want::Other, cached };
-        let knock = Knock { id: self.next_id, visitor: Visitor(1), client: 1, request };
+        let knock =
+            Knock { id: self.next_id, visitor: Visitor(1), client: 1, request, recognised: true };
         let mut actions = Vec::new();
         let route = self.manager.admit(self.now, &knock, &mut actions);
         self.obey(&mut actions);
@@ -241,6 +242,34 @@ fn one_client_cannot_wear_the_server_out() {
 }
 
 #[test]
+fn strangers_share_a_budget_and_leave_that_of_others_alone() {
+    let settings = Settings {
+        sla: None,
+        shared_budget: (2, Duration::from_hours(24)),
+        ..Settings::of(&Scenario::default())
+    };
+    let mut story = Story::begin(settings);
+    let mut ask = |second: u64, client: u64, recognised: bool| {
+        story.until(second);
+        let request =
+            Request { class: ClientClass::Api, want: Want::Other, cached: Cached::Nothing };
+        let knock = Knock { id: second, visitor: Visitor(client), client, request, recognised };
+        let mut actions = Vec::new();
+        let route = story.manager.admit(story.now, &knock, &mut actions);
+        story.obey(&mut actions);
+        route
+    };
+    assert_eq!(ask(1000, 1, false), Route::Hold);
+    assert_eq!(ask(2000, 2, false), Route::Hold);
+    assert!(matches!(ask(3000, 3, false), Route::OverSharedBudget(_)));
+    assert_eq!(ask(4000, 4, true), Route::Hold);
+    let left = |story: &Story, client| story.manager.budget_left(story.now, client);
+    assert_eq!((left(&story, 1).own, left(&story, 3).own, left(&story, 3).shared), (19, 20, 0));
+    story.manager.forgive(1);
+    assert_eq!(left(&story, 1).own, 20);
+}
+
+#[test]
 fn the_bill_of_a_day_follows_from_its_changes() {
     let mut story = Story::without_sla();
     for hour in 1..24 {
@@ -390,7 +419,8 @@ fn whoever_may_not_wake_the_server_does_not_keep_it_awake_either() {
     for second in (51..60).step_by(3) {
         let crawler =
             Request { class: ClientClass::Crawler, want: Want::Other, cached: Cached::Nothing };
-        let knock = Knock { id: 0, visitor: Visitor(2), client: 2, request: crawler };
+        let knock =
+            Knock { id: 0, visitor: Visitor(2), client: 2, request: crawler, recognised: true };
         story.until(second);
         assert_eq!(story.manager.admit(story.now, &knock, &mut Vec::new()), Route::Forward);
         story.manager.end_as_guest(story.now);
@@ -419,7 +449,7 @@ fn a_page_that_is_opened_again_is_no_further_request() {
     story.until(100);
     assert_eq!(story.manager.phase(), Phase::Asleep);
     let page = Request { class: ClientClass::Human, want: Want::Page, cached: Cached::Nothing };
-    let knock = Knock { id: 7, visitor: Visitor(7), client: 7, request: page };
+    let knock = Knock { id: 7, visitor: Visitor(7), client: 7, request: page, recognised: true };
     let mut actions = Vec::new();
     assert_eq!(story.manager.admit(story.now, &knock, &mut actions), Route::WaitingPage);
     story.obey(&mut actions);

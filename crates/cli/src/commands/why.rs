@@ -1,0 +1,85 @@
+//! `nightwatt why`: what the sites of a running gateway know of a client.
+
+use std::fmt::Write;
+
+use nightwatt_gateway::clients::{AgentStatus, ClientStatus};
+use serde_json::json;
+
+use crate::ExitStatus;
+use crate::args::ClientArgs;
+use crate::control;
+use crate::errors::Failure;
+use crate::figures::{count, counted, percent, seconds};
+use crate::output;
+
+/// Asks and shows.
+pub(crate) fn run(args: &ClientArgs) -> Result<ExitStatus, Failure> {
+    let sites = control::why(args)?;
+    if args.gateway.json {
+        output::say_json(&json!({ "client": args.client, "sites": sites }))?;
+    } else {
+        output::say(page(&sites).trim_end())?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn page(sites: &[ClientStatus]) -> String {
+    let mut text = String::new();
+    for site in sites {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "{}: {} left; clients that are not recognised have {} left together",
+            site.site,
+            counted(site.wakes_left.into(), "wake-up"),
+            count(site.unrecognised_wakes_left.into())
+        );
+        if let Some(failed) = &site.failed_log_ins {
+            let _ = writeln!(
+                text,
+                "  {} in a row since {} ago: further ones do not wake the server for {}",
+                counted(failed.failures.into(), "failed log-in"),
+                seconds(failed.since_s),
+                seconds(failed.ends_in_s)
+            );
+        }
+        if site.clients.is_empty() {
+            text.push_str("  no client was seen from this address\n");
+        }
+        for client in &site.clients {
+            row(&mut text, client);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn row(text: &mut String, it: &AgentStatus) {
+    let agent = match it.agent.as_deref() {
+        Some("") => "(no agent)",
+        Some(agent) => agent,
+        None => "(an agent that is not remembered)",
+    };
+    let stranger = if it.recognised { "" } else { ", not recognised" };
+    let _ = writeln!(
+        text,
+        "  {}\n    {}, by rule {}{stranger}",
+        agent.escape_debug(),
+        it.class,
+        it.rule
+    );
+    if let Some(since) = it.since_s {
+        let _ = writeln!(text, "    since {} ago", seconds(since));
+    }
+    if let Some(ends) = it.ends_in_s {
+        let _ = writeln!(text, "    for another {}", seconds(ends));
+    }
+    if it.misses > 0 {
+        let _ = writeln!(
+            text,
+            "    missed {} in the last ten minutes, {} of its requests",
+            counted(it.misses.into(), "time"),
+            percent(it.missed_share)
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! What sites know of a client: why it is refused, what it may still cause, and how that is forgotten.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use nightwatt_model::time::Mono;
+use nightwatt_traffic::{ClientKey, Known};
+use serde::{Deserialize, Serialize};
+
+use crate::site::Site;
+
+/// What a site knows of the clients of one address.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClientStatus {
+    /// Name of the site.
+    pub site: String,
+    /// Wake-ups that the address may cause now.
+    pub wakes_left: u32,
+    /// Wake-ups that all clients together that are not recognised may cause now.
+    pub unrecognised_wakes_left: u32,
+    /// Log-ins of the address that failed in a row, if they are too many to wake the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_log_ins: Option<FailedLogInsStatus>,
+    /// The clients that it has seen from there, by agent.
+    pub clients: Vec<AgentStatus>,
+}
+
+/// Log-ins that failed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FailedLogInsStatus {
+    /// How many.
+    pub failures: u32,
+    /// How many seconds ago the first of them was.
+    pub since_s: f64,
+    /// In how many seconds they are forgotten, if no more come.
+    pub ends_in_s: f64,
+}
+
+/// An address with an agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentStatus {
+    /// Its `User-Agent`; null if that is not remembered any more.
+    pub agent: Option<String>,
+    /// Its class when it asks for the front page.
+    pub class: String,
+    /// The rule that gives it this class.
+    pub rule: String,
+    /// Not one of those that share a wake budget.
+    pub recognised: bool,
+    /// How many seconds ago the rule began to hold, if that was because of what the client did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since_s: Option<f64>,
+    /// In how many seconds it ends to hold, if it ends by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends_in_s: Option<f64>,
+    /// Misses in the last ten minutes.
+    pub misses: u32,
+    /// Their share of its requests in that time.
+    pub missed_share: f64,
+}
+
+impl AgentStatus {
+    fn of(known: Known, now: Mono) -> Self {
+        let Known { agent, verdict, since, misses, missed_share } = known;
+        Self {
+            agent,
+            class: verdict.class().as_str().to_owned(),
+            rule: verdict.rule.as_str().to_owned(),
+            recognised: verdict.recognised,
+            since_s: since.map(|then| now.since(then).as_secs_f64()),
+            ends_in_s: verdict.until.map(|until| until.since(now).as_secs_f64()),
+            misses,
+            missed_share,
+        }
+    }
+}
+
+/// What these sites know of a client; with `agent`, of that one behind the address.
+pub(crate) fn status<'a>(
+    sites: impl Iterator<Item = &'a Arc<Site>>,
+    client: IpAddr,
+    agent: Option<&str>,
+) -> Vec<ClientStatus> {
+    let key = ClientKey::from(client);
+    let of_site = |site: &Arc<Site>| {
+        let now = site.supervisor.clock().now().mono;
+        let left = site.supervisor.budget_left(key.number());
+        let mut classifier = site.classifier();
+        let failed = classifier.failed_log_ins(now, key);
+        let known = classifier.known(now, key, agent);
+        ClientStatus {
+            site: site.name.to_string(),
+            wakes_left: left.own,
+            unrecognised_wakes_left: left.shared,
+            failed_log_ins: failed.map(|it| FailedLogInsStatus {
+                failures: it.failures,
+                since_s: now.since(it.since).as_secs_f64(),
+                ends_in_s: it.until.since(now).as_secs_f64(),
+            }),
+            clients: known.into_iter().map(|it| AgentStatus::of(it, now)).collect(),
+        }
+    };
+    sites.map(of_site).collect()
+}
+
+/// Has these sites forget what a client did wrong, and gives it its whole wake budget back. Says how many
+/// clients behind the address that were.
+pub(crate) fn forgive<'a>(
+    sites: impl Iterator<Item = &'a Arc<Site>>,
+    client: IpAddr,
+    agent: Option<&str>,
+) -> usize {
+    let key = ClientKey::from(client);
+    let forgiven = sites.map(|site| {
+        site.supervisor.forgive(key.number());
+        site.classifier().forgive(key, agent)
+    });
+    forgiven.sum()
+}
