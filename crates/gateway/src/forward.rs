@@ -18,6 +18,7 @@ use nightwatt_httpcache::{
     Timestamp, Usability, fields, invalidation, update,
 };
 
+use nightwatt_model::policy::lifecycle::Phase;
 use crate::body::{Answer, Kept, Question, Sending, Watcher};
 use crate::exchange::{Begun, Exchange};
 use crate::facts::Facts;
@@ -115,6 +116,11 @@ pub(crate) enum NotForwarded {
 impl Forwarding<'_> {
     pub(crate) fn site(&self) -> &Site {
         &self.gateway.sites[self.site]
+    }
+
+    /// Site and id, for the log.
+    fn named(&self) -> (Arc<str>, String) {
+        (Arc::clone(&self.site().name), self.facts.id.clone())
     }
 
     fn rules(&self) -> &Rules {
@@ -219,7 +225,10 @@ impl Forwarding<'_> {
             FromOrigin::Http2(_) => None,
         };
         let Some(server) = server.filter(|_| question::asks_to_upgrade(self.parts)) else {
-            tracing::warn!(site = %self.site().name, id = %self.facts.id, "the server switched protocols unasked");
+            let (site, id) = self.named();
+            self.gateway.warn("unasked switch", &self.site().name, move |count| {
+                tracing::warn!(%site, id, count, "the server switched protocols unasked");
+            });
             let text = "The server switched to another protocol, which nobody had asked for.";
             return crate::answers::sentence(StatusCode::BAD_GATEWAY, text);
         };
@@ -227,8 +236,13 @@ impl Forwarding<'_> {
             seat.becomes_tunnel();
         }
         let (clock, idle) = (self.gateway.clock.clone(), self.gateway.config.limits.tunnel_idle);
+        let mut phase = self.site().supervisor.phase();
         let tunnel = Tunnel::new(move |client| async move {
-            tunnel::run(client, server, &clock, idle).await;
+            // A server is put to sleep under a tunnel only if that may not keep it awake (any more).
+            tokio::select! {
+                () = tunnel::run(client, server, &clock, idle) => {}
+                _ = phase.wait_for(|phase| *phase == Phase::FallingAsleep) => {}
+            }
             drop(exchange);
         });
         let mut response = Response::from_parts(parts, Answer::empty());
@@ -266,7 +280,10 @@ impl Forwarding<'_> {
         let (request, rules) = (head_of(self.facts, self.parts), &self.rules().key);
         let changed = invalidation::invalidated(&request, status, headers, rules);
         if let Err(error) = self.site().store.forget(&changed, ticket).settled().await {
-            tracing::warn!(site = %self.site().name, id = %self.facts.id, %error, "the disk cache does not know yet what is obsolete");
+            let (site, id) = self.named();
+            self.gateway.warn("disk cache", &self.site().name, move |count| {
+                tracing::warn!(%site, id, %error, count, "the disk cache does not know yet what is obsolete");
+            });
         }
     }
 
@@ -510,7 +527,10 @@ impl Forwarding<'_> {
             tracing::debug!(site = %self.site().name, id = %self.facts.id, %error, "asked again");
             return NotForwarded::Broken(Spool::again(copy));
         }
-        tracing::warn!(site = %self.site().name, id = %self.facts.id, %error, "the server failed");
+        let ((site, id), text) = (self.named(), error.to_string());
+        self.gateway.warn("server failed", &self.site().name, move |count| {
+            tracing::warn!(%site, id, error = text, count, "the server failed");
+        });
         match (&error, unsent) {
             (OriginError::Unreachable(..), Some(unsent)) => {
                 let (kept, rest) = unsent.into_body().into_parts();

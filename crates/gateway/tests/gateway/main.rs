@@ -7,6 +7,8 @@ mod answers;
 mod caching;
 mod client;
 mod connections;
+mod crawler_files;
+mod fair_use;
 mod dashboard;
 mod disk_cache;
 mod failure;

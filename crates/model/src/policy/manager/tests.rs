@@ -79,7 +79,7 @@ impl Story {
         self.until(second);
         self.next_id += 1;
         let request = Request { class, want: Want::Other, cached };
-        let knock = Knock { id: self.next_id, visitor: Visitor(1), client: 1, request };
+        let knock = Knock { id: self.next_id, visitor: Visitor(1), client: 1, network: 1, request };
         let mut actions = Vec::new();
         let route = self.manager.admit(self.now, &knock, &mut actions);
         self.obey(&mut actions);
@@ -390,7 +390,7 @@ fn whoever_may_not_wake_the_server_does_not_keep_it_awake_either() {
     for second in (51..60).step_by(3) {
         let crawler =
             Request { class: ClientClass::Crawler, want: Want::Other, cached: Cached::Nothing };
-        let knock = Knock { id: 0, visitor: Visitor(2), client: 2, request: crawler };
+        let knock = Knock { id: 0, visitor: Visitor(2), client: 2, network: 2, request: crawler };
         story.until(second);
         assert_eq!(story.manager.admit(story.now, &knock, &mut Vec::new()), Route::Forward);
         story.manager.end_as_guest(story.now);
@@ -419,7 +419,7 @@ fn a_page_that_is_opened_again_is_no_further_request() {
     story.until(100);
     assert_eq!(story.manager.phase(), Phase::Asleep);
     let page = Request { class: ClientClass::Human, want: Want::Page, cached: Cached::Nothing };
-    let knock = Knock { id: 7, visitor: Visitor(7), client: 7, request: page };
+    let knock = Knock { id: 7, visitor: Visitor(7), client: 7, network: 7, request: page };
     let mut actions = Vec::new();
     assert_eq!(story.manager.admit(story.now, &knock, &mut actions), Route::WaitingPage);
     story.obey(&mut actions);
