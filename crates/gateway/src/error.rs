@@ -148,7 +148,9 @@ pub enum StartError {
         path: PathBuf,
     },
     /// Somebody else has put a link into the folder of ledgers.
-    #[error("{path} is a link that user number {user} has made: what is written there would go elsewhere")]
+    #[error(
+        "{path} is a link that user number {user} has made: what is written there would go elsewhere"
+    )]
     Planted {
         /// The link.
         path: PathBuf,

@@ -18,7 +18,6 @@ use nightwatt_httpcache::{
     Timestamp, Usability, fields, invalidation, update,
 };
 
-use nightwatt_model::policy::lifecycle::Phase;
 use crate::body::{Answer, Kept, Question, Sending, Watcher};
 use crate::exchange::{Begun, Exchange};
 use crate::facts::Facts;
@@ -116,11 +115,6 @@ pub(crate) enum NotForwarded {
 impl Forwarding<'_> {
     pub(crate) fn site(&self) -> &Site {
         &self.gateway.sites[self.site]
-    }
-
-    /// Site and id, for the log.
-    fn named(&self) -> (Arc<str>, String) {
-        (Arc::clone(&self.site().name), self.facts.id.clone())
     }
 
     fn rules(&self) -> &Rules {
@@ -225,24 +219,17 @@ impl Forwarding<'_> {
             FromOrigin::Http2(_) => None,
         };
         let Some(server) = server.filter(|_| question::asks_to_upgrade(self.parts)) else {
-            let (site, id) = self.named();
-            self.gateway.warn("unasked switch", &self.site().name, move |count| {
-                tracing::warn!(%site, id, count, "the server switched protocols unasked");
-            });
             let text = "The server switched to another protocol, which nobody had asked for.";
+            self.gateway.warn_of(self.site(), &self.facts.id, "the server failed", &text);
             return crate::answers::sentence(StatusCode::BAD_GATEWAY, text);
         };
         if let Some(seat) = exchange.seat() {
             seat.becomes_tunnel();
         }
         let (clock, idle) = (self.gateway.clock.clone(), self.gateway.config.limits.tunnel_idle);
-        let mut phase = self.site().supervisor.phase();
+        let phase = self.site().supervisor.phase();
         let tunnel = Tunnel::new(move |client| async move {
-            // A server is put to sleep under a tunnel only if that may not keep it awake (any more).
-            tokio::select! {
-                () = tunnel::run(client, server, &clock, idle) => {}
-                _ = phase.wait_for(|phase| *phase == Phase::FallingAsleep) => {}
-            }
+            tunnel::run(client, server, phase, &clock, idle).await;
             drop(exchange);
         });
         let mut response = Response::from_parts(parts, Answer::empty());
@@ -280,10 +267,7 @@ impl Forwarding<'_> {
         let (request, rules) = (head_of(self.facts, self.parts), &self.rules().key);
         let changed = invalidation::invalidated(&request, status, headers, rules);
         if let Err(error) = self.site().store.forget(&changed, ticket).settled().await {
-            let (site, id) = self.named();
-            self.gateway.warn("disk cache", &self.site().name, move |count| {
-                tracing::warn!(%site, id, %error, count, "the disk cache does not know yet what is obsolete");
-            });
+            self.gateway.warn_of(self.site(), &self.facts.id, "the disk fails", &error);
         }
     }
 
@@ -527,10 +511,7 @@ impl Forwarding<'_> {
             tracing::debug!(site = %self.site().name, id = %self.facts.id, %error, "asked again");
             return NotForwarded::Broken(Spool::again(copy));
         }
-        let ((site, id), text) = (self.named(), error.to_string());
-        self.gateway.warn("server failed", &self.site().name, move |count| {
-            tracing::warn!(%site, id, error = text, count, "the server failed");
-        });
+        self.gateway.warn_of(self.site(), &self.facts.id, "the server failed", &error);
         match (&error, unsent) {
             (OriginError::Unreachable(..), Some(unsent)) => {
                 let (kept, rest) = unsent.into_body().into_parts();

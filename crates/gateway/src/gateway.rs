@@ -105,7 +105,9 @@ impl Gateway {
         let repeats = before.map(|it| it.repeats.clone()).unwrap_or_default();
         let access_log = match (&config.access_log, before.and_then(|it| it.access_log.as_ref())) {
             (Some(_), Some(log)) => Some(Arc::clone(log)),
-            (Some(path), None) => Some(Arc::new(AccessLog::open(path, clock, &repeats).map_err(file(path))?)),
+            (Some(path), None) => {
+                Some(Arc::new(AccessLog::open(path, clock, &repeats).map_err(file(path))?))
+            }
             (None, _) => None,
         };
         let (machines, sites) = opening.all()?;

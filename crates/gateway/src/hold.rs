@@ -40,7 +40,7 @@ struct Room {
     /// Bytes at most, and those that are used.
     most: usize,
     used: usize,
-    /// Blocks that nobody uses, for all bodies.
+    /// Free blocks, for all bodies.
     free: Option<Arc<Semaphore>>,
 }
 

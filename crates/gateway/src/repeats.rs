@@ -2,6 +2,7 @@
 //! count, so that a full disk or a server that fails does not fill the log.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use nightwatt_model::time::Mono;
 use tokio::runtime::Handle;
 
 use crate::gateway::Gateway;
+use crate::site::Site;
 
 /// Between two lines about the same.
 const PAUSE: Duration = Duration::from_mins(1);
@@ -103,6 +105,14 @@ impl Gateway {
         log: impl FnOnce(u64) + Send + 'static,
     ) {
         self.repeats.warn(&self.clock, kind, subject, log);
+    }
+
+    /// Warns of what befell a request of a site.
+    pub(crate) fn warn_of(&self, site: &Site, id: &str, what: &'static str, error: &dyn Display) {
+        let (name, id, error) = (Arc::clone(&site.name), id.to_owned(), error.to_string());
+        self.warn(what, &site.name, move |count| {
+            tracing::warn!(site = %name, id, error, count, "{what}");
+        });
     }
 
     /// A connection could not be accepted, for want of descriptors mostly: says so, and waits a moment, in

@@ -59,7 +59,7 @@ pub(crate) fn lock(state_dir: &Path, handed: Option<File>) -> Result<File, Start
     options.write(true).create(true).truncate(false).mode(0o600).custom_flags(nofollow);
     let mut lock = options.open(&path).map_err(&failed)?;
     let about = lock.metadata().map_err(&failed)?;
-    // Whoever can open it can lock it: earlier versions made it readable for all.
+    // A user who can open it can lock it: earlier versions made it readable for all.
     if about.mode() & 0o077 != 0 {
         lock.set_permissions(Permissions::from_mode(0o600)).map_err(&failed)?;
     }

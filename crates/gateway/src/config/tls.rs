@@ -128,7 +128,8 @@ impl SiteConfig {
 
 /// Does a path leave the folder that it begins with, as servers read it (`/a/../b`, however it is written)?
 fn climbs(path: &str) -> bool {
-    let path = path.to_ascii_lowercase().replace("%2e", ".").replace("%2f", "/").replace("%5c", "/");
+    let path =
+        path.to_ascii_lowercase().replace("%2e", ".").replace("%2f", "/").replace("%5c", "/");
     let mut steps = path.split(['/', '\\']);
     // Some servers read parameters off each step: `..;a=b`.
     steps.any(|step| step.split([';', '%']).next() == Some(".."))
@@ -179,7 +180,8 @@ mod tests {
 
     #[test]
     fn a_path_that_leaves_an_exempt_folder_is_redirected_like_any_other() {
-        let lines = "[tls]\nlisten = [\"[::]:8443\"]\n[[tls.certificate]]\nchain = \"c\"\nkey = \"k\"\n";
+        let lines =
+            "[tls]\nlisten = [\"[::]:8443\"]\n[[tls.certificate]]\nchain = \"c\"\nkey = \"k\"\n";
         let text = format!("{lines}{SITE}redirect_to_https = true\n");
         let config = Config::parse(&text, "test").unwrap();
         let redirects = |path: &str| config.site[0].redirects(path);
@@ -187,7 +189,9 @@ mod tests {
         for exempt in ["/token", "/a..b", "/...", "/"] {
             assert!(!redirects(&format!("{folder}{exempt}")), "{exempt}");
         }
-        for path in ["/../../x", "/%2e%2E/x", "/..%2fx", "/..;a=b/x", "/..\\x", "/..%5Cx", "/%2e.%00/x"] {
+        for path in
+            ["/../../x", "/%2e%2E/x", "/..%2fx", "/..;a=b/x", "/..\\x", "/..%5Cx", "/%2e.%00/x"]
+        {
             assert!(redirects(&format!("{folder}{path}")), "{path}");
         }
         assert!(redirects("/x"));

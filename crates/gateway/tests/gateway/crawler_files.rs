@@ -34,7 +34,7 @@ fn unmarked(seen: &Seen) -> Vec<Act> {
     }
 }
 
-/// Nobody's answers fill the cache but those to the proxy's own requests.
+/// Only the proxy's own requests fill the cache.
 fn with_kind(kind: SiteKind) -> Setup {
     asleep().site(move |site| {
         site.kind = Some(kind);
@@ -49,9 +49,12 @@ fn whenever_the_server_wakes_what_crawlers_look_for_first_is_fetched_and_kept() 
         with_kind(kind).play(async |stage| {
             stage.origin.script(unmarked);
             wake(stage).await;
-            stage.at(60).await;
+            stage.at(100).await;
             assert_eq!(stage.state(), "asleep");
-            assert_eq!(our_targets(stage), ["/robots.txt", "/robots.txt", "/wp-sitemap.xml"]);
+            let mut targets = our_targets(stage);
+            // For clients with and without gzip, if that makes a difference.
+            targets.dedup();
+            assert_eq!(targets, ["/robots.txt", "/wp-sitemap.xml"]);
             let wakes = stage.commands().0;
             // A month later it is still there.
             stage.at(30 * 86_400).await;
@@ -61,7 +64,7 @@ fn whenever_the_server_wakes_what_crawlers_look_for_first_is_fetched_and_kept() 
             }
             let with_gzip = get("/robots.txt").agent(CRAWLER).field("Accept-Encoding", "gzip, br");
             assert_eq!(stage.ask(with_gzip).await.status, 200);
-            assert_eq!(stage.commands().0, wakes, "nobody was woken for it");
+            assert_eq!(stage.commands().0, wakes, "no wake-up for it");
             // What is not for crawlers is not kept for them.
             assert_eq!(stage.ask(get("/page").agent(CRAWLER)).await.how(), (503, "crawler"));
             // The next wake-up brings it again.
@@ -78,7 +81,7 @@ fn what_the_server_keeps_from_caches_is_not_kept_for_crawlers_either() {
     with_kind(SiteKind::App).play(async |stage| {
         stage.origin.script(|_| robots().field("Cache-Control", "private").acts());
         wake(stage).await;
-        stage.at(60).await;
+        stage.at(100).await;
         assert!(!our_targets(stage).is_empty());
         // It is cold: it wakes once.
         let got = stage.ask(get("/robots.txt").agent(CRAWLER)).await;
@@ -106,10 +109,12 @@ fn without_a_kind_a_cold_robots_txt_wakes_the_server_once_a_day_and_within_the_b
         assert!(again.seconds("retry-after") > 0);
         stage.at(86_500).await;
         assert_eq!(asks("/robots.txt").await.how(), (200, "held"));
-        // Whoever has used up its budget wakes nobody for it.
+        // A client that has used up its budget does not wake the server for it.
         stage.at(3 * 86_400).await;
         stage.ask(post("/wake", "x")).await;
         stage.pass(secs(100)).await;
-        assert_eq!((asks("/robots.txt").await.how(), stage.commands().0), ((503, "crawler"), 3));
+        let wakes = stage.commands().0;
+        assert_eq!(asks("/robots.txt").await.how(), (503, "crawler"));
+        assert_eq!((stage.state().as_str(), stage.commands().0), ("asleep", wakes));
     });
 }

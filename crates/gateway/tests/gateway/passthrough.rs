@@ -532,7 +532,7 @@ fn a_service_that_no_server_of_a_pool_has_takes_no_server_out_of_it() {
 }
 
 #[test]
-fn a_port_scan_wakes_nobody_where_the_first_byte_wakes() {
+fn a_port_scan_does_not_wake_a_server_that_the_first_byte_wakes() {
     let (setup, listener) = with_echo(asleep(), "wake_on = \"first-byte\"");
     setup.play(async |stage| {
         let _heard = echo(listener);
@@ -542,8 +542,8 @@ fn a_port_scan_wakes_nobody_where_the_first_byte_wakes() {
         drop(Caller::connect(stage).await);
         stage.at(29).await;
         assert_eq!((stage.commands(), stage.services()[0].held), ((0, 0), 0));
-        assert_eq!(silent.rest(stage).await, Err(ErrorKind::ConnectionReset));
         stage.at(60).await;
+        assert_eq!(silent.rest(stage).await, Err(ErrorKind::ConnectionReset));
         assert_eq!((outcome(stage, "silent"), outcome(stage, "left")), (1, 2));
         assert_eq!(stage.state(), "asleep");
 

@@ -33,7 +33,7 @@ pub struct AwakeBudget {
     /// Everything before is charged.
     settled: Mono,
     is_awake: bool,
-    /// Before that nobody is over its budget.
+    /// Before that no client is over its budget.
     not_before: Mono,
 }
 
