@@ -20,6 +20,7 @@ pub(crate) const REFUSED: &str = "The server sleeps, and this client does not wa
 pub(crate) const SHARED_BUDGET: &str =
     "Clients that are not known here have woken the server too often. Please wait.";
 pub(crate) const OVER_BUDGET: &str = "This client has woken the server too often. Please wait.";
+pub(crate) const OVER_SHARE: &str = "This client has too many requests that wait for the server. Please come back when it is awake.";
 pub(crate) const TOO_LATE: &str = "The server was asleep and did not wake in time.";
 pub(crate) const UNAVAILABLE: &str =
     "The server cannot be reached, or does not wake. It will be tried again.";

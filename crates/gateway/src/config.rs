@@ -14,6 +14,7 @@ mod machine;
 mod meter;
 mod network;
 mod origin;
+mod places;
 mod pool;
 mod tcp;
 mod tls;
@@ -45,7 +46,7 @@ pub use self::meter::MeterConfig;
 pub use self::network::Network;
 pub use self::origin::{Origin, OriginTls};
 pub use self::pool::{KindConfig, PoolConfig, ServerConfig};
-pub use self::tcp::{Asleep, HeaderVersion, Keeps, TcpConfig, TcpOrigin};
+pub use self::tcp::{Asleep, HeaderVersion, Keeps, TcpConfig, TcpOrigin, WakeOn};
 pub use self::tls::{CertificateConfig, Hsts, TlsConfig};
 pub use self::waiting::WaitingTexts;
 pub use self::webhook::{EventKind, WebhookConfig};
@@ -109,6 +110,9 @@ pub struct Config {
     /// Who is told when something needs a person.
     #[serde(default)]
     pub webhook: Vec<WebhookConfig>,
+    /// The file that it was read from.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
 }
 
 /// One site: names, the server behind it, and how that sleeps.
@@ -163,6 +167,9 @@ pub struct SiteConfig {
     /// Wake-ups a client may cause in a row, and per hour.
     #[serde(default = "default_wake_budget")]
     pub wakes_per_client_and_hour: u32,
+    /// How long one client alone may keep the server awake in a day; `0`: no bound.
+    #[serde(default = "default_awake_budget", with = "duration_text")]
+    pub awake_per_client_and_day: Duration,
     /// A wake command without an answer by then is given again.
     #[serde(default = "default_wake_timeout", with = "duration_text")]
     pub wake_timeout: Duration,
@@ -215,6 +222,10 @@ fn default_wake_budget() -> u32 {
     20
 }
 
+fn default_awake_budget() -> Duration {
+    Duration::from_hours(12)
+}
+
 fn default_wake_timeout() -> Duration {
     Duration::from_mins(2)
 }
@@ -240,7 +251,8 @@ impl Config {
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
-        Self::parse(&text, &path.display().to_string())
+        let config = Self::parse(&text, &path.display().to_string())?;
+        Ok(Self { file: Some(path.to_owned()), ..config })
     }
 
     /// Reads and checks the text of a file; `name` is what errors call it.
@@ -259,33 +271,6 @@ impl Config {
             }
         }
         Ok(config)
-    }
-
-    /// Where the gateway answers that runs with this file, even if the file cannot be used any more but
-    /// still says that.
-    ///
-    /// # Errors
-    ///
-    /// If it does not.
-    pub fn find_control_socket(path: &Path) -> Result<PathBuf, ConfigError> {
-        #[derive(Deserialize)]
-        struct Places {
-            #[serde(default = "default_state_dir")]
-            state_dir: PathBuf,
-            control_socket: Option<PathBuf>,
-        }
-
-        Self::load(path).map(|config| config.control_socket()).or_else(|error| {
-            let text = std::fs::read_to_string(path).ok();
-            let places = text.and_then(|text| toml::from_str::<Places>(&text).ok());
-            let places = places.ok_or(error)?;
-            Ok(places.control_socket.unwrap_or_else(|| places.state_dir.join("control.sock")))
-        })
-    }
-
-    /// The path of the control socket.
-    pub fn control_socket(&self) -> PathBuf {
-        self.control_socket.clone().unwrap_or_else(|| self.state_dir.join("control.sock"))
     }
 
     /// What a machine draws.

@@ -1,7 +1,6 @@
 //! The gateway: all sites, and what they share.
 
 use std::collections::HashMap;
-use std::fs::{File, TryLockError};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +29,10 @@ use crate::metrics::{ConnectionTally, RequestTally};
 use crate::opening::Opening;
 use crate::passthrough::{self, Door, Service};
 use crate::reload::LastReload;
+use crate::repeats::Repeats;
+use crate::secrets;
 use crate::site::{Site, look_over_servers, waiting_page};
+use crate::state_dir;
 use crate::tls::Tls;
 use crate::webhooks;
 
@@ -89,6 +91,8 @@ pub struct Gateway {
     pub(crate) last_reload: LastReload,
     /// Tests compare what both paths answer.
     pub(crate) has_fast_path: AtomicBool,
+    /// Warnings that can repeat with every request.
+    pub(crate) repeats: Repeats,
     hosts: HashMap<String, usize>,
     default_site: Option<usize>,
 }
@@ -111,9 +115,12 @@ impl Gateway {
         let tls = tls.map(|it| Tls::open(it, clock, before.and_then(|it| it.tls.as_deref())));
         let tls = tls.transpose()?.map(Arc::new);
         config.webhook.iter().try_for_each(webhooks::look_over)?;
+        let repeats = before.map(|it| it.repeats.clone()).unwrap_or_default();
         let access_log = match (&config.access_log, before.and_then(|it| it.access_log.as_ref())) {
             (Some(_), Some(log)) => Some(Arc::clone(log)),
-            (Some(path), None) => Some(Arc::new(AccessLog::open(path).map_err(file(path))?)),
+            (Some(path), None) => {
+                Some(Arc::new(AccessLog::open(path, clock, &repeats).map_err(file(path))?))
+            }
             (None, _) => None,
         };
         let (machines, sites) = opening.all()?;
@@ -142,6 +149,7 @@ impl Gateway {
             metering: opening.metering(),
             last_reload: before.map(|it| Arc::clone(&it.last_reload)).unwrap_or_default(),
             has_fast_path: AtomicBool::new(before.is_none_or(|it| it.has_fast_path.load(Relaxed))),
+            repeats,
             clock: clock.clone(),
             tls,
             access_log,
@@ -168,6 +176,11 @@ impl Gateway {
     #[doc(hidden)]
     pub fn allow_fast_path(&self, is_allowed: bool) {
         self.has_fast_path.store(is_allowed, Relaxed);
+    }
+
+    /// Settings and files that let others on this machine read secrets, or harm the gateway, in words.
+    pub fn risks(config: &Config) -> Vec<String> {
+        [state_dir::risks(&config.state_dir), secrets::risks(config)].concat()
     }
 
     /// The site that answers for a host.
@@ -204,21 +217,4 @@ fn hosts(config: &Config) -> HashMap<String, usize> {
 
 pub(crate) fn file(path: &Path) -> impl Fn(std::io::Error) -> StartError + '_ {
     |source| StartError::File { path: path.to_owned(), source }
-}
-
-/// Two gateways must not write the same ledgers. The lock goes with the process, however it ends.
-pub(crate) fn lock(state_dir: &Path) -> Result<File, StartError> {
-    let path = state_dir.join("lock");
-    let failed = file(&path);
-    let lock =
-        File::options().write(true).create(true).truncate(false).open(&path).map_err(&failed)?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => Err(StartError::Locked { path: state_dir.to_owned() }),
-        Err(TryLockError::Error(error)) => Err(failed(error)),
-    }
-}
-
-pub(crate) fn make_dir(path: &Path) -> Result<(), StartError> {
-    std::fs::create_dir_all(path).map_err(file(path))
 }

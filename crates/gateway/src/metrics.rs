@@ -588,4 +588,7 @@ fn write_connections(page: &mut Exposition, gateway: &Gateway) {
          counted as the client.",
     );
     page.single(family, gateway.unreadable_clients.total());
+    let about = "Memory for the bodies of requests that wait; at most `limits.spool_total_bytes`.";
+    let family = gauge("nightwatt_spool_bytes", &[], about);
+    page.single(family, gateway.client_limits.spooled());
 }

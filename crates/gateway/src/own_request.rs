@@ -124,6 +124,7 @@ impl OwnRequest {
             method: Method::GET,
             visitor: Visitor::new(&CLIENT.to_string(), agent.as_deref()),
             budget: 0,
+            network: 0,
             agent,
             referer: None,
             raw: Raw::default(),

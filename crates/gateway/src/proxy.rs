@@ -39,6 +39,7 @@ use crate::refusing;
 use crate::request_rules::OwnPath;
 use crate::site::Site;
 use crate::supervisor::Supervisor;
+use crate::warm_up::ROBOTS;
 
 /// What the log calls a request whose client left (nginx's 499).
 pub(crate) const CLIENT_LEFT: StatusCode = match StatusCode::from_u16(499) {
@@ -163,6 +164,9 @@ pub(crate) fn want(site: &Site, facts: &Facts, parts: &Parts, class: ClientClass
         Some(OwnPath::Icon) => return Want::Icon,
         Some(OwnPath::Health | OwnPath::State | OwnPath::Challenge) | None => {}
     }
+    if facts.path() == ROBOTS {
+        return Want::Robots;
+    }
     let field = |name| parts.headers.get(name).map(HeaderValue::as_bytes);
     let navigates = navigates(field(FETCH_DEST))
         && field("sec-fetch-mode").is_none_or(|mode| mode == b"navigate")
@@ -254,6 +258,7 @@ impl<'a> Asked<'a> {
             id: self.facts.number,
             visitor: self.facts.visitor,
             client: self.facts.budget,
+            network: self.facts.network,
             request: admission::Request {
                 class: self.class,
                 want: self.want(),
@@ -262,6 +267,9 @@ impl<'a> Asked<'a> {
             recognised: self.verdict.is_none_or(|verdict| verdict.recognised),
         };
         let needs_server = knock.request.wakes();
+        if needs_server || knock.request.want == Want::Robots {
+            site.wishes.note_base(&self.facts.base);
+        }
         if needs_server {
             site.needs_server(self.facts.arrived.mono, self.facts.visitor);
         }
@@ -285,7 +293,7 @@ impl<'a> Asked<'a> {
         if cached == Cached::Fresh {
             return Route::Cache;
         }
-        self.site().supervisor.begin();
+        self.site().supervisor.begin_for(self.class.is_admitted());
         Route::Forward
     }
 
@@ -312,8 +320,7 @@ impl<'a> Asked<'a> {
             // In boxes of their own: what the cache answers does not move these futures about.
             (Route::Forward, found) => Box::pin(self.forward((key, found), body, phase)).await,
             (Route::Hold, found) => {
-                let room = self.gateway.config.limits.spool_bytes;
-                Box::pin(self.held((key, found), Spool::new(body, room), phase)).await
+                Box::pin(self.held((key, found), self.spool(body), phase)).await
             }
             (Route::WaitingPage, _) => {
                 (site.waiting_page.answer(self.wake_time()), Answered::WaitingPage)
@@ -426,9 +433,17 @@ impl<'a> Asked<'a> {
         let supervisor = &self.site().supervisor;
         if supervisor.held() > self.gateway.config.limits.held {
             supervisor.gave_up(self.facts.number);
+            self.gateway.refuse_to_hold(&self.site().name, "held");
             return Self::unavailable(self.wake_time());
         }
-        match self.hold(&mut spool, &mut phase).await {
+        let limits = &self.gateway.client_limits;
+        let Some(place) = limits.wait(self.facts.client, self.facts.budget) else {
+            supervisor.gave_up(self.facts.number);
+            return self.over_share();
+        };
+        let held = self.hold(&mut spool, &mut phase).await;
+        drop(place);
+        match held {
             Held::Awake(exchange) => {
                 let found = self.look_again(found);
                 if let (Some(_), Some(found)) = &found
@@ -442,6 +457,19 @@ impl<'a> Asked<'a> {
             }
             otherwise => self.not_held(&otherwise),
         }
+    }
+
+    fn spool(&self, body: Incoming) -> Spool {
+        let gateway = self.gateway;
+        Spool::new(body, gateway.config.limits.spool_bytes, gateway.client_limits.spool())
+    }
+
+    /// The answer to a client that has as many requests waiting as it may.
+    fn over_share(&self) -> (Response<Answer>, Answered) {
+        self.gateway.refuse_to_hold(&self.site().name, "held_per_client");
+        let after = self.wake_time().max(Duration::from_secs(1));
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        (answers::later(status, after, answers::OVER_SHARE), Answered::Limited)
     }
 
     async fn hold(&self, spool: &mut Spool, phase: &mut watch::Receiver<Phase>) -> Held {
@@ -490,8 +518,8 @@ impl<'a> Asked<'a> {
         }
         // What waits in a pool's line is spooled meanwhile.
         let pools = self.site().pool.is_some();
-        let room = if pools { self.gateway.config.limits.spool_bytes } else { 0 };
-        self.through(found, (Spool::new(body, room), exchange), phase, Answered::Server).await
+        let spool = if pools { self.spool(body) } else { Spool::unkept(body) };
+        self.through(found, (spool, exchange), phase, Answered::Server).await
     }
 
     /// Passes a request on within an exchange that has begun. A server that turns out to be gone is

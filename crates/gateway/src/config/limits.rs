@@ -48,11 +48,15 @@ pub struct Limits {
     /// Bytes of a body that are kept in memory while its request is held; the rest waits in the
     /// client's connection.
     pub spool_bytes: usize,
+    /// The same of all held requests together.
+    pub spool_total_bytes: usize,
     /// How long a request is held for a server to wake; then 504.
     #[serde(with = "duration_text")]
     pub hold: Duration,
     /// Requests held at once; further ones are answered with 503.
     pub held: usize,
+    /// Requests of one client held at once; further ones are answered with 503. `0`: no bound.
+    pub held_per_client: usize,
     /// Time for the server to begin its answer, and between two parts of it.
     #[serde(with = "duration_text")]
     pub origin_timeout: Duration,
@@ -90,8 +94,11 @@ impl Default for Limits {
             send_timeout: Duration::from_mins(1),
             body_bytes: 0,
             spool_bytes: 1 << 20,
+            spool_total_bytes: 64 << 20,
             hold: Duration::from_mins(2),
             held: 1024,
+            // An eighth: some HTTP/2 connections of one client must not take all places.
+            held_per_client: 128,
             origin_timeout: Duration::from_mins(1),
             stream_timeout: Duration::from_hours(1),
             connect_timeout: Duration::from_secs(5),

@@ -127,7 +127,7 @@ impl Client {
         self.meet(head)?;
         let waiting = site.origin.idle()?;
         let arrived = gateway.clock.now();
-        let budget = self.speaker.key.number();
+        let (budget, network) = (self.speaker.key.number(), self.speaker.key.network());
         if gateway.client_limits.too_early(arrived.mono, self.speaker.ip, budget).is_some() {
             // The long way says so.
             site.origin.leave(waiting);
@@ -143,7 +143,8 @@ impl Client {
         let visitor = Visitor::new(&self.speaker.address, plain.agent);
         let number = Supervisor::next_id();
         // A server that is awake costs nothing of the budgets.
-        let knock = Knock { id: number, visitor, client: budget, request, recognised: true };
+        let knock =
+            Knock { id: number, visitor, client: budget, network, request, recognised: true };
         if !site.supervisor.admit_awake(&knock) {
             return None;
         }

@@ -16,17 +16,25 @@ pub struct BudgetLeft {
 impl<P: SleepPolicy> PowerManager<P> {
     /// Charges a wake-up to the budgets that it falls under, unless one of them is spent.
     pub(super) fn spend(&mut self, now: Now, knock: &Knock) -> Option<Route> {
-        if !knock.recognised
-            && let Err(wait) = self.shared_budget.may(now.mono, ALL_TOGETHER)
-        {
+        let Knock { client, network, recognised, .. } = *knock;
+        let now = now.mono;
+        if !recognised && let Err(wait) = self.shared_budget.may(now, ALL_TOGETHER) {
             return Some(Route::OverSharedBudget(wait));
         }
-        if let Err(wait) = self.budget.spend(now.mono, knock.client) {
+        let is_wider = network != client;
+        let network_wait = is_wider.then(|| self.network_budget.may(now, network).err()).flatten();
+        if let Some(wait) = self.awake_budget.wait(now, network).or(network_wait) {
             return Some(Route::OverBudget(wait));
         }
-        if !knock.recognised {
-            // It was asked just before.
-            let _ = self.shared_budget.spend(now.mono, ALL_TOGETHER);
+        if let Err(wait) = self.budget.spend(now, client) {
+            return Some(Route::OverBudget(wait));
+        }
+        // These were asked just before.
+        if is_wider {
+            let _ = self.network_budget.spend(now, network);
+        }
+        if !recognised {
+            let _ = self.shared_budget.spend(now, ALL_TOGETHER);
         }
         None
     }

@@ -30,6 +30,8 @@ pub struct Settings {
     pub wake_budget: (u32, Duration),
     /// The same for all clients together that are not recognised ([`Knock::recognised`](super::Knock)).
     pub shared_budget: (u32, Duration),
+    /// How long one client alone may keep the server awake in a day; none: no bound.
+    pub awake_budget: Option<Duration>,
     /// Somebody who wakes the server, and not through us, wants to use it: awake at least this long then.
     pub grace: Duration,
     /// With a server that fails.
@@ -50,6 +52,7 @@ impl Settings {
             never_sleep: scenario.never_sleep.clone(),
             wake_budget: (20, Duration::from_hours(1)),
             shared_budget: (12, Duration::from_hours(1)),
+            awake_budget: None,
             grace: Duration::from_mins(5),
             patience: Patience::default(),
         }
