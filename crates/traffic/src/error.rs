@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::decompress::Foreign;
 use crate::format::Format;
 
 /// Why a log cannot be read (on). Malformed lines are no errors: they are counted and sampled.
@@ -36,6 +37,14 @@ pub enum Error {
         lines: u64,
         /// The system's answer.
         source: io::Error,
+    },
+    /// Not text, and not packed in a way that is unpacked here.
+    #[error("log {name} is {foreign}")]
+    Foreign {
+        /// Path as given.
+        name: String,
+        /// What it is, and how to get at the log.
+        foreign: String,
     },
     /// A compressed log ends early or is damaged; what came before was delivered.
     #[error(
@@ -85,9 +94,29 @@ pub enum Error {
         /// Path as given.
         name: String,
     },
+    /// No entry of a chain of forwarded addresses is called so.
+    #[error(
+        "`{text}` names no entry of a chain of addresses; write `public`, `first`, `last`, or a \
+         number from 1, counted from the left"
+    )]
+    NoSuchEntry {
+        /// As written.
+        text: String,
+    },
     /// No format has this name.
     #[error("there is no log format `{0}`; try one of {formats}", formats = format_names())]
     NoSuchFormat(String),
+}
+
+impl Error {
+    /// What an error of reading a log says, after so many lines.
+    pub(crate) fn reading(name: String, lines: u64, source: io::Error, is_damaged: bool) -> Self {
+        match source.get_ref().and_then(|inner| inner.downcast_ref::<Foreign>()) {
+            Some(foreign) => Self::Foreign { name, foreign: foreign.to_string() },
+            None if is_damaged => Self::Damaged { name, lines, source },
+            None => Self::Read { name, lines, source },
+        }
+    }
 }
 
 /// Names of all formats, for people.

@@ -1,14 +1,13 @@
 //! The formats of logs, and how to tell them apart.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::str::FromStr;
 
 use memchr::memchr;
 use nightwatt_model::time::Wall;
 
-use crate::civil::TimeMemo;
-use crate::clf;
+use crate::clf::{self, Memo};
+use crate::client::{self, ClientFrom};
 use crate::error::Error;
 use crate::json;
 use crate::reader::MAX_LINE;
@@ -101,43 +100,55 @@ pub(crate) fn detect_line(line: &[u8]) -> Option<Format> {
         let caddy = || json::caddy(line).is_ok().then_some(Format::Caddy);
         return json::traefik(line).map_or_else(|_| caddy(), |_| Some(Format::Traefik));
     }
-    let times = &mut TimeMemo::default();
-    if is_behind_host(line) && vhost(line, times).is_ok() {
-        return Some(Format::VhostCombined);
+    let spans = clf::find(line, &mut Memo::default()).ok()?;
+    if !client::is_client(spans.client.of(line)) {
+        return None;
     }
-    let spans = clf::find(line, times).ok()?;
-    Some(if spans.has_agent() { Format::Combined } else { Format::Common })
+    Some(match spans.has_agent() {
+        _ if is_behind_host(line, &spans) => Format::VhostCombined,
+        true => Format::Combined,
+        false => Format::Common,
+    })
 }
 
-/// Whether the second word is an address and the first is none.
-fn is_behind_host(line: &[u8]) -> bool {
-    let mut words = line.split(|&byte| byte == b' ').map(|word| std::str::from_utf8(word).ok());
-    let mut is_address =
-        || words.next().flatten().is_some_and(|word| word.parse::<IpAddr>().is_ok());
-    !is_address() && is_address()
+/// Whether the client is the second word, and the first is the name of a host.
+fn is_behind_host(line: &[u8], spans: &Spans) -> bool {
+    let host = &line[..memchr(b' ', line).unwrap_or(line.len())];
+    let name = client::entry(host);
+    let is_host = client::is_client(name) && name != b"-" && name != b"unknown";
+    spans.client.from as usize == host.len() + 1 && is_host && !host.ends_with(b",")
 }
 
-/// Parses what follows the name of the host.
-fn vhost(line: &[u8], times: &mut TimeMemo) -> Result<Spans, Reason> {
+/// Parses what follows the name of the host; lines without one are read as they are.
+fn vhost(line: &[u8], memo: &mut Memo) -> Result<Spans, Reason> {
     if line.trim_ascii().is_empty() {
         return Err(Reason::Empty);
     }
     let rest = memchr(b' ', line).ok_or(Reason::Client)? + 1;
-    clf::find(&line[rest..], times).map(|spans| spans.moved(rest))
+    if line[rest..].starts_with(b"- ") {
+        return clf::find(line, memo);
+    }
+    clf::find(&line[rest..], memo).map(|spans| spans.moved(rest))
 }
 
 /// Parses lines of one log one after the other.
 #[derive(Debug, Clone)]
 pub(crate) struct LineParser {
     format: Format,
-    times: TimeMemo,
+    memo: Memo,
     /// Of W3C.
     header: Header,
 }
 
 impl LineParser {
     pub(crate) fn new(format: Format) -> Self {
-        Self { format, times: TimeMemo::default(), header: Header::default() }
+        Self { format, memo: Memo::default(), header: Header::default() }
+    }
+
+    /// Which entry of a chain of addresses is the client.
+    pub(crate) fn with_client_from(mut self, from: ClientFrom) -> Self {
+        self.memo.client_from = from;
+        self
     }
 
     pub(crate) const fn format(&self) -> Format {
@@ -148,8 +159,8 @@ impl LineParser {
     #[inline]
     pub(crate) fn find(&mut self, line: &[u8]) -> Result<Option<Spans>, Reason> {
         match self.format {
-            Format::Common | Format::Combined => clf::find(line, &mut self.times).map(Some),
-            Format::VhostCombined => vhost(line, &mut self.times).map(Some),
+            Format::Common | Format::Combined => clf::find(line, &mut self.memo).map(Some),
+            Format::VhostCombined => vhost(line, &mut self.memo).map(Some),
             Format::Caddy => json::caddy(line).map(Some),
             Format::Traefik => json::traefik(line).map(Some),
             Format::W3c if Header::is_directive(line) => {

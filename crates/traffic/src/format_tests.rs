@@ -110,9 +110,35 @@ fn every_format_is_told_by_its_lines() {
     // Too long to be parsed, so it tells nothing.
     let long = logs()[0].1.lines().next().unwrap().replace("GET /", &"GET /".repeat(MAX_LINE));
     assert_eq!(detect(long.as_bytes()), None);
-    for nothing in ["", "\n\n", "rubbish", "{}\n{\"a\":1}", "#!/bin/sh\necho"] {
+    let clock = logs()[0].1.replace("10.0.0.7 -", "12:11:55 -").replace("2001:db8::7 -", "1.5 -");
+    for nothing in ["", "\n\n", "rubbish", "{}\n{\"a\":1}", "#!/bin/sh\necho", &clock] {
         assert_eq!(detect(nothing.as_bytes()), None, "{nothing}");
     }
+}
+
+#[test]
+fn a_host_in_front_of_the_client_makes_it_vhost() {
+    let rest = r#"- - [14/Nov/2023:22:14:20 +0000] "HEAD / HTTP/2.0" 200 0 "-" "curl/8.5.0""#;
+    for (front, format, client) in [
+        ("www.example.com:443 203.0.113.9", Format::VhostCombined, "203.0.113.9"),
+        (
+            "www.example.com:443 dsl-9.isp.example.net",
+            Format::VhostCombined,
+            "dsl-9.isp.example.net",
+        ),
+        ("www.example.com:443 203.0.113.9, 10.0.0.5", Format::VhostCombined, "203.0.113.9"),
+        ("192.0.2.1:443 203.0.113.9", Format::VhostCombined, "203.0.113.9"),
+        ("203.0.113.9, 10.0.0.5", Format::Combined, "203.0.113.9"),
+        ("10.0.0.5 (203.0.113.9)", Format::Combined, "203.0.113.9"),
+        ("- 203.0.113.9", Format::Combined, "203.0.113.9"),
+    ] {
+        let line = format!("{front} {rest}");
+        assert_eq!(detect_line(line.as_bytes()), Some(format), "{front}");
+        assert_eq!(read(format, &line)[0].client, client, "{front}");
+    }
+    // A line without the host is read, too.
+    let line = format!("203.0.113.9 {rest}");
+    assert_eq!(read(Format::VhostCombined, &line)[0].client, "203.0.113.9");
 }
 
 #[test]

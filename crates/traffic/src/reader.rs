@@ -9,6 +9,7 @@ use memchr::{memchr, memrchr};
 use nightwatt_model::time::Wall;
 
 use crate::arrival::Arrival;
+use crate::container::Container;
 pub use crate::counts::{Counts, Sample};
 use crate::decompress::Unpacked;
 use crate::error::Error;
@@ -77,7 +78,7 @@ impl LogReader {
     pub fn new(name: impl Into<String>, source: impl Read + Send + 'static) -> Result<Self, Error> {
         let name = name.into();
         match Unpacked::new(source) {
-            Err(source) => Err(Error::Read { name, lines: 0, source }),
+            Err(source) => Err(Error::reading(name, 0, source, false)),
             Ok(source) => Ok(Self {
                 name,
                 source,
@@ -108,6 +109,11 @@ impl LogReader {
     /// As it was given.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What its lines are packed in one by one, from the outside in; known after the first line.
+    pub fn containers(&self) -> &[Container] {
+        self.source.containers()
     }
 
     /// What was met so far.
@@ -254,12 +260,8 @@ impl LogReader {
     }
 
     fn error(&self, source: io::Error) -> Error {
-        let (name, lines) = (self.name.clone(), self.counts.lines);
-        if self.source.is_damaged() {
-            Error::Damaged { name, lines, source }
-        } else {
-            Error::Read { name, lines, source }
-        }
+        let is_damaged = self.source.is_damaged();
+        Error::reading(self.name.clone(), self.counts.lines, source, is_damaged)
     }
 }
 

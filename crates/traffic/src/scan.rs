@@ -21,6 +21,7 @@ use std::thread;
 use nightwatt_model::time::Wall;
 use nightwatt_model::visit::Visitor;
 
+use crate::container::Container;
 use crate::counts::Counts;
 use crate::error::Error;
 use crate::format::Format;
@@ -103,6 +104,8 @@ pub struct LogReport {
     pub name: String,
     /// What it was read as; `None` where it is empty or in no known format.
     pub format: Option<Format>,
+    /// What its lines are packed in one by one, from the outside in.
+    pub containers: Vec<Container>,
     /// Lines read.
     pub lines: u64,
     /// Lines that were logged before the line in front of them.
@@ -321,6 +324,7 @@ impl Books {
                 .map(|(input, path)| LogReport {
                     name: path.display().to_string(),
                     format: sources.format(input),
+                    containers: sources.containers(input).to_vec(),
                     lines: 0,
                     unsorted: 0,
                     ends: None,

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use memchr::{memchr, memrchr};
 use nightwatt_model::time::Wall;
 
+use crate::container::Container;
 use crate::decompress::Unpacked;
 use crate::error::{self, Error};
 use crate::format::{self, Format, LineParser};
@@ -42,8 +43,8 @@ impl Failure {
         match self {
             Self::Open(source) => Error::Open { name, source },
             Self::Folder => Error::Folder { name: error::folder_name(&name) },
-            Self::Read(source) => Error::Read { name, lines, source },
-            Self::Damaged(source) => Error::Damaged { name, lines, source },
+            Self::Read(source) => Error::reading(name, lines, source, false),
+            Self::Damaged(source) => Error::reading(name, lines, source, true),
             Self::NoFormat(excerpt) => {
                 Error::NoFormat { name, excerpt, formats: error::format_names() }
             }
@@ -169,6 +170,8 @@ struct Log {
     frontier: Wall,
     /// What it is read with, once that is known.
     parser: Option<LineParser>,
+    /// What its lines are packed in.
+    containers: Vec<Container>,
 }
 
 enum State {
@@ -224,6 +227,7 @@ impl Sources {
                 state: State::Done,
                 frontier: Wall(i64::MIN),
                 parser: format.map(LineParser::new),
+                containers: Vec::new(),
             };
             if let Err(failure) = log.look(keep_open, piece_size, read) {
                 sources.failures.push((input, failure));
@@ -236,6 +240,11 @@ impl Sources {
     /// What an input is read as, if it is.
     pub(super) fn format(&self, input: usize) -> Option<Format> {
         self.logs[input].parser.as_ref().map(LineParser::format)
+    }
+
+    /// What an input's lines are packed in.
+    pub(super) fn containers(&self, input: usize) -> &[Container] {
+        &self.logs[input].containers
     }
 
     /// The next piece, in a buffer of the caller's: of the log that is behind all others.
@@ -299,6 +308,7 @@ impl Log {
         if !cutter.next(size, &mut first)? {
             return Ok(());
         }
+        self.containers = cutter.source.containers().to_vec();
         if self.parser.is_none() {
             self.parser = Some(LineParser::new(told(&mut cutter, size, &mut first)?));
         }
