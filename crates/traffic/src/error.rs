@@ -3,7 +3,9 @@
 use std::io;
 
 use crate::decompress::Foreign;
+use crate::detect::closest;
 use crate::format::Format;
+use crate::reader::MAX_LINE;
 
 /// Why a log cannot be read (on). Malformed lines are no errors: they are counted and sampled.
 #[derive(Debug, thiserror::Error)]
@@ -62,17 +64,43 @@ pub enum Error {
     },
     /// No line of the log's beginning is in a format that is read here.
     #[error(
-        "log {name} is in none of the formats that are read ({formats}): its first line is \
-         `{excerpt}`; is it an access log? If only its first megabytes are odd, name the format with \
-         --format"
+        "log {name} is in none of the formats that are read; of line {line}, `{excerpt}`, {closest}. \
+         Describe it with --log-format 'STRING', as nginx's log_format or Apache's LogFormat does; or \
+         name its format with --format, one of {formats}"
     )]
     NoFormat {
         /// Path as given.
         name: String,
-        /// Beginning of its first line.
+        /// Number of its first line that is not empty, from 1.
+        line: u64,
+        /// Beginning of that line.
         excerpt: String,
+        /// Which formats it comes closest to, and where it leaves them.
+        closest: String,
         /// Names of all formats.
         formats: String,
+    },
+    /// Nearly a format, with the agents where it has none.
+    #[error(
+        "most lines of log {name} have what looks like a user agent where no format has one; if it \
+         is, describe them with --log-format '{format}'; else name their format with --format"
+    )]
+    Misfit {
+        /// Path as given.
+        name: String,
+        /// How to describe its lines.
+        format: String,
+    },
+    /// A format string that describes no log.
+    #[error(
+        "the log format `{text}` cannot be used: {why}; write it as nginx's log_format or Apache's \
+         LogFormat has it, as in '$remote_addr [$time_local] \"$request\" $status' or '%h %t \"%r\" %>s'"
+    )]
+    Pattern {
+        /// As written.
+        text: String,
+        /// What is wrong.
+        why: String,
     },
     /// A file of counts with something else in it.
     #[error(
@@ -116,6 +144,40 @@ impl Error {
             None if is_damaged => Self::Damaged { name, lines, source },
             None => Self::Read { name, lines, source },
         }
+    }
+}
+
+/// A line that is in no format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unknown {
+    line: u64,
+    excerpt: String,
+    closest: String,
+}
+
+impl Unknown {
+    /// The first line of a text that is not empty, `before` lines after the log's beginning.
+    pub(crate) fn first_of(text: &[u8], before: u64) -> Option<Self> {
+        const EXCERPT: usize = 80;
+        let mut lines = text.split(|&byte| byte == b'\n').zip(before + 1..);
+        let (line, number) = lines.find(|(line, _)| !line.trim_ascii().is_empty())?;
+        let line = &line[..line.len().min(MAX_LINE)];
+        Some(Self {
+            line: number,
+            excerpt: crate::counts::shown(line, EXCERPT),
+            closest: closest(line.strip_suffix(b"\r").unwrap_or(line)),
+        })
+    }
+
+    /// Of a log without any such line.
+    pub(crate) fn blank() -> Self {
+        let closest = "all lines are empty".to_owned();
+        Self { line: 1, excerpt: String::new(), closest }
+    }
+
+    pub(crate) fn into_error(self, name: String) -> Error {
+        let Self { line, excerpt, closest } = self;
+        Error::NoFormat { name, line, excerpt, closest, formats: format_names() }
     }
 }
 

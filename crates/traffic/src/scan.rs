@@ -24,7 +24,7 @@ use nightwatt_model::visit::Visitor;
 use crate::container::Container;
 use crate::counts::Counts;
 use crate::error::Error;
-use crate::format::Format;
+use crate::format::{Format, Reading};
 use crate::summary::{Distinct, Summary};
 use crate::traits::{Rules, Traits};
 use batch::Batch;
@@ -70,8 +70,8 @@ pub struct Logged<'a> {
 /// How to scan.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Of all logs; none: each is told by its first lines.
-    pub format: Option<Format>,
+    /// How all logs are to be read.
+    pub reading: Reading,
     /// How much may wait for its turn.
     pub hold: Hold,
     /// Threads that parse; none: one for each core.
@@ -82,7 +82,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { format: None, hold: Hold::default(), workers: None, piece: 1 << 19 }
+        Self { reading: Reading::default(), hold: Hold::default(), workers: None, piece: 1 << 19 }
     }
 }
 
@@ -162,7 +162,7 @@ where
         .workers
         .unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
         .max(1);
-    let sources = Sources::look(logs, options.format, options.piece, &read);
+    let sources = Sources::look(logs, &options.reading, options.piece, &read);
     let mut books = Books::new(logs, &sources, options);
     let on_the_way = 2 * workers + 2;
     let (permit, permits) = sync_channel::<()>(on_the_way);

@@ -35,6 +35,8 @@ impl Span {
 pub(crate) const TARGET: u8 = 1;
 pub(crate) const REFERER: u8 = 1 << 1;
 pub(crate) const AGENT: u8 = 1 << 2;
+/// The fields do not stand in the order of Combined.
+pub(crate) const APART: u8 = 1 << 3;
 
 /// A parsed line as places in it.
 ///
