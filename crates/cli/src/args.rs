@@ -31,7 +31,7 @@ use clap::{Parser, Subcommand, ValueEnum, ValueHint};
 use nightwatt_load::CacheRule;
 use nightwatt_model::duration_text;
 use nightwatt_model::policy::sleep::PolicyChoice;
-use nightwatt_traffic::format::Format;
+use nightwatt_traffic::{ClientFrom, Format, Pattern, Reading};
 
 use crate::scenario::ScenarioArgs;
 use crate::written::{self, WaitingChoice};
@@ -383,15 +383,49 @@ const DEMO_EXAMPLES: &str = "Examples:
 
 Exit status: 1 also if a request was lost or answered twice.";
 
+/// How access logs are to be read.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReadingArgs {
+    /// What they are written in [default: told by their first lines]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// Their format as nginx's `log_format` or Apache's `LogFormat` has it
+    #[arg(long, value_name = "STRING", conflicts_with = "format")]
+    log_format: Option<Pattern>,
+    /// Which entry of a chain of forwarded addresses is the client: public (the left-most public address), first, last, or a number from the left
+    #[arg(long, value_name = "WHICH", default_value_t)]
+    client_from: ClientFrom,
+}
+
+impl ReadingArgs {
+    /// Those that were given.
+    pub(crate) fn given(&self) -> Vec<&'static str> {
+        let client_from = self.client_from != ClientFrom::default();
+        let given = [
+            ("--format", self.format.is_some()),
+            ("--log-format", self.log_format.is_some()),
+            ("--client-from", client_from),
+        ];
+        given.into_iter().filter_map(|(name, is_given)| is_given.then_some(name)).collect()
+    }
+
+    pub(crate) fn reading(&self) -> Reading {
+        Reading {
+            format: self.format,
+            pattern: self.log_format.clone(),
+            client_from: self.client_from,
+        }
+    }
+}
+
 /// `analyze`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AnalyzeArgs {
     /// Access logs, in any order, plain or packed; `-` for stdin
     #[arg(required = true, value_name = "LOG", value_hint = ValueHint::FilePath)]
     pub(crate) logs: Vec<PathBuf>,
-    /// What they are written in [default: told by their first lines]
-    #[arg(long, value_name = "FORMAT")]
-    pub(crate) format: Option<Format>,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArgs,
     /// Only the first so many days
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) days: Option<u32>,
@@ -424,9 +458,8 @@ pub(crate) struct PublishedArgs {
     /// Access logs, in any order, plain or packed; `-` for stdin
     #[arg(required = true, value_name = "LOG", value_hint = ValueHint::FilePath)]
     pub(crate) logs: Vec<PathBuf>,
-    /// What they are written in [default: told by their first lines]
-    #[arg(long, value_name = "FORMAT")]
-    pub(crate) format: Option<Format>,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArgs,
     /// Who is a crawler: whom the nine published strings name, or nightwatt's classifier
     #[arg(long, value_name = "BY", value_enum, default_value_t)]
     pub(crate) crawlers: CrawlerRule,
@@ -472,9 +505,11 @@ sent away; and waiting pages besides. Delays and energy are modelled: docs/publi
 /// `replay`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReplayArgs {
-    /// Log to replay (Common or Combined, plain or gzip); `-` for stdin
+    /// Log to replay, plain or packed; `-` for stdin
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) log: PathBuf,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArgs,
     /// Server to replay against: `http://HOST[:PORT]/`
     #[arg(value_hint = ValueHint::Url)]
     pub(crate) url: String,

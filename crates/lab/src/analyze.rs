@@ -41,8 +41,8 @@ use nightwatt_model::policy::sleep::PolicyChoice;
 use nightwatt_model::scenario::Scenario;
 use nightwatt_model::time::{Mono, Wall};
 use nightwatt_sim::{CacheSettings, SiteRun, World};
+use nightwatt_traffic::Reading;
 use nightwatt_traffic::classes::ClassifierConfig;
-use nightwatt_traffic::format::Format;
 use nightwatt_traffic::scan::{self, Progress};
 use nightwatt_traffic::traits::Rules;
 
@@ -66,8 +66,8 @@ const DAY: Duration = Duration::from_hours(24);
 pub struct AnalyzeOptions {
     /// Logs; `-` is standard input.
     pub logs: Vec<PathBuf>,
-    /// Of all logs; none: each is told by its first lines.
-    pub format: Option<Format>,
+    /// How all logs are to be read.
+    pub reading: Reading,
     /// Only so many days from the first request on.
     pub days: Option<u32>,
     /// Server, proxy, promise, cache, policy.
@@ -145,7 +145,7 @@ fn alike(scenario: &Scenario) -> Vec<(PolicyChoice, Vec<PolicyChoice>)> {
 pub fn run(options: &AnalyzeOptions, progress: impl FnMut(Progress)) -> Result<Analysis, Error> {
     options.scenario.check()?;
     let rules = Arc::new(Rules::new(options.classes.clone()));
-    let scan_options = scan::Options { format: options.format, ..scan::Options::default() };
+    let scan_options = scan::Options { reading: options.reading.clone(), ..scan::Options::default() };
     let mut pass: Option<Pass> = None;
     let until = options.days.map(|days| Mono(DAY * days));
     let scan = scan::scan(&options.logs, &rules, &scan_options, progress, |logged| {

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use nightwatt_traffic::format::Format;
+use nightwatt_traffic::Reading;
 use nightwatt_traffic::scan::Scan;
+
+use crate::warnings::excerpt;
 
 /// Why an experiment could not be run to its end.
 #[derive(Debug, thiserror::Error)]
@@ -16,14 +18,16 @@ pub enum Error {
     Empty(String),
     /// There is nothing to analyse.
     #[error(
-        "{logs} holds no request: {lines} {}, {malformed} malformed, {bad} without one",
+        "{logs} holds no request: {lines} {}, {malformed} malformed, {bad} without one{first}",
         if *lines == 1 { "line" } else { "lines" }
     )]
     NothingAsked {
         /// The logs.
         logs: String,
         /// As what they were to be read, if that was said.
-        format: Option<Format>,
+        format: Option<String>,
+        /// The first line that could not be read, and why, as the end of a sentence.
+        first: String,
         /// Lines in them.
         lines: u64,
         /// Lines that could not be read.
@@ -280,15 +284,20 @@ pub enum Error {
 }
 
 impl Error {
-    /// Why there was nothing in these logs, read as `format` where that was said.
-    pub(crate) fn nothing_asked(logs: &[PathBuf], format: Option<Format>, scan: Scan) -> Self {
+    /// Why there was nothing in these logs.
+    pub(crate) fn nothing_asked(logs: &[PathBuf], reading: &Reading, scan: Scan) -> Self {
         if let Some(failure) = scan.failures.into_iter().next() {
             return failure.into();
         }
         let names: Vec<String> = logs.iter().map(|log| log.display().to_string()).collect();
+        let first = scan.counts.malformed_samples.first().map_or_else(String::new, |sample| {
+            let why = reading.explain(&sample.excerpt).unwrap_or_else(|| sample.reason.to_string());
+            format!("; line {} ({why}): `{}`", sample.line, excerpt(sample))
+        });
         Self::NothingAsked {
             logs: names.join(", "),
-            format,
+            format: reading.named(),
+            first,
             lines: scan.counts.lines,
             malformed: scan.counts.malformed,
             bad: scan.counts.bad_requests,
@@ -311,7 +320,8 @@ impl Error {
                 "name an access log in the Combined or Common format, or leave `--log` out for a generated day",
             ),
             Self::NothingAsked { format: Some(_), malformed: 1.., .. } => Some(
-                "`--format` is the likely cause: leave it out, and each log is told by its first lines",
+                "`--format` or `--log-format` is the likely cause: without it each log is told by its \
+                 first lines",
             ),
             Self::NothingAsked { .. } => {
                 Some("name an access log of a web server; `--format` says how it is written")

@@ -32,3 +32,4 @@ pub mod tcp;
 mod warnings;
 
 pub use error::Error;
+pub use warnings::skipped;

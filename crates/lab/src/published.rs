@@ -35,10 +35,9 @@ use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::scenario::Scenario;
 use nightwatt_model::time::{Mono, Wall};
 use nightwatt_sim::VisitBook;
-use nightwatt_traffic::Classifier;
+use nightwatt_traffic::{Classifier, Reading};
 use nightwatt_traffic::classes::ClassifierConfig;
 use nightwatt_traffic::crawlers::PUBLISHED;
-use nightwatt_traffic::format::Format;
 use nightwatt_traffic::scan::{self, Logged, Progress};
 use nightwatt_traffic::traits::Rules;
 use serde::Serialize;
@@ -80,8 +79,8 @@ pub enum Crawlers {
 pub struct PublishedOptions {
     /// Logs; `-` is standard input.
     pub logs: Vec<PathBuf>,
-    /// Of all logs; none: each is told by its first lines.
-    pub format: Option<Format>,
+    /// How all logs are to be read.
+    pub reading: Reading,
     /// Server, proxy, promise, cache, policy.
     pub scenario: Scenario,
     /// Who counts as a crawler.
@@ -98,14 +97,14 @@ pub fn run(
 ) -> Result<Comparison, Error> {
     options.scenario.check()?;
     let rules = Arc::new(Rules::new(ClassifierConfig::default()));
-    let scan_options = scan::Options { format: options.format, ..scan::Options::default() };
+    let scan_options = scan::Options { reading: options.reading.clone(), ..scan::Options::default() };
     let mut pass: Option<Pass> = None;
     let scan = scan::scan(&options.logs, &rules, &scan_options, progress, |logged| {
         pass.get_or_insert_with(|| Pass::begin(options, &rules, &logged)).request(&logged);
         ControlFlow::Continue(())
     });
     let Some(pass) = pass else {
-        return Err(Error::nothing_asked(&options.logs, options.format, scan));
+        return Err(Error::nothing_asked(&options.logs, &options.reading, scan));
     };
     Ok(result::draw_up(options, &scan, pass))
 }

@@ -1,19 +1,41 @@
 //! What a reader of a log's figures has to know of the reading.
 
-use nightwatt_traffic::counts::Counts;
-use nightwatt_traffic::format::Format;
+use nightwatt_traffic::Reading;
+use nightwatt_traffic::counts::{Counts, Sample};
 use nightwatt_traffic::scan::Scan;
 
-/// What went wrong, and what is odd. `format` is what all logs were to be read as, if that was said;
+/// Characters of a skipped line that a warning shows.
+const EXCERPT: usize = 100;
+
+/// Lines that could not be read, with the first of them; `None` where all could.
+pub fn skipped(counts: &Counts) -> Option<String> {
+    let first = counts.malformed_samples.first()?;
+    Some(format!(
+        "{} of {} lines could not be read and were skipped; the first is line {} of {} ({}): `{}`",
+        counts.malformed,
+        counts.lines,
+        first.line,
+        first.file,
+        first.reason,
+        excerpt(first)
+    ))
+}
+
+/// What [`skipped`] shows of a line.
+pub(crate) fn excerpt(sample: &Sample) -> String {
+    sample.excerpt.chars().take(EXCERPT).collect()
+}
+
+/// What went wrong, and what is odd. `reading` is how all logs were to be read;
 /// `wrong_if_changed` says what is wrong if the log's times were changed.
-pub(crate) fn warnings(scan: &Scan, format: Option<Format>, wrong_if_changed: &str) -> Vec<String> {
+pub(crate) fn warnings(scan: &Scan, reading: &Reading, wrong_if_changed: &str) -> Vec<String> {
     let mut warnings: Vec<String> = scan.failures.iter().map(ToString::to_string).collect();
     let Counts { lines, malformed, .. } = scan.counts;
-    if let Some(format) = format.filter(|_| malformed.saturating_mul(10) > lines.saturating_mul(9))
-    {
+    let most = malformed.saturating_mul(10) > lines.saturating_mul(9);
+    if let Some(format) = reading.named().filter(|_| most) {
         warnings.push(format!(
-            "{malformed} of {lines} lines are not in the format `{format}`: `--format` is the likely \
-             cause; without it each log is told by its first lines"
+            "{malformed} of {lines} lines are not in the format `{format}`: `--format` or \
+             `--log-format` is the likely cause; without them each log is told by its first lines"
         ));
     }
     let unsorted = scan.unsorted();

@@ -147,7 +147,7 @@ fn log() -> Option<Vec<u32>> {
         return None;
     }
     let mut log = Log::default();
-    log.add_file(&path).expect("counts");
+    log.add_file(&path, &nightwatt_traffic::Reading::default()).expect("counts");
     Some(log.counts)
 }
 

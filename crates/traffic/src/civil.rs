@@ -2,7 +2,7 @@
 
 use nightwatt_model::time::Wall;
 
-const MONTHS: [&str; 12] =
+pub(crate) const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// Length in bytes of `03/Mar/2012:06:26:37 -0800`.
@@ -146,9 +146,13 @@ pub(crate) fn parse_iso(text: &[u8]) -> Option<(Wall, i32)> {
 pub(crate) fn parse_date(text: &[u8]) -> Option<i64> {
     let &[y1, y2, y3, y4, b'-' | b'/', m1, m2, b'-' | b'/', d1, d2] = text else { return None };
     let year = signed(&[y1, y2, y3, y4])?;
-    let (month, day) = (number(&[m1, m2])? as u32, signed(&[d1, d2])?);
+    day(year, number(&[m1, m2])? as u32, signed(&[d1, d2])?).map(|days| days * 86_400)
+}
+
+/// Days since 1970 of a date; `None` for one that does not exist.
+pub(crate) fn day(year: i64, month: u32, day: i64) -> Option<i64> {
     let exists = (1..=12).contains(&month) && (1..=days_in_month(year, month)).contains(&day);
-    exists.then(|| days_from_civil(year, month, day) * 86_400)
+    exists.then(|| days_from_civil(year, month, day))
 }
 
 /// Milliseconds since midnight: `06:26:37`, with a fraction or without.

@@ -2,34 +2,44 @@
 //!
 //! `client ident user [day/Mon/year:hour:minute:second zone] "request" status bytes`, and in
 //! Combined ` "referer" "agent"`. What follows is left alone, so formats that only append fields
-//! read as well.
+//! read as well; so do lines with words before the client, and those with fields without quotes
+//! between size and referer.
 
 use std::fmt::Write as _;
 
-use memchr::{memchr, memchr2, memrchr};
+use memchr::{memchr, memchr2, memmem, memrchr};
 use nightwatt_model::time::Wall;
 
 use crate::arrival::Arrival;
 use crate::civil::{self, TimeMemo};
+use crate::client::{self, ClientFrom};
 use crate::record::{Escapes, Line, Reason};
 use crate::spans::{self, Span, Spans};
 
 /// Parses one line, without its line end.
 pub fn parse(line: &[u8]) -> Result<Line<'_>, Reason> {
-    find(line, &mut TimeMemo::default()).map(|spans| spans.cut(line))
+    find(line, &mut Memo::default()).map(|spans| spans.cut(line))
+}
+
+/// What the lines of a log have in common: the time of the line before, and which entry of a chain
+/// of addresses is the client.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Memo {
+    pub(crate) times: TimeMemo,
+    pub(crate) client_from: ClientFrom,
 }
 
 /// Parses lines one after the other: quicker than [`parse`], since most have the time of the line
 /// before or one close to it.
 #[derive(Debug, Clone, Default)]
 pub struct Lines {
-    times: TimeMemo,
+    memo: Memo,
 }
 
 impl Lines {
     /// As [`parse`].
     pub fn parse<'a>(&mut self, line: &'a [u8]) -> Result<Line<'a>, Reason> {
-        find(line, &mut self.times).map(|spans| spans.cut(line))
+        find(line, &mut self.memo).map(|spans| spans.cut(line))
     }
 }
 
@@ -145,21 +155,28 @@ fn escape(out: &mut String, text: &[u8]) {
 
 /// Parses.
 #[inline]
-pub(crate) fn find(line: &[u8], times: &mut TimeMemo) -> Result<Spans, Reason> {
+pub(crate) fn find(line: &[u8], memo: &mut Memo) -> Result<Spans, Reason> {
     let line = line.trim_ascii_end();
     if line.is_empty() {
         return Err(Reason::Empty);
     }
-    let client = word(line).ok_or(Reason::Client)?;
+    let first = word(line).ok_or(Reason::Client)?;
     // What nearly every server writes, and what else there may be.
-    let usual = line[client..].starts_with(b" - - [");
-    let known =
-        if usual { line.get(client + 6..).and_then(|text| times.parse(text)) } else { None };
-    let (open, at, utc_offset) = match known {
-        Some((at, utc_offset)) => (client + 5, at, utc_offset),
-        None => find_time(line, client, times)?,
+    let usual = line[first.len..].starts_with(b" - - [");
+    let known = if usual {
+        line.get(first.len + 6..).and_then(|text| memo.times.parse(text))
+    } else {
+        None
     };
-    let user = if known.is_some() { (client, client) } else { user(line, client, open) };
+    let (open, at, utc_offset) = match known {
+        Some((at, utc_offset)) => (first.len + 5, at, utc_offset),
+        None => find_time(line, first.len, &mut memo.times)?,
+    };
+    let (client, user) = match known {
+        Some(_) if first.is_plain => (Span::new(0, first.len), Span::default()),
+        Some(_) => (cleaned(line, &line[..first.len], memo.client_from)?, Span::default()),
+        None => client_and_user(line, first.len, open, memo.client_from)?,
+    };
     let mut escaped = 0;
     let request = quoted(line, open + civil::LEN + 2, Reason::NoRequest)?;
     escaped |= if request.escaped { spans::TARGET } else { 0 };
@@ -171,8 +188,8 @@ pub(crate) fn find(line: &[u8], times: &mut TimeMemo) -> Result<Spans, Reason> {
     Ok(Spans {
         at,
         utc_offset,
-        client: Span::new(0, client),
-        user: Span::new(user.0, user.1),
+        client,
+        user,
         request: request.span(),
         http: http_request(line, (request.start, request.end), status),
         query: Span::default(),
@@ -186,11 +203,76 @@ pub(crate) fn find(line: &[u8], times: &mut TimeMemo) -> Result<Spans, Reason> {
     })
 }
 
-/// Length of the word that the line begins with, ASCII only, up to a space.
+/// The first word of a line.
+#[derive(Clone, Copy)]
+struct Word {
+    len: usize,
+    /// Nothing but digits and dots, or nothing but hexadecimal digits and colons.
+    is_plain: bool,
+}
+
+/// Sorts of bytes in a client: bits that are collected over a word.
+const DOT: u8 = 1;
+const COLON: u8 = 1 << 1;
+const HEX: u8 = 1 << 2;
+const OTHER: u8 = 1 << 3;
+const END: u8 = 1 << 4;
+
+const SORTS: [u8; 256] = {
+    let mut sorts = [END; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        sorts[byte] = match byte as u8 {
+            b' ' => END,
+            b'0'..=b'9' => 0,
+            b'.' => DOT,
+            b':' => COLON,
+            b'a'..=b'f' | b'A'..=b'F' => HEX,
+            _ => OTHER,
+        };
+        byte += 1;
+    }
+    sorts
+};
+
+/// The word that the line begins with, ASCII only, up to a space.
 #[inline]
-fn word(line: &[u8]) -> Option<usize> {
-    let len = line.iter().position(|&byte| byte == b' ' || !byte.is_ascii())?;
-    (len > 0 && line[len] == b' ').then_some(len)
+fn word(line: &[u8]) -> Option<Word> {
+    let mut seen = 0;
+    let len = line.iter().position(|&byte| {
+        let sort = SORTS[usize::from(byte)];
+        seen |= sort;
+        sort == END
+    })?;
+    let is_plain = matches!(seen & !END, DOT) || (seen & !(END | HEX)) == COLON;
+    (len > 0 && line[len] == b' ').then_some(Word { len, is_plain })
+}
+
+/// The client in a word that is not simply an address.
+fn cleaned(line: &[u8], word: &[u8], from: ClientFrom) -> Result<Span, Reason> {
+    client::pick(word, from).map(|part| Span::within(line, part)).ok_or(Reason::Client)
+}
+
+/// Of a line with more between the first word and the time than ` - - `.
+fn client_and_user(
+    line: &[u8],
+    first: usize,
+    open: usize,
+    from: ClientFrom,
+) -> Result<(Span, Span), Reason> {
+    let front = line[..open].trim_ascii_end();
+    let client = client::in_front(front, from).ok_or(Reason::Client)?;
+    if !client.is_ascii() {
+        return Err(Reason::Client);
+    }
+    let client = Span::within(line, client);
+    let user = if client.to as usize <= first {
+        user(line, first, open)
+    } else {
+        let last = memrchr(b' ', front).map_or(front.len(), |space| space + 1);
+        (last, front.len())
+    };
+    Ok((client, Span::new(user.0, user.1)))
 }
 
 /// The first bracket that holds a time: names of users may hold brackets too.
@@ -248,19 +330,28 @@ fn quoted(line: &[u8], from: usize, missing: Reason) -> Result<Quoted, Reason> {
     }
     let start = open + 1;
     let (mut at, mut escaped) = (start, false);
+    // The last escaped quote that ends the field if the server escapes nothing.
+    let mut backslash_ends = None;
     while let Some(offset) = memchr2(b'"', b'\\', line.get(at..).unwrap_or_default()) {
         let stop = at + offset;
         if line[stop] == b'\\' {
             escaped = true;
             at = stop + 2;
+            if line.get(stop + 1) == Some(&b'"') && matches!(line.get(at), None | Some(b' ')) {
+                backslash_ends = Some(stop + 1);
+            }
         } else if matches!(line.get(stop + 1), None | Some(b' ')) {
             return Ok(Quoted { start, end: stop, escaped });
+        } else if let Some(end) = backslash_ends.filter(|_| line[stop - 1] == b' ') {
+            // This quote begins a field, so the one behind a backslash ended this one.
+            return Ok(Quoted { start, end, escaped });
         } else {
             // Some servers escape nothing: a quote that ends no field belongs to it.
             at = stop + 1;
         }
     }
-    Err(Reason::OpenQuote)
+    let end = backslash_ends.filter(|end| end + 1 == line.len()).ok_or(Reason::OpenQuote)?;
+    Ok(Quoted { start, end, escaped })
 }
 
 #[inline]
@@ -273,11 +364,13 @@ fn skip_spaces(line: &[u8], from: usize) -> usize {
 fn status(line: &[u8], from: usize) -> Result<(u16, usize), Reason> {
     let start = skip_spaces(line, from);
     let end = start + 3;
-    let digits = line.get(start..end).and_then(civil::number).ok_or(Reason::Status)?;
-    if !matches!(line.get(end), None | Some(b' ')) {
-        return Err(Reason::Status);
+    let ends = |end| matches!(line.get(end), None | Some(b' '));
+    if let Some(digits) = line.get(start..end).and_then(civil::number).filter(|_| ends(end)) {
+        return Ok((digits as u16, end));
     }
-    Ok((digits as u16, end))
+    // Traefik's, where the client went before there was an answer.
+    let unanswered = line.get(start) == Some(&b'0') && ends(start + 1);
+    if unanswered { Ok((0, start + 1)) } else { Err(Reason::Status) }
 }
 
 #[inline]
@@ -295,21 +388,56 @@ fn size(line: &[u8], from: usize) -> Result<(u64, usize), Reason> {
 #[inline]
 fn referer_and_agent(line: &[u8], from: usize) -> Result<(Quoted, Quoted), Reason> {
     let none = Quoted::none(line.len());
-    let next_is_quote = |from| line.get(skip_spaces(line, from)) == Some(&b'"');
-    if !next_is_quote(from) {
-        return Ok((none, none));
+    let start = skip_spaces(line, from);
+    if line.get(start) != Some(&b'"') {
+        return if start >= line.len() { Ok((none, none)) } else { Ok(behind_more(line, start)) };
     }
-    let referer = quoted(line, from, Reason::OpenQuote)?;
-    if !next_is_quote(referer.end + 1) {
+    let referer = quoted(line, start, Reason::OpenQuote)?;
+    if line.get(skip_spaces(line, referer.end + 1)) != Some(&b'"') {
         return Ok((referer, none));
     }
     let agent = quoted(line, referer.end + 1, Reason::OpenQuote)?;
     Ok((referer, agent))
 }
 
+/// Behind fields without quotes that stand between size and referer: a duration, a host's name.
+/// Two quoted fields count as referer and agent only where they look like them.
+fn behind_more(line: &[u8], from: usize) -> (Quoted, Quoted) {
+    let none = Quoted::none(line.len());
+    let find = || {
+        let open = from + memmem::find(&line[from..], b" \"")? + 1;
+        let referer = quoted(line, open, Reason::OpenQuote).ok()?;
+        let agent = quoted(line, referer.end + 1, Reason::OpenQuote).ok()?;
+        let of = |field: Quoted| &line[field.start..field.end];
+        let is_link = looks_like_link(of(referer)) || of(referer) == b"-";
+        let is_agent = of(agent) == b"-" || looks_like_agent(of(agent));
+        (is_link && is_agent).then_some((referer, agent))
+    };
+    find().unwrap_or((none, none))
+}
+
+/// Whether a field looks like a `Referer`.
+pub(crate) fn looks_like_link(field: &[u8]) -> bool {
+    memmem::find(field, b"://").is_some() && !field.contains(&b' ')
+}
+
+/// Whether a field looks like a `User-Agent`: it begins with a product and its version.
+pub(crate) fn looks_like_agent(field: &[u8]) -> bool {
+    if memmem::find(field, b"Mozilla/").is_some() {
+        return true;
+    }
+    let end = field.iter().position(|byte| matches!(byte, b' ' | b'(')).unwrap_or(field.len());
+    let product = &field[..end];
+    let Some(slash) = memchr(b'/', product) else { return false };
+    let version = product[slash + 1..].strip_prefix(b"v").unwrap_or(&product[slash + 1..]);
+    product[0].is_ascii_alphabetic()
+        && !product.starts_with(b"HTTP/")
+        && version.first().is_some_and(u8::is_ascii_digit)
+}
+
 /// Method, target and protocol. The target may hold spaces: clients do send such.
 #[inline]
-fn http_request(line: &[u8], (from, to): (usize, usize), status: u16) -> Option<[Span; 3]> {
+pub(crate) fn http_request(line: &[u8], (from, to): (usize, usize), status: u16) -> Option<[Span; 3]> {
     let request = &line[from..to];
     let method = request.iter().take(33).position(|&byte| byte == b' ')?;
     // nightwatt's own log has a line for each connection that was passed through, whatever was spoken on it.

@@ -199,7 +199,7 @@ fn requests() -> impl Strategy<Value = Arrival> {
     let given = |pattern| proptest::option::of(proptest::string::string_regex(pattern).unwrap());
     (
         (-62_135_000_000i64..253_000_000_000, -1439i32..1440),
-        ("[a-z0-9.:]{1,40}", "[A-Z_-]{1,32}", "/[^\r\n]{0,60}"),
+        ("[a-z][a-z0-9.]{0,39}", "[A-Z_-]{1,32}", "/[^\r\n]{0,60}"),
         (100u16..1000, any::<u64>()),
         (given("[^-\\s][^\u{0}]{0,60}"), given("[^-\\s](\\PC|[\"\\\\\n\t]){0,80}")),
     )
@@ -243,5 +243,88 @@ proptest! {
         if let Ok(Line::Request(record)) = parse(&line) {
             let _ = record.to_arrival();
         }
+    }
+}
+
+/// What a line with this client in front says of its client.
+fn client_of(front: &str) -> String {
+    let line =
+        format!(r#"{front} - - [03/Mar/2012:06:26:37 -0800] "GET / HTTP/1.1" 200 1 "-" "a/1""#);
+    let record = record(&line);
+    assert_eq!(text(record.agent).as_deref(), Some("a/1"), "{front}");
+    record.client.to_owned()
+}
+
+#[test]
+fn the_client_is_the_word_before_ident_and_user_without_its_port() {
+    for (front, client) in [
+        ("203.0.113.9", "203.0.113.9"),
+        ("203.0.113.9:51008", "203.0.113.9"),
+        ("[2001:db8::9]:443", "2001:db8::9"),
+        ("fe80::9%eth0", "fe80::9"),
+        ("2001:db8::9", "2001:db8::9"),
+        ("203.0.113.9,10.0.0.5", "203.0.113.9"),
+        ("10.0.0.5, 203.0.113.9", "203.0.113.9"),
+        ("10.0.0.5 (203.0.113.9)", "203.0.113.9"),
+        ("Nov 10 12:11:55 10.10.1.13 nginx: 203.0.113.9", "203.0.113.9"),
+        ("dsl-9.example.net", "dsl-9.example.net"),
+        ("-", "-"),
+    ] {
+        assert_eq!(client_of(front), client);
+    }
+    for none in ["[info]", "1668038400", "<script>"] {
+        let line = format!(r#"{none} - - [03/Mar/2012:06:26:37 -0800] "GET / HTTP/1.1" 200 1"#);
+        assert_eq!(reason(&line), Reason::Client, "{none}");
+    }
+}
+
+#[test]
+fn fields_between_size_and_referer_are_passed_over() {
+    let line =
+        |tail: &str| format!(r#"h - - [03/Mar/2012:06:26:37 -0800] "GET / HTTP/1.1" 200 1 {tail}"#);
+    for (tail, referer, agent) in [
+        (
+            r#"0.003 "http://x.example/" "Mozilla/5.0 (X11)""#,
+            Some("http://x.example/"),
+            Some("Mozilla/5.0 (X11)"),
+        ),
+        (r#"www.example.org "-" "curl/8.5" "-""#, None, Some("curl/8.5")),
+        (r#"0.1 0.2 - "-" "-" "x""#, None, None),
+        (r#"0.003"#, None, None),
+        (r#"0.003 "10.0.0.1:80" "HIT""#, None, None),
+    ] {
+        let line = line(tail);
+        let record = record(&line);
+        assert_eq!(
+            (text(record.referer).as_deref(), text(record.agent).as_deref()),
+            (referer, agent),
+            "{tail}"
+        );
+    }
+}
+
+#[test]
+fn a_request_without_an_answer_has_status_0() {
+    let line = r#"h - - [17/Jun/2024:16:16:55 +0000] "GET / HTTP/2.0" 0 0 "-" "-" 1 "a@docker" "http://172.19.0.2:3001" 10ms"#;
+    assert_eq!((record(line).status, record(line).bytes), (0, 0));
+    let line = r#"h - - [17/Jun/2024:16:16:55 +0000] "GET / HTTP/2.0" 00 0"#;
+    assert_eq!(reason(line), Reason::Status);
+}
+
+#[test]
+fn a_field_may_end_with_a_backslash_where_nothing_is_escaped() {
+    let start = r#"h - - [03/Mar/2012:06:26:37 +0000] "GET / HTTP/1.1" 200 1"#;
+    for (tail, referer, agent) in [
+        (r#""-" "bot\""#, None, r"bot\"),
+        (r#""-" "bot\" "1.2.3.4""#, None, r"bot\"),
+        (r#""-" "bot\" 1 "router@docker" 10ms"#, None, r"bot\"),
+        (r#""http://x.example/\" "bot/1""#, Some(r"http://x.example/\"), "bot/1"),
+        (r#""-" "say \"a\" \"b\" c""#, None, r#"say "a" "b" c"#),
+        (r#""-" "bot\\""#, None, r"bot\"),
+    ] {
+        let line = format!("{start} {tail}");
+        let record = record(&line);
+        assert_eq!(text(record.referer).as_deref(), referer, "{tail}");
+        assert_eq!(text(record.agent).as_deref(), Some(agent), "{tail}");
     }
 }

@@ -19,7 +19,8 @@ pub struct Sample {
     pub line: u64,
     /// Why it was not taken.
     pub reason: Reason,
-    /// Its first characters, 200 at most, what is not UTF-8 replaced.
+    /// Its first characters, 200 at most: what is not UTF-8 is replaced, and what would steer a
+    /// terminal is escaped.
     pub excerpt: String,
 }
 
@@ -67,13 +68,11 @@ impl Counts {
         };
         *count += 1;
         if samples.len() < SAMPLES {
-            // No character has more than four bytes.
-            let head = &line[..line.len().min(4 * EXCERPT)];
             samples.push(Sample {
                 file: file.to_owned(),
                 line: self.lines,
                 reason,
-                excerpt: String::from_utf8_lossy(head).chars().take(EXCERPT).collect(),
+                excerpt: shown(line, EXCERPT),
             });
         }
     }
@@ -87,4 +86,21 @@ impl Counts {
         }
         self
     }
+}
+
+/// The beginning of a line as people may see it.
+pub(crate) fn shown(line: &[u8], most: usize) -> String {
+    // No character has more than four bytes.
+    let head = String::from_utf8_lossy(&line[..line.len().min(4 * most)]);
+    let mut out = String::with_capacity(head.len());
+    for character in head.chars().take(most) {
+        let steers = character.is_control()
+            || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if steers {
+            out.extend(character.escape_default());
+        } else {
+            out.push(character);
+        }
+    }
+    out
 }

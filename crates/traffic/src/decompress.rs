@@ -1,5 +1,8 @@
 //! Unpacks logs: gzip, zstd, bzip2 and xz, told by the first bytes, all with several members or
 //! streams one behind the other, as concatenated files have.
+//!
+//! What comes out is UTF-8 or nearly so: UTF-16 is converted, the NULs that a log copied and
+//! truncated in place begins with are left out, and lines are taken out of their [`Container`].
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
@@ -11,14 +14,14 @@ use lzma_rust2::XzReader;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
+use crate::container::{self, Container, Unwrapped};
+use crate::encoding::{self, Text};
+
 /// First bytes that tell how a log is packed.
 const MAGIC: usize = 6;
 
 /// Most memory that an xz file may ask for, in KiB: four times what `xz -9` needs.
 const XZ_KIB: u32 = 256 * 1024;
-
-/// What some editors and Windows programs put in front of text in UTF-8.
-const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Bytes read of a packed log at a time.
 const BUFFER: usize = 64 * 1024;
@@ -26,8 +29,9 @@ const BUFFER: usize = 64 * 1024;
 /// A log as it was before it was packed, if it was.
 pub(crate) struct Unpacked {
     text: Box<dyn Read + Send>,
-    /// What was read of the first bytes, which may be a mark; nothing once that is known.
-    begin: Option<Vec<u8>>,
+    /// The first bytes were looked at.
+    begun: bool,
+    containers: Vec<Container>,
     packed: bool,
     /// Whether the source itself failed.
     failed: Arc<AtomicBool>,
@@ -37,6 +41,7 @@ impl Unpacked {
     pub(crate) fn new(mut source: impl Read + Send + 'static) -> io::Result<Self> {
         let mut head = Vec::new();
         source.by_ref().take(MAGIC as u64).read_to_end(&mut head)?;
+        refuse(&head)?;
         let magic = |bytes: &[u8]| head.starts_with(bytes);
         let (gzip, zstd) = (magic(&[0x1f, 0x8b]), is_zstd(&head));
         let (bzip2, xz) = (is_bzip2(&head), magic(b"\xfd7zXZ\0"));
@@ -54,7 +59,13 @@ impl Unpacked {
         } else {
             Box::new(source)
         };
-        Ok(Self { text, begin: Some(Vec::new()), packed: gzip || zstd || bzip2 || xz, failed })
+        let packed = gzip || zstd || bzip2 || xz;
+        Ok(Self { text, begun: false, containers: Vec::new(), packed, failed })
+    }
+
+    /// What its lines are packed in one by one, from the outside in; known once it was read from.
+    pub(crate) fn containers(&self) -> &[Container] {
+        &self.containers
     }
 
     /// Whether an error of it says that what was packed is damaged or cut off, and not that it
@@ -65,27 +76,104 @@ impl Unpacked {
 }
 
 impl Unpacked {
-    /// Passes over a byte order mark, which says nothing that is not so of every log.
-    fn begin(&mut self, mut begin: Vec<u8>) -> io::Result<()> {
-        let missing = (MARK.len() - begin.len()) as u64;
-        let read = self.text.by_ref().take(missing).read_to_end(&mut begin);
-        if read.is_ok() && begin != MARK {
-            let text = std::mem::replace(&mut self.text, Box::new(io::empty()));
-            self.text = Box::new(io::Cursor::new(begin).chain(text));
-        } else if read.is_err() {
-            self.begin = Some(begin);
+    /// Looks at the first bytes: how text is written, and what lines are packed in.
+    fn begin(&mut self) -> io::Result<()> {
+        let source = std::mem::replace(&mut self.text, Box::new(io::empty()));
+        let mut text = Peeked::of(source);
+        refuse(&text.head)?;
+        if let Some(utf16) = encoding::utf16(&text.head) {
+            text = Peeked::of(Box::new(Text::new(Box::new(text), Some(utf16))));
+        } else {
+            text = Peeked::of(Box::new(Text::new(Box::new(text), None)));
         }
-        read.map(drop)
+        self.containers = container::detect(&text.head);
+        self.text = if self.containers.is_empty() {
+            Box::new(text)
+        } else {
+            Box::new(Unwrapped::new(Box::new(text), self.containers.clone()))
+        };
+        Ok(())
     }
 }
 
 impl Read for Unpacked {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if let Some(begin) = self.begin.take() {
-            self.begin(begin)?;
+        if !std::mem::replace(&mut self.begun, true) {
+            self.begin()?;
         }
         self.text.read(into)
     }
+}
+
+/// A source whose first bytes were looked at.
+struct Peeked {
+    head: Vec<u8>,
+    given: usize,
+    /// What went wrong behind them.
+    failure: Option<io::Error>,
+    source: Box<dyn Read + Send>,
+}
+
+impl Peeked {
+    fn of(mut source: Box<dyn Read + Send>) -> Self {
+        let mut head = Vec::new();
+        // What was read before an error is in `head`.
+        let failure = source.by_ref().take(BUFFER as u64).read_to_end(&mut head).err();
+        Self { head, given: 0, failure, source }
+    }
+}
+
+impl Read for Peeked {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = &self.head[self.given..];
+        if !left.is_empty() {
+            let some = into.len().min(left.len());
+            into[..some].copy_from_slice(&left[..some]);
+            self.given += some;
+            return Ok(some);
+        }
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => self.source.read(into),
+        }
+    }
+}
+
+/// What a log is packed in that is not unpacked here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{what}, which is not read here; {cure}")]
+pub(crate) struct Foreign {
+    what: &'static str,
+    cure: &'static str,
+}
+
+/// First bytes, where they are, what they are of, and how to get at the log.
+const FOREIGN: [(usize, &[u8], Foreign); 10] = [
+    (0, b"PK\x03\x04", foreign("a zip archive", "try `unzip -p FILE | nightwatt ... -`")),
+    (0, b"\x04\x22\x4d\x18", foreign("packed by lz4", "try `lz4 -dc FILE | nightwatt ... -`")),
+    (0, b"\x02\x21\x4c\x18", foreign("packed by lz4", "try `lz4 -dc FILE | nightwatt ... -`")),
+    (0, b"7z\xbc\xaf\x27\x1c", foreign("a 7-Zip archive", "try `7z x -so FILE | nightwatt ... -`")),
+    (0, b"\x1f\x9d", foreign("packed by compress", "try `zcat FILE | nightwatt ... -`")),
+    (0, b"LZIP", foreign("packed by lzip", "try `lzip -dc FILE | nightwatt ... -`")),
+    (0, b"Rar!\x1a\x07", foreign("a RAR archive", "try `unrar p -inul FILE | nightwatt ... -`")),
+    (257, b"ustar", foreign("a tar archive", "try `tar -xOf FILE | nightwatt ... -`")),
+    (
+        0,
+        b"LPKSHHRH",
+        foreign("a journal of systemd", "try `journalctl --file FILE -o cat | nightwatt ... -`"),
+    ),
+    (0, b"SQLite format 3\0", foreign("an SQLite database", "export its requests as JSON lines")),
+];
+
+const fn foreign(what: &'static str, cure: &'static str) -> Foreign {
+    Foreign { what, cure }
+}
+
+fn refuse(head: &[u8]) -> io::Result<()> {
+    let is_it = |(at, magic, _): &&(usize, &[u8], Foreign)| {
+        head.get(*at..).is_some_and(|rest| rest.starts_with(magic))
+    };
+    FOREIGN.iter().find(is_it).map_or(Ok(()), |(_, _, foreign)| Err(io::Error::other(*foreign)))
 }
 
 /// A frame, or one that is to be skipped: some packers write their sizes there.

@@ -1,6 +1,7 @@
 use std::io::{Cursor, Write as _};
 
 use super::*;
+use crate::encoding::MARK;
 
 type Packer = fn(&[u8]) -> Vec<u8>;
 

@@ -2,7 +2,10 @@
 
 use std::io;
 
+use crate::decompress::Foreign;
+use crate::detect::closest;
 use crate::format::Format;
+use crate::reader::MAX_LINE;
 
 /// Why a log cannot be read (on). Malformed lines are no errors: they are counted and sampled.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +40,14 @@ pub enum Error {
         /// The system's answer.
         source: io::Error,
     },
+    /// Not text, and not packed in a way that is unpacked here.
+    #[error("log {name} is {foreign}")]
+    Foreign {
+        /// Path as given.
+        name: String,
+        /// What it is, and how to get at the log.
+        foreign: String,
+    },
     /// A compressed log ends early or is damaged; what came before was delivered.
     #[error(
         "log {name} is compressed and cut off or damaged after {lines} lines: {source}; \
@@ -53,17 +64,43 @@ pub enum Error {
     },
     /// No line of the log's beginning is in a format that is read here.
     #[error(
-        "log {name} is in none of the formats that are read ({formats}): its first line is \
-         `{excerpt}`; is it an access log? If only its first megabytes are odd, name the format with \
-         --format"
+        "log {name} is in none of the formats that are read; of line {line}, `{excerpt}`, {closest}. \
+         Describe it with --log-format 'STRING', as nginx's log_format or Apache's LogFormat does; or \
+         name its format with --format, one of {formats}"
     )]
     NoFormat {
         /// Path as given.
         name: String,
-        /// Beginning of its first line.
+        /// Number of its first line that is not empty, from 1.
+        line: u64,
+        /// Beginning of that line.
         excerpt: String,
+        /// Which formats it comes closest to, and where it leaves them.
+        closest: String,
         /// Names of all formats.
         formats: String,
+    },
+    /// Nearly a format, with the agents where it has none.
+    #[error(
+        "most lines of log {name} have what looks like a user agent where no format has one; if it \
+         is, describe them with --log-format '{format}'; else name their format with --format"
+    )]
+    Misfit {
+        /// Path as given.
+        name: String,
+        /// How to describe its lines.
+        format: String,
+    },
+    /// A format string that describes no log.
+    #[error(
+        "the log format `{text}` cannot be used: {why}; write it as nginx's log_format or Apache's \
+         LogFormat has it, as in '$remote_addr [$time_local] \"$request\" $status' or '%h %t \"%r\" %>s'"
+    )]
+    Pattern {
+        /// As written.
+        text: String,
+        /// What is wrong.
+        why: String,
     },
     /// A file of counts with something else in it.
     #[error(
@@ -85,9 +122,63 @@ pub enum Error {
         /// Path as given.
         name: String,
     },
+    /// No entry of a chain of forwarded addresses is called so.
+    #[error(
+        "`{text}` names no entry of a chain of addresses; write `public`, `first`, `last`, or a \
+         number from 1, counted from the left"
+    )]
+    NoSuchEntry {
+        /// As written.
+        text: String,
+    },
     /// No format has this name.
     #[error("there is no log format `{0}`; try one of {formats}", formats = format_names())]
     NoSuchFormat(String),
+}
+
+impl Error {
+    /// What an error of reading a log says, after so many lines.
+    pub(crate) fn reading(name: String, lines: u64, source: io::Error, is_damaged: bool) -> Self {
+        match source.get_ref().and_then(|inner| inner.downcast_ref::<Foreign>()) {
+            Some(foreign) => Self::Foreign { name, foreign: foreign.to_string() },
+            None if is_damaged => Self::Damaged { name, lines, source },
+            None => Self::Read { name, lines, source },
+        }
+    }
+}
+
+/// A line that is in no format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unknown {
+    line: u64,
+    excerpt: String,
+    closest: String,
+}
+
+impl Unknown {
+    /// The first line of a text that is not empty, `before` lines after the log's beginning.
+    pub(crate) fn first_of(text: &[u8], before: u64) -> Option<Self> {
+        const EXCERPT: usize = 80;
+        let mut lines = text.split(|&byte| byte == b'\n').zip(before + 1..);
+        let (line, number) = lines.find(|(line, _)| !line.trim_ascii().is_empty())?;
+        let line = &line[..line.len().min(MAX_LINE)];
+        Some(Self {
+            line: number,
+            excerpt: crate::counts::shown(line, EXCERPT),
+            closest: closest(line.strip_suffix(b"\r").unwrap_or(line)),
+        })
+    }
+
+    /// Of a log without any such line.
+    pub(crate) fn blank() -> Self {
+        let closest = "all lines are empty".to_owned();
+        Self { line: 1, excerpt: String::new(), closest }
+    }
+
+    pub(crate) fn into_error(self, name: String) -> Error {
+        let Self { line, excerpt, closest } = self;
+        Error::NoFormat { name, line, excerpt, closest, formats: format_names() }
+    }
 }
 
 /// Names of all formats, for people.

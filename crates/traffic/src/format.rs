@@ -1,19 +1,20 @@
-//! The formats of logs, and how to tell them apart.
+//! The formats of logs, and how lines of each are read.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::str::FromStr;
+use std::sync::{Arc, LazyLock};
 
 use memchr::memchr;
 use nightwatt_model::time::Wall;
 
-use crate::civil::TimeMemo;
-use crate::clf;
+use crate::client::ClientFrom;
+use crate::clf::{self, Memo};
+pub(crate) use crate::detect::{detect, detect_line};
 use crate::error::Error;
 use crate::json;
-use crate::reader::MAX_LINE;
 use crate::record::Reason;
 use crate::spans::Spans;
+use crate::template::{Pattern, Template};
 use crate::w3c::Header;
 
 /// A format of access logs.
@@ -21,7 +22,8 @@ use crate::w3c::Header;
 pub enum Format {
     /// `client ident user [time] "request" status bytes`.
     Common,
-    /// Common, and ` "referer" "agent"`: Apache's, nginx's default, Traefik's text.
+    /// Common, and ` "referer" "agent"`: Apache's, nginx's default, ingress-nginx's, Traefik's text;
+    /// with the virtual host between size and referer, that of IONOS.
     Combined,
     /// The virtual host, and Combined or Common: Apache's `vhost_combined`.
     VhostCombined,
@@ -31,30 +33,144 @@ pub enum Format {
     Traefik,
     /// W3C extended, with `#Fields` lines: IIS, `CloudFront`.
     W3c,
+    /// Nginx Proxy Manager's.
+    Npm,
+    /// `HAProxy`'s HTTP format.
+    Haproxy,
+    /// Of Amazon's application load balancer.
+    Alb,
+    /// Of Amazon's classic load balancer.
+    Elb,
+    /// Of Amazon's object store.
+    S3,
+    /// Squid's own.
+    Squid,
+    /// Cloudflare's Logpush, JSON.
+    Cloudflare,
+    /// The Elastic Common Schema, JSON.
+    Ecs,
+    /// JSON whose keys say what they hold: nginx's `escape=json`.
+    Json,
+    /// As a [`Pattern`] describes it.
+    Custom,
 }
 
-/// Every format, and the names that [`Format::from_str`] takes; the first is the format's own.
-const NAMES: [(Format, &[&str]); 6] = [
-    (Format::Common, &["common"]),
-    (Format::Combined, &["combined", "nginx", "apache"]),
-    (Format::VhostCombined, &["vcombined"]),
-    (Format::Caddy, &["caddy"]),
-    (Format::Traefik, &["traefik"]),
-    (Format::W3c, &["w3c", "iis", "cloudfront"]),
+/// A row of the table of formats.
+pub(crate) struct Preset {
+    pub(crate) format: Format,
+    /// What [`Format::from_str`] takes; the first is the format's own.
+    pub(crate) names: &'static [&'static str],
+    /// How lines of text look, as nginx's `log_format` has it. Common and its kin are read by
+    /// [`clf`], so theirs only tell where a line differs.
+    layouts: &'static [&'static str],
+}
+
+/// Every format.
+pub(crate) const PRESETS: [Preset; 15] = [
+    preset(
+        Format::Common,
+        &["common"],
+        &[r#"$remote_addr $ident $remote_user [$time_local] "$request" $status $bytes_sent"#],
+    ),
+    preset(
+        Format::Combined,
+        &["combined", "nginx", "apache", "ingress-nginx", "ionos", "traefik-clf"],
+        &[
+            r#"$remote_addr $ident $remote_user [$time_local] "$request" $status $bytes_sent "$http_referer" "$http_user_agent""#,
+        ],
+    ),
+    preset(
+        Format::VhostCombined,
+        &["vcombined"],
+        &[
+            r#"$vhost $remote_addr $ident $remote_user [$time_local] "$request" $status $bytes_sent"#,
+        ],
+    ),
+    preset(Format::Caddy, &["caddy"], &[]),
+    preset(Format::Traefik, &["traefik"], &[]),
+    preset(Format::W3c, &["w3c", "iis", "cloudfront"], &[]),
+    preset(
+        Format::Npm,
+        &["npm", "nginx-proxy-manager"],
+        &[
+            r#"[$time_local] $cache $upstream $status - $request_method $scheme $host "$request_uri" [Client $remote_addr] [Length $bytes_sent] [Gzip $gzip] [Sent-to $server] "$http_user_agent" "$http_referer""#,
+            r#"[$time_local] $status - $request_method $scheme $host "$request_uri" [Client $remote_addr] [Length $bytes_sent] [Gzip $gzip] "$http_user_agent" "$http_referer""#,
+        ],
+    ),
+    preset(
+        Format::Haproxy,
+        &["haproxy"],
+        &[
+            r#"$remote_addr [$nw_time] $frontend $backend $timers $status $bytes_sent $cookie $cookie $state $connections $nw_captures "$request""#,
+        ],
+    ),
+    preset(
+        Format::Alb,
+        &["alb", "aws-alb"],
+        &[
+            r#"$type $nw_time $elb $remote_addr $target $time $time $time $status $status_of_target $received $bytes_sent "$request" "$http_user_agent""#,
+        ],
+    ),
+    preset(
+        Format::Elb,
+        &["elb", "aws-elb"],
+        &[
+            r#"$nw_time $elb $remote_addr $target $time $time $time $status $status_of_target $received $bytes_sent "$request" "$http_user_agent""#,
+            r#"$nw_time $elb $remote_addr $target $time $time $time $status $status_of_target $received $bytes_sent "$request""#,
+        ],
+    ),
+    preset(
+        Format::S3,
+        &["s3", "aws-s3"],
+        &[
+            r#"$owner $bucket [$time_local] $remote_addr $requester $id $operation $key "$request" $status $error $bytes_sent $object_size $total $turn_around "$http_referer" "$http_user_agent""#,
+        ],
+    ),
+    preset(
+        Format::Squid,
+        &["squid"],
+        &[
+            r"$nw_time  $elapsed $remote_addr $code/$status $bytes_sent $request_method $request_uri $remote_user $hierarchy/$server",
+        ],
+    ),
+    preset(Format::Cloudflare, &["cloudflare"], &[]),
+    preset(Format::Ecs, &["ecs"], &[]),
+    preset(Format::Json, &["json", "nginx-json"], &[]),
 ];
 
+const fn preset(
+    format: Format,
+    names: &'static [&'static str],
+    layouts: &'static [&'static str],
+) -> Preset {
+    Preset { format, names, layouts }
+}
+
+/// Formats of text with their layouts compiled, in the order of the table.
+pub(crate) static LAYOUTS: LazyLock<Vec<(Format, Arc<[Template]>)>> = LazyLock::new(|| {
+    let compiled = |preset: &Preset| {
+        let layouts: Vec<_> = preset.layouts.iter().filter_map(|it| Template::built_in(it)).collect();
+        (!layouts.is_empty()).then(|| (preset.format, layouts.into()))
+    };
+    PRESETS.iter().filter_map(compiled).collect()
+});
+
 impl Format {
+    /// Whether lines of it are read by [`clf`].
+    pub(crate) const fn is_common(self) -> bool {
+        matches!(self, Self::Common | Self::Combined | Self::VhostCombined)
+    }
+
     /// All names of formats, for help and errors.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        NAMES.iter().flat_map(|(_, names)| names.iter().copied())
+        PRESETS.iter().flat_map(|preset| preset.names.iter().copied())
     }
 }
 
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name =
-            NAMES.iter().find(|(format, _)| format == self).map_or("", |(_, names)| names[0]);
-        f.pad(name)
+        let own = PRESETS.iter().find(|preset| preset.format == *self);
+        f.pad(own.map_or("custom", |preset| preset.names[0]))
     }
 }
 
@@ -62,82 +178,95 @@ impl FromStr for Format {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
-        let found = NAMES.iter().find(|(_, names)| names.contains(&name));
-        found.map(|(format, _)| *format).ok_or_else(|| Error::NoSuchFormat(name.to_owned()))
+        let found = PRESETS.iter().find(|preset| preset.names.contains(&name));
+        found.map(|preset| preset.format).ok_or_else(|| Error::NoSuchFormat(name.to_owned()))
     }
 }
 
-/// Lines that tell a format.
-const VOTES: usize = 100;
-
-/// The format that most of the first hundred lines are in that are in any, and of two the one that
-/// comes first; what stands between them is passed over. `None` where no line is in any.
-pub(crate) fn detect(text: &[u8]) -> Option<Format> {
-    let mut votes: Vec<(Format, usize)> = Vec::new();
-    for format in text.split(|&byte| byte == b'\n').filter_map(detect_line).take(VOTES) {
-        if format == Format::W3c {
-            // It says so itself, and says it once.
-            return Some(format);
-        }
-        match votes.iter_mut().find(|(voted, _)| *voted == format) {
-            Some((_, count)) => *count += 1,
-            None => votes.push((format, 1)),
-        }
-    }
-    // Of equal ones the last is taken: here, the first.
-    votes.into_iter().rev().max_by_key(|&(_, count)| count).map(|(format, _)| format)
+/// How logs are to be read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reading {
+    /// What all are written in; none: each is told by its first lines.
+    pub format: Option<Format>,
+    /// A format of the operator's own, before `format`.
+    pub pattern: Option<Pattern>,
+    /// Which entry of a chain of addresses is the client.
+    pub client_from: ClientFrom,
 }
 
-/// The format of a line without its end; `None` where it is in none, or too long to be parsed.
-pub(crate) fn detect_line(line: &[u8]) -> Option<Format> {
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
-    if line.len() > MAX_LINE {
-        return None;
+impl From<Format> for Reading {
+    fn from(format: Format) -> Self {
+        Self { format: Some(format), ..Self::default() }
     }
-    if line.starts_with(b"#Fields:") {
-        return Some(Format::W3c);
-    }
-    if line.starts_with(b"{") {
-        let caddy = || json::caddy(line).is_ok().then_some(Format::Caddy);
-        return json::traefik(line).map_or_else(|_| caddy(), |_| Some(Format::Traefik));
-    }
-    let times = &mut TimeMemo::default();
-    if is_behind_host(line) && vhost(line, times).is_ok() {
-        return Some(Format::VhostCombined);
-    }
-    let spans = clf::find(line, times).ok()?;
-    Some(if spans.has_agent() { Format::Combined } else { Format::Common })
 }
 
-/// Whether the second word is an address and the first is none.
-fn is_behind_host(line: &[u8]) -> bool {
-    let mut words = line.split(|&byte| byte == b' ').map(|word| std::str::from_utf8(word).ok());
-    let mut is_address =
-        || words.next().flatten().is_some_and(|word| word.parse::<IpAddr>().is_ok());
-    !is_address() && is_address()
+impl Reading {
+    /// What lines are to be read with; `None` where the log's first lines have to tell.
+    pub(crate) fn parser(&self) -> Option<LineParser> {
+        let parser = match (&self.pattern, self.format) {
+            (Some(pattern), _) => LineParser::of_pattern(pattern),
+            (None, Some(format)) => LineParser::new(format),
+            (None, None) => return None,
+        };
+        Some(parser.with_client_from(self.client_from))
+    }
+
+    /// Where a line leaves the format that was given, for messages.
+    pub fn explain(&self, line: &str) -> Option<String> {
+        let miss = self.parser()?.miss(line.as_bytes())?;
+        Some(format!("{} is expected at column {}", miss.1, miss.0 + 1))
+    }
+
+    /// What was said about the format, for messages; `None` where it was to be told by the lines.
+    pub fn named(&self) -> Option<String> {
+        let by_pattern = self.pattern.as_ref().map(ToString::to_string);
+        by_pattern.or_else(|| self.format.map(|format| format.to_string()))
+    }
 }
 
-/// Parses what follows the name of the host.
-fn vhost(line: &[u8], times: &mut TimeMemo) -> Result<Spans, Reason> {
+/// Parses what follows the name of the host; lines without one are read as they are.
+fn vhost(line: &[u8], memo: &mut Memo) -> Result<Spans, Reason> {
     if line.trim_ascii().is_empty() {
         return Err(Reason::Empty);
     }
     let rest = memchr(b' ', line).ok_or(Reason::Client)? + 1;
-    clf::find(&line[rest..], times).map(|spans| spans.moved(rest))
+    if line[rest..].starts_with(b"- ") {
+        return clf::find(line, memo);
+    }
+    clf::find(&line[rest..], memo).map(|spans| spans.moved(rest))
 }
 
 /// Parses lines of one log one after the other.
 #[derive(Debug, Clone)]
 pub(crate) struct LineParser {
     format: Format,
-    times: TimeMemo,
+    memo: Memo,
     /// Of W3C.
     header: Header,
+    /// Of formats with layouts; the first is tried first.
+    layouts: Arc<[Template]>,
 }
 
 impl LineParser {
     pub(crate) fn new(format: Format) -> Self {
-        Self { format, times: TimeMemo::default(), header: Header::default() }
+        let layouts = LAYOUTS.iter().find(|(of, _)| *of == format && !format.is_common());
+        Self {
+            format,
+            memo: Memo::default(),
+            header: Header::default(),
+            layouts: layouts.map_or_else(|| [].into(), |(_, layouts)| layouts.clone()),
+        }
+    }
+
+    fn of_pattern(pattern: &Pattern) -> Self {
+        let layouts = [Template::clone(&pattern.0)].into();
+        Self { layouts, ..Self::new(Format::Custom) }
+    }
+
+    /// Which entry of a chain of addresses is the client.
+    pub(crate) fn with_client_from(mut self, from: ClientFrom) -> Self {
+        self.memo.client_from = from;
+        self
     }
 
     pub(crate) const fn format(&self) -> Format {
@@ -148,16 +277,41 @@ impl LineParser {
     #[inline]
     pub(crate) fn find(&mut self, line: &[u8]) -> Result<Option<Spans>, Reason> {
         match self.format {
-            Format::Common | Format::Combined => clf::find(line, &mut self.times).map(Some),
-            Format::VhostCombined => vhost(line, &mut self.times).map(Some),
-            Format::Caddy => json::caddy(line).map(Some),
-            Format::Traefik => json::traefik(line).map(Some),
+            Format::Common | Format::Combined => clf::find(line, &mut self.memo).map(Some),
+            Format::VhostCombined => vhost(line, &mut self.memo).map(Some),
+            _ => self.find_other(line),
+        }
+    }
+
+    fn find_other(&mut self, line: &[u8]) -> Result<Option<Spans>, Reason> {
+        let from = self.memo.client_from;
+        match self.format {
+            Format::Caddy => json::caddy(line, from).map(Some),
+            Format::Traefik => json::traefik(line, from).map(Some),
+            Format::Cloudflare | Format::Ecs | Format::Json => json::keys::find(line, from).map(Some),
             Format::W3c if Header::is_directive(line) => {
                 self.header.directive(line);
                 Ok(None)
             }
-            Format::W3c => self.header.find(line).map(Some),
+            Format::W3c => self.header.find(line, from).map(Some),
+            _ => {
+                let mut reason = Reason::Pattern;
+                for layout in &*self.layouts {
+                    match layout.find(line, &mut self.memo) {
+                        Ok(spans) => return Ok(Some(spans)),
+                        Err(miss) => reason = miss.reason,
+                    }
+                }
+                Err(reason)
+            }
         }
+    }
+
+    /// Byte and what is expected there, where a line leaves the first of the layouts.
+    fn miss(&self, line: &[u8]) -> Option<(usize, String)> {
+        let layout = self.layouts.first()?;
+        let miss = layout.find(line, &mut self.memo.clone()).err()?;
+        Some((miss.at, layout.wanted(miss)))
     }
 
     /// Takes in what a piece of the log says of the log, and nothing else.

@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::detect::{Told, detect, detect_line};
+use crate::reader::MAX_LINE;
 use crate::arrival::Arrival;
 use crate::record::Line;
 
@@ -19,6 +21,15 @@ fn read(format: Format, log: &str) -> Vec<Arrival> {
         }
     }
     all
+}
+
+/// The format that the first lines tell.
+fn told(text: &[u8]) -> Option<Format> {
+    match detect(text) {
+        Some(Told::Format(format)) => Some(format),
+        Some(Told::Misfit(format)) => panic!("{format}"),
+        None => None,
+    }
 }
 
 const AGENT: &str = "Mozilla/5.0 (X11; Linux x86_64) \"q\"";
@@ -98,26 +109,52 @@ fn the_same_requests_are_the_same_in_every_format() {
 #[test]
 fn every_format_is_told_by_its_lines() {
     for (format, log) in logs() {
-        assert_eq!(detect(log.as_bytes()), Some(format));
+        assert_eq!(told(log.as_bytes()), Some(format));
         let odd = format!("\n\nrubbish\n{}\n", "x".repeat(300));
-        assert_eq!(detect(format!("{odd}{log}").as_bytes()), Some(format), "behind rubbish");
+        assert_eq!(told(format!("{odd}{log}").as_bytes()), Some(format), "behind rubbish");
         let far = "rubbish\n".repeat(1000);
-        assert_eq!(detect(format!("{far}{log}").as_bytes()), Some(format), "far behind rubbish");
-        assert_eq!(detect(log.replace('\n', "\r\n").as_bytes()), Some(format), "with \\r");
+        assert_eq!(told(format!("{far}{log}").as_bytes()), Some(format), "far behind rubbish");
+        assert_eq!(told(log.replace('\n', "\r\n").as_bytes()), Some(format), "with \\r");
         let long = "x".repeat(MAX_LINE + 1);
-        assert_eq!(detect(format!("{long}\n{log}").as_bytes()), Some(format), "behind a long line");
+        assert_eq!(told(format!("{long}\n{log}").as_bytes()), Some(format), "behind a long line");
     }
     // Too long to be parsed, so it tells nothing.
     let long = logs()[0].1.lines().next().unwrap().replace("GET /", &"GET /".repeat(MAX_LINE));
-    assert_eq!(detect(long.as_bytes()), None);
-    for nothing in ["", "\n\n", "rubbish", "{}\n{\"a\":1}", "#!/bin/sh\necho"] {
-        assert_eq!(detect(nothing.as_bytes()), None, "{nothing}");
+    assert_eq!(told(long.as_bytes()), None);
+    let clock = logs()[0].1.replace("10.0.0.7 -", "12:11:55 -").replace("2001:db8::7 -", "1.5 -");
+    for nothing in ["", "\n\n", "rubbish", "{}\n{\"a\":1}", "#!/bin/sh\necho", &clock] {
+        assert_eq!(told(nothing.as_bytes()), None, "{nothing}");
     }
 }
 
 #[test]
+fn a_host_in_front_of_the_client_makes_it_vhost() {
+    let rest = r#"- - [14/Nov/2023:22:14:20 +0000] "HEAD / HTTP/2.0" 200 0 "-" "curl/8.5.0""#;
+    for (front, format, client) in [
+        ("www.example.com:443 203.0.113.9", Format::VhostCombined, "203.0.113.9"),
+        (
+            "www.example.com:443 dsl-9.isp.example.net",
+            Format::VhostCombined,
+            "dsl-9.isp.example.net",
+        ),
+        ("www.example.com:443 203.0.113.9, 10.0.0.5", Format::VhostCombined, "203.0.113.9"),
+        ("192.0.2.1:443 203.0.113.9", Format::VhostCombined, "203.0.113.9"),
+        ("203.0.113.9, 10.0.0.5", Format::Combined, "203.0.113.9"),
+        ("10.0.0.5 (203.0.113.9)", Format::Combined, "203.0.113.9"),
+        ("- 203.0.113.9", Format::Combined, "203.0.113.9"),
+    ] {
+        let line = format!("{front} {rest}");
+        assert_eq!(detect_line(line.as_bytes()), Some(format), "{front}");
+        assert_eq!(read(format, &line)[0].client, client, "{front}");
+    }
+    // A line without the host is read, too.
+    let line = format!("203.0.113.9 {rest}");
+    assert_eq!(read(Format::VhostCombined, &line)[0].client, "203.0.113.9");
+}
+
+#[test]
 fn formats_have_names() {
-    for (format, names) in NAMES {
+    for Preset { format, names, .. } in PRESETS {
         assert_eq!(format.to_string(), names[0]);
         assert!(names.iter().all(|name| name.parse::<Format>().unwrap() == format));
     }
@@ -165,7 +202,7 @@ proptest! {
             log[at] = byte;
         }
         log.truncate(cut.index(log.len()) + 1);
-        detect(&log);
+        told(&log);
         let mut parser = LineParser::new(format);
         for line in log.split(|&byte| byte == b'\n') {
             if let Ok(Some(spans)) = parser.find(line)

@@ -1,13 +1,18 @@
-//! The JSON access logs of Caddy and Traefik: one object a line.
+//! The JSON access logs of Caddy and Traefik: one object a line. Those of others are read by
+//! [`keys`].
 
 use nightwatt_model::time::Wall;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::civil;
+use crate::client::{self, ClientFrom};
 use crate::clf::{is_method, is_protocol};
 use crate::record::{Escapes, Reason};
 use crate::spans::{self, Span, Spans};
+use crate::when;
+
+pub(crate) mod keys;
 
 /// What Caddy 2 logs of a request, as far as we need it. Version 2.5 put `remote_ip` in the place
 /// of `remote_addr`; `client_ip` (2.7) is the client's behind trusted proxies.
@@ -19,8 +24,10 @@ struct Caddy<'a> {
     request: Option<CaddyRequest<'a>>,
     #[serde(borrow)]
     user_id: Option<&'a RawValue>,
-    status: Option<u16>,
-    size: Option<u64>,
+    #[serde(borrow)]
+    status: Option<&'a RawValue>,
+    #[serde(borrow)]
+    size: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -71,14 +78,14 @@ struct Traefik<'a> {
     path: Option<&'a RawValue>,
     #[serde(borrow, rename = "RequestProtocol")]
     protocol: Option<&'a RawValue>,
-    #[serde(rename = "DownstreamStatus")]
-    status: Option<u16>,
-    #[serde(rename = "OriginStatus")]
-    origin_status: Option<u16>,
-    #[serde(rename = "DownstreamContentSize")]
-    size: Option<u64>,
-    #[serde(rename = "OriginContentSize")]
-    origin_size: Option<u64>,
+    #[serde(borrow, rename = "DownstreamStatus")]
+    status: Option<&'a RawValue>,
+    #[serde(borrow, rename = "OriginStatus")]
+    origin_status: Option<&'a RawValue>,
+    #[serde(borrow, rename = "DownstreamContentSize")]
+    size: Option<&'a RawValue>,
+    #[serde(borrow, rename = "OriginContentSize")]
+    origin_size: Option<&'a RawValue>,
     #[serde(borrow, rename = "request_User-Agent")]
     agent: Option<&'a RawValue>,
     #[serde(borrow, rename = "request_Referer")]
@@ -93,35 +100,36 @@ struct Parts<'a> {
     method: Option<&'a str>,
     target: Option<&'a str>,
     protocol: Option<&'a str>,
-    status: Option<u16>,
+    status: Option<u64>,
     bytes: u64,
     referer: Option<&'a str>,
     agent: Option<&'a str>,
 }
 
 /// Parses a line of Caddy's.
-pub(crate) fn caddy(line: &[u8]) -> Result<Spans, Reason> {
+pub(crate) fn caddy(line: &[u8], from: ClientFrom) -> Result<Spans, Reason> {
     let entry: Caddy<'_> = object(line)?;
     let request = entry.request.ok_or(Reason::NoRequest)?;
-    let address = || text(request.remote_addr).map(without_port);
     let first = |values: Vec<_>| values.into_iter().next();
     Parts {
         time: entry.ts.map(|time| caddy_time(time).ok_or(Reason::BadTime)).transpose()?,
-        client: text(request.client_ip).or_else(|| text(request.remote_ip)).or_else(address),
+        client: text(request.client_ip)
+            .or_else(|| text(request.remote_ip))
+            .or_else(|| text(request.remote_addr)),
         user: text(entry.user_id),
         method: text(request.method),
         target: text(request.uri),
         protocol: text(request.proto),
-        status: entry.status,
-        bytes: entry.size.unwrap_or_default(),
+        status: number(entry.status)?,
+        bytes: number(entry.size)?.unwrap_or_default(),
         referer: text(first(request.headers.referer)),
         agent: text(first(request.headers.agent)),
     }
-    .place(line)
+    .place(line, from)
 }
 
 /// Parses a line of Traefik's.
-pub(crate) fn traefik(line: &[u8]) -> Result<Spans, Reason> {
+pub(crate) fn traefik(line: &[u8], from: ClientFrom) -> Result<Spans, Reason> {
     let entry: Traefik<'_> = object(line)?;
     if entry.method.is_none() && entry.path.is_none() {
         return Err(Reason::NoRequest);
@@ -132,17 +140,17 @@ pub(crate) fn traefik(line: &[u8]) -> Result<Spans, Reason> {
         time: time
             .map(|time| civil::parse_iso(time.as_bytes()).ok_or(Reason::BadTime))
             .transpose()?,
-        client: text(entry.client_host).or_else(|| text(entry.client_addr).map(without_port)),
+        client: text(entry.client_host).or_else(|| text(entry.client_addr)),
         user: text(entry.user),
         method: text(entry.method),
         target: text(entry.path),
         protocol: text(entry.protocol),
-        status: entry.status.or(entry.origin_status),
-        bytes: entry.size.or(entry.origin_size).unwrap_or_default(),
+        status: number(entry.status.or(entry.origin_status))?,
+        bytes: number(entry.size.or(entry.origin_size))?.unwrap_or_default(),
         referer: text(entry.referer),
         agent: text(entry.agent),
     }
-    .place(line)
+    .place(line, from)
 }
 
 fn object<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, Reason> {
@@ -157,42 +165,24 @@ fn text(value: Option<&RawValue>) -> Option<&str> {
     value?.get().strip_prefix('"')?.strip_suffix('"')
 }
 
-/// `10.0.0.7` of `10.0.0.7:50123`, `::1` of `[::1]:50123`.
-fn without_port(address: &str) -> &str {
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+/// A number, in quotes or not.
+fn number(value: Option<&RawValue>) -> Result<Option<u64>, Reason> {
+    let Some(value) = value.filter(|value| value.get() != "null") else { return Ok(None) };
+    let digits = text(Some(value)).unwrap_or(value.get());
+    civil::number(digits.as_bytes()).map(Some).ok_or(Reason::Json)
 }
 
 /// Seconds since 1970 with a fraction, or whatever else Caddy's `time_format` may be but for a
 /// layout of the operator's own. The formats `wall...` do not say their zone: they read as UTC.
 fn caddy_time(value: &RawValue) -> Option<(Wall, i32)> {
-    match text(Some(value)) {
-        None => epoch(value.get()).map(|at| (at, 0)),
-        Some(text) if text.as_bytes().get(2) == Some(&b'/') => {
-            civil::parse(&[text.as_bytes(), b"]"].concat())
-        }
-        Some(text) => civil::parse_iso(text.as_bytes()),
-    }
-}
-
-/// Seconds, milliseconds or nanoseconds, whichever of them makes a year up to 5138.
-fn epoch(number: &str) -> Option<Wall> {
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let count = i64::try_from(civil::number(whole.as_bytes())?).ok()?;
-    let at = match count {
-        0..100_000_000_000 => count * 1000 + i64::from(civil::millis(fraction.as_bytes())?),
-        100_000_000_000..100_000_000_000_000 => count,
-        _ => count / 1_000_000,
-    };
-    Some(Wall(at))
+    when::any(text(Some(value)).unwrap_or(value.get()).as_bytes())
 }
 
 impl Parts<'_> {
-    fn place(&self, line: &[u8]) -> Result<Spans, Reason> {
+    fn place(&self, line: &[u8], from: ClientFrom) -> Result<Spans, Reason> {
         let (at, utc_offset) = self.time.ok_or(Reason::NoTime)?;
-        let is_name =
-            |client: &&str| !client.is_empty() && client.is_ascii() && !client.contains('\\');
-        let client = self.client.filter(is_name).ok_or(Reason::Client)?;
+        let client = self.client.and_then(|client| client::pick(client.as_bytes(), from));
+        let client = client.filter(|client| client.is_ascii()).ok_or(Reason::Client)?;
         let status = self.status.filter(|&status| status < 1000).ok_or(Reason::Status)?;
         // Parts of the line, so where they are in it is how far they are from its start.
         let span = |part: Option<&str>| {
@@ -212,12 +202,12 @@ impl Parts<'_> {
         Ok(Spans {
             at,
             utc_offset,
-            client: span(Some(client)),
+            client: Span::within(line, client),
             user: span(self.user),
             request: span(self.method),
             http,
             query: Span::default(),
-            status,
+            status: status as u16,
             bytes: self.bytes,
             referer: span(self.referer),
             agent: span(self.agent),

@@ -4,7 +4,7 @@ fn caddy_at(ts: &str) -> Result<(i64, i32), Reason> {
     let line = format!(
         r#"{{"ts":{ts},"request":{{"remote_ip":"::1","method":"GET","uri":"/"}},"status":200}}"#
     );
-    caddy(line.as_bytes()).map(|spans| (spans.at.0, spans.utc_offset))
+    caddy(line.as_bytes(), ClientFrom::default()).map(|spans| (spans.at.0, spans.utc_offset))
 }
 
 #[test]
@@ -40,24 +40,34 @@ fn lines_that_are_no_requests_say_why() {
         (r#"{"ts":1646861401,"request":{},"status":200}"#, Reason::Client),
         (r#"{"ts":1646861401,"request":{"remote_ip":"\u003a:1"},"status":200}"#, Reason::Client),
         (r#"{"ts":1646861401,"request":{"remote_ip":"::1"}}"#, Reason::Status),
-        (r#"{"ts":1646861401,"request":{"remote_ip":"::1"},"status":70000}"#, Reason::Json),
+        (r#"{"ts":1646861401,"request":{"remote_ip":"::1"},"status":70000}"#, Reason::Status),
     ] {
-        assert_eq!(caddy(line.as_bytes()).err(), Some(why), "{line}");
+        assert_eq!(caddy(line.as_bytes(), ClientFrom::default()).err(), Some(why), "{line}");
     }
     let line = r#"{"level":"info","msg":"Configuration loaded","time":"2023-11-14T22:13:20Z"}"#;
-    assert_eq!(traefik(line.as_bytes()).err(), Some(Reason::NoRequest));
+    assert_eq!(traefik(line.as_bytes(), ClientFrom::default()).err(), Some(Reason::NoRequest));
+}
+
+#[test]
+fn numbers_may_stand_in_quotes() {
+    let line = r#"{"ClientAddr":"[2001:db8::7]:50123","DownstreamStatus":"404","DownstreamContentSize":"17","RequestMethod":"GET","RequestPath":"/","StartUTC":"2023-11-14T22:13:20Z"}"#;
+    let spans = traefik(line.as_bytes(), ClientFrom::default()).unwrap();
+    let record = spans.cut_record(line.as_bytes());
+    assert_eq!((record.client, record.status, record.bytes), ("2001:db8::7", 404, 17));
+    let line = r#"{"ClientHost":"::1","DownstreamStatus":0,"RequestMethod":"GET","RequestPath":"/","StartUTC":"2023-11-14T22:13:20Z"}"#;
+    assert_eq!(traefik(line.as_bytes(), ClientFrom::default()).unwrap().status, 0);
 }
 
 #[test]
 fn the_client_behind_a_proxy_is_the_client() {
     let line = r#"{"ts":1,"request":{"remote_ip":"10.0.0.1","client_ip":"192.0.2.7","method":"GET","uri":"/"},"status":200}"#;
-    let spans = caddy(line.as_bytes()).unwrap();
+    let spans = caddy(line.as_bytes(), ClientFrom::default()).unwrap();
     assert_eq!(spans.cut_record(line.as_bytes()).client, "192.0.2.7");
 }
 
 #[test]
 fn traefik_knows_the_local_time() {
     let line = r#"{"ClientHost":"::1","RequestMethod":"GET","RequestPath":"/","DownstreamStatus":200,"StartLocal":"2023-11-14T23:13:20.25+01:00","StartUTC":"2023-11-14T22:13:20.25Z"}"#;
-    let spans = traefik(line.as_bytes()).unwrap();
+    let spans = traefik(line.as_bytes(), ClientFrom::default()).unwrap();
     assert_eq!((spans.at.0, spans.utc_offset), (1_700_000_000_250, 3600));
 }

@@ -7,8 +7,10 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
+use crate::counts::Counts;
 use crate::decompress::Unpacked;
 use crate::error::{Error, folder_name};
+use crate::format::Reading;
 use crate::reader::LogReader;
 
 /// Longest time that is counted, in seconds: 400 days. It takes 138 MB.
@@ -24,8 +26,8 @@ pub struct PerSecond {
     pub counts: Vec<u32>,
     /// The first second since 1970; 0 for a file of counts.
     pub begins: i64,
-    /// Lines that could not be read.
-    pub malformed: u64,
+    /// What the lines of access logs were.
+    pub lines: Counts,
 }
 
 impl PerSecond {
@@ -35,7 +37,7 @@ impl PerSecond {
     }
 
     /// Adds those of a log in any format that [`LogReader`] reads, or of a file of counts.
-    pub fn add_file(&mut self, path: impl AsRef<Path>) -> Result<(), Error> {
+    pub fn add_file(&mut self, path: impl AsRef<Path>, reading: &Reading) -> Result<(), Error> {
         let path = path.as_ref();
         let name = path.display().to_string();
         if path != Path::new("-") {
@@ -50,7 +52,7 @@ impl PerSecond {
                 return self.add_counts(&name, file);
             }
         }
-        self.add_log(&mut LogReader::open(path)?)
+        self.add_log(&mut LogReader::open(path)?.with_reading(reading))
     }
 
     /// Adds those of a log.
@@ -59,7 +61,10 @@ impl PerSecond {
             let at = record.at.secs();
             self.add(at).ok_or_else(|| Error::TooLong { name: log.name().to_owned() })?;
         }
-        self.malformed += log.counts().malformed;
+        if let Some(refusal) = log.refusal() {
+            return Err(refusal);
+        }
+        self.lines.merge(log.counts());
         self.trim();
         Ok(())
     }
@@ -70,7 +75,7 @@ impl PerSecond {
         name: &str,
         source: impl Read + Send + 'static,
     ) -> Result<(), Error> {
-        let read = |source| Error::Read { name: name.to_owned(), lines: 0, source };
+        let read = |source| Error::reading(name.to_owned(), 0, source, false);
         let mut text = BufReader::new(Unpacked::new(source).map_err(read)?);
         let mut second = 0;
         let mut number: Option<u32> = None;
@@ -180,7 +185,7 @@ mod tests {
         seconds.add_log(&mut log(&late)).unwrap();
         let early = [line("06:00:01"), line("06:00:03")].concat();
         seconds.add_log(&mut log(&early)).unwrap();
-        assert_eq!((seconds.counts.as_slice(), seconds.malformed), (&[1, 0, 2, 0, 1][..], 1));
+        assert_eq!((seconds.counts.as_slice(), seconds.lines.malformed), (&[1, 0, 2, 0, 1][..], 1));
         // 2012-03-03T06:00:01Z.
         assert_eq!((seconds.begins, seconds.requests()), (1_330_754_401, 4));
     }

@@ -9,10 +9,13 @@ use memchr::{memchr, memrchr};
 use nightwatt_model::time::Wall;
 
 use crate::arrival::Arrival;
+use crate::client::ClientFrom;
+use crate::container::Container;
 pub use crate::counts::{Counts, Sample};
 use crate::decompress::Unpacked;
-use crate::error::Error;
-use crate::format::{self, Format, LineParser};
+use crate::detect::Told;
+use crate::error::{Error, Unknown};
+use crate::format::{self, Format, LineParser, Reading};
 use crate::record::{Line, Reason, Record};
 use crate::spans::Spans;
 
@@ -42,8 +45,13 @@ pub struct LogReader {
     name: String,
     source: Unpacked,
     parser: Option<LineParser>,
+    client_from: ClientFrom,
     /// The format is a guess: no line so far was in any.
     guessed: bool,
+    /// The first line that was in none.
+    unknown: Option<Unknown>,
+    /// How to describe lines that are nearly in a format.
+    misfit: Option<String>,
     /// What was read and not yet looked at lies in `start .. end`.
     buffer: Box<[u8]>,
     start: usize,
@@ -77,12 +85,15 @@ impl LogReader {
     pub fn new(name: impl Into<String>, source: impl Read + Send + 'static) -> Result<Self, Error> {
         let name = name.into();
         match Unpacked::new(source) {
-            Err(source) => Err(Error::Read { name, lines: 0, source }),
+            Err(source) => Err(Error::reading(name, 0, source, false)),
             Ok(source) => Ok(Self {
                 name,
                 source,
                 parser: None,
+                client_from: ClientFrom::default(),
                 guessed: false,
+                unknown: None,
+                misfit: None,
                 buffer: vec![0; BUFFER].into_boxed_slice(),
                 start: 0,
                 end: 0,
@@ -95,9 +106,25 @@ impl LogReader {
 
     /// Of a format that need not be told by the first lines.
     #[must_use]
-    pub fn with_format(mut self, format: Format) -> Self {
-        self.parser = Some(LineParser::new(format));
+    pub fn with_format(self, format: Format) -> Self {
+        self.with_reading(&format.into())
+    }
+
+    /// As the operator says.
+    #[must_use]
+    pub fn with_reading(mut self, reading: &Reading) -> Self {
+        self.parser = reading.parser();
+        self.client_from = reading.client_from;
         self
+    }
+
+    /// Why the whole log could not be used, once it was read to its end: no line was in any format.
+    pub fn refusal(&self) -> Option<Error> {
+        let is_unknown = self.guessed && self.counts.lines > 0 && self.counts.requests == 0;
+        is_unknown.then(|| {
+            let unknown = self.unknown.clone().unwrap_or_else(Unknown::blank);
+            unknown.into_error(self.name.clone())
+        })
     }
 
     /// What the log is read as; `None` before the first line was asked for.
@@ -108,6 +135,11 @@ impl LogReader {
     /// As it was given.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What its lines are packed in one by one, from the outside in; known after the first line.
+    pub fn containers(&self) -> &[Container] {
+        self.source.containers()
     }
 
     /// What was met so far.
@@ -132,13 +164,17 @@ impl LogReader {
 
     fn next_spans(&mut self) -> Result<Option<(Range<usize>, Spans)>, Error> {
         self.detect();
+        if let Some(format) = self.misfit.take() {
+            (self.start, self.end, self.ended) = (0, 0, true);
+            return Err(Error::Misfit { name: self.name.clone(), format });
+        }
         while let Some(range) = self.next_range()? {
             let Some(parser) = &mut self.parser else { break };
             let line = &self.buffer[range.clone()];
             if self.guessed
                 && let Some(format) = format::detect_line(line)
             {
-                *parser = LineParser::new(format);
+                *parser = LineParser::new(format).with_client_from(self.client_from);
                 self.guessed = false;
             }
             match parser.find(line) {
@@ -164,14 +200,27 @@ impl LogReader {
             while !self.ended && self.end < LOOK {
                 self.refill();
             }
-            let format = format::detect(&self.buffer[..self.end]);
-            self.parser = Some(LineParser::new(format.unwrap_or(Format::Combined)));
-            self.guessed = format.is_none();
+            let format = match format::detect(&self.buffer[..self.end]) {
+                Some(Told::Format(format)) => format,
+                Some(Told::Misfit(description)) => {
+                    self.misfit = Some(description);
+                    Format::Combined
+                }
+                None => {
+                    self.guessed = true;
+                    Format::Combined
+                }
+            };
+            self.parser = Some(LineParser::new(format).with_client_from(self.client_from));
         }
     }
 
     fn count_lost(&mut self, reason: Reason, range: Range<usize>) {
-        self.counts.lose(&self.name, reason, &self.buffer[range]);
+        let line = &self.buffer[range];
+        if self.guessed && self.unknown.is_none() {
+            self.unknown = Unknown::first_of(line, self.counts.lines - 1);
+        }
+        self.counts.lose(&self.name, reason, line);
     }
 
     /// The next line that is not too long, without its end.
@@ -254,12 +303,8 @@ impl LogReader {
     }
 
     fn error(&self, source: io::Error) -> Error {
-        let (name, lines) = (self.name.clone(), self.counts.lines);
-        if self.source.is_damaged() {
-            Error::Damaged { name, lines, source }
-        } else {
-            Error::Read { name, lines, source }
-        }
+        let is_damaged = self.source.is_damaged();
+        Error::reading(self.name.clone(), self.counts.lines, source, is_damaged)
     }
 }
 
@@ -268,6 +313,8 @@ impl LogReader {
 const DISORDER_MS: i64 = 3_600_000;
 
 /// Every request of the log, in the order of time (of equal times, in the log's order).
+///
+/// A log of which no line is in any format is an error.
 ///
 /// With `days`, only those before `days` x 86,400 s after the first line's time; reading then
 /// stops an hour of log time after that, so the counts cover what was read.
@@ -285,6 +332,9 @@ pub fn arrivals(reader: &mut LogReader, days: Option<u32>) -> Result<Vec<Arrival
             }
         }
         all.push(record.to_arrival());
+    }
+    if let Some(refusal) = reader.refusal() {
+        return Err(refusal);
     }
     all.sort_by_key(|arrival| arrival.at);
     Ok(all)

@@ -148,6 +148,42 @@ fn a_cut_gzip_gives_what_came_before_and_says_how_much() {
 }
 
 #[test]
+fn what_is_no_text_is_refused_by_name_with_the_cure() {
+    let gzipped_tar = gzip(&[&[b'x'; 257][..], b"ustar  "].concat());
+    for (log, what) in [
+        (&b"PK\x03\x04rest"[..], "unzip -p"),
+        (&[0x04, 0x22, 0x4d, 0x18, 0x60], "lz4 -dc"),
+        (&gzipped_tar, "tar -xOf"),
+        (b"LPKSHHRH....", "journalctl"),
+    ] {
+        let error = match LogReader::new("a.log", Cursor::new(log.to_vec())) {
+            Err(error) => error,
+            Ok(mut reader) => reader.next_record().unwrap_err(),
+        };
+        assert!(matches!(error, Error::Foreign { .. }), "{error:?}");
+        let text = error.to_string();
+        assert!(text.starts_with("log a.log is") && text.contains(what), "{text}");
+    }
+}
+
+#[test]
+fn nuls_utf_16_and_containers_change_nothing() {
+    let log = format!("{GOOD}\n{BAD}\n{GOOD}\n");
+    let expected = read(log.as_bytes()).0;
+    let copytruncate = [&vec![0; 3 * MAX_LINE][..], log.as_bytes()].concat();
+    let utf16: Vec<u8> = log.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let syslog: String =
+        log.lines().map(|line| format!("Nov 10 00:00:00 h nginx: {line}\n")).collect();
+    for log in [copytruncate, utf16, syslog.into_bytes()] {
+        for log in [gzip(&log), log] {
+            let (requests, counts, error) = read(&log);
+            assert!(error.is_none(), "{error:?}");
+            assert_eq!((requests, sums(&counts)), (expected.clone(), (3, 2, 1, 0)));
+        }
+    }
+}
+
+#[test]
 fn a_source_that_fails_is_told_after_what_it_gave() {
     struct Failing;
     impl Read for Failing {
@@ -225,10 +261,19 @@ fn counts_of_parts_merge_to_the_counts_of_the_whole() {
     assert_eq!((merged.bad_request_samples.len(), merged.malformed_samples.len()), (5, 5));
 }
 
-/// Random bytes may begin like something packed.
+/// Random bytes may begin like something packed, or hold NULs, which are left out.
 fn is_packed(log: &[u8]) -> bool {
-    let magics: [&[u8]; 4] = [&[0x1f, 0x8b], &[0x28, 0xb5, 0x2f, 0xfd], b"BZh", b"\xfd7zXZ"];
-    magics.iter().any(|magic| log.starts_with(magic)) || log.get(1..4) == Some(&[0x2a, 0x4d, 0x18])
+    let magics: [&[u8]; 6] = [
+        &[0x1f, 0x8b],
+        &[0x1f, 0x9d],
+        &[0x28, 0xb5, 0x2f, 0xfd],
+        &[0xff, 0xfe],
+        &[0xfe, 0xff],
+        b"BZh",
+    ];
+    magics.iter().any(|magic| log.starts_with(magic))
+        || log.get(1..4) == Some(&[0x2a, 0x4d, 0x18])
+        || log.contains(&0)
 }
 
 /// Pieces of logs, whole, broken and none at all.

@@ -180,6 +180,9 @@ pub enum Reason {
     /// No JSON object, or its fields are not what they are in this format.
     #[error("no JSON of this format")]
     Json,
+    /// Not as the format describes a line.
+    #[error("not as the format has it")]
+    Pattern,
     /// Before any `#Fields` line that says what a line holds.
     #[error("no #Fields line before")]
     NoFields,

@@ -21,9 +21,10 @@ use std::thread;
 use nightwatt_model::time::Wall;
 use nightwatt_model::visit::Visitor;
 
+use crate::container::Container;
 use crate::counts::Counts;
 use crate::error::Error;
-use crate::format::Format;
+use crate::format::{Format, Reading};
 use crate::summary::{Distinct, Summary};
 use crate::traits::{Rules, Traits};
 use batch::Batch;
@@ -69,8 +70,8 @@ pub struct Logged<'a> {
 /// How to scan.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Of all logs; none: each is told by its first lines.
-    pub format: Option<Format>,
+    /// How all logs are to be read.
+    pub reading: Reading,
     /// How much may wait for its turn.
     pub hold: Hold,
     /// Threads that parse; none: one for each core.
@@ -81,7 +82,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { format: None, hold: Hold::default(), workers: None, piece: 1 << 19 }
+        Self { reading: Reading::default(), hold: Hold::default(), workers: None, piece: 1 << 19 }
     }
 }
 
@@ -103,6 +104,8 @@ pub struct LogReport {
     pub name: String,
     /// What it was read as; `None` where it is empty or in no known format.
     pub format: Option<Format>,
+    /// What its lines are packed in one by one, from the outside in.
+    pub containers: Vec<Container>,
     /// Lines read.
     pub lines: u64,
     /// Lines that were logged before the line in front of them.
@@ -159,7 +162,7 @@ where
         .workers
         .unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
         .max(1);
-    let sources = Sources::look(logs, options.format, options.piece, &read);
+    let sources = Sources::look(logs, &options.reading, options.piece, &read);
     let mut books = Books::new(logs, &sources, options);
     let on_the_way = 2 * workers + 2;
     let (permit, permits) = sync_channel::<()>(on_the_way);
@@ -321,6 +324,7 @@ impl Books {
                 .map(|(input, path)| LogReport {
                     name: path.display().to_string(),
                     format: sources.format(input),
+                    containers: sources.containers(input).to_vec(),
                     lines: 0,
                     unsorted: 0,
                     ends: None,

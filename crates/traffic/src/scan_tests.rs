@@ -164,7 +164,7 @@ fn an_empty_log_is_no_failure_and_one_of_rubbish_is() {
     let (_, found) = scan_all(std::slice::from_ref(&rubbish));
     assert!(matches!(found.failures[..], [Error::NoFormat { .. }]), "{:?}", found.failures);
     // As told: then all of its lines are malformed.
-    let options = Options { format: Some(Format::Combined), ..Options::default() };
+    let options = Options { reading: Format::Combined.into(), ..Options::default() };
     let (_, found) = scan_with(&[rubbish], &options);
     assert_eq!((found.counts.lines, found.counts.malformed, found.failures.len()), (2, 2, 0));
     let one = folder.write("one", line(0, "/").trim_end());

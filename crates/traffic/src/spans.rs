@@ -16,6 +16,12 @@ impl Span {
         Self { from: from as u32, to: to as u32 }
     }
 
+    /// Where a part of a line is in it.
+    pub(crate) fn within(line: &[u8], part: &[u8]) -> Self {
+        let from = part.as_ptr().addr() - line.as_ptr().addr();
+        Self::new(from, from + part.len())
+    }
+
     pub(crate) fn of_text(self, line: &str) -> &str {
         &line[self.from as usize..self.to as usize]
     }
@@ -29,6 +35,8 @@ impl Span {
 pub(crate) const TARGET: u8 = 1;
 pub(crate) const REFERER: u8 = 1 << 1;
 pub(crate) const AGENT: u8 = 1 << 2;
+/// The fields do not stand in the order of Combined.
+pub(crate) const APART: u8 = 1 << 3;
 
 /// A parsed line as places in it.
 ///

@@ -9,6 +9,7 @@ use memchr::{memchr, memmem};
 use nightwatt_model::time::Wall;
 
 use crate::civil;
+use crate::client::{self, ClientFrom};
 use crate::clf::{is_method, is_protocol};
 use crate::record::{Escapes, Reason};
 use crate::spans::{self, Span, Spans};
@@ -18,7 +19,12 @@ use crate::spans::{self, Span, Spans};
 enum Kind {
     Date,
     Time,
+    /// Of IIS Advanced Logging, where there is none in UTC. It does not name its zone.
+    DateLocal,
+    TimeLocal,
     Client,
+    /// A chain of addresses that proxies wrote.
+    Forwarded,
     User,
     Method,
     /// Path and query in one.
@@ -41,6 +47,9 @@ fn kind(name: &str) -> Kind {
     match name.to_ascii_lowercase().as_str() {
         "date" => Kind::Date,
         "time" => Kind::Time,
+        "date-local" => Kind::DateLocal,
+        "time-local" => Kind::TimeLocal,
+        "x-forwarded-for" | "cs(x-forwarded-for)" | "x-real-ip" => Kind::Forwarded,
         "c-ip" | "c-dns" => Kind::Client,
         "cs-username" => Kind::User,
         "cs-method" => Kind::Method,
@@ -103,7 +112,7 @@ impl Header {
     }
 
     /// Parses a line that is no directive.
-    pub(crate) fn find(&self, line: &[u8]) -> Result<Spans, Reason> {
+    pub(crate) fn find(&self, line: &[u8], from: ClientFrom) -> Result<Spans, Reason> {
         if line.trim_ascii().is_empty() {
             return Err(Reason::Empty);
         }
@@ -114,11 +123,13 @@ impl Header {
         let get = |kind: Kind| found[kind as usize];
         let given =
             |kind| get(kind).filter(|span| span.of(line) != b"-" && !span.of(line).is_empty());
-        let at = self.time(line, get(Kind::Date), get(Kind::Time))?;
-        let client = given(Kind::Client).ok_or(Reason::Client)?;
-        if !client.of(line).is_ascii() {
-            return Err(Reason::Client);
-        }
+        let date = get(Kind::Date).or(get(Kind::DateLocal));
+        let at = self.time(line, date, get(Kind::Time).or(get(Kind::TimeLocal)))?;
+        let text = |kind| given(kind).map_or(&b""[..], |span| span.of(line));
+        // `CloudFront` logs the client itself, and the chain that it was told beside it.
+        let chain = if self.percent { b"" } else { text(Kind::Forwarded) };
+        let client = client::of(text(Kind::Client), chain, from).ok_or(Reason::Client)?;
+        let client = Span::within(line, client);
         let status = given(Kind::Status).filter(|span| span.of(line).len() == 3);
         let status = status.and_then(|span| civil::number(span.of(line))).ok_or(Reason::Status)?;
         let bytes = given(Kind::Bytes).map(|span| civil::number(span.of(line)).ok_or(Reason::Size));
@@ -161,7 +172,7 @@ impl Header {
                 at += 1;
             }
             let Some(rest) = line.get(at..) else { break };
-            let (from, to) = match rest.strip_prefix(b"\"").and_then(|rest| memchr(b'"', rest)) {
+            let (from, to) = match rest.strip_prefix(b"\"").and_then(quote_end) {
                 Some(len) => (at + 1, at + 1 + len),
                 None => (at, at + memchr(separator, rest).unwrap_or(rest.len())),
             };
@@ -181,6 +192,18 @@ impl Header {
         };
         let time = civil::parse_time_of_day(time.of(line)).ok_or(Reason::BadTime)?;
         Ok(Wall(day * 1000 + time))
+    }
+}
+
+/// Where a field ends that a quote began; quotes within are doubled.
+fn quote_end(text: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += memchr(b'"', &text[at..])?;
+        if text.get(at + 1) != Some(&b'"') {
+            return Some(at);
+        }
+        at += 2;
     }
 }
 

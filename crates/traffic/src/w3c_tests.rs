@@ -8,7 +8,7 @@ fn read(log: &str) -> Vec<Arrival> {
         if Header::is_directive(line.as_bytes()) {
             header.directive(line.as_bytes());
         } else {
-            let spans = header.find(line.as_bytes()).unwrap();
+            let spans = header.find(line.as_bytes(), ClientFrom::default()).unwrap();
             all.push(spans.cut_record(line.as_bytes()).to_arrival());
         }
     }
@@ -50,6 +50,21 @@ fn fields_may_change_within_a_log_and_dates_stand_above() {
 }
 
 #[test]
+fn advanced_logging_of_iis_has_local_times_quoted_agents_and_forwarded_clients() {
+    let log = "#Software: IIS Advanced Logging Module\n\
+        #Fields:  date-local time-local cs-uri-stem cs-uri-query s-contentpath sc-status cs-method \
+        cs(User-Agent) c-ip sc-bytes X-Forwarded-For\n\
+        2022-11-10 00:00:01.123 /a b=c \"C:\\inetpub\" 200 GET \"Mozilla/5.0 (X11) \"\"q\"\"\" \
+        10.0.0.5 142 203.0.113.9:4711\n\
+        2022-11-10 00:00:02.123 / - - 200 GET curl/8.5 203.0.113.7 1 -\n";
+    let all = read(log);
+    assert_eq!((all[0].at, all[0].status), (Wall(1_668_038_401_123), 200));
+    assert_eq!((all[0].client.as_str(), all[0].bytes), ("203.0.113.9", 142));
+    assert!(all[0].agent.as_deref().unwrap().starts_with("Mozilla/5.0 (X11)"));
+    assert_eq!(all[1].client, "203.0.113.7");
+}
+
+#[test]
 fn what_a_piece_says_of_the_log_is_taken_from_anywhere_in_it() {
     let log = "22:13:20 GET\n#Fields: time cs-method\n22:13:20 GET\n#Date: 2023-11-14\n#x\nlast";
     let mut header = Header::default();
@@ -72,7 +87,7 @@ fn quotes_may_hold_a_field_together() {
 #[test]
 fn lines_that_are_no_requests_say_why() {
     let mut header = Header::default();
-    assert_eq!(header.find(b"2023-11-14 22:13:20 10.0.0.1").err(), Some(Reason::NoFields));
+    assert_eq!(header.find(b"2023-11-14 22:13:20 10.0.0.1", ClientFrom::default()).err(), Some(Reason::NoFields));
     header.directive(b"#Fields: date time c-ip cs-method cs-uri-stem sc-status sc-bytes");
     for (line, why) in [
         ("  ", Reason::Empty),
@@ -83,8 +98,8 @@ fn lines_that_are_no_requests_say_why() {
         ("2023-11-14 22:13:20 10.0.0.1 GET / - 1", Reason::Status),
         ("2023-11-14 22:13:20 10.0.0.1 GET / 200 x", Reason::Size),
     ] {
-        assert_eq!(header.find(line.as_bytes()).err(), Some(why), "{line}");
+        assert_eq!(header.find(line.as_bytes(), ClientFrom::default()).err(), Some(why), "{line}");
     }
-    let bad = header.find(b"2023-11-14 22:13:20 10.0.0.1 - - 400 0").unwrap();
+    let bad = header.find(b"2023-11-14 22:13:20 10.0.0.1 - - 400 0", ClientFrom::default()).unwrap();
     assert!(!bad.is_request());
 }

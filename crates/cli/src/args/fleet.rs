@@ -8,6 +8,7 @@ use nightwatt_lab::fleet::fit;
 use nightwatt_lab::fleet::plan::ServiceText;
 use nightwatt_model::queueing::ResponsePoint;
 
+use super::ReadingArgs;
 use crate::written;
 
 /// `fleet`.
@@ -156,7 +157,9 @@ impl FleetServerArgs {
 impl FleetCopiesArgs {
     /// Those that were given.
     pub(crate) fn given(&self) -> Vec<&'static str> {
-        named([("--copies", self.copies.is_some()), ("--days", self.days.is_some())])
+        let copies = [("--copies", self.copies.is_some()), ("--days", self.days.is_some())];
+        let reading = self.reading.given();
+        named(copies).into_iter().chain(reading).collect()
     }
 }
 
@@ -169,6 +172,8 @@ pub(crate) struct FleetCopiesArgs {
     /// Only the first so many days
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) days: Option<u32>,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArgs,
 }
 
 /// `fleet size`.

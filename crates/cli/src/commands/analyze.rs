@@ -19,7 +19,7 @@ use crate::progress::Reading;
 pub(crate) fn run(args: &AnalyzeArgs) -> Result<ExitStatus, Failure> {
     let options = AnalyzeOptions {
         logs: args.logs.clone(),
-        format: args.format,
+        reading: args.reading.reading(),
         days: args.days,
         scenario: args.scenario.resolve()?,
         classes: ClassifierConfig::default(),

@@ -33,11 +33,14 @@ const SERVICE_RATE: f64 = 261.8;
 const SERVERS: u32 = 20;
 
 /// Options, and what they are called in a plan.
-const KEYS: [(&str, &str); 18] = [
+const KEYS: [(&str, &str); 21] = [
     ("--rate", "rates"),
     ("--log", "files"),
     ("--copies", "copies"),
     ("--days", "days"),
+    ("--format", "format"),
+    ("--log-format", "log_format"),
+    ("--client-from", "client_from"),
     ("--policy", "policies"),
     ("--servers", "servers"),
     ("--service-rate", "service_rate"),
@@ -121,7 +124,7 @@ fn simulate(args: &FleetPlanArgs) -> Result<ExitStatus, Failure> {
     sampling.replications = args.replications.unwrap_or(sampling.replications);
     sampling.seed = args.seed.unwrap_or(sampling.seed);
     let result = told(args.json, |tell| plan.run(tell))?;
-    output::say_result(&result, args.json, || result.text(), &[])?;
+    output::say_result(&result, args.json, || result.text(), &skipped(&plan))?;
     write(args, &result)?;
     Ok(ExitStatus::Success)
 }
@@ -235,6 +238,7 @@ fn arrivals(rates: &[f64], log: &[PathBuf], copies: &FleetCopiesArgs) -> Arrival
         files: log.to_vec(),
         copies: copies.copies.unwrap_or(1),
         days: copies.days,
+        reading: copies.reading.reading(),
         ..ArrivalsFile::of(kind)
     }
 }
@@ -263,13 +267,21 @@ fn size_up(args: &FleetSizeArgs) -> Result<ExitStatus, Failure> {
                 .hint("take `together` out of the plan: each kind is then a pool of its own"));
             }
             let copies = Copies { copies: args.copies.copies.unwrap_or(1), days: args.copies.days };
-            plan.traffic = vec![of_logs(&args.logs, copies).map_err(|error| failure(&error))?];
+            let traffic = of_logs(&args.logs, &args.copies.reading.reading(), copies);
+            plan.traffic = vec![traffic.map_err(|error| failure(&error))?];
             plan
         }
     };
     let result = told(args.json, |tell| size::run(&plan, &scenario.electricity, tell))?;
-    output::say_result(&result, args.json, || result.text(), &result.warnings())?;
+    let mut warnings = result.warnings();
+    warnings.extend(skipped(&plan));
+    output::say_result(&result, args.json, || result.text(), &warnings)?;
     Ok(ExitStatus::Success)
+}
+
+/// Lines of logs that were skipped, for each log of a plan.
+fn skipped(plan: &Plan) -> Vec<String> {
+    plan.traffic.iter().filter_map(|traffic| traffic.skipped.clone()).collect()
 }
 
 fn fit_points(args: &FleetFitArgs) -> Result<ExitStatus, Failure> {

@@ -22,7 +22,7 @@ pub(crate) fn run(args: &PublishedArgs) -> Result<ExitStatus, Failure> {
     };
     let options = PublishedOptions {
         logs: args.logs.clone(),
-        format: args.format,
+        reading: args.reading.reading(),
         scenario: scenario.resolve()?,
         crawlers: match args.crawlers {
             CrawlerRule::Published => Crawlers::Published,
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &PublishedArgs) -> Result<ExitStatus, Failure> {
     } else {
         output::say(&comparison.text())?;
     }
-    for warning in &comparison.warnings {
+    for warning in comparison.warnings.iter().chain(&comparison.skipped) {
         output::complain(&format!("warning: {warning}"));
     }
     Ok(ExitStatus::Success)

@@ -33,6 +33,9 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitStatus, Failure> {
     // Before the work, so that a wrong path does not cost its results.
     let csv = args.csv.as_deref().map(create).transpose()?;
     let table = args.table.as_deref().map(create).transpose()?;
+    if let Some(skipped) = nightwatt_lab::skipped(&counts) {
+        output::complain(&format!("warning: {skipped}"));
+    }
     let clock = Clock::real();
     let runtime = clock.runtime().map_err(|error| Failure::because("cannot start", &error))?;
     let (run, speed) = runtime.block_on(send(args, &requests, &clock))?;
@@ -69,18 +72,21 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitStatus, Failure> {
 }
 
 fn read(args: &ReplayArgs) -> Result<(Vec<Arrival>, Counts), Failure> {
-    let mut reader = LogReader::open(&args.log).map_err(|error| Failure::failed(&error))?;
+    let reader = LogReader::open(&args.log).map_err(|error| Failure::failed(&error))?;
+    let reading = args.reading.reading();
+    let mut reader = reader.with_reading(&reading);
     let requests = arrivals(&mut reader, args.days).map_err(|error| Failure::failed(&error))?;
     let counts = reader.counts().clone();
     if requests.is_empty() {
         let lines = counted(counts.lines, "line");
         let mut failure =
             Failure::saying(format!("no request in {lines} of {}", args.log.display()))
-                .hint("is it a Common or Combined log, as Apache and nginx write by default?");
+                .hint("is it an access log?");
         if let Some(sample) = counts.malformed_samples.first() {
-            let why = sample.reason;
+            let why = reading.explain(&sample.excerpt);
+            let why = why.unwrap_or_else(|| sample.reason.to_string());
             failure = failure.hint(format!(
-                "a Common or Combined log is needed; line {} is not ({why}): {}",
+                "line {} could not be read ({why}): {}",
                 sample.line, sample.excerpt
             ));
         }

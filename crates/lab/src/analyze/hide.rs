@@ -7,6 +7,7 @@ use nightwatt_traffic::reader::Sample;
 
 use super::result::Analysis;
 use super::wakers::Waker;
+use crate::warnings::excerpt;
 
 impl Analysis {
     /// The same with clients as labels and URLs without their queries, wherever they stand; as it
@@ -23,6 +24,16 @@ impl Analysis {
             waker.name = addresses.in_text(&without_query(&waker.name));
         }
         join_equals(&mut self.wakers.resources);
+        // The warning shows the first of them.
+        if let Some(first) = self.malformed_samples.first() {
+            let shown = excerpt(first);
+            let mut hidden = Sample { excerpt: shown.clone(), ..first.clone() };
+            hide_in_line(&mut hidden, addresses);
+            let shown = format!("`{shown}`");
+            for warning in &mut self.warnings {
+                *warning = warning.replace(&shown, &format!("`{}`", hidden.excerpt));
+            }
+        }
         for sample in self.malformed_samples.iter_mut().chain(&mut self.bad_request_samples) {
             hide_in_line(sample, addresses);
         }

@@ -25,7 +25,7 @@ use super::year::{Used, YearFigures};
 use super::zones::Zones;
 use super::{AnalyzeOptions, DAY};
 use crate::error::Error;
-use crate::warnings::warnings;
+use crate::warnings::{skipped, warnings};
 
 /// What changed times spoil.
 const WRONG_IF_CHANGED: &str = "its gaps and all that follows from them are wrong";
@@ -131,6 +131,8 @@ pub struct LogFigures {
     pub name: String,
     /// As what it was read.
     pub format: Option<String>,
+    /// What its lines are packed in one by one, from the outside in: `syslog`.
+    pub containers: Vec<String>,
     /// Its lines.
     pub lines: u64,
 }
@@ -325,11 +327,12 @@ fn holes(pass: &Pass, end: Mono) -> (Vec<Hole>, Option<String>) {
 }
 
 fn nothing_asked(options: &AnalyzeOptions, scan: Scan) -> Error {
-    Error::nothing_asked(&options.logs, options.format, scan)
+    Error::nothing_asked(&options.logs, &options.reading, scan)
 }
 
 fn all_warnings(scan: &Scan, options: &AnalyzeOptions, hole: Option<String>) -> Vec<String> {
-    warnings(scan, options.format, WRONG_IF_CHANGED).into_iter().chain(hole).collect()
+    let warnings = warnings(scan, &options.reading, WRONG_IF_CHANGED).into_iter();
+    warnings.chain(skipped(&scan.counts)).chain(hole).collect()
 }
 
 fn year(
@@ -491,6 +494,7 @@ fn logs(scan: &Scan) -> Vec<LogFigures> {
     let log = |log: &nightwatt_traffic::scan::LogReport| LogFigures {
         name: log.name.clone(),
         format: log.format.map(|format| format.to_string()),
+        containers: log.containers.iter().map(ToString::to_string).collect(),
         lines: log.lines,
     };
     scan.logs.iter().map(log).collect()

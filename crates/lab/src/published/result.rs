@@ -16,7 +16,7 @@ use super::gaps::GapTail;
 use super::site::AlwaysOn;
 use super::yardstick::CONFIGURATIONS;
 use super::{Crawlers, Pass, PublishedOptions, REPLAY_AFTER};
-use crate::warnings::warnings;
+use crate::warnings::{skipped, warnings};
 
 /// What changed times spoil.
 const WRONG_IF_CHANGED: &str =
@@ -58,6 +58,9 @@ pub struct Comparison {
     pub provenance: &'static str,
     /// What could not be read, and what to mind.
     pub warnings: Vec<String>,
+    /// Lines that were skipped, with the first as it is: for who ran this, not for reports.
+    #[serde(skip)]
+    pub skipped: Option<String>,
 }
 
 /// One configuration.
@@ -281,6 +284,7 @@ pub(super) fn draw_up(options: &PublishedOptions, scan: &Scan, pass: Pass) -> Co
         },
         scenario: scenario.clone(),
         provenance: "modelled",
-        warnings: warnings(scan, options.format, WRONG_IF_CHANGED),
+        warnings: warnings(scan, &options.reading, WRONG_IF_CHANGED),
+        skipped: skipped(&scan.counts),
     }
 }

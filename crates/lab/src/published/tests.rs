@@ -36,7 +36,7 @@ fn compared(log: &str, scenario: Scenario, crawlers: Crawlers) -> Comparison {
     let mut file = NamedTempFile::new().unwrap();
     file.write_all(log.as_bytes()).unwrap();
     let logs = vec![file.path().to_owned()];
-    let options = PublishedOptions { logs, format: None, scenario, crawlers };
+    let options = PublishedOptions { logs, scenario, crawlers, ..PublishedOptions::default() };
     let comparison = run(&options, |_| ()).unwrap();
     Comparison { logs: Vec::new(), ..comparison }
 }

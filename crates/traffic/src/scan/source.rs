@@ -9,9 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use memchr::{memchr, memrchr};
 use nightwatt_model::time::Wall;
 
+use crate::client::ClientFrom;
+use crate::container::Container;
 use crate::decompress::Unpacked;
-use crate::error::{self, Error};
-use crate::format::{self, Format, LineParser};
+use crate::detect::Told;
+use crate::error::{self, Error, Unknown};
+use crate::format::{self, Format, LineParser, Reading};
 use crate::reader::MAX_LINE;
 
 /// A piece of a log: whole lines.
@@ -33,7 +36,8 @@ pub(super) enum Failure {
     Folder,
     Read(io::Error),
     Damaged(io::Error),
-    NoFormat(String),
+    NoFormat(Unknown),
+    Misfit(String),
 }
 
 impl Failure {
@@ -42,11 +46,10 @@ impl Failure {
         match self {
             Self::Open(source) => Error::Open { name, source },
             Self::Folder => Error::Folder { name: error::folder_name(&name) },
-            Self::Read(source) => Error::Read { name, lines, source },
-            Self::Damaged(source) => Error::Damaged { name, lines, source },
-            Self::NoFormat(excerpt) => {
-                Error::NoFormat { name, excerpt, formats: error::format_names() }
-            }
+            Self::Read(source) => Error::reading(name, lines, source, false),
+            Self::Damaged(source) => Error::reading(name, lines, source, true),
+            Self::NoFormat(unknown) => unknown.into_error(name),
+            Self::Misfit(format) => Error::Misfit { name, format },
         }
     }
 }
@@ -169,6 +172,9 @@ struct Log {
     frontier: Wall,
     /// What it is read with, once that is known.
     parser: Option<LineParser>,
+    client_from: ClientFrom,
+    /// What its lines are packed in.
+    containers: Vec<Container>,
 }
 
 enum State {
@@ -206,7 +212,7 @@ impl Sources {
     /// Looks at every log: what format it is in, and when it begins.
     pub(super) fn look(
         paths: &[PathBuf],
-        format: Option<Format>,
+        reading: &Reading,
         piece_size: usize,
         read: &Arc<AtomicU64>,
     ) -> Self {
@@ -223,7 +229,9 @@ impl Sources {
                 path: path.clone(),
                 state: State::Done,
                 frontier: Wall(i64::MIN),
-                parser: format.map(LineParser::new),
+                parser: reading.parser(),
+                client_from: reading.client_from,
+                containers: Vec::new(),
             };
             if let Err(failure) = log.look(keep_open, piece_size, read) {
                 sources.failures.push((input, failure));
@@ -236,6 +244,11 @@ impl Sources {
     /// What an input is read as, if it is.
     pub(super) fn format(&self, input: usize) -> Option<Format> {
         self.logs[input].parser.as_ref().map(LineParser::format)
+    }
+
+    /// What an input's lines are packed in.
+    pub(super) fn containers(&self, input: usize) -> &[Container] {
+        &self.logs[input].containers
     }
 
     /// The next piece, in a buffer of the caller's: of the log that is behind all others.
@@ -299,8 +312,10 @@ impl Log {
         if !cutter.next(size, &mut first)? {
             return Ok(());
         }
+        self.containers = cutter.source.containers().to_vec();
         if self.parser.is_none() {
-            self.parser = Some(LineParser::new(told(&mut cutter, size, &mut first)?));
+            let format = told(&mut cutter, size, &mut first)?;
+            self.parser = Some(LineParser::new(format).with_client_from(self.client_from));
         }
         if let Some(parser) = &self.parser {
             self.frontier = parser.clone().first_time(&first).unwrap_or(self.frontier);
@@ -341,19 +356,17 @@ impl Log {
 /// The format of a log, by its first piece; where nothing in that is in any format, by what follows,
 /// which is added to it.
 fn told(cutter: &mut Cutter, size: usize, first: &mut Vec<u8>) -> Result<Format, Failure> {
-    let mut format = format::detect(first);
+    let mut told = format::detect(first);
     let mut more = Vec::new();
-    while format.is_none() && first.len() < MOST_LOOKED_AT && cutter.next(size, &mut more)? {
-        format = format::detect(&more);
+    while told.is_none() && first.len() < MOST_LOOKED_AT && cutter.next(size, &mut more)? {
+        told = format::detect(&more);
         first.extend_from_slice(&more);
     }
-    format.ok_or_else(|| no_format(first))
-}
-
-fn no_format(text: &[u8]) -> Failure {
-    const EXCERPT: usize = 80;
-    let line = text.split(|&byte| byte == b'\n').find(|line| !line.trim_ascii().is_empty());
-    let head = line.unwrap_or_default();
-    let head = String::from_utf8_lossy(&head[..head.len().min(4 * EXCERPT)]);
-    Failure::NoFormat(head.chars().take(EXCERPT).flat_map(char::escape_debug).collect())
+    match told {
+        Some(Told::Format(format)) => Ok(format),
+        Some(Told::Misfit(description)) => Err(Failure::Misfit(description)),
+        None => {
+            Err(Failure::NoFormat(Unknown::first_of(first, 0).unwrap_or_else(Unknown::blank)))
+        }
+    }
 }

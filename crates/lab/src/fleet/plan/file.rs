@@ -9,6 +9,7 @@ use nightwatt_model::arrivals::{Arrivals, Bursts, Profile, Rate};
 use nightwatt_model::duration_text;
 use nightwatt_model::policy::fleet::{FleetSettings, Kind, Wear};
 use nightwatt_model::quantity::{Joules, PerSecond, Watts};
+use nightwatt_traffic::Reading;
 use nightwatt_model::queueing::{ResponsePoint, fit_service, places_within};
 use nightwatt_sim::fleet::Service;
 use serde::Deserialize;
@@ -137,6 +138,15 @@ pub struct ArrivalsFile {
     pub copies: u32,
     /// `log`: only the first so many days of the copies together.
     pub days: Option<u32>,
+    /// `log`: what the files are written in; none: each is told by its first lines.
+    pub format: Option<String>,
+    /// `log`: their format as nginx's `log_format` or Apache's `LogFormat` has it.
+    pub log_format: Option<String>,
+    /// `log`: which entry of a chain of forwarded addresses is the client.
+    pub client_from: Option<String>,
+    /// The same, as the command line says.
+    #[serde(skip)]
+    pub reading: Reading,
 }
 
 /// Which process.
@@ -489,6 +499,10 @@ impl ArrivalsFile {
             files: Vec::new(),
             copies: one(),
             days: None,
+            format: None,
+            log_format: None,
+            client_from: None,
+            reading: Reading::default(),
         }
     }
 
@@ -505,9 +519,27 @@ impl ArrivalsFile {
         }
         let copies = Copies { copies: self.copies, days: self.days };
         let files: Vec<PathBuf> = self.files.iter().map(|file| folder.join(file)).collect();
-        let mut log = traffic::of_logs(&files, copies)?;
+        let mut log = traffic::of_logs(&files, &self.reading(index)?, copies)?;
         log.name = self.name.clone().unwrap_or(log.name);
         Ok(vec![log])
+    }
+
+    /// How the files are to be read.
+    fn reading(&self, index: usize) -> Result<Reading, Refusal> {
+        let mut reading = self.reading.clone();
+        let at = |key: &str, error: nightwatt_traffic::Error| {
+            wrong(format!("arrivals.{index}.{key}"), &error)
+        };
+        if let Some(format) = &self.format {
+            reading.format = Some(format.parse().map_err(|error| at("format", error))?);
+        }
+        if let Some(pattern) = &self.log_format {
+            reading.pattern = Some(pattern.parse().map_err(|error| at("log_format", error))?);
+        }
+        if let Some(from) = &self.client_from {
+            reading.client_from = from.parse().map_err(|error| at("client_from", error))?;
+        }
+        Ok(reading)
     }
 
     /// A run for each rate.
@@ -537,7 +569,7 @@ impl ArrivalsFile {
                 ArrivalKind::Poisson | ArrivalKind::Log => ("poisson", Arrivals::Poisson(rate)),
             };
             let name = self.name.clone().unwrap_or_else(|| word.to_owned());
-            Ok(Traffic { name, rate: rate.get(), arrivals, ends: false })
+            Ok(Traffic { name, rate: rate.get(), arrivals, ends: false, skipped: None })
         };
         let again = |at: usize| self.rates[..at].contains(&self.rates[at]);
         if let Some(at) = (0..self.rates.len()).find(|at| again(*at)) {

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use nightwatt_model::arrivals::{Arrivals, Counts};
-use nightwatt_traffic::PerSecond;
+use nightwatt_traffic::{PerSecond, Reading};
 
 use crate::fleet::Error;
+use crate::warnings::skipped;
 
 const DAY: usize = 86_400;
 /// Copies are shifted by up to this, besides whole days.
@@ -25,6 +26,8 @@ pub struct Traffic {
     pub arrivals: Arrivals,
     /// Whether it ends: then all of it is played, and all of it counts.
     pub ends: bool,
+    /// Lines of its logs that were skipped, with the first of them.
+    pub skipped: Option<String>,
 }
 
 /// How a log is made larger and shorter.
@@ -38,11 +41,12 @@ pub struct Copies {
 
 /// Requests of logs, second by second, in as many copies, each shifted by whole days and up to half an
 /// hour.
-pub fn of_logs(files: &[PathBuf], copies: Copies) -> Result<Traffic, Error> {
+pub fn of_logs(files: &[PathBuf], reading: &Reading, copies: Copies) -> Result<Traffic, Error> {
     let mut seconds = PerSecond::default();
     for file in files {
-        seconds.add_file(file)?;
+        seconds.add_file(file, reading)?;
     }
+    let skipped = skipped(&seconds.lines);
     let counts = superposed(&Counts::new(seconds.counts, 1.0)?, copies)?;
     let names: Vec<_> = files.iter().filter_map(|it| it.file_name()).collect();
     let mut name = names.iter().map(|it| it.to_string_lossy()).collect::<Vec<_>>().join(", ");
@@ -50,7 +54,7 @@ pub fn of_logs(files: &[PathBuf], copies: Copies) -> Result<Traffic, Error> {
         name = format!("{} x {name}", copies.copies);
     }
     let rate = counts.mean_rate();
-    Ok(Traffic { name, rate, arrivals: Arrivals::Counts(counts), ends: true })
+    Ok(Traffic { name, rate, arrivals: Arrivals::Counts(counts), ends: true, skipped })
 }
 
 /// Whole days are kept whole: what is left of a last one would meet the first one's hours otherwise.

@@ -1,0 +1,201 @@
+//! What format a log is in, by its first lines; and where it differs from all of them.
+
+use std::fmt::Write as _;
+
+use memchr::{memchr, memmem};
+
+use crate::client;
+use crate::clf::{self, Memo};
+use crate::format::{Format, LAYOUTS};
+use crate::json::{self, keys};
+use crate::reader::MAX_LINE;
+use crate::spans::Spans;
+
+/// Lines that tell a format.
+const VOTES: usize = 100;
+
+/// What the first lines of a log tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Told {
+    Format(Format),
+    /// Nearly a format, with the agents where it has none: how to describe it.
+    Misfit(String),
+}
+
+/// The format that most of the first hundred lines are in that are in any, and of two the one that
+/// comes first; what stands between them is passed over. `None` where no line is in any.
+pub(crate) fn detect(text: &[u8]) -> Option<Told> {
+    let mut votes: Vec<(Format, usize)> = Vec::new();
+    let mut misfits = Vec::new();
+    let told = |line| detect_line(line).map(|format| (format, line));
+    for (format, line) in text.split(|&byte| byte == b'\n').filter_map(told).take(VOTES) {
+        if format == Format::W3c {
+            // It says so itself, and says it once.
+            return Some(Told::Format(format));
+        }
+        match votes.iter_mut().find(|(voted, _)| *voted == format) {
+            Some((_, count)) => *count += 1,
+            None => votes.push((format, 1)),
+        }
+        if format.is_common() {
+            misfits.extend(misfit(line));
+        }
+    }
+    let all: usize = votes.iter().map(|(_, count)| count).sum();
+    if 2 * misfits.len() > all {
+        return misfits.into_iter().next().map(Told::Misfit);
+    }
+    // Of equal ones the last is taken: here, the first.
+    let most = votes.into_iter().rev().max_by_key(|&(_, count)| count);
+    most.map(|(format, _)| Told::Format(format))
+}
+
+/// The format of a line without its end; `None` where it is in none, or too long to be parsed.
+pub(crate) fn detect_line(line: &[u8]) -> Option<Format> {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if line.len() > MAX_LINE {
+        return None;
+    }
+    if line.starts_with(b"#Fields:") {
+        return Some(Format::W3c);
+    }
+    if line.starts_with(b"{") {
+        return detect_json(line);
+    }
+    let memo = &mut Memo::default();
+    if let Ok(spans) = clf::find(line, memo)
+        && client::is_client(spans.client.of(line))
+    {
+        return Some(match spans.has_agent() {
+            _ if is_behind_host(line, &spans) => Format::VhostCombined,
+            true => Format::Combined,
+            false => Format::Common,
+        });
+    }
+    let others = LAYOUTS.iter().filter(|(format, _)| !format.is_common());
+    let mut fitting = others.filter(|(_, layouts)| {
+        layouts.iter().any(|layout| layout.find(line, memo).is_ok_and(|spans| spans.is_request()))
+    });
+    fitting.next().map(|(format, _)| *format)
+}
+
+fn detect_json(line: &[u8]) -> Option<Format> {
+    let from = client::ClientFrom::default();
+    if json::traefik(line, from).is_ok() {
+        return Some(Format::Traefik);
+    }
+    if json::caddy(line, from).is_ok() {
+        return Some(Format::Caddy);
+    }
+    keys::find(line, from).ok()?;
+    let has = |part: &str| memmem::find(line, part.as_bytes()).is_some();
+    Some(if has("\"ClientRequestMethod\"") || has("\"EdgeStartTimestamp\"") {
+        Format::Cloudflare
+    } else if has("\"@timestamp\"") && (has("\"http.") || has("\"http\":") || has("\"ecs")) {
+        Format::Ecs
+    } else {
+        Format::Json
+    })
+}
+
+/// Whether the client is the second word, and the first is the name of a host.
+fn is_behind_host(line: &[u8], spans: &Spans) -> bool {
+    let host = &line[..memchr(b' ', line).unwrap_or(line.len())];
+    let name = client::entry(host);
+    let is_host = client::is_client(name) && name != b"-" && name != b"unknown";
+    spans.client.from as usize == host.len() + 1 && is_host && !host.ends_with(b",")
+}
+
+/// A field behind the size.
+struct Field<'a> {
+    text: &'a [u8],
+    is_quoted: bool,
+}
+
+/// How to describe a line whose agent does not stand where Combined has it.
+fn misfit(line: &[u8]) -> Option<String> {
+    let spans = clf::find(line, &mut Memo::default()).ok()?;
+    if clf::looks_like_agent(spans.agent.of(line)) {
+        return None;
+    }
+    let fields = behind_size(line, &spans);
+    let is_agent = |field: &Field<'_>| {
+        let is_browser = || memmem::find(field.text, b"Mozilla/").is_some();
+        if field.is_quoted { clf::looks_like_agent(field.text) } else { is_browser() }
+    };
+    let place = fields.iter().position(is_agent)?;
+    let mut format = String::from(if is_behind_host(line, &spans) { "$host " } else { "" });
+    format.push_str(r#"$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent"#);
+    let is_link = |field: &Field<'_>| clf::looks_like_link(field.text);
+    let link = fields.iter().position(is_link).or_else(|| place.checked_sub(1));
+    for (number, field) in fields.iter().enumerate().take(place.max(link.unwrap_or(0)) + 1) {
+        let name = match number {
+            _ if number == place => "http_user_agent".to_owned(),
+            _ if Some(number) == link => "http_referer".to_owned(),
+            _ => format!("field{}", number + 1),
+        };
+        let quote = if field.is_quoted { "\"" } else { "" };
+        let _ = write!(format, " {quote}${name}{quote}");
+    }
+    Some(format)
+}
+
+fn behind_size<'a>(line: &'a [u8], spans: &Spans) -> Vec<Field<'a>> {
+    let mut rest = line.get(spans.request.to as usize + 1..).unwrap_or_default();
+    let mut fields = Vec::new();
+    while let [first, ..] = rest.trim_ascii_start() {
+        rest = rest.trim_ascii_start();
+        let end = if *first == b'"' {
+            memmem::find(&rest[1..], b"\" ").map_or(rest.len(), |end| end + 2)
+        } else {
+            memchr(b' ', rest).unwrap_or(rest.len())
+        };
+        let is_quoted = *first == b'"';
+        let text = &rest[..end];
+        let text = if is_quoted { text[1..].strip_suffix(b"\"").unwrap_or(&text[1..]) } else { text };
+        fields.push(Field { text, is_quoted });
+        rest = &rest[end..];
+    }
+    // Status and size.
+    fields.drain(..fields.len().min(2));
+    fields
+}
+
+/// Formats told to people as the closest to a line.
+const CLOSEST: usize = 2;
+
+/// Which formats a line comes closest to, and at which column it leaves them.
+pub(crate) fn closest(line: &[u8]) -> String {
+    if line.starts_with(b"{") {
+        return match keys::missing(line) {
+            Some(missing) => format!("closest is `json`, but none of its keys is known to say {missing}"),
+            None if serde_json::from_slice::<serde_json::Value>(line).is_err() => {
+                "it begins like JSON, and is no whole object".to_owned()
+            }
+            None => "it is JSON, but its values are not those of a request".to_owned(),
+        };
+    }
+    let mut misses: Vec<(usize, Format, String)> = Vec::new();
+    for (format, layouts) in LAYOUTS.iter() {
+        for layout in &**layouts {
+            if let Err(miss) = layout.find(line, &mut Memo::default()) {
+                misses.push((miss.at, *format, layout.wanted(miss)));
+            }
+        }
+    }
+    misses.sort_by_key(|miss| std::cmp::Reverse(miss.0));
+    let mut names: Vec<Format> = Vec::new();
+    misses.retain(|(_, format, _)| {
+        let is_new = !names.contains(format);
+        names.push(*format);
+        is_new
+    });
+    let told = misses.iter().take(CLOSEST).map(|(at, format, wanted)| {
+        format!("`{format}`, where {wanted} is expected at column {}", at + 1)
+    });
+    format!("closest are {}", told.collect::<Vec<_>>().join(", and "))
+}
+
+#[cfg(test)]
+#[path = "detect_tests.rs"]
+mod tests;

@@ -1,0 +1,287 @@
+//! Formats that a string describes: nginx's `log_format` and Apache's `LogFormat`, as they stand in
+//! a configuration.
+
+mod syntax;
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use memchr::{memchr2, memmem};
+use nightwatt_model::time::Wall;
+
+use crate::civil;
+use crate::clf::Memo;
+use crate::error::Error;
+use crate::fields::{Found, Kind, Manner};
+use crate::record::{Escapes, Reason};
+use crate::spans::{Span, Spans};
+use crate::when::{self, Clock, Unit};
+
+/// A log format of the operator's own.
+///
+/// ```
+/// # use nightwatt_traffic::Pattern;
+/// let apache: Pattern = r#"%h %l %u %t "%r" %>s %b"#.parse()?;
+/// let nginx: Pattern = "log_format main '$remote_addr [$time_local] \"$request\" $status';".parse()?;
+/// # Ok::<(), nightwatt_traffic::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pattern(pub(crate) Arc<Template>);
+
+impl FromStr for Pattern {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        syntax::compile(text)
+            .map(|template| Self(Arc::new(template)))
+            .map_err(|why| Error::Pattern { text: text.to_owned(), why })
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0.text)
+    }
+}
+
+/// How a time is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Form {
+    /// `03/Mar/2012:06:26:37 -0800`.
+    Common,
+    /// The same in brackets.
+    Bracketed,
+    /// Told by its looks.
+    Any,
+    /// A format of `strftime`.
+    Strftime(Box<[u8]>),
+    Number(Unit),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Piece {
+    Literal(Box<[u8]>),
+    /// One blank or more.
+    Blanks,
+    Field(Kind),
+    Time(Form),
+}
+
+/// A compiled format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Template {
+    text: String,
+    pieces: Vec<Piece>,
+    escapes: Escapes,
+    /// Times come in several parts.
+    has_parts: bool,
+    /// Of the built-in table: targets may be whole URLs, and few fields hold blanks.
+    is_built_in: bool,
+}
+
+/// Where a line leaves a format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Miss {
+    pub(crate) reason: Reason,
+    /// Byte of the line, from 0.
+    pub(crate) at: usize,
+    piece: usize,
+}
+
+impl Template {
+    /// A format of the built-in table; that it compiles is tested.
+    pub(crate) fn built_in(text: &str) -> Option<Self> {
+        syntax::compile(text).ok().map(|template| Self { is_built_in: true, ..template })
+    }
+
+    /// Parses a line.
+    pub(crate) fn find(&self, line: &[u8], memo: &mut Memo) -> Result<Spans, Miss> {
+        let line = line.trim_ascii_end();
+        let miss = |reason, at, piece| Miss { reason, at, piece };
+        if line.is_empty() {
+            return Err(miss(Reason::Empty, 0, 0));
+        }
+        let (mut found, mut clock, mut at) = (Found::default(), Clock::default(), 0);
+        for (number, piece) in self.pieces.iter().enumerate() {
+            let rest = &line[at..];
+            match piece {
+                Piece::Literal(text) => {
+                    // What ends a line may have been trimmed away.
+                    let ends = rest.is_empty() && text.iter().all(u8::is_ascii_whitespace);
+                    if !rest.starts_with(text) && !ends {
+                        let same = rest.iter().zip(text).take_while(|(one, other)| one == other);
+                        return Err(miss(Reason::Pattern, at + same.count(), number));
+                    }
+                    at += if ends { 0 } else { text.len() };
+                }
+                Piece::Blanks => {
+                    let blanks = rest.iter().take_while(|&&byte| byte == b' ').count();
+                    if blanks == 0 && !rest.is_empty() {
+                        return Err(miss(Reason::Pattern, at, number));
+                    }
+                    at += blanks;
+                }
+                Piece::Field(kind) => {
+                    let end = at
+                        + self.field_end(number, rest).ok_or(miss(Reason::Pattern, at, number))?;
+                    if let Some(reason) = kind.objection(&line[at..end]) {
+                        return Err(miss(reason, at, number));
+                    }
+                    // The body's size counts before the whole answer's, as they are usually written.
+                    if !found.has(*kind) {
+                        found.set(*kind, Span::new(at, end));
+                    }
+                    at = end;
+                }
+                Piece::Time(form) => {
+                    let used = self.time(form, number, rest, (memo, &mut found, &mut clock));
+                    at += used.ok_or(miss(Reason::BadTime, at, number))?;
+                }
+            }
+        }
+        // Formats are often longer in the log than in the string that somebody remembers.
+        if !matches!(line.get(at), None | Some(b' ' | b'\t' | b',' | b'}')) {
+            return Err(miss(Reason::Pattern, at, self.pieces.len()));
+        }
+        if self.has_parts {
+            found.time = Some(clock.time().ok_or(miss(Reason::BadTime, 0, 0))?);
+        }
+        let manner = Manner {
+            escapes: self.escapes,
+            client_from: memo.client_from,
+            has_urls: self.is_built_in,
+        };
+        found.place(line, manner).map_err(|(reason, at)| miss(reason, at, self.piece_of(reason)))
+    }
+
+    /// Takes in a time, or a part of one; its length.
+    fn time(
+        &self,
+        form: &Form,
+        number: usize,
+        rest: &[u8],
+        (memo, found, clock): (&mut Memo, &mut Found, &mut Clock),
+    ) -> Option<usize> {
+        let mut set = |time: Option<(Wall, i32)>, used: usize| {
+            found.time = Some(time?);
+            Some(used)
+        };
+        match form {
+            Form::Common if rest.get(civil::LEN) == Some(&b']') => {
+                set(memo.times.parse(rest), civil::LEN)
+            }
+            Form::Bracketed if rest.first() == Some(&b'[') => {
+                set(memo.times.parse(&rest[1..]), civil::LEN + 2)
+            }
+            Form::Common => set(when::any(rest.get(..civil::LEN)?), civil::LEN),
+            Form::Bracketed => None,
+            Form::Any => {
+                let end = self.field_end(number, rest)?;
+                set(when::any(&rest[..end]), end)
+            }
+            Form::Strftime(text) => clock.take(text, rest),
+            Form::Number(unit) => {
+                let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+                clock.number(*unit, &rest[..digits]).map(|()| digits)
+            }
+        }
+    }
+
+    /// Where a field ends: at what follows it in the format, a quote only where none is escaped.
+    fn field_end(&self, number: usize, rest: &[u8]) -> Option<usize> {
+        let next = self.pieces.get(number + 1);
+        let before = number.checked_sub(1).and_then(|before| self.pieces.get(before));
+        match next {
+            // What separates it from the field before ends it, too.
+            None => {
+                let last = match before {
+                    Some(Piece::Literal(literal)) => literal.last().copied(),
+                    _ => None,
+                };
+                let separator =
+                    last.filter(|last| matches!(last, b'\t' | b'|' | b',' | b';')).unwrap_or(b' ');
+                Some(rest.iter().position(|&byte| byte == separator).unwrap_or(rest.len()))
+            }
+            Some(Piece::Literal(literal)) => {
+                let opens = |piece: &Piece| matches!(piece, Piece::Literal(it) if it.last() == literal.first());
+                let is_quoted = literal[0] == b'"' && before.is_some_and(opens);
+                let is_last = number + 2 == self.pieces.len();
+                let is_word = self.is_built_in
+                    && literal[0] == b' '
+                    && !matches!(self.pieces[number], Piece::Field(Kind::Captures | Kind::User));
+                if is_quoted {
+                    self.quote_end(rest, literal, is_last)
+                } else if is_word {
+                    Some(rest.iter().position(|&byte| byte == b' ').unwrap_or(rest.len()))
+                } else {
+                    end_at(rest, literal)
+                }
+            }
+            Some(Piece::Blanks) => {
+                Some(rest.iter().position(|&byte| byte == b' ').unwrap_or(rest.len()))
+            }
+            // A host in front of the target: `$host$request_uri`.
+            Some(_) => rest.iter().position(|&byte| byte == b'/'),
+        }
+    }
+
+    fn quote_end(&self, rest: &[u8], literal: &[u8], is_last: bool) -> Option<usize> {
+        let ends = |at: usize| {
+            rest[at..].starts_with(literal)
+                && (!is_last || matches!(rest.get(at + literal.len()), None | Some(b' ')))
+        };
+        let (mut at, mut backslash_ends) = (0, None);
+        while let Some(offset) = memchr2(b'"', b'\\', rest.get(at..)?) {
+            let stop = at + offset;
+            if rest[stop] == b'\\' && self.escapes != Escapes::Never {
+                at = stop + 2;
+                if rest.get(stop + 1) == Some(&b'"') && ends(stop + 1) {
+                    backslash_ends = backslash_ends.or(Some(stop + 1));
+                }
+            } else if rest[stop] == b'"' && ends(stop) {
+                return Some(stop);
+            } else {
+                at = stop + 1;
+            }
+        }
+        backslash_ends
+    }
+
+    /// The piece that a field which could not be used came from.
+    fn piece_of(&self, reason: Reason) -> usize {
+        let is_it = |piece: &Piece| match piece {
+            Piece::Field(Kind::Client | Kind::Forwarded) => reason == Reason::Client,
+            Piece::Field(Kind::Status) => reason == Reason::Status,
+            Piece::Field(Kind::Bytes) => reason == Reason::Size,
+            _ => false,
+        };
+        self.pieces.iter().position(is_it).unwrap_or(0)
+    }
+
+    /// What the format has where a line left it.
+    pub(crate) fn wanted(&self, miss: Miss) -> String {
+        match self.pieces.get(miss.piece) {
+            None => "the end of the line".to_owned(),
+            Some(Piece::Literal(text)) => format!("`{}`", String::from_utf8_lossy(text)),
+            Some(Piece::Blanks) => "a blank".to_owned(),
+            Some(Piece::Time(_)) => "a time".to_owned(),
+            Some(Piece::Field(kind)) => match self.pieces.get(miss.piece + 1) {
+                Some(Piece::Literal(text)) if miss.reason == Reason::Pattern => {
+                    format!("{} and then `{}`", kind.name(), String::from_utf8_lossy(text))
+                }
+                _ => kind.name().to_owned(),
+            },
+        }
+    }
+}
+
+/// Where a literal begins; a blank at the end of a line may have been trimmed away.
+fn end_at(rest: &[u8], literal: &[u8]) -> Option<usize> {
+    let found = memmem::find(rest, literal);
+    found.or_else(|| literal.iter().all(u8::is_ascii_whitespace).then_some(rest.len()))
+}
+
+#[cfg(test)]
+#[path = "template_tests.rs"]
+mod tests;

@@ -1,0 +1,316 @@
+//! From a format string to a [`Template`].
+
+use super::{Form, Piece, Template, Unit};
+use crate::fields::Kind;
+use crate::record::Escapes;
+
+/// Compiles a format string, or the whole directive that it stands in; or says what is wrong.
+pub(super) fn compile(text: &str) -> Result<Template, String> {
+    let written = directive(text);
+    let (pieces, escapes) = if is_nginx(&written.format) {
+        (nginx(&written.format)?, written.escapes)
+    } else if written.format.contains('%') {
+        (apache(&written.format)?, Escapes::Clf)
+    } else {
+        return Err("it names no field; nginx writes them as `$remote_addr`, Apache as `%h`".into());
+    };
+    let pieces = joined(pieces)?;
+    check(&pieces)?;
+    let is_part = |piece: &Piece| matches!(piece, Piece::Time(Form::Strftime(_) | Form::Number(_)));
+    let has_parts = pieces.iter().any(is_part);
+    Ok(Template { text: written.format, pieces, escapes, has_parts, is_built_in: false })
+}
+
+/// A format as it is, out of its directive and quotes.
+struct Written {
+    format: String,
+    escapes: Escapes,
+}
+
+/// Formats that have names of their own in the documentation of Apache.
+const NICKNAMES: [(&str, &str); 4] = [
+    ("common", r#"%h %l %u %t "%r" %>s %b"#),
+    ("combined", r#"%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i""#),
+    ("vhost_combined", r#"%v:%p %h %l %u %t "%r" %>s %O "%{Referer}i" "%{User-Agent}i""#),
+    ("combinedio", r#"%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i" %I %O"#),
+];
+
+/// `log_format name [escape=json] '...' '...';`, `LogFormat "..." name`, `CustomLog path "..."`, the
+/// quoted strings alone, or the format itself.
+fn directive(text: &str) -> Written {
+    let trimmed = text.trim().trim_end_matches(';').trim_end();
+    if let Some((_, format)) = NICKNAMES.iter().find(|(name, _)| *name == trimmed) {
+        return Written { format: (*format).to_owned(), escapes: Escapes::Clf };
+    }
+    let word = trimmed.split_ascii_whitespace().next().unwrap_or_default();
+    let is_nginx = word == "log_format";
+    let is_apache = ["LogFormat", "CustomLog", "TransferLog", "ErrorLogFormat"]
+        .iter()
+        .any(|name| word.eq_ignore_ascii_case(name));
+    let is_quoted = matches!(trimmed.as_bytes(), [quote @ (b'\'' | b'"'), .., last] if quote == last);
+    let strings = if is_nginx || is_apache || is_quoted { strings(trimmed) } else { Vec::new() };
+    let head = strings.first().map_or(trimmed, |(at, _)| &trimmed[..*at]);
+    let escapes = if head.contains("escape=json") {
+        Escapes::Json
+    } else if head.contains("escape=none") {
+        Escapes::Never
+    } else {
+        Escapes::Clf
+    };
+    let format = match strings.len() {
+        0 => trimmed.to_owned(),
+        _ if is_apache => strings[0].1.clone(),
+        _ => strings.into_iter().map(|(_, string)| string).collect(),
+    };
+    let escapes = if format.trim_start().starts_with('{') { Escapes::Json } else { escapes };
+    Written { format: unescaped(&format), escapes }
+}
+
+/// Quoted strings and where each begins; quotes within are escaped by a backslash.
+fn strings(text: &str) -> Vec<(usize, String)> {
+    let mut strings = Vec::new();
+    let mut characters = text.char_indices();
+    while let Some((at, quote)) = characters.by_ref().find(|(_, it)| matches!(it, '\'' | '"')) {
+        let mut string = String::new();
+        while let Some((_, character)) = characters.next().filter(|(_, it)| *it != quote) {
+            string.push(character);
+            if character == '\\' {
+                string.extend(characters.next().map(|(_, escaped)| escaped));
+            }
+        }
+        strings.push((at, string));
+    }
+    strings
+}
+
+/// `\"`, `\'`, `\\`, `\t` and `\n` as what they stand for.
+fn unescaped(format: &str) -> String {
+    let mut out = String::with_capacity(format.len());
+    let mut characters = format.chars();
+    while let Some(character) = characters.next() {
+        match (character, characters.clone().next()) {
+            ('\\', Some(escaped @ ('"' | '\'' | '\\'))) => {
+                characters.next();
+                out.push(escaped);
+            }
+            ('\\', Some('t')) => {
+                characters.next();
+                out.push('\t');
+            }
+            ('\\', Some('n' | 'r')) => drop(characters.next()),
+            _ => out.push(character),
+        }
+    }
+    out.trim_end_matches(['\n', '\r']).to_owned()
+}
+
+fn is_nginx(format: &str) -> bool {
+    let begins = |c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '{');
+    format.split('$').skip(1).any(|rest| rest.starts_with(begins))
+}
+
+/// Appends to the literal text in front, or begins a new one.
+fn push_literal(pieces: &mut Vec<Piece>, text: &str) {
+    if text.is_empty() {
+        return;
+    }
+    match pieces.last_mut() {
+        Some(Piece::Literal(literal)) => *literal = [literal, text.as_bytes()].concat().into(),
+        _ => pieces.push(Piece::Literal(text.as_bytes().into())),
+    }
+}
+
+fn nginx(format: &str) -> Result<Vec<Piece>, String> {
+    let mut pieces = Vec::new();
+    let mut rest = format;
+    while let Some(dollar) = rest.find('$') {
+        push_literal(&mut pieces, &rest[..dollar]);
+        let behind = &rest[dollar + 1..];
+        let (name, after) = match behind.strip_prefix('{') {
+            Some(braced) => braced
+                .split_once('}')
+                .ok_or_else(|| format!("`${behind}` has a brace that does not close"))?,
+            None => {
+                let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+                behind.split_at(behind.find(|c| !is_name(c)).unwrap_or(behind.len()))
+            }
+        };
+        if name.is_empty() {
+            push_literal(&mut pieces, "$");
+        } else {
+            pieces.push(variable(name));
+        }
+        rest = after;
+    }
+    push_literal(&mut pieces, rest);
+    Ok(pieces)
+}
+
+/// What a variable of nginx is; those that begin with `nw_` are the built-in table's own.
+fn variable(name: &str) -> Piece {
+    Piece::Field(match name {
+        "time_local" => return Piece::Time(Form::Common),
+        "time_iso8601" | "msec" | "nw_time" => return Piece::Time(Form::Any),
+        "remote_addr" | "proxy_protocol_addr" => Kind::Client,
+        "http_x_forwarded_for"
+        | "proxy_add_x_forwarded_for"
+        | "http_x_real_ip"
+        | "http_cf_connecting_ip"
+        | "http_true_client_ip"
+        | "http_x_client_ip"
+        | "http_fastly_client_ip"
+        | "http_fly_client_ip"
+        | "http_x_original_forwarded_for"
+        | "the_real_ip"
+        | "http_forwarded" => Kind::Forwarded,
+        "remote_user" => Kind::User,
+        "request" => Kind::Request,
+        "request_method" => Kind::Method,
+        "request_uri" => Kind::Target,
+        "uri" | "document_uri" => Kind::Path,
+        "args" | "query_string" | "is_args" => Kind::Query,
+        "server_protocol" => Kind::Protocol,
+        "status" => Kind::Status,
+        "body_bytes_sent" | "bytes_sent" => Kind::Bytes,
+        "http_referer" => Kind::Referer,
+        "http_user_agent" => Kind::Agent,
+        "nw_captures" => Kind::Captures,
+        _ => Kind::Other,
+    })
+}
+
+fn apache(format: &str) -> Result<Vec<Piece>, String> {
+    let mut pieces = Vec::new();
+    let mut rest = format;
+    while let Some(percent) = rest.find('%') {
+        push_literal(&mut pieces, &rest[..percent]);
+        let behind = &rest[percent + 1..];
+        // `%!200,304{Referer}i`, `%>s`, `%^FB`: conditions and modifiers print `-` or change nothing.
+        let is_modifier = |c: char| c.is_ascii_digit() || matches!(c, '!' | ',' | '<' | '>');
+        let mut after = behind.trim_start_matches(is_modifier);
+        let mut argument = "";
+        if let Some(braced) = after.strip_prefix('{') {
+            (argument, after) = braced
+                .split_once('}')
+                .ok_or_else(|| format!("`%{behind}` has a brace that does not close"))?;
+        }
+        let wide = if after.starts_with('^') { 3 } else { 1 };
+        let (name, after) = after
+            .split_at_checked(wide)
+            .ok_or_else(|| format!("`%{behind}` names no field"))?;
+        match name {
+            "%" => push_literal(&mut pieces, "%"),
+            "t" => times(argument, &mut pieces),
+            _ => pieces.push(Piece::Field(field(name, argument))),
+        }
+        rest = after;
+    }
+    push_literal(&mut pieces, rest);
+    Ok(pieces)
+}
+
+fn field(name: &str, argument: &str) -> Kind {
+    match name {
+        "h" | "a" => Kind::Client,
+        "u" => Kind::User,
+        "r" => Kind::Request,
+        "s" => Kind::Status,
+        "b" | "B" | "O" => Kind::Bytes,
+        "m" => Kind::Method,
+        "U" => Kind::Path,
+        "q" => Kind::Query,
+        "H" => Kind::Protocol,
+        "i" => match argument.to_ascii_lowercase().as_str() {
+            "referer" => Kind::Referer,
+            "user-agent" => Kind::Agent,
+            "x-forwarded-for" | "x-real-ip" | "cf-connecting-ip" | "true-client-ip"
+            | "x-client-ip" | "forwarded" | "x-cluster-client-ip" => Kind::Forwarded,
+            _ => Kind::Other,
+        },
+        _ => Kind::Other,
+    }
+}
+
+/// `%t`, and `%{...}t` in all its forms.
+fn times(argument: &str, pieces: &mut Vec<Piece>) {
+    let form = argument.strip_prefix("begin:").or_else(|| argument.strip_prefix("end:"));
+    let unit = match form.unwrap_or(argument) {
+        "" => return pieces.push(Piece::Time(Form::Bracketed)),
+        "sec" => Unit::Second,
+        "msec" => Unit::Milli,
+        "usec" => Unit::Micro,
+        "msec_frac" => Unit::MilliFraction,
+        "usec_frac" => Unit::MicroFraction,
+        strftime => {
+            return pieces.push(Piece::Time(Form::Strftime(strftime.as_bytes().into())));
+        }
+    };
+    pieces.push(Piece::Time(Form::Number(unit)));
+}
+
+/// Fields that stand side by side as one, where they can be told apart from what follows; runs of
+/// blanks as what any run of blanks fits.
+fn joined(pieces: Vec<Piece>) -> Result<Vec<Piece>, String> {
+    const TARGET: [Kind; 3] = [Kind::Path, Kind::Query, Kind::Target];
+    let mut out: Vec<Piece> = Vec::new();
+    for piece in pieces {
+        match (out.last_mut(), piece) {
+            (Some(Piece::Field(before)), Piece::Field(kind)) if TARGET.contains(&kind) => {
+                if TARGET.contains(before) {
+                    *before = Kind::Target;
+                } else {
+                    out.push(Piece::Field(kind));
+                }
+            }
+            (Some(Piece::Field(_)), Piece::Field(_) | Piece::Time(Form::Any)) => {
+                return Err("two of its fields have nothing between them, so that nothing says \
+                            where the first one ends; put the two as one field, `$field`"
+                    .into());
+            }
+            (_, Piece::Literal(text)) => out.extend(split_blanks(&text)),
+            (_, piece) => out.push(piece),
+        }
+    }
+    Ok(out)
+}
+
+fn split_blanks(text: &[u8]) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut start = 0;
+    let mut at = 0;
+    while at < text.len() {
+        let blanks = text[at..].iter().take_while(|&&byte| byte == b' ').count();
+        if blanks >= 2 {
+            if start < at {
+                pieces.push(Piece::Literal(text[start..at].into()));
+            }
+            pieces.push(Piece::Blanks);
+            start = at + blanks;
+        }
+        at += blanks.max(1);
+    }
+    if start < text.len() {
+        pieces.push(Piece::Literal(text[start..].into()));
+    }
+    pieces
+}
+
+/// What a request needs.
+fn check(pieces: &[Piece]) -> Result<(), String> {
+    let has = |kinds: &[Kind]| {
+        pieces.iter().any(|piece| matches!(piece, Piece::Field(kind) if kinds.contains(kind)))
+    };
+    let has_target = has(&[Kind::Request])
+        || (has(&[Kind::Method]) && has(&[Kind::Target, Kind::Path]));
+    let has_time = pieces.iter().any(|piece| matches!(piece, Piece::Time(_)));
+    let needs = [
+        (has(&[Kind::Client, Kind::Forwarded]), "the client (`$remote_addr`, `%h`)"),
+        (has_time, "the time (`$time_local`, `%t`)"),
+        (has_target, "the request (`$request`, `%r`, or method and path)"),
+        (has(&[Kind::Status]), "the status (`$status`, `%>s`)"),
+    ];
+    match needs.into_iter().find(|(is_there, _)| !is_there) {
+        Some((_, missing)) => Err(format!("it lacks {missing}")),
+        None => Ok(()),
+    }
+}
