@@ -40,7 +40,7 @@ pub mod iio;
 mod ipmi;
 mod model;
 mod mqtt;
-mod nvml;
+pub mod nvml;
 mod rapl;
 mod redfish;
 mod shelly;

@@ -17,7 +17,7 @@ fn rapl(energy: &str) -> Fixture {
 }
 
 fn opened(fixture: &Fixture, spec: &str) -> Opened {
-    Opened::open(&fixture.host, &spec.parse().unwrap()).unwrap()
+    fixture.while_counting(|| Opened::open(&fixture.host, &spec.parse().unwrap())).unwrap()
 }
 
 fn nobody(_: &Opened) -> Box<dyn Sink> {
