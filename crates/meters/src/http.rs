@@ -143,6 +143,21 @@ mod tests {
     }
 
     #[test]
+    fn a_number_that_is_missing_does_not_silence_the_other() {
+        let asked = std::sync::atomic::AtomicUsize::new(0);
+        let device = Device::http(move |_| {
+            // The first answer is that to the opening.
+            match asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+                0 => device::json(r#"{"a":5,"b":6}"#),
+                _ => device::json(r#"{"a":5,"b":null}"#),
+            }
+        });
+        let mut meter = open(&format!("http={},pointer=/a,pointer-2=/b", device.address())).unwrap();
+        let expected = [("power".to_owned(), Reading::Power(Watts(5.0)))];
+        assert_eq!(poll(meter.as_mut()).unwrap(), expected);
+    }
+
+    #[test]
     fn a_wrong_pointer_is_told_at_once_with_what_is_there() {
         let device = Device::http(|_| device::json(r#"{"apower": 5}"#));
         let error = refused(&format!("http={},pointer=/power", device.address())).to_string();

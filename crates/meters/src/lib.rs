@@ -49,6 +49,8 @@ mod tasmota;
 pub mod wattsup;
 
 #[cfg(test)]
+mod cases;
+#[cfg(test)]
 mod device;
 #[cfg(test)]
 mod fixture;

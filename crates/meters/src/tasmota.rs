@@ -193,6 +193,17 @@ mod tests {
     }
 
     #[test]
+    fn a_channel_without_a_figure_does_not_silence_the_others() {
+        let device = Device::http(|_| {
+            device::json(r#"{"StatusSNS":{"ENERGY":{"Power":[12.5,null,3]}}}"#)
+        });
+        let mut meter = open(&format!("tasmota={}", device.address())).unwrap();
+        let readings = poll(meter.as_mut()).unwrap();
+        let names: Vec<_> = readings.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["power-1", "power-3"]);
+    }
+
+    #[test]
     fn the_password_goes_to_the_device_and_into_no_error() {
         let device = Device::http(|ask| {
             if ask.path == "/cm?user=admin&password=p%26ss%20w%C3%B6rd&cmnd=Status%208" {

@@ -159,22 +159,13 @@ fn zones_that_may_not_be_read_are_named_with_the_cure() {
     }
     let mode = PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(desktop.host.path("/"), mode).unwrap();
-    let is_root = rustix::process::geteuid().is_root();
-    let opened = desktop.while_counting_one("intel-rapl:0", || {
-        std::thread::scope(|scope| {
-            let open = scope.spawn(|| {
-                if is_root {
-                    let nobody = rustix::process::Uid::from_raw(65_534);
-                    rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
-                }
-                let meter = crate::open(&desktop.host, &MeterSpec::of("rapl")).unwrap();
-                let names = meter.channels().iter().map(|it| it.name.clone()).collect::<Vec<_>>();
-                (names, meter.remarks())
-            });
-            open.join().unwrap()
+    let (names, remarks) = desktop.while_counting_one("intel-rapl:0", || {
+        crate::cases::as_nobody(|| {
+            let meter = crate::open(&desktop.host, &MeterSpec::of("rapl")).unwrap();
+            let names: Vec<String> = meter.channels().iter().map(|it| it.name.clone()).collect();
+            (names, meter.remarks())
         })
     });
-    let (names, remarks) = opened;
     assert_eq!(names, ["package-0"]);
     let remarks = remarks.join("; ");
     assert!(
