@@ -10,6 +10,7 @@ use nightwatt_model::sample::Reading;
 use nightwatt_model::time::Mono;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::struct_wrappers::device::ProcessUtilizationSample;
 
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
@@ -364,10 +365,16 @@ impl Users {
         };
         let since = *seen;
         *seen = samples.iter().map(|sample| sample.timestamp).fold(since, u64::max);
+        // Samples of a process follow each other, and the first begins where we looked last.
+        let begin = |sample: &ProcessUtilizationSample| {
+            let earlier = samples.iter().filter(|it| {
+                it.pid == sample.pid && it.timestamp < sample.timestamp
+            });
+            earlier.map(|it| it.timestamp).fold(since, u64::max)
+        };
         let used = samples.iter().filter(|sample| sample.timestamp > since).map(|sample| Used {
             process: sample.pid,
-            // Those of a process follow each other, and the first begins where we looked last.
-            time: Duration::from_micros(sample.timestamp - since),
+            time: Duration::from_micros(sample.timestamp - begin(sample)),
             percent: sample.sm_util.min(100),
         });
         Some(used.collect())

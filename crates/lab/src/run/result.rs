@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use nightwatt_meters::sampler::Measured;
 use nightwatt_meters::{Channel, Scope};
 use nightwatt_model::attribution::AcceleratorTime;
 use nightwatt_model::energy::Provenance;

@@ -165,8 +165,8 @@ mod tests {
 
     #[test]
     fn a_damaged_row_keeps_its_place_and_an_empty_line_has_none() {
-        let (_, rows) = rows("a,b\n1,2\n\n#,#\n3\n");
-        assert_eq!(rows, [vec!["1", "2"], vec!["#", "#"], vec!["3"]]);
+        let (_, damaged) = rows("a,b\n1,2\n\n#,#\n3\n");
+        assert_eq!(damaged, [vec!["1", "2"], vec!["#", "#"], vec!["3"]]);
         let row = CellsOf { line: "1,x", delimiter: Some(',') };
         assert!((row.number(0) - 1.0).abs() < f64::EPSILON);
         assert!(row.number(1).is_nan() && row.number(2).is_nan());
