@@ -401,8 +401,9 @@ mod tests {
         let stop = nightwatt_clock::meter::Stop::new().unwrap();
         let turn = Turn { stop: &stop, until: nightwatt_clock::meter::monotonic() };
         let mut out = Readings::default();
-        meter.read(&turn, &mut out).unwrap();
-        let failed: Vec<String> = out.failures().map(|error| error.to_string()).collect();
+        let result = meter.read(&turn, &mut out);
+        let failed = out.outcome(result).unwrap();
+        let failed: Vec<String> = failed.iter().map(ToString::to_string).collect();
         assert_eq!((out.iter().count(), failed.len()), (4, 1), "{failed:?}");
         assert!(failed[0].contains("hwmon6/power1_input"), "{failed:?}");
     }

@@ -299,7 +299,8 @@ fn guess(head: &[u8], options: &Options) -> Option<Format> {
         return Some(Format::Daq);
     }
     let head = String::from_utf8_lossy(head);
-    if table::is_table(&head, options) {
+    // What the user calls its columns may not be there: that is told when it is opened.
+    if table::is_table(&head, options) || table::is_table(&head, &Options::default()) {
         return Some(Format::Csv);
     }
     let zone = TimeZone::UTC;

@@ -159,9 +159,15 @@ impl Readings {
         self.failed.push(error);
     }
 
-    /// Why parts could not be read; they are forgotten here.
-    pub fn failures(&mut self) -> impl Iterator<Item = MeterError> {
-        self.failed.drain(..)
+    /// What a turn came to: why parts could not be read, or an error where none could be. The failures
+    /// are forgotten here.
+    pub fn outcome(&mut self, result: Result<(), MeterError>) -> Result<Vec<MeterError>, MeterError> {
+        let mut failed = std::mem::take(&mut self.failed);
+        result?;
+        if self.said.is_empty() && !failed.is_empty() {
+            return Err(failed.swap_remove(0));
+        }
+        Ok(failed)
     }
 
     /// All of them, oldest first.

@@ -170,7 +170,9 @@ impl Steps {
         let (Some(moved), Some(apart)) = (self.moved, self.apart) else { return soon };
         let since = now.since(moved).as_nanos();
         let into = Duration::from_nanos((since % apart.as_nanos().max(1)) as u64);
-        soon.max(now + apart.saturating_sub(into).saturating_sub(apart / 5))
+        // It may be a little early or late.
+        let near = apart / 5;
+        if into < near { soon } else { soon.max(now + apart.saturating_sub(into + near)) }
     }
 
     /// How long to wait for it to move.

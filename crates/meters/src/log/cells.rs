@@ -26,8 +26,8 @@ pub(super) fn cells(line: &str, delimiter: char) -> Vec<Cow<'_, str>> {
 /// What separates the cells of a head: what splits it into the most.
 pub(super) fn delimiter(head: &str) -> Option<char> {
     let parts = |delimiter: char| cells(head, delimiter).len();
-    // Of those that are equal, `max_by_key` returns the last.
-    [';', '\t', ','].into_iter().max_by_key(|it| parts(*it)).filter(|it| parts(*it) > 1)
+    // Of those that are equal, `max_by_key` returns the last: names have commas in them at times.
+    [',', '\t', ';'].into_iter().max_by_key(|it| parts(*it)).filter(|it| parts(*it) > 1)
 }
 
 /// How a file writes decimal fractions.
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(cells("a,,\"b,\"\"c\"\"\", d ", ','), ["a", "", "b,\"c\"", "d"]);
         assert_eq!(cells("\"1,5\";2", ';'), ["1,5", "2"]);
         assert_eq!(delimiter("time;power, mean"), Some(';'));
-        assert_eq!((delimiter("a,b;c"), delimiter("time")), (Some(','), None));
+        assert_eq!((delimiter("a,b,c;d"), delimiter("time")), (Some(','), None));
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl Columns {
         let head = String::from_utf8_lossy(input.head());
         let first = head.lines().map(str::trim).find(|line| is_row(line.as_bytes()));
         let Some(first) = first else { return Err(wrong("there are no rows in it")) };
-        let delimiter = [',', ';', '\t'].into_iter().find(|delimiter| first.contains(*delimiter));
+        let delimiter = cells::delimiter(first);
         let cells: Vec<&str> = split(first, delimiter).collect();
         let header = cells.iter().any(|cell| !cell.is_empty() && is_no_number(cell, delimiter));
         let name = |(place, cell): (usize, &&str)| {

@@ -8,6 +8,7 @@ use nightwatt_model::quantity::Watts;
 use nightwatt_model::sample::Reading;
 use nightwatt_model::time::Mono;
 
+use super::cells;
 use super::input::Input;
 use super::rows::{Refused, Rows};
 use super::{Entry, Options};
@@ -76,8 +77,14 @@ struct Columns {
 /// Resistors of 1 %, amplifiers and converters of a little less: assumed.
 const ACCURACY: Accuracy = Accuracy { relative: 0.02, watts: Watts(0.05) };
 
+/// Cells between whatever separates them; commas between semicolons are decimal ones.
 fn fields(line: &str) -> impl Iterator<Item = &str> {
-    line.split([',', ';', '\t', ' ']).filter(|field| !field.is_empty())
+    let all: &[char] = if line.contains(';') { &[';', '\t', ' '] } else { &[',', '\t', ' '] };
+    line.split(all).filter(|field| !field.is_empty())
+}
+
+fn number(field: &str) -> Option<f64> {
+    cells::number(field, None).map(|(number, _)| number)
 }
 
 impl Daq {
@@ -88,7 +95,7 @@ impl Daq {
     ) -> Result<(Vec<Channel>, Self), MeterError> {
         let first = input.first_line();
         let names: Vec<_> = fields(&first).collect();
-        let header = names.iter().any(|name| name.parse::<f64>().is_err());
+        let header = names.iter().any(|name| number(name).is_none());
         let column = |name: &str| {
             let place = names.iter().position(|it| header && *it == name);
             let found = place.or_else(|| name.parse().ok().filter(|it| *it < names.len()));
@@ -127,7 +134,7 @@ impl Rows for Daq {
         self.rows += 1;
         self.values.clear();
         let line = std::str::from_utf8(line).unwrap_or_default();
-        self.values.extend(fields(line).map(|field| field.parse().unwrap_or(f64::NAN)));
+        self.values.extend(fields(line).map(|field| number(field).unwrap_or(f64::NAN)));
         let Ok(since) = Duration::try_from_secs_f64(seconds) else {
             return Err(Refused::Row("it is too far from the beginning".to_owned()));
         };

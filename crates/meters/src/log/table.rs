@@ -120,7 +120,7 @@ impl Table {
         let text = String::from_utf8_lossy(input.head()).into_owned();
         let wrong = |why: String| options.wrong(path, &why);
         let first = input.first_line();
-        let head = match head(&text, options) {
+        let head = match head(&text, options).or_else(|| head(&text, &Options::default())) {
             Some(head) => head,
             // What is wrong with it is told below.
             None => {

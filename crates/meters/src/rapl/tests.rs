@@ -126,9 +126,9 @@ fn turn(meter: &mut dyn crate::Meter) -> (usize, Vec<String>) {
     let stop = nightwatt_clock::meter::Stop::new().unwrap();
     let turn = Turn { stop: &stop, until: Mono::ZERO };
     let mut readings = Readings::default();
-    meter.read(&turn, &mut readings).unwrap();
-    let count = readings.iter().count();
-    (count, readings.failures().map(|error| error.to_string()).collect())
+    let result = meter.read(&turn, &mut readings);
+    let failed = readings.outcome(result).unwrap();
+    (readings.iter().count(), failed.iter().map(ToString::to_string).collect())
 }
 
 #[test]

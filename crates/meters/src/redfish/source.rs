@@ -56,8 +56,8 @@ const KINDS: [&str; 3] = ["supplies", "environment", "control"];
 /// More than this, and 16 bits of ones, is no power of a chassis.
 const MOST: f64 = 65_535.0;
 
-/// More of its rated output than this does not go into a supply: the rest is its losses.
-const LOSSES: f64 = 1.3;
+/// More of its rated output than this does not go into a supply: the rest is its losses at full load.
+const LOSSES: f64 = 1.15;
 
 /// Two figures of the same power contradict each other if one is larger by this factor and these watts.
 const CONTRADICTION: (f64, f64) = (1.5, 25.0);

@@ -91,8 +91,8 @@ fn a_meter_that_fails_leaves_a_gap_is_opened_again_and_goes_on() {
         told.recv().unwrap();
     }
     let (measured, _) = sampler.finish(monotonic());
-    let (error, totals) = (measured[0].last_error.clone().unwrap(), measured[0].totals[0]);
-    assert!(error.contains("`unplugged`"), "{error}");
+    let totals = measured[0].totals[0];
+    assert!(measured[0].errors >= 4 && measured[0].last_error.is_some());
     // A counter has counted while nobody looked.
     assert!(((totals.joules - joules_before).get() - 1.0).abs() < 1e-9, "{totals:?}");
 }

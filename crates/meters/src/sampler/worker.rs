@@ -124,14 +124,10 @@ impl Worker {
 
     /// Notes what parts could not be read. The meter failed where that is all of them.
     fn parts(&mut self, result: Result<(), MeterError>) -> Result<(), MeterError> {
-        let nothing = self.readings.is_empty();
-        let failures: Vec<MeterError> = self.readings.failures().collect();
-        let (mut failures, mut result) = (failures.into_iter(), result);
-        if nothing && result.is_ok() {
-            result = failures.next().map_or(Ok(()), Err);
+        for error in self.readings.outcome(result)? {
+            self.note(&error);
         }
-        failures.for_each(|error| self.note(&error));
-        result
+        Ok(())
     }
 
     /// Waits for what the meter says next.

@@ -23,7 +23,7 @@ fn meters() -> (Fixture, Vec<Opened>) {
     ]);
     let specs = ["rapl", "file=/moments.csv,name=a \"b\"", "file=/means.csv,mean=1s,name=plug"];
     let open = |spec: &str| Opened::open(&fixture.host, &spec.parse().unwrap()).unwrap();
-    let meters = specs.map(open).into_iter().collect();
+    let meters = fixture.while_counting(|| specs.map(open).into_iter().collect());
     (fixture, meters)
 }
 
