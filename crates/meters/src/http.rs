@@ -152,7 +152,8 @@ mod tests {
                 _ => device::json(r#"{"a":5,"b":null}"#),
             }
         });
-        let mut meter = open(&format!("http={},pointer=/a,pointer-2=/b", device.address())).unwrap();
+        let mut meter =
+            open(&format!("http={},pointer=/a,pointer-2=/b", device.address())).unwrap();
         let expected = [("power".to_owned(), Reading::Power(Watts(5.0)))];
         assert_eq!(poll(meter.as_mut()).unwrap(), expected);
     }

@@ -153,9 +153,8 @@ fn probe(host: &Host) -> Presence {
             Presence::Absent(format!("no chip in {FOLDER} measures power"))
         }
         Ok(sensors) => {
-            let denied = |sensor: &Sensor| {
-                Probe::open(&sensor.source).is_err_and(|error| is_denied(&error))
-            };
+            let denied =
+                |sensor: &Sensor| Probe::open(&sensor.source).is_err_and(|error| is_denied(&error));
             match sensors.iter().find(|sensor| denied(sensor)) {
                 Some(sensor) if sensors.iter().all(denied) => {
                     Presence::Denied { what: sensor.name.clone(), hint: HINT.to_owned() }

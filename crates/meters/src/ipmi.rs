@@ -140,8 +140,7 @@ pub(crate) fn power(text: &str) -> Result<Watts, String> {
         return Err(format!("power reading is `{}`", quote(state.as_bytes()).trim_matches('`')));
     }
     let number = |value: &str| value.strip_suffix("Watts")?.trim().parse::<u16>().ok();
-    let watts =
-        number(value).ok_or_else(|| format!("{} is no power", quote(value.as_bytes())))?;
+    let watts = number(value).ok_or_else(|| format!("{} is no power", quote(value.as_bytes())))?;
     if let 0 | u16::MAX = watts {
         return Err(format!("it says {watts} W, as a controller does that has no figure"));
     }

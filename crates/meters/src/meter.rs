@@ -161,7 +161,10 @@ impl Readings {
 
     /// What a turn came to: why parts could not be read, or an error where none could be. The failures
     /// are forgotten here.
-    pub fn outcome(&mut self, result: Result<(), MeterError>) -> Result<Vec<MeterError>, MeterError> {
+    pub fn outcome(
+        &mut self,
+        result: Result<(), MeterError>,
+    ) -> Result<Vec<MeterError>, MeterError> {
         let mut failed = std::mem::take(&mut self.failed);
         result?;
         if self.said.is_empty() && !failed.is_empty() {

@@ -369,9 +369,8 @@ impl Users {
         *seen = samples.iter().map(|sample| sample.timestamp).fold(since, u64::max);
         // Samples of a process follow each other, and the first begins where we looked last.
         let begin = |sample: &ProcessUtilizationSample| {
-            let earlier = samples.iter().filter(|it| {
-                it.pid == sample.pid && it.timestamp < sample.timestamp
-            });
+            let earlier =
+                samples.iter().filter(|it| it.pid == sample.pid && it.timestamp < sample.timestamp);
             earlier.map(|it| it.timestamp).fold(since, u64::max)
         };
         let used = samples.iter().filter(|sample| sample.timestamp > since).map(|sample| Used {

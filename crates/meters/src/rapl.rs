@@ -114,7 +114,8 @@ impl<C> Looked<C> {
             std::thread::sleep(Duration::from_millis(1));
         }
         // Where nothing of the machine moves, parts that stand still are not off.
-        let some_still = self.channels.iter().zip(&moves).any(|(it, moves)| must_move(it) && !moves);
+        let some_still =
+            self.channels.iter().zip(&moves).any(|(it, moves)| must_move(it) && !moves);
         let some_move = self.channels.iter().zip(&moves).any(|(it, moves)| must_move(it) && *moves);
         if some_still && !some_move {
             for (place, counter) in self.counters.iter_mut().enumerate() {

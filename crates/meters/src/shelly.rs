@@ -217,7 +217,9 @@ fn check_phases(answer: &Value, prefix: &str, total: f64) -> Result<(), String> 
     if (a + b + c - total).abs() <= slack {
         return Ok(());
     }
-    Err(format!("the total is {total} W, and its phases are {a}, {b} and {c} W: it is not believed"))
+    Err(format!(
+        "the total is {total} W, and its phases are {a}, {b} and {c} W: it is not believed"
+    ))
 }
 
 impl Meter for Shelly {

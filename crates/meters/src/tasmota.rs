@@ -194,9 +194,8 @@ mod tests {
 
     #[test]
     fn a_channel_without_a_figure_does_not_silence_the_others() {
-        let device = Device::http(|_| {
-            device::json(r#"{"StatusSNS":{"ENERGY":{"Power":[12.5,null,3]}}}"#)
-        });
+        let device =
+            Device::http(|_| device::json(r#"{"StatusSNS":{"ENERGY":{"Power":[12.5,null,3]}}}"#));
         let mut meter = open(&format!("tasmota={}", device.address())).unwrap();
         let readings = poll(meter.as_mut()).unwrap();
         let names: Vec<_> = readings.iter().map(|(name, _)| name.as_str()).collect();

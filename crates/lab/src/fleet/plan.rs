@@ -182,7 +182,8 @@ impl Plan {
 
     /// The longest that a server takes to start, or must be off to pay for that, s.
     fn slowest_s(&self) -> f64 {
-        let price = 2.0 * self.pools.iter().map(|it| it.settings.transition_price.get()).fold(0.0, f64::max);
+        let price = 2.0
+            * self.pools.iter().map(|it| it.settings.transition_price.get()).fold(0.0, f64::max);
         let kinds = self.pools.iter().flat_map(|pool| &pool.settings.kinds);
         let slow = kinds.map(|kind| {
             let saved = kind.idle.get() - kind.off.get();
@@ -196,7 +197,9 @@ impl Plan {
     fn warnings(&self) -> Vec<String> {
         let (warm_up, requests) = self.least();
         let Sampling { requests: counted, warm_up: warmed, .. } = self.sampling;
-        if self.traffic.iter().all(|traffic| traffic.ends) || (counted >= requests && warmed >= warm_up) {
+        if self.traffic.iter().all(|traffic| traffic.ends)
+            || (counted >= requests && warmed >= warm_up)
+        {
             return Vec::new();
         }
         vec![format!(

@@ -48,7 +48,8 @@ impl Watch {
                 for name in &names {
                     let number = name.strip_prefix("gpu-").and_then(|it| it.parse().ok());
                     let used = number.and_then(|number| users.look(number));
-                    let time = times.entry(name.clone()).or_insert(Some(AcceleratorTime::default()));
+                    let time =
+                        times.entry(name.clone()).or_insert(Some(AcceleratorTime::default()));
                     *time = time.zip(used).map(|(time, used)| family.add(time, &used));
                 }
                 if woken == Woken::Stopped {
@@ -56,7 +57,8 @@ impl Watch {
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("accelerators".to_owned()).spawn(look).ok()?;
+        let thread =
+            std::thread::Builder::new().name("accelerators".to_owned()).spawn(look).ok()?;
         Some(Self { stop, thread })
     }
 

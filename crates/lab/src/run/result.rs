@@ -162,14 +162,9 @@ pub struct SingleRun {
 }
 
 impl RunReport {
-    pub(super) fn of(
-        options: &RunOptions,
-        runs: &[Run],
-        idle: Option<&[Option<Mean>]>,
-    ) -> Self {
-        let spread = |time: fn(&Finished) -> f64| {
-            Spread::of(runs.iter().map(|run| time(&run.finished)))
-        };
+    pub(super) fn of(options: &RunOptions, runs: &[Run], idle: Option<&[Option<Mean>]>) -> Self {
+        let spread =
+            |time: fn(&Finished) -> f64| Spread::of(runs.iter().map(|run| time(&run.finished)));
         let share = share(runs);
         let channels = channels(runs, idle, share.map(|share| share.of_busy_cpu));
         let single = |(number, Run { finished, .. }): (usize, &Run)| SingleRun {
@@ -227,21 +222,14 @@ fn share(runs: &[Run]) -> Option<Share> {
 }
 
 /// Energy of one run on every channel: what is known of it, taken for the whole run.
-fn joules_of(
-    runs: &[Run],
-    number: usize,
-) -> impl Iterator<Item = Option<Joules>> + '_ {
+fn joules_of(runs: &[Run], number: usize) -> impl Iterator<Item = Option<Joules>> + '_ {
     let Run { finished, measured, .. } = &runs[number];
     let time = elapsed(finished);
     let totals = measured.iter().flat_map(|measured| &measured.totals);
     totals.map(move |totals| totals.mean_power().map(|power| power * time))
 }
 
-fn channels(
-    runs: &[Run],
-    idle: Option<&[Option<Mean>]>,
-    share: Option<f64>,
-) -> Vec<ChannelReport> {
+fn channels(runs: &[Run], idle: Option<&[Option<Mean>]>, share: Option<f64>) -> Vec<ChannelReport> {
     let Some(Run { measured: first, .. }) = runs.first() else { return Vec::new() };
     let named = first.iter().enumerate().flat_map(|(meter, measured)| {
         measured.channels.iter().enumerate().map(move |(place, channel)| (meter, place, channel))
@@ -424,11 +412,7 @@ fn about_readings(options: &RunOptions, runs: &[Run]) -> Vec<String> {
     warnings
 }
 
-fn warnings(
-    options: &RunOptions,
-    runs: &[Run],
-    channels: &[ChannelReport],
-) -> Vec<String> {
+fn warnings(options: &RunOptions, runs: &[Run], channels: &[ChannelReport]) -> Vec<String> {
     let mut warnings = Vec::new();
     if channels.iter().all(|channel| matches!(channel.provenance, Provenance::Modelled { .. })) {
         warnings.push(

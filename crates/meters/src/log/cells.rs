@@ -86,13 +86,31 @@ pub(super) enum Kind {
 
 /// Names of columns of times.
 const TIMES: [&str; 13] = [
-    "time", "timestamp", "datetime", "date", "epoch", "seconds", "t", "ts", "ms", "us", "ns",
-    "last_changed", "last_updated",
+    "time",
+    "timestamp",
+    "datetime",
+    "date",
+    "epoch",
+    "seconds",
+    "t",
+    "ts",
+    "ms",
+    "us",
+    "ns",
+    "last_changed",
+    "last_updated",
 ];
 
 /// Words in such names.
 const TIME_WORDS: [&str; 9] = [
-    "time", "timestamp", "datetime", "date", "epoch", "elapsed", "milliseconds", "microseconds",
+    "time",
+    "timestamp",
+    "datetime",
+    "date",
+    "epoch",
+    "elapsed",
+    "milliseconds",
+    "microseconds",
     "nanoseconds",
 ];
 
@@ -101,8 +119,8 @@ const NO_TIMES: [&str; 4] = ["cpu", "busy", "idle", "zone"];
 
 /// Words of names that look like power, and are not what was drawn.
 const NO_POWER: [&str; 11] = [
-    "factor", "limit", "cap", "state", "reactive", "apparent", "default", "enforced", "max",
-    "min", "rated",
+    "factor", "limit", "cap", "state", "reactive", "apparent", "default", "enforced", "max", "min",
+    "rated",
 ];
 
 const TIME_UNITS: [(&[&str], i64); 6] = [
@@ -204,9 +222,36 @@ pub(super) fn with_unit(cell: &str) -> (&str, Option<f64>) {
 
 /// Things that have a row each at every time.
 const ENTITIES: [&str; 31] = [
-    "entity", "device", "sensor", "host", "hostname", "node", "plug", "outlet", "meter", "channel",
-    "socket", "rack", "server", "machine", "domain", "component", "board", "card", "phase", "pdu",
-    "bus", "gpu", "instance", "metric", "series", "field", "measurement", "tag", "object", "label",
+    "entity",
+    "device",
+    "sensor",
+    "host",
+    "hostname",
+    "node",
+    "plug",
+    "outlet",
+    "meter",
+    "channel",
+    "socket",
+    "rack",
+    "server",
+    "machine",
+    "domain",
+    "component",
+    "board",
+    "card",
+    "phase",
+    "pdu",
+    "bus",
+    "gpu",
+    "instance",
+    "metric",
+    "series",
+    "field",
+    "measurement",
+    "tag",
+    "object",
+    "label",
     "source",
 ];
 
@@ -214,9 +259,8 @@ const ENTITIES: [&str; 31] = [
 pub(super) fn names_an_entity(name: &str) -> bool {
     let words: Vec<String> = words(name).iter().map(|word| word.to_lowercase()).collect();
     let is_entity = |word: &String| ENTITIES.contains(&word.as_str());
-    let is_name = |word: &String| {
-        ["id", "name", "uuid", "index", "number"].contains(&word.as_str())
-    };
+    let is_name =
+        |word: &String| ["id", "name", "uuid", "index", "number"].contains(&word.as_str());
     match &words[..] {
         [word] => is_name(word) || (is_entity(word) && word != "gpu"),
         [rest @ .., last] => is_name(last) && rest.iter().any(is_entity),
@@ -274,7 +318,8 @@ mod tests {
 
     #[test]
     fn columns_that_name_things_are_known() {
-        for name in ["entity_id", "device", "index", "gpu_uuid", "pci.bus_id", "name", "deviceName"] {
+        for name in ["entity_id", "device", "index", "gpu_uuid", "pci.bus_id", "name", "deviceName"]
+        {
             assert!(names_an_entity(name), "{name}");
         }
         for name in ["utilization.gpu [%]", "gpu", "run_id", "note", "", "cpu"] {

@@ -52,7 +52,9 @@ impl Timeline {
             }
             Some(last) if ns < last => {
                 let seconds = (last - ns) as f64 / 1e9;
-                return Err(Refused::Earlier(format!("it is {seconds} s earlier than a row before")));
+                return Err(Refused::Earlier(format!(
+                    "it is {seconds} s earlier than a row before"
+                )));
             }
             _ => self.last = Some(ns),
         }
@@ -118,9 +120,9 @@ impl Dated {
 
 impl Rows for Dated {
     fn row(&mut self, line: &[u8], out: &mut VecDeque<Entry>) -> Result<(), Refused> {
-        let (ns, watts) = self.parse(line).ok_or_else(|| {
-            Refused::Row(format!("{} is no date, `;` and watts", quote(line)))
-        })?;
+        let (ns, watts) = self
+            .parse(line)
+            .ok_or_else(|| Refused::Row(format!("{} is no date, `;` and watts", quote(line))))?;
         let mono = self.timeline.at(ns)?;
         let reading = self.timeline.reading(watts);
         out.push_back(Entry { mono, wall_ns: Some(ns), channel: 0, reading, piece: None });

@@ -31,7 +31,8 @@ impl Times {
     /// the two where it would be earlier than that.
     pub(super) fn read(&mut self, text: &str, before: Option<i64>) -> Option<i64> {
         let text = text.trim();
-        let text = if text.contains(',') { Cow::Owned(text.replace(',', ".")) } else { text.into() };
+        let text =
+            if text.contains(',') { Cow::Owned(text.replace(',', ".")) } else { text.into() };
         let (sign, number) = text.strip_prefix('-').map_or((1, &*text), |rest| (-1, rest));
         if let Some((whole, fraction)) = decimal(number) {
             let unit = *self.unit.get_or_insert_with(|| usual_unit(whole));

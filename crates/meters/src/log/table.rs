@@ -135,8 +135,9 @@ impl Table {
                 wrong(format!("there is no column `{name}`, but `{}`", names.join("`, `")))
             })
         };
-        let (time, date) = times(&names, options, column)
-            .and_then(|it| it.ok_or_else(|| wrong("no column is called `time`; `time=` names one".to_owned())))?;
+        let (time, date) = times(&names, options, column).and_then(|it| {
+            it.ok_or_else(|| wrong("no column is called `time`; `time=` names one".to_owned()))
+        })?;
         let powers = powers(&names, time, options, column, wrong)?;
         let only = options.only.as_ref().map(|(name, value)| Ok((column(name)?, value.clone())));
         let only = only.transpose()?;
@@ -246,9 +247,9 @@ impl Table {
     fn check_width(&self, cells: &[Cow<'_, str>]) -> Result<(), Refused> {
         let filled = cells.iter().rposition(|cell| !cell.is_empty()).map_or(0, |last| last + 1);
         let is_digits = |place: usize| {
-            cells.get(place).is_some_and(|it| {
-                !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit())
-            })
+            cells
+                .get(place)
+                .is_some_and(|it| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit()))
         };
         let split = |it: &Column| is_digits(it.place) && is_digits(it.place + 1);
         if filled > self.names.len() && self.powers.iter().any(split) {

@@ -252,14 +252,30 @@ fn what_programs_write_is_the_same_energy() {
         (lines("timestamp,power", &|s, w| format!("{},{w}", (epoch + s) * 1_000)), ""),
         (lines("timestamp,power", &|s, w| format!("{},{w}", (epoch + s) * 1_000_000)), ""),
         (lines("timestamp,power", &|s, w| format!("{},{w}", (epoch + s) * 1_000_000_000)), ""),
-        (lines("time_relative_ms,power_watts,energy_relative_joules", &|s, w| format!("{},{w},0", s * 1000)), ""),
-        (lines("time_relative_ms,power_watts,x", &|s, w| format!("{},{w},0", s * 1000)), ",time=time_relative_ms"),
+        (
+            lines("time_relative_ms,power_watts,energy_relative_joules", &|s, w| {
+                format!("{},{w},0", s * 1000)
+            }),
+            "",
+        ),
+        (
+            lines("time_relative_ms,power_watts,x", &|s, w| format!("{},{w},0", s * 1000)),
+            ",time=time_relative_ms",
+        ),
         (lines("elapsed_us;Power (mW)", &|s, w| format!("{};{}", s * 1_000_000, w * 1000.0)), ""),
         (lines("t,kW", &|s, w| format!("{s},{}", w / 1000.0)), ""),
         (lines("t,kW", &|s, w| format!("{s},{}", w / 1000.0)), ",watts=kW"),
-        (lines("timestamp, power.draw [W], power.limit [W]", &|s, w| format!("2023/03/02 00:00:{s:02}.000, {w:.2} W, 700.00 W")), ""),
+        (
+            lines("timestamp, power.draw [W], power.limit [W]", &|s, w| {
+                format!("2023/03/02 00:00:{s:02}.000, {w:.2} W, 700.00 W")
+            }),
+            "",
+        ),
         (lines("Date,Time,Watts", &|s, w| format!("2023-03-02,00:00:{s:02},{w}")), ""),
-        (lines("Zeit;Leistung", &|s, w| format!("02.03.2023 00:00:{s:02};{}", comma(w))), ",format=csv,time=Zeit,watts=Leistung"),
+        (
+            lines("Zeit;Leistung", &|s, w| format!("02.03.2023 00:00:{s:02};{}", comma(w))),
+            ",format=csv,time=Zeit,watts=Leistung",
+        ),
     ] {
         assert_eq!(energy(&text, how), (1050.0, 50.0), "{text}");
     }
@@ -272,10 +288,18 @@ fn what_would_be_misread_is_refused_with_its_row() {
         ("time,watts\n0,10\n10,20,5\n20,30\n", "", "row 3: it has 3 cells, and the head has 2"),
         // Rows of two things: named ones, ones of one time, and one after the other.
         ("time,device,watts\n0,a,1\n1,b,2\n2,a,3\n", "", "row 4: the rows are of several things"),
-        ("time,where,watts\n0,attic,1\n0,hall,2\n1,attic,3\n", "", "`where` has `attic` and `hall`"),
+        (
+            "time,where,watts\n0,attic,1\n0,hall,2\n1,attic,3\n",
+            "",
+            "`where` has `attic` and `hall`",
+        ),
         ("time,index,watts\n0,0,1\n0,1,2\n1,0,3\n1,1,4\n", "", "`only=index:VALUE`"),
-        ("entity_id,state,last_changed\nx,1,2023-03-02T00:00:00Z\nx,2,2023-03-02T00:00:10Z\n\
-          y,9,2023-03-02T00:00:05Z\n", ",format=csv,time=last_changed,watts=state", "`entity_id` has `x`, `y`"),
+        (
+            "entity_id,state,last_changed\nx,1,2023-03-02T00:00:00Z\nx,2,2023-03-02T00:00:10Z\n\
+          y,9,2023-03-02T00:00:05Z\n",
+            ",format=csv,time=last_changed,watts=state",
+            "`entity_id` has `x`, `y`",
+        ),
         // Newest first.
         ("time,watts\n50,1\n40,2\n30,3\n20,4\n", "", "times run backwards: 3 of 5 rows"),
         ("time,watts\n50,1\n40,2\n30,3\n20,4\n", "", "the first is row 3: it is 10 s earlier"),
@@ -283,8 +307,16 @@ fn what_would_be_misread_is_refused_with_its_row() {
         ("time,Wh\n0,1\n1,2\n", "", "`Wh` holds energy"),
         ("time,Wh\n0,1\n1,2\n", ",watts=Wh", "`Wh` holds energy, and not power"),
         ("TIME,POWER_MW\n0,1\n1,2\n", "", "in megawatts or in milliwatts"),
-        ("time_s,watts\n1677715200000,1\n1677715201000,2\n", "", "row 2: `1677715200000` in column `time_s` is no time"),
-        ("time,watts\n01/02/2023 00:00:00,1\n01/02/2023 00:00:10,2\n", "", "row 2: `01/02/2023 00:00:00` in column `time` is no time"),
+        (
+            "time_s,watts\n1677715200000,1\n1677715201000,2\n",
+            "",
+            "row 2: `1677715200000` in column `time_s` is no time",
+        ),
+        (
+            "time,watts\n01/02/2023 00:00:00,1\n01/02/2023 00:00:10,2\n",
+            "",
+            "row 2: `01/02/2023 00:00:00` in column `time` is no time",
+        ),
         ("\u{0}\u{0}PK", "", "no known format"),
         ("PK\u{3}\u{4}xx", "", "ZIP archive or a spreadsheet"),
         ("time,watts\n0,1\n1,2\n", ",only=room:hall", "no column `room`"),

@@ -76,7 +76,9 @@ struct Said {
 fn watts(value: &Value, pointer: &str) -> Result<Watts, String> {
     let number = json::number(value, pointer)?;
     if number <= 0.0 || number >= MOST {
-        return Err(format!("`{pointer}` is {number} W, which a controller says that has no figure"));
+        return Err(format!(
+            "`{pointer}` is {number} W, which a controller says that has no figure"
+        ));
     }
     Ok(Watts(number))
 }
@@ -95,7 +97,9 @@ fn sum(supplies: &[Said]) -> Result<Watts, String> {
         })
     });
     match each.sum::<Result<Watts, String>>()? {
-        Watts::ZERO => Err("all supplies say 0 W, as a controller does that has no figure".to_owned()),
+        Watts::ZERO => {
+            Err("all supplies say 0 W, as a controller does that has no figure".to_owned())
+        }
         sum => Ok(sum),
     }
 }
@@ -104,14 +108,12 @@ fn sum(supplies: &[Said]) -> Result<Watts, String> {
 fn doubt(supplies: &[Said], others: &[(&str, Watts)]) -> Option<String> {
     let over = supplies.iter().find_map(|supply| {
         let (input, rating) = (supply.input.as_ref().ok()?, supply.rating?);
-        (input.get() > LOSSES * rating.get()).then(|| {
-            format!("supply `{}` says {input:.0} and is rated {rating:.0}", supply.name)
-        })
+        (input.get() > LOSSES * rating.get())
+            .then(|| format!("supply `{}` says {input:.0} and is rated {rating:.0}", supply.name))
     });
     let sum = sum(supplies).ok();
     let (factor, more) = CONTRADICTION;
-    let contradicts =
-        |one: Watts, other: Watts| one.get() > factor * other.get() + more;
+    let contradicts = |one: Watts, other: Watts| one.get() > factor * other.get() + more;
     let other = sum.and_then(|sum| {
         let (name, other) = others
             .iter()
@@ -211,7 +213,8 @@ impl Told {
 
     /// What else says the same power.
     fn others(&self) -> Vec<(&'static str, Watts)> {
-        let environment = self.environment.as_ref().map(|(_, watts)| ("EnvironmentMetrics", *watts));
+        let environment =
+            self.environment.as_ref().map(|(_, watts)| ("EnvironmentMetrics", *watts));
         self.control.map(|watts| ("PowerControl", watts)).into_iter().chain(environment).collect()
     }
 
@@ -338,9 +341,8 @@ impl Told {
 
     /// Every supply that tells its input and can be believed, as a part.
     fn each_supply(&self) -> Vec<Place> {
-        let good = |said: &Said| {
-            said.input.is_ok() && doubt(std::slice::from_ref(said), &[]).is_none()
-        };
+        let good =
+            |said: &Said| said.input.is_ok() && doubt(std::slice::from_ref(said), &[]).is_none();
         let new = self.supplies.iter().filter(|(_, said)| good(said));
         let new: Vec<Place> = new.map(|(metrics, _)| Place::Supply(metrics.clone())).collect();
         if !new.is_empty() {

@@ -235,9 +235,8 @@ fn a_channel_without_a_figure_does_not_silence_the_others() {
     assert_eq!(said, [(0, power(12.5)), (2, power(3.5))]);
     assert!(failed.len() == 1 && failed[0].contains("`switch-1`"), "{failed:?}");
     // Of energy likewise: what does not count is left out and named.
-    let device = with(
-        r#"{"switch:0":{"apower":1,"aenergy":{"total":2.0}},"em:0":{"total_act_power":5}}"#,
-    );
+    let device =
+        with(r#"{"switch:0":{"apower":1,"aenergy":{"total":2.0}},"em:0":{"total_act_power":5}}"#);
     let meter = open(&format!("shelly={},kind=energy", device.address())).unwrap();
     let names: Vec<_> = meter.channels().iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, ["switch-0"]);

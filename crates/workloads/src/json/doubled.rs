@@ -83,7 +83,8 @@ impl<'de> Visitor<'de> for At<'_> {
         let mut object = Map::new();
         while let Some(key) = fields.next_key::<String>()? {
             let place = format!("{}/{}", self.place, key.replace('~', "~0").replace('/', "~1"));
-            let value = fields.next_value_seed(At { place: place.clone(), keys: &mut *self.keys })?;
+            let value =
+                fields.next_value_seed(At { place: place.clone(), keys: &mut *self.keys })?;
             if object.get(&key).is_none_or(|first| *first == value) {
                 object.insert(key, value);
                 continue;

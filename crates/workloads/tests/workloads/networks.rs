@@ -149,10 +149,14 @@ fn iperf_3_in_json() {
 #[test]
 fn both_directions_of_iperf_3_count() {
     let sum = |bytes: u64, rate: f64| {
-        format!("{{\"bytes\": {bytes}, \"bits_per_second\": {rate:?}, \"seconds\": 2, \"retransmits\": 1}}")
+        format!(
+            "{{\"bytes\": {bytes}, \"bits_per_second\": {rate:?}, \"seconds\": 2, \"retransmits\": 1}}"
+        )
     };
     let (there, back) = (sum(3_000_000_000, 12e9), sum(2_500_000_000, 10e9));
-    for (second, third) in [("sum_sent", "sum_received"), ("sum_sent_bidir_reverse", "sum_received_bidir_reverse")] {
+    for (second, third) in
+        [("sum_sent", "sum_received"), ("sum_sent_bidir_reverse", "sum_received_bidir_reverse")]
+    {
         let text = format!(
             "{{\"start\": {{\"sock_bufsize\": 0, \"sock_bufsize\": 0}}, \"end\": {{\"sum_sent\": {there}, \
              \"sum_received\": {there}, \"{second}\": {back}, \"{third}\": {back}}}}}\n"

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use nightwatt_meters::{Channel, Scope};
 use nightwatt_meters::sampler::Measured;
+use nightwatt_meters::{Channel, Scope};
 use nightwatt_model::quantity::Joules;
 use nightwatt_model::samples::interval;
 use nightwatt_probes::Samples;
