@@ -311,8 +311,7 @@ impl<P: SleepPolicy> Run<P> {
         self.until(demand.at);
         let Demand { number, visitor, visit, client, request, recognised, .. } = *demand;
         let now = self.world.now(self.now);
-        let knock =
-            Knock { id: number, visitor, client, network: client, request, recognised };
+        let knock = Knock { id: number, visitor, client, network: client, request, recognised };
         let route = self.manager.admit(now, &knock, &mut self.actions);
         match route {
             Route::Forward if request.class.is_admitted() => self.manager.end(now),

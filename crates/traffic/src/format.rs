@@ -7,8 +7,8 @@ use std::sync::{Arc, LazyLock};
 use memchr::memchr;
 use nightwatt_model::time::Wall;
 
-use crate::client::ClientFrom;
 use crate::clf::{self, Memo};
+use crate::client::ClientFrom;
 pub(crate) use crate::detect::{detect, detect_line};
 use crate::error::Error;
 use crate::json;
@@ -149,7 +149,8 @@ const fn preset(
 /// Formats of text with their layouts compiled, in the order of the table.
 pub(crate) static LAYOUTS: LazyLock<Vec<(Format, Arc<[Template]>)>> = LazyLock::new(|| {
     let compiled = |preset: &Preset| {
-        let layouts: Vec<_> = preset.layouts.iter().filter_map(|it| Template::built_in(it)).collect();
+        let layouts: Vec<_> =
+            preset.layouts.iter().filter_map(|it| Template::built_in(it)).collect();
         (!layouts.is_empty()).then(|| (preset.format, layouts.into()))
     };
     PRESETS.iter().filter_map(compiled).collect()
@@ -288,7 +289,9 @@ impl LineParser {
         match self.format {
             Format::Caddy => json::caddy(line, from).map(Some),
             Format::Traefik => json::traefik(line, from).map(Some),
-            Format::Cloudflare | Format::Ecs | Format::Json => json::keys::find(line, from).map(Some),
+            Format::Cloudflare | Format::Ecs | Format::Json => {
+                json::keys::find(line, from).map(Some)
+            }
             Format::W3c if Header::is_directive(line) => {
                 self.header.directive(line);
                 Ok(None)

@@ -1,9 +1,9 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::arrival::Arrival;
 use crate::detect::{Told, detect, detect_line};
 use crate::reader::MAX_LINE;
-use crate::arrival::Arrival;
 use crate::record::Line;
 
 /// Parses a log's lines, each of which has to be whole.

@@ -9,8 +9,8 @@ use memchr::{memchr, memmem};
 use nightwatt_model::time::Wall;
 
 use crate::civil;
-use crate::client::{self, ClientFrom};
 use crate::clf::{is_method, is_protocol};
+use crate::client::{self, ClientFrom};
 use crate::record::{Escapes, Reason};
 use crate::spans::{self, Span, Spans};
 

@@ -23,8 +23,7 @@ fn shown(command: &str) -> (&'static str, Vec<&'static str>) {
 fn words(line: &str) -> String {
     let is_figure = |word: &&str| {
         let word = word.trim_matches(|it: char| "(),.:".contains(it));
-        word.starts_with(|it: char| it.is_ascii_digit())
-            || ["J", "Wh", "kWh", "±"].contains(&word)
+        word.starts_with(|it: char| it.is_ascii_digit()) || ["J", "Wh", "kWh", "±"].contains(&word)
     };
     line.split_whitespace().filter(|word| !is_figure(word)).collect::<Vec<_>>().join(" ")
 }
@@ -41,7 +40,11 @@ fn agrees(shown: &[&str], output: &str) {
         }
         let wanted = words(line);
         let found = if may_skip { rest.find(|it| *it == wanted) } else { rest.next() };
-        assert_eq!(found.as_deref(), Some(&*wanted), "README.md shows `{line}`, printed:\n{output}");
+        assert_eq!(
+            found.as_deref(),
+            Some(&*wanted),
+            "README.md shows `{line}`, printed:\n{output}"
+        );
         may_skip = false;
     }
 }
