@@ -193,7 +193,8 @@ pub(crate) struct ConfigArgs {
 
 /// The configuration in this folder, or else the one that the packages install.
 fn default_config() -> PathBuf {
-    let (here, installed) = (PathBuf::from("nightwatt.toml"), PathBuf::from("/etc/nightwatt/nightwatt.toml"));
+    let (here, installed) =
+        (PathBuf::from("nightwatt.toml"), PathBuf::from("/etc/nightwatt/nightwatt.toml"));
     if !here.exists() && installed.exists() { installed } else { here }
 }
 

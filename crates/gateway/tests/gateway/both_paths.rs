@@ -14,6 +14,13 @@ use crate::origin::{Act, Seen, ok, status};
 use crate::stage::{Setup, Stage, awake, secs, timeout};
 use crate::tls::{by_tls, certificate, secure};
 
+impl Stage {
+    /// Whether requests may be answered on the fast path from now on.
+    pub(crate) fn allow_fast_path(&self, is_allowed: bool) {
+        self.running().gateway.allow_fast_path(is_allowed);
+    }
+}
+
 /// One request of a story.
 #[derive(Debug, Clone)]
 struct Step {

@@ -63,7 +63,7 @@ fn a_corrected_clock_expires_nothing_that_is_young() {
 
 /// A sleeping server is not woken for what is stale by less than its grace.
 #[test]
-fn a_clock_set_back_by_an_hour_wakes_nobody_and_by_a_year_it_does() {
+fn a_clock_set_back_by_an_hour_wakes_no_server_and_by_a_year_it_does() {
     for (by, answer) in [(HOUR_MS, "stale"), (YEAR_MS, "held")] {
         asleep().play(async |stage| {
             stage.origin.says(ok("text").field("Cache-Control", "max-age=600"));

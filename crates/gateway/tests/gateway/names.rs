@@ -50,7 +50,7 @@ fn a_trusted_proxy_may_name_the_client_with_a_port_in_brackets_or_as_rfc_7239_do
 
 /// What the client itself wrote into the field that its proxy does not set never counts.
 #[test]
-fn the_other_field_names_nobody() {
+fn only_one_field_names_the_client() {
     let both =
         || get("/a").field("X-Forwarded-For", "203.0.113.9").field("Forwarded", "for=198.51.100.7");
     trusting().play(async |stage| {
@@ -68,7 +68,7 @@ fn the_other_field_names_nobody() {
         let other = get("/a").field("Forwarded", "for=198.51.100.7");
         assert_eq!(client_of(stage, other).await, "127.0.0.1");
     });
-    // And a stranger names nobody at all.
+    // From any other client neither of them counts.
     awake().play(async |stage| assert_eq!(client_of(stage, both()).await, "127.0.0.1"));
 }
 
