@@ -110,6 +110,13 @@ impl Clock {
         }
     }
 
+    /// Sets a virtual clock's civil time forward by so many milliseconds, or back; a real one is not ours to set.
+    pub fn set_wall(&self, by: i64) {
+        if let Some(time) = self.virtual_time() {
+            time.set(by);
+        }
+    }
+
     /// Waits until `deadline`; at once when that is past. `Mono::NEVER` waits for ever.
     ///
     /// With a virtual clock even a past deadline waits for its turn: those who wait for the same

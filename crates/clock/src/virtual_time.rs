@@ -18,6 +18,8 @@ pub(crate) struct VirtualTime {
 #[derive(Debug, Default)]
 struct State {
     mono: Mono,
+    /// By how much the civil clock has been set, in milliseconds.
+    set_by: i64,
     /// Those who owe bytes, less those who are parked. Can be negative for a moment: somebody may
     /// park on behalf of a debt that is taken later.
     debts: i64,
@@ -36,8 +38,13 @@ impl VirtualTime {
     }
 
     pub(crate) fn now(&self) -> Now {
-        let mono = self.state().mono;
-        Now { mono, wall: self.start + mono.0, utc_offset: self.utc_offset }
+        let State { mono, set_by, .. } = *self.state();
+        let wall = Wall((self.start + mono.0).0 + set_by);
+        Now { mono, wall, utc_offset: self.utc_offset }
+    }
+
+    pub(crate) fn set(&self, by: i64) {
+        self.state().set_by += by;
     }
 
     pub(crate) fn owe(&self) {

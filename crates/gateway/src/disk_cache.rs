@@ -220,11 +220,12 @@ fn look(
         seconds = clock.now().mono.since(began).as_secs_f64(),
         "the disk cache is open"
     );
-    let newest = shared.index().newest.as_millis();
-    if i64::try_from(newest).is_ok_and(|newest| newest > clock.now().wall.0) {
+    let last = shared.index().last_received.as_millis();
+    if i64::try_from(last).is_ok_and(|last| last > clock.now().wall.0) {
         tracing::warn!(
-            "the clock stands before the latest answer of the disk cache, which is not used until \
-             that has passed: set the clock, or empty the cache with `nightwatt purge --all`"
+            "the clock stands before the time of the answer that the disk cache stored last: it is not used \
+             before that time has come or another answer is stored; set the clock, or empty the cache with \
+             `nightwatt purge --all`"
         );
     }
     Ok((log, found.day))
@@ -337,7 +338,7 @@ impl SiteDisk {
     /// latest of what is stored has been set back, or is not set yet, and no age could be told.
     pub(crate) fn has(&self, key: &CacheKey, now: Timestamp) -> bool {
         let index = self.cache.shared.index();
-        !index.get(&self.name(key)).is_empty() && now >= index.newest
+        !index.get(&self.name(key)).is_empty() && now >= index.last_received
     }
 
     /// Reads all that is there under a key.

@@ -32,6 +32,10 @@ impl Source {
     }
 }
 
+/// A clock that is set back by no more than this has been corrected, not wrong. (And a response may come in a
+/// moment after the time that is compared with it was read.)
+const STEP: Duration = Duration::from_secs(1);
+
 /// The figures of one response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freshness {
@@ -72,8 +76,25 @@ impl Freshness {
     }
 
     /// How old the response is (`current_age`).
+    ///
+    /// One that came in later than now came in while the clock was ahead: its age is not known, and it counts as
+    /// stale for as long as the clock was ahead.
     pub fn age(&self, now: Timestamp) -> Duration {
-        self.initial_age.saturating_add(now.since(self.received))
+        match self.ahead(now) {
+            Some(ahead) => self.lifetime.max(self.initial_age).saturating_add(ahead),
+            None => self.initial_age.saturating_add(now.since(self.received)),
+        }
+    }
+
+    /// Whether it did not come in later than now.
+    pub fn is_in_time(&self, now: Timestamp) -> bool {
+        self.ahead(now).is_none()
+    }
+
+    /// How far the clock was ahead of `now` when the response came in, if it was.
+    fn ahead(&self, now: Timestamp) -> Option<Duration> {
+        let ahead = self.received.since(now);
+        (ahead > STEP).then_some(ahead)
     }
 
     /// When it stops being fresh; at that very moment it is stale.

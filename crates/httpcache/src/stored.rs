@@ -246,7 +246,8 @@ impl Stored {
         self.date
     }
 
-    /// When it stops being fresh; the start of 1970 if it never was.
+    /// When it stops being fresh; the start of 1970 if it never was. While the clock is behind the time at which
+    /// it came in, [`Stored::is_fresh`] knows better.
     pub fn expiry(&self) -> Timestamp {
         self.expiry
     }
@@ -255,7 +256,7 @@ impl Stored {
     ///
     /// [`Stored::usability`]: crate::Stored::usability
     pub fn is_fresh(&self, now: Timestamp) -> bool {
-        now < self.expiry
+        now < self.expiry && self.freshness.is_in_time(now)
     }
 
     /// Whether it answers a `GET` without conditions, ranges and directives as it is: the fast path

@@ -60,8 +60,9 @@ pub struct Index {
     outdated: HashMap<Name, Vec<u64>>,
     /// Being written just now. What is forgotten meanwhile is taken out.
     writing: HashSet<Name>,
-    /// When the latest of the answers that are there came in: it cannot be earlier now.
-    pub(super) newest: Timestamp,
+    /// When the answer that was written last came in: it cannot be earlier now. (Not the latest of all: one that
+    /// came in while the clock was ahead must not keep the others from being used until then.)
+    pub(super) last_received: Timestamp,
 }
 
 impl Index {
@@ -87,7 +88,7 @@ impl Index {
 
     /// Takes note of a variant, in the place of the one that it supersedes.
     fn add(&mut self, name: &Name, variant: Variant) {
-        self.newest = self.newest.max(variant.received);
+        self.last_received = variant.received;
         let known = self.entries.entry(name.clone()).or_default();
         let before = known.len();
         known.retain(|it| it.id != variant.id);
@@ -98,27 +99,28 @@ impl Index {
         self.variants = self.variants + known.len() - before;
     }
 
-    /// Takes note of a variant that is older than all that is known of its name.
+    /// Takes note of a variant that is older than all that is known of its name. [`Index::drop_lost_bodies`]
+    /// follows when all are known.
     pub(super) fn add_older(&mut self, name: &Name, variant: Variant) {
         let known = self.entries.entry(name.clone()).or_default();
         if known.len() < VARIANTS {
             known.insert(0, variant);
             self.variants += 1;
-            self.newest = self.newest.max(variant.received);
         }
     }
 
-    /// After some have gone. One that came in while the clock was ahead is not to count for ever.
+    /// After some have gone.
     fn recount(&mut self) {
         self.variants = self.entries.values().map(Vec::len).sum();
-        let received = self.entries.values().flatten().map(|it| it.received);
-        self.newest = received.max().unwrap_or_default();
+        let all = self.entries.values().flatten();
+        let last = all.max_by_key(|it| (it.record.segment, it.record.at));
+        self.last_received = last.map(|it| it.received).unwrap_or_default();
     }
 
     /// The same after these have gone, where it makes a difference.
     fn recount_without(&mut self, gone: &[Variant]) {
         self.variants -= gone.len();
-        if gone.iter().any(|it| it.received >= self.newest) {
+        if gone.iter().any(|it| it.received == self.last_received) {
             self.recount();
         }
     }

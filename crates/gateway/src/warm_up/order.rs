@@ -103,6 +103,8 @@ pub(super) fn due_in(object: &Object, now: Timestamp, rules: &Rules) -> Option<D
     let due = age_then.saturating_sub(stored.age(now));
     let again = match object.tried.load(Ordering::Relaxed) {
         0 => Duration::ZERO,
+        // Tried while the clock was ahead: it is not known when.
+        tried if tried > now.as_millis() => Duration::ZERO,
         tried => again_in(rules).saturating_sub(now.since(Timestamp::from_millis(tried))),
     };
     is_meant.then_some(due.max(again))

@@ -10,7 +10,7 @@ use crate::client::{ask, get};
 use crate::origin::{Says, ok, status};
 use crate::stage::{Setup, Stage, asleep, awake, secs, timeout};
 
-fn with_disk(setup: Setup) -> Setup {
+pub(crate) fn with_disk(setup: Setup) -> Setup {
     setup.with(|config| config.cache.disk = Some(DiskConfig::default()))
 }
 
@@ -19,13 +19,13 @@ fn fresh(text: &str) -> Says {
 }
 
 /// Two people ask: that is worth being written.
-async fn twice(stage: &Stage, path: &str) {
+pub(crate) async fn twice(stage: &Stage, path: &str) {
     for _ in 0..2 {
         stage.ask(get(path)).await;
     }
 }
 
-async fn restart(stage: &mut Stage) {
+pub(crate) async fn restart(stage: &mut Stage) {
     stage.stop().await;
     stage.start();
     stage.looked().await;

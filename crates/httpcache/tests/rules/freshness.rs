@@ -2,7 +2,10 @@
 
 use crate::harness::{NOW, answer, at, fields, get, hits, later, lenient, stored};
 use http::StatusCode;
-use nightwatt_httpcache::{Filler, Heuristic, Rules, Source, Stored, Times, Timestamp, Usability};
+use nightwatt_httpcache::{
+    Filler, Heuristic, Occasion, RequestDirectives, Rules, Source, Stored, Times, Timestamp,
+    Usability,
+};
 use std::time::Duration;
 
 fn secs(secs: u64) -> Duration {
@@ -170,6 +173,36 @@ fn parts_of_a_second_do_not_age_a_response() {
     .unwrap();
     assert!(stored.is_fresh(received.plus(Duration::from_millis(999))));
     assert!(!stored.is_fresh(received.plus(Duration::from_secs(1))));
+}
+
+/// F11: the clock was ahead when it came in, and has been set back since.
+#[test]
+fn what_came_in_later_than_now_is_stale() {
+    let stored = stored(&["Cache-Control: max-age=600", "ETag: \"a\""]);
+    let received = stored.times().received;
+    assert_eq!(received, NOW);
+    for (ahead_s, fresh) in [(0, true), (1, true), (2, false), (3600, false), (31_536_000, false)] {
+        let now = Timestamp::from_secs(received.as_secs() - ahead_s);
+        assert_eq!(stored.is_fresh(now), fresh, "{ahead_s} s ahead");
+        assert_eq!(
+            stored.answers_plainly(nightwatt_httpcache::Sender::ANONYMOUS, now, &lenient()),
+            fresh
+        );
+        if !fresh {
+            assert_eq!(stored.ttl(now), -i64::try_from(ahead_s).unwrap());
+            assert_eq!(stored.age(now), secs(600 + ahead_s));
+            assert_eq!(stored.freshness().staleness(now), secs(ahead_s));
+        }
+    }
+    // By an hour it is within the grace of a sleeping server, by a year it is not.
+    let rules = Rules { grace_while_asleep: Duration::from_hours(24), ..lenient() };
+    for (ahead_s, asleep) in [(3600, true), (31_536_000, false)] {
+        let now = Timestamp::from_secs(received.as_secs() - ahead_s);
+        let ask = get(&[]);
+        let usability = stored.usability(&ask.head(), &RequestDirectives::default(), now, &rules);
+        assert_eq!(usability.allows(Occasion::OriginAsleep), asleep, "{ahead_s} s ahead");
+        assert!(!usability.allows(Occasion::ClientAccepts), "{usability:?}");
+    }
 }
 
 #[test]
