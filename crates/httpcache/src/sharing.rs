@@ -115,9 +115,11 @@ pub fn covers_what_counts(pattern: &str) -> bool {
     })
 }
 
-/// Whether the server gets a field of this name from a client. Servers with a CGI interface do not tell a
-/// hyphen from an underscore, and some of them no other sign either: what reads like a proxy's field there is
-/// refused, and no proxy sends it so.
+/// Whether the server gets a field of this name from a client.
+///
+/// Servers with a CGI interface do not tell a hyphen from an underscore, and some of them no other sign either. A
+/// name that reads there like a field that a proxy sets, or that caches and servers go by, is refused from
+/// everyone: nothing sends it so in good faith. What reads like a credential passes, and counts as one.
 pub fn is_passed_on(name: &[u8], from_trusted_proxy: bool) -> bool {
     passed_on(name, from_trusted_proxy).is_some()
 }
@@ -135,8 +137,10 @@ fn passed_on(name: &[u8], from_trusted_proxy: bool) -> Option<FieldRule> {
     if name.iter().any(is_odd) {
         let folded: Vec<u8> =
             name.iter().map(|byte| if is_odd(byte) { b'-' } else { *byte }).collect();
-        let is_proxys = |rule: FieldRule| rule.passed_from != PassedFrom::Anybody;
-        if field_rule(&folded).is_some_and(is_proxys) {
+        let is_clients_own = |rule: FieldRule| {
+            rule.passed_from == PassedFrom::Anybody && rule.class == FieldClass::Identity
+        };
+        if field_rule(&folded).is_some_and(|rule| !is_clients_own(rule)) {
             return None;
         }
     }

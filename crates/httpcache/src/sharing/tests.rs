@@ -243,11 +243,51 @@ fn forgeries_of_proxies_fields_go_no_further() {
         ("x-emby-token", true, true),
         ("x-anything", true, true),
         ("some_field", true, true),
+        // What the proxy sets, or goes by itself.
+        ("X_Request_Id", false, false),
+        ("content_length", false, false),
+        ("Transfer_Encoding", false, false),
+        ("accept_language", false, false),
+        ("cache.control", false, false),
+        ("Sec_Fetch_Site", false, false),
+        ("x_inertia", false, false),
+        // Credentials pass, and count as such.
+        ("X_Emby_Token", true, true),
+        ("api_key", true, true),
         ("accept", true, true),
     ] {
         assert_eq!(is_passed_on(name.as_bytes(), false), stranger, "{name} from a stranger");
         assert_eq!(is_passed_on(name.as_bytes(), true), proxy, "{name} from a trusted proxy");
     }
+}
+
+/// F12: no spelling of a name that CGI maps onto one of ours reaches the server.
+#[test]
+fn what_cgi_reads_as_another_name_is_dropped_or_counts_as_a_credential() {
+    let mut spellings = 0;
+    for [name, ..] in rows::<4>(FIELDS) {
+        let name = name.replace('*', "any");
+        if !name.contains('-') || name.contains('_') {
+            continue;
+        }
+        for sign in ['_', '.', '!', '~', '#', '$', '%', '&', '\'', '*', '+', '^', '`', '|'] {
+            let all = name.replace('-', &sign.to_string());
+            for spelling in [name.replacen('-', &sign.to_string(), 1), all] {
+                let rule = field_rule(name.as_bytes()).unwrap();
+                let passes = is_passed_on(spelling.as_bytes(), true);
+                let is_clients_own =
+                    rule.passed_from == PassedFrom::Anybody && rule.class == FieldClass::Identity;
+                // A prefix of the list may cover it.
+                let is_listed = field_rule(spelling.as_bytes()).is_some();
+                assert!(!passes || is_clients_own || is_listed, "{spelling}");
+                if passes && !is_listed {
+                    assert_eq!(Sender::of_name(spelling.as_bytes()), Sender::FIELD, "{spelling}");
+                }
+                spellings += 1;
+            }
+        }
+    }
+    assert!(spellings > 1000, "{spellings}");
 }
 
 #[test]
