@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
+use nightwatt_model::display;
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 
@@ -85,7 +86,7 @@ fn fitted(table: &str, rows: usize, columns: usize) -> Cow<'_, str> {
 
 /// Names come from files, devices and the command line: none may steer the terminal.
 fn printable(text: &str) -> Cow<'_, str> {
-    let steers = |c: char| c.is_control() && c != '\n' && c != '\t';
+    let steers = |c: char| display::steers(c) && c != '\n' && c != '\t';
     if !text.contains(steers) {
         return Cow::Borrowed(text);
     }

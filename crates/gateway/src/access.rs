@@ -115,10 +115,19 @@ impl Answered {
     }
 }
 
+/// Fields of a request that are not UTF-8, as they came.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Raw {
+    pub(crate) referer: Option<Vec<u8>>,
+    pub(crate) agent: Option<Vec<u8>>,
+}
+
 /// What the log says of one request.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) request: Arrival,
+    /// What is no text in it.
+    pub(crate) raw: Raw,
     pub(crate) id: String,
     pub(crate) site: Arc<str>,
     pub(crate) class: ClientClass,
@@ -215,6 +224,15 @@ impl Part<'_> {
 }
 
 impl Entry {
+    fn combined(&self) -> clf::Entry<'_> {
+        let text = clf::Entry::from(&self.request);
+        clf::Entry {
+            referer: self.raw.referer.as_deref().or(text.referer),
+            agent: self.raw.agent.as_deref().or(text.agent),
+            ..text
+        }
+    }
+
     fn part(&self) -> Part<'_> {
         Part {
             site: &self.site,
@@ -231,7 +249,7 @@ impl Entry {
     #[cfg(test)]
     fn line(&self) -> String {
         let mut line = String::new();
-        self.part().write(&mut line, &clf::Entry::from(&self.request), &self.id);
+        self.part().write(&mut line, &self.combined(), &self.id);
         line
     }
 }
@@ -344,8 +362,7 @@ impl Watcher for Logged {
 
 impl Drop for Logged {
     fn drop(&mut self) {
-        let Entry { request, id, .. } = &self.entry;
-        self.log.add(&clf::Entry::from(request), id, &self.entry.part());
+        self.log.add(&self.entry.combined(), &self.entry.id, &self.entry.part());
     }
 }
 
@@ -362,14 +379,15 @@ mod tests {
             utc_offset: -8 * 3600,
             client: "10.0.0.9".into(),
             method: "GET".into(),
-            target: "/\" id=forged class=human".into(),
+            target: "/\" id=forged class=human\n\u{202e}".into(),
             status: 200,
             bytes: 257,
             referer: None,
-            agent: Some("curl/8\nid=forged".into()),
+            agent: Some("\u{fffd}".into()),
         };
         let entry = Entry {
             request: request.clone(),
+            raw: Raw { agent: Some(b"\xff".to_vec()), ..Raw::default() },
             id: "a-7".into(),
             site: "blog".into(),
             class: ClientClass::Api,
@@ -381,6 +399,7 @@ mod tests {
         };
         let line = entry.line();
         assert_eq!(line.matches('\n').count(), 1);
+        assert!(line.is_ascii() && line.contains("\"\\xFF\""), "{line}");
         let Ok(nightwatt_traffic::record::Line::Request(record)) =
             clf::parse(line.trim_end().as_bytes())
         else {

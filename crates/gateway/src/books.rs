@@ -154,6 +154,7 @@ pub(crate) fn close(
     let from_cache = response.headers().get("cache-status").is_some_and(hit);
     let entry = Entry {
         request: facts.to_arrival(response.status()),
+        raw: facts.raw.clone(),
         site: site.map_or_else(|| "-".into(), |site| Arc::clone(&site.name)),
         id: facts.id.clone(),
         class,

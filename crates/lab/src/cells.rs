@@ -1,9 +1,6 @@
 //! Cells of tables for people.
 
-/// A character of a name of whatever origin, on a terminal that it does not command.
-pub(crate) fn shown(c: char) -> char {
-    if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }
-}
+pub(crate) use nightwatt_model::display::shown;
 
 /// A long name cut in front: what tells names apart stands behind.
 #[cfg(feature = "bpf")]
@@ -24,6 +21,7 @@ mod tests {
     #[test]
     fn a_name_commands_no_terminal_and_keeps_its_end() {
         assert_eq!(end_of("a\u{1b}[2Jb", 10), "a\u{fffd}[2Jb");
+        assert_eq!(end_of("a\u{202e}b\u{85}\u{2028}c", 10), "a\u{fffd}b\u{fffd}\u{fffd}c");
         assert_eq!(end_of("/a/long/path/to/it", 10), "..th/to/it");
         assert_eq!(end_of("ten chars.", 10), "ten chars.");
     }

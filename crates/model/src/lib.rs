@@ -9,6 +9,7 @@ pub mod arrivals;
 pub mod attribution;
 pub mod calibrate;
 pub mod counter;
+pub mod display;
 pub mod duration_text;
 pub mod electricity;
 pub mod energy;

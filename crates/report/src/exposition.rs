@@ -2,6 +2,8 @@
 
 use std::fmt::{Display, Write};
 
+use nightwatt_model::display;
+
 /// What kind of metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -110,7 +112,7 @@ impl Samples<'_> {
             let open = if index == 0 { '{' } else { ',' };
             let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
             // People look at the page in terminals, too.
-            let value = value.replace(char::is_control, "\u{fffd}");
+            let value = value.replace(display::steers, "\u{fffd}");
             let _ = write!(self.text, "{open}{name}=\"{value}\"");
         }
         let close = if names.is_empty() && le.is_none() { "" } else { "}" };

@@ -60,10 +60,10 @@ pub struct Entry<'a> {
     pub status: u16,
     /// Of the answer's body.
     pub bytes: u64,
-    /// `Referer`.
-    pub referer: Option<&'a str>,
-    /// `User-Agent`.
-    pub agent: Option<&'a str>,
+    /// `Referer`, as it came.
+    pub referer: Option<&'a [u8]>,
+    /// `User-Agent`, as it came.
+    pub agent: Option<&'a [u8]>,
 }
 
 impl<'a> From<&'a Arrival> for Entry<'a> {
@@ -76,8 +76,8 @@ impl<'a> From<&'a Arrival> for Entry<'a> {
             target: &arrival.target,
             status: arrival.status,
             bytes: arrival.bytes,
-            referer: arrival.referer.as_deref(),
-            agent: arrival.agent.as_deref(),
+            referer: arrival.referer.as_deref().map(str::as_bytes),
+            agent: arrival.agent.as_deref().map(str::as_bytes),
         }
     }
 }
@@ -85,6 +85,7 @@ impl<'a> From<&'a Arrival> for Entry<'a> {
 impl Entry<'_> {
     /// The same, to be kept.
     pub fn to_arrival(&self) -> Arrival {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Arrival {
             at: self.at,
             utc_offset: self.utc_offset,
@@ -93,8 +94,8 @@ impl Entry<'_> {
             target: self.target.to_owned(),
             status: self.status,
             bytes: self.bytes,
-            referer: self.referer.map(str::to_owned),
-            agent: self.agent.map(str::to_owned),
+            referer: self.referer.map(text),
+            agent: self.agent.map(text),
         }
     }
 }
@@ -105,28 +106,39 @@ pub fn write(out: &mut String, entry: &Entry<'_>) {
     out.push_str(" - - [");
     civil::write(out, entry.at, entry.utc_offset);
     out.push_str("] \"");
-    escape(out, entry.method);
+    escape(out, entry.method.as_bytes());
     out.push(' ');
-    escape(out, entry.target);
+    escape(out, entry.target.as_bytes());
     // Writing to a String cannot fail.
     let _ = write!(out, " HTTP/1.1\" {:03} {} \"", entry.status, entry.bytes);
-    escape(out, entry.referer.unwrap_or("-"));
+    escape(out, entry.referer.unwrap_or(b"-"));
     out.push_str("\" \"");
-    escape(out, entry.agent.unwrap_or("-"));
+    escape(out, entry.agent.unwrap_or(b"-"));
     out.push('"');
 }
 
-/// Escapes as nginx does: quote, backslash and control characters as `\xHH`.
-fn escape(out: &mut String, text: &str) {
-    if !text.bytes().any(|byte| byte.is_ascii_control() || matches!(byte, b'"' | b'\\')) {
+/// Escapes text of clients as [`write`] does, for any other place where people read it.
+pub fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    escape(&mut out, text.as_bytes());
+    out
+}
+
+/// Escapes as nginx does: quote, backslash and each byte that is not printable ASCII as `\xHH`. So no text of a
+/// client can command a terminal, or show itself in another order than it has.
+fn escape(out: &mut String, text: &[u8]) {
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+    if let Ok(text) = std::str::from_utf8(text)
+        && text.as_bytes().iter().all(is_plain)
+    {
         out.push_str(text);
         return;
     }
-    for character in text.chars() {
-        if character.is_ascii_control() || matches!(character, '"' | '\\') {
-            let _ = write!(out, "\\x{:02X}", character as u32);
+    for byte in text {
+        if is_plain(byte) {
+            out.push(char::from(*byte));
         } else {
-            out.push(character);
+            let _ = write!(out, "\\x{byte:02X}");
         }
     }
 }

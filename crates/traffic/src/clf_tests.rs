@@ -83,6 +83,35 @@ fn bytes_that_are_no_text_are_kept() {
     assert_eq!(record.target.text(), "/\u{fffd}?b=c");
 }
 
+/// K13: as nginx writes them, and read back as they were.
+#[test]
+fn what_is_not_printable_ascii_is_escaped_byte_by_byte() {
+    for (agent, written) in [
+        (&b"plain/1.0 (x; y)"[..], "plain/1.0 (x; y)"),
+        ("caf\u{e9}".as_bytes(), r"caf\xC3\xA9"),
+        ("c1\u{85}\u{9b}31m".as_bytes(), r"c1\xC2\x85\xC2\x9B31m"),
+        (
+            "\u{2028}\u{2029}\u{202e}\u{2066}\u{feff}".as_bytes(),
+            r"\xE2\x80\xA8\xE2\x80\xA9\xE2\x80\xAE\xE2\x81\xA6\xEF\xBB\xBF",
+        ),
+        (b"no \xff text\x7f\n\"\\", r"no \xFF text\x7F\x0A\x22\x5C"),
+    ] {
+        let arrival = record(COMBINED).to_arrival();
+        let entry = Entry { agent: Some(agent), referer: Some(agent), ..Entry::from(&arrival) };
+        let mut line = String::new();
+        write(&mut line, &entry);
+        assert!(line.ends_with(&format!("\"{written}\" \"{written}\"")), "{line}");
+        assert!(line.bytes().all(|byte| matches!(byte, b' '..=b'~')), "{line}");
+        let Ok(Line::Request(read)) = parse(line.as_bytes()) else { panic!("{line}") };
+        assert_eq!(read.to_arrival(), entry.to_arrival());
+        let lossy = String::from_utf8_lossy(agent).into_owned();
+        assert_eq!(entry.to_arrival().agent, Some(lossy.clone()));
+        if std::str::from_utf8(agent).is_ok() {
+            assert_eq!(escaped(&lossy), written);
+        }
+    }
+}
+
 #[test]
 fn a_request_field_without_http_is_a_bad_request() {
     for request in [

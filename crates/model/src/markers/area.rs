@@ -14,6 +14,7 @@
 //! [`docs/markers.md`]: https://github.com/nightwatt/nightwatt/blob/main/docs/markers.md
 
 use super::{Edge, Mark};
+use crate::display::shown;
 
 /// The first bytes.
 pub const MAGIC: [u8; 8] = *b"NWMARKS\0";
@@ -130,7 +131,7 @@ pub fn names_of(bytes: &[u8]) -> impl Iterator<Item = String> {
         let end = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_SIZE);
         let text = String::from_utf8_lossy(&name[..end]);
         // It will be shown on a terminal and stand on a line.
-        text.chars().map(|it| if it.is_control() { '\u{fffd}' } else { it }).collect()
+        text.chars().map(shown).collect()
     })
 }
 
