@@ -42,6 +42,13 @@ impl<'a> Authority<'a> {
     }
 }
 
+/// The host that a text names, as sites are looked up by it: in lower case, without port and without the
+/// dot that ends a fully qualified name.
+pub(crate) fn host_name(text: &str) -> String {
+    let host = Authority::parse(text).map_or(text, |it| it.host);
+    host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
+}
+
 /// How many bytes from the start may be a name or an IPv4 address.
 fn name_length(text: &str) -> usize {
     let of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');

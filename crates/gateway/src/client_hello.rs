@@ -174,7 +174,10 @@ fn server_name(data: &[u8]) -> Result<String, Wrong> {
     let kind = list.byte()?;
     let name = list.long()?;
     let is_only = data.0.is_empty() && list.0.is_empty() && kind == HOST_NAME;
-    let name = std::str::from_utf8(name).ok().filter(|name| is_only && is_name(name));
+    let name = std::str::from_utf8(name).ok();
+    // RFC 6066 wants no dot at the end, and some clients send it.
+    let name = name.map(|name| name.strip_suffix('.').unwrap_or(name));
+    let name = name.filter(|name| is_only && is_name(name));
     Ok(name.ok_or(Wrong::Malformed)?.to_ascii_lowercase())
 }
 

@@ -7,6 +7,7 @@ mod admin;
 mod cache;
 mod disk;
 mod gate;
+mod hosts;
 mod listening;
 mod machine;
 mod meter;
@@ -48,8 +49,8 @@ pub use self::tcp::{Asleep, HeaderVersion, Keeps, TcpConfig, TcpOrigin};
 pub use self::tls::{CertificateConfig, Hsts, TlsConfig};
 pub use self::waiting::WaitingTexts;
 pub use self::webhook::{EventKind, WebhookConfig};
-use crate::authority::Authority;
 use crate::error::ConfigError;
+pub use crate::forwarded::ClientField;
 
 /// The whole file.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -73,6 +74,9 @@ pub struct Config {
     /// Proxies whose `X-Forwarded-For` and `X-Request-Id` are believed: `["10.0.0.0/8"]`.
     #[serde(default)]
     pub trusted_proxies: Vec<Network>,
+    /// The field in which these name the client: `"x-forwarded-for"` or `"forwarded"`; default: the first,
+    /// and in a request without it the second.
+    pub client_field: Option<ClientField>,
     /// Connections from these must begin with a PROXY protocol header (v1 or v2), which says whose
     /// they are: `["10.0.0.0/8"]`.
     #[serde(default)]
@@ -536,22 +540,7 @@ impl SiteConfig {
                         `[[machine]]`";
             return wrong("power", text);
         }
-        if self.hosts.is_empty() && !taken.insert("hosts".to_owned()) {
-            return wrong("hosts", "only one site can do without `hosts`: name this one's");
-        }
-        for host in &self.hosts {
-            if Authority::parse(host).is_none_or(|it| it.host != host) {
-                let text = format!(
-                    "`{host}` is not a host name: write it without scheme, port and path, as in \
-                     `blog.example.org`"
-                );
-                return wrong("hosts", text);
-            }
-            if !taken.insert(format!("host {}", host.to_ascii_lowercase())) {
-                let text = format!("two sites claim the host `{host}`: it can belong to one only");
-                return wrong("hosts", text);
-            }
-        }
+        self.check_hosts(taken)?;
         check_waits(self.wake_timeout, self.sleep_timeout)?;
         self.waiting_texts.check()?;
         self.cache.check()?;

@@ -20,7 +20,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::authority::Authority;
+use crate::authority::{Authority, host_name};
 use crate::disk_cache::Forgotten;
 use crate::error::StartError;
 use crate::gateway::{Gateway, file};
@@ -440,7 +440,7 @@ fn purge(
         let place = Place::parse(text).map_err(|error| error.to_string())?;
         let site = match place.host().and_then(Authority::parse).filter(|_| name.is_none()) {
             Some(authority) => {
-                let index = gateway.site_of(authority.host);
+                let index = gateway.site_of(&host_name(authority.host));
                 let index = index.ok_or_else(|| format!("no site serves the host of `{text}`"))?;
                 &gateway.sites[index]
             }

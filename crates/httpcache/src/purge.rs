@@ -1,6 +1,6 @@
 //! What an operator wants forgotten.
 
-use crate::key::{CacheKey, KeyRules, SECURE};
+use crate::key::{CacheKey, KeyRules, SECURE, normal_authority};
 
 /// Some or all responses of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,8 +44,9 @@ impl Place {
         let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
         // Each scheme has a default port of its own.
-        let scheme = if scheme.eq_ignore_ascii_case("https") { SECURE } else { "" };
-        let base = format!("{scheme}{authority}");
+        let secure = scheme.eq_ignore_ascii_case("https");
+        let scheme = if secure { SECURE } else { "" };
+        let base = format!("{scheme}{}", normal_authority(secure, authority));
         let key = KeyRules::default().key(&base, &target).ok_or_else(bad)?;
         let (host, path_and_query) = split(&key);
         Ok(Self { host: Some(host.into()), path_and_query: path_and_query.into() })
@@ -101,6 +102,12 @@ mod tests {
     fn covered(purge: &Purge, keys: &[(&str, &str)]) -> Vec<String> {
         let keys = keys.iter().map(|(host, target)| KeyRules::default().key(host, target).unwrap());
         keys.filter(|key| purge.covers(key)).map(|key| key.to_string()).collect()
+    }
+
+    #[test]
+    fn a_dot_behind_the_host_makes_no_difference() {
+        let purge = Purge::Exact(Place::parse("http://A.example.:80/blog").unwrap());
+        assert_eq!(covered(&purge, &[("a.example", "/blog")]), ["a.example/blog"]);
     }
 
     #[test]

@@ -95,10 +95,16 @@ fn what_two_readers_may_read_differently_is_refused() {
     ] {
         assert_eq!(read(&record(&message)), Err(Wrong::Malformed), "{what}");
     }
-    for name in ["", ".", "a.example.", "a..b", "10.0.0.5", "a b", "a\0b", "ä.example", "[::1]"] {
+    for name in ["", ".", "a.example..", "a..b", "10.0.0.5", "a b", "a\0b", "ä.example", "[::1]"] {
         assert_eq!(read(&record(&named(name))), Err(Wrong::Malformed), "{name:?}");
     }
     assert_eq!(read(&[22, 3, 1, 0, 0]), Err(Wrong::Malformed), "an empty record");
+}
+
+#[test]
+fn a_dot_at_the_end_is_left_out() {
+    let name = Some("a.example".to_owned());
+    assert_eq!(read(&record(&named("A.example."))), Ok(Hello::Whole(name)));
 }
 
 #[test]

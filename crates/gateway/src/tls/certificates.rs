@@ -304,7 +304,7 @@ impl Served {
     /// stands for one label.
     fn find(&self, name: Option<&str>) -> &Arc<CertifiedKey> {
         let found = name.and_then(|name| {
-            let name = name.to_ascii_lowercase();
+            let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
             let above = || name.split_once('.').map(|(_, above)| format!("*.{above}"));
             self.names.get(&name).or_else(|| self.names.get(&above()?))
         });
