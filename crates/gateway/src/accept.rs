@@ -11,10 +11,9 @@ pub(crate) struct Accept {
 }
 
 impl Accept {
-    /// Of a field's value; one that is not visible ASCII says nothing.
+    /// Of a field's value; one that is not ASCII says nothing.
     pub(crate) fn of(value: &[u8]) -> Self {
-        let is_text = value.iter().all(|byte| matches!(byte, b'\t' | b' '..=b'~'));
-        let text = std::str::from_utf8(value).ok().filter(|_| is_text);
+        let text = std::str::from_utf8(value).ok().filter(|_| value.is_ascii());
         text.map(Self::read).unwrap_or_default()
     }
 

@@ -4,15 +4,17 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::header::{ACCEPT, CONTENT_LENGTH, HOST, REFERER, TRANSFER_ENCODING, USER_AGENT};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderName, HeaderValue, Method, StatusCode};
 use nightwatt_httpcache::{SECURE, normal_authority};
 use nightwatt_model::time::{Now, Wall};
 use nightwatt_model::visit::Visitor;
 use nightwatt_traffic::{Arrival, ClientFacts, ClientKey};
 
 use crate::accept::Accept;
-use crate::authority::Authority;
+use crate::access::Raw;
+use crate::authority::{Authority, host_name};
 use crate::config::Config;
+use crate::forwarded::SpokenFor;
 use crate::request_rules::path_of;
 
 pub(crate) const REQUEST_ID_NAME: &str = "x-request-id";
@@ -64,6 +66,8 @@ pub(crate) struct Facts {
     pub(crate) peer: IpAddr,
     /// From a proxy that is believed.
     pub(crate) trusted: bool,
+    /// That proxy named its client in a way that cannot be read.
+    pub(crate) is_unreadable: bool,
     /// The client speaks TLS: as a proxy says that is believed, else to us.
     pub(crate) secure: bool,
     /// Host and port of the target, else of the `Host` field; in normal form, as the server is told them.
@@ -75,6 +79,8 @@ pub(crate) struct Facts {
     pub(crate) method: Method,
     pub(crate) agent: Option<String>,
     pub(crate) referer: Option<String>,
+    /// What is no text in these.
+    pub(crate) raw: Raw,
     /// A browser that opens a page.
     pub(crate) accepts_html: bool,
     /// A program that reads JSON, and no browser.
@@ -91,14 +97,21 @@ pub(crate) type Refusal = (StatusCode, &'static str);
 impl Facts {
     /// Reads a head. `number` is unique in this process.
     pub(crate) fn of(config: &Config, peer: Peer, parts: &Parts, now: Now, number: u64) -> Self {
-        let trusted = config.trusted_proxies.iter().any(|network| network.contains(peer.ip));
-        Self::told(config, (peer, trusted), parts, now, number)
+        let proxies = &config.trusted_proxies;
+        let trusted = proxies.iter().any(|network| network.contains(peer.ip));
+        let spoken = if trusted {
+            SpokenFor::of(proxies, config.client_field, peer.ip, &parts.headers)
+        } else {
+            SpokenFor::itself(peer.ip)
+        };
+        Self::told(peer, trusted, spoken, parts, now, number)
     }
 
-    /// The same, where it is known whether the peer is believed.
+    /// The same, where it is known whether the peer is believed, and for whom it speaks.
     pub(crate) fn told(
-        config: &Config,
-        (peer, trusted): (Peer, bool),
+        peer: Peer,
+        trusted: bool,
+        spoken: SpokenFor,
         parts: &Parts,
         now: Now,
         number: u64,
@@ -106,6 +119,10 @@ impl Facts {
         let text = |name: &HeaderName| {
             let value = parts.headers.get(name)?;
             Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
+        };
+        let raw = |name: &HeaderName| {
+            let value = parts.headers.get(name)?.as_bytes();
+            std::str::from_utf8(value).is_err().then(|| value.to_vec())
         };
         let given_id = if trusted { text(&REQUEST_ID) } else { None };
         let id = given_id
@@ -117,9 +134,10 @@ impl Facts {
             .map(|authority| authority.as_str().to_owned())
             .or_else(|| text(&HOST))
             .unwrap_or_default();
-        let told = trusted.then(|| parts.headers.get(FORWARDED_PROTO)).flatten();
         let Peer { ip: peer, secure } = peer;
-        let secure = told.map_or(secure, |told| is_https(told.as_bytes()));
+        let told = trusted.then(|| parts.headers.get(FORWARDED_PROTO)).flatten();
+        let told = told.map(|told| is_https(told.as_bytes())).or(spoken.secure);
+        let secure = told.unwrap_or(secure);
         // What cannot be read stays as it is, to be refused.
         let authority = match Authority::parse(&authority) {
             Some(parsed) if !parsed.is_normal(&authority, secure) => {
@@ -127,7 +145,7 @@ impl Facts {
             }
             _ => authority,
         };
-        let client = client(config, peer, trusted, &parts.headers);
+        let client = spoken.client;
         let address = client.to_string();
         let agent = text(&USER_AGENT);
         let accept = parts.headers.get(ACCEPT).map(|value| Accept::of(value.as_bytes()));
@@ -140,6 +158,7 @@ impl Facts {
             client,
             peer: peer.to_canonical(),
             trusted,
+            is_unreadable: spoken.is_unreadable,
             secure,
             base: base(secure, &authority),
             authority,
@@ -149,6 +168,7 @@ impl Facts {
             budget: ClientKey::from(client).number(),
             agent,
             referer: text(&REFERER),
+            raw: Raw { referer: raw(&REFERER), agent: raw(&USER_AGENT) },
             accepts_html: accept.html(),
             wants_json: accept.json(),
         }
@@ -203,7 +223,10 @@ impl Facts {
         if needed && (field.is_none() || self.authority.is_empty()) {
             return Some("HTTP/1.1 needs a Host field.");
         }
-        let is_right = |text: &str| text.is_empty() || Authority::parse(text).is_some();
+        let is_right = |text: &str| {
+            let is_host = |it: Authority<'_>| it.host != "." && !it.host.ends_with("..");
+            text.is_empty() || Authority::parse(text).is_some_and(is_host)
+        };
         let field = field.map_or(Ok(""), HeaderValue::to_str);
         let is_field_right = |field: &str| field == self.authority || is_right(field);
         if !is_right(&self.authority) || !field.is_ok_and(is_field_right) {
@@ -218,8 +241,7 @@ impl Facts {
 
     /// Host without port, lower case.
     pub(crate) fn host(&self) -> String {
-        let host = Authority::parse(&self.authority).map_or(&*self.authority, |it| it.host);
-        host.to_ascii_lowercase()
+        host_name(&self.authority)
     }
 
     /// For the classifier.
@@ -251,40 +273,6 @@ impl Facts {
     }
 }
 
-/// The address that the last proxy we do not believe spoke for.
-fn client(config: &Config, peer: IpAddr, trusted: bool, headers: &HeaderMap) -> IpAddr {
-    if !trusted {
-        return peer.to_canonical();
-    }
-    spoken_for(config, peer, headers.get_all(FORWARDED_FOR).iter().map(HeaderValue::as_bytes))
-}
-
-/// The same, of the fields that a proxy that is believed has sent. What lies in front of something else
-/// than an address is nobody's word: a client may have sent it.
-pub(crate) fn spoken_for<'a>(
-    config: &Config,
-    peer: IpAddr,
-    fields: impl Iterator<Item = &'a [u8]>,
-) -> IpAddr {
-    let believed =
-        |address: &IpAddr| config.trusted_proxies.iter().any(|network| network.contains(*address));
-    let listed = fields.flat_map(|field| field.split(|byte| *byte == b','));
-    let listed: Vec<&[u8]> = listed.filter(|it| !it.trim_ascii().is_empty()).collect();
-    let mut client = peer;
-    for address in listed.iter().rev().map_while(|it| address(it)) {
-        client = address;
-        if !believed(&address) {
-            break;
-        }
-    }
-    client.to_canonical()
-}
-
-/// An address as `X-Forwarded-For` lists it.
-pub(crate) fn address(text: &[u8]) -> Option<IpAddr> {
-    std::str::from_utf8(text.trim_ascii()).ok()?.parse().ok()
-}
-
 /// What keys in the cache begin with.
 pub(crate) fn base(secure: bool, authority: &str) -> String {
     if secure { format!("{SECURE}{authority}") } else { authority.to_owned() }
@@ -303,30 +291,4 @@ pub(crate) fn is_plain_id(id: &str) -> bool {
     let plain =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
     (1..=128).contains(&id.len()) && id.bytes().all(plain)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_client_is_the_last_address_that_is_nobodys_proxy_and_bytes_before_it_change_nothing() {
-        let text = "listen = [\"127.0.0.1:0\"]\ntrusted_proxies = [\"10.0.0.0/8\"]\n[[site]]\nname = \"a\"\n\
-                    origin = \"http://a:1\"\npower.simulated = {}\n";
-        let config = Config::parse(text, "test").unwrap_or_else(|error| panic!("{error}"));
-        let peer: IpAddr = "10.0.0.1".parse().unwrap();
-        for (fields, client) in [
-            (&[&b"203.0.113.9"[..]][..], "203.0.113.9"),
-            (&[b"\xff, 203.0.113.9"], "203.0.113.9"),
-            (&[b"\xff", b"203.0.113.9, 10.0.0.2"], "203.0.113.9"),
-            (&[b"198.51.100.1, 203.0.113.9 , 10.0.0.2"], "203.0.113.9"),
-            (&[b"10.0.0.3, 10.0.0.2"], "10.0.0.3"),
-            (&[b"198.51.100.1, unknown"], "10.0.0.1"),
-            (&[b"198.51.100.1, \xff, 10.0.0.2"], "10.0.0.2"),
-            (&[], "10.0.0.1"),
-        ] {
-            let found = spoken_for(&config, peer, fields.iter().copied());
-            assert_eq!(found.to_string(), client, "{fields:?}");
-        }
-    }
 }

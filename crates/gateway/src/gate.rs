@@ -41,6 +41,7 @@ use crate::body::Answer;
 use crate::books::{How, close, refused};
 use crate::exchange::Exchange;
 use crate::facts::{Facts, Peer};
+use crate::forwarded::{ClientField, SpokenFor};
 use crate::gateway::Gateway;
 use crate::hold::{Held, Spooling, hold};
 use crate::live::Live;
@@ -259,8 +260,8 @@ async fn handle(
     }
     let now = gateway.clock.now();
     // Nobody is admitted by these: whom they are for does not matter, but which site.
-    let facts =
-        Facts::told(&gateway.config, (Peer::plain(peer), true), &parts, now, Supervisor::next_id());
+    let spoken = spoken_for(&gateway, peer, &parts);
+    let facts = Facts::told(Peer::plain(peer), true, spoken, &parts, now, Supervisor::next_id());
     let site = gateway.site_of(&question::host(&parts)).map(|index| &gateway.sites[index]);
     match (site, path) {
         (None, _) => answers::sentence(StatusCode::MISDIRECTED_REQUEST, question::NO_SITE),
@@ -274,6 +275,12 @@ async fn handle(
             if facts.wants_json { answers::for_programs(response) } else { response }
         }
     }
+}
+
+/// For whom a proxy asks: `X-Forwarded-For` says so, whatever is configured for other requests.
+fn spoken_for(gateway: &Gateway, peer: SocketAddr, asked: &Parts) -> SpokenFor {
+    let (trusted, field) = (&gateway.config.trusted_proxies, Some(ClientField::XForwardedFor));
+    SpokenFor::of(trusted, field, peer.ip(), &asked.headers)
 }
 
 /// May a request go to its server? If need be after that has been woken.
@@ -296,8 +303,8 @@ async fn ask(
         }
     };
     let (now, number) = (gateway.clock.now(), Supervisor::next_id());
-    let facts =
-        Arc::new(Facts::told(&gateway.config, (Peer::plain(peer), true), &told, now, number));
+    let spoken = spoken_for(gateway, peer, &told);
+    let facts = Arc::new(Facts::told(Peer::plain(peer), true, spoken, &told, now, number));
     let index = gateway.site_of(&facts.host());
     let (how, verdict) = match index {
         None => {

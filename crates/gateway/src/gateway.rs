@@ -16,10 +16,13 @@ use nightwatt_power::Controller;
 
 use crate::access::AccessLog;
 use crate::admin::Guard;
+use crate::authority::host_name;
 use crate::client_limits::ClientLimits;
 use crate::config::Config;
 use crate::disk_cache::DiskCache;
 use crate::error::StartError;
+use crate::facts::Facts;
+use crate::forwarded::Unreadable;
 use crate::listen;
 use crate::machine::Machine;
 use crate::metering::{Feed, Metering};
@@ -76,6 +79,7 @@ pub struct Gateway {
     pub(crate) http_limits: Arc<Limits>,
     pub(crate) connections: Arc<ConnectionTally>,
     pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) unreadable_clients: Arc<Unreadable>,
     /// Requests to no site.
     pub(crate) unsited: Arc<RequestTally>,
     pub(crate) started: Now,
@@ -120,6 +124,9 @@ impl Gateway {
             client_limits: client_limits.unwrap_or_else(|| Arc::new(ClientLimits::new(&config))),
             http_limits: Arc::new(listen::limits(&config)),
             connections: before.map(|it| Arc::clone(&it.connections)).unwrap_or_default(),
+            unreadable_clients: before
+                .map(|it| Arc::clone(&it.unreadable_clients))
+                .unwrap_or_default(),
             unsited: before.map(|it| Arc::clone(&it.unsited)).unwrap_or_default(),
             started: before.map_or_else(|| clock.now(), |it| it.started),
             services: Service::all(&config, &sites, &machines, before.map(|it| &*it.services)),
@@ -163,6 +170,15 @@ impl Gateway {
         self.hosts.get(host).copied().or(self.default_site)
     }
 
+    /// The site that answers for a request.
+    pub(crate) fn site_for(&self, facts: &Facts) -> Option<usize> {
+        if !facts.authority.is_empty() {
+            return self.site_of(&facts.host());
+        }
+        // A request of HTTP/1.0 need not name a host. It is clear whom it is for where there is one site.
+        self.default_site.or_else(|| (self.sites.len() == 1).then_some(0))
+    }
+
     /// The site of this name, and its number.
     pub(crate) fn site_named(&self, name: &str) -> Option<(usize, &Arc<Site>)> {
         self.sites.iter().enumerate().find(|(_, site)| *site.name == *name)
@@ -177,9 +193,7 @@ impl Gateway {
 fn hosts(config: &Config) -> HashMap<String, usize> {
     let named = config.site.iter().enumerate();
     named
-        .flat_map(|(index, site)| {
-            site.hosts.iter().map(move |host| (host.to_ascii_lowercase(), index))
-        })
+        .flat_map(|(index, site)| site.hosts.iter().map(move |host| (host_name(host), index)))
         .collect()
 }
 

@@ -26,6 +26,7 @@ mod exchange;
 mod facts;
 mod flights;
 mod forward;
+mod forwarded;
 mod gate;
 mod gateway;
 mod hand_over;

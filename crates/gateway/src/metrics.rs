@@ -581,4 +581,11 @@ fn write_connections(page: &mut Exposition, gateway: &Gateway) {
         "Connections closed as they came, since their client had `connections_per_client` open.",
     );
     page.single(family, refused);
+    let family = counter(
+        "nightwatt_unreadable_clients_total",
+        &[],
+        "Requests for which a proxy in `trusted_proxies` named no client that can be read: the proxy itself \
+         counted as the client.",
+    );
+    page.single(family, gateway.unreadable_clients.total());
 }

@@ -15,6 +15,7 @@ use nightwatt_httpcache::sharing::may_be_prefetched;
 use nightwatt_httpcache::{CacheKey, Rules};
 use nightwatt_model::visit::Visitor;
 
+use crate::access::Raw;
 use crate::body::Answer;
 use crate::facts::{Facts, base};
 use crate::gateway::Gateway;
@@ -114,6 +115,7 @@ impl OwnRequest {
             client: CLIENT,
             peer: CLIENT,
             trusted: false,
+            is_unreadable: false,
             secure,
             authority: authority.to_owned(),
             base,
@@ -123,6 +125,7 @@ impl OwnRequest {
             budget: 0,
             agent,
             referer: None,
+            raw: Raw::default(),
             accepts_html: false,
             wants_json: false,
         };

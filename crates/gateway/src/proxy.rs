@@ -18,6 +18,7 @@ use nightwatt_httpcache::{
 use nightwatt_model::policy::admission::{self, Cached, ClientClass, Route, Want};
 use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::policy::manager::Knock;
+use nightwatt_traffic::clf;
 use tokio::sync::watch;
 
 pub(crate) use self::resume::resume;
@@ -65,7 +66,10 @@ pub(crate) async fn handle(
     question::drop_what_connection_names(&mut parts.headers);
     let facts = Arc::new(Facts::of(&gateway.config, peer, &parts, now, Supervisor::next_id()));
     let names = question::drop_what_is_not_passed_on(&mut parts.headers, facts.trusted);
-    let index = gateway.site_of(&facts.host());
+    if facts.is_unreadable {
+        gateway.unreadable_clients.count(facts.peer, &parts.headers);
+    }
+    let index = gateway.site_for(&facts);
     // First of all, since it must cost less than what it keeps away.
     if let Some(wait) = gateway.client_limits.too_early(now.mono, facts.client, facts.budget) {
         let response = answers::later(StatusCode::TOO_MANY_REQUESTS, wait, answers::LIMITED);
@@ -91,8 +95,7 @@ pub(crate) async fn handle(
             answer
         }
         (_, refusal) => {
-            let (status, text) =
-                refusal.unwrap_or((StatusCode::MISDIRECTED_REQUEST, "No such site here."));
+            let (status, text) = refusal.unwrap_or_else(|| no_site(&facts));
             (answers::sentence(status, text), How::by_itself(ClientClass::Api, Answered::Refused))
         }
     };
@@ -118,6 +121,16 @@ impl Drop for Client<'_> {
             close(self.gateway, Some(self.index), self.facts, nothing, how);
         }
     }
+}
+
+/// Why a request is for no site.
+fn no_site(facts: &Facts) -> (StatusCode, &'static str) {
+    if facts.authority.is_empty() {
+        let text = "The request has no Host field, and every site here has `hosts`: send the name of one as \
+                    Host. (Or leave `hosts` out in one site: it gets all that no other one claims.)";
+        return (StatusCode::BAD_REQUEST, text);
+    }
+    (StatusCode::MISDIRECTED_REQUEST, "No such site here.")
 }
 
 fn refusal(
@@ -165,8 +178,8 @@ pub(crate) fn wake_cause(facts: &Facts, class: ClientClass) -> WakeCause {
         id: facts.id.clone(),
         client: facts.client.to_string(),
         class: class.as_str().to_owned(),
-        agent: facts.agent.clone(),
-        line: format!("{} {}", facts.method, facts.target),
+        agent: facts.agent.as_deref().map(clf::escaped),
+        line: clf::escaped(&format!("{} {}", facts.method, facts.target)),
     }
 }
 

@@ -33,11 +33,13 @@ use crate::access::{Answered, Part};
 use crate::authority::Authority;
 use crate::body::Answer;
 use crate::books::{ANSWER, Asker, refused};
+use crate::config::Config;
 use crate::exchange::Exchange;
 use crate::facts::{
     FORWARDED_FOR_NAME, FORWARDED_PROTO_NAME, Peer, REQUEST_ID_NAME, RequestId, is_https,
-    is_plain_id, spoken_for,
+    is_plain_id,
 };
+use crate::forwarded::SpokenFor;
 use crate::gateway::Gateway;
 use crate::hit::from_store;
 use crate::journal::WakeCause;
@@ -151,15 +153,22 @@ impl Client {
         }
     }
 
-    /// Finds out who asks.
-    fn meet(&mut self, head: &Head<'_, '_>) {
+    /// Finds out who asks; nothing if that cannot be read, which the slow path counts. (What has `Forwarded` is
+    /// left to that too.)
+    fn meet(&mut self, head: &Head<'_, '_>) -> Option<()> {
         if self.is_proxy {
-            let fields = head.values(FORWARDED_FOR_NAME);
-            let ip = spoken_for(&self.gateway.config, self.peer.ip, fields);
-            if ip != self.speaker.ip {
-                self.speaker = Speaker::new(ip);
+            let Config { trusted_proxies, client_field, .. } = &self.gateway.config;
+            let (listed, other) = (head.values(FORWARDED_FOR_NAME), std::iter::empty());
+            let spoken =
+                SpokenFor::by_proxy(trusted_proxies, *client_field, self.peer.ip, listed, other);
+            if spoken.is_unreadable {
+                return None;
+            }
+            if spoken.client != self.speaker.ip {
+                self.speaker = Speaker::new(spoken.client);
             }
         }
+        Some(())
     }
 
     /// Does the client speak TLS?
@@ -236,7 +245,7 @@ impl Client {
         (index, object): (usize, &Object),
     ) -> Option<Prepared> {
         let arrived = self.gateway.clock.now();
-        self.meet(head);
+        self.meet(head)?;
         let budget = self.speaker.key.number();
         let limits = &self.gateway.client_limits;
         if limits.too_early(arrived.mono, self.speaker.ip, budget).is_some() {
@@ -327,8 +336,8 @@ impl Client {
             target: head.target,
             status: given.status.as_u16(),
             bytes: 0,
-            referer: plain.referer,
-            agent: plain.agent,
+            referer: plain.referer.map(str::as_bytes),
+            agent: plain.agent.map(str::as_bytes),
         }
     }
 }

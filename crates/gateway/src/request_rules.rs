@@ -80,7 +80,7 @@ const TREATMENTS: [Treatment; 34] = [
     treat("content-type", HEAD),
     treat("cookie", HEAD),
     treat("expect", SLOW | HEAD | OURS),
-    treat("forwarded", OURS),
+    treat("forwarded", SLOW | OURS),
     treat("host", HEAD | OURS),
     treat("if-match", SLOW),
     treat("if-modified-since", SLOW),
@@ -143,7 +143,7 @@ pub(crate) fn needs_slow_path(name: &str) -> bool {
     // By the first letter: most fields of browsers are none of these.
     let may_be = matches!(
         name.as_bytes().first().map(|byte| byte | 0x20),
-        Some(b'c' | b'e' | b'i' | b'p' | b'r' | b't' | b'u')
+        Some(b'c' | b'e' | b'f' | b'i' | b'p' | b'r' | b't' | b'u')
     );
     may_be && is_one_of(&SLOW_FIELDS, name)
 }

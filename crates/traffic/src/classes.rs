@@ -8,6 +8,7 @@ use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::time::{Mono, Now};
 use serde::{Deserialize, Serialize};
 
+use crate::address;
 use crate::arrival::Arrival;
 use crate::hash;
 use crate::misses::{Clients, within};
@@ -47,9 +48,9 @@ impl From<IpAddr> for ClientKey {
 }
 
 impl From<&str> for ClientKey {
-    /// An address, or the name of a host.
+    /// An address, perhaps with a port, or the name of a host.
     fn from(client: &str) -> Self {
-        client.parse::<IpAddr>().map_or_else(|_| Self::Name(hash::text(client)), Self::from)
+        address::read(client).map_or_else(|| Self::Name(hash::text(client)), Self::from)
     }
 }
 

@@ -7,6 +7,7 @@
 //!
 //! Nothing here reads a clock: the time is an argument, or comes from the log.
 
+pub mod address;
 pub mod arrival;
 mod civil;
 pub mod classes;

@@ -6,7 +6,9 @@
 use http::header::HOST;
 use http::request::Parts;
 use http::{HeaderName, Method, Request, StatusCode, Uri};
+use nightwatt_traffic::address;
 
+use crate::authority::host_name;
 use crate::facts::{FORWARDED_FOR, REQUEST_ID};
 
 const METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");
@@ -31,8 +33,7 @@ pub(super) fn status(behind: &str) -> Result<Option<StatusCode>, &'static str> {
 /// For which host a proxy asks.
 pub(super) fn host(asked: &Parts) -> String {
     let host = text(asked, &FORWARDED_HOST).or_else(|| text(asked, &HOST)).unwrap_or_default();
-    let named = crate::authority::Authority::parse(host).map_or(host, |it| it.host);
-    named.to_ascii_lowercase()
+    host_name(host)
 }
 
 /// What is wrong with a question.
@@ -68,7 +69,8 @@ pub(super) fn read(asked: &Parts) -> Result<Parts, Wrong> {
     // What is in front of the last one may be the client's own.
     let last = asked.headers.get_all(FORWARDED_FOR).iter().next_back();
     let last = last.and_then(|value| value.as_bytes().rsplit(|byte| *byte == b',').next());
-    if last.and_then(crate::facts::address).is_none() {
+    let last = last.and_then(|it| std::str::from_utf8(it).ok());
+    if last.and_then(address::read).is_none() {
         return Err(Wrong::Proxy(
             "X-Forwarded-For does not end with an address: have the proxy set it (docs/gates.md).",
         ));
@@ -128,6 +130,7 @@ mod tests {
         assert_eq!((told.method.as_str(), told.uri.to_string()), ("POST", TRAEFIK[5].1.to_owned()));
         assert_eq!(told.headers[HOST], "Blog.example:8443");
         assert_eq!(host(&parts), "blog.example");
+        assert_eq!(host(&asked(&[("X-Forwarded-Host", "Blog.example.:80")])), "blog.example");
     }
 
     #[test]
@@ -175,7 +178,12 @@ mod tests {
             }
             read(&parts)
         };
-        for good in [&[&b"\xff, 203.0.113.9"[..]][..], &[b"x", b"2001:db8::1"]] {
+        for good in [
+            &[&b"\xff, 203.0.113.9"[..]][..],
+            &[b"x", b"2001:db8::1"],
+            &[b"203.0.113.9:51008"],
+            &[b"[2001:db8::1]:443"],
+        ] {
             assert!(with(good).is_ok(), "{good:?}");
         }
         for bad in [&[&b"203.0.113.9, unknown"[..]][..], &[b"203.0.113.9", b"\xff"], &[b""]] {

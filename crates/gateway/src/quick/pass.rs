@@ -112,9 +112,9 @@ impl Client {
             // Somebody else's answer is waited for on the long way.
             return None;
         }
+        self.meet(head)?;
         let waiting = site.origin.idle()?;
         let arrived = gateway.clock.now();
-        self.meet(head);
         let budget = self.speaker.key.number();
         if gateway.client_limits.too_early(arrived.mono, self.speaker.ip, budget).is_some() {
             // The long way says so.

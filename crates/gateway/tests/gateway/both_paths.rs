@@ -2,7 +2,8 @@
 //! stories are told to two gateways, one of which has no fast path.
 
 use nightwatt_gateway::Config;
-use nightwatt_gateway::config::Hsts;
+use nightwatt_gateway::config::{CertificateConfig, Hsts};
+use nightwatt_gateway::control::Order;
 use nightwatt_power::probe::OWN_MARK;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -11,6 +12,14 @@ use proptest::test_runner::{Config as Cases, RngAlgorithm, TestRng, TestRunner};
 use crate::client::{Ask, BROWSER, CRAWLER, Client, ask, get};
 use crate::origin::{Act, Seen, ok, status};
 use crate::stage::{Setup, Stage, awake, secs, timeout};
+use crate::tls::{by_tls, certificate, secure};
+
+impl Stage {
+    /// Whether requests may be answered on the fast path from now on.
+    pub(crate) fn allow_fast_path(&self, is_allowed: bool) {
+        self.running().gateway.allow_fast_path(is_allowed);
+    }
+}
 
 /// One request of a story.
 #[derive(Debug, Clone)]
@@ -292,11 +301,31 @@ fn question(seen: &Seen) -> String {
     format!("{} {} {:?}", seen.method, seen.target, fields.collect::<Vec<_>>())
 }
 
-/// Tells a story, with the fast path or without.
-fn told(site: Site, story: &[Step], has_fast_path: bool) -> (Vec<Trace>, String) {
+/// How clients connect.
+#[derive(Debug, Clone, Copy)]
+enum Over<'a> {
+    Http,
+    Tls(&'a CertificateConfig),
+}
+
+impl Over<'_> {
+    async fn connect(self, stage: &Stage) -> Client {
+        match self {
+            Self::Http => Client::connect(stage).await,
+            Self::Tls(certificate) => secure(stage, &certificate.chain).await,
+        }
+    }
+}
+
+/// Tells a story, with the fast path or without; then the server sleeps, and a crawler asks for everything.
+fn told(site: Site, story: &[Step], over: Over<'_>, has_fast_path: bool) -> (Vec<Trace>, String) {
     let mut traces = Vec::new();
     let mut end = String::new();
-    site.setup().play(async |stage| {
+    let setup = match over {
+        Over::Http => site.setup(),
+        Over::Tls(certificate) => by_tls(site.setup(), certificate),
+    };
+    setup.play(async |stage| {
         stage.allow_fast_path(has_fast_path);
         stage.origin.script(answer);
         // For the connection that is left behind.
@@ -304,28 +333,41 @@ fn told(site: Site, story: &[Step], has_fast_path: bool) -> (Vec<Trace>, String)
         let mut client: Option<Client> = None;
         for Step { ask, alone, pause } in story {
             stage.pass(secs(*pause)).await;
-            let (lines, asked) = (stage.log().len(), stage.origin.seen().len());
             let mut own = match client.take().filter(|_| !alone) {
                 Some(client) => client,
-                None => Client::connect(stage).await,
+                None => over.connect(stage).await,
             };
-            own.send(ask).await;
-            let got = own.answer().await;
-            let is_last = got.fields.all("connection").contains(&"close") || ask.is_http10();
-            let seen = format!(
-                "{} {:?} {:?}",
-                got.status,
-                sorted(&got.fields.0),
-                String::from_utf8_lossy(&got.body)
-            );
-            let log = stage.log()[lines..].iter().map(|line| without_id(line)).collect();
-            let asked = stage.origin.seen()[asked..].iter().map(question).collect();
-            traces.push((seen, log, asked));
+            let (trace, is_last) = traced(stage, &mut own, ask).await;
+            traces.push(trace);
             client = (!alone && !is_last).then_some(own);
+        }
+        drop(client);
+        stage.order(Order::Sleep { site: None }).await;
+        stage.pass(secs(30)).await;
+        let mut crawler = over.connect(stage).await;
+        for target in TARGETS {
+            let (trace, is_last) = traced(stage, &mut crawler, &get(target).agent(CRAWLER)).await;
+            traces.push(trace);
+            if is_last {
+                crawler = over.connect(stage).await;
+            }
         }
         end = state(stage).await;
     });
     (traces, end)
+}
+
+/// What can be seen of one request, and whether its connection ends.
+async fn traced(stage: &Stage, client: &mut Client, ask: &Ask) -> (Trace, bool) {
+    let (lines, asked) = (stage.log().len(), stage.origin.seen().len());
+    client.send(ask).await;
+    let got = client.answer().await;
+    let is_last = got.fields.all("connection").contains(&"close") || ask.is_http10();
+    let (fields, body) = (sorted(&got.fields.0), String::from_utf8_lossy(&got.body));
+    let seen = format!("{} {fields:?} {body:?}", got.status);
+    let log = stage.log()[lines..].iter().map(|line| without_id(line)).collect();
+    let asked = stage.origin.seen()[asked..].iter().map(question).collect();
+    ((seen, log, asked), is_last)
 }
 
 /// Counters, and what the cache has now: asked for with the fast path switched off.
@@ -340,24 +382,35 @@ async fn state(stage: &Stage) -> String {
     format!("{status}\n{}", stored.join("\n"))
 }
 
-fn is_the_same(site: Site, story: &[Step]) -> Result<(), TestCaseError> {
-    let (fast, fast_end) = told(site, story, true);
-    let (slow, slow_end) = told(site, story, false);
-    for ((step, fast), slow) in story.iter().zip(fast).zip(slow) {
-        prop_assert_eq!(fast, slow, "fast, then slow: {:?}", step);
+fn is_the_same(site: Site, story: &[Step], over: Over<'_>) -> Result<(), TestCaseError> {
+    let (fast, fast_end) = told(site, story, over, true);
+    let (slow, slow_end) = told(site, story, over, false);
+    for (at, (fast, slow)) in fast.into_iter().zip(slow).enumerate() {
+        prop_assert_eq!(fast, slow, "fast, then slow, request {}: {:?}", at, story.get(at));
     }
     prop_assert_eq!(fast_end, slow_end);
     Ok(())
 }
 
-#[test]
-fn generated_requests_are_answered_alike_on_both_paths() {
-    let cases = Cases { cases: 60, failure_persistence: None, ..Cases::default() };
+fn are_the_same(cases: u32, over: Over<'_>) {
+    let cases = Cases { cases, failure_persistence: None, ..Cases::default() };
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let stories = (select(Site::ALL.to_vec()), proptest::collection::vec(step(), 1..16));
     let told = TestRunner::new_with_rng(cases, rng)
-        .run(&stories, |(site, story)| is_the_same(site, &story));
+        .run(&stories, |(site, story)| is_the_same(site, &story, over));
     told.unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn generated_requests_are_answered_alike_on_both_paths() {
+    are_the_same(60, Over::Http);
+}
+
+#[test]
+fn by_tls_they_are_answered_alike_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(made) = certificate(dir.path()) else { return };
+    are_the_same(20, Over::Tls(&made));
 }
 
 fn steps(asks: &[Ask]) -> Vec<Step> {
@@ -376,7 +429,8 @@ fn what_once_differed_is_answered_alike() {
         // A path that only begins as one of ours is the server's.
         (Site::Plain, vec![get("/.nightwatt/states"), get("/.nightwatt/states")]),
     ] {
-        is_the_same(site, &steps(&asks)).unwrap_or_else(|error| panic!("{site:?} {error}"));
+        is_the_same(site, &steps(&asks), Over::Http)
+            .unwrap_or_else(|error| panic!("{site:?} {error}"));
     }
 }
 

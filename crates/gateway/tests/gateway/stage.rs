@@ -395,17 +395,12 @@ impl Stage {
         })
     }
 
-    /// Whether requests may be answered on the fast path from now on.
-    pub(crate) fn allow_fast_path(&self, is_allowed: bool) {
-        self.running().gateway.allow_fast_path(is_allowed);
-    }
-
     /// Everything there is to know.
     pub(crate) fn running_status(&self) -> Status {
         self.running().gateway.status()
     }
 
-    fn running(&self) -> &Running {
+    pub(crate) fn running(&self) -> &Running {
         self.running.as_ref().expect("a gateway that runs")
     }
 

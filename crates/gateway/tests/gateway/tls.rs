@@ -47,7 +47,7 @@ pub(crate) fn by_tls(setup: Setup, certificate: &CertificateConfig) -> Setup {
 }
 
 /// A client that believes this certificate only.
-async fn secure(stage: &Stage, chain: &Path) -> Client {
+pub(crate) async fn secure(stage: &Stage, chain: &Path) -> Client {
     secure_behind(stage, chain, "").await
 }
 

@@ -1,0 +1,91 @@
+//! Addresses of clients, as proxies and logs write them.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Reads an address, with or without a port: `203.0.113.9`, `203.0.113.9:51008`, `2001:db8::1`,
+/// `[2001:db8::1]`, `[2001:db8::1]:443`, each also in quotes. The zone of an IPv6 address (`%eth0`) says
+/// nothing elsewhere, and is left out.
+pub fn read(text: &str) -> Option<IpAddr> {
+    let text = unquoted(text.trim());
+    if let Ok(address) = text.parse() {
+        return Some(address);
+    }
+    if let Some(bracketed) = text.strip_prefix('[') {
+        let (address, port) = bracketed.split_once(']')?;
+        let is_right = port.is_empty() || port.strip_prefix(':').is_some_and(is_port);
+        return v6(address).filter(|_| is_right);
+    }
+    match text.split_once(':') {
+        Some((address, port)) if is_port(port) => address.parse::<Ipv4Addr>().ok().map(IpAddr::V4),
+        _ => v6(text),
+    }
+}
+
+/// The text between quotes, if it stands between quotes.
+pub fn unquoted(text: &str) -> &str {
+    text.strip_prefix('"').and_then(|it| it.strip_suffix('"')).map_or(text, str::trim)
+}
+
+fn v6(text: &str) -> Option<IpAddr> {
+    let bare = text.split_once('%').map_or(text, |(address, _)| address);
+    bare.parse().ok().map(IpAddr::V6)
+}
+
+/// A number, or a port that a proxy hides (RFC 7239, 6.1).
+fn is_port(text: &str) -> bool {
+    let hidden =
+        |it: &str| it.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+    text.parse::<u16>().is_ok() || text.strip_prefix('_').is_some_and(hidden)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_brackets_quotes_and_zones_are_understood() {
+        for (text, address) in [
+            ("203.0.113.9", "203.0.113.9"),
+            (" 203.0.113.9:51008 ", "203.0.113.9"),
+            ("\"203.0.113.9:51008\"", "203.0.113.9"),
+            ("203.0.113.9:_hidden", "203.0.113.9"),
+            ("2001:db8::1", "2001:db8::1"),
+            ("[2001:db8::1]", "2001:db8::1"),
+            ("[2001:db8::1]:443", "2001:db8::1"),
+            ("\"[2001:db8::1]:443\"", "2001:db8::1"),
+            ("\"[::1]\"", "::1"),
+            ("[fe80::1%eth0]:80", "fe80::1"),
+            ("fe80::1%25eth0", "fe80::1"),
+            ("::ffff:203.0.113.9", "::ffff:203.0.113.9"),
+        ] {
+            assert_eq!(read(text), Some(address.parse().unwrap()), "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_else_is_an_address() {
+        for text in [
+            "",
+            "unknown",
+            "_gazonk",
+            "example.org",
+            "example.org:80",
+            "203.0.113.9:",
+            "203.0.113.9:x",
+            "203.0.113.9:65536",
+            "203.0.113.9:80:81",
+            "[203.0.113.9]",
+            "[2001:db8::1",
+            "[2001:db8::1]443",
+            "[2001:db8::1]:",
+            "2001:db8::1]",
+            "\"203.0.113.9",
+            "203.0.113.9\"",
+            "1.2.3",
+            "[]",
+            "%eth0",
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+}
