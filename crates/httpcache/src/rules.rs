@@ -92,6 +92,7 @@ impl Rules {
     pub fn is_pinned(&self, path_and_query: &str) -> bool {
         let path = path_and_query.split('?').next().unwrap_or_default();
         self.pinned.iter().any(|pattern| matches_name(pattern, path))
+            || self.crawler_files && is_for_crawlers(path_and_query)
     }
 }
 
@@ -103,7 +104,7 @@ pub fn is_for_crawlers(path_and_query: &str) -> bool {
     let path = path_and_query.split('?').next().unwrap_or_default();
     let name = path.rsplit('/').next().unwrap_or_default();
     let name = name.strip_suffix(".gz").unwrap_or(name);
-    name.contains("sitemap") && name.ends_with(".xml")
+    name.contains("sitemap") && name.rsplit_once('.').is_some_and(|(_, kind)| kind == "xml")
 }
 
 /// A lifetime guessed from how long ago the content changed (RFC 9111, 4.2.2).

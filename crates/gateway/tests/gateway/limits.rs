@@ -155,9 +155,8 @@ fn one_client_takes_its_share_of_the_held_places_and_no_more() {
 fn proxies_that_are_believed_have_no_share_of_the_held_places() {
     let one = |setup: Setup| setup.with(|config| config.limits.held_per_client = 1);
     trusting(one(asleep())).play(async |stage| {
-        let mut first = stage.begin(get("/1")).await;
-        assert_eq!(stage.ask(get("/2")).await.how(), (200, "held"));
-        assert_eq!(first.answer().await.how(), (200, "held"));
+        let both = vec![stage.begin(get("/1")).await, stage.begin(get("/2")).await];
+        are_held_and_answered(both).await;
     });
     one(asleep()).play(async |stage| {
         let mut first = stage.begin(get("/1")).await;

@@ -102,7 +102,7 @@ impl AwakeBudget {
             (Some(most), Some(user)) => {
                 let left = most.saturating_sub(self.debt(now, user));
                 // While it is charged, what it owes wears off as well.
-                let grows = (DAY - most.min(DAY)).as_secs_f64() / DAY.as_secs_f64();
+                let grows = 1.0 - most.as_secs_f64() / DAY.as_secs_f64();
                 let left = Duration::from_secs_f64(left.as_secs_f64() / grows.max(1e-3));
                 now.max(self.alone_since) + left
             }
