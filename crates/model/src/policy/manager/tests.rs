@@ -259,7 +259,8 @@ fn strangers_share_a_budget_and_leave_that_of_others_alone() {
         story.until(second);
         let request =
             Request { class: ClientClass::Api, want: Want::Other, cached: Cached::Nothing };
-        let knock = Knock { id: second, visitor: Visitor(client), client, request, recognised };
+        let (visitor, network) = (Visitor(client), client);
+        let knock = Knock { id: second, visitor, client, network, request, recognised };
         let mut actions = Vec::new();
         let route = story.manager.admit(story.now, &knock, &mut actions);
         story.obey(&mut actions);
