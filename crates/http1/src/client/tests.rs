@@ -375,6 +375,7 @@ fn a_server_that_answers_and_closes_during_an_upload_is_heard() {
 }
 
 /// A body that says when it is dropped.
+#[derive(Debug)]
 struct Told(Arc<std::sync::atomic::AtomicBool>);
 
 impl Drop for Told {
