@@ -278,7 +278,7 @@ mod tests {
             let (_, got, rest) = decode_answer(bytes.as_bytes()).unwrap();
             assert_eq!((&got.unwrap()["x-sum"], &rest[..]), (&"9".parse().unwrap(), &b"rest"[..]));
         }
-        for wrong in ["4 4\r\nwiki\r\n0\r\n\r\n", " 4\r\nwiki\r\n", "4\rwiki", "4\r\nwikis\r\n"] {
+        for wrong in ["4 4\r\nwiki\r\n0\r\n\r\n", " 4\r\nwiki\r\n", "4\r\nwikis\r\n"] {
             assert!(
                 decode_answer(wrong.as_bytes()).is_err_and(|it| it != Refusal::TimedOut),
                 "{wrong:?}"

@@ -267,7 +267,7 @@ fn a_websocket_goes_through_tls_both_ways() {
     by_tls(awake(), &made).play(async |stage| {
         stage.origin.script(|_| switches());
         let mut client = secure(stage, &made.chain).await;
-        client.send(&upgrade("/chat")).await;
+        client.send(&upgrade("websocket")).await;
         assert_eq!(client.head().await.status, 101);
         assert_eq!(client.part().await, b"welcome");
         for word in ["one", "two"] {
