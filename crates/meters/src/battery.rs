@@ -1,6 +1,7 @@
 //! A laptop's battery: what the whole machine draws while nothing charges it.
 //! Linux: `Documentation/ABI/testing/sysfs-class-power`.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -88,9 +89,17 @@ impl Meter for Battery {
             return Ok(());
         }
         let discharged = self.batteries.iter().filter(|battery| status(battery) == "Discharging");
-        let each: Option<Vec<Watts>> = discharged.map(|battery| power(battery)).collect();
-        if let Some(each) = each.filter(|each| !each.is_empty()) {
-            out.push(0, turn.now(), Reading::Power(each.into_iter().sum()));
+        let mut sum = None;
+        for battery in discharged {
+            // Without one of them the sum would be too small.
+            let Some(watts) = power(battery) else {
+                let error = io::Error::new(io::ErrorKind::InvalidData, "it tells no power now");
+                return Err(MeterError::reading(battery, error));
+            };
+            sum = Some(sum.unwrap_or(Watts::ZERO) + watts);
+        }
+        if let Some(sum) = sum {
+            out.push(0, turn.now(), Reading::Power(sum));
         }
         Ok(())
     }

@@ -245,7 +245,8 @@ pub(crate) fn poll(meter: &mut dyn Meter) -> Result<Vec<(String, Reading)>, Mete
     let stop = Stop::new().unwrap();
     let turn = Turn { stop: &stop, until: monotonic() + Duration::from_secs(10) };
     let mut readings = Readings::default();
-    meter.read(&turn, &mut readings)?;
+    let result = meter.read(&turn, &mut readings);
+    readings.outcome(result)?;
     let name = |channel: usize| meter.channels()[channel].name.clone();
     Ok(readings.iter().map(|&(channel, _, reading)| (name(channel), reading)).collect())
 }

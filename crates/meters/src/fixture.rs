@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_model::sample::Reading;
@@ -43,7 +44,47 @@ impl Fixture {
 
     /// Opens the driver's meter.
     pub(crate) fn open(&self, driver: &str) -> Box<dyn Meter> {
-        crate::open(&self.host, &MeterSpec::of(driver)).unwrap_or_else(|error| panic!("{error}"))
+        let opened = self.while_counting(|| crate::open(&self.host, &MeterSpec::of(driver)));
+        opened.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Does something while the counters of RAPL count, and puts back what they showed.
+    pub(crate) fn while_counting<T>(&self, act: impl FnOnce() -> T) -> T {
+        self.while_counting_of(|_| true, act)
+    }
+
+    /// The same for the counter of one zone alone.
+    pub(crate) fn while_counting_one<T>(&self, zone: &str, act: impl FnOnce() -> T) -> T {
+        self.while_counting_of(|name| name == zone, act)
+    }
+
+    fn while_counting_of<T>(&self, counts: impl Fn(&str) -> bool, act: impl FnOnce() -> T) -> T {
+        let folder = "/sys/class/powercap";
+        let zones = self.host.list(folder).unwrap_or_default();
+        let counters: Vec<(String, u64)> = zones
+            .iter()
+            .filter_map(|zone| {
+                let name = zone.file_name()?.to_str().filter(|name| counts(name))?;
+                let shown = crate::host::read(&zone.join("energy_uj")).ok()?.parse().ok()?;
+                Some((format!("{folder}/{name}/energy_uj"), shown))
+            })
+            .collect();
+        let over = AtomicBool::new(false);
+        let done = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for step in (0..2).cycle().take_while(|_| !over.load(Ordering::Acquire)) {
+                    for (path, shown) in &counters {
+                        self.write(path, &(shown + step).to_string());
+                    }
+                    std::thread::yield_now();
+                }
+            });
+            let done = act();
+            over.store(true, Ordering::Release);
+            done
+        });
+        counters.iter().for_each(|(path, shown)| self.write(path, &shown.to_string()));
+        done
     }
 
     /// What the driver's meter says once.

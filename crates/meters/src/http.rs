@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
+use nightwatt_model::sample::Reading;
 use serde_json::Value;
 
 use crate::channel::{Accuracy, Channel};
@@ -63,7 +64,10 @@ fn open(_: &Host, spec: &MeterSpec) -> Opening {
     }
     let mut meter = Http { channels, sources, web, path };
     // Whatever is wrong is told now.
-    meter.ask(web::opening())?;
+    let value = meter.web.json(&meter.path, web::opening())?;
+    for source in &meter.sources {
+        source.reading(&value).map_err(|what| meter.web.nonsense(&meter.path, &what))?;
+    }
     Ok(Box::new(meter))
 }
 
@@ -79,15 +83,9 @@ struct Http {
     path: String,
 }
 
-impl Http {
-    fn ask(&mut self, until: nightwatt_model::time::Mono) -> Result<Value, MeterError> {
-        let value = self.web.json(&self.path, until)?;
-        for source in &self.sources {
-            let number = json::number(&value, &source.pointer);
-            let reading = number.and_then(|number| source.figure.reading(number));
-            reading.map_err(|what| self.web.nonsense(&self.path, &what))?;
-        }
-        Ok(value)
+impl Source {
+    fn reading(&self, answer: &Value) -> Result<Reading, String> {
+        self.figure.reading(json::number(answer, &self.pointer)?)
     }
 }
 
@@ -102,12 +100,13 @@ impl Meter for Http {
 
     fn read(&mut self, turn: &Turn<'_>, out: &mut Readings) -> Result<(), MeterError> {
         let asked = monotonic();
-        let value = self.ask(web::deadline(turn))?;
+        let value = self.web.json(&self.path, web::deadline(turn))?;
         let at = web::middle(asked, turn.now());
         for (channel, source) in self.sources.iter().enumerate() {
-            let number = json::number(&value, &source.pointer);
-            let reading = number.and_then(|number| source.figure.reading(number));
-            out.push(channel, at, reading.map_err(|what| self.web.nonsense(&self.path, &what))?);
+            match source.reading(&value) {
+                Ok(reading) => out.push(channel, at, reading),
+                Err(what) => out.fail(self.web.nonsense(&self.path, &what)),
+            }
         }
         Ok(())
     }
@@ -141,6 +140,22 @@ mod tests {
         assert_eq!(device.asked()[0].path, "/m?x=1");
         let mut plain = open(&format!("http={}/plain", device.address())).unwrap();
         assert_eq!(poll(plain.as_mut()).unwrap()[0].1, Reading::Power(Watts(41.5)));
+    }
+
+    #[test]
+    fn a_number_that_is_missing_does_not_silence_the_other() {
+        let asked = std::sync::atomic::AtomicUsize::new(0);
+        let device = Device::http(move |_| {
+            // The first answer is that to the opening.
+            match asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+                0 => device::json(r#"{"a":5,"b":6}"#),
+                _ => device::json(r#"{"a":5,"b":null}"#),
+            }
+        });
+        let mut meter =
+            open(&format!("http={},pointer=/a,pointer-2=/b", device.address())).unwrap();
+        let expected = [("power".to_owned(), Reading::Power(Watts(5.0)))];
+        assert_eq!(poll(meter.as_mut()).unwrap(), expected);
     }
 
     #[test]

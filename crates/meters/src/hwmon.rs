@@ -30,6 +30,8 @@ const FOLDER: &str = "/sys/class/hwmon";
 /// No common bound: an INA226 is good to 1 %, a board's regulator may be 10 % off.
 const ACCURACY: Accuracy = Accuracy { relative: 0.05, watts: Watts(0.05) };
 
+const HINT: &str = "run as root, or let a group read the file by a udev rule";
+
 /// Where the figures of a sensor are.
 enum Source {
     /// `energyN_input`, microjoules.
@@ -56,7 +58,7 @@ fn sensors(host: &Host) -> io::Result<Vec<Sensor>> {
         if host::read(&folder.join("device/type")).is_ok_and(|kind| kind == "Battery") {
             continue;
         }
-        for (what, source) in sources(&folder) {
+        for (what, source) in sources(&chip, &folder) {
             let label = host::read(&folder.join(format!("{what}_label"))).ok();
             let mut name = format!("{chip}/{}", label.as_deref().unwrap_or(&what));
             if sensors.iter().any(|sensor| sensor.name == name) {
@@ -71,7 +73,7 @@ fn sensors(host: &Host) -> io::Result<Vec<Sensor>> {
 }
 
 /// What a chip measures: an energy counter before power, power before current and voltage.
-fn sources(folder: &Path) -> Vec<(String, Source)> {
+fn sources(chip: &str, folder: &Path) -> Vec<(String, Source)> {
     let file = |name: String| Some(folder.join(name)).filter(|path| path.exists());
     let mut sources = Vec::new();
     for number in numbers(folder, "energy") {
@@ -103,11 +105,20 @@ fn sources(folder: &Path) -> Vec<(String, Source)> {
         let pair = (file(format!("curr{number}_input")), file(format!("in{number}_input")));
         let (Some(current), Some(voltage)) = pair else { continue };
         // Where both have labels, they must speak of the same rail.
-        if label(format!("curr{number}")) == label(format!("in{number}")) {
-            sources.push((format!("curr{number}"), Source::Product(current, voltage)));
+        let labels = (label(format!("curr{number}")), label(format!("in{number}")));
+        let same_rail = !matches!(&labels, (Some(one), Some(other)) if one != other);
+        let is_on = host::number(&folder.join(format!("in{number}_enable"))) != Some(0);
+        if same_rail && is_on && !is_shunt(chip, number) {
+            let what = if labels.0.is_none() && labels.1.is_some() { "in" } else { "curr" };
+            sources.push((format!("{what}{number}"), Source::Product(current, voltage)));
         }
     }
     sources
+}
+
+/// Behind its three rails an INA3221 shows the voltages of their shunts, and the sum of its currents.
+fn is_shunt(chip: &str, number: u32) -> bool {
+    chip == "ina3221" && number > 3
 }
 
 /// The numbers of a kind of sensor: `power1_input` and `power3_label` are 1 and 3.
@@ -142,23 +153,20 @@ fn probe(host: &Host) -> Presence {
             Presence::Absent(format!("no chip in {FOLDER} measures power"))
         }
         Ok(sensors) => {
-            let denied = |sensor: &Sensor| match &sensor.source {
-                Source::Energy(path) => is_denied(path),
-                _ => false,
-            };
+            let denied =
+                |sensor: &Sensor| Probe::open(&sensor.source).is_err_and(|error| is_denied(&error));
             match sensors.iter().find(|sensor| denied(sensor)) {
-                Some(sensor) if sensors.iter().all(denied) => Presence::Denied {
-                    what: sensor.name.clone(),
-                    hint: "run as root, or let a group read the file by a udev rule".to_owned(),
-                },
+                Some(sensor) if sensors.iter().all(denied) => {
+                    Presence::Denied { what: sensor.name.clone(), hint: HINT.to_owned() }
+                }
                 _ => Presence::Available,
             }
         }
     }
 }
 
-fn is_denied(path: &Path) -> bool {
-    NumberFile::open(path).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+fn is_denied(error: &MeterError) -> bool {
+    matches!(error, MeterError::Io { error, .. } if error.kind() == io::ErrorKind::PermissionDenied)
 }
 
 fn open(host: &Host, spec: &MeterSpec) -> Opening {
@@ -167,14 +175,19 @@ fn open(host: &Host, spec: &MeterSpec) -> Opening {
     let of_chip = |sensor: &Sensor| {
         spec.text("chip").is_none_or(|chip| sensor.name.split('/').next() == Some(chip))
     };
-    let (mut channels, mut probes, mut failed) = (Vec::new(), Vec::new(), None);
+    let (mut channels, mut probes) = (Vec::new(), Vec::new());
+    let (mut remarks, mut failed) = (Vec::new(), None);
     for sensor in all.into_iter().filter(of_chip) {
         match Probe::open(&sensor.source) {
             Ok(probe) => {
                 channels.push(channel(&sensor));
                 probes.push(probe);
             }
-            Err(error) => failed = Some(error),
+            Err(error) => {
+                let hint = if is_denied(&error) { format!(" ({HINT})") } else { String::new() };
+                remarks.push(format!("`{}` is left out: {error}{hint}", sensor.name));
+                failed = Some(error);
+            }
         }
     }
     match (channels.is_empty(), failed) {
@@ -184,7 +197,7 @@ fn open(host: &Host, spec: &MeterSpec) -> Opening {
             let why = format!("no chip{chip} in {FOLDER} measures power");
             Err(MeterError::Absent { meter: spec.name().to_owned(), why })
         }
-        _ => Ok(Box::new(Hwmon { channels, probes })),
+        _ => Ok(Box::new(Hwmon { channels, probes, remarks })),
     }
 }
 
@@ -219,7 +232,7 @@ impl Probe {
         })
     }
 
-    fn read(&self) -> Result<Reading, MeterError> {
+    fn read(&mut self) -> Result<Reading, MeterError> {
         let micro = |number: i64| Watts(number as f64 / 1e6);
         Ok(match self {
             Self::Energy(file) => Reading::Counter(file.read()?.unsigned_abs()),
@@ -238,6 +251,7 @@ impl Probe {
 struct Hwmon {
     channels: Vec<Channel>,
     probes: Vec<Probe>,
+    remarks: Vec<String>,
 }
 
 impl Meter for Hwmon {
@@ -246,25 +260,29 @@ impl Meter for Hwmon {
     }
 
     fn pace(&self) -> Pace {
-        let averaged = self.probes.iter().filter_map(|probe| match probe {
-            Probe::Average(_, over) => Some(*over),
-            _ => None,
+        let averaged = self.probes.iter().map(|probe| match probe {
+            Probe::Average(_, over) => *over,
+            _ => Duration::from_millis(2),
         });
-        // A mean is read once per its time; conversions of the others take some milliseconds.
-        let fastest = averaged.max().unwrap_or(Duration::from_millis(2));
+        // A mean is read once per its time; conversions of the others take some milliseconds. The
+        // slowest sensor does not hold up the others.
+        let fastest = averaged.min().unwrap_or_default();
         Pace::Polled { fastest, usual: fastest.max(Duration::from_secs(1)) }
     }
 
     fn read(&mut self, turn: &Turn<'_>, out: &mut Readings) -> Result<(), MeterError> {
-        let mut failed = None;
-        for (channel, probe) in self.probes.iter().enumerate() {
+        for (channel, probe) in self.probes.iter_mut().enumerate() {
             // One sensor that sleeps (a card that is switched off) does not silence the others.
             match probe.read() {
                 Ok(reading) => out.push(channel, turn.now(), reading),
-                Err(error) => failed = Some(error),
+                Err(error) => out.fail(error),
             }
         }
-        failed.filter(|_| out.is_empty()).map_or(Ok(()), Err)
+        Ok(())
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        self.remarks.clone()
     }
 }
 
@@ -339,6 +357,54 @@ mod tests {
         let mut meter = board.open("hwmon");
         board.write(&format!("{FOLDER}/hwmon1/power1_input"), "");
         assert_eq!(read(meter.as_mut()).len(), 4);
+    }
+
+    /// An INA3221 as Linux shows it on a Jetson: labels at the voltages alone.
+    #[test]
+    fn labels_are_optional_and_shunts_and_channels_that_are_off_are_no_rails() {
+        let mut files = vec![("name".to_owned(), "ina3221".to_owned())];
+        for (number, millivolts, milliamperes, label) in [
+            (1, 5000, 1520, Some("VDD_GPU")),
+            (2, 5000, 1900, None),
+            (3, 19_000, 600, Some("VDD_IN")),
+            (4, 40, 4020, None),
+        ] {
+            files.push((format!("in{number}_input"), millivolts.to_string()));
+            files.push((format!("curr{number}_input"), milliamperes.to_string()));
+            files.push((format!("in{number}_enable"), u32::from(number != 2).to_string()));
+            files.extend(label.map(|label| (format!("in{number}_label"), label.to_owned())));
+        }
+        let files: Vec<_> =
+            files.iter().map(|(name, text)| (format!("{FOLDER}/hwmon2/{name}"), text)).collect();
+        let board =
+            Fixture::of(&files.iter().map(|it| (it.0.as_str(), it.1.as_str())).collect::<Vec<_>>());
+        let readings = read(board.open("hwmon").as_mut());
+        let expected = [
+            ("ina3221/VDD_GPU".to_owned(), Reading::Power(Watts(7.6))),
+            ("ina3221/VDD_IN".to_owned(), Reading::Power(Watts(11.4))),
+        ];
+        assert_eq!(readings, expected);
+    }
+
+    #[test]
+    fn a_sensor_that_cannot_be_opened_is_named_and_a_slow_one_holds_up_no_other() {
+        let board = board();
+        let path = board.host.path(format!("{FOLDER}/hwmon6/power1_input"));
+        std::fs::remove_file(&path).unwrap();
+        // What is there by name and leads nowhere.
+        std::os::unix::fs::symlink(board.host.path("/proc/1"), &path).unwrap();
+        std::fs::create_dir_all(board.host.path("/proc/1")).unwrap();
+        board.write(&format!("{FOLDER}/hwmon2/power1_average_interval"), "300000");
+        let mut meter = board.open("hwmon");
+        assert!(meter.pace().interval(None) == Duration::from_secs(1), "{:?}", meter.pace());
+        let stop = nightwatt_clock::meter::Stop::new().unwrap();
+        let turn = Turn { stop: &stop, until: nightwatt_clock::meter::monotonic() };
+        let mut out = Readings::default();
+        let result = meter.read(&turn, &mut out);
+        let failed = out.outcome(result).unwrap();
+        let failed: Vec<String> = failed.iter().map(ToString::to_string).collect();
+        assert_eq!((out.iter().count(), failed.len()), (4, 1), "{failed:?}");
+        assert!(failed[0].contains("hwmon6/power1_input"), "{failed:?}");
     }
 
     #[test]

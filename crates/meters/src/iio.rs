@@ -98,6 +98,7 @@ fn open(host: &Host, spec: &MeterSpec) -> Opening {
 
 fn polled(found: Vec<(Device, Vec<Quantity>)>) -> Opening {
     let (mut channels, mut sources) = (Vec::<Channel>::new(), Vec::new());
+    let (mut remarks, mut failed) = (Vec::new(), None);
     for (device, quantities) in found {
         for quantity in quantities {
             let mut channel = device.channel(&quantity);
@@ -110,16 +111,28 @@ fn polled(found: Vec<(Device, Vec<Quantity>)>) -> Opening {
                 Figure::open(&device, &input)
                     .map_err(|error| MeterError::reading(device.file(&input), error))
             });
-            sources.push((quantity, figures.collect::<Result<Vec<_>, _>>()?));
-            channels.push(channel);
+            match figures.collect::<Result<Vec<_>, _>>() {
+                Ok(figures) => {
+                    sources.push((quantity, figures));
+                    channels.push(channel);
+                }
+                Err(error) => {
+                    remarks.push(format!("`{}` is left out: {error}", channel.name));
+                    failed = Some(error);
+                }
+            }
         }
     }
-    Ok(Box::new(Polled { channels, sources }))
+    match failed {
+        Some(error) if channels.is_empty() => Err(error),
+        _ => Ok(Box::new(Polled { channels, sources, remarks })),
+    }
 }
 
 struct Polled {
     channels: Vec<Channel>,
     sources: Vec<(Quantity, Vec<Figure>)>,
+    remarks: Vec<String>,
 }
 
 impl Meter for Polled {
@@ -135,12 +148,19 @@ impl Meter for Polled {
 
     fn read(&mut self, turn: &Turn<'_>, out: &mut Readings) -> Result<(), MeterError> {
         for (channel, (quantity, figures)) in self.sources.iter().enumerate() {
-            let first = figures[0].read()?;
-            let second = figures.get(1).map(Figure::read).transpose()?;
-            let reading = quantity.reading(|index| second.filter(|_| index == 1).unwrap_or(first));
-            out.push(channel, turn.now(), reading);
+            let figures: Result<Vec<_>, _> = figures.iter().map(Figure::read).collect();
+            match figures {
+                Ok(figures) => {
+                    out.push(channel, turn.now(), quantity.reading(|index| figures[index]));
+                }
+                Err(error) => out.fail(error),
+            }
         }
         Ok(())
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        self.remarks.clone()
     }
 }
 

@@ -60,6 +60,12 @@ pub trait Meter: Send {
     /// `turn` ends for the first, where it speaks by itself.
     fn read(&mut self, turn: &Turn<'_>, out: &mut Readings) -> Result<(), MeterError>;
 
+    /// What the user has to know beside its figures: parts that cannot be read, figures that are not
+    /// believed, rows that were left out.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Gives up what only one can hold (a serial port, a buffer): it failed, and is about to be opened
     /// again while this one still lives. Reading it afterwards is an error.
     fn release(&mut self) {}
@@ -124,12 +130,16 @@ pub struct Readings {
     said: Vec<(usize, Mono, Reading)>,
     /// Of each, what it is known to add; as long as `said`, or empty where nothing is known.
     known: Vec<Option<Piece>>,
+    /// Parts that could not be read.
+    failed: Vec<MeterError>,
+    /// Time that was spent waiting for the meter to have something new.
+    pub(crate) waited: Duration,
 }
 
 impl Readings {
     /// With room for as many as come in one turn: the sampler does not allocate.
     pub fn with_capacity(readings: usize) -> Self {
-        Self { said: Vec::with_capacity(readings), known: Vec::new() }
+        Self { said: Vec::with_capacity(readings), ..Self::default() }
     }
 
     /// Adds one: the channel by its place in [`Meter::channels`].
@@ -142,6 +152,25 @@ impl Readings {
         self.known.resize(self.said.len(), None);
         self.known.push(Some(piece));
         self.push(channel, at, reading);
+    }
+
+    /// A part of the meter could not be read; the others can be.
+    pub fn fail(&mut self, error: MeterError) {
+        self.failed.push(error);
+    }
+
+    /// What a turn came to: why parts could not be read, or an error where none could be. The failures
+    /// are forgotten here.
+    pub fn outcome(
+        &mut self,
+        result: Result<(), MeterError>,
+    ) -> Result<Vec<MeterError>, MeterError> {
+        let mut failed = std::mem::take(&mut self.failed);
+        result?;
+        if self.said.is_empty() && !failed.is_empty() {
+            return Err(failed.swap_remove(0));
+        }
+        Ok(failed)
     }
 
     /// All of them, oldest first.
@@ -161,6 +190,7 @@ impl Readings {
     pub fn clear(&mut self) {
         self.said.clear();
         self.known.clear();
+        self.waited = Duration::ZERO;
     }
 
     /// None?

@@ -19,8 +19,16 @@ impl NumberFile {
         Ok(Self { file: File::open(path)?, path: path.to_owned() })
     }
 
-    /// The number that it holds now.
-    pub(crate) fn read(&self) -> Result<i64, MeterError> {
+    /// The number that it holds now. A file that cannot be read is opened again: its device may have
+    /// been away.
+    pub(crate) fn read(&mut self) -> Result<i64, MeterError> {
+        self.number().or_else(|_| {
+            self.file = File::open(&self.path).map_err(|error| self.failed(error))?;
+            self.number()
+        })
+    }
+
+    fn number(&self) -> Result<i64, MeterError> {
         let mut text = [0; 32];
         let length = self.file.read_at(&mut text, 0).map_err(|error| self.failed(error))?;
         let digits = text[..length].trim_ascii();

@@ -6,18 +6,20 @@
 //!
 //! What they cover contains each other (psys: packages: cores), so channels are never summed.
 //!
-//! Hypervisors show counters that they do not fill: those stay at zero. A counter of the machine or of a package
-//! that does so is left out, since it would report that nothing is used.
+//! Each counter stands by itself: one that may not or cannot be read is left out and named. Hypervisors show
+//! counters that they do not fill. A counter of the machine or of a package that stands still is left out too,
+//! since it would report that nothing is used.
 
 mod perf;
 mod powercap;
 
+use std::io;
 use std::time::Duration;
 
 use nightwatt_clock::meter::monotonic;
 use nightwatt_model::quantity::Watts;
 
-use crate::channel::{Accuracy, Scope};
+use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
 use crate::host::Host;
 use crate::meter::{Driver, Opening, Presence};
@@ -47,28 +49,144 @@ fn most(scope: Scope) -> Watts {
     })
 }
 
-/// A package draws some power at all times, which is hundreds of counts in this time.
+/// A counter that stays at zero for so long is not filled by the hypervisor. A package draws some power
+/// at all times, which is hundreds of counts in this time.
 const LONGEST_AT_ZERO: Duration = Duration::from_millis(50);
 
-/// Whether a counter counts. A part of a package may be off, so its counter may stay at zero; and what cannot be
-/// read says so when it is read.
-fn counts(scope: Scope, mut read: impl FnMut() -> Option<u64>) -> bool {
-    if !matches!(scope, Scope::System | Scope::Package) {
-        return true;
-    }
-    let began = monotonic();
-    while read() == Some(0) {
-        if monotonic().since(began) > LONGEST_AT_ZERO {
-            return false;
-        }
-        std::thread::yield_now();
-    }
-    true
+/// One that shows something stands still after this: some count the whole machine in joules, and some
+/// are brought up to date seldom.
+const LONGEST_STILL: Duration = Duration::from_millis(1500);
+
+/// Counters that count, and what is to be said of the others.
+struct Looked<C> {
+    channels: Vec<Channel>,
+    counters: Vec<C>,
+    denied: Vec<String>,
+    failed: Vec<String>,
+    still: Vec<String>,
 }
 
-/// Why counters that are shown are no meter.
-fn at_zero(folder: &str) -> String {
-    format!("the energy counters in {folder} stay at zero, as a virtual machine's do")
+impl<C> Looked<C> {
+    const fn new() -> Self {
+        Self {
+            channels: Vec::new(),
+            counters: Vec::new(),
+            denied: Vec::new(),
+            failed: Vec::new(),
+            still: Vec::new(),
+        }
+    }
+
+    /// Takes a counter as it was opened.
+    fn take(&mut self, channel: Channel, counter: io::Result<C>) {
+        match counter {
+            Ok(counter) => {
+                self.channels.push(channel);
+                self.counters.push(counter);
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.denied.push(channel.name);
+            }
+            Err(error) => self.failed.push(format!("`{}` cannot be read: {error}", channel.name)),
+        }
+    }
+
+    /// Leaves out counters of the machine and of packages that stand still: such a counter would say
+    /// that nothing is used. A part of a package may be off, so its counter may stand still; and what
+    /// cannot be read says so when it is read.
+    fn without_still(mut self, mut read: impl FnMut(&mut C) -> Option<u64>) -> Self {
+        let began = monotonic();
+        let first: Vec<Option<u64>> = self.counters.iter_mut().map(&mut read).collect();
+        let must_move = |channel: &Channel| matches!(channel.scope, Scope::System | Scope::Package);
+        let mut moves: Vec<bool> = self.channels.iter().map(|it| !must_move(it)).collect();
+        loop {
+            let mut waits = false;
+            let time = monotonic().since(began);
+            for (place, counter) in self.counters.iter_mut().enumerate() {
+                let now = if moves[place] { None } else { read(counter) };
+                moves[place] |= now.is_none() || now != first[place];
+                let longest = if now == Some(0) { LONGEST_AT_ZERO } else { LONGEST_STILL };
+                waits |= !moves[place] && time <= longest;
+            }
+            if !waits {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // Where nothing of the machine moves, parts that stand still are not off.
+        let some_still =
+            self.channels.iter().zip(&moves).any(|(it, moves)| must_move(it) && !moves);
+        let some_move = self.channels.iter().zip(&moves).any(|(it, moves)| must_move(it) && *moves);
+        if some_still && !some_move {
+            for (place, counter) in self.counters.iter_mut().enumerate() {
+                moves[place] = read(counter) != first[place];
+            }
+        }
+        let mut moves = moves.into_iter();
+        let (channels, counters) = (std::mem::take(&mut self.channels), self.counters);
+        self.counters = Vec::new();
+        for (channel, counter) in channels.into_iter().zip(counters) {
+            if moves.next() == Some(true) {
+                self.channels.push(channel);
+                self.counters.push(counter);
+            } else {
+                self.still.push(channel.name);
+            }
+        }
+        self
+    }
+
+    /// What is to be said of those that are left out; `hint` lets the denied ones be read.
+    fn remarks(&self, hint: &str) -> Vec<String> {
+        let mut remarks = Vec::new();
+        if !self.denied.is_empty() {
+            remarks.push(format!("{} may not be read: {hint}", listed(&self.denied)));
+        }
+        remarks.extend(self.failed.iter().cloned());
+        if !self.still.is_empty() {
+            remarks.push(format!("{} stands still: that is no measurement", listed(&self.still)));
+        }
+        remarks
+    }
+
+    /// Whether some of it can be read, and why not.
+    fn presence(&self, folder: &str, hint: &str, absent: impl FnOnce() -> String) -> Presence {
+        if !self.channels.is_empty() {
+            return Presence::Available;
+        }
+        if !self.denied.is_empty() {
+            let what = format!("{} in {folder}", listed(&self.denied));
+            return Presence::Denied { what, hint: hint.to_owned() };
+        }
+        if let Some(why) = self.failed.first() {
+            return Presence::Absent(format!("{folder}: {why}"));
+        }
+        Presence::Absent(if self.still.is_empty() {
+            absent()
+        } else {
+            format!(
+                "{} in {folder} stand still or stay at zero, as a virtual machine's counters do",
+                listed(&self.still)
+            )
+        })
+    }
+}
+
+/// `` `core-0`, `psys` ``.
+fn listed(names: &[String]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// Why there is no meter.
+fn refusal(meter: &str, presence: Presence) -> MeterError {
+    let meter = meter.to_owned();
+    match presence {
+        Presence::Denied { what, hint } => MeterError::Denied { meter, what, hint },
+        Presence::Absent(why) => MeterError::Absent { meter, why },
+        Presence::Available | Presence::NeedsAddress => {
+            MeterError::Absent { meter, why: "it is gone".to_owned() }
+        }
+    }
 }
 
 fn probe(host: &Host) -> Presence {

@@ -51,6 +51,11 @@ impl Opened {
         &self.name
     }
 
+    /// Which kind of meter it is.
+    pub fn driver(&self) -> &str {
+        &self.spec.driver
+    }
+
     /// What it measures.
     pub fn channels(&self) -> &[Channel] {
         self.meter.channels()
@@ -124,10 +129,21 @@ pub struct Measured {
     pub errors: u64,
     /// The last of them.
     pub last_error: Option<String>,
+    /// What the user has to know beside the figures, as the meter says it.
+    pub remarks: Vec<String>,
     /// Times the host's civil clock was set.
     pub clock_steps: u64,
     /// Times the host was suspended.
     pub suspends: u64,
+}
+
+impl Measured {
+    /// What a report has to say of the meter: its remarks, and readings that failed.
+    pub fn warnings(&self) -> Vec<String> {
+        let remark = |remark: &String| format!("{}: {remark}", self.meter);
+        let error = |error: &String| format!("{} failed at times: {error}", self.meter);
+        self.remarks.iter().map(remark).chain(self.last_error.iter().map(error)).collect()
+    }
 }
 
 /// What a worker and those who watch it share.
@@ -157,6 +173,7 @@ impl Board {
             missed: 0,
             errors: 0,
             last_error: None,
+            remarks: opened.meter.remarks(),
             clock_steps: 0,
             suspends: 0,
         };

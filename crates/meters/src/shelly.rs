@@ -135,11 +135,15 @@ fn open(_: &Host, spec: &MeterSpec) -> Opening {
     let sockets = all(&web.json(status, until)?);
     let sockets = chosen(spec, sockets)?;
     let several = sockets.len() > 1;
-    let mut channels = Vec::new();
-    let mut sources = Vec::new();
+    let (mut channels, mut sources, mut remarks) = (Vec::new(), Vec::new(), Vec::new());
+    let some_count = sockets.iter().any(|socket| socket.energy.is_some());
     for socket in sockets {
         let (pointer, kind, unit) = match socket.energy {
             Some((pointer, joules)) if counts => (pointer, Kind::Energy, joules),
+            None if counts && some_count => {
+                remarks.push(format!("`{}` tells no energy, and is left out", socket.name));
+                continue;
+            }
             None if counts => {
                 let why = format!("`{}` tells no energy: leave out `kind=energy`", socket.name);
                 return Err(spec.wrong(why));
@@ -155,7 +159,7 @@ fn open(_: &Host, spec: &MeterSpec) -> Opening {
         let path = if several { status.to_owned() } else { socket.alone };
         sources.push(Source { path, pointer: format!("{prefix}{pointer}"), prefix, figure });
     }
-    Ok(Box::new(Shelly { channels, sources, web, counts }))
+    Ok(Box::new(Shelly { channels, sources, web, counts, remarks }))
 }
 
 /// Those that the user wants: all, or one.
@@ -189,6 +193,7 @@ struct Shelly {
     sources: Vec<Source>,
     web: Web,
     counts: bool,
+    remarks: Vec<String>,
 }
 
 impl Source {
@@ -198,8 +203,23 @@ impl Source {
         if answer.pointer(&format!("{}/is_valid", self.prefix)) == Some(&Value::Bool(false)) {
             return Ok(None);
         }
-        self.figure.reading(json::number(answer, &self.pointer)?).map(Some)
+        let number = json::number(answer, &self.pointer)?;
+        check_phases(answer, &self.prefix, number)?;
+        self.figure.reading(number).map(Some)
     }
+}
+
+/// A total of three phases is their sum: what says otherwise is not believed.
+fn check_phases(answer: &Value, prefix: &str, total: f64) -> Result<(), String> {
+    let phase = |name: &str| json::number(answer, &format!("{prefix}/{name}_act_power"));
+    let (Ok(a), Ok(b), Ok(c)) = (phase("a"), phase("b"), phase("c")) else { return Ok(()) };
+    let slack = 5.0 + 0.05 * (a.abs() + b.abs() + c.abs());
+    if (a + b + c - total).abs() <= slack {
+        return Ok(());
+    }
+    Err(format!(
+        "the total is {total} W, and its phases are {a}, {b} and {c} W: it is not believed"
+    ))
 }
 
 impl Meter for Shelly {
@@ -223,11 +243,20 @@ impl Meter for Shelly {
         let at = web::middle(asked, turn.now());
         for (channel, source) in self.sources.iter().enumerate() {
             let reading = source.reading(&answer);
-            if let Some(reading) = reading.map_err(|what| self.web.nonsense(path, &what))? {
-                out.push(channel, at, reading);
+            match reading {
+                Ok(Some(reading)) => out.push(channel, at, reading),
+                Ok(None) => {}
+                Err(what) => {
+                    let what = format!("`{}`: {what}", self.channels[channel].name);
+                    out.fail(self.web.nonsense(path, &what));
+                }
             }
         }
         Ok(())
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        self.remarks.clone()
     }
 }
 

@@ -81,18 +81,24 @@ fn escape(text: &str) -> String {
 
 /// Power of each channel.
 pub(crate) fn powers(status: &Value) -> Result<Vec<Watts>, String> {
+    each_power(status)?.into_iter().collect()
+}
+
+/// The same, where each may be missing.
+fn each_power(status: &Value) -> Result<Vec<Result<Watts, String>>, String> {
     let Some(place) = PLACES.iter().find(|place| status.pointer(place).is_some()) else {
         if status["StatusSNS"].is_object() {
             return Err("this device measures no power: it tells no `ENERGY`".to_owned());
         }
-        return json::number(status, PLACES[0]).map(|power| vec![Watts(power)]);
+        return json::number(status, PLACES[0]).map(|power| vec![Ok(Watts(power))]);
     };
     match status.pointer(place) {
         Some(Value::Array(list)) if (1..=MOST_CHANNELS).contains(&list.len()) => {
             let each = 0..list.len();
-            each.map(|at| json::number(status, &format!("{place}/{at}")).map(Watts)).collect()
+            let power = |at| json::number(status, &format!("{place}/{at}")).map(Watts);
+            Ok(each.map(power).collect())
         }
-        _ => json::number(status, place).map(|power| vec![Watts(power)]),
+        _ => json::number(status, place).map(|power| vec![Ok(Watts(power))]),
     }
 }
 
@@ -105,13 +111,13 @@ struct Tasmota {
 }
 
 impl Tasmota {
-    fn ask(&mut self, until: Mono) -> Result<Vec<Watts>, MeterError> {
+    fn ask(&mut self, until: Mono) -> Result<Vec<Result<Watts, String>>, MeterError> {
         let status = self.web.json(&self.path, until)?;
         // Some firmware says so with status 200.
         if status["WARNING"].as_str().is_some_and(|warning| warning.contains("password")) {
             return Err(self.web.denied(&self.path, 401));
         }
-        powers(&status).map_err(|what| self.web.nonsense(&self.path, &what))
+        each_power(&status).map_err(|what| self.web.nonsense(&self.path, &what))
     }
 }
 
@@ -136,7 +142,10 @@ impl Meter for Tasmota {
             return Err(self.web.nonsense(&self.path, &what));
         }
         for (channel, watts) in wanted.iter().enumerate() {
-            out.push(channel, at, Reading::Power(*watts));
+            match watts {
+                Ok(watts) => out.push(channel, at, Reading::Power(*watts)),
+                Err(what) => out.fail(self.web.nonsense(&self.path, what)),
+            }
         }
         Ok(())
     }
@@ -181,6 +190,16 @@ mod tests {
         let both = [("power-1".to_owned(), 12.5), ("power-2".to_owned(), 0.0)];
         assert_eq!(powers_of(TWO, ""), both);
         assert_eq!(powers_of(TWO, ",channel=2"), both[1..]);
+    }
+
+    #[test]
+    fn a_channel_without_a_figure_does_not_silence_the_others() {
+        let device =
+            Device::http(|_| device::json(r#"{"StatusSNS":{"ENERGY":{"Power":[12.5,null,3]}}}"#));
+        let mut meter = open(&format!("tasmota={}", device.address())).unwrap();
+        let readings = poll(meter.as_mut()).unwrap();
+        let names: Vec<_> = readings.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["power-1", "power-3"]);
     }
 
     #[test]

@@ -42,6 +42,8 @@ struct Kind {
     /// What helps.
     hint: Option<String>,
     channels: Vec<Said>,
+    /// What there is to know beside: parts that cannot be read, figures that are not believed.
+    remarks: Vec<String>,
 }
 
 /// What a channel says.
@@ -51,6 +53,8 @@ struct Said {
     scope: Scope,
     kind: &'static str,
     watts: Option<f64>,
+    /// It counts energy, and its counter did not move while it was read: that is no measurement.
+    stands_still: bool,
     accuracy: Accuracy,
     accuracy_source: &'static str,
     interval_s: f64,
@@ -107,6 +111,7 @@ fn named(host: &Host, spec: &MeterSpec) -> Kind {
                 why: None,
                 hint: None,
                 channels: Vec::new(),
+                remarks: Vec::new(),
             };
             unknown.because(error.to_string(), hint)
         }
@@ -115,7 +120,15 @@ fn named(host: &Host, spec: &MeterSpec) -> Kind {
 
 fn kind(driver: &Driver, state: &'static str) -> Kind {
     let name = driver.name.to_owned();
-    Kind { name, about: driver.about, state, why: None, hint: None, channels: Vec::new() }
+    Kind {
+        name,
+        about: driver.about,
+        state,
+        why: None,
+        hint: None,
+        channels: Vec::new(),
+        remarks: Vec::new(),
+    }
 }
 
 impl Kind {
@@ -127,13 +140,15 @@ impl Kind {
 /// Opens a meter and listens until each channel has said how much power there is.
 fn read(host: &Host, driver: &Driver, spec: &MeterSpec) -> Kind {
     match listen(host, spec) {
-        Ok(measured) if measured.latest.iter().any(Option::is_some) => {
-            Kind { channels: said(&measured), ..kind(driver, "available") }
-        }
         Ok(measured) => {
-            let why = measured.last_error.clone();
-            let why = why.unwrap_or_else(|| "it is there, and said nothing yet".to_owned());
-            Kind { channels: said(&measured), ..kind(driver, "available").because(why, None) }
+            let silent = measured.latest.iter().all(Option::is_none);
+            let nothing = || silent.then(|| "it is there, and said nothing yet".to_owned());
+            let why = measured.last_error.clone().or_else(nothing).unwrap_or_default();
+            Kind {
+                channels: said(&measured),
+                remarks: measured.remarks,
+                ..kind(driver, "available").because(why, None)
+            }
         }
         Err((why, hint)) => kind(driver, "absent").because(why, hint),
     }
@@ -158,12 +173,13 @@ fn listen(host: &Host, spec: &MeterSpec) -> Result<Measured, (String, Option<Str
 }
 
 fn said(measured: &Measured) -> Vec<Said> {
-    let each = measured.channels.iter().zip(&measured.latest);
-    let said = each.map(|(channel, latest)| Said {
+    let each = measured.channels.iter().zip(&measured.latest).zip(&measured.totals);
+    let said = each.map(|((channel, latest), totals)| Said {
         channel: channel.name.clone(),
         scope: channel.scope,
         kind: if channel.is_modelled { "modelled" } else { "measured" },
         watts: latest.map(|(_, watts)| watts.get()),
+        stands_still: channel.counter.is_some() && latest.is_none() && totals.readings > 1,
         accuracy: channel.accuracy,
         accuracy_source: channel.accuracy_source,
         interval_s: measured.interval.as_secs_f64(),
@@ -180,14 +196,17 @@ fn text(found: &Found) -> String {
         let _ = writeln!(text, "{:<12}{}", kind.name, kind.about);
         for said in &kind.channels {
             let watts = said.watts.map_or("-".to_owned(), |watts| format!("{watts:.3}"));
+            let kind = if said.stands_still { "stands still" } else { said.kind };
             let _ = writeln!(
                 text,
-                "    {:<28}{watts:>12} W  {}, {} ({})",
+                "    {:<28}{watts:>12} W  {kind}, {} ({})",
                 said.channel,
-                said.kind,
                 accuracy(&said.accuracy),
                 said.accuracy_source
             );
+        }
+        for remark in &kind.remarks {
+            let _ = writeln!(text, "    note: {remark}");
         }
         write_why(&mut text, kind);
     }

@@ -217,11 +217,7 @@ fn report(
     dropped: u64,
 ) -> Result<ExitStatus, Failure> {
     let sum = |count: fn(&Measured) -> u64| measured.iter().map(count).sum::<u64>();
-    let errors = measured.iter().filter_map(|measured| {
-        let error = measured.last_error.as_ref()?;
-        Some(format!("{} failed {} times, last: {error}", measured.meter, measured.errors))
-    });
-    let mut warnings: Vec<String> = errors.collect();
+    let mut warnings: Vec<String> = measured.iter().flat_map(Measured::warnings).collect();
     if dropped > 0 {
         warnings.push(format!("{dropped} readings were dropped: the disk was too slow"));
     }

@@ -233,6 +233,10 @@ impl Seen<'_> {
         self.energies.channels().filter_map(|(meter, place, channel)| {
             let measured = self.measured.get(meter)?;
             let of = measured.channels.get(place)?;
+            // CPU time says nothing of what an accelerator did.
+            if of.scope == Scope::Gpu {
+                return None;
+            }
             let total = ChannelTotal::of(measured, of, &channel.shares, channel.idle);
             Some((of, channel, total))
         })
@@ -315,9 +319,7 @@ pub(crate) fn of_meters(channels: &[ChannelTotal], measured: &[Measured]) -> Vec
         );
     }
     for measured in measured {
-        if let Some(error) = &measured.last_error {
-            warnings.push(format!("{} failed at times: {error}", measured.meter));
-        }
+        warnings.extend(measured.warnings());
     }
     warnings
 }

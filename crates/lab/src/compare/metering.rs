@@ -218,9 +218,7 @@ fn power(measured: &[Measured], totals: &[Vec<Totals>], window: Duration) -> Pow
                 readings: totals.readings,
             });
         }
-        if let Some(error) = &meter.last_error {
-            warnings.push(format!("{} failed at times: {error}", meter.meter));
-        }
+        warnings.extend(meter.warnings());
         if meter.suspends > 0 {
             warnings.push("the host was suspended: that time is not covered".to_owned());
         }
@@ -250,6 +248,7 @@ mod tests {
             missed: 0,
             errors: 0,
             last_error: None,
+            remarks: Vec::new(),
             clock_steps: 0,
             suspends: 0,
         };

@@ -75,13 +75,9 @@ pub(crate) fn collect(
         tell(ends.since(now));
     }
     let (measured, _) = sampler.finish(monotonic());
-    let failed = |measured: &Measured| {
-        let error = measured.last_error.as_ref()?;
-        Some(format!("{} failed {} times, last: {error}", measured.meter, measured.errors))
-    };
     Ok(Live {
         series: series.iter().map(|series| lock(series).clone()).collect(),
         missed: measured.iter().map(|it| it.missed).sum(),
-        warnings: measured.iter().filter_map(failed).collect(),
+        warnings: measured.iter().flat_map(Measured::warnings).collect(),
     })
 }

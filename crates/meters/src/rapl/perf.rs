@@ -12,7 +12,7 @@ use nightwatt_model::sample::Reading;
 use perf_event::events::Software;
 use perf_event::{Builder, Counter};
 
-use super::{ACCURACY, FASTEST, at_zero, counts, most};
+use super::{ACCURACY, FASTEST, Looked, most, refusal};
 use crate::channel::{Channel, Scope};
 use crate::error::MeterError;
 use crate::host::{self, Host};
@@ -110,65 +110,43 @@ fn counter(zone: &Zone) -> io::Result<Counter> {
     Ok(counter)
 }
 
-pub(super) fn probe(host: &Host) -> Presence {
-    let zones = zones(host);
-    let mut why = absent();
-    for zone in zones {
-        let counts = |mut counter: Counter| counts(zone.scope, || counter.read().ok());
-        match counter(&zone).map(counts) {
-            Ok(true) => return Presence::Available,
-            Ok(false) => why = at_zero(FOLDER),
-            Err(error) if is_denied(&error) => {
-                return Presence::Denied { what: FOLDER.to_owned(), hint: HINT.to_owned() };
-            }
-            Err(error) => return Presence::Absent(format!("{FOLDER}: {error}")),
-        }
-    }
-    Presence::Absent(why)
-}
-
-fn absent() -> String {
-    format!("no energy events in {FOLDER}")
-}
-
-fn is_denied(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::PermissionDenied
-}
-
-pub(super) fn open(host: &Host, spec: &MeterSpec) -> Opening {
-    let (mut channels, mut counters) = (Vec::new(), Vec::new());
-    let zones = zones(host);
-    let why = if zones.is_empty() { absent() } else { at_zero(FOLDER) };
-    for zone in zones {
-        let mut counter = counter(&zone).map_err(|error| {
-            let (meter, what) = (spec.name().to_owned(), FOLDER.to_owned());
-            if is_denied(&error) {
-                MeterError::Denied { meter, what, hint: HINT.to_owned() }
-            } else {
-                MeterError::reading(host.path(FOLDER), error)
-            }
-        })?;
-        if !counts(zone.scope, || counter.read().ok()) {
-            continue;
-        }
-        counters.push(counter);
+/// The counters that count.
+fn look(host: &Host) -> Looked<Counter> {
+    let mut looked = Looked::new();
+    for zone in zones(host) {
+        let counter = counter(&zone);
         let spec = CounterSpec {
             joules_per_count: zone.joules_per_count,
             // 2^64 counts are 4 J x 10^9: none has ever wrapped.
             range: None,
             most: most(zone.scope),
         };
-        channels.push(Channel::counter(zone.name, zone.scope, spec, ACCURACY));
+        looked.take(Channel::counter(zone.name, zone.scope, spec, ACCURACY), counter);
     }
-    if channels.is_empty() {
-        return Err(MeterError::Absent { meter: spec.name().to_owned(), why });
+    looked.without_still(|counter| counter.read().ok())
+}
+
+fn presence(looked: &Looked<Counter>) -> Presence {
+    looked.presence(FOLDER, HINT, || format!("no energy events in {FOLDER}"))
+}
+
+pub(super) fn probe(host: &Host) -> Presence {
+    presence(&look(host))
+}
+
+pub(super) fn open(host: &Host, spec: &MeterSpec) -> Opening {
+    let looked = look(host);
+    if looked.channels.is_empty() {
+        return Err(refusal(spec.name(), presence(&looked)));
     }
-    Ok(Box::new(Perf { channels, counters }))
+    let remarks = looked.remarks(HINT);
+    Ok(Box::new(Perf { channels: looked.channels, counters: looked.counters, remarks }))
 }
 
 struct Perf {
     channels: Vec<Channel>,
     counters: Vec<Counter>,
+    remarks: Vec<String>,
 }
 
 impl Meter for Perf {
@@ -182,10 +160,16 @@ impl Meter for Perf {
 
     fn read(&mut self, turn: &Turn<'_>, out: &mut Readings) -> Result<(), MeterError> {
         for (channel, counter) in self.counters.iter_mut().enumerate() {
-            let value = counter.read().map_err(|error| MeterError::reading(FOLDER, error))?;
-            out.push(channel, turn.now(), Reading::Counter(value));
+            match counter.read() {
+                Ok(value) => out.push(channel, turn.now(), Reading::Counter(value)),
+                Err(error) => out.fail(MeterError::reading(FOLDER, error)),
+            }
         }
         Ok(())
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        self.remarks.clone()
     }
 }
 

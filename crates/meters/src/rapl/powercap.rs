@@ -11,7 +11,7 @@ use std::time::Duration;
 use nightwatt_model::counter::CounterSpec;
 use nightwatt_model::sample::Reading;
 
-use super::{ACCURACY, FASTEST, at_zero, counts, most};
+use super::{ACCURACY, FASTEST, Looked, most, refusal};
 use crate::channel::{Channel, Scope};
 use crate::error::MeterError;
 use crate::host::{self, Host};
@@ -81,69 +81,47 @@ fn scope(name: &str) -> Scope {
     }
 }
 
-pub(super) fn probe(host: &Host) -> Presence {
-    let zones = match zones(host) {
-        Ok(zones) => zones,
-        Err(error) => return Presence::Absent(format!("{FOLDER} cannot be read: {error}")),
-    };
-    let mut why = format!(
-        "no intel-rapl zones in {FOLDER} (a virtual machine, a processor without RAPL, or the module \
-         intel_rapl_msr is not loaded)"
-    );
-    for zone in zones {
-        let counter = zone.folder.join("energy_uj");
-        match NumberFile::open(&counter) {
-            Ok(file) if counts(zone.scope, || shown(&file)) => return Presence::Available,
-            Ok(_) => why = at_zero(FOLDER),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                let what = counter.display().to_string();
-                return Presence::Denied { what, hint: HINT.to_owned() };
-            }
-            Err(error) => return Presence::Absent(format!("{}: {error}", counter.display())),
-        }
+/// The counters that count.
+fn look(host: &Host) -> io::Result<Looked<NumberFile>> {
+    let mut looked = Looked::new();
+    for zone in zones(host)? {
+        let counter =
+            CounterSpec { joules_per_count: 1e-6, range: zone.range, most: most(zone.scope) };
+        let channel = Channel::counter(zone.name, zone.scope, counter, ACCURACY);
+        looked.take(channel, NumberFile::open(&zone.folder.join("energy_uj")));
     }
-    Presence::Absent(why)
+    Ok(looked.without_still(|file| Some(file.read().ok()?.unsigned_abs())))
 }
 
-fn shown(file: &NumberFile) -> Option<u64> {
-    Some(file.read().ok()?.unsigned_abs())
+fn presence(looked: &Looked<NumberFile>) -> Presence {
+    looked.presence(FOLDER, HINT, || {
+        format!(
+            "no intel-rapl zones in {FOLDER} (a virtual machine, a processor without RAPL, or the \
+             module intel_rapl_msr is not loaded)"
+        )
+    })
+}
+
+pub(super) fn probe(host: &Host) -> Presence {
+    match look(host) {
+        Ok(looked) => presence(&looked),
+        Err(error) => Presence::Absent(format!("{FOLDER} cannot be read: {error}")),
+    }
 }
 
 pub(super) fn open(host: &Host, spec: &MeterSpec) -> Opening {
-    let zones = zones(host).map_err(|error| MeterError::reading(host.path(FOLDER), error))?;
-    let (mut channels, mut files) = (Vec::new(), Vec::new());
-    let why = if zones.is_empty() {
-        format!("there are no intel-rapl zones in {FOLDER}")
-    } else {
-        at_zero(FOLDER)
-    };
-    for zone in zones {
-        let path = zone.folder.join("energy_uj");
-        let file = NumberFile::open(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::PermissionDenied => MeterError::Denied {
-                meter: spec.name().to_owned(),
-                what: path.display().to_string(),
-                hint: HINT.to_owned(),
-            },
-            _ => MeterError::reading(&path, error),
-        })?;
-        if !counts(zone.scope, || shown(&file)) {
-            continue;
-        }
-        let counter =
-            CounterSpec { joules_per_count: 1e-6, range: zone.range, most: most(zone.scope) };
-        channels.push(Channel::counter(zone.name, zone.scope, counter, ACCURACY));
-        files.push(file);
+    let looked = look(host).map_err(|error| MeterError::reading(host.path(FOLDER), error))?;
+    if looked.channels.is_empty() {
+        return Err(refusal(spec.name(), presence(&looked)));
     }
-    if channels.is_empty() {
-        return Err(MeterError::Absent { meter: spec.name().to_owned(), why });
-    }
-    Ok(Box::new(Powercap { channels, files }))
+    let remarks = looked.remarks(HINT);
+    Ok(Box::new(Powercap { channels: looked.channels, files: looked.counters, remarks }))
 }
 
 struct Powercap {
     channels: Vec<Channel>,
     files: Vec<NumberFile>,
+    remarks: Vec<String>,
 }
 
 impl Meter for Powercap {
@@ -156,10 +134,18 @@ impl Meter for Powercap {
     }
 
     fn read(&mut self, turn: &Turn<'_>, out: &mut Readings) -> Result<(), MeterError> {
-        for (channel, file) in self.files.iter().enumerate() {
-            let value = file.read()?;
-            out.push(channel, turn.now(), Reading::Counter(value.unsigned_abs()));
+        for (channel, file) in self.files.iter_mut().enumerate() {
+            match file.read() {
+                Ok(value) => {
+                    out.push(channel, turn.now(), Reading::Counter(value.unsigned_abs()));
+                }
+                Err(error) => out.fail(error),
+            }
         }
         Ok(())
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        self.remarks.clone()
     }
 }

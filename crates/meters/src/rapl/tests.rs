@@ -31,7 +31,7 @@ fn desktop() -> Fixture {
 #[test]
 fn zones_have_their_names_and_none_is_there_twice() {
     let desktop = desktop();
-    assert_eq!(probe(&desktop.host), Presence::Available);
+    assert_eq!(desktop.while_counting(|| probe(&desktop.host)), Presence::Available);
     let mut meter = desktop.open("rapl");
     let named: Vec<_> =
         meter.channels().iter().map(|channel| (channel.name.as_str(), channel.scope)).collect();
@@ -101,12 +101,97 @@ fn a_machine_without_it_says_why() {
 }
 
 #[test]
-fn a_counter_that_says_no_number_is_an_error_that_names_the_file() {
+fn a_zone_that_cannot_be_read_does_not_silence_the_others_and_comes_back() {
     let desktop = desktop();
     let mut meter = desktop.open("rapl");
-    desktop.write(&format!("{ZONE}/intel-rapl:0:0/energy_uj"), "n/a");
+    let core = format!("{ZONE}/intel-rapl:0:0/energy_uj");
+    for (shown, others, failures) in [("n/a", 3, 1), ("", 3, 1), ("1523412400", 4, 0)] {
+        desktop.write(&core, shown);
+        let (readings, failed) = turn(meter.as_mut());
+        assert_eq!((readings, failed.len()), (others, failures), "{shown}");
+        for error in failed {
+            assert!(error.contains("intel-rapl:0:0/energy_uj"), "{error}");
+        }
+    }
+    // A driver that was loaded again makes other files of the same names.
+    let path = desktop.host.path(&core);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(turn(meter.as_mut()).1.len(), 0, "an open file stays readable");
+    std::fs::create_dir(&path).unwrap();
+    assert_eq!(turn(meter.as_mut()).0, 4);
+}
+
+/// How many readings a turn has, and why parts could not be read.
+fn turn(meter: &mut dyn crate::Meter) -> (usize, Vec<String>) {
     let stop = nightwatt_clock::meter::Stop::new().unwrap();
     let turn = Turn { stop: &stop, until: Mono::ZERO };
-    let error = meter.read(&turn, &mut Readings::default()).unwrap_err().to_string();
-    assert!(error.contains("intel-rapl:0:0/energy_uj") && error.contains("`n/a`"), "{error}");
+    let mut readings = Readings::default();
+    let result = meter.read(&turn, &mut readings);
+    let failed = readings.outcome(result).unwrap();
+    (readings.iter().count(), failed.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn zones_that_cannot_be_opened_are_left_out_and_named() {
+    let desktop = desktop();
+    // A folder can be opened, and not be read; what is not there cannot be opened.
+    let place = |zone: &str| desktop.host.path(format!("{ZONE}/{zone}/energy_uj"));
+    std::fs::remove_file(place("intel-rapl:1")).unwrap();
+    std::fs::remove_file(place("intel-rapl:0:1")).unwrap();
+    assert_eq!(desktop.while_counting(|| probe(&desktop.host)), Presence::Available);
+    let mut meter = desktop.open("rapl");
+    let named: Vec<_> = meter.channels().iter().map(|channel| channel.name.clone()).collect();
+    assert_eq!(named, ["package-0", "core-0"]);
+    let remarks = meter.remarks().join("; ");
+    assert!(remarks.contains("`uncore-0` cannot be read: No such file"), "{remarks}");
+    assert!(remarks.contains("`psys` cannot be read"), "{remarks}");
+    assert_eq!(turn(meter.as_mut()), (2, Vec::new()));
+}
+
+/// As an ordinary user where only the package's counter may be read by all.
+#[test]
+fn zones_that_may_not_be_read_are_named_with_the_cure() {
+    use std::os::unix::fs::PermissionsExt;
+    let desktop = desktop();
+    for zone in ["intel-rapl:0:0", "intel-rapl:0:1", "intel-rapl:1", "intel-rapl-mmio:0"] {
+        let path = desktop.host.path(format!("{ZONE}/{zone}/energy_uj"));
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o000)).unwrap();
+    }
+    let mode = PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(desktop.host.path("/"), mode).unwrap();
+    let (names, remarks) = desktop.while_counting_one("intel-rapl:0", || {
+        crate::cases::as_nobody(|| {
+            let meter = crate::open(&desktop.host, &MeterSpec::of("rapl")).unwrap();
+            let names: Vec<String> = meter.channels().iter().map(|it| it.name.clone()).collect();
+            (names, meter.remarks())
+        })
+    });
+    assert_eq!(names, ["package-0"]);
+    let remarks = remarks.join("; ");
+    assert!(
+        remarks.contains("`core-0`, `uncore-0`, `psys` may not be read: run it as root"),
+        "{remarks}"
+    );
+}
+
+#[test]
+fn counters_that_stand_still_are_no_measurement() {
+    let desktop = desktop();
+    // The package counts, and the machine's counter does not.
+    let meter = desktop.while_counting_one("intel-rapl:0", || {
+        crate::open(&desktop.host, &MeterSpec::of("rapl")).unwrap()
+    });
+    let named: Vec<_> = meter.channels().iter().map(|channel| channel.name.as_str()).collect();
+    assert_eq!(named, ["package-0", "core-0", "uncore-0"]);
+    assert_eq!(meter.remarks(), ["`psys` stands still: that is no measurement"]);
+    // Where nothing counts, parts are not off: they stand still too.
+    let error = crate::open(&desktop.host, &"rapl,by=powercap".parse().unwrap()).err().unwrap();
+    assert!(error.to_string().contains("`package-0`, `core-0`, `uncore-0`, `psys` in"), "{error}");
+    let guest = Fixture::of(&[
+        (&format!("{ZONE}/intel-rapl:0/name"), "psys"),
+        (&format!("{ZONE}/intel-rapl:0/energy_uj"), "77"),
+    ]);
+    let Presence::Absent(why) = probe(&guest.host) else { panic!("it is a meter") };
+    assert!(why.contains("`psys` in /sys/class/powercap stand still"), "{why}");
+    assert_eq!(crate::usual(&guest.host), [MeterSpec::of(crate::MODEL)]);
 }

@@ -19,7 +19,7 @@ fn meters() -> (Fixture, Vec<Opened>) {
         ("/sys/class/powercap/intel-rapl:0:0/energy_uj", "1"),
     ]);
     let open = |driver| Opened::open(&fixture.host, &MeterSpec::of(driver)).unwrap();
-    let meters = vec![open("model"), open("rapl")];
+    let meters = fixture.while_counting(|| vec![open("model"), open("rapl")]);
     (fixture, meters)
 }
 

@@ -103,7 +103,9 @@ impl Worker {
         let turn = Turn { stop: &self.stop, until: schedule.next() + self.interval };
         let asked = monotonic();
         let result = opened.meter.read(&turn, &mut self.readings);
-        let answered = monotonic();
+        let waited = self.readings.waited;
+        let answered = monotonic() - waited;
+        let result = self.parts(result);
         let now = self.take();
         match result {
             Ok(()) => {
@@ -118,6 +120,14 @@ impl Worker {
                 Err(error)
             }
         }
+    }
+
+    /// Notes what parts could not be read. The meter failed where that is all of them.
+    fn parts(&mut self, result: Result<(), MeterError>) -> Result<(), MeterError> {
+        for error in self.readings.outcome(result)? {
+            self.note(&error);
+        }
+        Ok(())
     }
 
     /// Waits for what the meter says next.
@@ -148,11 +158,13 @@ impl Worker {
         // meter that hangs.
         if let (false, Ok(stop)) = (self.hangs, Stop::new()) {
             let turn = Turn { stop: &stop, until: monotonic() + listening };
-            if let Err(error) = opened.meter.read(&turn, &mut self.readings) {
+            let result = opened.meter.read(&turn, &mut self.readings);
+            if let Err(error) = self.parts(result) {
                 self.note(&error);
             }
             self.take();
         }
+        lock(&self.board).measured.remarks = opened.meter.remarks();
         opened
     }
 

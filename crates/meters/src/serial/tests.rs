@@ -118,7 +118,8 @@ pub(crate) fn turn(
     let stop = Stop::new().unwrap();
     let turn = Turn { stop: &stop, until: monotonic() + time };
     let mut readings = Readings::default();
-    meter.read(&turn, &mut readings)?;
+    let result = meter.read(&turn, &mut readings);
+    readings.outcome(result)?;
     Ok(readings.iter().copied().collect())
 }
 

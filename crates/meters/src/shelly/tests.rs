@@ -202,3 +202,64 @@ fn the_sampler_turns_a_plugs_power_into_energy_and_counts_what_fails() {
     let seconds = totals.covered.as_secs_f64();
     assert!(seconds > 0.0 && (totals.joules.get() - 8.9 * seconds).abs() < 1e-9, "{totals:?}");
 }
+
+/// A device of generation 2 with that status.
+fn with(status: &'static str) -> Device {
+    Device::http(move |ask| match ask.path.as_str() {
+        "/shelly" => json(PLUS_PLUG),
+        path if path.starts_with("/rpc/") => json(status),
+        _ => nothing(),
+    })
+}
+
+/// What a turn says, and why parts could not be read.
+fn turn(meter: &mut dyn Meter) -> (Vec<(usize, Reading)>, Vec<String>) {
+    let stop = nightwatt_clock::meter::Stop::new().unwrap();
+    let turn = Turn { stop: &stop, until: monotonic() + Duration::from_secs(10) };
+    let mut readings = Readings::default();
+    let result = meter.read(&turn, &mut readings);
+    // Where nothing could be read that is the error of all.
+    let failed = readings.outcome(result).unwrap_or_else(|error| vec![error]);
+    let said = readings.iter().map(|&(channel, _, reading)| (channel, reading)).collect();
+    (said, failed.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn a_channel_without_a_figure_does_not_silence_the_others() {
+    let device = with(
+        r#"{"switch:0":{"apower":12.5},"switch:1":{"apower":null},"switch:2":{"apower":3.5}}"#,
+    );
+    let mut meter = open(&format!("shelly={}", device.address())).unwrap();
+    let (said, failed) = turn(meter.as_mut());
+    let power = |watts| Reading::Power(Watts(watts));
+    assert_eq!(said, [(0, power(12.5)), (2, power(3.5))]);
+    assert!(failed.len() == 1 && failed[0].contains("`switch-1`"), "{failed:?}");
+    // Of energy likewise: what does not count is left out and named.
+    let device =
+        with(r#"{"switch:0":{"apower":1,"aenergy":{"total":2.0}},"em:0":{"total_act_power":5}}"#);
+    let meter = open(&format!("shelly={},kind=energy", device.address())).unwrap();
+    let names: Vec<_> = meter.channels().iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["switch-0"]);
+    assert_eq!(meter.remarks(), ["`em-0` tells no energy, and is left out"]);
+}
+
+#[test]
+fn a_total_that_is_not_the_sum_of_its_phases_is_not_believed() {
+    for (total, is_believed) in [("180.5", true), ("1800", false), ("0", false)] {
+        let status = format!(
+            r#"{{"em:0":{{"total_act_power":{total},"a_act_power":60,"b_act_power":70.5,"c_act_power":50}}}}"#
+        );
+        let alone = status.trim_start_matches(r#"{"em:0":"#).trim_end_matches('}').to_owned() + "}";
+        let device = Device::http(move |ask| match ask.path.as_str() {
+            "/shelly" => json(PLUS_PLUG),
+            "/rpc/Shelly.GetStatus" => json(&status),
+            _ => json(&alone),
+        });
+        let mut meter = open(&format!("shelly={}", device.address())).unwrap();
+        let (said, failed) = turn(meter.as_mut());
+        assert_eq!((said.len(), failed.len()), if is_believed { (1, 0) } else { (0, 1) });
+        for error in failed {
+            assert!(error.contains("60, 70.5 and 50 W") && error.contains(total), "{error}");
+        }
+    }
+}
