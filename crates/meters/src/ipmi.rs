@@ -139,11 +139,20 @@ pub(crate) fn power(text: &str) -> Result<Watts, String> {
     if state != "activated" {
         return Err(format!("power reading is `{}`", quote(state.as_bytes()).trim_matches('`')));
     }
-    let number = value.strip_suffix("Watts").map(str::trim);
-    let watts = number.and_then(|number| number.parse::<u16>().ok());
-    watts
-        .map(|watts| Watts(watts.into()))
-        .ok_or_else(|| format!("{} is no power", quote(value.as_bytes())))
+    let number = |value: &str| value.strip_suffix("Watts")?.trim().parse::<u16>().ok();
+    let watts = number(value).ok_or_else(|| format!("{} is no power", quote(value.as_bytes())))?;
+    if let 0 | u16::MAX = watts {
+        return Err(format!("it says {watts} W, as a controller does that has no figure"));
+    }
+    // What it says of the time before must be of the same machine.
+    let of_time = |label: &str| once(label).ok().and_then(number).filter(|it| *it != u16::MAX);
+    let most = of_time("Maximum during sampling period").filter(|it| *it > 0);
+    if let Some(most) = most.filter(|most| u32::from(watts) > 2 * u32::from(*most) + 25) {
+        return Err(format!(
+            "it says {watts} W now and {most} W at most until now: that is not believed"
+        ));
+    }
+    Ok(Watts(watts.into()))
 }
 
 /// What to try, for what `ipmitool` complains of.

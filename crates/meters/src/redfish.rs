@@ -66,7 +66,7 @@ fn open(_: &Host, spec: &MeterSpec) -> Opening {
     let sessions = SESSIONS.to_owned();
     let mut service = Service { web, user, session: None, sessions };
     let until = monotonic() + OPENING;
-    let sources = service.sources(spec, until)?;
+    let (sources, remarks) = service.sources(spec, until)?;
     let several = sources.len() > 1;
     let channel = |source: &Source| {
         // A chassis of several is a part of the enclosure.
@@ -74,7 +74,7 @@ fn open(_: &Host, spec: &MeterSpec) -> Opening {
         Channel::power(source.name(), scope, ACCURACY)
     };
     let channels = sources.iter().map(channel).collect();
-    Ok(Box::new(Redfish { channels, sources, service }))
+    Ok(Box::new(Redfish { channels, sources, service, remarks }))
 }
 
 fn without_password(spec: &MeterSpec) -> std::collections::BTreeMap<String, String> {
@@ -100,7 +100,11 @@ struct Session {
 
 impl Service {
     /// What each chassis tells of its power.
-    fn sources(&mut self, spec: &MeterSpec, until: Mono) -> Result<Vec<Source>, MeterError> {
+    fn sources(
+        &mut self,
+        spec: &MeterSpec,
+        until: Mono,
+    ) -> Result<(Vec<Source>, Vec<String>), MeterError> {
         // The root is for everybody.
         let root = self.web.json(ROOT, until)?;
         if let Some(sessions) = link(&root, "/Links/Sessions") {
@@ -118,17 +122,32 @@ impl Service {
             let known = known.join(", ");
             return Err(spec.wrong(format!("there is no chassis `{wanted}`: there are {known}")));
         }
-        let mut sources = Vec::new();
+        let (mut sources, mut remarks, mut failed) = (Vec::new(), Vec::new(), None);
         for place in &chosen {
-            sources.extend(Source::find(self, place, spec, until)?);
+            match Source::find(self, place, spec, until) {
+                Ok((found, its)) => {
+                    sources.extend(found);
+                    remarks.extend(its);
+                }
+                // What the user says of it is wrong for all.
+                Err(error @ (MeterError::Spec { .. } | MeterError::Denied { .. })) => {
+                    return Err(error);
+                }
+                Err(error) => {
+                    remarks.push(format!("{} is left out: {error}", last(place)));
+                    failed = Some(error);
+                }
+            }
         }
-        if sources.is_empty() {
-            return Err(MeterError::Absent {
-                meter: spec.name().to_owned(),
-                why: format!("none of its {} chassis tells its power", chosen.len()),
-            });
+        match failed {
+            _ if !sources.is_empty() => Ok((sources, remarks)),
+            Some(error) => Err(error),
+            None => {
+                let why = format!("none of its {} chassis tells its power", chosen.len());
+                let why = std::iter::once(why).chain(remarks).collect::<Vec<_>>().join("; ");
+                Err(MeterError::Absent { meter: spec.name().to_owned(), why })
+            }
         }
-        Ok(sources)
     }
 
     /// The members of a collection, by their places.
@@ -219,6 +238,7 @@ struct Redfish {
     channels: Vec<Channel>,
     sources: Vec<Source>,
     service: Service,
+    remarks: Vec<String>,
 }
 
 impl Meter for Redfish {
@@ -235,10 +255,18 @@ impl Meter for Redfish {
         let until = web::deadline(turn);
         for (channel, source) in self.sources.iter().enumerate() {
             let asked = monotonic();
-            let watts = source.read(&mut self.service, until)?;
-            out.push(channel, web::middle(asked, turn.now()), Reading::Power(watts));
+            match source.read(&mut self.service, until) {
+                Ok(watts) => {
+                    out.push(channel, web::middle(asked, turn.now()), Reading::Power(watts));
+                }
+                Err(error) => out.fail(error),
+            }
         }
         Ok(())
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        self.remarks.clone()
     }
 }
 

@@ -26,12 +26,17 @@ const ACTIVE: &str = "
 #[test]
 fn a_reading_is_the_instantaneous_power_while_it_is_activated() {
     assert_eq!(power(ACTIVE), Ok(Watts(220.0)));
+    // Some controllers never fill in what was before.
+    assert_eq!(power(&ACTIVE.replace("285 Watts", "0 Watts")), Ok(Watts(220.0)));
     let error = power(&ACTIVE.replace("activated", "deactivated")).unwrap_err();
     assert_eq!(error, "power reading is `deactivated`");
     for (from, to, says) in [
         ("220 Watts", "220 BTU", "`220 BTU` is no power"),
         ("220 Watts", "-3 Watts", "`-3 Watts` is no power"),
         ("220 Watts", "70000 Watts", "is no power"),
+        ("220 Watts", "0 Watts", "0 W, as a controller does that has no figure"),
+        ("220 Watts", "65535 Watts", "65535 W, as a controller does that has no figure"),
+        ("220 Watts", "1800 Watts", "1800 W now and 285 W at most"),
         ("Instantaneous power reading:", "Power:", "no `Instantaneous power reading`"),
         ("Power reading state is:", "State:", "no `Power reading state is`"),
     ] {

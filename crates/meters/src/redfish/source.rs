@@ -1,4 +1,4 @@
-//! Where a chassis tells its power: the wall side first.
+//! Where a chassis tells its power: the wall side first, as long as it can be believed.
 
 use nightwatt_model::quantity::Watts;
 use nightwatt_model::time::Mono;
@@ -20,12 +20,25 @@ pub(super) struct Source {
     place: Place,
 }
 
+/// Where a supply tells its input: its name, the place of its `PowerSupplyMetrics`, and its rating.
+#[derive(Debug, Clone)]
+struct Metrics {
+    name: String,
+    place: String,
+    rating: Option<Watts>,
+}
+
 #[derive(Debug)]
 enum Place {
-    /// What goes into each supply: the places of their `PowerSupplyMetrics` (DSP0268, since 2020.4).
-    Supplies(Vec<String>),
-    /// The same in the older resource `Power`: `PowerSupplies[].PowerInputWatts`.
-    OldSupplies(String),
+    /// What goes into all supplies (DSP0268, since 2020.4).
+    Supplies(Vec<Metrics>),
+    /// The same in the older resource `Power`: `PowerSupplies[].PowerInputWatts`. The user may want it
+    /// in spite of what contradicts it.
+    OldSupplies { power: String, in_spite: bool },
+    /// One supply, where others do not tell theirs and nothing else does.
+    Supply(Metrics),
+    /// The same in the older resource, by its place in the list.
+    OldSupply { power: String, name: String, number: usize },
     /// `EnvironmentMetrics.PowerWatts.Reading` of the chassis.
     Environment(String),
     /// `Power.PowerControl[0].PowerConsumedWatts`.
@@ -35,64 +48,221 @@ enum Place {
 const INPUT: &str = "/InputPowerWatts/Reading";
 const ENVIRONMENT: &str = "/PowerWatts/Reading";
 const CONTROL: &str = "/PowerControl/0/PowerConsumedWatts";
+const CAPACITY: &str = "/PowerControl/0/PowerCapacityWatts";
 
 /// What `source=` may say.
 const KINDS: [&str; 3] = ["supplies", "environment", "control"];
 
+/// More than this, and 16 bits of ones, is no power of a chassis.
+const MOST: f64 = 65_535.0;
+
+/// More of its rated output than this does not go into a supply: the rest is its losses at full load.
+const LOSSES: f64 = 1.15;
+
+/// Two figures of the same power contradict each other if one is larger by this factor and these watts.
+const CONTRADICTION: (f64, f64) = (1.5, 25.0);
+
+/// What a supply says.
+#[derive(Debug, Clone)]
+struct Said {
+    name: String,
+    /// Its place in the list of an older `Power`.
+    number: usize,
+    input: Result<Watts, String>,
+    rating: Option<Watts>,
+}
+
+/// The power at a pointer, if it can be one: a controller that has no figure says 0 or 65535.
+fn watts(value: &Value, pointer: &str) -> Result<Watts, String> {
+    let number = json::number(value, pointer)?;
+    if number <= 0.0 || number >= MOST {
+        return Err(format!(
+            "`{pointer}` is {number} W, which a controller says that has no figure"
+        ));
+    }
+    Ok(Watts(number))
+}
+
+/// What goes into a supply; one that waits for another to fail takes nothing.
+fn input(value: &Value, pointer: &str) -> Result<Watts, String> {
+    let nothing = json::number(value, pointer) == Ok(0.0);
+    if nothing { Ok(Watts::ZERO) } else { watts(value, pointer) }
+}
+
+/// What the supplies say in all; where one does not tell it, the sum would be too small.
+fn sum(supplies: &[Said]) -> Result<Watts, String> {
+    let each = supplies.iter().map(|supply| {
+        supply.input.clone().map_err(|what| {
+            format!("supply `{}` does not tell its input ({what}), so there is no sum", supply.name)
+        })
+    });
+    match each.sum::<Result<Watts, String>>()? {
+        Watts::ZERO => {
+            Err("all supplies say 0 W, as a controller does that has no figure".to_owned())
+        }
+        sum => Ok(sum),
+    }
+}
+
+/// Why what the supplies say is not believed; `others` are other figures of the same power.
+fn doubt(supplies: &[Said], others: &[(&str, Watts)]) -> Option<String> {
+    let over = supplies.iter().find_map(|supply| {
+        let (input, rating) = (supply.input.as_ref().ok()?, supply.rating?);
+        (input.get() > LOSSES * rating.get())
+            .then(|| format!("supply `{}` says {input:.0} and is rated {rating:.0}", supply.name))
+    });
+    let sum = sum(supplies).ok();
+    let (factor, more) = CONTRADICTION;
+    let contradicts = |one: Watts, other: Watts| one.get() > factor * other.get() + more;
+    let other = sum.and_then(|sum| {
+        let (name, other) = others
+            .iter()
+            .find(|(_, other)| contradicts(sum, *other) || contradicts(*other, sum))?;
+        Some(format!("the supplies say {sum:.0} in all, and `{name}` says {other:.0}"))
+    });
+    match (over, other) {
+        (Some(over), Some(other)) => Some(format!("{over}; {other}")),
+        (over, other) => over.or(other),
+    }
+}
+
+/// The consumption that an older `Power` tells; one above its own capacity is not believed.
+fn control(power: &Value) -> Result<Watts, String> {
+    let consumed = watts(power, CONTROL)?;
+    match watts(power, CAPACITY) {
+        Ok(capacity) if consumed.get() > LOSSES * capacity.get() => Err(format!(
+            "PowerControl says {consumed:.0} of a capacity of {capacity:.0}: it is not believed"
+        )),
+        _ => Ok(consumed),
+    }
+}
+
+/// All that a chassis tells.
+#[derive(Debug, Default)]
+struct Told {
+    supplies: Vec<(Metrics, Said)>,
+    old_supplies: Vec<Said>,
+    environment: Option<(String, Watts)>,
+    control: Option<Watts>,
+    power: Option<String>,
+    /// What could not be read.
+    remarks: Vec<String>,
+}
+
+impl Told {
+    fn ask(service: &mut Service, chassis: &str, until: Mono) -> Result<Self, MeterError> {
+        let resource = service.get(chassis, until)?;
+        let follow = |name: &str| link(&resource, &format!("/{name}")).map(str::to_owned);
+        let mut told = Self { power: follow("Power"), ..Self::default() };
+        if let Some(power) = told.power.clone()
+            && let Some(power) = told.get(service, &power, until)
+        {
+            told.old_supplies = said_of_old(&power);
+            told.control = control(&power).map_err(|what| told.remarks.push(what)).ok();
+            if power.pointer(CONTROL).is_none() {
+                told.remarks.pop();
+            }
+        }
+        if let Some(place) = follow("PowerSubsystem") {
+            told.ask_supplies(service, &place, until);
+        }
+        if let Some(place) = follow("EnvironmentMetrics")
+            && let Some(metrics) = told.get(service, &place, until)
+        {
+            told.environment = watts(&metrics, ENVIRONMENT).ok().map(|watts| (place, watts));
+        }
+        Ok(told)
+    }
+
+    /// A resource; one that cannot be read does not take others along.
+    fn get(&mut self, service: &mut Service, place: &str, until: Mono) -> Option<Value> {
+        service.get(place, until).map_err(|error| self.remarks.push(error.to_string())).ok()
+    }
+
+    /// The supplies that are there.
+    fn ask_supplies(&mut self, service: &mut Service, subsystem: &str, until: Mono) {
+        let Some(subsystem) = self.get(service, subsystem, until) else { return };
+        let Some(collection) = link(&subsystem, "/PowerSupplies") else { return };
+        let members = match service.members(collection, until) {
+            Ok(members) => members,
+            Err(error) => return self.remarks.push(error.to_string()),
+        };
+        for place in members.into_iter().take(MOST_SUPPLIES) {
+            let supply = self.get(service, &place, until);
+            if supply.as_ref().is_some_and(|supply| !is_there(supply)) {
+                continue;
+            }
+            let name = last(&place).to_owned();
+            let rating = supply.as_ref().and_then(rating);
+            let metrics = supply.as_ref().and_then(|supply| link(supply, "/Metrics"));
+            let metrics = metrics.map(str::to_owned);
+            let input = match &metrics {
+                Some(place) => match service.get(place, until) {
+                    Ok(metrics) => input(&metrics, INPUT),
+                    Err(error) => Err(error.to_string()),
+                },
+                None => Err("it has no metrics".to_owned()),
+            };
+            let place = metrics.unwrap_or_default();
+            self.supplies.push((
+                Metrics { name: name.clone(), place, rating },
+                Said { name, number: 0, input, rating },
+            ));
+        }
+    }
+
+    /// What else says the same power.
+    fn others(&self) -> Vec<(&'static str, Watts)> {
+        let environment =
+            self.environment.as_ref().map(|(_, watts)| ("EnvironmentMetrics", *watts));
+        self.control.map(|watts| ("PowerControl", watts)).into_iter().chain(environment).collect()
+    }
+
+    fn said(&self) -> Vec<Said> {
+        self.supplies.iter().map(|(_, said)| said.clone()).collect()
+    }
+}
+
 impl Source {
-    /// The first of what a chassis has; `None` if it tells nothing.
+    /// What a chassis is read by, none if it tells nothing, and what is to be said of it.
     pub(super) fn find(
         service: &mut Service,
         chassis: &str,
         spec: &MeterSpec,
         until: Mono,
-    ) -> Result<Option<Self>, MeterError> {
+    ) -> Result<(Vec<Self>, Vec<String>), MeterError> {
         let wanted = spec.text("source");
         if let Some(other) = wanted.filter(|wanted| !KINDS.contains(wanted)) {
             let known = KINDS.join("`, `");
             return Err(spec.wrong(format!("`source` is one of `{known}`, and not `{other}`")));
         }
-        let resource = service.get(chassis, until)?;
-        let follow = |name: &str| link(&resource, &format!("/{name}")).map(str::to_owned);
-        let power = follow("Power");
-        let old = match &power {
-            Some(power) => service.get(power, until)?,
-            None => Value::Null,
+        let mut told = Told::ask(service, chassis, until)?;
+        let is_wanted = |kind: &str| wanted.is_none_or(|wanted| wanted == kind);
+        let place = if is_wanted("supplies") { told.supplies(wanted.is_some()) } else { None };
+        let place = place
+            .or_else(|| {
+                let (place, _) = told.environment.clone().filter(|_| is_wanted("environment"))?;
+                Some(Place::Environment(place))
+            })
+            .or_else(|| {
+                told.control.filter(|_| is_wanted("control"))?;
+                told.power.clone().map(Place::Control)
+            });
+        let places = match place {
+            Some(place) => vec![place],
+            None if is_wanted("supplies") => told.each_supply(),
+            None => Vec::new(),
         };
-        let named = |place| Self { chassis: last(chassis).to_owned(), place };
-        for kind in KINDS.into_iter().filter(|kind| wanted.is_none_or(|wanted| wanted == *kind)) {
-            let place = match kind {
-                "supplies" => match follow("PowerSubsystem") {
-                    Some(place) => supplies(service, &place, until)?.map(Place::Supplies),
-                    None => None,
-                }
-                .or_else(|| {
-                    let power = power.clone().filter(|_| old_supplies(&old).is_some());
-                    power.map(Place::OldSupplies)
-                }),
-                "environment" => match follow("EnvironmentMetrics") {
-                    Some(place) => {
-                        let metrics = service.get(&place, until)?;
-                        json::number(&metrics, ENVIRONMENT).is_ok().then_some(place)
-                    }
-                    None => None,
-                }
-                .map(Place::Environment),
-                _ => {
-                    let tells = json::number(&old, CONTROL).is_ok();
-                    power.clone().filter(|_| tells).map(Place::Control)
-                }
-            };
-            if let Some(place) = place {
-                return Ok(Some(named(place)));
-            }
-        }
-        Ok(None)
+        let chassis = last(chassis);
+        let named = |place| Self { chassis: chassis.to_owned(), place };
+        let remarks = told.remarks.iter().map(|remark| format!("{chassis}: {remark}")).collect();
+        Ok((places.into_iter().map(named).collect(), remarks))
     }
 
     pub(super) fn name(&self) -> String {
-        let what = match self.place {
-            Place::Supplies(_) | Place::OldSupplies(_) => "supplies",
+        let what = match &self.place {
+            Place::Supplies(_) | Place::OldSupplies { .. } => "supplies",
+            Place::Supply(Metrics { name, .. }) | Place::OldSupply { name, .. } => name,
             Place::Environment(_) | Place::Control(_) => "power",
         };
         format!("{}/{what}", self.chassis)
@@ -100,7 +270,8 @@ impl Source {
 
     pub(super) fn scope(&self) -> Scope {
         match self.place {
-            Place::Supplies(_) | Place::OldSupplies(_) => Scope::Wall,
+            Place::Supplies(_) | Place::OldSupplies { .. } => Scope::Wall,
+            Place::Supply(_) | Place::OldSupply { .. } => Scope::Part,
             // Nobody says on which side of the supplies that is.
             Place::Environment(_) | Place::Control(_) => Scope::System,
         }
@@ -108,58 +279,122 @@ impl Source {
 
     /// The power now.
     pub(super) fn read(&self, service: &mut Service, until: Mono) -> Result<Watts, MeterError> {
-        let one = |service: &mut Service, place: &str, pointer: &str| {
-            let value = service.get(place, until)?;
-            let number = json::number(&value, pointer).map(Watts);
-            number.map_err(|what| service.web.nonsense(place, &what))
+        let mut of = |metrics: &Metrics| {
+            let value = service.get(&metrics.place, until)?;
+            let (name, input) = (metrics.name.clone(), input(&value, INPUT));
+            let said = Said { name, number: 0, input, rating: metrics.rating };
+            let doubt = doubt(std::slice::from_ref(&said), &[]);
+            let input = doubt.map_or(said.input, |why| Err(format!("{why}: it is not believed")));
+            input.map_err(|what| service.web.nonsense(&metrics.place, &what))
         };
-        match &self.place {
-            Place::Supplies(places) => {
-                places.iter().map(|place| one(service, place, INPUT)).sum::<Result<Watts, _>>()
+        let (place, watts) = match &self.place {
+            Place::Supplies(all) => return all.iter().map(of).sum(),
+            Place::Supply(metrics) => return of(metrics),
+            Place::OldSupplies { power, in_spite } => {
+                let value = service.get(power, until)?;
+                let said = said_of_old(&value);
+                let others = control(&value).map(|watts| ("PowerControl", watts)).ok();
+                let doubt = doubt(&said, others.as_slice()).filter(|_| !in_spite);
+                let watts = doubt.map_or_else(
+                    || sum(&said),
+                    |why| Err(format!("{why}: the supplies are not believed")),
+                );
+                (power, watts)
             }
-            Place::OldSupplies(place) => {
-                let value = service.get(place, until)?;
-                old_supplies(&value).ok_or_else(|| {
-                    let what =
-                        "a supply does not tell its input any more: the sum would be too small";
-                    service.web.nonsense(place, what)
-                })
+            Place::OldSupply { power, number, .. } => {
+                let value = service.get(power, until)?;
+                (power, input(&value, &format!("/PowerSupplies/{number}/PowerInputWatts")))
             }
-            Place::Environment(place) => one(service, place, ENVIRONMENT),
-            Place::Control(place) => one(service, place, CONTROL),
-        }
+            Place::Environment(place) => (place, watts(&service.get(place, until)?, ENVIRONMENT)),
+            Place::Control(place) => (place, control(&service.get(place, until)?)),
+        };
+        watts.map_err(|what| service.web.nonsense(place, &what))
     }
 }
 
-/// The metrics of all supplies that are there; `None` unless all tell their input.
-fn supplies(
-    service: &mut Service,
-    subsystem: &str,
-    until: Mono,
-) -> Result<Option<Vec<String>>, MeterError> {
-    let subsystem = service.get(subsystem, until)?;
-    let Some(collection) = link(&subsystem, "/PowerSupplies") else { return Ok(None) };
-    let mut metrics = Vec::new();
-    for supply in service.members(collection, until)?.into_iter().take(MOST_SUPPLIES) {
-        let supply = service.get(&supply, until)?;
-        if !is_there(&supply) {
-            continue;
+impl Told {
+    /// All supplies, where all tell their input and can be believed, or the user names them.
+    fn supplies(&mut self, in_spite: bool) -> Option<Place> {
+        for (said, is_old) in [(self.said(), false), (self.old_supplies.clone(), true)] {
+            if said.is_empty() {
+                continue;
+            }
+            if let Err(why) = sum(&said) {
+                self.remarks.push(why);
+                continue;
+            }
+            if let Some(why) = doubt(&said, &self.others()) {
+                self.remarks.push(format!("{why}: the supplies are not believed"));
+                if !in_spite {
+                    continue;
+                }
+            }
+            return if is_old {
+                let power = self.power.clone()?;
+                Some(Place::OldSupplies { power, in_spite })
+            } else {
+                Some(Place::Supplies(self.supplies.iter().map(|(it, _)| it.clone()).collect()))
+            };
         }
-        let Some(place) = link(&supply, "/Metrics") else { return Ok(None) };
-        if json::number(&service.get(place, until)?, INPUT).is_err() {
-            return Ok(None);
-        }
-        metrics.push(place.to_owned());
+        None
     }
-    Ok(Some(metrics).filter(|metrics| !metrics.is_empty()))
+
+    /// Every supply that tells its input and can be believed, as a part.
+    fn each_supply(&self) -> Vec<Place> {
+        let good =
+            |said: &Said| said.input.is_ok() && doubt(std::slice::from_ref(said), &[]).is_none();
+        let new = self.supplies.iter().filter(|(_, said)| good(said));
+        let new: Vec<Place> = new.map(|(metrics, _)| Place::Supply(metrics.clone())).collect();
+        if !new.is_empty() {
+            return new;
+        }
+        let Some(power) = &self.power else { return Vec::new() };
+        let old = self.old_supplies.iter().filter(|said| good(said));
+        let place = |said: &Said| {
+            let (power, name) = (power.clone(), said.name.clone());
+            Place::OldSupply { power, name, number: said.number }
+        };
+        old.map(place).collect()
+    }
 }
 
-/// What goes into all supplies of an older `Power`; `None` unless all that are there tell it.
+/// What a supply is made for, as far as it says.
+fn rating(supply: &Value) -> Option<Watts> {
+    let ranges = supply["InputRanges"].as_array().into_iter().flatten();
+    let ranges = ranges.filter_map(|range| {
+        watts(range, "/OutputWattage").or_else(|_| watts(range, "/CapacityWatts")).ok()
+    });
+    let own = watts(supply, "/PowerCapacityWatts").ok();
+    let most = |one: Watts, other: Watts| if other.get() > one.get() { other } else { one };
+    ranges.chain(own).reduce(most)
+}
+
+/// What each supply of an older `Power` says that is there.
+fn said_of_old(power: &Value) -> Vec<Said> {
+    let supplies = power["PowerSupplies"].as_array().into_iter().flatten().take(MOST_SUPPLIES);
+    let there = supplies.enumerate().filter(|(_, supply)| is_there(supply));
+    there
+        .map(|(number, supply)| {
+            let name = supply["MemberId"].as_str().map(str::to_owned);
+            Said {
+                name: name.unwrap_or_else(|| format!("supply-{number}")),
+                number,
+                input: input(supply, "/PowerInputWatts"),
+                rating: rating(supply),
+            }
+        })
+        .collect()
+}
+
+/// What goes into all supplies of an older `Power`; `None` unless all that are there tell it and can be
+/// believed.
 pub(crate) fn old_supplies(power: &Value) -> Option<Watts> {
-    let supplies = power["PowerSupplies"].as_array()?;
-    let mut there = supplies.iter().filter(|supply| is_there(supply)).peekable();
-    there.peek()?;
-    there.map(|supply| json::number(supply, "/PowerInputWatts").ok().map(Watts)).sum()
+    let said = said_of_old(power);
+    let others = control(power).map(|watts| ("PowerControl", watts)).ok();
+    if said.is_empty() || doubt(&said, others.as_slice()).is_some() {
+        return None;
+    }
+    sum(&said).ok()
 }
 
 /// Is a supply plugged in? `Status.State`: `Absent`, where it is not.

@@ -219,3 +219,106 @@ fn links_that_lead_elsewhere_are_not_followed() {
     let error = refused(&text(&error, &identity, password.path())).to_string();
     assert!(error.contains("no Redfish"), "{error}");
 }
+
+/// A service that wants no password, of one chassis with that `Power`.
+fn old(power: &'static str) -> Device {
+    Device::http(move |ask| match ask.path.as_str() {
+        "/redfish/v1/Chassis/1U" => {
+            json(r#"{"Power":{"@odata.id":"/redfish/v1/Chassis/1U/Power"}}"#)
+        }
+        "/redfish/v1/Chassis/1U/Power" => json(power),
+        path => resource(path).map_or_else(|| status(404, "", "{}"), json),
+    })
+}
+
+fn opened(device: &Device) -> Box<dyn Meter> {
+    open(&format!("redfish={}", device.address())).unwrap()
+}
+
+/// As an iDRAC7 says it, in short.
+const TWICE_900: &str = r#"{"PowerControl":[{"PowerCapacityWatts":1800,"PowerConsumedWatts":135}],
+    "PowerSupplies":[
+        {"MemberId":"PSU.Slot.1","InputRanges":[{"OutputWattage":750}],"PowerInputWatts":900},
+        {"MemberId":"PSU.Slot.2","InputRanges":[{"OutputWattage":750}],"PowerInputWatts":900}]}"#;
+
+#[test]
+fn supplies_that_say_more_than_they_can_are_not_believed_and_both_figures_are_told() {
+    let device = old(TWICE_900);
+    let mut meter = opened(&device);
+    assert_eq!(watts(meter.as_mut()), [("1U/power".to_owned(), 135.0)]);
+    let remarks = meter.remarks().join("; ");
+    for part in ["`PSU.Slot.1` says 900 W and is rated 750 W", "1800 W in all", "135 W"] {
+        assert!(remarks.contains(part), "{remarks}");
+    }
+    // The user may want them all the same, and is told.
+    let forced = open(&format!("redfish={},source=supplies", device.address()));
+    let mut forced = forced.unwrap();
+    assert_eq!(watts(forced.as_mut()), [("1U/supplies".to_owned(), 1800.0)]);
+    assert!(forced.remarks().join(" ").contains("not believed"));
+}
+
+#[test]
+fn figures_that_contradict_each_other_or_say_nothing_are_not_believed() {
+    let one = |power| watts(opened(&old(power)).as_mut());
+    let system = |expected| vec![("1U/power".to_owned(), expected)];
+    // No rating, far above the control; far below it; a controller without a figure for them.
+    let far = r#"{"PowerControl":[{"PowerConsumedWatts":135}],"PowerSupplies":[
+        {"PowerInputWatts":900},{"PowerInputWatts":900}]}"#;
+    assert_eq!(one(far), system(135.0));
+    let below = r#"{"PowerControl":[{"PowerConsumedWatts":300}],"PowerSupplies":[
+        {"PowerInputWatts":0},{"PowerInputWatts":12}]}"#;
+    assert_eq!(one(below), system(300.0));
+    let none = r#"{"PowerControl":[{"PowerConsumedWatts":135}],"PowerSupplies":[
+        {"PowerInputWatts":65535},{"PowerInputWatts":65535}]}"#;
+    assert_eq!(one(none), system(135.0));
+    // A supply that waits for the other to fail takes nothing, and the sum is right.
+    let spare = r#"{"PowerControl":[{"PowerConsumedWatts":190}],"PowerSupplies":[
+        {"PowerInputWatts":0},{"PowerInputWatts":203}]}"#;
+    assert_eq!(one(spare), [("1U/supplies".to_owned(), 203.0)]);
+    // The control says nothing that can be true: the supplies are read.
+    for control in ["0", "65535", "null"] {
+        let power: &'static str = Box::leak(
+            format!(
+                r#"{{"PowerControl":[{{"PowerConsumedWatts":{control}}}],"PowerSupplies":[
+                    {{"PowerInputWatts":100}},{{"PowerInputWatts":103}}]}}"#
+            )
+            .into_boxed_str(),
+        );
+        assert_eq!(one(power), [("1U/supplies".to_owned(), 203.0)], "{control}");
+    }
+    let nothing = old(r#"{"PowerControl":[{"PowerConsumedWatts":0}],"PowerSupplies":[]}"#);
+    let error = refused(&format!("redfish={}", nothing.address())).to_string();
+    assert!(error.contains("is 0 W, which a controller says that has no figure"), "{error}");
+}
+
+#[test]
+fn a_supply_or_a_chassis_that_cannot_be_read_does_not_silence_the_others() {
+    // Nothing but one of two supplies tells what it takes: that is a part, and the other is named.
+    let device = old(r#"{"PowerSupplies":[{"MemberId":"PSU1","PowerInputWatts":111},
+        {"MemberId":"PSU2","PowerInputWatts":null}]}"#);
+    let mut meter = opened(&device);
+    assert_eq!(watts(meter.as_mut()), [("1U/PSU1".to_owned(), 111.0)]);
+    assert_eq!(meter.channels()[0].scope, Scope::Part);
+    assert!(meter.remarks().join(" ").contains("`PSU2` does not tell its input"));
+    let gone = std::sync::Arc::new(AtomicUsize::new(0));
+    let broken = std::sync::Arc::clone(&gone);
+    let device = Device::http(move |ask| match ask.path.as_str() {
+        "/redfish/v1/Chassis" => json(
+            r#"{"Members":[{"@odata.id":"/redfish/v1/Chassis/A"},{"@odata.id":"/redfish/v1/Chassis/B"},
+                {"@odata.id":"/redfish/v1/Chassis/C"}]}"#,
+        ),
+        "/redfish/v1/Chassis/A" => json(r#"{"Power":{"@odata.id":"/redfish/v1/A/Power"}}"#),
+        "/redfish/v1/Chassis/C" => json(r#"{"Power":{"@odata.id":"/redfish/v1/C/Power"}}"#),
+        "/redfish/v1/C/Power" if broken.load(Ordering::Relaxed) > 0 => status(500, "", "{}"),
+        "/redfish/v1/A/Power" => json(r#"{"PowerControl":[{"PowerConsumedWatts":50}]}"#),
+        "/redfish/v1/C/Power" => json(r#"{"PowerControl":[{"PowerConsumedWatts":70}]}"#),
+        "/redfish/v1/" => json(resource("/redfish/v1/").unwrap()),
+        _ => status(404, "", "{}"),
+    });
+    let mut meter = opened(&device);
+    let both = [("A/power".to_owned(), 50.0), ("C/power".to_owned(), 70.0)];
+    assert_eq!(watts(meter.as_mut()), both);
+    assert!(meter.remarks().join(" ").contains("B is left out"), "{:?}", meter.remarks());
+    gone.store(1, Ordering::Relaxed);
+    assert_eq!(watts(meter.as_mut()), both[..1]);
+}
