@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use nightwatt_clock::meter::Stop;
+use nightwatt_meters::log::Skipped;
 use nightwatt_meters::sampler::Opened;
 use nightwatt_meters::{Host, MeterSpec};
 use nightwatt_model::power_log::PowerReading;
@@ -108,7 +109,7 @@ enum Source {
     /// Read from a meter.
     Series(Series, Duration),
     /// In a recording, which may be longer than memory.
-    Recording { meter: MeterSpec, place: usize, about: Duration, malformed: u64 },
+    Recording { meter: MeterSpec, place: usize, about: Duration, skipped: Option<Skipped> },
 }
 
 impl Source {
@@ -127,7 +128,7 @@ impl Source {
                 let means = series.are_means();
                 series.readings().for_each(|(reading, broken)| take(reading, broken, means));
             }
-            Self::Recording { meter, place, about, malformed } => {
+            Self::Recording { meter, place, about, skipped } => {
                 let mut log = logs::open(meter)?;
                 let counter = log.channels()[*place].counter;
                 let spec = TrackSpec { counter, longest_gap: about.mul_f64(EVEN.1) };
@@ -145,7 +146,7 @@ impl Source {
                         take(PowerReading { time: entry.mono, power }, broken, mean);
                     }
                 }
-                *malformed = log.malformed();
+                *skipped = log.skipped().cloned();
             }
         }
         Ok(())
@@ -219,7 +220,7 @@ pub fn run(
         let place = pick(log.channels())?;
         let (meter, about) = (options.meter.clone(), log.about());
         let channel = log.channels()[place].clone();
-        (Source::Recording { meter, place, about, malformed: 0 }, channel, 0, Vec::new())
+        (Source::Recording { meter, place, about, skipped: None }, channel, 0, Vec::new())
     } else {
         let opened = Opened::open(&Host::default(), &options.meter)?;
         let place = pick(opened.channels())?;
@@ -321,8 +322,8 @@ fn bands(spectrum: &Spectrum) -> Vec<Band> {
 
 fn warn(source: &Source, pace: &Pace, spectrum: &Spectrum) -> Vec<String> {
     let mut warnings = Vec::new();
-    if let Source::Recording { malformed: 1.., .. } = source {
-        warnings.push("lines that make no sense were left out".to_owned());
+    if let Source::Recording { skipped: Some(skipped), .. } = source {
+        warnings.push(skipped.to_string());
     }
     if pace.gaps > 0 {
         warnings.push(format!(

@@ -11,7 +11,7 @@ use nightwatt_model::time::Mono;
 use crate::channel::Channel;
 use crate::error::MeterError;
 use crate::host::Host;
-use crate::log::{self, Entry, Log, Options};
+use crate::log::{self, Entry, Log, Options, Skipped};
 use crate::meter::{Driver, Meter, Opening, Pace, Presence, Readings, Turn};
 use crate::spec::MeterSpec;
 
@@ -49,6 +49,7 @@ fn open(host: &Host, spec: &MeterSpec) -> Opening {
         options,
         speed,
         log: Some(log),
+        skipped: None,
         next: None,
         begun: None,
         last: Mono::ZERO,
@@ -64,6 +65,8 @@ struct Player {
     speed: f64,
     /// None at its end.
     log: Option<Log>,
+    /// What was left out by its end.
+    skipped: Option<Skipped>,
     /// Read, and not due yet.
     next: Option<Entry>,
     /// When this round began: the first began with the first turn.
@@ -96,6 +99,7 @@ impl Player {
                 first
             }
             None => {
+                self.skipped = log.skipped().cloned();
                 self.log = None;
                 None
             }
@@ -133,6 +137,11 @@ impl Meter for Player {
     fn pace(&self) -> Pace {
         let usual = self.about.div_f64(self.speed).max(FASTEST);
         Pace::Polled { fastest: usual, usual }
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let skipped = self.log.as_ref().and_then(Log::skipped).or(self.skipped.as_ref());
+        skipped.map(|skipped| format!("{}: {skipped}", self.path.display())).into_iter().collect()
     }
 
     fn read(&mut self, turn: &Turn<'_>, out: &mut Readings) -> Result<(), MeterError> {

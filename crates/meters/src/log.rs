@@ -3,14 +3,17 @@
 //!
 //! A recording is read once, from its beginning to its end, in memory that does not grow with it.
 
+mod cells;
 mod columns;
 mod input;
 mod own;
 mod rows;
 mod samples;
 mod stamp;
+mod table;
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -66,6 +69,8 @@ pub struct Options {
     pub time: Option<String>,
     /// Its columns of watts.
     pub watts: Vec<String>,
+    /// Of a CSV file of several things: a column, and its value in the rows that are wanted.
+    pub only: Option<(String, String)>,
     /// What its channels cover.
     pub scope: Option<Scope>,
     /// Of our own recordings: the meters that are wanted; all if none is named.
@@ -76,8 +81,10 @@ pub struct Options {
 
 impl Options {
     /// Their names in a [`MeterSpec`].
-    pub const NAMES: [&str; 10] =
-        ["format", "zone", "mean", "rate", "sense", "time", "watts", "scope", "meter", "channel"];
+    pub const NAMES: [&str; 11] = [
+        "format", "zone", "mean", "rate", "sense", "time", "watts", "only", "scope", "meter",
+        "channel",
+    ];
 
     /// Reads them from what a user says of a meter.
     pub fn of(spec: &MeterSpec) -> Result<Self, MeterError> {
@@ -97,6 +104,12 @@ impl Options {
         if mean.is_some_and(|mean| mean.is_zero()) {
             return Err(spec.wrong("`mean` is a time that is not 0"));
         }
+        let only = spec.text("only").map(|text| {
+            let (column, value) = text
+                .split_once(':')
+                .ok_or_else(|| spec.wrong("`only` is a column and its value: `only=device:tv`"))?;
+            Ok((column.to_owned(), value.to_owned()))
+        });
         let list = |option: &str| -> Vec<String> {
             let texts = spec.text(option).into_iter().flat_map(|text| text.split('+'));
             texts.map(str::to_owned).collect()
@@ -110,6 +123,7 @@ impl Options {
             sense: Rail::all(spec)?,
             time: spec.text("time").map(str::to_owned),
             watts: list("watts"),
+            only: only.transpose()?,
             scope,
             meters: list("meter"),
             channels: list("channel"),
@@ -148,18 +162,49 @@ pub struct Entry {
     pub piece: Option<Piece>,
 }
 
+/// Rows or packets that were left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    /// How many.
+    pub rows: u64,
+    /// The first of them: its line, or the number of the packet, from 1.
+    pub first: u64,
+    /// Why that was left out.
+    pub why: String,
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rows, first, why } = self;
+        let plural = if *rows == 1 { "row was" } else { "rows were" };
+        write!(f, "{rows} {plural} left out; the first is row {first}: {why}")
+    }
+}
+
+/// Times run backwards where more than one row in so many is earlier than one before it.
+const EARLIER: u64 = 20;
+
 /// Readings that are looked at to know how far they are apart.
 const LOOKED_AT: usize = 256;
 
+/// Rows that are looked at for them.
+const MOST_LOOKED_AT: u64 = 65_536;
+
 /// A recording that is being read: an iterator over its readings.
 pub struct Log {
+    /// Of the meter, in messages.
+    name: String,
     path: PathBuf,
     channels: Vec<Channel>,
     about: Duration,
     input: Input,
     reader: Reader,
     entries: VecDeque<Entry>,
-    malformed: u64,
+    /// Rows and packets so far.
+    rows: u64,
+    skipped: Option<Skipped>,
+    /// Rows that are earlier than one before them.
+    earlier: u64,
     over: bool,
 }
 
@@ -189,7 +234,7 @@ pub fn open(path: &Path, options: &Options) -> Result<Log, MeterError> {
         Format::WattsupText => lines(vec![wall()], rows::Dated::wattsup(options)),
         Format::Tracebase => lines(vec![rows::plug()], rows::Dated::tracebase(options)),
         Format::Csv => {
-            let (channels, rows) = rows::Table::new(&mut input, path, options)?;
+            let (channels, rows) = table::Table::new(&mut input, path, options)?;
             lines(channels, rows)
         }
         Format::Daq => {
@@ -210,19 +255,26 @@ pub fn open(path: &Path, options: &Options) -> Result<Log, MeterError> {
     };
     let channels = with_scope(channels, options.scope);
     let mut log = Log {
+        name: options.name.clone(),
         path: path.to_owned(),
         channels,
         about: Duration::ZERO,
         input,
         reader,
         entries: VecDeque::with_capacity(2 * LOOKED_AT),
-        malformed: 0,
+        rows: 0,
+        skipped: None,
+        earlier: 0,
         over: false,
     };
-    while log.entries.len() < LOOKED_AT && log.advance()? {}
-    log.about = interval
-        .or_else(|| log.distance())
-        .ok_or_else(|| options.wrong(path, "it holds no two readings"))?;
+    while log.entries.len() < LOOKED_AT && log.rows < MOST_LOOKED_AT && log.advance()? {}
+    if let Some(why) = log.backwards(2) {
+        return Err(options.wrong(path, &why));
+    }
+    log.about = interval.or_else(|| log.distance()).ok_or_else(|| {
+        let skipped = log.skipped.as_ref().map_or_else(String::new, |it| format!("; {it}"));
+        options.wrong(path, &format!("it holds no two readings{skipped}"))
+    })?;
     Ok(log)
 }
 
@@ -247,11 +299,12 @@ fn guess(head: &[u8], options: &Options) -> Option<Format> {
         return Some(Format::Daq);
     }
     let head = String::from_utf8_lossy(head);
-    let mut lines = head.lines().filter(|line| !line.trim().is_empty()).take(5);
-    if rows::Table::is_header(lines.clone().next()?) {
+    // What the user calls its columns may not be there: that is told when it is opened.
+    if table::is_table(&head, options) || table::is_table(&head, &Options::default()) {
         return Some(Format::Csv);
     }
     let zone = TimeZone::UTC;
+    let mut lines = head.lines().filter(|line| !line.trim().is_empty()).take(5);
     lines.find_map(|line| {
         let first = line.split(';').next()?;
         match line.split(';').count() {
@@ -273,9 +326,27 @@ impl Log {
         self.about
     }
 
-    /// Lines and packets so far that could not be read, and were left out.
-    pub const fn malformed(&self) -> u64 {
-        self.malformed
+    /// What was left out so far: rows and packets that make no sense, and rows that are not later than
+    /// one before them.
+    pub const fn skipped(&self) -> Option<&Skipped> {
+        self.skipped.as_ref()
+    }
+
+    fn skip(&mut self, rows: u64, first: u64, why: impl FnOnce() -> String) {
+        match &mut self.skipped {
+            Some(skipped) => skipped.rows += rows,
+            None => self.skipped = Some(Skipped { rows, first, why: why() }),
+        }
+    }
+
+    /// Why a file is refused of which more than one row in `share` is earlier than one before it.
+    fn backwards(&self, share: u64) -> Option<String> {
+        let Self { rows, earlier, .. } = self;
+        let skipped = self.skipped.as_ref().filter(|_| *earlier > 2 && earlier * share > *rows)?;
+        Some(format!(
+            "times run backwards: {earlier} of {rows} rows are earlier than one before them ({skipped}); \
+             sort it by time"
+        ))
     }
 
     /// Reads on; false at the end.
@@ -284,21 +355,28 @@ impl Log {
             return Ok(false);
         }
         let more = match &mut self.reader {
-            Reader::Lines(rows) => match self.input.line() {
-                Ok(Some(line)) => {
-                    let line = line.trim_ascii();
-                    if !line.is_empty() && !rows.row(line, &mut self.entries) {
-                        self.malformed += 1;
-                    }
-                    Ok(true)
+            Reader::Lines(rows) => {
+                let line = match self.input.line() {
+                    Ok(Some(line)) => line.trim_ascii(),
+                    Ok(None) => return self.end(),
+                    Err(error) => return self.fail(MeterError::reading(&self.path, error)),
+                };
+                if line.is_empty() {
+                    return Ok(true);
                 }
-                Ok(None) => Ok(false),
-                Err(error) => Err(error),
-            },
+                let refused = rows.row(line, &mut self.entries).err();
+                self.rows += 1;
+                return self.refuse(refused);
+            }
             Reader::Stream(stream) => match self.input.chunk() {
                 Ok([]) => Ok(false),
                 Ok(chunk) => {
-                    self.malformed += stream.feed(chunk, &mut self.entries);
+                    let damaged = stream.feed(chunk, &mut self.entries);
+                    self.rows = stream.packets();
+                    if damaged > 0 {
+                        let first = self.rows;
+                        self.skip(damaged, first, || "a damaged packet".to_owned());
+                    }
                     Ok(true)
                 }
                 Err(error) => Err(error),
@@ -309,9 +387,47 @@ impl Log {
                 return more;
             }
         };
-        // Whatever went wrong, it will again.
-        self.over = !matches!(more, Ok(true));
-        more.map_err(|error| MeterError::reading(&self.path, error))
+        match more {
+            Ok(true) => Ok(true),
+            Ok(false) => self.end(),
+            Err(error) => self.fail(MeterError::reading(&self.path, error)),
+        }
+    }
+
+    /// Counts a row that makes no readings; an error where it shows that all would be misread.
+    fn refuse(&mut self, refused: Option<rows::Refused>) -> Result<bool, MeterError> {
+        let row = self.input.number();
+        match refused {
+            None => {}
+            Some(rows::Refused::Row(why)) => self.skip(1, row, || why),
+            Some(rows::Refused::Earlier(why)) => {
+                self.earlier += 1;
+                self.skip(1, row, || why);
+            }
+            Some(rows::Refused::File(why)) => {
+                let why = format!("{}: row {row}: {why}", self.path.display());
+                return self.fail(MeterError::Spec { meter: self.name.clone(), why });
+            }
+        }
+        Ok(true)
+    }
+
+    /// There is nothing more.
+    fn end(&mut self) -> Result<bool, MeterError> {
+        self.over = true;
+        match self.backwards(EARLIER) {
+            None => Ok(false),
+            Some(why) => {
+                let why = format!("{}: {why}", self.path.display());
+                Err(MeterError::Spec { meter: self.name.clone(), why })
+            }
+        }
+    }
+
+    /// Whatever went wrong, it will again.
+    fn fail(&mut self, error: MeterError) -> Result<bool, MeterError> {
+        self.over = true;
+        Err(error)
     }
 
     fn distance(&self) -> Option<Duration> {

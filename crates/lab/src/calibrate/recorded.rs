@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nightwatt_meters::log::{self, Options};
+use nightwatt_meters::log::{self, Options, Skipped};
 use nightwatt_meters::sampler::Opened;
 use nightwatt_meters::{Accuracy, Host, MeterSpec, recording};
 use nightwatt_model::quantity::Watts;
@@ -28,6 +28,8 @@ pub(super) struct Recorded {
     pub(super) name: String,
     pub(super) readings: Readings,
     pub(super) begun_ns: Option<i64>,
+    /// What was left out.
+    pub(super) skipped: Option<Skipped>,
 }
 
 impl Recorded {
@@ -77,18 +79,18 @@ fn of_recording(path: &Path, channel: Option<&str>) -> Result<Recorded, Error> {
     for (mono, reading) in rows {
         readings.take(since(mono, origin), reading, None);
     }
-    Ok(Recorded { name, readings, begun_ns: wall })
+    Ok(Recorded { name, readings, begun_ns: wall, skipped: None })
 }
 
 fn of_log(path: &Path, spec: &MeterSpec, channel: Option<&str>) -> Result<Recorded, Error> {
-    let log = log::open(path, &Options::of(spec)?)?;
+    let mut log = log::open(path, &Options::of(spec)?)?;
     let names: Vec<String> = log.channels().iter().map(|channel| channel.name.clone()).collect();
     let wanted = |name: &&String| channel.is_none_or(|it| it == *name);
     let chosen: Vec<String> = names.iter().filter(wanted).cloned().collect();
     let name = one_of(if chosen.is_empty() { &names } else { &chosen }, path)?;
     let place = names.iter().position(|it| *it == name);
     let (mut readings, mut begun_ns) = (Readings::new(log.about()), None);
-    for entry in log {
+    for entry in log.by_ref() {
         let entry = entry?;
         if Some(entry.channel) == place {
             let mono = i64::try_from(entry.mono.0.as_nanos()).unwrap_or(i64::MAX);
@@ -96,7 +98,7 @@ fn of_log(path: &Path, spec: &MeterSpec, channel: Option<&str>) -> Result<Record
             readings.take(entry.mono, entry.reading, None);
         }
     }
-    Ok(Recorded { name, readings, begun_ns })
+    Ok(Recorded { name, readings, begun_ns, skipped: log.skipped().cloned() })
 }
 
 fn one_of(names: &[String], path: &Path) -> Result<String, Error> {

@@ -87,7 +87,9 @@ pub fn of_log(options: &LogOptions) -> Result<StorageFound, Error> {
             .max_by(|a, b| a.get().total_cmp(&b.get()));
         peak.map_or(0.0, |power| it.at(power) / power)
     });
-    StorageFound::of(found, recorded.name, accuracy)
+    let mut found = StorageFound::of(found, recorded.name, accuracy)?;
+    found.warnings.extend(recorded.skipped.map(|it| it.to_string()));
+    Ok(found)
 }
 
 /// From a table with the columns `bytes,joules`.

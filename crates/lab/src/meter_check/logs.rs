@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nightwatt_clock::meter::Stop;
-use nightwatt_meters::log::{self, Log, Options};
+use nightwatt_meters::log::{self, Log, Options, Skipped};
 use nightwatt_model::sample::{Track, TrackSpec};
 use nightwatt_model::time::Mono;
 
@@ -20,7 +20,7 @@ const GAP_AFTER: f64 = 2.5;
 struct Played {
     series: Series,
     begins_ns: Option<i64>,
-    malformed: u64,
+    skipped: Option<Skipped>,
 }
 
 /// Reads both to their ends.
@@ -41,9 +41,8 @@ pub(super) fn collect(options: &CheckOptions, stop: &Stop) -> Result<Collected, 
     };
     for (side, played) in [&options.meter, &options.reference].into_iter().zip([&meter, &reference])
     {
-        if played.malformed > 0 {
-            let (name, lines) = (side.spec.name(), played.malformed);
-            warnings.push(format!("{name}: {lines} lines that make no sense were left out"));
+        if let Some(skipped) = &played.skipped {
+            warnings.push(format!("{}: {skipped}", side.spec.name()));
         }
     }
     Ok(Collected { series: [meter.series, reference.series], later, missed: 0, warnings })
@@ -79,5 +78,5 @@ fn read(side: &Side, option: &str, stop: &Stop) -> Result<Played, Error> {
         };
         series.take(entry.mono, entry.reading, piece);
     }
-    Ok(Played { series, begins_ns, malformed: log.malformed() })
+    Ok(Played { series, begins_ns, skipped: log.skipped().cloned() })
 }

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::cells;
 use super::input::Input;
 use super::samples::rate_beside;
 use crate::error::MeterError;
@@ -32,9 +33,9 @@ impl Columns {
         let head = String::from_utf8_lossy(input.head());
         let first = head.lines().map(str::trim).find(|line| is_row(line.as_bytes()));
         let Some(first) = first else { return Err(wrong("there are no rows in it")) };
-        let delimiter = [',', ';', '\t'].into_iter().find(|delimiter| first.contains(*delimiter));
-        let cells: Vec<&str> = cells(first, delimiter).collect();
-        let header = cells.iter().any(|cell| !cell.is_empty() && cell.parse::<f64>().is_err());
+        let delimiter = cells::delimiter(first);
+        let cells: Vec<&str> = split(first, delimiter).collect();
+        let header = cells.iter().any(|cell| !cell.is_empty() && is_no_number(cell, delimiter));
         let name = |(place, cell): (usize, &&str)| {
             if header { (*cell).to_owned() } else { format!("column{place}") }
         };
@@ -86,12 +87,18 @@ impl Columns {
     }
 }
 
+/// `0,5` is one between semicolons.
+fn is_no_number(cell: &str, delimiter: Option<char>) -> bool {
+    let comma = delimiter != Some(',') && cells::number(cell, None).is_some();
+    !comma && cell.parse::<f64>().is_err()
+}
+
 fn is_row(line: &[u8]) -> bool {
     let line = line.trim_ascii();
     !line.is_empty() && !line.starts_with(b"#")
 }
 
-fn cells(line: &str, delimiter: Option<char>) -> impl Iterator<Item = &str> {
+fn split(line: &str, delimiter: Option<char>) -> impl Iterator<Item = &str> {
     let by_delimiter = delimiter.map(|delimiter| line.split(delimiter));
     let by_space = delimiter.is_none().then(|| line.split_ascii_whitespace());
     let all = by_delimiter.into_iter().flatten().chain(by_space.into_iter().flatten());
@@ -108,12 +115,17 @@ pub struct CellsOf<'a> {
 impl<'a> CellsOf<'a> {
     /// Its cells as text, without quotes around them.
     pub fn texts(self) -> impl Iterator<Item = &'a str> {
-        cells(self.line, self.delimiter)
+        split(self.line, self.delimiter)
     }
 
-    /// The number in a column; not a number where there is none.
+    /// The number in a column; not a number where there is none. Between commas there are no decimal
+    /// commas.
     pub fn number(self, column: usize) -> f64 {
-        self.texts().nth(column).and_then(|cell| cell.parse().ok()).unwrap_or(f64::NAN)
+        let Some(cell) = self.texts().nth(column) else { return f64::NAN };
+        if self.delimiter != Some(',') && cell.contains(',') {
+            return cells::number(cell, None).map_or(f64::NAN, |(number, _)| number);
+        }
+        cell.parse().unwrap_or(f64::NAN)
     }
 }
 
@@ -153,11 +165,15 @@ mod tests {
 
     #[test]
     fn a_damaged_row_keeps_its_place_and_an_empty_line_has_none() {
-        let (_, rows) = rows("a,b\n1,2\n\n#,#\n3\n");
-        assert_eq!(rows, [vec!["1", "2"], vec!["#", "#"], vec!["3"]]);
+        let (_, damaged) = rows("a,b\n1,2\n\n#,#\n3\n");
+        assert_eq!(damaged, [vec!["1", "2"], vec!["#", "#"], vec!["3"]]);
         let row = CellsOf { line: "1,x", delimiter: Some(',') };
         assert!((row.number(0) - 1.0).abs() < f64::EPSILON);
         assert!(row.number(1).is_nan() && row.number(2).is_nan());
+        let (names, _) = rows("0,5;1\n0,25;2\n");
+        assert_eq!(names, ["column0", "column1"], "decimal commas are no names");
+        let row = CellsOf { line: "0,25;2", delimiter: Some(';') };
+        assert!((row.number(0) - 0.25).abs() < f64::EPSILON);
     }
 
     #[test]

@@ -13,10 +13,25 @@ const HEAD: u64 = 16 * 1024;
 /// The longest line: longer ones are left out.
 const LONGEST: usize = 4096;
 
+/// UTF-8's mark at the beginning of a file.
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// What begins so cannot be read, and what to do about it.
+const FOREIGN: [(&[u8], &str); 6] = [
+    (b"\xff\xfe", "it is UTF-16: convert it, as by `iconv -f UTF-16 -t UTF-8`"),
+    (b"\xfe\xff", "it is UTF-16: convert it, as by `iconv -f UTF-16 -t UTF-8`"),
+    (b"PK\x03\x04", "it is a ZIP archive or a spreadsheet: unpack it, or export it as CSV"),
+    (b"\x28\xb5\x2f\xfd", "it is packed by zstd: unpack it by `zstd -d`"),
+    (b"\xfd7zXZ", "it is packed by xz: unpack it by `xz -d`"),
+    (b"BZh", "it is packed by bzip2: unpack it by `bzip2 -d`"),
+];
+
 pub(super) struct Input {
     head: Vec<u8>,
     reader: BufReader<Box<dyn Read + Send>>,
     line: Vec<u8>,
+    /// Lines read so far.
+    number: u64,
     chunk: Vec<u8>,
 }
 
@@ -33,11 +48,18 @@ impl Input {
             if packed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
         let mut head = Vec::new();
         bytes.by_ref().take(HEAD).read_to_end(&mut head)?;
+        if let Some((_, why)) = FOREIGN.iter().find(|(begin, _)| head.starts_with(begin)) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, *why));
+        }
+        if head.starts_with(BOM) {
+            head.drain(..BOM.len());
+        }
         let all = Cursor::new(head.clone()).chain(bytes);
         Ok(Self {
             head,
             reader: BufReader::new(Box::new(all)),
             line: Vec::with_capacity(LONGEST),
+            number: 0,
             chunk: Vec::new(),
         })
     }
@@ -84,7 +106,13 @@ impl Input {
             self.line.clear();
             self.line.push(0);
         }
+        self.number += u64::from(any);
         Ok(any.then_some(&self.line))
+    }
+
+    /// The number of the line that was read last, from 1.
+    pub(super) const fn number(&self) -> u64 {
+        self.number
     }
 
     /// The line that was read last, again.

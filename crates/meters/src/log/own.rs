@@ -4,6 +4,7 @@
 //! that whoever plays one has the energy, the coverage and the gaps of its source, and counters stay
 //! counters.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::str::FromStr;
@@ -15,8 +16,9 @@ use nightwatt_model::sample::{Piece, Reading};
 use nightwatt_model::time::Mono;
 use serde::Deserialize;
 
+use super::cells::cells;
 use super::input::Input;
-use super::rows::Rows;
+use super::rows::{Refused, Rows};
 use super::{Entry, Options};
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
@@ -273,16 +275,17 @@ impl Lines {
 }
 
 impl Rows for Lines {
-    fn row(&mut self, line: &[u8], out: &mut VecDeque<Entry>) -> bool {
+    fn row(&mut self, line: &[u8], out: &mut VecDeque<Entry>) -> Result<(), Refused> {
         if std::mem::take(&mut self.header) {
-            return true;
+            return Ok(());
         }
         let line = match self.lined {
             Lined::Json => serde_json::from_slice(line).ok(),
             Lined::Csv => std::str::from_utf8(line).ok().and_then(from_csv),
         };
-        let Some(line) = line else { return false };
-        let Ok(time) = line.time.parse::<jiff::Timestamp>() else { return false };
+        let no_row = || Refused::Row("it is no row of a recording".to_owned());
+        let line = line.ok_or_else(no_row)?;
+        let time = line.time.parse::<jiff::Timestamp>().map_err(|_| no_row())?;
         let row = Row {
             time_ns: i64::try_from(time.as_nanosecond()).unwrap_or_default(),
             mono_ns: line.mono_ns,
@@ -295,7 +298,7 @@ impl Rows for Lines {
             gap: line.gap.as_deref().and_then(gap_named),
         };
         out.extend(self.places.entry(&line.meter, &line.channel, &row));
-        true
+        Ok(())
     }
 }
 
@@ -305,7 +308,7 @@ fn number<T: FromStr>(text: &str) -> Result<Option<T>, T::Err> {
 }
 
 fn from_csv(line: &str) -> Option<Line> {
-    let cells = cells(line);
+    let cells: Vec<String> = cells(line, ',').into_iter().map(Cow::into_owned).collect();
     let [time, mono_ns, meter, channel, watts, counter, over_s, joules, covers_s, gap] =
         <[String; 10]>::try_from(cells).ok()?;
     Some(Line {
@@ -320,22 +323,6 @@ fn from_csv(line: &str) -> Option<Line> {
         covers_s: number(&covers_s).ok()?,
         gap: Some(gap).filter(|gap| !gap.is_empty()),
     })
-}
-
-/// The cells of a line, quoted or not (RFC 4180).
-fn cells(line: &str) -> Vec<String> {
-    let (mut cells, mut cell) = (Vec::new(), String::new());
-    let (mut quoted, mut letters) = (false, line.chars().peekable());
-    while let Some(letter) = letters.next() {
-        match letter {
-            '"' if quoted && letters.next_if_eq(&'"').is_some() => cell.push('"'),
-            '"' => quoted = !quoted,
-            ',' if !quoted => cells.push(std::mem::take(&mut cell)),
-            letter => cell.push(letter),
-        }
-    }
-    cells.push(cell);
-    cells
 }
 
 #[cfg(test)]

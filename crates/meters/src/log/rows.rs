@@ -1,7 +1,6 @@
-//! Recordings of lines with a time on each: Watts up? logs, tracebase, CSV.
+//! Recordings of lines with a time on each: Watts up? logs, tracebase. See [`super::table`] for CSV.
 
 use std::collections::VecDeque;
-use std::path::Path;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -9,38 +8,62 @@ use nightwatt_model::quantity::Watts;
 use nightwatt_model::sample::Reading;
 use nightwatt_model::time::Mono;
 
-use super::input::Input;
 use super::{Entry, Options, stamp};
 use crate::channel::{Accuracy, Channel, Scope};
-use crate::error::MeterError;
+use crate::json::quote;
+
+/// Why a line makes no readings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// It is left out.
+    Row(String),
+    /// It is left out, and is earlier than one before it.
+    Earlier(String),
+    /// It shows that the whole file would be misread.
+    File(String),
+}
 
 /// Makes readings of lines.
 pub(super) trait Rows: Send {
-    /// Adds the readings of a line; false if it makes no sense.
-    fn row(&mut self, line: &[u8], out: &mut VecDeque<Entry>) -> bool;
+    /// Adds the readings of a line.
+    fn row(&mut self, line: &[u8], out: &mut VecDeque<Entry>) -> Result<(), Refused>;
 }
 
 /// From times of a recording to time since it began, and from watts to readings.
 #[derive(Debug, Clone)]
-struct Timeline {
+pub(super) struct Timeline {
     begin: Option<i64>,
+    /// Of the last row that was taken.
+    pub(super) last: Option<i64>,
     mean: Option<Duration>,
 }
 
 impl Timeline {
-    const fn new(mean: Option<Duration>) -> Self {
-        Self { begin: None, mean }
+    pub(super) const fn new(mean: Option<Duration>) -> Self {
+        Self { begin: None, last: None, mean }
     }
 
-    /// A recording of means begins one interval before its first line. Lines that go back in time say
-    /// so: whoever integrates them leaves them out.
-    fn at(&mut self, ns: i64) -> Mono {
+    /// A recording of means begins one interval before its first line. Time does not stand still, nor
+    /// run backwards.
+    pub(super) fn at(&mut self, ns: i64) -> Result<Mono, Refused> {
+        match self.last {
+            Some(last) if ns == last => {
+                return Err(Refused::Row("it has the same time as the row before".to_owned()));
+            }
+            Some(last) if ns < last => {
+                let seconds = (last - ns) as f64 / 1e9;
+                return Err(Refused::Earlier(format!(
+                    "it is {seconds} s earlier than a row before"
+                )));
+            }
+            _ => self.last = Some(ns),
+        }
         let begin = *self.begin.get_or_insert(ns);
         let since = u64::try_from(ns.saturating_sub(begin)).unwrap_or(0);
-        Mono(Duration::from_nanos(since) + self.mean.unwrap_or_default())
+        Ok(Mono(Duration::from_nanos(since) + self.mean.unwrap_or_default()))
     }
 
-    fn reading(&self, watts: f64) -> Reading {
+    pub(super) fn reading(&self, watts: f64) -> Reading {
         match self.mean {
             Some(over) => Reading::MeanPower { watts: Watts(watts), over },
             None => Reading::Power(Watts(watts)),
@@ -96,123 +119,17 @@ impl Dated {
 }
 
 impl Rows for Dated {
-    fn row(&mut self, line: &[u8], out: &mut VecDeque<Entry>) -> bool {
-        let Some((ns, watts)) = self.parse(line) else { return false };
-        let mono = self.timeline.at(ns);
+    fn row(&mut self, line: &[u8], out: &mut VecDeque<Entry>) -> Result<(), Refused> {
+        let (ns, watts) = self
+            .parse(line)
+            .ok_or_else(|| Refused::Row(format!("{} is no date, `;` and watts", quote(line))))?;
+        let mono = self.timeline.at(ns)?;
         let reading = self.timeline.reading(watts);
         out.push_back(Entry { mono, wall_ns: Some(ns), channel: 0, reading, piece: None });
-        true
+        Ok(())
     }
 }
 
 fn number(text: &str) -> Option<f64> {
     text.trim().parse().ok().filter(|number: &f64| number.is_finite())
-}
-
-/// A CSV file with a line of names.
-pub(super) struct Table {
-    delimiter: char,
-    time: usize,
-    watts: Vec<usize>,
-    zone: TimeZone,
-    timeline: Timeline,
-    header: bool,
-}
-
-/// Numbers below this count from the beginning of the recording, and not from 1970: three years.
-const RELATIVE: i64 = 100_000_000_000_000_000;
-
-const TIMES: [&str; 7] = ["time", "timestamp", "datetime", "date", "epoch", "seconds", "t"];
-
-fn delimiter(header: &str) -> Option<char> {
-    [',', ';', '\t'].into_iter().find(|delimiter| header.contains(*delimiter))
-}
-
-fn is_power(name: &str) -> bool {
-    let name = name.trim().to_ascii_lowercase();
-    let named = |kind: &str| name == kind || name.ends_with(&format!("_{kind}"));
-    ["watts", "power", "w"].into_iter().any(named)
-}
-
-fn is_time(name: &str) -> bool {
-    TIMES.contains(&name.trim().to_ascii_lowercase().as_str())
-}
-
-impl Table {
-    pub(super) fn is_header(line: &str) -> bool {
-        let Some(delimiter) = delimiter(line) else { return false };
-        let has = |is: fn(&str) -> bool| line.split(delimiter).any(is);
-        has(is_time) && has(is_power)
-    }
-
-    pub(super) fn new(
-        input: &mut Input,
-        path: &Path,
-        options: &Options,
-    ) -> Result<(Vec<Channel>, Self), MeterError> {
-        let header = input.first_line();
-        let wrong = |why: String| options.wrong(path, &why);
-        let delimiter = delimiter(&header)
-            .ok_or_else(|| wrong("its first line has no `,`, `;` or tab".to_owned()))?;
-        let names: Vec<_> =
-            header.split(delimiter).map(|name| name.trim_matches([' ', '"'])).collect();
-        let column = |name: &str| {
-            names.iter().position(|it| *it == name).ok_or_else(|| {
-                wrong(format!("there is no column `{name}`, but `{}`", names.join("`, `")))
-            })
-        };
-        let time = match &options.time {
-            Some(name) => column(name)?,
-            None => names
-                .iter()
-                .position(|name| is_time(name))
-                .ok_or_else(|| wrong("no column is called `time`; `time=` names one".to_owned()))?,
-        };
-        let watts: Vec<usize> = if options.watts.is_empty() {
-            (0..names.len()).filter(|&index| index != time && is_power(names[index])).collect()
-        } else {
-            options.watts.iter().map(|name| column(name)).collect::<Result<_, _>>()?
-        };
-        if watts.is_empty() {
-            return Err(wrong("no column is called `watts`; `watts=` names some".to_owned()));
-        }
-        // Whose figures they are is not known.
-        let accuracy = Accuracy::relative(0.05);
-        let channels = watts
-            .iter()
-            .map(|&index| Channel::power(names[index], Scope::Part, accuracy))
-            .collect();
-        let zone = options.zone.clone().unwrap_or(TimeZone::UTC);
-        let timeline = Timeline::new(options.mean);
-        Ok((channels, Self { delimiter, time, watts, zone, timeline, header: true }))
-    }
-}
-
-impl Rows for Table {
-    fn row(&mut self, line: &[u8], out: &mut VecDeque<Entry>) -> bool {
-        if std::mem::take(&mut self.header) {
-            return true;
-        }
-        let Ok(line) = std::str::from_utf8(line) else { return false };
-        let field = |index: usize| {
-            line.split(self.delimiter).nth(index).map(|field| field.trim_matches([' ', '"']))
-        };
-        let Some(time) = field(self.time) else { return false };
-        let ns = stamp::seconds(time).or_else(|| stamp::year_first(time, &self.zone));
-        let Some(ns) = ns else { return false };
-        let mono = self.timeline.at(ns);
-        let wall_ns = (ns >= RELATIVE).then_some(ns);
-        let mut all = true;
-        for (channel, &index) in self.watts.iter().enumerate() {
-            match field(index).map(number) {
-                Some(Some(watts)) => {
-                    let reading = self.timeline.reading(watts);
-                    out.push_back(Entry { mono, wall_ns, channel, reading, piece: None });
-                }
-                // An empty field says nothing: that is no error.
-                _ => all &= field(index) == Some(""),
-            }
-        }
-        all
-    }
 }

@@ -8,8 +8,9 @@ use nightwatt_model::quantity::Watts;
 use nightwatt_model::sample::Reading;
 use nightwatt_model::time::Mono;
 
+use super::cells;
 use super::input::Input;
-use super::rows::Rows;
+use super::rows::{Refused, Rows};
 use super::{Entry, Options};
 use crate::channel::{Accuracy, Channel, Scope};
 use crate::error::MeterError;
@@ -27,6 +28,11 @@ impl Stream {
     pub(super) fn new(mean: Option<Duration>) -> Self {
         let interval = mean.unwrap_or(Duration::from_secs(1));
         Self { parser: Parser::default(), interval, intervals: 0 }
+    }
+
+    /// Packets so far.
+    pub(super) const fn packets(&self) -> u64 {
+        self.intervals as u64
     }
 
     /// Adds the readings of what comes next; returns how many packets were damaged.
@@ -71,8 +77,14 @@ struct Columns {
 /// Resistors of 1 %, amplifiers and converters of a little less: assumed.
 const ACCURACY: Accuracy = Accuracy { relative: 0.02, watts: Watts(0.05) };
 
+/// Cells between whatever separates them; commas between semicolons are decimal ones.
 fn fields(line: &str) -> impl Iterator<Item = &str> {
-    line.split([',', ';', '\t', ' ']).filter(|field| !field.is_empty())
+    let all: &[char] = if line.contains(';') { &[';', '\t', ' '] } else { &[',', '\t', ' '] };
+    line.split(all).filter(|field| !field.is_empty())
+}
+
+fn number(field: &str) -> Option<f64> {
+    cells::number(field, None).map(|(number, _)| number)
 }
 
 impl Daq {
@@ -83,7 +95,7 @@ impl Daq {
     ) -> Result<(Vec<Channel>, Self), MeterError> {
         let first = input.first_line();
         let names: Vec<_> = fields(&first).collect();
-        let header = names.iter().any(|name| name.parse::<f64>().is_err());
+        let header = names.iter().any(|name| number(name).is_none());
         let column = |name: &str| {
             let place = names.iter().position(|it| header && *it == name);
             let found = place.or_else(|| name.parse().ok().filter(|it| *it < names.len()));
@@ -113,18 +125,20 @@ impl Daq {
 }
 
 impl Rows for Daq {
-    fn row(&mut self, line: &[u8], out: &mut VecDeque<Entry>) -> bool {
+    fn row(&mut self, line: &[u8], out: &mut VecDeque<Entry>) -> Result<(), Refused> {
         if std::mem::take(&mut self.header) {
-            return true;
+            return Ok(());
         }
         // A row that makes no sense was taken at its time all the same.
         let seconds = self.rows as f64 / self.rate;
         self.rows += 1;
         self.values.clear();
         let line = std::str::from_utf8(line).unwrap_or_default();
-        self.values.extend(fields(line).map(|field| field.parse().unwrap_or(f64::NAN)));
-        let Ok(since) = Duration::try_from_secs_f64(seconds) else { return false };
-        let mut all = true;
+        self.values.extend(fields(line).map(|field| number(field).unwrap_or(f64::NAN)));
+        let Ok(since) = Duration::try_from_secs_f64(seconds) else {
+            return Err(Refused::Row("it is too far from the beginning".to_owned()));
+        };
+        let mut refused = None;
         for (channel, columns) in self.rails.iter().enumerate() {
             let value = |column: usize| self.values.get(column).copied().unwrap_or(f64::NAN);
             let supply = columns.supply.map_or(0.0, value);
@@ -139,10 +153,10 @@ impl Rows for Daq {
                     piece: None,
                 });
             } else {
-                all = false;
+                refused = Some(format!("it has no voltage for `{}`", columns.rail.name));
             }
         }
-        all
+        refused.map_or(Ok(()), |why| Err(Refused::Row(why)))
     }
 }
 

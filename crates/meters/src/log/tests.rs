@@ -67,11 +67,14 @@ fn tracebase_energy_is_the_trapezoids_between_its_seconds() {
         let mut log = open(&path, &Options::default()).unwrap();
         assert_eq!(log.about(), Duration::from_secs(about));
         assert_eq!(log.next().unwrap().unwrap().wall_ns, Some(first * 1_000_000_000));
+        while log.next().is_some() {}
+        let skipped = log.skipped().unwrap();
+        assert!(skipped.rows == ignored && skipped.why.contains("row before"), "{skipped}");
         let totals = totals(open(&path, &Options::default()).unwrap(), Duration::from_secs(10))[0];
         close(totals.joules.get(), joules);
         assert_eq!(totals.covered, Duration::from_secs(covered));
-        assert_eq!((totals.gaps, totals.ignored), (gaps, ignored), "{file}");
-        assert_eq!(totals.readings + totals.ignored, lines);
+        assert_eq!((totals.gaps, totals.ignored), (gaps, 0), "{file}");
+        assert_eq!(totals.readings + ignored, lines);
     }
 }
 
@@ -151,7 +154,7 @@ fn a_watts_up_text_log_is_means_at_its_epochs() {
     let (_folder, path) = written(text);
     let mut log = open(&path, &options("")).unwrap();
     while log.next().is_some() {}
-    assert_eq!(log.malformed(), 1);
+    assert_eq!(log.skipped().map(|it| (it.rows, it.first)), Some((1, 3)));
 }
 
 #[test]
@@ -213,6 +216,139 @@ fn packed_recordings_are_the_same_and_lines_without_end_cost_no_memory() {
     let mut log = open(&path, &options("")).unwrap();
     let watts: Vec<_> = log.by_ref().map(|entry| entry.unwrap().reading).collect();
     assert_eq!(watts, [1.0, 2.0, 4.0, 8.0].map(|watts| Reading::Power(Watts(watts))));
-    assert_eq!(log.malformed(), 1);
+    assert_eq!(log.skipped().unwrap().rows, 1);
     assert!(log.input.held() < 100_000, "{}", log.input.held());
+}
+
+/// Energy of the first channel, and the time of which it is known.
+fn energy(text: &str, how: &str) -> (f64, f64) {
+    let (_folder, path) = written(text);
+    let log = open(&path, &options(how)).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let totals = totals(log, Duration::from_secs(25))[0];
+    (totals.joules.get(), totals.covered.as_secs_f64())
+}
+
+/// 1,050 J in 50 s: (15 + 25) x 10 + 20 x 20 + 25 x 10.
+const BASE: [(u64, f64); 5] = [(0, 10.0), (10, 20.0), (20, 30.0), (40, 10.0), (50, 40.0)];
+
+#[test]
+fn what_programs_write_is_the_same_energy() {
+    let lines = |head: &str, row: &dyn Fn(u64, f64) -> String| {
+        let rows = BASE.iter().map(|&(second, watts)| row(second, watts) + "\n");
+        format!("{head}\n{}", rows.collect::<String>())
+    };
+    let epoch = 1_677_715_200;
+    let plain = lines("time,watts", &|second, watts| format!("{},{watts}", epoch + second));
+    let comma = |watts: f64| format!("{watts:.1}").replace('.', ",");
+    for (text, how) in [
+        (plain.clone(), ""),
+        (format!("\u{feff}{plain}"), ""),
+        (format!("sep=,\n{plain}"), ""),
+        (format!("# Kitchen, meter 7\nFirmware: 1.2, serial 55\n\n{plain}"), ""),
+        (lines("\"time\",\"watts\"", &|s, w| format!("\"{}\",\"{w}\"", epoch + s)), ""),
+        (lines("time;power", &|s, w| format!("2023-03-02 00:00:{s:02};{}", comma(w))), ""),
+        (lines("time,power", &|s, w| format!("{s},\"{}\"", comma(w))), ""),
+        (lines("Timestamp\tPower", &|s, w| format!("{}\t{}", epoch + s, comma(w))), ""),
+        (lines("timestamp,power", &|s, w| format!("{},{w}", (epoch + s) * 1_000)), ""),
+        (lines("timestamp,power", &|s, w| format!("{},{w}", (epoch + s) * 1_000_000)), ""),
+        (lines("timestamp,power", &|s, w| format!("{},{w}", (epoch + s) * 1_000_000_000)), ""),
+        (
+            lines("time_relative_ms,power_watts,energy_relative_joules", &|s, w| {
+                format!("{},{w},0", s * 1000)
+            }),
+            "",
+        ),
+        (
+            lines("time_relative_ms,power_watts,x", &|s, w| format!("{},{w},0", s * 1000)),
+            ",time=time_relative_ms",
+        ),
+        (lines("elapsed_us;Power (mW)", &|s, w| format!("{};{}", s * 1_000_000, w * 1000.0)), ""),
+        (lines("t,kW", &|s, w| format!("{s},{}", w / 1000.0)), ""),
+        (lines("t,kW", &|s, w| format!("{s},{}", w / 1000.0)), ",watts=kW"),
+        (
+            lines("timestamp, power.draw [W], power.limit [W]", &|s, w| {
+                format!("2023/03/02 00:00:{s:02}.000, {w:.2} W, 700.00 W")
+            }),
+            "",
+        ),
+        (lines("Date,Time,Watts", &|s, w| format!("2023-03-02,00:00:{s:02},{w}")), ""),
+        (
+            lines("Zeit;Leistung", &|s, w| format!("02.03.2023 00:00:{s:02};{}", comma(w))),
+            ",format=csv,time=Zeit,watts=Leistung",
+        ),
+    ] {
+        assert_eq!(energy(&text, how), (1050.0, 50.0), "{text}");
+    }
+}
+
+#[test]
+fn what_would_be_misread_is_refused_with_its_row() {
+    for (text, how, why) in [
+        // A decimal comma between commas.
+        ("time,watts\n0,10\n10,20,5\n20,30\n", "", "row 3: it has 3 cells, and the head has 2"),
+        // Rows of two things: named ones, ones of one time, and one after the other.
+        ("time,device,watts\n0,a,1\n1,b,2\n2,a,3\n", "", "row 4: the rows are of several things"),
+        (
+            "time,where,watts\n0,attic,1\n0,hall,2\n1,attic,3\n",
+            "",
+            "`where` has `attic` and `hall`",
+        ),
+        ("time,index,watts\n0,0,1\n0,1,2\n1,0,3\n1,1,4\n", "", "`only=index:VALUE`"),
+        (
+            "entity_id,state,last_changed\nx,1,2023-03-02T00:00:00Z\nx,2,2023-03-02T00:00:10Z\n\
+          y,9,2023-03-02T00:00:05Z\n",
+            ",format=csv,time=last_changed,watts=state",
+            "`entity_id` has `x`, `y`",
+        ),
+        // Newest first.
+        ("time,watts\n50,1\n40,2\n30,3\n20,4\n", "", "times run backwards: 3 of 5 rows"),
+        ("time,watts\n50,1\n40,2\n30,3\n20,4\n", "", "the first is row 3: it is 10 s earlier"),
+        // Units.
+        ("time,Wh\n0,1\n1,2\n", "", "`Wh` holds energy"),
+        ("time,Wh\n0,1\n1,2\n", ",watts=Wh", "`Wh` holds energy, and not power"),
+        ("TIME,POWER_MW\n0,1\n1,2\n", "", "in megawatts or in milliwatts"),
+        (
+            "time_s,watts\n1677715200000,1\n1677715201000,2\n",
+            "",
+            "row 2: `1677715200000` in column `time_s` is no time",
+        ),
+        (
+            "time,watts\n01/02/2023 00:00:00,1\n01/02/2023 00:00:10,2\n",
+            "",
+            "row 2: `01/02/2023 00:00:00` in column `time` is no time",
+        ),
+        ("\u{0}\u{0}PK", "", "no known format"),
+        ("PK\u{3}\u{4}xx", "", "ZIP archive or a spreadsheet"),
+        ("time,watts\n0,1\n1,2\n", ",only=room:hall", "no column `room`"),
+    ] {
+        let error = refused(text, how);
+        assert!(error.contains(why), "{text}: {error}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("utf16.csv");
+    fs::write(&path, b"\xff\xfet\0i\0m\0e\0,\0w\0a\0t\0t\0s\0").unwrap();
+    let error = open(&path, &options("")).err().unwrap().to_string();
+    assert!(error.contains("iconv -f UTF-16"), "{error}");
+}
+
+#[test]
+fn one_thing_of_several_can_be_chosen_and_columns_of_numbers_are_no_things() {
+    let text = "time,device,watts\n0,a,10\n0,b,1\n10,b,1\n10,a,20\n20,a,30\n40,a,10\n50,a,40\n";
+    assert_eq!(energy(text, ",only=device:a"), (1050.0, 50.0));
+    let text = "index,time,watts,utilization.gpu [%]\n0,0,10,5\n1,10,20,5\n2,20,30,6\n3,40,10,5\n4,50,40,6\n";
+    assert_eq!(energy(text, ""), (1050.0, 50.0));
+}
+
+#[test]
+fn rows_that_are_left_out_are_counted_and_the_first_is_told() {
+    let text = "time;watts\n0;10\n1;x\n2;20,5\n3;20.5\n2;1\n3.5;4,5\n3,5;4,5\n4;7\n";
+    let (_folder, path) = written(text);
+    let mut log = open(&path, &options("")).unwrap();
+    let watts: Vec<_> = log.by_ref().map(|entry| entry.unwrap().reading).collect();
+    assert_eq!(watts, [10.0, 20.5, 4.5, 7.0].map(|watts| Reading::Power(Watts(watts))));
+    let skipped = log.skipped().unwrap().to_string();
+    assert_eq!(
+        skipped,
+        "4 rows were left out; the first is row 3: `x` in column `watts` is no number"
+    );
 }

@@ -29,6 +29,7 @@ pub fn run(options: &LogOptions) -> Result<StatesFound, Error> {
     let cycles = cycles(&text, recorded.begun_ns)?;
     let accuracy = accuracy_of(&options.log, &recorded.name);
     let mut found = fit_log(recorded.readings, &cycles, recorded.name)?;
+    found.warnings.extend(recorded.skipped.map(|it| it.to_string()));
     let on = found.fit.on.value;
     found.meter_accuracy = accuracy.map(|accuracy| accuracy.at(on) / on);
     Ok(found)
