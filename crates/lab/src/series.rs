@@ -36,7 +36,7 @@ impl Series {
 
     /// Takes a reading and what it added to the energy.
     pub(crate) fn take(&mut self, at: Mono, reading: Reading, piece: Piece) {
-        if piece == Piece::Ignored {
+        if let Piece::Ignored | Piece::Holds = piece {
             return;
         }
         if self.readings.len() + 2 > MOST {

@@ -1,6 +1,8 @@
 //! From readings of a meter to energy: the one place where power is integrated.
 //!
-//! * **Counters**: the difference of two readings ([`crate::counter`]), which covers the time between.
+//! * **Counters**: the difference of two readings ([`crate::counter`]), which covers the time between. Many
+//!   counters go in steps (an accelerator's every 100 ms, a plug's every watt hour). While one shows what it
+//!   showed before, nothing is added: the next step covers the time since the last.
 //! * **Power at a moment**: the trapezoid between two readings, `(P1 + P2) / 2 x (t2 - t1)`.
 //! * **Mean power over a time**: `mean x time`, never a trapezoid: the mean is the integral already.
 //!
@@ -57,6 +59,8 @@ pub enum Piece {
         /// In that time, which ends with the reading.
         time: Duration,
     },
+    /// A counter shows what it showed before: the energy of this time comes with its next step.
+    Holds,
     /// Nothing is known of the time since the last reading.
     Gap(Gap),
     /// The reading is no later than the last one, or no number: it is left out.
@@ -80,6 +84,40 @@ const LARGEST: Watts = Watts(1e9);
 /// than this many times its time: meters that report one mean after the other do so a little late.
 pub const MEANS_TOUCH: f64 = 1.5;
 
+/// A counter that goes in steps draws nothing when it holds for so many of its steps.
+const STEPS: u32 = 4;
+
+/// A counter of which no step was seen yet draws nothing when it holds for so long and so many readings.
+const UNSEEN: (Duration, u32) = (Duration::from_secs(10), 10);
+
+/// At the end, one of which no step was seen drew nothing if it was seen to hold for so long.
+const STILL: Duration = Duration::from_secs(1);
+
+/// How a counter goes that holds at times.
+#[derive(Debug, Clone, Copy, Default)]
+struct Steps {
+    /// The time between the last two of its steps.
+    apart: Option<Duration>,
+    /// When it was seen to hold last, and how often since the last step.
+    holds: Option<(Mono, u32)>,
+}
+
+impl Steps {
+    /// Whether a counter that has not moved for `time` may still be between two steps.
+    fn may_hold(&self, time: Duration) -> bool {
+        let holds = self.holds.map_or(0, |(_, times)| times);
+        match self.apart {
+            Some(apart) => time <= apart * STEPS,
+            None => time < UNSEEN.0 || holds < UNSEEN.1,
+        }
+    }
+
+    const fn hold(&mut self, at: Mono) {
+        let times = if let Some((_, times)) = self.holds { times } else { 0 };
+        self.holds = Some((at, times.saturating_add(1)));
+    }
+}
+
 /// Energy of one channel in a window of time, reading by reading.
 #[derive(Debug, Clone)]
 pub struct Track {
@@ -89,7 +127,9 @@ pub struct Track {
     least: Watts,
     /// Nothing outside of it counts.
     window: (Mono, Mono),
+    /// The end of what is known.
     last: Option<(Mono, Watts)>,
+    steps: Steps,
     /// When the last reading was that does not count any more, and why.
     interrupted: Option<(Mono, Gap)>,
     joules: Sum,
@@ -142,6 +182,7 @@ impl Track {
             least: -LARGEST,
             window: (begins, Mono::NEVER),
             last: None,
+            steps: Steps::default(),
             interrupted: None,
             joules: Sum::default(),
             totals: Totals::default(),
@@ -174,6 +215,15 @@ impl Track {
     /// It is over: what was not said up to the end of the window is a gap.
     pub fn close(&mut self) {
         let (_, ends) = self.window;
+        // What came after the last step is less than one: it is neither covered nor a gap.
+        if let (Some((held, _)), Some((last, _))) = (self.steps.holds.take(), self.last) {
+            let time = held.min(ends).since(last.max(self.window.0));
+            if self.steps.apart.is_none() && time >= STILL {
+                self.totals.covered += time;
+                self.note_power(Watts::ZERO);
+            }
+            self.last = Some((held, Watts::ZERO));
+        }
         let open = match (self.last, self.interrupted) {
             (Some((last, _)), _) => Some((last, Gap::Stalled)),
             (None, interrupted) => interrupted,
@@ -188,6 +238,7 @@ impl Track {
         if let Some((last, _)) = self.last.take() {
             self.interrupted = Some((last, why));
         }
+        self.steps.holds = None;
         if let Some(counter) = &mut self.counter {
             counter.forget();
         }
@@ -227,10 +278,13 @@ impl Track {
             self.totals.ignored += 1;
             return Piece::Ignored;
         }
-        if let (Reading::Counter(value), Some(counter)) = (reading, &mut self.counter) {
-            counter.read(at, value);
-        }
+        let counted = match (reading, &mut self.counter) {
+            (Reading::Counter(value), Some(counter)) => Some(counter.read(at, value)),
+            _ => None,
+        };
         let piece = match known {
+            Piece::Begins if counted == Some(Counted::Counts(0)) => Piece::Holds,
+            Piece::Begins if counted.is_some() => Piece::Begins,
             Piece::Covers { joules, time } => self.again(at, reading, joules, time),
             Piece::Begins => {
                 // What began anew while it was recorded had been interrupted.
@@ -239,7 +293,7 @@ impl Track {
                 }
                 Piece::Begins
             }
-            Piece::Gap(_) | Piece::Ignored => known,
+            Piece::Gap(_) | Piece::Ignored | Piece::Holds => known,
         };
         self.book(at, reading, piece)
     }
@@ -251,13 +305,19 @@ impl Track {
     }
 
     fn is_late(&self, at: Mono) -> bool {
-        self.last.is_some_and(|(last, _)| at <= last)
+        let held = self.steps.holds.map(|(held, _)| held);
+        held.or(self.last.map(|(last, _)| last)).is_some_and(|last| at <= last)
     }
 
     /// Adds a piece to the totals.
     fn book(&mut self, at: Mono, reading: Reading, piece: Piece) -> Piece {
         let watts = power(reading);
         self.totals.readings += 1;
+        if piece == Piece::Holds {
+            self.steps.hold(at);
+            return piece;
+        }
+        self.steps.holds = None;
         match (piece, self.last) {
             (Piece::Covers { joules, time }, _) => {
                 self.joules.add(joules.get());
@@ -313,7 +373,20 @@ impl Track {
         match (counter.read(at, value), self.last) {
             (Counted::Lost(Loss::Ambiguous), _) => Piece::Gap(Gap::Wrapped),
             (Counted::Lost(Loss::Reset), _) => Piece::Gap(Gap::Reset),
+            (Counted::Counts(0), Some((last, _))) if self.steps.may_hold(at.since(last)) => {
+                Piece::Holds
+            }
+            // The first step that is seen of a counter that holds began before the first reading.
+            (Counted::Counts(1..), Some((last, _)))
+                if self.steps.apart.is_none() && self.steps.holds.is_some() =>
+            {
+                self.steps.apart = Some(at.since(last));
+                Piece::Begins
+            }
             (Counted::Counts(counts), Some((last, _))) => {
+                if counts > 0 {
+                    self.steps.apart = Some(at.since(last));
+                }
                 let mean = Joules(counts as f64 * spec.joules_per_count) / at.since(last);
                 self.covers((last, mean), (at, mean))
             }

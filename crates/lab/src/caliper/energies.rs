@@ -87,7 +87,7 @@ impl Energies {
             }
             // Nothing is known of the time up to here.
             Piece::Begins | Piece::Gap(_) => None,
-            Piece::Ignored => return,
+            Piece::Ignored | Piece::Holds => return,
         };
         channel.last = usage.clone();
         if let Some(rates) =

@@ -14,7 +14,7 @@ pub struct Row {
     pub mono_ns: i64,
     /// Meter and channel, by their place in [`Names`].
     pub name: u32,
-    /// What the meter said, or the mean since the reading before.
+    /// What the meter said, or the mean since the last step of a counter.
     pub watts: Option<f64>,
     /// What a counter showed.
     pub counter: Option<i64>,

@@ -178,6 +178,86 @@ fn a_figure_that_cannot_be_true_is_left_out() {
     close(machine.totals().joules, 5.0);
 }
 
+/// A counter of joules that draws 500 W and is brought up to date every 100 ms, 30 ms after a reading.
+fn in_steps(every: u64, until: u64) -> (Track, Vec<Piece>) {
+    let counter = CounterSpec { joules_per_count: 1e-3, range: None, most: Watts(5000.0) };
+    let spec = TrackSpec { counter: Some(counter), longest_gap: Duration::from_millis(50) };
+    let mut track = Track::new(spec, Mono::ZERO);
+    let shown = |at: u64| Reading::Counter(1_000_000 + (at + 70) / 100 * 50_000);
+    let pieces = (0..=until / every).map(|step| track.add(ms(step * every), shown(step * every)));
+    let pieces = pieces.collect();
+    (track, pieces)
+}
+
+#[test]
+fn a_counter_in_steps_says_the_same_power_however_fast_it_is_read() {
+    for every in [1, 5, 10, 20] {
+        let (mut track, pieces) = in_steps(every, 1000);
+        let watts: Vec<f64> = pieces
+            .iter()
+            .filter_map(|piece| match piece {
+                Piece::Covers { joules, time } => Some((*joules / *time).get()),
+                _ => None,
+            })
+            .collect();
+        assert!(watts.len() == 9 && watts.iter().all(|it| (it - 500.0).abs() < 1e-6), "{watts:?}");
+        assert!(pieces.iter().filter(|it| **it == Piece::Holds).count() > 30);
+        track.end(ms(1000));
+        track.close();
+        let totals = track.totals();
+        // From its first step to its last one.
+        close(totals.joules, 450.0);
+        assert_eq!((totals.covered, totals.gaps), (Duration::from_millis(900), 0));
+    }
+}
+
+#[test]
+fn a_counter_that_holds_for_long_draws_nothing() {
+    let counter = CounterSpec { joules_per_count: 1.0, range: None, most: Watts(5000.0) };
+    let spec = TrackSpec { counter: Some(counter), longest_gap: Duration::from_secs(3) };
+    // One that was seen to count, and one that never was.
+    for (first, zeros) in [(5, 2), (0, 1)] {
+        let mut track = Track::new(spec, Mono::ZERO);
+        track.add(ms(0), Reading::Counter(0));
+        let mut held = 0;
+        for second in 1..=12 {
+            match track.add(ms(second * 1000), Reading::Counter(first)) {
+                Piece::Covers { joules: Joules::ZERO, .. } => held += 1,
+                Piece::Covers { .. } | Piece::Holds => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(held, zeros, "{first}");
+        track.end(ms(12_000));
+        track.close();
+        close(track.totals().joules, first as f64);
+    }
+    // Less than a second of one that never moved says nothing, and more says that it drew nothing.
+    for (time, covered) in [(500, 0), (2000, 2000)] {
+        let mut track = Track::new(spec, Mono::ZERO);
+        track.add(ms(0), Reading::Counter(7));
+        track.add(ms(time), Reading::Counter(7));
+        track.end(ms(time));
+        track.close();
+        let totals = track.totals();
+        assert_eq!((totals.covered, totals.gaps), (Duration::from_millis(covered), 0));
+    }
+}
+
+#[test]
+fn a_step_covers_the_part_of_it_that_lies_in_the_window() {
+    let (mut track, _) = in_steps(10, 500);
+    track.begin(ms(480));
+    track.end(ms(700));
+    for at in (510..=760).step_by(10) {
+        track.add(ms(at), Reading::Counter(1_000_000 + (at + 70) / 100 * 50_000));
+    }
+    track.close();
+    // 500 W from 480 to 700 ms, though it steps at 430, 530, 630 and 730 ms.
+    close(track.totals().joules, 110.0);
+    assert_eq!(track.totals().covered, Duration::from_millis(220));
+}
+
 #[test]
 fn a_year_of_microjoules_adds_up() {
     let mut sum = Sum::default();

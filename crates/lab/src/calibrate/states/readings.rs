@@ -18,12 +18,14 @@ pub struct Readings {
     interval: Duration,
     course: Course,
     taken: Vec<PowerReading>,
+    /// The longest time that a step of a counter covers.
+    longest_step: Duration,
 }
 
 impl Readings {
     /// None yet, of a meter that is read so often.
     pub const fn new(interval: Duration) -> Self {
-        Self { interval, course: Course::Instants, taken: Vec::new() }
+        Self { interval, course: Course::Instants, taken: Vec::new(), longest_step: Duration::ZERO }
     }
 
     /// Takes a reading. Of a counter, `piece` is what it adds, without which it says nothing. What is
@@ -37,6 +39,7 @@ impl Readings {
             }
             (Reading::Counter(_), Some(Piece::Covers { joules, time })) => {
                 self.course = Course::Means;
+                self.longest_step = self.longest_step.max(time);
                 joules / time
             }
             (Reading::Counter(_), _) => return,
@@ -59,6 +62,7 @@ impl Readings {
             Course::Means => GAP_AFTER_MEANS,
         };
         let longest = self.interval.mul_f64(gap_after).max(Duration::from_millis(20));
+        let longest = longest.max(self.longest_step);
         PowerLog::new(self.taken, self.course, longest)
     }
 }

@@ -53,7 +53,7 @@ impl Channels {
         match piece {
             Piece::Covers { joules, time } => channel.shares.share(joules, time, at),
             Piece::Begins | Piece::Gap(_) => channel.shares.skip_to(at),
-            Piece::Ignored => {}
+            Piece::Ignored | Piece::Holds => {}
         }
     }
 
