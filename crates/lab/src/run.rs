@@ -8,6 +8,7 @@
 //! Each meter is read just before the command begins and just after it ended; only what lies between
 //! those two moments counts. Nothing is printed and nothing of the command's own output is touched.
 
+mod accelerators;
 mod cgroup;
 pub(crate) mod child;
 mod cpu_time;
@@ -25,12 +26,13 @@ use nightwatt_model::quantity::Watts;
 use nightwatt_model::uncertainty::Mean;
 
 use crate::error::Error;
+use crate::run::accelerators::{Times, Watch};
 use crate::run::child::Finished;
 
 pub use child::{Ended, Running};
 pub use cpu_time::CountedBy;
 pub use instructions::Instructions;
-pub use result::{ChannelReport, Dynamic, RunReport, Share, SingleRun, Spread};
+pub use result::{AttributedBy, ChannelReport, Dynamic, RunReport, Share, SingleRun, Spread};
 
 /// The idle power is measured in so many stretches: their spread says how sure it is.
 const IDLE_STRETCHES: u32 = 10;
@@ -70,18 +72,27 @@ pub fn run(
     let mut runs = Vec::new();
     for number in 1..=options.repeats {
         step(Step::Run(number));
+        let watch = Watch::start(&meters, running);
         let sampler = start(&mut meters, options.interval)?;
         let finished = child::run(&options.command, running, |begin| sampler.begin(begin));
         // Meters are given back whatever became of the command.
         let end = finished.as_ref().map_or_else(|_| monotonic(), |finished| finished.end);
         let (measured, back) = sampler.finish(end);
         meters = back;
-        runs.push((finished?, measured));
+        let accelerators = watch.map(Watch::finish).unwrap_or_default();
+        runs.push(Run { finished: finished?, measured, accelerators });
         if running.is_interrupted() {
             break;
         }
     }
     Ok(RunReport::of(options, &runs, idle.as_deref()))
+}
+
+/// A run of the command, and what the meters say of it.
+struct Run {
+    finished: Finished,
+    measured: Vec<Measured>,
+    accelerators: Times,
 }
 
 /// What `run` is about to do.

@@ -49,6 +49,11 @@ impl Scope {
         matches!(self, Self::Package | Self::Dram | Self::Gpu)
     }
 
+    /// Is the energy of such a channel due to what uses CPU time? An accelerator's is not.
+    pub const fn goes_by_cpu_time(self) -> bool {
+        self.is_whole() || matches!(self, Self::Package | Self::Dram)
+    }
+
     /// Does a channel of this scope speak for the whole machine?
     pub const fn is_whole(self) -> bool {
         matches!(self, Self::Wall | Self::System)

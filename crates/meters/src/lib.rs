@@ -40,7 +40,7 @@ pub mod iio;
 mod ipmi;
 mod model;
 mod mqtt;
-mod nvml;
+pub mod nvml;
 mod rapl;
 mod redfish;
 mod shelly;
@@ -48,6 +48,8 @@ mod snmp;
 mod tasmota;
 pub mod wattsup;
 
+#[cfg(test)]
+mod cases;
 #[cfg(test)]
 mod device;
 #[cfg(test)]

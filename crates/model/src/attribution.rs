@@ -20,6 +20,32 @@ pub struct User {
     pub used: Duration,
 }
 
+/// Time of an accelerator's processors, as far as it is known who used it.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct AcceleratorTime {
+    /// Seconds of all its processors that one job used.
+    pub ours: f64,
+    /// That others used.
+    pub others: f64,
+    /// That processes used which cannot be seen from here: they may be ours.
+    pub unseen: f64,
+}
+
+/// More of an accelerator's time than this must not be of processes that cannot be seen.
+const MOST_UNSEEN: f64 = 0.05;
+
+impl AcceleratorTime {
+    /// The share of its energy that is the job's; nothing where too little is known. An accelerator that
+    /// nobody used has worked for nobody.
+    pub fn share(&self) -> Option<f64> {
+        let all = self.ours + self.others + self.unseen;
+        if self.unseen > MOST_UNSEEN * all {
+            return None;
+        }
+        Some(if all > 0.0 { self.ours / all } else { 0.0 })
+    }
+}
+
 /// Energy by name.
 #[derive(Debug, Clone)]
 pub struct Attribution {
@@ -120,6 +146,15 @@ mod tests {
         // A time in which nobody did anything.
         attribution.share(Joules(3.0), &users(&[("a", 0), ("b", 0)]), Duration::ZERO);
         assert_eq!(attribution.others(), Joules(8.0));
+    }
+
+    #[test]
+    fn energy_of_an_accelerator_goes_by_its_own_time() {
+        let share = |ours, others, unseen| AcceleratorTime { ours, others, unseen }.share();
+        assert_eq!(share(3.0, 1.0, 0.0), Some(0.75));
+        // `sleep` beside a job of somebody else, and on an accelerator that nobody uses.
+        assert_eq!((share(0.0, 4.0, 0.0), share(0.0, 0.0, 0.0)), (Some(0.0), Some(0.0)));
+        assert_eq!((share(0.0, 3.0, 1.0), share(0.0, 0.0, 1.0)), (None, None));
     }
 
     #[test]

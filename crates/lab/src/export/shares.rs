@@ -50,7 +50,7 @@ impl Shares {
             now.zip(before).map_or(Duration::ZERO, |(now, before)| now.saturating_sub(before));
         for it in measured {
             for (channel, totals) in it.channels.iter().zip(&it.totals) {
-                if !channel.scope.is_whole() && !channel.scope.is_disjoint() {
+                if !channel.scope.goes_by_cpu_time() {
                     continue;
                 }
                 let known = self

@@ -53,6 +53,11 @@ impl Running {
         self.0.interrupted.load(Ordering::Acquire)
     }
 
+    /// The command's process, while it runs.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        u32::try_from(self.0.pid.load(Ordering::Acquire)).ok().filter(|pid| *pid > 0)
+    }
+
     /// An error if the user wants it to end.
     pub(crate) fn go_on(&self) -> Result<(), Error> {
         if self.is_interrupted() { Err(Error::Interrupted) } else { Ok(()) }

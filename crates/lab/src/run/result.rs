@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use nightwatt_meters::sampler::Measured;
 use nightwatt_meters::{Channel, Scope};
+use nightwatt_model::attribution::AcceleratorTime;
 use nightwatt_model::energy::Provenance;
 use nightwatt_model::quantity::{Joules, Watts};
 use nightwatt_model::sample::{Gap, Totals};
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::cpu_time::CountedBy;
 use super::instructions::Instructions;
-use super::{Finished, RunOptions};
+use super::{Finished, Run, RunOptions};
 
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
@@ -103,9 +103,11 @@ pub struct ChannelReport {
     pub watts: Option<f64>,
     /// Idle power and what the command took beyond it, if that was asked for.
     pub dynamic: Option<Dynamic>,
-    /// Energy x the command's share of busy CPU time, J; for channels of the whole machine, of
-    /// packages and memory.
+    /// Energy x the command's share, J; for channels of the whole machine, of packages, memory and
+    /// accelerators.
     pub attributed_j: Option<f64>,
+    /// Of what that share is.
+    pub attributed_by: Option<AttributedBy>,
     /// Share of the runs' time of which the energy is known; the rest is taken to be like it.
     pub coverage: f64,
     /// Readings, of all runs.
@@ -114,6 +116,16 @@ pub struct ChannelReport {
     pub gaps: u64,
     /// Why the last of them came about.
     pub last_gap: Option<Gap>,
+}
+
+/// What energy is shared by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttributedBy {
+    /// Busy time of the machine's CPUs.
+    CpuTime,
+    /// Busy time of the accelerator, by the processes that ran on it.
+    AcceleratorTime,
 }
 
 /// What the command took beyond the idle machine.
@@ -150,17 +162,12 @@ pub struct SingleRun {
 }
 
 impl RunReport {
-    pub(super) fn of(
-        options: &RunOptions,
-        runs: &[(Finished, Vec<Measured>)],
-        idle: Option<&[Option<Mean>]>,
-    ) -> Self {
-        let spread = |time: fn(&Finished) -> f64| {
-            Spread::of(runs.iter().map(|(finished, _)| time(finished)))
-        };
+    pub(super) fn of(options: &RunOptions, runs: &[Run], idle: Option<&[Option<Mean>]>) -> Self {
+        let spread =
+            |time: fn(&Finished) -> f64| Spread::of(runs.iter().map(|run| time(&run.finished)));
         let share = share(runs);
         let channels = channels(runs, idle, share.map(|share| share.of_busy_cpu));
-        let single = |(number, (finished, _)): (usize, &(Finished, _))| SingleRun {
+        let single = |(number, Run { finished, .. }): (usize, &Run)| SingleRun {
             elapsed_s: elapsed(finished).as_secs_f64(),
             user_s: finished.used.time.user.as_secs_f64(),
             sys_s: finished.used.time.system.as_secs_f64(),
@@ -169,7 +176,7 @@ impl RunReport {
             exit_status: finished.ended.code(),
             joules: joules_of(runs, number).map(|joules| joules.map(Joules::get)).collect(),
         };
-        let failed = runs.iter().map(|(finished, _)| finished.ended.code()).find(|code| *code != 0);
+        let failed = runs.iter().map(|run| run.finished.ended.code()).find(|code| *code != 0);
         Self {
             schema: SCHEMA,
             command: options.command.iter().map(|it| it.to_string_lossy().into_owned()).collect(),
@@ -190,8 +197,8 @@ fn elapsed(run: &Finished) -> Duration {
     run.end.since(run.begin)
 }
 
-fn share(runs: &[(Finished, Vec<Measured>)]) -> Option<Share> {
-    let used = || runs.iter().map(|(run, _)| &run.used);
+fn share(runs: &[Run]) -> Option<Share> {
+    let used = || runs.iter().map(|run| &run.finished.used);
     let cpu: Duration = used().map(|used| used.time.all()).sum();
     let busy: Option<Duration> = used().map(|used| used.machine).sum();
     // The machine's time is told in ticks: that of a short command may be more than it.
@@ -215,32 +222,32 @@ fn share(runs: &[(Finished, Vec<Measured>)]) -> Option<Share> {
 }
 
 /// Energy of one run on every channel: what is known of it, taken for the whole run.
-fn joules_of(
-    runs: &[(Finished, Vec<Measured>)],
-    number: usize,
-) -> impl Iterator<Item = Option<Joules>> + '_ {
-    let (run, measured) = &runs[number];
-    let time = elapsed(run);
+fn joules_of(runs: &[Run], number: usize) -> impl Iterator<Item = Option<Joules>> + '_ {
+    let Run { finished, measured, .. } = &runs[number];
+    let time = elapsed(finished);
     let totals = measured.iter().flat_map(|measured| &measured.totals);
     totals.map(move |totals| totals.mean_power().map(|power| power * time))
 }
 
-fn channels(
-    runs: &[(Finished, Vec<Measured>)],
-    idle: Option<&[Option<Mean>]>,
-    share: Option<f64>,
-) -> Vec<ChannelReport> {
-    let Some((_, first)) = runs.first() else { return Vec::new() };
+fn channels(runs: &[Run], idle: Option<&[Option<Mean>]>, share: Option<f64>) -> Vec<ChannelReport> {
+    let Some(Run { measured: first, .. }) = runs.first() else { return Vec::new() };
     let named = first.iter().enumerate().flat_map(|(meter, measured)| {
         measured.channels.iter().enumerate().map(move |(place, channel)| (meter, place, channel))
     });
     let report = |(index, (meter, place, channel)): (usize, (usize, usize, &Channel))| {
+        let share = if channel.scope.goes_by_cpu_time() {
+            share.map(|share| (share, AttributedBy::CpuTime))
+        } else {
+            accelerator_share(runs, &channel.name)
+                .filter(|_| channel.scope == Scope::Gpu)
+                .map(|share| (share, AttributedBy::AcceleratorTime))
+        };
         let runs: Vec<OneRun> = runs
             .iter()
-            .filter_map(|(run, measured)| {
+            .filter_map(|Run { finished, measured, .. }| {
                 let measured = measured.get(meter)?;
                 let totals = *measured.totals.get(place)?;
-                let (time, interval) = (elapsed(run), measured.interval);
+                let (time, interval) = (elapsed(finished), measured.interval);
                 Some(OneRun { time, totals, interval, slowest: measured.slowest })
             })
             .collect();
@@ -248,6 +255,18 @@ fn channels(
         channel_report(&first[meter].meter, channel, &runs, idle, share)
     };
     named.enumerate().map(report).collect()
+}
+
+/// The command's share of the time of an accelerator, over all runs; nothing where that is not known.
+fn accelerator_share(runs: &[Run], channel: &str) -> Option<f64> {
+    let mut all = AcceleratorTime::default();
+    for run in runs {
+        let time = (*run.accelerators.get(channel)?)?;
+        all.ours += time.ours;
+        all.others += time.others;
+        all.unseen += time.unseen;
+    }
+    all.share()
 }
 
 /// What one channel says of one run.
@@ -305,7 +324,7 @@ fn channel_report(
     channel: &Channel,
     runs: &[OneRun],
     idle: Option<Mean>,
-    share: Option<f64>,
+    share: Option<(f64, AttributedBy)>,
 ) -> ChannelReport {
     // A counter that never counted has said nothing: its steps are longer than a run. If it counted in
     // some, the mean is over all: what one run misses of a step, another has too much.
@@ -335,7 +354,7 @@ fn channel_report(
         .zip(idle)
         .zip(budget)
         .map(|((mean, idle), budget)| dynamic(channel, mean.mean, idle, budget, mean_time));
-    let attributable = channel.scope.is_whole() || channel.scope.is_disjoint();
+    let attributed = mean.zip(share).map(|(mean, (share, by))| (mean.mean * share, by));
     ChannelReport {
         meter: meter.to_owned(),
         channel: channel.name.clone(),
@@ -346,7 +365,8 @@ fn channel_report(
         budget,
         watts: mean.map(|mean| mean.mean / mean_time.as_secs_f64()),
         dynamic,
-        attributed_j: mean.zip(share).filter(|_| attributable).map(|(it, share)| it.mean * share),
+        attributed_j: attributed.map(|(joules, _)| joules),
+        attributed_by: attributed.map(|(_, by)| by),
         coverage: covered.as_secs_f64() / time.as_secs_f64().max(f64::MIN_POSITIVE),
         readings: runs.iter().map(|run| run.totals.readings).sum(),
         gaps: runs.iter().map(|run| run.totals.gaps).sum(),
@@ -373,9 +393,9 @@ fn dynamic(channel: &Channel, joules: f64, idle: Mean, budget: Budget, time: Dur
 }
 
 /// Readings that were left out, and meters that cannot be read as often as wished.
-fn about_readings(options: &RunOptions, runs: &[(Finished, Vec<Measured>)]) -> Vec<String> {
+fn about_readings(options: &RunOptions, runs: &[Run]) -> Vec<String> {
     let mut warnings = Vec::new();
-    let totals = runs.iter().flat_map(|(_, measured)| measured).flat_map(|it| &it.totals);
+    let totals = runs.iter().flat_map(|run| &run.measured).flat_map(|it| &it.totals);
     let ignored: u64 = totals.map(|totals| totals.ignored).sum();
     if ignored > 0 {
         warnings.push(format!(
@@ -383,7 +403,7 @@ fn about_readings(options: &RunOptions, runs: &[(Finished, Vec<Measured>)]) -> V
              time"
         ));
     }
-    for measured in runs.iter().take(1).flat_map(|(_, measured)| measured) {
+    for measured in runs.iter().take(1).flat_map(|run| &run.measured) {
         if options.interval.is_some_and(|wish| measured.interval > wish) {
             let (name, every) = (&measured.meter, measured.interval.as_secs_f64());
             warnings.push(format!("{name} says something new every {every} s at most"));
@@ -392,11 +412,7 @@ fn about_readings(options: &RunOptions, runs: &[(Finished, Vec<Measured>)]) -> V
     warnings
 }
 
-fn warnings(
-    options: &RunOptions,
-    runs: &[(Finished, Vec<Measured>)],
-    channels: &[ChannelReport],
-) -> Vec<String> {
+fn warnings(options: &RunOptions, runs: &[Run], channels: &[ChannelReport]) -> Vec<String> {
     let mut warnings = Vec::new();
     if channels.iter().all(|channel| matches!(channel.provenance, Provenance::Modelled { .. })) {
         warnings.push(
@@ -427,8 +443,17 @@ fn warnings(
             ));
         }
     }
+    for channel in channels.iter().filter(|channel| channel.scope == Scope::Gpu) {
+        if channel.joules.is_some() && channel.attributed_j.is_none() {
+            warnings.push(format!(
+                "{}/{}: it is not known which processes used the accelerator, so none \
+                 of its energy is attributed",
+                channel.meter, channel.channel
+            ));
+        }
+    }
     warnings.extend(about_readings(options, runs));
-    let left = runs.iter().map(|(run, _)| run.used.left_running).max().unwrap_or(0);
+    let left = runs.iter().map(|run| run.finished.used.left_running).max().unwrap_or(0);
     if left > 0 {
         warnings.push(format!(
             "{left} of the command's processes still ran when it ended: what they use later is not in \
@@ -436,11 +461,13 @@ fn warnings(
         ));
     }
     let (mut missed, mut suspends) = (0, 0);
-    for measured in runs.iter().flat_map(|(_, measured)| measured) {
+    for measured in runs.iter().flat_map(|run| &run.measured) {
         missed += measured.missed;
         suspends += measured.suspends;
-        if let Some(error) = &measured.last_error {
-            warnings.push(format!("{} failed at times: {error}", measured.meter));
+        for warning in measured.warnings() {
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
         }
     }
     if missed > 0 {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::cpu_time::CountedBy;
-use super::result::{ChannelReport, RunReport, Spread};
+use super::result::{AttributedBy, ChannelReport, RunReport, Spread};
 
 impl RunReport {
     /// Figures, what they are of, and how sure they are.
@@ -71,7 +71,11 @@ impl RunReport {
             );
         }
         if let Some(attributed) = channel.attributed_j {
-            let _ = writeln!(text, "{:>16} J    by share of CPU time", figure(attributed));
+            let of = match channel.attributed_by {
+                Some(AttributedBy::AcceleratorTime) => "the accelerator's",
+                _ => "CPU",
+            };
+            let _ = writeln!(text, "{:>16} J    by share of {of} time", figure(attributed));
         }
     }
 }

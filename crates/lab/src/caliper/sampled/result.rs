@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use nightwatt_meters::Channel;
 use nightwatt_meters::sampler::Measured;
+use nightwatt_meters::{Channel, Scope};
 use nightwatt_model::quantity::Joules;
 use nightwatt_model::samples::interval;
 use nightwatt_probes::Samples;
@@ -200,6 +200,10 @@ impl Seen<'_> {
         self.books.channels.iter().filter_map(|(meter, place, channel)| {
             let measured = self.measured.get(meter)?;
             let of = measured.channels.get(place)?;
+            // CPU time says nothing of what an accelerator did.
+            if of.scope == Scope::Gpu {
+                return None;
+            }
             let total = ChannelTotal::of(measured, of, channel.shares.shares(), channel.idle);
             Some((of, channel, total))
         })
