@@ -85,6 +85,12 @@ pub enum ReadError {
         #[source]
         source: serde_json::Error,
     },
+    /// Of two values of one key nobody knows which is meant.
+    #[error("`{key}` is there twice in the JSON, with different values: one of them would be lost")]
+    Doubled {
+        /// Where, as a pointer.
+        key: String,
+    },
     /// One of them is of the whole run, and nobody can tell which.
     #[error(
         "there are several reports in the output: have the tool print the last one alone, without \

@@ -25,9 +25,37 @@ fn read(output: &Output<'_>) -> Result<Outcome, ReadError> {
     if let Some(said) = output.stderr.lines().find(|line| line.contains("iperf3: error")) {
         return Err(ReadError::failed(said));
     }
-    match json::document(output) {
-        Some(document) => from_json(&document?, output),
+    match json::document_with_doubles(output) {
+        Some(document) => from_json(&document?.value, output),
         None => from_text(output),
+    }
+}
+
+/// One direction of a transfer, as it is called behind the name of a sum: versions differ in how they
+/// tell the other one of `--bidir`, and older ones write both under one name.
+const OTHER_DIRECTION: [&str; 2] = ["_bidir_reverse", "#2"];
+
+/// What one direction came to.
+struct Direction<'a> {
+    received: &'a Value,
+    sent: Option<&'a Value>,
+    bytes: f64,
+    bits_per_second: f64,
+    seconds: f64,
+}
+
+impl<'a> Direction<'a> {
+    /// The sums in `end` whose names end so; nothing if there are none.
+    fn of(end: &'a Value, suffix: &str) -> Result<Option<Self>, ReadError> {
+        let sum = |name: &str| end.get(format!("{name}{suffix}"));
+        let Some(received) = sum("sum_received").or_else(|| sum("sum")) else { return Ok(None) };
+        Ok(Some(Self {
+            received,
+            sent: sum("sum_sent"),
+            bytes: number(received, "/bytes")?,
+            bits_per_second: number(received, "/bits_per_second")?,
+            seconds: number(received, "/seconds")?,
+        }))
     }
 }
 
@@ -36,20 +64,41 @@ fn from_json(document: &Value, output: &Output<'_>) -> Result<Outcome, ReadError
         return Err(ReadError::failed(said));
     }
     let end = json::at(document, "/end")?;
-    let received = ["sum_received", "sum"].iter().find_map(|name| end.get(name));
-    let received = received.ok_or_else(|| ReadError::missing("sum of the transfer", output))?;
-    let mut outcome = Outcome::default();
-    let bytes = number(received, "/bytes")?;
-    let rate = number(received, "/bits_per_second")?;
-    add_transfer(&mut outcome, bytes, rate, number(received, "/seconds")?, output)?;
-    if let Some(rate) = perhaps(end, "/sum_sent/bits_per_second")? {
-        outcome.add("sent_throughput", rate, unit::BITS_PER_SECOND, Higher);
+    let there = Direction::of(end, "")?;
+    let there = there.ok_or_else(|| ReadError::missing("sum of the transfer", output))?;
+    let mut back = None;
+    for suffix in OTHER_DIRECTION {
+        back = back.or(Direction::of(end, suffix)?);
     }
-    if let Some(again) = perhaps(end, "/sum_sent/retransmits")? {
-        outcome.add("retransmits", again, unit::COUNT, Lower);
+    let wants_both = document.pointer("/start/test_start/bidirectional") == Some(&1.into());
+    if wants_both && back.is_none() {
+        return Err(ReadError::missing("sum of the other direction", output));
+    }
+    let mut outcome = Outcome::default();
+    let directions = [Some(&there), back.as_ref()];
+    let all = || directions.into_iter().flatten();
+    let seconds = all().map(|it| it.seconds).fold(0.0, f64::max);
+    let sum = |of: fn(&Direction<'_>) -> f64| all().map(of).sum::<f64>();
+    add_transfer(&mut outcome, sum(|it| it.bytes), sum(|it| it.bits_per_second), seconds, output)?;
+    if let Some(back) = &back {
+        let throughput = [("there", &there), ("back", back)];
+        for (name, direction) in throughput {
+            let name = format!("throughput_{name}");
+            outcome.add(&name, direction.bits_per_second, unit::BITS_PER_SECOND, Higher);
+        }
+    }
+    for (pointer, name, unit, better) in [
+        ("/bits_per_second", "sent_throughput", unit::BITS_PER_SECOND, Higher),
+        ("/retransmits", "retransmits", unit::COUNT, Lower),
+    ] {
+        let told = all().filter_map(|it| perhaps(it.sent?, pointer).transpose());
+        let told = told.collect::<Result<Vec<f64>, _>>()?;
+        if !told.is_empty() {
+            outcome.add(name, told.iter().sum(), unit, better);
+        }
     }
     // Of UDP; older versions have them in `sum` alone.
-    for source in [received, &end["sum"]] {
+    for source in [there.received, &end["sum"]] {
         if outcome.figure("jitter").is_some() {
             break;
         }
@@ -57,6 +106,9 @@ fn from_json(document: &Value, output: &Output<'_>) -> Result<Outcome, ReadError
             outcome.add("jitter", jitter * 1e-3, unit::SECONDS, Lower);
             outcome.add("lost", number(source, "/lost_packets")?, unit::COUNT, Lower);
             outcome.add("datagrams", number(source, "/packets")?, unit::COUNT, Higher);
+            if back.is_some() {
+                outcome.warn("jitter and lost datagrams are those of the direction to the server");
+            }
         }
     }
     for (pointer, name) in [("host_total", "cpu_here"), ("remote_total", "cpu_there")] {
@@ -64,13 +116,14 @@ fn from_json(document: &Value, output: &Output<'_>) -> Result<Outcome, ReadError
             outcome.add(name, share, unit::PERCENT, Neither);
         }
     }
-    if end.get("sum_sent_bidir_reverse").is_some() {
-        outcome.warn("of the two directions only the one to the server is read");
-    }
     Ok(outcome)
 }
 
 fn from_text(output: &Output<'_>) -> Result<Outcome, ReadError> {
+    // `[  5][TX-C]`: lines of both directions, of which one would be lost.
+    if output.stdout.lines().any(|line| line.contains("][RX-")) {
+        return Err(ReadError::failed("--bidir as text: have iperf3 write JSON (`-J`)"));
+    }
     if after_only(output.stdout, "iperf Done.")?.is_none() {
         return Err(ReadError::missing("line `iperf Done.`", output));
     }

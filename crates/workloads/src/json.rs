@@ -1,18 +1,33 @@
 //! JSON among what tools print.
 
+mod doubled;
+
 use serde_json::Value;
 
 use crate::error::ReadError;
 use crate::text;
 use crate::tool::Output;
 
+pub(crate) use doubled::Doubled;
+
 /// So many names of what is there instead are told.
 const TOLD: usize = 8;
 
 /// The JSON of an output: a whole text, or else the first object (or list of objects) that begins a
 /// line, since programs put remarks before and after it. `None` where no line begins so.
+///
+/// Of a key that an object has twice with different values nobody knows which is meant: that is an error.
 pub(crate) fn document(output: &Output<'_>) -> Option<Result<Value, ReadError>> {
-    let is_data = |value: &Value| value.is_object() || value.is_array();
+    let single = |doubled: Doubled| match doubled.keys.first() {
+        None => Ok(doubled.value),
+        Some(key) => Err(ReadError::Doubled { key: text::short(key) }),
+    };
+    Some(document_with_doubles(output)?.and_then(single))
+}
+
+/// The same, where the tool writes keys twice: see [`Doubled`].
+pub(crate) fn document_with_doubles(output: &Output<'_>) -> Option<Result<Doubled, ReadError>> {
+    let is_data = |it: &Doubled| it.value.is_object() || it.value.is_array();
     let mut wrong = None;
     for text in output.texts() {
         if let Some(value) = serde_json::from_str(text).ok().filter(is_data) {
@@ -26,7 +41,7 @@ pub(crate) fn document(output: &Output<'_>) -> Option<Result<Value, ReadError>> 
                 continue;
             }
             let rest = &text[here..];
-            let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+            let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Doubled>();
             match values.next() {
                 // Reports in between come before the last, and only that is of the whole run.
                 Some(Ok(_)) if rest[values.byte_offset()..].lines().any(begins) => {
@@ -155,6 +170,17 @@ mod tests {
         assert!(first("{\n\"a\":\n{\"b\": 1}\n").unwrap().is_err());
         let output = Output { stdout: "done\n", stderr: "", files: &["{\"b\": 2}"] };
         assert_eq!(document(&output).unwrap().unwrap(), json!({"b": 2}));
+    }
+
+    #[test]
+    fn keys_that_are_there_twice_are_refused_unless_they_say_the_same() {
+        let found = first("{\"a\": {\"b\": 1, \"c\": [{\"d\": 2, \"d\": 2}], \"b\": 1}}").unwrap();
+        assert_eq!(found.unwrap(), json!({"a": {"b": 1, "c": [{"d": 2}]}}));
+        let error = first("x\n{\"a\": [{\"b\": 1, \"b\": 2}]}\n").unwrap().unwrap_err().to_string();
+        assert!(error.contains("`/a/0/b`"), "{error}");
+        let text = "{\"b\": 1, \"b\": 2, \"b\": 3}";
+        let doubled = document_with_doubles(&Output::of(text)).unwrap().unwrap();
+        assert_eq!(doubled.value, json!({"b": 1, "b#2": 2, "b#3": 3}));
     }
 
     #[test]

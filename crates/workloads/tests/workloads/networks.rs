@@ -1,5 +1,7 @@
 //! iperf 2 and 3.
 
+use nightwatt_workloads::{Output, tool};
+
 use crate::{GIB, KIB, Kept, MIB, assert_done, assert_figures, assert_some, ms, read, refused};
 
 const G: f64 = 1e9;
@@ -141,6 +143,56 @@ fn iperf_3_in_json() {
             ("datagrams", 39.0, "1"),
         ],
     );
+}
+
+/// What two versions print of `--bidir`: the older one writes both directions under the same names.
+#[test]
+fn both_directions_of_iperf_3_count() {
+    let sum = |bytes: u64, rate: f64| {
+        format!(
+            "{{\"bytes\": {bytes}, \"bits_per_second\": {rate:?}, \"seconds\": 2, \"retransmits\": 1}}"
+        )
+    };
+    let (there, back) = (sum(3_000_000_000, 12e9), sum(2_500_000_000, 10e9));
+    for (second, third) in
+        [("sum_sent", "sum_received"), ("sum_sent_bidir_reverse", "sum_received_bidir_reverse")]
+    {
+        let text = format!(
+            "{{\"start\": {{\"sock_bufsize\": 0, \"sock_bufsize\": 0}}, \"end\": {{\"sum_sent\": {there}, \
+             \"sum_received\": {there}, \"{second}\": {back}, \"{third}\": {back}}}}}\n"
+        );
+        let outcome = tool("iperf3").unwrap().read(&Output::of(&text)).unwrap();
+        assert_done(&outcome, 5_500_000_000, "bytes", 2.0);
+        let some = [
+            ("throughput", 22e9, "bit/s"),
+            ("throughput_there", 12e9, "bit/s"),
+            ("throughput_back", 10e9, "bit/s"),
+            ("retransmits", 2.0, "1"),
+        ];
+        assert_some(&outcome, &some);
+    }
+    // As text only the last line of either would be read.
+    let text = "[  5][TX-C]   0.00-2.00   sec  2.83 GBytes  12.2 Gbits/sec    0             sender\n\
+                [  7][RX-C]   0.00-2.00   sec  2.31 GBytes  9.91 Gbits/sec                  receiver\n\
+                \niperf Done.\n";
+    let error = tool("iperf3").unwrap().read(&Output::of(text)).unwrap_err().to_string();
+    assert!(error.contains("`-J`"), "{error}");
+}
+
+/// The output of a real run, which lies beside the project.
+#[test]
+fn a_real_output_with_doubled_keys_is_read() {
+    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
+    let data = std::env::var_os("NIGHTWATT_DATA").unwrap_or_else(|| beside.into());
+    let path = std::path::Path::new(&data).join("../cases/tools/iperf3_bidir_doubled_keys.json");
+    let Ok(text) = std::fs::read_to_string(&path) else {
+        println!("skipped: there is no {}", path.display());
+        return;
+    };
+    let outcome = tool("iperf3").unwrap().read(&Output::of(&text)).unwrap();
+    let both = 12_118_051_684.307_953 + 9_867_638_497.926_36;
+    assert_some(&outcome, &[("throughput", both, "bit/s"), ("retransmits", 1.0, "1")]);
+    assert_done(&outcome, 3_039_166_464 + 2_474_770_432, "bytes", 2.006_373);
 }
 
 #[test]
