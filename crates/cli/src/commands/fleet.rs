@@ -117,11 +117,14 @@ fn simulate(args: &FleetPlanArgs) -> Result<ExitStatus, Failure> {
                 ));
         }
         (sampling.requests, sampling.warm_up) = (requests, requests / 20);
+    } else if args.file.is_none() {
+        plan.lengthen();
     }
+    let sampling = &mut plan.sampling;
     sampling.replications = args.replications.unwrap_or(sampling.replications);
     sampling.seed = args.seed.unwrap_or(sampling.seed);
     let result = told(args.json, |tell| plan.run(tell))?;
-    output::say_result(&result, args.json, || result.text(), &[])?;
+    output::say_result(&result, args.json, || result.text(), &result.warnings)?;
     write(args, &result)?;
     Ok(ExitStatus::Success)
 }

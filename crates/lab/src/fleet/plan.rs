@@ -83,6 +83,16 @@ pub struct Sampling {
     pub seed: u64,
 }
 
+/// A pool is watched for so many of the longest of its own times, after some that do not count.
+const COUNTED: f64 = 20.0;
+const WARM_UP: f64 = 5.0;
+
+/// No more requests than these are asked for.
+const MOST_REQUESTS: u64 = 5_000_000;
+
+/// Longer than this no policy waits until being off pays.
+const LONGEST_PAY_S: f64 = 600.0;
+
 /// One simulation.
 struct Job<'a> {
     pool: &'a PoolPlan,
@@ -151,6 +161,53 @@ impl Plan {
             jobs::all(&jobs, |job| self.one(job), tell).into_iter().collect();
         let curves = curves::of(&self.servers, &self.response_times, self.highest_rate())?;
         Ok(PlanResult::new(self, &figures?, curves))
+    }
+
+    /// Counts as many requests, and warms up for as many, as the pools' own times ask for.
+    pub fn lengthen(&mut self) {
+        let (warm_up, requests) = self.least();
+        let sampling = &mut self.sampling;
+        sampling.warm_up = sampling.warm_up.max(warm_up);
+        sampling.requests = sampling.requests.max(requests);
+    }
+
+    /// Requests that are to pass before any is counted, and that are to be counted: what happens while
+    /// servers start for the first time says nothing of the rest.
+    fn least(&self) -> (u64, u64) {
+        let rates = self.traffic.iter().filter(|traffic| !traffic.ends).map(|traffic| traffic.rate);
+        let each = rates.fold(0.0, f64::max) * self.slowest_s();
+        let times = |times: f64| ((each * times) as u64).min(MOST_REQUESTS);
+        (times(WARM_UP), times(COUNTED))
+    }
+
+    /// The longest that a server takes to start, or must be off to pay for that, s.
+    fn slowest_s(&self) -> f64 {
+        let price = 2.0
+            * self.pools.iter().map(|it| it.settings.transition_price.get()).fold(0.0, f64::max);
+        let kinds = self.pools.iter().flat_map(|pool| &pool.settings.kinds);
+        let slow = kinds.map(|kind| {
+            let saved = kind.idle.get() - kind.off.get();
+            let pays = if saved > 0.0 { (kind.switch.get() + price) / saved } else { 0.0 };
+            kind.switch_on.as_secs_f64().max(pays.min(LONGEST_PAY_S))
+        });
+        slow.fold(0.0, f64::max)
+    }
+
+    /// What to think twice about.
+    fn warnings(&self) -> Vec<String> {
+        let (warm_up, requests) = self.least();
+        let Sampling { requests: counted, warm_up: warmed, .. } = self.sampling;
+        if self.traffic.iter().all(|traffic| traffic.ends)
+            || (counted >= requests && warmed >= warm_up)
+        {
+            return Vec::new();
+        }
+        vec![format!(
+            "{counted} requests after {warmed} that do not count are short beside the {:.0} s that a server takes \
+             to start, or must be off to pay for that: most of it is the beginning; count {requests} after \
+             {warm_up} at least (`--requests`, or `requests` and `warm_up` in a plan)",
+            self.slowest_s()
+        )]
     }
 
     fn one(&self, job: &Job<'_>) -> Result<Figures, Error> {

@@ -40,6 +40,8 @@ pub struct PlanResult {
     pub rows: Vec<Row>,
     /// Servers and watts against the rate, by the M/D/1 queue.
     pub curves: Vec<Curve>,
+    /// What to think twice about.
+    pub warnings: Vec<String>,
 }
 
 /// A kind of server.
@@ -163,6 +165,7 @@ impl PlanResult {
             servers: servers(plan),
             rows,
             curves,
+            warnings: plan.warnings(),
         }
     }
 

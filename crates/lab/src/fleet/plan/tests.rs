@@ -36,6 +36,29 @@ fn ran(text: &str) -> PlanResult {
     plan(text).unwrap().run(|_, _| ()).unwrap()
 }
 
+/// 100,000 requests at 1500/s are 67 s, and a server takes 30 s to start.
+#[test]
+fn a_simulation_follows_from_the_time_to_start_or_is_warned_of() {
+    let text =
+        PLAN.replace("requests = 5000", "requests = 100_000").replace("[300, 600]", "[1500]");
+    let slow = text.replace("points =", "switch_on = \"30s\"\npoints =");
+    let mut slow = plan(&slow).unwrap();
+    let warnings = slow.warnings();
+    assert!(warnings.len() == 1 && warnings[0].contains("`--requests`"), "{warnings:?}");
+    slow.lengthen();
+    let Sampling { requests, warm_up, .. } = slow.sampling;
+    // Twenty times 30 s of 1500 a second after five times.
+    assert_eq!((requests, warm_up), (900_000, 225_000));
+    assert_eq!(slow.warnings(), [""; 0]);
+    // Where it is short, more servers are not the cure.
+    let refuses = PLAN.replace(
+        "policies = [\"predictive\", \"always-on 1..3\", \"delayed-off 1s 10s\"]",
+        "policies = [\"always-on 1\"]",
+    );
+    let result = ran(&refuses.replace("requests = 5000", "requests = 500"));
+    assert!(result.text().contains("simulate for longer first"), "{}", result.text());
+}
+
 #[test]
 fn every_pool_meets_every_traffic_under_every_policy() {
     let result = ran(PLAN);

@@ -67,9 +67,13 @@ impl PlanResult {
     /// What to choose of rows that share pool and traffic.
     pub(super) fn advice(&self, rows: &[Row]) -> String {
         let Some(best) = rows.iter().find(|row| row.cheapest) else {
+            let cure = if self.warnings.is_empty() {
+                "take more or faster servers, or promise less"
+            } else {
+                "simulate for longer first (see the warning)"
+            };
             return format!(
-                "  none of these refuses, or answers late, {} % or less: take more or faster servers, or promise \
-                 less",
+                "  none of these refuses, or answers late, {} % or less: {cure}",
                 100.0 * self.refused_limit
             );
         };
