@@ -160,11 +160,14 @@ mod tests {
 
     use super::*;
 
+    /// Second, count, subject.
+    type Lines = Vec<(u64, u64, &'static str)>;
+
     #[test]
     fn the_first_is_logged_at_once_and_the_rest_once_a_minute_with_their_count() {
         let clock = Clock::virtual_at(Wall::from_secs(0), 0);
         let repeats = Repeats::default();
-        let logged: Arc<Mutex<Vec<(u64, u64, &str)>>> = Arc::default();
+        let logged: Arc<Mutex<Lines>> = Arc::default();
         let warn = |subject: &'static str| {
             let (at, logged) = (clock.clone(), Arc::clone(&logged));
             let log = move |count| {
@@ -180,7 +183,7 @@ mod tests {
                 clock.sleep(Duration::from_secs(1)).await;
             }
             // Silence, then once more.
-            clock.sleep(Duration::from_secs(900)).await;
+            clock.sleep(Duration::from_mins(15)).await;
             warn("blog");
         });
         let of = |subject| {

@@ -95,7 +95,9 @@ impl Gateway {
         mut predecessor: Option<Predecessor>,
     ) -> Result<Running, StartError> {
         state_dir::make(&config.state_dir)?;
-        Self::risks(&config).iter().for_each(|risk| tracing::warn!("{risk}"));
+        for risk in Self::risks(&config) {
+            tracing::warn!("{risk}");
+        }
         let (bound, admin_bound) = bind(&config, &mut inherited)?;
         drop(inherited);
         let guard = Arc::new(Guard::open(config.admin.as_ref())?);

@@ -61,9 +61,9 @@ mod tests {
         let config = Config::load(&path("nightwatt.toml")).unwrap();
         let secrets = ["key", "hook", "bmc", "meter", "nightwatt.toml"];
         let with_mode = |mode| {
-            secrets.iter().for_each(|it| {
-                set_permissions(path(it), Permissions::from_mode(mode)).unwrap();
-            });
+            for secret in secrets {
+                set_permissions(path(secret), Permissions::from_mode(mode)).unwrap();
+            }
             risks(&config)
         };
         assert_eq!(with_mode(0o640), [""; 0]);

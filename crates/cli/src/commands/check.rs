@@ -69,7 +69,9 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitStatus, Failure> {
         for error in files.iter().filter(told) {
             row(&mut text, "careful", &error.to_string());
         }
-        risks.iter().for_each(|risk| row(&mut text, "careful", risk));
+        for risk in &risks {
+            row(&mut text, "careful", risk);
+        }
         output::say(&text)?;
     }
     Ok(ExitStatus::Success)

@@ -39,7 +39,9 @@ impl Places {
 /// each connection, the oldest first.
 fn gives_way(clients: &[u64]) -> usize {
     let mut counts = HashMap::new();
-    clients.iter().for_each(|client| *counts.entry(client).or_insert(0_usize) += 1);
+    for client in clients {
+        *counts.entry(client).or_insert(0_usize) += 1;
+    }
     let most = counts.values().max().copied().unwrap_or_default();
     clients.iter().position(|client| counts[client] == most).unwrap_or_default()
 }
@@ -137,7 +139,7 @@ mod tests {
                 ours.write_all(b"first").await.unwrap();
                 ours.flush().await.unwrap();
                 theirs.read_exact(&mut [0; 5]).await.unwrap();
-                clock.sleep(Duration::from_secs(60)).await;
+                clock.sleep(Duration::from_mins(1)).await;
                 let reader = clock.clone();
                 let reading = tokio::spawn(async move {
                     while reads && theirs.read_u8().await.is_ok() {
