@@ -143,7 +143,8 @@ fn alike(scenario: &Scenario) -> Vec<(PolicyChoice, Vec<PolicyChoice>)> {
 pub fn run(options: &AnalyzeOptions, progress: impl FnMut(Progress)) -> Result<Analysis, Error> {
     options.scenario.check()?;
     let rules = Arc::new(Rules::new(options.classes.clone()));
-    let scan_options = scan::Options { reading: options.reading.clone(), ..scan::Options::default() };
+    let scan_options =
+        scan::Options { reading: options.reading.clone(), ..scan::Options::default() };
     let mut pass: Option<Pass> = None;
     let until = options.days.map(|days| Mono(DAY * days));
     let scan = scan::scan(&options.logs, &rules, &scan_options, progress, |logged| {

@@ -35,11 +35,11 @@ use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::scenario::Scenario;
 use nightwatt_model::time::{Mono, Wall};
 use nightwatt_sim::VisitBook;
-use nightwatt_traffic::{Classifier, Reading};
 use nightwatt_traffic::classes::ClassifierConfig;
 use nightwatt_traffic::crawlers::PUBLISHED;
 use nightwatt_traffic::scan::{self, Logged, Progress};
 use nightwatt_traffic::traits::Rules;
+use nightwatt_traffic::{Classifier, Reading};
 use serde::Serialize;
 
 pub use self::column::Tally;
@@ -97,7 +97,8 @@ pub fn run(
 ) -> Result<Comparison, Error> {
     options.scenario.check()?;
     let rules = Arc::new(Rules::new(ClassifierConfig::default()));
-    let scan_options = scan::Options { reading: options.reading.clone(), ..scan::Options::default() };
+    let scan_options =
+        scan::Options { reading: options.reading.clone(), ..scan::Options::default() };
     let mut pass: Option<Pass> = None;
     let scan = scan::scan(&options.logs, &rules, &scan_options, progress, |logged| {
         pass.get_or_insert_with(|| Pass::begin(options, &rules, &logged)).request(&logged);

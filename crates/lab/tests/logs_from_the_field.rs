@@ -45,10 +45,7 @@ const fn case_of(file: &'static str, format: &'static str, visits: Option<u64>) 
 #[test]
 fn every_client_is_one_and_every_line_is_read() {
     let cases = [
-        Case {
-            container: Some("syslog"),
-            ..case_of("syslog_prefix.log", "combined", Some(12))
-        },
+        Case { container: Some("syslog"), ..case_of("syslog_prefix.log", "combined", Some(12)) },
         case_of("forwarded_chain.log", "combined", Some(12)),
         case_of("address_with_port.log", "combined", Some(12)),
         case_of("vhost_with_host_names.log", "vcombined", Some(12)),

@@ -425,7 +425,11 @@ pub(crate) fn looks_like_agent(field: &[u8]) -> bool {
 
 /// Method, target and protocol. The target may hold spaces: clients do send such.
 #[inline]
-pub(crate) fn http_request(line: &[u8], (from, to): (usize, usize), status: u16) -> Option<[Span; 3]> {
+pub(crate) fn http_request(
+    line: &[u8],
+    (from, to): (usize, usize),
+    status: u16,
+) -> Option<[Span; 3]> {
     let request = &line[from..to];
     let method = request.iter().take(33).position(|&byte| byte == b' ')?;
     // nightwatt's own log has a line for each connection that was passed through, whatever was spoken on it.

@@ -155,12 +155,10 @@ pub(crate) fn pick(chain: &[u8], from: ClientFrom) -> Option<&[u8]> {
 /// The client by what a server logged of the other end of the connection and of the chain that
 /// proxies wrote. A chain without a public address counts less than the other end.
 pub(crate) fn of<'a>(peer: &'a [u8], chain: &'a [u8], from: ClientFrom) -> Option<&'a [u8]> {
-    let given = |text: &'a [u8]| {
-        pick(text, from).filter(|entry| entry.is_ascii() && *entry != b"-")
-    };
-    let is_chosen = |entry: &&[u8]| {
-        from != ClientFrom::Public || address(entry).is_some_and(is_public)
-    };
+    let given =
+        |text: &'a [u8]| pick(text, from).filter(|entry| entry.is_ascii() && *entry != b"-");
+    let is_chosen =
+        |entry: &&[u8]| from != ClientFrom::Public || address(entry).is_some_and(is_public);
     let (peer, chain) = (given(peer), given(chain));
     chain.filter(is_chosen).or(peer).or(chain)
 }

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use memchr::{memchr, memmem};
 
-use crate::client;
 use crate::clf::{self, Memo};
+use crate::client;
 use crate::format::{Format, LAYOUTS};
 use crate::json::{self, keys};
 use crate::reader::MAX_LINE;
@@ -125,7 +125,9 @@ fn misfit(line: &[u8]) -> Option<String> {
     };
     let place = fields.iter().position(is_agent)?;
     let mut format = String::from(if is_behind_host(line, &spans) { "$host " } else { "" });
-    format.push_str(r#"$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent"#);
+    format.push_str(
+        r#"$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent"#,
+    );
     let is_link = |field: &Field<'_>| clf::looks_like_link(field.text);
     let link = fields.iter().position(is_link).or_else(|| place.checked_sub(1));
     for (number, field) in fields.iter().enumerate().take(place.max(link.unwrap_or(0)) + 1) {
@@ -152,7 +154,8 @@ fn behind_size<'a>(line: &'a [u8], spans: &Spans) -> Vec<Field<'a>> {
         };
         let is_quoted = *first == b'"';
         let text = &rest[..end];
-        let text = if is_quoted { text[1..].strip_suffix(b"\"").unwrap_or(&text[1..]) } else { text };
+        let text =
+            if is_quoted { text[1..].strip_suffix(b"\"").unwrap_or(&text[1..]) } else { text };
         fields.push(Field { text, is_quoted });
         rest = &rest[end..];
     }
@@ -168,7 +171,9 @@ const CLOSEST: usize = 2;
 pub(crate) fn closest(line: &[u8]) -> String {
     if line.starts_with(b"{") {
         return match keys::missing(line) {
-            Some(missing) => format!("closest is `json`, but none of its keys is known to say {missing}"),
+            Some(missing) => {
+                format!("closest is `json`, but none of its keys is known to say {missing}")
+            }
             None if serde_json::from_slice::<serde_json::Value>(line).is_err() => {
                 "it begins like JSON, and is no whole object".to_owned()
             }

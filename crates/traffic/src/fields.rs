@@ -3,8 +3,8 @@
 use nightwatt_model::time::Wall;
 
 use crate::civil;
-use crate::client::{self, ClientFrom};
 use crate::clf;
+use crate::client::{self, ClientFrom};
 use crate::record::{Escapes, Reason};
 use crate::spans::{self, Span, Spans};
 
@@ -180,7 +180,8 @@ impl Found {
     }
 
     fn referer_and_agent(&self, line: &[u8]) -> (Span, Span) {
-        let (mut referer, mut agent) = (self.given(Kind::Referer, line), self.given(Kind::Agent, line));
+        let (mut referer, mut agent) =
+            (self.given(Kind::Referer, line), self.given(Kind::Agent, line));
         if let Some(captures) = self.get(Kind::Captures) {
             let parts = captures.of(line).split(|byte| matches!(byte, b'{' | b'|' | b'}'));
             for part in parts {
@@ -216,9 +217,7 @@ fn behind_host(line: &[u8], target: Span) -> Span {
         return target;
     };
     match memchr::memchr(b'/', &text[scheme.len()..]) {
-        Some(slash) => {
-            Span::new(target.from as usize + scheme.len() + slash, target.to as usize)
-        }
+        Some(slash) => Span::new(target.from as usize + scheme.len() + slash, target.to as usize),
         None => target,
     }
 }

@@ -7,8 +7,8 @@ use std::sync::{Arc, LazyLock};
 use memchr::memchr;
 use nightwatt_model::time::Wall;
 
-use crate::client::ClientFrom;
 use crate::clf::{self, Memo};
+use crate::client::ClientFrom;
 pub(crate) use crate::detect::{detect, detect_line};
 use crate::error::Error;
 use crate::json;
@@ -149,7 +149,8 @@ const fn preset(
 /// Formats of text with their layouts compiled, in the order of the table.
 pub(crate) static LAYOUTS: LazyLock<Vec<(Format, Arc<[Template]>)>> = LazyLock::new(|| {
     let compiled = |preset: &Preset| {
-        let layouts: Vec<_> = preset.layouts.iter().filter_map(|it| Template::built_in(it)).collect();
+        let layouts: Vec<_> =
+            preset.layouts.iter().filter_map(|it| Template::built_in(it)).collect();
         (!layouts.is_empty()).then(|| (preset.format, layouts.into()))
     };
     PRESETS.iter().filter_map(compiled).collect()
@@ -217,10 +218,10 @@ impl Reading {
         Some(format!("{} is expected at column {}", miss.1, miss.0 + 1))
     }
 
-    /// What was said about the format, for messages; `None` where it was to be told by the lines.
-    pub fn named(&self) -> Option<String> {
-        let by_pattern = self.pattern.as_ref().map(ToString::to_string);
-        by_pattern.or_else(|| self.format.map(|format| format.to_string()))
+    /// The option that set the format, and the format, for messages; `None` where the lines tell it.
+    pub fn named(&self) -> Option<(&'static str, String)> {
+        let pattern = self.pattern.as_ref().map(|pattern| ("--log-format", pattern.to_string()));
+        pattern.or_else(|| self.format.map(|format| ("--format", format.to_string())))
     }
 }
 
@@ -288,7 +289,9 @@ impl LineParser {
         match self.format {
             Format::Caddy => json::caddy(line, from).map(Some),
             Format::Traefik => json::traefik(line, from).map(Some),
-            Format::Cloudflare | Format::Ecs | Format::Json => json::keys::find(line, from).map(Some),
+            Format::Cloudflare | Format::Ecs | Format::Json => {
+                json::keys::find(line, from).map(Some)
+            }
             Format::W3c if Header::is_directive(line) => {
                 self.header.directive(line);
                 Ok(None)

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::civil;
-use crate::client::{self, ClientFrom};
 use crate::clf::{is_method, is_protocol};
+use crate::client::{self, ClientFrom};
 use crate::record::{Escapes, Reason};
 use crate::spans::{self, Span, Spans};
 use crate::when;

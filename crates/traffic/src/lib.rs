@@ -55,3 +55,4 @@ pub use suspects::Suspects;
 pub use synthetic::SyntheticSite;
 pub use template::Pattern;
 pub use traits::{Rules, Traits};
+

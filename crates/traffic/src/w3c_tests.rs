@@ -87,7 +87,10 @@ fn quotes_may_hold_a_field_together() {
 #[test]
 fn lines_that_are_no_requests_say_why() {
     let mut header = Header::default();
-    assert_eq!(header.find(b"2023-11-14 22:13:20 10.0.0.1", ClientFrom::default()).err(), Some(Reason::NoFields));
+    assert_eq!(
+        header.find(b"2023-11-14 22:13:20 10.0.0.1", ClientFrom::default()).err(),
+        Some(Reason::NoFields)
+    );
     header.directive(b"#Fields: date time c-ip cs-method cs-uri-stem sc-status sc-bytes");
     for (line, why) in [
         ("  ", Reason::Empty),
@@ -100,6 +103,7 @@ fn lines_that_are_no_requests_say_why() {
     ] {
         assert_eq!(header.find(line.as_bytes(), ClientFrom::default()).err(), Some(why), "{line}");
     }
-    let bad = header.find(b"2023-11-14 22:13:20 10.0.0.1 - - 400 0", ClientFrom::default()).unwrap();
+    let bad =
+        header.find(b"2023-11-14 22:13:20 10.0.0.1 - - 400 0", ClientFrom::default()).unwrap();
     assert!(!bad.is_request());
 }

@@ -297,7 +297,9 @@ mod tests {
         assert_eq!(any(b"10/Nov/2022:01:00:01 +0100").unwrap().1, 3600);
         assert_eq!(any(b"2022-11-10 01:00:01 +0100").unwrap().1, 3600);
         assert_eq!(any(b"06/Feb/2009:12:14:14.655").unwrap().0.0, 1_233_922_454_655);
-        for none in ["", "noon", "2022-02-30T00:00:00Z", "31/Nov/2022:00:00:00 +0000", "10/Nov/2022"] {
+        for none in
+            ["", "noon", "2022-02-30T00:00:00Z", "31/Nov/2022:00:00:00 +0000", "10/Nov/2022"]
+        {
             assert_eq!(any(none.as_bytes()), None, "{none}");
         }
     }

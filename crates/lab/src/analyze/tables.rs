@@ -420,7 +420,8 @@ impl Analysis {
         let mut table = Table::new("Logs", columns);
         for log in &self.logs {
             let within = || log.containers.iter().rev().map(|container| format!(" in {container}"));
-            let named = log.format.as_ref().map(|format| format.clone() + &within().collect::<String>());
+            let named =
+                log.format.as_ref().map(|format| format.clone() + &within().collect::<String>());
             let format = named.as_deref().map_or(Cell::Empty, Cell::from);
             table.rows.push(vec![log.name.as_str().into(), format, Cell::count(log.lines)]);
         }

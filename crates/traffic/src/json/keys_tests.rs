@@ -52,8 +52,14 @@ fn lines_that_are_no_requests_say_why() {
         ("{\"a\":", Reason::Json),
         (r#"{"level":"info","msg":"started"}"#, Reason::NoRequest),
         (r#"{"request":"GET / HTTP/1.1","status":200}"#, Reason::NoTime),
-        (r#"{"time":"2022-11-10T00:00:01Z","request":"GET / HTTP/1.1","status":200}"#, Reason::Client),
-        (r#"{"time":"2022-11-10T00:00:01Z","request":"GET / HTTP/1.1","ip":"::1"}"#, Reason::Status),
+        (
+            r#"{"time":"2022-11-10T00:00:01Z","request":"GET / HTTP/1.1","status":200}"#,
+            Reason::Client,
+        ),
+        (
+            r#"{"time":"2022-11-10T00:00:01Z","request":"GET / HTTP/1.1","ip":"::1"}"#,
+            Reason::Status,
+        ),
     ] {
         assert_eq!(find(line.as_bytes(), ClientFrom::default()).err(), Some(why), "{line}");
     }

@@ -365,8 +365,6 @@ fn told(cutter: &mut Cutter, size: usize, first: &mut Vec<u8>) -> Result<Format,
     match told {
         Some(Told::Format(format)) => Ok(format),
         Some(Told::Misfit(description)) => Err(Failure::Misfit(description)),
-        None => {
-            Err(Failure::NoFormat(Unknown::first_of(first, 0).unwrap_or_else(Unknown::blank)))
-        }
+        None => Err(Failure::NoFormat(Unknown::first_of(first, 0).unwrap_or_else(Unknown::blank))),
     }
 }

@@ -47,7 +47,8 @@ fn directive(text: &str) -> Written {
     let is_apache = ["LogFormat", "CustomLog", "TransferLog", "ErrorLogFormat"]
         .iter()
         .any(|name| word.eq_ignore_ascii_case(name));
-    let is_quoted = matches!(trimmed.as_bytes(), [quote @ (b'\'' | b'"'), .., last] if quote == last);
+    let is_quoted =
+        matches!(trimmed.as_bytes(), [quote @ (b'\'' | b'"'), .., last] if quote == last);
     let strings = if is_nginx || is_apache || is_quoted { strings(trimmed) } else { Vec::new() };
     let head = strings.first().map_or(trimmed, |(at, _)| &trimmed[..*at]);
     let escapes = if head.contains("escape=json") {
@@ -195,9 +196,8 @@ fn apache(format: &str) -> Result<Vec<Piece>, String> {
                 .ok_or_else(|| format!("`%{behind}` has a brace that does not close"))?;
         }
         let wide = if after.starts_with('^') { 3 } else { 1 };
-        let (name, after) = after
-            .split_at_checked(wide)
-            .ok_or_else(|| format!("`%{behind}` names no field"))?;
+        let (name, after) =
+            after.split_at_checked(wide).ok_or_else(|| format!("`%{behind}` names no field"))?;
         match name {
             "%" => push_literal(&mut pieces, "%"),
             "t" => times(argument, &mut pieces),
@@ -223,8 +223,13 @@ fn field(name: &str, argument: &str) -> Kind {
         "i" => match argument.to_ascii_lowercase().as_str() {
             "referer" => Kind::Referer,
             "user-agent" => Kind::Agent,
-            "x-forwarded-for" | "x-real-ip" | "cf-connecting-ip" | "true-client-ip"
-            | "x-client-ip" | "forwarded" | "x-cluster-client-ip" => Kind::Forwarded,
+            "x-forwarded-for"
+            | "x-real-ip"
+            | "cf-connecting-ip"
+            | "true-client-ip"
+            | "x-client-ip"
+            | "forwarded"
+            | "x-cluster-client-ip" => Kind::Forwarded,
             _ => Kind::Other,
         },
         _ => Kind::Other,
@@ -300,8 +305,8 @@ fn check(pieces: &[Piece]) -> Result<(), String> {
     let has = |kinds: &[Kind]| {
         pieces.iter().any(|piece| matches!(piece, Piece::Field(kind) if kinds.contains(kind)))
     };
-    let has_target = has(&[Kind::Request])
-        || (has(&[Kind::Method]) && has(&[Kind::Target, Kind::Path]));
+    let has_target =
+        has(&[Kind::Request]) || (has(&[Kind::Method]) && has(&[Kind::Target, Kind::Path]));
     let has_time = pieces.iter().any(|piece| matches!(piece, Piece::Time(_)));
     let needs = [
         (has(&[Kind::Client, Kind::Forwarded]), "the client (`$remote_addr`, `%h`)"),

@@ -9,9 +9,9 @@ use nightwatt_model::arrivals::{Arrivals, Bursts, Profile, Rate};
 use nightwatt_model::duration_text;
 use nightwatt_model::policy::fleet::{FleetSettings, Kind, Wear};
 use nightwatt_model::quantity::{Joules, PerSecond, Watts};
-use nightwatt_traffic::Reading;
 use nightwatt_model::queueing::{ResponsePoint, fit_service, places_within};
 use nightwatt_sim::fleet::Service;
+use nightwatt_traffic::Reading;
 use serde::Deserialize;
 
 use super::policies::{Policy, PolicyList};
