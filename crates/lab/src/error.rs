@@ -24,8 +24,8 @@ pub enum Error {
     NothingAsked {
         /// The logs.
         logs: String,
-        /// As what they were to be read, if that was said.
-        format: Option<String>,
+        /// The option that set their format, if one did.
+        option: Option<&'static str>,
         /// The first line that could not be read, and why, as the end of a sentence.
         first: String,
         /// Lines in them.
@@ -296,7 +296,7 @@ impl Error {
         });
         Self::NothingAsked {
             logs: names.join(", "),
-            format: reading.named(),
+            option: reading.named().map(|(option, _)| option),
             first,
             lines: scan.counts.lines,
             malformed: scan.counts.malformed,
@@ -319,9 +319,12 @@ impl Error {
             Self::Empty(_) => Some(
                 "name an access log in the Combined or Common format, or leave `--log` out for a generated day",
             ),
-            Self::NothingAsked { format: Some(_), malformed: 1.., .. } => Some(
-                "`--format` or `--log-format` is the likely cause: without it each log is told by its \
-                 first lines",
+            Self::NothingAsked { option: Some("--log-format"), malformed: 1.., .. } => Some(
+                "`--log-format` is the likely cause: compare it with the line, or leave it out, and \
+                 each log is told by its first lines",
+            ),
+            Self::NothingAsked { option: Some(_), malformed: 1.., .. } => Some(
+                "`--format` is the likely cause: leave it out, and each log is told by its first lines",
             ),
             Self::NothingAsked { .. } => {
                 Some("name an access log of a web server; `--format` says how it is written")

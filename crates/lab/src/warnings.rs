@@ -32,10 +32,10 @@ pub(crate) fn warnings(scan: &Scan, reading: &Reading, wrong_if_changed: &str) -
     let mut warnings: Vec<String> = scan.failures.iter().map(ToString::to_string).collect();
     let Counts { lines, malformed, .. } = scan.counts;
     let most = malformed.saturating_mul(10) > lines.saturating_mul(9);
-    if let Some(format) = reading.named().filter(|_| most) {
+    if let Some((option, format)) = reading.named().filter(|_| most) {
         warnings.push(format!(
-            "{malformed} of {lines} lines are not in the format `{format}`: `--format` or \
-             `--log-format` is the likely cause; without them each log is told by its first lines"
+            "{malformed} of {lines} lines are not in the format `{format}`: `{option}` is the likely \
+             cause; without it each log is told by its first lines"
         ));
     }
     let unsorted = scan.unsorted();

@@ -218,10 +218,10 @@ impl Reading {
         Some(format!("{} is expected at column {}", miss.1, miss.0 + 1))
     }
 
-    /// What was said about the format, for messages; `None` where it was to be told by the lines.
-    pub fn named(&self) -> Option<String> {
-        let by_pattern = self.pattern.as_ref().map(ToString::to_string);
-        by_pattern.or_else(|| self.format.map(|format| format.to_string()))
+    /// The option that set the format, and the format, for messages; `None` where the lines tell it.
+    pub fn named(&self) -> Option<(&'static str, String)> {
+        let pattern = self.pattern.as_ref().map(|pattern| ("--log-format", pattern.to_string()));
+        pattern.or_else(|| self.format.map(|format| ("--format", format.to_string())))
     }
 }
 

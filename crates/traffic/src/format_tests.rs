@@ -202,7 +202,7 @@ proptest! {
             log[at] = byte;
         }
         log.truncate(cut.index(log.len()) + 1);
-        told(&log);
+        let _ = detect(&log);
         let mut parser = LineParser::new(format);
         for line in log.split(|&byte| byte == b'\n') {
             if let Ok(Some(spans)) = parser.find(line)

@@ -60,3 +60,4 @@ pub use suspects::Suspects;
 pub use synthetic::SyntheticSite;
 pub use template::Pattern;
 pub use traits::{Rules, Traits};
+

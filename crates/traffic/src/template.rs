@@ -80,6 +80,14 @@ pub(crate) struct Template {
     is_built_in: bool,
 }
 
+/// What was found so far in a line.
+#[derive(Default)]
+struct Parsed {
+    found: Found,
+    /// A time that comes in parts.
+    clock: Clock,
+}
+
 /// Where a line leaves a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Miss {
@@ -102,7 +110,7 @@ impl Template {
         if line.is_empty() {
             return Err(miss(Reason::Empty, 0, 0));
         }
-        let (mut found, mut clock, mut at) = (Found::default(), Clock::default(), 0);
+        let (mut parsed, mut at) = (Parsed::default(), 0);
         for (number, piece) in self.pieces.iter().enumerate() {
             let rest = &line[at..];
             match piece {
@@ -129,13 +137,13 @@ impl Template {
                         return Err(miss(reason, at, number));
                     }
                     // The body's size counts before the whole answer's, as they are usually written.
-                    if !found.has(*kind) {
-                        found.set(*kind, Span::new(at, end));
+                    if !parsed.found.has(*kind) {
+                        parsed.found.set(*kind, Span::new(at, end));
                     }
                     at = end;
                 }
                 Piece::Time(form) => {
-                    let used = self.time(form, number, rest, (memo, &mut found, &mut clock));
+                    let used = self.time(form, number, rest, memo, &mut parsed);
                     at += used.ok_or(miss(Reason::BadTime, at, number))?;
                 }
             }
@@ -145,14 +153,17 @@ impl Template {
             return Err(miss(Reason::Pattern, at, self.pieces.len()));
         }
         if self.has_parts {
-            found.time = Some(clock.time().ok_or(miss(Reason::BadTime, 0, 0))?);
+            parsed.found.time = Some(parsed.clock.time().ok_or(miss(Reason::BadTime, 0, 0))?);
         }
         let manner = Manner {
             escapes: self.escapes,
             client_from: memo.client_from,
             has_urls: self.is_built_in,
         };
-        found.place(line, manner).map_err(|(reason, at)| miss(reason, at, self.piece_of(reason)))
+        parsed
+            .found
+            .place(line, manner)
+            .map_err(|(reason, at)| miss(reason, at, self.piece_of(reason)))
     }
 
     /// Takes in a time, or a part of one; its length.
@@ -161,10 +172,11 @@ impl Template {
         form: &Form,
         number: usize,
         rest: &[u8],
-        (memo, found, clock): (&mut Memo, &mut Found, &mut Clock),
+        memo: &mut Memo,
+        parsed: &mut Parsed,
     ) -> Option<usize> {
         let mut set = |time: Option<(Wall, i32)>, used: usize| {
-            found.time = Some(time?);
+            parsed.found.time = Some(time?);
             Some(used)
         };
         match form {
@@ -180,10 +192,10 @@ impl Template {
                 let end = self.field_end(number, rest)?;
                 set(when::any(&rest[..end]), end)
             }
-            Form::Strftime(text) => clock.take(text, rest),
+            Form::Strftime(text) => parsed.clock.take(text, rest),
             Form::Number(unit) => {
                 let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-                clock.number(*unit, &rest[..digits]).map(|()| digits)
+                parsed.clock.number(*unit, &rest[..digits]).map(|()| digits)
             }
         }
     }

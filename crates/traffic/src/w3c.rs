@@ -57,10 +57,10 @@ fn kind(name: &str) -> Kind {
         "cs-uri-stem" => Kind::Stem,
         "cs-uri-query" => Kind::Query,
         "cs-version" | "cs-protocol-version" => Kind::Protocol,
-        "sc-status" => Kind::Status,
-        "sc-bytes" => Kind::Bytes,
-        "cs(referer)" => Kind::Referer,
-        "cs(user-agent)" => Kind::Agent,
+        "sc-status" | "c-status" => Kind::Status,
+        "sc-bytes" | "bytes" => Kind::Bytes,
+        "cs(referer)" | "cs(referrer)" | "c-referrer" => Kind::Referer,
+        "cs(user-agent)" | "c-user-agent" => Kind::Agent,
         _ => Kind::Other,
     }
 }

@@ -53,10 +53,20 @@ fn read(log: Vec<u8>) -> Option<(Counts, bool)> {
     }
 }
 
-/// Whether it begins like something packed.
+/// Whether it begins like something packed, or is changed before it is cut into lines: UTF-16, NULs,
+/// lines in containers, of which some are parts.
 fn is_packed(log: &[u8]) -> bool {
-    let magics: [&[u8]; 4] = [&[0x1f, 0x8b], &[0x28, 0xb5, 0x2f, 0xfd], b"BZh", b"\xfd7zXZ"];
-    magics.iter().any(|magic| log.starts_with(magic)) || log.get(1..4) == Some(&[0x2a, 0x4d, 0x18])
+    let magics: [&[u8]; 6] =
+        [&[0x1f, 0x8b], &[0x28, 0xb5, 0x2f, 0xfd], b"BZh", b"\xfd7zXZ", b"\xff\xfe", b"\xfe\xff"];
+    let has_containers = || {
+        let mut reader = LogReader::new("fuzz", Cursor::new(log.to_vec())).ok()?;
+        let _ = reader.next_record();
+        Some(!reader.containers().is_empty())
+    };
+    magics.iter().any(|magic| log.starts_with(magic))
+        || log.get(1..4) == Some(&[0x2a, 0x4d, 0x18])
+        || log.contains(&0)
+        || has_containers() == Some(true)
 }
 
 fn gzipped(log: &[u8]) -> Vec<u8> {

@@ -24,28 +24,35 @@ impl Analysis {
             waker.name = addresses.in_text(&without_query(&waker.name));
         }
         join_equals(&mut self.wakers.resources);
-        // The warning shows the first of them.
-        if let Some(first) = self.malformed_samples.first() {
-            let shown = excerpt(first);
-            let mut hidden = Sample { excerpt: shown.clone(), ..first.clone() };
-            hide_in_line(&mut hidden, addresses);
-            let shown = format!("`{shown}`");
-            for warning in &mut self.warnings {
-                *warning = warning.replace(&shown, &format!("`{}`", hidden.excerpt));
-            }
+        for suspect in &mut self.suspects {
+            suspect.agent = agent(&suspect.agent, addresses);
+        }
+        let shown = self.malformed_samples.first().map(shown_and_hidden(addresses));
+        for warning in &mut self.warnings {
+            let hide = |text: &str| addresses.in_text(&without_queries(text));
+            *warning = match shown.as_ref().and_then(|(shown, hidden)| {
+                warning.strip_suffix(shown).map(|before| hide(before) + hidden)
+            }) {
+                Some(warning) => warning,
+                None => hide(warning),
+            };
         }
         for sample in self.malformed_samples.iter_mut().chain(&mut self.bad_request_samples) {
             hide_in_line(sample, addresses);
         }
-        for suspect in &mut self.suspects {
-            suspect.agent = agent(&suspect.agent, addresses);
-        }
-        for warning in &mut self.warnings {
-            *warning = addresses.in_text(&without_queries(warning));
-        }
         let methods = std::mem::take(&mut self.methods).into_iter();
         self.methods = methods.map(|(name, count)| (addresses.in_text(&name), count)).collect();
         self
+    }
+}
+
+/// How a warning shows a line that was skipped, and how it may.
+fn shown_and_hidden(addresses: &Addresses) -> impl Fn(&Sample) -> (String, String) + '_ {
+    move |sample| {
+        let mut hidden = Sample { excerpt: excerpt(sample), ..sample.clone() };
+        let shown = format!("`{}`", hidden.excerpt);
+        hide_in_line(&mut hidden, addresses);
+        (shown, format!("`{}`", hidden.excerpt))
     }
 }
 
