@@ -94,10 +94,7 @@ impl Gateway {
         mut inherited: Inherited,
         mut predecessor: Option<Predecessor>,
     ) -> Result<Running, StartError> {
-        state_dir::make(&config.state_dir)?;
-        for risk in Self::risks(&config) {
-            tracing::warn!("{risk}");
-        }
+        prepare(&config)?;
         let (bound, admin_bound) = bind(&config, &mut inherited)?;
         drop(inherited);
         let guard = Arc::new(Guard::open(config.admin.as_ref())?);
@@ -160,6 +157,15 @@ impl Gateway {
         }
         Ok(running)
     }
+}
+
+/// Makes the folder of ledgers, and warns of what others on this machine could do.
+fn prepare(config: &Config) -> Result<(), StartError> {
+    state_dir::make(&config.state_dir)?;
+    for risk in Gateway::risks(config) {
+        tracing::warn!("{risk}");
+    }
+    Ok(())
 }
 
 /// What listens, and the admin listener.
