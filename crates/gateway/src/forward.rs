@@ -111,6 +111,13 @@ pub(crate) enum NotForwarded {
     Answer(Response<Answer>),
 }
 
+impl NotForwarded {
+    /// The server failed, or was found asleep: another server of its pool may answer, or it is woken.
+    fn lost(again: Spool, exchange: &Exchange) -> Self {
+        if exchange.seat().is_some() { Self::Broken(again) } else { Self::Unreachable(again) }
+    }
+}
+
 impl Forwarding<'_> {
     pub(crate) fn site(&self) -> &Site {
         &self.gateway.sites[self.site]
@@ -147,11 +154,7 @@ impl Forwarding<'_> {
                 Some(Begun { ticket, underway, .. }) => (Some(ticket), Some(underway)),
                 None => (self.ticket(), None),
             };
-            let reuse = match repeatable {
-                _ if is_retry => Reuse::Never,
-                true => Reuse::Any,
-                false => Reuse::JustUsed,
-            };
+            let reuse = Reuse::of(is_retry, repeatable);
             let sent = Box::pin(origin.forward(request, underway, &sending, reuse));
             let sent = if repeatable {
                 exchange.unless_lost(&sending, sent).await
@@ -173,12 +176,7 @@ impl Forwarding<'_> {
                 }
                 None => {
                     let again = Spool::again(copy.unwrap_or_default());
-                    let is_alone = exchange.seat().is_none();
-                    return Err(if is_alone {
-                        NotForwarded::Unreachable
-                    } else {
-                        NotForwarded::Broken
-                    }(again));
+                    return Err(NotForwarded::lost(again, &exchange));
                 }
             };
             if let Some(seat) = exchange.seat() {
@@ -199,20 +197,29 @@ impl Forwarding<'_> {
                 return Ok(self.switched(response, exchange));
             }
             let times = Times { requested, received: self.now() };
-            let limits = self.gateway.limits_of(self.site);
-            let limit = limits.silence(response.headers());
-            let response = response.map(|body| {
-                let body = Answer::of_origin(body, &self.gateway.clock, limit);
-                if exchange.seat().is_none() {
-                    return body;
-                }
-                let (exchange, sending) = (Arc::clone(&exchange), Arc::clone(&sending));
-                body.ahead(move || exchange.server_is_done(&sending))
-            });
+            let response = self.with_deadline(response, &exchange, &sending);
             self.invalidate((response.status(), response.headers()), ticket.as_ref()).await;
             let gives_back = GivesBack { origin, loan: Some(loan), sending };
             return Ok(self.answer(response, times, (validating, ticket), gives_back, exchange));
         }
+    }
+
+    /// An answer whose body fails if the server is silent for too long within it.
+    fn with_deadline(
+        &self,
+        response: Response<FromOrigin>,
+        exchange: &Arc<Exchange>,
+        sending: &Arc<Sending>,
+    ) -> Response<Answer> {
+        let limit = self.gateway.limits_of(self.site).silence(response.headers());
+        response.map(|body| {
+            let body = Answer::of_origin(body, &self.gateway.clock, limit);
+            if exchange.seat().is_none() {
+                return body;
+            }
+            let (exchange, sending) = (Arc::clone(exchange), Arc::clone(sending));
+            body.ahead(move || exchange.server_is_done(&sending))
+        })
     }
 
     /// Leave to keep the answer to a request that is sent now.

@@ -49,6 +49,14 @@ pub(crate) enum Reuse {
 }
 
 impl Reuse {
+    pub(crate) fn of(is_retry: bool, repeatable: bool) -> Self {
+        match repeatable {
+            _ if is_retry => Self::Never,
+            true => Self::Any,
+            false => Self::JustUsed,
+        }
+    }
+
     /// Is a connection that has been idle for this long acceptable?
     fn allows(self, idle: Duration) -> bool {
         match self {
