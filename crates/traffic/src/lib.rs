@@ -55,4 +55,3 @@ pub use suspects::Suspects;
 pub use synthetic::SyntheticSite;
 pub use template::Pattern;
 pub use traits::{Rules, Traits};
-
