@@ -95,7 +95,7 @@ impl Container {
         if line.first() != Some(&b'{') {
             return None;
         }
-        let object: Message<'_> = serde_json::from_slice(line).ok()?;
+        let object: Keys<'_> = serde_json::from_slice(line).ok()?;
         let value = match self {
             Self::Journald => object.journal,
             Self::Docker => object.log,
@@ -115,7 +115,7 @@ impl Container {
 
 /// Keys under which containers keep the line.
 #[derive(Deserialize)]
-struct Message<'a> {
+struct Keys<'a> {
     #[serde(borrow, rename = "MESSAGE")]
     journal: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -380,16 +380,9 @@ impl Unwrapped {
     fn emit(&mut self, line: &[u8], end: &[u8]) {
         let is_passing = std::mem::replace(&mut self.is_passing, false);
         let stripped = if is_passing { None } else { self.strip(line) };
-        match stripped {
-            Some((text, is_partial)) => {
-                self.ready.extend_from_slice(&text);
-                self.ready.extend_from_slice(if is_partial { b"" } else { end });
-            }
-            None => {
-                self.ready.extend_from_slice(line);
-                self.ready.extend_from_slice(end);
-            }
-        }
+        let (text, is_partial) = stripped.unwrap_or((Cow::Borrowed(line), false));
+        self.ready.extend_from_slice(&text);
+        self.ready.extend_from_slice(if is_partial { b"" } else { end });
     }
 
     fn strip<'a>(&self, line: &'a [u8]) -> Option<(Cow<'a, [u8]>, bool)> {

@@ -128,12 +128,12 @@ fn misfit(line: &[u8]) -> Option<String> {
     format.push_str(
         r#"$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent"#,
     );
-    let is_link = |field: &Field<'_>| clf::looks_like_link(field.text);
-    let link = fields.iter().position(is_link).or_else(|| place.checked_sub(1));
-    for (number, field) in fields.iter().enumerate().take(place.max(link.unwrap_or(0)) + 1) {
+    let has_url = |field: &Field<'_>| clf::looks_like_link(field.text);
+    let referer = fields.iter().position(has_url).or_else(|| place.checked_sub(1));
+    for (number, field) in fields.iter().enumerate().take(place.max(referer.unwrap_or(0)) + 1) {
         let name = match number {
             _ if number == place => "http_user_agent".to_owned(),
-            _ if Some(number) == link => "http_referer".to_owned(),
+            _ if Some(number) == referer => "http_referer".to_owned(),
             _ => format!("field{}", number + 1),
         };
         let quote = if field.is_quoted { "\"" } else { "" };

@@ -28,7 +28,7 @@ pub(crate) enum Kind {
     Bytes,
     Referer,
     Agent,
-    /// What HAProxy captured of the request's header, `{a|b}`.
+    /// What `HAProxy` captured of the request's header, `{a|b}`.
     Captures,
     Other,
 }

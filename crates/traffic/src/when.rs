@@ -4,7 +4,7 @@ use nightwatt_model::time::Wall;
 
 use crate::civil::{self, MONTHS};
 
-/// A time in one of the forms that servers write, told by its looks: Common Log's and HAProxy's,
+/// A time in one of the forms that servers write, told by its looks: Common Log's and `HAProxy`'s,
 /// ISO 8601, seconds since 1970 (or milli-, micro-, nanoseconds), RFC 9110's, C's `ctime`. One that
 /// does not name its zone reads as UTC.
 pub(crate) fn any(text: &[u8]) -> Option<(Wall, i32)> {
@@ -90,7 +90,7 @@ fn zone(text: &[u8]) -> Option<(i32, usize)> {
 }
 
 fn two(digits: &[u8]) -> Option<i64> {
-    civil::number(digits).map(|value| value as i64)
+    civil::number(digits).and_then(|value| i64::try_from(value).ok())
 }
 
 /// A time that comes in parts.
@@ -155,11 +155,10 @@ impl Clock {
 
     fn directive(&mut self, directive: u8, text: &[u8]) -> Option<usize> {
         match directive {
-            b'T' => return self.take(b"%H:%M:%S", text),
+            b'T' | b'X' => return self.take(b"%H:%M:%S", text),
             b'R' => return self.take(b"%H:%M", text),
             b'F' => return self.take(b"%Y-%m-%d", text),
             b'D' | b'x' => return self.take(b"%m/%d/%y", text),
-            b'X' => return self.take(b"%H:%M:%S", text),
             b'c' => return self.take(b"%a %b %e %H:%M:%S %Y", text),
             b'r' => return self.take(b"%I:%M:%S %p", text),
             b'n' | b't' => {
@@ -208,8 +207,8 @@ impl Clock {
         let word = &text[..letters];
         match directive {
             b'b' | b'h' | b'B' => {
-                let is_it = |name: &&str| word.get(..3) == Some(name.as_bytes());
-                self.month = MONTHS.iter().position(|name| is_it(&name))? as u32 + 1;
+                let is_it = |name: &str| word.get(..3) == Some(name.as_bytes());
+                self.month = MONTHS.iter().position(|name| is_it(name))? as u32 + 1;
                 Some(if directive == b'B' { letters } else { 3 })
             }
             b'a' | b'A' => (letters >= 3).then_some(letters),
@@ -239,7 +238,8 @@ impl Clock {
     /// The moment and its offset; `None` for one that does not exist.
     pub(crate) fn time(&self) -> Option<(Wall, i32)> {
         if let Some(epoch) = self.epoch {
-            return Some((Wall(epoch * 1000 + self.millis), self.utc_offset));
+            let at = epoch.checked_mul(1000)?.checked_add(self.millis)?;
+            return Some((Wall(at), self.utc_offset));
         }
         let hour = match self.afternoon {
             Some(afternoon) if (1..=12).contains(&self.hour) => {

@@ -282,7 +282,7 @@ impl<'a> Fields<'a> {
         let raw = value.get().trim_start_matches('[').trim_end_matches(']').trim();
         let quoted = raw.strip_prefix('"').and_then(|rest| Some(&rest[..rest.find('"')?]));
         let text = text(Some(value)).or(quoted).unwrap_or(raw);
-        if !self.fits(says, text) {
+        if !Self::fits(says, text) {
             return;
         }
         match says {
@@ -293,7 +293,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Names are used for this and that: a value that cannot be what its key says is passed over.
-    fn fits(&self, says: Says, text: &str) -> bool {
+    fn fits(says: Says, text: &str) -> bool {
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let is_url = ["http://", "https://", "/"].iter().any(|start| text.starts_with(start));
         match says {

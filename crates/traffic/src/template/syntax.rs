@@ -127,14 +127,13 @@ fn nginx(format: &str) -> Result<Vec<Piece>, String> {
     while let Some(dollar) = rest.find('$') {
         push_literal(&mut pieces, &rest[..dollar]);
         let behind = &rest[dollar + 1..];
-        let (name, after) = match behind.strip_prefix('{') {
-            Some(braced) => braced
+        let (name, after) = if let Some(braced) = behind.strip_prefix('{') {
+            braced
                 .split_once('}')
-                .ok_or_else(|| format!("`${behind}` has a brace that does not close"))?,
-            None => {
-                let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-                behind.split_at(behind.find(|c| !is_name(c)).unwrap_or(behind.len()))
-            }
+                .ok_or_else(|| format!("`${behind}` has a brace that does not close"))?
+        } else {
+            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            behind.split_at(behind.find(|c| !is_name(c)).unwrap_or(behind.len()))
         };
         if name.is_empty() {
             push_literal(&mut pieces, "$");
