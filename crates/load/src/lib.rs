@@ -20,6 +20,7 @@ pub mod generate;
 pub mod origin;
 pub mod outcome;
 mod pool;
+mod refusals;
 pub mod replay;
 mod request;
 pub mod summary;

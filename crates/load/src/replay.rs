@@ -15,10 +15,12 @@ use nightwatt_traffic::Arrival;
 use serde::Serialize;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
+use crate::answer::Answer;
 use crate::error::Error;
 use crate::exchange::Client;
 use crate::outcome::{ErrorKind, Kind, Outcome};
 use crate::pool::Pool;
+use crate::refusals::Refusals;
 use crate::request::{Dress, Plan};
 use crate::target::Target;
 use crate::visit::{Manners, Visit};
@@ -189,6 +191,17 @@ impl Run {
         self.client_limited > 0 || self.lag.p99 > LAG_TOLERATED
     }
 
+    /// What a limit of nightwatt for one client may have refused.
+    fn refusals(&self) -> Refusals {
+        let count = |is_meant: fn(&Outcome) -> bool| {
+            self.outcomes.iter().filter(|it| is_meant(it)).count() as u64
+        };
+        Refusals {
+            closed: count(|it| it.error == Some(ErrorKind::Closed)),
+            limited: count(|it| matches!(it.answer, Some(Answer::Limited | Answer::Budget))),
+        }
+    }
+
     /// What casts doubt on the figures, each with what to try next.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -222,6 +235,7 @@ impl Run {
                 self.altered
             ));
         }
+        warnings.extend(self.refusals().warnings());
         warnings
     }
 }

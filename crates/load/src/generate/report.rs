@@ -12,6 +12,7 @@ use super::server::ServerReport;
 use super::tally::{Counts, Tally};
 use super::worker::OWED;
 use super::{Plan, limits};
+use crate::refusals::Refusals;
 
 /// Version of the JSON form.
 pub const SCHEMA: u32 = 1;
@@ -319,6 +320,9 @@ fn doubts(tally: &Tally, ended_early: bool) -> Vec<String> {
             100.0 * share_of(failed + unsent, due)
         ));
     }
+    let closed = [Fault::Closed, Fault::Reset].map(|fault| tally.faults[fault as usize]);
+    let closed = closed.into_iter().sum();
+    doubts.extend(Refusals { closed, limited: tally.refused }.warnings());
     if ended_early {
         doubts.push("it was ended early: these are the figures up to then".to_owned());
     }
@@ -425,5 +429,19 @@ mod tests {
         let few = |late| report(&every_ms(|n| (if n < late { 3 * MS } else { MS / 10 }, false)));
         assert_eq!(few(10).client.limits, [""; 0]);
         assert_eq!(few(11).client.limits, ["send_lag"]);
+    }
+
+    #[test]
+    fn what_a_limit_for_one_client_may_have_refused_is_said() {
+        let mut tally = Tally::default();
+        tally.counted.due = 10;
+        assert_eq!(doubts(&tally, false), [""; 0]);
+        tally.faults[Fault::Closed as usize] = 3;
+        tally.faults[Fault::Reset as usize] = 1;
+        tally.refused = 2;
+        let told = doubts(&tally, false);
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].starts_with("4 connections") && told[0].contains("connections_per_client"));
+        assert!(told[1].starts_with("2 requests") && told[1].contains("trusted_proxies"));
     }
 }

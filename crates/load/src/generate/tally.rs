@@ -51,6 +51,8 @@ pub(super) struct Tally {
     pub(super) counted: Counts,
     /// By the status of the answer, in hundreds.
     pub(super) statuses: [u64; 6],
+    /// Answers of 429 or 503.
+    pub(super) refused: u64,
     /// By the place in [`Fault::ALL`].
     pub(super) faults: [u64; Fault::ALL.len()],
     pub(super) bytes: u64,
@@ -122,6 +124,7 @@ impl Tally {
             return;
         }
         self.statuses[usize::from(sample.status / 100).min(5)] += 1;
+        self.refused += u64::from(matches!(sample.status, 429 | 503));
         let intended = sample.intended;
         self.latency.record(sample.end.saturating_sub(intended));
         let sent = sample.sent.unwrap_or(intended);
@@ -145,6 +148,7 @@ impl Tally {
         for (own, more) in self.faults.iter_mut().zip(&other.faults) {
             *own += more;
         }
+        self.refused += other.refused;
         self.bytes += other.bytes;
         self.waited += other.waited;
         self.resent += other.resent;

@@ -269,3 +269,16 @@ fn base_urls_are_understood_or_refused_with_a_hint() {
         }
     });
 }
+
+#[test]
+fn requests_that_a_limit_for_one_client_refused_are_named() {
+    let log: Vec<Arrival> = (0..3).map(|n| get(n, "/page")).collect();
+    let (run, _) = against_stub(&virtual_clock(), &log, &options(), |_, request| async move {
+        let limited = request.headers()["x-request-id"] == "replay-1";
+        let (status, how) = if limited { (503, "limited") } else { (200, "server") };
+        answer(status, &[("nightwatt-answer", how)], "")
+    });
+    let warnings = run.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].starts_with("1 requests") && warnings[0].contains("held_per_client"));
+}
