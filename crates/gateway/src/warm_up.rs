@@ -10,6 +10,8 @@
 //!   [wishes](crate::wishes) are put in order of popularity; of equals, what is overdue for longer goes
 //!   first, and wishes come last. The first `n` of them are asked for. Per awake period, and again
 //!   after each `G / 2` of it, `n` in all.
+//! * Before that, `/robots.txt` and the sitemaps that it names are fetched, of sites with a `kind`
+//!   ([`crawler_files`]).
 //! * Two at a time, each begun only while no client's request is at the server, and none once the server
 //!   is about to sleep. They are no use of it: see `PowerManager::begin_background`.
 //!
@@ -17,6 +19,7 @@
 //! `G / 2` at least (less the `G / 64`, ten minutes at most, that lie between two looks), as far as `n`
 //! goes. Shadow mode does nothing of this.
 
+mod crawler_files;
 mod order;
 
 use std::collections::VecDeque;
@@ -24,11 +27,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use nightwatt_httpcache::{Filler, RequestDirectives, Sender};
+use nightwatt_httpcache::{CacheKey, Filler, RequestDirectives, Sender};
 use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_model::policy::lifecycle::Phase;
 use tokio::sync::watch;
 
+pub(crate) use self::crawler_files::ROBOTS;
 use self::order::{Errand, Order};
 use crate::body::Kept;
 use crate::exchange::Exchange;
@@ -38,7 +42,7 @@ use crate::hit::{Found, head_of};
 use crate::hold::Spool;
 use crate::live::Live;
 use crate::metrics::WarmedUp;
-use crate::own_request::{LONGEST, OwnRequest, read_what_is_stored};
+use crate::own_request::{LONGEST, OwnRequest, fields_for, read_what_is_stored};
 use crate::site::Site;
 use crate::store::Sake;
 
@@ -63,7 +67,7 @@ pub(crate) async fn run(mut live: Live, site: Arc<str>, mut phase: watch::Receiv
             _ = phase.wait_for(|it| *it != Phase::Awake) => {}
             // It goes by what the present configuration says.
             () = live.changed() => {}
-            () = period.run(), if warms_up => {}
+            () = period.run(warms_up), if served.shadow.is_none() => {}
         }
     }
 }
@@ -86,12 +90,18 @@ impl<'a> Period<'a> {
     }
 
     /// Until it is dropped.
-    async fn run(&self) {
+    async fn run(&self, warms_up: bool) {
         let (clock, rule) = (&self.gateway.clock, &self.site().scenario.cache);
         let most = usize::try_from(rule.warm_up).unwrap_or(usize::MAX);
         let half = self.site().rules.grace_while_asleep / 2;
         let spacing = (half / 32).clamp(Duration::from_secs(1), Duration::from_mins(10));
         clock.sleep(AFTER_WAKING).await;
+        if self.site().rules.crawler_files {
+            Box::pin(self.fetch_crawler_files()).await;
+        }
+        if !warms_up {
+            return std::future::pending().await;
+        }
         self.bring_up(most).await;
         let (mut left, mut anew) = (most, clock.now().mono + half);
         loop {
@@ -205,15 +215,15 @@ impl<'a> Period<'a> {
                 site.wishes.remove(&key);
                 Sake::Of(ClientClass::Crawler)
             }
+            Errand::Fetch(_) => {
+                if site.store.is_on_disk_only(&key, gateway.timestamp()) {
+                    site.store.bring_up(&key, gateway.timestamp(), &site.rules).await;
+                }
+                Sake::Of(ClientClass::Crawler)
+            }
         };
         let request = OwnRequest::new(&key, errand.fields()?, gateway, &site.rules)?;
-        let OwnRequest { facts, parts } = request;
-        let find = || {
-            let (request, asked) = (head_of(&facts, &parts), RequestDirectives::default());
-            let asking = (Sender::ANONYMOUS, &request);
-            let found = site.store.find(&key, asking, &asked, gateway.timestamp(), &site.rules);
-            found.map(|(object, usability)| Found { object, usability })
-        };
+        let find = || self.find(&key, &request);
         // Somebody is just fetching it, or another variant of it.
         if let Some(mut other) = site.flights.other(&key) {
             let _ = gateway.clock.parked(gateway.clock.timeout(LONGEST, other.changed())).await;
@@ -224,7 +234,7 @@ impl<'a> Period<'a> {
         }
         let flight = Mutex::new(site.flights.board(&key).first());
         let (site_index, key) = (self.index, Some(key.clone()));
-        let (facts, parts) = (&facts, &parts);
+        let OwnRequest { facts, parts } = &request;
         let forwarding = Forwarding {
             gateway,
             site: site_index,
@@ -248,6 +258,20 @@ impl<'a> Period<'a> {
         }
         drop(forwarding);
         Some(errand.result(find().as_ref().map(|found| &found.object), read.is_some()))
+    }
+
+    /// What is stored that would be given to the proxy's own request.
+    fn find(&self, key: &CacheKey, request: &OwnRequest) -> Option<Found> {
+        let (site, now) = (self.site(), self.gateway.timestamp());
+        let (head, asked) = (head_of(&request.facts, &request.parts), RequestDirectives::default());
+        let found = site.store.find(key, (Sender::ANONYMOUS, &head), &asked, now, &site.rules);
+        found.map(|(object, usability)| Found { object, usability })
+    }
+
+    /// What is stored in this coding.
+    fn stored(&self, key: &CacheKey, coding: &'static str) -> Option<Found> {
+        let rules = &self.site().rules;
+        self.find(key, &OwnRequest::new(key, fields_for(coding), self.gateway, rules)?)
     }
 
     /// Wishes have brought enough: more would push out each other, and more.

@@ -37,13 +37,34 @@ impl Wish {
     }
 }
 
-/// The wishes of one site, oldest first.
+/// Hosts remembered by which a site is asked for, the first ones.
+const HOSTS: usize = 4;
+
+/// The wishes of one site.
 #[derive(Debug, Default)]
-pub(crate) struct Wishes(Mutex<Vec<Wish>>);
+pub(crate) struct Wishes {
+    /// Oldest first.
+    pages: Mutex<Vec<Wish>>,
+    /// What keys begin with: scheme and host.
+    bases: Mutex<Vec<String>>,
+}
 
 impl Wishes {
     fn lock(&self) -> MutexGuard<'_, Vec<Wish>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that the site is asked for by keys that begin so.
+    pub(crate) fn note_base(&self, base: &str) {
+        let mut bases = self.bases.lock().unwrap_or_else(PoisonError::into_inner);
+        if bases.len() < HOSTS && !bases.iter().any(|known| known == base) {
+            bases.push(base.to_owned());
+        }
+    }
+
+    /// What keys of the site begin with.
+    pub(crate) fn bases(&self) -> Vec<String> {
+        self.bases.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Notes that this client (a hash of its address) was sent away.

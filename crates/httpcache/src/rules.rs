@@ -13,6 +13,9 @@ pub struct Rules {
     /// Whether responses are kept that their origin did not mark as cacheable, on the assumption that
     /// every anonymous client gets the same. The four settings below then give them a lifetime.
     pub assumes: bool,
+    /// Whether what crawlers look for first ([`is_for_crawlers`]) is kept, though its origin did not mark
+    /// it and [`assumes`](Self::assumes) is false: it is meant for clients of whom nothing is known.
+    pub crawler_files: bool,
     /// Whose requests fill the cache with responses on that assumption.
     pub fill: Fill,
     /// Request fields that make no difference, beside those that are listed; lower case, a `*` at the end
@@ -56,6 +59,7 @@ impl Default for Rules {
     fn default() -> Self {
         Self {
             assumes: false,
+            crawler_files: false,
             fill: Fill::default(),
             harmless_headers: Vec::new(),
             default_ttl: None,
@@ -88,7 +92,19 @@ impl Rules {
     pub fn is_pinned(&self, path_and_query: &str) -> bool {
         let path = path_and_query.split('?').next().unwrap_or_default();
         self.pinned.iter().any(|pattern| matches_name(pattern, path))
+            || self.crawler_files && is_for_crawlers(path_and_query)
     }
+}
+
+/// Whether a path is one of those that crawlers look for first: `/robots.txt` (RFC 9309) and sitemaps.
+pub fn is_for_crawlers(path_and_query: &str) -> bool {
+    if path_and_query == "/robots.txt" {
+        return true;
+    }
+    let path = path_and_query.split('?').next().unwrap_or_default();
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let name = name.strip_suffix(".gz").unwrap_or(name);
+    name.contains("sitemap") && name.rsplit_once('.').is_some_and(|(_, kind)| kind == "xml")
 }
 
 /// A lifetime guessed from how long ago the content changed (RFC 9111, 4.2.2).

@@ -350,6 +350,9 @@ pub enum Basis {
     OwnRequest,
     /// It is assumed, and the answer to a client ([`Fill::Clients`]).
     ClientRequest,
+    /// Crawlers look for it first, and the proxy itself asked for it, anonymously
+    /// ([`Rules::crawler_files`]).
+    ForCrawlers,
 }
 
 impl Basis {
@@ -359,6 +362,7 @@ impl Basis {
             Self::Marked => 0,
             Self::OwnRequest => 1,
             Self::ClientRequest => 2,
+            Self::ForCrawlers => 3,
         }
     }
 
@@ -368,6 +372,7 @@ impl Basis {
             0 => Some(Self::Marked),
             1 => Some(Self::OwnRequest),
             2 => Some(Self::ClientRequest),
+            3 => Some(Self::ForCrawlers),
             _ => None,
         }
     }
@@ -378,6 +383,7 @@ impl Basis {
             Self::Marked => true,
             Self::OwnRequest => rules.assumes,
             Self::ClientRequest => rules.assumes && rules.fill == Fill::Clients,
+            Self::ForCrawlers => rules.crawler_files,
         }
     }
 
@@ -389,7 +395,7 @@ impl Basis {
         }
         match self {
             Self::Marked => rules.cookies.rule != CookieRule::Bypass || !sender.has(Sender::COOKIE),
-            Self::OwnRequest | Self::ClientRequest => sender.is_anonymous(),
+            Self::OwnRequest | Self::ClientRequest | Self::ForCrawlers => sender.is_anonymous(),
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::directives::{RequestDirectives, ResponseDirectives};
 use crate::freshness::{Freshness, is_heuristically_cacheable};
 use crate::reference;
 use crate::request::RequestHead;
-use crate::rules::{Fill, Rules};
+use crate::rules::{Fill, Rules, is_for_crawlers};
 use crate::sharing::{Basis, Filler, Sender};
 use crate::vary::Vary;
 use http::header::{CONTENT_LOCATION, CONTENT_TYPE, EXPIRES, SET_COOKIE, TRANSFER_ENCODING};
@@ -207,7 +207,10 @@ pub(crate) fn judge(candidate: &Candidate<'_>, rules: &Rules) -> Result<Basis, N
         return Err(NotStorable::NoLifetime);
     }
     if !rules.assumes {
-        return Err(NotStorable::Unmarked);
+        let is_kept = rules.crawler_files
+            && candidate.filler == Filler::Proxy
+            && is_for_crawlers(request.path_and_query);
+        return if is_kept { Ok(Basis::ForCrawlers) } else { Err(NotStorable::Unmarked) };
     }
     let is_error = status.is_client_error() || status.is_server_error();
     match (candidate.filler, rules.fill) {

@@ -87,6 +87,9 @@ pub struct CacheConfig {
     pub respect_must_revalidate: bool,
     /// `CDN-Cache-Control` goes before `Cache-Control`.
     pub cdn_cache_control: bool,
+    /// Fetch `/robots.txt` and the sitemaps that it names whenever the server wakes, and keep them: of sites
+    /// with a `kind`.
+    pub crawler_files: bool,
     /// Paths that are not evicted, nor ever too old while the server sleeps.
     pub pinned: Vec<String>,
 }
@@ -125,6 +128,7 @@ impl Default for CacheConfig {
             heed_requests: rules.heed_requests,
             respect_must_revalidate: rules.respect_must_revalidate,
             cdn_cache_control: rules.cdn_cache_control,
+            crawler_files: true,
             pinned: rules.pinned,
         }
     }
@@ -143,6 +147,7 @@ impl CacheConfig {
             Heuristic { percent: self.heuristic_percent, longest: self.heuristic_longest };
         Rules {
             assumes: self.assumes(kind),
+            crawler_files: self.crawler_files && kind.is_some(),
             fill: match self.fill {
                 FillConfig::OwnRequests => Fill::OwnRequests,
                 FillConfig::Clients => Fill::Clients,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use nightwatt_httpcache::{CacheKey, Occasion, Rules, Timestamp};
+use nightwatt_httpcache::{CacheKey, Occasion, Rules, Timestamp, Usability};
 
 use crate::hit::Found;
 use crate::metrics::{WarmedUp, Why};
@@ -26,6 +26,8 @@ pub(super) enum Errand {
     Renew(Arc<Object>),
     /// Of what is not.
     Grant(Wish),
+    /// Of what crawlers look for first, in this coding.
+    Fetch(&'static str),
 }
 
 impl Order {
@@ -40,6 +42,11 @@ impl Order {
         Self { key, errand: Errand::Grant(wish), popularity, stale_for: Duration::ZERO }
     }
 
+    pub(super) fn fetch(key: CacheKey, coding: &'static str) -> Self {
+        let errand = Errand::Fetch(coding);
+        Self { key, errand, popularity: u64::MAX, stale_for: Duration::ZERO }
+    }
+
     pub(super) const fn is_renewal(&self) -> bool {
         matches!(self.errand, Errand::Renew(_))
     }
@@ -49,7 +56,7 @@ impl Errand {
     pub(super) const fn why(&self) -> Why {
         match self {
             Self::Renew(_) => Why::Stale,
-            Self::Grant(_) => Why::Wish,
+            Self::Grant(_) | Self::Fetch(_) => Why::Wish,
         }
     }
 
@@ -58,6 +65,7 @@ impl Errand {
         match self {
             Self::Renew(object) => fields_of(object),
             Self::Grant(wish) => Some(fields_for(wish.encoding)),
+            Self::Fetch(coding) => Some(fields_for(coding)),
         }
     }
 
@@ -68,7 +76,8 @@ impl Errand {
             (Self::Renew(object), Some(found)) => Arc::ptr_eq(&found.object, object),
             (Self::Renew(_), None) => false,
             (Self::Grant(_), Some(found)) => !found.usability.allows(Occasion::OriginAsleep),
-            (Self::Grant(_), None) => true,
+            (Self::Grant(_) | Self::Fetch(_), None) => true,
+            (Self::Fetch(_), Some(found)) => !matches!(found.usability, Usability::Fresh { .. }),
         }
     }
 

@@ -263,6 +263,7 @@ impl Setup {
             name = "blog"
             kind = "pages"
             cache.fill = "clients"
+            cache.crawler_files = false
             {server}
             "#
         );
