@@ -147,6 +147,16 @@ pub enum StartError {
         /// The folder.
         path: PathBuf,
     },
+    /// Somebody else has put a link into the folder of ledgers.
+    #[error(
+        "{path} is a link that user number {user} has made: what is written there would go elsewhere"
+    )]
+    Planted {
+        /// The link.
+        path: PathBuf,
+        /// Whose it is.
+        user: u32,
+    },
     /// A file or folder that the gateway needs.
     #[error("cannot use {path}: {source}")]
     File {
@@ -250,6 +260,9 @@ impl StartError {
             }
             Self::Taken { .. } | Self::Locked { .. } => Some(
                 "take its place with `--replace`, stop it, or give this one another `state_dir` (and `control_socket`)",
+            ),
+            Self::Planted { .. } => Some(
+                "remove it, and let no other user write to `state_dir`: `chown` and `chmod 700` it",
             ),
             Self::File { .. } => {
                 Some("check that it exists and that this user may write it, or set `state_dir`")

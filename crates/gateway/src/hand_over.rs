@@ -3,9 +3,9 @@
 //! ```text
 //! next process                          the one that runs
 //!   hand-over ────────────────────────────▶
-//!   ◀──────────── its listening sockets, by SCM_RIGHTS
+//!   ◀──────────── its listening sockets and its lock, by SCM_RIGHTS
 //!   (reads, binds and checks all it can)
-//!   let-go ───────────────────────────────▶  accepts no more; ledgers, disk cache and lock are closed
+//!   let-go ───────────────────────────────▶  accepts no more; ledgers and disk cache are closed
 //!   ◀──────────── where each server is
 //!   (opens ledgers, accepts)
 //!   done ─────────────────────────────────▶  serves those who are connected, then ends
@@ -40,7 +40,7 @@ use crate::control::Socket;
 use crate::disk_cache::{self, DiskCache};
 use crate::error::StartError;
 use crate::gate;
-use crate::gateway::{Gateway, lock};
+use crate::gateway::Gateway;
 use crate::hand_over_error::HandOverError;
 use crate::journal::Journal;
 use crate::listen::Inherited;
@@ -51,16 +51,17 @@ use crate::successor::Successor;
 use crate::supervisor::{Supervisor, end};
 
 /// The form of what is said. Another version is refused before anything is let go.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+
+/// The same without the lock, which is free for a moment in between. The next process understands it, so
+/// that it can take the place of an earlier version.
+const WITHOUT_LOCK: u32 = 1;
 
 /// For a word of the other process. It may have to wait for commands of its own to end.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Servers that the process before goes on to use are kept awake for so long at least.
 const KEPT: Duration = Duration::from_secs(10);
-
-/// A process that has failed is gone within this time.
-const ENDS: Duration = Duration::from_secs(2);
 
 /// Descriptors that go with one message (the kernel's `SCM_MAX_FD`).
 const MOST_SOCKETS: usize = 253;
@@ -74,7 +75,7 @@ struct Offer {
     version: u32,
     /// The first is the control socket, whose file this is.
     control: PathBuf,
-    /// The others listen at these addresses, as they are configured.
+    /// The others listen at these addresses, as they are configured. The lock comes last.
     addresses: Vec<SocketAddr>,
 }
 
@@ -104,6 +105,8 @@ pub struct Predecessor {
     stream: BufReader<UnixStream>,
     /// Its control socket, and where that is.
     control: Option<(PathBuf, OwnedFd)>,
+    /// What locks the folder of its ledgers.
+    lock: Option<File>,
     /// Where ours is.
     ours: PathBuf,
     /// Servers that it goes on to use.
@@ -130,9 +133,11 @@ impl Predecessor {
         (&stream).write_all(b"{\"order\":\"hand-over\"}\n")?;
         let (line, mut sockets) = receive(&stream)?;
         let offer: Offer = read_offer(&line)?;
-        if sockets.len() != offer.addresses.len() + 1 {
+        let has_lock = offer.version > WITHOUT_LOCK;
+        if sockets.len() != offer.addresses.len() + 1 + usize::from(has_lock) {
             return Err(HandOverError::Sockets(sockets.len()));
         }
+        let lock = if has_lock { sockets.pop().map(File::from) } else { None };
         let control = sockets.remove(0);
         let sockets = sockets.into_iter().map(std::net::TcpListener::from);
         let inherited = Inherited::new(offer.addresses.into_iter().zip(sockets).collect());
@@ -141,6 +146,7 @@ impl Predecessor {
             Self {
                 stream: BufReader::new(stream),
                 control,
+                lock,
                 ours: path.to_owned(),
                 busy: Vec::new(),
                 let_through: Vec::new(),
@@ -163,6 +169,11 @@ impl Predecessor {
         let mut line = String::new();
         std::io::Read::take(&mut self.stream, LONGEST).read_line(&mut line)?;
         parse(line.as_bytes())
+    }
+
+    /// Its lock, which is never free as long as either process has it.
+    pub(crate) fn lock(&mut self) -> Option<File> {
+        self.lock.take()
     }
 
     /// Its control socket, if ours is to be in the same place.
@@ -233,7 +244,10 @@ fn read_offer(line: &[u8]) -> Result<Offer, HandOverError> {
         return Err(HandOverError::Refused(why));
     }
     let offer: Offer = parse(line)?;
-    if offer.version == VERSION { Ok(offer) } else { Err(HandOverError::Version(offer.version)) }
+    match offer.version {
+        WITHOUT_LOCK | VERSION => Ok(offer),
+        other => Err(HandOverError::Version(other)),
+    }
 }
 
 fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<T, HandOverError> {
@@ -309,6 +323,7 @@ impl Running {
             self.posts.iter().filter_map(|it| Some((it.configured, it.socket()?))).chain(admin);
         let (addresses, mut sockets): (Vec<_>, Vec<_>) = posts.unzip();
         sockets.insert(0, self.control.socket());
+        sockets.extend(self.lock.as_ref().map(AsFd::as_fd));
         if sockets.len() > MOST_SOCKETS {
             return Err(HandOverError::Sockets(sockets.len()));
         }
@@ -319,13 +334,15 @@ impl Running {
         self.let_go(taker).await?;
         match self.finish(taker).await {
             Ok(ours) => {
+                // The next one keeps it.
+                self.lock = None;
                 if ours == self.control.path() {
                     self.control.disown();
                 }
                 Ok(())
             }
             Err(error) => {
-                self.take_back().await?;
+                self.take_back().await;
                 Err(error)
             }
         }
@@ -352,14 +369,13 @@ impl Running {
         if let Some(disk) = &self.gateway.disk {
             disk.let_go(self.control.path()).await;
         }
-        self.lock = None;
         let there = self.gateway.sites.iter().filter(|it| it.presence.is_there());
         let let_through = there.map(|it| it.name.to_string()).collect();
         let mut line = serde_json::to_vec(&LetGo { servers, busy, let_through })?;
         line.push(b'\n');
         let told = tokio::io::AsyncWriteExt::write_all(&mut taker.stream, &line).await;
         if let Err(error) = told {
-            self.take_back().await?;
+            self.take_back().await;
             return Err(error.into());
         }
         Ok(())
@@ -391,11 +407,9 @@ impl Running {
     }
 
     /// The other process failed: everything goes on here.
-    async fn take_back(&mut self) -> Result<(), HandOverError> {
+    async fn take_back(&mut self) {
         let gateway = &self.gateway;
         let state_dir = &gateway.config.state_dir;
-        let locked = lock_again(gateway).await;
-        self.lock = Some(locked.map_err(|error| HandOverError::Lost(Box::new(error)))?);
         for supervisor in gateway.supervisors() {
             supervisor.resume(journal(supervisor, state_dir, self.durable));
         }
@@ -421,22 +435,6 @@ impl Running {
             );
         }
         tracing::warn!("the process that was to take over has failed: this one goes on");
-        Ok(())
-    }
-}
-
-/// A process that ends lets go of its files one after the other: of the connection, by which that is known,
-/// before the lock.
-async fn lock_again(gateway: &Gateway) -> Result<File, StartError> {
-    let clock = &gateway.clock;
-    let until = clock.now().mono + ENDS;
-    loop {
-        match lock(&gateway.config.state_dir) {
-            Err(StartError::Locked { .. }) if clock.now().mono < until => {
-                clock.sleep(ENDS / 100).await;
-            }
-            done => return done,
-        }
     }
 }
 

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::error::StartError;
-
 /// Why a hand-over came to nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum HandOverError {
@@ -28,20 +26,12 @@ pub enum HandOverError {
     /// It said something else.
     #[error("the other process said something else than expected: {0}")]
     Misunderstood(#[from] serde_json::Error),
-    /// What was let go could not be taken back.
-    #[error("the other process failed, and what it was to have cannot be taken back: {0}")]
-    Lost(Box<StartError>),
 }
 
 impl HandOverError {
     /// What to try next.
     pub const fn hint(&self) -> &'static str {
-        match self {
-            Self::Lost(_) => "start it anew: the ledger survives that",
-            _ => {
-                "nothing was changed: the process that runs goes on; its log may say more. Stop it and \
-                 start this one without `--replace` if it must be"
-            }
-        }
+        "nothing was changed: the process that runs goes on; its log may say more. Stop it and start this one \
+         without `--replace` if it must be"
     }
 }

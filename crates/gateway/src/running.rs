@@ -17,13 +17,14 @@ use crate::config::Config;
 use crate::control::{self, Demand, Socket};
 use crate::disk_cache::{self, DiskCache};
 use crate::error::StartError;
-use crate::gateway::{Gateway, Options, lock, make_dir};
+use crate::gateway::{Gateway, Options};
 use crate::hand_over::Predecessor;
 use crate::listen::{self, Bound, Inherited, Post, Spoken};
 use crate::live::Live;
 use crate::opening::{Jobs, Opening};
 use crate::reload::Retiring;
 use crate::site::Common;
+use crate::state_dir;
 use crate::supervisor::end;
 use crate::tls::Tls;
 use crate::{acme, gate, refresh, warm_up, webhooks};
@@ -93,14 +94,15 @@ impl Gateway {
         mut inherited: Inherited,
         mut predecessor: Option<Predecessor>,
     ) -> Result<Running, StartError> {
-        make_dir(&config.state_dir)?;
+        prepare(&config)?;
         let (bound, admin_bound) = bind(&config, &mut inherited)?;
         drop(inherited);
         let guard = Arc::new(Guard::open(config.admin.as_ref())?);
         // What cannot be used is found before another process has let go of anything.
         config.tls.as_ref().map(|tls| Tls::open(tls, &clock, None)).transpose()?;
         let handed = predecessor.as_mut().map(Predecessor::take).transpose()?.unwrap_or_default();
-        let lock = lock(&config.state_dir)?;
+        let lock = predecessor.as_mut().and_then(Predecessor::lock);
+        let lock = state_dir::lock(&config.state_dir, lock)?;
         let path = config.control_socket();
         let socket = predecessor.as_mut().and_then(|it| it.control(&path));
         let socket = socket.map_or_else(|| Socket::bind(path), Ok)?;
@@ -155,6 +157,15 @@ impl Gateway {
         }
         Ok(running)
     }
+}
+
+/// Makes the folder of ledgers, and warns of what others on this machine could do.
+fn prepare(config: &Config) -> Result<(), StartError> {
+    state_dir::make(&config.state_dir)?;
+    for risk in Gateway::risks(config) {
+        tracing::warn!("{risk}");
+    }
+    Ok(())
 }
 
 /// What listens, and the admin listener.

@@ -55,6 +55,7 @@ use nightwatt_clock::Clock;
 
 pub use config::{ControllerConfig, DRIVERS, Driver, DriverConfig};
 pub use error::{ConfigError, Error};
+pub use secret::exposed;
 pub use tls::Fingerprint;
 
 /// What a controller is doing, boxed so that controllers can be trait objects.

@@ -33,6 +33,11 @@ impl ControllerConfig {
         self.drivers().into_iter().any(|ours| theirs.iter().any(|it| ours.is_for_machine_of(it)))
     }
 
+    /// Passwords that everybody on this machine can read, in words; [`risks`](Self::risks) has them too.
+    pub fn exposed(&self) -> Vec<String> {
+        self.drivers().into_iter().filter_map(DriverConfig::exposed).collect()
+    }
+
     /// Settings that do not do what they seem to, in words. Reads the files that drivers need.
     pub fn risks(&self, probe: Option<&probe::Config>) -> Vec<String> {
         let mut risks = Vec::new();
@@ -87,12 +92,7 @@ impl DriverConfig {
             let why = why.join(": ");
             risks.push(format!("{why} (as the user who runs `check`); {}", error.hint()));
         }
-        let secret = match self {
-            Self::Ipmi(config) => config.password_file.as_deref(),
-            Self::Redfish(config) => config.password_file.as_deref(),
-            _ => None,
-        };
-        risks.extend(secret.and_then(secret::exposed));
+        risks.extend(self.exposed());
         match self {
             Self::Docker(config) if !config.is_here() => risks.push(not_here(&config.socket)),
             Self::Podman(config) if !config.is_here() => risks.push(not_here(&config.socket)),
@@ -108,6 +108,15 @@ impl DriverConfig {
             _ => {}
         }
         risks
+    }
+
+    fn exposed(&self) -> Option<String> {
+        let file = match self {
+            Self::Ipmi(config) => config.password_file.as_deref(),
+            Self::Redfish(config) => config.password_file.as_deref(),
+            _ => None,
+        };
+        secret::exposed(file?, "the password")
     }
 
     /// Reads what `build` reads, and the files that are given to programs.

@@ -59,12 +59,12 @@ pub(crate) fn from_file(path: &Path) -> Result<Secret, ConfigError> {
     }
 }
 
-/// What is wrong with who may read the file of a password, in words.
-pub(crate) fn exposed(path: &Path) -> Option<String> {
+/// What is wrong with who may read a file with `what` in it (the password, the private key), in words.
+pub fn exposed(path: &Path, what: &str) -> Option<String> {
     let mode = path.metadata().ok()?.mode();
     (mode & 0o007 != 0).then(|| {
         format!(
-            "everybody on this machine can read the password in {0} (mode {1:03o}): `chmod 640 {0}`",
+            "everybody on this machine can read {what} in {0} (mode {1:03o}): `chmod 640 {0}`",
             path.display(),
             mode & 0o777
         )
@@ -97,7 +97,7 @@ mod tests {
         assert!(!format!("{secret:?}").contains("tell"));
         let mode = |mode| {
             std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(mode)).unwrap();
-            exposed(file.path())
+            exposed(file.path(), "the password")
         };
         assert_eq!(mode(0o640), None);
         assert!(mode(0o644).unwrap().contains("(mode 644)"));

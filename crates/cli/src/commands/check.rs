@@ -37,11 +37,12 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitStatus, Failure> {
     if let Some(error) = files.iter().find(|error| !error.is_of_this_user()) {
         return Err(Failure::usage(error).maybe_hint(error.hint()));
     }
+    let risks = Gateway::risks(&config);
     if args.json {
         let sites: Vec<Value> = config.site.iter().map(|site| as_json(&config, site)).collect();
         output::say_json(&json!({
             "good": true,
-            "careful": files.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "careful": files.iter().map(ToString::to_string).chain(risks).collect::<Vec<_>>(),
             "listen": config.listen,
             "tls": config.tls.as_ref().map(|tls| json!({
                 "listen": tls.listen,
@@ -67,6 +68,9 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitStatus, Failure> {
             |it: &&StartError| !matches!(it, StartError::Certificate(_) | StartError::Webhook(_));
         for error in files.iter().filter(told) {
             row(&mut text, "careful", &error.to_string());
+        }
+        for risk in &risks {
+            row(&mut text, "careful", risk);
         }
         output::say(&text)?;
     }

@@ -38,6 +38,11 @@ impl MeterConfig {
         self.0.text("pick")
     }
 
+    /// The file with its password, if it has one.
+    pub(crate) fn password_file(&self) -> Option<&str> {
+        self.0.text("password-file")
+    }
+
     /// What people are told it is: `shelly at http://192.168.1.20: …`.
     pub fn words(&self) -> String {
         let address = self.0.address.as_ref().map(|it| format!(" at {it}")).unwrap_or_default();

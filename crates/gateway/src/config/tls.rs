@@ -103,7 +103,8 @@ impl TlsConfig {
 impl SiteConfig {
     /// Is a request for this path redirected, if it came without TLS?
     pub(crate) fn redirects(&self, path: &str) -> bool {
-        self.redirect_to_https && !self.https_exempt.iter().any(|start| path.starts_with(start))
+        let is_below = |start: &String| path.starts_with(start) && !climbs(path);
+        self.redirect_to_https && !self.https_exempt.iter().any(is_below)
     }
 
     pub(super) fn check_tls(&self, config: &Config) -> Result<(), Wrong> {
@@ -123,6 +124,15 @@ impl SiteConfig {
             (false, None) => Ok(()),
         }
     }
+}
+
+/// Does a path leave the folder that it begins with, as servers read it (`/a/../b`, however it is written)?
+fn climbs(path: &str) -> bool {
+    let path =
+        path.to_ascii_lowercase().replace("%2e", ".").replace("%2f", "/").replace("%5c", "/");
+    let mut steps = path.split(['/', '\\']);
+    // Some servers read parameters off each step: `..;a=b`.
+    steps.any(|step| step.split([';', '%']).next() == Some(".."))
 }
 
 #[cfg(test)]
@@ -166,5 +176,24 @@ mod tests {
         assert!(said.starts_with("test:6:1: nobody speaks TLS here"), "{said}");
         let said = wrong_in(listen, "https_exempt = [\"acme\"]");
         assert!(said.starts_with("test:6:1: `acme` is not the beginning"), "{said}");
+    }
+
+    #[test]
+    fn a_path_that_leaves_an_exempt_folder_is_redirected_like_any_other() {
+        let lines =
+            "[tls]\nlisten = [\"[::]:8443\"]\n[[tls.certificate]]\nchain = \"c\"\nkey = \"k\"\n";
+        let text = format!("{lines}{SITE}redirect_to_https = true\n");
+        let config = Config::parse(&text, "test").unwrap();
+        let redirects = |path: &str| config.site[0].redirects(path);
+        let folder = "/.well-known/acme-challenge";
+        for exempt in ["/token", "/a..b", "/...", "/"] {
+            assert!(!redirects(&format!("{folder}{exempt}")), "{exempt}");
+        }
+        for path in
+            ["/../../x", "/%2e%2E/x", "/..%2fx", "/..;a=b/x", "/..\\x", "/..%5Cx", "/%2e.%00/x"]
+        {
+            assert!(redirects(&format!("{folder}{path}")), "{path}");
+        }
+        assert!(redirects("/x"));
     }
 }

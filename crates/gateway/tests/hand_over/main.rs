@@ -1,11 +1,13 @@
 //! Processes that take the place of each other, real ones: this program, started again as [`a_gateway`].
 //! What is told here of the library, `crates/cli/tests/cli/operate*.rs` tells of `nightwatt serve`.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
@@ -290,6 +292,31 @@ fn ten_thousand_requests_during_ten_reloads_and_three_hand_overs_are_all_answere
         "each reached the server once"
     );
     assert_eq!([house.count(Change::Waking), house.count(Change::Woke)], [1, 1]);
+}
+
+#[test]
+fn the_lock_of_the_ledgers_is_never_free_while_one_process_takes_the_place_of_another() {
+    let house = House::build(AT_ONCE);
+    let path = house.dir.path().join("lock");
+    let mut old = house.start(false);
+    assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
+    let done = AtomicBool::new(false);
+    let stolen = std::thread::scope(|scope| {
+        let thief = scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                if File::open(&path).unwrap().try_lock().is_ok() {
+                    return true;
+                }
+            }
+            false
+        });
+        let next = house.start(true);
+        eventually("the old one ends", || old.child.try_wait().unwrap().is_some());
+        ask(next.address, &mut None, "/after").unwrap();
+        done.store(true, Ordering::Relaxed);
+        thief.join().unwrap()
+    });
+    assert!(!stolen, "another program had the lock in between");
 }
 
 #[test]

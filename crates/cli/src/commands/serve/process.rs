@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_gateway::control::Demand;
-use nightwatt_gateway::{HandOverError, Options, Reloaded, Running, Taker};
+use nightwatt_gateway::{Options, Reloaded, Running, Taker};
 use nightwatt_model::time::Mono;
 
 use super::{ServeArgs, report};
@@ -29,8 +29,6 @@ pub(super) struct Process<'a> {
 enum End {
     Stopped(&'static str),
     Replaced,
-    /// Neither this process nor another one serves.
-    Lost,
 }
 
 impl Process<'_> {
@@ -49,8 +47,6 @@ impl Process<'_> {
                     signal = signals.end() => Some(signal),
                 }
             }
-            // Whoever started it may start it anew.
-            End::Lost => return Ok(ExitStatus::Failed),
             End::Replaced => {
                 tracing::info!(
                     "another process serves now: whoever is connected here is served on"
@@ -154,7 +150,7 @@ impl Process<'_> {
         };
         if let Err(error) = done {
             tracing::error!(%error, hint = error.hint(), "the hand-over came to nothing");
-            return matches!(error, HandOverError::Lost(_)).then_some(End::Lost);
+            return None;
         }
         if let Some(pid) = pid {
             self.manager.replaced_by(pid);
