@@ -6,6 +6,7 @@ mod frontier;
 mod guard;
 mod history;
 mod page;
+mod places;
 
 use std::convert::Infallible;
 use std::fmt::Write;
@@ -21,23 +22,24 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use nightwatt_traffic::ClientKey;
 use serde::Serialize;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
 
 use self::api::Asker;
 pub(crate) use self::guard::Guard;
+use self::places::{Places, Timely};
 use crate::accept::Accept;
 use crate::gateway::Gateway;
 use crate::live::Live;
 
-/// Connections at once; further ones wait in the kernel.
-const CONNECTIONS: usize = 32;
-
 /// Time for a request's head to arrive, and for an idle connection: longer than the minute that
 /// Prometheus lets pass between two looks as a rule.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// Time for an answer to be taken as a whole.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
@@ -54,36 +56,36 @@ pub(crate) fn serve(live: &Live, guard: Arc<Guard>, listener: TcpListener) -> Jo
     tokio::spawn(accept(live.clone(), guard, listener))
 }
 
-async fn accept(mut live: Live, guard: Arc<Guard>, listener: TcpListener) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+async fn accept(live: Live, guard: Arc<Guard>, listener: TcpListener) {
+    let mut places = Places::default();
     let mut connections = JoinSet::new();
     loop {
-        let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, from)) => {
-                let (live, guard) = (live.clone(), Arc::clone(&guard));
-                connections.spawn(async move {
-                    converse(live, &guard, (stream, from.ip())).await;
-                    drop(place);
-                });
+                let talk = converse(live.clone(), Arc::clone(&guard), (stream, from.ip()));
+                let client = ClientKey::from(from.ip()).number();
+                places.add(client, connections.spawn(talk));
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot accept an admin connection");
-                live.now().clock.sleep(Duration::from_millis(100)).await;
+                live.clone().now().cannot_accept("admin", error).await;
             }
         }
         while connections.try_join_next().is_some() {}
     }
 }
 
-async fn converse(mut live: Live, guard: &Guard, (stream, client): (TcpStream, IpAddr)) {
+async fn converse(mut live: Live, guard: Arc<Guard>, (stream, client): (TcpStream, IpAddr)) {
+    let clock = live.now().clock.clone();
     let mut builder = http1::Builder::new();
     // As for clients: under a virtual clock nobody is slow.
-    if live.now().clock.is_virtual() {
+    let limit = if clock.is_virtual() {
         builder.header_read_timeout(None);
+        None
     } else {
         builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-    }
+        Some(ANSWER_TIMEOUT)
+    };
+    let guard = &*guard;
     let service = service_fn(move |request: Request<Incoming>| {
         let gateway = live.clone().now();
         async move {
@@ -91,7 +93,8 @@ async fn converse(mut live: Live, guard: &Guard, (stream, client): (TcpStream, I
             Ok::<_, Infallible>(route(asker, request).await)
         }
     });
-    if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
+    let stream = TokioIo::new(Timely::new(stream, &clock, limit));
+    if let Err(error) = builder.serve_connection(stream, service).await {
         tracing::debug!(%error, "an admin connection ended");
     }
 }

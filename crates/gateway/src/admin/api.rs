@@ -132,7 +132,10 @@ async fn sign_in(asker: Asker<'_>, request: Request<Incoming>) -> Answer {
             json_of(&json!({ "token": token, "expires_s": SESSION.as_secs() }))
         }
         Err(refusal) => {
-            tracing::warn!(client = %asker.client, ?refusal, "the dashboard let somebody not in");
+            let client = asker.client;
+            asker.gateway.warn("sign-in", "", move |count| {
+                tracing::warn!(%client, ?refusal, count, "sign-ins to the dashboard refused");
+            });
             refused(refusal)
         }
     }

@@ -7,9 +7,11 @@ use nightwatt_gateway::Config;
 use nightwatt_gateway::config::AdminConfig;
 use nightwatt_model::scenario::Scenario;
 use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::client::{Ask, Got, ask, get, post};
-use crate::stage::{Setup, Stage, asleep, awake, secs, timeout};
+use crate::stage::{Setup, Stage, asleep, awake, secs, timeout, watched};
 
 const PASSWORD: &str = "correct horse battery";
 
@@ -427,4 +429,29 @@ fn toml_admin(text: &str) -> Result<AdminConfig, nightwatt_gateway::ConfigError>
          power.simulated = {{}}\n"
     );
     nightwatt_gateway::Config::parse(&text, "test").map(|config| config.admin.unwrap())
+}
+
+#[test]
+fn readers_that_stall_keep_no_monitor_out() {
+    asleep().real().play(async |stage| {
+        let admin = stage.admin_address().unwrap();
+        let mut stalled = Vec::new();
+        for _ in 0..200 {
+            let mut stream = watched("a connection", TcpStream::connect(admin)).await.unwrap();
+            // It asks and never reads.
+            let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").await;
+            stalled.push(stream);
+        }
+        for silent in [false, true] {
+            if silent {
+                for _ in 0..100 {
+                    stalled.push(TcpStream::connect(admin).await.unwrap());
+                }
+            }
+            assert_eq!(stage.ask_admin(get("/healthz")).await.status, 200);
+        }
+        // The oldest of them has given way.
+        let mut told = Vec::new();
+        let _ = watched("the end of the oldest", stalled[0].read_to_end(&mut told)).await;
+    });
 }
