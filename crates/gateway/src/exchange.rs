@@ -87,11 +87,11 @@ impl Exchange {
 
     /// Another one for the same request, at another server.
     pub(crate) fn anew(&self) -> Arc<Self> {
-        self.supervisor.begin();
         let sake = match self.sake {
             ExchangeFor::Guest => ExchangeFor::Guest,
             _ => ExchangeFor::Client,
         };
+        self.supervisor.begin_for(matches!(sake, ExchangeFor::Client));
         Self::new(&self.supervisor, sake)
     }
 

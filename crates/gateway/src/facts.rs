@@ -82,6 +82,8 @@ pub(crate) struct Facts {
     pub(crate) visitor: Visitor,
     /// The address alone, of IPv6 its first 64 bits: whose wake budget and request rate it is.
     pub(crate) budget: u64,
+    /// The network that it is in, which has a wake budget too.
+    pub(crate) network: u64,
 }
 
 /// Why a request is not even looked at.
@@ -146,6 +148,7 @@ impl Facts {
             method: parts.method.clone(),
             visitor: Visitor::new(&address, agent.as_deref()),
             budget: ClientKey::from(client).number(),
+            network: ClientKey::from(client).network(),
             agent,
             referer: text(&REFERER),
             accepts_html: accept.html(),

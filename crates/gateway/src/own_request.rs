@@ -121,6 +121,7 @@ impl OwnRequest {
             method: Method::GET,
             visitor: Visitor::new(&CLIENT.to_string(), agent.as_deref()),
             budget: 0,
+            network: 0,
             agent,
             referer: None,
             accepts_html: false,

@@ -242,7 +242,7 @@ impl Client {
         let number = Supervisor::next_id();
         let visitor = Visitor::new(&self.speaker.address, plain.agent);
         let request = admission::Request { class, want: Want::Other, cached: Cached::Fresh };
-        let knock = Knock { id: number, visitor, client: budget, request };
+        let knock = Knock { id: number, visitor, client: budget, network: budget, request };
         let route = site.supervisor.admit(&knock, || WakeCause::Operator);
         debug_assert_eq!(route, Route::Cache, "what is fresh is given to everybody");
         object.popularity.asked(class);

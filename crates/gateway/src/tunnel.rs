@@ -7,10 +7,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use nightwatt_clock::Clock;
 use nightwatt_http1::Upgraded;
+use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::time::Mono;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 
 use crate::origin::Stream;
 
@@ -32,12 +34,14 @@ impl Last<'_> {
     }
 }
 
-/// Passes bytes both ways until both sides have ended, one has failed, or nothing came for `idle`.
+/// Passes bytes both ways until both sides have ended, one has failed, nothing came for `idle`, or the server
+/// is put to sleep.
 ///
 /// `server`: with what it said behind its answer.
 pub(crate) async fn run(
     client: Upgraded,
     (mut server, answered_ahead): (Stream, Bytes),
+    mut phase: watch::Receiver<Phase>,
     clock: &Clock,
     idle: Duration,
 ) {
@@ -66,6 +70,8 @@ pub(crate) async fn run(
     };
     tokio::select! {
         () = both => {}
+        // It is put to sleep under a tunnel only if that may not keep it awake (any more).
+        _ = phase.wait_for(|phase| *phase == Phase::FallingAsleep) => {}
         () = silence(&last, idle) => tracing::debug!("a tunnel was closed: nothing came through it"),
     }
 }

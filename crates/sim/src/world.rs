@@ -309,7 +309,7 @@ impl<P: SleepPolicy> Run<P> {
         self.until(demand.at);
         let Demand { number, visitor, visit, client, request, .. } = *demand;
         let now = self.world.now(self.now);
-        let knock = Knock { id: number, visitor, client, request };
+        let knock = Knock { id: number, visitor, client, network: client, request };
         let route = self.manager.admit(now, &knock, &mut self.actions);
         match route {
             Route::Forward if request.class.is_admitted() => self.manager.end(now),

@@ -1,6 +1,6 @@
 //! What kind of client sends a request: one answer for the live proxy and for a log.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,9 +37,23 @@ impl ClientKey {
     }
 }
 
+impl ClientKey {
+    /// The network that a client is in, in one number: of IPv6 the first 48 bits, which many a provider
+    /// gives to one customer; else the client itself.
+    pub const fn network(self) -> u64 {
+        match self {
+            // Numbers of no client: e000::/4 is not in use.
+            Self::V6(prefix) => hash::spread(0xE << 60 | prefix >> 16),
+            Self::V4(_) | Self::Name(_) => self.number(),
+        }
+    }
+}
+
 impl From<IpAddr> for ClientKey {
     fn from(address: IpAddr) -> Self {
         match address.to_canonical() {
+            // A program on this machine has all of them.
+            address if address.is_loopback() => Self::V4(Ipv4Addr::LOCALHOST.to_bits()),
             IpAddr::V4(address) => Self::V4(address.to_bits()),
             IpAddr::V6(address) => Self::V6((address.to_bits() >> 64) as u64),
         }

@@ -115,7 +115,7 @@ impl Client {
         let waiting = site.origin.idle()?;
         let arrived = gateway.clock.now();
         self.meet(head);
-        let budget = self.speaker.key.number();
+        let (budget, network) = (self.speaker.key.number(), self.speaker.key.network());
         if gateway.client_limits.too_early(arrived.mono, self.speaker.ip, budget).is_some() {
             // The long way says so.
             site.origin.leave(waiting);
@@ -127,7 +127,7 @@ impl Client {
         let request = admission::Request { class, want, cached: Cached::Nothing };
         let visitor = Visitor::new(&self.speaker.address, plain.agent);
         let number = Supervisor::next_id();
-        let knock = Knock { id: number, visitor, client: budget, request };
+        let knock = Knock { id: number, visitor, client: budget, network, request };
         if !site.supervisor.admit_awake(&knock) {
             return None;
         }

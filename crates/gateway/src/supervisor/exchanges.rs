@@ -46,6 +46,17 @@ impl Supervisor {
         self.with(|managed, _| managed.manager.begin());
     }
 
+    /// The same, for a client that may wake the server or one that may not.
+    pub(crate) fn begin_for(&self, is_admitted: bool) {
+        self.with(|managed, _| {
+            if is_admitted {
+                managed.manager.begin();
+            } else {
+                managed.manager.begin_as_guest();
+            }
+        });
+    }
+
     /// Does it not answer, and may be up all the same?
     pub(crate) fn may_be_up(&self) -> bool {
         self.lock().manager.lifecycle().may_be_up()

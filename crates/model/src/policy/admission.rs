@@ -67,6 +67,8 @@ pub enum Want {
     Icon,
     /// A health check of the service as a whole: it must not depend on whether the server sleeps.
     Health,
+    /// `/robots.txt`: a crawler that cannot read it stays away from the whole site.
+    Robots,
     /// Anything else.
     Other,
 }
@@ -146,7 +148,7 @@ pub fn route(
         ClientClass::Human | ClientClass::Api => match request.want {
             Want::Icon | Want::Health => Route::State,
             Want::Page if waiting_page => Route::WaitingPage,
-            Want::Page | Want::Other => Route::Hold,
+            Want::Page | Want::Robots | Want::Other => Route::Hold,
         },
     }
 }

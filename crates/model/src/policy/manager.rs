@@ -9,9 +9,11 @@ mod background;
 mod books;
 mod breaker;
 mod crawl;
+mod guests;
 mod habits;
 mod hindrance;
 mod settings;
+mod wakes;
 
 use std::time::Duration;
 
@@ -23,6 +25,7 @@ use self::habits::WakeTime;
 pub use self::hindrance::Hindrance;
 pub use self::settings::Settings;
 use super::admission::{self, Cached, ClientClass, Request, Route, WakeBudget, Want};
+use super::awake_budget::AwakeBudget;
 use super::lifecycle::{Change, Command, Lifecycle, Phase, Report};
 use super::sleep::{Idle, Lessons, Observation, Promise, SleepPolicy, Verdict};
 use crate::ledger::{Bill, Billing, Ledger};
@@ -39,6 +42,8 @@ pub struct Knock {
     pub visitor: Visitor,
     /// Whose wake budget it draws on (a hash of the address).
     pub client: u64,
+    /// A larger network that has one as well (of IPv6, the first 48 bits); else the same.
+    pub network: u64,
     /// What for.
     pub request: Request,
 }
@@ -92,6 +97,9 @@ pub struct Memory {
 /// Waiting pages remembered; the reopening of any beyond counts as one more request.
 const WAITING_PAGES: usize = 256;
 
+/// A network of many clients has as many wake-ups as so many of them.
+const NETWORK_SHARE: u32 = 4;
+
 /// How fast the number of requests that one sleep delays is relearnt: a new sleep counts a fifth.
 const DELAYED_PER_SLEEP_GAIN: f64 = 0.2;
 
@@ -105,11 +113,20 @@ pub struct PowerManager<P> {
     ledger: Ledger,
     sla: Option<SlaWindow>,
     budget: WakeBudget,
+    /// The same for networks of many clients.
+    network_budget: WakeBudget,
+    awake_budget: AwakeBudget,
     crawl: Crawl,
     breaker: Breaker,
     wake_time: WakeTime,
     waking_since: Option<Mono>,
+    /// Not before then does a crawler's `/robots.txt` wake the server again.
+    robots_wake_at: Mono,
     in_flight: u32,
+    /// Exchanges of clients that may not wake it (crawler, scanner, monitor).
+    guests: u32,
+    /// When it is put to sleep whatever they do.
+    guests_until: Option<Mono>,
     /// Exchanges besides that nobody asked for.
     background: u32,
     /// Nothing but the background stands between the server and its sleep: no more of it.
@@ -142,12 +159,17 @@ impl<P: SleepPolicy> PowerManager<P> {
             ledger: Ledger::resume(memory.bill, Billing::Unobserved, now.mono),
             sla: settings.sla.map(SlaWindow::new),
             budget: WakeBudget::new(wakes, per),
+            network_budget: WakeBudget::new(wakes.saturating_mul(NETWORK_SHARE), per),
+            awake_budget: AwakeBudget::new(settings.awake_budget),
             crawl: Crawl::new(settings.crawl_window.clone(), memory.crawl_appointment, now),
             breaker: Breaker::default(),
             wake_time: WakeTime::new(settings.wake_time, memory.wake_time),
             waking_since: None,
+            robots_wake_at: Mono::ZERO,
             policy,
             in_flight: 0,
+            guests: 0,
+            guests_until: None,
             background: 0,
             draining: false,
             last_to_server: now.mono,
@@ -194,6 +216,9 @@ impl<P: SleepPolicy> PowerManager<P> {
         if matches!(route, Route::Hold | Route::WaitingPage) {
             route = self.knock_wakes(now, knock, route, actions);
         }
+        if matches!(route, Route::Later(_)) && request.want == Want::Robots {
+            route = self.robots_wake(now, knock, route, actions);
+        }
         if matches!(route, Route::Later(_)) && phase != Phase::Waking {
             route = Route::Later(self.crawl.promise(now));
         }
@@ -201,38 +226,20 @@ impl<P: SleepPolicy> PowerManager<P> {
             self.count(now, knock, route);
         }
         if route == Route::Forward {
-            self.begin();
-        }
-        route
-    }
-
-    /// May this request wake the server, and does it?
-    fn knock_wakes(
-        &mut self,
-        now: Now,
-        knock: &Knock,
-        route: Route,
-        actions: &mut Vec<Action>,
-    ) -> Route {
-        match self.lifecycle.phase() {
-            Phase::Failed if now.mono < self.lifecycle.blocked_until() => {
-                return Route::Unavailable(self.lifecycle.blocked_until().since(now.mono));
-            }
-            // Somebody else's wake-up is under way: joining it costs nothing.
-            Phase::Waking | Phase::Unknown => {}
-            Phase::FallingAsleep if self.wake_cause.is_some() => {}
-            _ => {
-                if let Err(wait) = self.budget.spend(now.mono, knock.client) {
-                    return Route::OverBudget(wait);
-                }
+            if request.class.is_admitted() {
+                self.begin();
+            } else {
+                self.begin_as_guest();
             }
         }
-        self.wake(now, Cause::Request(knock.id), actions);
         route
     }
 
     /// Counts an admitted request for the promise and shows it to the policy.
     fn count(&mut self, now: Now, knock: &Knock, route: Route) {
+        if matches!(route, Route::Forward | Route::Hold | Route::WaitingPage) {
+            self.awake_budget.used_by(now.mono, knock.network);
+        }
         let reopened = self.is_reopened(knock, route);
         let delayed = match route {
             Route::Hold => {
@@ -281,18 +288,14 @@ impl<P: SleepPolicy> PowerManager<P> {
     /// An exchange with the server begins: a held request let through.
     pub fn begin(&mut self) {
         self.in_flight += 1;
-        self.draining = false;
+        (self.draining, self.guests_until) = (false, None);
     }
 
     /// An exchange with the server is over: whole answer passed on, or given up.
     pub fn end(&mut self, now: Now) {
-        self.last_to_server = now.mono;
-        self.end_as_guest(now);
-    }
-
-    /// An exchange is over whose client may not wake the server (crawler, scanner, monitor) and found
-    /// it awake: the server waited for its end, but need not stay awake for it.
-    pub fn end_as_guest(&mut self, now: Now) {
+        if !self.awake_budget.is_over(now.mono) {
+            self.last_to_server = now.mono;
+        }
         self.breaker.served();
         self.in_flight = self.in_flight.saturating_sub(1);
         self.reconsider(now);
@@ -400,6 +403,8 @@ impl<P: SleepPolicy> PowerManager<P> {
         if self.lifecycle.phase() == Phase::Awake && self.in_flight == 0 {
             let until = if self.sleep_ordered { now.mono } else { self.kept_until(now) };
             self.check_at = until.max(now.mono);
+        } else if self.lifecycle.phase() == Phase::Awake {
+            self.check_at = self.awake_budget.over_at(now.mono);
         } else {
             self.check_at = Mono::NEVER;
         }
@@ -408,7 +413,8 @@ impl<P: SleepPolicy> PowerManager<P> {
     fn consider_sleep(&mut self, now: Now, actions: &mut Vec<Action>) {
         self.draining = false;
         self.check_at = match self.promise_used(now) {
-            Err(Hindrance::NotAwake | Hindrance::InFlight(_)) => Mono::NEVER,
+            Err(Hindrance::NotAwake) => Mono::NEVER,
+            Err(Hindrance::InFlight(_)) => self.awake_budget.over_at(now.mono),
             Err(
                 Hindrance::Until(then)
                 | Hindrance::Declined(then)
@@ -422,6 +428,9 @@ impl<P: SleepPolicy> PowerManager<P> {
                     // The end of the last one looks again.
                     self.draining = true;
                     Mono::NEVER
+                }
+                Verdict::Sleep if self.wait_for_guests(now.mono) > now.mono => {
+                    self.wait_for_guests(now.mono)
                 }
                 Verdict::Sleep => {
                     self.policy_wakes = !std::mem::take(&mut self.sleep_ordered);
@@ -465,7 +474,8 @@ impl<P: SleepPolicy> PowerManager<P> {
 
     fn book(&mut self, now: Now, change: Change) {
         let at = now.mono;
-        self.draining = false;
+        self.awake_budget.turn(at, self.lifecycle.phase() == Phase::Awake);
+        (self.draining, self.guests_until) = (false, None);
         // Carried out, or overtaken by the server itself.
         self.sleep_ordered &= self.lifecycle.phase() == Phase::Awake;
         match change {
@@ -551,7 +561,7 @@ impl<P: SleepPolicy> PowerManager<P> {
 
     /// Exchanges with the server under way, in the background too.
     pub const fn in_flight(&self) -> u32 {
-        self.in_flight + self.background
+        self.in_flight + self.guests + self.background
     }
 
     /// Requests held for it now.

@@ -3,6 +3,7 @@
 //! Each takes events and a [`Now`](crate::time::Now), and writes actions into the caller's buffer.
 
 pub mod admission;
+pub mod awake_budget;
 pub mod connections;
 pub mod fleet;
 pub mod lifecycle;

@@ -28,6 +28,9 @@ impl<P: SleepPolicy> PowerManager<P> {
     /// Is now a good time for exchanges that nobody asked for: would one begin, and would nobody's
     /// request have to share the server with it?
     pub const fn is_free(&self) -> bool {
-        matches!(self.lifecycle.phase(), Phase::Awake) && !self.draining && self.in_flight == 0
+        matches!(self.lifecycle.phase(), Phase::Awake)
+            && !self.draining
+            && self.in_flight == 0
+            && self.guests == 0
     }
 }

@@ -28,6 +28,8 @@ pub struct Settings {
     pub never_sleep: Vec<Hours>,
     /// How many wake-ups a client may cause, in a row and per that time.
     pub wake_budget: (u32, Duration),
+    /// How long one client alone may keep the server awake in a day; none: no bound.
+    pub awake_budget: Option<Duration>,
     /// Somebody who wakes the server, and not through us, wants to use it: awake at least this long then.
     pub grace: Duration,
     /// With a server that fails.
@@ -47,6 +49,7 @@ impl Settings {
             crawl_window: scenario.crawl_window.clone(),
             never_sleep: scenario.never_sleep.clone(),
             wake_budget: (20, Duration::from_hours(1)),
+            awake_budget: None,
             grace: Duration::from_mins(5),
             patience: Patience::default(),
         }

@@ -79,7 +79,7 @@ impl Story {
         self.until(second);
         self.next_id += 1;
         let request = Request { class, want: Want::Other, cached };
-        let knock = Knock { id: self.next_id, visitor: Visitor(1), client: 1, request };
+        let knock = Knock { id: self.next_id, visitor: Visitor(1), client: 1, network: 1, request };
         let mut actions = Vec::new();
         let route = self.manager.admit(self.now, &knock, &mut actions);
         self.obey(&mut actions);
@@ -390,7 +390,7 @@ fn whoever_may_not_wake_the_server_does_not_keep_it_awake_either() {
     for second in (51..60).step_by(3) {
         let crawler =
             Request { class: ClientClass::Crawler, want: Want::Other, cached: Cached::Nothing };
-        let knock = Knock { id: 0, visitor: Visitor(2), client: 2, request: crawler };
+        let knock = Knock { id: 0, visitor: Visitor(2), client: 2, network: 2, request: crawler };
         story.until(second);
         assert_eq!(story.manager.admit(story.now, &knock, &mut Vec::new()), Route::Forward);
         story.manager.end_as_guest(story.now);
@@ -400,14 +400,42 @@ fn whoever_may_not_wake_the_server_does_not_keep_it_awake_either() {
 }
 
 #[test]
-fn the_server_does_not_sleep_in_the_middle_of_a_guests_answer() {
-    let mut story = idle();
-    story.manager.begin();
-    story.until(1000);
-    assert_eq!(story.manager.phase(), Phase::Awake);
-    story.manager.end_as_guest(story.now);
-    story.until(1001);
-    assert_eq!(story.changes[1..], [(1000, Change::FallingAsleep), (1000, Change::FellAsleep)]);
+fn the_server_waits_half_a_minute_for_a_guests_answer_and_no_longer() {
+    // It would sleep at 60.
+    for (ends, sleeps) in [(70, 70), (1000, 90)] {
+        let mut story = idle();
+        story.manager.begin_as_guest();
+        story.until(ends.min(89));
+        assert_eq!(story.manager.phase(), Phase::Awake);
+        story.until(ends);
+        story.manager.end_as_guest(story.now);
+        story.until(ends + 1);
+        let slept = [(sleeps, Change::FallingAsleep), (sleeps, Change::FellAsleep)];
+        assert_eq!(story.changes[1..], slept);
+    }
+}
+
+#[test]
+fn one_client_alone_keeps_it_awake_for_its_budget_and_no_longer_whatever_by() {
+    for exchange in [false, true] {
+        let settings = Settings::of(&Scenario::default());
+        let awake_budget = Some(Duration::from_hours(1));
+        let mut story = Story::begin(Settings { sla: None, awake_budget, ..settings });
+        story.ask(0);
+        if exchange {
+            // One that never ends.
+            story.manager.begin();
+        }
+        for second in 1..7200 {
+            story.until(second);
+            if !exchange && story.manager.phase() == Phase::Awake {
+                story.ask(second);
+            }
+        }
+        // An hour, of which a 24th wears off meanwhile: 3,757 s.
+        let slept = story.changes.iter().find(|it| it.1 == Change::FallingAsleep).unwrap().0;
+        assert!((3757..3800).contains(&slept), "{slept}: {:?}", story.changes);
+    }
 }
 
 #[test]
@@ -419,7 +447,7 @@ fn a_page_that_is_opened_again_is_no_further_request() {
     story.until(100);
     assert_eq!(story.manager.phase(), Phase::Asleep);
     let page = Request { class: ClientClass::Human, want: Want::Page, cached: Cached::Nothing };
-    let knock = Knock { id: 7, visitor: Visitor(7), client: 7, request: page };
+    let knock = Knock { id: 7, visitor: Visitor(7), client: 7, network: 7, request: page };
     let mut actions = Vec::new();
     assert_eq!(story.manager.admit(story.now, &knock, &mut actions), Route::WaitingPage);
     story.obey(&mut actions);
