@@ -224,7 +224,7 @@ pub(crate) async fn connection(
         }
     }
     let Some(_place) = gateway.client_limits.connect(client.ip()) else {
-        gateway.connections.refuse();
+        gateway.refuse_connection();
         line::reset(&stream);
         return;
     };

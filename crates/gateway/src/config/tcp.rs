@@ -30,6 +30,9 @@ pub struct TcpConfig {
     /// other service at that address has.
     #[serde(default)]
     pub sni: Vec<String>,
+    /// What of a connection wakes the server.
+    #[serde(default)]
+    pub wake_on: WakeOn,
     /// What of a connection keeps the server awake; default: `bytes`, but at a pool `connection`.
     pub keep_awake: Option<Keeps>,
     /// A connection through which nothing came for so long does not keep the server awake (`bytes`).
@@ -49,6 +52,17 @@ pub struct TcpConfig {
     pub held_bytes: usize,
     /// Tell the service whose connection it is, by a PROXY protocol header of this version.
     pub send_proxy_protocol: Option<HeaderVersion>,
+}
+
+/// What of a connection wakes its server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WakeOn {
+    /// That it is made: for services that speak first.
+    #[default]
+    Connect,
+    /// The first byte of its client: a port scan connects and says nothing.
+    FirstByte,
 }
 
 /// What of a connection keeps its server awake.

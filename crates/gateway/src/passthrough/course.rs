@@ -9,14 +9,15 @@ use nightwatt_model::policy::manager::Knock;
 use nightwatt_model::time::{Mono, Now};
 use nightwatt_model::visit::Visitor;
 use nightwatt_traffic::ClientKey;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, lookup_host};
 
 use super::books::{Ended, target};
 use super::line::{Line, Silent};
-use super::tally::Counted;
+use super::tally::{Waiting, share_of};
 use super::{Ahead, Outcome, Service, Stopped, broken_off, close, own, stops};
 use crate::access::Answered;
+use crate::config::WakeOn;
 use crate::exchange::Exchange;
 use crate::facts::RequestId;
 use crate::forward::{RETRY_EVERY, STARTING};
@@ -70,9 +71,10 @@ impl<'a> Course<'a> {
     /// The whole of it; written down at its end.
     pub(super) async fn run(&self, mut ahead: Ahead, is_tls: bool, stopped: &Stopped) {
         let number = Supervisor::next_id();
-        let deadline = self.arrived.mono + self.gateway.config.limits.hold;
         let mut held = false;
         let reach = async {
+            self.first_byte(&mut ahead).await?;
+            let deadline = self.gateway.clock.now().mono + self.gateway.config.limits.hold;
             let entering = self.enter(number, deadline, &mut ahead, &mut held);
             match self.or_found(entering).await? {
                 (exchange, Some(server)) => Ok((self.greet(server, &ahead).await?, exchange)),
@@ -116,6 +118,31 @@ impl<'a> Course<'a> {
             would: self.would.get().copied(),
         };
         ended.write_down(self.gateway);
+    }
+
+    /// Waits until the client has said something, if only that wakes the server, and that is not awake.
+    async fn first_byte(&self, ahead: &mut Ahead) -> Result<(), Outcome> {
+        let (gateway, service) = (self.gateway, self.service);
+        let Some(supervisor) = service.supervisor(gateway) else { return Ok(()) };
+        let is_due = service.config.wake_on == WakeOn::Connect || !ahead.bytes.is_empty();
+        if is_due || gateway.observe {
+            return Ok(());
+        }
+        let deadline = self.arrived.mono + gateway.config.limits.header_timeout;
+        let mut phase = supervisor.phase();
+        let mut part = bytes::BufMut::limit(&mut ahead.bytes, ahead.room);
+        let said = async {
+            tokio::select! {
+                // Of a server that is awake, the service may speak first.
+                biased;
+                _ = phase.wait_for(|phase| *phase == Phase::Awake) => Ok(()),
+                read = ahead.stream.read_buf(&mut part) => match read {
+                    Ok(length) if length > 0 => Ok(()),
+                    _ => Err(Outcome::Left),
+                },
+            }
+        };
+        gateway.clock.until(deadline, said).await.unwrap_or(Err(Outcome::Silent))
     }
 
     /// Has the server woken if need be, and waits for it: as a request of a site would.
@@ -233,11 +260,19 @@ impl<'a> Course<'a> {
         Some((Some(begun(supervisor)), Some(server)))
     }
 
-    /// A place among those that are held.
-    fn waits(&self, held: &mut bool) -> Result<Counted<'a>, Outcome> {
-        let place = self.service.tally.holds(self.service.config.held, !*held);
-        *held |= place.is_some();
-        place.ok_or(Outcome::QueueFull)
+    /// A place among those that are held, of which each client has its share.
+    fn waits(&self, held: &mut bool) -> Result<Waiting<'a>, Outcome> {
+        let (tally, most) = (&self.service.tally, self.service.config.held);
+        let client = self.client.ip();
+        let share = if self.gateway.client_limits.is_exempt(client) {
+            None
+        } else {
+            let number = ClientKey::from(client).number();
+            Some(tally.shares.take(number, share_of(most)).ok_or(Outcome::QueueFull)?)
+        };
+        let counted = tally.holds(most, !*held).ok_or(Outcome::QueueFull)?;
+        *held = true;
+        Ok(Waiting { _counted: counted, _share: share })
     }
 
     fn knock(&self, number: u64) -> Knock {
@@ -246,6 +281,7 @@ impl<'a> Course<'a> {
             id: number,
             visitor: Visitor::new(&address.to_string(), None),
             client: ClientKey::from(address).number(),
+            network: ClientKey::from(address).network(),
             request: admission::Request {
                 class: ClientClass::Api,
                 want: Want::Other,
@@ -373,20 +409,24 @@ impl<'a> Course<'a> {
             let at: Vec<SocketAddr> =
                 lookup_host(authority).await.map_err(NotOpen::Unreachable)?.collect();
             if let Some(at) = at.iter().find(|at| own::listens(&gateway.tcp_addresses, **at)) {
-                let service = &self.service.config.name;
-                tracing::error!(
-                    %service,
-                    %at,
-                    hint = "give `origin` the address at which the service itself listens",
-                    "the service is said to be where nightwatt listens: its connections would come back for ever"
-                );
+                let (service, at) = (self.service.config.name.clone(), *at);
+                gateway.warn("loop", &self.service.config.name, move |count| {
+                    tracing::error!(
+                        service,
+                        %at,
+                        count,
+                        hint = "give `origin` the address at which the service itself listens",
+                        "the service is said to be where nightwatt listens: its connections would come back \
+                         for ever"
+                    );
+                });
                 return Err(NotOpen::Refused(Outcome::Loops));
             }
             TcpStream::connect(&at[..]).await.map_err(|error| self.not_open(error))
         };
         let server = gateway.clock.timeout(gateway.config.limits.connect_timeout, connecting).await;
         let timed_out = |_| Err(NotOpen::Unreachable(std::io::ErrorKind::TimedOut.into()));
-        server.unwrap_or_else(timed_out).inspect(|_| self.service.tally.has_enough())
+        server.unwrap_or_else(timed_out)
     }
 
     /// That this machine has nothing left to connect with is no fault of the service's, and says nothing
@@ -395,15 +435,17 @@ impl<'a> Course<'a> {
         if !is_own_shortage(&error) {
             return NotOpen::Unreachable(error);
         }
-        if self.service.tally.runs_short() {
+        let service = self.service.config.name.clone();
+        self.gateway.warn("shortage", &self.service.config.name, move |count| {
             tracing::warn!(
-                service = %self.service.config.name,
+                service,
                 %error,
+                count,
                 hint = "raise LimitNOFILE or `ulimit -n`, or lower `limits.connections`: a connection that is \
                         passed through takes two descriptors",
                 "cannot connect to services: this machine is out of descriptors, ports or memory"
             );
-        }
+        });
         NotOpen::Refused(Outcome::Exhausted)
     }
 

@@ -1,8 +1,9 @@
 //! What became of connections, and how many there are.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::access::Answered;
+use crate::client_limits::{Place, Places};
 
 /// What became of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub(crate) enum Outcome {
     QueueFull,
     /// Its client has woken the server too often.
     OverBudget,
+    /// Its client said nothing in time, and only its first byte wakes the server.
+    Silent,
     /// Its client left before it was put through.
     Left,
     /// It does not begin as TLS does, where TLS says whom it is for.
@@ -45,7 +48,7 @@ pub(crate) enum Outcome {
 
 impl Outcome {
     /// Every outcome.
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::Passed,
         Self::Broken,
         Self::Idle,
@@ -57,6 +60,7 @@ impl Outcome {
         Self::HeldTooLong,
         Self::QueueFull,
         Self::OverBudget,
+        Self::Silent,
         Self::Left,
         Self::NotTls,
         Self::BadHello,
@@ -79,6 +83,7 @@ impl Outcome {
             Self::HeldTooLong => "held-too-long",
             Self::QueueFull => "queue-full",
             Self::OverBudget => "over-budget",
+            Self::Silent => "silent",
             Self::Left => "left",
             Self::NotTls => "not-tls",
             Self::BadHello => "bad-hello",
@@ -103,6 +108,7 @@ impl Outcome {
         match self {
             Self::HeldTooLong => (504, Answered::Timeout),
             Self::OverBudget => (503, Answered::Budget),
+            Self::Silent => (408, Answered::Refused),
             Self::Left => (499, Answered::Gone),
             Self::Unreachable
             | Self::Exhausted
@@ -123,13 +129,13 @@ pub(crate) struct Tally {
     pub(crate) open: AtomicU64,
     pub(crate) held: AtomicU64,
     pub(crate) quiet: AtomicU64,
+    /// Those that are held, by client.
+    pub(super) shares: Places,
     /// So many had to be held.
     pub(crate) waited: AtomicU64,
     /// Bytes from clients, and to them.
     pub(crate) received: AtomicU64,
     pub(crate) sent: AtomicU64,
-    /// The last attempt to connect failed for want of something here: that is told once.
-    short: AtomicBool,
 }
 
 /// What counts as long as it is there.
@@ -139,6 +145,19 @@ impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// A connection's place among those that are held, and in its client's share of them.
+pub(super) struct Waiting<'a> {
+    pub(super) _counted: Counted<'a>,
+    pub(super) _share: Option<Place>,
+}
+
+/// How many of `most` places one client may have: a quarter, but never so few that a person with some
+/// windows is sent away.
+pub(super) const fn share_of(most: usize) -> usize {
+    let quarter = most / 4;
+    if quarter < 4 { 4 } else { quarter }
 }
 
 impl Tally {
@@ -166,16 +185,6 @@ impl Tally {
     /// It is not any more.
     pub(super) fn stirs(&self) {
         self.quiet.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// Nothing was left here to connect with. True if that is news.
-    pub(super) fn runs_short(&self) -> bool {
-        !self.short.swap(true, Ordering::Relaxed)
-    }
-
-    /// There was enough.
-    pub(super) fn has_enough(&self) {
-        self.short.store(false, Ordering::Relaxed);
     }
 
     /// One more is held, if no more than `most` are. `first` if it was not held before: it is counted

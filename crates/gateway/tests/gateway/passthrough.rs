@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use nightwatt_gateway::Config;
+use nightwatt_gateway::control::Order;
 
 use crate::client::get;
 use crate::machines::on;
@@ -125,7 +126,9 @@ fn what_was_said_while_the_server_woke_arrives_whole_and_in_order() {
 #[test]
 fn a_hundred_are_held_and_the_next_is_turned_away_at_once() {
     let (setup, listener) = with_echo(asleep(), "held = 100");
-    setup.play(async |stage| {
+    // Of many clients: one alone has a share.
+    let many = setup.with(|config| config.trusted_proxies = vec!["127.0.0.1".parse().unwrap()]);
+    many.play(async |stage| {
         let heard = echo(listener);
         let mut callers = Vec::new();
         for number in 0..100_u8 {
@@ -526,4 +529,49 @@ fn a_service_that_no_server_of_a_pool_has_takes_no_server_out_of_it() {
         assert_eq!((failed, tunnels), (0, 0));
         assert_eq!(stage.ask(get("/")).await.status, 200);
     });
+}
+
+#[test]
+fn a_port_scan_does_not_wake_a_server_that_the_first_byte_wakes() {
+    let (setup, listener) = with_echo(asleep(), "wake_on = \"first-byte\"");
+    setup.play(async |stage| {
+        let _heard = echo(listener);
+        // One says nothing, one leaves at once, one breaks off.
+        let mut silent = Caller::connect(stage).await;
+        Caller::connect(stage).await.0.shutdown().await.unwrap();
+        drop(Caller::connect(stage).await);
+        stage.at(29).await;
+        assert_eq!((stage.commands(), stage.services()[0].held), ((0, 0), 0));
+        stage.at(60).await;
+        assert_eq!(silent.rest(stage).await, Err(ErrorKind::ConnectionReset));
+        assert_eq!((outcome(stage, "silent"), outcome(stage, "left")), (1, 2));
+        assert_eq!(stage.state(), "asleep");
+
+        let mut caller = Caller::connect(stage).await;
+        stage.at(70).await;
+        assert_eq!(stage.state(), "asleep");
+        caller.say(stage, b"a").await;
+        assert_eq!(stage.state(), "waking");
+        stage.at(80).await;
+        assert_eq!(caller.hears(stage, 1).await, b"a");
+    });
+}
+
+#[test]
+fn where_the_first_byte_wakes_a_service_may_still_speak_first_while_its_server_is_awake() {
+    for wakes_later in [false, true] {
+        let setup = if wakes_later { asleep() } else { awake() };
+        let (setup, listener) = with_echo(setup, "wake_on = \"first-byte\"");
+        setup.play(async |stage| {
+            let listener = TcpListener::from_std(listener).unwrap();
+            let mut caller = Caller::connect(stage).await;
+            if wakes_later {
+                stage.order(Order::Wake { site: None }).await;
+                stage.at(10).await;
+            }
+            let (mut service, _) = watched("a connection", listener.accept()).await.unwrap();
+            service.write_all(b"220 hello").await.unwrap();
+            assert_eq!(caller.hears(stage, 9).await, b"220 hello");
+        });
+    }
 }

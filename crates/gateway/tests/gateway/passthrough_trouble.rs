@@ -516,3 +516,21 @@ fn four_thousand_connections_leave_nothing_open() {
         assert_eq!((ended, stage.status().in_flight), (4000, 0));
     });
 }
+
+#[test]
+fn one_client_takes_a_quarter_of_the_places_of_those_who_are_held() {
+    let (setup, listener) = with_echo(asleep(), "");
+    setup.play(async |stage| {
+        let _heard = echo(listener);
+        // By default, 32 of 128.
+        let mut callers = Vec::new();
+        for _ in 0..33 {
+            callers.push(Caller::connect(stage).await);
+        }
+        assert_eq!((stage.services()[0].held, outcome(stage, "queue-full")), (32, 1));
+        stage.at(10).await;
+        let mut one = callers.swap_remove(0);
+        one.say(stage, b"a").await;
+        assert_eq!(one.hears(stage, 1).await, b"a");
+    });
+}
