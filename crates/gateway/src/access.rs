@@ -23,12 +23,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use nightwatt_clock::Clock;
 use nightwatt_model::policy::admission::ClientClass;
 use nightwatt_traffic::{Arrival, clf};
 use tokio::sync::Notify;
 
 use crate::body::Watcher;
 use crate::private;
+use crate::repeats::Repeats;
 
 /// How a request was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -256,6 +258,8 @@ struct Log {
     lines: String,
     /// The last line may have been written in part: the next one must not be glued to it.
     torn: bool,
+    clock: Clock,
+    repeats: Repeats,
 }
 
 impl Log {
@@ -270,15 +274,22 @@ impl Log {
         self.lines.clear();
         self.torn = written.is_err();
         if let Err(error) = written {
-            tracing::error!(%error, "the access log could not be written");
+            self.repeats.warn(&self.clock, "access log", "", move |count| {
+                tracing::error!(
+                    %error,
+                    count,
+                    "the access log could not be written, lines are lost: look for a full disk"
+                );
+            });
         }
     }
 }
 
 impl AccessLog {
-    pub(crate) fn open(path: &Path) -> std::io::Result<Self> {
+    pub(crate) fn open(path: &Path, clock: &Clock, repeats: &Repeats) -> std::io::Result<Self> {
         let file = private::options().append(true).create(true).open(path)?;
-        let log = Mutex::new(Log { file, lines: String::new(), torn: false });
+        let (clock, repeats) = (clock.clone(), repeats.clone());
+        let log = Mutex::new(Log { file, lines: String::new(), torn: false, clock, repeats });
         Ok(Self { log, waiting: Notify::new() })
     }
 

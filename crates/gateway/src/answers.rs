@@ -17,6 +17,7 @@ pub(crate) const LIMITED: &str = "This client asks too often. Please wait.";
 pub(crate) const COME_BACK: &str = "The server sleeps. Come back later: it will be awake then.";
 pub(crate) const NOTHING: &str = "Nothing here.";
 pub(crate) const OVER_BUDGET: &str = "This client has woken the server too often. Please wait.";
+pub(crate) const OVER_SHARE: &str = "This client has too many requests that wait for the server. Please come back when it is awake.";
 pub(crate) const TOO_LATE: &str = "The server was asleep and did not wake in time.";
 pub(crate) const UNAVAILABLE: &str =
     "The server cannot be reached, or does not wake. It will be tried again.";

@@ -15,6 +15,7 @@ use http_body::{Body as _, Frame, SizeHint};
 use nightwatt_clock::Clock;
 use nightwatt_http1::{BadBody, BodyError, Incoming, Refusal, only_named};
 use nightwatt_model::time::Mono;
+use tokio::sync::OwnedSemaphorePermit;
 
 use self::ahead::Ahead;
 use crate::exchange::Exchange;
@@ -272,6 +273,7 @@ impl Sending {
 #[derive(Debug)]
 pub(crate) struct Question {
     spooled: VecDeque<Bytes>,
+    memory: Vec<Arc<OwnedSemaphorePermit>>,
     rest: Option<Incoming>,
     /// Trailers that were spooled: then there is no rest.
     trailers: Option<HeaderMap>,
@@ -287,6 +289,8 @@ pub(crate) struct Question {
 pub(crate) struct Kept {
     pub(crate) parts: Vec<Bytes>,
     pub(crate) trailers: Option<HeaderMap>,
+    /// The memory that the parts are in, as far as it counts against `limits.spool_total_bytes`.
+    pub(crate) memory: Vec<Arc<OwnedSemaphorePermit>>,
 }
 
 /// A request body was larger than the limit.
@@ -308,14 +312,15 @@ fn only(named: &[HeaderName], frame: Frame<Bytes>) -> Frame<Bytes> {
 impl Question {
     /// What is spooled, then `rest`; `allowed` bytes in all.
     pub(crate) fn new(
-        Kept { parts, trailers }: Kept,
+        Kept { parts, trailers, memory }: Kept,
         rest: Option<Incoming>,
         allowed: u64,
         sending: &Arc<Sending>,
     ) -> Self {
         let sending = Arc::clone(sending);
         let spooled = parts.into();
-        let question = Self { spooled, rest, trailers, named_trailers: None, allowed, sending };
+        let question =
+            Self { spooled, memory, rest, trailers, named_trailers: None, allowed, sending };
         // A body that has ended before it begins is never polled.
         question.note_end(false);
         question
@@ -334,7 +339,8 @@ impl Question {
 
     /// What was spooled, and the rest: for a request that was not sent.
     pub(crate) fn into_parts(self) -> (Kept, Option<Incoming>) {
-        (Kept { parts: self.spooled.into(), trailers: self.trailers }, self.rest)
+        let Self { spooled, trailers, memory, .. } = self;
+        (Kept { parts: spooled.into(), trailers, memory }, self.rest)
     }
 }
 

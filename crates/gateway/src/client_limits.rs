@@ -1,5 +1,5 @@
-//! What one client may take: connections at once, and requests in a time. Whoever is turned away
-//! here has cost next to nothing.
+//! What one client may take: connections and waiting requests at once, and requests in a time. What is
+//! refused here has cost next to nothing.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,30 +9,49 @@ use nightwatt_model::policy::connections::ConnectionCounts;
 use nightwatt_model::policy::rate::RateLimiter;
 use nightwatt_model::time::Mono;
 use nightwatt_traffic::ClientKey;
+use tokio::sync::Semaphore;
 
 use crate::config::{Config, Network};
+use crate::hold::BLOCK;
 
 /// The limits of clients, and how far each has used them up.
 #[derive(Debug)]
 pub(crate) struct ClientLimits {
     requests: Option<Mutex<RateLimiter>>,
-    connections: Option<Mutex<ConnectionCounts>>,
-    /// They speak for many clients: what they take is nobody's share.
+    connections: Share,
+    held: Share,
+    /// Memory for the bodies of requests that wait, of all clients together, in blocks of
+    /// [`BLOCK`](crate::hold::BLOCK) bytes.
+    spool: Arc<Semaphore>,
+    spool_blocks: usize,
+    /// They speak for many clients: no share applies to them.
     exempt: Vec<Network>,
+}
+
+/// The places of one kind that each client may have at once.
+#[derive(Debug)]
+struct Share {
+    /// Of one client; `0`: no bound.
+    most: usize,
+    places: Places,
 }
 
 impl ClientLimits {
     pub(crate) fn new(config: &Config) -> Self {
         let limits = &config.limits;
-        let connections = Some(limits.connections_per_client).filter(|most| *most > 0);
+        let spool_blocks = limits.spool_total_bytes / BLOCK;
+        let share = |most| Share { most, places: Places::default() };
         Self {
             requests: limits.requests_per_client.map(|rate| Mutex::new(RateLimiter::new(rate))),
-            connections: connections.map(|most| Mutex::new(ConnectionCounts::new(most))),
+            connections: share(limits.connections_per_client),
+            held: share(limits.held_per_client),
+            spool: Arc::new(Semaphore::new(spool_blocks)),
+            spool_blocks,
             exempt: config.trusted_proxies.clone(),
         }
     }
 
-    fn is_exempt(&self, address: IpAddr) -> bool {
+    pub(crate) fn is_exempt(&self, address: IpAddr) -> bool {
         self.exempt.iter().any(|network| network.contains(address))
     }
 
@@ -47,26 +66,53 @@ impl ClientLimits {
 
     /// A connection from `address`: its place, to be kept as long as it is open. None if that client
     /// has all that it may have.
-    pub(crate) fn connect(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
-        let Some(connections) = self.connections.as_ref().filter(|_| !self.is_exempt(address))
-        else {
+    pub(crate) fn connect(&self, address: IpAddr) -> Option<Place> {
+        self.place(&self.connections, address, ClientKey::from(address).number())
+    }
+
+    /// A request of `client` at `address` has to wait for a server: its place, to be kept as long as it
+    /// waits. None if that client has as many waiting as it may.
+    pub(crate) fn wait(&self, address: IpAddr, client: u64) -> Option<Place> {
+        self.place(&self.held, address, client)
+    }
+
+    fn place(&self, share: &Share, address: IpAddr, client: u64) -> Option<Place> {
+        if share.most == 0 || self.is_exempt(address) {
             return Some(Place(None));
-        };
-        let client = ClientKey::from(address).number();
-        lock(connections).open(client).then(|| Place(Some((Arc::clone(self), client))))
+        }
+        share.places.take(client, share.most)
+    }
+
+    /// Memory for the bodies of requests that wait.
+    pub(crate) fn spool(&self) -> &Arc<Semaphore> {
+        &self.spool
+    }
+
+    /// Bytes of that memory which are used.
+    pub(crate) fn spooled(&self) -> usize {
+        (self.spool_blocks - self.spool.available_permits()) * BLOCK
     }
 }
 
-/// One of the connections that a client may have.
+/// How many places each client has.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Places(Arc<Mutex<ConnectionCounts>>);
+
+impl Places {
+    /// One more for `client`, unless it has `most`.
+    pub(crate) fn take(&self, client: u64, most: usize) -> Option<Place> {
+        lock(&self.0).open(client, most).then(|| Place(Some((self.clone(), client))))
+    }
+}
+
+/// One of the places that a client may have.
 #[derive(Debug)]
-pub(crate) struct Place(Option<(Arc<ClientLimits>, u64)>);
+pub(crate) struct Place(Option<(Places, u64)>);
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Some((limits, client)) = &self.0
-            && let Some(connections) = &limits.connections
-        {
-            lock(connections).closed(*client);
+        if let Some((places, client)) = &self.0 {
+            lock(&places.0).closed(*client);
         }
     }
 }
@@ -101,6 +147,19 @@ mod tests {
         assert!(connect("192.0.2.2").is_some(), "others are not concerned");
         drop(first);
         assert!(connect("192.0.2.1").is_some());
+    }
+
+    #[test]
+    fn waiting_requests_have_a_bound_of_their_own_that_trusted_proxies_do_not_have() {
+        let limits = limits("held_per_client = 1\nconnections_per_client = 1");
+        let _open = limits.connect(ip("192.0.2.1")).expect("room");
+        let wait = |address: &str, client| limits.wait(ip(address), client);
+        let first = wait("192.0.2.1", 7).expect("room");
+        assert!(wait("192.0.2.1", 7).is_none());
+        assert!(wait("192.0.2.2", 8).is_some(), "others are not concerned");
+        assert!((0..5).all(|_| wait("10.1.2.3", 9).is_some()), "a trusted proxy");
+        drop(first);
+        assert!(wait("192.0.2.1", 7).is_some());
     }
 
     #[test]

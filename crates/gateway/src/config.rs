@@ -12,6 +12,7 @@ mod machine;
 mod meter;
 mod network;
 mod origin;
+mod places;
 mod pool;
 mod tcp;
 mod tls;
@@ -44,7 +45,7 @@ pub use self::meter::MeterConfig;
 pub use self::network::Network;
 pub use self::origin::{Origin, OriginTls};
 pub use self::pool::{KindConfig, PoolConfig, ServerConfig};
-pub use self::tcp::{Asleep, HeaderVersion, Keeps, TcpConfig, TcpOrigin};
+pub use self::tcp::{Asleep, HeaderVersion, Keeps, TcpConfig, TcpOrigin, WakeOn};
 pub use self::tls::{CertificateConfig, Hsts, TlsConfig};
 pub use self::waiting::WaitingTexts;
 pub use self::webhook::{EventKind, WebhookConfig};
@@ -105,6 +106,9 @@ pub struct Config {
     /// Who is told when something needs a person.
     #[serde(default)]
     pub webhook: Vec<WebhookConfig>,
+    /// The file that it was read from.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
 }
 
 /// Bounds on what a client may do.
@@ -142,11 +146,15 @@ pub struct Limits {
     /// Bytes of a body that are kept in memory while its request is held; the rest waits in the
     /// client's connection.
     pub spool_bytes: usize,
+    /// The same of all held requests together.
+    pub spool_total_bytes: usize,
     /// How long a request is held for a server to wake; then 504.
     #[serde(with = "duration_text")]
     pub hold: Duration,
     /// Requests held at once; further ones are answered with 503.
     pub held: usize,
+    /// Requests of one client held at once; further ones are answered with 503. `0`: no bound.
+    pub held_per_client: usize,
     /// Time for the server to begin its answer, and between two parts of it.
     #[serde(with = "duration_text")]
     pub origin_timeout: Duration,
@@ -180,8 +188,11 @@ impl Default for Limits {
             send_timeout: Duration::from_mins(1),
             body_bytes: 1 << 30,
             spool_bytes: 1 << 20,
+            spool_total_bytes: 64 << 20,
             hold: Duration::from_mins(2),
             held: 1024,
+            // An eighth: some HTTP/2 connections of one client must not take all places.
+            held_per_client: 128,
             origin_timeout: Duration::from_mins(1),
             connect_timeout: Duration::from_secs(5),
             tunnel_idle: Duration::from_hours(1),
@@ -242,6 +253,9 @@ pub struct SiteConfig {
     /// Wake-ups a client may cause in a row, and per hour.
     #[serde(default = "default_wake_budget")]
     pub wakes_per_client_and_hour: u32,
+    /// How long one client alone may keep the server awake in a day; `0`: no bound.
+    #[serde(default = "default_awake_budget", with = "duration_text")]
+    pub awake_per_client_and_day: Duration,
     /// A wake command without an answer by then is given again.
     #[serde(default = "default_wake_timeout", with = "duration_text")]
     pub wake_timeout: Duration,
@@ -291,6 +305,10 @@ fn default_wake_budget() -> u32 {
     20
 }
 
+fn default_awake_budget() -> Duration {
+    Duration::from_hours(12)
+}
+
 fn default_wake_timeout() -> Duration {
     Duration::from_mins(2)
 }
@@ -316,7 +334,8 @@ impl Config {
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
-        Self::parse(&text, &path.display().to_string())
+        let config = Self::parse(&text, &path.display().to_string())?;
+        Ok(Self { file: Some(path.to_owned()), ..config })
     }
 
     /// Reads and checks the text of a file; `name` is what errors call it.
@@ -335,33 +354,6 @@ impl Config {
             }
         }
         Ok(config)
-    }
-
-    /// Where the gateway answers that runs with this file, even if the file cannot be used any more but
-    /// still says that.
-    ///
-    /// # Errors
-    ///
-    /// If it does not.
-    pub fn find_control_socket(path: &Path) -> Result<PathBuf, ConfigError> {
-        #[derive(Deserialize)]
-        struct Places {
-            #[serde(default = "default_state_dir")]
-            state_dir: PathBuf,
-            control_socket: Option<PathBuf>,
-        }
-
-        Self::load(path).map(|config| config.control_socket()).or_else(|error| {
-            let text = std::fs::read_to_string(path).ok();
-            let places = text.and_then(|text| toml::from_str::<Places>(&text).ok());
-            let places = places.ok_or(error)?;
-            Ok(places.control_socket.unwrap_or_else(|| places.state_dir.join("control.sock")))
-        })
-    }
-
-    /// The path of the control socket.
-    pub fn control_socket(&self) -> PathBuf {
-        self.control_socket.clone().unwrap_or_else(|| self.state_dir.join("control.sock"))
     }
 
     /// What a machine draws.

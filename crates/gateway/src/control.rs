@@ -252,8 +252,7 @@ async fn accept(listener: UnixListener, live: Live, demands: mpsc::Sender<Demand
                 tokio::spawn(async move { converse(live, demands, stream).await });
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot accept an order");
-                live.clone().now().clock.sleep(Duration::from_millis(100)).await;
+                live.clone().now().cannot_accept("control", error).await;
             }
         }
     }

@@ -40,6 +40,7 @@ use self::writer::Job;
 pub(crate) use self::writer::write_back;
 use crate::config::DiskConfig;
 use crate::error::StartError;
+use crate::repeats::Repeats;
 use crate::status::DiskStatus;
 
 /// Stored answers at once: their keys and places are in memory.
@@ -108,6 +109,7 @@ impl DiskCache {
             budget: Arc::clone(&budget),
             tally: Arc::clone(&tally),
             clock: clock.clone(),
+            repeats: Repeats::default(),
         };
         let (jobs, thread) = writer.start().map_err(failed)?;
         Ok(Arc::new(Self {

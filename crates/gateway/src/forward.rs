@@ -219,16 +219,17 @@ impl Forwarding<'_> {
             FromOrigin::Http2(_) => None,
         };
         let Some(server) = server.filter(|_| question::asks_to_upgrade(self.parts)) else {
-            tracing::warn!(site = %self.site().name, id = %self.facts.id, "the server switched protocols unasked");
             let text = "The server switched to another protocol, which nobody had asked for.";
+            self.gateway.warn_of(self.site(), &self.facts.id, "the server failed", &text);
             return crate::answers::sentence(StatusCode::BAD_GATEWAY, text);
         };
         if let Some(seat) = exchange.seat() {
             seat.becomes_tunnel();
         }
         let (clock, idle) = (self.gateway.clock.clone(), self.gateway.config.limits.tunnel_idle);
+        let phase = self.site().supervisor.phase();
         let tunnel = Tunnel::new(move |client| async move {
-            tunnel::run(client, server, &clock, idle).await;
+            tunnel::run(client, server, phase, &clock, idle).await;
             drop(exchange);
         });
         let mut response = Response::from_parts(parts, Answer::empty());
@@ -266,7 +267,7 @@ impl Forwarding<'_> {
         let (request, rules) = (head_of(self.facts, self.parts), &self.rules().key);
         let changed = invalidation::invalidated(&request, status, headers, rules);
         if let Err(error) = self.site().store.forget(&changed, ticket).settled().await {
-            tracing::warn!(site = %self.site().name, id = %self.facts.id, %error, "the disk cache does not know yet what is obsolete");
+            self.gateway.warn_of(self.site(), &self.facts.id, "the disk fails", &error);
         }
     }
 
@@ -510,7 +511,7 @@ impl Forwarding<'_> {
             tracing::debug!(site = %self.site().name, id = %self.facts.id, %error, "asked again");
             return NotForwarded::Broken(Spool::again(copy));
         }
-        tracing::warn!(site = %self.site().name, id = %self.facts.id, %error, "the server failed");
+        self.gateway.warn_of(self.site(), &self.facts.id, "the server failed", &error);
         match (&error, unsent) {
             (OriginError::Unreachable(..), Some(unsent)) => {
                 let (kept, rest) = unsent.into_body().into_parts();

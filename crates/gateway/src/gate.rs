@@ -286,7 +286,9 @@ async fn ask(
     let told = match question::read(parts) {
         Ok(told) => told,
         Err(Wrong::Proxy(text)) => {
-            tracing::warn!(%peer, "a proxy asked in a way that cannot be answered: {text}");
+            gateway.warn("gate", "", move |count| {
+                tracing::warn!(%peer, count, "a proxy asked in a way that cannot be answered: {text}");
+            });
             return answers::sentence(StatusCode::INTERNAL_SERVER_ERROR, text);
         }
         Err(Wrong::Client(text)) => {
@@ -367,7 +369,8 @@ async fn decide(
     let mut client = Client { gateway, index, facts, class, stays: false };
     let request =
         admission::Request { class, want: want(site, facts, told, class), cached: Cached::Nothing };
-    let knock = Knock { id: facts.number, visitor: facts.visitor, client: facts.budget, request };
+    let (id, visitor) = (facts.number, facts.visitor);
+    let knock = Knock { id, visitor, client: facts.budget, network: facts.network, request };
     let needs_server = request.wakes();
     if needs_server {
         site.needs_server(facts.arrived.mono, facts.visitor);
@@ -376,7 +379,7 @@ async fn decide(
     // Asked for before the request is admitted, so that no change after it is missed.
     let mut phase = site.supervisor.phase();
     let route = if gateway.observe {
-        site.supervisor.begin();
+        site.supervisor.begin_for(class.is_admitted());
         Route::Forward
     } else {
         site.supervisor.admit(&knock, cause)
@@ -412,8 +415,14 @@ async fn held(
     let (supervisor, limits) = (&site.supervisor, &gateway.config.limits);
     if supervisor.held() > limits.held {
         supervisor.gave_up(facts.number);
+        gateway.refuse_to_hold(&site.name, "held");
         return Err(Refusal::Unavailable(supervisor.expected_wake_time()));
     }
+    let Some(_place) = gateway.client_limits.wait(facts.client, facts.budget) else {
+        supervisor.gave_up(facts.number);
+        gateway.refuse_to_hold(&site.name, "held_per_client");
+        return Err(Refusal::Unavailable(supervisor.expected_wake_time()));
+    };
     let longest = gateway.config.gate.as_ref().and_then(|gate| gate.hold).unwrap_or(limits.hold);
     let held = (facts.number, facts.arrived.mono + longest);
     match hold(supervisor, phase, held, &mut Elsewhere, &gateway.clock).await {

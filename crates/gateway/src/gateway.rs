@@ -1,7 +1,6 @@
 //! The gateway: all sites, and what they share.
 
 use std::collections::HashMap;
-use std::fs::{File, TryLockError};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +24,10 @@ use crate::metrics::{ConnectionTally, RequestTally};
 use crate::opening::Opening;
 use crate::passthrough::{self, Door, Service};
 use crate::reload::LastReload;
+use crate::repeats::Repeats;
+use crate::secrets;
 use crate::site::{Site, look_over_servers, waiting_page};
+use crate::state_dir;
 use crate::tls::Tls;
 use crate::webhooks;
 
@@ -81,6 +83,8 @@ pub struct Gateway {
     /// gateway that has it.
     pub(crate) metering: HashMap<String, Arc<Metering>>,
     pub(crate) last_reload: LastReload,
+    /// Warnings that can repeat with every request.
+    pub(crate) repeats: Repeats,
     hosts: HashMap<String, usize>,
     default_site: Option<usize>,
 }
@@ -98,9 +102,12 @@ impl Gateway {
         let tls = tls.map(|it| Tls::open(it, clock, before.and_then(|it| it.tls.as_deref())));
         let tls = tls.transpose()?.map(Arc::new);
         config.webhook.iter().try_for_each(webhooks::look_over)?;
+        let repeats = before.map(|it| it.repeats.clone()).unwrap_or_default();
         let access_log = match (&config.access_log, before.and_then(|it| it.access_log.as_ref())) {
             (Some(_), Some(log)) => Some(Arc::clone(log)),
-            (Some(path), None) => Some(Arc::new(AccessLog::open(path).map_err(file(path))?)),
+            (Some(path), None) => {
+                Some(Arc::new(AccessLog::open(path, clock, &repeats).map_err(file(path))?))
+            }
             (None, _) => None,
         };
         let (machines, sites) = opening.all()?;
@@ -125,6 +132,7 @@ impl Gateway {
             unclaimed: before.map(|it| Arc::clone(&it.unclaimed)).unwrap_or_default(),
             metering: opening.metering(),
             last_reload: before.map(|it| Arc::clone(&it.last_reload)).unwrap_or_default(),
+            repeats,
             clock: clock.clone(),
             tls,
             access_log,
@@ -145,6 +153,11 @@ impl Gateway {
         let servers = config.site.iter().map(|site| look_over_servers(site, config, clock));
         let all = tls.chain(hooks).chain(admin).chain(pages).chain(servers);
         all.filter_map(Result::err).collect()
+    }
+
+    /// Settings and files that let others on this machine read secrets, or harm the gateway, in words.
+    pub fn risks(config: &Config) -> Vec<String> {
+        [state_dir::risks(&config.state_dir), secrets::risks(config)].concat()
     }
 
     /// The site that answers for a host.
@@ -174,21 +187,4 @@ fn hosts(config: &Config) -> HashMap<String, usize> {
 
 pub(crate) fn file(path: &Path) -> impl Fn(std::io::Error) -> StartError + '_ {
     |source| StartError::File { path: path.to_owned(), source }
-}
-
-/// Two gateways must not write the same ledgers. The lock goes with the process, however it ends.
-pub(crate) fn lock(state_dir: &Path) -> Result<File, StartError> {
-    let path = state_dir.join("lock");
-    let failed = file(&path);
-    let lock =
-        File::options().write(true).create(true).truncate(false).open(&path).map_err(&failed)?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => Err(StartError::Locked { path: state_dir.to_owned() }),
-        Err(TryLockError::Error(error)) => Err(failed(error)),
-    }
-}
-
-pub(crate) fn make_dir(path: &Path) -> Result<(), StartError> {
-    std::fs::create_dir_all(path).map_err(file(path))
 }

@@ -2,16 +2,26 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use nightwatt_clock::Clock;
 use nightwatt_http1::Incoming;
 use nightwatt_model::policy::lifecycle::Phase;
 use nightwatt_model::time::Mono;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::body::Kept;
 use crate::exchange::Exchange;
 use crate::supervisor::Supervisor;
+
+/// The unit in which spooled bodies draw on the memory that all of them have.
+pub(crate) const BLOCK: usize = 64 * 1024;
+
+/// What a part of a body costs beside its bytes: a client can send it byte by byte.
+const PER_PART: usize = 64;
+
+/// A smaller part is copied: it would keep the whole buffer that it was read into.
+const SMALL: usize = 4096;
 
 /// A request's body while its request is held: what has come so far is kept, up to a bound; the
 /// rest waits in the client's connection.
@@ -20,40 +30,73 @@ pub(crate) struct Spool {
     pub(crate) kept: Kept,
     /// What has not been read; `None` when the whole body is kept.
     pub(crate) rest: Option<Incoming>,
-    room: usize,
+    /// What may be kept.
+    room: Room,
+}
+
+/// The memory for one body.
+#[derive(Debug, Default)]
+struct Room {
+    /// Bytes at most, and those that are used.
+    most: usize,
+    used: usize,
+    /// Free blocks, for all bodies.
+    free: Option<Arc<Semaphore>>,
+}
+
+impl Room {
+    /// Is there room for more? Takes a block of memory if it needs one.
+    fn has_more(&self, memory: &mut Vec<Arc<OwnedSemaphorePermit>>) -> bool {
+        let Some(free) = self.free.as_ref().filter(|_| self.used < self.most) else { return false };
+        while memory.len() * BLOCK <= self.used {
+            let Ok(block) = Arc::clone(free).try_acquire_owned() else { return false };
+            memory.push(Arc::new(block));
+        }
+        true
+    }
 }
 
 impl Spool {
-    pub(crate) fn new(body: Incoming, room: usize) -> Self {
+    /// A body of which at most `most` bytes are kept, in memory that `free` has.
+    pub(crate) fn new(body: Incoming, most: usize, free: &Arc<Semaphore>) -> Self {
+        let room = Room { most, used: 0, free: Some(Arc::clone(free)) };
         let rest = (!http_body::Body::is_end_stream(&body)).then_some(body);
         Self { kept: Kept::default(), rest, room }
     }
 
+    /// A body of which nothing is kept.
+    pub(crate) fn unkept(body: Incoming) -> Self {
+        let rest = (!http_body::Body::is_end_stream(&body)).then_some(body);
+        Self { kept: Kept::default(), rest, room: Room::default() }
+    }
+
     /// A body that was kept whole, to be sent again.
-    pub(crate) const fn again(kept: Kept) -> Self {
-        Self { kept, rest: None, room: 0 }
+    pub(crate) fn again(kept: Kept) -> Self {
+        Self { kept, rest: None, room: Room::default() }
     }
 
     /// A body that came back unsent.
-    pub(crate) const fn resumed(kept: Kept, rest: Option<Incoming>) -> Self {
-        Self { kept, rest, room: 0 }
+    pub(crate) fn resumed(kept: Kept, rest: Option<Incoming>) -> Self {
+        Self { kept, rest, room: Room::default() }
     }
 
     /// Reads until the body ends or the room is used up.
     async fn read(&mut self) {
-        while self.room > 0
-            && let Some(rest) = &mut self.rest
+        let Self { kept, rest, room } = self;
+        while let Some(body) = rest
+            && room.has_more(&mut kept.memory)
         {
-            match rest.frame().await {
+            match body.frame().await {
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(part) => {
-                        self.room = self.room.saturating_sub(part.len());
-                        self.kept.parts.push(part);
+                        room.used += part.len() + PER_PART;
+                        let small = part.len() < SMALL;
+                        kept.parts.push(if small { Bytes::copy_from_slice(&part) } else { part });
                     }
-                    Err(frame) => self.kept.trailers = frame.into_trailers().ok(),
+                    Err(frame) => kept.trailers = frame.into_trailers().ok(),
                 },
                 Some(Err(_)) => return,
-                None => self.rest = None,
+                None => *rest = None,
             }
         }
     }

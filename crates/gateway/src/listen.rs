@@ -345,8 +345,6 @@ impl Listening {
         orders: &mut watch::Receiver<Orders>,
         (ends, alive): (&Ends, &mpsc::Sender<Infallible>),
     ) {
-        let clock = live.now().clock.clone();
-        let mut failing = false;
         loop {
             let now = *orders.borrow_and_update();
             let accepted = tokio::select! {
@@ -362,9 +360,11 @@ impl Listening {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    failing = false;
                     // Room is looked for second: a listener that nobody connects to must not keep a place.
                     // Who has no place yet when it closes is served all the same.
+                    if room.available_permits() == 0 {
+                        live.now().no_room();
+                    }
                     let place = tokio::select! {
                         biased;
                         place = Arc::clone(room).acquire_owned() => place.ok(),
@@ -373,11 +373,7 @@ impl Listening {
                     self.serve(live, (stream, peer), ends, (place, alive.clone()));
                 }
                 Err(error) => {
-                    // Out of descriptors, mostly: let some connections end before the next attempt.
-                    if !std::mem::replace(&mut failing, true) {
-                        tracing::warn!(%error, "cannot accept connections; it is tried on");
-                    }
-                    clock.sleep(Duration::from_millis(100)).await;
+                    live.now().cannot_accept("client", error).await;
                 }
             }
         }
@@ -455,7 +451,7 @@ async fn connection(
     }
     // Whom a balancer speaks for is known only now.
     let Some(_place) = gateway.client_limits.connect(client) else {
-        gateway.connections.refuse();
+        gateway.refuse_connection();
         return;
     };
     let _open = gateway.connections.accept();

@@ -581,4 +581,7 @@ fn write_connections(page: &mut Exposition, gateway: &Gateway) {
         "Connections closed as they came, since their client had `connections_per_client` open.",
     );
     page.single(family, refused);
+    let about = "Memory for the bodies of requests that wait; at most `limits.spool_total_bytes`.";
+    let family = gauge("nightwatt_spool_bytes", &[], about);
+    page.single(family, gateway.client_limits.spooled());
 }

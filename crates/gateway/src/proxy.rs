@@ -36,6 +36,7 @@ use crate::journal::WakeCause;
 use crate::question;
 use crate::site::Site;
 use crate::supervisor::Supervisor;
+use crate::warm_up::ROBOTS;
 
 /// What the log calls a request whose client left (nginx's 499).
 pub(crate) const CLIENT_LEFT: StatusCode = match StatusCode::from_u16(499) {
@@ -147,6 +148,9 @@ pub(crate) fn want(site: &Site, facts: &Facts, parts: &Parts, class: ClientClass
     if site.config.icons.iter().any(|icon| icon == path) {
         return Want::Icon;
     }
+    if path == ROBOTS {
+        return Want::Robots;
+    }
     let fetch_dest = parts.headers.get(FETCH_DEST).map(HeaderValue::as_bytes);
     let opens = facts.method == Method::GET && facts.accepts_html && navigates(fetch_dest);
     if opens && class == ClientClass::Human { Want::Page } else { Want::Other }
@@ -228,6 +232,7 @@ impl<'a> Asked<'a> {
             id: self.facts.number,
             visitor: self.facts.visitor,
             client: self.facts.budget,
+            network: self.facts.network,
             request: admission::Request {
                 class: self.class,
                 want: self.want(),
@@ -235,6 +240,9 @@ impl<'a> Asked<'a> {
             },
         };
         let needs_server = knock.request.wakes();
+        if needs_server || knock.request.want == Want::Robots {
+            site.wishes.note_base(&self.facts.base);
+        }
         if needs_server {
             site.needs_server(self.facts.arrived.mono, self.facts.visitor);
         }
@@ -256,7 +264,7 @@ impl<'a> Asked<'a> {
         if cached == Cached::Fresh {
             return Route::Cache;
         }
-        self.site().supervisor.begin();
+        self.site().supervisor.begin_for(self.class.is_admitted());
         Route::Forward
     }
 
@@ -283,8 +291,7 @@ impl<'a> Asked<'a> {
             // In boxes of their own: what the cache answers does not move these futures about.
             (Route::Forward, found) => Box::pin(self.forward((key, found), body, phase)).await,
             (Route::Hold, found) => {
-                let room = self.gateway.config.limits.spool_bytes;
-                Box::pin(self.held((key, found), Spool::new(body, room), phase)).await
+                Box::pin(self.held((key, found), self.spool(body), phase)).await
             }
             (Route::WaitingPage, _) => {
                 (site.waiting_page.answer(self.wake_time()), Answered::WaitingPage)
@@ -387,9 +394,17 @@ impl<'a> Asked<'a> {
         let supervisor = &self.site().supervisor;
         if supervisor.held() > self.gateway.config.limits.held {
             supervisor.gave_up(self.facts.number);
+            self.gateway.refuse_to_hold(&self.site().name, "held");
             return Self::unavailable(self.wake_time());
         }
-        match self.hold(&mut spool, &mut phase).await {
+        let limits = &self.gateway.client_limits;
+        let Some(place) = limits.wait(self.facts.client, self.facts.budget) else {
+            supervisor.gave_up(self.facts.number);
+            return self.over_share();
+        };
+        let held = self.hold(&mut spool, &mut phase).await;
+        drop(place);
+        match held {
             Held::Awake(exchange) => {
                 let found = self.look_again(found);
                 if let (Some(_), Some(found)) = &found
@@ -403,6 +418,19 @@ impl<'a> Asked<'a> {
             }
             otherwise => self.not_held(&otherwise),
         }
+    }
+
+    fn spool(&self, body: Incoming) -> Spool {
+        let gateway = self.gateway;
+        Spool::new(body, gateway.config.limits.spool_bytes, gateway.client_limits.spool())
+    }
+
+    /// The answer to a client that has as many requests waiting as it may.
+    fn over_share(&self) -> (Response<Answer>, Answered) {
+        self.gateway.refuse_to_hold(&self.site().name, "held_per_client");
+        let after = self.wake_time().max(Duration::from_secs(1));
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        (answers::later(status, after, answers::OVER_SHARE), Answered::Limited)
     }
 
     async fn hold(&self, spool: &mut Spool, phase: &mut watch::Receiver<Phase>) -> Held {
@@ -451,8 +479,8 @@ impl<'a> Asked<'a> {
         }
         // What waits in a pool's line is spooled meanwhile.
         let pools = self.site().pool.is_some();
-        let room = if pools { self.gateway.config.limits.spool_bytes } else { 0 };
-        self.through(found, (Spool::new(body, room), exchange), phase, Answered::Server).await
+        let spool = if pools { self.spool(body) } else { Spool::unkept(body) };
+        self.through(found, (spool, exchange), phase, Answered::Server).await
     }
 
     /// Passes a request on within an exchange that has begun. A server that turns out to be gone is

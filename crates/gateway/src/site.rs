@@ -405,6 +405,7 @@ fn settings(site: &SiteConfig, scenario: &Scenario) -> Settings {
         waiting_page: site.waiting_page,
         grace: site.grace,
         wake_budget: (site.wakes_per_client_and_hour, Duration::from_hours(1)),
+        awake_budget: Some(site.awake_per_client_and_day).filter(|most| !most.is_zero()),
         patience: Patience {
             wake_timeout: site.wake_timeout,
             sleep_timeout: site.sleep_timeout,

@@ -53,6 +53,20 @@ pub struct Status {
     /// TLS to clients, as `[tls]` says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsStatus>,
+    /// Clients' connections.
+    #[serde(default)]
+    pub connections: ConnectionsStatus,
+}
+
+/// Clients' connections since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnectionsStatus {
+    /// Open now.
+    pub open: u64,
+    /// Served.
+    pub accepted: u64,
+    /// Closed as they came, since their client had as many open as `limits.connections_per_client`.
+    pub refused: u64,
 }
 
 /// A machine that carries servers.
@@ -260,6 +274,10 @@ impl Gateway {
             tcp: self.services_status(),
             reload: self.last_reload(),
             tls: self.tls.as_ref().map(|tls| tls.status(self.clock.now())),
+            connections: {
+                let (open, accepted, refused) = self.connections.counts();
+                ConnectionsStatus { open, accepted, refused }
+            },
         }
     }
 

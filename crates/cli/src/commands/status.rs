@@ -52,6 +52,10 @@ fn page(status: &Status) -> String {
         }
         site_rows(&mut text, site);
     }
+    if status.connections.refused > 0 {
+        let refused = counted(status.connections.refused, "connection");
+        let _ = writeln!(text, "\nrefused {refused} beyond `limits.connections_per_client`");
+    }
     if let Some(disk) = &status.disk_cache {
         disk_rows(&mut text, disk);
     }

@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use super::index::Index;
 use super::{DiskCache, Forgotten, SiteDisk, look, writer};
 use crate::control::{Order, Reply, ask};
+use crate::repeats::Repeats;
 
 /// A process that ends lets go of its files one after the other.
 const ENDS: Duration = Duration::from_secs(2);
@@ -67,6 +68,7 @@ impl DiskCache {
             budget: Arc::clone(&self.budget),
             tally: Arc::clone(&self.tally),
             clock: self.clock.clone(),
+            repeats: Repeats::default(),
         };
         let (jobs, thread) = writer.start()?;
         *self.jobs.lock().unwrap_or_else(PoisonError::into_inner) = Some(jobs);

@@ -151,6 +151,8 @@ pub struct Log<S> {
     current: Option<Current>,
     /// No segment has had a higher number.
     last: u64,
+    /// It was said that what is forgotten cannot be written.
+    warned: bool,
 }
 
 impl<S: Storage> Log<S> {
@@ -174,7 +176,7 @@ impl<S: Storage> Log<S> {
         let mut found = scan(&shared.storage, bounds.records, is_late)?;
         *shared.index() = std::mem::take(&mut found.index);
         let last = shared.index().segments.keys().next_back().copied().unwrap_or(0);
-        let mut log = Self { shared, bounds, secret, current: None, last };
+        let mut log = Self { shared, bounds, secret, current: None, last, warned: false };
         // The bound may have been lowered.
         while log.shared.index().bytes() > bounds.bytes {
             log.remove_oldest()?;
@@ -221,9 +223,14 @@ impl<S: Storage> Log<S> {
             Ok(())
         });
         match told.and_then(|()| self.sync()) {
-            Ok(synced) => Ok(bytes + synced),
+            Ok(synced) => {
+                self.warned = false;
+                Ok(bytes + synced)
+            }
             Err(error) => {
-                tracing::warn!(%error, "cannot write what is forgotten: the disk cache is emptied");
+                if !std::mem::replace(&mut self.warned, true) {
+                    tracing::warn!(%error, "cannot write what is forgotten: the disk cache is emptied");
+                }
                 self.clear()?;
                 Ok(bytes)
             }

@@ -24,6 +24,7 @@ use super::storage::Folder;
 use super::{DiskCache, LONGEST_NAME, SiteDisk, Tally};
 use crate::gateway::Gateway;
 use crate::live::Live;
+use crate::repeats::Repeats;
 use crate::store::{Object, Popularity, Store};
 
 /// Between two looks.
@@ -62,9 +63,19 @@ pub(super) struct Writer {
     pub(super) budget: Arc<Mutex<Budget>>,
     pub(super) tally: Arc<Tally>,
     pub(super) clock: Clock,
+    pub(super) repeats: Repeats,
 }
 
 impl Writer {
+    /// Something could not be written: that is counted, and logged as often as it may be.
+    fn failed(&self, error: &std::io::Error, what: &'static str) {
+        self.tally.failed.fetch_add(1, Ordering::Relaxed);
+        let error = error.to_string();
+        self.repeats.warn(&self.clock, what, "", move |count| {
+            tracing::warn!(error, count, "{what}");
+        });
+    }
+
     /// Begins. It ends when nobody can give it anything to do any more.
     pub(super) fn start(self) -> std::io::Result<(Sender<Job>, JoinHandle<()>)> {
         let (jobs, taken) = channel();
@@ -110,8 +121,7 @@ impl Writer {
                 self.budget().wrote(bytes);
             }
             Err(error) => {
-                self.tally.failed.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!(%error, "the disk cache could not be written");
+                self.failed(&error, "the disk cache could not be written");
             }
         }
     }
@@ -119,8 +129,8 @@ impl Writer {
     /// So many bytes were written to say what is forgotten, if that went well.
     fn told(&self, told: std::io::Result<u64>) -> Result<(), String> {
         let bytes = told.map_err(|error| {
-            self.tally.failed.fetch_add(1, Ordering::Relaxed);
-            tracing::error!(%error, "the disk cache cannot be told what is forgotten: remove its directory before the next start");
+            let what = "the disk cache cannot be told what is forgotten: remove its directory before the next start";
+            self.failed(&error, what);
             error.to_string()
         })?;
         self.budget().wrote(bytes);
@@ -151,8 +161,7 @@ impl Writer {
                 Some(written)
             }
             Err(error) => {
-                self.tally.failed.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!(%error, "the disk cache could not be written");
+                self.failed(&error, "the disk cache could not be written");
                 None
             }
         }

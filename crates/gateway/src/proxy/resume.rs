@@ -31,7 +31,7 @@ pub(crate) async fn resume(
     let (response, answered) = {
         let asked = Asked::new(&gateway, index, &facts, &parts, class, names);
         let (key, phase) = (asked.cache_key(), asked.site().supervisor.phase());
-        let spool = Spool::new(body, 0);
+        let spool = Spool::unkept(body);
         Box::pin(asked.through((key, None), (spool, exchange), phase, Answered::Server)).await
     };
     client.stays = true;

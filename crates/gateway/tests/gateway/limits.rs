@@ -1,9 +1,10 @@
 //! What one client may take: requests in a time, connections at once, wake-ups.
 
+use nightwatt_gateway::Config;
 use nightwatt_model::time::Mono;
 
 use crate::client::{Ask, CRAWLER, Client, get, post};
-use crate::stage::{Setup, asleep, awake, secs, timeout};
+use crate::stage::{Setup, Stage, asleep, awake, secs, settle, timeout};
 
 fn limited(setup: Setup, rate: &'static str) -> Setup {
     setup.with(|config| config.limits.requests_per_client = Some(rate.parse().unwrap()))
@@ -128,5 +129,89 @@ fn a_connection_too_many_is_closed_and_room_comes_back() {
         open.pop();
         stage.pass(secs(1)).await;
         assert_eq!(stage.ask(get("/a")).await.status, 200);
+    });
+}
+
+#[test]
+fn one_client_takes_its_share_of_the_held_places_and_no_more() {
+    trusting(asleep()).play(async |stage| {
+        // By default, 128 of 1,024.
+        let mut waiting = Vec::new();
+        for number in 0..128 {
+            let ask = from("192.0.2.1", get(&format!("/{number}")));
+            waiting.push(stage.begin(ask).await);
+        }
+        let too_many = stage.ask(from("192.0.2.1", get("/more"))).await;
+        assert_eq!(too_many.how(), (503, "limited"));
+        assert!(too_many.seconds("retry-after") >= 1, "{too_many:?}");
+        assert_eq!(stage.status().held, 128);
+        waiting.push(stage.begin(from("192.0.2.2", get("/other"))).await);
+        are_held_and_answered(waiting).await;
+        assert_eq!(stage.origin.seen().len(), 129);
+    });
+}
+
+#[test]
+fn proxies_that_are_believed_have_no_share_of_the_held_places() {
+    let one = |setup: Setup| setup.with(|config| config.limits.held_per_client = 1);
+    trusting(one(asleep())).play(async |stage| {
+        let both = vec![stage.begin(get("/1")).await, stage.begin(get("/2")).await];
+        are_held_and_answered(both).await;
+    });
+    one(asleep()).play(async |stage| {
+        let mut first = stage.begin(get("/1")).await;
+        assert_eq!(stage.ask(get("/2")).await.how(), (503, "limited"));
+        assert_eq!(first.answer().await.how(), (200, "held"));
+        // Once it is answered, its place is free.
+        stage.at(100).await;
+        assert_eq!(stage.ask(get("/3")).await.how(), (200, "held"));
+    });
+}
+
+/// All at once, since time stands still while a client has not read its answer.
+async fn are_held_and_answered(clients: Vec<Client>) {
+    let answers = clients.into_iter().map(|mut client| {
+        tokio::spawn(async move { client.answer().await.how() == (200, "held") })
+    });
+    for answered in answers.collect::<Vec<_>>() {
+        assert!(answered.await.unwrap());
+    }
+}
+
+async fn spooled(stage: &Stage) -> usize {
+    let page = stage.ask_admin(get("/metrics")).await;
+    let line = page.text().lines().find(|line| line.starts_with("nightwatt_spool_bytes ")).unwrap();
+    line.rsplit_once(' ').unwrap().1.parse().unwrap()
+}
+
+#[test]
+fn bodies_that_are_held_have_a_bound_together_and_all_of_them_arrive() {
+    let body = "0123456789".repeat(10_000);
+    let few = |config: &mut Config| config.limits.spool_total_bytes = 256 * 1024;
+    asleep().with(few).play(async |stage| {
+        let mut waiting = Vec::new();
+        for number in 0..8 {
+            waiting.push(stage.begin(post(&format!("/{number}"), &body)).await);
+        }
+        assert_eq!((stage.status().held, spooled(stage).await), (8, 256 * 1024));
+        are_held_and_answered(waiting).await;
+        let whole = stage.origin.seen().iter().filter(|seen| seen.text() == body).count();
+        assert_eq!((whole, spooled(stage).await), (8, 0));
+    });
+}
+
+#[test]
+fn a_body_of_single_bytes_counts_for_the_memory_that_it_takes() {
+    let body = "1\r\nx\r\n".repeat(4000);
+    asleep().play(async |stage| {
+        let mut client = Client::connect(stage).await;
+        let head = "POST /slowly HTTP/1.1\r\nHost: blog\r\nTransfer-Encoding: chunked\r\n\r\n";
+        client.say(format!("{head}{body}0\r\n\r\n")).await;
+        settle(&stage.clock).await;
+        assert_eq!(stage.status().held, 1);
+        // 4,000 bytes in 4,000 parts of 65 bytes.
+        assert_eq!(spooled(stage).await, 4 * 64 * 1024);
+        assert_eq!(client.answer().await.how(), (200, "held"));
+        assert_eq!(stage.origin.only().text(), "x".repeat(4000));
     });
 }

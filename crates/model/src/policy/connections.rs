@@ -1,27 +1,21 @@
-//! How many connections a client may have open at once.
+//! How many connections, or other places, a client may have at once.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
 /// Counts the open connections of each client. It remembers who has any open, and nobody else, so
 /// its memory is bounded by the number of connections.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ConnectionCounts {
-    /// Of one client.
-    most: usize,
     open: HashMap<u64, usize, BuildHasherDefault<DefaultHasher>>,
 }
 
 impl ConnectionCounts {
-    /// At most so many for each client.
-    pub fn new(most: usize) -> Self {
-        Self { most, open: HashMap::default() }
-    }
-
-    /// A client connects: is there room? If so, [`closed`](Self::closed) is to follow.
-    pub fn open(&mut self, client: u64) -> bool {
+    /// A client connects that may have `most` at once: is there room? If so, [`closed`](Self::closed) is
+    /// to follow.
+    pub fn open(&mut self, client: u64, most: usize) -> bool {
         let count = self.open.entry(client).or_insert(0);
-        let room = *count < self.most;
+        let room = *count < most;
         *count += usize::from(room);
         if *count == 0 {
             self.open.remove(&client);
@@ -53,40 +47,40 @@ mod tests {
 
     #[test]
     fn a_client_gets_as_many_as_it_may_and_one_again_for_each_that_ends() {
-        let mut counts = ConnectionCounts::new(2);
-        assert!(counts.open(1) && counts.open(1));
-        assert!(!counts.open(1));
-        assert!(counts.open(2), "others are not concerned");
+        let mut counts = ConnectionCounts::default();
+        assert!(counts.open(1, 2) && counts.open(1, 2));
+        assert!(!counts.open(1, 2));
+        assert!(counts.open(2, 2), "others are not concerned");
         counts.closed(1);
-        assert!(counts.open(1));
-        assert!(!counts.open(1));
+        assert!(counts.open(1, 2));
+        assert!(!counts.open(1, 2));
     }
 
     #[test]
     fn nobody_is_remembered_who_has_none_open() {
-        let mut counts = ConnectionCounts::new(1);
+        let mut counts = ConnectionCounts::default();
         for client in 0..1000 {
-            assert!(counts.open(client));
-            assert!(!counts.open(client));
+            assert!(counts.open(client, 1));
+            assert!(!counts.open(client, 1));
             counts.closed(client);
             // One too many closes nothing of anybody.
             counts.closed(client);
         }
         assert_eq!(counts.clients(), 0);
-        let mut none = ConnectionCounts::new(0);
-        assert!(!none.open(1));
+        let mut none = ConnectionCounts::default();
+        assert!(!none.open(1, 0));
         assert_eq!(none.clients(), 0);
     }
 
     proptest! {
         #[test]
         fn it_counts_like_a_list(moves in prop::collection::vec((0_u64..4, any::<bool>()), 0..200)) {
-            let mut counts = ConnectionCounts::new(3);
+            let mut counts = ConnectionCounts::default();
             let mut open: Vec<u64> = Vec::new();
             for (client, comes) in moves {
                 if comes {
                     let room = open.iter().filter(|it| **it == client).count() < 3;
-                    prop_assert_eq!(counts.open(client), room);
+                    prop_assert_eq!(counts.open(client, 3), room);
                     if room {
                         open.push(client);
                     }

@@ -1,0 +1,211 @@
+//! Warnings that can repeat with every request: each is logged at once, and then once a minute with its
+//! count, so that a full disk or a server that fails does not fill the log.
+
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nightwatt_clock::Clock;
+use nightwatt_model::time::Mono;
+use tokio::runtime::Handle;
+
+use crate::gateway::Gateway;
+use crate::site::Site;
+
+/// Between two lines about the same.
+const PAUSE: Duration = Duration::from_mins(1);
+
+/// What can repeat: the kind of warning, and the site or service that it is about.
+type Key = (&'static str, String);
+
+/// The warnings that were logged lately. Subjects come from the configuration, never from clients, so
+/// their number is bounded.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Repeats(Arc<Mutex<HashMap<Key, Repeat>>>);
+
+/// One kind of warning about one subject.
+#[derive(Debug, Default)]
+struct Repeat {
+    silent_until: Mono,
+    /// How often it came about since it was last logged.
+    count: u64,
+}
+
+/// What follows from an event.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    /// Log it now, with this count.
+    Log(u64),
+    /// Log it, and those that follow, at this time.
+    LogAt(Mono),
+    /// It is counted; a line will come.
+    Nothing,
+}
+
+impl Repeat {
+    fn happened(&mut self, now: Mono) -> Next {
+        self.count += 1;
+        if now >= self.silent_until {
+            return self.due(now).map_or(Next::Nothing, Next::Log);
+        }
+        if self.count == 1 { Next::LogAt(self.silent_until) } else { Next::Nothing }
+    }
+
+    /// The pause is over: how often it came about meanwhile, if at all.
+    fn due(&mut self, now: Mono) -> Option<u64> {
+        let count = std::mem::take(&mut self.count);
+        (count > 0).then(|| {
+            self.silent_until = now + PAUSE;
+            count
+        })
+    }
+}
+
+impl Repeats {
+    /// A warning of this kind about `subject`: calls `log` now or within a minute, with how often it came
+    /// about since the last line.
+    pub(crate) fn warn(
+        &self,
+        clock: &Clock,
+        kind: &'static str,
+        subject: &str,
+        log: impl FnOnce(u64) + Send + 'static,
+    ) {
+        let key = (kind, subject.to_owned());
+        let next = self.lock().entry(key.clone()).or_default().happened(clock.now().mono);
+        match next {
+            Next::Log(count) => log(count),
+            Next::LogAt(then) => {
+                // Without a runtime (in a thread of its own) the next event past the pause logs it.
+                let Ok(runtime) = Handle::try_current() else { return };
+                let (repeats, clock) = (self.clone(), clock.clone());
+                runtime.spawn(async move {
+                    clock.sleep_until(then).await;
+                    let now = clock.now().mono;
+                    let count = repeats.lock().get_mut(&key).and_then(|it| it.due(now));
+                    count.map(log);
+                });
+            }
+            Next::Nothing => {}
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Repeat>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Gateway {
+    /// Warns, as often as that may be repeated. `log` gets how often it came about since the last line.
+    pub(crate) fn warn(
+        &self,
+        kind: &'static str,
+        subject: &str,
+        log: impl FnOnce(u64) + Send + 'static,
+    ) {
+        self.repeats.warn(&self.clock, kind, subject, log);
+    }
+
+    /// Warns of what befell a request of a site.
+    pub(crate) fn warn_of(&self, site: &Site, id: &str, what: &'static str, error: &dyn Display) {
+        let (name, id, error) = (Arc::clone(&site.name), id.to_owned(), error.to_string());
+        self.warn(what, &site.name, move |count| {
+            tracing::warn!(site = %name, id, error, count, "{what}");
+        });
+    }
+
+    /// A connection could not be accepted, for want of descriptors mostly: says so, and waits a moment, in
+    /// which others may end.
+    pub(crate) async fn cannot_accept(&self, what: &'static str, error: std::io::Error) {
+        self.warn("accept", what, move |count| {
+            tracing::warn!(%error, count, "cannot accept {what} connections; trying again");
+        });
+        self.clock.sleep(Duration::from_millis(100)).await;
+    }
+
+    /// A connection is closed as it comes, since its client has all that it may have.
+    pub(crate) fn refuse_connection(&self) {
+        self.connections.refuse();
+        self.warn("connections of a client", "", |count| {
+            tracing::warn!(
+                count,
+                "closed connections of clients that have `limits.connections_per_client` open"
+            );
+        });
+    }
+
+    /// A connection waits, since there is no place for it.
+    pub(crate) fn no_room(&self) {
+        self.warn("connections", "", |count| {
+            tracing::warn!(
+                count,
+                "connections wait: as many are open as `limits.connections` and the limit of descriptors allow"
+            );
+        });
+    }
+
+    /// A request is refused, since as many wait for a server as may: of all clients, or of this one.
+    pub(crate) fn refuse_to_hold(&self, site: &Arc<str>, limit: &'static str) {
+        let name = Arc::clone(site);
+        self.warn(limit, site, move |count| {
+            tracing::warn!(site = %name, count, "requests refused: `limits.{limit}` of them wait already");
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nightwatt_model::time::Wall;
+
+    use super::*;
+
+    /// Second, count, subject.
+    type Lines = Vec<(u64, u64, &'static str)>;
+
+    #[test]
+    fn the_first_is_logged_at_once_and_the_rest_once_a_minute_with_their_count() {
+        let clock = Clock::virtual_at(Wall::from_secs(0), 0);
+        let repeats = Repeats::default();
+        let logged: Arc<Mutex<Lines>> = Arc::default();
+        let warn = |subject: &'static str| {
+            let (at, logged) = (clock.clone(), Arc::clone(&logged));
+            let log = move |count| {
+                let second = at.now().mono.0.as_secs();
+                logged.lock().unwrap().push((second, count, subject));
+            };
+            repeats.warn(&clock, "the server failed", subject, log);
+        };
+        clock.runtime().unwrap().block_on(async {
+            for _ in 0..100 {
+                warn("blog");
+                warn("wiki");
+                clock.sleep(Duration::from_secs(1)).await;
+            }
+            // Silence, then once more.
+            clock.sleep(Duration::from_mins(15)).await;
+            warn("blog");
+        });
+        let of = |subject| {
+            let logged = logged.lock().unwrap();
+            let of: Vec<_> = logged.iter().filter(|it| it.2 == subject).copied().collect();
+            of.into_iter().map(|(second, count, _)| (second, count)).collect::<Vec<_>>()
+        };
+        assert_eq!(of("wiki").iter().map(|it| it.1).sum::<u64>(), 100, "none is lost");
+        assert_eq!(of("blog"), [&of("wiki")[..], &[(1000, 1)]].concat());
+        assert_eq!(of("wiki").len(), 3);
+        assert_eq!(of("wiki")[0], (0, 1));
+        assert_eq!((of("wiki")[1].0, of("wiki")[2].0), (60, 120));
+    }
+
+    #[test]
+    fn what_could_not_be_logged_in_time_is_counted_with_the_next() {
+        let mut repeat = Repeat::default();
+        let at = Mono::from_secs;
+        assert_eq!(repeat.happened(at(0)), Next::Log(1));
+        assert_eq!(repeat.happened(at(10)), Next::LogAt(at(60)));
+        assert_eq!(repeat.happened(at(20)), Next::Nothing);
+        assert_eq!(repeat.happened(at(70)), Next::Log(3));
+        assert_eq!(repeat.due(at(130)), None);
+    }
+}
