@@ -1,10 +1,11 @@
 //! One exchange with the server: the request on its way there, the answer on its way back, and what
 //! the cache keeps of it.
 
+mod watchers;
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE, VIA};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
@@ -17,20 +18,21 @@ use nightwatt_httpcache::{
     Timestamp, Usability, fields, invalidation, update,
 };
 
-use crate::body::{Answer, Kept, Sending, Watcher};
+use self::watchers::{GivesBack, Keeping};
+use crate::body::{Answer, Kept, Sending};
 use crate::exchange::{Begun, Exchange};
 use crate::facts::Facts;
 use crate::flights::Flight;
 use crate::gateway::Gateway;
 use crate::hit::{Found, from_store, head_of};
 use crate::hold::Spool;
-use crate::origin::{Failure, FromOrigin, Loan, OriginError, OriginPool, Reuse};
+use crate::origin::{Failure, FromOrigin, OriginError, Reuse};
 use crate::own_request::AnswerKind;
 use crate::pool::Seat;
 use crate::question;
 use crate::refresh::{self, Wanted};
 use crate::site::Site;
-use crate::store::{Collecting, Object, Sake, Ticket};
+use crate::store::{Object, Sake, Ticket};
 use crate::tunnel;
 
 /// For so long after waking, a server that says 502, 503 or 504 is taken to be still starting.
@@ -38,47 +40,6 @@ pub(crate) const STARTING: Duration = Duration::from_secs(30);
 
 /// Between two attempts with a server that is still starting.
 pub(crate) const RETRY_EVERY: Duration = Duration::from_millis(500);
-
-/// Gives a connection back when the answer has passed whole, and the request before it.
-struct GivesBack {
-    origin: Arc<OriginPool>,
-    loan: Option<Loan>,
-    sending: Arc<Sending>,
-}
-
-impl Watcher for GivesBack {
-    fn passes(&mut self, _: &Bytes) {}
-
-    fn ended(&mut self) {
-        if let Some(loan) = self.loan.take().filter(|_| self.sending.is_whole()) {
-            self.origin.put_back(loan);
-        }
-    }
-}
-
-/// Collects an answer for the cache while it passes.
-struct Keeping {
-    /// Until the answer has passed, or has become too large.
-    kept: Option<Collecting>,
-    /// Others wait for what becomes of it.
-    flight: Option<Flight>,
-}
-
-impl Watcher for Keeping {
-    fn passes(&mut self, part: &Bytes) {
-        if self.kept.as_mut().is_some_and(|kept| !kept.take(part)) {
-            self.kept = None;
-            self.flight = None;
-        }
-    }
-
-    fn ended(&mut self) {
-        if let Some(kept) = self.kept.take() {
-            kept.finish();
-        }
-        self.flight = None;
-    }
-}
 
 /// What is to be forwarded.
 pub(crate) struct Forwarding<'a> {

@@ -42,13 +42,9 @@ impl Site {
         let (policy, learns) = self.next_policy(site, common);
         let retuning =
             Retuning { supervisor: Arc::clone(&supervisor), settings, policy, learns, hands };
-        let timeouts = |limits: &Limits| (limits.connect_timeout, limits.origin_timeout);
-        let same_way = old.origin == site.origin
-            && old.origin_tls == site.origin_tls
-            && timeouts(&site.limits.over(&common.config.limits))
-                == timeouts(&old.limits.over(&was.limits));
+        let connects_alike = self.connects_alike(was, site, common);
         let origin =
-            if same_way { Arc::clone(&self.origin) } else { self.new_origin(site, common)? };
+            if connects_alike { Arc::clone(&self.origin) } else { self.new_origin(site, common)? };
         // What was stored under other rules might be given to the wrong one now, or be asked for by keys that
         // mean something else.
         let rules = site.cache_rules(&scenario);
@@ -88,6 +84,16 @@ impl Site {
             scenario,
         };
         Ok((changed, retuning, guest))
+    }
+
+    /// Whether its server is still connected to in the same way.
+    fn connects_alike(&self, was: &Config, site: &SiteConfig, common: &Common<'_>) -> bool {
+        let timeouts = |limits: &Limits| (limits.connect_timeout, limits.origin_timeout);
+        let old = &self.config;
+        old.origin == site.origin
+            && old.origin_tls == site.origin_tls
+            && timeouts(&site.limits.over(&common.config.limits))
+                == timeouts(&old.limits.over(&was.limits))
     }
 
     /// What was reckoned by other rules cannot be gone on with.
