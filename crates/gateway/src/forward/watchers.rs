@@ -1,0 +1,51 @@
+//! What follows an answer on its way to the client.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::body::{Sending, Watcher};
+use crate::flights::Flight;
+use crate::origin::{Loan, OriginPool};
+use crate::store::Collecting;
+
+/// Gives a connection back when the answer has passed whole, and the request before it.
+pub(super) struct GivesBack {
+    pub(super) origin: Arc<OriginPool>,
+    pub(super) loan: Option<Loan>,
+    pub(super) sending: Arc<Sending>,
+}
+
+impl Watcher for GivesBack {
+    fn passes(&mut self, _: &Bytes) {}
+
+    fn ended(&mut self) {
+        if let Some(loan) = self.loan.take().filter(|_| self.sending.is_whole()) {
+            self.origin.put_back(loan);
+        }
+    }
+}
+
+/// Collects an answer for the cache while it passes.
+pub(super) struct Keeping {
+    /// Until the answer has passed, or has become too large.
+    pub(super) kept: Option<Collecting>,
+    /// Others wait for what becomes of it.
+    pub(super) flight: Option<Flight>,
+}
+
+impl Watcher for Keeping {
+    fn passes(&mut self, part: &Bytes) {
+        if self.kept.as_mut().is_some_and(|kept| !kept.take(part)) {
+            self.kept = None;
+            self.flight = None;
+        }
+    }
+
+    fn ended(&mut self) {
+        if let Some(kept) = self.kept.take() {
+            kept.finish();
+        }
+        self.flight = None;
+    }
+}
