@@ -290,7 +290,7 @@ fn fields_between_size_and_referer_are_passed_over() {
         ),
         (r#"www.example.org "-" "curl/8.5" "-""#, None, Some("curl/8.5")),
         (r#"0.1 0.2 - "-" "-" "x""#, None, None),
-        (r#"0.003"#, None, None),
+        ("0.003", None, None),
         (r#"0.003 "10.0.0.1:80" "HIT""#, None, None),
     ] {
         let line = line(tail);

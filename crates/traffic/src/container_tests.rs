@@ -96,7 +96,7 @@ fn lines_outside_of_the_container_pass_and_parts_are_joined() {
     let log = [docker("a\\n"), docker(&part), docker("b\\n")].concat();
     assert_eq!(unwrapped(&log).1, format!("a\n{part}b\n"));
     // Far too long for a line: it passes as it is, and what follows is read again.
-    let long = "y".repeat(3 * LONGEST);
-    let log = [cri("F", "one"), cri("F", "two"), format!("{long}\n"), cri("F", "z")].concat();
-    assert_eq!(unwrapped(&log).1, format!("one\ntwo\n{long}\nz\n"));
+    let endless = "y".repeat(3 * LONGEST);
+    let log = [cri("F", "one"), cri("F", "two"), format!("{endless}\n"), cri("F", "z")].concat();
+    assert_eq!(unwrapped(&log).1, format!("one\ntwo\n{endless}\nz\n"));
 }

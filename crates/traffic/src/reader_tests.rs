@@ -172,8 +172,8 @@ fn nuls_utf_16_and_containers_change_nothing() {
     let expected = read(log.as_bytes()).0;
     let copytruncate = [&vec![0; 3 * MAX_LINE][..], log.as_bytes()].concat();
     let utf16: Vec<u8> = log.encode_utf16().flat_map(u16::to_le_bytes).collect();
-    let syslog: String =
-        log.lines().map(|line| format!("Nov 10 00:00:00 h nginx: {line}\n")).collect();
+    let prefixed = |line: &str| format!("Nov 10 00:00:00 h nginx: {line}\n");
+    let syslog = log.lines().map(prefixed).collect::<Vec<_>>().concat();
     for log in [copytruncate, utf16, syslog.into_bytes()] {
         for log in [gzip(&log), log] {
             let (requests, counts, error) = read(&log);

@@ -36,7 +36,7 @@ const LINES: [(&str, &str); 12] = [
     ),
     (
         "$msec|${remote_addr}|$request_method|$scheme://$host$uri$is_args$args|$status|$bytes_sent|$http_referer|$http_user_agent",
-        r#"1668038401.000|203.0.113.9|GET|https://x.example/a?b=c|404|142|https://x.example/|Mozilla/5.0 (X11) \x22q\x22"#,
+        r"1668038401.000|203.0.113.9|GET|https://x.example/a?b=c|404|142|https://x.example/|Mozilla/5.0 (X11) \x22q\x22",
     ),
     (
         r#"LogFormat "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-Agent}i\"" combined"#,
@@ -63,7 +63,7 @@ const LINES: [(&str, &str); 12] = [
         r#"1668038401000 203.0.113.9 "GET /a?b=c HTTP/1.1" 404 142 "https://x.example/" "Mozilla/5.0 (X11) \"q\"" 15 - 12"#,
     ),
     (
-        r#"%h\t%{end:%Y-%m-%dT%H:%M:%S%z}t\t%r\t%>s\t%b\t%{Referer}i\t%{User-Agent}i"#,
+        r"%h\t%{end:%Y-%m-%dT%H:%M:%S%z}t\t%r\t%>s\t%b\t%{Referer}i\t%{User-Agent}i",
         "203.0.113.9\t2022-11-10T00:00:01+0000\tGET /a?b=c HTTP/1.1\t404\t142\thttps://x.example/\tMozilla/5.0 (X11) \\\"q\\\"",
     ),
     (
@@ -122,7 +122,7 @@ fn a_line_that_leaves_the_format_says_where() {
     let pattern: Pattern = r#"%h %t "%r" %>s %b"#.parse().unwrap();
     for (line, at, wanted) in [
         ("203.0.113.9 10/Nov/2022", 12, "a time"),
-        (r#"203.0.113.9 [10/Nov/2022:00:00:01 +0000] GET"#, 41, "` \"`"),
+        (r"203.0.113.9 [10/Nov/2022:00:00:01 +0000] GET", 41, "` \"`"),
         (r#"203.0.113.9 [10/Nov/2022:00:00:01 +0000] "GET / HTTP/1.1" x 1"#, 58, "a status"),
         (r#"203.0.113.9 [10/Nov/2022:00:00:01 +0000] "GET / HTTP/1.1" 200 x"#, 62, "a size"),
         (r#"? [10/Nov/2022:00:00:01 +0000] "GET / HTTP/1.1" 200 1"#, 0, "the client's address"),
