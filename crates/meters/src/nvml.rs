@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use nightwatt_clock::meter::{Stamp, Woken, monotonic};
+use nightwatt_clock::meter::{Stamp, Stop, Woken, monotonic};
 use nightwatt_model::counter::CounterSpec;
 use nightwatt_model::quantity::Watts;
 use nightwatt_model::sample::Reading;
@@ -95,7 +95,8 @@ fn open(host: &Host, spec: &MeterSpec) -> Opening {
             Err(error) => remarks.push(format!("`gpu-{number}` is left out: {}", why(&error))),
         }
     }
-    look_for_steps(&nvml, &mut boards);
+    let never = Stop::new().map_err(|error| MeterError::Io { what: "wait".to_owned(), error })?;
+    look_for_steps(&nvml, &mut boards, &never);
     boards.retain(|board| {
         let (number, is_still) = (board.number, board.is_still());
         if is_still {
@@ -215,7 +216,7 @@ fn counter(nvml: &Nvml, number: u32) -> Result<u64, NvmlError> {
 
 /// Watches counters until it is known how far their steps are apart. One that does not move is no
 /// measurement: its power is read instead, if it can be.
-fn look_for_steps(nvml: &Nvml, boards: &mut [Board]) {
+fn look_for_steps(nvml: &Nvml, boards: &mut [Board], never: &Stop) {
     let until = monotonic() + LONGEST_STILL;
     let unknown = |board: &Board| board.steps.as_ref().is_some_and(|steps| steps.apart.is_none());
     while monotonic() < until && boards.iter().any(unknown) {
@@ -225,7 +226,7 @@ fn look_for_steps(nvml: &Nvml, boards: &mut [Board]) {
                 steps.look(monotonic(), shown);
             }
         }
-        std::thread::sleep(LOOK_EVERY);
+        never.wait_until(monotonic() + LOOK_EVERY);
     }
     for board in boards.iter_mut().filter(|board| board.is_still()) {
         let power = nvml.device_by_index(board.number).and_then(|device| device.power_usage());
@@ -287,7 +288,9 @@ impl Accelerators {
                 answer = answer.max(now.since(asked) + LOOK_EVERY);
                 let (Some(steps), Ok(shown)) = (&mut self.boards[channel].steps, &shown) else {
                     let failed = shown.err().map(|error| self.failed(number, &error));
-                    failed.into_iter().for_each(|error| out.fail(error));
+                    if let Some(error) = failed {
+                        out.fail(error);
+                    }
                     continue;
                 };
                 let reading = Reading::Counter(*shown);

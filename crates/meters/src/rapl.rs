@@ -16,7 +16,7 @@ mod powercap;
 use std::io;
 use std::time::Duration;
 
-use nightwatt_clock::meter::monotonic;
+use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_model::quantity::Watts;
 
 use crate::channel::{Accuracy, Channel, Scope};
@@ -95,7 +95,7 @@ impl<C> Looked<C> {
     /// that nothing is used. A part of a package may be off, so its counter may stand still; and what
     /// cannot be read says so when it is read.
     fn without_still(mut self, mut read: impl FnMut(&mut C) -> Option<u64>) -> Self {
-        let began = monotonic();
+        let (began, never) = (monotonic(), Stop::new());
         let first: Vec<Option<u64>> = self.counters.iter_mut().map(&mut read).collect();
         let must_move = |channel: &Channel| matches!(channel.scope, Scope::System | Scope::Package);
         let mut moves: Vec<bool> = self.channels.iter().map(|it| !must_move(it)).collect();
@@ -111,7 +111,12 @@ impl<C> Looked<C> {
             if !waits {
                 break;
             }
-            std::thread::sleep(Duration::from_millis(1));
+            match &never {
+                Ok(never) => {
+                    never.wait_until(monotonic() + FASTEST);
+                }
+                Err(_) => std::thread::yield_now(),
+            }
         }
         // Where nothing of the machine moves, parts that stand still are not off.
         let some_still =

@@ -126,7 +126,7 @@ fn civil(
     // backwards.
     let stamp = zone.to_ambiguous_timestamp(civil.ok()?);
     let ns = |stamp: jiff::Timestamp| i64::try_from(stamp.as_nanosecond()).ok();
-    match ns(stamp.clone().compatible().ok()?)? {
+    match ns(stamp.compatible().ok()?)? {
         first if before.is_some_and(|before| first <= before) => ns(stamp.later().ok()?),
         first => Some(first),
     }

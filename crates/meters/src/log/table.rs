@@ -120,14 +120,14 @@ impl Table {
         let text = String::from_utf8_lossy(input.head()).into_owned();
         let wrong = |why: String| options.wrong(path, &why);
         let first = input.first_line();
-        let head = match head(&text, options).or_else(|| head(&text, &Options::default())) {
-            Some(head) => head,
+        let found = head(&text, options).or_else(|| head(&text, &Options::default()));
+        let head = if let Some(head) = found {
+            head
+        } else {
             // What is wrong with it is told below.
-            None => {
-                let delimiter = cells::delimiter(&first)
-                    .ok_or_else(|| wrong("its first line has no `,`, `;` or tab".to_owned()))?;
-                Head { place: 0, delimiter, names: cells(&first, delimiter) }
-            }
+            let delimiter = cells::delimiter(&first)
+                .ok_or_else(|| wrong("its first line has no `,`, `;` or tab".to_owned()))?;
+            Head { place: 0, delimiter, names: cells(&first, delimiter) }
         };
         let names = head.names;
         let column = |name: &str| {
@@ -303,8 +303,8 @@ fn powers(
         let places = (0..names.len()).filter(|&place| place != time);
         places.filter_map(|place| of(place, false).transpose()).collect::<Result<_, _>>()?
     } else {
-        let named = options.watts.iter().map(|name| of(column(name)?, true));
-        named.filter_map(Result::transpose).collect::<Result<_, _>>()?
+        let wanted = options.watts.iter().map(|name| of(column(name)?, true));
+        wanted.filter_map(Result::transpose).collect::<Result<_, _>>()?
     };
     if found.is_empty() {
         let energy = names.iter().find(|name| kind(name) == Kind::Other("energy"));

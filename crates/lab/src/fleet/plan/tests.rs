@@ -55,7 +55,7 @@ fn a_simulation_follows_from_the_time_to_start_or_is_warned_of() {
         "policies = [\"predictive\", \"always-on 1..3\", \"delayed-off 1s 10s\"]",
         "policies = [\"always-on 1\"]",
     );
-    let result = ran(&refuses.replace("requests = 5000", "requests = 500"));
+    let result = ran(&refuses.replace("points =", "switch_on = \"30s\"\npoints ="));
     assert!(result.text().contains("simulate for longer first"), "{}", result.text());
 }
 
