@@ -1,15 +1,17 @@
 //! What kind of client sends a request: one answer for the live proxy and for a log.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use nightwatt_model::policy::admission::ClientClass;
+use nightwatt_model::policy::awake_budget::UNLIMITED;
 use nightwatt_model::time::{Mono, Now};
 use serde::{Deserialize, Serialize};
 
 use crate::address;
 use crate::arrival::Arrival;
+use crate::client::is_public;
 use crate::hash;
 use crate::log_in::{Guesses, Posted};
 use crate::misses::{Client, Marks, Recent, within};
@@ -46,8 +48,16 @@ impl ClientKey {
 
 impl ClientKey {
     /// The network that a client is in, in one number: of IPv6 the first 48 bits, which many a provider
-    /// gives to one customer; else the client itself.
-    pub const fn network(self) -> u64 {
+    /// gives to one customer; else the client itself. [`UNLIMITED`] for addresses that are not public.
+    pub fn network(self) -> u64 {
+        let address = match self {
+            Self::V4(bits) => Some(IpAddr::from(Ipv4Addr::from_bits(bits))),
+            Self::V6(prefix) => Some(Ipv6Addr::from_bits(u128::from(prefix) << 64).into()),
+            Self::Name(_) => None,
+        };
+        if address.is_some_and(|address| !is_public(address)) {
+            return UNLIMITED;
+        }
         match self {
             // Numbers of no client: e000::/4 is not in use.
             Self::V6(prefix) => hash::spread(0xE << 60 | prefix >> 16),

@@ -66,11 +66,23 @@ fn clients_that_use_the_server_together_are_charged_for_nothing() {
 }
 
 #[test]
+fn clients_of_private_networks_are_charged_for_nothing() {
+    an_hour(asleep()).play(async |stage| {
+        for step in 1..2000 {
+            stage.at(4 * step).await;
+            assert_eq!(asks(stage, "192.168.1.7").await, 200, "at {step}");
+        }
+        assert_eq!(stage.commands(), (1, 0));
+    });
+}
+
+#[test]
 fn an_idle_websocket_keeps_the_server_awake_for_the_budget_of_its_client_and_is_cut_then() {
     let setup = an_hour(awake()).with(|config| config.limits.tunnel_idle = secs(10 * 3600));
     setup.play(async |stage| {
         stage.origin.script(|_| switches());
-        let mut client = stage.begin(upgrade("websocket")).await;
+        let mut client =
+            stage.begin(upgrade("websocket").field("X-Forwarded-For", "192.0.2.1")).await;
         assert_eq!(client.head().await.status, 101);
         assert_eq!(client.part().await, b"welcome");
         stage.at(3500).await;

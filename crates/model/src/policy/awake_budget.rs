@@ -17,6 +17,9 @@ const SHARED: Duration = Duration::from_mins(10);
 
 const DAY: Duration = Duration::from_hours(24);
 
+/// The network of clients that are charged for nothing: those of the operator's own networks.
+pub const UNLIMITED: u64 = 0;
+
 /// Clients remembered at once. The least indebted are forgotten first.
 const CLIENTS: usize = 4096;
 
@@ -121,8 +124,8 @@ impl AwakeBudget {
     fn settle(&mut self, now: Mono) {
         let from = self.settled.max(self.alone_since);
         self.settled = self.settled.max(now);
-        if let Some(user) = self.user.filter(|_| self.is_awake && self.most.is_some() && now > from)
-        {
+        let is_charged = self.is_awake && self.most.is_some() && now > from;
+        if let Some(user) = self.user.filter(|user| is_charged && *user != UNLIMITED) {
             let time = self.debt(from, user) + now.since(from);
             let worn = self.worn(now.since(from));
             if self.debts.len() >= CLIENTS && !self.debts.contains_key(&user) {
@@ -163,6 +166,14 @@ mod tests {
         let mut budget = AwakeBudget::new(Some(HOURS(8)));
         budget.turn(at(0), true);
         budget
+    }
+
+    #[test]
+    fn clients_of_the_operators_own_networks_are_charged_for_nothing() {
+        let mut budget = budget();
+        budget.used_by(at(0), UNLIMITED);
+        assert!(!budget.is_over(at(60 * 24 * 7)));
+        assert_eq!(budget.wait(at(60 * 24 * 7), UNLIMITED), None);
     }
 
     #[test]

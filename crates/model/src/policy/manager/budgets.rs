@@ -1,6 +1,7 @@
 //! Who may still wake the server, and how often.
 
 use super::{ALL_TOGETHER, Knock, PowerManager, Route};
+use crate::policy::awake_budget::UNLIMITED;
 use crate::policy::sleep::SleepPolicy;
 use crate::time::Now;
 
@@ -21,7 +22,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         if !recognised && let Err(wait) = self.shared_budget.may(now, ALL_TOGETHER) {
             return Some(Route::OverSharedBudget(wait));
         }
-        let is_wider = network != client;
+        let is_wider = network != client && network != UNLIMITED;
         let network_wait = is_wider.then(|| self.network_budget.may(now, network).err()).flatten();
         if let Some(wait) = self.awake_budget.wait(now, network).or(network_wait) {
             return Some(Route::OverBudget(wait));
