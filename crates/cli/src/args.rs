@@ -16,6 +16,7 @@ mod load;
 mod measure;
 mod mining;
 mod purge;
+mod reading;
 mod replay;
 mod reproduce;
 mod tcp;
@@ -31,7 +32,6 @@ use std::time::Duration;
 use clap::{Parser, Subcommand, ValueEnum, ValueHint};
 use nightwatt_model::duration_text;
 use nightwatt_model::policy::sleep::PolicyChoice;
-use nightwatt_traffic::{ClientFrom, Format, Pattern, Reading};
 
 use crate::scenario::ScenarioArgs;
 use crate::written;
@@ -57,6 +57,7 @@ pub(crate) use load::{ArrivalKind, LoadArgs};
 pub(crate) use measure::{ExportArgs, MeterArgs, MetersArgs, RecordArgs, RunArgs};
 pub(crate) use mining::MiningArgs;
 pub(crate) use purge::{PurgeArgs, ReloadArgs};
+pub(crate) use reading::ReadingArgs;
 pub(crate) use replay::{OriginArgs, ReplayArgs};
 pub(crate) use reproduce::ReproduceArgs;
 pub(crate) use tcp::{CaptureAt, TcpArgs, TcpCheckArgs, TcpFetchArgs, TcpServeArgs, TcpStep};
@@ -384,41 +385,6 @@ const DEMO_EXAMPLES: &str = "Examples:
   nightwatt demo --json | jq '{requests, wakeups, saving}'
 
 Exit status: 1 also if a request was lost or answered twice.";
-
-/// How access logs are to be read.
-#[derive(Debug, clap::Args)]
-pub(crate) struct ReadingArgs {
-    /// What they are written in [default: told by their first lines]
-    #[arg(long, value_name = "FORMAT")]
-    format: Option<Format>,
-    /// Their format as nginx's `log_format` or Apache's `LogFormat` has it
-    #[arg(long, value_name = "STRING", conflicts_with = "format")]
-    log_format: Option<Pattern>,
-    /// Which entry of a chain of forwarded addresses is the client: public (the left-most public address), first, last, or a number from the left
-    #[arg(long, value_name = "WHICH", default_value_t)]
-    client_from: ClientFrom,
-}
-
-impl ReadingArgs {
-    /// Those that were given.
-    pub(crate) fn given(&self) -> Vec<&'static str> {
-        let client_from = self.client_from != ClientFrom::default();
-        let given = [
-            ("--format", self.format.is_some()),
-            ("--log-format", self.log_format.is_some()),
-            ("--client-from", client_from),
-        ];
-        given.into_iter().filter_map(|(name, is_given)| is_given.then_some(name)).collect()
-    }
-
-    pub(crate) fn reading(&self) -> Reading {
-        Reading {
-            format: self.format,
-            pattern: self.log_format.clone(),
-            client_from: self.client_from,
-        }
-    }
-}
 
 /// `analyze`.
 #[derive(Debug, clap::Args)]

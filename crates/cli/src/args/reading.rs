@@ -1,0 +1,38 @@
+//! How access logs are to be read: options that every command with a log shares.
+
+use nightwatt_traffic::{ClientFrom, Format, Pattern, Reading};
+
+/// How access logs are to be read.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReadingArgs {
+    /// What they are written in [default: told by their first lines]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// Their format as nginx's `log_format` or Apache's `LogFormat` has it
+    #[arg(long, value_name = "STRING", conflicts_with = "format")]
+    log_format: Option<Pattern>,
+    /// Which entry of a chain of forwarded addresses is the client: public (the left-most public address), first, last, or a number from the left
+    #[arg(long, value_name = "WHICH", default_value_t)]
+    client_from: ClientFrom,
+}
+
+impl ReadingArgs {
+    /// Those that were given.
+    pub(crate) fn given(&self) -> Vec<&'static str> {
+        let client_from = self.client_from != ClientFrom::default();
+        let given = [
+            ("--format", self.format.is_some()),
+            ("--log-format", self.log_format.is_some()),
+            ("--client-from", client_from),
+        ];
+        given.into_iter().filter_map(|(name, is_given)| is_given.then_some(name)).collect()
+    }
+
+    pub(crate) fn reading(&self) -> Reading {
+        Reading {
+            format: self.format,
+            pattern: self.log_format.clone(),
+            client_from: self.client_from,
+        }
+    }
+}
