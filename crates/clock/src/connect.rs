@@ -42,12 +42,13 @@ pub async fn connect_any(
             return Err(failed);
         }
         let first = first_of(&mut attempts);
-        let done = match waiting.is_empty() {
-            true => first.await,
-            false => match clock.timeout(DELAY, first).await {
+        let done = if waiting.is_empty() {
+            first.await
+        } else {
+            match clock.timeout(DELAY, first).await {
                 Ok(done) => done,
                 Err(_) => continue,
-            },
+            }
         };
         match done {
             Ok(stream) => return Ok(stream),
@@ -193,7 +194,7 @@ mod tests {
         assert_eq!(failed.kind(), ErrorKind::ConnectionRefused);
         let (failed, _) = virtually(async |clock| connect_any(clock, vec![]).await.unwrap_err());
         assert_eq!(failed.kind(), ErrorKind::NotFound);
-        let limit = Duration::from_secs(60);
+        let limit = Duration::from_mins(1);
         let failed = connect_blocking([refusing(), refusing()], limit).unwrap_err();
         assert_eq!(failed.kind(), ErrorKind::ConnectionRefused);
         assert_eq!(connect_blocking([], limit).unwrap_err().kind(), ErrorKind::NotFound);
@@ -207,7 +208,7 @@ mod tests {
         let (hole, _kept) = black_hole();
         let (there, _listener) = listening();
         let connected =
-            connect_blocking([hole, refusing(), there], Duration::from_secs(60)).unwrap();
+            connect_blocking([hole, refusing(), there], Duration::from_mins(1)).unwrap();
         assert_eq!(connected.peer_addr().unwrap(), there);
         // The socket is usable.
         assert!(sockopt::socket_error(&connected).unwrap().is_ok());

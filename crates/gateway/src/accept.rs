@@ -111,7 +111,7 @@ mod tests {
             // Java, feed readers, jQuery, programs.
             ("text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2", false),
             ("application/rss+xml, application/atom+xml;q=0.9, text/html;q=0.8, */*;q=0.7", false),
-            ("application/atom+xml, application/xhtml+xml, text/html;q=0.8", true),
+            ("application/atom+xml, application/xhtml+xml, text/html;q=0.8", false),
             ("application/rss+xml, text/html", false),
             ("text/html, */*", false),
             ("application/json, text/html", false),

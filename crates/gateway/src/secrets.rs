@@ -50,7 +50,7 @@ mod tests {
              [tls]\nlisten = [\"127.0.0.1:0\"]\n\
              [[tls.certificate]]\nchain = \"{0}/chain\"\nkey = \"{0}/key\"\n\
              [[site]]\nname = \"blog\"\norigin = \"http://127.0.0.1:1\"\n\
-             power.ipmi = {{ address = \"10.0.0.9\", user = \"me\", password_file = \"{0}/bmc\" }}\n\
+             power.ipmi = {{ host = \"10.0.0.9\", user = \"me\", password_file = \"{0}/bmc\" }}\n\
              meter = {{ driver = \"shelly\", address = \"http://10.0.0.8\", password-file = \"{0}/meter\" }}\n",
             dir.path().display()
         );

@@ -190,7 +190,10 @@ impl<S: Service, T: Transport> Connection<S, T> {
         let end = async {
             // The word that nothing follows may have to wait for the client, too.
             let _ = tokio::io::AsyncWriteExt::shutdown(&mut self.stream).await;
-            while waits {
+            if !waits {
+                return;
+            }
+            loop {
                 self.buffer.clear();
                 let (stream, buffer) = (&mut self.stream, &mut self.buffer);
                 let poll = |cx: &mut Context<'_>| poll_read(Pin::new(&mut *stream), cx, buffer);

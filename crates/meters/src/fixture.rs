@@ -83,7 +83,9 @@ impl Fixture {
             over.store(true, Ordering::Release);
             done
         });
-        counters.iter().for_each(|(path, shown)| self.write(path, &shown.to_string()));
+        for (path, shown) in &counters {
+            self.write(path, &shown.to_string());
+        }
         done
     }
 

