@@ -122,7 +122,8 @@ fn yuvi_march() {
     // A personal site of 2012: a third of its requests come from browsers.
     assert!((0.2..0.45).contains(&share(ClientClass::Human)));
     assert!((0.4..0.6).contains(&share(ClientClass::Crawler)));
-    assert!(share(ClientClass::Scanner) < 0.05);
+    // 4,579 attempts to log in, nearly all by two addresses (zgrep -c 'POST .*wp-login'), are 4.8 %.
+    assert!((0.045..0.1).contains(&share(ClientClass::Scanner)));
 }
 
 #[test]

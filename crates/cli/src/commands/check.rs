@@ -256,7 +256,9 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
     };
     row(text, "cache", &format!("{} MB; {fresh}; {grace}", cache.size_mb));
     row(text, "warm-up", &warm_up(cache, rules.grace_while_asleep));
-    risks(config, site).iter().for_each(|risk| row(text, "careful", risk));
+    for risk in &risks(config, site) {
+        row(text, "careful", risk);
+    }
 }
 
 fn wake_budgets(site: &SiteConfig) -> String {

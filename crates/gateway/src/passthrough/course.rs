@@ -95,7 +95,7 @@ impl<'a> Course<'a> {
             Ok((server, exchange)) => {
                 let line = Line::new(self, exchange);
                 let Ahead { stream, bytes, .. } = ahead;
-                let outcome = line.run((stream, bytes), server, stopped).await;
+                let outcome = Box::pin(line.run((stream, bytes), server, stopped)).await;
                 (outcome, line.sent())
             }
             Err(outcome) => {

@@ -311,11 +311,11 @@ fn the_body_goes_first_and_then_the_tunnel() {
                 let mut client = stage.begin(head).await;
                 client.say(format!("{body}ahead")).await;
                 assert_eq!(client.head().await.status, 101, "{framing:?}");
-                let mut heard = String::new();
-                while heard.len() < "welcomeahead".len() {
-                    heard += &text(&client.part().await);
+                let mut received = String::new();
+                while received.len() < "welcomeahead".len() {
+                    received += &text(&client.part().await);
                 }
-                assert_eq!(heard, "welcomeahead", "what came behind the body is not lost");
+                assert_eq!(received, "welcomeahead", "what came behind the body is not lost");
                 client.say("ping").await;
                 assert_eq!(text(&client.part().await), "ping");
                 let seen = stage.origin.only();
