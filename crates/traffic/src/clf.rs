@@ -127,7 +127,7 @@ pub fn write(out: &mut String, entry: &Entry<'_>) {
     out.push('"');
 }
 
-/// Escapes text of clients as [`write`] does, for any other place where people read it.
+/// Escapes text of clients as [`write()`] does, for any other place where people read it.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     escape(&mut out, text.as_bytes());

@@ -1,6 +1,6 @@
 //! What other programs put around the lines of a log: syslog, journald, Docker, Kubernetes.
 //!
-//! [`Unwrapped`] gives the lines as the web server wrote them, one for each line that it reads, so
+//! `Unwrapped` gives the lines as the web server wrote them, one for each line that it reads, so
 //! the parsers need not know. A line that is not in the container passes as it is.
 
 use std::borrow::Cow;
