@@ -250,14 +250,18 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
         None => "fresh as RFC 9111 says".to_owned(),
         Some(ttl) => format!("fresh for {} where the server does not say", time(ttl)),
     };
-    let grace = match rules.grace_while_asleep {
-        Duration::ZERO => "never stale".to_owned(),
-        grace => format!("stale for {} more while it sleeps", time(grace)),
-    };
+    let grace = grace(rules.grace_while_asleep);
     row(text, "cache", &format!("{} MB; {fresh}; {grace}", cache.size_mb));
     row(text, "warm-up", &warm_up(cache, rules.grace_while_asleep));
     for risk in &risks(config, site) {
         row(text, "careful", risk);
+    }
+}
+
+fn grace(while_asleep: Duration) -> String {
+    match while_asleep {
+        Duration::ZERO => "never stale".to_owned(),
+        grace => format!("stale for {} more while it sleeps", time(grace)),
     }
 }
 
