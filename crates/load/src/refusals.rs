@@ -1,4 +1,4 @@
-//! What a limit of nightwatt for one client has refused: whoever replays a log or makes load is one client.
+//! What a limit of nightwatt for one client has refused: a replay or a load generator is one client.
 
 /// Requests that such a limit may have refused.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

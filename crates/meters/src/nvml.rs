@@ -116,7 +116,7 @@ fn open(host: &Host, spec: &MeterSpec) -> Opening {
 /// Counters are brought up to date every 20 to 100 ms; one that has not moved twice after this stands still.
 const LONGEST_STILL: Duration = Duration::from_millis(600);
 
-/// A counter that is about to move is looked at so often.
+/// The interval between two looks at a counter that is about to move.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// A step between two looks that are no further apart is known to that.

@@ -98,7 +98,7 @@ fn what_a_server_writes_carelessly_reaches_the_client_well_formed() {
                 Transfer-Encoding : chunked\r\n\r\n4  \r\nwiki\r\n5 \r\npedia\r\n0 \r\n\r\n";
     awake().probed_by_http().play(async |stage| {
         stage.origin.script(|_| raw(said));
-        // Also on the connection that waits, where the short way looks first.
+        // Also on the idle connection that the fast path tries first.
         for _ in 0..2 {
             let got = stage.ask(get("/a")).await;
             assert_eq!((got.status, got.text()), (200, "wikipedia"));
